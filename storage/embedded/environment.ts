@@ -9,10 +9,10 @@ import { setFlagsFromString } from 'node:v8'
 import { Worker } from 'node:worker_threads'
 import { type LockTexts, ProcessLock } from 'svcdb/lib/files'
 import { moduleUrl } from 'svcdb/lib/modules'
+import { type FileSystem, realFileSystem } from '../common/log/file-system.ts'
+import { realTimers, type Timers } from '../common/timers.ts'
 import { type KeyValueStore, openLmdb } from './catalog/key-value-store.ts'
 import type { FromWorker, ToWorker, WorkerData } from './threads/messages.ts'
-import { realTimers, type Timers } from './timers.ts'
-import { type FileSystem, realFileSystem } from './wal/file-system.ts'
 
 export interface Environment {
   fs: FileSystem

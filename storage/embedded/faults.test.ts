@@ -1,8 +1,8 @@
 import { readdirSync, rmSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { type FileSystem, realFileSystem } from '../common/log/file-system.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from './testing/harness.ts'
-import { type FileSystem, realFileSystem } from './wal/file-system.ts'
 
 /** The real file system, but for what `faults` replaces. */
 const withFaults = (faults: Partial<FileSystem>): FileSystem => ({ ...realFileSystem, ...faults })

@@ -2,6 +2,7 @@
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Metrics } from 'svcdb'
+import type { FsyncPolicy, Wal } from '../common/log/log.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Scrubber } from './integrity/scrubber.ts'
 import type { Memtables } from './memtable/memtables.ts'
@@ -10,7 +11,6 @@ import type { SegmentTable } from './segment/segment-table.ts'
 import type { SeriesIndex } from './series/series-index.ts'
 import type { WorkerPool } from './threads/pool.ts'
 import type { Readers } from './threads/readers.ts'
-import type { FsyncPolicy, Wal } from './wal/wal.ts'
 import type { Pressure } from './write/pressure.ts'
 
 /** What gauges show. */

@@ -8,6 +8,7 @@ import { resolve } from 'node:path'
 import type { RetentionHold, StorageContext } from 'svcdb'
 import { historyOf } from '../common/change-places.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
+import { Wal } from '../common/log/log.ts'
 import type { NamespaceGate } from '../common/namespace-gate.ts'
 import { retentionSettings } from '../common/retention.ts'
 import { Archive } from './archive/archive.ts'
@@ -68,9 +69,9 @@ import { type SegmentMeta, segmentFiles } from './threads/segment-entry.ts'
 import { Shared } from './threads/shared-header.ts'
 import { SnapshotPins } from './threads/snapshot-pins.ts'
 import { stateEvents } from './threads/state-events.ts'
+import { WAL_FORM } from './wal/form.ts'
 import { type LateSeries, lateSeries } from './wal/late-series.ts'
 import { recover } from './wal/recovery.ts'
-import { Wal } from './wal/wal.ts'
 import { WarmUpSchedule } from './warm-up/schedule.ts'
 import { Admission } from './write/admission.ts'
 import { BatchPool } from './write/batch-pool.ts'
@@ -198,7 +199,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
     synced: () => changes.synced(),
     full: () => logs.giveUp(),
   }
-  const wal = new Wal(dirs.wal, policy, fs, walEvents, timers)
+  const wal = new Wal(dirs.wal, WAL_FORM, policy, fs, walEvents, timers)
   const scrubber = new Scrubber({ dataDir, config, log, catalog, segments, fs, timers }, found)
   const unreadable = (segment: SegmentMeta) => missingKey(keys, segment) !== undefined || scrubber.isCorrupt(segment.id)
   const pressure = new Pressure(

@@ -2,7 +2,7 @@
  * Work that is proportional to series goes in slices: a bounded number of series, then a turn of the main loop for everybody else. The bound is a
  * count and not a time, so that a slow machine does the same as a fast one.
  */
-import type { Timers } from './timers.ts'
+import type { Timers } from '../common/timers.ts'
 
 export interface Slices {
   /** Series a slice handles at most. */

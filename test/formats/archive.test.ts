@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
 import t from 'tap'
+import { realFileSystem } from '../../storage/common/log/file-system.ts'
 import { OWNER_KEY, type OwnerMark, requireOwner } from '../../storage/embedded/archive/owner.ts'
 import { folderStore } from '../../storage/embedded/testing/folder-store.ts'
 import { closeAndRemove, openEngine, tempDir } from '../../storage/embedded/testing/harness.ts'
-import { realFileSystem } from '../../storage/embedded/wal/file-system.ts'
 import { read } from '../support/tree.ts'
 
 const page = read('docs/formats/archive.md')

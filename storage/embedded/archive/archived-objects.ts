@@ -7,11 +7,11 @@
  */
 import type { ObjectStore, StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import type { FileSystem } from '../../common/log/file-system.ts'
 import { within } from '../backup/disk.ts'
 import type { DatabaseConfig } from '../config.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
 import type { ArchivedObject } from '../threads/messages.ts'
-import type { FileSystem } from '../wal/file-system.ts'
 import type { Ledger } from './ledger.ts'
 import { ObjectCache } from './object-cache.ts'
 import { type Identity, requireOwner } from './owner.ts'

@@ -7,9 +7,9 @@
 import { dirname, join } from 'node:path'
 import type { ObjectStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import type { FileSystem } from '../../common/log/file-system.ts'
 import { segmentFault } from '../integrity/trust.ts'
 import type { ArchivedObject } from '../threads/messages.ts'
-import type { FileSystem } from '../wal/file-system.ts'
 
 /** Objects fetched at a time for one job. */
 const LANES = 4

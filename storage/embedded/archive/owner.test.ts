@@ -1,12 +1,12 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { realFileSystem } from '../../common/log/file-system.ts'
 import type { EmbeddedEngine } from '../engine.ts'
 import { answers, archived, COLD, objectsIn, opened, writeDays } from '../testing/archiving.ts'
 import { inside } from '../testing/catalog-faults.ts'
 import { folderStore } from '../testing/folder-store.ts'
 import { closeAndRemove, rowsOf, tempDir } from '../testing/harness.ts'
-import { realFileSystem } from '../wal/file-system.ts'
 import { OWNER_KEY, requireOwner } from './owner.ts'
 
 t.setTimeout(300_000)

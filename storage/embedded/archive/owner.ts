@@ -6,7 +6,7 @@
 import { join } from 'node:path'
 import type { ObjectStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import type { FileSystem } from '../wal/file-system.ts'
+import type { FileSystem } from '../../common/log/file-system.ts'
 
 export const OWNER_KEY = 'svc-owner.json'
 

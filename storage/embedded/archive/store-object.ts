@@ -1,10 +1,10 @@
 /** Puts a finished file into the store and makes sure that it can be had back. */
 import type { ObjectStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import type { FileSystem } from '../../common/log/file-system.ts'
 import { segmentFault } from '../integrity/trust.ts'
 import { removeSegmentFiles } from '../segment/segment-file.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
-import type { FileSystem } from '../wal/file-system.ts'
 import type { Ledger } from './ledger.ts'
 import { objectKey, type Partition } from './object-key.ts'
 

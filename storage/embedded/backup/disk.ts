@@ -2,7 +2,7 @@
 import { basename, dirname, isAbsolute, join, relative } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { classify, SvcError } from 'svcdb/lib/errors'
-import { type FilePromises, realFileSystem } from '../wal/file-system.ts'
+import { type FilePromises, realFileSystem } from '../../common/log/file-system.ts'
 import { hex } from './manifest.ts'
 
 /** A read of this size and its checksum hold the main loop for well under a millisecond. */

@@ -4,10 +4,10 @@
  * given back are so in the log already, and the series of a tombstone belong to nobody before its entry is there.
  */
 
+import type { Wal } from '../../common/log/log.ts'
 import type { Releases } from '../retention/releases.ts'
 import type { Tombstones } from '../retention/tombstones.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
-import type { Wal } from '../wal/wal.ts'
 import type { Catalog } from './catalog.ts'
 import type { Marks, Unstored } from './unstored.ts'
 

@@ -4,6 +4,8 @@
  *
  * Invariant: `commit` is one transaction, durable when it resolves: a flush or a compaction is visible with its WAL position or not at all.
  */
+
+import { ByteReader, ByteWriter } from '../../common/log/bytes.ts'
 import type { Identity } from '../archive/owner.ts'
 import { type Environment, realEnvironment } from '../environment.ts'
 import { NO_CUTOFFS } from '../retention/cutoffs.ts'
@@ -24,7 +26,6 @@ import { RELEASED } from '../series/series-index.ts'
 import type { MeasurementDef, TableDef } from '../threads/definitions.ts'
 import type { RetentionCutoffs, Tombstone } from '../threads/removals.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
-import { ByteReader, ByteWriter } from '../wal/bytes.ts'
 import { CatalogStore, type CatalogWrites } from './store.ts'
 
 /** Series and symbols are stored in blocks of this many: few keys, and a new one rewrites one block. */

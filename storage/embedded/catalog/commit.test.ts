@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
+import { type FilePromises, type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import { tempDir } from '../testing/harness.ts'
-import { type FilePromises, type FileSystem, realFileSystem } from '../wal/file-system.ts'
 import { CatalogCommits } from './commit.ts'
 
 type Database = RootDatabase<unknown, string>

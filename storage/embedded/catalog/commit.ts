@@ -19,7 +19,7 @@
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
+import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import type { KeyValueStore } from './key-value-store.ts'
 import { takeRoom } from './room.ts'
 

@@ -3,7 +3,7 @@
  */
 import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
-import { realFileSystem } from '../wal/file-system.ts'
+import { realFileSystem } from '../../common/log/file-system.ts'
 import { checkPages } from './pages.ts'
 import { corruptCatalog } from './value.ts'
 

@@ -5,7 +5,7 @@
  *
  * Call between commits only.
  */
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
+import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 
 /** Of the tree's pages a change rewrites: those from its leaf to the root, of the tree of free pages too, and halves of split ones. */
 const PAGES_PER_CHANGE = 12

@@ -5,8 +5,8 @@
  */
 import type { StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { ByteReader, ByteWriter } from '../../common/log/bytes.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
-import { ByteReader, ByteWriter } from '../wal/bytes.ts'
 import { BLOCK, blockKey } from './catalog.ts'
 import type { CatalogStore, CatalogWrites } from './store.ts'
 

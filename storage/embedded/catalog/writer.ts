@@ -7,6 +7,8 @@
  *   memory follows before the next one is computed; one that fails changes nothing in memory.
  * - The log's floor passes a memtable in the commit that stores its segments, or in one after it.
  */
+
+import type { Wal } from '../../common/log/log.ts'
 import type { Memtable } from '../memtable/memtable.ts'
 import type { Memtables } from '../memtable/memtables.ts'
 import type { EngineMetrics } from '../metrics.ts'
@@ -16,7 +18,6 @@ import type { Tombstones } from '../retention/tombstones.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
-import type { Wal } from '../wal/wal.ts'
 import type { WritePath } from '../write/write-path.ts'
 import { CatalogAhead } from './ahead.ts'
 import type { Catalog, Counters } from './catalog.ts'

@@ -8,9 +8,9 @@
  */
 import { join } from 'node:path'
 import type { StorageContext } from 'svcdb'
+import type { FileSystem } from '../../common/log/file-system.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { walFileName } from '../paths.ts'
-import type { FileSystem } from '../wal/file-system.ts'
 import { walFiles } from '../wal/replay.ts'
 
 export interface KeptLogsOptions {

@@ -3,6 +3,8 @@
  * a failed step is logged, counted and tried again, and nothing is lost meanwhile: the log still has the rows.
  */
 import type { StorageContext } from 'svcdb'
+import type { FileSystem } from '../../common/log/file-system.ts'
+import type { Timer, Timers } from '../../common/timers.ts'
 import type { Schema } from '../catalog/schema.ts'
 import type { KeptLogs } from '../changes/kept-logs.ts'
 import type { DatabaseConfig } from '../config.ts'
@@ -16,8 +18,6 @@ import type { Manifest } from '../segment/manifest.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
-import type { Timer, Timers } from '../timers.ts'
-import type { FileSystem } from '../wal/file-system.ts'
 import type { Pressure } from '../write/pressure.ts'
 import { type Merge, planMerge } from './plan.ts'
 

@@ -6,9 +6,9 @@ import { basename, dirname, join, resolve } from 'node:path'
 import type { ExportRequest, ExportResult, JobOptions, RunningJob } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
+import type { FileSystem } from '../../common/log/file-system.ts'
 import { paths } from '../paths.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
-import type { FileSystem } from '../wal/file-system.ts'
 import type { ExportTask } from './export.ts'
 
 const JOB = moduleUrl('./export-job.ts', import.meta.url)

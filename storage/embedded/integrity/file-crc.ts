@@ -1,6 +1,6 @@
 /** The checksum of a whole file: CRC-32 (IEEE), which zlib computes at several gigabytes a second. */
 import { crc32 } from 'node:zlib'
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
+import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 
 /** Small enough not to hold a thread up, large enough that the calls do not matter. */
 const CHUNK_BYTES = 512 << 10

@@ -5,10 +5,10 @@
 import { join } from 'node:path'
 import type { StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import type { Catalog, LogNote } from '../catalog/catalog.ts'
 import { walFileName } from '../paths.ts'
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
-import { FILE_MAGIC } from '../wal/wal.ts'
+import { FILE_MAGIC } from '../wal/form.ts'
 
 export class LogNotes {
   private readonly dir: string

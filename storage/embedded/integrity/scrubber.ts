@@ -5,12 +5,12 @@
 
 import { join } from 'node:path'
 import type { StorageContext } from 'svcdb'
+import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
+import { realTimers, type Timer, type Timers } from '../../common/timers.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { DatabaseConfig } from '../config.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
-import { realTimers, type Timer, type Timers } from '../timers.ts'
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 import { fileCrc } from './file-crc.ts'
 import { corruptSegment, segmentFault, setTrust, Trust, trustArray, trustOf } from './trust.ts'
 

@@ -2,8 +2,8 @@
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
+import { realFileSystem } from '../../common/log/file-system.ts'
 import { closeAndRemove, NOW, openEngine, tempDir, writeFloat } from '../testing/harness.ts'
-import { realFileSystem } from '../wal/file-system.ts'
 import { syncAbove } from './startup.ts'
 
 const DIR = '/data/svc'

@@ -2,8 +2,8 @@
 import { dirname, join } from 'node:path'
 import type { StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { type FileSystem, realFileSystem, syncDirectory } from '../../common/log/file-system.ts'
 import { type SegmentMeta, segmentFiles, segmentFilesWithSizes } from '../threads/segment-entry.ts'
-import { type FileSystem, realFileSystem, syncDirectory } from '../wal/file-system.ts'
 import { segmentFault } from './trust.ts'
 
 export interface StartupOptions {

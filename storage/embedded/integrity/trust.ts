@@ -5,8 +5,8 @@
 
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
+import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 import { fileCrc } from './file-crc.ts'
 
 export const Trust = {

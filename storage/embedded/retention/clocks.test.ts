@@ -2,10 +2,10 @@
 import { rmSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { realFileSystem } from '../../common/log/file-system.ts'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { closeAndRemove, crashCopy, NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
-import { realFileSystem } from '../wal/file-system.ts'
 
 t.setTimeout(180_000)
 const SEC_MS = 1000

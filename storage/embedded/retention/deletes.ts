@@ -8,6 +8,7 @@
  *   proportional to series but in slices, see releases.ts.
  */
 import type { DeleteRequest, DeleteResult } from 'svcdb'
+import type { Wal } from '../../common/log/log.ts'
 import { unknownMeasurement } from '../../common/retention.ts'
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import type { Schema } from '../catalog/schema.ts'
@@ -21,7 +22,6 @@ import type { Signal } from '../signal.ts'
 import type { Slices } from '../slices.ts'
 import type { Tombstone } from '../threads/removals.ts'
 import type { ChangeRecord } from '../wal/change-record.ts'
-import type { Wal } from '../wal/wal.ts'
 import type { WritePath } from '../write/write-path.ts'
 import { isOfAllTime, type Releases } from './releases.ts'
 import type { Tombstones } from './tombstones.ts'

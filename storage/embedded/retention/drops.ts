@@ -5,6 +5,8 @@
  * - A drop goes through the log first and takes effect in its order, as a delete does.
  * - A dropped measurement leaves the schema at the call: writes that begin later start a new one, and their records lie behind the drop's.
  */
+
+import type { Wal } from '../../common/log/log.ts'
 import { deadlinePassed, dropDeadline, KEPT_ENDED_DROPS, nothingToRestore, restoreConflict, unknownMeasurement } from '../../common/retention.ts'
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import type { Measurement, Schema } from '../catalog/schema.ts'
@@ -15,7 +17,6 @@ import type { SeriesIndex } from '../series/series-index.ts'
 import type { Signal } from '../signal.ts'
 import type { Publisher } from '../threads/publisher.ts'
 import type { ChangeRecord } from '../wal/change-record.ts'
-import type { Wal } from '../wal/wal.ts'
 import type { WritePath } from '../write/write-path.ts'
 import type { RetentionClock } from './clock.ts'
 import type { Releases } from './releases.ts'

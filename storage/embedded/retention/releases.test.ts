@@ -3,13 +3,13 @@ import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { realFileSystem } from '../../common/log/file-system.ts'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { SeriesIndex } from '../series/series-index.ts'
 import { SLICE, type Slices } from '../slices.ts'
 import { inside } from '../testing/catalog-faults.ts'
 import { closeAndRemove, crashCopy, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
-import { realFileSystem } from '../wal/file-system.ts'
 
 t.setTimeout(300_000)
 const SERIES = SLICE * 3

@@ -1,9 +1,10 @@
 /** Moves of retention: through the log first, in its order, as deletes go. */
+
+import type { Wal } from '../../common/log/log.ts'
 import { INT64_MIN, later } from '../../common/time.ts'
 import type { Schema } from '../catalog/schema.ts'
 import type { Memtables } from '../memtable/memtables.ts'
 import type { ChangeRecord } from '../wal/change-record.ts'
-import type { Wal } from '../wal/wal.ts'
 import type { WritePath } from '../write/write-path.ts'
 import { type RetentionMove, withMove } from './cutoffs.ts'
 import type { Tombstones } from './tombstones.ts'

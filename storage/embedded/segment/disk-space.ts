@@ -1,6 +1,7 @@
 /** The space that is left for the database. */
+
+import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import { paths } from '../paths.ts'
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 
 /** On all volumes that parts of the data directory are on. */
 export function freeBytes(dataDir: string, fs: FileSystem = realFileSystem): number {

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
+import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import type { EmbeddedEngine } from '../engine.ts'
 import { failCommits, holdCommit, inside } from '../testing/catalog-faults.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 
 t.setTimeout(120_000)
 const QUIET = { maintenance_interval_secs: 3600, compaction_fan_in: 64 }

@@ -5,6 +5,7 @@
  * Invariant: log files go below a floor that the catalog has stored only.
  */
 import { join } from 'node:path'
+import type { FileSystem } from '../../common/log/file-system.ts'
 import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { CatalogWriter, SegmentChange } from '../catalog/writer.ts'
 import type { KeptLogs } from '../changes/kept-logs.ts'
@@ -13,7 +14,6 @@ import type { Memtables } from '../memtable/memtables.ts'
 import type { Releases } from '../retention/releases.ts'
 import type { Publisher } from '../threads/publisher.ts'
 import { type SegmentMeta, segmentFiles } from '../threads/segment-entry.ts'
-import type { FileSystem } from '../wal/file-system.ts'
 import type { Pressure } from '../write/pressure.ts'
 import type { RetiredFiles } from './retired-files.ts'
 import { removeSegmentFiles } from './segment-file.ts'

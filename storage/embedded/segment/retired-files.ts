@@ -1,12 +1,12 @@
 /** Files of segments that are not part of the database any more: they go when nobody can read them. */
 import { join } from 'node:path'
 import type { StorageContext } from 'svcdb'
+import type { FileSystem } from '../../common/log/file-system.ts'
 import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { Readers } from '../threads/readers.ts'
 import { type SegmentMeta, segmentFiles } from '../threads/segment-entry.ts'
 import { Shared } from '../threads/shared-header.ts'
-import type { FileSystem } from '../wal/file-system.ts'
 
 export interface RetiredFilesDependencies {
   dataDir: string

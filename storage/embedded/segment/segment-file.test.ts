@@ -1,8 +1,8 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import { tempDir } from '../testing/harness.ts'
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 import { writeSegmentFile } from './segment-file.ts'
 
 /** The real file system, with the calls that make a file durable and visible in `calls`. @param fail which of them fails. */

@@ -3,8 +3,8 @@
  * failed is never used: the pages may be gone although a second sync would succeed. Whoever tries again writes a new one.
  */
 import { dirname, join } from 'node:path'
+import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import { segmentFile } from '../threads/segment-entry.ts'
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 
 const HOUR_NS = 3_600_000_000_000n
 const UNFINISHED = '.tmp'

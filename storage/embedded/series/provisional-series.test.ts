@@ -4,12 +4,12 @@ import type { StorageEngine } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
+import { realFileSystem } from '../../common/log/file-system.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import type { EmbeddedEngine } from '../engine.ts'
 import { inside } from '../testing/catalog-faults.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 import { newIndex } from '../testing/series.ts'
-import { realFileSystem } from '../wal/file-system.ts'
 import type { SeriesIndex } from './series-index.ts'
 
 /** A batch with a row of each host, as a decoder leaves it. */

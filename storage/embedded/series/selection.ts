@@ -1,8 +1,8 @@
 /** Which series a delete means, in memory that the main thread shares. */
 import type { Matcher } from 'svcdb'
+import { ByteWriter } from '../../common/log/bytes.ts'
+import { encodeInts } from '../../common/log/column-codec.ts'
 import { newBytes, newInt32 } from '../memtable/grow.ts'
-import { ByteWriter } from '../wal/bytes.ts'
-import { encodeInts } from '../wal/column-codec.ts'
 import type { SeriesView } from './series-view.ts'
 
 export interface SelectionRequest {

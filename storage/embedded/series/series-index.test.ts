@@ -1,7 +1,7 @@
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
+import { ByteReader, ByteWriter } from '../../common/log/bytes.ts'
 import { admitted, newIndex, ref } from '../testing/series.ts'
-import { ByteReader, ByteWriter } from '../wal/bytes.ts'
 import { LoggedSeries } from '../wal/logged-series.ts'
 import { FIRST_HANDLE } from './series-index.ts'
 import type { TupleTable } from './tuple-table.ts'

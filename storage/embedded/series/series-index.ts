@@ -10,11 +10,11 @@
  */
 import type { MeasurementRef } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import type { ByteWriter } from '../../common/log/bytes.ts'
 import { NamespaceGate } from '../../common/namespace-gate.ts'
 import { widened } from '../memtable/grow.ts'
 import type { SeriesArrays } from '../threads/series-layout.ts'
 import { Shared } from '../threads/shared-header.ts'
-import type { ByteWriter } from '../wal/bytes.ts'
 import type { LateSeries } from '../wal/late-series.ts'
 import type { HashKey } from './hash.ts'
 import { MeasurementSeries } from './measurement-series.ts'

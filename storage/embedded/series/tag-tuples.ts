@@ -5,7 +5,7 @@
  * Invariant: what is refused in the middle leaves no text (`takeBack`).
  */
 import { SvcError } from 'svcdb/lib/errors'
-import { ByteReader } from '../wal/bytes.ts'
+import { ByteReader } from '../../common/log/bytes.ts'
 import { taggedTexts } from '../wal/logged-series.ts'
 import { type HashKey, hashEnd, hashStart, hashStep } from './hash.ts'
 import { type ProvisionalSeries, textId } from './provisional-series.ts'

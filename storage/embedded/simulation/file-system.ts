@@ -1,5 +1,5 @@
 /** The engine's FileSystem over the simulated disk, with faults at every call. */
-import type { DirectoryEntry, FilePromises, FileStatus, FileSystem, OpenFile } from '../wal/file-system.ts'
+import type { DirectoryEntry, FilePromises, FileStatus, FileSystem, OpenFile } from '../../common/log/file-system.ts'
 import type { Descriptor, Disk } from './disk.ts'
 import { SystemError } from './disk.ts'
 import type { Node } from './inode.ts'

@@ -1,7 +1,7 @@
 /** The simulated object store of the archive: what it has taken is durable; an operation may fail before it has happened, or after. */
 import type { ObjectStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import type { FileSystem } from '../wal/file-system.ts'
+import type { FileSystem } from '../../common/log/file-system.ts'
 import type { Machine } from './machine.ts'
 
 /** @param objects outlive the process. @param removed is called with the key of each that is removed. */

@@ -2,7 +2,7 @@
  * The simulated event loop: every completion of I/O, timer and immediate is an event with a time, the earliest runs next, and all promises that it
  * settles run to their end before the one after it. Delays are random, so that completions overtake each other; the clock moves only here.
  */
-import type { Timer, Timers } from '../timers.ts'
+import type { Timer, Timers } from '../../common/timers.ts'
 import type { Random } from './random.ts'
 
 interface Event extends Timer {

@@ -3,9 +3,9 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { StorageEngine, WriteOptions, WriteResult } from 'svcdb'
+import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
 
 export const NOW_MS = Date.UTC(2024, 0, 1, 12)
 export const NOW = BigInt(NOW_MS) * 1_000_000n

@@ -1,5 +1,5 @@
 /** A log whose writes can be held up, and then go on or find no space; for tests of what is on its way meanwhile. */
-import { type FileSystem, realFileSystem } from '../wal/file-system.ts'
+import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 
 export class HeldLog {
   readonly fs: FileSystem

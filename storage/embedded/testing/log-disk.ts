@@ -6,8 +6,8 @@
  */
 import { basename } from 'node:path'
 import type { Random } from 'svcdb/lib/random'
-import type { Timers } from '../timers.ts'
-import type { LogFileSystem } from '../wal/file-system.ts'
+import type { LogFileSystem } from '../../common/log/file-system.ts'
+import type { Timers } from '../../common/timers.ts'
 
 const SECTOR = 512
 /** Turns of the microtask queue after which a promise that nothing waits for is given up. */

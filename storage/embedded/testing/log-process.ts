@@ -1,11 +1,13 @@
 /** A process that has the log open on a simulated disk, and what became of each record it appended. */
+
 import type { Random } from 'svcdb/lib/random'
+import type { LogFileSystem } from '../../common/log/file-system.ts'
+import { type FsyncPolicy, Wal, type WalBounds } from '../../common/log/log.ts'
 import { walFileSequence } from '../paths.ts'
 import { type ChangeRecord, encodeChange } from '../wal/change-record.ts'
-import type { LogFileSystem } from '../wal/file-system.ts'
+import { WAL_FORM } from '../wal/form.ts'
 import { recover } from '../wal/recovery.ts'
 import { replay } from '../wal/replay.ts'
-import { type FsyncPolicy, Wal, type WalBounds } from '../wal/wal.ts'
 import type { LogDisk } from './log-disk.ts'
 
 /** `waiting`: neither `applied` nor `failed` was called. */
@@ -40,7 +42,7 @@ export class LogProcess {
         opened(file)
       },
     }
-    this.wal = new Wal('wal', policy, { ...disk.fs, fdatasync }, metrics, disk.timers, bounds)
+    this.wal = new Wal('wal', WAL_FORM, policy, { ...disk.fs, fdatasync }, metrics, disk.timers, bounds)
   }
 
   /** Those acknowledged. */

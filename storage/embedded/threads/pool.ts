@@ -4,11 +4,11 @@
  */
 import type { JobOptions, RunningJob, StorageContext } from 'svcdb'
 import { classify, type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import type { Timer } from '../../common/timers.ts'
 import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { EngineWorker, Environment } from '../environment.ts'
 import type { Scrubber } from '../integrity/scrubber.ts'
 import type { EngineMetrics } from '../metrics.ts'
-import type { Timer } from '../timers.ts'
 import type { ColdThread } from '../warm-up/schedule.ts'
 import type { WarmedUp, WarmUpSlice } from '../warm-up/thread-warm-up.ts'
 import type { ArchiveTask, FromWorker, StateEvent, ToWorker, WireError, WorkerConfig, WorkerData } from './messages.ts'

@@ -2,9 +2,10 @@
  * A change of what lives, as a WAL record: deletes, drops, their undoing, and series given back. Layout: docs/formats/wal.md.
  * Each is safe to replay on a catalog that has it already.
  */
+
+import type { ByteReader, ByteWriter } from '../../common/log/bytes.ts'
+import { decodeInts, encodeInts } from '../../common/log/column-codec.ts'
 import type { RetentionMove } from '../retention/cutoffs.ts'
-import type { ByteReader, ByteWriter } from './bytes.ts'
-import { decodeInts, encodeInts } from './column-codec.ts'
 
 export const RECORD_CHANGE = 2
 

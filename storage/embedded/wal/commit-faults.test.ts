@@ -2,9 +2,9 @@
 
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
+import { BOUNDS, FRAME_HEADER, type FsyncPolicy, type WalBounds } from '../../common/log/log.ts'
 import { failure, LogDisk } from '../testing/log-disk.ts'
 import { LogProcess, recordsOn } from '../testing/log-process.ts'
-import { BOUNDS, FRAME_HEADER, type FsyncPolicy, type WalBounds } from './wal.ts'
 
 const PER_BATCH: FsyncPolicy = { kind: 'per_batch' }
 const PERIODIC: FsyncPolicy = { kind: 'periodic', ms: 1000 }

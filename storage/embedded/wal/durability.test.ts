@@ -3,10 +3,11 @@
 import type { SvcError } from 'svcdb/lib/errors'
 import { type Random, seeded } from 'svcdb/lib/random'
 import t from 'tap'
+import type { FsyncPolicy } from '../../common/log/log.ts'
 import { walFileName } from '../paths.ts'
 import { failure, LogDisk } from '../testing/log-disk.ts'
 import { LogProcess, randomPolicy } from '../testing/log-process.ts'
-import { FILE_MAGIC, type FsyncPolicy } from './wal.ts'
+import { FILE_MAGIC } from './form.ts'
 
 const ROUNDS = Number(process.env.SVC_WAL_ROUNDS ?? 60)
 const LIVES = 6

@@ -3,12 +3,14 @@
  * batches came to the log in another. Replay has to know them when it comes to the higher one, because numbers are filled in order.
  */
 import { join } from 'node:path'
+import type { LogFileSystem } from '../../common/log/file-system.ts'
+import { frameFault } from '../../common/log/frames.ts'
+import { FRAME_HEADER } from '../../common/log/log.ts'
 import { walFileName } from '../paths.ts'
-import type { LogFileSystem } from './file-system.ts'
+import { FILE_MAGIC } from './form.ts'
 import type { LoggedSeries, SeriesDefinition } from './logged-series.ts'
 import { decodeSeries } from './record.ts'
-import { frameFault, walFiles } from './replay.ts'
-import { FILE_MAGIC, FRAME_HEADER } from './wal.ts'
+import { walFiles } from './replay.ts'
 
 export type LateSeries = ReadonlyMap<number, SeriesDefinition>
 

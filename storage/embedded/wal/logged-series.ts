@@ -2,7 +2,7 @@
  * The series that a record of the log defines, left as they lie in it: a restart may read a million of them. Each is varint number, varint measurement,
  * then its tags: varint count, and length and bytes of each key and value, ordered by key.
  */
-import { ByteReader } from './bytes.ts'
+import { ByteReader } from '../../common/log/bytes.ts'
 
 export interface SeriesDefinition {
   series: number

@@ -2,8 +2,8 @@
 
 import { Column } from 'svcdb/lib/columns'
 import t from 'tap'
+import { ByteWriter } from '../../common/log/bytes.ts'
 import { KeyRing } from '../encryption/keys.ts'
-import { ByteWriter } from './bytes.ts'
 import { decodeWrite, encodeWrite } from './record.ts'
 
 const STALE = 0x7ff0000000000002n

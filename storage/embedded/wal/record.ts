@@ -4,11 +4,11 @@
  */
 import type { FieldType } from 'svcdb'
 import { bytesPerValue, Column } from 'svcdb/lib/columns'
+import { ByteReader, type ByteWriter } from '../../common/log/bytes.ts'
+import { decodeFloats, decodeInt64s, decodeInts, decodeTimes, encodeFloats, encodeInt64s, encodeInts, encodeTimes } from '../../common/log/column-codec.ts'
 import { KeyRing } from '../encryption/keys.ts'
 import type { FieldDef } from '../threads/definitions.ts'
-import { ByteReader, type ByteWriter } from './bytes.ts'
 import { type ChangeRecord, decodeChange, RECORD_CHANGE } from './change-record.ts'
-import { decodeFloats, decodeInt64s, decodeInts, decodeTimes, encodeFloats, encodeInt64s, encodeInts, encodeTimes } from './column-codec.ts'
 import { LoggedSeries } from './logged-series.ts'
 import { readSealed, SEALED, writeSealed } from './sealed-column.ts'
 

@@ -2,10 +2,11 @@
 
 import { crc32c } from 'svcdb/lib/files'
 import t from 'tap'
+import { FRAME_HEADER, type FsyncPolicy } from '../../common/log/log.ts'
 import { walFileName } from '../paths.ts'
 import { failure, LogDisk } from '../testing/log-disk.ts'
 import { LogProcess, recordsOn } from '../testing/log-process.ts'
-import { FILE_MAGIC, FRAME_HEADER, type FsyncPolicy } from './wal.ts'
+import { FILE_MAGIC } from './form.ts'
 
 const PER_BATCH: FsyncPolicy = { kind: 'per_batch' }
 const PERIODIC: FsyncPolicy = { kind: 'periodic', ms: 1000 }

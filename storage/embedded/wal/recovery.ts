@@ -8,12 +8,12 @@
  */
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
+import { type LogFileSystem, syncDirectory } from '../../common/log/file-system.ts'
+import { writeAll } from '../../common/log/write-all.ts'
 import type { KeyRing } from '../encryption/keys.ts'
 import { walFileName } from '../paths.ts'
-import { type LogFileSystem, syncDirectory } from './file-system.ts'
 import type { WriteRecord } from './record.ts'
 import { type ReplayResult, replay } from './replay.ts'
-import { writeAll } from './write-all.ts'
 
 /**
  * Reads the log from `firstFile` on and makes all of it durable: the records, the truncation of a torn tail, the directory.

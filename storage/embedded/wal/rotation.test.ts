@@ -1,9 +1,9 @@
 /** From one file of the log to the next, on a disk that forgets and fails. */
 import t from 'tap'
+import type { FsyncPolicy } from '../../common/log/log.ts'
 import { walFileName } from '../paths.ts'
 import { failure, LogDisk } from '../testing/log-disk.ts'
 import { LogProcess, recordsOn } from '../testing/log-process.ts'
-import type { FsyncPolicy } from './wal.ts'
 
 const PER_BATCH: FsyncPolicy = { kind: 'per_batch' }
 const PERIODIC: FsyncPolicy = { kind: 'periodic', ms: 1000 }

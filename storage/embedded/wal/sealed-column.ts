@@ -1,7 +1,8 @@
 /** An encrypted column within a record of the log: as a plain one, but for what follows its type. Layout: docs/formats/wal.md. */
+
+import { type ByteReader, ByteWriter } from '../../common/log/bytes.ts'
 import { seal, unseal } from '../encryption/block.ts'
 import type { KeyRing } from '../encryption/keys.ts'
-import { type ByteReader, ByteWriter } from './bytes.ts'
 
 /** In a column's type byte. */
 export const SEALED = 0x80

@@ -4,10 +4,10 @@ import type { SvcError } from 'svcdb/lib/errors'
 import { crc32c } from 'svcdb/lib/files'
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
+import { ByteReader, ByteWriter } from '../../common/log/bytes.ts'
+import { decodeFloats, decodeInt64s, decodeInts, decodeTimes, encodeFloats, encodeInt64s, encodeInts, encodeTimes } from '../../common/log/column-codec.ts'
+import { realFileSystem } from '../../common/log/file-system.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
-import { ByteReader, ByteWriter } from './bytes.ts'
-import { decodeFloats, decodeInt64s, decodeInts, decodeTimes, encodeFloats, encodeInt64s, encodeInts, encodeTimes } from './column-codec.ts'
-import { realFileSystem } from './file-system.ts'
 import { replay } from './replay.ts'
 
 t.test('CRC-32C gives the values of RFC 3720', async (t) => {

@@ -1,6 +1,6 @@
 /** The warm-up's turn: a slice at a time, while no query runs, slowly beside writes, and not after a stop. */
 import t from 'tap'
-import type { Timer, Timers } from '../timers.ts'
+import type { Timer, Timers } from '../../common/timers.ts'
 import { type ColdThread, WarmUpSchedule } from './schedule.ts'
 import type { WarmUpSlice } from './thread-warm-up.ts'
 

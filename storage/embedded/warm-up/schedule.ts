@@ -5,8 +5,8 @@
  */
 import { performance } from 'node:perf_hooks'
 import type { StorageContext, WarmUp } from 'svcdb'
+import type { Timer, Timers } from '../../common/timers.ts'
 import type { WarmUpJob } from '../threads/messages.ts'
-import type { Timer, Timers } from '../timers.ts'
 import type { WarmedUp, WarmUpSlice } from './thread-warm-up.ts'
 
 /** A query thread to warm up. */

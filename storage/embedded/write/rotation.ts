@@ -1,9 +1,9 @@
 /** When the log goes on in a new file, and when the active memtable is frozen with it. */
 import type { StorageContext } from 'svcdb'
 import { classify } from 'svcdb/lib/errors'
+import type { Wal } from '../../common/log/log.ts'
 import type { DatabaseConfig } from '../config.ts'
 import type { Memtables } from '../memtable/memtables.ts'
-import type { Wal } from '../wal/wal.ts'
 
 export class Rotation {
   private readonly wal: Wal

@@ -8,7 +8,7 @@ export interface Mutant {
 }
 
 const WRITER = 'storage/embedded/catalog/writer.ts'
-const WAL = 'storage/embedded/wal/wal.ts'
+const WAL = 'storage/common/log/log.ts'
 
 export const mutants: readonly Mutant[] = [
   {

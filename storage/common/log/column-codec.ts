@@ -2,7 +2,7 @@
  * Columns in WAL records: small without a general compressor, because the log must keep up with the parser and fsync is paid by the
  * byte. Layout: docs/formats/wal.md. Each codec is a pair of an encode and a decode that are exact inverses.
  */
-import { hasNonFinite } from '../../common/floats.ts'
+import { hasNonFinite } from '../floats.ts'
 import type { ByteReader, ByteWriter } from './bytes.ts'
 
 // Integers (32 bit): frame of reference, base then the width in bytes of each offset.

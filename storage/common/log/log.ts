@@ -1,8 +1,9 @@
 /**
- * The write-ahead log: framed records in numbered files, one fdatasync for all writes that wait (group commit).
+ * A log, such as the write-ahead log of the embedded engine and the queue of the forwarding one: framed records in numbered files, one fdatasync for all
+ * writes that wait (group commit).
  *
  * Frame: u32 payload length, u32 CRC-32C of the payload, u32 length of the file that was durable when the frame was written, u32 CRC-32C of
- * the twelve bytes before; payload. All little endian. Layout: docs/formats/wal.md. Why so: docs/decisions/018-written-and-durable.md.
+ * the twelve bytes before; payload. All little endian. Layouts: docs/formats/wal.md, docs/formats/forward-queue.md. Why so: docs/decisions/018-written-and-durable.md.
  *
  * Invariants
  * - `append` resolves when its record is durable (periodic: written), in the order of the calls; when one fails, all that were appended after it fail too.
@@ -19,14 +20,19 @@
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import { crc32c } from 'svcdb/lib/files'
-import { walFileName } from '../paths.ts'
 import { realTimers, type Timer, type Timers } from '../timers.ts'
 import { ByteWriter } from './bytes.ts'
 import { type LogFileSystem, syncDirectory } from './file-system.ts'
 import { noRoom, writeAll } from './write-all.ts'
 
 export const FRAME_HEADER = 16
-export const FILE_MAGIC = new TextEncoder().encode('SVCWAL01')
+
+/** What tells one log from others on disk. */
+export interface LogForm {
+  /** The first bytes of a file. */
+  magic: Uint8Array
+  fileName(file: number): string
+}
 
 /** Bytes that a file, a commit and a payload never exceed. */
 export interface WalBounds {
@@ -100,10 +106,20 @@ export class Wal {
   private readonly metrics: WalMetrics
   private readonly timers: Timers
   private readonly bounds: WalBounds
+  private readonly form: LogForm
 
-  constructor(dir: string, policy: FsyncPolicy, fs: LogFileSystem, metrics: WalMetrics, timers: Timers = realTimers, bounds: WalBounds = BOUNDS) {
+  constructor(
+    dir: string,
+    form: LogForm,
+    policy: FsyncPolicy,
+    fs: LogFileSystem,
+    metrics: WalMetrics,
+    timers: Timers = realTimers,
+    bounds: WalBounds = BOUNDS,
+  ) {
     this.timers = timers
     this.dir = dir
+    this.form = form
     this.policy = policy
     this.fs = fs
     this.metrics = metrics
@@ -149,10 +165,10 @@ export class Wal {
     if (this.fault !== undefined) throw this.fault
     if (this.closed && this.fd < 0) throw closedError()
     if (this.written !== this.durable || this.syncing) throw new Error('a log file may be left only when it is durable')
-    const path = join(this.dir, walFileName(sequence))
+    const path = join(this.dir, this.form.fileName(sequence))
     const fd = this.create(path)
     try {
-      if (this.fs.writeSync(fd, FILE_MAGIC) !== FILE_MAGIC.length) throw noRoom()
+      if (this.fs.writeSync(fd, this.form.magic) !== this.form.magic.length) throw noRoom()
       this.synced(() => this.fs.fsyncSync(fd))
       const directory = this.fs.openSync(this.dir, 'r') // for want of descriptors nothing is poisoned: nothing was synced
       try {
@@ -176,8 +192,8 @@ export class Wal {
     this.unfinished = false
     this.fd = fd
     this.file = sequence
-    this.written = FILE_MAGIC.length
-    this.durable = FILE_MAGIC.length
+    this.written = this.form.magic.length
+    this.durable = this.form.magic.length
     if (left >= 0) this.closeQuietly(left)
     this.metrics.opened?.(sequence)
   }
@@ -240,7 +256,7 @@ export class Wal {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     }
     const found = this.fs.readFileSync(path).length
-    if (found > FILE_MAGIC.length) {
+    if (found > this.form.magic.length) {
       throw new SvcError(
         'DATABASE_ERROR',
         `cannot start write-ahead log file "${path}": it has ${found} bytes that this server has not written; see that no other server uses the directory, then restart`,
