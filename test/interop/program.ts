@@ -23,7 +23,7 @@ export const lackingPython = (...names: string[]): string | false =>
 
 const JAR = 'flight-sql-jdbc-driver.jar'
 // A runtime without the compiler cannot run a source file.
-const hasCompiler = (): boolean => spawnSync('java', ['--list-modules'], { encoding: 'utf8' }).stdout?.includes('jdk.compiler') === true
+export const hasCompiler = (): boolean => spawnSync('java', ['--list-modules'], { encoding: 'utf8' }).stdout?.includes('jdk.compiler') === true
 export const noJdbc: string | false =
   lacking('JDBC driver for Flight SQL', JAR) || (hasCompiler() ? false : 'there is no JDK: no java with a compiler is on the path')
 /** Arguments of `java` before those of the program. */
