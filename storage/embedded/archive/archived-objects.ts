@@ -5,6 +5,7 @@
  * - An object that a commit takes out of the manifest is noted in the ledger before: after a crash the next run finds it.
  * - Nothing is written to a store, nor removed, that is another database's (owner.ts).
  */
+import { join } from 'node:path'
 import type { ObjectStore, StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { FileSystem } from '../../common/log/file-system.ts'
@@ -33,6 +34,7 @@ export class ArchivedObjects {
   private attached: { store: ObjectStore; takeOverFrom: string; cache: ObjectCache } | undefined
   private discarding: Promise<void> = Promise.resolve()
   private closed = false
+  private nextScratch = 0
   /** Objects taken out of the manifest that a query may still read. */
   private readonly inUse = new Set<string>()
 
@@ -96,7 +98,9 @@ export class ArchivedObjects {
   async requireOwner(store: ObjectStore): Promise<void> {
     const { fs, paths, identity } = this.options
     const takeOverFrom = this.attached?.takeOverFrom ?? ''
-    await requireOwner({ store, fs, tempDir: paths.temp, identity: await identity(), named: this.named().size > 0, takeOverFrom })
+    // Passes and removals ask at the same time: each has a file of its own.
+    const scratch = join(paths.temp, `archive-owner-${this.nextScratch++}`)
+    await requireOwner({ store, fs, scratch, identity: await identity(), named: this.named().size > 0, takeOverFrom })
   }
 
   /** Removes objects that no segment names. */

@@ -1,4 +1,4 @@
-import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { realFileSystem } from '../../common/log/file-system.ts'
@@ -7,6 +7,7 @@ import { answers, archived, COLD, objectsIn, opened, writeDays } from '../testin
 import { inside } from '../testing/catalog-faults.ts'
 import { folderStore } from '../testing/folder-store.ts'
 import { closeAndRemove, rowsOf, tempDir } from '../testing/harness.ts'
+import { ArchivedObjects } from './archived-objects.ts'
 import { OWNER_KEY, requireOwner } from './owner.ts'
 
 t.setTimeout(300_000)
@@ -20,7 +21,14 @@ t.test('a store is of the database that marked it first', async (t) => {
   const store = folderStore(folder, false, (operation, key) => void (operation === 'put' && puts.push(key)))
   const ask = (id: string, more: { parent?: string; named?: boolean; takeOverFrom?: string } = {}) => {
     const { parent, named = false, takeOverFrom = '' } = more
-    return requireOwner({ store, fs: realFileSystem, tempDir: tempPath, identity: { id, ...(parent === undefined ? {} : { parent }) }, named, takeOverFrom })
+    return requireOwner({
+      store,
+      fs: realFileSystem,
+      scratch: join(tempPath, 'mark'),
+      identity: { id, ...(parent === undefined ? {} : { parent }) },
+      named,
+      takeOverFrom,
+    })
   }
   await t.rejects(ask('b', { parent: 'a', named: true }), { code: 'CONFLICT' }, 'an older server made no mark, but the objects are the parent’s')
   t.same(puts, [])
@@ -42,12 +50,22 @@ t.test('a store is of the database that marked it first', async (t) => {
   }
 })
 
+t.test('several ask at the same time', async (t) => {
+  const [folder, tempPath] = [tempDir(), tempDir()]
+  const slow = folderStore(folder, false, () => new Promise((resolve) => setImmediate(resolve)))
+  const options = { fs: realFileSystem, paths: { temp: tempPath }, identity: async () => ({ id: 'a' }), segments: { all: () => [] } }
+  const objects = new ArchivedObjects(options as unknown as ConstructorParameters<typeof ArchivedObjects>[0])
+  await objects.requireOwner(slow)
+  await Promise.all(Array.from({ length: 20 }, () => objects.requireOwner(slow)))
+  t.same(readdirSync(tempPath), [], 'no file stays')
+})
+
 t.test('a store that fails is nobody’s and is not marked', async (t) => {
   const [folder, tempPath] = [tempDir(), tempDir()]
   const store = folderStore(folder, false, (operation) => {
     if (operation === 'get') throw new Error('away')
   })
-  await t.rejects(requireOwner({ store, fs: realFileSystem, tempDir: tempPath, identity: { id: 'a' }, named: false, takeOverFrom: '' }), /away/)
+  await t.rejects(requireOwner({ store, fs: realFileSystem, scratch: join(tempPath, 'mark'), identity: { id: 'a' }, named: false, takeOverFrom: '' }), /away/)
   t.throws(() => ownerIn(folder))
 })
 

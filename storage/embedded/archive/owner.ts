@@ -3,7 +3,6 @@
  * database restored from a backup names objects of the one it came from, and is refused everything else: each would remove objects that the other
  * has committed. Layout: docs/formats/archive.md.
  */
-import { join } from 'node:path'
 import type { ObjectStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { FileSystem } from '../../common/log/file-system.ts'
@@ -25,8 +24,8 @@ export interface OwnerMark {
 export interface OwnerOptions {
   store: ObjectStore
   fs: FileSystem
-  /** For files on their way to the store and back. */
-  tempDir: string
+  /** For the mark on its way to the store and back; a path of this call only. */
+  scratch: string
   identity: Identity
   /** The manifest names objects of the store. */
   named: boolean
@@ -46,11 +45,9 @@ export async function requireOwner(options: OwnerOptions): Promise<void> {
   if (marked !== identity.id) throw othersArchive(store, marked ?? 'unknown', identity)
 }
 
-async function readMark({ store, fs, tempDir }: OwnerOptions): Promise<string | undefined> {
+async function readMark({ store, fs, scratch: path }: OwnerOptions): Promise<string | undefined> {
   const { readFile, rm } = fs.promises
-  const path = join(tempDir, 'archive-owner.read')
   try {
-    await rm(path, { force: true })
     await store.get(OWNER_KEY, path)
     const id = databaseOf(new TextDecoder().decode(await readFile(path)))
     if (id === undefined) throw new SvcError('CONFLICT', `cannot tell whose archive ${store.name} is: "${OWNER_KEY}" in it cannot be understood; restore it`)
@@ -72,8 +69,7 @@ function databaseOf(text: string): string | undefined {
   }
 }
 
-async function writeMark({ store, fs, tempDir, identity }: OwnerOptions): Promise<void> {
-  const path = join(tempDir, 'archive-owner.write')
+async function writeMark({ store, fs, scratch: path, identity }: OwnerOptions): Promise<void> {
   try {
     const file = await fs.promises.open(path, 'w')
     try {

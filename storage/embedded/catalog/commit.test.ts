@@ -8,6 +8,9 @@ import { type FilePromises, type FileSystem, realFileSystem } from '../../common
 import { tempDir } from '../testing/harness.ts'
 import { CatalogCommits } from './commit.ts'
 
+/** Once the page that names the newest transaction could not be written. */
+const PANIC = -30_795
+
 type Database = RootDatabase<unknown, string>
 
 function database(free = 1e9, fs: FileSystem = realFileSystem): { db: Database; commits: CatalogCommits; dispose(): Promise<void> } {
@@ -20,12 +23,21 @@ function database(free = 1e9, fs: FileSystem = realFileSystem): { db: Database; 
   return { db, commits: new CatalogCommits(db, dir, () => free, fs), dispose }
 }
 
-/** Makes the next batches fail the way lmdb reports a failed commit, until called again with undefined. */
+/** Makes the next batches that store something fail the way lmdb reports a failed commit, until called again with undefined. */
 function failing(db: Database): (errno: number | undefined, text?: string, times?: number) => void {
   const batch = db.batch.bind(db)
+  const put = db.put.bind(db)
   let failure: { errno: number; text: string; times: number } | undefined
+  let stores = false
   db.batch = ((body: () => void) => {
-    if (failure === undefined || failure.times-- <= 0) return batch(body)
+    if (failure === undefined || failure.times <= 0) return batch(body)
+    stores = false
+    db.put = (async () => (stores = true)) as typeof db.put
+    body()
+    db.put = put
+    // LMDB writes nothing for a transaction without changes, so nothing can fail in it, unless it has panicked.
+    if (!stores && failure.errno !== PANIC) return batch(body)
+    failure.times--
     const cause = Object.assign(new Error(failure.text), { code: failure.errno })
     return Promise.reject(Object.assign(new Error('Commit failed (see commitError for details)'), { commitError: Promise.reject(cause) }))
   }) as typeof db.batch
@@ -206,6 +218,28 @@ t.test('a write cut short by a full disk, which LMDB reports as EIO, is a full d
   fail(undefined)
   await commits.run((writes) => writes.put('a', bytes('2')))
   t.match(db.get('a'), bytes('2'))
+  await dispose()
+})
+
+t.test('EIO of the page that names the newest transaction leaves the outcome unknown, on a full disk too', async (t) => {
+  const { db, commits, dispose } = database(4096)
+  const batch = db.batch.bind(db)
+  const fail = failing(db)
+  const failingBatch = db.batch.bind(db)
+  let first = true
+  db.batch = (async (body: () => void) => {
+    if (!first) return failingBatch(body)
+    first = false
+    await batch(body)
+    fail(PANIC, 'MDB_PANIC')
+    const cause = Object.assign(new Error('Input/output error'), { code: constants.errno.EIO })
+    throw Object.assign(new Error('Commit failed (see commitError for details)'), { commitError: Promise.reject(cause) })
+  }) as typeof db.batch
+  await t.rejects(
+    commits.run((writes) => writes.put('a', bytes('1'))),
+    { code: 'OVERLOADED', message: /MDB_PANIC/ },
+  )
+  t.match(db.get('a'), bytes('1'), 'here it stands')
   await dispose()
 })
 

@@ -11,8 +11,9 @@
  *   - In the body, or while room was made in the file: LMDB has not been touched, whatever the error (no descriptor, no memory, no permission, no
  *     space). The commit fails, and the next one is as good as before.
  *   - LMDB found no space: it has changed nothing, the commit may be tried again. So may one that failed with EIO, which LMDB also says when a write
- *     was cut short by a full disk: pages of a transaction that was abandoned are never referred to, the next one writes its own anew; and once the
- *     page that names the newest transaction could not be written, LMDB refuses by itself.
+ *     was cut short by a full disk: pages of a transaction that was abandoned are never referred to, the next one writes its own anew. But EIO may also
+ *     be of the page that names the newest transaction, and then nobody knows whether it stands. LMDB refuses everything from then on, so it is asked
+ *     before anything is said of the failure, full disk or not.
  *   - Any other failure of LMDB, or EIO again and again: what is on disk is unknown and nothing more is committed (`fault`). A restart reads what is
  *     there and replays the log over it.
  */
@@ -28,6 +29,8 @@ const MAX_KEY_BYTES = 1900
 /** A volume with less room counts as full: the rest goes to whole pages and to other files. */
 const NO_SPACE = 1 << 20
 const TRIES = 3
+/** Nothing is ever stored under it. */
+const ABSENT_KEY = 'none'
 const FULL: readonly unknown[] = [constants.errno.ENOSPC, constants.errno.EDQUOT, 'ENOSPC', 'EDQUOT']
 
 /** What a transaction's body writes, as it will lie in LMDB. */
@@ -92,8 +95,11 @@ export class CatalogCommits {
       } catch (error) {
         const reason = await reasonOf(error)
         const { code } = reason as { code?: unknown }
-        if (FULL.includes(code) || (code === constants.errno.EIO && this.free(this.dir) < NO_SPACE)) throw noSpace(reason)
-        if (code !== constants.errno.EIO || tries === TRIES) throw this.broke(reason)
+        if (FULL.includes(code)) throw noSpace(reason)
+        if (code !== constants.errno.EIO) throw this.broke(reason)
+        await this.requireAbandoned()
+        if (this.free(this.dir) < NO_SPACE) throw noSpace(reason)
+        if (tries === TRIES) throw this.broke(reason)
       }
     }
   }
@@ -118,6 +124,21 @@ export class CatalogCommits {
       }
     })
     await this.db.flushed
+  }
+
+  /** After EIO: a transaction without changes, which writes nothing, goes through unless LMDB has panicked. @throws OVERLOADED. */
+  private async requireAbandoned(): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.db.batch(() => void this.db.remove(ABSENT_KEY).catch(() => {}))
+        return
+      } catch (error) {
+        const reason = await reasonOf(error)
+        const { code } = reason as { code?: unknown }
+        if (FULL.includes(code)) return
+        if (code !== constants.errno.EIO || tries === TRIES) throw this.broke(reason)
+      }
+    }
   }
 
   private broke(error: Error): SvcError {

@@ -92,7 +92,9 @@ export class Follower {
   deliveryOf(operation: Operation): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const { change } = operation
-    const [entry] = change.kind === 'write' ? (this.written.get(keyOfPoint(change.namespace, change.points[0])) ?? []) : []
+    const entries = change.kind === 'write' ? (this.written.get(keyOfPoint(change.namespace, change.points[0])) ?? []) : []
+    // The same point may have been sent before, by a write of which nobody knows.
+    const entry = entries.find((written) => written.operation === operation)
     if (entry === undefined || entry.delivered || entry.excused) resolve()
     else this.waiting = { operation, done: resolve }
     return promise
