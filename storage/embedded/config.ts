@@ -323,6 +323,6 @@ export function workerConfig(config: DatabaseConfig, role: 'query' | 'maintenanc
     rowGroupRows: config.row_group_rows,
     compression: config.compression,
     zstdLevel: config.zstd_level,
-    ...(role === 'query' ? limits : {}),
+    ...(role === 'query' ? limits : { givesBack: true as const }),
   }
 }

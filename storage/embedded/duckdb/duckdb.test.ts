@@ -1,5 +1,6 @@
 import t from 'tap'
 import { TestDatabase } from '../testing/engine-state.ts'
+import { collectGarbage } from '../threads/collect.ts'
 
 t.test('it is settled when no statement is on its way: a thread that leaves before ends the process', async (t) => {
   const db = new TestDatabase()
@@ -20,3 +21,43 @@ t.test('it is settled when no statement is on its way: a thread that leaves befo
     ['fulfilled', 'rejected', 'rejected'],
   )
 })
+
+const MIB = 1 << 20
+const glibc = (process.report.getReport() as { header: { glibcVersionRuntime?: string } }).header.glibcVersionRuntime
+
+t.test('what was freed is given back to the system', { skip: glibc === undefined && 'only glibc keeps it' }, async (t) => {
+  const db = new TestDatabase({ givesBack: true })
+  t.teardown(() => db.close())
+  const { duck } = await db.context()
+  await duck.giveBack()
+  t.equal(await duck.memory(), 0, 'no instance is opened for it')
+  await duck.run('SELECT 1')
+  const freed = freedButKept(200 * MIB)
+  const before = process.memoryUsage.rss()
+  await duck.giveBack()
+  const after = process.memoryUsage.rss()
+  t.ok(before - after > freed / 2, `${Math.round(before / MIB)} MiB, then ${Math.round(after / MIB)}`)
+})
+
+t.test('it has no other setting for it, and none where statements of clients run', async (t) => {
+  const own = new TestDatabase({ givesBack: true })
+  const clients = new TestDatabase()
+  t.teardown(() => Promise.all([own.close(), clients.close()]))
+  const { duck } = await clients.context()
+  await t.rejects(duck.run("SET memory_limit = '1GB'"), /locked|configuration/i)
+  await duck.giveBack()
+  await t.rejects((await own.context()).duck.run('SET threads = 3'), /locked|configuration/i)
+})
+
+/** Small buffers of which some are still there, so that the allocator cannot give back the rest by itself. @returns bytes that were freed. */
+function freedButKept(bytes: number): number {
+  const each = 64 << 10
+  const all = Array.from({ length: bytes / each }, () => new ArrayBuffer(each))
+  for (const buffer of all) new Uint8Array(buffer).fill(1)
+  left = all.filter((_, i) => i % 16 === 0)
+  all.length = 0
+  collectGarbage()
+  return bytes - left.length * each
+}
+
+let left: ArrayBuffer[] = []

@@ -191,6 +191,14 @@ export class Duck {
     return Number(bytes)
   }
 
+  /**
+   * Has what the process' allocators keep of freed memory given back to the system: DuckDB does so, its own and glibc's (malloc_trim), when it is told how much it may
+   * take. Only where the thread is one that gives back, and with an instance open.
+   */
+  async giveBack(): Promise<void> {
+    if (this.instance !== undefined && this.config.givesBack) await this.run(`SET memory_limit = ${sqlText(memoryLimit(this.config))}`)
+  }
+
   close(): void {
     if (this.closed) return
     this.closed = true
@@ -198,6 +206,9 @@ export class Duck {
     this.instance?.closeSync()
   }
 }
+
+/** As DuckDB is told. */
+export const memoryLimit = ({ memoryLimitBytes }: WorkerConfig): string => `${Math.max(64, Math.floor(memoryLimitBytes / 1e6))}MB`
 
 /** Interrupts the connection's statement when the signal says so. @returns what to call when the statement is over. */
 export function interruptOn(signal: AbortSignal | undefined, connection: DuckDBConnection): () => void {

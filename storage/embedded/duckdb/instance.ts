@@ -5,7 +5,7 @@ import { registerEncrypted } from '../encryption/encrypted-functions.ts'
 import { paths } from '../paths.ts'
 import { type MaskedRows, registerMasks } from '../read/mask-sql.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
-import { CONNECTION_SETTINGS, logicalType, type RowSource, rawConnection, registerSources, sqlText } from './duckdb.ts'
+import { CONNECTION_SETTINGS, logicalType, memoryLimit, type RowSource, rawConnection, registerSources, sqlText } from './duckdb.ts'
 
 /** What statements name, by their tokens. */
 export interface Named {
@@ -22,7 +22,7 @@ export async function openInstance(
 ): Promise<{ instance: DuckDBInstance; connection: DuckDBConnection }> {
   const instance = await DuckDBInstance.create(':memory:', {
     threads: String(config.duckdbThreads),
-    memory_limit: `${Math.max(64, Math.floor(config.memoryLimitBytes / 1e6))}MB`,
+    memory_limit: memoryLimit(config),
     temp_directory: config.noSpill ? '' : config.tempDir,
     ...(config.maxScratchBytes === undefined ? {} : { max_temp_directory_size: `${Math.max(1, Math.floor(config.maxScratchBytes / 1e6))}MB` }),
     // Without it, memory that a merge has used is kept until the next allocation: an idle node would keep it for good.
@@ -33,6 +33,7 @@ export async function openInstance(
     allow_unsigned_extensions: 'false',
   })
   const connection = await instance.connect()
+  const allowed = ['streaming_buffer_size', 'explain_output', ...(config.givesBack ? ['memory_limit'] : [])]
   const readable = [paths(dataDir).segments, config.tempDir, config.archiveDirectory ?? []].flat()
   for (const statement of [
     `SET TimeZone = 'UTC'`,
@@ -42,7 +43,7 @@ export async function openInstance(
     `SET allowed_directories = [${readable.map(sqlText).join(', ')}]`,
     `SET enable_external_access = false`,
     // They are a connection's own, and there are no defaults of them to set. Statements of clients cannot set anything: prepare refuses them.
-    `SET allowed_configs = ['streaming_buffer_size', 'explain_output']`,
+    `SET allowed_configs = [${allowed.map(sqlText).join(', ')}]`,
     `SET lock_configuration = true`,
     ...CONNECTION_SETTINGS,
   ]) {

@@ -16,6 +16,7 @@ import { SegmentVerifier } from '../segment/verify.ts'
 import { TagDictionaries } from '../series/tag-source.ts'
 import { ThreadWarmUp } from '../warm-up/thread-warm-up.ts'
 import { collectGarbage } from './collect.ts'
+import { FreedMemory } from './freed-memory.ts'
 import { JobRunner, wireError } from './job-runner.ts'
 import type { FromWorker, ToWorker, WorkerConfig, WorkerData } from './messages.ts'
 import type { SegmentMeta } from './segment-entry.ts'
@@ -60,6 +61,7 @@ const context: RelationContext = {
 const target: SegmentTarget = { duck, dataDir, config, now: Date.now }
 const jobs = new JobRunner(context, post, config.emitWindowBytes)
 const heap = new HeapTrimmer()
+const freed = config.givesBack ? new FreedMemory({ resident: () => process.memoryUsage.rss(), giveBack: () => duck.giveBack() }) : undefined
 const warmUp = new ThreadWarmUp(
   context,
   config,
@@ -92,6 +94,7 @@ function maintain(chain: keyof typeof chains, id: number, work: () => Promise<Fr
 }
 
 async function close(): Promise<void> {
+  freed?.stop()
   jobs.cancelAll()
   processes.close()
   sampleBlocks.close()

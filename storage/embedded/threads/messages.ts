@@ -61,6 +61,8 @@ export interface WorkerConfig {
   encryption?: KeyMaterial & { cacheBytes: number }
   /** Nothing of a statement is written to the scratch space: it could be what is encrypted elsewhere. */
   noSpill?: true
+  /** It has freed memory given back, for the whole process; only a thread that runs no statements of clients, since its instance lets a setting be set for that. */
+  givesBack?: true
   /** Where archived segments are read, by key. */
   archiveDirectory?: string
   /** Bytes of scratch space on disk for all its statements; as much as there is when absent. */

@@ -1,0 +1,51 @@
+/**
+ * What was freed goes back to the system. glibc keeps it: in an arena each thread, of which only the end shrinks by itself, and buffers of up to 32 MiB lie there once
+ * one of their size was freed. Under load that is hundreds of MiB, and grows for hours (docs/decisions/052-one-memory-budget.md).
+ */
+
+/** What is looked at and done. */
+export interface ProcessMemory {
+  /** Bytes. */
+  resident(): number
+  /** Some milliseconds, in a thread of DuckDB's. */
+  giveBack(): Promise<void>
+}
+
+const EVERY_MS = 15_000
+/** Less is not worth looking through the arenas for. */
+const GROWN_BYTES = 32 << 20
+
+export class FreedMemory {
+  private readonly memory: ProcessMemory
+  private readonly timer: NodeJS.Timeout
+  /** Least resident since memory was last given back. */
+  private least = 0
+  private busy = false
+
+  /** Looks every few seconds, as long as something else keeps the thread alive. */
+  constructor(memory: ProcessMemory) {
+    this.memory = memory
+    this.timer = setInterval(() => void this.look(), EVERY_MS).unref()
+  }
+
+  /** Gives back what was freed, when the process has grown. */
+  async look(): Promise<void> {
+    const { memory } = this
+    const resident = memory.resident()
+    this.least = Math.min(this.least, resident)
+    if (this.busy || resident - this.least < GROWN_BYTES) return
+    this.busy = true
+    try {
+      await memory.giveBack()
+      this.least = memory.resident()
+    } catch {
+      // The next look tries again.
+    } finally {
+      this.busy = false
+    }
+  }
+
+  stop(): void {
+    clearInterval(this.timer)
+  }
+}
