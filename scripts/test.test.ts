@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 
 const GOOD = 'console.log("ok 1 - fine\\nok 2 - later # SKIP no broker\\n1..2\\n# { total: 2, pass: 1, skip: 1 }")'
@@ -13,7 +13,10 @@ function run(files: Record<string, string>, ...args: string[]): { status: number
   t.teardown(() => rmSync(root, { recursive: true }))
   mkdirSync(join(root, 'scripts'))
   cpSync(join(import.meta.dirname, 'test.ts'), join(root, 'scripts/test.ts'))
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(root, name), text)
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, name)), { recursive: true })
+    writeFileSync(join(root, name), text)
+  }
   const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'scripts/test.ts'), ...args], { encoding: 'utf8' })
   return { status, text: stdout + stderr }
 }
@@ -48,4 +51,17 @@ t.test('files are chosen by parts of their paths', async (t) => {
   const none = run(files, 'nothing')
   t.equal(none.status, 2)
   t.match(none.text, /cannot find tests: no file \*\.test\.ts has "nothing" in its path/)
+})
+
+t.test('slow files run when they are asked for', async (t) => {
+  const files = { 'a.test.ts': GOOD, 'test/crash/b.test.ts': GOOD, 'plugins/audit/crash.test.ts': GOOD, 'plugins/audit/audit.test.ts': GOOD }
+  for (const [args, said] of [
+    [[], ['a.test.ts', 'plugins/audit/audit.test.ts']],
+    [['--slow'], ['plugins/audit/crash.test.ts', 'test/crash/b.test.ts']],
+    [['--all'], ['a.test.ts', 'plugins/audit/audit.test.ts', 'plugins/audit/crash.test.ts', 'test/crash/b.test.ts']],
+    [['crash'], ['plugins/audit/crash.test.ts', 'test/crash/b.test.ts']],
+  ] as const) {
+    const { text } = run(files, ...args)
+    t.same([...text.matchAll(/^ok \d+ - (\S+\.test\.ts) # time/gm)].map(([, name]) => name).sort(), said, args.join())
+  }
 })

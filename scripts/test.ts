@@ -1,8 +1,9 @@
 /**
  * Runs the tests: each file in a process of its own, as many at once as there are processors and one more, the long ones first.
  *
- *   node scripts/test.ts [part of a path ...] [--jobs n]
+ *   node scripts/test.ts [part of a path ...] [--slow | --all] [--jobs n]
  *
+ * Without a part of a path the slow ones are left out; --slow runs those only.
  * The files are written with tap and print TAP. They are run by plain node and not by tap's own runner, which loads module hooks into each process and
  * each of its threads: a file that starts engine threads takes more than twice the processor time under them. What a file prints is shown when it fails;
  * the last line counts assertions as tap does.
@@ -34,15 +35,44 @@ const LONG = [
   'test/',
 ]
 
-const { values, positionals } = parseArgs({ options: { jobs: { type: 'string', short: 'j' } }, allowPositionals: true })
+/** Kills, power cuts, full disks, random lives, bombs, loads: a third of the files' processor time, in a run of its own. */
+const SLOW = [
+  'plugins/audit/crash.test.ts',
+  'plugins/webhooks/crash.test.ts',
+  'storage/embedded/archive/failures.test.ts',
+  'storage/embedded/archive/random.test.ts',
+  'storage/embedded/changes/changes.test.ts',
+  'storage/embedded/conformance-crash.test.ts',
+  'storage/embedded/encryption/random.test.ts',
+  'storage/embedded/memory-growth.test.ts',
+  'storage/embedded/retention/retention-changed.test.ts',
+  'storage/embedded/retention/retention-lives.test.ts',
+  'storage/embedded/simulation/',
+  'test/compat/',
+  'test/crash/',
+  'test/memory/',
+  'test/package/',
+  'test/security/bombs.test.ts',
+  'test/security/loop-delay.test.ts',
+  'test/security/noisy-tenants.test.ts',
+]
+
+const { values, positionals } = parseArgs({
+  options: { jobs: { type: 'string', short: 'j' }, slow: { type: 'boolean', default: false }, all: { type: 'boolean', default: false } },
+  allowPositionals: true,
+})
 const jobs = Number(values.jobs ?? availableParallelism() + 1)
 if (!Number.isInteger(jobs) || jobs < 1) fail(`cannot run ${values.jobs} files at once: give a whole number from 1`)
 const rank = (file: string): number => {
   const found = LONG.findIndex((name) => file.startsWith(name))
   return found === -1 ? LONG.length : found
 }
+const chosen = (file: string): boolean => {
+  if (positionals.length > 0) return positionals.some((part) => file.includes(part))
+  return values.all || SLOW.some((name) => file.startsWith(name)) === values.slow
+}
 const files = globSync('**/*.test.ts', { cwd: ROOT, exclude: (name) => name === 'node_modules' })
-  .filter((file) => !APART.test(file) && (positionals.length === 0 || positionals.some((part) => file.includes(part))))
+  .filter((file) => !APART.test(file) && chosen(file))
   .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
 if (files.length === 0) fail(`cannot find tests: no file *.test.ts has ${positionals.map((part) => `"${part}"`).join(' or ')} in its path`)
 
