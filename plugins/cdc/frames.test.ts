@@ -1,8 +1,9 @@
 import type { RowsChanged } from 'svcdb'
+import { seriesHash } from 'svcdb/lib/changes'
 import { Column, type FieldType, isShown, valueAt } from 'svcdb/lib/columns'
 import { type Random, seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { FrameEncoder, seriesHash } from './frames.ts'
+import { FrameEncoder } from './frames.ts'
 import { idsOf } from './request.ts'
 
 const SEEDS = Number(process.env.SVC_SEEDS ?? 200)

@@ -1,0 +1,4 @@
+/** Changes as texts, for those who tell others of them: JSON, and line protocol. */
+export { deletedJson, gapJson, measurementJson, RowJson, seriesHash } from './change-json.ts'
+export { RowLines, seriesKey } from './row-lines.ts'
+export type { ChangedColumns, DeletedSeries } from './types.ts'
