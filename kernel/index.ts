@@ -85,7 +85,15 @@ export {
   REQUEST_LIMITS,
   type RequestLimits,
 } from './services/namespace-directory.ts'
-export { type PointFormat, type PointMessage, type PointReader, pointFormat, pointFormats } from './services/point-formats.ts'
+export {
+  type PointArrival,
+  type PointFormat,
+  type PointMessage,
+  type PointReader,
+  type PointSource,
+  pointFormat,
+  pointFormats,
+} from './services/point-formats.ts'
 export {
   WEBHOOKS,
   type WebhookAnswer,

@@ -20,8 +20,24 @@ export interface PointFormat {
   readonly defaults: boolean
   /** Whether its values may be NaN or infinite, or staleness markers: the option `nonFinite` of a write. */
   readonly nonFinite: boolean
+  /** Messages mean something with those before them: all of a topic are to come to one reader, in their order. */
+  readonly ordered?: boolean
   /** What reads the messages of one source: with caches of its own, for one namespace. */
-  reader(): PointReader
+  reader(source?: PointSource): PointReader
+}
+
+/** What a reader may ask of the source it reads for. */
+export interface PointSource {
+  /** Sends a message to where the others come from. It may be lost. */
+  send?(topic: string, body: Uint8Array): void
+}
+
+/** A message when it comes. */
+export interface PointArrival {
+  topic: string
+  body: Uint8Array
+  /** It may have come before. */
+  redelivered: boolean
 }
 
 export interface PointMessage {
@@ -33,6 +49,8 @@ export interface PointMessage {
   measurement?: string
   /** Tags that each point gets: key, value, key, value. A point that has one with another value is refused. */
   tags?: readonly string[]
+  /** What `arrived` has made of it. */
+  arrival?: unknown
 }
 
 export interface PointReader {
@@ -42,4 +60,12 @@ export interface PointReader {
    * @returns what is wrong with a part of the message, the rest of which was appended. @throws SvcError when nothing of it can be read; what was appended until then is to be taken back.
    */
   read(message: PointMessage, batch: WriteBatch, further: (name: string) => WriteBatch): SvcError | undefined | Promise<SvcError | undefined>
+  /**
+   * Formats whose messages mean something with those before them: called once for each message when it comes, in order, where `read` may come later and more
+   * than once. Never throws.
+   * @returns what `read` is given as `arrival`.
+   */
+  arrived?(message: PointArrival): unknown
+  /** The source was away: messages may have been missed. */
+  interrupted?(): void
 }

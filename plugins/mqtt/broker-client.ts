@@ -12,6 +12,8 @@ export interface BrokerMessage {
   topic: string
   payload: Buffer
   retained: boolean
+  /** It may have come before. */
+  redelivered: boolean
   /** It is durable. */
   ack(): void
 }
@@ -130,6 +132,14 @@ export class BrokerClient {
     for (const done of this.waiting.splice(0)) done()
   }
 
+  /** Sends a message once, and not at all without a connection. */
+  publish(topic: string, payload: Uint8Array): void {
+    if (!this.client.connected) return
+    this.client.publish(topic, Buffer.from(payload.buffer, payload.byteOffset, payload.length), { qos: 0 }, (error) => {
+      if (error) this.fail(error)
+    })
+  }
+
   /** Ends the connection, so that the broker sends again what was not acknowledged; it is made anew after a while. */
   reconnect(): void {
     if (!this.ending) this.client.stream?.destroy()
@@ -160,7 +170,7 @@ export class BrokerClient {
         settle?.()
       }
     }
-    this.events.message({ topic, payload, retained: packet.retain, ack })
+    this.events.message({ topic, payload, retained: packet.retain, redelivered: packet.dup, ack })
   }
 
   /** @param resumed the broker has kept the session: its answer to the subscription may lie behind messages that there is no room for. */

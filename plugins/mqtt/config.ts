@@ -15,7 +15,10 @@ const keys = {
     maxItems: 1000,
     description: 'Topics to subscribe to',
   }),
-  format: Type.String({ default: 'json', description: 'Format of messages: json, line_protocol, prometheus_remote_write, otlp; its plugin must be selected' }),
+  format: Type.String({
+    default: 'json',
+    description: 'Format of messages: json, line_protocol, prometheus_remote_write, otlp, sparkplug_b; its plugin must be selected',
+  }),
   qos: Type.Integer({ default: 1, minimum: 0, maximum: 2, description: 'Quality of service that is subscribed with; with 0 the broker sends nothing again' }),
   protocol_version: Type.Enum(['3.1.1', '5'], { default: '3.1.1', description: 'Version of MQTT' }),
   client_id: text('How the broker knows this connector, and keeps what it has not acknowledged; default svc-<name>-<host name>', { maxLength: 128 }),

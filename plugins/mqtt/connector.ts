@@ -17,6 +17,8 @@ const MIN_BATCH_BYTES = 4 * 1024 * 1024
 interface Message extends BrokerMessage {
   /** When it came, nanoseconds since the Unix epoch. */
   time: bigint
+  /** What the reader has made of it when it came. */
+  arrival: unknown
 }
 
 export class MqttConnector implements Connector {
@@ -63,11 +65,11 @@ export class MqttConnector implements Connector {
       maxBytes: config.max_in_flight_bytes,
       maxBatchMessages: config.max_in_flight,
       maxBatchBytes: Math.min(config.max_in_flight_bytes, MIN_BATCH_BYTES),
-      decode: ({ topic, payload, time }, batch, _, further) => {
+      decode: ({ topic, payload, time, arrival }, batch, _, further) => {
         if (payload.length > config.max_message_bytes)
           throw new SvcError('PAYLOAD_TOO_LARGE', `cannot read a message of ${payload.length} bytes: mqtt.max_message_bytes is ${config.max_message_bytes}`)
         const { measurement, tags } = this.rules.of(topic)
-        return (this.reader as PointReader).read({ body: payload, time, measurement, tags }, batch, further)
+        return (this.reader as PointReader).read({ body: payload, time, measurement, tags, arrival }, batch, further)
       },
       deadLetter: (message, error) => this.bury(message, error),
       pause: () => this.client?.pause(),
@@ -86,7 +88,7 @@ export class MqttConnector implements Connector {
   /** @throws Error for a format that cannot do what is configured. */
   start(format: PointFormat | undefined): void {
     this.format = format
-    this.reader = this.format?.reader()
+    this.reader = this.format?.reader({ send: (topic, body) => this.client?.publish(topic, body) })
   }
 
   /** Never rejects: a broker that is away is tried again. */
@@ -125,8 +127,10 @@ export class MqttConnector implements Connector {
       if (this.config.retained === 'ignore') return message.ack()
     }
     const bytes = message.payload.length + message.topic.length
+    const { topic, payload: body, redelivered } = message
+    const arrival = body.length > this.config.max_message_bytes ? undefined : this.reader?.arrived?.({ topic, body, redelivered })
     void this.source.take({
-      body: { ...message, time: this.svc.clock.nowNanos() },
+      body: { ...message, time: this.svc.clock.nowNanos(), arrival },
       bytes,
       ack: message.ack,
       // The broker sends it again with the next connection only.
@@ -156,6 +160,7 @@ export class MqttConnector implements Connector {
     const text = error?.message ?? 'the connection was closed'
     if (this.source.up || this.source.status().lastError !== text)
       this.svc.log.warn({ connector: this.name }, `cannot reach the broker, tried again every ${this.config.reconnect_ms / 1000} s: ${text}`)
+    this.reader?.interrupted?.()
     this.source.disconnected(new SvcError('OVERLOADED', text), state)
   }
 

@@ -18,7 +18,7 @@ export default definePlugin({
     const connectors = connectorsOf(config).map((each) => {
       if (!svc.provided.has(pointFormat(each.format)))
         throw new Error(
-          `cannot read format "${each.format}" of ${each.name}: the plugins of this node read ${pointFormats(svc.provided).join(', ') || 'none'}; select the plugin of the format, such as line_protocol, native (json), remote_write (prometheus_remote_write) or otlp`,
+          `cannot read format "${each.format}" of ${each.name}: the plugins of this node read ${pointFormats(svc.provided).join(', ') || 'none'}; select the plugin of the format, such as line_protocol, native (json), remote_write (prometheus_remote_write), otlp or sparkplug_b`,
         )
       const connector = new MqttConnector(svc, each, metrics)
       listing.add(connector)
@@ -30,6 +30,11 @@ export default definePlugin({
         if (format?.defaults === false && (each.tags_from_topic.length > 0 || Object.keys(each.topic_measurement_map).length > 0))
           throw new Error(
             `cannot use tags_from_topic or topic_measurement_map of ${each.name}: points of format "${each.format}" name their measurements and tags`,
+          )
+        const shared = each.topics.find((topic) => topic.startsWith('$share/'))
+        if (format?.ordered === true && shared !== undefined)
+          throw new Error(
+            `cannot use the topic "${shared}" of ${each.name}: messages of format "${each.format}" have to come all to one reader, and a broker spreads those of a shared subscription; subscribe without $share`,
           )
         connector.start(format)
       }

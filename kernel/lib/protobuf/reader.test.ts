@@ -123,6 +123,19 @@ t.test('corruption is named with its place', async (t) => {
   t.throws(() => mistaken.int32(), /field 1 has wire type 5, not 0/)
 })
 
+t.test('floats of 32 bits', async (t) => {
+  for (const value of [0, -0, 1.5, -(2 ** -149), 3.4028234663852886e38, Number.POSITIVE_INFINITY, Number.NaN]) {
+    const bytes = Buffer.alloc(5, 0x0d)
+    bytes.writeFloatLE(value, 1)
+    const reader = reading(...bytes)
+    reader.next()
+    t.same(reader.float(), value)
+  }
+  const mistaken = reading(0x08, 1)
+  mistaken.next()
+  t.throws(() => mistaken.float(), /field 1 has wire type 0, not 5/)
+})
+
 t.test('reading takes the part of a buffer it was given, and lets go of it', async (t) => {
   const whole = Buffer.from([0xff, 0x08, 0x07, 0xff])
   const reader = new ProtobufReader()

@@ -138,6 +138,11 @@ export class ProtobufReader {
     return this.view.getFloat64(this.take(8), true)
   }
 
+  float(): number {
+    this.expect(FIXED32)
+    return this.view.getFloat32(this.take(4), true)
+  }
+
   /** The bits of a fixed64, sfixed64 or double into `low` and `high`. */
   fixed64(): void {
     this.expect(FIXED64)
