@@ -1,0 +1,83 @@
+/** What a birth says of the metrics to come: their names, aliases and types. Tables do not change once they are made: messages under way keep theirs. */
+import { ProtobufReader } from 'svcdb/lib/protobuf'
+import { type Alias, type Head, INT_VALUE, isDefinition, LONG_VALUE, Metric, readHead, readTemplate, TEMPLATE, TEMPLATE_VALUE, UNKNOWN } from './payload.ts'
+
+/** Templates within templates. */
+export const MAX_DEPTH = 8
+export const BD_SEQ = 'bdSeq'
+/** Characters of a name that count as one metric. */
+const NAME_UNIT = 128
+
+export interface Definition {
+  name: string
+  type: number
+}
+
+export interface Definitions {
+  /** Of the birth, milliseconds since the Unix epoch. */
+  time: number | undefined
+  aliases: ReadonlyMap<Alias, Definition>
+  byName: ReadonlyMap<string, Definition>
+  /** Metrics; long names count as several. */
+  weight: number
+}
+
+export interface Birth extends Head {
+  definitions: Definitions
+  /** Number of the session, which its death has too. */
+  bdSeq: number | undefined
+}
+
+export class BirthReader {
+  private readonly reader = new ProtobufReader()
+  private readonly metric = new Metric()
+
+  /** @throws BAD_REQUEST. */
+  head(body: Uint8Array): Head {
+    try {
+      return readHead(this.reader, body)
+    } finally {
+      this.reader.release()
+    }
+  }
+
+  /** Of a death too, which has its number only. @throws BAD_REQUEST. */
+  birth(body: Uint8Array): Birth {
+    const aliases = new Map<Alias, Definition>()
+    const byName = new Map<string, Definition>()
+    let bdSeq: number | undefined
+    const { reader, metric } = this
+    try {
+      const head = readHead(reader, body, () => {
+        metric.read(reader)
+        if (metric.name === undefined) return
+        if (metric.name === BD_SEQ && (metric.value === LONG_VALUE || metric.value === INT_VALUE)) bdSeq = (metric.high >>> 0) * 2 ** 32 + (metric.low >>> 0)
+        const definition = { name: metric.name, type: metric.type }
+        byName.set(metric.name, definition)
+        if (metric.alias !== undefined) aliases.set(metric.alias, definition)
+        if (metric.value === TEMPLATE_VALUE) membersOf(reader.bytes.subarray(metric.start, metric.end), metric.name, byName, 1)
+      })
+      let weight = 0
+      for (const name of byName.keys()) weight += 1 + Math.floor(name.length / NAME_UNIT)
+      return { ...head, bdSeq, definitions: { time: head.time, aliases, byName, weight: Math.max(weight, aliases.size) } }
+    } finally {
+      reader.release()
+    }
+  }
+}
+
+/** Members of an instance of a template, by the names that they are stored under. */
+function membersOf(bytes: Uint8Array, parent: string, byName: Map<string, Definition>, depth: number): void {
+  const reader = new ProtobufReader()
+  reader.begin(bytes)
+  if (isDefinition(reader) || depth > MAX_DEPTH) return
+  const metric = new Metric()
+  reader.begin(bytes)
+  readTemplate(reader, () => {
+    metric.read(reader)
+    if (metric.name === undefined) return
+    const name = `${parent}/${metric.name}`
+    if (metric.type !== UNKNOWN && metric.type !== TEMPLATE) byName.set(name, { name, type: metric.type })
+    if (metric.value === TEMPLATE_VALUE) membersOf(bytes.subarray(metric.start, metric.end), name, byName, depth + 1)
+  })
+}
