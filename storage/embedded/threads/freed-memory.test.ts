@@ -44,6 +44,15 @@ t.test('growth counts from the least it was', async (t) => {
   t.equal(process.times, 2)
 })
 
+t.test('what was freed goes back without growth, too', async (t) => {
+  const { process, look } = memory()
+  await look()
+  for (let i = 0; i < 7; i++) await look()
+  t.equal(process.times, 1)
+  await look()
+  t.equal(process.times, 2)
+})
+
 t.test('once at a time, and a failure is tried again', async (t) => {
   const ends: ((error?: Error) => void)[] = []
   const { process, look } = memory(() => new Promise((resolve, reject) => ends.push((error) => (error === undefined ? resolve() : reject(error)))))

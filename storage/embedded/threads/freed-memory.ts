@@ -14,6 +14,8 @@ export interface ProcessMemory {
 const EVERY_MS = 15_000
 /** Less is not worth looking through the arenas for. */
 const GROWN_BYTES = 32 << 20
+/** What was freed since is given back all the same: without growth it would be kept by a node at rest. */
+const LOOKS_WITHOUT = 8
 
 export class FreedMemory {
   private readonly memory: ProcessMemory
@@ -21,6 +23,7 @@ export class FreedMemory {
   /** Least resident since memory was last given back. */
   private least = 0
   private busy = false
+  private looks = 0
 
   /** Looks every few seconds, as long as something else keeps the thread alive. */
   constructor(memory: ProcessMemory) {
@@ -28,13 +31,14 @@ export class FreedMemory {
     this.timer = setInterval(() => void this.look(), EVERY_MS).unref()
   }
 
-  /** Gives back what was freed, when the process has grown. */
+  /** Gives back what was freed, when the process has grown, and now and then. */
   async look(): Promise<void> {
     const { memory } = this
     const resident = memory.resident()
     this.least = Math.min(this.least, resident)
-    if (this.busy || resident - this.least < GROWN_BYTES) return
+    if (this.busy || (resident - this.least < GROWN_BYTES && ++this.looks < LOOKS_WITHOUT)) return
     this.busy = true
+    this.looks = 0
     try {
       await memory.giveBack()
       this.least = memory.resident()

@@ -98,6 +98,15 @@ export class JobRunner {
     return this.running.size
   }
 
+  /** Numbers of the jobs under way; undefined where there are none. */
+  get oldest(): number | undefined {
+    return this.running.size === 0 ? undefined : Math.min(...this.running.keys())
+  }
+
+  get newest(): number | undefined {
+    return this.running.size === 0 ? undefined : Math.max(...this.running.keys())
+  }
+
   private async load(module: string): Promise<Job> {
     const { default: run } = (await import(module)) as { default: Job }
     this.modules.set(module, run)

@@ -26,6 +26,10 @@ import { threadUsage } from './usage.ts'
 
 /** Of scratch space, for packed samples. */
 const PACKED_SHARE = 1 / 2
+/** How often samples are looked at that nobody asks for. */
+const REST_MS = 10_000
+/** Less is not worth a collection. */
+const COLLECTED_BYTES = 32 << 20
 
 const { dataDir, shared, config, state: events, eventsPublished, trust, pins } = workerData as WorkerData
 const port = parentPort
@@ -75,6 +79,19 @@ const chains = { flush: Promise.resolve(), compact: Promise.resolve() }
 function packedFiles({ tempDir, maxScratchBytes }: WorkerConfig): PackedFilesOptions | undefined {
   if (maxScratchBytes === undefined) return undefined
   return { directory: tempDir, budget: Math.floor(maxScratchBytes * PACKED_SHARE), name: String(threadId) }
+}
+
+/** Bytes of samples that were let go since the last collection for them. */
+let letGo = 0
+
+/** Lets samples go that nobody asks for any more. */
+function restSamples(): void {
+  letGo += sampleBlocks.rest()
+  reportSamples()
+  // V8 counts what it allocates: without questions it would have no reason to collect.
+  if (letGo < COLLECTED_BYTES) return
+  letGo = 0
+  collectGarbage()
 }
 
 let samplesKept = { bytes: 0, fileBytes: 0 }
@@ -129,13 +146,16 @@ port.on('message', (message: ToWorker) => {
         state.apply(event)
         if (event.kind === 'measurement-gone') context.dictionaries.forget(event.id)
         if (event.kind === 'measurement-gone') sampleBlocks.newest.forget(event.id)
-        if (event.kind === 'segments') sampleBlocks.forget(event.removed, event.droppedMemtable)
+        if (event.kind === 'segments') sampleBlocks.forget(event.removed, event.droppedMemtable, jobs.newest)
         if (event.kind === 'buffers-left') setImmediate(collectGarbage)
       }
       reportSamples()
       break
     case 'job':
-      void jobs.start(message, new SnapshotPin(pins, message.slot)).then(reportSamples)
+      void jobs.start(message, new SnapshotPin(pins, message.slot)).then(() => {
+        sampleBlocks.jobEnded(jobs.oldest)
+        reportSamples()
+      })
       break
     case 'cancel':
       jobs.cancel(message.id)
@@ -197,4 +217,5 @@ port.on('message', (message: ToWorker) => {
       break
   }
 })
+setInterval(restSamples, REST_MS).unref()
 post({ kind: 'ready' })

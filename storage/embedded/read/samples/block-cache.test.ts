@@ -16,6 +16,24 @@ t.test('the block used longest ago goes first', async (t) => {
   t.equal(cache.bytes, 950)
 })
 
+t.test('what was not used for some rounds is dropped', async (t) => {
+  const cache = new BlockCache(10_000)
+  const [a, b] = [new OwnedBlocks(1), new OwnedBlocks(2)]
+  for (const key of [1, 2, 3]) cache.put(a, key, block(), 250, 1)
+  cache.put(b, 1, block(), 100, 1)
+  t.equal(cache.rest(2), 0)
+  t.ok(cache.get(a, 1, 2), 'used by another question')
+  t.ok(cache.get(a, 2, 1), 'and by the same')
+  t.equal(cache.rest(2), 0)
+  t.equal(cache.rest(2), 350)
+  t.same([...a.entries.keys()], [1, 2])
+  cache.put(a, 3, block(), 100, 3)
+  t.equal(cache.rest(2), 500)
+  t.equal(cache.bytes, 100)
+  t.equal(cache.rest(2), 0)
+  t.equal(cache.rest(2), 100)
+})
+
 t.test('a block in place of another, and those too large', async (t) => {
   const cache = new BlockCache(1000)
   const owned = new OwnedBlocks(1)

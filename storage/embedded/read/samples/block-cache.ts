@@ -16,6 +16,8 @@ interface Entry {
   /** The question that used it last. */
   question: number
   shared: boolean
+  /** Of `BlockCache.rest` when it was used last. */
+  round: number
 }
 
 /** The blocks of one owner (a segment, a memtable chunk), each under a number. */
@@ -40,6 +42,7 @@ export class BlockCache {
   private readonly others: () => number
   private held = 0
   private sharedBytes = 0
+  private round = 0
 
   /** @param budget bytes. @param others what others have of it at the time. */
   constructor(budget: number, others: () => number = () => 0) {
@@ -89,7 +92,7 @@ export class BlockCache {
   put<T>(owned: OwnedBlocks<T>, key: number, block: T, bytes: number, question: number = ANY_QUESTION): void {
     this.remove(owned, key)
     if (!this.accepts(bytes)) return
-    const entry: Entry = { block, bytes, owner: owned.owner, key, home: owned.entries, question, shared: false }
+    const entry: Entry = { block, bytes, owner: owned.owner, key, home: owned.entries, question, shared: false, round: this.round }
     owned.entries.set(key, entry)
     this.once.add(entry)
     this.held += bytes
@@ -111,9 +114,18 @@ export class BlockCache {
     for (const list of [this.once, this.shared]) for (const entry of [...list]) if (gone.has(entry.owner)) this.drop(entry)
   }
 
+  /** Call now and then: drops what was not used since so many calls. @returns bytes. */
+  rest(rounds: number): number {
+    const before = this.held
+    const least = ++this.round - rounds
+    for (const list of [this.once, this.shared]) for (const entry of [...list]) if (entry.round < least) this.drop(entry)
+    return before - this.held
+  }
+
   private touch(entry: Entry, question: number): void {
     const again = entry.shared || entry.question !== question || question === ANY_QUESTION
     entry.question = question
+    entry.round = this.round
     if (!again) {
       this.once.delete(entry)
       this.once.add(entry)

@@ -8,6 +8,7 @@ export class ScratchPool {
   private readonly doubles: Float64Array[] = []
   private readonly room: number
   private held = 0
+  private taken = false
 
   /** @param room bytes that wait for their next use. */
   constructor(room: number) {
@@ -20,11 +21,24 @@ export class ScratchPool {
   }
 
   takeInts(length: number): Int32Array {
+    this.taken = true
     return this.take(this.ints, length) ?? new Int32Array(rounded(length))
   }
 
   takeDoubles(length: number): Float64Array {
+    this.taken = true
     return this.take(this.doubles, length) ?? new Float64Array(rounded(length))
+  }
+
+  /** Call now and then: when nothing was taken since the last call, what waits is let go. @returns bytes. */
+  rest(): number {
+    const { held, taken } = this
+    this.taken = false
+    if (taken) return 0
+    this.ints.length = 0
+    this.doubles.length = 0
+    this.held = 0
+    return held
   }
 
   give(array: Int32Array | Float64Array): void {

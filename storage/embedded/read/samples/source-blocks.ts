@@ -30,6 +30,14 @@ export interface BlockSource {
   group?: true
 }
 
+/** Owners of blocks that are gone, and the newest of the jobs that may read them yet. */
+interface Leaving {
+  gone: ReadonlySet<number>
+  newest: number
+}
+
+/** What was used since so many calls of `rest` is kept: dashboards ask again within a minute, mostly, and blocks of other minutes would stay until the cache is full. */
+const KEPT_ROUNDS = 6
 const NOTHING: readonly BlockMask[] = []
 /** Of what is kept at most this part is newest rows of series. */
 const NEWEST_SHARE = 4
@@ -58,6 +66,8 @@ export class SampleBlocks {
   private readonly chunks: ChunkBlocks
   private readonly groups: ChunkGroups
   private readonly files: PackedFiles | undefined
+  /** In the order in which they went. */
+  private readonly leaving: Leaving[] = []
 
   /** @param budget bytes of memory. @param files where packed blocks of segments are kept; absent: in memory. */
   constructor(budget: number, files?: PackedFilesOptions) {
@@ -76,6 +86,11 @@ export class SampleBlocks {
   /** Bytes of the blocks, of the newest rows and of memory kept for more. */
   get bytes(): number {
     return this.cache.bytes + this.newest.bytes + this.scratch.bytes
+  }
+
+  /** Call every ten seconds: drops what was not asked for in the last minute. @returns bytes. */
+  rest(): number {
+    return this.cache.rest(KEPT_ROUNDS) + this.scratch.rest()
   }
 
   /** Bytes of packed blocks in files. */
@@ -103,10 +118,23 @@ export class SampleBlocks {
     return this.cache.holds(bytes)
   }
 
-  /** Drops the blocks of segments and of a memtable (-1: none) that are gone. */
-  forget(segments: readonly number[], memtable: number): void {
+  /**
+   * Drops the blocks of segments and of a memtable (-1: none) that are gone.
+   * @param newest number of the newest job under way: those up to it may read them yet, and make blocks of them. None where it is undefined.
+   */
+  forget(segments: readonly number[], memtable: number, newest?: number): void {
     if (segments.length === 0 && memtable < 0) return
     const gone = new Set([...segments, ...(memtable < 0 ? [] : [memtableOwner(memtable)])])
+    this.drop(gone)
+    if (newest !== undefined) this.leaving.push({ gone, newest })
+  }
+
+  /** A job has ended: drops what was made for the last readers of what is gone. @param oldest number of the oldest job under way; undefined: there is none. */
+  jobEnded(oldest: number | undefined): void {
+    while (this.leaving.length > 0 && (oldest === undefined || oldest > this.leaving[0].newest)) this.drop((this.leaving.shift() as Leaving).gone)
+  }
+
+  private drop(gone: ReadonlySet<number>): void {
     this.cache.forget(gone)
     this.files?.forget(gone)
   }
