@@ -6,8 +6,8 @@ import type { Node } from './inode.ts'
 import type { Machine } from './machine.ts'
 
 export interface SyncWatch {
-  /** A sync of a file begins. @returns what is called when it has succeeded. */
-  syncing(path: string): () => void
+  /** A sync of a file begins. @returns what is called when it has succeeded or failed. */
+  syncing(path: string): (succeeded: boolean) => void
 }
 
 export class SimulatedFiles implements FileSystem {
@@ -218,16 +218,17 @@ export class SimulatedFiles implements FileSystem {
       }
     }
     const { mark } = node
-    const succeeded = this.watch?.syncing(path)
+    const ended = this.watch?.syncing(path)
     return () => {
       try {
         this.machine.fault('sync', 'fsync', path)
       } catch (error) {
         if (this.machine.random.chance(0.5)) node.dropped(mark)
+        ended?.(false)
         throw error
       }
       node.synced(mark)
-      succeeded?.()
+      ended?.(true)
     }
   }
 

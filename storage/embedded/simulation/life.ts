@@ -145,13 +145,14 @@ export class Life {
     this.world.history.end(operation, refused ? 'refused' : 'unknown', false)
   }
 
-  private syncing(path: string): () => void {
-    const operations = [...(this.byFile.get(path) ?? [])]
-    return () => {
-      for (const operation of operations) if (!operation.durable) this.world.history.end(operation, 'acknowledged', true)
+  private syncing(path: string): (succeeded: boolean) => void {
+    const operations = new Set(this.byFile.get(path))
+    return (succeeded) => {
+      // What a sync that failed was to write may count as clean: no later sync makes it durable.
+      if (succeeded) for (const operation of operations) if (!operation.durable) this.world.history.end(operation, 'acknowledged', true)
       this.byFile.set(
         path,
-        (this.byFile.get(path) ?? []).filter(({ durable }) => !durable),
+        (this.byFile.get(path) ?? []).filter((operation) => !operations.has(operation)),
       )
     }
   }
