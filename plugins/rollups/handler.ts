@@ -72,6 +72,9 @@ export class RollupsHandler {
     const rollup = this.known(request, 'refresh')
     const { name, namespace, source } = rollup.definition
     const refused = (code: 'INVALID_REQUEST' | 'RATE_LIMITED', cause: string) => new SvcError(code, `cannot refresh rollup "${name}": ${cause}`)
+    const { body } = request
+    if (typeof body === 'object' && body !== null && Object.keys(body).length > 0)
+      throw refused('INVALID_REQUEST', 'it takes no body; give start and end in the query, such as ?start=0&end=3600000000000')
     const { start, end } = timesOf(request)
     if (start !== undefined && end !== undefined && start >= end) throw refused('INVALID_REQUEST', `its start ${start} is not before its end ${end}`)
     const [first, last] = [start ?? rollup.from, end ?? rollup.until]

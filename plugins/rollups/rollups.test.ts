@@ -195,6 +195,10 @@ t.test('a refresh computes buckets before their time', async (t) => {
   const answer = await one.inject({ method: 'POST', url: `/api/v1/rollups/hourly/refresh?start=${T0 + 1n}&end=${T0 + HOUR + 1n}` })
   t.same(answer.json(), { rollup: 'hourly', points_written: 2 })
   t.same(await rows(one), [' 0 v_avg=1,v_count=1', ' 1 v_avg=3,v_count=1'])
+  const body = { start: String(T0), end: String(T0 + HOUR) }
+  const misplaced = await one.inject({ method: 'POST', url: '/api/v1/rollups/hourly/refresh', payload: body })
+  t.match(misplaced.json(), { code: 'INVALID_REQUEST', error: /takes no body; give start and end in the query/ }, 'a range that is not looked at would be all')
+  t.equal((await one.inject({ method: 'POST', url: `/api/v1/rollups/hourly/refresh?start=${T0 + 1n}&end=${T0 + HOUR + 1n}`, payload: {} })).statusCode, 200)
   const tooMany = await one.inject({ method: 'POST', url: `/api/v1/rollups/hourly/refresh?start=0&end=${T0}` })
   t.match(tooMany.json(), { code: 'INVALID_REQUEST', error: /max_refresh_buckets/ })
 })
