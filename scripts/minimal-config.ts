@@ -10,7 +10,7 @@ const CERTIFICATES = join(import.meta.dirname, '../test/support/certificates')
 export const MINIMAL_KEY = `svc_${'k'.repeat(43)}`
 
 /** What a plugin needs beside it to start, where any of several would do. */
-export const COMPANIONS: Readonly<Record<string, readonly string[]>> = { cedar: ['api_keys'], mqtt: ['native'] }
+export const COMPANIONS: Readonly<Record<string, readonly string[]>> = { cedar: ['api_keys'], kafka: ['line_protocol'], mqtt: ['native'] }
 
 export interface MinimalConfig {
   config: Tree
@@ -43,6 +43,7 @@ export async function minimalConfig(ids: readonly string[], exempt: readonly str
   if (ids.includes('triggers')) config.triggers = {}
   // Nobody listens there.
   if (ids.includes('mqtt')) config.mqtt = { broker: '127.0.0.1', port: 1, topics: ['t'] }
+  if (ids.includes('kafka')) config.kafka = { brokers: '127.0.0.1:1', topics: ['t'] }
   if (ids.includes('catalog_auth')) config.catalog_auth = { audit_sink: 'file', audit_path: join(folder, 'catalog.jsonl') }
   // Several nodes of tests may run at one time.
   for (const id of ['grpc', 'flight_sql', 'otlp_grpc']) if (ids.includes(id)) config[id] = { addr: '127.0.0.1:0' }

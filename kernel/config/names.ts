@@ -23,7 +23,6 @@ export interface NamedSection {
   schema: Schema
 }
 
-const NO_KAFKA = 'this version has no connector to Kafka; have a collector write over HTTP'
 const NO_RETRIES = 'a broker that is away when the server starts is tried again every 5 s; leave the key out'
 const NO_MODELS = 'this version has no analytics models'
 const LAST_VALUES = 'the last values of series are found without a cache; leave the key out'
@@ -43,7 +42,6 @@ export const NEEDLESS: Readonly<Record<string, string>> = {
   'database.max_training_points': NO_MODELS,
   tracing: 'this version exports no traces; GET /metrics and the log say how it fares',
   cluster: 'a server is alone in this version',
-  kafka: NO_KAFKA,
 }
 
 /** The aliases of a section's keys. */

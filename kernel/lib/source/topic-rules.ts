@@ -1,4 +1,4 @@
-/** What a topic says of the points of its messages: their measurement, and tags. Topics have levels between slashes, as those of MQTT. */
+/** What a topic says of the points of its messages: their measurement, and tags. Topics have levels between slashes, as those of MQTT, or another separator. */
 
 export interface TopicRulesOptions {
   /** Topic to measurement; a topic may have the wildcards `+` and `#`. */
@@ -7,6 +7,8 @@ export interface TopicRulesOptions {
   tags: readonly string[]
   /** The measurement of topics that nothing is said of: the last level, or the whole topic. */
   fallback: 'last level' | 'topic'
+  /** Between levels; default a slash. */
+  separator?: '/' | '.'
 }
 
 export interface TopicMeaning {
@@ -28,16 +30,18 @@ export class TopicRules {
   private readonly wild: Pattern[] = []
   private readonly tags: Pattern[]
   private readonly fallback: TopicRulesOptions['fallback']
+  private readonly separator: string
   private readonly kept = new Map<string, TopicMeaning>()
 
   /** @throws Error for a pattern that is none. */
-  constructor({ measurements, tags, fallback }: TopicRulesOptions) {
+  constructor({ measurements, tags, fallback, separator = '/' }: TopicRulesOptions) {
     this.fallback = fallback
+    this.separator = separator
     for (const [topic, measurement] of Object.entries(measurements)) {
       if (!/[+#]/.test(topic)) this.exact.set(topic, measurement)
-      else this.wild.push({ levels: levelsOf(topic, false), measurement })
+      else this.wild.push({ levels: levelsOf(topic, separator, false), measurement })
     }
-    this.tags = tags.map((pattern) => ({ levels: levelsOf(pattern, true) }))
+    this.tags = tags.map((pattern) => ({ levels: levelsOf(pattern, separator, true) }))
   }
 
   of(topic: string): TopicMeaning {
@@ -51,7 +55,7 @@ export class TopicRules {
   }
 
   private read(topic: string): TopicMeaning {
-    const levels = topic.split('/')
+    const levels = topic.split(this.separator)
     const measurement =
       this.exact.get(topic) ??
       this.wild.find((pattern) => fits(pattern.levels, levels))?.measurement ??
@@ -70,8 +74,8 @@ function fits(pattern: readonly string[], levels: readonly string[]): boolean {
   return pattern.length === levels.length
 }
 
-function levelsOf(pattern: string, named: boolean): string[] {
-  const levels = pattern.split('/')
+function levelsOf(pattern: string, separator: string, named: boolean): string[] {
+  const levels = pattern.split(separator)
   const seen = new Set<string>()
   for (const [i, level] of levels.entries()) {
     const name = level[0] === '+' ? level.slice(1) : ''

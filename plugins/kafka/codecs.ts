@@ -1,0 +1,42 @@
+/** Compression of record batches that the client library leaves to others: snappy (blocks, alone or framed as xerial's Java library does), LZ4, Zstandard. */
+import { promisify } from 'node:util'
+import { zstdCompress, zstdDecompress } from 'node:zlib'
+import { decodeSnappy, encodeSnappy } from 'svcdb/lib/snappy'
+import { decodeLz4, storeLz4 } from './lz4.ts'
+
+export interface Codec {
+  compress(encoder: { buffer: Buffer }): Promise<Buffer>
+  decompress(bytes: Buffer): Promise<Buffer>
+}
+
+/** Of one record batch, decompressed: what is larger was made to fill memory. */
+const MAX_BYTES = 256 * 1024 * 1024
+
+const XERIAL = Buffer.from([0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0])
+/** Two versions follow. */
+const XERIAL_HEAD = XERIAL.length + 8
+
+const bufferOf = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+
+export async function decompressSnappy(bytes: Buffer, limit = MAX_BYTES): Promise<Buffer> {
+  if (!bytes.subarray(0, XERIAL.length).equals(XERIAL)) return bufferOf(await decodeSnappy(bytes, limit))
+  const parts: Uint8Array[] = []
+  let left = limit
+  for (let at = XERIAL_HEAD; at + 4 <= bytes.length; ) {
+    const length = bytes.readUInt32BE(at)
+    at += 4
+    if (at + length > bytes.length) throw new Error('cannot decompress records as snappy: a block is cut')
+    const part = await decodeSnappy(bytes.subarray(at, at + length), left)
+    parts.push(part)
+    left -= part.length
+    at += length
+  }
+  return Buffer.concat(parts)
+}
+
+const unzstd = promisify<Buffer, object, Buffer>(zstdDecompress)
+const zstd = promisify<Buffer, Buffer>(zstdCompress)
+
+export const SNAPPY: Codec = { compress: async ({ buffer }) => bufferOf(await encodeSnappy(buffer)), decompress: (bytes) => decompressSnappy(bytes) }
+export const LZ4: Codec = { compress: async ({ buffer }) => storeLz4(buffer), decompress: async (bytes) => decodeLz4(bytes, MAX_BYTES) }
+export const ZSTD: Codec = { compress: ({ buffer }) => zstd(buffer), decompress: (bytes) => unzstd(bytes, { maxOutputLength: MAX_BYTES }) }

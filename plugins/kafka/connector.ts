@@ -1,0 +1,308 @@
+/** A connector: records of topics to points. Offsets are committed when the points of all records before them are durable. */
+import { join } from 'node:path'
+import type { Connector, PointFormat, PointReader, Svc } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { nextTurn } from 'svcdb/lib/event-loop'
+import { DeadLetters, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
+import { accessOf } from './access.ts'
+import type { ConsumerClient, Fetched, KafkaLibrary, KafkaRecord, PartitionOffset, ProducerClient } from './client.ts'
+import { beginOf, type ConnectorConfig } from './config.ts'
+import { type KafkaMetrics, sumOf } from './metrics.ts'
+import { GroupOffsets, Settled } from './offsets.ts'
+import { timeOf } from './record-time.ts'
+
+const BATCH_BYTES = 4 * 1024 * 1024
+/** How long records in flight may take when their partition is taken away; then they are left to the next owner. */
+const REVOKE_MS = 10_000
+/** Ends of partitions are asked for, for the lag of what is not fetched. */
+const LAG_MS = 10_000
+/** Records are taken for that long at a time. */
+const TURN_MS = 10
+
+interface Message {
+  topic: string
+  partition: number
+  record: KafkaRecord
+}
+
+export class KafkaConnector implements Connector {
+  readonly type = 'kafka'
+  readonly name: string
+  readonly namespace: string
+  private readonly svc: Svc
+  private readonly config: ConnectorConfig
+  private readonly library: () => Promise<KafkaLibrary>
+  private readonly metrics: KafkaMetrics
+  private readonly source: Source<Message>
+  private readonly rules: TopicRules
+  private readonly letters: DeadLetters | undefined
+  private readonly offsets = new GroupOffsets()
+  private format: PointFormat | undefined
+  private reader: PointReader | undefined
+  private client: ConsumerClient | undefined
+  private producer: ProducerClient | undefined
+  /** The source has no room. */
+  private paused = false
+  /** Partitions hand their records to the source one after the other. */
+  private turn: Promise<void> = Promise.resolve()
+  /** Fetches that are not settled. */
+  private under = 0
+  private committing: Promise<void> | undefined
+  private stopLags: (() => void) | undefined
+  private stopped = false
+
+  /** Call it in setup. @throws Error for topic patterns that are none. */
+  constructor(svc: Svc, config: ConnectorConfig, metrics: KafkaMetrics, library: () => Promise<KafkaLibrary>) {
+    this.svc = svc
+    this.config = config
+    this.metrics = metrics
+    this.library = library
+    this.name = config.name
+    this.namespace = config.namespace
+    this.rules = new TopicRules({ measurements: config.topic_measurement_map, tags: config.tags_from_topic, fallback: 'topic', separator: '.' })
+    if (svc.dataDir !== undefined && config.dead_letter_topic === undefined)
+      this.letters = new DeadLetters({
+        folder: join(svc.dataDir, 'dead-letters'),
+        name: config.name,
+        maxBytes: config.dead_letter_bytes,
+        dropped: (messages) => metrics.dropped.inc({ connector: this.name }, messages),
+      })
+    const format = () => this.format
+    this.source = new Source<Message>(svc, {
+      name: config.name,
+      namespace: config.namespace,
+      backfill: config.backfill,
+      // Known from the start phase on.
+      get nonFinite() {
+        return format()?.nonFinite ?? false
+      },
+      maxMessages: config.max_in_flight,
+      maxBytes: config.max_in_flight_bytes,
+      maxBatchMessages: config.max_in_flight,
+      maxBatchBytes: Math.min(config.max_in_flight_bytes, BATCH_BYTES),
+      decode: ({ topic, record }, batch, _, further) => {
+        const body = record.value as Buffer
+        if (body.length > config.max_message_bytes)
+          throw new SvcError('PAYLOAD_TOO_LARGE', `cannot read a record of ${body.length} bytes: kafka.max_message_bytes is ${config.max_message_bytes}`)
+        const { measurement, tags } = this.rules.of(topic)
+        return (this.reader as PointReader).read({ body, time: timeOf(record, config.time_header), measurement, tags }, batch, further)
+      },
+      deadLetter: (message, error) => this.bury(message, error),
+      pause: () => {
+        this.paused = true
+      },
+      resume: () => {
+        this.paused = false
+      },
+    })
+  }
+
+  status(): SourceStatus {
+    return this.source.status()
+  }
+
+  lag(): number {
+    return sumOf(this.offsets.lags())
+  }
+
+  lags(): ReturnType<GroupOffsets['lags']> {
+    return this.offsets.lags()
+  }
+
+  start(format: PointFormat | undefined): void {
+    this.format = format
+    this.reader = this.format?.reader()
+  }
+
+  /** Never rejects: brokers that are away are tried again. */
+  async connect(): Promise<void> {
+    const { config } = this
+    const library = await this.library()
+    if (this.svc.stopping.aborted) return
+    const log = (level: 'warn' | 'debug', text: string): void => {
+      // Failures are told by `lost`, once.
+      this.svc.log.debug({ connector: this.name, level }, text)
+    }
+    const access = () => accessOf(config)
+    if (config.dead_letter_topic !== undefined) this.producer = library.producer({ access, log })
+    this.client = library.consumer(
+      {
+        access,
+        log,
+        groupId: config.group_id ?? `svc-${config.name}`,
+        topics: config.topics,
+        begin: beginOf(config, config.name),
+        sessionTimeoutMs: config.session_timeout_ms,
+        fetchMaxBytes: config.fetch_max_bytes,
+        fetchWaitMs: config.fetch_wait_ms,
+        reconnectMs: config.reconnect_ms,
+      },
+      {
+        fetched: (fetched) => this.fetched(fetched),
+        joined: (generation, owned) => this.joined(generation, owned),
+        lost: (error, state) => this.lost(error, state),
+      },
+    )
+    this.watchLags()
+    await this.client.start()
+  }
+
+  /** After the source has drained: what is not committed comes again. */
+  async stop(): Promise<void> {
+    this.stopped = true
+    this.stopLags?.()
+    await this.commit()
+    await this.client?.stop()
+    await this.producer?.stop()
+    await this.letters?.close()
+  }
+
+  private joined(generation: number, owned: readonly PartitionOffset[]): void {
+    this.offsets.join(generation, owned)
+    this.metrics.joins.inc({ connector: this.name })
+    this.source.connected()
+    void this.askLags()
+    this.svc.log.info({ connector: this.name, partitions: owned.length }, 'a member of the consumer group')
+  }
+
+  private lost(error: Error, state: 'reconnecting' | 'failed'): void {
+    this.offsets.leave()
+    if (this.source.up || this.source.status().lastError !== error.message)
+      this.svc.log.warn({ connector: this.name }, `cannot consume, tried again every ${this.config.reconnect_ms / 1000} s: ${error.message}`)
+    this.source.disconnected(new SvcError('OVERLOADED', error.message), state)
+  }
+
+  /** Never rejects. */
+  private async fetched(fetched: Fetched): Promise<number> {
+    const { topic, partition, generation, records, end, ending } = fetched
+    this.offsets.reaches({ topic, partition, end })
+    const settled = new Settled(records.map(({ offset }) => Number(offset)))
+    this.under++
+    try {
+      await this.inTurn(() => this.take(fetched, settled))
+      await this.settledOrLeft(settled, ending)
+      const offset = settled.next
+      this.offsets.settled(generation, { topic, partition, offset })
+      return offset
+    } finally {
+      this.under--
+      // With the last of what was fetched together; before a partition goes, and at the end, it is waited for.
+      if (this.under === 0 || ending.aborted) {
+        const commit = this.commit()
+        if (ending.aborted) await commit
+      }
+    }
+  }
+
+  /** Hands records to the source, as there is room. */
+  private async take({ topic, partition, records, ending }: Fetched, settled: Settled): Promise<void> {
+    let turn = performance.now()
+    for (const [i, record] of records.entries()) {
+      if (ending.aborted || this.svc.stopping.aborted) {
+        for (let rest = i; rest < records.length; rest++) settled.giveBack(rest)
+        return
+      }
+      this.metrics.consumed.inc()
+      if (record.value === null || record.value.length === 0) {
+        this.metrics.empty.inc()
+        settled.settle(i)
+        continue
+      }
+      void this.source.take({
+        body: { topic, partition, record },
+        bytes: record.value.length,
+        ack: () => settled.settle(i),
+        nack: () => settled.giveBack(i),
+      })
+      if (this.paused) await Promise.race([this.source.room(), aborted(ending)])
+      if (performance.now() - turn < TURN_MS) continue
+      await nextTurn()
+      turn = performance.now()
+    }
+  }
+
+  /** Until each is settled or given back; when the partition is to go, for a while. */
+  private async settledOrLeft({ finished }: Settled, ending: AbortSignal): Promise<void> {
+    let isFinished = false
+    await Promise.race([finished.then(() => (isFinished = true)), aborted(ending)])
+    if (isFinished) return
+    const late = Promise.withResolvers<void>()
+    const cancel = this.svc.clock.after(REVOKE_MS, late.resolve)
+    await Promise.race([finished, late.promise])
+    cancel()
+  }
+
+  private async inTurn(work: () => Promise<void>): Promise<void> {
+    const before = this.turn
+    const done = Promise.withResolvers<void>()
+    this.turn = done.promise
+    await before
+    try {
+      await work()
+    } finally {
+      done.resolve()
+    }
+  }
+
+  /** Commits what is due. Never rejects. */
+  private async commit(): Promise<void> {
+    // One at a time: the next takes what has become due since.
+    while (this.committing !== undefined) await this.committing
+    const { generation } = this.offsets
+    const due = this.offsets.due()
+    if (due.length === 0 || this.client === undefined) return
+    this.committing = this.client
+      .commit(generation, due)
+      .then(
+        () => {
+          this.offsets.committed(generation, due)
+          this.metrics.commits.inc({ connector: this.name })
+        },
+        (error: Error) => {
+          this.metrics.commitFailures.inc({ connector: this.name })
+          this.svc.log.debug({ connector: this.name }, `cannot commit offsets: ${error.message}`)
+        },
+      )
+      .finally(() => {
+        this.committing = undefined
+      })
+    await this.committing
+  }
+
+  private watchLags(): void {
+    this.stopLags = this.svc.clock.after(LAG_MS, () => {
+      void this.askLags().finally(() => {
+        if (!this.stopped) this.watchLags()
+      })
+    })
+  }
+
+  private async askLags(): Promise<void> {
+    if (this.offsets.partitions === 0) return
+    try {
+      for (const lag of (await this.client?.lags()) ?? []) this.offsets.reaches(lag)
+    } catch (error) {
+      this.svc.log.debug({ connector: this.name }, `cannot ask for the ends of partitions: ${(error as Error).message}`)
+    }
+    // One that failed is tried again.
+    await this.commit()
+  }
+
+  private async bury({ topic, partition, record }: Message, error: SvcError): Promise<void> {
+    this.metrics.errors.inc()
+    const { offset, key, value } = record
+    this.svc.log.warn({ connector: this.name, topic, partition, offset, code: error.code }, `a record is with the dead letters: ${error.message}`)
+    const place = `${topic}/${partition}@${offset}`
+    if (this.producer !== undefined) {
+      const headers = { 'svc-source': place, 'svc-code': error.code, 'svc-error': error.message.slice(0, 1024) }
+      await this.producer.send(this.config.dead_letter_topic as string, { key, value, headers })
+    } else await this.letters?.add({ time: this.svc.clock.now(), topic: place, code: error.code, error: error.message, body: value as Buffer })
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

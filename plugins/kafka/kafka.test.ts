@@ -1,0 +1,326 @@
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
+import { SvcError } from 'svcdb/lib/errors'
+import { seeded } from 'svcdb/lib/random'
+import { encodeSnappy } from 'svcdb/lib/snappy'
+import { boot, type TestNode } from 'svcdb/testkit'
+import t from 'tap'
+import { decompressSnappy, LZ4, SNAPPY, ZSTD } from './codecs.ts'
+import { decodeLz4 } from './lz4.ts'
+import { GroupOffsets, Settled } from './offsets.ts'
+import { timeOf } from './record-time.ts'
+import { FakeKafka, listed, rowsOf, start, until } from './testing.ts'
+
+/** Its writes fail as long as `fails` says so. */
+function failing(node: TestNode, fails: () => boolean): void {
+  const { storage } = node
+  const write = storage.write.bind(storage)
+  storage.write = async (batch, how) => {
+    if (fails()) throw new SvcError('STORAGE_FULL', 'full')
+    return write(batch, how)
+  }
+}
+
+t.test('records become points, and are committed', async (t) => {
+  const kafka = new FakeKafka(2)
+  kafka.add(0, { value: `cpu,host=a v=1 ${Date.now()}000000` })
+  kafka.add(0, { value: 'cpu v=2', timestamp: String(Date.now() - 777) })
+  kafka.add(1, { value: null })
+  kafka.add(1, { value: '' })
+  kafka.add(1, { value: 'cpu v=3', headers: { at: Buffer.from('2026-01-02T03:04:05.000000006Z') } })
+  const node = await start(t, kafka, { tags_from_topic: ['plant.+machine'], time_header: 'at', backfill: true, group_id: 'g' })
+  await until(() => kafka.committed[0] === 2 && kafka.committed[1] === 3)
+  const rows = (await rowsOf(node)).map(({ tags, fields, time }) => [fields.v as number, tags, fields.v === 3 && time] as const).sort(([a], [b]) => a - b)
+  t.same(rows, [
+    [1, { host: 'a', machine: 'press' }, false],
+    [2, { machine: 'press' }, false],
+    [3, { machine: 'press' }, 1_767_323_045_000_000_006n],
+  ])
+  t.match(kafka.members[0].options, { groupId: 'g', topics: ['plant.press'], begin: 'earliest' })
+  t.match(await listed(node), [
+    { name: 'kafka-default', connector_type: 'kafka', status: 'running', metrics: { messages_total: 3, points_total: 3, decode_errors: 0, lag: 0 } },
+  ])
+  const text = (await node.inject('/metrics')).body
+  t.match(text, /svc_connector_up\{connector="kafka-default",type="kafka"\} 1/)
+  t.match(text, /svc_kafka_messages_consumed_total 5/)
+  t.match(text, /svc_kafka_empty_records_total 2/)
+  t.match(text, /svc_kafka_partition_lag\{connector="kafka-default",topic="plant.press",partition="1"\} 0/)
+})
+
+t.test('JSON of a topic that is mapped', async (t) => {
+  const kafka = new FakeKafka(1)
+  kafka.add(0, { value: JSON.stringify({ fields: { value: 1 } }) })
+  const node = await start(t, kafka, { format: 'json', topic_measurement_map: { 'plant.+': 'machines' } })
+  await until(() => kafka.committed[0] === 1)
+  t.match(await rowsOf(node), [{ measurement: 'machines', fields: { value: 1 } }])
+})
+
+t.test('what cannot be stored is kept whole, and holds up nobody', async (t) => {
+  const bodies = ['cpu v=1\nnonsense\ncpu,host=b v=2', 'nothing of it', `cpu,host=c v=3 # ${'x'.repeat(2000)}`]
+  for (const topic of [undefined, 'dead']) {
+    const kafka = new FakeKafka(1)
+    for (const value of [...bodies, 'cpu,host=d v=4']) kafka.add(0, { value, key: Buffer.from('k') })
+    const node = await start(t, kafka, { storage: 'embedded', max_message_bytes: 1024, ...(topic === undefined ? {} : { dead_letter_topic: topic }) })
+    await until(() => kafka.committed[0] === 4)
+    t.same((await rowsOf(node)).map(({ fields }) => fields.v).sort(), [1, 2, 4])
+    const letters =
+      topic === undefined
+        ? (await readFile(join(node.dataDir, 'dead-letters', 'kafka-default.jsonl'), 'utf8'))
+            .trim()
+            .split('\n')
+            .map((line) => JSON.parse(line))
+            .map(({ topic: place, code, body }) => [place, code, Buffer.from(body, 'base64').toString()])
+        : kafka.sent.map(({ record: { headers, value } }) => [headers['svc-source'], headers['svc-code'], `${value}`])
+    t.same(letters, [
+      ['plant.press/0@0', 'PARTIAL_WRITE', bodies[0]],
+      ['plant.press/0@1', 'INVALID_POINT', bodies[1]],
+      ['plant.press/0@2', 'PAYLOAD_TOO_LARGE', bodies[2]],
+    ])
+    t.match((await node.inject('/metrics')).body, /svc_kafka_deserialization_errors_total 3/)
+  }
+})
+
+t.test('a full disk: nothing is committed, no more is taken than there is room for, and it goes on', async (t) => {
+  const kafka = new FakeKafka(3)
+  const now = BigInt(Date.now()) * 1_000_000n
+  let full = true
+  const node = await start(t, kafka, { max_in_flight: 10 })
+  failing(node, () => full)
+  for (let i = 0; i < 300; i++) kafka.add(i % 3, { value: `cpu v=${i} ${now + BigInt(i)}` })
+  await until(async () => ((await listed(node))[0].metrics.messages_total ?? 0) >= 8)
+  for (let i = 0; i < 200; i++) await turn()
+  const [{ metrics, status }] = await listed(node)
+  t.ok((metrics.messages_total ?? 0) <= 10)
+  t.equal(status, 'running')
+  t.same(kafka.committed, [0, 0, 0])
+  t.equal(metrics.lag, 300)
+  full = false
+  await until(() => kafka.committed.every((offset) => offset === 100))
+  t.equal((await rowsOf(node)).length, 300)
+})
+
+t.test('a partition that goes while the disk is full is not committed, not even when there is room again', async (t) => {
+  const kafka = new FakeKafka(1)
+  const now = BigInt(Date.now()) * 1_000_000n
+  let full = true
+  const node = await start(t, kafka)
+  failing(node, () => full)
+  for (let i = 0; i < 20; i++) kafka.add(0, { value: `cpu v=${i} ${now + BigInt(i)}` })
+  await until(async () => ((await listed(node))[0].metrics.messages_total ?? 0) > 0)
+  const [member] = kafka.members
+  member.kill()
+  full = false
+  await until(async () => (await rowsOf(node)).length > 0)
+  for (let i = 0; i < 100; i++) await turn()
+  t.same(kafka.committed, [0])
+  t.equal((await listed(node))[0].metrics.lag, 20 - 0, 'it does not know yet')
+  member.lose('connect ECONNREFUSED', 'reconnecting')
+  t.match(await listed(node), [{ status: 'reconnecting', metrics: { lag: 0 } }])
+})
+
+t.test('states', async (t) => {
+  const kafka = new FakeKafka(1)
+  const node = await start(t, kafka)
+  await until(() => kafka.members.length === 1)
+  await until(async () => (await listed(node))[0].status === 'idle')
+  const [member] = kafka.members
+  member.lose('no such topic', 'failed')
+  t.match(await listed(node), [{ status: { failed: 'no such topic' } }])
+  t.match((await node.inject('/metrics')).body, /svc_connector_up\{connector="kafka-default",type="kafka"\} 0/)
+  t.equal((await node.inject('/ready')).statusCode, 200)
+  await kafka.rebalance()
+  t.match(await listed(node), [{ status: 'idle' }])
+  kafka.add(0, { value: 'cpu v=1' })
+  await until(async () => (await listed(node))[0].status === 'running')
+  await node.stop()
+  t.same(kafka.committed, [1], 'a stop settles and commits')
+  t.equal(kafka.members.length, 0, 'and leaves the group')
+})
+
+const SEED = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
+for (let round = 0; round < Number(process.env.SVC_SEEDS ?? 6); round++) {
+  t.test(`two nodes of a group, rebalances, fences, a disk that is full now and then: SVC_SEED=${SEED + round}`, async (t) => {
+    const random = seeded(SEED + round)
+    const kafka = new FakeKafka(4)
+    const produced: number[] = [0, 0, 0, 0]
+    const epoch = BigInt(Date.now()) * 1_000_000n
+    let full = false
+    const nodes: TestNode[] = []
+    const stored = async (): Promise<Set<number>> =>
+      new Set((await Promise.all(nodes.map((node) => rowsOf(node)))).flat().map(({ fields }) => fields.v as number))
+    const beyond: string[] = []
+    kafka.check = async (offsets) => {
+      const all = await stored()
+      for (const { partition, offset } of offsets)
+        for (let i = 0; i < offset; i++)
+          if (!all.has(partition * 1000 + i)) beyond.push(`offset ${offset} of ${partition} is committed, and ${i} is not stored`)
+      if (random() < 0.1) throw new Error('the coordinator is away')
+    }
+    for (let i = 0; i < 2; i++) {
+      const node = await start(t, kafka, { max_in_flight: 1 + Math.floor(random() * 20) })
+      failing(node, () => full && random() < 0.8)
+      nodes.push(node)
+    }
+    await until(() => kafka.members.length === 2)
+    for (let step = 0; step < 60; step++) {
+      const what = random()
+      if (what < 0.7) {
+        const partition = Math.floor(random() * 4)
+        for (let n = Math.floor(random() * 10); n > 0; n--) {
+          const i = produced[partition]++
+          kafka.add(partition, { value: `cpu,p=${partition} v=${partition * 1000 + i} ${epoch + BigInt(i)}` })
+        }
+      } else if (what < 0.8) full = !full
+      else await kafka.rebalance(full ? false : random() < 0.7)
+      await sleep(random() * 3)
+    }
+    full = false
+    for (let tries = 0; !kafka.committed.every((offset, i) => offset === produced[i]); tries++) {
+      await sleep(5)
+      // What failed to be committed is so with the next records, or with the next look at the lag.
+      if (tries % 50 === 49) await kafka.rebalance()
+      if (tries > 4000) break
+    }
+    t.same(beyond, [])
+    t.same(kafka.committed, produced)
+    const all = await stored()
+    t.equal(
+      all.size,
+      produced.reduce((sum, n) => sum + n, 0),
+    )
+  })
+}
+
+t.test('offsets: due is what is settled without a gap, of the generation that is', (t) => {
+  const settled = new Settled([5, 6, 9])
+  t.equal(settled.next, 5)
+  settled.settle(1)
+  t.equal(settled.next, 5)
+  settled.settle(0)
+  t.equal(settled.next, 9)
+  settled.giveBack(2)
+  settled.settle(2)
+  t.equal(settled.next, 9)
+  const offsets = new GroupOffsets()
+  const place = { topic: 't', partition: 0 }
+  offsets.join(1, [{ ...place, offset: 5 }])
+  t.same(offsets.due(), [])
+  t.ok(offsets.settled(1, { ...place, offset: 9 }))
+  t.same(offsets.due(), [{ ...place, offset: 9 }])
+  offsets.reaches({ ...place, end: 12 })
+  t.same(offsets.lags(), [{ ...place, lag: 7 }])
+  offsets.committed(1, [{ ...place, offset: 9 }])
+  t.same([offsets.due(), offsets.lags()], [[], [{ ...place, lag: 3 }]])
+  offsets.join(2, [{ topic: 't', partition: 1, offset: 0 }])
+  t.notOk(offsets.settled(1, { ...place, offset: 10 }), 'of a generation that is over')
+  t.notOk(offsets.settled(2, { ...place, offset: 10 }), "another's")
+  t.same(offsets.due(), [])
+  t.end()
+})
+
+t.test('codecs', async (t) => {
+  const random = seeded(SEED)
+  const bodies = [Buffer.alloc(0), Buffer.from('a'), Buffer.alloc(100_000, 'abcdefg'), randomBytes(70_000), Buffer.from('x'.repeat(20) + 'y'.repeat(300))]
+  for (let i = 0; i < 20; i++) bodies.push(Buffer.from(Array.from({ length: random() * 5000 }, () => 97 + Math.floor(random() ** 3 * 26))))
+  for (const buffer of bodies) {
+    for (const codec of [SNAPPY, LZ4, ZSTD]) t.ok((await codec.decompress(await codec.compress({ buffer }))).equals(buffer))
+    // Framed as the library for Java does.
+    const blocks: Uint8Array[] = [Buffer.from('82534e41505059000000000100000001', 'hex')]
+    for (let at = 0; at < buffer.length; at += 32_768) {
+      const block = await encodeSnappy(buffer.subarray(at, at + 32_768))
+      const length = Buffer.alloc(4)
+      length.writeUInt32BE(block.length)
+      blocks.push(length, block)
+    }
+    t.ok((await decompressSnappy(Buffer.concat(blocks))).equals(buffer))
+  }
+  // As the program lz4 writes them: matches that overlap themselves, without and with checksums.
+  for (const frame of [
+    '04224d18604082170000002f616202003ff000622074686520656e64206f6620697400000000',
+    '04224d186440a7170000002f616202003ff000622074686520656e64206f662069740000000064356f62',
+  ])
+    t.equal(decodeLz4(Buffer.from(frame, 'hex'), 1000).toString(), `${'ab'.repeat(42)}b the end of it`)
+  for (const [bytes, error] of [
+    ['0422', /does not begin as one/],
+    ['04224d1800407300', /of another version/],
+    ['04224d18604082', /it is cut/],
+    ['04224d186040820400000010610900', /a match begins before it|it is cut/],
+    ['04224d18604082ff0000001061', /it is cut/],
+  ] as const)
+    t.throws(() => decodeLz4(Buffer.from(bytes, 'hex'), 1000), { message: error }, bytes)
+  t.throws(() => decodeLz4(Buffer.from(`04224d18604082${'e8030080'}${'00'.repeat(1000)}00000000`, 'hex'), 999), { message: /more than 999 bytes/ })
+  await t.rejects(decompressSnappy(await SNAPPY.compress({ buffer: Buffer.alloc(2000) }), 1999))
+})
+
+t.test('times of records', (t) => {
+  const record = { offset: '0', key: null, value: null, timestamp: '1700000000123' }
+  const of = (at?: string) => timeOf({ ...record, headers: at === undefined ? {} : { at: Buffer.from(at) } }, 'at')
+  t.equal(of(), 1_700_000_000_123_000_000n)
+  t.equal(of('42'), 42n)
+  t.equal(of('2023-11-14T22:13:20.5Z'), 1_700_000_000_500_000_000n)
+  t.equal(of('2023-11-14T23:13:20+01:00'), 1_700_000_000_000_000_000n)
+  t.throws(() => of('noon'), { code: 'INVALID_POINT', message: /header "at" as a time: "noon"/ })
+  t.throws(() => of('9'.repeat(19)), { code: 'INVALID_POINT' })
+  t.equal(timeOf({ ...record, timestamp: '-1', headers: {} }, undefined), 0n)
+  t.end()
+})
+
+t.test('configurations that cannot be', async (t) => {
+  const base = { brokers: 'b:9092', topics: ['t'] }
+  for (const [kafka, error] of [
+    [{}, /it has no connector; add kafka\.brokers and kafka\.topics/],
+    [{ topics: ['t'] }, /kafka\.topics without kafka\.brokers/],
+    [{ brokers: 'b:1' }, /it has no topics/],
+    [{ ...base, brokers: 'b:1, c' }, /broker "c" is no host:port/],
+    [{ ...base, format: 'xml' }, /cannot read format "xml" of kafka-default: the plugins of this node read json, line_protocol/],
+    [{ ...base, security_protocol: 'TLS' }, /security_protocol/],
+    [{ ...base, security_protocol: 'SASL_SSL' }, /SASL_SSL needs sasl_mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512/],
+    [{ ...base, security_protocol: 'SASL_SSL', sasl_mechanism: 'PLAIN' }, /needs credential_file, or sasl_username and sasl_password/],
+    [{ ...base, security_protocol: 'SASL_SSL', sasl_mechanism: 'GSSAPI' }, /sasl_mechanism/],
+    [
+      { ...base, security_protocol: 'SASL_SSL', sasl_mechanism: 'PLAIN', credential_file: 'f', sasl_username: 'u' },
+      /credential_file has username and password/,
+    ],
+    [{ ...base, sasl_mechanism: 'PLAIN' }, /sasl_mechanism has no use with security_protocol PLAINTEXT/],
+    [{ ...base, ca_cert: 'c.pem' }, /ca_cert has no use with security_protocol PLAINTEXT/],
+    [{ ...base, security_protocol: 'SSL', client_cert: 'c.pem' }, /client_cert and client_key belong together/],
+    [{ ...base, auto_offset_reset: 'newest' }, /auto_offset_reset/],
+    [{ ...base, auto_offset_reset: '2026-99-01T00:00:00Z' }, /"2026-99-01T00:00:00Z" is no time/],
+    [{ ...base, dead_letter_topic: 't' }, /dead_letter_topic "t" is one of its topics/],
+    [{ ...base, tags_from_topic: ['a.#.b'] }, /"#" is a level of its own, and the last one/],
+    [{ ...base, topic_map: {} }, /topic_map/],
+    [{ connector: [{ name: 'x', topics: ['t'] }] }, /kafka\.connector "x": it has no brokers/],
+    [
+      {
+        connector: [
+          { name: 'x', ...base },
+          { name: 'x', ...base },
+        ],
+      },
+      /cannot name two connectors "x"/,
+    ],
+  ] as const)
+    await t.rejects(boot({ plugins: ['kafka', 'native', 'line_protocol'], config: { kafka } }), { message: error }, JSON.stringify(kafka))
+  await t.rejects(
+    boot({
+      plugins: ['kafka', 'mqtt', 'sparkplug_b'],
+      config: { kafka: { ...base, format: 'sparkplug_b' }, mqtt: { broker: 'b', topics: ['t'], format: 'sparkplug_b' } },
+    }),
+    {
+      message: /format "sparkplug_b" of kafka-default: its messages mean something only with those before them/,
+    },
+  )
+  await t.rejects(boot({ plugins: ['kafka', 'otlp'], config: { kafka: { ...base, format: 'otlp', tags_from_topic: ['+a'] } } }), {
+    message: /points of format "otlp" name their measurements and tags/,
+  })
+})
+
+t.test('brokers that are away: the node is ready, and says so', async (t) => {
+  const node = await boot({ plugins: ['kafka', 'line_protocol'], config: { kafka: { brokers: '127.0.0.1:1', topics: ['t'], reconnect_ms: 100 } } })
+  t.teardown(() => node.stop())
+  t.equal((await node.inject('/ready')).statusCode, 200)
+  await until(async () => (await listed(node))[0].status === 'reconnecting')
+  t.match((await node.inject('/metrics')).body, /svc_connector_up\{connector="kafka-default",type="kafka"\} 0/)
+})

@@ -1,0 +1,402 @@
+/**
+ * The client library: kafkajs. What it does by itself and is relied upon here: before it joins a group again it waits for the batches that it has handed
+ * over, so that a partition is settled and committed before it is taken away; an offset is fetched from where the last batch was resolved to.
+ *
+ * It is loaded with the first connection.
+ */
+import { createRequire } from 'node:module'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Admin, Consumer, EachBatchPayload, Kafka, KafkaConfig, logLevel as LogLevel, Producer } from 'kafkajs'
+import type {
+  Access,
+  ConsumerClient,
+  ConsumerEvents,
+  ConsumerOptions,
+  KafkaLibrary,
+  OutgoingRecord,
+  PartitionLag,
+  PartitionOffset,
+  ProducerClient,
+} from './client.ts'
+import { LZ4, SNAPPY, ZSTD } from './codecs.ts'
+
+type Library = typeof import('kafkajs')
+
+const CONNECT_MS = 10_000
+const REQUEST_MS = 30_000
+/** Asked while a batch is at work; the library asks the broker when its own interval is over. */
+const HEARTBEAT_TURN_MS = 500
+/** The end of a client: for the broker's answer to its leave. */
+const STOP_MS = 5000
+/** Handed over at a time; the work of one fetch waits for one another anyway. */
+const PARTITIONS_AT_ONCE = 64
+const BEGIN_RETRY_MS = 500
+const BEGIN_TRIES = 5
+/** Of the network; all else is said by the broker, or of certificates. */
+const UNREACHABLE: ReadonlySet<string> = new Set(
+  'ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT ENOTFOUND EAI_AGAIN EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN'.split(' '),
+)
+/** Of the library: the broker is away, or busy with its own; all others it has said no. */
+const PASSING: ReadonlySet<string> = new Set([
+  'KafkaJSConnectionClosedError',
+  'KafkaJSNoBrokerAvailableError',
+  'KafkaJSRequestTimeoutError',
+  'KafkaJSBrokerNotFound',
+  'KafkaJSGroupCoordinatorNotFound',
+  'KafkaJSLockTimeout',
+])
+
+let loaded: Library | undefined
+
+/** @returns the library, with the codecs that it lacks. */
+function load(): Library {
+  if (loaded !== undefined) return loaded
+  const require = createRequire(import.meta.url)
+  const library = require('kafkajs') as Library
+  const { CompressionCodecs: codecs, CompressionTypes: types } = library
+  codecs[types.Snappy] = () => SNAPPY
+  codecs[types.LZ4] = () => LZ4
+  codecs[types.ZSTD] = () => ZSTD
+  quieten(require('kafkajs/src/network/requestQueue/index.js'))
+  loaded = library
+  return library
+}
+
+interface RequestQueue {
+  prototype: { scheduleCheckPendingRequests?(this: { pending: unknown[]; throttledUntil: number }): void }
+}
+
+/** After each answer its queue of requests sets a timer whose time is long past, of which Node.js warns; with nothing that waits there is none to set. */
+function quieten({ prototype }: RequestQueue): void {
+  const schedule = prototype.scheduleCheckPendingRequests
+  if (schedule === undefined) return
+  prototype.scheduleCheckPendingRequests = function (): void {
+    if (this.pending.length > 0 || this.throttledUntil > Date.now()) schedule.call(this)
+  }
+}
+
+export const kafkajs: KafkaLibrary = {
+  consumer: (options, events) => new KafkaJsConsumer(options, events),
+  producer: (options) => new KafkaJsProducer(options),
+}
+
+async function connection(options: Pick<ConsumerOptions, 'access' | 'log'>): Promise<Kafka> {
+  const { Kafka, logLevel } = load()
+  const access = await options.access()
+  return new Kafka({
+    brokers: access.brokers,
+    clientId: access.clientId,
+    connectionTimeout: CONNECT_MS,
+    authenticationTimeout: CONNECT_MS,
+    requestTimeout: REQUEST_MS,
+    enforceRequestTimeout: true,
+    retry: { retries: 1, initialRetryTime: 200 },
+    logLevel: logLevel.WARN,
+    logCreator:
+      () =>
+      ({ level, log }) =>
+        options.log(level <= (logLevel.ERROR as LogLevel) ? 'warn' : 'debug', textOf(log)),
+    ...(access.tls !== undefined && { ssl: access.tls }),
+    ...(access.sasl !== undefined && { sasl: saslOf(access.sasl) }),
+  })
+}
+
+function saslOf({ mechanism, username, password }: NonNullable<Access['sasl']>): NonNullable<KafkaConfig['sasl']> {
+  return { mechanism: mechanism.toLowerCase() as 'plain', username, password }
+}
+
+const textOf = ({ message, error }: { message: string; error?: unknown }): string => (typeof error === 'string' ? `${message}: ${error}` : message)
+
+type Failure = Error & { code?: string; type?: string }
+
+/** What is behind the library's own. */
+function rootOf(error: Failure): Failure {
+  let root = error
+  for (let depth = 0; depth < 8 && root.cause instanceof Error; depth++) root = root.cause as Failure
+  return root
+}
+
+function stateOf(error: Failure): 'reconnecting' | 'failed' {
+  const root = rootOf(error)
+  if (PASSING.has(root.name) || PASSING.has(error.name)) return 'reconnecting'
+  if (root.name === 'KafkaJSConnectionError') return root.code === undefined || UNREACHABLE.has(root.code) ? 'reconnecting' : 'failed'
+  const passing = 'COORDINATOR_NOT_AVAILABLE GROUP_COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR_FOR_GROUP GROUP_LOAD_IN_PROGRESS LEADER_NOT_AVAILABLE'
+  if (root.type !== undefined && passing.split(' ').includes(root.type)) return 'reconnecting'
+  return UNREACHABLE.has(root.code ?? '') || root.type === 'REBALANCE_IN_PROGRESS' || root.type === 'UNKNOWN_MEMBER_ID' ? 'reconnecting' : 'failed'
+}
+
+/** Waits no longer than that; what comes of it later is of no interest. */
+async function within(ms: number, work: Promise<unknown>): Promise<void> {
+  const ended = new AbortController()
+  await Promise.race([work.catch(() => {}), sleep(ms, undefined, { signal: ended.signal, ref: false }).catch(() => {})])
+  ended.abort()
+}
+
+class KafkaJsConsumer implements ConsumerClient {
+  private readonly options: ConsumerOptions
+  private readonly events: ConsumerEvents
+  private consumer: Consumer | undefined
+  private admin: Admin | undefined
+  private ended = new AbortController()
+  private timer: NodeJS.Timeout | undefined
+  /** Memberships of all connections are counted in one row. */
+  private generation = 0
+  private owned: ReadonlyMap<string, readonly number[]> = new Map()
+  /** Where the partitions of this generation begin has been found out. */
+  private begun: Promise<void> = Promise.resolve()
+  private commitOf: EachBatchPayload['commitOffsetsIfNecessary'] | undefined
+  private readonly work = new Set<AbortController>()
+
+  constructor(options: ConsumerOptions, events: ConsumerEvents) {
+    this.options = options
+    this.events = events
+  }
+
+  async start(): Promise<void> {
+    if (this.ended.signal.aborted) return
+    try {
+      await this.connect()
+    } catch (error) {
+      await this.disconnect()
+      this.again(error as Failure)
+    }
+  }
+
+  private async connect(): Promise<void> {
+    const { groupId, topics, begin, sessionTimeoutMs, fetchMaxBytes, fetchWaitMs } = this.options
+    const kafka = await connection(this.options)
+    const consumer = kafka.consumer({
+      groupId,
+      sessionTimeout: sessionTimeoutMs,
+      rebalanceTimeout: Math.max(60_000, sessionTimeoutMs),
+      heartbeatInterval: Math.floor(sessionTimeoutMs / 10),
+      maxBytes: fetchMaxBytes,
+      maxBytesPerPartition: Math.max(1, Math.min(fetchMaxBytes, 1_048_576)),
+      maxWaitTimeInMs: fetchWaitMs,
+      allowAutoTopicCreation: false,
+      readUncommitted: false,
+      retry: { retries: 5, initialRetryTime: 200, maxRetryTime: 3000, restartOnFailure: async () => false },
+    })
+    this.consumer = consumer
+    this.admin = kafka.admin()
+    consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => this.joined(consumer, payload.memberAssignment))
+    consumer.on(consumer.events.CRASH, ({ payload }) => {
+      if (this.consumer === consumer) void this.crashed(payload.error)
+    })
+    await consumer.connect()
+    await this.admin.connect()
+    await consumer.subscribe({ topics, fromBeginning: begin !== 'latest' })
+    if (this.ended.signal.aborted) return
+    await consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      partitionsConsumedConcurrently: PARTITIONS_AT_ONCE,
+      eachBatch: (payload) => this.each(payload),
+    })
+  }
+
+  private async crashed(error: Failure): Promise<void> {
+    await this.disconnect()
+    this.again(error)
+  }
+
+  private again(error: Failure): void {
+    if (this.ended.signal.aborted) return
+    const { topics, reconnectMs } = this.options
+    const root = rootOf(error)
+    const unknown = root.type === 'UNKNOWN_TOPIC_OR_PARTITION'
+    this.events.lost(unknown ? new Error(`the broker has no such topic, or does not show it: one of ${topics.join(', ')}`) : root, stateOf(error))
+    clearTimeout(this.timer)
+    this.timer = setTimeout(() => void this.start(), reconnectMs).unref()
+  }
+
+  private joined(consumer: Consumer, assignment: Record<string, number[]>): void {
+    if (this.consumer !== consumer || this.ended.signal.aborted) return
+    const generation = ++this.generation
+    this.owned = new Map(Object.entries(assignment))
+    this.commitOf = undefined
+    for (const work of this.work) work.abort()
+    this.begun = this.begin(consumer, generation)
+  }
+
+  /** Finds out where the group is; where it is nowhere yet, says so to the broker before anything is read, so that a start after a crash begins there. */
+  private async begin(consumer: Consumer, generation: number): Promise<void> {
+    const over = (): boolean => this.generation !== generation || this.consumer !== consumer
+    for (let tries = 1; !over(); tries++) {
+      try {
+        const owned = await this.committed()
+        const starts = await this.starts(owned.filter(({ offset }) => offset < 0))
+        if (over()) return
+        for (const place of starts) consumer.seek({ ...place, offset: String(place.offset) })
+        const startOf = (place: PartitionOffset) => starts.find(({ topic, partition }) => topic === place.topic && partition === place.partition)
+        this.events.joined(
+          generation,
+          owned.map((place) => startOf(place) ?? place),
+        )
+        if (starts.length > 0) await consumer.commitOffsets(starts.map((place) => ({ ...place, offset: String(place.offset) })))
+        return
+      } catch (error) {
+        this.options.log('warn', `cannot find where the group begins: ${(error as Error).message}`)
+        if (tries >= BEGIN_TRIES) {
+          if (!over()) void this.crashed(error as Failure)
+          return
+        }
+        await sleep(BEGIN_RETRY_MS, undefined, { ref: false })
+      }
+    }
+  }
+
+  private async committed(): Promise<PartitionOffset[]> {
+    const { groupId } = this.options
+    const topics = [...this.owned.keys()]
+    if (topics.length === 0) return []
+    const all = await (this.admin as Admin).fetchOffsets({ groupId, topics })
+    return all.flatMap(({ topic, partitions }) =>
+      partitions
+        .filter(({ partition }) => this.owned.get(topic)?.includes(partition))
+        .map(({ partition, offset }) => ({ topic, partition, offset: Number(offset) })),
+    )
+  }
+
+  private async starts(fresh: readonly PartitionOffset[]): Promise<PartitionOffset[]> {
+    const { begin } = this.options
+    const admin = this.admin as Admin
+    const starts: PartitionOffset[] = []
+    for (const topic of new Set(fresh.map((place) => place.topic))) {
+      const ends = await admin.fetchTopicOffsets(topic)
+      const at = typeof begin === 'number' ? await admin.fetchTopicOffsetsByTimestamp(topic, begin) : []
+      for (const { partition } of fresh.filter((place) => place.topic === topic)) {
+        const known = ends.find((each) => each.partition === partition)
+        const timed = Number(at.find((each) => each.partition === partition)?.offset ?? -1)
+        // A time behind the newest record: what comes from now on.
+        const offset = typeof begin === 'number' ? (timed < 0 ? known?.high : timed) : begin === 'latest' ? known?.high : known?.low
+        if (offset !== undefined) starts.push({ topic, partition, offset: Number(offset) })
+      }
+    }
+    return starts
+  }
+
+  private async each(payload: EachBatchPayload): Promise<void> {
+    const { batch, heartbeat, isRunning, isStale, resolveOffset } = payload
+    const { generation } = this
+    await this.begun
+    // Its partition was told where to begin, after it was fetched; or it is of a membership that is over.
+    if (isStale() || generation !== this.generation || batch.messages.length === 0) return
+    this.commitOf = payload.commitOffsetsIfNecessary
+    const work = new AbortController()
+    this.work.add(work)
+    let rebalance: unknown
+    const beat = setInterval(() => {
+      if (!isRunning()) work.abort()
+      heartbeat().catch((error: unknown) => {
+        rebalance ??= error
+        work.abort()
+      })
+    }, HEARTBEAT_TURN_MS)
+    try {
+      const first = Number(batch.messages[0].offset)
+      const last = Number(batch.messages[batch.messages.length - 1].offset)
+      const next = await this.events.fetched({
+        topic: batch.topic,
+        partition: batch.partition,
+        generation,
+        records: batch.messages as never,
+        end: Number(batch.highWatermark),
+        ending: work.signal,
+      })
+      if (generation !== this.generation) return
+      if (next > first) resolveOffset(String(next - 1))
+      if (rebalance !== undefined) throw rebalance
+      if (next <= last && isRunning()) throw new Error('records are left to be fetched again')
+    } finally {
+      clearInterval(beat)
+      this.work.delete(work)
+    }
+  }
+
+  async commit(generation: number, offsets: readonly PartitionOffset[]): Promise<void> {
+    if (generation !== this.generation || this.commitOf === undefined) throw new Error('the membership is over')
+    const topics = new Map<string, { partition: number; offset: string }[]>()
+    for (const { topic, partition, offset } of offsets) {
+      const partitions = topics.get(topic)
+      if (partitions === undefined) topics.set(topic, [{ partition, offset: String(offset) }])
+      else partitions.push({ partition, offset: String(offset) })
+    }
+    // Once and not tried again by the library: that could be in another membership.
+    await this.commitOf({ topics: [...topics].map(([topic, partitions]) => ({ topic, partitions })) })
+  }
+
+  async lags(): Promise<PartitionLag[]> {
+    const admin = this.admin
+    if (admin === undefined) return []
+    const committed = await this.committed()
+    const lags: PartitionLag[] = []
+    for (const topic of this.owned.keys()) {
+      for (const { partition, high } of await admin.fetchTopicOffsets(topic)) {
+        const place = committed.find((each) => each.topic === topic && each.partition === partition)
+        if (place !== undefined) lags.push({ ...place, end: Number(high) })
+      }
+    }
+    return lags
+  }
+
+  async stop(): Promise<void> {
+    this.ended.abort()
+    clearTimeout(this.timer)
+    for (const work of this.work) work.abort()
+    await this.disconnect()
+  }
+
+  private async disconnect(): Promise<void> {
+    const { consumer, admin } = this
+    this.consumer = undefined
+    this.admin = undefined
+    this.generation++
+    this.owned = new Map()
+    this.commitOf = undefined
+    for (const work of this.work) work.abort()
+    await within(STOP_MS, Promise.all([consumer?.disconnect(), admin?.disconnect()]))
+  }
+}
+
+class KafkaJsProducer implements ProducerClient {
+  private readonly options: Pick<ConsumerOptions, 'access' | 'log'>
+  private producer: Promise<Producer> | undefined
+
+  constructor(options: Pick<ConsumerOptions, 'access' | 'log'>) {
+    this.options = options
+  }
+
+  async send(topic: string, record: OutgoingRecord): Promise<void> {
+    this.producer ??= this.connect()
+    try {
+      const producer = await this.producer
+      await producer.send({ topic, acks: -1, messages: [record] })
+    } catch (error) {
+      const { producer } = this
+      this.producer = undefined
+      await within(
+        STOP_MS,
+        Promise.resolve(producer).then((each) => each?.disconnect()),
+      )
+      throw rootOf(error as Failure)
+    }
+  }
+
+  private async connect(): Promise<Producer> {
+    const kafka = await connection(this.options)
+    const producer = kafka.producer({ allowAutoTopicCreation: false, retry: { retries: 2, initialRetryTime: 200 } })
+    await producer.connect()
+    return producer
+  }
+
+  async stop(): Promise<void> {
+    const { producer } = this
+    this.producer = undefined
+    if (producer !== undefined)
+      await within(
+        STOP_MS,
+        producer.then((each) => each.disconnect()),
+      )
+  }
+}

@@ -1,0 +1,111 @@
+/** LZ4 frames (lz4_Frame_format.md 1.6), as Kafka has them: independent or linked blocks. Checksums are not looked at: a record batch has its own. */
+
+const MAGIC = 0x184d2204
+const VERSION = 0b01
+const STORED = 0x8000_0000
+const MIN_MATCH = 4
+/** Of a block that is stored. */
+const BLOCK_BYTES = 4 * 1024 * 1024
+
+/** @throws Error for bytes that are no frame, and for those that have more than `limit` when decoded. */
+export function decodeLz4(bytes: Buffer, limit: number): Buffer {
+  const out = new Output(limit)
+  for (let at = 0; at < bytes.length; ) {
+    if (at + 7 > bytes.length || bytes.readUInt32LE(at) !== MAGIC) throw corrupt('it does not begin as one')
+    const flags = bytes[at + 4]
+    if (flags >> 6 !== VERSION || (flags & 1) === 1) throw corrupt('it is of another version, or has a dictionary')
+    const blockChecksum = (flags & 16) !== 0
+    at += 7 + ((flags & 8) !== 0 ? 8 : 0)
+    for (;;) {
+      if (at + 4 > bytes.length) throw corrupt('it is cut')
+      const size = bytes.readUInt32LE(at)
+      at += 4
+      if (size === 0) break
+      const length = size & ~STORED
+      const end = at + length
+      if (end > bytes.length) throw corrupt('it is cut')
+      if (size >>> 31 === 1) out.append(bytes, at, end)
+      else block(bytes, at, end, out)
+      at = end + (blockChecksum ? 4 : 0)
+    }
+    if ((flags & 4) !== 0) at += 4
+  }
+  return out.taken()
+}
+
+/** A frame with its blocks as they are: what every reader of frames reads. */
+export function storeLz4(bytes: Buffer): Buffer {
+  // Independent blocks of up to 4 MiB, without checksums; the last byte of the header is that of its own.
+  const parts: Buffer[] = [Buffer.from([0x04, 0x22, 0x4d, 0x18, 0x60, 0x70, 0x73])]
+  for (let at = 0; at < bytes.length; at += BLOCK_BYTES) {
+    const part = bytes.subarray(at, at + BLOCK_BYTES)
+    const head = Buffer.alloc(4)
+    head.writeUInt32LE((part.length | STORED) >>> 0)
+    parts.push(head, part)
+  }
+  parts.push(Buffer.alloc(4))
+  return Buffer.concat(parts)
+}
+
+class Output {
+  bytes = Buffer.allocUnsafe(65_536)
+  size = 0
+  private readonly limit: number
+
+  constructor(limit: number) {
+    this.limit = limit
+  }
+
+  /** Makes room for so many bytes more. */
+  reserve(more: number): void {
+    const needed = this.size + more
+    if (needed > this.limit) throw new Error(`cannot decompress records: they have more than ${this.limit} bytes`)
+    if (needed <= this.bytes.length) return
+    const larger = Buffer.allocUnsafe(Math.max(needed, this.bytes.length * 2))
+    this.bytes.copy(larger, 0, 0, this.size)
+    this.bytes = larger
+  }
+
+  append(from: Buffer, start: number, end: number): void {
+    this.reserve(end - start)
+    from.copy(this.bytes, this.size, start, end)
+    this.size += end - start
+  }
+
+  taken(): Buffer {
+    return this.bytes.subarray(0, this.size)
+  }
+}
+
+function block(from: Buffer, start: number, end: number, out: Output): void {
+  let at = start
+  while (at < end) {
+    const token = from[at++]
+    let literals = token >> 4
+    if (literals === 15) {
+      let more = 255
+      while (more === 255 && at < end) literals += more = from[at++]
+    }
+    if (at + literals > end) throw corrupt('literals reach beyond their block')
+    out.append(from, at, at + literals)
+    at += literals
+    if (at === end) return // the last sequence has literals only
+    if (at + 2 > end) throw corrupt('it is cut')
+    const distance = from[at] | (from[at + 1] << 8)
+    at += 2
+    let length = (token & 15) + MIN_MATCH
+    if ((token & 15) === 15) {
+      let more = 255
+      while (more === 255 && at < end) length += more = from[at++]
+    }
+    if (distance === 0 || distance > out.size) throw corrupt('a match begins before it')
+    out.reserve(length)
+    const { bytes } = out
+    let to = out.size
+    if (distance >= length) bytes.copyWithin(to, to - distance, to - distance + length)
+    else for (const last = to + length; to < last; to++) bytes[to] = bytes[to - distance]
+    out.size += length
+  }
+}
+
+const corrupt = (reason: string): Error => new Error(`cannot decompress records as an LZ4 frame: ${reason}`)
