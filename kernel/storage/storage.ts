@@ -24,8 +24,20 @@ export interface MeasurementInfo {
   fields: FieldInfo[]
 }
 
-/** What an engine can do. A plugin names what it needs; an engine that lacks it is refused at start. `shared_state`: other processes see the same state. */
-export type Capability = 'points' | 'sql' | 'sql_functions' | 'state' | 'shared_state' | 'jobs' | 'delete' | 'backup' | 'export' | 'archive' | (string & {})
+/** What an engine can do. A plugin names what it cannot do without; an engine that lacks it is refused at start. What an engine lacks and is asked for all the same throws METHOD_NOT_ALLOWED. `shared_state`: other processes see the same state. */
+export type Capability =
+  | 'points'
+  | 'sql'
+  | 'sql_functions'
+  | 'state'
+  | 'shared_state'
+  | 'jobs'
+  | 'delete'
+  | 'backup'
+  | 'export'
+  | 'archive'
+  | 'changes'
+  | (string & {})
 
 export interface WriteOptions {
   /** Admit points older than the live window. */

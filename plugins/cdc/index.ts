@@ -21,7 +21,7 @@ export default definePlugin({
   summary: 'Streams writes, deletes and drops as server-sent events',
   stability: 'beta',
   config: configSchema,
-  capabilities: ['points'],
+  capabilities: ['points', 'changes'],
   setup(svc, config) {
     const subscribers = new Set<Subscriber>()
     const byNamespace = new Map<string, number>()

@@ -16,7 +16,7 @@ export default definePlugin({
   protocols: ['flight'],
   config: configSchema,
   includes: ['analytics'],
-  capabilities: ['points', 'sql', 'jobs'],
+  capabilities: ['points'],
   setup(svc, config) {
     const { max_sessions: maxSessions, max_prepared_statements: maxStatements, max_prepared_bytes: maxBytes } = config
     const lifetimeMs = config.prepared_lifetime_secs * 1000

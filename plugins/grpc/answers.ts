@@ -1,13 +1,33 @@
 /** The messages of svc.proto that answer, but for rows. */
-import type { DeleteResult, FieldInfo, MeasurementInfo } from 'svcdb'
+import type { DeleteResult, FieldInfo, MeasurementInfo, Refused } from 'svcdb'
 import { ProtobufWriter } from 'svcdb/lib/protobuf'
 
 const writer = new ProtobufWriter()
+const MAX_REFUSED = 16
 
 export const EMPTY: Uint8Array = new Uint8Array(0)
 
 export function writeResponse(written: number): Uint8Array {
   writer.int(1, written)
+  return writer.take()
+}
+
+/** Of forwarded points. */
+export function forwardedResponse({ written, rejected, rejections }: Refused): Uint8Array {
+  writer.int(1, written)
+  writer.int(2, rejected)
+  for (const { position, code, message } of rejections.slice(0, MAX_REFUSED)) {
+    const refused = writer.open(3)
+    writer.int(1, position)
+    writer.string(2, code)
+    writer.string(3, message)
+    writer.close(refused)
+  }
+  return writer.take()
+}
+
+export function duplicateResponse(): Uint8Array {
+  writer.int(4, 1)
   return writer.take()
 }
 

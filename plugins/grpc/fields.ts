@@ -6,6 +6,7 @@ import { isAscii } from 'node:buffer'
 import type { FieldType } from 'svcdb'
 import type { Column, TableBatch, WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
+import { checkHistogram, decodeHistogram, encodeHistogramInto, isStaleHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import { asciiText, DECIMAL, storeDecimal } from 'svcdb/lib/numbers'
 import { type ProtobufReader, textOf } from 'svcdb/lib/protobuf'
 
@@ -30,7 +31,8 @@ const BOOLEAN = 4
 const STRING = 5
 const DECIMAL_TEXT = 6
 const JSON_TEXT = 7
-const TYPES: readonly (FieldType | undefined)[] = [undefined, 'float64', 'int64', 'uint64', 'bool', 'string', 'decimal', undefined]
+const HISTOGRAM = 8
+const TYPES: readonly (FieldType | undefined)[] = [undefined, 'float64', 'int64', 'uint64', 'bool', 'string', 'decimal', undefined, 'histogram']
 
 export class FieldReader {
   private readonly reader: ProtobufReader
@@ -154,7 +156,7 @@ export class FieldReader {
     // Of a oneof the last member counts.
     while (reader.next()) {
       const { field } = reader
-      if (field > JSON_TEXT) {
+      if (field > HISTOGRAM) {
         reader.skip()
         continue
       }
@@ -172,13 +174,14 @@ export class FieldReader {
     const type = TYPES[kind]
     if (type === undefined) {
       const why = kind === JSON_TEXT ? 'json is a form of answers and cannot be written' : 'its value is empty'
-      throw refused(`field "${name.slice(0, SHOWN)}": ${why}; set float64, int64, uint64, boolean, string or decimal`)
+      throw refused(`field "${name.slice(0, SHOWN)}": ${why}; set float64, int64, uint64, boolean, string, decimal or histogram`)
     }
     const column = known !== undefined && known.type === type && known.next > 0 ? known : table.column(name, type)
     if (kind <= UINT64) column.setPair(row, low, high)
     else if (kind === BOOLEAN) column.setBool(row, (low | high) !== 0)
     else if (kind === STRING) this.text(batch, column, row, low, high)
     else if (kind === DECIMAL_TEXT) this.decimal(column, row, name, low, high)
+    else this.histogram(batch, column, row, name, low, high)
   }
 
   private text(batch: WriteBatch, column: Column, row: number, start: number, end: number): void {
@@ -200,6 +203,29 @@ export class FieldReader {
     }
     if (all >= 0x80) textOf(this.reader, start, end, 'string')
     column.setPair(row, at, end - start)
+  }
+
+  /** What is stored is written anew: bytes from outside may have more than one form. */
+  private histogram(batch: WriteBatch, column: Column, row: number, name: string, start: number, end: number): void {
+    const { bytes } = this.reader
+    const { heap } = batch
+    if (isStaleHistogram(bytes, start, end)) {
+      const stale = staleHistogram()
+      const at = heap.reserve(stale.length)
+      heap.bytes.set(stale, at)
+      return column.setPair(row, at, stale.length)
+    }
+    const why = (cause: string) => refused(`field "${name.slice(0, SHOWN)}": ${cause}`)
+    let decoded: ReturnType<typeof decodeHistogram>
+    try {
+      decoded = decodeHistogram(bytes, start, end)
+    } catch (error) {
+      throw why(`its bytes are no histogram: ${(error as Error).message}`)
+    }
+    const problem = checkHistogram(decoded)
+    if (problem !== undefined) throw why(problem)
+    const at = encodeHistogramInto(heap, decoded)
+    column.setPair(row, at, heap.length - at)
   }
 
   private decimal(column: Column, row: number, name: string, start: number, end: number): void {

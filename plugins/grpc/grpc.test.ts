@@ -1,6 +1,6 @@
 import type { ServiceError } from '@grpc/grpc-js'
 import { tableFromIPC } from 'apache-arrow'
-import { encodeHistogram, type NativeHistogram } from 'svcdb/lib/histogram'
+import { encodeHistogram, type NativeHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import t, { type Test } from 'tap'
 import { type Message, point, type StartOptions, start, TestClient } from './testing.ts'
 
@@ -60,7 +60,7 @@ for (const storage of ['memory', 'embedded']) {
   t.test(`every kind of value there and back: ${storage}`, async (t) => {
     const { client, node } = await setUp(t, { storage })
     const points = [point('kinds', NOW, { host: 'a', zone: 'ü' }, KINDS), point('kinds', NOW + 1n, { host: 'b' }, { f: 2.5 })]
-    t.same(await client.call('Write', { points }), { written: '2' })
+    t.match(await client.call('Write', { points }), { written: '2' })
     const rows = await rowsOf(client, { measurement: 'kinds' })
     t.same(
       rows.map((row) => row.timestamp),
@@ -130,7 +130,7 @@ t.test('range, tags, fields and limit; rows by time and then series', async (t) 
 t.test('many rows come in many messages, and no more than allowed', async (t) => {
   const { client } = await setUp(t, { config: { server: { sql_max_rows: 50_000 } }, section: { max_send_bytes: 200_000 } })
   const points = Array.from({ length: 50_000 }, (_, i) => point('m', NOW + BigInt(i), { host: `h${i % 7}` }, { v: i }))
-  t.same(await client.call('Write', { points }), { written: '50000' })
+  t.match(await client.call('Write', { points }), { written: '50000' })
   const expected = Array.from({ length: 50_000 }, (_, i) => i)
   const messages = await client.query({ measurement: 'm' })
   t.ok(messages.length > 5)
@@ -202,7 +202,7 @@ t.test('points that are none are left out, and the others written', async (t) =>
     [0, 2],
   )
   t.match(await errorOf(written(...Array.from({ length: 11 }, (_, i) => good(i)))), { code: 3, details: /max_write_batch_size is 10/ })
-  t.same(await written(), { written: '0' })
+  t.match(await written(), { written: '0' })
 })
 
 t.test('backfill and idempotency keys', async (t) => {
@@ -213,7 +213,7 @@ t.test('backfill and idempotency keys', async (t) => {
   const refused = await errorOf(client.call('Write', late))
   t.equal(refused.code, 3)
   t.match(refused.details, new RegExp(`${old}.*backfill`))
-  t.same(await client.call('Write', { ...late, backfill: true }), { written: '1' })
+  t.match(await client.call('Write', { ...late, backfill: true }), { written: '1' })
   const metadata = { 'idempotency-key': 'once' }
   await client.call('Write', { points: [point('m', NOW + 1n, {}, { v: 1 })] }, { metadata })
   t.match(await errorOf(client.call('Write', { points: [point('m', NOW + 1n, {}, { v: 1 })] }, { metadata })), { code: 6 })
@@ -382,4 +382,38 @@ t.test('what is no message of the method', async (t) => {
   t.match(await errorOf(raw('Write', bytes)), { code: 3 })
   t.equal((await client.call('ListMeasurements', {})).measurements.length, 0)
   t.match(await errorOf(raw('NoSuchMethod', new Uint8Array(0))), { code: 12 })
+})
+
+t.test('forwarded points: what is refused is told in the answer, a key is taken once, and what another server has taken is taken here', async (t) => {
+  const { client, node } = await setUp(t)
+  const nan = { float64: Number.NaN }
+  const points = [
+    point('fwd', NOW, { host: 'a' }, { v: 1 }),
+    point('fwd', NOW, { host: 'b' }, { v: 'text' }),
+    point('fwd', NOW + 1n, { host: 'a' }, { v: nan }),
+    point('fwd', 0n, { host: 'c' }, { v: 2 }),
+  ]
+  const request = { points, forwarded: true, backfill: true, dedup_key: 'one' }
+  const first = await client.call('Write', request)
+  t.match(first, { written: '3', rejected: '1', duplicate: false, refused: [{ position: '1', code: 'SCHEMA_ERROR', message: /string/ }] })
+  t.match(await client.call('Write', request), { written: '3', rejected: '1', duplicate: false }, 'a request that was not written whole is not left out')
+  const whole = { ...request, points: [points[0]], dedup_key: 'two' }
+  const both = await Promise.all([client.call('Write', whole), client.call('Write', whole)])
+  t.same(both.map(({ duplicate }) => duplicate).sort(), [false, true])
+  t.match(await client.call('Write', whole), { written: '0', duplicate: true })
+  const times: bigint[] = []
+  for await (const chunk of node.storage.scan({ namespace: '', measurement: 'fwd' })) times.push(...chunk.times)
+  t.ok(times.includes(0n), 'a time of 0 is one')
+  await t.rejects(client.call('Write', { points: [points[2]] }), { code: 3 }, 'not forwarded')
+  await t.rejects(client.call('Write', { points: [points[0]], dedup_key: 'x'.repeat(256) }), { code: 3, details: /dedup_key of 256 characters/ })
+})
+
+t.test('histograms as they are stored are written, and other bytes refused', async (t) => {
+  const { client, node } = await setUp(t)
+  const stale = staleHistogram()
+  const histogram = (bytes: Uint8Array) => point('h', NOW, {}, { h: { histogram: bytes } })
+  t.match(await client.call('Write', { points: [histogram(stale)] }), { written: '1' })
+  t.same((await node.storage.measurements(''))[0].fields, [{ name: 'h', type: 'histogram' }])
+  for (const bytes of [Uint8Array.of(), Uint8Array.of(1), new Uint8Array(50).fill(255)])
+    await t.rejects(client.call('Write', { points: [histogram(bytes)] }), { code: 3, details: /field "h": its bytes are no histogram/ })
 })

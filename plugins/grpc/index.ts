@@ -11,7 +11,7 @@ export default definePlugin({
   protocols: ['grpc'],
   config: configSchema,
   includes: ['analytics'],
-  capabilities: ['points', 'jobs', 'delete'],
+  capabilities: ['points'],
   provides: ['grpc_listener'],
   setup(svc, config) {
     const health = new Health([SERVICE], () => svc.notReady())

@@ -39,7 +39,13 @@ const MESSAGES: [method: string, request: Message, read: (bytes: Uint8Array) => 
   ['Delete', { measurement: 'm' }, deleteRequest, { measurement: 'm', matchers: [] }],
   ['GetSchema', { measurement: '漢字' }, measurementName, '漢字'],
   ['ExecuteSql', { query: 'SELECT 1' }, sqlText, 'SELECT 1'],
-  ['Write', { points: [point('m', 1, {}, { v: 1 }), point('m', 2, {}, { v: 1 })], backfill: true }, writeEnvelope, { points: 2, backfill: true }],
+  [
+    'Write',
+    { points: [point('m', 1, {}, { v: 1 }), point('m', 2, {}, { v: 1 })], backfill: true },
+    writeEnvelope,
+    { points: 2, backfill: true, forwarded: false, dedupKey: '' },
+  ],
+  ['Write', { forwarded: true, dedup_key: 'k' }, writeEnvelope, { points: 0, backfill: false, forwarded: true, dedupKey: 'k' }],
   ['StreamWrite', { points: [point('m', 1, {}, { v: 1 })], dedup_key: 'k' }, streamEnvelope, { points: 1, dedupKey: 'k' }],
 ]
 

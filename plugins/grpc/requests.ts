@@ -12,6 +12,8 @@ const MAX_ENUMS = 16
 export interface WriteEnvelope {
   points: number
   backfill: boolean
+  forwarded: boolean
+  dedupKey: string
 }
 
 export interface StreamEnvelope {
@@ -44,12 +46,16 @@ function each(message: Uint8Array, field: (number: number) => boolean | undefine
 
 /** @throws BAD_REQUEST for more than `most` points. */
 export function writeEnvelope(message: Uint8Array, most = Number.POSITIVE_INFINITY): WriteEnvelope {
-  const envelope: WriteEnvelope = { points: 0, backfill: false }
+  const envelope: WriteEnvelope = { points: 0, backfill: false, forwarded: false, dedupKey: '' }
   each(message, (number) => {
     if (number === 1 && ++envelope.points > most) throw tooManyPoints(most)
-    if (number !== 2) return
+    if (number === 4) {
+      envelope.dedupKey = readText(reader, 'dedup_key')
+      return true
+    }
+    if (number !== 2 && number !== 3) return
     reader.int64()
-    envelope.backfill = (reader.low | reader.high) !== 0
+    envelope[number === 2 ? 'backfill' : 'forwarded'] = (reader.low | reader.high) !== 0
     return true
   })
   return envelope

@@ -1,13 +1,14 @@
 /** The methods of svc.Service. */
 
-import { type Action, type CallContext, IdempotencyKeys, type MeasurementInfo, NAMESPACES, type NamespaceLifecycle, type Svc, VERSION } from 'svcdb'
+import { type Action, type CallContext, type MeasurementInfo, NAMESPACES, type NamespaceLifecycle, type Svc, VERSION } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { GrpcCall, GrpcMethod } from 'svcdb/lib/grpc'
 import { deleteResponse, EMPTY, listMeasurementsResponse, schemaResponse, serverInfoResponse } from './answers.ts'
 import type { GrpcPluginConfig } from './config.ts'
+import { DedupKeys } from './dedup-keys.ts'
 import { Queries } from './queries.ts'
 import { deleteRequest, measurementName, nothing } from './requests.ts'
-import { type StreamKeys, StreamWrite } from './stream.ts'
+import { StreamWrite } from './stream.ts'
 import { Subscriptions } from './subscriptions.ts'
 import { PointWriter } from './write.ts'
 
@@ -16,13 +17,11 @@ export const SERVICE = 'svc.Service'
 type Answer = (request: Uint8Array, call: GrpcCall<CallContext>) => Uint8Array | Promise<Uint8Array>
 
 export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<CallContext>[] {
-  const writer = new PointWriter(svc, config)
+  const keys = new DedupKeys(svc)
+  const writer = new PointWriter(svc, config, keys)
   const queries = new Queries(svc, config)
   const subscriptions = new Subscriptions(svc, config)
-  const { dedup_window_secs: window, max_dedup_entries: entries } = svc.server
-  const seen = window === 0 ? undefined : new IdempotencyKeys(window * 1000, entries, () => svc.clock.monotonic())
-  const keys: StreamKeys = { seen, pending: new Map() }
-  svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => seen?.forget(`${namespace}\u0000`)))
+  svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => keys.forget(namespace)))
   const startedAt = svc.clock.monotonic()
   const unary = (name: string, action: Action, handle: Answer): GrpcMethod<CallContext> => ({ path: `/${SERVICE}/${name}`, action, kind: 'unary', handle })
   const measurements = ({ context }: GrpcCall<CallContext>): Promise<MeasurementInfo[]> => svc.storage.measurements(context.dataNamespace)

@@ -6,27 +6,19 @@
  * A message with a key is left out when its key was written within the window; keys of a batch that was not written whole are free again.
  */
 
-import { type CallContext, type IdempotencyKeys, partialWrite, type Rejection, requireStanding, type WriteResult } from 'svcdb'
+import { type CallContext, partialWrite, type Rejection, requireStanding, type WriteResult } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import type { GrpcCall } from 'svcdb/lib/grpc'
 import { patiently } from 'svcdb/lib/source'
 import { streamWriteResponse } from './answers.ts'
+import type { DedupKeys } from './dedup-keys.ts'
 import type { PointsOptions } from './points.ts'
 import { streamEnvelope } from './requests.ts'
 import { type PointWriter, together } from './write.ts'
 
-const MAX_KEY_LENGTH = 255
 /** Between tries to write what finds no room, from and to. */
 const PAUSES = { firstPauseMs: 50, maxPauseMs: 200 }
-
-/** Keys over all streams. */
-export interface StreamKeys {
-  /** undefined: keys are ignored. */
-  seen: IdempotencyKeys | undefined
-  /** Of batches under way: resolves to whether they were written. */
-  pending: Map<string, Promise<boolean>>
-}
 
 interface GatheredMessage {
   /** Its first point. */
@@ -59,7 +51,7 @@ interface Gathered {
 export class StreamWrite {
   private readonly writer: PointWriter
   private readonly call: GrpcCall<CallContext>
-  private readonly keys: StreamKeys
+  private readonly keys: DedupKeys
   private readonly backfill: boolean
   private gathered: Gathered | undefined
   private timer: NodeJS.Timeout | undefined
@@ -74,7 +66,7 @@ export class StreamWrite {
   private total = 0
   private last = 0
 
-  constructor(writer: PointWriter, call: GrpcCall<CallContext>, keys: StreamKeys) {
+  constructor(writer: PointWriter, call: GrpcCall<CallContext>, keys: DedupKeys) {
     this.writer = writer
     this.call = call
     this.keys = keys
@@ -116,7 +108,7 @@ export class StreamWrite {
     let gathered: Gathered
     try {
       const { points, dedupKey } = streamEnvelope(message, this.writer.svc.server.max_write_batch_size)
-      const key = dedupKey === '' ? undefined : await this.claim(dedupKey)
+      const key = await this.keys.claim(this.call.context, dedupKey, (under) => this.gathered?.keys.includes(under) && void this.flush())
       if (key === null) return
       gathered = await this.gather(message, number, points, key)
     } catch (error) {
@@ -146,33 +138,16 @@ export class StreamWrite {
       gathered.rejected += outcome.rejected
       gathered.rejections.push(...outcome.rejections)
     } catch (error) {
-      if (key !== undefined) this.keys.seen?.release(key)
+      if (key !== undefined) this.keys.release(key)
       throw error
     } finally {
       this.reading = false
     }
     if (key !== undefined) {
       gathered.keys.push(key)
-      this.keys.pending.set(key, gathered.settled)
+      this.keys.begin(key, gathered.settled)
     }
     return gathered
-  }
-
-  /** The key as claimed; null when it was written before, undefined when keys are ignored. */
-  private async claim(given: string): Promise<string | null | undefined> {
-    const { seen, pending } = this.keys
-    if (seen === undefined) return undefined
-    if (given.length > MAX_KEY_LENGTH) throw new SvcError('BAD_REQUEST', `cannot use a dedup_key of ${given.length} characters: it has 1 to ${MAX_KEY_LENGTH}`)
-    const { namespace, principal } = this.call.context
-    const key = `${namespace}\u0000${principal}\u0000${given}`
-    while (!seen.claim(key)) {
-      const written = pending.get(key)
-      if (written === undefined) return null
-      // Under way, here or in another stream: only what is written may be left out.
-      if (this.gathered?.keys.includes(key)) void this.flush()
-      if (await written) return null
-    }
-    return key
   }
 
   private open(): Gathered {
@@ -274,10 +249,7 @@ export class StreamWrite {
   }
 
   private release({ keys, settle }: Gathered, written: boolean): void {
-    for (const key of keys) {
-      this.keys.pending.delete(key)
-      if (!written) this.keys.seen?.release(key)
-    }
+    for (const key of keys) this.keys.end(key, written)
     settle(written)
   }
 

@@ -4,19 +4,22 @@ import { type CallContext, type Counter, partialWrite, type Refused, type Svc, t
 import { PerNamespace } from 'svcdb/lib/cache'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import type { GrpcCall } from 'svcdb/lib/grpc'
-import { writeResponse } from './answers.ts'
+import { duplicateResponse, forwardedResponse, writeResponse } from './answers.ts'
 import type { GrpcPluginConfig } from './config.ts'
+import type { DedupKeys } from './dedup-keys.ts'
 import { PointsDecoder, type PointsOptions, type PointsOutcome } from './points.ts'
-import { writeEnvelope } from './requests.ts'
+import { type WriteEnvelope, writeEnvelope } from './requests.ts'
 
 export class PointWriter {
   readonly svc: Svc
   readonly config: GrpcPluginConfig
   readonly written: Counter
+  private readonly keys: DedupKeys
   private readonly decoders: PerNamespace<PointsDecoder>
 
-  constructor(svc: Svc, config: GrpcPluginConfig) {
+  constructor(svc: Svc, config: GrpcPluginConfig, keys: DedupKeys) {
     this.svc = svc
+    this.keys = keys
     this.config = config
     const { max_cached_namespaces: most, series_cache_bytes: bytes } = config
     this.decoders = new PerNamespace(most, (namespace) => new PointsDecoder(svc.storage.resolver, namespace, bytes, randomInt(2 ** 31)))
@@ -24,17 +27,37 @@ export class PointWriter {
   }
 
   async write(request: Uint8Array, call: GrpcCall<CallContext>): Promise<Uint8Array> {
-    const { svc } = this
-    const { context } = call
-    const { backfill } = writeEnvelope(request, svc.server.max_write_batch_size)
-    const idempotencyKey = call.metadata('idempotency-key')
-    const { filled: outcome, ...result } = await svc.ingest.write(context, { backfill, idempotencyKey }, (batch) =>
-      this.decode(request, batch, this.options(), 0, call),
+    const envelope = writeEnvelope(request, this.svc.server.max_write_batch_size)
+    const key = await this.keys.claim(call.context, envelope.dedupKey)
+    if (key === null) return duplicateResponse()
+    let refused: Stored
+    if (key === undefined) refused = await this.store(request, call, envelope)
+    else {
+      const { promise, resolve } = Promise.withResolvers<boolean>()
+      this.keys.begin(key, promise)
+      let whole = false
+      try {
+        refused = await this.store(request, call, envelope)
+        whole = refused.rejected === 0
+      } finally {
+        this.keys.end(key, whole)
+        resolve(whole)
+      }
+    }
+    if (envelope.forwarded) return forwardedResponse({ ...refused, rejections: refused.rejections.filter(({ position }) => position <= refused.knownTo) })
+    if (refused.rejected > 0) throw partialWrite(refused)
+    return writeResponse(refused.written)
+  }
+
+  private async store(request: Uint8Array, call: GrpcCall<CallContext>, { backfill, forwarded, dedupKey }: WriteEnvelope): Promise<Stored> {
+    const idempotencyKey = dedupKey === '' ? call.metadata('idempotency-key') : undefined
+    // A time of 0 is then "the server's", which is 0.
+    const options = forwarded ? { ...this.options(), now: 0n } : this.options()
+    const { filled: outcome, ...result } = await this.svc.ingest.write(call.context, { backfill, idempotencyKey, nonFinite: forwarded }, (batch) =>
+      this.decode(request, batch, options, 0, call),
     )
     this.written.inc(result.written)
-    const refused = together(outcome, result)
-    if (refused.rejected > 0) throw partialWrite(refused)
-    return writeResponse(result.written)
+    return { ...together(outcome, result), knownTo: Math.min(toldUpTo(outcome), toldUpTo(result)) }
   }
 
   options(): PointsOptions {
@@ -55,6 +78,15 @@ export class PointWriter {
       () => (signal.aborted ? signal.reason : undefined),
     )
   }
+}
+
+interface Stored extends Refused {
+  /** All refused points up to this position are listed. */
+  knownTo: number
+}
+
+function toldUpTo({ rejected, rejections }: Pick<Refused, 'rejected' | 'rejections'>): number {
+  return rejected === rejections.length ? Number.POSITIVE_INFINITY : (rejections.at(-1)?.position ?? -1)
 }
 
 /** What the decoder and what the storage left out. */

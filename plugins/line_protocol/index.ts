@@ -46,7 +46,7 @@ export default definePlugin({
   summary: 'Writes in InfluxDB line protocol, as Telegraf and the InfluxDB clients send it',
   stability: 'stable',
   config: configSchema,
-  capabilities: ['points', 'delete'],
+  capabilities: ['points'],
   provides: [pointFormat('line_protocol')],
   setup(svc, config) {
     const byName = config.database === 'namespace'

@@ -33,7 +33,7 @@ export default definePlugin({
   summary: 'Writes and deletes points as JSON, answers queries as a JSON plan, shows, drops and restores measurements',
   stability: 'stable',
   config: configSchema,
-  capabilities: ['points', 'jobs', 'delete'],
+  capabilities: ['points'],
   provides: [pointFormat('json')],
   setup(svc, config) {
     svc.provide(pointFormat('json'), jsonFormat(svc, config))

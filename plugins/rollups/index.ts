@@ -19,7 +19,7 @@ export default definePlugin({
   summary: 'Aggregates measurements into buckets of time, each once, and again when what it was computed from has changed',
   stability: 'beta',
   config: configSchema,
-  capabilities: ['points', 'delete', 'state', 'jobs'],
+  capabilities: ['points', 'delete', 'state', 'jobs', 'changes'],
   setup(svc, config) {
     const registry = new Registry({
       perNamespace: config.max_rollups_per_namespace,

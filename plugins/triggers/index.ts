@@ -16,7 +16,7 @@ export default definePlugin({
   stability: 'beta',
   config: configSchema,
   needsSection: true,
-  capabilities: ['points', 'state', 'jobs'],
+  capabilities: ['points', 'state', 'jobs', 'changes'],
   auditActions: ['trigger_alter'],
   setup(svc, config) {
     const metrics = triggersMetrics(svc.metrics, {

@@ -61,6 +61,7 @@ export const capabilities: ReadonlySet<Capability> = new Set<Capability>([
   'export',
   'backup',
   'archive',
+  'changes',
 ])
 
 const SCAN_JOB = moduleUrl('./read/scan-job.ts', import.meta.url)

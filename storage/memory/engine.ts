@@ -44,7 +44,7 @@ import { SeriesTable } from './series.ts'
 import { infoOf, Snapshot } from './snapshot.ts'
 import { MemoryState } from './state.ts'
 
-export const capabilities: ReadonlySet<Capability> = new Set(['points', 'state', 'jobs', 'delete'])
+export const capabilities: ReadonlySet<Capability> = new Set(['points', 'state', 'jobs', 'delete', 'changes'])
 /** Refusals that a write's result carries. */
 const KEPT_REJECTIONS = 16
 /** About what a point takes. */

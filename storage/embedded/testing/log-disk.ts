@@ -186,7 +186,7 @@ export class LogDisk {
     openSync: (path, flags) => {
       const name = basename(path)
       this.check('openSync', name)
-      if (name.endsWith('.wal')) {
+      if (/\.(wal|queue)$/.test(name)) {
         if (flags === 'wx') {
           if (this.names.has(name)) throw failure('EEXIST')
           this.rename(name, new LogFile())

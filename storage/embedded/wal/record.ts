@@ -3,9 +3,10 @@
  * Decoding checks every length; what does not decode is corruption, never a guess.
  */
 import type { FieldType } from 'svcdb'
-import { bytesPerValue, Column } from 'svcdb/lib/columns'
+import type { Column } from 'svcdb/lib/columns'
 import { ByteReader, type ByteWriter } from '../../common/log/bytes.ts'
-import { decodeFloats, decodeInt64s, decodeInts, decodeTimes, encodeFloats, encodeInt64s, encodeInts, encodeTimes } from '../../common/log/column-codec.ts'
+import { decodeInts, decodeTimes, encodeInts, encodeTimes } from '../../common/log/column-codec.ts'
+import { COLUMN_TYPES, decodeColumn, encodeColumn } from '../../common/log/columns.ts'
 import { KeyRing } from '../encryption/keys.ts'
 import type { FieldDef } from '../threads/definitions.ts'
 import { type ChangeRecord, decodeChange, RECORD_CHANGE } from './change-record.ts'
@@ -13,7 +14,6 @@ import { LoggedSeries } from './logged-series.ts'
 import { readSealed, SEALED, writeSealed } from './sealed-column.ts'
 
 const RECORD_WRITE = 1
-const TYPES: FieldType[] = ['float64', 'int64', 'uint64', 'bool', 'string', 'decimal', 'histogram']
 
 /** Definitions that must exist before the rows; applied in this order. */
 export interface Definitions {
@@ -82,7 +82,7 @@ export function encodeWrite(out: ByteWriter, record: PendingWrite, index: { writ
     for (const [i, column] of table.columns.entries()) {
       const field = table.fields[i]
       out.varint(field.id)
-      const type = TYPES.indexOf(column.type)
+      const type = COLUMN_TYPES.indexOf(column.type)
       const key = keys?.keyOf(field.name)
       if (keys === undefined || key === undefined) {
         out.u8(type)
@@ -94,43 +94,6 @@ export function encodeWrite(out: ByteWriter, record: PendingWrite, index: { writ
       writeSealed(out, keys, key, place, type, (plain) => encodeColumn(plain, column, table.rows, record.heap))
     }
   }
-}
-
-function encodeColumn(out: ByteWriter, column: Column, rows: number, heap: Uint8Array): void {
-  const dense = column.validity === undefined && column.next >= rows
-  out.u8(dense ? 0 : 1)
-  let source = column
-  let n = rows
-  if (!dense) {
-    const at = out.reserve((rows + 7) >> 3)
-    out.bytes.fill(0, at, at + ((rows + 7) >> 3))
-    for (let i = 0; i < rows; i++) if (column.has(i)) out.bytes[at + (i >> 3)] |= 1 << (i & 7)
-    ;[source, n] = gathered(column, rows)
-  }
-  switch (column.type) {
-    case 'float64':
-      return encodeFloats(out, source.f64, n)
-    case 'int64':
-    case 'uint64':
-      return encodeInt64s(out, source.i32, n)
-    case 'bool':
-      return out.put(source.u8.subarray(0, n))
-    case 'decimal':
-      return out.put(source.u8.subarray(0, n * 16))
-    default: {
-      encodeInts(out, source.i32, n, 2, 1)
-      for (let i = 0; i < n; i++) out.put(heap.subarray(source.i32[i * 2], source.i32[i * 2] + source.i32[i * 2 + 1]))
-    }
-  }
-}
-
-/** The present values of a sparse column, close together. */
-function gathered(column: Column, rows: number): [Column, number] {
-  const width = bytesPerValue(column.type)
-  const dense = new Column(column.name, column.type, rows)
-  let n = 0
-  for (let i = 0; i < rows; i++) if (column.has(i)) dense.u8.set(column.u8.subarray(i * width, (i + 1) * width), n++ * width)
-  return [dense, n]
 }
 
 /** @throws RangeError (or SyntaxError, TypeError of its parts) when the bytes are not a record, ENCRYPTION_KEY_UNAVAILABLE. */
@@ -190,7 +153,7 @@ function decodeTable(reader: ByteReader, keep: (bytes: Uint8Array) => number, se
   for (let left = reader.varint(); left > 0; left--) {
     const id = reader.varint()
     const byte = reader.u8()
-    const type = TYPES[byte & ~SEALED]
+    const type = COLUMN_TYPES[byte & ~SEALED]
     if (type === undefined) throw new RangeError('unknown column type')
     const column =
       byte & SEALED
@@ -206,51 +169,5 @@ function decodeSealed(plain: Uint8Array, type: FieldType, rows: number, keep: (b
   const reader = new ByteReader(plain)
   const column = decodeColumn(reader, type, rows, keep)
   if (reader.position !== reader.end) throw new RangeError(`an encrypted column has ${reader.end - reader.position} bytes too many`)
-  return column
-}
-
-function decodeColumn(reader: ByteReader, type: FieldType, rows: number, keep: (bytes: Uint8Array) => number): Column {
-  const sparse = reader.u8() === 1
-  const present: number[] = []
-  if (sparse) {
-    const at = reader.take((rows + 7) >> 3)
-    for (let i = 0; i < rows; i++) if (reader.bytes[at + (i >> 3)] & (1 << (i & 7))) present.push(i)
-  }
-  const n = sparse ? present.length : rows
-  const column = new Column('', type, rows)
-  const packed = sparse ? new Column('', type, n) : column
-  switch (type) {
-    case 'float64':
-      column.nonFinite = decodeFloats(reader, packed.f64, n)
-      break
-    case 'int64':
-    case 'uint64':
-      decodeInt64s(reader, packed.i32, n)
-      break
-    case 'bool':
-    case 'decimal': {
-      const length = n * bytesPerValue(type)
-      const at = reader.take(length)
-      packed.u8.set(reader.bytes.subarray(at, at + length))
-      break
-    }
-    default: {
-      const lengths = new Int32Array(n)
-      decodeInts(reader, lengths, n)
-      for (let i = 0; i < n; i++) {
-        const at = reader.take(lengths[i])
-        packed.i32[i * 2] = keep(reader.bytes.subarray(at, at + lengths[i]))
-        packed.i32[i * 2 + 1] = lengths[i]
-      }
-    }
-  }
-  if (!sparse) column.next = rows
-  else {
-    const width = bytesPerValue(type)
-    for (const [i, row] of present.entries()) {
-      column.mark(row)
-      column.u8.set(packed.u8.subarray(i * width, (i + 1) * width), row * width)
-    }
-  }
   return column
 }

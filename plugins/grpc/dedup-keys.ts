@@ -1,0 +1,59 @@
+/**
+ * Keys of messages that are not to be written twice (dedup_key). A message with a key that was written whole within the window is left out; while it is under way
+ * the one with the same key waits for what becomes of it.
+ */
+import { type CallContext, IdempotencyKeys, type Svc } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+
+const MAX_KEY_LENGTH = 255
+
+export class DedupKeys {
+  /** undefined: keys are ignored. */
+  private readonly seen: IdempotencyKeys | undefined
+  /** Of batches under way: resolves to whether they were written whole. */
+  private readonly pending = new Map<string, Promise<boolean>>()
+
+  constructor({ server, clock }: Pick<Svc, 'server' | 'clock'>) {
+    const { dedup_window_secs: window, max_dedup_entries: entries } = server
+    this.seen = window === 0 ? undefined : new IdempotencyKeys(window * 1000, entries, () => clock.monotonic())
+  }
+
+  /**
+   * @param own called before the wait for a key that is under way: it may be the caller's own to bring on its way.
+   * @returns the key as claimed; null when it was written before, undefined when keys are ignored. @throws BAD_REQUEST for one that is too long.
+   */
+  async claim({ namespace, principal }: CallContext, given: string, own?: (key: string) => void): Promise<string | null | undefined> {
+    const { seen, pending } = this
+    if (seen === undefined || given === '') return undefined
+    if (given.length > MAX_KEY_LENGTH) throw new SvcError('BAD_REQUEST', `cannot use a dedup_key of ${given.length} characters: it has 1 to ${MAX_KEY_LENGTH}`)
+    const key = `${namespace}\u0000${principal}\u0000${given}`
+    while (!seen.claim(key)) {
+      const written = pending.get(key)
+      if (written === undefined) return null
+      // Only what is written may be left out.
+      own?.(key)
+      if (await written) return null
+    }
+    return key
+  }
+
+  /** The message of a claimed key is on its way. */
+  begin(key: string, whole: Promise<boolean>): void {
+    this.pending.set(key, whole)
+  }
+
+  /** What has become of it: call it before that promise is resolved. */
+  end(key: string, whole: boolean): void {
+    this.pending.delete(key)
+    if (!whole) this.release(key)
+  }
+
+  release(key: string): void {
+    this.seen?.release(key)
+  }
+
+  /** Frees the keys of a namespace that is gone. */
+  forget(namespace: string): void {
+    this.seen?.forget(`${namespace}\u0000`)
+  }
+}

@@ -1,0 +1,87 @@
+/** Points that an upstream refused, as JSON that POST /api/v1/write takes, kept in the bounded file of dead letters. */
+
+import type { Column } from 'svcdb/lib/columns'
+import { ProtobufReader, readText } from 'svcdb/lib/protobuf'
+import type { DeadLetters } from 'svcdb/lib/source'
+import { toNs } from '../common/time.ts'
+import { decimalOf, type Rows } from './points.ts'
+import type { RefusedRow } from './upstream.ts'
+
+export interface KeptPoint {
+  measurement: string
+  tags: Record<string, string>
+  /** Nanoseconds. */
+  timestamp: string
+  fields: Record<string, unknown>
+}
+
+/** Exact integers and what JSON has no form for are text, with the type beside it. */
+type Shown = number | boolean | string | { type: string; value: string }
+
+export function pointAt({ records, places }: Rows, position: number): KeptPoint {
+  const record = records[places[position * 3]]
+  const table = record.tables[places[position * 3 + 1]]
+  const row = places[position * 3 + 2]
+  const { measurement, tags } = seriesOf(record.keys[table.series[row]])
+  const fields: Record<string, Shown> = {}
+  for (const [i, column] of table.columns.entries()) if (column.has(row)) fields[table.names[i]] = shown(column, row, record.heap)
+  return { measurement, tags, timestamp: String(toNs(table.time[row * 2], table.time[row * 2 + 1])), fields }
+}
+
+export function measurementAt({ records, places }: Rows, position: number): string {
+  const record = records[places[position * 3]]
+  return seriesOf(record.keys[record.tables[places[position * 3 + 1]].series[places[position * 3 + 2]]]).measurement
+}
+
+export async function setAside(letters: DeadLetters, rows: Rows, refused: readonly RefusedRow[], nowMs: number, namespace: string): Promise<void> {
+  await Promise.all(
+    refused.map(({ position, code, message }) => {
+      const body = Buffer.from(JSON.stringify(pointAt(rows, position)))
+      return letters.add({ time: nowMs, topic: namespace, code, error: message, body })
+    }),
+  )
+}
+
+function seriesOf(key: Uint8Array): { measurement: string; tags: Record<string, string> } {
+  const reader = new ProtobufReader()
+  const series = { measurement: '', tags: {} as Record<string, string> }
+  reader.begin(key)
+  while (reader.next()) {
+    if (reader.field === 1) {
+      series.measurement = readText(reader, 'measurement')
+      continue
+    }
+    const outer = reader.enter()
+    let [name, value] = ['', '']
+    while (reader.next()) {
+      if (reader.field === 1) name = readText(reader, 'key')
+      else value = readText(reader, 'value')
+    }
+    reader.leave(outer)
+    series.tags[name] = value
+  }
+  return series
+}
+
+function shown(column: Column, row: number, heap: Uint8Array): Shown {
+  const bytes = (): Buffer => Buffer.from(heap.buffer, heap.byteOffset + column.i32[row * 2], column.i32[row * 2 + 1])
+  const { type } = column
+  switch (type) {
+    case 'float64': {
+      const value = column.f64[row]
+      return Number.isFinite(value) ? value : { type, value: String(value) }
+    }
+    case 'bool':
+      return column.u8[row] === 1
+    case 'string':
+      return bytes().toString('utf8')
+    case 'int64':
+      return { type, value: String(toNs(column.i32[row * 2], column.i32[row * 2 + 1])) }
+    case 'uint64':
+      return { type, value: String(BigInt.asUintN(64, toNs(column.i32[row * 2], column.i32[row * 2 + 1]))) }
+    case 'decimal':
+      return { type, value: decimalOf(column, row) }
+    case 'histogram':
+      return { type, value: bytes().toString('base64') }
+  }
+}

@@ -1,0 +1,371 @@
+/**
+ * An engine without local queries. A write is checked as far as can be without knowing what is stored, appended to the queue, and acknowledged when it is durable
+ * there; senders bring it to the upstream. What would have to look at points is refused: the upstream has them.
+ */
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type {
+  AdmissionBounds,
+  Capability,
+  ChangeCursor,
+  DeleteResult,
+  MeasurementInfo,
+  NamespaceGuard,
+  NamespaceUsage,
+  RunningJob,
+  ScanPlan,
+  SeriesChunk,
+  StateStore,
+  StorageContext,
+  StorageEngine,
+  StorageStatus,
+  WriteOptions,
+  WriteResult,
+} from 'svcdb'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { makeFolder, ProcessLock, replaceFile } from 'svcdb/lib/files'
+import { DeadLetters } from 'svcdb/lib/source'
+import { type Limits, limitsOf } from '../common/limits.ts'
+import { type FileSystem, realFileSystem } from '../common/log/file-system.ts'
+import { NamespaceGate } from '../common/namespace-gate.ts'
+import { ADMITS_ALL } from '../common/retention.ts'
+import { realTimers, type Timer } from '../common/timers.ts'
+import { admissionOf, Window } from '../common/window.ts'
+import { admit } from './admission.ts'
+import { type ForwardSection, policyOf } from './config.ts'
+import { ForwardMetrics } from './metrics.ts'
+import { paths, positionFileName } from './paths.ts'
+import { Queue } from './queue.ts'
+import { estimateBytes } from './record.ts'
+import { SendTimes } from './send-times.ts'
+import { Sender, savedPosition } from './sender.ts'
+import { SeriesNames } from './series.ts'
+import { FileState } from './state.ts'
+import { Upstream } from './upstream.ts'
+
+export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'state'])
+const KEPT_REJECTIONS = 16
+/** Empty batches kept for the next decoder. */
+const POOLED = 4
+/** How often what is too old is looked for. */
+const EXPIRE_MS = 1000
+/** The sender of mode failover. */
+const FAILOVER = 'upstream'
+
+export interface ForwardEnvironment {
+  fs: FileSystem
+  lock(path: string): { acquire(): void; release(): void }
+}
+
+const realEnvironment: ForwardEnvironment = {
+  fs: realFileSystem,
+  lock: (path) =>
+    new ProcessLock(path, {
+      held: (holder) => `cannot open data directory: ${holder} has it open ("${path}"); stop it or choose another data_dir`,
+      unclear: `cannot open data directory: its lock "${path}" changes hands, or is no lock; start one server only, or remove it`,
+      unlockable: (cause) => `cannot open data directory: its lock file "${path}.os" cannot be locked (${cause}); put it on a file system that has locks`,
+    }),
+}
+
+interface Running {
+  queue: Queue
+  senders: Sender[]
+  upstreams: Upstream[]
+  letters: DeadLetters[]
+  timer: Timer
+}
+
+export class ForwardEngine implements StorageEngine {
+  readonly capabilities = capabilities
+  readonly resolver: SeriesNames
+  private readonly context: StorageContext
+  private readonly config: ForwardSection
+  private readonly environment: ForwardEnvironment
+  private readonly limits: Limits
+  private readonly files: ReturnType<typeof paths>
+  private readonly gate = new NamespaceGate()
+  private readonly windows = new Map<string, Window>()
+  private readonly states = new Map<string, FileState>()
+  private readonly pool: WriteBatch[] = []
+  private readonly lock: { acquire(): void; release(): void }
+  private readonly metrics: ForwardMetrics
+  private running: Running | undefined
+
+  constructor(context: StorageContext, environment: ForwardEnvironment = realEnvironment) {
+    this.context = context
+    this.config = context.config as unknown as ForwardSection
+    this.environment = environment
+    this.limits = limitsOf(context.config)
+    this.resolver = new SeriesNames(this.limits, this.config.forward.max_series_cached)
+    this.files = paths(this.config.data_dir)
+    this.lock = environment.lock(this.files.lock)
+    this.metrics = new ForwardMetrics(context.metrics, {
+      bytes: () => this.running?.queue.bytes ?? 0,
+      maxBytes: this.config.forward.max_size,
+      oldestMs: () => this.running?.queue.oldestMs,
+      waiting: () => this.running?.senders.map(({ name }) => ({ name, ...(this.running as Running).queue.waitingFor(name) })) ?? [],
+      up: () => this.running?.upstreams ?? [],
+      now: () => context.now(),
+    })
+  }
+
+  async open(): Promise<void> {
+    const { files, environment, config } = this
+    environment.fs.mkdirSync(config.data_dir)
+    environment.fs.ownerOnlySync(config.data_dir)
+    this.lock.acquire()
+    environment.fs.mkdirSync(files.queue)
+    await makeFolder(files.state)
+    await makeFolder(files.positions)
+    const queue = this.queue()
+    const names = config.forward.mode === 'copy' ? config.forward.upstream.map(({ name }) => name) : [FAILOVER]
+    const saved = await Promise.all(names.map((name) => savedPosition(join(files.positions, positionFileName(name)))))
+    const furthest = saved.reduce((a, b) => (b !== undefined && b.sequence > (a?.sequence ?? -1) ? b : a), undefined)
+    await queue.open(furthest)
+    const identity = await this.identity()
+    const upstreams = config.forward.upstream.map((one) => new Upstream(one, config.forward))
+    const times = new SendTimes(config.forward.send_between, config.forward.time_zone)
+    const letters: DeadLetters[] = []
+    const senders = names.map((name, i) => {
+      const dead = new DeadLetters({
+        folder: files.deadLetters,
+        name: `forward-${name}`,
+        maxBytes: config.forward.dead_letter_bytes,
+        dropped: (points) => this.context.log.warn({ points, upstream: name }, 'dead letters are gone, their file was full'),
+      })
+      letters.push(dead)
+      const own = config.forward.mode === 'copy' ? [upstreams[i]] : upstreams
+      const { log } = this.context
+      return new Sender(
+        {
+          name,
+          upstreams: own,
+          queue,
+          config: config.forward,
+          times,
+          letters: dead,
+          metrics: this.metrics,
+          path: join(files.positions, positionFileName(name)),
+          identity,
+          log,
+          now: () => this.context.now(),
+          conflict: (namespace, measurement) => this.resolver.forgetTypes(namespace, measurement),
+        },
+        saved[i],
+      )
+    })
+    const timer = realTimers.setInterval(() => queue.expire(), EXPIRE_MS).unref()
+    this.running = { queue, senders, upstreams, letters, timer }
+    for (const sender of senders) sender.start()
+  }
+
+  async close(): Promise<void> {
+    const { running } = this
+    this.running = undefined
+    try {
+      if (running === undefined) return
+      realTimers.clearInterval(running.timer)
+      for (const upstream of running.upstreams) upstream.up = false
+      await Promise.all(running.senders.map((sender) => sender.stop()))
+      await Promise.all(running.upstreams.map((upstream) => upstream.close()))
+      await Promise.all(running.letters.map((letters) => letters.close()))
+      await running.queue.close()
+    } finally {
+      this.lock.release()
+    }
+  }
+
+  batch(namespace: string): WriteBatch {
+    const batch = this.pool.pop() ?? new WriteBatch(this.resolver)
+    batch.namespace = namespace
+    this.resolver.begun(batch)
+    return batch
+  }
+
+  recycle(batch: WriteBatch): void {
+    this.end(batch, true)
+  }
+
+  async write(batch: WriteBatch, { backfill = false, nonFinite = false }: WriteOptions = {}): Promise<WriteResult> {
+    let reusable = false
+    let durable: Promise<void> | undefined
+    let points: number
+    let refused: WriteResult['rejections']
+    try {
+      const { queue } = this.opened()
+      this.gate.requireOpen(batch.namespace)
+      if (queue.fault !== undefined) throw queue.fault
+      this.makeRoom(queue, batch)
+      const window = this.window(batch.namespace)
+      const admitted = admit(batch, { names: this.resolver, limits: this.limits, window, bounds: window.open(this.context.now(), backfill), nonFinite })
+      points = admitted.rows
+      refused = admitted.refused
+      reusable = refused.length === 0
+      if (points > 0) {
+        const head = { points, takenMs: this.context.now(), namespace: batch.namespace, backfill, nonFinite }
+        durable = queue.append(batch, head, (series) => this.resolver.of(series).key)
+      }
+    } finally {
+      this.end(batch, reusable)
+    }
+    await durable
+    return { written: points, rejected: refused.length, rejections: refused.slice(0, KEPT_REJECTIONS) }
+  }
+
+  async declareField(): Promise<MeasurementInfo> {
+    throw unable('declare a field')
+  }
+
+  /** Those that were written to since the start. */
+  async measurements(namespace: string): Promise<MeasurementInfo[]> {
+    return this.resolver.list(namespace).map(({ measurement, tags }) => ({ name: measurement.name, tags, fields: [...measurement.fields.values()] }))
+  }
+
+  async namespaces(): Promise<string[]> {
+    return this.resolver.namespaces()
+  }
+
+  /** What is known here; the upstream has the whole. */
+  async usage(namespace: string): Promise<NamespaceUsage> {
+    return { ...this.resolver.count(namespace), bytes: 0 }
+  }
+
+  guard(guard: NamespaceGuard): void {
+    this.gate.guard = guard
+  }
+
+  async delete(): Promise<DeleteResult> {
+    throw unable('delete points')
+  }
+
+  async drop(): Promise<void> {
+    throw unable('drop a measurement')
+  }
+
+  async restore(): Promise<void> {
+    throw unable('restore a measurement')
+  }
+
+  async admission(namespace: string, measurement: string): Promise<AdmissionBounds> {
+    return admissionOf(this.window(namespace), this.context.now(), ADMITS_ALL, measurement)
+  }
+
+  /** There is no retention here. */
+  holdRetention(): () => void {
+    return () => {}
+  }
+
+  // biome-ignore lint/correctness/useYield: it has nothing to yield
+  async *scan(): AsyncIterable<SeriesChunk> {
+    throw unable('read points')
+  }
+
+  async explain(): Promise<ScanPlan> {
+    throw unable('read points')
+  }
+
+  run<R>(): RunningJob<R> {
+    throw unable('answer queries')
+  }
+
+  changes(): ChangeCursor {
+    throw unable('tell changes')
+  }
+
+  state(owner: string): StateStore {
+    let state = this.states.get(owner)
+    if (state === undefined) this.states.set(owner, (state = new FileState(this.files.state, owner)))
+    return state
+  }
+
+  status(): StorageStatus {
+    const { running } = this
+    if (running === undefined) return { accepting: false, reason: 'the database is closed' }
+    const { fault } = running.queue
+    return fault === undefined ? { accepting: true } : { accepting: false, reason: fault.message }
+  }
+
+  async flush(): Promise<void> {
+    this.opened()
+  }
+
+  /** Resolves when the upstream has all that was written before, or has refused it; for tests. */
+  async drained(): Promise<void> {
+    const { queue } = this.opened()
+    while (this.running !== undefined && queue.waitingAtMost.records > 0) await new Promise((resolve) => setTimeout(resolve, 2))
+  }
+
+  private queue(): Queue {
+    const { context, metrics, files } = this
+    const { forward, wal_fsync_policy } = this.config
+    return new Queue({
+      dir: files.queue,
+      damagedDir: files.damaged,
+      policy: policyOf(wal_fsync_policy),
+      bounds: { maxBytes: forward.max_size, maxAgeMs: forward.max_age_secs * 1000, whenFull: forward.when_full, fileBytes: forward.file_size },
+      fs: this.environment.fs,
+      timers: realTimers,
+      now: () => context.now(),
+      events: {
+        dropped: (reason, records, points) => {
+          metrics.dropped.inc({ reason }, points)
+          context.log.warn({ reason, records, points }, 'points were dropped from the queue')
+        },
+        damaged: (file, at, bytes, cause) => {
+          metrics.damaged.inc(bytes)
+          context.log.error({ file, at, bytes, cause, folder: files.damaged }, 'a part of the queue cannot be read and was set aside')
+        },
+        warning: (error, text) => context.log.warn({ err: error }, text),
+        fsyncs: () => metrics.fsyncs.inc(),
+        written: (bytes) => metrics.written.inc(bytes),
+      },
+    })
+  }
+
+  private makeRoom(queue: Queue, batch: WriteBatch): void {
+    try {
+      queue.admit(estimateBytes(batch))
+    } catch (error) {
+      this.metrics.refused.inc()
+      throw error
+    }
+  }
+
+  /** Of the queue, made once: upstreams know repeated requests by it. */
+  private async identity(): Promise<string> {
+    try {
+      const known = (await readFile(this.files.identity, 'utf8')).trim()
+      if (/^[0-9a-f]{16}$/.test(known)) return known
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
+    const made = randomBytes(8).toString('hex')
+    await replaceFile(this.files.identity, `${made}\n`)
+    return made
+  }
+
+  private end(batch: WriteBatch, reusable: boolean): void {
+    this.resolver.ended(batch)
+    // Rows that were taken out of the middle have left its columns in pieces.
+    if (!reusable || this.pool.length >= POOLED) return
+    batch.reset()
+    this.pool.push(batch)
+  }
+
+  private window(namespace: string): Window {
+    let window = this.windows.get(namespace)
+    if (window === undefined) this.windows.set(namespace, (window = new Window(this.limits)))
+    return window
+  }
+
+  private opened(): Running {
+    if (this.running === undefined) throw new SvcError('DATABASE_CLOSED', 'cannot use the database: it is closed')
+    return this.running
+  }
+}
+
+function unable(what: string): SvcError {
+  return new SvcError('METHOD_NOT_ALLOWED', `cannot ${what} on this node: its storage engine "forward" sends points on and keeps none; ask the upstream node`)
+}

@@ -1,0 +1,200 @@
+/** Unary calls of gRPC over node:http2 to one address: one connection, made when it is needed, made again when it is gone. */
+import type { ClientHttp2Session, IncomingHttpHeaders } from 'node:http2'
+import { promisify } from 'node:util'
+import { gzip, zstdCompress } from 'node:zlib'
+import { type ErrorCode, errorKind, SvcError } from 'svcdb/lib/errors'
+
+export interface ClientOptions {
+  /** http: or https:. */
+  url: string
+  /** Read for each connection, so that renewed files need no restart. */
+  tls(): Promise<{ ca?: Buffer; cert?: Buffer; key?: Buffer }>
+  compression: 'none' | 'gzip' | 'zstd'
+  timeoutMs: number
+}
+
+export interface Answer {
+  body: Uint8Array
+  /** Bytes that were sent. */
+  sent: number
+}
+
+/** What came back, or that nothing did. `code` is one of the table of errors, or undefined where the other side said something else. */
+export class CallError extends Error {
+  readonly code: ErrorCode | undefined
+  /** Of gRPC; undefined when there was no answer. */
+  readonly status: number | undefined
+  readonly retryAfterSecs: number | undefined
+
+  constructor(message: string, { code, status, retryAfterSecs, cause }: { code?: ErrorCode; status?: number; retryAfterSecs?: number; cause?: unknown } = {}) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.code = code
+    this.status = status
+    this.retryAfterSecs = retryAfterSecs
+  }
+}
+
+const zip = { gzip: promisify(gzip), zstd: promisify(zstdCompress) }
+/** Below it, compressing costs more than it saves. */
+const LEAST_COMPRESSED = 256
+const FRAME = 5
+const MAX_ANSWER = 1 << 20
+const CONNECT_MS = 10_000
+const WINDOW = 1 << 20
+
+export class GrpcClient {
+  private readonly options: ClientOptions
+  private session: Promise<ClientHttp2Session> | undefined
+  /** Connections that were made. */
+  connections = 0
+
+  constructor(options: ClientOptions) {
+    this.options = options
+  }
+
+  /** @throws CallError. */
+  async call(path: string, message: Uint8Array, metadata: Record<string, string>, signal: AbortSignal): Promise<Answer> {
+    const { compression } = this.options
+    const packed = compression !== 'none' && message.length >= LEAST_COMPRESSED
+    const body = packed ? await (compression === 'gzip' ? zip.gzip(message, { level: 1 }) : zip.zstd(message)) : message
+    const frame = Buffer.allocUnsafe(FRAME + body.length)
+    frame[0] = packed ? 1 : 0
+    frame.writeUInt32BE(body.length, 1)
+    frame.set(body, FRAME)
+    const session = await this.connected()
+    const headers = { ...metadata, ...(packed ? { 'grpc-encoding': compression } : {}) }
+    const { body: answer } = await this.exchange(session, path, frame, headers, signal)
+    return { body: answer, sent: frame.length }
+  }
+
+  async close(): Promise<void> {
+    const session = await this.session?.catch(() => undefined)
+    this.session = undefined
+    session?.destroy()
+  }
+
+  private connected(): Promise<ClientHttp2Session> {
+    this.session ??= this.connect()
+    return this.session
+  }
+
+  private async connect(): Promise<ClientHttp2Session> {
+    const { url, tls } = this.options
+    await Promise.resolve() // `session` is set
+    try {
+      const { connect } = process.getBuiltinModule('node:http2')
+      const secure = url.startsWith('https:') ? await tls() : {}
+      const session = connect(url, { ...secure, settings: { enablePush: false, initialWindowSize: WINDOW } })
+      const own = this.session
+      const forget = (): void => {
+        if (this.session === own) this.session = undefined
+      }
+      session.on('close', forget).on('goaway', forget)
+      await new Promise<void>((resolve, reject) => {
+        const timer = setTimeout(() => session.destroy(new Error(`no connection within ${CONNECT_MS / 1000} s`)), CONNECT_MS)
+        session
+          .once('connect', () => {
+            clearTimeout(timer)
+            resolve()
+          })
+          .on('error', (error) => {
+            clearTimeout(timer)
+            reject(error)
+          })
+          .once('close', () => reject(new Error('the connection was closed')))
+      })
+      session.unref()
+      this.connections++
+      return session
+    } catch (error) {
+      this.session = undefined
+      throw new CallError(`cannot connect to ${url}: ${(error as Error).message}`, { cause: error })
+    }
+  }
+
+  private exchange(
+    session: ClientHttp2Session,
+    path: string,
+    frame: Buffer,
+    metadata: Record<string, string>,
+    signal: AbortSignal,
+  ): Promise<{ body: Uint8Array }> {
+    const { timeoutMs, url } = this.options
+    return new Promise((resolve, reject) => {
+      let first: IncomingHttpHeaders = {}
+      let trailers: IncomingHttpHeaders = {}
+      const parts: Buffer[] = []
+      let length = 0
+      const lost = (cause: unknown): void => {
+        end()
+        reject(new CallError(`no answer from ${url}: ${cause instanceof Error ? cause.message : cause}`, { cause }))
+      }
+      if (session.closed || session.destroyed) return reject(new CallError(`no answer from ${url}: the connection is closed`))
+      const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...metadata })
+      const timer = setTimeout(() => {
+        lost(`none within ${timeoutMs / 1000} s`)
+        // Whoever is silent for so long is likely not there any more.
+        session.destroy()
+      }, timeoutMs)
+      const aborted = (): void => {
+        lost('given up')
+        stream.destroy()
+      }
+      const end = (): void => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', aborted)
+      }
+      signal.addEventListener('abort', aborted, { once: true })
+      stream
+        .on('response', (headers) => {
+          first = headers
+        })
+        .on('trailers', (headers) => {
+          trailers = headers
+        })
+        .on('data', (bytes: Buffer) => {
+          length += bytes.length
+          if (length <= MAX_ANSWER) parts.push(bytes)
+        })
+        .on('error', lost)
+        .on('close', () => {
+          const headers = trailers['grpc-status'] === undefined ? first : trailers
+          if (headers['grpc-status'] === undefined) {
+            const status = first[':status']
+            return lost(status === undefined || Number(status) === 200 ? 'it broke off' : `HTTP status ${status}`)
+          }
+          end()
+          if (headers['grpc-status'] !== '0') return reject(callError(headers, url))
+          const body = Buffer.concat(parts)
+          if (body.length < FRAME || body.length !== FRAME + body.readUInt32BE(1) || body[0] !== 0)
+            return reject(new CallError(`cannot read the answer from ${url}: it is no message`))
+          resolve({ body: body.subarray(FRAME) })
+        })
+      stream.end(frame)
+    })
+  }
+}
+
+function callError(headers: IncomingHttpHeaders, url: string): CallError {
+  const status = Number(headers['grpc-status'])
+  const given = String(headers['svc-code'] ?? '')
+  const code = errorKind(given) === undefined ? undefined : (given as ErrorCode)
+  const after = Number(headers['retry-after'] ?? (code === undefined ? undefined : errorKind(code)?.retryAfter))
+  let text = String(headers['grpc-message'] ?? '')
+  try {
+    text = decodeURIComponent(text)
+  } catch {}
+  return new CallError(`${url} answers ${code ?? `status ${status}`}: ${text}`, {
+    status,
+    ...(code === undefined ? {} : { code }),
+    ...(Number.isFinite(after) ? { retryAfterSecs: after } : {}),
+  })
+}
+
+/** What the wait for a call's outcome is worth, for `patiently`. */
+export function asSvcError(error: CallError, code: ErrorCode): SvcError {
+  return new SvcError(code, error.message, {
+    cause: error,
+    ...(error.retryAfterSecs === undefined ? {} : { headers: { 'retry-after': String(error.retryAfterSecs) } }),
+  })
+}

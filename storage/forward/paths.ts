@@ -1,0 +1,25 @@
+/** Every file name below the data directory. Format: docs/formats/forward-queue.md. */
+import { join } from 'node:path'
+
+export const paths = (dataDir: string) => ({
+  lock: join(dataDir, 'LOCK'),
+  queue: join(dataDir, 'queue'),
+  /** What names this queue to upstreams. */
+  identity: join(dataDir, 'queue-id'),
+  /** How far each upstream is. */
+  positions: join(dataDir, 'positions'),
+  /** Bytes of the queue that could not be read. */
+  damaged: join(dataDir, 'damaged'),
+  state: join(dataDir, 'state'),
+  deadLetters: join(dataDir, 'dead-letters'),
+})
+
+export const queueFileName = (file: number): string => `${String(file).padStart(12, '0')}.queue`
+export const queueFileNumber = (name: string): number | undefined => {
+  const match = /^(\d{12})\.queue$/.exec(name)
+  return match === null ? undefined : Number(match[1])
+}
+export const positionFileName = (sender: string): string => `${sender}.json`
+export const damagedFileName = (file: number, at: number): string => `${queueFileName(file)}.${at}`
+/** An owner may be called what no file can be. */
+export const stateFileName = (owner: string): string => `${encodeURIComponent(owner).replaceAll('.', '%2E')}.json`

@@ -1,0 +1,282 @@
+/** The queue over kills, power cuts and disks that fail or give back other bytes. Seeds are printed; SVC_SEED repeats one. */
+import { basename } from 'node:path'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { type Random, seeded } from 'svcdb/lib/random'
+import t from 'tap'
+import { limitsOf } from '../common/limits.ts'
+import type { FileSystem } from '../common/log/file-system.ts'
+import { failure, LogDisk } from '../embedded/testing/log-disk.ts'
+import { Queue, type QueueBounds, type QueuePosition } from './queue.ts'
+import { SeriesNames } from './series.ts'
+
+const READER = 'reader'
+const BOUNDS: QueueBounds = { maxBytes: 1 << 30, maxAgeMs: 0, whenFull: 'refuse', fileBytes: 2048 }
+
+/** What the queue calls beside the log. */
+function filesOn(disk: LogDisk): FileSystem {
+  const bytesOf = (path: string) => disk.files.get(basename(path))
+  const open = async (path: string, flags: string) => {
+    const bytes = bytesOf(path)
+    if (bytes === undefined && flags === 'r') throw failure('ENOENT')
+    return {
+      read: async (buffer: Uint8Array, offset: number, length: number, position: number) => {
+        const part = (bytes as Uint8Array).subarray(position, position + length)
+        buffer.set(part, offset)
+        return { bytesRead: part.length }
+      },
+      writeFile: async () => {},
+      close: async () => {},
+    }
+  }
+  const more = { sizeSync: (path: string) => bytesOf(path)?.length, mkdirSync() {}, promises: { open } }
+  return { ...disk.fs, ...more } as unknown as FileSystem
+}
+
+interface Life {
+  queue: Queue
+  dropped: [reason: string, records: number, points: number][]
+  damaged: number
+  clock: { ms: number }
+}
+
+function lifeOn(disk: LogDisk, bounds: Partial<QueueBounds> = {}, clock = { ms: 1000 }): Life {
+  const life: Life = { queue: undefined as never, dropped: [], damaged: 0, clock }
+  life.queue = new Queue({
+    dir: 'queue',
+    damagedDir: 'damaged',
+    policy: { kind: 'per_batch' },
+    bounds: { ...BOUNDS, ...bounds },
+    fs: filesOn(disk),
+    timers: disk.timers,
+    now: () => clock.ms,
+    events: {
+      dropped: (...given) => void life.dropped.push(given),
+      damaged: () => void life.damaged++,
+      warning: () => {},
+      fsyncs: () => {},
+      written: () => {},
+    },
+  })
+  return life
+}
+
+const names = new SeriesNames(limitsOf({}), 1000)
+
+/** A write of points that carry its number. */
+function append({ queue, clock }: Life, number: number, points: number): Promise<void> {
+  const batch = new WriteBatch(names)
+  const ref = names.measurement('', 'm')
+  const table = batch.table(ref)
+  names.begun(batch)
+  for (let i = 0; i < points; i++) {
+    const row = table.addRow(names.series(ref, ['host', `h${i % 3}`]), i, 0, i)
+    table.column('n', 'float64').setF64(row, number)
+  }
+  names.ended(batch)
+  return queue.append(batch, { points, takenMs: clock.ms, namespace: '', backfill: false, nonFinite: false }, (series) => names.of(series).key)
+}
+
+async function readAll(
+  disk: LogDisk,
+  { queue }: Life,
+  from: QueuePosition,
+  most = Number.POSITIVE_INFINITY,
+): Promise<{ numbers: number[]; at: QueuePosition }> {
+  const numbers: number[] = []
+  let at = from
+  for (;;) {
+    const { records, next } = await disk.run(queue.read(at, 700))
+    for (const { record, next } of records) {
+      if (numbers.length >= most) return { numbers, at }
+      numbers.push(record.tables[0].columns[0].f64[0])
+      at = next
+    }
+    if (records.length === 0) return { numbers, at: next }
+  }
+}
+
+const settle = (disk: LogDisk): void => {
+  while (disk.step()) {}
+}
+const seedOf = (): number => Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
+
+t.test('what was acknowledged is read in order after kills, power cuts and failing calls', async (t) => {
+  const first = seedOf()
+  const runs = Number(process.env.SVC_SEEDS ?? 60)
+  t.comment(`seeds from ${first} on`)
+  for (let seed = first; seed < first + runs; seed++) {
+    const problem = await lives(seeded(seed))
+    if (problem !== undefined) t.fail(`seed ${seed}: ${problem}`)
+  }
+})
+
+async function lives(random: Random): Promise<string | undefined> {
+  const disk = new LogDisk(random)
+  let next = 0
+  const acked = new Set<number>()
+  /** Ever: the upstream has it. */
+  const delivered = new Set<number>()
+  /** In this life, in order. */
+  let got: number[] = []
+  let saved: QueuePosition | undefined
+  for (let round = 0; round < 6; round++) {
+    disk.fault = () => undefined
+    const life = lifeOn(disk)
+    await disk.run(life.queue.open(saved))
+    let at = life.queue.attach(READER, saved)
+    got = []
+    const failing = random() < 0.5 ? random() * 0.05 : 0
+    disk.fault = (call) =>
+      failing > 0 && ['write', 'fdatasync', 'writeSync', 'fsyncSync'].includes(call) && random() < failing
+        ? failure(random() < 0.6 ? 'ENOSPC' : 'EIO')
+        : undefined
+    for (let step = 0; step < 40; step++) {
+      if (random() < 0.6) {
+        const number = next++
+        append(life, number, 1 + Math.floor(random() * 8)).then(
+          () => acked.add(number),
+          () => {},
+        )
+      } else if (random() < 0.5) {
+        const found = await readAll(disk, life, at, Math.floor(random() * 20))
+        got.push(...found.numbers)
+        for (const number of found.numbers) delivered.add(number)
+        at = found.at
+        life.queue.advance(READER, at)
+        if (random() < 0.3) saved = at
+      } else for (let i = random() * 10; i > 0; i--) disk.step()
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    if (random() < 0.3) settle(disk)
+    await new Promise((resolve) => setImmediate(resolve))
+    if (!ascending(got)) return `life ${round}: out of order or twice: ${got}`
+    if (life.dropped.length > 0 || life.damaged > 0) return `life ${round}: ${JSON.stringify(life.dropped)} dropped, ${life.damaged} damaged`
+    if (random() < 0.5) disk.powerCut()
+    else disk.kill()
+  }
+  disk.fault = () => undefined
+  const life = lifeOn(disk)
+  await disk.run(life.queue.open(saved))
+  const at = life.queue.attach(READER, saved)
+  got = (await readAll(disk, life, at)).numbers
+  if (!ascending(got)) return `at the end out of order or twice: ${got}`
+  for (const number of got) delivered.add(number)
+  const lost = [...acked].filter((number) => !delivered.has(number))
+  if (lost.length > 0) return `lost ${lost}`
+  if (life.dropped.length > 0 || life.damaged > 0) return `at the end ${JSON.stringify(life.dropped)} dropped, ${life.damaged} damaged`
+  return undefined
+}
+
+const ascending = (numbers: readonly number[]): boolean => numbers.every((number, i) => i === 0 || number > numbers[i - 1])
+
+/** Files with records of two points each. */
+async function filled(disk: LogDisk, records: number, bounds: Partial<QueueBounds> = {}, clock = { ms: 1000 }): Promise<Life> {
+  const life = lifeOn(disk, bounds, clock)
+  await disk.run(life.queue.open())
+  life.queue.attach(READER, undefined)
+  for (let number = 0; number < records; number++) {
+    await disk.run(append(life, number, 2))
+    settle(disk)
+    clock.ms += 1000
+  }
+  return life
+}
+
+t.test('a flipped bit costs its record, is counted, and holds up nothing', async (t) => {
+  const seed = seedOf()
+  t.comment(`seed ${seed}`)
+  const random = seeded(seed)
+  for (let round = 0; round < 40; round++) {
+    const disk = new LogDisk(random)
+    await filled(disk, 100)
+    disk.kill()
+    const files = [...disk.files.keys()].filter((name) => (disk.files.get(name) as Uint8Array).length > 100)
+    const name = files[Math.floor(random() * files.length)]
+    const bytes = (disk.files.get(name) as Uint8Array).slice()
+    bytes[8 + Math.floor(random() * (bytes.length - 8))] ^= 1 << Math.floor(random() * 8)
+    disk.put(name, bytes)
+    const life = lifeOn(disk)
+    await disk.run(life.queue.open())
+    const { numbers } = await readAll(disk, life, life.queue.attach(READER, undefined))
+    const missing = Array.from({ length: 100 }, (_, i) => i).filter((i) => !numbers.includes(i))
+    // Of the newest file the last record may be one that a power cut has torn.
+    const torn = name === files.at(-1) && life.damaged === 0
+    t.equal(numbers.length, 99, `round ${round}: ${missing} missing`)
+    if (!torn || missing[0] !== 99) t.same([life.damaged, life.dropped], [1, missing[0] === 99 ? [] : [['damaged', 1, 2]]], `round ${round}`)
+  }
+})
+
+t.test('the queue is bounded by bytes: new points are refused, or the oldest go', async (t) => {
+  const refusing = new LogDisk(seeded(1))
+  const life = await filled(refusing, 60, { maxBytes: 8192 })
+  t.throws(() => life.queue.admit(8192 - life.queue.bytes + 1), {
+    code: 'STORAGE_FULL',
+    message: /forward.max_size is 8192; writes resume when the upstream has taken some/,
+  })
+  life.queue.admit(8192 - life.queue.bytes)
+  t.same(life.dropped, [])
+
+  const dropping = new LogDisk(seeded(2))
+  const other = await filled(dropping, 60, { maxBytes: 8192, whenFull: 'drop_oldest' })
+  const before = other.queue.waitingFor(READER)
+  other.queue.admit(6000)
+  const after = other.queue.waitingFor(READER)
+  const [records, points] = other.dropped.reduce(([a, b], [, records, points]) => [a + records, b + points], [0, 0])
+  t.ok(records > 0)
+  t.same([before.records - after.records, before.points - after.points], [records, points], 'what was dropped is counted')
+  const { numbers } = await readAll(dropping, other, { file: 1, offset: 8, sequence: 0, points: 0 })
+  t.same(
+    numbers,
+    Array.from({ length: 60 - records }, (_, i) => records + i),
+    'the newest are there',
+  )
+  t.throws(() => other.queue.admit(10_000), { code: 'STORAGE_FULL' }, 'what is larger than all of it')
+})
+
+t.test('points that are too old go by files, and are counted', async (t) => {
+  const disk = new LogDisk(seeded(3))
+  const clock = { ms: 0 }
+  const life = await filled(disk, 60, { maxAgeMs: 30_000 }, clock)
+  life.queue.expire()
+  settle(disk)
+  t.ok(life.dropped.length > 0)
+  t.ok(life.dropped.every(([reason]) => reason === 'age'))
+  const dropped = life.dropped.reduce((sum, [, records]) => sum + records, 0)
+  t.ok(dropped <= 30 && dropped > 0, `${dropped} of 60`)
+  clock.ms += 100_000
+  life.queue.expire()
+  settle(disk)
+  life.queue.expire()
+  t.same(life.queue.waitingFor(READER), { records: 0, points: 0 }, 'all of them, though nothing more is written')
+  await disk.run(append(life, 60, 1))
+  const { numbers } = await readAll(disk, life, life.queue.attach(READER, undefined))
+  t.same(numbers, [60])
+})
+
+t.test('files go when each sender is behind them', async (t) => {
+  const disk = new LogDisk(seeded(4))
+  const life = await filled(disk, 60)
+  life.queue.attach('other', undefined)
+  const count = () => [...disk.files.keys()].length
+  const all = count()
+  const { at } = await readAll(disk, life, life.queue.attach(READER, undefined))
+  life.queue.advance(READER, at)
+  t.equal(count(), all, 'the other needs them')
+  life.queue.advance('other', at)
+  t.equal(count(), 1)
+  disk.kill()
+  const again = lifeOn(disk)
+  await disk.run(again.queue.open(at))
+  again.queue.attach(READER, at)
+  t.same(again.queue.waitingFor(READER), { records: 0, points: 0 })
+  await disk.run(append(again, 60, 1))
+  t.same((await readAll(disk, again, at)).numbers, [60], 'numbers go on where nothing is left')
+})
+
+t.test('a closed log refuses', async (t) => {
+  const disk = new LogDisk(seeded(5))
+  const life = await filled(disk, 1)
+  await disk.run(life.queue.close())
+  await t.rejects(append(life, 1, 1), SvcError)
+})

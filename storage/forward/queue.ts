@@ -1,0 +1,443 @@
+/**
+ * The queue on disk: records in numbered files, appended by the log (storage/common/log), read back by each sender from its own place, removed file by file when
+ * every sender is behind them. Layout: docs/formats/forward-queue.md.
+ *
+ * Invariants
+ * - What `append` has resolved is read by every sender, unless the bounds drop it, which is counted, or the disk gives back other bytes, which are set aside and counted.
+ * - Senders see records that are durable only (periodic: written), in the order of the appends.
+ * - Only the newest file is appended to; a start begins a new one. So a torn tail can be at the end of a file of any former start, and is cut at the next.
+ * - Points before a record are counted in it: what waits, and what is lost between two records, is a difference.
+ */
+import { join } from 'node:path'
+import type { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import type { FileSystem } from '../common/log/file-system.ts'
+import { frameFault } from '../common/log/frames.ts'
+import { FRAME_HEADER, type FsyncPolicy, Wal } from '../common/log/log.ts'
+import type { Timers } from '../common/timers.ts'
+import { damagedFileName, queueFileName, queueFileNumber } from './paths.ts'
+import { bytesOf, firstHead, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
+import { decodeRecord, encodeRecord, type QueueRecord, type RecordHead } from './record.ts'
+
+const MAGIC = QUEUE_FORM.magic.length
+
+/** Where a sender goes on: behind the record before. */
+export interface QueuePosition {
+  file: number
+  offset: number
+  /** Of the next record. */
+  sequence: number
+  /** Before it. */
+  points: number
+}
+
+export interface QueueBounds {
+  maxBytes: number
+  /** Milliseconds; 0 = none. */
+  maxAgeMs: number
+  whenFull: 'refuse' | 'drop_oldest'
+  fileBytes: number
+}
+
+export type DropReason = 'size' | 'age' | 'damaged'
+
+export interface QueueEvents {
+  /** Points that no sender will have. `records` may be 0 where it is not known. */
+  dropped(reason: DropReason, records: number, points: number): void
+  /** Bytes that could not be read. */
+  damaged(file: string, at: number, bytes: number, cause: string): void
+  /** A problem that mends itself, such as a file that could not be removed. */
+  warning(error: unknown, text: string): void
+  fsyncs(): void
+  written(bytes: number): void
+}
+
+export interface ReadRecord {
+  record: QueueRecord
+  bytes: number
+  /** Behind it. */
+  next: QueuePosition
+}
+
+interface QueueOptions {
+  dir: string
+  damagedDir: string
+  policy: FsyncPolicy
+  bounds: QueueBounds
+  fs: FileSystem
+  timers: Timers
+  now(): number
+  events: QueueEvents
+}
+
+/** A reader whose file is dropped goes on with the next. */
+export class Queue {
+  private readonly options: QueueOptions
+  private readonly log: Wal
+  /** In order; the last one is written to. */
+  private files: QueueFile[] = []
+  /** Bytes of the last file that senders may read. */
+  private readable = MAGIC
+  /** Of the next record. */
+  private sequence = 0
+  private points = 0
+  /** Behind the newest record that senders may read. */
+  private end: QueuePosition = { file: 0, offset: MAGIC, sequence: 0, points: 0 }
+  private readonly waiting = new Set<() => void>()
+  private readonly senders = new Map<string, QueuePosition>()
+  /** Records before it that could not be read have been counted. */
+  private lostUpTo = 0
+  private rotating = false
+  private closed = false
+
+  constructor(options: QueueOptions) {
+    this.options = options
+    const { dir, policy, fs, timers, events } = options
+    this.log = new Wal(dir, QUEUE_FORM, policy, fs, { fsyncs: () => events.fsyncs(), written: (bytes) => events.written(bytes) }, timers)
+  }
+
+  /**
+   * Reads what a former start has left, without reading the records.
+   * @param floor what has been counted before, for a queue that is empty: no two records have one number. @throws what the disk says.
+   */
+  async open(floor: Pick<QueuePosition, 'sequence' | 'points'> = { sequence: 0, points: 0 }): Promise<void> {
+    const { dir, fs } = this.options
+    const numbers = fs
+      .readdirSync(dir)
+      .flatMap((name) => queueFileNumber(name) ?? [])
+      .sort((a, b) => a - b)
+    for (const file of numbers)
+      this.files.push({
+        file,
+        bytes: fs.sizeSync(join(dir, queueFileName(file))) ?? 0,
+        first: await firstHead(fs, join(dir, queueFileName(file))),
+        newestMs: undefined,
+      })
+    for (const file of this.files.toReversed()) {
+      const settled = await settle(fs, dir, file, file === this.files.at(-1))
+      if (settled === undefined) continue
+      ;[this.sequence, this.points] = [settled.sequence, settled.points]
+      break
+    }
+    if (floor.sequence > this.sequence) [this.sequence, this.points] = [floor.sequence, floor.points]
+    this.files = this.files.filter(({ file, bytes }) => bytes > MAGIC || !this.removed(file))
+    this.end = { file: (numbers.at(-1) ?? 0) + 1, offset: MAGIC, sequence: this.sequence, points: this.points }
+    this.log.begin(this.end.file)
+    this.files.push({ file: this.end.file, bytes: MAGIC, first: undefined, newestMs: undefined })
+  }
+
+  async close(): Promise<void> {
+    this.closed = true
+    this.wake()
+    await this.log.close()
+  }
+
+  get bytes(): number {
+    return this.files.reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+
+  /** Why writes are refused for good, if they are. */
+  get fault(): SvcError | undefined {
+    return this.log.poisoned
+  }
+
+  /** When the oldest record that waits was taken, about: of its file. */
+  get oldestMs(): number | undefined {
+    return this.files.find(({ first }) => first !== undefined)?.first?.takenMs
+  }
+
+  /** What a sender has before it. */
+  waitingFor(name: string): { records: number; points: number } {
+    const at = this.senders.get(name) ?? this.start()
+    return { records: Math.max(0, this.end.sequence - at.sequence), points: Math.max(0, this.end.points - at.points) }
+  }
+
+  /** What the slowest sender has before it. */
+  get waitingAtMost(): { records: number; points: number } {
+    const all = [...this.senders.keys()].map((name) => this.waitingFor(name))
+    return { records: Math.max(0, ...all.map(({ records }) => records)), points: Math.max(0, ...all.map(({ points }) => points)) }
+  }
+
+  /** Makes room, or says that there is none. @throws STORAGE_FULL. */
+  admit(bytes: number): void {
+    const { maxBytes, whenFull } = this.options.bounds
+    if (this.bytes + bytes <= maxBytes) return
+    if (whenFull === 'drop_oldest') {
+      while (this.bytes + bytes > maxBytes && this.files.length > 1) this.dropFirst('size')
+      if (this.bytes + bytes <= maxBytes) return
+    }
+    throw new SvcError(
+      'STORAGE_FULL',
+      `cannot take points: those that wait for the upstream take ${this.bytes} bytes, [database] forward.max_size is ${maxBytes}; writes resume when the upstream has taken some`,
+    )
+  }
+
+  /** Appends a batch; resolves when it is durable. The batch may be used again as soon as this returns. @throws as the log. */
+  append(batch: WriteBatch, head: Omit<RecordHead, 'sequence' | 'before'>, keyOf: (series: number) => Uint8Array): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const { sequence, points } = this
+      const whole: RecordHead = { ...head, sequence, before: points }
+      let bytes = 0
+      const encode = (out: Parameters<Parameters<Wal['append']>[0]>[0]): void => {
+        const start = out.length
+        encodeRecord(out, whole, batch, keyOf)
+        bytes = FRAME_HEADER + out.length - start
+      }
+      const applied = (): void => {
+        this.taken(whole, bytes)
+        resolve()
+      }
+      const failed = (error: Error): void => {
+        // Newest first, and all behind the first that fails do.
+        if (whole.sequence < this.sequence) {
+          this.sequence = whole.sequence
+          this.points = whole.before
+        }
+        reject(error)
+      }
+      this.sequence++
+      this.points += head.points
+      try {
+        this.log.append(encode, applied, failed)
+      } catch (error) {
+        this.sequence = sequence
+        this.points = points
+        reject(error)
+      }
+    })
+  }
+
+  /** Registers a sender, at a place that it had or at the oldest record. */
+  attach(name: string, saved: QueuePosition | undefined): QueuePosition {
+    const oldest = this.start()
+    const known = saved !== undefined && saved.sequence <= this.end.sequence && saved.sequence >= oldest.sequence
+    const at = known && this.files.some(({ file }) => file === saved.file) ? saved : known ? this.startBehind(saved) : oldest
+    this.senders.set(name, at)
+    return at
+  }
+
+  /** All before `position` is of no use to the sender any more. */
+  advance(name: string, position: QueuePosition): void {
+    this.senders.set(name, position)
+    this.removeDone()
+  }
+
+  /** Resolves when there may be something behind the position, or the signal or the queue ends. */
+  async wait(position: QueuePosition, signal: AbortSignal): Promise<void> {
+    while (!this.closed && !signal.aborted && this.end.sequence <= position.sequence) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const aborted = (): void => resolve()
+      this.waiting.add(resolve)
+      signal.addEventListener('abort', aborted)
+      await promise
+      signal.removeEventListener('abort', aborted)
+      this.waiting.delete(resolve)
+    }
+  }
+
+  /**
+   * Records behind a position, of one file, up to about so many bytes; at least one where there is one. What cannot be read is passed over and counted.
+   * @returns the position to go on from, which may lie further on than the last record.
+   */
+  async read(from: QueuePosition, maxBytes: number): Promise<{ records: ReadRecord[]; next: QueuePosition }> {
+    let at = from
+    if (!this.files.some(({ file }) => file === at.file)) at = this.startBehind(at)
+    for (;;) {
+      const index = this.files.findIndex(({ file }) => file === at.file)
+      if (index < 0) return { records: [], next: at }
+      const last = index === this.files.length - 1
+      const end = last ? this.readable : this.files[index].bytes
+      if (at.offset < end) {
+        const found = await this.readFrom(at, end, maxBytes)
+        // Dropped meanwhile: it was counted.
+        if (found.records.length > 0 || !this.files.some(({ file }) => file === at.file)) return found
+        at = found.next
+      }
+      if (last) return { records: [], next: at }
+      if (at.offset < end) continue
+      const next = this.files[index + 1]
+      if (next.first !== undefined) this.lost(at, next.first)
+      at = this.positionOf(next, at)
+    }
+  }
+
+  /** Drops files whose records are all too old. Call now and then. */
+  expire(): void {
+    const { maxAgeMs } = this.options.bounds
+    if (maxAgeMs <= 0) return
+    const before = this.options.now() - maxAgeMs
+    while (this.files.length > 1) {
+      const newest = this.files[1].first?.takenMs ?? this.files[0].newestMs
+      if (newest === undefined || newest >= before) break
+      this.dropFirst('age')
+    }
+    const newest = this.files.at(-1)?.first
+    // So that the newest file can go as a whole, too, when nothing more is written.
+    if (newest !== undefined && newest.takenMs < before) this.rotate()
+  }
+
+  // ---
+
+  private taken(head: RecordHead, bytes: number): void {
+    let file = this.files.at(-1) as QueueFile
+    if (this.log.file !== file.file) {
+      file = { file: this.log.file, bytes: MAGIC, first: undefined, newestMs: undefined }
+      this.files.push(file)
+      this.readable = MAGIC
+    }
+    file.first ??= head
+    file.newestMs = head.takenMs
+    file.bytes += bytes
+    this.readable += bytes
+    this.end = { file: file.file, offset: this.readable, sequence: head.sequence + 1, points: head.before + head.points }
+    if (this.readable >= this.options.bounds.fileBytes) this.rotate()
+    this.wake()
+  }
+
+  private wake(): void {
+    for (const resolve of this.waiting) resolve()
+  }
+
+  private rotate(): void {
+    if (this.rotating || this.closed) return
+    this.rotating = true
+    this.log.barrier(() => {
+      this.rotating = false
+      const newest = this.files.at(-1) as QueueFile
+      if (this.closed || this.log.file !== newest.file || this.readable <= MAGIC) return
+      try {
+        this.log.openFile(newest.file + 1)
+      } catch (error) {
+        // The one before goes on being written.
+        return this.options.events.warning(error, 'cannot begin a new file of the queue')
+      }
+      this.files.push({ file: this.log.file, bytes: MAGIC, first: undefined, newestMs: undefined })
+      this.readable = MAGIC
+      this.removeDone()
+    })
+  }
+
+  /** The oldest place. */
+  private start(): QueuePosition {
+    return this.startBehind({ file: -1, offset: MAGIC, sequence: 0, points: 0 })
+  }
+
+  /** The first place in a file behind one that is gone. */
+  private startBehind(gone: QueuePosition): QueuePosition {
+    const next = this.files.find(({ file }) => file > gone.file)
+    return next === undefined ? { ...this.end } : this.positionOf(next, gone)
+  }
+
+  private positionOf({ file, first }: QueueFile, before: QueuePosition): QueuePosition {
+    return { file, offset: MAGIC, sequence: first?.sequence ?? before.sequence, points: first?.before ?? before.points }
+  }
+
+  private dropFirst(reason: DropReason): void {
+    const [gone, next] = this.files
+    const end = next.first ?? { sequence: this.end.sequence, before: this.end.points }
+    // What a sender still had before it is lost to it; counted is what the slowest loses.
+    const places = [...this.senders.values()]
+    const first = gone.first ?? { sequence: end.sequence, before: end.before }
+    const behind = places.length === 0 ? first : { sequence: Math.min(...places.map((at) => at.sequence)), before: Math.min(...places.map((at) => at.points)) }
+    const records = Math.max(0, end.sequence - Math.max(behind.sequence, first.sequence))
+    const points = Math.max(0, end.before - Math.max(behind.before, first.before))
+    this.files.shift()
+    this.remove(gone.file)
+    if (records > 0) this.options.events.dropped(reason, records, points)
+    for (const [name, at] of this.senders) if (at.file <= gone.file) this.senders.set(name, this.positionOf(next, at))
+  }
+
+  private removeDone(): void {
+    const { senders } = this
+    const needed = senders.size === 0 ? 0 : Math.min(...[...senders.values()].map((at) => this.neededFrom(at)))
+    while (this.files.length > 1 && this.files[0].file < needed) this.remove((this.files.shift() as QueueFile).file)
+  }
+
+  /** The first file with something for a sender. */
+  private neededFrom(at: QueuePosition): number {
+    const index = this.files.findIndex(({ file }) => file === at.file)
+    return index >= 0 && index < this.files.length - 1 && at.offset >= this.files[index].bytes ? this.files[index + 1].file : at.file
+  }
+
+  private remove(file: number): void {
+    this.removed(file)
+  }
+
+  /** @returns whether it is gone. */
+  private removed(file: number): boolean {
+    try {
+      this.options.fs.unlinkSync(join(this.options.dir, queueFileName(file)))
+      return true
+    } catch (error) {
+      this.options.events.warning(error, `cannot remove ${queueFileName(file)} of the queue`)
+      return false
+    }
+  }
+
+  private async readFrom(from: QueuePosition, end: number, maxBytes: number): Promise<{ records: ReadRecord[]; next: QueuePosition }> {
+    const { fs, dir } = this.options
+    const path = join(dir, queueFileName(from.file))
+    let bytes = await bytesOf(fs, path, from.offset, Math.min(end, from.offset + Math.max(maxBytes, FRAME_HEADER)))
+    const whole = from.offset + bytes.length
+    if (bytes.length >= FRAME_HEADER && whole < end) {
+      // A record that is larger than what was asked for comes whole.
+      const length = FRAME_HEADER + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true)
+      if (length > bytes.length && from.offset + length <= end) bytes = await bytesOf(fs, path, from.offset, from.offset + length)
+    }
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const complete = from.offset + bytes.length >= end
+    const records: ReadRecord[] = []
+    let next = from
+    let at = 0
+    while (at < bytes.length) {
+      const fault = frameFault(bytes, view, at)
+      if (fault !== undefined) {
+        if (records.length > 0) break // looked at again, as the first
+        if (!complete) return this.readFrom(from, end, Number.MAX_SAFE_INTEGER)
+        return { records, next: await this.passOver(bytes, view, at, fault.cause, next) }
+      }
+      const length = FRAME_HEADER + view.getUint32(at, true)
+      let record: QueueRecord
+      try {
+        record = decodeRecord(bytes, at + FRAME_HEADER, at + length)
+      } catch (error) {
+        if (records.length > 0) break
+        return { records, next: await this.passOver(bytes, view, at, `the record cannot be decoded: ${(error as Error).message}`, next) }
+      }
+      this.lost(next, record)
+      next = { file: from.file, offset: next.offset + length, sequence: record.sequence + 1, points: record.before + record.points }
+      records.push({ record, bytes: length, next })
+      at += length
+    }
+    return { records, next }
+  }
+
+  /** Records between two that could not be read. */
+  private lost(from: QueuePosition, to: Pick<RecordHead, 'sequence' | 'before'>): void {
+    if (to.sequence <= Math.max(from.sequence, this.lostUpTo)) return
+    this.lostUpTo = to.sequence
+    this.options.events.dropped('damaged', to.sequence - from.sequence, Math.max(0, to.before - from.points))
+  }
+
+  /** Sets bytes aside up to the next frame that is whole, or the end. @returns the place of that frame. */
+  private async passOver(bytes: Uint8Array, view: DataView, at: number, cause: string, from: QueuePosition): Promise<QueuePosition> {
+    const to = nextFrame(bytes, view, at + 1)
+    const { fs, damagedDir, events } = this.options
+    const offset = from.offset
+    try {
+      fs.mkdirSync(damagedDir)
+      const path = join(damagedDir, damagedFileName(from.file, offset))
+      // Looked at again by another sender, or after a restart: once is enough.
+      if (fs.sizeSync(path) === undefined) {
+        const file = await fs.promises.open(path, 'w')
+        await file.writeFile(bytes.subarray(at, to)).finally(() => file.close())
+        events.damaged(queueFileName(from.file), offset, to - at, cause)
+      }
+    } catch (error) {
+      events.warning(error, 'cannot keep what could not be read of the queue')
+    }
+    if (to < bytes.length) return { ...from, offset: offset + to - at }
+    // Nothing behind it in this file: what follows tells what is lost.
+    return { ...from, offset: offset + bytes.length - at }
+  }
+}

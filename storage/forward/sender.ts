@@ -1,0 +1,330 @@
+/**
+ * Brings what is in the queue to the upstream: in order, one request at a time, so that the order of each series is kept, until each point is taken, set aside
+ * for what the upstream says of it, or dropped by the bounds of the queue. Nothing that time or an operator may mend is given up, and nothing else holds up what
+ * comes behind it.
+ *
+ * A request that was sent and not answered is sent again under the same key, which the upstream does not take twice; where it has forgotten the key, the same
+ * points are written over themselves.
+ */
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { StorageContext } from 'svcdb'
+import { replaceFile } from 'svcdb/lib/files'
+import { type DeadLetters, patiently } from 'svcdb/lib/source'
+import type { ForwardConfig } from './config.ts'
+import { measurementAt, setAside } from './dead-letter.ts'
+import { asSvcError, CallError } from './grpc-client.ts'
+import type { ForwardMetrics } from './metrics.ts'
+import { chosenOf, countOf, partOf, type Rows, rowsOf } from './points.ts'
+import type { Queue, QueuePosition, ReadRecord } from './queue.ts'
+import type { SendTimes } from './send-times.ts'
+import { type Outcome, type RefusedRow, type Upstream, type Verdict, verdictOf } from './upstream.ts'
+
+/** How often a place is noted on the disk; what is sent again after a crash is what was sent within it. */
+const NOTE_MS = 1000
+const CLOSED_LOOK_MS = 5000
+const FIRST_PAUSE_MS = 500
+/** Requests that the other side fails over, until it is taken to be what is in them. */
+const BROKEN_TRIES = 8
+/** Of refused rows, that the upstream lists. */
+const LISTED = 16
+/** What is too old for the live window, and no more, has this code. */
+const TOO_OLD = 'PARTIAL_WRITE'
+
+export interface SenderOptions {
+  /** Of the place in the queue, and of files. */
+  name: string
+  upstreams: Upstream[]
+  queue: Queue
+  config: ForwardConfig
+  times: SendTimes
+  letters: DeadLetters
+  metrics: ForwardMetrics
+  /** Where its place is noted. */
+  path: string
+  /** What names the queue to upstreams. */
+  identity: string
+  log: StorageContext['log']
+  now(): number
+  /** The upstream has other types than are known here. */
+  conflict(namespace: string, measurement: string): void
+}
+
+interface Batch {
+  rows: Rows
+  namespace: string
+  backfill: boolean
+  key: string
+}
+
+export class Sender {
+  readonly name: string
+  private readonly options: SenderOptions
+  private readonly stopping = new AbortController()
+  private running: Promise<void> | undefined
+  private position: QueuePosition
+  private noted = 0
+  private lastSent = 0
+  /** In use. */
+  private current = 0
+  private failingSince: number | undefined
+  private switchedAt = 0
+  /** When what was sent before is off the link. */
+  private linkFree = 0
+  private complained: string | undefined
+
+  /** @param saved by `savedPosition`. */
+  constructor(options: SenderOptions, saved: QueuePosition | undefined) {
+    this.options = options
+    this.name = options.name
+    this.position = options.queue.attach(options.name, saved)
+  }
+
+  start(): void {
+    this.running = this.run()
+  }
+
+  async stop(): Promise<void> {
+    this.stopping.abort()
+    await this.running
+    await this.note().catch((error) => this.options.log.warn({ err: error }, 'cannot note how far the upstream is; what it has is sent again'))
+  }
+
+  private get signal(): AbortSignal {
+    return this.stopping.signal
+  }
+
+  private async run(): Promise<void> {
+    const { queue, config } = this.options
+    while (!this.signal.aborted) {
+      try {
+        await queue.wait(this.position, this.signal)
+        await this.dueTime()
+        if (this.signal.aborted) return
+        const { records, next } = await queue.read(this.position, config.batch_bytes)
+        if (records.length === 0) this.advance(next)
+        else await this.deliver(this.alike(records))
+        if (performance.now() - this.noted > NOTE_MS) await this.note()
+      } catch (error) {
+        if (this.signal.aborted) return
+        // The disk, that is: what the upstream says is dealt with where it says it.
+        this.options.log.error({ err: error, upstream: this.name }, 'cannot go on with the queue; trying again')
+        await this.pause(CLOSED_LOOK_MS)
+      }
+    }
+  }
+
+  /** Waits for a time at which points are sent, and for more of them, unless there are many. */
+  private async dueTime(): Promise<void> {
+    const { times, queue, config, now } = this.options
+    while (!times.isOpen(now()) && !this.signal.aborted) await this.pause(CLOSED_LOOK_MS)
+    const early = this.lastSent + config.batch_interval_ms - performance.now()
+    if (early > 0 && queue.waitingFor(this.name).points < config.batch_points) await this.pause(early)
+  }
+
+  /** The first records that go in one request. */
+  private alike(records: ReadRecord[]): ReadRecord[] {
+    const [first] = records
+    const late = this.isLate(first)
+    let points = 0
+    const end = records.findIndex((one, i) => {
+      points += one.record.points
+      if (i === 0) return false
+      return (
+        points > this.options.config.batch_points ||
+        one.record.namespace !== first.record.namespace ||
+        one.record.backfill !== first.record.backfill ||
+        this.isLate(one) !== late
+      )
+    })
+    return end < 0 ? records : records.slice(0, end)
+  }
+
+  private isLate({ record }: ReadRecord): boolean {
+    return this.options.now() - record.takenMs > this.options.config.backfill_after_secs * 1000
+  }
+
+  private async deliver(read: ReadRecord[]): Promise<void> {
+    const { config, identity, metrics, now } = this.options
+    const last = read[read.length - 1]
+    const oldest = config.max_age_secs > 0 ? now() - config.max_age_secs * 1000 : Number.NEGATIVE_INFINITY
+    const young = read.filter(({ record }) => record.takenMs >= oldest)
+    for (const { record } of read) if (record.takenMs < oldest) metrics.dropped.inc({ reason: 'age' }, record.points)
+    if (young.length > 0) {
+      const { namespace, backfill, sequence, takenMs } = young[0].record
+      const key = `${identity}/${sequence}-${last.record.sequence}/${takenMs}`
+      await this.send({ rows: rowsOf(young.map(({ record }) => record)), namespace, backfill: backfill || this.isLate(young[0]), key })
+    }
+    this.lastSent = performance.now()
+    this.advance(last.next)
+  }
+
+  private advance(next: QueuePosition): void {
+    this.position = next
+    this.options.queue.advance(this.name, next)
+  }
+
+  /** Resolves when each row is written or set aside. @throws when the sender is stopped. */
+  private async send(batch: Batch): Promise<void> {
+    const { rows } = batch
+    const count = countOf(rows)
+    const most = this.options.config.batch_points
+    const tooOld: number[] = []
+    let size = Math.min(count, most)
+    for (let at = 0; at < count; ) {
+      const to = Math.min(count, at + size)
+      const chunk = partOf(rows, at, to)
+      const outcome = await this.request({ ...batch, rows: chunk, key: `${batch.key}/${at}-${to}${batch.backfill ? 'b' : ''}` })
+      let done = to - at
+      if (outcome instanceof CallError || (outcome.rejected > 0 && outcome.refused.length === 0)) {
+        const refused = outcome instanceof CallError ? { code: outcome.code ?? 'BAD_REQUEST', message: outcome.message } : UNKNOWN
+        if (done > 1) {
+          size = Math.ceil(done / 2)
+          continue
+        }
+        await this.refuse(chunk, [{ position: 0, ...refused }], batch.namespace)
+      } else if (outcome.rejected > 0) {
+        const { refused, rejected } = outcome
+        // What is behind the last that is told is not known: it is sent once more.
+        if (rejected > refused.length) done = refused[refused.length - 1].position + 1
+        const old = batch.backfill ? [] : refused.filter(({ code }) => code === TOO_OLD)
+        tooOld.push(...old.map(({ position }) => at + position))
+        await this.refuse(
+          chunk,
+          refused.filter((one) => !old.includes(one)),
+          batch.namespace,
+        )
+        size = rejected > refused.length ? Math.max(LISTED, size >> 2) : size
+      } else size = Math.min(most, size * 2)
+      at += done
+    }
+    // They were not too old when they were taken here.
+    if (tooOld.length > 0) await this.send({ ...batch, rows: chosenOf(rows, tooOld), backfill: true })
+  }
+
+  private async refuse(rows: Rows, refused: RefusedRow[], namespace: string): Promise<void> {
+    const { letters, metrics, now, log, conflict } = this.options
+    if (refused.length === 0) return
+    const attempt = () => setAside(letters, rows, refused, now(), namespace)
+    // A full disk holds them up, and does not lose them.
+    await patiently(attempt, { signal: this.signal, maxPauseMs: CLOSED_LOOK_MS, transient: () => true })
+    for (const { code } of refused) metrics.setAside.inc({ upstream: this.upstream.name, code })
+    for (const { code, position } of refused) if (code === 'SCHEMA_ERROR') conflict(namespace, measurementAt(rows, position))
+    const [{ code, message }] = refused
+    log.warn(
+      { upstream: this.upstream.name, points: refused.length, code, error: message, file: letters.path },
+      'points were refused by the upstream and set aside',
+    )
+  }
+
+  private get upstream(): Upstream {
+    return this.options.upstreams[this.current]
+  }
+
+  /** What the upstream makes of rows; a CallError that says that they are to be divided. Waits for all else. @throws when the sender is stopped. */
+  private async request(batch: Batch): Promise<Outcome | CallError> {
+    const { config, metrics } = this.options
+    let broken = 0
+    let divided: CallError | undefined
+    const outcome = await patiently(
+      async () => {
+        this.signal.throwIfAborted()
+        await this.bandwidth()
+        const upstream = this.chosen()
+        const before = upstream.connections
+        try {
+          const outcome = await upstream.write(batch.rows, batch.namespace, { backfill: batch.backfill, dedupKey: batch.key }, this.signal)
+          this.answered(upstream, outcome)
+          return outcome
+        } catch (error) {
+          if (!(error instanceof CallError)) throw error
+          const verdict = verdictOf(error)
+          metrics.requests.inc({ upstream: upstream.name, outcome: verdict })
+          if (verdict === 'divide' || (verdict === 'broken' && ++broken >= BROKEN_TRIES)) {
+            divided = error
+            return undefined
+          }
+          this.failed(upstream, error, verdict)
+          throw asSvcError(error, 'OVERLOADED')
+        } finally {
+          if (upstream.connections > before) metrics.connections.inc({ upstream: upstream.name }, upstream.connections - before)
+        }
+      },
+      { signal: this.signal, firstPauseMs: FIRST_PAUSE_MS, maxPauseMs: config.max_pause_secs * 1000, transient: () => !this.signal.aborted },
+    )
+    return outcome ?? (divided as CallError)
+  }
+
+  /** The upstream to try: another one when this one has failed for long, the first again after a while. */
+  private chosen(): Upstream {
+    const { upstreams, config, log } = this.options
+    const now = performance.now()
+    const was = this.current
+    if (this.failingSince !== undefined && now - this.failingSince >= config.failover_after_secs * 1000 && upstreams.length > 1) {
+      this.current = (this.current + 1) % upstreams.length
+      this.failingSince = undefined
+    } else if (this.current !== 0 && now - this.switchedAt >= config.failback_secs * 1000) this.current = 0
+    if (this.current !== was) {
+      this.switchedAt = now
+      log.warn({ from: upstreams[was].name, to: this.upstream.name }, 'points go to another upstream')
+    }
+    return this.upstream
+  }
+
+  private answered(upstream: Upstream, { written, bytes }: Outcome): void {
+    const { metrics, log, config } = this.options
+    metrics.requests.inc({ upstream: upstream.name, outcome: 'taken' })
+    metrics.sentPoints.inc({ upstream: upstream.name }, written)
+    metrics.sentBytes.inc({ upstream: upstream.name }, bytes)
+    if (config.max_bandwidth > 0) this.linkFree = Math.max(this.linkFree, performance.now()) + (bytes / config.max_bandwidth) * 1000
+    this.failingSince = undefined
+    if (this.complained !== undefined) log.info({ upstream: upstream.name }, 'the upstream takes points again')
+    this.complained = undefined
+    upstream.up = true
+    upstream.lastError = undefined
+  }
+
+  private failed(upstream: Upstream, error: CallError, verdict: Verdict): void {
+    const { metrics, log } = this.options
+    this.failingSince ??= performance.now()
+    const reason = error.code ?? (error.status === undefined ? 'unreachable' : `status_${error.status}`)
+    metrics.waits.inc({ upstream: upstream.name, reason })
+    upstream.up = false
+    upstream.lastError = error.message
+    const complaint = `${upstream.name} ${reason}`
+    if (this.complained === complaint) return
+    this.complained = complaint
+    const text =
+      verdict === 'mend'
+        ? 'the upstream refuses this node: its configuration has to be mended, here or there; points wait'
+        : 'the upstream takes no points; they wait'
+    log.warn({ upstream: upstream.name, error: error.message }, text)
+  }
+
+  private async bandwidth(): Promise<void> {
+    const early = this.linkFree - performance.now()
+    if (early > 0) await this.pause(early)
+  }
+
+  private async pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.signal, ref: false }).catch(() => {})
+  }
+
+  private async note(): Promise<void> {
+    this.noted = performance.now()
+    await replaceFile(this.options.path, `${JSON.stringify({ version: 1, ...this.position })}\n`)
+  }
+}
+
+const UNKNOWN = { code: 'PARTIAL_WRITE', message: 'the upstream refused the point and did not say why' }
+
+/** Where a sender was; undefined where nothing was noted, or nothing that can be read: it then begins with the oldest. */
+export async function savedPosition(path: string): Promise<QueuePosition | undefined> {
+  try {
+    const { version, file, offset, sequence, points } = JSON.parse(await readFile(path, 'utf8')) as QueuePosition & { version: number }
+    const whole = [file, offset, sequence, points].every((value) => Number.isSafeInteger(value) && value >= 0)
+    return version === 1 && whole ? { file, offset, sequence, points } : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,155 @@
+/** One upstream node: a request to it, and what its answers mean. */
+import { readFile } from 'node:fs/promises'
+import type { ErrorCode } from 'svcdb/lib/errors'
+import { ProtobufReader, ProtobufWriter, readText } from 'svcdb/lib/protobuf'
+import type { ForwardConfig, UpstreamConfig } from './config.ts'
+import { CallError, GrpcClient } from './grpc-client.ts'
+import { type RequestHead, type Rows, writeRequest } from './points.ts'
+
+const WRITE = '/svc.Service/Write'
+
+export interface RefusedRow {
+  /** Of the rows that were sent. */
+  position: number
+  code: string
+  message: string
+}
+
+export interface Outcome {
+  written: number
+  rejected: number
+  /** Ascending, without gaps: all that were refused up to the last of them. */
+  refused: RefusedRow[]
+  /** Bytes of the request as it was sent. */
+  bytes: number
+}
+
+/**
+ * What a failed request asks for. `wait`: the same again, later. `mend`: the same, but somebody has to change a configuration first. `divide`: something in it is
+ * wrong or too much, and it has to be found out what. `broken`: the other side's own fault; the same again, but not for ever.
+ */
+export type Verdict = 'wait' | 'mend' | 'divide' | 'broken'
+
+const CANCELLED = 1
+const INVALID_ARGUMENT = 3
+const DEADLINE_EXCEEDED = 4
+const PERMISSION_DENIED = 7
+const RESOURCE_EXHAUSTED = 8
+const ABORTED = 10
+const OUT_OF_RANGE = 11
+const UNIMPLEMENTED = 12
+const UNAVAILABLE = 14
+const UNAUTHENTICATED = 16
+/** RESOURCE_EXHAUSTED that time does not mend. */
+const TOO_MUCH: ReadonlySet<ErrorCode | undefined> = new Set(['PAYLOAD_TOO_LARGE', 'CARDINALITY_EXCEEDED'])
+/** gRPC's INVALID_ARGUMENT of a server that says no word of the points. */
+const OF_THE_CALL: ReadonlySet<ErrorCode | undefined> = new Set(['METHOD_NOT_ALLOWED', 'UNSUPPORTED_MEDIA_TYPE'])
+
+export function verdictOf({ status, code }: CallError): Verdict {
+  switch (status) {
+    case undefined:
+    case CANCELLED:
+    case DEADLINE_EXCEEDED:
+    case ABORTED:
+    case UNAVAILABLE:
+      return 'wait'
+    case RESOURCE_EXHAUSTED:
+      return TOO_MUCH.has(code) ? 'divide' : 'wait'
+    case UNAUTHENTICATED:
+    case PERMISSION_DENIED:
+    case UNIMPLEMENTED:
+      return 'mend'
+    case INVALID_ARGUMENT:
+    case OUT_OF_RANGE:
+      return OF_THE_CALL.has(code) ? 'mend' : 'divide'
+    default:
+      return 'broken'
+  }
+}
+
+export class Upstream {
+  readonly name: string
+  readonly url: string
+  up = false
+  lastError: string | undefined
+  private readonly config: UpstreamConfig
+  private readonly client: GrpcClient
+  private readonly writer = new ProtobufWriter(1 << 16)
+
+  constructor(config: UpstreamConfig, { compression, timeout_secs }: ForwardConfig) {
+    this.config = config
+    this.name = config.name
+    this.url = config.url
+    const tls = async () => {
+      const read = (path: string | undefined) => (path === undefined ? undefined : readFile(path))
+      const [ca, cert, key] = await Promise.all([read(config.ca_cert), read(config.client_cert), read(config.client_key)])
+      return { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) }
+    }
+    this.client = new GrpcClient({ url: config.url, tls, compression, timeoutMs: timeout_secs * 1000 })
+  }
+
+  get connections(): number {
+    return this.client.connections
+  }
+
+  /** @throws CallError. */
+  async write(rows: Rows, namespace: string, head: RequestHead, signal: AbortSignal): Promise<Outcome> {
+    const message = writeRequest(this.writer, rows, head)
+    const metadata: Record<string, string> = namespace === '' ? {} : { 'x-namespace': namespace }
+    const key = await this.key()
+    if (key !== undefined) metadata.authorization = `Bearer ${key}`
+    const { body, sent } = await this.client.call(WRITE, message, metadata, signal)
+    try {
+      return { ...outcomeOf(body), bytes: sent }
+    } catch (error) {
+      throw new CallError(`cannot read the answer from ${this.url}: ${(error as Error).message}`, { cause: error })
+    }
+  }
+
+  close(): Promise<void> {
+    return this.client.close()
+  }
+
+  private async key(): Promise<string | undefined> {
+    const { api_key, api_key_file } = this.config
+    if (api_key_file === undefined) return api_key?.reveal()
+    try {
+      return (await readFile(api_key_file, 'utf8')).trim()
+    } catch (error) {
+      throw new CallError(`cannot read api_key_file "${api_key_file}": ${(error as Error).message}`, { status: UNAUTHENTICATED, cause: error })
+    }
+  }
+}
+
+const reader = new ProtobufReader()
+
+function outcomeOf(body: Uint8Array): Omit<Outcome, 'bytes'> {
+  const outcome: Omit<Outcome, 'bytes'> = { written: 0, rejected: 0, refused: [] }
+  try {
+    reader.begin(body)
+    while (reader.next()) {
+      const field: number = reader.field
+      if (field === 3) {
+        const refused: RefusedRow = { position: 0, code: '', message: '' }
+        const outer = reader.enter()
+        while (reader.next()) {
+          const member: number = reader.field
+          if (member === 1) {
+            reader.int64()
+            refused.position = reader.unsigned
+          } else if (member === 2) refused.code = readText(reader, 'code')
+          else if (member === 3) refused.message = readText(reader, 'message')
+          else reader.skip()
+        }
+        reader.leave(outer)
+        outcome.refused.push(refused)
+      } else if (field <= 2) {
+        reader.int64()
+        outcome[field === 1 ? 'written' : 'rejected'] = reader.unsigned
+      } else reader.skip()
+    }
+  } finally {
+    reader.release()
+  }
+  return outcome
+}
