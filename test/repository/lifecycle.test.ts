@@ -38,7 +38,7 @@ for (const plugin of plugins) {
     if (selected.some(({ capabilities = [] }) => capabilities.length > 0))
       t.test('is stopped cleanly when the storage does not open', async (t) => {
         const engine = createEngine({ config: {}, log: console, metrics: undefined as never, now: Date.now })
-        const capabilities = new Set(['points', 'sql', 'sql_functions', 'state', 'jobs', 'delete', 'backup', 'export', 'archive'])
+        const capabilities = new Set(['points', 'sql', 'sql_functions', 'state', 'jobs', 'delete', 'backup', 'export', 'archive', 'changes'])
         Object.assign(engine, { capabilities, open: () => Promise.reject(new Error('no disk')) })
         await t.rejects(boot({ plugins: selected, storage: engine, config }), /cannot start storage engine .*no disk/)
       })
