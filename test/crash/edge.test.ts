@@ -1,0 +1,21 @@
+/** The short form of the loop of edge.ts: npm test runs it. */
+import t from 'tap'
+import { edgeLoop } from './edge.ts'
+
+t.setTimeout(300_000)
+const seed = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
+
+t.test(`nothing is lost between an edge and its upstream: SVC_SEED=${seed}`, async (t) => {
+  const points = Number(process.env.SVC_POINTS ?? 20_000)
+  const { events, ...outcome } = await edgeLoop({ points, seed, pauseMs: 500 })
+  t.comment(JSON.stringify(events))
+  t.same(outcome, { sent: points, stored: points, different: points, wrong: 0, setAside: 0, dropped: 0 })
+})
+
+t.test(`a flapping link: SVC_SEED=${seed}`, async (t) => {
+  const linkOnlyMs = Number(process.env.SVC_MINUTES ?? 0.1) * 60_000
+  const { events, sent, ...outcome } = await edgeLoop({ points: 0, seed, pauseMs: 800, linkOnlyMs })
+  t.comment(`${sent} points, ${JSON.stringify(events)}`)
+  t.ok(sent > 0)
+  t.same(outcome, { stored: sent, different: sent, wrong: 0, setAside: 0, dropped: 0 })
+})
