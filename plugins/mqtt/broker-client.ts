@@ -4,13 +4,17 @@
  *
  * A message of QoS 2 is handed over when it comes, not when it is released: the store that it would wait in has no more than its identifier.
  */
-import { Readable } from 'node:stream'
+import { Duplex, Readable, type Writable } from 'node:stream'
 import type { IClientOptions, IPublishPacket, IStore, MqttClient, Packet } from 'mqtt'
+import { PacketLimit } from './packet-limit.ts'
 import { PendingAcks } from './pending-acks.ts'
 
 export interface BrokerMessage {
   topic: string
+  /** Its beginning, where it was too large. */
   payload: Buffer
+  /** Of the payload as it was sent. */
+  length: number
   retained: boolean
   /** It may have come before. */
   redelivered: boolean
@@ -32,6 +36,8 @@ export interface BrokerOptions extends IClientOptions {
   topics: readonly string[]
   qos: 0 | 1 | 2
   statusTopic: string | undefined
+  /** Of a payload. */
+  maxPayload: number
 }
 
 const CONNECT_MS = 15_000
@@ -45,6 +51,8 @@ const UNREACHABLE: ReadonlySet<string> = new Set(
 /** From here on a subscription was refused. */
 const REFUSED = 128
 
+type StreamBuilder = (client: MqttClient) => Stream
+type Stream = MqttClient['stream']
 type SendPacket = (packet: Packet, callback?: (error?: Error) => void, ...more: unknown[]) => void
 
 export class BrokerClient {
@@ -52,8 +60,9 @@ export class BrokerClient {
   private readonly send: SendPacket
   private readonly events: BrokerEvents
   private readonly options: BrokerOptions
-  /** Of the connection that is up. */
+  /** Of the last connection, which may be gone: an acknowledgement on another would be that of another message. */
   private acks: PendingAcks<Packet>
+  private limit: PacketLimit
   /** Called by the message that the client is at. */
   private held: ((packet: Packet) => void) | undefined
   /** Why the attempt under way has failed, and whether it was the broker, or what it or we are known by. */
@@ -69,10 +78,12 @@ export class BrokerClient {
   constructor(connect: (options: IClientOptions) => MqttClient, options: BrokerOptions, events: BrokerEvents) {
     this.options = options
     this.events = events
-    const { topics: _, qos: __, statusTopic, ...given } = options
+    const { topics: _, qos: __, statusTopic, maxPayload: ___, ...given } = options
     this.acks = this.newAcks()
+    this.limit = this.newLimit()
     this.client = connect({
       ...given,
+      manualConnect: true,
       clean: false,
       resubscribe: false,
       reconnectOnConnackError: true,
@@ -83,8 +94,11 @@ export class BrokerClient {
       incomingStore: this.unreleased(),
     })
     const { client } = this
-    const inner = client as unknown as { _sendPacket: SendPacket }
-    if (typeof inner._sendPacket !== 'function') throw new Error('cannot use this version of the package mqtt: its acknowledgements cannot be held back')
+    const inner = client as unknown as { _sendPacket: SendPacket; streamBuilder: StreamBuilder }
+    if (typeof inner._sendPacket !== 'function' || typeof inner.streamBuilder !== 'function')
+      throw new Error('cannot use this version of the package mqtt: its acknowledgements cannot be held back, or its connections not be looked at')
+    const build = inner.streamBuilder
+    inner.streamBuilder = (given) => this.limited(build(given))
     this.send = inner._sendPacket.bind(client)
     inner._sendPacket = (packet, callback, ...more) => {
       if (packet.cmd !== 'puback' && packet.cmd !== 'pubrec') return this.send(packet, callback, ...more)
@@ -101,6 +115,36 @@ export class BrokerClient {
     client.on('connect', ({ sessionPresent }) => void this.subscribe(sessionPresent))
     client.on('error', (error) => this.fail(error))
     client.on('close', () => this.lost())
+    client.connect()
+  }
+
+  /** The client reads a connection by its `pipe`: what it writes there are packets of bounded length. */
+  private limited(stream: Stream): Stream {
+    this.acks.close()
+    this.acks = this.newAcks()
+    const limit = this.newLimit()
+    this.limit = limit
+    stream.pipe = ((target: Writable) => {
+      const write = target._write.bind(target)
+      target._write = (chunk: Buffer, encoding, done) => {
+        let bytes: Buffer
+        try {
+          bytes = limit.filter(chunk)
+        } catch (error) {
+          this.fail(error as Error)
+          stream.destroy()
+          return done()
+        }
+        if (bytes.length === 0) done()
+        else write(bytes, encoding, done)
+      }
+      return Duplex.prototype.pipe.call(stream as Duplex, target)
+    }) as typeof stream.pipe
+    return stream
+  }
+
+  private newLimit(): PacketLimit {
+    return new PacketLimit(this.options.maxPayload)
   }
 
   /** Reads no further. The broker is pinged all the same, and its answers are not waited for: they lie behind messages. */
@@ -156,6 +200,8 @@ export class BrokerClient {
 
   private take(topic: string, payload: Buffer, packet: IPublishPacket): void {
     let ack = (): void => {}
+    // Read of a connection that is gone: the broker sends it again.
+    if (packet.qos > 0 && this.acks.closed) return
     if (packet.qos > 0) {
       const { acks } = this
       let settle: (() => void) | undefined
@@ -170,7 +216,8 @@ export class BrokerClient {
         settle?.()
       }
     }
-    this.events.message({ topic, payload, retained: packet.retain, redelivered: packet.dup, ack })
+    const length = this.limit.payloadOf(packet.length ?? 0, payload.length)
+    this.events.message({ topic, payload, length, retained: packet.retain, redelivered: packet.dup, ack })
   }
 
   /** @param resumed the broker has kept the session: its answer to the subscription may lie behind messages that there is no room for. */
@@ -203,7 +250,6 @@ export class BrokerClient {
 
   private lost(): void {
     this.acks.close()
-    this.acks = this.newAcks()
     this.held = undefined
     this.goOn()
     const { refusal, last } = this

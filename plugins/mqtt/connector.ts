@@ -65,9 +65,9 @@ export class MqttConnector implements Connector {
       maxBytes: config.max_in_flight_bytes,
       maxBatchMessages: config.max_in_flight,
       maxBatchBytes: Math.min(config.max_in_flight_bytes, MIN_BATCH_BYTES),
-      decode: ({ topic, payload, time, arrival }, batch, _, further) => {
-        if (payload.length > config.max_message_bytes)
-          throw new SvcError('PAYLOAD_TOO_LARGE', `cannot read a message of ${payload.length} bytes: mqtt.max_message_bytes is ${config.max_message_bytes}`)
+      decode: ({ topic, payload, length, time, arrival }, batch, _, further) => {
+        if (length > config.max_message_bytes)
+          throw new SvcError('PAYLOAD_TOO_LARGE', `cannot read a message of ${length} bytes: mqtt.max_message_bytes is ${config.max_message_bytes}`)
         const { measurement, tags } = this.rules.of(topic)
         return (this.reader as PointReader).read({ body: payload, time, measurement, tags, arrival }, batch, further)
       },
@@ -99,7 +99,7 @@ export class MqttConnector implements Connector {
       const { topics, qos, status_topic } = this.config
       this.client = new BrokerClient(
         connect,
-        { ...options, topics, qos: qos as 0 | 1 | 2, statusTopic: status_topic },
+        { ...options, topics, qos: qos as 0 | 1 | 2, statusTopic: status_topic, maxPayload: this.config.max_message_bytes },
         {
           message: (message) => this.take(message),
           connected: () => this.connected(),
@@ -128,7 +128,7 @@ export class MqttConnector implements Connector {
     }
     const bytes = message.payload.length + message.topic.length
     const { topic, payload: body, redelivered } = message
-    const arrival = body.length > this.config.max_message_bytes ? undefined : this.reader?.arrived?.({ topic, body, redelivered })
+    const arrival = message.length > this.config.max_message_bytes ? undefined : this.reader?.arrived?.({ topic, body, redelivered })
     void this.source.take({
       body: { ...message, time: this.svc.clock.nowNanos(), arrival },
       bytes,
@@ -143,10 +143,10 @@ export class MqttConnector implements Connector {
     this.client?.reconnect()
   }
 
-  private async bury({ topic, payload }: Message, error: SvcError): Promise<void> {
+  private async bury({ topic, payload, length }: Message, error: SvcError): Promise<void> {
     this.metrics.decodeErrors.inc()
     this.svc.log.warn({ connector: this.name, topic: topic.slice(0, 256), code: error.code }, `a message is with the dead letters: ${error.message}`)
-    await this.letters?.add({ time: this.svc.clock.now(), topic, code: error.code, error: error.message, body: payload })
+    await this.letters?.add({ time: this.svc.clock.now(), topic, code: error.code, error: error.message, body: payload, bytes: length })
   }
 
   private connected(): void {

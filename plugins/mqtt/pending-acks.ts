@@ -6,7 +6,8 @@ export class PendingAcks<P> {
   private readonly send: (packets: P[]) => void
   private queue: { packet: P; settled: boolean }[] = []
   private scheduled = false
-  private closed = false
+  /** The connection is gone. */
+  closed = false
 
   /** @param send is called with those that are due, some microtasks after the first of them. */
   constructor(send: (packets: P[]) => void) {
@@ -19,6 +20,7 @@ export class PendingAcks<P> {
 
   /** @returns called when the message is settled. */
   add(packet: P): () => void {
+    if (this.closed) return () => {}
     const entry = { packet, settled: false }
     this.queue.push(entry)
     return () => {

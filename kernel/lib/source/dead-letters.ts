@@ -13,6 +13,8 @@ export interface DeadLetter {
   code: string
   error: string
   body: Uint8Array
+  /** Of the message, where the body is its beginning only. */
+  bytes?: number
 }
 
 export interface DeadLetterOptions {
@@ -134,7 +136,7 @@ const NEWLINE = 10
 /** Of base64 and the other members. */
 const OVERHEAD = 4096
 
-function lineOf({ time, topic, code, error, body }: DeadLetter, maxBytes: number): Buffer {
+function lineOf({ time, topic, code, error, body, bytes: sent = body.length }: DeadLetter, maxBytes: number): Buffer {
   const room = Math.max(0, Math.floor(((maxBytes - OVERHEAD) * 3) / 4))
   const cut = body.length > room
   const bytes = Buffer.from(body.buffer, body.byteOffset, cut ? room : body.length)
@@ -143,7 +145,7 @@ function lineOf({ time, topic, code, error, body }: DeadLetter, maxBytes: number
     topic: topic.slice(0, 1024),
     code,
     error: error.slice(0, 1024),
-    ...(cut && { bytes: body.length }),
+    ...((cut || sent > body.length) && { bytes: sent }),
     body: bytes.toString('base64'),
   }
   return Buffer.from(`${JSON.stringify(whole)}\n`)

@@ -1,0 +1,77 @@
+/** Brokers that do what they should not. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SvcError } from 'svcdb/lib/errors'
+import t from 'tap'
+import { publish, publishHead, rawBroker } from './raw-broker.ts'
+import { listed, rowsOf, running, start, until } from './testing.ts'
+
+const MIB = 1024 * 1024
+const GIANT = 200 * MIB
+
+for (const [version, qos] of [
+  ['3.1.1', 0],
+  ['3.1.1', 1],
+  ['3.1.1', 2],
+  ['5', 1],
+] as const) {
+  t.test(`a message that is far too large costs no memory, and the next one comes: version ${version}, QoS ${qos}`, async (t) => {
+    const five = version === '5'
+    const broker = await rawBroker(t, async ({ socket }) => {
+      const send = (bytes: Buffer): Promise<void> => new Promise((resolve) => void socket.write(bytes, () => resolve()))
+      await send(publish('t', 'before v=1', { id: 1, qos, five }))
+      await send(publishHead('t', GIANT, { id: 2, qos, five }))
+      const megabyte = Buffer.alloc(MIB, 'x')
+      for (let i = 0; i < GIANT / MIB; i++) await send(megabyte)
+      await send(publish('t', 'after v=1', { id: 3, qos, five }))
+    })
+    const node = await start(
+      t,
+      { broker: '127.0.0.1', port: broker.port, topics: ['#'], format: 'line_protocol', protocol_version: version, max_message_bytes: 1024, qos },
+      { storage: 'embedded' },
+    )
+    await running(node)
+    let most = 0
+    const before = process.memoryUsage()
+    await until(async () => {
+      const { external, arrayBuffers } = process.memoryUsage()
+      most = Math.max(most, external - before.external, arrayBuffers - before.arrayBuffers)
+      return (await rowsOf(node)).length === 2
+    })
+    t.same(
+      (await rowsOf(node)).map(({ measurement }) => measurement),
+      ['after', 'before'],
+    )
+    t.ok(most < 128 * MIB, `${Math.round(most / MIB)} MiB were held`)
+    t.equal(broker.connections.length, 1, 'the connection held')
+    const [letter] = (await readFile(join(node.dataDir, 'dead-letters', 'mqtt-default.jsonl'), 'utf8')).trim().split('\n')
+    const { topic, code, error, bytes, body } = JSON.parse(letter)
+    t.match({ topic, code, bytes }, { topic: 't', code: 'PAYLOAD_TOO_LARGE', bytes: GIANT })
+    t.match(error, new RegExp(`a message of ${GIANT} bytes: mqtt.max_message_bytes is 1024`))
+    t.match(Buffer.from(body, 'base64').toString(), /^x+$/, 'its beginning is kept')
+    if (qos > 0) await until(() => broker.connections[0].acked.length === 3)
+    t.same(broker.connections[0].acked, qos > 0 ? [1, 2, 3] : [])
+  })
+}
+
+t.test('what is read of a connection that is gone is acknowledged on no other', async (t) => {
+  const broker = await rawBroker(t, ({ socket }, index) => {
+    if (index === 0) socket.write(Buffer.concat(Array.from({ length: 40 }, (_, i) => publish('t', `cpu,n=${i} v=1`, { id: i + 1 }))))
+    else socket.write(publish('t', 'cpu,n=last v=1', { id: 100 }))
+  })
+  let full = true
+  const node = await start(t, { broker: '127.0.0.1', port: broker.port, topics: ['#'], format: 'line_protocol', max_in_flight: 8, reconnect_ms: 100 })
+  const { storage } = node
+  const write = storage.write.bind(storage)
+  storage.write = async (batch, how) => {
+    if (full) throw new SvcError('STORAGE_FULL', 'full')
+    return write(batch, how)
+  }
+  await until(async () => (await listed(node))[0]?.metrics.messages_total !== 0)
+  broker.connections[0].socket.destroy()
+  await until(() => broker.connections.length === 2)
+  full = false
+  await until(async () => (await rowsOf(node)).some(({ tags }) => tags.n === 'last'))
+  await until(() => broker.connections[1].acked.includes(100))
+  t.same(broker.connections[1].acked, [100])
+})

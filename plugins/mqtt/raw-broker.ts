@@ -1,0 +1,86 @@
+/** For tests: a broker that sends what it is told to, byte for byte. */
+import { createServer, type Socket } from 'node:net'
+import type { Test } from 'tap'
+
+export interface RawConnection {
+  socket: Socket
+  /** Identifiers of what was acknowledged. */
+  acked: number[]
+}
+
+export interface RawBroker {
+  port: number
+  /** All that there were; the last one is up, if any is. */
+  connections: RawConnection[]
+}
+
+const CONNECT = 1
+const PUBACK = 4
+const PUBREC = 5
+const SUBSCRIBE = 8
+const PINGREQ = 12
+
+/** Takes every connection and subscription; versions 3.1.1 and 5. @param ready called when a client has subscribed. */
+export async function rawBroker(t: Test, ready: (connection: RawConnection, index: number) => void): Promise<RawBroker> {
+  const connections: RawConnection[] = []
+  const server = createServer((socket) => {
+    const connection: RawConnection = { socket, acked: [] }
+    const index = connections.push(connection) - 1
+    let rest: Buffer = Buffer.alloc(0)
+    let five = false
+    socket.on('error', () => {})
+    socket.on('data', (bytes: Buffer) => {
+      rest = Buffer.concat([rest, bytes])
+      for (let frame = frameOf(rest); frame !== undefined; frame = frameOf(rest)) {
+        rest = rest.subarray(frame.end)
+        const { type, body } = frame
+        if (type === CONNECT) {
+          five = body[6] === 5
+          socket.write(five ? Buffer.from([0x20, 3, 0, 0, 0]) : Buffer.from([0x20, 2, 0, 0]))
+        } else if (type === SUBSCRIBE) {
+          socket.write(five ? Buffer.from([0x90, 4, body[0], body[1], 0, 1]) : Buffer.from([0x90, 3, body[0], body[1], 1]))
+          ready(connection, index)
+        } else if (type === PINGREQ) socket.write(Buffer.from([0xd0, 0]))
+        else if (type === PUBACK || type === PUBREC) connection.acked.push(body.readUInt16BE(0))
+      }
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    for (const { socket } of connections) socket.destroy()
+    server.close()
+  })
+  return { port: (server.address() as { port: number }).port, connections }
+}
+
+function frameOf(bytes: Buffer): { type: number; body: Buffer; end: number } | undefined {
+  let length = 0
+  for (let at = 1; at < Math.min(bytes.length, 5); at++) {
+    length += (bytes[at] & 127) * 128 ** (at - 1)
+    if (bytes[at] > 127) continue
+    const end = at + 1 + length
+    return end > bytes.length ? undefined : { type: bytes[0] >> 4, body: bytes.subarray(at + 1, end), end }
+  }
+  return undefined
+}
+
+/** The beginning of a PUBLISH whose payload of `length` bytes is still to come. @param five of version 5. */
+export function publishHead(topic: string, length: number, { id = 1, qos = 1, five = false } = {}): Buffer {
+  const name = Buffer.from(topic)
+  const variable = Buffer.concat([
+    Buffer.from([name.length >> 8, name.length & 255]),
+    name,
+    ...(qos > 0 ? [Buffer.from([id >> 8, id & 255])] : []),
+    ...(five ? [Buffer.from([0])] : []),
+  ])
+  const size: number[] = []
+  let rest = variable.length + length
+  do {
+    size.push(rest > 127 ? (rest % 128) | 128 : rest)
+    rest = Math.floor(rest / 128)
+  } while (rest > 0)
+  return Buffer.concat([Buffer.from([0x30 | (qos << 1), ...size]), variable])
+}
+
+export const publish = (topic: string, payload: string, options: { id?: number; qos?: number; five?: boolean } = {}): Buffer =>
+  Buffer.concat([publishHead(topic, Buffer.byteLength(payload), options), Buffer.from(payload)])
