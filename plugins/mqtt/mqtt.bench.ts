@@ -1,6 +1,6 @@
 /**
  * Messages of one point each at QoS 1, from a Mosquitto that has them already to durable points: messages a second, processor of this process and delay.
- * `node plugins/mqtt/mqtt.bench.ts [messages] [qos] [version]`; needs `mosquitto`.
+ * `node plugins/mqtt/mqtt.bench.ts [messages] [qos] [version] [measurements]`; needs `mosquitto`.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,6 +15,7 @@ import type { Listed } from './testing.ts'
 const messages = Number(process.argv[2] ?? 200_000)
 const qos = Number(process.argv[3] ?? 1) as 0 | 1 | 2
 const protocol_version = process.argv[4] ?? '5'
+const measurements = process.argv[5] ?? '1'
 const SERIES = 1000
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-mqtt-bench-'))
@@ -43,6 +44,7 @@ try {
       String(qos),
       String(SERIES),
       String(start + BigInt(round === 'cold' ? 0 : messages)),
+      measurements,
     ])
     while ((await metrics()).points_total < before + messages) await sleep(50)
     const seconds = (performance.now() - began) / 1000

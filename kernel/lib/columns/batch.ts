@@ -176,6 +176,8 @@ export class TableBatch {
   /** Where in the request the row came from: line number or array index, for messages. */
   position: Int32Array = new Int32Array(FIRST_CAPACITY)
   readonly columns: Column[] = []
+  /** The part of the batch (`WriteBatch.begin`) that has asked for it last. */
+  part = -1
   private readonly byName = new Map<string, Column>()
 
   constructor(measurement: MeasurementRef | null) {
@@ -260,10 +262,21 @@ export class WriteBatch {
   readonly heap = new ByteHeap()
   readonly tables: TableBatch[] = []
   private byMeasurement = new Map<MeasurementRef, TableBatch>()
+  /** Tables that were asked for since `begin`: there, and nowhere else, rows may have come. */
+  readonly touched: TableBatch[] = []
   private last: TableBatch | undefined
+  private anyMeasurement: TableBatch | undefined
+  private part = 0
 
   constructor(resolver: SeriesResolver) {
     this.resolver = resolver
+  }
+
+  /** Begins a part of the batch, such as the rows of a message: `touched` is empty. */
+  begin(): void {
+    this.part++
+    this.touched.length = 0
+    this.last = undefined
   }
 
   get rows(): number {
@@ -281,17 +294,24 @@ export class WriteBatch {
       this.byMeasurement.set(measurement, table)
     }
     this.last = table
+    if (table.part !== this.part) this.touch(table)
     return table
   }
 
   /** A table for rows of any measurement, all with the same few fields: how metrics with one value travel without a table each. */
   mixed(): TableBatch {
-    let table = this.tables.find((t) => t.measurement === null)
+    let table = this.anyMeasurement
     if (table === undefined) {
-      table = new TableBatch(null)
+      table = this.anyMeasurement = new TableBatch(null)
       this.tables.push(table)
     }
+    if (table.part !== this.part) this.touch(table)
     return table
+  }
+
+  private touch(table: TableBatch): void {
+    table.part = this.part
+    this.touched.push(table)
   }
 
   /** Adds text to the heap and returns its offset; its length in bytes is `heap.length - offset`. */
@@ -304,9 +324,10 @@ export class WriteBatch {
 
   reset(): void {
     this.heap.length = 0
-    this.last = undefined
+    this.begin()
     if (this.tables.length > KEPT_TABLES) {
       this.tables.length = 0
+      this.anyMeasurement = undefined
       this.byMeasurement = new Map()
     } else for (const table of this.tables) table.reset()
   }

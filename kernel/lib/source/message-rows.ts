@@ -8,14 +8,17 @@ export class MessageRows {
   private readonly further = new Map<string, WriteBatch>()
   /** Rows of each table that are of messages before. */
   private readonly kept = new Map<TableBatch, number>()
+  /** All of them. */
+  private rows = 0
 
   constructor(open: () => WriteBatch) {
     this.open = open
     this.batch = open()
   }
 
+  /** No message before has rows. */
   get empty(): boolean {
-    return this.batches().every(({ rows }) => rows === 0)
+    return this.rows === 0
   }
 
   readonly more = (name: string): WriteBatch => {
@@ -24,27 +27,31 @@ export class MessageRows {
     return batch
   }
 
-  /** What has come since is of message number `message`: positions in refusals say so from now on. */
+  /** What has come since is of message number `message`: positions in refusals say so from now on. Costs what the message has, however many tables there are. */
   keep(message: number): void {
-    for (const table of this.tables()) {
-      table.position.fill(message, this.kept.get(table) ?? 0, table.rows)
-      this.kept.set(table, table.rows)
+    for (const batch of this.batches()) {
+      for (const table of batch.touched) {
+        const kept = this.kept.get(table) ?? 0
+        table.position.fill(message, kept, table.rows)
+        this.kept.set(table, table.rows)
+        this.rows += table.rows - kept
+      }
+      batch.begin()
     }
   }
 
   /** Takes back what has come since. */
   takeBack(): void {
-    for (const table of this.tables()) {
-      const kept = this.kept.get(table) ?? 0
-      while (table.rows > kept) table.dropRow()
+    for (const batch of this.batches()) {
+      for (const table of batch.touched) {
+        const kept = this.kept.get(table) ?? 0
+        while (table.rows > kept) table.dropRow()
+      }
+      batch.begin()
     }
   }
 
-  private tables(): TableBatch[] {
-    return this.batches().flatMap(({ tables }) => tables)
-  }
-
   private batches(): WriteBatch[] {
-    return [this.batch, ...this.further.values()]
+    return this.further.size === 0 ? [this.batch] : [this.batch, ...this.further.values()]
   }
 }
