@@ -115,6 +115,8 @@ export class BrokerClient {
     client.on('connect', ({ sessionPresent }) => void this.subscribe(sessionPresent))
     client.on('error', (error) => this.fail(error))
     client.on('close', () => this.lost())
+    // The package would connect again after its end.
+    client.options.manualConnect = false
     client.connect()
   }
 

@@ -90,6 +90,29 @@ t.test('what cannot be stored is kept whole, and holds up nobody', async (t) => 
   )
 })
 
+t.test('the log has a sample of what cannot be stored, and says how much it has left out', async (t) => {
+  const mqtt = await broker(t)
+  const logged: string[] = []
+  const node = await boot({
+    plugins: ['mqtt', 'line_protocol'],
+    config: { mqtt: { broker: '127.0.0.1', port: mqtt.port, topics: ['#'], format: 'line_protocol' } },
+    log: (line) => void (line.includes('dead letters') && logged.push(line)),
+  })
+  t.teardown(() => node.stop())
+  await running(node)
+  const client = await mqtt.client()
+  const send = async (total: number) => {
+    while ((await listed(node))[0].metrics.decode_errors !== total) await sleep(5)
+  }
+  for (let i = 0; i < 500; i++) await client.publishAsync('t', 'nonsense', { qos: 1 })
+  await send(500)
+  await sleep(1000)
+  await client.publishAsync('t', 'nonsense', { qos: 1 })
+  await send(501)
+  t.ok(logged.length < 60, `${logged.length} lines for 501 messages`)
+  t.match(logged.at(-1), /"more":\d+/)
+})
+
 t.test('a message is acknowledged when its points are durable, in the order in which they came', async (t) => {
   const mqtt = await broker(t)
   const gate = Promise.withResolvers<void>()
@@ -144,6 +167,21 @@ t.test('a broker that is away, comes, goes and comes again', async (t) => {
   await client.publishAsync('t', `cpu,kept=yes v=2 ${now}`, { qos: 1 })
   await until(async () => (await rowsOf(node)).length === 2)
   await until(async () => /svc_mqtt_reconnections_total 1/.test((await node.inject('/metrics')).body))
+})
+
+t.test('a connector that is stopped while it connects stays stopped', async (t) => {
+  const mqtt = await broker(t)
+  await mqtt.down()
+  const node = await boot({
+    plugins: ['mqtt', 'line_protocol'],
+    config: { mqtt: { broker: '127.0.0.1', port: mqtt.port, topics: ['t'], format: 'line_protocol', reconnect_ms: 100 } },
+  })
+  await node.stop()
+  let clients = 0
+  mqtt.aedes.on('client', () => void clients++)
+  await mqtt.up()
+  await sleep(400)
+  t.equal(clients, 0)
 })
 
 t.test('a broker that refuses is named in the status', async (t) => {
