@@ -12,6 +12,8 @@ import type { ConnectorConfig } from './config.ts'
 import type { MqttMetrics } from './metrics.ts'
 
 const MAX_CREDENTIALS = 65_536
+/** Between two dead letters in the log. */
+const TELL_MS = 1000
 const MIN_BATCH_BYTES = 4 * 1024 * 1024
 
 interface Message extends BrokerMessage {
@@ -35,6 +37,9 @@ export class MqttConnector implements Connector {
   private reader: PointReader | undefined
   private client: BrokerClient | undefined
   private everConnected = false
+  /** When a dead letter was last told of, and how many there have been since. */
+  private told = Number.NEGATIVE_INFINITY
+  private untold = 0
   private reconnectTimer: (() => void) | undefined
 
   /** Call it in setup. @throws Error for topic patterns that are none. */
@@ -145,8 +150,21 @@ export class MqttConnector implements Connector {
 
   private async bury({ topic, payload, length }: Message, error: SvcError): Promise<void> {
     this.metrics.decodeErrors.inc()
-    this.svc.log.warn({ connector: this.name, topic: topic.slice(0, 256), code: error.code }, `a message is with the dead letters: ${error.message}`)
+    this.tell(topic, error)
     await this.letters?.add({ time: this.svc.clock.now(), topic, code: error.code, error: error.message, body: payload, bytes: length })
+  }
+
+  /** A sample: whoever sends what cannot be read may send a lot of it. */
+  private tell(topic: string, error: SvcError): void {
+    const now = this.svc.clock.monotonic()
+    if (now - this.told < TELL_MS) {
+      this.untold++
+      return
+    }
+    const more = this.untold > 0 ? { more: this.untold } : {}
+    this.svc.log.warn({ connector: this.name, topic: topic.slice(0, 256), code: error.code, ...more }, `a message is with the dead letters: ${error.message}`)
+    this.told = now
+    this.untold = 0
   }
 
   private connected(): void {

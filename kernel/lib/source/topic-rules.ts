@@ -1,4 +1,5 @@
 /** What a topic says of the points of its messages: their measurement, and tags. Topics have levels between slashes, as those of MQTT, or another separator. */
+import { RecentMap } from '../cache/index.ts'
 
 export interface TopicRulesOptions {
   /** Topic to measurement; a topic may have the wildcards `+` and `#`. */
@@ -22,8 +23,8 @@ interface Pattern {
   measurement?: string
 }
 
-/** Topics whose meaning is kept: they are the writers', who may make up any number. */
-const MAX_KEPT = 10_000
+/** Characters of topics whose meaning is kept: they are the writers', who may make up any number and length. */
+const MAX_KEPT = 1_000_000
 
 export class TopicRules {
   private readonly exact = new Map<string, string>()
@@ -31,7 +32,7 @@ export class TopicRules {
   private readonly tags: Pattern[]
   private readonly fallback: TopicRulesOptions['fallback']
   private readonly separator: string
-  private readonly kept = new Map<string, TopicMeaning>()
+  private readonly kept = new RecentMap<string, TopicMeaning>(MAX_KEPT, (_, topic) => topic.length)
 
   /** @throws Error for a pattern that is none. */
   constructor({ measurements, tags, fallback, separator = '/' }: TopicRulesOptions) {
@@ -48,7 +49,6 @@ export class TopicRules {
     let meaning = this.kept.get(topic)
     if (meaning === undefined) {
       meaning = this.read(topic)
-      if (this.kept.size >= MAX_KEPT) this.kept.clear()
       this.kept.set(topic, meaning)
     }
     return meaning
