@@ -1,5 +1,5 @@
 /**
- * Mosquitto: both versions of MQTT, each quality of service, passwords, TLS, shared subscriptions; and numbered points while broker and server are killed.
+ * Mosquitto: both versions of MQTT, each quality of service, passwords, TLS, shared subscriptions; and numbered points while broker, server and the link between them fail.
  * `SVC_INTEROP_POINTS` sets how many (default 20,000), `SVC_SEED` repeats a run.
  */
 import assert from 'node:assert/strict'
@@ -13,6 +13,7 @@ import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectAsync, type MqttClient } from 'mqtt'
 import { seeded } from '../../kernel/lib/random/index.ts'
+import { disturb, FaultyLink } from '../support/faulty-link.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 import { freePort } from './free-port.ts'
 
@@ -187,12 +188,13 @@ ${more}
   }
 })
 
-test(`numbered points while the broker and the server are killed: SEED=${SEED}`, { skip: missing, timeout: 600_000 }, async () => {
+test(`numbered points while the broker, the server and the link fail: SEED=${SEED}`, { skip: missing, timeout: 3_600_000 }, async () => {
   const random = seeded(SEED)
   const port = await freePort()
   const lines = `allow_anonymous true\npersistence true\npersistence_location ${folder}/\nmax_queued_messages 0\nmax_inflight_messages 200`
   let broker = await mosquitto('loop', port, lines)
-  const section = `[mqtt]\nbroker = "127.0.0.1"\nport = ${port}\ntopics = ["loop"]\nqos = 1\nformat = "line_protocol"\nclient_id = "loop"\nreconnect_ms = 100\n`
+  const link = await FaultyLink.to(port)
+  const section = `[mqtt]\nbroker = "127.0.0.1"\nport = ${link.port}\ntopics = ["loop"]\nqos = 1\nformat = "line_protocol"\nclient_id = "loop"\nreconnect_ms = 100\nkeep_alive_secs = 5\n`
   let svc = await server('loop', section, { keepData: true })
   const { dataDir } = svc
   let client: MqttClient | undefined
@@ -212,10 +214,14 @@ test(`numbered points while the broker and the server are killed: SEED=${SEED}`,
       }
       await Promise.all(under)
     })()
-    const kills = { svc: 0, broker: 0 }
+    const kills = { svc: 0, broker: 0, link: {} as Record<string, number> }
     while (sent < POINTS) {
       await sleep(300 + random() * 700)
-      if (random() < 0.6) {
+      const chosen = random()
+      if (chosen < 0.5) {
+        const fault = await disturb(link, random, 1500, sleep)
+        kills.link[fault] = (kills.link[fault] ?? 0) + 1
+      } else if (chosen < 0.8) {
         kills.svc++
         process.kill(svc.pid, 'SIGKILL')
         await sleep(random() * 200)
@@ -236,11 +242,14 @@ test(`numbered points while the broker and the server are killed: SEED=${SEED}`,
       before = stored
     }
     const [[count, different, sum]] = await sql(svc.url, 'SELECT count(*), count(DISTINCT v), sum(v) FROM m')
-    console.log(`# ${POINTS} points, ${kills.svc} kills of the server, ${kills.broker} restarts of the broker`)
+    console.log(
+      `# ${POINTS} points, ${kills.svc} kills of the server, ${kills.broker} restarts of the broker, faults of the link: ${JSON.stringify(kills.link)}`,
+    )
     assert.deepEqual([Number(count), Number(different), Number(sum)], [POINTS, POINTS, (POINTS * (POINTS - 1)) / 2])
   } finally {
     await client?.endAsync(true)
     await svc.stop()
+    await link.close()
     await end(broker)
     await rm(dataDir, { recursive: true, force: true })
   }
