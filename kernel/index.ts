@@ -74,7 +74,7 @@ export {
 } from './plugin.ts'
 export type { Schedule, ScheduledJob, ScheduleOptions, ScheduleStatus } from './schedule/schedule.ts'
 export { AUDIT_LOG, type AuditAction, type AuditLog, type AuditRecord, audited } from './services/audit-log.ts'
-export { CONNECTORS, type Connector, type Connectors } from './services/connectors.ts'
+export { CONNECTORS, type Connector, type Connectors, type Replayed } from './services/connectors.ts'
 export { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from './services/metric-metadata.ts'
 export {
   NAMESPACES,

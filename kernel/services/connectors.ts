@@ -13,6 +13,15 @@ export interface Connector {
   status(): SourceStatus
   /** Messages that wait at the broker; null where that cannot be known. */
   lag(): number | null
+  /** Reads all dead letters again. Absent where that cannot be done. @throws SvcError. */
+  replay?(): Promise<Replayed>
+}
+
+/** What became of dead letters that were read again. */
+export interface Replayed {
+  messages: number
+  /** Those that are dead letters anew. */
+  failed: number
 }
 
 /** The service CONNECTORS. */

@@ -1,4 +1,5 @@
 import { administersServer, CONNECTORS, definePlugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { Type } from 'svcdb/lib/schema'
 import { configSchema } from './config.ts'
 import { Registry } from './registry.ts'
@@ -19,6 +20,11 @@ const listing = Type.Array(
   }),
 )
 
+const replayed = Type.Object({
+  messages: Type.Integer({ description: 'Dead letters that were read again' }),
+  failed: Type.Integer({ description: 'Those that could not be stored this time either, in whole or in part' }),
+})
+
 export default definePlugin({
   id: 'connectors',
   summary: 'Lists the connectors to brokers, and says which are up',
@@ -35,6 +41,19 @@ export default definePlugin({
     svc.http.get('/api/v1/connectors', { schema }, async (request) => {
       const context = svc.context(request)
       return registry.views(!svc.server.multi_tenancy || administersServer(context) ? undefined : context.namespace)
+    })
+    const replay = {
+      tags: ['admin'],
+      summary: 'Reads the dead letters of a connector again; those that fail are dead letters anew',
+      params: Type.Object({ name: Type.String({ maxLength: 64 }) }),
+      response: { 200: replayed },
+    }
+    svc.http.post('/api/v1/connectors/:name/dead-letters/replay', { config: { action: 'admin' as const }, schema: replay }, ({ params: { name } }) => {
+      const connector = registry.all().find((each) => each.name === name)
+      if (connector === undefined) throw new SvcError('NOT_FOUND', `cannot find a connector "${name}"; GET /api/v1/connectors lists them`)
+      if (connector.replay === undefined)
+        throw new SvcError('BAD_REQUEST', `cannot read the dead letters of "${name}" again: a connector of type ${connector.type} has no such file`)
+      return connector.replay()
     })
   },
 })

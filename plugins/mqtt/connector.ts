@@ -3,10 +3,10 @@ import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { IClientOptions } from 'mqtt'
-import type { Connector, PointFormat, PointReader, Svc } from 'svcdb'
+import type { Connector, PointFormat, PointReader, Replayed, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { readBounded } from 'svcdb/lib/files'
-import { DeadLetters, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
+import { type DeadLetter, DeadLetters, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
 import { BrokerClient, type BrokerMessage } from './broker-client.ts'
 import type { ConnectorConfig } from './config.ts'
 import type { MqttMetrics } from './metrics.ts'
@@ -21,6 +21,8 @@ interface Message extends BrokerMessage {
   time: bigint
   /** What the reader has made of it when it came. */
   arrival: unknown
+  /** Of a dead letter that is read again. */
+  replayed?: Replayed
 }
 
 export class MqttConnector implements Connector {
@@ -37,6 +39,7 @@ export class MqttConnector implements Connector {
   private reader: PointReader | undefined
   private client: BrokerClient | undefined
   private everConnected = false
+  private replaying = false
   /** When a dead letter was last told of, and how many there have been since. */
   private told = Number.NEGATIVE_INFINITY
   private untold = 0
@@ -148,7 +151,42 @@ export class MqttConnector implements Connector {
     this.client?.reconnect()
   }
 
-  private async bury({ topic, payload, length }: Message, error: SvcError): Promise<void> {
+  async replay(): Promise<Replayed> {
+    const { letters, name } = this
+    const outcome: Replayed = { messages: 0, failed: 0 }
+    if (letters === undefined || this.reader === undefined) return outcome
+    if (this.format?.ordered === true)
+      throw new SvcError(
+        'BAD_REQUEST',
+        `cannot read the dead letters of "${name}" again: messages of format "${this.config.format}" mean something only with those before them`,
+      )
+    if (this.replaying) throw new SvcError('CONFLICT', `cannot read the dead letters of "${name}" again: they are being read`)
+    this.replaying = true
+    try {
+      await letters.replay((letter) => this.give(letter, outcome))
+    } finally {
+      this.replaying = false
+    }
+    return outcome
+  }
+
+  private async give({ time, topic, body: payload, bytes: length = payload.length }: DeadLetter, replayed: Replayed): Promise<void> {
+    await this.source.room()
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const message = { topic, payload: payload as Buffer, length, retained: false, redelivered: true, ack: resolve }
+    const body = { ...message, time: BigInt(time) * 1_000_000n, arrival: undefined, replayed }
+    void this.source.take({ body, bytes: payload.length + topic.length, ack: resolve, nack: reject })
+    await promise
+    replayed.messages++
+  }
+
+  private async bury({ topic, payload, length, time, replayed }: Message, error: SvcError): Promise<void> {
+    if (replayed !== undefined) {
+      replayed.failed++
+      // With the time that it came at: points that have none get it.
+      const at = Number(time / 1_000_000n)
+      return this.letters?.add({ time: at, topic, code: error.code, error: error.message, body: payload, bytes: length })
+    }
     this.metrics.decodeErrors.inc()
     this.tell(topic, error)
     await this.letters?.add({ time: this.svc.clock.now(), topic, code: error.code, error: error.message, body: payload, bytes: length })

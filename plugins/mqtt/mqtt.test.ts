@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { SvcError } from 'svcdb/lib/errors'
@@ -88,6 +88,68 @@ t.test('what cannot be stored is kept whole, and holds up nobody', async (t) => 
     letters.map(({ body }) => Buffer.from(body, 'base64').toString()),
     bodies.slice(0, 3),
   )
+})
+
+t.test('dead letters are read again when their cause is mended, in whatever of their files they are', async (t) => {
+  const mqtt = await broker(t)
+  const node = await start(
+    t,
+    { broker: '127.0.0.1', port: mqtt.port, topics: ['#'], format: 'line_protocol', dead_letter_bytes: 65_536 },
+    { storage: 'embedded' },
+  )
+  await running(node)
+  const client = await mqtt.client()
+  const { storage } = node
+  const write = storage.write.bind(storage)
+  let broken = true
+  storage.write = async (batch, how) => {
+    if (broken) throw new SvcError('SCHEMA_ERROR', 'not yet')
+    return write(batch, how)
+  }
+  const now = BigInt(Date.now()) * 1_000_000n
+  // More than one file of them, and some that stay what they are.
+  for (let i = 0; i < 300; i++) await client.publishAsync('t', i % 50 === 7 ? `nonsense ${i}` : `cpu,n=${i} v=${i}${i % 2 === 0 ? '' : ` ${now}`}`, { qos: 1 })
+  await until(async () => (await listed(node))[0].metrics.decode_errors === 300)
+  t.equal((await rowsOf(node)).length, 0)
+  broken = false
+  const replay = async (name = 'mqtt-default') => {
+    const answer = await node.inject({ method: 'POST', url: `/api/v1/connectors/${name}/dead-letters/replay` })
+    return { status: answer.statusCode, ...answer.json() }
+  }
+  const [first, second] = await Promise.all([replay(), replay()])
+  t.match(second, { status: 409, code: 'CONFLICT' })
+  t.match(first, { status: 200 })
+  const rows = await rowsOf(node)
+  t.equal(rows.length, 294)
+  t.ok(
+    rows.every(({ tags, time }) => (Number(tags.n) % 2 === 0 ? time <= BigInt(Date.now()) * 1_000_000n : time === now)),
+    'those without a time have that of their letter',
+  )
+  t.match(await replay(), { status: 200, messages: 6, failed: 6 }, 'what cannot be read is kept')
+  t.equal((await rowsOf(node)).length, 294)
+  const files = (await readdir(join(node.dataDir, 'dead-letters'))).sort()
+  t.same(files, ['mqtt-default.jsonl'])
+  t.match(await replay('none'), { status: 404, code: 'NOT_FOUND' })
+})
+
+t.test('a replay that fails on its way begins again, and what it has stored is the same points', async (t) => {
+  const mqtt = await broker(t)
+  const node = await start(t, { broker: '127.0.0.1', port: mqtt.port, topics: ['#'], format: 'line_protocol' }, { storage: 'embedded' })
+  await running(node)
+  const folder = join(node.dataDir, 'dead-letters')
+  await mkdir(folder, { recursive: true })
+  const time = new Date().toISOString()
+  const letter = (i: number): string =>
+    JSON.stringify({ time, topic: 't', code: 'SCHEMA_ERROR', error: 'x', body: Buffer.from(`cpu,n=${i} v=1`).toString('base64') })
+  await writeFile(join(folder, 'mqtt-default.jsonl.replay'), `${letter(1)}\n${letter(2)}\nno letter\n{"time":"20`)
+  await writeFile(join(folder, 'mqtt-default.jsonl.1'), `${letter(2)}\n${letter(3)}\n`)
+  const answer = await node.inject({ method: 'POST', url: '/api/v1/connectors/mqtt-default/dead-letters/replay' })
+  t.same(answer.json(), { messages: 4, failed: 0 })
+  t.same(
+    (await rowsOf(node)).map(({ tags }) => tags.n),
+    ['1', '2', '3'],
+  )
+  t.same(await readdir(folder), [])
 })
 
 t.test('the log has a sample of what cannot be stored, and says how much it has left out', async (t) => {

@@ -2,8 +2,10 @@
  * Messages that could not be stored, kept whole in a file: a line of JSON each (docs/formats/dead-letters.md). When the file is full it takes the place of
  * the one before, whose messages are gone and counted.
  */
-import { type FileHandle, open, rename, stat } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { makeFolder, syncFolder } from '../files/index.ts'
 
 export interface DeadLetter {
@@ -51,6 +53,66 @@ export class DeadLetters {
     this.waiting.push({ line: lineOf(letter, this.options.maxBytes), resolve, reject })
     this.writing ??= this.write()
     return promise
+  }
+
+  /**
+   * Gives all letters that there are again, the oldest first, a file at a time: it is set aside (`<name>.jsonl.replay`), and removed when `give` has settled
+   * all of it. After a failure, or a crash, it is there the next time. One replay at a time.
+   * @param give resolves when the letter is durable, or is a dead letter anew.
+   */
+  async replay(give: (letter: DeadLetter) => Promise<void>): Promise<void> {
+    for (const from of ['.replay', '.1', '']) {
+      const path = await this.setAside(from)
+      if (path === undefined) continue
+      const given = new Set<Promise<void>>()
+      let failure: unknown
+      for await (const letter of lettersOf(path)) {
+        const one = give(letter)
+          .catch((error) => {
+            failure ??= error
+          })
+          .finally(() => given.delete(one))
+        given.add(one)
+        while (given.size >= MAX_GIVEN) await Promise.race(given)
+        if (failure !== undefined) break
+      }
+      await Promise.all(given)
+      if (failure !== undefined) throw failure
+      await rm(path)
+      await syncFolder(this.options.folder)
+    }
+  }
+
+  /** Between two writes. */
+  private async setAside(from: string): Promise<string | undefined> {
+    while (this.writing !== undefined) await this.writing
+    let path: string | undefined
+    let failure: unknown
+    this.writing = (async () => {
+      try {
+        path = await this.moved(from)
+      } catch (error) {
+        failure = error
+      }
+      this.writing = this.waiting.length > 0 ? this.write() : undefined
+    })()
+    await this.writing
+    if (failure !== undefined) throw failure
+    return path
+  }
+
+  private async moved(from: string): Promise<string | undefined> {
+    const target = `${this.path}.replay`
+    if ((await stat(this.path + from).catch(() => undefined)) === undefined) return undefined
+    if (from === '.replay') return target
+    if (from === '') {
+      await this.file?.close()
+      this.file = undefined
+      this.bytes = this.lines = 0
+    } else this.linesBefore = 0
+    await rename(this.path + from, target)
+    await syncFolder(this.options.folder)
+    return target
   }
 
   async close(): Promise<void> {
@@ -133,6 +195,8 @@ export class DeadLetters {
 }
 
 const NEWLINE = 10
+/** Letters that are given again at a time. */
+const MAX_GIVEN = 256
 /** Of base64 and the other members. */
 const OVERHEAD = 4096
 
@@ -155,4 +219,23 @@ function count(text: Buffer): number {
   let lines = 0
   for (let at = text.indexOf(NEWLINE); at >= 0; at = text.indexOf(NEWLINE, at + 1)) lines++
   return lines
+}
+
+/** What is no letter, such as a line that a crash has cut, is passed over. */
+async function* lettersOf(path: string): AsyncGenerator<DeadLetter> {
+  for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY })) {
+    const letter = letterOf(line)
+    if (letter !== undefined) yield letter
+  }
+}
+
+function letterOf(line: string): DeadLetter | undefined {
+  try {
+    const { time, topic, code, error, body, bytes } = JSON.parse(line) as Record<string, unknown>
+    const at = Date.parse(String(time))
+    if (typeof topic !== 'string' || typeof body !== 'string' || Number.isNaN(at)) return undefined
+    return { time: at, topic, code: String(code), error: String(error), body: Buffer.from(body, 'base64'), ...(typeof bytes === 'number' && { bytes }) }
+  } catch {
+    return undefined
+  }
 }
