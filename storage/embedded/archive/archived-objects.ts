@@ -131,8 +131,8 @@ export class ArchivedObjects {
   }
 
   private async remove(keys: readonly string[]): Promise<void> {
-    for (const key of keys) this.attached?.cache.forget(key)
     try {
+      for (const key of keys) this.attached?.cache.forget(key)
       const { store } = this
       if (store === undefined || this.closed) return
       await this.requireOwner(store)

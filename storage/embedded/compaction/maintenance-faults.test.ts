@@ -7,6 +7,7 @@ import { EmbeddedEngine } from '../engine.ts'
 import { threadsRunning } from '../environment.ts'
 import { inside } from '../testing/catalog-faults.ts'
 import { closeAndRemove, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
+import type { Pressure } from '../write/pressure.ts'
 
 const FAULTY = new URL('../testing/faulty-worker.ts', import.meta.url)
 
@@ -66,6 +67,20 @@ t.test('one that dies again and again is given up: writes fail at once with the 
   t.same(await rowsOf(again, 'm'), [`a ${NOW} v=1`])
   await writeFloat(again, 'm', 'a', NOW + 1n, { v: 2 })
   await closeAndRemove(again, dir)
+})
+
+t.test('who waits for a flush is told when the thread is given up meanwhile', async (t) => {
+  const dir = tempDir()
+  const { engine } = await faultyEngine(dir)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  writeFileSync(join(dir, 'faults'), 'die once')
+  await t.rejects(engine.flush(), { message: /struck dead/ })
+  // The next try comes after a pause, in which another job kills the thread once too often.
+  const waiting = engine.flush()
+  const { pressure } = (inside(engine).maintenance as unknown as { dependencies: { pressure: Pressure } }).dependencies
+  for (let deaths = 0; pressure.fault === undefined && deaths < 100; deaths++) pressure.died('a merge')
+  await t.rejects(waiting, { code: 'OVERLOADED', message: /because: a merge/ })
+  await closeAndRemove(engine, dir)
 })
 
 t.test('a segment whose sync failed is not used: the flush is repeated with another file', async (t) => {

@@ -132,7 +132,12 @@ export class Maintenance {
   /** One try to write everything frozen out, for the end. @throws what the flush threw. */
   async drain(): Promise<void> {
     await this.flushing
-    while (this.dependencies.memtables.frozen.length > 0) await this.flush(this.dependencies.memtables.frozen[0])
+    try {
+      while (this.dependencies.memtables.frozen.length > 0) await this.flush(this.dependencies.memtables.frozen[0])
+    } catch (error) {
+      this.giveUpWaiting(error as Error)
+      throw error
+    }
   }
 
   private async flushAll(): Promise<void> {
@@ -147,16 +152,22 @@ export class Maintenance {
         metrics.flushFailures.inc()
         log.error({ err: error }, 'cannot flush the memtable; trying again, the write-ahead log still has its rows')
         const failure = pressure.flushFailed(error)
-        for (const { reject } of this.waiters.splice(0)) reject(failure)
-        if (pressure.fault !== undefined) {
-          log.error({ err: pressure.fault }, 'nothing is flushed any more until a restart')
-          return
-        }
+        this.giveUpWaiting(failure)
+        if (pressure.fault !== undefined) break
         if (failure.code === 'STORAGE_FULL') await this.spaceOrPause(RETRY_MAX_MS)
         else await this.pause(delay)
         delay = Math.min(delay * 2, RETRY_MAX_MS)
       }
     }
+    const { fault } = pressure
+    if (fault === undefined) return
+    log.error({ err: fault }, 'nothing is flushed any more until a restart')
+    // The thread may have died during a pause, of something else: nobody has told those who began to wait since.
+    this.giveUpWaiting(fault)
+  }
+
+  private giveUpWaiting(error: Error): void {
+    for (const { reject } of this.waiters.splice(0)) reject(error)
   }
 
   private async flush(memtable: Memtable): Promise<void> {

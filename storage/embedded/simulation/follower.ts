@@ -160,17 +160,15 @@ export class Follower {
       })
       const entries = this.written.get(key) ?? []
       // The same point may have been sent again, when it was refused or nobody knows: what is delivered is one that is there.
-      const left = entries.filter(({ delivered, operation }) => !delivered && (operation.outcome !== 'refused' || entries.length === 1))
+      const left = entries.filter((entry) => !entry.delivered && (!isRefused(entry) || entries.length === 1))
       const entry = left.find(({ operation }) => operation.outcome === 'acknowledged') ?? left[0]
       // To a reader of another history all that the log has is delivered again.
       if (entry === undefined && this.anew && (entries.length > 0 || this.forgotten.has(key))) continue
       if (entry === undefined)
         return this.violation(`a reader was given ${key}, which ${entries.length === 0 ? 'nobody has written' : 'it was delivered before'}`)
       entry.delivered = true
-      const { operation, point } = entry
-      if (operation.outcome === 'refused') return this.violation(`a reader was given ${key} of operation ${operation.number}, which was refused`)
-      if (operation.change.kind === 'write' && !operation.change.points.includes(point))
-        return this.violation(`a reader was given ${key}, a point that was refused`)
+      const { operation } = entry
+      if (isRefused(entry)) return this.violation(`a reader was given ${key} of operation ${operation.number}, which was refused, or this point of it`)
       if (left.length === 1) life.world.history.delivered(operation)
       if (this.waiting?.operation !== operation) continue
       this.waiting.done()
@@ -187,6 +185,11 @@ export class Follower {
     if (known === undefined) this.written.set(key, [entry])
     else known.push(entry)
   }
+}
+
+/** The whole write was, or the point. */
+function isRefused({ operation: { outcome, change }, point }: Written): boolean {
+  return outcome === 'refused' || (change.kind === 'write' && !change.points.includes(point))
 }
 
 function keyOfPoint(namespace: string, { measurement, tags, time, fields }: Point): string {
