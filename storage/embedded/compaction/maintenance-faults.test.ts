@@ -77,7 +77,10 @@ t.test('who waits for a flush is told when the thread is given up meanwhile', as
   await t.rejects(engine.flush(), { message: /struck dead/ })
   // The next try comes after a pause, in which another job kills the thread once too often.
   const waiting = engine.flush()
-  const { pressure } = (inside(engine).maintenance as unknown as { dependencies: { pressure: Pressure } }).dependencies
+  const maintenance = inside(engine).maintenance as unknown as { waiters: unknown[]; dependencies: { pressure: Pressure } }
+  for (let turn = 0; maintenance.waiters.length === 0 && turn < 1000; turn++) await new Promise((resolve) => setImmediate(resolve))
+  t.equal(maintenance.waiters.length, 1)
+  const { pressure } = maintenance.dependencies
   for (let deaths = 0; pressure.fault === undefined && deaths < 100; deaths++) pressure.died('a merge')
   await t.rejects(waiting, { code: 'OVERLOADED', message: /because: a merge/ })
   await closeAndRemove(engine, dir)
