@@ -98,3 +98,31 @@ t.test('what is free is given back once writes rest, and not before', (t) => {
   t.equal(left, 8 * SLAB)
   t.end()
 })
+
+t.test('what was free all the time for some calls is left, though writes go on', (t) => {
+  let left = 0
+  const slabs = pool(16 * SLAB, (bytes) => {
+    left += bytes
+  })
+  const memtable = (): MemtableMemory => {
+    const memory = new MemtableMemory(slabs)
+    for (let i = 0; i < 6; i++) memory.allocate(SLAB)
+    return memory
+  }
+  const two = [memtable(), memtable()]
+  for (const memory of two) memory.release(now)
+  t.equal(slabs.freeBytes, 12 * SLAB)
+  for (let call = 0; call < 8; call++) {
+    memtable().release(now)
+    slabs.rest()
+    if (call < 3) t.equal(left, 0)
+  }
+  t.equal(left, 6 * SLAB, 'the second memtable')
+  t.equal(slabs.freeBytes, 6 * SLAB)
+  memtable().release(now)
+  t.equal(slabs.freeBytes, 6 * SLAB, 'and what is used is used again')
+  for (let i = 0; i < 2; i++) slabs.rest()
+  t.equal(slabs.freeBytes, 0, 'nothing is taken any more')
+  t.equal(left, 12 * SLAB)
+  t.end()
+})

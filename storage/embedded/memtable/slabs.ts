@@ -12,6 +12,10 @@ const LARGEST_SLAB = 8 << 20
 const OPEN_SLABS = 4
 /** A buffer larger than a slab is used again for what takes at least this share of it. */
 const FIT = 0.75
+/** What was free through so many calls of `rest` is more than writes need. */
+const SPARE_CALLS = 4
+/** Of what is kept: less is not worth a collection. */
+const SPARE_SHARE = 1 / 4
 
 export interface Memory {
   buffer: SharedArrayBuffer
@@ -36,6 +40,9 @@ export class SlabPool {
   private readonly larger: SharedArrayBuffer[] = []
   private readonly left: (bytes: number) => void
   private taken = false
+  /** Since the last call of `rest`, and of the calls before. */
+  private leastFree = 0
+  private readonly spare: number[] = []
 
   /** @param left told of bytes that are left to the collectors of all threads. */
   constructor({ memtableBytes, keptBytes }: SlabOptions, left: (bytes: number) => void = () => {}) {
@@ -50,18 +57,32 @@ export class SlabPool {
     const known = bytes <= this.slabBytes ? this.slabs.pop() : this.fitting(bytes)
     if (known === undefined) return new SharedArrayBuffer(Math.max(bytes, this.slabBytes))
     this.freeBytes -= known.byteLength
+    this.leastFree = Math.min(this.leastFree, this.freeBytes)
     return known
   }
 
-  /** Call now and then: when nothing was taken since the last call, what is free is left to the collectors. */
+  /** Call now and then: when nothing was taken since the last call, what is free is left to the collectors; else what was free all the time for some calls. */
   rest(): void {
     const { freeBytes, taken } = this
     this.taken = false
-    if (taken || freeBytes === 0) return
-    this.slabs.length = 0
-    this.larger.length = 0
-    this.freeBytes = 0
-    this.left(freeBytes)
+    this.spare.push(this.leastFree)
+    if (this.spare.length > SPARE_CALLS) this.spare.shift()
+    this.leastFree = freeBytes
+    if (!taken) return this.leave(freeBytes)
+    const spare = this.spare.length < SPARE_CALLS ? 0 : Math.min(...this.spare)
+    if (spare < this.keptBytes * SPARE_SHARE) return
+    this.leave(spare)
+    this.spare.length = 0
+  }
+
+  /** Leaves so much to the collectors, at most, of what is free. */
+  private leave(bytes: number): void {
+    let left = 0
+    for (const list of [this.larger, this.slabs])
+      while (list.length > 0 && left + list[0].byteLength <= bytes) left += (list.shift() as SharedArrayBuffer).byteLength
+    this.freeBytes -= left
+    this.leastFree = this.freeBytes
+    if (left > 0) this.left(left)
   }
 
   /** Buffers that nobody reads any more. */
