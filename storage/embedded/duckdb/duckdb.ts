@@ -35,6 +35,8 @@ export interface RowStream {
 }
 
 const KEPT_CONNECTIONS = 8
+/** Of what statements may take. */
+const SORT_SHARE = 1 / 8
 /** What comes after a source is worth this many threads at most: one thread fills the blocks. */
 const UNORDERED_THREADS = 4
 const INTERRUPT_EVERY_MS = 20
@@ -182,6 +184,11 @@ export class Duck {
       calm()
       this.release(connection, clean)
     }
+  }
+
+  /** Bytes that one sort may take: many of them have room, with what else statements need. */
+  get sortBytes(): number {
+    return this.config.memoryLimitBytes * SORT_SHARE
   }
 
   /** Bytes that it counts as its own, in all its uses. */

@@ -113,8 +113,9 @@ t.test('reads equal the model across memtables, segments and compactions', async
 })
 
 t.test('segments and memtables merge in the order of writing', async (t) => {
-  for (const seed of [4, 5, 6]) {
-    const db = new TestDatabase()
+  for (const seed of [4, 5, 6, 7]) {
+    // With little memory a scan sorts the rows of some series at a time.
+    const db = new TestDatabase(seed % 2 === 0 ? {} : { memoryLimitBytes: 40_000 })
     t.teardown(() => db.close())
     const rnd = seeded(seed)
     const m = db.measurement('m', SPEC)

@@ -2,12 +2,12 @@
  * Series-wise reads: segments come sorted out of DuckDB as a stream, memtable rows are ordered here, and the two are merged series by
  * series. Memory: one batch of result rows, one series' pending rows, and four bytes a memtable row that matches.
  */
-import type { ColumnChunk, Matcher, ScanPlan, ScanRequest, SeriesChunk } from 'svcdb'
+import type { ColumnChunk, Matcher, ScanPlan, ScanRequest, SeriesChunk, SqlChunk } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { inNamespace } from '../../common/names.ts'
 import { streamSql } from '../duckdb/stream.ts'
 import type { ChunkView } from '../memtable/chunk-view.ts'
-import { memtablePositions, unmasked } from '../memtable/memtable-source.ts'
+import { memtablePositions, SERIES_COLUMN, unmasked } from '../memtable/memtable-source.ts'
 import { Gathered, GatheredColumn } from '../memtable/row-gather.ts'
 import { compareTimes, groupDuplicates, type OrderedRows, orderPositions, orderRows } from '../memtable/row-order.ts'
 import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
@@ -15,6 +15,7 @@ import { ROW_BITS } from '../threads/memtable-layout.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { MemtablePart, Snapshot } from '../threads/state.ts'
 import { type RelationContext, sourcesOf } from './relation.ts'
+import { expectedSamples } from './samples/select.ts'
 import { concatRows, memtableRows, mergeRows, readableOnly, type SeriesRows, sliceRows, withValues } from './series-rows.ts'
 import { dirtyIntervals, holdsNonFinite, type Interval, type Source, unionSql } from './sources.ts'
 
@@ -31,6 +32,11 @@ export interface ScanScope {
 const CHUNK_ROWS_OUT = 65_536
 /** With fewer rows a series than this, collecting them one by one costs more than ordering all. */
 const FEW_SHARE = 16
+/** About what a row and a field of it take while they are sorted. */
+const ROW_BYTES = 24
+const FIELD_BYTES = 9
+/** Each reads row groups at its ends that the next one reads as well. */
+const MAX_SLICES = 64
 /** How long a scan may keep the thread to itself. */
 const TURN_MS = 10
 const MIN_TIME = -(2n ** 63n)
@@ -247,23 +253,16 @@ interface Run {
 }
 
 /** Segment rows series by series, in ascending time, merged where segments have duplicates. */
-async function* segmentRuns(
-  context: RelationContext,
-  sources: Source[],
-  { fields, time, series }: ScanScope,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<Run> {
+async function* segmentRuns(context: RelationContext, sources: Source[], scope: ScanScope, signal: AbortSignal | undefined): AsyncGenerator<Run> {
+  const { fields } = scope
   if (sources.length === 0) return
   await context.verifier?.ensureSources(sources, signal)
-  const calls: string[] = []
-  const union = unionSql({ duck: context.duck, dataDir: context.dataDir, sources, time, fields, series, calls, raw: true })
-  // One segment comes in order by itself.
-  const sql = sources.length === 1 && !union.merged ? union.sql : `SELECT * FROM (${union.sql}) ORDER BY _series, _time`
   let current = -1
   let parts: SeriesRows[] = []
   let held = 0
+  const calls: string[] = []
   try {
-    for await (const { rows, columns } of streamSql(context.duck, sql, signal)) {
+    for await (const { rows, columns } of orderedRows(context, sources, scope, calls, signal)) {
       const numbers = columns[0].values as Int32Array
       const batch: SeriesRows = {
         times: columns[1].values as BigInt64Array,
@@ -295,4 +294,34 @@ async function* segmentRuns(
   } finally {
     for (const call of calls) context.duck.removeSource(call)
   }
+}
+
+/** Segment rows by series, then time. @param calls collects the row sources made, to be removed when the rows have been read. */
+async function* orderedRows(
+  context: RelationContext,
+  sources: Source[],
+  { measurement, fields, time, series }: ScanScope,
+  calls: string[],
+  signal: AbortSignal | undefined,
+): AsyncGenerator<SqlChunk> {
+  const { duck, dataDir, state } = context
+  const request = { duck, dataDir, sources, time, fields, series, calls, raw: true as const }
+  // One segment comes in order by itself.
+  if (sources.length === 1 && dirtyIntervals(sources, time).length === 0) return yield* streamSql(duck, unionSql(request).sql, signal)
+  const all = state.series.of(measurement.id)
+  const wanted = series ?? all
+  const rows = wanted.length < 2 ? 0 : expectedSamples(sources, all, time).samples * (wanted.length / all.length)
+  // One sort of all would take what the thread may have, and write the rest to scratch files.
+  for (const slice of seriesSlices(wanted, Math.ceil((rows * (ROW_BYTES + fields.length * FIELD_BYTES)) / duck.sortBytes)))
+    yield* streamSql(duck, `SELECT * FROM (${unionSql({ ...request, stored: slice }).sql}) ORDER BY _series, _time`, signal)
+}
+
+/** Conditions that divide rows by series; together they let all through. */
+function seriesSlices(series: Int32Array, count: number): string[][] {
+  const slices = Math.max(1, Math.min(count, MAX_SLICES, series.length))
+  const bound = (slice: number): number => series[Math.floor((slice * series.length) / slices)]
+  return Array.from({ length: slices }, (_, slice) => [
+    ...(slice === 0 ? [] : [`${SERIES_COLUMN} >= ${bound(slice)}`]),
+    ...(slice === slices - 1 ? [] : [`${SERIES_COLUMN} < ${bound(slice + 1)}`]),
+  ])
 }
