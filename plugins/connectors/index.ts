@@ -1,4 +1,4 @@
-import { administersServer, CONNECTORS, definePlugin } from 'svcdb'
+import { administersServer, type CallContext, CONNECTORS, type Connector, definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { Type } from 'svcdb/lib/schema'
 import { configSchema } from './config.ts'
@@ -37,10 +37,11 @@ export default definePlugin({
     svc.metrics.gauge('connector_up', 'Whether a connector is connected: 1 = running or idle', ['connector', 'type'], (gauge) => {
       for (const connector of registry.all()) gauge.set({ connector: connector.name, type: connector.type }, connector.status().up ? 1 : 0)
     })
+    const visible = (context: CallContext): Connector[] =>
+      registry.all().filter(({ namespace }) => !svc.server.multi_tenancy || administersServer(context) || namespace === context.namespace)
     const schema = { tags: ['admin'], summary: 'Connectors with their status and figures; those of the namespace of the caller', response: { 200: listing } }
     svc.http.get('/api/v1/connectors', { schema }, async (request) => {
-      const context = svc.context(request)
-      return registry.views(!svc.server.multi_tenancy || administersServer(context) ? undefined : context.namespace)
+      return registry.views(visible(svc.context(request)))
     })
     const replay = {
       tags: ['admin'],
@@ -48,8 +49,9 @@ export default definePlugin({
       params: Type.Object({ name: Type.String({ maxLength: 64 }) }),
       response: { 200: replayed },
     }
-    svc.http.post('/api/v1/connectors/:name/dead-letters/replay', { config: { action: 'admin' as const }, schema: replay }, ({ params: { name } }) => {
-      const connector = registry.all().find((each) => each.name === name)
+    svc.http.post('/api/v1/connectors/:name/dead-letters/replay', { config: { action: 'admin' as const }, schema: replay }, (request) => {
+      const { name } = request.params
+      const connector = visible(svc.context(request)).find((each) => each.name === name)
       if (connector === undefined) throw new SvcError('NOT_FOUND', `cannot find a connector "${name}"; GET /api/v1/connectors lists them`)
       if (connector.replay === undefined)
         throw new SvcError('BAD_REQUEST', `cannot read the dead letters of "${name}" again: a connector of type ${connector.type} has no such file`)

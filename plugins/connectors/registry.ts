@@ -28,11 +28,8 @@ export class Registry implements Connectors {
     return [...this.known.values()]
   }
 
-  /** @param namespace undefined = of all. */
-  views(namespace: string | undefined): ConnectorView[] {
-    return this.all()
-      .filter((connector) => namespace === undefined || connector.namespace === namespace)
-      .map(viewOf)
+  views(connectors: readonly Connector[]): ConnectorView[] {
+    return connectors.map(viewOf)
   }
 }
 

@@ -368,6 +368,7 @@ t.test('several connectors, namespaces, and what each caller sees of them', asyn
         api_keys: [
           { name: 'root', key: 'r'.repeat(32), admin: true, namespaces: ['*'] },
           { name: 'one', key: 'o'.repeat(32), namespaces: ['one'] },
+          { name: 'admin of one', key: 'a'.repeat(32), admin: true, namespaces: ['one'] },
         ],
       },
       mqtt: { connector: [connector('a', 'one'), connector('b', 'two')] },
@@ -393,6 +394,11 @@ t.test('several connectors, namespaces, and what each caller sees of them', asyn
   await client.publishAsync('a/x', 'cpu v=1', { qos: 1 })
   await client.publishAsync('b/x', 'cpu v=2', { qos: 1 })
   await until(async () => (await rowsOf(node, 'one')).length + (await rowsOf(node, 'two')).length === 2)
+  const replay = async (connector: string, key: string) =>
+    (await node.inject({ method: 'POST', url: `/api/v1/connectors/${connector}/dead-letters/replay`, headers: as(key, 'one') })).statusCode
+  t.equal(await replay('a', 'o'), 403)
+  t.equal(await replay('b', 'a'), 403, 'admins of a namespace do not administer the server')
+  t.equal(await replay('b', 'r'), 200)
   t.match(await rowsOf(node, 'one'), [{ fields: { v: 1 } }])
   t.match(await rowsOf(node, 'two'), [{ fields: { v: 2 } }])
 })

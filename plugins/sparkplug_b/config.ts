@@ -17,6 +17,12 @@ export const configSchema = Type.Object({
     maximum: 10_000_000,
     description: 'Metrics of births that are known at one time, for each connector; edge nodes not heard of for longest are forgotten and asked again',
   }),
+  max_fields: Type.Integer({
+    default: 1024,
+    minimum: 1,
+    maximum: 65_536,
+    description: 'Metrics that may be fields of one measurement; at most database.max_fields_per_measurement, which refuses whole points',
+  }),
 })
 
 export type SparkplugConfig = Static<typeof configSchema>

@@ -15,6 +15,8 @@ export type Outcome = (typeof OUTCOMES)[number]
 
 export interface DecoderOptions {
   stateMeasurement: string
+  /** Of one measurement. */
+  maxFields: number
   /** The births of the message's edge node are needed to read it. */
   missing(session: Session): void
 }
@@ -50,7 +52,7 @@ export class Decoder {
   private readonly value = new Value()
   private series = new RecentMap<string, number>(MAX_SERIES)
   private epoch = -1
-  private reasons: string[] = []
+  private reason = ''
   private failures = 0
   // Of the message at hand.
   private session!: Session
@@ -59,6 +61,8 @@ export class Decoder {
   private ref!: MeasurementRef
   private number = 0
   private row = -1
+  /** Fields that the message has added. */
+  private fresh = 0
   private rowTime = 0n
   private arrival = 0n
 
@@ -77,7 +81,6 @@ export class Decoder {
     this.batch = batch
     this.arrival = message.time
     this.failures = 0
-    this.reasons = []
     switch (session.type) {
       case 'NDEATH':
         this.state(message, undefined, false, this.arrival)
@@ -95,7 +98,10 @@ export class Decoder {
         this.points(message, body)
     }
     if (this.failures > 0)
-      return new SvcError('PARTIAL_WRITE', `${this.failures} metrics of the message could not be stored; first: ${this.reasons.join('; ')}`)
+      return new SvcError(
+        'PARTIAL_WRITE',
+        `${this.failures} ${this.failures === 1 ? 'metric' : 'metrics'} of the message could not be stored; first: ${this.reason}`,
+      )
     return session.fault
   }
 
@@ -105,6 +111,7 @@ export class Decoder {
     this.table = batch.table(this.ref)
     this.number = this.seriesOf(message, this.ref, session.device)
     this.row = -1
+    this.fresh = 0
     const reader = this.reader(0)
     const metric = this.metric(0)
     try {
@@ -124,7 +131,7 @@ export class Decoder {
     else if (metric.alias !== undefined) known = definitions?.aliases.get(metric.alias)
     const name = metric.name ?? known?.name
     if (name === undefined) {
-      this.needBirth(metric.alias === undefined ? 'a metric has neither name nor alias' : `no birth has said what alias ${metric.alias} is`)
+      this.needBirth(() => (metric.alias === undefined ? 'a metric has neither name nor alias' : `no birth has said what alias ${metric.alias} is`))
       return
     }
     if (CONTROL.has(name)) return
@@ -137,28 +144,35 @@ export class Decoder {
     if (metric.value === TEMPLATE_VALUE) return this.template(reader, metric, name, time, depth)
     if (metric.isNull || metric.value === NO_VALUE) return void counts.null++
     const type = declared === UNKNOWN ? typeOf(metric) : declared
-    if (type === UNKNOWN) return this.needBirth(`no birth has said of which type "${name.slice(0, SHOWN)}" is`)
+    if (type === UNKNOWN) return this.needBirth(() => `no birth has said of which type "${name.slice(0, SHOWN)}" is`)
     if (!isStored(type)) {
       counts.unsupported++
       if (this.unsupported.length < MAX_REASONS) this.unsupported.push(`${name.slice(0, SHOWN)} (${typeName(type)})`)
       return
     }
     if (metric.quality !== GOOD) return void counts.bad_quality++
-    if (!value.set(metric, type)) return this.refuse(`"${name.slice(0, SHOWN)}" is ${typeName(type)}, and what was sent is none`)
+    if (!value.set(metric, type)) return this.refuse(() => `"${name.slice(0, SHOWN)}" is ${typeName(type)}, and what was sent is none`)
     if (value.type === 'float64' && !Number.isFinite(value.number)) return void counts.not_finite++
     if (name === '' || RESERVED.has(name) || name.includes('\0') || name.includes('\u0001'))
-      return this.refuse(`"${name.slice(0, SHOWN)}" can be no name of a field`)
+      return this.refuse(() => `"${name.slice(0, SHOWN)}" can be no name of a field`)
     this.put(reader, metric, name, time)
   }
 
   private put(reader: ProtobufReader, metric: Metric, name: string, time: number | undefined): void {
     const { value, table } = this
     const existing = table.find(name)
-    const type = (existing !== undefined && existing.next > 0 ? existing.type : this.ref.fields.get(name)?.type) ?? value.type
-    if (!value.convert(type)) return this.refuse(typeConflict(this.ref.name, name.slice(0, SHOWN), type, value.type).message)
+    const declared = this.ref.fields.get(name)?.type
+    if (existing === undefined && declared === undefined) {
+      const { maxFields } = this.options
+      if (this.ref.fields.size + this.fresh >= maxFields || table.columns.length >= maxFields)
+        return this.refuse(() => `"${name.slice(0, SHOWN)}" would be one field too many: sparkplug_b.max_fields is ${maxFields}`)
+      this.fresh++
+    }
+    const type = (existing !== undefined && existing.next > 0 ? existing.type : declared) ?? value.type
+    if (!value.convert(type)) return this.refuse(() => typeConflict(this.ref.name, name.slice(0, SHOWN), type, value.type).message)
     const nanos = this.timeOf(time)
     if (nanos === undefined && time !== undefined)
-      return this.refuse(`the time of "${name.slice(0, SHOWN)}", ${time} ms, is beyond the range of 64-bit nanoseconds`)
+      return this.refuse(() => `the time of "${name.slice(0, SHOWN)}", ${time} ms, is beyond the range of 64-bit nanoseconds`)
     const text = type === 'string' ? metric.text(reader) : undefined
     const row = this.rowAt(nanos ?? this.arrival)
     const column = table.column(name, type)
@@ -172,7 +186,7 @@ export class Decoder {
 
   /** Members of an instance are fields of its name and theirs. */
   private template(reader: ProtobufReader, metric: Metric, name: string, time: number | undefined, depth: number): void {
-    if (depth === MAX_DEPTH) return this.refuse(`"${name.slice(0, SHOWN)}" has templates that are nested more than ${MAX_DEPTH} deep`)
+    if (depth === MAX_DEPTH) return this.refuse(() => `"${name.slice(0, SHOWN)}" has templates that are nested more than ${MAX_DEPTH} deep`)
     const bytes = reader.bytes.subarray(metric.start, metric.end)
     const inner = this.reader(depth + 1)
     const member = this.metric(depth + 1)
@@ -182,7 +196,7 @@ export class Decoder {
       inner.begin(bytes)
       readTemplate(inner, () => {
         member.read(inner)
-        if (member.name === undefined) return this.refuse(`a member of "${name.slice(0, SHOWN)}" has no name`)
+        if (member.name === undefined) return this.refuse(() => `a member of "${name.slice(0, SHOWN)}" has no name`)
         const full = `${name}/${member.name}`
         const declared = member.type === UNKNOWN ? (this.session.definitions?.byName.get(full)?.type ?? UNKNOWN) : member.type
         this.store(inner, member, full, declared === TEMPLATE ? UNKNOWN : declared, member.time ?? time, depth + 1)
@@ -238,20 +252,19 @@ export class Decoder {
     return ms === undefined || ms > MAX_MS ? undefined : BigInt(ms) * 1_000_000n
   }
 
-  private needBirth(reason: string): void {
+  private needBirth(reason: () => string): void {
     this.counts.unknown++
     this.fail(reason)
     this.options.missing(this.session)
   }
 
-  private refuse(reason: string): void {
+  private refuse(reason: () => string): void {
     this.counts.refused++
     this.fail(reason)
   }
 
-  private fail(reason: string): void {
-    this.failures++
-    if (this.reasons.length === 0) this.reasons.push(reason)
+  private fail(reason: () => string): void {
+    if (this.failures++ === 0) this.reason = reason()
   }
 
   private reader(depth: number): ProtobufReader {

@@ -47,6 +47,7 @@ export class SparkplugReader implements PointReader {
     this.sessions = new Sessions({ maxMetrics: config.max_metrics, missing, gap: () => metrics.gaps.inc() })
     this.decoder = new Decoder(() => svc.storage.resolver, {
       stateMeasurement: config.state_measurement,
+      maxFields: config.max_fields,
       missing: ({ group, node }) => missing(group, node),
     })
   }

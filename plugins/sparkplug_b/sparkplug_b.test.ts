@@ -235,6 +235,24 @@ t.test('a field keeps its type: other types fit exactly, or are refused by name 
   t.match(take('spBv1.0/g/DDATA/n/press', wrong), { points: [], error: { message: /"w" is Int8, and what was sent is none/ } })
 })
 
+t.test('a device of more metrics than a measurement may have fields keeps those that there is room for', async (t) => {
+  const { take, resolver, decoder } = host()
+  const many = (from: number, count: number) => Array.from({ length: count }, (_, i) => metric(`m${from + i}`, 'Int32', from + i))
+  const { points, error } = take('spBv1.0/g/DBIRTH/n/d', { timestamp: NOW, metrics: many(0, 1100) })
+  t.equal(Object.keys(points[0].fields).length, 1024)
+  t.match(error, {
+    code: 'PARTIAL_WRITE',
+    message: /^76 metrics of the message could not be stored; first: "m1024" would be one field too many: sparkplug_b\.max_fields is 1024/,
+  })
+  t.equal(decoder.counts.refused, 76)
+  const ref = resolver.measurement('', 'd')
+  for (let i = 0; i < 1024; i++) ref.fields.set(`m${i}`, { name: `m${i}`, type: 'int64' })
+  t.match(take('spBv1.0/g/DDATA/n/d', { timestamp: NOW, metrics: many(1023, 2) }), {
+    points: [{ fields: { m1023: 1023n } }],
+    error: { message: /^1 metric of the message could not be stored; first: "m1024"/ },
+  })
+})
+
 t.test('missed births are asked for, and a value is never stored under a guess', async (t) => {
   const made = host()
   const { take, asked, sessions } = made
