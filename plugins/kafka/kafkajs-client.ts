@@ -49,7 +49,7 @@ const PASSING: ReadonlySet<string> = new Set([
 let loaded: Library | undefined
 
 /** @returns the library, with the codecs that it lacks. */
-function load(): Library {
+export function load(): Library {
   if (loaded !== undefined) return loaded
   const require = createRequire(import.meta.url)
   const library = require('kafkajs') as Library

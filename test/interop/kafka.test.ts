@@ -208,9 +208,10 @@ test('two servers of a group: each partition is one of the two, and nothing is l
   const keys = section(broker, ['shared'], 'group_id = "both"\nauto_offset_reset = "earliest"')
   const one = await server('one', keys)
   let two = await server('two', keys, { keepData: true })
+  const { dataDir } = two
   t.after(async () => {
     await Promise.all([one.stop(), two.stop()])
-    await rm(two.dataDir, { recursive: true, force: true })
+    await rm(dataDir, { recursive: true, force: true })
   })
   const start = BigInt(Date.now()) * 1_000_000n
   let sent = 0
@@ -232,11 +233,11 @@ test('two servers of a group: each partition is one of the two, and nothing is l
   await until(shared, 'each has three partitions')
   await two.stop()
   await until(async () => (await lagged(one)).length === 6, 'one has all')
-  two = await server('two', keys, { dataDir: two.dataDir, keepData: true })
+  two = await server('two', keys, { dataDir, keepData: true })
   await until(shared, 'each has three partitions again')
   process.kill(two.pid, 'SIGKILL')
   await until(async () => (await lagged(one)).length === 6, 'one has all of what was killed')
-  two = await server('two', keys, { dataDir: two.dataDir, keepData: true })
+  two = await server('two', keys, { dataDir, keepData: true })
   await until(shared, 'and again')
   sending = false
   await send
@@ -245,7 +246,10 @@ test('two servers of a group: each partition is one of the two, and nothing is l
   await until(async () => {
     of = await Promise.all([values(one), values(two)])
     return new Set(of.flat()).size === sent
-  }, 'all are there')
+  }, 'all are there').catch(async (error) => {
+    const states = await Promise.all([one, two].map(({ url }) => connectors(url)))
+    throw new Error(`${error}: ${new Set(of.flat()).size} of ${sent} are; ${JSON.stringify(states)}`)
+  })
   const twice = of[0].length + of[1].length - sent
   console.log(`# ${sent} points, ${of[0].length} and ${of[1].length} by either, ${twice} by both`)
   assert.ok(of[0].length > 0 && of[1].length > 0)
