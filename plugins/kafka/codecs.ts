@@ -37,6 +37,12 @@ export async function decompressSnappy(bytes: Buffer, limit = MAX_BYTES): Promis
 const unzstd = promisify<Buffer, object, Buffer>(zstdDecompress)
 const zstd = promisify<Buffer, Buffer>(zstdCompress)
 
+/** Node.js decompresses into pieces of that, 16 KiB by default. */
+const chunkOf = ({ length }: Buffer): number => Math.min(1_048_576, Math.max(16_384, length * 8))
+
 export const SNAPPY: Codec = { compress: async ({ buffer }) => bufferOf(await encodeSnappy(buffer)), decompress: (bytes) => decompressSnappy(bytes) }
 export const LZ4: Codec = { compress: async ({ buffer }) => storeLz4(buffer), decompress: async (bytes) => decodeLz4(bytes, MAX_BYTES) }
-export const ZSTD: Codec = { compress: ({ buffer }) => zstd(buffer), decompress: (bytes) => unzstd(bytes, { maxOutputLength: MAX_BYTES }) }
+export const ZSTD: Codec = {
+  compress: ({ buffer }) => zstd(buffer),
+  decompress: (bytes) => unzstd(bytes, { maxOutputLength: MAX_BYTES, chunkSize: chunkOf(bytes) }),
+}

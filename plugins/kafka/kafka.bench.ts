@@ -1,6 +1,6 @@
 /**
  * Rows of line protocol, in records of many, from a broker that has them already to durable points: rows a second and processor of the server, broker beside it.
- * `node plugins/kafka/kafka.bench.ts <host:port> [records] [lines a record] [none|gzip|snappy|lz4|zstd]`; needs a broker that makes topics by itself.
+ * `node plugins/kafka/kafka.bench.ts <host:port> [records] [lines a record] [none|gzip|snappy|lz4|zstd] [fetch_max_bytes]`.
  */
 import { randomUUID } from 'node:crypto'
 import { boot } from 'svcdb/testkit'
@@ -20,7 +20,9 @@ const compression = {
   lz4: CompressionTypes.LZ4,
   zstd: CompressionTypes.ZSTD,
 }[rest[2] ?? 'none']
-const SERIES = 1000
+const fetchBytes = Number(rest[3] ?? 0)
+/** Of a partition: records are keyed by what they are of. */
+const SERIES = 250
 const PARTITIONS = 4
 
 const kafka = new Kafka({ brokers: [broker], logLevel: logLevel.ERROR, clientId: 'bench' })
@@ -35,7 +37,8 @@ let row = 0
 let bytes = 0
 const record = (partition: number) => {
   const text: string[] = []
-  for (let i = 0; i < lines; i++, row++) text.push(`cpu,host=h${row % SERIES},region=r${row % 7} usage=${row % 100}.5,idle=${row % 77}i ${start + BigInt(row)}`)
+  for (let i = 0; i < lines; i++, row++)
+    text.push(`cpu,host=h${partition}-${row % SERIES},region=r${partition} usage=${row % 100}.5,idle=${row % 77}i ${start + BigInt(row)}`)
   const value = text.join('\n')
   bytes += value.length
   return { partition, value }
@@ -49,7 +52,14 @@ async function send(count: number): Promise<void> {
 }
 
 await send(Math.ceil(records / 4))
-const config = { brokers: broker, topics: [topic], group_id: topic, auto_offset_reset: 'earliest', fetch_wait_ms: 100 }
+const config = {
+  brokers: broker,
+  topics: [topic],
+  group_id: topic,
+  auto_offset_reset: 'earliest',
+  fetch_wait_ms: 100,
+  ...(fetchBytes > 0 && { fetch_max_bytes: fetchBytes }),
+}
 const node = await boot({ plugins: ['kafka', 'line_protocol'], storage: 'embedded', config: { kafka: config, database: { warm_up_ms: 0 } } })
 try {
   const figures = async (): Promise<Record<string, number>> =>
@@ -68,6 +78,8 @@ try {
       ((await warm.inject('/api/v1/connectors')).json() as Listed[])[0].metrics as Record<string, number>
     while ((await second()).points_total === 0) await new Promise((resolve) => setTimeout(resolve, 1))
     const before = (await second()).points_total
+    // Of what was before.
+    await warm.inject('/metrics')
     const [began, cpu] = [performance.now(), process.cpuUsage()]
     while ((await second()).points_total < row - first) await new Promise((resolve) => setTimeout(resolve, 10))
     const seconds = (performance.now() - began) / 1000

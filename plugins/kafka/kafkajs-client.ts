@@ -19,6 +19,7 @@ import type {
   ProducerClient,
 } from './client.ts'
 import { LZ4, SNAPPY, ZSTD } from './codecs.ts'
+import { batchesDecoder } from './record-batches.ts'
 
 type Library = typeof import('kafkajs')
 
@@ -48,10 +49,18 @@ const PASSING: ReadonlySet<string> = new Set([
 
 let loaded: Library | undefined
 
-/** @returns the library, with the codecs that it lacks. */
+/** @returns the library, with the codecs that it lacks. Nobody else loads it: one of its modules is replaced before the others take it. */
 export function load(): Library {
   if (loaded !== undefined) return loaded
   const require = createRequire(import.meta.url)
+  const protocol = 'kafkajs/src/protocol'
+  const ofBatches = `${protocol}/requests/fetch/v4/decodeMessages.js`
+  require(ofBatches)
+  ;(require.cache[require.resolve(ofBatches)] as NodeJS.Module).exports = batchesDecoder({
+    Decoder: require(`${protocol}/decoder.js`),
+    decodeBatch: require(`${protocol}/recordBatch/v0/decoder.js`),
+    decodeOld: require(`${protocol}/messageSet/decoder.js`),
+  })
   const library = require('kafkajs') as Library
   const { CompressionCodecs: codecs, CompressionTypes: types } = library
   codecs[types.Snappy] = () => SNAPPY

@@ -116,6 +116,20 @@ for (const version of KAFKA_VERSIONS) {
   })
 }
 
+test('a batch of very many records', { skip: noKafka(NEW), timeout: 300_000 }, async (t) => {
+  const broker = await startKafka(NEW)
+  t.after(() => broker.stop())
+  await broker.createTopic('many')
+  const lines = Array.from({ length: 200_000 }, (_, i) => `m v=${i} ${1_000_000_000 + i}`)
+  const settings = { 'batch.size': '16000000', 'linger.ms': '10000', 'compression.type': 'zstd', 'max.request.size': '16000000', 'buffer.memory': '64000000' }
+  await broker.produce('many', lines, { listener: 'plaintext', settings })
+  const svc = await server('many', section(broker, ['many'], 'auto_offset_reset = "earliest"\nbackfill = true'))
+  t.after(() => svc.stop())
+  await until(async () => (await count(svc.url, 'm')) === lines.length, 'all are there').catch(async (error) => {
+    throw new Error(`${error}: ${JSON.stringify(await connectors(svc.url))}\n${svc.output()}`)
+  })
+})
+
 test('TLS and SASL', { skip: noKafka(NEW), timeout: 300_000 }, async (t) => {
   const broker = await startKafka(NEW)
   t.after(() => broker.stop())
