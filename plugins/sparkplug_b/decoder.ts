@@ -3,9 +3,10 @@ import type { MeasurementRef, SeriesResolver } from 'svcdb'
 import { RecentMap } from 'svcdb/lib/cache'
 import { type TableBatch, typeConflict, type WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
+import { OneByOne, type Work } from 'svcdb/lib/event-loop'
 import { ProtobufReader } from 'svcdb/lib/protobuf'
 import { BD_SEQ, type Definition, MAX_DEPTH } from './definitions.ts'
-import { GOOD, isDefinition, Metric, NO_VALUE, readHead, readTemplate, TEMPLATE, TEMPLATE_VALUE, typeName, UNKNOWN } from './payload.ts'
+import { GOOD, isDefinition, METRICS, Metric, NO_VALUE, readTemplate, TEMPLATE, TEMPLATE_VALUE, typeName, UNKNOWN } from './payload.ts'
 import type { Session } from './sessions.ts'
 import { isStored, typeOf, Value } from './values.ts'
 
@@ -36,12 +37,15 @@ const CONTROL: ReadonlySet<string> = new Set([BD_SEQ, 'Node Control/Rebirth', 'D
 /** Columns that each measurement has. */
 const RESERVED: ReadonlySet<string> = new Set(['_time', '_series', '_measurement'])
 const MAX_REASONS = 16
+/** Metrics between two places where the work can be interrupted. */
+const SLICE = 64
 const MAX_SERIES = 10_000
 /** Milliseconds that nanoseconds of 64 bits hold. */
 const MAX_MS = 9_223_372_036_854
 const SHOWN = 128
 
 export class Decoder {
+  readonly turns = new OneByOne()
   readonly counts: Record<Outcome, number> = { stored: 0, null: 0, transient: 0, bad_quality: 0, not_finite: 0, unsupported: 0, unknown: 0, refused: 0 }
   /** Names of metrics of the last message that are of types that are not stored. */
   unsupported: string[] = []
@@ -71,8 +75,8 @@ export class Decoder {
     this.options = options
   }
 
-  /** Appends the points of a message. @returns what of it could not be stored. @throws SvcError when nothing could be read. */
-  decode(message: DecodeMessage, batch: WriteBatch): SvcError | undefined {
+  /** Appends the points of a message, in turns (`turns`). @returns what of it could not be stored. @throws SvcError when nothing could be read. */
+  *decode(message: DecodeMessage, batch: WriteBatch): Work<SvcError | undefined> {
     const { session, body } = message
     this.unsupported = []
     if (session.fault !== undefined && session.definitions === undefined) throw session.fault
@@ -91,11 +95,11 @@ export class Decoder {
         return undefined
       case 'NBIRTH':
       case 'DBIRTH':
-        this.points(message, body)
+        yield* this.points(message, body)
         this.state(message, session.device, true, this.timeOf(session.time) ?? this.arrival)
         break
       default:
-        this.points(message, body)
+        yield* this.points(message, body)
     }
     if (this.failures > 0)
       return new SvcError(
@@ -105,23 +109,35 @@ export class Decoder {
     return session.fault
   }
 
-  private points(message: DecodeMessage, body: Uint8Array): void {
+  private *points(message: DecodeMessage, body: Uint8Array): Work<void> {
+    this.open(message)
+    this.fresh = 0
+    const reader = this.reader(0)
+    const metric = this.metric(0)
+    try {
+      reader.begin(body)
+      for (let count = 1; reader.next(); count++) {
+        if (reader.field !== METRICS) reader.skip()
+        else {
+          metric.read(reader)
+          this.take(reader, metric)
+        }
+        if (count % SLICE !== 0) continue
+        yield
+        // Numbers of series and measurements may have been given back meanwhile.
+        if (this.resolver().epoch !== this.epoch) this.open(message)
+      }
+    } finally {
+      reader.release()
+    }
+  }
+
+  private open(message: DecodeMessage): void {
     const { session, batch } = this
     this.ref = batch.resolver.measurement(batch.namespace, message.measurement ?? session.device ?? session.node)
     this.table = batch.table(this.ref)
     this.number = this.seriesOf(message, this.ref, session.device)
     this.row = -1
-    this.fresh = 0
-    const reader = this.reader(0)
-    const metric = this.metric(0)
-    try {
-      readHead(reader, body, () => {
-        metric.read(reader)
-        this.take(reader, metric)
-      })
-    } finally {
-      reader.release()
-    }
   }
 
   private take(reader: ProtobufReader, metric: Metric): void {

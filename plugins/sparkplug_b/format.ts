@@ -2,8 +2,9 @@
 import type { PointArrival, PointFormat, PointMessage, PointReader, PointSource, Svc, WriteBatch } from 'svcdb'
 import { RecentMap } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
+import type { Work } from 'svcdb/lib/event-loop'
 import type { SparkplugConfig } from './config.ts'
-import { Decoder, OUTCOMES } from './decoder.ts'
+import { type DecodeMessage, Decoder, OUTCOMES } from './decoder.ts'
 import type { SparkplugMetrics } from './metrics.ts'
 import { rebirthRequest } from './payload.ts'
 import { type Session, Sessions } from './sessions.ts'
@@ -64,18 +65,23 @@ export class SparkplugReader implements PointReader {
     this.sessions.interrupted()
   }
 
-  read({ body, time, measurement, tags = [], arrival }: PointMessage, batch: WriteBatch): SvcError | undefined {
+  read({ body, time, measurement, tags = [], arrival }: PointMessage, batch: WriteBatch): SvcError | undefined | Promise<SvcError | undefined> {
     if (arrival === undefined) throw new SvcError('BAD_REQUEST', 'cannot read a message of Sparkplug B: its source does not say which topic it came by')
     if (arrival === 'ignored') return undefined
     const session = arrival as Session
+    return this.decoder.turns.run(() => this.decode({ body, session, time, measurement, tags }, batch))
+  }
+
+  private *decode(message: DecodeMessage, batch: WriteBatch): Work<SvcError | undefined> {
     const { decoder, metrics } = this
     try {
-      return decoder.decode({ body, session, time, measurement, tags }, batch)
+      return yield* decoder.decode(message, batch)
     } finally {
       for (const outcome of OUTCOMES) {
         if (decoder.counts[outcome] > 0) metrics.outcomes.inc({ outcome }, decoder.counts[outcome])
         decoder.counts[outcome] = 0
       }
+      const { session } = message
       if (decoder.unsupported.length > 0 && (session.type === 'NBIRTH' || session.type === 'DBIRTH')) this.tell(session)
     }
   }

@@ -107,6 +107,9 @@ export class Metric {
   }
 }
 
+/** Field of a payload. */
+export const METRICS = 2
+
 export interface Head {
   /** Of the message, milliseconds since the Unix epoch. */
   time: number | undefined
@@ -124,7 +127,7 @@ export function readHead(reader: ProtobufReader, body: Uint8Array, each?: () => 
     } else if (reader.field === 3) {
       reader.int64()
       head.seq = reader.unsigned
-    } else if (reader.field === 2 && each !== undefined) each()
+    } else if (reader.field === METRICS && each !== undefined) each()
     else reader.skip()
   }
   return head

@@ -1,4 +1,6 @@
-import { Message } from 'svcdb/testkit'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
+import { Message, pointsOf } from 'svcdb/testkit'
 import t from 'tap'
 import { encode, host, NOW, type SentMetric } from './testing.ts'
 import { readTopic } from './topic.ts'
@@ -297,15 +299,13 @@ t.test('a message that comes again is no gap, and is not read with a birth that 
 
 t.test('a message that is read late is read with what held when it came', async (t) => {
   const { sessions, take, decoder, resolver } = host()
-  const { WriteBatch } = await import('svcdb/lib/columns')
-  const { pointsOf } = await import('svcdb/testkit')
   take(NODE, nbirth([metric('old', 'Double', 0, { alias: 1 })]))
   const body = encode({ timestamp: NOW, seq: 1, metrics: [{ alias: 1, value: 1, type: 'Double' }] })
   const session = sessions.arrived('spBv1.0/plant/NDATA/edge', body, false)
   take(NODE, nbirth([metric('new', 'Double', 0, { alias: 1 })]))
   for (const _ of ['once', 'and again']) {
     const batch = new WriteBatch(resolver)
-    decoder.decode({ body, session: session as never, time: 1n, measurement: undefined, tags: [] }, batch)
+    atOnce(decoder.decode({ body, session: session as never, time: 1n, measurement: undefined, tags: [] }, batch))
     t.same(pointsOf(batch, resolver)[0].fields, { old: 1 })
   }
 })
@@ -358,4 +358,28 @@ t.test("tags of the topic's rules stand beside those of Sparkplug", async (t) =>
   const send = (tags: string[]) => take('spBv1.0/g/NDATA/n', { timestamp: NOW, metrics: [metric('a', 'Int8', 1)] }, { tags, measurement: 'all' })
   t.match(send(['site', 'x', 'group_id', 'g']).points, [{ measurement: 'all', tags: { site: 'x', group_id: 'g', edge_node_id: 'n' } }])
   t.throws(() => send(['group_id', 'other']), { code: 'INVALID_POINT', message: /its topic says "g"/ })
+})
+
+t.test('a large message is read in turns, also while numbers of series are given back', async (t) => {
+  const { sessions, decoder, resolver } = host()
+  const body = encode({ timestamp: NOW, metrics: Array.from({ length: 1000 }, (_, i) => metric(`m${i}`, 'Int32', i)) })
+  const session = sessions.arrived('spBv1.0/g/DBIRTH/n/d', body, false)
+  const batch = new WriteBatch(resolver)
+  const work = decoder.decode({ body, session: session as never, time: 1n, measurement: undefined, tags: [] }, batch)
+  let turns = 1
+  let step = work.next()
+  for (; step.done !== true; turns++) {
+    if (turns === 5) resolver.epoch++
+    step = work.next()
+  }
+  t.equal(step.value, undefined)
+  t.ok(turns > 10, `${turns} turns`)
+  const fields = Object.assign(
+    {},
+    ...pointsOf(batch, resolver)
+      .filter(({ measurement }) => measurement === 'd')
+      .map((point) => point.fields),
+  )
+  t.equal(Object.keys(fields).length, 1000)
+  t.equal(fields.m999, 999n)
 })

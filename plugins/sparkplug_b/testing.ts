@@ -2,6 +2,7 @@
 import { createRequire } from 'node:module'
 import { WriteBatch } from 'svcdb/lib/columns'
 import type { SvcError } from 'svcdb/lib/errors'
+import { atOnce } from 'svcdb/lib/event-loop'
 import { type DecodedPoint, FakeResolver, pointsOf } from 'svcdb/testkit'
 import { Decoder } from './decoder.ts'
 import { Sessions } from './sessions.ts'
@@ -65,7 +66,7 @@ export function host(maxMetrics = 10_000): Host {
       const session = made.sessions.arrived(topic, body, redelivered)
       if (session === 'ignored') return { points: [], error: undefined }
       const batch = new WriteBatch(resolver)
-      const error = made.decoder.decode({ body, session, time: ARRIVAL, measurement, tags }, batch)
+      const error = atOnce(made.decoder.decode({ body, session, time: ARRIVAL, measurement, tags }, batch))
       return { points: pointsOf(batch, resolver).map(({ position: _, ...point }) => point), error }
     },
   }
