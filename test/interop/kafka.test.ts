@@ -3,7 +3,7 @@
  * are killed. `SVC_INTEROP_POINTS` sets how many (default 20,000), `SVC_SEED` repeats a run.
  */
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CompressionTypes, Kafka, logLevel, type Message, type Producer } from 'kafkajs'
 import { seeded } from '../../kernel/lib/random/index.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
+import { ROOT } from '../support/tree.ts'
 import { KAFKA_CERTIFICATES, KAFKA_VERSIONS, type KafkaBroker, noKafka, startKafka } from './kafka-broker.ts'
 
 const POINTS = Number(process.env.SVC_INTEROP_POINTS ?? 20_000)
@@ -339,3 +340,31 @@ for (const version of [OLD, NEW]) {
     await until(async () => (await connectors(svc.url))[0].metrics.lag === 0, 'the lag is gone')
   })
 }
+
+test('examples/kafka, as its README has it', { skip: noKafka(NEW), timeout: 300_000 }, async (t) => {
+  const broker = await startKafka(NEW)
+  t.after(() => broker.stop())
+  for (const topic of ['plant.press', 'plant.oven', 'plant.dead', 'meters']) await broker.createTopic(topic)
+  const file = join(folder, 'example.toml')
+  // Its broker is on a port of its own.
+  await writeFile(file, (await readFile(join(ROOT, 'examples/kafka/svc.toml'), 'utf8')).replaceAll('127.0.0.1:9092', broker.address()))
+  const svc = await runServer(file)
+  t.after(() => svc.stop())
+  const readme = await readFile(join(ROOT, 'examples/kafka/README.md'), 'utf8')
+  const [, lines] = /printf '(.*)\\n' \|.*plant\.press/.exec(readme) as RegExpExecArray
+  const [, json] = /echo '(.*)' \|.*meters/.exec(readme) as RegExpExecArray
+  await broker.produce('plant.press', lines.split('\\n'))
+  await broker.produce('meters', [json])
+  const queries = [...readme.matchAll(/"query": "([^"]*)"/g)].map(([, query]) => query)
+  const want = [[['press', 'a', 21.5]], [['m1', 12.25]]]
+  for (const [i, query] of queries.entries()) await until(async () => JSON.stringify(await sql(svc.url, query)) === JSON.stringify(want[i]), query)
+  await until(async () => (await connectors(svc.url)).every(({ metrics }) => metrics.lag === 0), 'no lag')
+  assert.deepEqual(
+    (await connectors(svc.url)).map(({ metrics }) => metrics.decode_errors),
+    [1, 0],
+  )
+  assert.deepEqual(
+    (await broker.consume('plant.dead')).map(({ value }) => `${value}`),
+    ['nonsense'],
+  )
+})
