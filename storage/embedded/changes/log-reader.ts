@@ -172,17 +172,27 @@ export class LogReader {
     this.file?.pass(frame)
   }
 
-  /** Opens the file that has what follows a sequence. */
+  /** Opens the file that has what follows a sequence. @returns false when it is not there any more. */
   private async seek(after: number): Promise<boolean> {
     this.close()
     const { logs } = this.options
-    let found: number | undefined
-    for (const file of logs.files()) {
-      const start = await startOf(file, this.options)
-      if (start !== undefined && start > after) break
-      if (start !== undefined || found === undefined) found = file
+    const [first, ...others] = logs.files()
+    if (first === undefined) return false
+    let found = first
+    let start = await startOf(first, this.options)
+    for (const file of others) {
+      // The first ones may have no records: then they say nothing of where they begin, and the next one does.
+      const next = await startOf(file, this.options)
+      if (next === undefined) continue
+      if (next > after) {
+        start ??= next
+        break
+      }
+      found = file
+      start = next
     }
-    return found !== undefined && (await this.open(found))
+    if (start !== undefined && start > after) return false
+    return this.open(found)
   }
 
   private async open(number: number): Promise<boolean> {
