@@ -56,6 +56,12 @@ const RUNS: Long[] = [
     env: { SVC_STEPS: '2000' },
     turn: (seed) => ({ run: ['plugins/triggers/model.test.ts'], env: { SVC_SEED: seed, SVC_STEPS: '300' } }),
   },
+  {
+    run: ['test/crash/edge.test.ts'],
+    env: { SVC_POINTS: '1000000', SVC_MINUTES: '120' },
+    turn: (seed) => ({ run: ['test/crash/edge.test.ts'], env: { SVC_SEED: seed, SVC_POINTS: '100000', SVC_MINUTES: '0.5' } }),
+  },
+  { run: ['storage/forward/queue.test.ts'], env: { SVC_SEEDS: '20000' } },
   { run: ['test/crash/trigger-loop.ts', '100'], turn: (seed) => ({ run: ['test/crash/trigger-loop.ts', '10', seed] }) },
   {
     run: ['storage/embedded/changes/changes.test.ts'],

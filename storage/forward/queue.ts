@@ -11,7 +11,7 @@
 import { join } from 'node:path'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
-import type { FileSystem } from '../common/log/file-system.ts'
+import { type FileSystem, syncDirectory } from '../common/log/file-system.ts'
 import { frameFault } from '../common/log/frames.ts'
 import { FRAME_HEADER, type FsyncPolicy, Wal } from '../common/log/log.ts'
 import type { Timers } from '../common/timers.ts'
@@ -256,7 +256,8 @@ export class Queue {
       if (last) return { records: [], next: at }
       if (at.offset < end) continue
       const next = this.files[index + 1]
-      if (next.first !== undefined) this.lost(at, next.first)
+      const begin = this.beginOf(next)
+      if (begin !== undefined) this.lost(at, begin)
       at = this.positionOf(next, at)
     }
   }
@@ -328,8 +329,14 @@ export class Queue {
     return next === undefined ? { ...this.end } : this.positionOf(next, gone)
   }
 
-  private positionOf({ file, first }: QueueFile, before: QueuePosition): QueuePosition {
-    return { file, offset: MAGIC, sequence: first?.sequence ?? before.sequence, points: first?.before ?? before.points }
+  private positionOf(file: QueueFile, before: QueuePosition): QueuePosition {
+    const begin = this.beginOf(file)
+    return { file: file.file, offset: MAGIC, sequence: begin?.sequence ?? before.sequence, points: begin?.before ?? before.points }
+  }
+
+  /** What a file begins with, or will; undefined where that cannot be read. */
+  private beginOf(file: QueueFile): Pick<RecordHead, 'sequence' | 'before'> | undefined {
+    return file.first ?? (file === this.files.at(-1) ? { sequence: this.end.sequence, before: this.end.points } : undefined)
   }
 
   private dropFirst(reason: DropReason): void {
@@ -366,7 +373,10 @@ export class Queue {
   /** @returns whether it is gone. */
   private removed(file: number): boolean {
     try {
-      this.options.fs.unlinkSync(join(this.options.dir, queueFileName(file)))
+      const { fs, dir } = this.options
+      fs.unlinkSync(join(dir, queueFileName(file)))
+      // One after the other: a power cut must not bring an older one back and leave a hole behind it, which would look like a loss.
+      syncDirectory(dir, fs)
       return true
     } catch (error) {
       this.options.events.warning(error, `cannot remove ${queueFileName(file)} of the queue`)

@@ -101,6 +101,13 @@ const FIRE: Record<string, Made[]> = {
   SvcRollupsBehind: [{ svc_rollup_pending_repairs: 20 }, { svc_rollup_lag_seconds: 3600 }],
   SvcRollupsFail: [{ svc_rollup_failures_total: step(4) }],
   SvcRollupsParked: [{ svc_rollups_parked: 1 }],
+  SvcForwardQueueFilling: [{ svc_forward_queue_bytes: 900, svc_forward_queue_max_bytes: 1000 }],
+  SvcForwardStuck: [{ svc_forward_queue_oldest_seconds: (secs) => secs - BEFORE_SECS + 901, 'svc_forward_up{upstream="one"}': 0 }],
+  SvcForwardPointsLost: [{ 'svc_forward_dropped_points_total{reason="size"}': step() }],
+  SvcForwardPointsSetAside: [
+    { 'svc_forward_set_aside_points_total{upstream="one",code="SCHEMA_ERROR"}': step() },
+    { 'svc_forward_set_aside_points_total{upstream="one",code="SCHEMA_ERROR"}': born() },
+  ],
 }
 
 /** What a server shows that is busy and well, beside what is put in its place by the list above: load, some bad input, one failed run. */
@@ -161,6 +168,13 @@ const WELL: Made = {
   svc_rollup_pending_repairs: (secs) => (secs % 600 === 0 ? 30 : 1),
   svc_rollup_failures_total: 3,
   svc_rollups_parked: 0,
+  // The upstream was restarted.
+  svc_forward_queue_bytes: (secs) => (secs % 600 === 0 ? 950 : 10),
+  svc_forward_queue_max_bytes: 1000,
+  svc_forward_queue_oldest_seconds: (secs) => (secs % 600 === 0 ? 60 : 1),
+  'svc_forward_up{upstream="one"}': (secs) => (secs % 600 === 0 ? 0 : 1),
+  'svc_forward_dropped_points_total{reason="size"}': 100,
+  'svc_forward_set_aside_points_total{upstream="one",code="INVALID_POINT"}': 3,
 }
 
 /** How often a rule has a result while it is asked, and the longest run of it in seconds. */
