@@ -5,16 +5,18 @@ import { configSchema } from './config.ts'
 import { Registry } from './registry.ts'
 
 const metrics = Type.Object({
-  messages_total: Type.Integer({ description: 'Messages that came' }),
-  points_total: Type.Integer({ description: 'Points written' }),
-  decode_errors: Type.Integer({ description: 'Messages that could not be stored, in whole or in part' }),
-  lag: Type.Union([Type.Integer(), Type.Null()], { description: 'Messages that wait at the broker; null where that cannot be known' }),
+  messages_total: Type.Integer({ description: 'Messages that came; of a sink: those that brokers have acknowledged' }),
+  points_total: Type.Integer({ description: 'Points written; of a sink: points in those messages' }),
+  decode_errors: Type.Integer({ description: 'Messages that could not be stored, in whole or in part; of a sink: changes that can never be sent' }),
+  lag: Type.Union([Type.Integer(), Type.Null()], {
+    description: 'Messages that wait at the broker; null where that cannot be known; of a sink: commits that it has not looked at',
+  }),
   throughput: Type.Number({ description: 'Points a second since it was connected' }),
 })
 const listing = Type.Array(
   Type.Object({
     name: Type.String(),
-    connector_type: Type.String({ description: 'kafka or mqtt' }),
+    connector_type: Type.String({ description: 'kafka, mqtt or kafka_sink' }),
     status: Type.Union([Type.String(), Type.Object({ failed: Type.String() })], { description: 'running, idle, reconnecting, stopped, or {"failed": reason}' }),
     metrics,
   }),

@@ -1,8 +1,8 @@
 /** How brokers are reached, out of the configuration and its files. */
 import { readFile } from 'node:fs/promises'
 import { readBounded } from 'svcdb/lib/files'
+import { type AccessConfig, brokersOf } from './access-config.ts'
 import type { Access } from './client.ts'
-import { type AccessConfig, brokersOf } from './config.ts'
 
 const MAX_CREDENTIALS = 65_536
 

@@ -1,26 +1,11 @@
-import { FILE_PATH, Secret } from 'svcdb'
 import { type Static, Type } from 'svcdb/lib/schema'
+import { accessKeys, checkAccess } from './access-config.ts'
+import { checkSinks, sinkSchema } from './sink/config.ts'
 
 const text = (description: string, more: object = {}) => Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description, ...more }))
 const KIB = 1024
 const MIB = 1024 * KIB
 const TOPIC = { minLength: 1, maxLength: 249, pattern: '^[A-Za-z0-9._-]+$' }
-
-/** How brokers are reached: of a connector, and of whatever else has to do with them. */
-export const accessKeys = {
-  brokers: text('Brokers to begin with, host:port, with commas between', { maxLength: 4096 }),
-  client_id: text('How brokers know this connector in their logs and quotas; default svc-<name>', { maxLength: 128 }),
-  security_protocol: Type.Enum(['PLAINTEXT', 'SSL', 'SASL_PLAINTEXT', 'SASL_SSL'], { default: 'PLAINTEXT', description: 'How brokers are spoken to' }),
-  sasl_mechanism: Type.Optional(
-    Type.Enum(['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'], { description: 'With SASL_PLAINTEXT and SASL_SSL: how the name is proven' }),
-  ),
-  sasl_username: text('User name'),
-  sasl_password: Type.Optional(Secret.schema({ description: 'Password' })),
-  credential_file: text('File of JSON with username and password, in place of those two; read at each connection', FILE_PATH),
-  ca_cert: text('With SSL and SASL_SSL: PEM file of the authorities that brokers are checked by; default those of Node.js', FILE_PATH),
-  client_cert: text('With SSL and SASL_SSL: PEM file of the certificate that is shown to brokers', FILE_PATH),
-  client_key: text('PEM file of its key', FILE_PATH),
-}
 
 /** Of one connector. */
 const keys = {
@@ -80,21 +65,22 @@ export const configSchema = Type.Object({
     maxItems: 100,
     description: 'Further connectors, each with the keys above and a name; those of the section itself are the connector kafka-default',
   }),
+  sink: Type.Array(sinkSchema, { default: [], maxItems: 100, description: 'What sends changes to Kafka, each with a name' }),
 })
 
 export type KafkaConfig = Static<typeof configSchema>
-export type ConnectorConfig = Omit<KafkaConfig, 'connector'> & { name: string }
-
-/** Where and as whom: of the keys `accessKeys`. */
-export type AccessConfig = Pick<ConnectorConfig, 'name' | keyof typeof accessKeys>
+export type ConnectorConfig = Omit<KafkaConfig, 'connector' | 'sink'> & { name: string }
 
 export const DEFAULT_NAME = 'kafka-default'
 
 /** @throws Error that says which key of which connector is wrong. */
-export function connectorsOf({ connector, ...own }: KafkaConfig): ConnectorConfig[] {
+export function connectorsOf({ connector, sink, ...own }: KafkaConfig): ConnectorConfig[] {
   const all = [...(own.brokers === undefined ? [] : [{ ...own, name: DEFAULT_NAME }]), ...connector]
   if (own.brokers === undefined && own.topics.length > 0) throw new Error('cannot use kafka.topics without kafka.brokers: say where the brokers are')
-  if (all.length === 0) throw new Error('cannot use the section [kafka]: it has no connector; add kafka.brokers and kafka.topics, or leave the section out')
+  if (all.length + sink.length === 0)
+    throw new Error(
+      'cannot use the section [kafka]: it has no connector and no sink; add kafka.brokers and kafka.topics, or a kafka.sink, or leave the section out',
+    )
   for (const each of all) {
     const where = each.name === DEFAULT_NAME ? 'kafka' : `kafka.connector "${each.name}"`
     checkAccess(where, each)
@@ -103,41 +89,8 @@ export function connectorsOf({ connector, ...own }: KafkaConfig): ConnectorConfi
     if (each.dead_letter_topic !== undefined && each.topics.includes(each.dead_letter_topic))
       throw new Error(`cannot use ${where}: dead_letter_topic "${each.dead_letter_topic}" is one of its topics; choose another`)
   }
+  checkSinks(sink, all)
   return all
-}
-
-/** @param where the section, for the message. @throws Error that says which keys contradict each other. */
-export function checkAccess(where: string, config: Omit<AccessConfig, 'name'>): void {
-  const { brokers, security_protocol: protocol, sasl_mechanism, sasl_username, sasl_password, credential_file, ca_cert, client_cert, client_key } = config
-  if (brokers === undefined) throw new Error(`cannot use ${where}: it has no brokers; say where they are`)
-  const wrong = brokersOf(brokers).find((broker) => !isAddress(broker))
-  if (wrong !== undefined) throw new Error(`cannot use ${where}: broker "${wrong}" is no host:port`)
-  const hasSasl = protocol.startsWith('SASL_')
-  const hasTls = protocol.endsWith('SSL')
-  const named = (what: Record<string, unknown>): string | undefined => Object.keys(what).find((key) => what[key] !== undefined)
-  const needless = named({ sasl_mechanism, sasl_username, sasl_password, credential_file })
-  if (!hasSasl && needless !== undefined)
-    throw new Error(`cannot use ${where}: ${needless} has no use with security_protocol ${protocol}; set SASL_SSL or SASL_PLAINTEXT, or leave it out`)
-  if (hasSasl && sasl_mechanism === undefined)
-    throw new Error(`cannot use ${where}: security_protocol ${protocol} needs sasl_mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512`)
-  if (credential_file !== undefined && (sasl_username !== undefined || sasl_password !== undefined))
-    throw new Error(`cannot use ${where}: credential_file has username and password; leave sasl_username and sasl_password out`)
-  if (hasSasl && credential_file === undefined && (sasl_username === undefined || sasl_password === undefined))
-    throw new Error(`cannot use ${where}: security_protocol ${protocol} needs credential_file, or sasl_username and sasl_password`)
-  const certificate = named({ ca_cert, client_cert, client_key })
-  if (!hasTls && certificate !== undefined)
-    throw new Error(`cannot use ${where}: ${certificate} has no use with security_protocol ${protocol}; set SSL or SASL_SSL, or leave it out`)
-  if ((client_cert === undefined) !== (client_key === undefined))
-    throw new Error(`cannot use ${where}: client_cert and client_key belong together; give both or none`)
-}
-
-export function brokersOf(brokers: string): string[] {
-  return brokers.split(',').map((broker) => broker.trim())
-}
-
-function isAddress(broker: string): boolean {
-  const port = Number(/^(?:[^\s:[\]/]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})$/.exec(broker)?.[1])
-  return port >= 1 && port <= 65_535
 }
 
 /** Milliseconds since the Unix epoch for a time. @throws Error for what is none. */

@@ -2,10 +2,11 @@ import { CONNECTORS, type Connectors, definePlugin, type PointFormat, pointForma
 import { configSchema, connectorsOf } from './config.ts'
 import { KafkaConnector } from './connector.ts'
 import { kafkaMetrics } from './metrics.ts'
+import { addSinks } from './sink/wiring.ts'
 
 export default definePlugin({
   id: 'kafka',
-  summary: 'Takes points from Kafka, offsets committed when they are durable',
+  summary: 'Takes points from Kafka, offsets committed when they are durable, and sends changes to it',
   stability: 'beta',
   config: configSchema,
   needsSection: true,
@@ -26,6 +27,7 @@ export default definePlugin({
       listing.add(connector)
       connectors.push(connector)
     }
+    addSinks(svc, config.sink, listing)
     svc.start(() => {
       for (const [i, connector] of connectors.entries()) {
         const each = configs[i]

@@ -270,7 +270,7 @@ t.test('times of records', (t) => {
 t.test('configurations that cannot be', async (t) => {
   const base = { brokers: 'b:9092', topics: ['t'] }
   for (const [kafka, error] of [
-    [{}, /it has no connector; add kafka\.brokers and kafka\.topics/],
+    [{}, /it has no connector and no sink; add kafka\.brokers and kafka\.topics/],
     [{ topics: ['t'] }, /kafka\.topics without kafka\.brokers/],
     [{ brokers: 'b:1' }, /it has no topics/],
     [{ ...base, brokers: 'b:1, c' }, /broker "c" is no host:port/],

@@ -89,7 +89,7 @@ export const kafkajs: KafkaLibrary = {
   producer: (options) => new KafkaJsProducer(options),
 }
 
-async function connection(options: Pick<ConsumerOptions, 'access' | 'log'>): Promise<Kafka> {
+export async function connection(options: Pick<ConsumerOptions, 'access' | 'log'>): Promise<Kafka> {
   const { Kafka, logLevel } = load()
   const access = await options.access()
   return new Kafka({
@@ -119,13 +119,13 @@ const textOf = ({ message, error }: { message: string; error?: unknown }): strin
 type Failure = Error & { code?: string; type?: string }
 
 /** What is behind the library's own. */
-function rootOf(error: Failure): Failure {
+export function rootOf(error: Failure): Failure {
   let root = error
   for (let depth = 0; depth < 8 && root.cause instanceof Error; depth++) root = root.cause as Failure
   return root
 }
 
-function stateOf(error: Failure): 'reconnecting' | 'failed' {
+export function stateOf(error: Failure): 'reconnecting' | 'failed' {
   const root = rootOf(error)
   if (PASSING.has(root.name) || PASSING.has(error.name)) return 'reconnecting'
   if (root.name === 'KafkaJSConnectionError') return root.code === undefined || UNREACHABLE.has(root.code) ? 'reconnecting' : 'failed'
@@ -135,7 +135,7 @@ function stateOf(error: Failure): 'reconnecting' | 'failed' {
 }
 
 /** Waits no longer than that; what comes of it later is of no interest. */
-async function within(ms: number, work: Promise<unknown>): Promise<void> {
+export async function within(ms: number, work: Promise<unknown>): Promise<void> {
   const ended = new AbortController()
   await Promise.race([work.catch(() => {}), sleep(ms, undefined, { signal: ended.signal, ref: false }).catch(() => {})])
   ended.abort()

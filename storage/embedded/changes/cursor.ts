@@ -54,6 +54,8 @@ export class Cursor implements ChangeCursor {
   }
 
   get behind(): number {
+    // It is woken for what tells of something; what came since it waits tells of nothing.
+    if (this.waiting !== undefined) return 0
     return Math.max(0, this.log.ready - this.place.sequence)
   }
 

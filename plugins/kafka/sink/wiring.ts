@@ -1,0 +1,60 @@
+/** Sinks of a node: what each is given, and when it starts and stops. */
+import { join } from 'node:path'
+import type { Connectors, Svc } from 'svcdb'
+import { DeadLetters } from 'svcdb/lib/source'
+import { accessOf } from '../access.ts'
+import type { SinkConfig } from './config.ts'
+import { sinkMetrics } from './metrics.ts'
+import { KafkaSink } from './sink.ts'
+
+/** A crash sends again what is between two places that are kept. */
+const KEEP_MS = 500
+/** Of the time that a node has to stop. */
+const DRAIN_SHARE = 0.3
+
+/** Call it in setup. */
+export function addSinks(svc: Svc, configs: readonly SinkConfig[], listing: Connectors): void {
+  const sinks: KafkaSink[] = []
+  const metrics = sinkMetrics(svc.metrics, () => sinks)
+  for (const config of configs) {
+    const { name } = config
+    const letters =
+      svc.dataDir === undefined
+        ? undefined
+        : new DeadLetters({
+            folder: join(svc.dataDir, 'dead-letters'),
+            name,
+            maxBytes: config.dead_letter_bytes,
+            dropped: (changes) => metrics.dropped.inc({ sink: name }, changes),
+          })
+    const sink = new KafkaSink(
+      {
+        storage: () => svc.storage,
+        state: () => svc.storage.state(svc.id),
+        dataNamespace: async () => (await svc.systemContext(config.namespace, { name })).dataNamespace,
+        clock: svc.clock,
+        log: svc.log,
+        metrics,
+        access: () => accessOf(config),
+        library: async () => (await import('./kafkajs-producer.ts')).kafkajsSink,
+        letters,
+        drainMs: svc.server.shutdown_timeout_secs * 1000 * DRAIN_SHARE,
+        keepMs: KEEP_MS,
+      },
+      config,
+    )
+    listing.add(sink)
+    sinks.push(sink)
+  }
+  if (sinks.length === 0) return
+  svc.start(() => {
+    if (!svc.storage.capabilities.has('state'))
+      throw new Error(`cannot start kafka.sink "${sinks[0].name}": the storage engine of this node keeps no state; leave the sinks out`)
+  })
+  svc.ready(() => {
+    for (const sink of sinks) sink.start()
+  })
+  svc.drain(async () => {
+    await Promise.all(sinks.map((sink) => sink.stop()))
+  })
+}

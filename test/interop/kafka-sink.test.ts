@@ -1,0 +1,223 @@
+/**
+ * Sinks with real brokers: points go out as JSON and as line protocol, come in again at another node, and are the same; each compression; keys; what brokers
+ * refuse; and numbered points while broker and server are killed. `SVC_INTEROP_POINTS` sets how many (default 20,000), `SVC_SEED` repeats a run.
+ */
+import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { seeded } from '../../kernel/lib/random/index.ts'
+import { type RunningServer, runServer } from '../support/server.ts'
+import { KAFKA_CERTIFICATES, KAFKA_VERSIONS, type KafkaBroker, type KafkaMessage, noKafka, startKafka } from './kafka-broker.ts'
+
+const POINTS = Number(process.env.SVC_INTEROP_POINTS ?? 20_000)
+const SEED = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
+
+let folder = ''
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'svc-kafka-sink-'))
+})
+after(() => rm(folder, { recursive: true, force: true }))
+
+async function until(what: () => Promise<boolean> | boolean, why: string, ms = 60_000): Promise<void> {
+  for (const end = Date.now() + ms; !(await what()); await sleep(100)) if (Date.now() > end) throw new Error(`it has not happened: ${why}`)
+}
+
+async function server(name: string, sections: string, options: { dataDir?: string; keepData?: boolean } = {}): Promise<RunningServer> {
+  const file = join(folder, `${name}.toml`)
+  await writeFile(file, `plugins = ["line_protocol", "native", "sql", "kafka"]\n[database]\nwarm_up_ms = 0\n${sections}`)
+  return runServer(file, { keepData: options.keepData === true, ...(options.dataDir === undefined ? {} : { env: { SVC_DATA_DIR: options.dataDir } }) })
+}
+
+interface Listed {
+  name: string
+  connector_type: string
+  status: string | { failed: string }
+  metrics: { messages_total: number; points_total: number; decode_errors: number; lag: number | null }
+}
+const listed = async (url: string): Promise<Listed[]> => (await fetch(`${url}/api/v1/connectors`)).json() as never
+const isUp = async (url: string): Promise<boolean> => (await listed(url)).every(({ status }) => status === 'idle' || status === 'running')
+
+async function write(url: string, lines: string): Promise<void> {
+  const answer = await fetch(`${url}/write?backfill=true`, { method: 'POST', body: lines })
+  assert.equal(answer.status, 204, await answer.text())
+}
+
+async function rows(url: string, query: string): Promise<unknown[][]> {
+  const answer = await fetch(`${url}/api/v1/svc/sql`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ query }) })
+  return answer.ok ? ((await answer.json()) as { rows: unknown[][] }).rows : []
+}
+
+const sink = (name: string, brokers: string, more: string): string => `[[kafka.sink]]\nname = "${name}"\nbrokers = "${brokers}"\nreconnect_ms = 500\n${more}\n`
+
+/** Of a partition, in the order of offsets. */
+function byPartition(messages: readonly KafkaMessage[]): KafkaMessage[][] {
+  const partitions = new Map<number, KafkaMessage[]>()
+  for (const message of messages) partitions.set(message.partition, [...(partitions.get(message.partition) ?? []), message])
+  return [...partitions.values()].map((all) => all.sort((a, b) => a.offset - b.offset))
+}
+
+for (const version of KAFKA_VERSIONS) {
+  test(`Kafka ${version}: formats, compression, keys, topics`, { skip: noKafka(version), timeout: 300_000 }, async (t) => {
+    const broker = await startKafka(version)
+    t.after(() => broker.stop())
+    const compressions = ['none', 'gzip', 'snappy', 'zstd']
+    for (const compression of compressions) await broker.createTopic(compression, 3)
+    const secured = `security_protocol = "SASL_SSL"\nsasl_mechanism = "SCRAM-SHA-512"\nsasl_username = "svc"\nsasl_password = "secret"\nca_cert = "${KAFKA_CERTIFICATES.ca}"\n`
+    const from = await server(
+      `from-${version}`,
+      [
+        ...compressions.map((compression) =>
+          sink(compression, broker.address(), `topic = "${compression}"\ncompression = "${compression}"\nformat = "line_protocol"\nmeasurements = ["all*"]`),
+        ),
+        sink('each', broker.address('sasl_ssl').replace('127.0.0.1', 'localhost'), `${secured}topic_template = "svc.{namespace}.{measurement}"`),
+      ].join(''),
+    )
+    t.after(() => from.stop())
+    await until(() => isUp(from.url), `five sinks are up: ${from.output()}`)
+    const to = await server(`to-${version}`, `[kafka]\nbrokers = "${broker.address()}"\ntopics = ["zstd"]\nauto_offset_reset = "earliest"\nbackfill = true\n`)
+    t.after(() => to.stop())
+    const lines = Array.from(
+      { length: 1000 },
+      (_, i) => `all,host=h${i % 7} i=${i}i,u=${i}u,f=${i / 8},b=${i % 2 === 0},s="a \\"${i}\\"",d=${i}.50d ${1_700_000_000_000_000_000n + BigInt(i)}`,
+    )
+    await write(from.url, lines.join('\n'))
+    await write(from.url, 'other\\ one,x=y v=1 1700000000000000000')
+    const answer = await fetch(`${from.url}/api/v1/delete`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ measurement: 'all', tags: { host: 'h6' } }),
+    })
+    assert.equal(answer.status, 200, await answer.text())
+    const sent = async (): Promise<boolean> => (await listed(from.url)).every(({ metrics }) => metrics.points_total >= 1000 && metrics.lag === 0)
+    await until(sent, 'all is sent').catch(async (error) => {
+      throw new Error(`${error.message}: ${JSON.stringify(await listed(from.url))}\n${from.output()}`)
+    })
+    for (const compression of compressions) {
+      const messages = await broker.consume(compression)
+      const points = messages.filter(({ headers }) => headers['svc-event'] === undefined)
+      assert.equal(points.length, 1000, compression)
+      assert.ok(points.every(({ headers, value }) => `${value}`.endsWith(` ${headers['svc-time']}`) && /^[0-9a-f]{16}-/.test(headers['svc-position'])))
+      const partitionOf = new Map<string, number>()
+      for (const partition of byPartition(messages))
+        for (const { key, partition: number } of partition) {
+          assert.equal(partitionOf.get(`${key}`) ?? number, number, 'a series is in one partition')
+          partitionOf.set(`${key}`, number)
+        }
+      const [deleted] = messages.filter(({ headers }) => headers['svc-event'] === 'series_deleted')
+      assert.match(`${deleted.value}`, /^# \{"SeriesDeleted":\{"measurement":"all","tags":\{"host":"h6"\}/)
+      assert.equal(`${deleted.key}`, 'all,host=h6')
+    }
+    const json = (await broker.consume('svc.default.all')).map(({ value }) => JSON.parse(`${value}`))
+    assert.equal(json.filter(({ PointWritten }) => PointWritten !== undefined).length, 1000)
+    assert.equal((await broker.consume('svc.default.other-20one')).length, 1)
+    const query = `SELECT host, i, u, f, b, s, d, epoch_ns(_time) FROM "all" WHERE host <> 'h6' ORDER BY i`
+    const all = await rows(from.url, query)
+    await until(async () => (await rows(to.url, 'SELECT count(*) FROM "all"'))[0]?.[0] === 1000, 'all has come')
+    assert.ok(all.length > 800)
+    assert.deepEqual(await rows(to.url, query), all)
+  })
+
+  test(`Kafka ${version}: what is refused, and why`, { skip: noKafka(version), timeout: 300_000 }, async (t) => {
+    const broker = await startKafka(version, { settings: { 'auto.create.topics.enable': false } })
+    t.after(() => broker.stop())
+    await broker.createTopic('small', 1, { 'max.message.bytes': 20_000 })
+    const wrong = 'security_protocol = "SASL_PLAINTEXT"\nsasl_mechanism = "PLAIN"\nsasl_username = "svc"\nsasl_password = "wrong"\ntopic = "small"'
+    const svc = await server(
+      `refused-${version}`,
+      [
+        sink('small', broker.address(), 'topic = "small"'),
+        sink('nowhere', broker.address(), 'topic = "nowhere"'),
+        sink('wrong', broker.address('sasl_plaintext'), wrong),
+      ].join(''),
+    )
+    t.after(() => svc.stop())
+    await until(async () => (await listed(svc.url))[0]?.status === 'idle', 'one is up')
+    await write(svc.url, `m s="${'x'.repeat(30_000)}" 1700000000000000000\nm v=1 1700000000000000001\nm v=2 1700000000000000002`)
+    await until(async () => (await listed(svc.url))[0]?.metrics.points_total === 2, 'those that fit are sent')
+    assert.equal((await listed(svc.url))[0]?.metrics.decode_errors, 1)
+    assert.equal((await broker.consume('small')).length >= 2, true)
+    await until(async () => {
+      const [, nowhere, denied] = await listed(svc.url)
+      return typeof nowhere.status === 'object' && typeof denied.status === 'object'
+    }, 'the others say why not')
+    const [, nowhere, denied] = await listed(svc.url)
+    assert.match(JSON.stringify(nowhere.status), /topic/)
+    assert.match(JSON.stringify(denied.status), /[Aa]uthentication/)
+    await broker.createTopic('nowhere', 1)
+    await until(async () => (await listed(svc.url))[1]?.metrics.points_total === 3, 'it goes on by itself')
+  })
+
+  test(`Kafka ${version}: numbered points while the broker and the server are killed: SEED=${SEED}`, {
+    skip: noKafka(version),
+    timeout: 600_000,
+  }, async (t) => {
+    const random = seeded(SEED)
+    const broker: KafkaBroker = await startKafka(version)
+    t.after(() => broker.stop())
+    await broker.createTopic('loop', 3)
+    const section = sink('loop', broker.address(), 'topic = "loop"\ncompression = "snappy"')
+    let svc = await server(`loop-${version}`, section, { keepData: true })
+    const { dataDir } = svc
+    t.after(async () => {
+      await svc.stop()
+      await rm(dataDir, { recursive: true, force: true })
+    })
+    await until(() => isUp(svc.url), 'the sink is up')
+    let next = 0
+    let done = false
+    const writing = (async () => {
+      while (next < POINTS) {
+        const until = Math.min(POINTS, next + 1 + Math.floor(random() * 200))
+        const lines: string[] = []
+        for (let i = next; i < until; i++) lines.push(`m,n=${i % 10} v=${i} ${1_700_000_000_000_000_000n + BigInt(i)}`)
+        try {
+          await write(svc.url, lines.join('\n'))
+          next = until
+        } catch {
+          await sleep(50) // it is being killed: the same points again
+        }
+        await sleep(random() * 20)
+      }
+      done = true
+    })()
+    const kills = { svc: 0, broker: 0 }
+    while (!done || kills.svc < 3 || kills.broker < 2) {
+      await sleep(300 + random() * 1500)
+      if (random() < 0.7) {
+        kills.svc++
+        process.kill(svc.pid, 'SIGKILL')
+        svc = await server(`loop-${version}`, section, { dataDir, keepData: true })
+      } else {
+        kills.broker++
+        await broker.restart()
+      }
+    }
+    await writing
+    await until(async () => (await isUp(svc.url)) && (await listed(svc.url))[0]?.metrics.lag === 0, 'all is sent')
+    // A batch may still be under way.
+    await until(async () => /svc_kafka_sink_lag_seconds\{sink="loop"\} 0\n/.test(await (await fetch(`${svc.url}/metrics`)).text()), 'nothing is under way')
+    const messages = await broker.consume('loop')
+    const seen = new Set<number>()
+    for (const partition of byPartition(messages)) {
+      const newest = new Map<string, number>()
+      const had = new Set<number>()
+      for (const { value, key } of partition) {
+        const { PointWritten: point } = JSON.parse(`${value}`)
+        const v = point.fields.v.F64
+        assert.deepEqual(point.tags, { n: String(v % 10) })
+        assert.equal(`${key}`, `m,n=${v % 10}`)
+        assert.equal(`${value}`.includes(`"timestamp":${1_700_000_000_000_000_000n + BigInt(v)}`), true)
+        seen.add(v)
+        if (had.has(v)) continue
+        had.add(v)
+        assert.ok(v > (newest.get(`${key}`) ?? -1), `${v} comes behind ${newest.get(`${key}`)}`)
+        newest.set(`${key}`, v)
+      }
+    }
+    console.log(`# ${version}: ${POINTS} points, ${messages.length} messages, ${kills.svc} kills of the server, ${kills.broker} of the broker`)
+    assert.equal(seen.size, POINTS)
+  })
+}
