@@ -23,6 +23,8 @@ export interface BrokerMessage {
 }
 
 export interface BrokerEvents {
+  /** A connection is begun: all messages from here on come by it. */
+  begun(): void
   message(message: BrokerMessage): void
   /** Connected and subscribed. */
   connected(): void
@@ -126,6 +128,7 @@ export class BrokerClient {
     this.acks = this.newAcks()
     const limit = this.newLimit()
     this.limit = limit
+    this.events.begun()
     stream.pipe = ((target: Writable) => {
       const write = target._write.bind(target)
       target._write = (chunk: Buffer, encoding, done) => {
@@ -181,9 +184,7 @@ export class BrokerClient {
   /** Sends a message once, and not at all without a connection. */
   publish(topic: string, payload: Uint8Array): void {
     if (!this.client.connected) return
-    this.client.publish(topic, Buffer.from(payload.buffer, payload.byteOffset, payload.length), { qos: 0 }, (error) => {
-      if (error) this.fail(error)
-    })
+    this.client.publish(topic, Buffer.from(payload.buffer, payload.byteOffset, payload.length), { qos: 0 }, () => {})
   }
 
   /** Ends the connection, so that the broker sends again what was not acknowledged; it is made anew after a while. */

@@ -109,6 +109,7 @@ export class MqttConnector implements Connector {
         connect,
         { ...options, topics, qos: qos as 0 | 1 | 2, statusTopic: status_topic, maxPayload: this.config.max_message_bytes },
         {
+          begun: () => this.reader?.interrupted?.(),
           message: (message) => this.take(message),
           connected: () => this.connected(),
           disconnected: (error) => this.lost(error, 'reconnecting'),
@@ -216,7 +217,6 @@ export class MqttConnector implements Connector {
     const text = error?.message ?? 'the connection was closed'
     if (this.source.up || this.source.status().lastError !== text)
       this.svc.log.warn({ connector: this.name }, `cannot reach the broker, tried again every ${this.config.reconnect_ms / 1000} s: ${text}`)
-    this.reader?.interrupted?.()
     this.source.disconnected(new SvcError('OVERLOADED', text), state)
   }
 
