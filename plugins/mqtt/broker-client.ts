@@ -66,7 +66,7 @@ export class BrokerClient {
   private acks: PendingAcks<Packet>
   private limit: PacketLimit
   /** Called by the message that the client is at. */
-  private held: ((packet: Packet) => void) | undefined
+  private held: { messageId: number | undefined; acknowledge(packet: Packet): void } | undefined
   /** Why the attempt under way has failed, and whether it was the broker, or what it or we are known by. */
   private last: Error | undefined
   private refusal: Error | undefined
@@ -105,9 +105,11 @@ export class BrokerClient {
     inner._sendPacket = (packet, callback, ...more) => {
       if (packet.cmd !== 'puback' && packet.cmd !== 'pubrec') return this.send(packet, callback, ...more)
       const { held } = this
-      this.held = undefined
-      // Without one it is of a connection that is gone: on the next the identifier is another message's.
-      held?.(packet)
+      // Any other is of a connection that is gone: on the next the identifier is another message's.
+      if (held !== undefined && held.messageId === packet.messageId) {
+        this.held = undefined
+        held.acknowledge(packet)
+      }
       callback?.()
     }
     client.handleMessage = (_, done) => this.whenThereIsRoom(done)
@@ -173,7 +175,8 @@ export class BrokerClient {
 
   /** The client takes the next message when `done` is called. */
   private whenThereIsRoom(done: () => void): void {
-    if (this.paused === undefined) done()
+    // What is left of a connection that is gone waits for nothing: it would go on in the midst of the next one.
+    if (this.paused === undefined || this.acks.closed) done()
     else this.waiting.push(done)
   }
 
@@ -210,9 +213,12 @@ export class BrokerClient {
       let settle: (() => void) | undefined
       let settled = false
       // The package is about to acknowledge it.
-      this.held = (reply) => {
-        settle = acks.add(reply)
-        if (settled) settle()
+      this.held = {
+        messageId: packet.messageId,
+        acknowledge: (reply) => {
+          settle = acks.add(reply)
+          if (settled) settle()
+        },
       }
       ack = () => {
         settled = true
