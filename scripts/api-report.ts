@@ -131,6 +131,7 @@ function entries(): Entry[] {
     .sort()
   return [
     { name: 'svcdb', file: 'kernel/index.d.ts', mark: '@public' },
+    { name: 'svcdb/agents', file: 'kernel/agents/index.d.ts', mark: '@experimental' },
     { name: 'svcdb/testkit', file: 'kernel/testkit/index.d.ts', mark: '@public' },
     { name: 'svcdb/conformance', file: 'storage/conformance/index.d.ts', mark: '@experimental' },
     ...libraries.map(

@@ -41,6 +41,7 @@ export async function minimalConfig(ids: readonly string[], exempt: readonly str
   // Beside the data where there is a database; a node of this plugin alone has none.
   if (ids.includes('audit')) config.audit = { path: join(folder, 'audit.jsonl') }
   if (ids.includes('triggers')) config.triggers = {}
+  if (ids.includes('agent_plane')) config.agent_plane = {}
   // Nobody listens there.
   if (ids.includes('mqtt')) config.mqtt = { broker: '127.0.0.1', port: 1, topics: ['t'] }
   if (ids.includes('kafka')) config.kafka = { brokers: '127.0.0.1:1', topics: ['t'] }

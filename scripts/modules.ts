@@ -31,7 +31,13 @@ export function targetOf(from: string, specifier: string): string | undefined {
   if (specifier.startsWith('.')) return posix.normalize(posix.join(posix.dirname(from), specifier))
   const library = /^svcdb\/lib\/([a-z-]+)$/.exec(specifier)?.[1]
   if (library !== undefined) return `kernel/lib/${library}/index.ts`
-  return { svcdb: 'kernel/index.ts', 'svcdb/testkit': 'kernel/testkit/index.ts', 'svcdb/conformance': 'storage/conformance/index.ts' }[specifier]
+  const others: Record<string, string> = {
+    svcdb: 'kernel/index.ts',
+    'svcdb/agents': 'kernel/agents/index.ts',
+    'svcdb/testkit': 'kernel/testkit/index.ts',
+    'svcdb/conformance': 'storage/conformance/index.ts',
+  }
+  return others[specifier]
 }
 
 /**

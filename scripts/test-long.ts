@@ -82,6 +82,10 @@ const RUNS: Long[] = [
   },
   { run: ['plugins/webhooks/address.test.ts'], env: { SVC_ADDRESS_STEPS: '2000000' } },
   { run: ['plugins/webhooks/outbox.test.ts'], env: { SVC_OUTBOX_STEPS: '20000' } },
+  {
+    run: ['plugins/agent_plane/testing/simulate.ts', '20000'],
+    turn: (seed) => ({ run: ['plugins/agent_plane/testing/simulate.ts', '1000', seed] }),
+  },
   { run: ['test/soak/soak.ts', '10', '--rate', 'half'] },
   { run: ['test/soak/soak.ts', '60', '--automation'] },
   { run: ['scripts/run-each.ts', 'fuzz', '--', '60'] },

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { reachable, staticImportsOf, withoutTypes } from '../../scripts/modules.ts'
 import { runServer } from '../support/server.ts'
 import { ROOT } from '../support/tree.ts'
 
@@ -44,3 +45,11 @@ for (const config of ['ingest-only', 'full'] as const) {
     }
   })
 }
+
+t.test('a node without the section [agent_plane] loads nothing of it but what it is called', async (t) => {
+  const loaded = [...reachable(ROOT, ['plugins/agent_plane/index.ts'], (source) => staticImportsOf(withoutTypes(source))).keys()]
+  t.same(
+    loaded.filter((file) => file.startsWith('plugins/')),
+    ['plugins/agent_plane/index.ts', 'plugins/agent_plane/command.ts', 'plugins/agent_plane/config.ts'],
+  )
+})

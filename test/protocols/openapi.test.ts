@@ -1,6 +1,8 @@
 /** The OpenAPI description is what the server does: each operation is called, and every answer has a status and a shape that are written down. */
 import { compressSync } from 'snappy'
 import { definePlugin } from 'svcdb'
+import { AGENTS, type AgentPlane, defineSkill } from 'svcdb/agents'
+import { Type } from 'svcdb/lib/schema'
 import { boot, builtinPlugins } from 'svcdb/testkit'
 import t from 'tap'
 import { Value } from 'typebox/value'
@@ -19,12 +21,25 @@ interface Description {
 
 /** Credentials, certificates and an archive have tests of their own: here everybody may call. */
 const LEFT_OUT = ['mtls', 'cold_archive', 'cedar', 'jwt', 'api_keys', 'audit']
+const held: { plane?: AgentPlane } = {}
+const agent = definePlugin({
+  id: 'agent',
+  summary: 'Waits',
+  stability: 'experimental',
+  requires: [AGENTS],
+  setup(svc) {
+    const invoke = (context: { sleep(ms: number): Promise<void> }) => context.sleep(3_600_000)
+    held.plane = svc.use<AgentPlane>(AGENTS)
+    held.plane.skill(defineSkill({ capability: 'of.test', summary: 'Waits', input: Type.Any(), output: Type.Any(), invoke }))
+  },
+})
 const node = await boot({
-  plugins: builtinPlugins().filter((id) => !LEFT_OUT.includes(id)),
+  plugins: [...builtinPlugins().filter((id) => !LEFT_OUT.includes(id)), agent],
   storage: 'embedded',
   config: {
     ...LET_ALONE,
     triggers: {},
+    agent_plane: {},
     grpc: { addr: '127.0.0.1:0' },
     flight_sql: { addr: '127.0.0.1:0' },
     otlp_grpc: { addr: '127.0.0.1:0' },
@@ -34,6 +49,7 @@ const node = await boot({
   },
 })
 t.teardown(() => node.stop())
+const waiting = (await held.plane?.run({ capability: 'of.test', input: null, actor: 'test' }))?.run
 const description = (await node.inject('/api/v1/openapi.json')).json() as Description
 const operations = Object.entries(description.paths).flatMap(([path, item]) =>
   Object.entries(item).map(([method, operation]) => ({
@@ -121,6 +137,9 @@ const GOOD: Record<string, Ask[]> = {
   'POST /api/v1/rollups': [json({ name: 'x', source_measurement: 'air', target_measurement: 'air_1h', every: '1h', aggregations: ['avg'] })],
   'POST /api/v1/rollups/{name}/refresh': [{}],
   'POST /api/v1/triggers': [json({ query: 'CREATE TRIGGER x ON air WHEN temp > 100' })],
+  'POST /api/v1/admin/agents/runs': [json({ capability: 'of.test' })],
+  'GET /api/v1/admin/agents/runs/{run}': [{ url: `/api/v1/admin/agents/runs/${waiting}` }],
+  'POST /api/v1/admin/agents/runs/{run}/cancel': [{ url: `/api/v1/admin/agents/runs/${waiting}/cancel`, ...json({ reason: 'not wanted' }) }],
   'POST /api/v1/read': [snappy],
   'POST /api/v1/prom/read': [snappy],
 }
@@ -128,6 +147,7 @@ const GOOD: Record<string, Ask[]> = {
 const NOT_ASKED = new Set(['DELETE /api/v1/admin/rate-limit/bans/{address} 200', 'POST /api/v1/admin/webhooks/{namespace}/{owner}/{name}/rearm 200'])
 /** Orders that matter. */
 const LAST = [
+  'POST /api/v1/admin/agents/runs/{run}/cancel',
   'DELETE /api/v1/triggers/{name}',
   'DELETE /api/v1/rollups/{name}',
   'DELETE /api/v1/measurements/{name}',

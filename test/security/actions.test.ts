@@ -88,6 +88,7 @@ const node = await boot({
       jwt: { secret: 'a secret of more than thirty-two bytes' },
     },
     authorization: { policy_dir: folder },
+    agent_plane: {},
     ...LET_ALONE,
     promql: { admin_api: 'on' },
     grpc: { addr: '127.0.0.1:0' },

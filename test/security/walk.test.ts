@@ -44,6 +44,7 @@ const node = await boot({
     },
     authorization: { policy_dir: folder },
     triggers: {},
+    agent_plane: {},
     ...LET_ALONE,
     grpc: { addr: '127.0.0.1:0', reflection: true },
     flight_sql: { addr: '127.0.0.1:0' },

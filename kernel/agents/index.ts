@@ -1,0 +1,239 @@
+/**
+ * What agents are written with: skills, what a step may ask of the plane, and the service AGENTS that takes skills and begins runs. The plugin `agent_plane`
+ * provides it.
+ */
+import type { Static, TSchema } from 'typebox'
+
+/** Name of the service that an `AgentPlane` is provided under. */
+export const AGENTS = 'agents'
+
+export type Json = null | boolean | number | string | Json[] | { [member: string]: Json }
+
+/**
+ * How an effect is settled of which nobody knows whether it happened. `retry`: it is done again, as another attempt. `idempotent`: likewise, and all attempts
+ * bear one key by which the receiver knows it again. `reconcile`: a probe is asked. `requires_operator`: a person says.
+ */
+export type RecoveryMode = 'retry' | 'idempotent' | 'reconcile' | 'requires_operator'
+
+/** What is known of an attempt that failed. */
+export type Disposition = 'did_not_happen' | 'in_doubt' | 'landed'
+
+/**
+ * Thrown by what performs an effect, to say what became of it; and by `effect`, when it has failed for good. Any other error of a mutating effect leaves it
+ * in doubt, and one of an effect that changes nothing means that it did not happen.
+ */
+export class EffectError extends Error {
+  readonly disposition: Disposition
+  /** Another attempt would fail as well. */
+  readonly permanent: boolean
+  /** Milliseconds that the other side asks to wait. */
+  readonly retryAfterMs: number | undefined
+
+  constructor(message: string, { disposition, permanent = false, retryAfterMs }: { disposition: Disposition; permanent?: boolean; retryAfterMs?: number }) {
+    super(message)
+    this.name = 'EffectError'
+    this.disposition = disposition
+    this.permanent = permanent
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+/** Of an effect: something outside the step, or that is not the same each time. */
+export interface EffectDescription {
+  /** Such as `http.post`; what begins with `svc.` is the plane's. */
+  kind: string
+  /** What it is done with. Kind and arguments must be the same whenever the step is run again. */
+  args: Json
+  /** Whether it changes something outside. */
+  mutates: boolean
+  /** Default: `requires_operator` where it mutates, else `retry`. */
+  recovery?: RecoveryMode
+  /** Attempts in all; default 3. */
+  maxAttempts?: number
+  /** For `reconcile`: whether the attempt with this key has happened. */
+  probe?(call: EffectCall): Promise<ProbeAnswer>
+}
+
+export type ProbeAnswer = { landed: true; output: Json } | { landed: false } | 'inconclusive'
+
+/** Of one attempt. */
+export interface EffectCall {
+  /** 64 hexadecimal digits: of this attempt alone. */
+  effectKey: string
+  /** The same for all attempts. */
+  idempotencyKey: string
+  /** From 1. */
+  attempt: number
+}
+
+export interface CorrelationKey {
+  namespace: string
+  value: string
+}
+
+export interface AgentEvent {
+  /** Together with `source` its identity: one that comes again is known. */
+  id: string
+  source: string
+  kind: string
+  correlation: CorrelationKey[]
+  payload: Json
+}
+
+/**
+ * What a step may ask. All answers are in the journal: a step that is run again, after a crash or a wait, gets the same ones. A step that waits, or that is
+ * stopped, is left where it stands, and begun anew later: nothing after the call is run, `finally` included.
+ */
+export interface StepContext {
+  readonly run: string
+  readonly step: string
+  /** Milliseconds since the Unix epoch. */
+  now(): Promise<number>
+  /** In [0, 1). */
+  random(): Promise<number>
+  /** Puts a text into the journal, for whoever reads the run's history. */
+  note(text: string): Promise<void>
+  /**
+   * Has something done at most once: that it begins is durable before `perform` is called, and what it gave before this resolves.
+   * @throws EffectError when it failed for good.
+   */
+  effect<T extends Json>(effect: EffectDescription, perform: (call: EffectCall) => Promise<T>): Promise<T>
+  sleep(ms: number): Promise<void>
+  /** @param time milliseconds since the Unix epoch. */
+  sleepUntil(time: number): Promise<void>
+  /**
+   * Waits for an event of this kind that has all of these keys, one that has come before included.
+   * @throws EffectError when there was none within so many milliseconds.
+   */
+  awaitEvent(wait: { kind: string; correlation: CorrelationKey[]; withinMs: number }): Promise<AgentEvent>
+}
+
+/**
+ * What becomes of a step that was done when its run fails or is cancelled. `compensatable`: `compensate` undoes it. `pivot`: neither it nor what was before it
+ * is undone. `unnecessary`: there is nothing to undo. `undeclared`: a person must say, if it changed anything.
+ */
+export type Compensation = 'compensatable' | 'pivot' | 'unnecessary' | 'undeclared'
+
+export interface SkillDefinition<I extends TSchema = TSchema, O extends TSchema = TSchema> {
+  /** What runs and plans name it by, such as `disk.clean`. */
+  capability: string
+  summary: string
+  input: I
+  output: O
+  /** Default: `compensatable` with `compensate`, else `undeclared`. */
+  compensation?: Compensation
+  /** Does nothing outside but through `ctx`, and the same each time as long as `ctx` answers the same. */
+  invoke(ctx: StepContext, input: Static<I>): Promise<Static<O>>
+  /** @param output undefined = the step did not end. */
+  compensate?(ctx: StepContext, input: Static<I>, output: Static<O> | undefined): Promise<void>
+}
+
+const MARK = Symbol.for('svc.skill')
+const CAPABILITY = /^[a-z][a-z0-9_]*(\.[a-z0-9_]+)*$/
+
+export type Skill = SkillDefinition & { readonly compensation: Compensation; readonly [MARK]: true }
+
+/** Checks and marks a skill. @throws Error for a name that is none, and for a compensation that says something else than there is. */
+export function defineSkill<I extends TSchema, O extends TSchema>(definition: SkillDefinition<I, O>): Skill {
+  const { capability, compensate } = definition
+  const compensation = definition.compensation ?? (compensate === undefined ? 'undeclared' : 'compensatable')
+  const refuse = (why: string) => new Error(`cannot define skill "${capability}": ${why}`)
+  if (capability.length > 128 || !CAPABILITY.test(capability)) throw refuse('a capability is words of lower case letters, digits and "_" with dots between')
+  if ((compensation === 'compensatable') !== (compensate !== undefined))
+    throw refuse(`its compensation is "${compensation}"; a skill has the function compensate if it is "compensatable", and only then`)
+  return Object.freeze({ ...(definition as unknown as SkillDefinition), compensation, [MARK]: true as const })
+}
+
+/** Where a member of a node's input comes from; `field` takes a member of what is there. */
+export type ArgumentSource = { from: 'run_input'; field?: string } | { from: 'node'; node: string; field?: string } | { from: 'const'; value: Json }
+
+/** One step of a plan. */
+export interface PlanNode {
+  /** snake_case, within the plan. */
+  id: string
+  capability: string
+  /** Ids of nodes that must be done before. */
+  depends_on?: string[]
+  /** The input by member; without it the input of the run. */
+  args?: Record<string, ArgumentSource>
+  /** What it gives is what the run gives. */
+  terminal?: boolean
+}
+
+export interface RunRequest {
+  /** A plan of one step. */
+  capability?: string
+  /** A plan of several; instead of `capability`. */
+  plan?: PlanNode[]
+  input: Json
+  /** A run that was begun with the same key is the answer. At most 512 bytes. */
+  idempotencyKey?: string
+  /** Who asks, at most 256 characters. */
+  actor: string
+}
+
+export interface Operator {
+  actor: string
+  basis: 'authenticated' | 'asserted' | 'connected'
+}
+
+/** An effect of which nobody knows whether it happened. */
+export interface Undecided {
+  effect: string
+  step: number
+  phase: 'forward' | 'compensating'
+  kind: string
+  /** `announced`: it was begun, and nothing follows. `inconclusive`: what was reported or probed did not settle it. */
+  doubt: 'announced' | 'inconclusive'
+}
+
+/** How a run stands. */
+export interface RunStanding {
+  run: string
+  /** `running`, `suspended`, or how it was concluded. */
+  status: string
+  /** Whether nothing can change it any more. */
+  concluded: boolean
+  records: number
+  reason?: string
+  /** A sentence. */
+  waiting_for?: string
+  cancellation_requested_by?: Operator
+  undecided: Undecided[]
+}
+
+export interface ReplayReport {
+  status: string
+  /** Where the code of now does something else than the journal has; empty = the same. */
+  divergences: string[]
+  /** What the run gave, when it succeeded. */
+  output?: Json
+}
+
+/** The service AGENTS. What acts on a run is there from the ready phase on. */
+export interface AgentPlane {
+  /** In setup. @throws Error when another skill has the capability. */
+  skill(skill: Skill): void
+  /** Begins a run. Durable when it resolves; it goes on by itself. @throws SvcError BAD_REQUEST: nothing was kept. */
+  run(request: RunRequest): Promise<{ run: string; existing: boolean }>
+  /** Resolves when the run suspends or concludes; at once when it has. @throws SvcError NOT_FOUND. */
+  settled(run: string): Promise<string>
+  standing(run: string): Promise<RunStanding>
+  /** Runs the steps against the journal without doing anything. @throws SvcError NOT_FOUND. */
+  replay(run: string): Promise<ReplayReport>
+  /** Goes on with a run that waits, has failed before anything was undone, or has used up its budget. @returns the status that it got to. @throws SvcError CONFLICT. */
+  resume(run: string): Promise<string>
+  /** Hands an event to the run that waits for it, or keeps it for one that will. */
+  deliver(
+    event: Omit<AgentEvent, 'correlation'> & { correlation?: CorrelationKey[] },
+  ): Promise<{ delivery: 'resumed' | 'buffered' | 'duplicate'; run?: string }>
+  /** Has a run stop at its next step and undo what it did. @throws SvcError CONFLICT when it is over or quarantined. */
+  cancel(run: string, by: Operator, reason: string): Promise<{ requested_by: string; recorded: boolean }>
+  /** What happens to a quarantined run: one more pass, or the end. @returns the status that it got to. @throws SvcError CONFLICT when it is not quarantined. */
+  decide(run: string, decision: 'reopen' | 'abandon', by: Operator, reason: string): Promise<string>
+  /**
+   * Says what became of an effect in doubt; the run stays quarantined until it is reopened. @param output what the run then reads as the effect's; with
+   * `landed`, and only then. @throws SvcError BAD_REQUEST, CONFLICT when it is not in doubt.
+   */
+  reconcile(run: string, effect: string, said: { disposition: 'landed' | 'did_not_happen'; output?: Json; note: string }, by: Operator): Promise<void>
+}

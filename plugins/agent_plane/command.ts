@@ -1,0 +1,19 @@
+import type { Command } from 'svcdb'
+
+export const URL_DEFAULT = 'http://127.0.0.1:8086'
+const USAGE = 'run CAPABILITY | history RUN | verify [RUN] | dead-letters'
+
+export const planeCommand: Command = {
+  name: 'plane',
+  usage: USAGE,
+  summary:
+    'Begins a run on a node and waits for it; prints the records of a run; checks the chains of all runs, or of one; prints events that no run has waited for. Exits 0, 1 negative, 2 usage, 3 suspended, 4 not possible',
+  flags: {
+    input: { description: 'run: its input, JSON; default null' },
+    key: { description: 'run: an idempotency key; a run that was begun with it is the answer' },
+    url: { description: `run: where the node is; default ${URL_DEFAULT}. SVC_TOKEN is the bearer token` },
+    'no-wait': { description: 'run: does not wait until it suspends or ends', boolean: true },
+  },
+  // Nothing of the plane is loaded for a command line that does not name it.
+  run: async (call) => (await import('./verbs.ts')).runPlane(call, USAGE),
+}

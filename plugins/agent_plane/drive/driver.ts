@@ -1,0 +1,304 @@
+/**
+ * Admits runs, drives them and does to them what operators say: all that changes a run, with clock, chance, store and skills as it is given them. What is done
+ * to one run is one transaction, or a pass under a lease.
+ */
+import type { StateStore, StateTransaction } from 'svcdb'
+import type { AgentPlane, Json, Operator, PlanNode, ReplayReport, RunRequest, RunStanding, Skill } from 'svcdb/agents'
+import { SvcError } from 'svcdb/lib/errors'
+import { type FrozenPlan, freeze } from '../plan.ts'
+import { canonical } from '../record/canonical.ts'
+import { isRunId, newRunId } from '../record/names.ts'
+import { BrokenChain, CANON, type JournalRecord, type NewRecord } from '../record/record.ts'
+import { deliver, ordered, retire, wake } from '../store/events.ts'
+import { append, headOf } from '../store/journal.ts'
+import { isHeld, leaseOf, releaseLease, renewLease, takeLease } from '../store/leases.ts'
+import { cancellationOf, claimKey, FINAL, requestCancel, runOfKey, type Status, setStatus, statusOf } from '../store/runs.ts'
+import { BrokenPass, checked, Pass } from './pass.ts'
+import { RunJournal } from './run-journal.ts'
+
+const MAX_INPUT_BYTES = 1 << 19
+const MAX_KEY_BYTES = 512
+const MAX_ACTOR = 256
+const MAX_TEXT = 4096
+const RECOVER_PAGE = 500
+
+export interface DriverTools {
+  state: StateStore
+  skills: ReadonlyMap<string, Skill>
+  /** Tells this process from others. */
+  holder: string
+  leaseMs: number
+  limits: { maxSteps: number; maxEffects: number }
+  /** Milliseconds since the Unix epoch. */
+  now(): number
+  random(): number
+  sleep(ms: number): Promise<void>
+  /** Calls again and again until the function it returns is called. */
+  every(ms: number, act: () => void): () => void
+  performed(result: 'done' | 'failed' | 'in_doubt'): void
+}
+
+export interface Admitted {
+  run: string
+  existing: boolean
+  /** Of the lease with which it was admitted. */
+  epoch?: number
+}
+
+export class Driver {
+  private readonly tools: DriverTools
+
+  constructor(tools: DriverTools) {
+    this.tools = tools
+  }
+
+  /** @throws SvcError BAD_REQUEST: there is no trace of it. */
+  async admit(request: RunRequest): Promise<Admitted> {
+    const { plan, label, input } = this.admissible(request)
+    const { idempotencyKey, actor } = request
+    const { state, now, random, holder, leaseMs } = this.tools
+    const run = newRunId(now(), random)
+    const records: NewRecord[] = [
+      {
+        kind: 'RunAdmitted',
+        payload: {
+          capability: label,
+          input,
+          input_label: { provenance: [], trust: 'untrusted', sensitivity: 'internal' },
+          canon: CANON,
+          admitted_by: actor,
+          ...(idempotencyKey === undefined ? {} : { idempotency_key: idempotencyKey }),
+        },
+      },
+      { kind: 'PlanFrozen', payload: { steps: plan.nodes.map(({ id }) => id), plan } },
+    ]
+    return state.transaction(async (tx): Promise<Admitted> => {
+      const known = idempotencyKey === undefined ? undefined : await runOfKey(tx, idempotencyKey)
+      if (known !== undefined) return { run: known, existing: true }
+      const epoch = (await takeLease(tx, run, holder, now(), leaseMs)) as number
+      await append(tx, run, epoch, await headOf(tx, run), records)
+      if (idempotencyKey !== undefined) claimKey(tx, idempotencyKey, run)
+      await setStatus(tx, run, 'running')
+      return { run, existing: false, epoch }
+    })
+  }
+
+  private admissible({ capability, plan: nodes, input, actor, idempotencyKey = '-' }: RunRequest): { plan: FrozenPlan; label: string; input: Json } {
+    const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot begin a run: ${why}`)
+    if (actor.trim() === '' || actor.length > MAX_ACTOR) throw refuse(`the actor has 1 to ${MAX_ACTOR} characters`)
+    if (idempotencyKey === '' || Buffer.byteLength(idempotencyKey) > MAX_KEY_BYTES) throw refuse(`an idempotency key has 1 to ${MAX_KEY_BYTES} bytes`)
+    if ((capability === undefined) === (nodes === undefined)) throw refuse('name a capability or a plan, and not both')
+    const single: PlanNode[] = [{ id: 'only', capability: capability ?? '', terminal: true }]
+    let text: string
+    try {
+      text = canonical(input)
+    } catch (error) {
+      throw refuse((error as Error).message)
+    }
+    if (Buffer.byteLength(text) > MAX_INPUT_BYTES) throw refuse(`its input has more than ${MAX_INPUT_BYTES} bytes`)
+    const plan = freeze(nodes ?? single)
+    for (const node of plan.nodes) {
+      const skill = this.tools.skills.get(node.capability)
+      if (skill === undefined) throw refuse(`nothing here has the capability ${JSON.stringify(node.capability)}; see svc plugins for what is loaded`)
+      if (node.args !== undefined) continue
+      try {
+        checked(skill.input, input)
+      } catch (error) {
+        throw refuse((error as Error).message)
+      }
+    }
+    const label = capability ?? plan.nodes.find(({ terminal }) => terminal)?.capability ?? ''
+    return { plan, label, input: JSON.parse(text) as Json }
+  }
+
+  /**
+   * A pass over a run. @param epoch of a lease that this process has for it. @returns the status that it got to: `running` where another process drives it.
+   * @throws SvcError NOT_FOUND, CONFLICT, and BrokenPass.
+   */
+  async drive(run: string, epoch?: number): Promise<Status> {
+    const taken = epoch ?? (await this.take(run))
+    if (typeof taken === 'string') return taken
+    return this.under(run, taken)
+  }
+
+  private async under(run: string, epoch: number): Promise<Status> {
+    const { state, leaseMs } = this.tools
+    const end = this.tools.every(leaseMs / 3, () => {
+      state.transaction((tx) => renewLease(tx, run, epoch, this.tools.now(), leaseMs)).catch(() => {})
+    })
+    try {
+      const journal = await RunJournal.own(state, run, epoch)
+      return await new Pass(journal, epoch, { ...this.tools, mode: 'live' }).live()
+    } catch (error) {
+      if (error instanceof BrokenChain) return await this.setAside(run, epoch)
+      throw error instanceof BrokenPass ? error : new BrokenPass(error)
+    } finally {
+      end()
+    }
+  }
+
+  /** A journal that cannot be read is not written to either. */
+  private async setAside(run: string, epoch: number): Promise<Status> {
+    await this.tools.state.transaction(async (tx) => {
+      await setStatus(tx, run, 'quarantined')
+      await releaseLease(tx, run, epoch)
+    })
+    return 'quarantined'
+  }
+
+  private async take(run: string): Promise<number | Status> {
+    const { state, holder, leaseMs, now } = this.tools
+    return state.transaction(async (tx): Promise<number | Status> => {
+      const status = await this.known(tx, run)
+      if (FINAL.has(status)) return status
+      if (status === 'quarantined')
+        throw new SvcError('CONFLICT', `cannot go on with "${run}": it is quarantined; reconcile what is in doubt, then reopen or abandon it`)
+      const epoch = await takeLease(tx, run, holder, now(), leaseMs)
+      if (epoch === undefined) return 'running'
+      await setStatus(tx, run, 'running')
+      return epoch
+    })
+  }
+
+  private async known(tx: Pick<StateTransaction, 'get' | 'list'>, run: string): Promise<Status> {
+    const status = isRunId(run) ? await statusOf(tx, run) : undefined
+    if (status === undefined) throw new SvcError('NOT_FOUND', `cannot find run ${JSON.stringify(run.slice(0, 64))}: there is none; see svc plane run`)
+    return status
+  }
+
+  /** As `drive`, and refuses what must not go forward. */
+  async resume(run: string): Promise<Status> {
+    const { state } = this.tools
+    if ((await this.known(state, run)) === 'failed' && (await cancellationOf(state, run)) === undefined && (await RunJournal.read(state, run)).hasCompensated)
+      throw new SvcError('CONFLICT', `cannot go on with "${run}": some of it was undone; begin another run`)
+    return this.drive(run)
+  }
+
+  status(run: string): Promise<Status> {
+    return this.known(this.tools.state, run)
+  }
+
+  async standing(run: string): Promise<RunStanding> {
+    const { state } = this.tools
+    const status = await this.known(state, run)
+    const cancellation = await cancellationOf(state, run)
+    let journal: RunJournal
+    try {
+      journal = await RunJournal.read(state, run)
+    } catch (error) {
+      if (!(error instanceof BrokenChain)) throw error
+      return { run, status, concluded: FINAL.has(status), records: (await headOf(state, run)).seq, undecided: [], reason: error.message }
+    }
+    const lifecycle = journal.last('RunAdmitted', 'RunSuspended', 'RunConcluded', 'QuarantineDecided')
+    const isWaiting = status === 'suspended' && lifecycle?.kind === 'RunSuspended'
+    return {
+      run,
+      status,
+      concluded: FINAL.has(status),
+      records: journal.records.length,
+      undecided: journal.undecided(),
+      ...(isWaiting ? { waiting_for: sentenceOf(lifecycle) } : {}),
+      ...(lifecycle?.kind === 'RunConcluded' && lifecycle.payload.reason !== undefined ? { reason: lifecycle.payload.reason as string } : {}),
+      ...(cancellation === undefined ? {} : { cancellation_requested_by: cancellation.by }),
+    }
+  }
+
+  async replay(run: string): Promise<ReplayReport> {
+    const status = await this.known(this.tools.state, run)
+    const pass = new Pass(await RunJournal.read(this.tools.state, run), 0, { ...this.tools, mode: 'strict', limits: { maxSteps: 0, maxEffects: 0 } })
+    await pass.replay()
+    return { status, divergences: pass.divergences, ...(status === 'succeeded' && pass.divergences.length === 0 ? { output: pass.output as Json } : {}) }
+  }
+
+  deliver({ correlation = [], id, kind, payload, source }: Parameters<AgentPlane['deliver']>[0]): ReturnType<AgentPlane['deliver']> {
+    const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot deliver event: ${why}`)
+    for (const [name, text] of Object.entries({ id, kind, source })) if (text === '' || text.length > 1024) throw refuse(`its ${name} has 1 to 1024 characters`)
+    let text: string
+    try {
+      text = canonical(payload)
+    } catch (error) {
+      throw refuse((error as Error).message)
+    }
+    if (Buffer.byteLength(text) > MAX_INPUT_BYTES) throw refuse(`its payload has more than ${MAX_INPUT_BYTES} bytes`)
+    const event = { id, source, kind, correlation: ordered(correlation), payload: JSON.parse(text) as Json }
+    return this.tools.state.transaction((tx) => deliver(tx, event, this.tools.now()))
+  }
+
+  async cancel(run: string, by: Operator, reason: string): Promise<{ requested_by: string; recorded: boolean }> {
+    checkReason(reason)
+    return this.tools.state.transaction(async (tx) => {
+      const status = await this.known(tx, run)
+      if (FINAL.has(status)) throw new SvcError('CONFLICT', `cannot cancel "${run}": it is ${status}`)
+      if (status === 'quarantined') throw new SvcError('CONFLICT', `cannot cancel "${run}": it is quarantined; reopen or abandon it`)
+      const { cancellation, recorded } = await requestCancel(tx, run, { by, reason })
+      await setStatus(tx, run, 'running')
+      return { requested_by: cancellation.by.actor, recorded }
+    })
+  }
+
+  /** @returns the status that one pass got to. */
+  async decide(run: string, decision: 'reopen' | 'abandon', by: Operator, reason: string): Promise<Status> {
+    checkReason(reason)
+    const { state, holder, leaseMs, now } = this.tools
+    const epoch = await state.transaction(async (tx) => {
+      if ((await this.known(tx, run)) !== 'quarantined') throw new SvcError('CONFLICT', `cannot ${decision} "${run}": it is not quarantined`)
+      const taken = (await takeLease(tx, run, holder, now(), leaseMs)) as number
+      const records: NewRecord[] = [{ kind: 'QuarantineDecided', payload: { decider: by, reason, decision } }]
+      if (decision === 'abandon') records.push({ kind: 'RunConcluded', payload: { outcome: 'abandoned', reason, chain_head: '' } })
+      await append(tx, run, taken, await headOf(tx, run), records)
+      await setStatus(tx, run, decision === 'abandon' ? 'abandoned' : 'running')
+      if (decision === 'abandon') await releaseLease(tx, run, taken)
+      return taken
+    })
+    return decision === 'abandon' ? 'abandoned' : this.under(run, epoch)
+  }
+
+  async reconcile(run: string, effect: string, said: Parameters<AgentPlane['reconcile']>[2], by: Operator): Promise<void> {
+    const { disposition, output, note } = said
+    if ((disposition === 'landed') !== (output !== undefined))
+      throw new SvcError('BAD_REQUEST', `cannot reconcile effect "${effect}": an output goes with "landed", and only with it`)
+    const { state, holder, leaseMs, now } = this.tools
+    await state.transaction(async (tx) => {
+      if ((await this.known(tx, run)) !== 'quarantined') throw new SvcError('CONFLICT', `cannot reconcile an effect of "${run}": it is not quarantined`)
+      const head = await headOf(tx, run)
+      const doubt = (await RunJournal.read(tx, run)).undecided().find((one) => one.effect === effect)
+      if (doubt === undefined) throw new SvcError('CONFLICT', `cannot reconcile effect "${effect}": it is not in doubt`)
+      const epoch = (await takeLease(tx, run, holder, now(), leaseMs)) as number
+      const told = disposition === 'landed' ? { output, declared: { trust: 'untrusted', sensitivity: 'internal' } } : {}
+      const place = { step: doubt.step, ...(doubt.phase === 'forward' ? {} : { phase: doubt.phase }), effectKey: effect }
+      await append(tx, run, epoch, head, [{ ...place, kind: 'EffectReconciled', payload: { disposition, note, asserted_by: by, ...told } }])
+      await releaseLease(tx, run, epoch)
+    })
+  }
+
+  /** Runs that nobody drives and that should go on: of processes that ended, whose wait is over, that have an event, that are to be stopped. */
+  async due(limit: number): Promise<string[]> {
+    const { state, now, leaseMs } = this.tools
+    await state.transaction((tx) => wake(tx, now(), limit))
+    const found: string[] = []
+    for (let start = 'index/running/'; found.length < limit; ) {
+      const page = await state.list<string>({ prefix: 'index/running/', start, limit: RECOVER_PAGE })
+      for (const { value: run } of page) if (found.length < limit && !isHeld(await leaseOf(state, run), now(), leaseMs)) found.push(run)
+      if (page.length < RECOVER_PAGE) break
+      start = `${page[page.length - 1].key}\0`
+    }
+    return found
+  }
+
+  /** Events for which nobody has waited become dead letters. @returns how many. */
+  retire(graceMs: number, limit: number): Promise<number> {
+    return this.tools.state.transaction((tx) => retire(tx, this.tools.now() - graceMs, limit))
+  }
+}
+
+function checkReason(reason: string): void {
+  if (reason.trim() === '' || reason.length > MAX_TEXT)
+    throw new SvcError('BAD_REQUEST', `cannot take a decision without a reason: it has 1 to ${MAX_TEXT} characters`)
+}
+
+function sentenceOf({ payload }: JournalRecord): string {
+  const reason = payload.reason as { reason: string; until: string; kind?: string; correlation?: { namespace: string; value: string }[] }
+  if (reason.reason === 'awaiting_time') return `sleeping until ${reason.until}`
+  const keys = (reason.correlation ?? []).map(({ namespace, value }) => `${namespace}=${value}`).join(', ')
+  return `awaiting ${reason.kind}${keys === '' ? '' : ` for ${keys}`} until ${reason.until}`
+}

@@ -1,0 +1,292 @@
+/** One pass over a run: what the journal has is rebuilt, then its plan goes on, a boundary between steps at a time, until it ends or has to wait. */
+import type { StateStore } from 'svcdb'
+import type { Json, Skill } from 'svcdb/agents'
+import { SchemaReader } from 'svcdb/lib/schema'
+import { type FrozenNode, type FrozenPlan, inputOf, isWhole } from '../plan.ts'
+import { canonical } from '../record/canonical.ts'
+import { CANON, type NewRecord } from '../record/record.ts'
+import { abandonEvent, arrivedFor, endWait, hasNews, waitsOf } from '../store/events.ts'
+import { releaseLease } from '../store/leases.ts'
+import { type Conclusion, cancellationOf, FINAL, type Status, setStatus } from '../store/runs.ts'
+import type { Phase, RunJournal } from './run-journal.ts'
+import { OpenStep, type StepTools } from './step-context.ts'
+import { gravest, type Stop } from './stop.ts'
+
+export interface PassTools extends Omit<StepTools, 'journal' | 'maxEffects'> {
+  state: StateStore
+  skills: ReadonlyMap<string, Skill>
+  limits: { maxSteps: number; maxEffects: number }
+}
+
+type StepEnd = { output: Json } | Stop
+
+/** The pass ended because the store failed, or the lease was lost: its run is as it was left. */
+export class BrokenPass extends Error {
+  constructor(cause: unknown) {
+    super('a pass over a run has ended before its time', { cause })
+  }
+}
+
+export class Pass {
+  /** Where the code of now does something else than the journal has. */
+  readonly divergences: string[] = []
+  private readonly journal: RunJournal
+  private readonly epoch: number
+  private readonly tools: PassTools
+  private readonly plan: FrozenPlan
+  private readonly input: Json
+  private readonly outputs = new Map<string, Json>()
+
+  /** @param epoch of the lease; 0 for a strict one. */
+  constructor(journal: RunJournal, epoch: number, tools: PassTools) {
+    this.journal = journal
+    this.epoch = epoch
+    this.tools = tools
+    this.plan = journal.last('PlanFrozen')?.payload.plan as FrozenPlan
+    this.input = journal.last('RunAdmitted')?.payload.input as Json
+  }
+
+  /** @returns what the run gave. */
+  get output(): Json | undefined {
+    const given = this.plan.nodes
+      .filter(({ terminal, id }) => terminal && this.outputs.has(id))
+      .map(({ id }): [string, Json] => [id, this.outputs.get(id) as Json])
+    return given.length === 1 ? given[0][1] : Object.fromEntries(given)
+  }
+
+  /** Runs what is finished against the journal, and what is begun as far as it goes. Nothing is written. */
+  async replay(): Promise<void> {
+    for (;;) {
+      const ready = this.ready().filter(({ id }) => this.journal.steps.get(this.numberOf(id))?.outcome === 'succeeded')
+      if (ready.length === 0) break
+      const stop = gravest((await Promise.all(ready.map((node) => this.runStep(node)))).filter(isStop))
+      if (stop !== undefined) {
+        this.divergences.push(whyOf(stop))
+        return
+      }
+    }
+    for (const node of this.ready().filter(({ id }) => this.journal.steps.has(this.numberOf(id)))) {
+      const end = await this.runStep(node)
+      if (isStop(end) && end.kind === 'quarantined' && end.diverged) this.divergences.push(end.reason)
+    }
+  }
+
+  /** @returns the status that the run got to. @throws BrokenPass. */
+  async live(): Promise<Status> {
+    try {
+      return await this.goOn()
+    } catch (error) {
+      throw error instanceof BrokenPass ? error : new BrokenPass(error)
+    }
+  }
+
+  private async goOn(): Promise<Status> {
+    if (this.journal.last('RunAdmitted')?.payload.canon !== CANON)
+      return this.conclude('quarantined', 'its records are in a form that this server does not know')
+    if (!isWhole(this.plan)) return this.conclude('quarantined', 'its plan is not the one that was frozen')
+    for (;;) {
+      const ready = this.ready()
+      const finished = ready.filter(({ id }) => this.journal.steps.get(this.numberOf(id))?.outcome === 'succeeded')
+      if (finished.length > 0) {
+        const stop = gravest((await Promise.all(finished.map((node) => this.runStep(node)))).filter(isStop))
+        if (stop !== undefined) return this.stopped(stop.kind === 'quarantined' || stop.kind === 'broken' ? stop : { kind: 'quarantined', reason: whyOf(stop) })
+        continue
+      }
+      const cancelled = await this.boundary()
+      if (cancelled !== undefined) return this.unwind('cancelled', cancelled)
+      if (this.journal.hasCompensated) return this.unwind('failed', 'a step has failed')
+      if (ready.length === 0) return this.conclude('succeeded')
+      const { admitted, stop } = await this.admit(ready)
+      const ends = await Promise.all(admitted.map((node) => this.runStep(node)))
+      const worst = gravest([...ends.filter(isStop), ...(stop === undefined ? [] : [stop])])
+      if (worst === undefined) continue
+      const status = worst.kind === 'suspended' ? await this.suspend() : await this.stopped(worst)
+      if (status !== undefined) return status
+    }
+  }
+
+  private ready(): FrozenNode[] {
+    return this.plan.nodes.filter(({ id, depends_on }) => !this.outputs.has(id) && depends_on.every((name) => this.outputs.has(name)))
+  }
+
+  private numberOf(id: string): number {
+    return this.plan.nodes.findIndex((node) => node.id === id) + 1
+  }
+
+  /** Between steps, and nowhere else, a stop that was asked for is seen. @returns its reason. */
+  private async boundary(): Promise<string | undefined> {
+    const known = this.journal.last('RunCancelled')
+    if (known !== undefined) return known.payload.reason as string
+    const standing = await cancellationOf(this.tools.state, this.journal.run)
+    if (standing === undefined) return undefined
+    await this.journal.append([{ kind: 'RunCancelled', payload: { actor: standing.by, reason: standing.reason } }])
+    return standing.reason
+  }
+
+  /** Which steps a ceiling refuses follows from the plan: they are asked for in its order. */
+  private async admit(ready: readonly FrozenNode[]): Promise<{ admitted: FrozenNode[]; stop?: Stop }> {
+    const { maxSteps } = this.tools.limits
+    const admitted: FrozenNode[] = []
+    for (const node of ready) {
+      const step = this.numberOf(node.id)
+      const state = this.journal.steps.get(step)
+      const records: NewRecord[] = []
+      if (state === undefined) {
+        const refused = this.journal.records.findLast(({ kind, step: own }) => own === step && /^Budget/.test(kind))?.kind === 'BudgetRefused'
+        const isOver = this.journal.steps.size >= maxSteps
+        if (isOver && !refused) records.push({ kind: 'BudgetRefused', step, payload: { limit: 'steps', used: String(this.journal.steps.size) } })
+        if (!isOver && refused) records.push({ kind: 'BudgetReadmitted', step, payload: { limit: 'steps' } })
+        if (!isOver) records.push({ kind: 'StepStarted', step, payload: { skill: node.capability } })
+        await this.journal.append(records)
+        if (isOver) return { admitted, stop: { kind: 'exhausted', exhaustion: { limit: 'steps', allowed: maxSteps } } }
+      }
+      admitted.push(node)
+    }
+    return { admitted }
+  }
+
+  private async runStep(node: FrozenNode): Promise<StepEnd> {
+    const { journal, tools } = this
+    const step = this.numberOf(node.id)
+    const state = journal.steps.get(step)
+    const skill = tools.skills.get(node.capability)
+    if (skill === undefined) return { kind: 'quarantined', reason: `nothing here has the capability "${node.capability}"` }
+    const end = await this.perform(step, 'forward', async (context) => {
+      const output = canonical(
+        checked(skill.output, await skill.invoke(context, checked(skill.input, inputOf(node, this.input, this.outputs)) as never), 'what it gave'),
+      )
+      return JSON.parse(output) as Json
+    })
+    const isKnown = state?.outcome === 'succeeded'
+    if (isKnown && isStop(end) && end.kind === 'failed')
+      return { kind: 'quarantined', reason: `step s${step} succeeded, and now fails: ${end.reason}`, diverged: true }
+    if (tools.mode === 'live' && !isKnown) {
+      const outcome = isStop(end) ? (end.kind === 'failed' ? 'failed' : undefined) : 'succeeded'
+      const again = outcome === 'failed' && state?.outcome === 'failed' && state.finished > (journal.last('RunConcluded')?.seq ?? 0)
+      if (outcome !== undefined && !again) await journal.append([{ kind: 'StepFinished', step, payload: { outcome } }])
+    }
+    if (!isStop(end)) this.outputs.set(node.id, end.output)
+    return end
+  }
+
+  /** Until it is done or stopped, and all that it began has its end. */
+  private async perform(step: number, phase: Phase, act: (context: OpenStep) => Promise<Json>): Promise<StepEnd> {
+    const { journal, tools } = this
+    const context = new OpenStep({ ...tools, journal, maxEffects: tools.limits.maxEffects }, step, phase)
+    const acted: Promise<StepEnd> = act(context).then(
+      (output) => ({ output }),
+      (error: unknown) => ({ kind: 'failed', reason: error instanceof Error ? error.message : String(error) }),
+    )
+    const end = await Promise.race([context.stopped, acted])
+    await context.close()
+    const { unasked } = context
+    return unasked === undefined || isStop(end) ? end : { kind: 'quarantined', reason: unasked, diverged: true }
+  }
+
+  private async stopped(stop: Exclude<Stop, { kind: 'suspended' }>): Promise<Status> {
+    if (stop.kind === 'broken') throw new BrokenPass(stop.error)
+    if (stop.kind === 'quarantined') return this.conclude('quarantined', stop.reason)
+    if (stop.kind === 'exhausted') return this.conclude('exhausted', 'a budget is used up', stop.exhaustion)
+    return this.unwind('failed', stop.reason)
+  }
+
+  /** @returns undefined when something has come meanwhile that the run waits for. */
+  private async suspend(): Promise<Status | undefined> {
+    let waits = false
+    const { run } = this.journal
+    await this.journal.append(async (tx) => {
+      waits = !(await hasNews(tx, run, this.tools.now())) && ((await cancellationOf(tx, run)) === undefined || this.journal.last('RunCancelled') !== undefined)
+      if (!waits) return []
+      await setStatus(tx, run, 'suspended')
+      await releaseLease(tx, run, this.epoch)
+      return []
+    })
+    return waits ? 'suspended' : undefined
+  }
+
+  private async conclude(outcome: Conclusion, reason?: string, exhaustion?: object): Promise<Status> {
+    const { run } = this.journal
+    await this.journal.append(async (tx) => {
+      for (const wait of await waitsOf(tx, run)) {
+        // What has arrived stays for a run that may go on.
+        const arrived = await arrivedFor(tx, run, wait.key)
+        if (arrived !== undefined && !FINAL.has(outcome)) continue
+        if (arrived !== undefined) abandonEvent(tx, arrived, this.tools.now())
+        await endWait(tx, wait)
+      }
+      await setStatus(tx, run, outcome)
+      await releaseLease(tx, run, this.epoch)
+      return [
+        {
+          kind: 'RunConcluded',
+          payload: {
+            outcome,
+            ...(reason === undefined ? {} : { reason: reason.slice(0, 4096) }),
+            ...(exhaustion === undefined ? {} : { exhaustion }),
+            chain_head: '',
+          },
+        },
+      ]
+    })
+    return outcome
+  }
+
+  /** Undoes what was done, the newest first. */
+  private async unwind(outcome: 'cancelled' | 'failed', reason: string): Promise<Status> {
+    const steps = this.toUndo()
+    if (this.journal.undecided().length > 0 && (outcome === 'cancelled' || steps.length > 0))
+      return this.conclude('quarantined', `${reason}; of an effect it is not known whether it has happened`)
+    for (const { number, node, skill } of steps) {
+      if (skill === undefined || skill.compensation === 'undeclared')
+        return this.conclude('quarantined', `${reason}; step s${number} has changed something, and nothing says how to undo it`)
+      const undo = skill.compensate as NonNullable<Skill['compensate']>
+      const end = await this.perform(number, 'compensating', async (context) => {
+        await undo(context, checked(skill.input, inputOf(node, this.input, this.outputs)) as never, this.outputs.get(node.id) as never)
+        return null
+      })
+      if (isStop(end)) {
+        if (end.kind === 'broken') throw new BrokenPass(end.error)
+        if (end.kind === 'suspended') return (await this.suspend()) ?? this.unwind(outcome, reason)
+        if (end.kind === 'exhausted') return this.conclude('exhausted', 'a budget is used up', end.exhaustion)
+        return this.conclude('quarantined', `${reason}; step s${number} could not be undone: ${whyOf(end)}`)
+      }
+      if (this.journal.steps.get(number)?.compensated !== true)
+        await this.journal.append([
+          { kind: 'StepCompensated', step: number, phase: 'compensating', payload: { compensation: node.capability, outcome: 'succeeded' } },
+        ])
+    }
+    return this.conclude(outcome, reason)
+  }
+
+  /** Steps that are done, and those that were stopped after they had changed something, newest first, up to a point of no return. */
+  private toUndo(): { number: number; node: FrozenNode; skill: Skill | undefined }[] {
+    const { journal, tools, plan } = this
+    const began = new Map(journal.records.filter(({ kind }) => kind === 'StepStarted').map(({ step, seq }) => [step, seq]))
+    const newest = [...journal.steps].sort(([a, one], [b, other]) => Math.max(other.finished, began.get(b) ?? 0) - Math.max(one.finished, began.get(a) ?? 0))
+    const found: { number: number; node: FrozenNode; skill: Skill | undefined }[] = []
+    for (const [number, state] of newest) {
+      const hasLanded = journal.hasLanded(number)
+      if (state.outcome !== 'succeeded' && !hasLanded) continue
+      const skill = tools.skills.get(state.skill)
+      if (skill?.compensation === 'pivot') break
+      if (skill?.compensation === 'unnecessary' || (skill?.compensation !== 'compensatable' && !hasLanded)) continue
+      found.push({ number, node: plan.nodes[number - 1], skill })
+    }
+    return found
+  }
+}
+
+function isStop(end: StepEnd): end is Stop {
+  return 'kind' in end
+}
+
+function whyOf(stop: Stop): string {
+  return 'reason' in stop ? stop.reason : `it is ${stop.kind}, and was not before`
+}
+
+/** @throws Error naming what is wrong. */
+export function checked(schema: object, value: unknown, what = 'its input'): Json {
+  const { value: read, problems } = new SchemaReader(schema).read(structuredClone(value))
+  if (problems.length > 0) throw new Error(`${what} is not as its skill says: ${problems[0].instancePath || 'it'} ${problems[0].message}`)
+  return read as Json
+}

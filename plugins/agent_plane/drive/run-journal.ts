@@ -1,0 +1,177 @@
+/** The journal of one run while it is driven: what it says, indexed, and the way to append to it. One append after the other. */
+import type { StateReader, StateStore, StateTransaction } from 'svcdb'
+import type { Undecided } from 'svcdb/agents'
+import { canonical } from '../record/canonical.ts'
+import { type JournalRecord, type NewRecord, verified } from '../record/record.ts'
+import { append, type Head, headOf, recordsOf } from '../store/journal.ts'
+
+export type Phase = 'forward' | 'compensating'
+
+/** One attempt of an effect, with what became of it. */
+export interface Attempt {
+  started: JournalRecord
+  /** EffectDone, EffectFailed. */
+  ended?: JournalRecord
+  reconciled?: JournalRecord
+  /** Another attempt follows. */
+  superseded: boolean
+}
+
+interface StepState {
+  skill: string
+  outcome?: string
+  /** Seq of StepFinished. */
+  finished: number
+  compensated: boolean
+  budget?: JournalRecord
+}
+
+/** What a run waits for is no effect on anything outside. */
+export const AWAIT_EVENT = 'svc.await_event'
+export const SLEEP = 'svc.sleep'
+
+export class RunJournal {
+  readonly run: string
+  readonly records: JournalRecord[] = []
+  readonly steps = new Map<number, StepState>()
+  private readonly attempts = new Map<string, Attempt>()
+  /** Effects by step and phase, in the order in which they were first begun. */
+  private readonly begun = new Map<string, JournalRecord[]>()
+  private readonly notes = new Map<string, string[]>()
+  /** The last attempt by step, phase, kind and arguments. */
+  private readonly latest = new Map<string, Attempt>()
+  private readonly owned: { state: StateStore; epoch: number } | undefined
+  private head: Head
+  private queue: Promise<unknown> = Promise.resolve()
+  /** Attempts begun, of all steps. */
+  effects = 0
+
+  private constructor(run: string, head: Head, records: readonly JournalRecord[], owned?: { state: StateStore; epoch: number }) {
+    this.run = run
+    this.head = head
+    this.owned = owned
+    for (const record of records) this.take(record)
+  }
+
+  /** For reading. @throws BrokenChain. */
+  static async read(state: StateReader, run: string): Promise<RunJournal> {
+    const head = await headOf(state, run)
+    return new RunJournal(run, head, verified(run, (await recordsOf(state, run)).slice(0, head.seq), head))
+  }
+
+  /** @param epoch of the lease. @throws BrokenChain. */
+  static async own(state: StateStore, run: string, epoch: number): Promise<RunJournal> {
+    const { head, records } = await RunJournal.read(state, run)
+    return new RunJournal(run, head, records, { state, epoch })
+  }
+
+  /**
+   * Durable when it resolves. @param decide gives what is appended, in the transaction, and may write beside it. @throws Fenced, and what the store throws:
+   * then nobody knows what was kept, and the journal is not to be used any more.
+   */
+  append(decide: readonly NewRecord[] | ((tx: StateTransaction) => Promise<NewRecord[]>)): Promise<void> {
+    const done = this.queue.then(async () => {
+      if (this.owned === undefined) throw new Error(`cannot append to "${this.run}": it is open for reading`)
+      const { state, epoch } = this.owned
+      const { records, head } = await state.transaction(async (tx) =>
+        append(tx, this.run, epoch, this.head, typeof decide === 'function' ? await decide(tx) : decide),
+      )
+      this.head = head
+      for (const record of records) this.take(record)
+    })
+    this.queue = done.catch(() => {})
+    return done
+  }
+
+  private take(record: JournalRecord): void {
+    this.records.push(record)
+    const { kind, step = 0, phase = 'forward', effectKey = '', payload, seq } = record
+    const place = `${step}/${phase}`
+    const state = this.steps.get(step)
+    if (kind === 'StepStarted') this.steps.set(step, { skill: payload.skill as string, finished: 0, compensated: false, budget: state?.budget })
+    else if (kind === 'Note') push(this.notes, place, payload.text as string)
+    else if (kind === 'BudgetRefused' || kind === 'BudgetReadmitted') {
+      if (state !== undefined) state.budget = record
+    } else if (kind === 'StepFinished' && state !== undefined) {
+      state.outcome = payload.outcome as string
+      state.finished = seq
+    } else if (kind === 'StepCompensated' && state !== undefined) state.compensated = true
+    else if (kind === 'EffectStarted') {
+      const attempt: Attempt = { started: record, superseded: false }
+      const of = `${place}/${canonical(payload.descriptor)}`
+      const before = this.latest.get(of)
+      if (payload.attempt === 1) push(this.begun, place, record)
+      else if (before !== undefined) before.superseded = true
+      this.latest.set(of, attempt)
+      this.attempts.set(effectKey, attempt)
+      if (!isWait(record)) this.effects++
+    } else {
+      const attempt = this.attempts.get(effectKey)
+      if (attempt !== undefined && (kind === 'EffectDone' || kind === 'EffectFailed')) attempt.ended = record
+      if (attempt !== undefined && kind === 'EffectReconciled') attempt.reconciled = record
+    }
+  }
+
+  attempt(effectKey: string): Attempt | undefined {
+    return this.attempts.get(effectKey)
+  }
+
+  /** How many effects a step has begun in a phase. */
+  begunIn(step: number, phase: Phase): number {
+    return this.begun.get(`${step}/${phase}`)?.length ?? 0
+  }
+
+  notesOf(step: number, phase: Phase): readonly string[] {
+    return this.notes.get(`${step}/${phase}`) ?? []
+  }
+
+  last(...kinds: string[]): JournalRecord | undefined {
+    return this.records.findLast(({ kind }) => kinds.includes(kind))
+  }
+
+  /** Whether undoing has begun. */
+  get hasCompensated(): boolean {
+    return this.records.some(({ kind, phase }) => kind === 'StepCompensated' || phase === 'compensating')
+  }
+
+  /** Until when a wait was said to last, milliseconds since the Unix epoch. */
+  waitsUntil(effectKey: string): number | undefined {
+    const suspended = this.records.find(({ kind, effectKey: own }) => kind === 'RunSuspended' && own === effectKey)
+    return suspended === undefined ? undefined : Date.parse((suspended.payload.reason as { until: string }).until)
+  }
+
+  /** Whether a step has changed something, as far as the journal can say. */
+  hasLanded(step: number): boolean {
+    return [...this.attempts.values()].some(({ started, ended, reconciled }) => {
+      if (started.step !== step || started.phase === 'compensating' || started.payload.mutates !== true) return false
+      if (reconciled !== undefined) return reconciled.payload.disposition === 'landed'
+      return !(ended?.kind === 'EffectFailed' && ended.payload.disposition === 'did_not_happen')
+    })
+  }
+
+  undecided(): Undecided[] {
+    const open = [...this.attempts.values()].filter(({ started, ended, reconciled, superseded }) => {
+      const { mode } = started.payload.recovery as { mode: string }
+      const counts = started.payload.mutates === true || mode === 'requires_operator' || mode === 'reconcile'
+      const settled = reconciled !== undefined || superseded || (ended !== undefined && ended.payload.disposition !== 'in_doubt')
+      return counts && !settled && !isWait(started)
+    })
+    return open.map(({ started, ended }) => ({
+      effect: started.effectKey as string,
+      step: started.step ?? 0,
+      phase: started.phase ?? 'forward',
+      kind: (started.payload.descriptor as { kind: string }).kind,
+      doubt: ended === undefined ? 'announced' : 'inconclusive',
+    }))
+  }
+}
+
+function isWait({ payload }: JournalRecord): boolean {
+  return [AWAIT_EVENT, SLEEP].includes((payload.descriptor as { kind: string }).kind)
+}
+
+function push<T>(lists: Map<string, T[]>, key: string, value: T): void {
+  const list = lists.get(key)
+  if (list === undefined) lists.set(key, [value])
+  else list.push(value)
+}

@@ -1,0 +1,437 @@
+/**
+ * What a step asks of the plane, answered from the journal as far as that goes, and then done. Whatever stops a step leaves its code waiting for ever: no
+ * `catch` of its own can take a stop for an answer.
+ */
+import type { AgentEvent, CorrelationKey, EffectCall, EffectDescription, Json, RecoveryMode, StepContext } from 'svcdb/agents'
+import { EffectError } from 'svcdb/agents'
+import { canonical } from '../record/canonical.ts'
+import { effectKey, instant } from '../record/names.ts'
+import { MAX_RECORD_BYTES, type NewRecord } from '../record/record.ts'
+import { arrivedFor, beginWait, endWait, ordered, type Wait, waitOf } from '../store/events.ts'
+import { type Attempt, AWAIT_EVENT, type Phase, type RunJournal, SLEEP } from './run-journal.ts'
+import type { Stop } from './stop.ts'
+
+const MAX_ATTEMPTS = 3
+/** Attempts of which nobody knows the end, because the process died: after so many a person has to look. */
+const MAX_INTERRUPTIONS = 10
+const FIRST_DELAY_MS = 100
+const MAX_DELAY_MS = 10_000
+const MAX_RETRY_AFTER_MS = 60_000
+/** What the rest of a record may take. */
+const RECORD_REST = 16_384
+const DECLARED = { trust: 'untrusted', sensitivity: 'internal' }
+const OWN_KINDS = /^svc\./
+const INTERRUPTED = 'the process ended before it was known'
+
+export interface StepTools {
+  journal: RunJournal
+  /** Strict = nothing is done and nothing written. */
+  mode: 'live' | 'strict'
+  now(): number
+  random(): number
+  sleep(ms: number): Promise<void>
+  /** Attempts of a run. */
+  maxEffects: number
+  /** Told how each attempt ended. */
+  performed(result: 'done' | 'failed' | 'in_doubt'): void
+}
+
+interface Asked {
+  kind: string
+  args: unknown
+  mutates: boolean
+  recovery: RecoveryMode
+  ordinal: number
+  maxAttempts: number
+  probe?: EffectDescription['probe']
+}
+
+export class OpenStep implements StepContext {
+  readonly run: string
+  readonly step: string
+  private readonly number: number
+  private readonly phase: Phase
+  private readonly tools: StepTools
+  private ordinal = 0
+  /** Resolves when the effect before has begun. */
+  private begun: Promise<void> = Promise.resolve()
+  private noted = 0
+  private readonly underWay = new Set<Promise<unknown>>()
+  /** What other sides have asked to wait, by effect key. */
+  private readonly retryAfter = new Map<string, number>()
+  private stopWith: (stop: Stop) => void = () => {}
+  private ended = false
+  /** Resolves when the step is stopped. */
+  readonly stopped: Promise<Stop>
+
+  constructor(tools: StepTools, number: number, phase: Phase) {
+    this.tools = tools
+    this.run = tools.journal.run
+    this.number = number
+    this.step = `s${number}`
+    this.phase = phase
+    this.stopped = new Promise((resolve) => {
+      this.stopWith = resolve
+    })
+  }
+
+  /** No more is done for the step. Resolves when what is under way has its end in the journal. */
+  async close(): Promise<void> {
+    this.ended = true
+    while (this.underWay.size > 0) await Promise.allSettled([...this.underWay])
+  }
+
+  /** What the journal has and the step has not asked for. */
+  get unasked(): string | undefined {
+    const { journal } = this.tools
+    if (this.ordinal < journal.begunIn(this.number, this.phase)) return `step ${this.step} has asked for fewer effects than the journal has`
+    if (this.noted < journal.notesOf(this.number, this.phase).length) return `step ${this.step} has made fewer notes than the journal has`
+    return undefined
+  }
+
+  now(): Promise<number> {
+    return this.answered('svc.now', () => this.tools.now())
+  }
+
+  random(): Promise<number> {
+    return this.answered('svc.random', () => this.tools.random())
+  }
+
+  note(text: string): Promise<void> {
+    return this.guarded(async () => {
+      const known = this.tools.journal.notesOf(this.number, this.phase)[this.noted++]
+      if (known === text) return
+      if (known !== undefined) return this.diverge('a note is another one than in the journal')
+      if (this.tools.mode === 'strict') return this.stop({ kind: 'suspended' })
+      await this.append([{ ...this.place, kind: 'Note', payload: { text } }])
+    })
+  }
+
+  effect<T extends Json>(effect: EffectDescription, perform: (call: EffectCall) => Promise<T>): Promise<T> {
+    const { kind, args, mutates, probe, maxAttempts = MAX_ATTEMPTS } = effect
+    const recovery = effect.recovery ?? (mutates ? 'requires_operator' : 'retry')
+    if (OWN_KINDS.test(kind) || kind === '')
+      throw new Error(`cannot begin an effect of kind "${kind}": kinds have a name, and "svc." is the plane's; choose another`)
+    if ((recovery === 'reconcile') !== (probe !== undefined))
+      throw new Error(`cannot begin effect "${kind}": a probe goes with recovery "reconcile", and only with it`)
+    const asked: Asked = {
+      kind,
+      args: JSON.parse(canonical(args)),
+      mutates,
+      recovery,
+      ordinal: this.ordinal++,
+      maxAttempts,
+      ...(probe === undefined ? {} : { probe }),
+    }
+    return this.guarded(() => this.settle<T>(asked, perform))
+  }
+
+  sleep(ms: number): Promise<void> {
+    return this.guarded(async () => void (await this.wait(SLEEP, { ms }, () => this.tools.now() + ms)))
+  }
+
+  sleepUntil(time: number): Promise<void> {
+    return this.guarded(async () => void (await this.wait(SLEEP, { until: time }, () => time)))
+  }
+
+  awaitEvent({ kind, correlation, withinMs }: { kind: string; correlation: CorrelationKey[]; withinMs: number }): Promise<AgentEvent> {
+    const event = { kind, correlation: ordered(correlation) }
+    return this.guarded(
+      async () => (await this.wait(AWAIT_EVENT, { ...event, within_ms: withinMs }, () => this.tools.now() + withinMs, event)) as unknown as AgentEvent,
+    )
+  }
+
+  private get place(): Pick<NewRecord, 'step' | 'phase'> {
+    return { step: this.number, ...(this.phase === 'forward' ? {} : { phase: this.phase }) }
+  }
+
+  private keyOf({ ordinal, kind, args }: Pick<Asked, 'ordinal' | 'kind' | 'args'>, attempt: number): string {
+    return effectKey({ step: this.number, phase: this.phase, ordinal, attempt, kind, args })
+  }
+
+  private stop(stop: Stop): Promise<never> {
+    this.stopWith(stop)
+    this.ended = true
+    return new Promise(() => {})
+  }
+
+  private diverge(what: string): Promise<never> {
+    return this.stop({ kind: 'quarantined', reason: `step ${this.step}: ${what}`, diverged: true })
+  }
+
+  private async append(records: Parameters<RunJournal['append']>[0]): Promise<void> {
+    try {
+      await this.tools.journal.append(records)
+    } catch (error) {
+      await this.stop({ kind: 'broken', error })
+    }
+  }
+
+  /** Nothing is begun for a step that has ended, and what it gets is nothing: its code stays where it is. */
+  private guarded<T>(act: () => Promise<T>): Promise<T> {
+    return this.ended ? new Promise(() => {}) : act()
+  }
+
+  /**
+   * Effects that a step begins at one time are announced in the order in which it asked, so that the journal of a process that died has a beginning of them.
+   * @returns what lets the next one begin.
+   */
+  private turn(): Promise<() => void> {
+    const before = this.begun
+    let next = (): void => {}
+    this.begun = new Promise((resolve) => {
+      next = resolve
+    })
+    return before.then(() => next)
+  }
+
+  private answered(kind: string, value: () => number): Promise<number> {
+    const asked: Asked = { kind, args: null, mutates: false, recovery: 'retry', ordinal: this.ordinal++, maxAttempts: 1 }
+    return this.guarded(async () => {
+      const key = this.keyOf(asked, 1)
+      const next = await this.turn()
+      if (await this.isNew(asked, key)) {
+        const done: NewRecord = {
+          ...this.place,
+          kind: 'EffectDone',
+          effectKey: key,
+          payload: { output: value(), declared: { trust: 'trusted', sensitivity: 'public' } },
+        }
+        await this.append([this.startedRecord(asked, key, 1, 0), done])
+      }
+      next()
+      return (this.tools.journal.attempt(key) as Attempt).ended?.payload.output as number
+    })
+  }
+
+  /** Whether the journal has nothing of it. Where it has something else, or nothing may be done, it does not resolve. */
+  private async isNew({ ordinal, kind }: Asked, key: string): Promise<boolean> {
+    const { journal, mode } = this.tools
+    if (journal.attempt(key) !== undefined) return false
+    if (ordinal < journal.begunIn(this.number, this.phase)) return this.diverge(`effect ${ordinal + 1}, "${kind}", is another one than in the journal`)
+    return mode === 'strict' ? this.stop({ kind: 'suspended' }) : true
+  }
+
+  private startedRecord(asked: Asked, key: string, attempt: number, backoff: number): NewRecord {
+    const { kind, args, mutates, recovery } = asked
+    const mode = { mode: recovery, ...(recovery === 'idempotent' ? { key: this.idempotencyKey(asked) } : {}) }
+    return {
+      ...this.place,
+      kind: 'EffectStarted',
+      effectKey: key,
+      payload: { descriptor: { kind, args }, recovery: mode, mutates, attempt, backoff_ms: backoff },
+    }
+  }
+
+  private idempotencyKey(asked: Asked): string {
+    return `${this.run}:${this.keyOf(asked, 1).slice(0, 32)}`
+  }
+
+  private async settle<T extends Json>(asked: Asked, perform: (call: EffectCall) => Promise<T>): Promise<T> {
+    const { journal, mode } = this.tools
+    const idempotencyKey = this.idempotencyKey(asked)
+    let failures = 0
+    let interruptions = 0
+    let backoff = 0
+    const next = await this.turn()
+    for (let attempt = 1; ; attempt++) {
+      const key = this.keyOf(asked, attempt)
+      const call: EffectCall = { effectKey: key, idempotencyKey, attempt }
+      if (attempt === 1 ? await this.isNew(asked, key) : journal.attempt(key) === undefined) {
+        if (mode === 'strict') return this.stop({ kind: 'suspended' })
+        await this.perform(asked, call, backoff, perform, next)
+      } else if (journal.attempt(key)?.ended === undefined && journal.attempt(key)?.reconciled === undefined) {
+        if (mode === 'strict') return this.stop({ kind: 'suspended' })
+        await this.interrupted(asked, call)
+      }
+      next()
+      const { ended, reconciled } = journal.attempt(key) as Attempt
+      if (reconciled?.payload.disposition === 'landed') return reconciled.payload.output as T
+      if (reconciled !== undefined) {
+        backoff = 0
+        continue
+      }
+      if (ended === undefined) return this.doubt(asked)
+      if (ended.kind === 'EffectDone') return ended.payload.output as T
+      const { error, disposition, permanent } = ended.payload as { error: string; disposition: 'did_not_happen' | 'in_doubt' | 'landed'; permanent?: boolean }
+      const failure = new EffectError(error, { disposition, permanent: permanent ?? false })
+      if (disposition === 'landed') throw failure
+      if (disposition === 'in_doubt' && (asked.recovery === 'requires_operator' || asked.recovery === 'reconcile')) {
+        if (asked.recovery === 'reconcile' && mode === 'live' && (await this.probed(asked, call))) {
+          attempt--
+          continue
+        }
+        return this.doubt(asked)
+      }
+      if (error === INTERRUPTED) interruptions++
+      else failures++
+      if (interruptions >= MAX_INTERRUPTIONS) return this.doubt(asked)
+      // A run that has failed and is resumed tries its last effect afresh, when that did not happen.
+      const concluded = journal.records.findLast(({ kind, payload }) => kind === 'RunConcluded' && payload.outcome === 'failed')?.seq ?? 0
+      const afresh = disposition === 'did_not_happen' && ended.seq < concluded && asked.ordinal === journal.begunIn(this.number, this.phase) - 1
+      const isOver = failures >= asked.maxAttempts || (permanent === true && failures > 0)
+      if (isOver && (afresh || journal.attempt(this.keyOf(asked, attempt + 1)) !== undefined)) failures = 0
+      else if (isOver) {
+        if (disposition === 'in_doubt' && asked.mutates) return this.doubt(asked)
+        throw failure
+      }
+      backoff = error === INTERRUPTED ? 0 : Math.max(delayOf(key, failures), this.retryAfter.get(key) ?? 0)
+    }
+  }
+
+  private doubt({ kind }: Asked): Promise<never> {
+    return this.stop({ kind: 'quarantined', reason: `step ${this.step}: whether effect "${kind}" has happened is not known` })
+  }
+
+  /** Announced durably, done, and its end durable. */
+  private async perform<T extends Json>(
+    asked: Asked,
+    call: EffectCall,
+    backoff: number,
+    act: (call: EffectCall) => Promise<T>,
+    next: () => void,
+  ): Promise<void> {
+    const { journal, maxEffects } = this.tools
+    const refused = await this.refusedByBudget(maxEffects)
+    if (refused) return this.stop({ kind: 'exhausted', exhaustion: { limit: 'effects', allowed: maxEffects, used: journal.effects } })
+    if (backoff > 0) await this.tools.sleep(backoff)
+    if (this.ended) return new Promise(() => {})
+    const doing = this.announced(asked, call, backoff, act, next)
+    this.underWay.add(doing)
+    await doing.finally(() => this.underWay.delete(doing))
+    // The step was stopped meanwhile: its end is in the journal, and the step's code goes no further.
+    if (this.ended) return new Promise(() => {})
+  }
+
+  private async announced<T extends Json>(
+    asked: Asked,
+    call: EffectCall,
+    backoff: number,
+    act: (call: EffectCall) => Promise<T>,
+    next: () => void,
+  ): Promise<void> {
+    const { journal } = this.tools
+    try {
+      await journal.append([this.startedRecord(asked, call.effectKey, call.attempt, backoff)])
+      next()
+      const ended = await outcomeOf(asked, call, act)
+      if (ended.retryAfterMs !== undefined) this.retryAfter.set(call.effectKey, Math.min(ended.retryAfterMs, MAX_RETRY_AFTER_MS))
+      await journal.append([{ ...this.place, effectKey: call.effectKey, kind: ended.kind, payload: ended.payload }])
+      this.tools.performed(ended.kind === 'EffectDone' ? 'done' : ended.payload.disposition === 'in_doubt' ? 'in_doubt' : 'failed')
+    } catch (error) {
+      this.stopWith({ kind: 'broken', error })
+      this.ended = true
+    }
+  }
+
+  private async refusedByBudget(allowed: number): Promise<boolean> {
+    const { journal } = this.tools
+    const budget = journal.steps.get(this.number)?.budget
+    const last = budget?.payload.limit === 'effects' ? budget.kind : undefined
+    const isOver = journal.effects >= allowed
+    const record = (kind: string, more: object): NewRecord => ({ ...this.place, kind, payload: { limit: 'effects', ...more } })
+    if (isOver && last !== 'BudgetRefused') await this.append([record('BudgetRefused', { used: String(journal.effects) })])
+    if (!isOver && last === 'BudgetRefused') await this.append([record('BudgetReadmitted', {})])
+    return isOver
+  }
+
+  /** The process ended between the announcement and the end. */
+  private async interrupted(asked: Asked, call: EffectCall): Promise<void> {
+    if (asked.recovery === 'requires_operator') return
+    if (asked.recovery === 'reconcile' && (await this.probed(asked, call))) return
+    if (asked.recovery === 'reconcile') return
+    await this.append([{ ...this.place, effectKey: call.effectKey, kind: 'EffectFailed', payload: { error: INTERRUPTED, disposition: 'in_doubt' } }])
+  }
+
+  /** @returns whether the probe has settled it. */
+  private async probed({ probe }: Asked, call: EffectCall): Promise<boolean> {
+    const answer = await probe?.(call).catch(() => 'inconclusive' as const)
+    if (answer === undefined || answer === 'inconclusive') return false
+    const said = answer.landed ? { disposition: 'landed', output: answer.output, declared: DECLARED } : { disposition: 'did_not_happen' }
+    await this.append([{ ...this.place, effectKey: call.effectKey, kind: 'EffectReconciled', payload: { ...said, detail: 'probe' } }])
+    return true
+  }
+
+  private async wait(kind: string, args: unknown, until: () => number, event?: Wait['event']): Promise<Json> {
+    const { journal, now, mode } = this.tools
+    const asked: Asked = { kind, args, mutates: false, recovery: 'retry', ordinal: this.ordinal++, maxAttempts: 1 }
+    const key = this.keyOf(asked, 1)
+    const next = await this.turn()
+    const isNew = await this.isNew(asked, key)
+    if (journal.attempt(key)?.ended === undefined) {
+      if (mode === 'strict') return this.stop({ kind: 'suspended' })
+      const end = Math.floor(journal.waitsUntil(key) ?? until())
+      const wait: Wait = { run: this.run, key, until: end, ...(event === undefined ? {} : { event }) }
+      await this.append(async (tx) => {
+        const begun = isNew ? [this.startedRecord(asked, key, 1, 0)] : []
+        const waiting = await waitOf(tx, this.run, key)
+        const arrived = await arrivedFor(tx, this.run, key)
+        if (arrived !== undefined || end <= now()) {
+          if (waiting !== undefined) await endWait(tx, waiting)
+          return [...begun, this.endOfWait(key, wait, arrived)]
+        }
+        if (waiting !== undefined) return begun
+        const first = await beginWait(tx, wait)
+        return [...begun, first === undefined ? this.suspended(key, wait) : this.endOfWait(key, wait, first)]
+      })
+    }
+    next()
+    const { ended } = journal.attempt(key) as Attempt
+    if (ended === undefined) return this.stop({ kind: 'suspended' })
+    if (ended.kind === 'EffectFailed') throw new EffectError(ended.payload.error as string, { disposition: 'did_not_happen', permanent: true })
+    return ended.payload.output as Json
+  }
+
+  private suspended(key: string, { until, event }: Wait): NewRecord {
+    const reason = event === undefined ? { reason: 'awaiting_time', until: instant(until) } : { reason: 'awaiting_event', ...event, until: instant(until) }
+    return { ...this.place, kind: 'RunSuspended', effectKey: key, payload: { reason } }
+  }
+
+  private endOfWait(key: string, { event, until }: Wait, arrived: AgentEvent | undefined): NewRecord {
+    const done = (output: unknown, more: object): NewRecord => ({
+      ...this.place,
+      kind: 'EffectDone',
+      effectKey: key,
+      payload: { output, declared: DECLARED, ...more },
+    })
+    if (arrived !== undefined) return done(arrived, { source: arrived.source })
+    if (event === undefined) return done(null, {})
+    const error = `no event "${event.kind}" has come by ${instant(until)}`
+    return { ...this.place, kind: 'EffectFailed', effectKey: key, payload: { error, disposition: 'did_not_happen', permanent: true } }
+  }
+}
+
+/** The pause after so many failures: doubled each time, half of it by a chance that follows from the key. */
+function delayOf(key: string, failures: number): number {
+  const whole = Math.min(FIRST_DELAY_MS * 2 ** Math.max(0, failures - 1), MAX_DELAY_MS)
+  return Math.round(whole * (0.5 + Number.parseInt(key.slice(0, 8), 16) / 2 ** 33))
+}
+
+interface Ended {
+  kind: 'EffectDone' | 'EffectFailed'
+  payload: Record<string, unknown>
+  retryAfterMs?: number
+}
+
+async function outcomeOf<T extends Json>({ mutates, kind }: Asked, call: EffectCall, act: (call: EffectCall) => Promise<T>): Promise<Ended> {
+  let output: T
+  try {
+    output = await act(call)
+  } catch (error) {
+    const known = error instanceof EffectError ? error : new EffectError(textOf(error), { disposition: mutates ? 'in_doubt' : 'did_not_happen' })
+    const { disposition, permanent, retryAfterMs } = known
+    const payload = { error: known.message.slice(0, 4096), disposition, ...(permanent ? { permanent } : {}) }
+    return { kind: 'EffectFailed', payload, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) }
+  }
+  try {
+    const text = canonical(output ?? null)
+    if (Buffer.byteLength(text) > MAX_RECORD_BYTES - RECORD_REST) throw new Error(`it has more than ${MAX_RECORD_BYTES - RECORD_REST} bytes`)
+    return { kind: 'EffectDone', payload: { output: JSON.parse(text), declared: DECLARED } }
+  } catch (error) {
+    return { kind: 'EffectFailed', payload: { error: `what effect "${kind}" gave cannot be kept: ${textOf(error)}`, disposition: 'landed', permanent: true } }
+  }
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,15 @@
+/** What ends a step before it is done. The gravest of those of a pass decides. */
+export type Stop =
+  /** @property diverged the code does something else than the journal has. */
+  | { kind: 'quarantined'; reason: string; diverged?: true }
+  | { kind: 'failed'; reason: string }
+  | { kind: 'exhausted'; exhaustion: Record<string, unknown> }
+  | { kind: 'suspended' }
+  /** The store failed, or somebody else drives the run: the pass is over, and nothing is said about the run. */
+  | { kind: 'broken'; error: unknown }
+
+const RANK: Record<Stop['kind'], number> = { broken: 5, quarantined: 4, failed: 3, exhausted: 2, suspended: 1 }
+
+export function gravest(stops: readonly Stop[]): Stop | undefined {
+  return stops.reduce<Stop | undefined>((worst, stop) => (worst === undefined || RANK[stop.kind] > RANK[worst.kind] ? stop : worst), undefined)
+}

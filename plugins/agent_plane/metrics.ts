@@ -1,0 +1,35 @@
+import type { Counter, Metrics } from 'svcdb'
+
+export interface PlaneMetrics {
+  admitted: Counter
+  settled: Counter
+  effects: Counter
+  events: Counter
+  broken: Counter
+  deadLetters: Counter
+  recovered: Counter
+}
+
+export interface PlaneGauges {
+  driving(): number
+  waiting(): number
+  /** As of the last sweep. */
+  runs(): ReadonlyMap<string, number>
+}
+
+export function planeMetrics(metrics: Metrics, gauges: PlaneGauges): PlaneMetrics {
+  metrics.gauge('agent_plane_driving', 'Runs that go on in this process', [], (gauge) => gauge.set(gauges.driving()))
+  metrics.gauge('agent_plane_queue_length', 'Runs that wait for their turn in this process', [], (gauge) => gauge.set(gauges.waiting()))
+  metrics.gauge('agent_plane_runs', 'Runs that are not over by status, up to 1000 of each, as of the last sweep of this process', ['status'], (gauge) => {
+    for (const [status, count] of gauges.runs()) gauge.set({ status }, count)
+  })
+  return {
+    admitted: metrics.counter('agent_plane_runs_admitted_total', 'Runs that were begun'),
+    settled: metrics.counter('agent_plane_passes_total', 'Passes over runs by the status that they got to', ['status']),
+    effects: metrics.counter('agent_plane_effects_total', 'Attempts of effects by how they ended: done, failed, in_doubt', ['result']),
+    events: metrics.counter('agent_plane_events_total', 'Events by what became of them: resumed, buffered, duplicate', ['delivery']),
+    broken: metrics.counter('agent_plane_passes_broken_total', 'Passes that ended because the store failed or another process took the run over'),
+    deadLetters: metrics.counter('agent_plane_dead_letters_total', 'Events for which no run has waited in time'),
+    recovered: metrics.counter('agent_plane_runs_taken_up_total', 'Runs that a sweep took up: of processes that ended, and whose wait was over'),
+  }
+}

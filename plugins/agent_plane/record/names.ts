@@ -1,0 +1,57 @@
+/** Ids, effect keys and instants. */
+import { hash } from 'node:crypto'
+import { canonical } from './canonical.ts'
+
+const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
+const RUN = /^run_[0-7][0-9A-HJKMNP-TV-Z]{25}$/
+const TIME_DIGITS = 10
+const RANDOM_DIGITS = 16
+
+/** `run_` and a ULID. @param now milliseconds since the Unix epoch. @param random in [0, 1). */
+export function newRunId(now: number, random: () => number): string {
+  let time = ''
+  for (let rest = Math.floor(now), i = 0; i < TIME_DIGITS; i++, rest = Math.floor(rest / 32)) time = DIGITS[rest % 32] + time
+  const chance = Array.from({ length: RANDOM_DIGITS }, () => DIGITS[Math.floor(random() * 32)])
+  return `run_${time}${chance.join('')}`
+}
+
+export function isRunId(text: string): boolean {
+  return RUN.test(text)
+}
+
+/** Sorts as the id does, the other way round. */
+export function newestFirst(run: string): string {
+  return [...run.slice('run_'.length)].map((digit) => DIGITS[31 - DIGITS.indexOf(digit)]).join('')
+}
+
+export interface EffectPlace {
+  step: number
+  phase: 'forward' | 'compensating'
+  /** Of the effects of a step in this phase, from 0. */
+  ordinal: number
+  /** From 1. */
+  attempt: number
+  kind: string
+  args: unknown
+}
+
+/** 64 hexadecimal digits: SHA-256 of a domain, step, phase, ordinal, attempt, kind with its length, and canonical arguments. */
+export function effectKey({ step, phase, ordinal, attempt, kind, args }: EffectPlace): string {
+  const name = Buffer.from(kind)
+  const numbers = Buffer.alloc(21)
+  numbers.writeUInt32BE(step, 0)
+  numbers.writeUInt8(phase === 'forward' ? 0 : 1, 4)
+  numbers.writeUInt32BE(ordinal, 5)
+  numbers.writeUInt32BE(attempt, 9)
+  numbers.writeBigUInt64BE(BigInt(name.length), 13)
+  return hash('sha256', Buffer.concat([Buffer.from('svc.effect.key.v1\0'), numbers, name, Buffer.from(canonical(args))]))
+}
+
+export function digest(domain: string, value: unknown): string {
+  return hash('sha256', `${domain}\0${canonical(value)}`)
+}
+
+/** RFC 3339 in UTC, without a fraction for whole seconds. */
+export function instant(ms: number): string {
+  return new Date(ms).toISOString().replace('.000Z', 'Z')
+}

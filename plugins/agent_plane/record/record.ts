@@ -1,0 +1,163 @@
+/**
+ * Records of a run's journal, as docs/formats/plane-records.md has them. A body is canonical JSON; hash = SHA-256(hash before it, bytes of the body), and
+ * before the first are 32 zero bytes. Nothing else is read: a body of another version, kind or member is refused.
+ */
+import { hash } from 'node:crypto'
+import { SvcError } from 'svcdb/lib/errors'
+import { canonical } from './canonical.ts'
+
+export const RECORD_VERSION = 1
+/** How arguments and inputs are written: named by each run, so that another way can come. */
+export const CANON = 'rfc8785'
+export const MAX_RECORD_BYTES = 1 << 20
+/** Hexadecimal, of no record. */
+export const CHAIN_START = '0'.repeat(64)
+
+export type Payload = Record<string, unknown>
+
+/** What a record is before it has its place. */
+export interface NewRecord {
+  kind: string
+  step?: number
+  /** Absent = forward. */
+  phase?: 'compensating'
+  effectKey?: string
+  payload: Payload
+}
+
+export interface JournalRecord extends NewRecord {
+  seq: number
+  run: string
+  case?: string
+  epoch: number
+}
+
+/** As it is kept. */
+export interface Sealed {
+  raw: string
+  /** Hexadecimal. */
+  hash: string
+}
+
+/** Members of each kind, those that may be absent with `?`. */
+const KINDS: Readonly<Record<string, string>> = {
+  RunAdmitted: 'capability input input_label canon governed_by? policy_bundle? idempotency_key? admitted_by? served_unchained? plane_chain?',
+  QuotaPassStarted: 'period? release_slot',
+  PlanFrozen: 'steps plan',
+  StepStarted: 'skill',
+  StepFinished: 'outcome',
+  Note: 'text',
+  EffectStarted: 'descriptor recovery mutates attempt backoff_ms outbound_label? outbound_bytes? content_rules? credential?',
+  EffectDone: 'output source? by? spend? declared content? elapsed_ms?',
+  EffectFailed: 'error disposition permanent? spend? elapsed_ms?',
+  EffectReconciled: 'disposition output? spend? detail? note? declared? asserted_by?',
+  StepCompensated: 'compensation outcome',
+  QuarantineDecided: 'decider reason decision',
+  GroupOpened: 'group resources',
+  GroupSettled: 'group outcome detail?',
+  BudgetRefused: 'limit used',
+  BudgetReadmitted: 'limit',
+  AuthorityWithheld: 'subject reason by',
+  AuthorityRestored: 'subject',
+  IdentityBound: 'chain',
+  DataSubjectBound: 'bindings',
+  PolicyDenied: 'reason action resource',
+  RunSuspended: 'reason',
+  CaseBound: 'case_kind opened correlation?',
+  DeadlineRegistered: 'name resolved_at calendar_digest',
+  DeadlineTransition: 'name from to',
+  Released: 'releaser release label field_labels value',
+  RunCancelled: 'actor reason',
+  RunConcluded: 'outcome reason? exhaustion? live_spend? chain_head',
+  BreakGlass: 'actor roles reason',
+  HaltLifted: 'scope by at reason thrown_by thrown_at',
+  HoldReleased: 'by at placed_by placed_at',
+  Swept: 'subject action detail?',
+  Observed: 'session reported detail?',
+}
+const PAYLOADS = new Map(
+  Object.entries(KINDS).map(([kind, members]) => {
+    const names = members.split(' ')
+    return [kind, { required: names.filter((name) => !name.endsWith('?')), all: new Set(names.map((name) => name.replace('?', ''))) }]
+  }),
+)
+
+/** @throws SvcError BAD_REQUEST for one of more than `MAX_RECORD_BYTES`. */
+export function seal({ kind, effectKey, payload, step, phase, ...rest }: JournalRecord, previous: string): Sealed {
+  checkPayload(kind, payload)
+  const body = { ...payload, ...rest, step, phase, effect_key: effectKey, kind, v: RECORD_VERSION }
+  const raw = canonical(body)
+  const bytes = Buffer.byteLength(raw)
+  if (bytes > MAX_RECORD_BYTES)
+    throw new SvcError('BAD_REQUEST', `cannot keep a record "${kind}": it has ${bytes} bytes, and ${MAX_RECORD_BYTES} is the limit; keep less in the journal`)
+  return { raw, hash: chained(previous, raw) }
+}
+
+/** The hash of a record that follows the one with this hash. */
+export function chained(previous: string, raw: string): string {
+  return hash('sha256', Buffer.concat([Buffer.from(previous, 'hex'), Buffer.from(raw)]))
+}
+
+/** @throws Error for what is no record of this version. */
+export function decode(raw: string): JournalRecord {
+  const { seq, run, case: matter, step, phase, epoch, v, effect_key, kind, ...payload } = JSON.parse(raw) as Payload
+  const refuse = (why: string) => new Error(`cannot read record: ${why}`)
+  if (v !== RECORD_VERSION) throw refuse(`its version is ${JSON.stringify(v)}, and this server reads ${RECORD_VERSION}`)
+  if (!isCount(seq) || seq === 0 || !isCount(epoch) || typeof run !== 'string' || typeof kind !== 'string') throw refuse('seq, epoch, run or kind is none')
+  if ((step !== undefined && !isCount(step)) || (phase !== undefined && phase !== 'compensating')) throw refuse('its step or phase is none')
+  if ((matter !== undefined && typeof matter !== 'string') || (effect_key !== undefined && typeof effect_key !== 'string'))
+    throw refuse('its case or effect is none')
+  checkPayload(kind, payload)
+  return {
+    seq,
+    run,
+    epoch,
+    kind,
+    payload,
+    ...(matter === undefined ? {} : { case: matter }),
+    ...(step === undefined ? {} : { step }),
+    ...(phase === undefined ? {} : { phase }),
+    ...(effect_key === undefined ? {} : { effectKey: effect_key }),
+  }
+}
+
+function checkPayload(kind: string, payload: Payload): void {
+  const known = PAYLOADS.get(kind)
+  if (known === undefined) throw new Error(`cannot use a record of kind ${JSON.stringify(kind)}: there is none`)
+  const missing = known.required.find((name) => payload[name] === undefined)
+  if (missing !== undefined) throw new Error(`cannot use a record "${kind}": "${missing}" is not there`)
+  const unknown = Object.keys(payload).find((name) => !known.all.has(name))
+  if (unknown !== undefined) throw new Error(`cannot use a record "${kind}": it has no member ${JSON.stringify(unknown)}`)
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
+
+/** What breaks a chain. */
+export class BrokenChain extends Error {}
+
+/**
+ * The records of a run, in order, checked against each other.
+ * @param head the hash of the last one. @throws BrokenChain naming the first record that is not what was written.
+ */
+export function verified(run: string, sealed: readonly Sealed[], head: { seq: number; hash: string }): JournalRecord[] {
+  const broken = (seq: number, why: string) => new BrokenChain(`cannot use the journal of "${run}": record ${seq} ${why}`)
+  let previous = CHAIN_START
+  const records = sealed.map(({ raw, hash }, index) => {
+    const seq = index + 1
+    previous = chained(previous, raw)
+    if (previous !== hash) throw broken(seq, 'does not follow from those before it')
+    let record: JournalRecord
+    try {
+      record = decode(raw)
+    } catch (error) {
+      throw broken(seq, `cannot be read: ${(error as Error).message}`)
+    }
+    if (record.seq !== seq || record.run !== run) throw broken(seq, `says that it is record ${record.seq} of "${record.run}"`)
+    if (record.kind === 'RunConcluded' && record.payload.chain_head !== (sealed[index - 1]?.hash ?? CHAIN_START)) throw broken(seq, 'names another head')
+    return record
+  })
+  if (records.length !== head.seq || previous !== head.hash) throw broken(records.length, `is the last one, and the head is ${head.seq}`)
+  return records
+}

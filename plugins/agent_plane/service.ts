@@ -1,0 +1,156 @@
+/** The service AGENTS: what runs are begun, driven and steered by in this process. */
+import type { Clock, Logger } from 'svcdb'
+import type { AgentPlane, Operator, ReplayReport, RunRequest, RunStanding, Skill } from 'svcdb/agents'
+import { SvcError } from 'svcdb/lib/errors'
+import type { Driver } from './drive/driver.ts'
+import type { PlaneMetrics } from './metrics.ts'
+
+const POLL_MS = 100
+
+export interface PlaneParts {
+  driver(): Driver | undefined
+  maxDriving: number
+  clock: Clock
+  log: Logger
+  metrics: PlaneMetrics
+}
+
+export class PlaneService implements AgentPlane {
+  readonly skills = new Map<string, Skill>()
+  private readonly parts: PlaneParts
+  private readonly passes = new Map<string, Promise<void>>()
+  private readonly queue: { run: string; epoch?: number; begin: () => void }[] = []
+  /** Something has happened to them while a pass was under way. */
+  private readonly again = new Set<string>()
+  private active = 0
+  private closing = false
+
+  constructor(parts: PlaneParts) {
+    this.parts = parts
+  }
+
+  get driving(): number {
+    return this.active
+  }
+
+  get waiting(): number {
+    return this.queue.length
+  }
+
+  skill(skill: Skill): void {
+    if (this.skills.has(skill.capability)) throw new Error(`cannot take skill "${skill.capability}": there is one of this capability`)
+    this.skills.set(skill.capability, skill)
+  }
+
+  async run(request: RunRequest): Promise<{ run: string; existing: boolean }> {
+    const { run, existing, epoch } = await this.driver.admit(request)
+    if (!existing) {
+      this.parts.metrics.admitted.inc()
+      this.launch(run, epoch)
+    }
+    return { run, existing }
+  }
+
+  async settled(run: string): Promise<string> {
+    for (;;) {
+      await this.passes.get(run)
+      const status = await this.driver.status(run)
+      if (status !== 'running') return status
+      if (!this.passes.has(run)) await new Promise<void>((resolve) => void this.parts.clock.after(POLL_MS, resolve))
+    }
+  }
+
+  standing(run: string): Promise<RunStanding> {
+    return this.driver.standing(run)
+  }
+
+  replay(run: string): Promise<ReplayReport> {
+    return this.driver.replay(run)
+  }
+
+  async resume(run: string): Promise<string> {
+    await this.passes.get(run)
+    return this.counted(() => this.driver.resume(run))
+  }
+
+  async deliver(event: Parameters<AgentPlane['deliver']>[0]): ReturnType<AgentPlane['deliver']> {
+    const answer = await this.driver.deliver(event)
+    this.parts.metrics.events.inc({ delivery: answer.delivery })
+    if (answer.delivery === 'resumed' && answer.run !== undefined) this.launch(answer.run)
+    return answer
+  }
+
+  async cancel(run: string, by: Operator, reason: string): ReturnType<AgentPlane['cancel']> {
+    const answer = await this.driver.cancel(run, by, reason)
+    this.launch(run)
+    return answer
+  }
+
+  decide(run: string, decision: 'reopen' | 'abandon', by: Operator, reason: string): Promise<string> {
+    return this.counted(() => this.driver.decide(run, decision, by, reason))
+  }
+
+  reconcile(run: string, effect: string, said: Parameters<AgentPlane['reconcile']>[2], by: Operator): Promise<void> {
+    return this.driver.reconcile(run, effect, said, by)
+  }
+
+  /** Has a run go on, as soon as there is room. @param epoch of the lease that this process has for it. */
+  launch(run: string, epoch?: number): void {
+    if (this.closing) return
+    if (this.passes.has(run)) {
+      this.again.add(run)
+      return
+    }
+    const pass = new Promise<void>((begin) => this.queue.push({ run, begin, ...(epoch === undefined ? {} : { epoch }) }))
+      .then(() => this.counted(() => this.driver.drive(run, epoch)))
+      .then(
+        () => {},
+        (error: unknown) => {
+          // A broken pass is taken up by a sweep when its lease has lapsed.
+          const { code } = error as { code?: string }
+          if (code !== 'CONFLICT') this.parts.log.warn({ err: error, run }, 'a run has been interrupted, and goes on later')
+        },
+      )
+      .finally(() => {
+        this.active--
+        this.passes.delete(run)
+        if (this.again.delete(run)) this.launch(run)
+        this.admitNext()
+      })
+    this.passes.set(run, pass)
+    this.admitNext()
+  }
+
+  /** Begins nothing any more. Resolves when what is under way is done. */
+  async close(): Promise<void> {
+    this.closing = true
+    for (const { run } of this.queue.splice(0)) this.passes.delete(run)
+    await Promise.allSettled([...this.passes.values()])
+  }
+
+  private admitNext(): void {
+    while (this.active < this.parts.maxDriving && !this.closing) {
+      const next = this.queue.shift()
+      if (next === undefined) return
+      this.active++
+      next.begin()
+    }
+  }
+
+  private async counted(pass: () => Promise<string>): Promise<string> {
+    try {
+      const status = await pass()
+      this.parts.metrics.settled.inc({ status })
+      return status
+    } catch (error) {
+      if (!(error instanceof SvcError)) this.parts.metrics.broken.inc()
+      throw error
+    }
+  }
+
+  private get driver(): Driver {
+    const driver = this.parts.driver()
+    if (driver === undefined) throw new SvcError('OVERLOADED', 'cannot use the agent plane yet: the node is starting; try again when it is ready')
+    return driver
+  }
+}

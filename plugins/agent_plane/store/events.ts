@@ -1,0 +1,163 @@
+/**
+ * Events and those who wait for them. A wait is found by its first key, an event that came first by each of its keys, so neither looks at all of the other
+ * kind. An event is known by its source and id for good; what nobody waits for is kept, and after a while it is a dead letter, without its payload.
+ */
+import type { StateReader, StateTransaction } from 'svcdb'
+import type { AgentEvent, CorrelationKey } from 'svcdb/agents'
+import { canonical } from '../record/canonical.ts'
+import { digest, instant } from '../record/names.ts'
+import { setStatus, statusOf } from './runs.ts'
+
+/** What one step of one run waits for. */
+export interface Wait {
+  run: string
+  /** Of the wait: an effect's. */
+  key: string
+  /** Milliseconds since the Unix epoch: then it is over. */
+  until: number
+  /** Absent = it waits for its time alone. */
+  event?: { kind: string; correlation: CorrelationKey[] }
+}
+
+export interface DeadLetter {
+  source: string
+  id: string
+  kind: string
+  correlation: CorrelationKey[]
+  received_at: string
+  reason: string
+}
+
+interface Buffered {
+  event: AgentEvent
+  /** Milliseconds since the Unix epoch. */
+  received: number
+}
+
+const number = (ms: number): string => String(Math.max(0, Math.floor(ms))).padStart(16, '0')
+const ownKey = ({ run, key }: Pick<Wait, 'run' | 'key'>): string => `wait/${run}/${key}`
+const timerKey = ({ run, key, until }: Wait): string => `timer/${number(until)}/${run}/${key}`
+const inboxKey = ({ run, key }: Pick<Wait, 'run' | 'key'>): string => `inbox/${run}/${key}`
+const identity = ({ source, id }: Pick<AgentEvent, 'source' | 'id'>): string => digest('svc.event.v1', `${source}\u001f${id}`)
+
+/** In one order, each once. */
+export function ordered(correlation: readonly CorrelationKey[]): CorrelationKey[] {
+  const byText = new Map(correlation.map(({ namespace, value }) => [canonical([namespace, value]), { namespace, value }]))
+  return [...byText.keys()].sort().map((text) => byText.get(text) as CorrelationKey)
+}
+
+const bucket = (kind: string, key: CorrelationKey | undefined): string => digest('svc.wait.v1', [kind, key ?? null])
+const bucketOfWait = ({ kind, correlation }: { kind: string; correlation: CorrelationKey[] }): string => bucket(kind, correlation[0])
+const bucketsOfEvent = ({ kind, correlation }: AgentEvent): string[] => [undefined, ...correlation].map((key) => bucket(kind, key))
+
+function hasAll(event: AgentEvent, wanted: readonly CorrelationKey[]): boolean {
+  return wanted.every(({ namespace, value }) => event.correlation.some((key) => key.namespace === namespace && key.value === value))
+}
+
+export function waitOf(state: StateReader, run: string, key: string): Promise<Wait | undefined> {
+  return state.get<Wait>(ownKey({ run, key }))
+}
+
+export async function waitsOf(state: StateReader, run: string): Promise<Wait[]> {
+  return (await state.list<Wait>({ prefix: `wait/${run}/` })).map(({ value }) => value)
+}
+
+/** @returns the event, when it came first: then nothing waits. */
+export async function beginWait(tx: StateTransaction, wait: Wait): Promise<AgentEvent | undefined> {
+  if (wait.event !== undefined) {
+    for (const { key, value } of await tx.list<string>({ prefix: `found/${bucketOfWait(wait.event)}/` })) {
+      const buffered = await tx.get<Buffered>(value)
+      if (buffered === undefined) tx.delete(key)
+      else if (hasAll(buffered.event, wait.event.correlation)) {
+        unbuffer(tx, value, buffered)
+        tx.put(`seen/${identity(buffered.event)}`, { run: wait.run })
+        return buffered.event
+      }
+    }
+    tx.put(`waiter/${bucketOfWait(wait.event)}/${wait.run}/${wait.key}`, wait)
+  }
+  tx.put(ownKey(wait), wait)
+  tx.put(timerKey(wait), wait)
+  return undefined
+}
+
+export async function endWait(tx: StateTransaction, wait: Wait): Promise<void> {
+  if (wait.event !== undefined) tx.delete(`waiter/${bucketOfWait(wait.event)}/${wait.run}/${wait.key}`)
+  tx.delete(ownKey(wait))
+  tx.delete(timerKey(wait))
+  tx.delete(inboxKey(wait))
+}
+
+/** The event that was handed to a wait. */
+export function arrivedFor(state: StateReader, run: string, key: string): Promise<AgentEvent | undefined> {
+  return state.get<AgentEvent>(inboxKey({ run, key }))
+}
+
+/** Whether something has happened that a suspended run has to be told. */
+export async function hasNews(state: StateReader, run: string, now: number): Promise<boolean> {
+  if ((await state.list({ prefix: `inbox/${run}/`, limit: 1 })).length > 0) return true
+  return (await waitsOf(state, run)).some(({ until }) => until <= now)
+}
+
+/** @param now milliseconds since the Unix epoch. */
+export async function deliver(tx: StateTransaction, event: AgentEvent, now: number): Promise<{ delivery: 'resumed' | 'buffered' | 'duplicate'; run?: string }> {
+  const seen = await tx.get<{ run?: string }>(`seen/${identity(event)}`)
+  if (seen !== undefined) return { delivery: 'duplicate', ...seen }
+  for (const of of bucketsOfEvent(event)) {
+    for (const { key, value: wait } of await tx.list<Wait>({ prefix: `waiter/${of}/` })) {
+      if (wait.until <= now || !hasAll(event, wait.event?.correlation ?? [])) continue
+      tx.delete(key)
+      tx.put(inboxKey(wait), event)
+      tx.put(`seen/${identity(event)}`, { run: wait.run })
+      if ((await statusOf(tx, wait.run)) === 'suspended') await setStatus(tx, wait.run, 'running')
+      return { delivery: 'resumed', run: wait.run }
+    }
+  }
+  const key = `buffer/${number(now)}/${identity(event)}`
+  tx.put(key, { event, received: now } satisfies Buffered)
+  for (const of of bucketsOfEvent(event)) tx.put(`found/${of}/${number(now)}/${identity(event)}`, key)
+  tx.put(`seen/${identity(event)}`, {})
+  return { delivery: 'buffered' }
+}
+
+function unbuffer(tx: StateTransaction, key: string, { event, received }: Buffered): void {
+  tx.delete(key)
+  for (const of of bucketsOfEvent(event)) tx.delete(`found/${of}/${number(received)}/${identity(event)}`)
+}
+
+/** Makes dead letters of what nobody has waited for. @param before milliseconds since the Unix epoch. @returns how many. */
+export async function retire(tx: StateTransaction, before: number, limit: number): Promise<number> {
+  const old = await tx.list<Buffered>({ prefix: 'buffer/', end: `buffer/${number(before)}`, limit })
+  for (const { key, value } of old) {
+    const { source, id, kind, correlation } = value.event
+    const reason = 'no run has waited for it in time'
+    unbuffer(tx, key, value)
+    tx.put(`dead/${key.slice('buffer/'.length)}`, { source, id, kind, correlation, received_at: instant(value.received), reason } satisfies DeadLetter)
+  }
+  return old.length
+}
+
+/** A dead letter of an event whose run is over. */
+export function abandonEvent(tx: StateTransaction, event: AgentEvent, now: number): void {
+  const { source, id, kind, correlation } = event
+  const reason = 'the run that it was handed to has ended without reading it'
+  tx.put(`dead/${number(now)}/${identity(event)}`, { source, id, kind, correlation, received_at: instant(now), reason } satisfies DeadLetter)
+}
+
+/** Oldest first. */
+export async function deadLetters(state: StateReader, limit: number): Promise<DeadLetter[]> {
+  return (await state.list<DeadLetter>({ prefix: 'dead/', limit })).map(({ value }) => value)
+}
+
+/** Runs whose waits are over by their time; those that go on already are left out. */
+export async function wake(tx: StateTransaction, now: number, limit: number): Promise<string[]> {
+  const runs = new Set<string>()
+  for (const { key, value } of await tx.list<Wait>({ prefix: 'timer/', end: `timer/${number(now + 1)}`, limit })) {
+    const status = await statusOf(tx, value.run)
+    if (status === 'suspended') {
+      await setStatus(tx, value.run, 'running')
+      runs.add(value.run)
+    } else if (status !== 'running') tx.delete(key)
+  }
+  return [...runs]
+}

@@ -1,0 +1,58 @@
+/** How runs stand, by status and newest first; keys that runs were begun with; and stops that were asked for. */
+import type { StateReader, StateTransaction } from 'svcdb'
+import type { Operator } from 'svcdb/agents'
+import { digest, newestFirst } from '../record/names.ts'
+
+export type Status = 'running' | 'suspended' | Conclusion
+export type Conclusion = 'succeeded' | 'failed' | 'exhausted' | 'quarantined' | 'cancelled' | 'abandoned'
+
+/** Nothing changes them any more. */
+export const FINAL: ReadonlySet<Status> = new Set<Status>(['succeeded', 'cancelled', 'abandoned'])
+
+const statusKey = (run: string): string => `status/${run}`
+const indexKey = (status: Status, run: string): string => `index/${status}/${newestFirst(run)}`
+
+export function statusOf(state: StateReader, run: string): Promise<Status | undefined> {
+  return state.get<Status>(statusKey(run))
+}
+
+export async function setStatus(tx: StateTransaction, run: string, status: Status): Promise<void> {
+  const before = await statusOf(tx, run)
+  if (before === status) return
+  if (before !== undefined) tx.delete(indexKey(before, run))
+  tx.put(statusKey(run), status)
+  tx.put(indexKey(status, run), run)
+}
+
+/** Newest first. */
+export async function runsOf(state: StateReader, status: Status, limit: number): Promise<string[]> {
+  return (await state.list<string>({ prefix: `index/${status}/`, limit })).map(({ value }) => value)
+}
+
+const idempotencyKey = (key: string): string => `key/${digest('svc.idempotency.v1', key)}`
+
+export function runOfKey(state: StateReader, key: string): Promise<string | undefined> {
+  return state.get<string>(idempotencyKey(key))
+}
+
+export function claimKey(tx: StateTransaction, key: string, run: string): void {
+  tx.put(idempotencyKey(key), run)
+}
+
+/** A stop that stands. */
+export interface Cancellation {
+  by: Operator
+  reason: string
+}
+
+export function cancellationOf(state: StateReader, run: string): Promise<Cancellation | undefined> {
+  return state.get<Cancellation>(`cancel/${run}`)
+}
+
+/** The first who asks stays on record. */
+export async function requestCancel(tx: StateTransaction, run: string, asked: Cancellation): Promise<{ cancellation: Cancellation; recorded: boolean }> {
+  const standing = await cancellationOf(tx, run)
+  if (standing !== undefined) return { cancellation: standing, recorded: false }
+  tx.put(`cancel/${run}`, asked)
+  return { cancellation: asked, recorded: true }
+}

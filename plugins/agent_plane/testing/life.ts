@@ -1,0 +1,226 @@
+/** A life of the plane in a world: runs that are begun, driven, told, cancelled and decided, by processes that die; and what must hold in the end. */
+import assert from 'node:assert/strict'
+import type { PlanNode, RecoveryMode } from 'svcdb/agents'
+import { BrokenPass } from '../drive/pass.ts'
+import { decode, type Sealed, verified } from '../record/record.ts'
+import { headOf, recordsOf } from '../store/journal.ts'
+import { type Act, Died, memoryState, type Process, World } from './world.ts'
+
+const MODES: readonly RecoveryMode[] = ['retry', 'idempotent', 'reconcile', 'requires_operator']
+const CAPABILITIES = ['sim.undone', 'sim.undone', 'sim.undone', 'sim.plain', 'sim.nothing', 'sim.pivot']
+const OPERATOR = { actor: 'eve', basis: 'asserted' } as const
+const HOUR = 3_600_000
+const ROUNDS = 400
+const DIVERGED = /another one than|fewer|now fails|was not before|nothing here/
+
+export interface LifeOptions {
+  death: number
+  failure: number
+  /** Two processes work at one time, and clocks jump over leases. */
+  rivals: boolean
+  dieAt?: number
+}
+
+export interface LifeReport {
+  calls: number
+  deaths: number
+  performed: number
+  records: number
+  statuses: string[]
+}
+
+/** @throws AssertionError saying what did not hold. */
+export async function live(seed: number, options: LifeOptions): Promise<LifeReport> {
+  const disk = await memoryState()
+  const world = new World(seed, disk, { death: options.death, failure: options.failure })
+  world.dieAt = options.dieAt
+  if (options.rivals) world.jump = 0.03
+  const { random } = world
+  const processes: Process[] = [world.start(), ...(options.rivals ? [world.start()] : [])]
+  /** One that is alive. */
+  const any = (): Process => {
+    const index = Math.floor(random() * processes.length)
+    if (!processes[index].alive) processes[index] = world.start()
+    return processes[index]
+  }
+  /** undefined = the process died of it. */
+  const attempt = async <T>(process: Process, act: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await act()
+    } catch (error) {
+      if (error instanceof Died || error instanceof BrokenPass || !process.alive) return undefined
+      if ((error as { code?: string }).code === 'CONFLICT' || (error as Error).name === 'Error') return undefined
+      throw error
+    }
+  }
+
+  const wanted = 1 + Math.floor(random() * 2)
+  const runs = new Set<string>()
+  for (let i = 0; i < wanted; i++) {
+    const plan = randomPlan(random)
+    for (let admitted = false; !admitted; ) {
+      const process = any()
+      const answer = await attempt(process, () => process.driver.admit({ plan, input: {}, actor: 'ann', idempotencyKey: `life-${i}` }))
+      admitted = answer !== undefined
+      if (answer !== undefined) runs.add(answer.run)
+      if (answer?.epoch !== undefined && random() < 0.5) await attempt(process, () => process.driver.drive(answer.run, answer.epoch))
+    }
+  }
+  assert.equal(runs.size, wanted, 'a key gives the run that was begun with it')
+  let told = 0
+  const tell = async (process: Process): Promise<void> => {
+    // What was told without an answer is told again.
+    const event = { id: `e${told}`, source: 'sim', kind: 'told', correlation: [{ namespace: 'n', value: random() < 0.5 ? 'a' : 'b' }], payload: told }
+    if ((await attempt(process, () => process.driver.deliver(event))) !== undefined) told++
+  }
+  const drive = async (process: Process, due: readonly string[]): Promise<void> => {
+    for (const run of due) await attempt(process, () => process.driver.drive(run))
+  }
+  let quiet = 0
+  for (let round = 0; quiet < 3; round++) {
+    assert.ok(round < ROUNDS, `the runs come to rest: ${await statusesOf(runs, world)}`)
+    if (round === ROUNDS / 4) {
+      world.chances.death = 0
+      world.chances.failure = 0
+    }
+    const process = any()
+    const { driver } = process
+    const chance = random()
+    const run = [...runs][Math.floor(random() * runs.size)]
+    if (chance < 0.15) world.now += Math.floor(random() * 2 * HOUR)
+    else if (chance < 0.18) world.now -= Math.floor(random() * HOUR)
+    else if (chance < 0.3) await tell(process)
+    else if (chance < 0.32) await attempt(process, () => driver.cancel(run, OPERATOR, 'not wanted'))
+    else {
+      const due = (await attempt(process, () => driver.due(32))) ?? []
+      const rival = options.rivals ? any() : process
+      const drivers = due.flatMap((each) => [process, rival].map((one) => attempt(one, () => one.driver.drive(each))))
+      // While they go on others try as well, and events come.
+      const others = options.rivals ? Array.from({ length: 8 }, (_, i) => later(i * 8, () => (i % 4 === 0 ? tell(any()) : drive(any(), due)))) : []
+      await Promise.all([...drivers, ...others])
+      if (due.length > 0) quiet = 0
+      else if (process.alive) {
+        world.now += 31_000
+        quiet += (await settle(runs, world, process, random, attempt)) ? 1 : 0
+      }
+    }
+  }
+  return judge(runs, world, random, options)
+}
+
+/** After so many turns of others. */
+async function later(turns: number, act: () => Promise<void>): Promise<void> {
+  for (let rest = turns; rest > 0; rest--) await undefined
+  return act()
+}
+
+type Attempt = <T>(process: Process, act: () => Promise<T>) => Promise<T | undefined>
+
+/** What an operator does; runs that wait get the time that they wait for. @returns whether nothing was to be done. */
+async function settle(runs: ReadonlySet<string>, world: World, process: Process, random: () => number, attempt: Attempt): Promise<boolean> {
+  const { driver } = process
+  let still = true
+  for (const run of runs) {
+    const standing = await attempt(process, () => driver.standing(run))
+    if (standing === undefined) return false
+    assert.doesNotMatch(standing.reason ?? '', DIVERGED, `${run}: the code did the same as before: ${standing.reason}`)
+    if (standing.status === 'suspended') {
+      assert.deepEqual(await world.disk.list({ prefix: `inbox/${run}/` }), [], `${run} is told what has come for it`)
+      world.now += HOUR
+      still = false
+    }
+    if (standing.status === 'running') still = false
+    if (standing.status !== 'quarantined') continue
+    for (const { effect } of standing.undecided) {
+      still = false
+      const what = descriptorOf(await recordsOf(world.disk, run), effect)
+      const landed = (world.landed.get(what) ?? 0) > 0
+      const said = landed ? { disposition: 'landed' as const, output: { about: 'said' }, note: '' } : { disposition: 'did_not_happen' as const, note: '' }
+      await attempt(process, () => driver.reconcile(run, effect, said, OPERATOR))
+    }
+    if (standing.undecided.length > 0) await attempt(process, () => driver.decide(run, random() < 0.9 ? 'reopen' : 'abandon', OPERATOR, 'looked at'))
+  }
+  return still
+}
+
+function descriptorOf(sealed: readonly Sealed[], effect: string): string {
+  const [started] = sealed.map(({ raw }) => decode(raw)).filter(({ kind, effectKey }) => kind === 'EffectStarted' && effectKey === effect)
+  return (started.payload.descriptor as { args: string }).args
+}
+
+async function statusesOf(runs: ReadonlySet<string>, world: World): Promise<string[]> {
+  return Promise.all([...runs].map(async (run) => (await world.disk.get<string>(`status/${run}`)) ?? 'none'))
+}
+
+async function judge(runs: ReadonlySet<string>, world: World, random: () => number, { rivals }: LifeOptions): Promise<LifeReport> {
+  world.chances.death = 0
+  world.dieAt = undefined
+  for (const [id, count] of world.performed) assert.equal(count, 1, `effect ${id} was performed once`)
+  const driver = world.start().driver
+  let all = 0
+  const statuses = await statusesOf(runs, world)
+  for (const [index, run] of [...runs].entries()) {
+    const status = statuses[index]
+    const [sealed, head] = [await recordsOf(world.disk, run), await headOf(world.disk, run)]
+    const records = verified(run, sealed, head)
+    all += records.length
+    const last = records.findLast(({ kind }) => kind === 'RunConcluded')?.payload.outcome
+    assert.equal(status, last, `${run} stands as its journal says`)
+    flipOne(run, sealed, head, random)
+    const modes = new Map(
+      records
+        .filter(({ kind }) => kind === 'EffectStarted')
+        .map(({ payload }) => [(payload.descriptor as { args: string }).args, (payload.recovery as { mode: string }).mode]),
+    )
+    for (const [what, count] of world.landed) {
+      if (!what.startsWith(run) || modes.get(what) === 'retry') continue
+      // A probe cannot see what a process that has lost its lease is about to do.
+      if (!(rivals && modes.get(what) === 'reconcile')) assert.equal(count, 1, `${what} (${modes.get(what)}) has happened once`)
+    }
+    const skills = new Set(records.filter(({ kind }) => kind === 'StepStarted').map(({ payload }) => payload.skill))
+    const isUndone = status === 'cancelled' || (status === 'failed' && records.some(({ kind }) => kind === 'StepCompensated'))
+    if (isUndone && skills.size === 1 && skills.has('sim.undone'))
+      for (const what of world.landed.keys())
+        if (what.startsWith(run) && !what.endsWith('/back')) assert.equal(world.landed.get(`${what}/back`), 1, `${what} was undone once`)
+    const { divergences } = await driver.replay(run)
+    assert.deepEqual(divergences, [], `${run} replays strictly`)
+  }
+  return { calls: world.calls, deaths: world.deaths, performed: world.performed.size, records: all, statuses }
+}
+
+function flipOne(run: string, sealed: readonly Sealed[], head: { seq: number; hash: string }, random: () => number): void {
+  const index = Math.floor(random() * sealed.length)
+  const bytes = Buffer.from(sealed[index].raw)
+  const bit = Math.floor(random() * bytes.length * 8)
+  bytes[bit >> 3] ^= 1 << (bit & 7)
+  const flipped = sealed.map((one, i) => (i === index ? { ...one, raw: bytes.toString() } : one))
+  assert.throws(() => verified(run, flipped, head), `a flipped bit of record ${index + 1} is found`)
+}
+
+function randomPlan(random: () => number): PlanNode[] {
+  const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]
+  const only = random() < 0.5 ? 'sim.undone' : undefined
+  let effects = 0
+  const oneAct = (depth: number): Act => {
+    const chance = random()
+    if (chance < 0.5) {
+      const mode = pick(MODES)
+      return { do: 'effect', about: `x${effects++}`, mode, mutates: mode !== 'retry' && random() < 0.8 }
+    }
+    if (chance < 0.6) return { do: 'sleep', ms: Math.floor(random() * HOUR) }
+    if (chance < 0.72) return { do: 'await', correlation: [{ namespace: 'n', value: random() < 0.5 ? 'a' : 'b' }], ms: Math.floor(random() * 3 * HOUR) }
+    if (chance < 0.8) return { do: 'now' }
+    if (chance < 0.86) return { do: 'random' }
+    if (chance < 0.92) return { do: 'note' }
+    if (chance < 0.96 || depth > 0) return { do: 'fail' }
+    return { do: 'both', acts: [oneAct(1), oneAct(1)] }
+  }
+  const count = 1 + Math.floor(random() * 4)
+  return Array.from({ length: count }, (_, i) => ({
+    id: `n${i}`,
+    capability: only ?? pick(CAPABILITIES),
+    depends_on: Array.from({ length: i }, (_, j) => `n${j}`).filter(() => random() < 0.5),
+    terminal: i === count - 1,
+    args: { acts: { from: 'const', value: Array.from({ length: 1 + Math.floor(random() * 3) }, () => oneAct(0)) as never } },
+  }))
+}

@@ -1,0 +1,189 @@
+/**
+ * A world for the driver: a clock that jumps, a store whose every call may be the last one of a process, and outside it things that are done and counted.
+ * A process that has died does nothing any more; what is on disk stays. All follows from a seed.
+ */
+import type { StateStore, StateTransaction } from 'svcdb'
+import { type CorrelationKey, defineSkill, type EffectCall, EffectError, type Json, type RecoveryMode, type Skill, type StepContext } from 'svcdb/agents'
+import { seeded } from 'svcdb/lib/random'
+import { Type } from 'svcdb/lib/schema'
+import { loadEngine } from 'svcdb/testkit'
+import { Driver } from '../drive/driver.ts'
+
+const LEASE_MS = 30_000
+
+export class Died extends Error {}
+
+/** Whatever is kept over the deaths of processes. */
+export async function memoryState(): Promise<StateStore> {
+  const { createEngine } = await loadEngine('memory', '.')
+  return createEngine({ config: {}, now: Date.now } as never).state('agent_plane')
+}
+
+export class World {
+  readonly random: () => number
+  readonly disk: StateStore
+  now = 1_700_000_000_000
+  /** Calls of `perform` by run and effect key. */
+  readonly performed = new Map<string, number>()
+  /** What has happened outside, by what it is about; with a key, what bears the same one counts once. */
+  readonly landed = new Map<string, number>()
+  private readonly known = new Set<string>()
+  /** Chance of a death at each call, of a failure of each effect. */
+  readonly chances: { death: number; failure: number }
+  deaths = 0
+  calls = 0
+  /** Exactly this call is the last one of its process. */
+  dieAt: number | undefined
+  processes = 0
+  /** Chance that the clock goes on by more than a lease at a call of the store. */
+  jump = 0
+
+  constructor(seed: number, disk: StateStore, chances = { death: 0, failure: 0 }) {
+    this.random = seeded(seed)
+    this.disk = disk
+    this.chances = chances
+  }
+
+  /** A process over the disk. */
+  start(limits = { maxSteps: 1000, maxEffects: 1000 }): Process {
+    return new Process(this, limits)
+  }
+
+  dies(): boolean {
+    this.calls++
+    const dies = this.dieAt === this.calls || this.random() < this.chances.death
+    if (dies) this.deaths++
+    return dies
+  }
+
+  land(about: string, key?: string): void {
+    if (key !== undefined && this.known.has(key)) return
+    if (key !== undefined) this.known.add(key)
+    this.landed.set(about, (this.landed.get(about) ?? 0) + 1)
+  }
+}
+
+export class Process {
+  alive = true
+  readonly driver: Driver
+  private readonly world: World
+
+  constructor(world: World, limits: { maxSteps: number; maxEffects: number }) {
+    this.world = world
+    this.driver = new Driver({
+      state: this.state(),
+      skills: actingSkills(world, this),
+      holder: `p${++world.processes}`,
+      leaseMs: LEASE_MS,
+      limits,
+      now: () => world.now,
+      random: world.random,
+      sleep: async (ms) => {
+        this.point()
+        world.now += ms
+      },
+      every: () => () => {},
+      performed: () => {},
+    })
+  }
+
+  /** Where the process may die. @throws Died. */
+  point(): void {
+    if (this.alive && this.world.dies()) this.alive = false
+    if (!this.alive) throw new Died('the process is dead')
+  }
+
+  /** Each call may be the last one: before it is done, or after it was and before its answer. */
+  private state(): StateStore {
+    const { world } = this
+    const { disk, random } = world
+    // Others get their turn before.
+    const turns = async () => {
+      for (let rest = Math.floor(random() * 4); rest > 0; rest--) await undefined
+      if (world.jump > 0 && random() < world.jump) world.now += LEASE_MS * 2
+    }
+    return {
+      get: async <T>(key: string) => {
+        await turns()
+        this.point()
+        return disk.get<T>(key)
+      },
+      list: async <T>(range?: object) => {
+        await turns()
+        this.point()
+        return disk.list<T>(range)
+      },
+      transaction: async <T>(body: (tx: StateTransaction) => T | Promise<T>) => {
+        await turns()
+        this.point()
+        const answer = await disk.transaction(body)
+        this.point()
+        return answer
+      },
+    }
+  }
+}
+
+/** What a skill of the simulation does, step by step: it is its input. */
+export type Act =
+  | { do: 'effect'; about: string; mode: RecoveryMode; mutates: boolean }
+  | { do: 'sleep'; ms: number }
+  | { do: 'await'; correlation: CorrelationKey[]; ms: number }
+  | { do: 'now' }
+  | { do: 'random' }
+  | { do: 'note' }
+  | { do: 'fail' }
+  | { do: 'both'; acts: Act[] }
+
+/** Skills as a process has them. */
+function actingSkills(world: World, process: Process): Map<string, Skill> {
+  const skills = new Map<string, Skill>()
+  const input = Type.Object({ acts: Type.Array(Type.Any()) })
+  const act = async (context: StepContext, one: Act, back: string): Promise<Json> => {
+    if (one.do === 'sleep') await context.sleep(one.ms)
+    else if (one.do === 'await') await context.awaitEvent({ kind: 'told', correlation: one.correlation, withinMs: one.ms }).catch(() => 'late')
+    else if (one.do === 'now') return context.now()
+    else if (one.do === 'random') return context.random()
+    else if (one.do === 'note') await context.note('here')
+    else if (one.do === 'fail') throw new Error('it was to fail')
+    else if (one.do === 'both') return Promise.all(one.acts.map((each) => act(context, each, back)))
+    else return outward(context, one, back)
+    return null
+  }
+  const outward = (context: StepContext, { about, mode, mutates }: Extract<Act, { do: 'effect' }>, back: string): Promise<Json> => {
+    const what = `${context.run}/${about}${back}`
+    const description = { kind: `world.${mode}`, args: what, mutates, recovery: mode, ...(mode === 'reconcile' ? { probe: async () => probed(what) } : {}) }
+    return context.effect(description, async ({ effectKey, idempotencyKey }: EffectCall) => {
+      process.point()
+      const id = `${context.run}/${effectKey}`
+      world.performed.set(id, (world.performed.get(id) ?? 0) + 1)
+      const chance = world.random()
+      if (chance < world.chances.failure) throw new EffectError('not now', { disposition: 'did_not_happen' })
+      if (mutates) world.land(what, mode === 'idempotent' ? idempotencyKey : undefined)
+      process.point()
+      if (chance < world.chances.failure * 1.5) throw new EffectError('no answer', { disposition: 'in_doubt' })
+      return { about }
+    })
+  }
+  const probed = (what: string) => {
+    process.point()
+    if (world.random() < 0.2) return 'inconclusive' as const
+    return (world.landed.get(what) ?? 0) > 0 ? { landed: true as const, output: { about: 'probed' } } : { landed: false as const }
+  }
+  const invoke = async (context: StepContext, { acts }: { acts: Act[] }): Promise<Json> => {
+    const given: Json[] = []
+    for (const one of acts) given.push(await act(context, one, ''))
+    return given
+  }
+  const output = Type.Any()
+  const summary = 'Does what it is told'
+  skills.set('sim.plain', defineSkill({ capability: 'sim.plain', summary, input, output, invoke }))
+  skills.set('sim.pivot', defineSkill({ capability: 'sim.pivot', summary, input, output, compensation: 'pivot', invoke }))
+  skills.set('sim.nothing', defineSkill({ capability: 'sim.nothing', summary, input, output, compensation: 'unnecessary', invoke }))
+  const compensate = async (context: StepContext, { acts }: { acts: Act[] }): Promise<void> => {
+    for (const one of acts.flatMap((each) => (each.do === 'both' ? each.acts : [each])))
+      if (one.do === 'effect' && one.mutates) await outward(context, { ...one, mode: 'idempotent' }, '/back')
+  }
+  skills.set('sim.undone', defineSkill({ capability: 'sim.undone', summary, input, output, invoke, compensate }))
+  return skills
+}

@@ -1,0 +1,131 @@
+/** `svc plane`: begins runs on a node, and reads journals out of the store, while a server runs or not. */
+import type { CommandCall, StateReader } from 'svcdb'
+import { URL_DEFAULT } from './command.ts'
+import { isRunId } from './record/names.ts'
+import { decode, verified } from './record/record.ts'
+import { deadLetters } from './store/events.ts'
+import { headOf, recordsOf } from './store/journal.ts'
+
+const OK = 0
+const NEGATIVE = 1
+const USAGE = 2
+const SUSPENDED = 3
+const OPERATIONAL = 4
+const POLL_MS = 200
+const PAGE = 500
+const MAX_DEAD_LETTERS = 1000
+
+/** @param usage what may follow the word. @returns the exit status. */
+export async function runPlane(call: CommandCall, usage: string): Promise<number> {
+  const [verb, subject, ...more] = call.args
+  const refuse = (text: string) => {
+    call.err(`svc: ${text}\n`)
+    return USAGE
+  }
+  if (more.length > 0) return refuse(`cannot use argument "${more[0]}": write svc plane ${usage}`)
+  try {
+    if (verb === 'run') return subject === undefined ? refuse('cannot begin a run: name a capability') : await begin(call, subject)
+    if (verb === 'history')
+      return subject === undefined ? refuse('cannot show a history: name a run') : await reading(call, (state) => history(call, state, subject))
+    if (verb === 'dead-letters' && subject === undefined) return await reading(call, (state) => showDeadLetters(call, state))
+    if (verb === 'verify') return await reading(call, (state) => verify(call, state, subject))
+  } catch (error) {
+    call.err(`svc: ${(error as Error).message}\n`)
+    return OPERATIONAL
+  }
+  return refuse(`cannot run "plane ${verb ?? ''}": write svc plane ${usage}`)
+}
+
+interface Answer {
+  run: string
+  status: string
+  error?: string
+}
+
+async function begin({ flags, env, out, err }: CommandCall, capability: string): Promise<number> {
+  let input: unknown
+  try {
+    input = JSON.parse(flags.input ?? 'null')
+  } catch (error) {
+    err(`svc: cannot use --input: it is not JSON: ${(error as Error).message}\n`)
+    return USAGE
+  }
+  const url = `${(flags.url ?? URL_DEFAULT).replace(/\/+$/, '')}/api/v1/admin/agents/runs`
+  const headers = { 'content-type': 'application/json', ...(env.SVC_TOKEN === undefined ? {} : { authorization: `Bearer ${env.SVC_TOKEN}` }) }
+  const ask = async (path: string, init: object): Promise<Answer> => {
+    const answer = await fetch(`${url}${path}`, { headers, ...init }).catch((error: Error) => {
+      throw new Error(`cannot reach the node at "${url}": ${(error.cause as Error | undefined)?.message ?? error.message}; see --url`)
+    })
+    const body = (await answer.json()) as Answer
+    if (!answer.ok) throw new Error(body.error ?? `the node answered ${answer.status}`)
+    return body
+  }
+  const key = flags.key === undefined ? {} : { idempotency_key: flags.key }
+  let answer = await ask('', { method: 'POST', body: JSON.stringify({ capability, input, ...key }) })
+  if (flags['no-wait'] === undefined) {
+    while ((answer = await ask(`/${answer.run}`, {})).status === 'running') await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+  }
+  out(`${JSON.stringify(answer)}\n`)
+  if (answer.status === 'suspended') return SUSPENDED
+  return answer.status === 'succeeded' || flags['no-wait'] !== undefined ? OK : NEGATIVE
+}
+
+async function reading({ config }: CommandCall, read: (state: StateReader) => Promise<number>): Promise<number> {
+  const open = await (await config()).openState()
+  if (open === undefined) throw new Error('cannot read journals: the config names no store that is kept on this machine')
+  try {
+    return await read(open.state)
+  } finally {
+    await open.close()
+  }
+}
+
+/** @throws BrokenChain. */
+async function recordsIn(state: StateReader, run: string) {
+  const head = await headOf(state, run)
+  return verified(run, (await recordsOf(state, run)).slice(0, head.seq), head)
+}
+
+async function showDeadLetters({ out }: CommandCall, state: StateReader): Promise<number> {
+  for (const letter of await deadLetters(state, MAX_DEAD_LETTERS)) out(`${JSON.stringify(letter)}\n`)
+  return OK
+}
+
+async function history({ out, err }: CommandCall, state: StateReader, run: string): Promise<number> {
+  const sealed = isRunId(run) ? await recordsOf(state, run) : []
+  if (sealed.length === 0) {
+    err(`svc: cannot find run ${JSON.stringify(run.slice(0, 64))}: there is none\n`)
+    return NEGATIVE
+  }
+  for (const { raw } of sealed) {
+    decode(raw)
+    out(`${raw}\n`)
+  }
+  return OK
+}
+
+async function verify({ out, err }: CommandCall, state: StateReader, only: string | undefined): Promise<number> {
+  let [runs, records, broken] = [0, 0, 0]
+  for (let start = 'head/'; ; ) {
+    const page = await state.list({ prefix: `head/${only ?? ''}`, start, limit: PAGE })
+    for (const { key } of page) {
+      const run = key.slice('head/'.length)
+      if (only !== undefined && run !== only) continue
+      runs++
+      try {
+        records += (await recordsIn(state, run)).length
+      } catch (error) {
+        broken++
+        err(`broken: ${(error as Error).message}\n`)
+      }
+    }
+    if (page.length < PAGE) break
+    start = `${page[page.length - 1].key}\0`
+  }
+  if (only !== undefined && runs === 0) {
+    err(`svc: cannot find run ${JSON.stringify(only.slice(0, 64))}: there is none\n`)
+    return NEGATIVE
+  }
+  out(`${runs - broken} of ${runs} runs whole, ${records} records\n`)
+  return broken === 0 ? OK : NEGATIVE
+}

@@ -1,0 +1,66 @@
+/** The worked example of docs/formats/plane-records.md is what the code reads, and writes again to the byte. */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { isWhole } from '../../plugins/agent_plane/plan.ts'
+import { effectKey } from '../../plugins/agent_plane/record/names.ts'
+import { CHAIN_START, decode, seal, verified } from '../../plugins/agent_plane/record/record.ts'
+import { fences } from '../support/markdown.ts'
+
+const page = readFileSync(new URL('../../docs/formats/plane-records.md', import.meta.url), 'utf8')
+const [example] = fences(page).filter(({ line }) => page.split('\n')[line - 1].endsWith(' records'))
+const lines = example.text.trim().split('\n')
+const head = /The hash of the last one is `([0-9a-f]{64})`/.exec(page)?.[1] as string
+const run = 'run_01HF7YAT003MQHVMK0TR0T4D8Z'
+
+t.test('the example', async (t) => {
+  let previous = CHAIN_START
+  const sealed = lines.map((raw) => {
+    const one = seal(decode(raw), previous)
+    t.equal(one.raw, raw)
+    previous = one.hash
+    return one
+  })
+  t.equal(previous, head)
+  const records = verified(run, sealed, { seq: lines.length, hash: head })
+  const [, frozen, , started] = records
+  t.ok(isWhole(frozen.payload.plan as never))
+  t.equal(started.effectKey, effectKey({ step: 1, phase: 'forward', ordinal: 0, attempt: 1, kind: 'bank.pay', args: { cents: 250, ö: '€' } }))
+  t.same(
+    records.map(({ kind }) => kind),
+    ['RunAdmitted', 'PlanFrozen', 'StepStarted', 'EffectStarted', 'EffectDone', 'StepFinished', 'RunConcluded'],
+  )
+})
+
+t.test('what is not of this version is refused', async (t) => {
+  const note = { seq: 1, run, epoch: 1, v: 1, kind: 'Note', text: 'x' }
+  t.equal(decode(JSON.stringify(note)).payload.text, 'x')
+  for (const more of [{ v: 2 }, { kind: 'Memo' }, { more: 1 }, { text: undefined }, { seq: 0 }, { phase: 'forward' }, { step: -1 }, { run: 7 }])
+    t.throws(() => decode(JSON.stringify({ ...note, ...more })), JSON.stringify(more))
+  t.throws(() => seal({ seq: 1, run, epoch: 1, kind: 'Note', payload: { text: 'x'.repeat(1 << 20) } }, CHAIN_START), /1048576 is the limit/)
+})
+
+t.test('every bit of the example counts', async (t) => {
+  let previous = CHAIN_START
+  const sealed = lines.map((raw) => {
+    const one = seal(decode(raw), previous)
+    previous = one.hash
+    return one
+  })
+  let found = 0
+  for (const [index, { raw }] of sealed.entries()) {
+    for (let bit = 0; bit < Buffer.byteLength(raw) * 8; bit++) {
+      const bytes = Buffer.from(raw)
+      bytes[bit >> 3] ^= 1 << (bit & 7)
+      const flipped = sealed.map((one, i) => (i === index ? { ...one, raw: bytes.toString() } : one))
+      try {
+        verified(run, flipped, { seq: lines.length, hash: head })
+      } catch {
+        found++
+      }
+    }
+  }
+  t.equal(
+    found,
+    lines.reduce((sum, raw) => sum + Buffer.byteLength(raw) * 8, 0),
+  )
+})
