@@ -340,8 +340,9 @@ export class Queue {
   }
 
   private dropFirst(reason: DropReason): void {
-    const [gone, next] = this.files
-    const end = next.first ?? { sequence: this.end.sequence, before: this.end.points }
+    const [gone, next, ...others] = this.files
+    // The next one may have no record yet.
+    const end = [next, ...others].find((file) => file.first !== undefined)?.first ?? { sequence: this.end.sequence, before: this.end.points }
     // What a sender still had before it is lost to it; counted is what the slowest loses.
     const places = [...this.senders.values()]
     const first = gone.first ?? { sequence: end.sequence, before: end.before }
@@ -351,7 +352,8 @@ export class Queue {
     this.files.shift()
     this.remove(gone.file)
     if (records > 0) this.options.events.dropped(reason, records, points)
-    for (const [name, at] of this.senders) if (at.file <= gone.file) this.senders.set(name, this.positionOf(next, at))
+    const position = { file: next.file, offset: MAGIC, sequence: end.sequence, points: end.before }
+    for (const [name, at] of this.senders) if (at.file <= gone.file) this.senders.set(name, { ...position })
   }
 
   private removeDone(): void {

@@ -10,6 +10,8 @@
  * - `durable` and `written` are two figures under every policy; `durable` moves only when a sync that began behind those bytes has ended well.
  * - After a failed write the file is cut back to what was accepted, and the truncation synced before anybody hears of the failure: a record
  *   reported failed is never found by recovery, not after a power cut either.
+ * - What the disk took a part of is cut off again, the truncation synced, and all of it written anew: a power cut leaves sectors of a commit as they were or as
+ *   they are to be, and none with a part of what belongs there, which recovery would have to take for corruption.
  * - After a failed sync, of whatever, nothing more is accepted (POISONED): the kernel may have dropped the pages, only a restart knows what is on
  *   disk. What was not acknowledged is cut off, so that the restart has exactly the acknowledged records.
  * - A file is durable as a whole before the next one is made, and no record goes to a file while the next one lies there unfinished: only the
@@ -23,9 +25,11 @@ import { crc32c } from 'svcdb/lib/files'
 import { realTimers, type Timer, type Timers } from '../timers.ts'
 import { ByteWriter } from './bytes.ts'
 import { type LogFileSystem, syncDirectory } from './file-system.ts'
-import { noRoom, writeAll } from './write-all.ts'
+import { noRoom, writeOnce } from './write-all.ts'
 
 export const FRAME_HEADER = 16
+/** Of a commit of which the disk takes a part each time; then it is full. */
+const WHOLE_TRIES = 10
 
 /** What tells one log from others on disk. */
 export interface LogForm {
@@ -342,15 +346,19 @@ export class Wal {
     for (const body of barriers) body()
   }
 
-  private writeOut(batch: Staging, done: () => void): void {
+  private writeOut(batch: Staging, done: () => void, tries = 1): void {
     const start = this.written
     const { out } = batch
     for (const waiter of batch.waiters) {
       out.setU32(waiter.start + 8, this.durable)
       out.setU32(waiter.start + 12, crc32c(out.bytes, waiter.start, waiter.start + 12))
     }
-    writeAll(this.fs, this.fd, out.bytes.subarray(0, out.length), start, (error) => {
+    writeOnce(this.fs, this.fd, out.bytes.subarray(0, out.length), start, (error, written) => {
       if (error !== null) return this.rewind(batch, error)
+      if (written < out.length) {
+        if (tries === WHOLE_TRIES) return this.rewind(batch, noRoom())
+        return this.cutBack(batch, () => this.writeOut(batch, done, tries + 1))
+      }
       this.metrics.written(out.length)
       this.written += out.length
       // A periodic sync may have failed meanwhile.
@@ -365,11 +373,16 @@ export class Wal {
    * stored some of them already, so the truncation is synced before the refusal is known.
    */
   private rewind(batch: Staging, cause: Error): void {
-    const accepted = this.written
     if (isFull(cause)) this.metrics.full?.()
+    this.cutBack(batch, () => this.refuse(batch, cause))
+  }
+
+  /** Has the file end with what was accepted, durably, and goes on. */
+  private cutBack(batch: Staging, next: () => void): void {
+    const accepted = this.written
     this.fs.ftruncate(this.fd, accepted, (error) => {
       if (error !== null) return this.giveUp(batch, accepted, this.poison(error))
-      this.quiet(() => this.sync(() => (this.fault === undefined ? this.refuse(batch, cause) : this.giveUp(batch, accepted, this.fault))))
+      this.quiet(() => this.sync(() => (this.fault === undefined ? next() : this.giveUp(batch, accepted, this.fault))))
     })
   }
 

@@ -16,5 +16,20 @@ export function writeAll(fs: Pick<FileSystem, 'write'>, fd: number, bytes: Uint8
   from(0)
 }
 
+/** The same in one go. @param done with how many bytes the disk took, fewer than there are where it took a part only. */
+export function writeOnce(
+  fs: Pick<FileSystem, 'write'>,
+  fd: number,
+  bytes: Uint8Array,
+  position: number,
+  done: (error: Error | null, written: number) => void,
+): void {
+  fs.write(fd, bytes, 0, bytes.length, position, (error, written) => {
+    const code = (error as NodeJS.ErrnoException | null)?.code
+    if (code === 'EINTR' || code === 'EAGAIN') writeOnce(fs, fd, bytes, position, done)
+    else done(error ?? (written === 0 ? noRoom() : null), written)
+  })
+}
+
 /** A disk that takes no byte of a write is full. */
 export const noRoom = (): Error => Object.assign(new Error('the disk took no bytes'), { code: 'ENOSPC' })

@@ -263,7 +263,7 @@ export class LogDisk {
   /** What a disk that fails, and sometimes one that does not, takes of a write: it stops between two sectors, because the kernel copies by pages. */
   private part(position: number, length: number): number {
     const end = position + Math.floor(this.random() * length)
-    return Math.max(0, end - (end % SECTOR) - position)
+    return Math.max(0, (this.random() < 0.5 ? end : end - (end % SECTOR)) - position)
   }
 
   private check(call: keyof LogFileSystem, name: string): void {
