@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { StorageContext } from 'svcdb'
-import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
+import type { Clock, StorageContext } from 'svcdb'
+import { type BootOptions, boot, systemClock, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
 import { testContext } from '../conformance/context.ts'
 import { NOW_MS } from '../conformance/points.ts'
@@ -34,11 +34,11 @@ export function sectionOf(given: Record<string, unknown>): Record<string, unknow
   return section
 }
 
-export const CLOCK = { now: () => NOW_MS, nowNanos: () => BigInt(NOW_MS) * 1_000_000n, monotonic: () => performance.now() }
+export const CLOCK: Clock = { ...systemClock, now: () => NOW_MS, nowNanos: () => BigInt(NOW_MS) * 1_000_000n }
 
 export async function upstream(t: Test | undefined, options: BootOptions = {}): Promise<{ node: TestNode; url: string }> {
   const node = await boot({
-    clock: CLOCK as never,
+    clock: CLOCK,
     ...options,
     plugins: ['grpc', ...(options.plugins ?? [])],
     config: { ...options.config, grpc: { addr: '127.0.0.1:0', ...(options.config?.grpc as object) } },
