@@ -193,10 +193,12 @@ const shownCells = ({ cells }: StoredRow): string => shown([...cells].map(([name
 /**
  * The state that was read: the sum of the base, all operations that must be in, and a beginning of the others.
  * @param all those that were refused too: they are left out.
+ * Several may look alike, such as one before a measurement was made and dropped and one after: the last is the one in which the drop can be undone.
  * @param required number of operations that must be in.
  */
 export function settled(base: State, all: readonly Operation[], required: number, observed: readonly Scanned[]): { state: State; count: number } | string {
   let state = base
+  let last: { state: State; count: number } | undefined
   const problems: string[] = []
   const open = named(all)
   const operations = all.filter(({ outcome }) => outcome !== 'refused')
@@ -204,9 +206,10 @@ export function settled(base: State, all: readonly Operation[], required: number
     if (count > 0) state = after(state, operations[count - 1])
     if (count < required) continue
     const found = difference(state, observed, open)
-    if (found === undefined) return { state: withFields(state, observed), count }
-    problems.push(`with ${count}: ${found}`)
+    if (found === undefined) last = { state: withFields(state, observed), count }
+    else problems.push(`with ${count}: ${found}`)
   }
+  if (last !== undefined) return last
   return `it is not the sum of ${required} to ${operations.length} operations; ${problems.slice(0, 6).join('; ')}`
 }
 
