@@ -50,6 +50,8 @@ export class GrpcClient {
   private session: Promise<ClientHttp2Session> | undefined
   /** Connections that were made. */
   connections = 0
+  /** Of requests, whatever became of them. */
+  bytes = 0
 
   constructor(options: ClientOptions) {
     this.options = options
@@ -66,6 +68,7 @@ export class GrpcClient {
     frame.set(body, FRAME)
     const session = await this.connected()
     const headers = { ...metadata, ...(packed ? { 'grpc-encoding': compression } : {}) }
+    this.bytes += frame.length
     const { body: answer } = await this.exchange(session, path, frame, headers, signal)
     return { body: answer, sent: frame.length }
   }

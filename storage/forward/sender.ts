@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { StorageContext } from 'svcdb'
 import { replaceFile } from 'svcdb/lib/files'
 import { type DeadLetters, patiently } from 'svcdb/lib/source'
+import { Bandwidth } from './bandwidth.ts'
 import type { ForwardConfig } from './config.ts'
 import { measurementAt, setAside } from './dead-letter.ts'
 import { asSvcError, CallError } from './grpc-client.ts'
@@ -69,14 +70,14 @@ export class Sender {
   private current = 0
   private failingSince: number | undefined
   private switchedAt = 0
-  /** When what was sent before is off the link. */
-  private linkFree = 0
+  private readonly link: Bandwidth
   private complained: string | undefined
 
   /** @param saved by `savedPosition`. */
   constructor(options: SenderOptions, saved: QueuePosition | undefined) {
     this.options = options
     this.name = options.name
+    this.link = new Bandwidth(options.config.max_bandwidth)
     this.position = options.queue.attach(options.name, saved)
   }
 
@@ -231,7 +232,7 @@ export class Sender {
         this.signal.throwIfAborted()
         await this.bandwidth()
         const upstream = this.chosen()
-        const before = upstream.connections
+        const { connections, bytes } = upstream
         try {
           const outcome = await upstream.write(batch.rows, batch.namespace, { backfill: batch.backfill, dedupKey: batch.key }, this.signal)
           this.answered(upstream, outcome)
@@ -247,7 +248,8 @@ export class Sender {
           this.failed(upstream, error, verdict)
           throw asSvcError(error, 'OVERLOADED')
         } finally {
-          if (upstream.connections > before) metrics.connections.inc({ upstream: upstream.name }, upstream.connections - before)
+          this.link.sent(upstream.bytes - bytes, performance.now())
+          if (upstream.connections > connections) metrics.connections.inc({ upstream: upstream.name }, upstream.connections - connections)
         }
       },
       { signal: this.signal, firstPauseMs: FIRST_PAUSE_MS, maxPauseMs: config.max_pause_secs * 1000, transient: () => !this.signal.aborted },
@@ -272,11 +274,10 @@ export class Sender {
   }
 
   private answered(upstream: Upstream, { written, bytes }: Outcome): void {
-    const { metrics, log, config } = this.options
+    const { metrics, log } = this.options
     metrics.requests.inc({ upstream: upstream.name, outcome: 'taken' })
     metrics.sentPoints.inc({ upstream: upstream.name }, written)
     metrics.sentBytes.inc({ upstream: upstream.name }, bytes)
-    if (config.max_bandwidth > 0) this.linkFree = Math.max(this.linkFree, performance.now()) + (bytes / config.max_bandwidth) * 1000
     this.failingSince = undefined
     if (this.complained !== undefined) log.info({ upstream: upstream.name }, 'the upstream takes points again')
     this.complained = undefined
@@ -302,7 +303,7 @@ export class Sender {
   }
 
   private async bandwidth(): Promise<void> {
-    const early = this.linkFree - performance.now()
+    const early = this.link.waitMs(performance.now())
     if (early > 0) await this.pause(early)
   }
 

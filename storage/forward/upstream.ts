@@ -92,6 +92,11 @@ export class Upstream {
     return this.client.connections
   }
 
+  /** Sent, whatever became of it. */
+  get bytes(): number {
+    return this.client.bytes
+  }
+
   /** @throws CallError. */
   async write(rows: Rows, namespace: string, head: RequestHead, signal: AbortSignal): Promise<Outcome> {
     const message = writeRequest(this.writer, rows, head)
