@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type {
   AdmissionBounds,
   Capability,
@@ -57,10 +58,13 @@ const FAILOVER = 'upstream'
 export interface ForwardEnvironment {
   fs: FileSystem
   lock(path: string): { acquire(): void; release(): void }
+  /** Ends early when the signal does, without an error. */
+  pause(ms: number, signal: AbortSignal): Promise<void>
 }
 
-const realEnvironment: ForwardEnvironment = {
+export const realEnvironment: ForwardEnvironment = {
   fs: realFileSystem,
+  pause: (ms, signal) => sleep(ms, undefined, { signal, ref: false }).catch(() => {}),
   lock: (path) =>
     new ProcessLock(path, {
       held: (holder) => `cannot open data directory: ${holder} has it open ("${path}"); stop it or choose another data_dir`,
@@ -151,6 +155,7 @@ export class ForwardEngine implements StorageEngine {
           identity,
           log,
           now: () => this.context.now(),
+          pause: this.environment.pause,
           conflict: (namespace, measurement) => this.resolver.forgetTypes(namespace, measurement),
         },
         saved[i],
@@ -315,7 +320,10 @@ export class ForwardEngine implements StorageEngine {
         },
         damaged: (file, at, bytes, cause) => {
           metrics.damaged.inc(bytes)
-          context.log.error({ file, at, bytes, cause, folder: files.damaged }, 'a part of the queue cannot be read and was set aside')
+          context.log.error(
+            { file, at, bytes, cause, folder: files.damaged },
+            'a part of the queue cannot be read and was passed over; what the disk gave back of it is kept',
+          )
         },
         warning: (error, text) => context.log.warn({ err: error }, text),
         fsyncs: () => metrics.fsyncs.inc(),

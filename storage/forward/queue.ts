@@ -253,13 +253,29 @@ export class Queue {
         if (found.records.length > 0 || !this.files.some(({ file }) => file === at.file)) return found
         at = found.next
       }
-      if (last) return { records: [], next: at }
+      if (last) return { records: [], next: this.atEnd(at) }
       if (at.offset < end) continue
       const next = this.files[index + 1]
       const begin = this.beginOf(next)
       if (begin !== undefined) this.lost(at, begin)
       at = this.positionOf(next, at)
     }
+  }
+
+  /**
+   * Passes over what the disk does not give back: one record, where its length can be read, else what is left of its file. What is lost is counted as the
+   * next record is read. @returns the place to go on from.
+   */
+  async passUnread(from: QueuePosition, cause: string): Promise<QueuePosition> {
+    const index = this.files.findIndex(({ file }) => file === from.file)
+    if (index < 0) return this.startBehind(from)
+    const end = index === this.files.length - 1 ? this.readable : this.files[index].bytes
+    const { fs, dir, events } = this.options
+    const header = await bytesOf(fs, join(dir, queueFileName(from.file)), from.offset, from.offset + FRAME_HEADER).catch(() => undefined)
+    const length = header?.length === FRAME_HEADER ? FRAME_HEADER + new DataView(header.buffer, header.byteOffset).getUint32(0, true) : end - from.offset
+    const offset = Math.min(end, from.offset + length)
+    events.damaged(queueFileName(from.file), from.offset, offset - from.offset, cause)
+    return { ...from, offset }
   }
 
   /** Drops files whose records are all too old. Call now and then. */
@@ -316,6 +332,14 @@ export class Queue {
       this.readable = MAGIC
       this.removeDone()
     })
+  }
+
+  /** Where nothing is left to be read, what could not be is lost: there is no record behind it that says so. */
+  private atEnd(at: QueuePosition): QueuePosition {
+    const { file, sequence, points } = this.end
+    if (at.sequence >= sequence || at.offset < this.readable || at.file !== this.files.at(-1)?.file || at.file < file) return at
+    this.lost(at, { sequence, before: points })
+    return { ...at, sequence, points }
   }
 
   /** The oldest place. */

@@ -7,7 +7,6 @@
  * points are written over themselves.
  */
 import { readFile } from 'node:fs/promises'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { StorageContext } from 'svcdb'
 import { replaceFile } from 'svcdb/lib/files'
 import { type DeadLetters, patiently } from 'svcdb/lib/source'
@@ -24,6 +23,10 @@ import { type Outcome, type RefusedRow, type Upstream, type Verdict, verdictOf }
 /** How often a place is noted on the disk; what is sent again after a crash is what was sent within it. */
 const NOTE_MS = 1000
 const CLOSED_LOOK_MS = 5000
+/** How often a place that the disk does not give back is read, with pauses of a minute in all, until it is passed over. */
+const READ_TRIES = 8
+/** Of the disk, and of no resource that may be there again. */
+const UNREADABLE: ReadonlySet<string | undefined> = new Set(['EIO', 'EBADMSG', 'EUCLEAN'])
 const FIRST_PAUSE_MS = 500
 /** Requests that the other side fails over, until it is taken to be what is in them. */
 const BROKEN_TRIES = 8
@@ -47,6 +50,8 @@ export interface SenderOptions {
   identity: string
   log: StorageContext['log']
   now(): number
+  /** Ends early when the signal does, without an error. */
+  pause(ms: number, signal: AbortSignal): Promise<void>
   /** The upstream has other types than are known here. */
   conflict(namespace: string, measurement: string): void
 }
@@ -71,6 +76,10 @@ export class Sender {
   private failingSince: number | undefined
   private switchedAt = 0
   private readonly link: Bandwidth
+  /** Tries to read the place that could not be. */
+  private unread = 0
+  /** A file that could not be read everywhere: its records are read one by one, so that one costs no other. */
+  private worn: number | undefined
   private complained: string | undefined
 
   /** @param saved by `savedPosition`. */
@@ -102,17 +111,32 @@ export class Sender {
         await queue.wait(this.position, this.signal)
         await this.dueTime()
         if (this.signal.aborted) return
-        const { records, next } = await queue.read(this.position, config.batch_bytes)
+        const { records, next } = await queue.read(this.position, this.worn === this.position.file ? 1 : config.batch_bytes)
+        this.unread = 0
         if (records.length === 0) this.advance(next)
         else await this.deliver(this.alike(records))
         if (performance.now() - this.noted > NOTE_MS) await this.note()
       } catch (error) {
         if (this.signal.aborted) return
-        // The disk, that is: what the upstream says is dealt with where it says it.
-        this.options.log.error({ err: error, upstream: this.name }, 'cannot go on with the queue; trying again')
-        await this.pause(CLOSED_LOOK_MS)
+        await this.diskFailed(error as NodeJS.ErrnoException)
       }
     }
+  }
+
+  /** What the upstream says is dealt with where it says it. */
+  private async diskFailed(error: NodeJS.ErrnoException): Promise<void> {
+    const { log, queue } = this.options
+    if (!UNREADABLE.has(error.code)) {
+      log.error({ err: error, upstream: this.name }, 'cannot go on with the queue; trying again')
+      return this.pause(CLOSED_LOOK_MS)
+    }
+    this.worn = this.position.file
+    if (++this.unread < READ_TRIES) {
+      log.error({ err: error, upstream: this.name, tries: this.unread }, 'cannot read the queue; trying again')
+      return this.pause(FIRST_PAUSE_MS * 2 ** (this.unread - 1))
+    }
+    this.unread = 0
+    this.advance(await queue.passUnread(this.position, error.message))
   }
 
   /** Waits for a time at which points are sent, and for more of them, unless there are many. */
@@ -308,7 +332,7 @@ export class Sender {
   }
 
   private async pause(ms: number): Promise<void> {
-    await sleep(ms, undefined, { signal: this.signal, ref: false }).catch(() => {})
+    await this.options.pause(ms, this.signal)
   }
 
   private async note(): Promise<void> {
