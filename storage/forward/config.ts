@@ -20,7 +20,7 @@ const upstream = Type.Object({
   }),
   url: Type.String({ minLength: 1, maxLength: 1024, description: 'Where its plugin grpc listens: http://host:4243, with TLS https://host:4243' }),
   api_key: Type.Optional(Secret.schema({ description: 'Key or token that is shown to it; best taken from the environment' })),
-  api_key_file: text('File of that key, read again for each connection', FILE_PATH),
+  api_key_file: text('File of that key, read again for each request', FILE_PATH),
   ca_cert: text('PEM file of the authorities that it is checked by; default those of the system', FILE_PATH),
   client_cert: text('PEM file of the certificate that is shown to it', FILE_PATH),
   client_key: text('PEM file of the key of that certificate', FILE_PATH),
