@@ -51,7 +51,7 @@ export default definePlugin({
       params: Type.Object({ name: Type.String({ maxLength: 64 }) }),
       response: { 200: replayed },
     }
-    svc.http.post('/api/v1/connectors/:name/dead-letters/replay', { config: { action: 'admin' as const }, schema: replay }, (request) => {
+    svc.http.post('/api/v1/admin/connectors/:name/dead-letters/replay', { config: { action: 'admin' as const }, schema: replay }, (request) => {
       const { name } = request.params
       const connector = visible(svc.context(request)).find((each) => each.name === name)
       if (connector === undefined) throw new SvcError('NOT_FOUND', `cannot find a connector "${name}"; GET /api/v1/connectors lists them`)

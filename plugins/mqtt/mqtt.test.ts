@@ -113,7 +113,7 @@ t.test('dead letters are read again when their cause is mended, in whatever of t
   t.equal((await rowsOf(node)).length, 0)
   broken = false
   const replay = async (name = 'mqtt-default') => {
-    const answer = await node.inject({ method: 'POST', url: `/api/v1/connectors/${name}/dead-letters/replay` })
+    const answer = await node.inject({ method: 'POST', url: `/api/v1/admin/connectors/${name}/dead-letters/replay` })
     return { status: answer.statusCode, ...answer.json() }
   }
   const [first, second] = await Promise.all([replay(), replay()])
@@ -143,7 +143,7 @@ t.test('a replay that fails on its way begins again, and what it has stored is t
     JSON.stringify({ time, topic: 't', code: 'SCHEMA_ERROR', error: 'x', body: Buffer.from(`cpu,n=${i} v=1`).toString('base64') })
   await writeFile(join(folder, 'mqtt-default.jsonl.replay'), `${letter(1)}\n${letter(2)}\nno letter\n{"time":"20`)
   await writeFile(join(folder, 'mqtt-default.jsonl.1'), `${letter(2)}\n${letter(3)}\n`)
-  const answer = await node.inject({ method: 'POST', url: '/api/v1/connectors/mqtt-default/dead-letters/replay' })
+  const answer = await node.inject({ method: 'POST', url: '/api/v1/admin/connectors/mqtt-default/dead-letters/replay' })
   t.same(answer.json(), { messages: 4, failed: 0 })
   t.same(
     (await rowsOf(node)).map(({ tags }) => tags.n),
@@ -395,7 +395,7 @@ t.test('several connectors, namespaces, and what each caller sees of them', asyn
   await client.publishAsync('b/x', 'cpu v=2', { qos: 1 })
   await until(async () => (await rowsOf(node, 'one')).length + (await rowsOf(node, 'two')).length === 2)
   const replay = async (connector: string, key: string) =>
-    (await node.inject({ method: 'POST', url: `/api/v1/connectors/${connector}/dead-letters/replay`, headers: as(key, 'one') })).statusCode
+    (await node.inject({ method: 'POST', url: `/api/v1/admin/connectors/${connector}/dead-letters/replay`, headers: as(key, 'one') })).statusCode
   t.equal(await replay('a', 'o'), 403)
   t.equal(await replay('b', 'a'), 403, 'admins of a namespace do not administer the server')
   t.equal(await replay('b', 'r'), 200)

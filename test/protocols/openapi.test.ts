@@ -135,7 +135,7 @@ const GOOD: Record<string, Ask[]> = {
     ),
   ),
   'POST /api/v1/rollups': [json({ name: 'x', source_measurement: 'air', target_measurement: 'air_1h', every: '1h', aggregations: ['avg'] })],
-  'POST /api/v1/connectors/{name}/dead-letters/replay': [{}],
+  'POST /api/v1/admin/connectors/{name}/dead-letters/replay': [{}],
   'POST /api/v1/rollups/{name}/refresh': [{}],
   'POST /api/v1/triggers': [json({ query: 'CREATE TRIGGER x ON air WHEN temp > 100' })],
   'POST /api/v1/admin/agents/runs': [json({ capability: 'of.test' })],
@@ -148,7 +148,7 @@ const GOOD: Record<string, Ask[]> = {
 const NOT_ASKED = new Set([
   'DELETE /api/v1/admin/rate-limit/bans/{address} 200',
   'POST /api/v1/admin/webhooks/{namespace}/{owner}/{name}/rearm 200',
-  'POST /api/v1/connectors/{name}/dead-letters/replay 200',
+  'POST /api/v1/admin/connectors/{name}/dead-letters/replay 200',
 ])
 /** Orders that matter. */
 const LAST = [

@@ -25,11 +25,11 @@ import { crc32c } from 'svcdb/lib/files'
 import { realTimers, type Timer, type Timers } from '../timers.ts'
 import { ByteWriter } from './bytes.ts'
 import { type LogFileSystem, syncDirectory } from './file-system.ts'
-import { noRoom, writeOnce } from './write-all.ts'
+import { noRoom, writeAll, writeOnce } from './write-all.ts'
 
 export const FRAME_HEADER = 16
-/** Of a commit of which the disk takes a part each time; then it is full. */
-const WHOLE_TRIES = 10
+/** Of a commit of which the disk takes a part each time; then it is written in parts. */
+const WHOLE_TRIES = 5
 
 /** What tells one log from others on disk. */
 export interface LogForm {
@@ -353,18 +353,20 @@ export class Wal {
       out.setU32(waiter.start + 8, this.durable)
       out.setU32(waiter.start + 12, crc32c(out.bytes, waiter.start, waiter.start + 12))
     }
-    writeOnce(this.fs, this.fd, out.bytes.subarray(0, out.length), start, (error, written) => {
+    const whole = out.bytes.subarray(0, out.length)
+    const accepted = (error: Error | null): void => {
       if (error !== null) return this.rewind(batch, error)
-      if (written < out.length) {
-        if (tries === WHOLE_TRIES) return this.rewind(batch, noRoom())
-        return this.cutBack(batch, () => this.writeOut(batch, done, tries + 1))
-      }
       this.metrics.written(out.length)
       this.written += out.length
       // A periodic sync may have failed meanwhile.
       if (this.fault !== undefined) return this.giveUp(batch, start, this.fault)
       if (this.policy.kind === 'periodic') return done()
       this.sync(() => (this.fault === undefined ? done() : this.giveUp(batch, start, this.fault)))
+    }
+    writeOnce(this.fs, this.fd, whole, start, (error, written) => {
+      if (error !== null || written === whole.length) accepted(error)
+      else if (tries < WHOLE_TRIES) this.cutBack(batch, () => this.writeOut(batch, done, tries + 1))
+      else writeAll(this.fs, this.fd, whole.subarray(written), start + written, accepted)
     })
   }
 
