@@ -58,6 +58,21 @@ export const changeRules: Rule[] = [
     },
   ],
   [
+    'a cursor that comes later is told what nobody wanted when it was written',
+    async (t, engine) => {
+      const first = engine.changes()
+      const before = await first.position()
+      const other = engine.changes({ measurements: ['x'] })
+      first.close()
+      await write(engine, [single('x', NOW, 1)])
+      await write(engine, [single('y', NOW, 2)])
+      await write(engine, [single('x', NOW + 1n, 3)])
+      const rows = ['x', 'y', 'x'].map((name, i) => `default/${name} {"host":"a"} ${NOW + (i === 2 ? 1n : 0n)} value=${i + 1}`)
+      t.same(textOf(await follow(engine, { after: before }).stop()), rows)
+      other.close()
+    },
+  ],
+  [
     'measurements that share a table are told apart, and each cursor has what it asked for',
     async (t, engine) => {
       const all = follow(engine)

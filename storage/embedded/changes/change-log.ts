@@ -71,8 +71,10 @@ export class ChangeLog {
   readonly names: ChangeNames
   private readonly options: ChangeLogOptions
   private entries: Entry[] = []
-  /** All records behind this sequence are in `entries`. */
+  /** All records behind this sequence are in `entries`, but for those that no cursor wanted when they came. */
   private from = 0
+  /** Sequence of the newest of these: to a cursor that comes later memory is complete behind it only. */
+  skipped = 0
   private rows = 0
   private bytes = 0
   /** What a sync that is under way, and the last that has ended, cover. */
@@ -113,7 +115,10 @@ export class ChangeLog {
 
   /** @returns whether the batch is kept: it is given back later. @param release gives it back. */
   written(sequence: number, tables: TableRows[], { heap }: WriteBatch, backfill: boolean, release: () => void): boolean {
-    if (!this.isWanted(sequence, tables)) return false
+    if (!this.isWanted(sequence, tables)) {
+      this.skipped = sequence
+      return false
+    }
     const { held, needed } = sizesOf(tables, heap.bytes)
     const small = held > 4 * (needed + heap.length) + SLACK
     const kept = small ? copied(tables, heap.bytes, heap.length) : { tables, heap: heap.bytes }
@@ -125,7 +130,10 @@ export class ChangeLog {
 
   /** A delete, drop or restore has taken effect. */
   changed(sequence: number, owner: MeasurementName, change: Told): void {
-    if (this.cursors.size === 0) return
+    if (this.cursors.size === 0) {
+      this.skipped = sequence
+      return
+    }
     const bytes = change.kind === 'delete' ? (change.series?.byteLength ?? 0) : 0
     this.add({ sequence, tables: undefined, owner, change, rows: 1, bytes })
   }
@@ -154,8 +162,11 @@ export class ChangeLog {
     return this.options.applied()
   }
 
-  /** The least sequence that a cursor can go on behind: in a file of the log, or in memory, which may have what the files no longer do. */
-  async oldest(): Promise<number> {
+  /**
+   * The least sequence that a cursor can go on behind: in a file of the log, or in memory, which may have what the files no longer do.
+   * @param complete behind which memory is complete to the cursor.
+   */
+  async oldest(complete: number): Promise<number> {
     const { logs, floor } = this.options
     // What series were that an earlier process gave back: no start has read those files.
     this.learned ??= learnNames(floor, this.options).catch((error) => {
@@ -165,9 +176,9 @@ export class ChangeLog {
     await this.learned
     for (const file of logs.files()) {
       const start = await startOf(file, this.options).catch(() => undefined)
-      if (start !== undefined) return Math.min(start, this.from)
+      if (start !== undefined) return Math.min(start, Math.max(this.from, complete))
     }
-    return Math.min(this.ready, this.from)
+    return Math.min(this.ready, Math.max(this.from, complete))
   }
 
   /** Where to go on behind a file that cannot be read further. */
@@ -205,9 +216,10 @@ export class ChangeLog {
     return positionOf(this.history, place)
   }
 
-  /** Whether all that comes after the place is in memory. */
-  has({ sequence, part }: Place): boolean {
-    return part === WHOLE ? sequence >= this.from : sequence > this.from
+  /** Whether all that comes after the place is in memory. @param complete as of `oldest`. */
+  has({ sequence, part }: Place, complete: number): boolean {
+    const from = Math.max(this.from, complete)
+    return part === WHOLE ? sequence >= from : sequence > from
   }
 
   /** The first record after the place that may be shown. */

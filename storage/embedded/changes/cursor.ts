@@ -30,12 +30,15 @@ export class Cursor implements ChangeCursor {
   private reader: LogReader | undefined
   private target: number | undefined
   private reading = false
+  /** Behind this sequence memory has all that it wants. */
+  private readonly complete: number
 
   /** @param asked the place of the request. */
   constructor(log: ChangeLog, request: ChangeRequest, asked: (Place & { history: string }) | undefined) {
     this.log = log
     this.request = request
     this.isWanted = wanted(request.measurements)
+    this.complete = log.skipped
     const end = { sequence: log.applied, part: WHOLE }
     this.place = asked === undefined ? end : { sequence: asked.sequence, part: asked.part }
     if (asked !== undefined && (asked.history !== log.history || !reaches(end, asked))) this.foreign = request.after
@@ -130,7 +133,7 @@ export class Cursor implements ChangeCursor {
       await log.turn()
       return undefined
     }
-    if (this.foreign !== undefined || !log.has(place)) return this.readBack()
+    if (this.foreign !== undefined || !log.has(place, this.complete)) return this.readBack()
     this.stopReading()
     const entry = log.next(place)
     if (entry !== undefined) return this.take(entry)
@@ -144,7 +147,7 @@ export class Cursor implements ChangeCursor {
     const { log, place, foreign } = this
     if (this.reader === undefined) {
       this.target = log.ready
-      const oldest = await log.oldest()
+      const oldest = await log.oldest(this.complete)
       if (this.closed) return undefined
       if (foreign !== undefined || behind(place) < oldest) {
         this.foreign = undefined
@@ -176,7 +179,7 @@ export class Cursor implements ChangeCursor {
     } else {
       this.stopReading()
       // Removed meanwhile, so that the next try finds what is left; or it is there and cannot be read.
-      if (log.has(place) || behind(place) < (await log.oldest())) return undefined
+      if (log.has(place, this.complete) || behind(place) < (await log.oldest(this.complete))) return undefined
       this.place = { sequence: Math.max(place.sequence + 1, await log.behindFile(reader.at)), part: WHOLE }
       return log.gap(log.position(place), this.place, 'damaged')
     }
