@@ -146,12 +146,11 @@ function unread(url: string, query: string): Promise<IncomingMessage> {
   })
 }
 
-// Its assertions hold; then, now and then, the node does not stop.
-const hangs = 'the end of many unread answers hangs now and then: not yet mended'
-t.test('queries of one tenant that nobody reads do not keep another from asking', { skip: hangs }, async (t) => {
+t.test('queries of one tenant that nobody reads do not keep another from asking', async (t) => {
   const { node } = await started(t)
   const begun = Array.from({ length: 2 * FEW }, () => unread(node.url, "SELECT repeat('x', 1000) FROM range(1000000)").catch(() => undefined))
-  await begun[0]
+  // Not all run at once, and those that wait for a process run in any order.
+  await Promise.race(begun)
   const answer = await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query: 'SELECT count(*) FROM cpu' }, headers: bob })
   t.equal(answer.statusCode, 200, answer.body)
   t.equal((await node.inject({ url: '/api/v1/query?query=cpu', headers: bob })).statusCode, 200)
