@@ -52,8 +52,8 @@ export interface DecodedPoint {
   measurement: string
   tags: Record<string, string>
   time: bigint
-  /** int64 and uint64 as bigint, decimals as {decimal: text}. */
-  fields: Record<string, number | bigint | boolean | string | { decimal: string }>
+  /** int64 and uint64 as bigint, decimals as {decimal: text}, histograms as {histogram: bytes in hex}. */
+  fields: Record<string, number | bigint | boolean | string | { decimal: string } | { histogram: string }>
 }
 
 /** The points of a batch, by position. */
@@ -84,6 +84,7 @@ function cellOf(batch: WriteBatch, column: Column, row: number): DecodedPoint['f
   const low = halves[row * 2]
   const high = halves[row * 2 + 1]
   if (column.type === 'string') return Buffer.from(batch.heap.bytes.subarray(low, low + high)).toString('utf8')
+  if (column.type === 'histogram') return { histogram: Buffer.from(batch.heap.bytes.subarray(low, low + high)).toString('hex') }
   const value = (BigInt(high) << 32n) | BigInt(low >>> 0)
   return column.type === 'int64' ? value : BigInt.asUintN(64, value)
 }

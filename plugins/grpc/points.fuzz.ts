@@ -8,6 +8,7 @@ import type { ServiceDefinition } from '@grpc/grpc-js'
 import { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { atOnce } from 'svcdb/lib/event-loop'
+import { encodeHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import { type Random, seeded } from 'svcdb/lib/random'
 import { FakeResolver, pointsOf } from 'svcdb/testkit'
@@ -16,6 +17,7 @@ import { type ReferencePoint, referencePoints } from './reference.ts'
 import { type Message, packageDefinition } from './testing.ts'
 
 const NOW = 77n
+const NONE = new Float64Array(0)
 const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]
 const NAMES = ['a', 'b', 'usage', 'é', '漢字', '__proto__', 'n'.repeat(140)]
 const VALUES = ['', 'x', 'eu-west-1', 'ü', 'v'.repeat(200)]
@@ -68,24 +70,49 @@ function bits(random: Random): [low: number, high: number] {
   return [Number(BigInt.asIntN(32, value)), Number(BigInt.asIntN(32, value >> 32n))]
 }
 
+/** Of the value that a name mostly has: one for each name. */
+const KINDS = [1, 2, 3, 4, 5, 6, 8]
+
+function histogram(random: Random): Uint8Array {
+  if (random() < 0.1) return staleHistogram()
+  const count = Math.floor(random() * 20)
+  const bytes = encodeHistogram({
+    schema: Math.floor(random() * 13) - 4,
+    counterReset: 'unknown',
+    count,
+    sum: random() * 100,
+    zeroThreshold: 0,
+    // One that does not add up is refused.
+    zeroCount: random() < 0.1 ? 1 : 0,
+    positiveSpans: [{ offset: Math.floor(random() * 9) - 4, length: 1 }],
+    positiveCounts: Float64Array.of(count),
+    negativeSpans: [],
+    negativeCounts: NONE,
+    customBounds: NONE,
+    integer: true,
+  })
+  return random() < 0.1 ? corrupted(random, bytes) : bytes
+}
+
 function value(random: Random, kind: number): Write {
   if (kind === 1) return (writer) => writer.double(1, pick(random, [0, -0, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 5e-324, random()]))
   if (kind === 2 || kind === 3) return (writer) => writer.int64(kind, ...bits(random))
   if (kind === 4) return (writer) => writer.int(4, random() < 0.5 ? 1 : 0)
   if (kind === 5) return (writer) => writer.string(5, pick(random, VALUES))
   if (kind === 6) return (writer) => writer.string(6, pick(random, DECIMALS))
+  if (kind === 8) return (writer) => writer.blob(8, histogram(random))
   return (writer) => writer.string(7, '{}')
 }
 
 function field(random: Random, name: string): Write {
   // A name mostly has a type.
-  const kind = random() < 0.9 ? 1 + (name.length % 6) : Math.floor(random() * 8)
-  const content = kind === 0 ? [] : [value(random, kind), ...(random() < 0.03 ? [value(random, 1 + Math.floor(random() * 6))] : [])]
+  const kind = random() < 0.9 ? KINDS[NAMES.indexOf(name)] : Math.floor(random() * 9)
+  const content = kind === 0 ? [] : [value(random, kind), ...(random() < 0.03 ? [value(random, pick(random, KINDS))] : [])]
   return within(3, mixed(random, [(writer) => writer.string(1, name), within(2, mixed(random, content, 1))], 0.95))
 }
 
 function point(random: Random): Write {
-  const names = NAMES.slice(0, 1 + Math.floor(random() * 6))
+  const names = NAMES.slice(0, 1 + Math.floor(random() * NAMES.length))
   if (random() < 0.03) names.push(names[0])
   const tags = Array.from({ length: Math.floor(random() * 4) }, () => [pick(random, NAMES), pick(random, VALUES)])
   const parts: Write[] = [

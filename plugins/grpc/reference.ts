@@ -1,4 +1,5 @@
 /** The points of a write by a plain decoder, with an object for everything: what the fuzzer compares with. protobuf.dev, "Encoding". */
+import { checkHistogram, decodeHistogram, encodeHistogram, isStaleHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import type { DecodedPoint } from 'svcdb/testkit'
 
 class Malformed extends Error {}
@@ -131,7 +132,8 @@ class Unsigned {
 }
 
 function typeOf(value: unknown): string {
-  return value instanceof Unsigned ? 'uint64' : typeof value
+  if (typeof value !== 'object' || value === null) return typeof value
+  return value instanceof Unsigned ? 'uint64' : Object.keys(value)[0]
 }
 
 function tag(bytes: Buffer): [string, string] {
@@ -157,7 +159,7 @@ function entry(bytes: Buffer): [string, Value] {
   return [key === undefined ? '' : text(key), value === undefined ? undefined : fieldValue(value.bytes)]
 }
 
-const WIRE_TYPES = [-1, 1, 0, 0, 0, 2, 2, 2]
+const WIRE_TYPES = [-1, 1, 0, 0, 0, 2, 2, 2, 2]
 
 /** undefined: none that can be written. */
 function fieldValue(bytes: Buffer): Value {
@@ -177,8 +179,20 @@ function fieldValue(bytes: Buffer): Value {
       return text(field)
     case 6:
       return decimal(field.bytes.toString('latin1'))
+    case 8:
+      return histogram(field.bytes)
     default:
       return undefined
+  }
+}
+
+function histogram(bytes: Buffer): Value {
+  if (isStaleHistogram(bytes)) return { histogram: Buffer.from(staleHistogram()).toString('hex') }
+  try {
+    const decoded = decodeHistogram(bytes)
+    return checkHistogram(decoded) === undefined ? { histogram: Buffer.from(encodeHistogram(decoded)).toString('hex') } : undefined
+  } catch {
+    return undefined
   }
 }
 
