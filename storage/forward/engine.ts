@@ -116,6 +116,14 @@ export class ForwardEngine implements StorageEngine {
   }
 
   async open(): Promise<void> {
+    try {
+      await this.begin()
+    } catch (error) {
+      throw error instanceof SvcError ? error : unopened(this.config.data_dir, error as Error)
+    }
+  }
+
+  private async begin(): Promise<void> {
     const { files, environment, config } = this
     environment.fs.mkdirSync(config.data_dir)
     environment.fs.ownerOnlySync(config.data_dir)
@@ -347,7 +355,8 @@ export class ForwardEngine implements StorageEngine {
       const known = (await readFile(this.files.identity, 'utf8')).trim()
       if (/^[0-9a-f]{16}$/.test(known)) return known
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT')
+        this.context.log.warn({ err: error }, 'cannot read what names the queue to upstreams; it gets another name, and what they have may be sent again')
     }
     const made = randomBytes(8).toString('hex')
     await replaceFile(this.files.identity, `${made}\n`)
@@ -372,6 +381,11 @@ export class ForwardEngine implements StorageEngine {
     if (this.running === undefined) throw new SvcError('DATABASE_CLOSED', 'cannot use the database: it is closed')
     return this.running
   }
+}
+
+function unopened(dir: string, cause: Error): SvcError {
+  const hint = 'look at the disk; what waits is in its folder "queue": copied into a data_dir on another disk, it is sent from there'
+  return new SvcError('DATABASE_ERROR', `cannot open data directory "${dir}": ${cause.message}; ${hint}`, { cause })
 }
 
 function unable(what: string): SvcError {

@@ -1,5 +1,6 @@
 /** One file of the queue as it lies on the disk: what it begins with, where it ends, and what a start makes of its end. Layout: docs/formats/forward-queue.md. */
 import { join } from 'node:path'
+import { crc32c } from 'svcdb/lib/files'
 import { ByteReader } from '../common/log/bytes.ts'
 import { type FileSystem, syncDirectory } from '../common/log/file-system.ts'
 import { ackedBehind, frameFault, isUnbegun } from '../common/log/frames.ts'
@@ -12,6 +13,17 @@ export const QUEUE_FORM: LogForm = { magic: new TextEncoder().encode('SVCFWD01')
 const MAGIC = QUEUE_FORM.magic.length
 /** Of a file, read at the start to know what it begins with; a namespace has 255 bytes at most. */
 const FIRST_BYTES = 512
+
+/** Of reads that fail: bytes of a page. */
+const BLOCK = 4096
+/** Blocks that fail, after which the rest of a file is left for later: each can take a disk seconds. */
+const FAILING_BLOCKS = 16
+/** Errors of the disk, and of no resource that may be there again. */
+const UNREADABLE: ReadonlySet<string | undefined> = new Set(['EIO', 'EBADMSG', 'EUCLEAN'])
+/** Bytes of the least record, with its frame. */
+const LEAST_RECORD = FRAME_HEADER + 8
+
+export const isUnreadable = (error: unknown): boolean => UNREADABLE.has((error as NodeJS.ErrnoException).code)
 
 export interface QueueFile {
   file: number
@@ -43,29 +55,76 @@ export async function bytesOf(fs: FileSystem, path: string, start: number, end: 
   }
 }
 
-export async function firstHead(fs: FileSystem, path: string): Promise<RecordHead | undefined> {
-  const bytes = await bytesOf(fs, path, 0, FIRST_BYTES)
-  return bytes.length <= MAGIC + FRAME_HEADER ? undefined : headOf(bytes, MAGIC + FRAME_HEADER, bytes.length)
+/** All of a file, with zeros in place of what the disk does not give back; how many bytes those are. */
+async function wholeOf(fs: FileSystem, path: string, size: number): Promise<{ bytes: Uint8Array; unread: number }> {
+  const read = async (start: number, end: number): Promise<Uint8Array | undefined> =>
+    bytesOf(fs, path, start, end).catch((error) => {
+      if (!isUnreadable(error)) throw error
+      return undefined
+    })
+  const whole = await read(0, size)
+  if (whole !== undefined) return { bytes: whole, unread: 0 }
+  const bytes = new Uint8Array(size)
+  let unread = 0
+  for (let at = 0, failing = 0; at < size; at += BLOCK) {
+    const block = failing < FAILING_BLOCKS ? await read(at, Math.min(size, at + BLOCK)) : undefined
+    if (block !== undefined) bytes.set(block, at)
+    else {
+      failing++
+      unread += Math.min(size, at + BLOCK) - at
+    }
+  }
+  return { bytes, unread }
+}
+
+/** What a file begins with: the head of its first record that can be read. @throws what the disk says of anything but bytes that it does not give back. */
+export async function firstHead(fs: FileSystem, path: string, size: number): Promise<RecordHead | undefined> {
+  const bytes = await bytesOf(fs, path, 0, FIRST_BYTES).catch((error) => {
+    if (!isUnreadable(error)) throw error
+    return undefined
+  })
+  if (bytes !== undefined) return bytes.length <= MAGIC + FRAME_HEADER ? undefined : headOf(bytes, MAGIC + FRAME_HEADER, bytes.length)
+  const { bytes: all } = await wholeOf(fs, path, size)
+  const at = nextFrame(all, new DataView(all.buffer, all.byteOffset, all.byteLength), MAGIC)
+  return at >= all.length ? undefined : headOf(all, at + FRAME_HEADER, all.length)
+}
+
+export interface Settled {
+  /** Behind the last record that can be read; undefined without one. */
+  end: { sequence: number; points: number } | undefined
+  /** How many records there may be behind it, which the disk does not give back now and may later. */
+  unread: number
 }
 
 /**
- * Finds where the count stands behind a file. Of the newest one the torn tail is cut, and what is before it made durable, for what comes will build on it.
- * @returns undefined for a file without a record. @throws what the disk says.
+ * Finds where the count stands behind a file. Of the newest one the torn tail is cut, and what is before it made durable, for what comes will build on it; where the
+ * disk fails to do so, the file is read as it is.
+ * @throws what the disk says of anything but bytes that it does not give back.
  */
-export async function settle(fs: FileSystem, dir: string, file: QueueFile, newest: boolean): Promise<{ sequence: number; points: number } | undefined> {
+export async function settle(fs: FileSystem, dir: string, file: QueueFile, newest: boolean, warn: (error: unknown, text: string) => void): Promise<Settled> {
   const path = join(dir, queueFileName(file.file))
-  const bytes = await bytesOf(fs, path, 0, file.bytes)
-  if (isUnbegun(bytes, QUEUE_FORM.magic)) return undefined
+  const { bytes, unread } = await wholeOf(fs, path, file.bytes)
+  if (unread === 0 && isUnbegun(bytes, QUEUE_FORM.magic)) return { end: undefined, unread: 0 }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   let end: { sequence: number; points: number } | undefined
   let durable = 0
   let at = MAGIC
+  let behind = MAGIC
+  const mend = async (what: string, body: () => unknown): Promise<void> => {
+    try {
+      await body()
+    } catch (error) {
+      warn(error, `cannot ${what} ${queueFileName(file.file)} of the queue; what can be read of it is sent`)
+    }
+  }
   while (at < bytes.length) {
     const fault = frameFault(bytes, view, at)
     if (fault !== undefined) {
-      if (newest && fault.torn && !ackedBehind(bytes, view, at)) {
-        fs.truncateSync(path, at)
-        file.bytes = at
+      if (newest && unread === 0 && fault.torn && !ackedBehind(bytes, view, at)) {
+        await mend('cut the torn end of', () => {
+          fs.truncateSync(path, at)
+          file.bytes = at
+        })
         break
       }
       at = nextFrame(bytes, view, at + 1) // set aside when a sender gets there
@@ -77,9 +136,10 @@ export async function settle(fs: FileSystem, dir: string, file: QueueFile, newes
     if (head !== undefined) end = { sequence: head.sequence + 1, points: head.before + head.points }
     durable = view.getUint32(at + 8, true)
     at = next
+    behind = next
   }
-  if (newest) await makeDurable(fs, path, bytes.subarray(durable, file.bytes), durable, dir)
-  return end
+  if (newest && unread === 0) await mend('make durable', () => makeDurable(fs, path, bytes.subarray(durable, file.bytes), durable, dir))
+  return { end, unread: unread === 0 ? 0 : Math.ceil((bytes.length - behind) / LEAST_RECORD) }
 }
 
 /** Written once more before it is synced: a sync that failed in the process before has marked the pages clean. */
@@ -105,8 +165,9 @@ function headOf(bytes: Uint8Array, start: number, end: number): RecordHead | und
 /** Where the next frame that is whole begins, or the end. */
 export function nextFrame(bytes: Uint8Array, view: DataView, from: number): number {
   for (let at = from; at + FRAME_HEADER < bytes.length; at++) {
-    // A look at the length spares most of the checksums.
-    if (view.getUint32(at, true) <= bytes.length - at - FRAME_HEADER && frameFault(bytes, view, at) === undefined) return at
+    // A look at the length and the header's own checksum spares most of the others.
+    const possible = view.getUint32(at, true) <= bytes.length - at - FRAME_HEADER && crc32c(bytes, at, at + 12) === view.getUint32(at + 12, true)
+    if (possible && frameFault(bytes, view, at) === undefined) return at
   }
   return bytes.length
 }

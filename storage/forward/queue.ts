@@ -16,7 +16,7 @@ import { frameFault } from '../common/log/frames.ts'
 import { FRAME_HEADER, type FsyncPolicy, Wal } from '../common/log/log.ts'
 import type { Timers } from '../common/timers.ts'
 import { damagedFileName, queueFileName, queueFileNumber } from './paths.ts'
-import { bytesOf, firstHead, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
+import { bytesOf, firstHead, isUnreadable, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
 import { decodeRecord, encodeRecord, type QueueRecord, type RecordHead } from './record.ts'
 
 const MAGIC = QUEUE_FORM.magic.length
@@ -97,7 +97,7 @@ export class Queue {
   }
 
   /**
-   * Reads what a former start has left, without reading the records.
+   * Reads what a former start has left, without reading the records. What the disk does not give back is left to the senders, who try for longer.
    * @param floor what has been counted before, for a queue that is empty: no two records have one number. @throws what the disk says.
    */
   async open(floor: Pick<QueuePosition, 'sequence' | 'points'> = { sequence: 0, points: 0 }): Promise<void> {
@@ -106,19 +106,20 @@ export class Queue {
       .readdirSync(dir)
       .flatMap((name) => queueFileNumber(name) ?? [])
       .sort((a, b) => a - b)
-    for (const file of numbers)
-      this.files.push({
-        file,
-        bytes: fs.sizeSync(join(dir, queueFileName(file))) ?? 0,
-        first: await firstHead(fs, join(dir, queueFileName(file))),
-        newestMs: undefined,
-      })
+    for (const file of numbers) {
+      const known = await this.found(file)
+      if (known !== undefined) this.files.push(known)
+    }
+    let unread = 0
     for (const file of this.files.toReversed()) {
-      const settled = await settle(fs, dir, file, file === this.files.at(-1))
-      if (settled === undefined) continue
-      ;[this.sequence, this.points] = [settled.sequence, settled.points]
+      const settled = await settle(fs, dir, file, file.file === numbers.at(-1), (error, text) => this.options.events.warning(error, text))
+      unread += settled.unread
+      if (settled.end === undefined) continue
+      ;[this.sequence, this.points] = [settled.end.sequence, settled.end.points]
       break
     }
+    // Should the disk give them back later, no two records have one number.
+    this.sequence += unread
     if (floor.sequence > this.sequence) [this.sequence, this.points] = [floor.sequence, floor.points]
     this.files = this.files.filter(({ file, bytes }) => bytes > MAGIC || !this.removed(file))
     this.end = { file: (numbers.at(-1) ?? 0) + 1, offset: MAGIC, sequence: this.sequence, points: this.points }
@@ -295,6 +296,20 @@ export class Queue {
 
   // ---
 
+  /** A file of a former start; undefined for one of which the disk does not even say how long it is. */
+  private async found(file: number): Promise<QueueFile | undefined> {
+    const { dir, fs, events } = this.options
+    const path = join(dir, queueFileName(file))
+    try {
+      const bytes = fs.sizeSync(path) ?? 0
+      return { file, bytes, first: await firstHead(fs, path, bytes), newestMs: undefined }
+    } catch (error) {
+      if (!isUnreadable(error)) throw error
+      events.damaged(queueFileName(file), 0, 0, `the disk does not say how long it is: ${(error as Error).message}`)
+      return undefined
+    }
+  }
+
   private taken(head: RecordHead, bytes: number): void {
     let file = this.files.at(-1) as QueueFile
     if (this.log.file !== file.file) {
@@ -452,7 +467,9 @@ export class Queue {
   private lost(from: QueuePosition, to: Pick<RecordHead, 'sequence' | 'before'>): void {
     if (to.sequence <= Math.max(from.sequence, this.lostUpTo)) return
     this.lostUpTo = to.sequence
-    this.options.events.dropped('damaged', to.sequence - from.sequence, Math.max(0, to.before - from.points))
+    const points = Math.max(0, to.before - from.points)
+    // A start counts as many numbers as there may be records in what it could not read; without a point between them none is known to be lost.
+    this.options.events.dropped('damaged', points === 0 ? 0 : to.sequence - from.sequence, points)
   }
 
   /** Sets bytes aside up to the next frame that is whole, or the end. @returns the place of that frame. */

@@ -13,7 +13,7 @@ const BACKFILL = 1
 const NON_FINITE = 2
 
 export interface RecordHead {
-  /** Of records, from 0, without gaps. */
+  /** Of records, from 0; ascending, without gaps but behind what a start could not read. */
   sequence: number
   /** Points of all records before. */
   before: number

@@ -17,6 +17,7 @@ import { asSvcError, CallError } from './grpc-client.ts'
 import type { ForwardMetrics } from './metrics.ts'
 import { chosenOf, countOf, partOf, type Rows, rowsOf } from './points.ts'
 import type { Queue, QueuePosition, ReadRecord } from './queue.ts'
+import { isUnreadable } from './queue-file.ts'
 import type { SendTimes } from './send-times.ts'
 import { type Outcome, type RefusedRow, type Upstream, type Verdict, verdictOf } from './upstream.ts'
 
@@ -25,8 +26,6 @@ const NOTE_MS = 1000
 const CLOSED_LOOK_MS = 5000
 /** How often a place that the disk does not give back is read, with pauses of a minute in all, until it is passed over. */
 const READ_TRIES = 8
-/** Of the disk, and of no resource that may be there again. */
-const UNREADABLE: ReadonlySet<string | undefined> = new Set(['EIO', 'EBADMSG', 'EUCLEAN'])
 const FIRST_PAUSE_MS = 500
 /** Requests that the other side fails over, until it is taken to be what is in them. */
 const BROKEN_TRIES = 8
@@ -126,7 +125,7 @@ export class Sender {
   /** What the upstream says is dealt with where it says it. */
   private async diskFailed(error: NodeJS.ErrnoException): Promise<void> {
     const { log, queue } = this.options
-    if (!UNREADABLE.has(error.code)) {
+    if (!isUnreadable(error)) {
       log.error({ err: error, upstream: this.name }, 'cannot go on with the queue; trying again')
       return this.pause(CLOSED_LOOK_MS)
     }

@@ -66,19 +66,16 @@ function read(path: string): ReadonlyMap<string, unknown> {
     text = readFileSync(path, 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Map()
-    throw error
+    throw unreadable(path, error as Error)
   }
   try {
     const { version, entries } = JSON.parse(text) as { version: number; entries: [string, unknown][] }
     if (version !== 1) throw new Error(`its version is ${version}`)
     return new Map(entries)
   } catch (error) {
-    throw new SvcError(
-      'DATABASE_ERROR',
-      `cannot read state file "${path}": ${(error as Error).message}; restore it from a backup, or move it away to begin without`,
-      {
-        cause: error,
-      },
-    )
+    throw unreadable(path, error as Error)
   }
 }
+
+const unreadable = (path: string, cause: Error): SvcError =>
+  new SvcError('DATABASE_ERROR', `cannot read state file "${path}": ${cause.message}; restore it from a backup, or move it away to begin without`, { cause })

@@ -1,14 +1,16 @@
 /** A disk that does not give back a part of the queue costs what is there, is counted, and holds up nothing. */
-import { readdirSync, statSync } from 'node:fs'
+import { appendFileSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { FRAME_HEADER } from '../common/log/log.ts'
 import { i64, lines, NOW, write } from '../conformance/points.ts'
 import { type ForwardEnvironment, realEnvironment } from './engine.ts'
+import { queueFileNumber } from './paths.ts'
+import { QUEUE_FORM } from './queue-file.ts'
 import { edgeOf, folder, upstream } from './testing.ts'
 
 /** The real disk, on which reads of some bytes of files of the queue fail. */
-function worn(fails: (start: number, end: number) => string | undefined) {
+function worn(fails: (start: number, end: number, file: number) => string | undefined) {
   const tries: number[] = []
   const pauses: number[] = []
   const { fs } = realEnvironment
@@ -17,7 +19,7 @@ function worn(fails: (start: number, end: number) => string | undefined) {
     const name = basename(path)
     return {
       read: async (buffer: Buffer, offset: number, length: number, position: number) => {
-        const code = name.endsWith('.queue') ? fails(position, position + length) : undefined
+        const code = name.endsWith('.queue') ? fails(position, position + length, queueFileNumber(name) as number) : undefined
         if (code === undefined) return file.read(buffer, offset, length, position)
         tries.push(position)
         throw Object.assign(new Error(`${code}: read`), { code })
@@ -37,10 +39,14 @@ function worn(fails: (start: number, end: number) => string | undefined) {
   return { environment, tries, pauses }
 }
 
+const logTo = (said: string[]) => {
+  const say = (given: object, text?: string) => void said.push(`${text} ${JSON.stringify(given)}`)
+  return { debug() {}, info() {}, warn: say, error: say }
+}
+
 async function edge(t: Test, environment: ForwardEnvironment, said: string[]) {
   const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
-  const say = (given: object, text?: string) => void said.push(`${text} ${JSON.stringify(given)}`)
-  const log = { debug() {}, info() {}, warn: say, error: say }
+  const log = logTo(said)
   const dir = join(folder(t), 'data')
   const size = () => Math.max(...readdirSync(join(dir, 'queue')).map((name) => statSync(join(dir, 'queue', name)).size))
   const engine = edgeOf({ data_dir: dir, forward: { upstream: [{ name: 'one', url }] } }, { environment, log })
@@ -96,3 +102,94 @@ t.test('what may be there again is tried for as long as it takes', async (t) => 
   t.same([failures, await stored()], [0, 1])
   t.notOk(said.some((text) => text.includes('dropped')))
 })
+
+/** Three points wait in the newest file of an edge that has been stopped. */
+async function stopped(t: Test) {
+  const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
+  const dir = join(folder(t), 'data')
+  const config = (more: object = {}) => ({ data_dir: dir, forward: { upstream: [{ name: 'one', url }], ...more } })
+  const before = edgeOf(config({ send_between: ['00:00-00:01'] }))
+  await before.open()
+  for (let n = 0; n < 3; n++) await write(before, points(n), { namespace: '' })
+  await before.close()
+  const name = readdirSync(join(dir, 'queue')).sort().at(-1) as string
+  const path = join(dir, 'queue', name)
+  const bytes = readFileSync(path)
+  const starts = [QUEUE_FORM.magic.length]
+  for (let at = starts[0]; at < bytes.length; ) starts.push((at += FRAME_HEADER + bytes.readUInt32LE(at)))
+  const stored = async () =>
+    (await lines(node.storage, { namespace: '', measurement: 'cpu' }).catch(() => [])).map((line) => Number(/v=int64:(\d+)/.exec(line)?.[1]))
+  const start = async (environment: ForwardEnvironment, said: string[]) => {
+    const engine = edgeOf(config(), { environment, log: logTo(said) })
+    t.teardown(() => engine.close())
+    await engine.open()
+    return engine
+  }
+  return { dir, path, starts, stored, start }
+}
+
+for (const { what, from, to, arrive, dropped } of [
+  { what: 'the first record', from: 0, to: 1, arrive: [1, 2, 3], dropped: 1 },
+  { what: 'a record between two', from: 1, to: 2, arrive: [0, 2, 3], dropped: 1 },
+  { what: 'the last record', from: 2, to: 3, arrive: [0, 1, 3], dropped: 0 },
+  { what: 'most of the records', from: 0, to: 3, arrive: [3], dropped: 0 },
+]) {
+  t.test(`a start on a disk that does not give back ${what} sends the others, and takes points`, async (t) => {
+    const { starts, stored, start } = await stopped(t)
+    const { environment } = worn((first, end, file) => (file === 1 && first < starts[to] && end > starts[from] + FRAME_HEADER ? 'EIO' : undefined))
+    const said: string[] = []
+    const engine = await start(environment, said)
+    await write(engine, points(3), { namespace: '' })
+    await engine.drained()
+    t.same(await stored(), arrive)
+    t.ok(
+      said.some((text) => text.includes('a part of the queue cannot be read and was passed over')),
+      'it is said',
+    )
+    t.equal(said.filter((text) => text.includes(`points were dropped from the queue {"reason":"damaged","records":${dropped}`)).length, dropped, 'and counted')
+  })
+}
+
+t.test('a start gives nothing up: what the disk gives back later is sent', async (t) => {
+  const { stored, start } = await stopped(t)
+  let bad = true
+  const { environment } = worn((_, __, file) => (file === 1 && bad ? 'EIO' : undefined))
+  const said: string[] = []
+  const engine = await start(environment, said)
+  await write(engine, points(3), { namespace: '' })
+  bad = false
+  await write(engine, points(4), { namespace: '' })
+  await engine.drained()
+  t.same(await stored(), [0, 1, 2, 3, 4])
+  t.notOk(said.some((text) => text.includes('points were dropped')))
+})
+
+t.test('a torn end that cannot be cut, and a file that cannot be synced, are read as they are', async (t) => {
+  const { path, stored, start } = await stopped(t)
+  appendFileSync(path, Uint8Array.of(1, 2, 3))
+  const fail = () => {
+    throw Object.assign(new Error('EIO: i/o error'), { code: 'EIO' })
+  }
+  const { fs } = realEnvironment
+  const openSync = (path: string, flags: string) => (path.endsWith('000000000001.queue') ? fail() : fs.openSync(path, flags))
+  const said: string[] = []
+  const engine = await start({ ...realEnvironment, fs: { ...fs, truncateSync: fail, openSync } }, said)
+  await write(engine, points(3), { namespace: '' })
+  await engine.drained()
+  t.same(await stored(), [0, 1, 2, 3])
+  t.ok(said.some((text) => text.includes('cannot cut the torn end of 000000000001.queue')))
+  t.ok(said.some((text) => text.includes('cannot make durable 000000000001.queue')))
+})
+
+for (const call of ['readdirSync', 'writeSync'] as const) {
+  t.test(`a disk on which nothing can be begun (${call}) is said, with what to do`, async (t) => {
+    const { dir, start } = await stopped(t)
+    const fail = () => {
+      throw Object.assign(new Error('EIO: i/o error'), { code: 'EIO' })
+    }
+    await t.rejects(start({ ...realEnvironment, fs: { ...realEnvironment.fs, [call]: fail } }, []), {
+      code: 'DATABASE_ERROR',
+      message: `cannot open data directory "${dir}": EIO: i/o error; look at the disk; what waits is in its folder "queue": copied into a data_dir on another disk, it is sent from there`,
+    })
+  })
+}
