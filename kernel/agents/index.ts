@@ -64,6 +64,15 @@ export interface EffectCall {
   idempotencyKey: string
   /** From 1. */
   attempt: number
+  /** Says what it has cost, which counts against the budgets of the run; called several times, it adds up. */
+  spend(used: Spend): void
+}
+
+/** What effects cost: whole numbers. */
+export interface Spend {
+  tokens?: number
+  /** Of a currency, such as cents. */
+  minor_units?: number
 }
 
 export interface CorrelationKey {

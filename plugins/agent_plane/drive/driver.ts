@@ -13,8 +13,9 @@ import { deliver, ordered, retire, wake } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
 import { isHeld, leaseOf, releaseLease, renewLease, takeLease } from '../store/leases.ts'
 import { cancellationOf, claimKey, FINAL, requestCancel, runOfKey, type Status, setStatus, statusOf } from '../store/runs.ts'
-import { BrokenPass, checked, Pass } from './pass.ts'
+import { BrokenPass, checked, type Govern, Pass } from './pass.ts'
 import { RunJournal } from './run-journal.ts'
+import type { RunLimits } from './step-context.ts'
 
 const MAX_INPUT_BYTES = 1 << 19
 const MAX_KEY_BYTES = 512
@@ -28,7 +29,9 @@ export interface DriverTools {
   /** Tells this process from others. */
   holder: string
   leaseMs: number
-  limits: { maxSteps: number; maxEffects: number }
+  limits: RunLimits & { maxSteps: number }
+  /** What a skill gets in place of the bare context. */
+  govern?: Govern
   /** Milliseconds since the Unix epoch. */
   now(): number
   random(): number

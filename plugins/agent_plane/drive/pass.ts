@@ -1,6 +1,6 @@
 /** One pass over a run: what the journal has is rebuilt, then its plan goes on, a boundary between steps at a time, until it ends or has to wait. */
 import type { StateStore } from 'svcdb'
-import type { Json, Skill } from 'svcdb/agents'
+import type { Json, Skill, StepContext } from 'svcdb/agents'
 import { SchemaReader } from 'svcdb/lib/schema'
 import { type FrozenNode, type FrozenPlan, inputOf, isWhole } from '../plan.ts'
 import { canonical } from '../record/canonical.ts'
@@ -9,14 +9,18 @@ import { abandonEvent, arrivedFor, endWait, hasNews, waitsOf } from '../store/ev
 import { releaseLease } from '../store/leases.ts'
 import { type Conclusion, cancellationOf, FINAL, type Status, setStatus } from '../store/runs.ts'
 import type { Phase, RunJournal } from './run-journal.ts'
-import { OpenStep, type StepTools } from './step-context.ts'
+import { OpenStep, type RunLimits, type StepTools } from './step-context.ts'
 import { gravest, type Stop } from './stop.ts'
 
-export interface PassTools extends Omit<StepTools, 'journal' | 'maxEffects'> {
+export interface PassTools extends Omit<StepTools, 'journal' | 'limits'> {
   state: StateStore
   skills: ReadonlyMap<string, Skill>
-  limits: { maxSteps: number; maxEffects: number }
+  limits: RunLimits & { maxSteps: number }
+  /** What a skill gets in place of the bare context. */
+  govern?: Govern
 }
+
+export type Govern = (context: OpenStep, skill: Skill, journal: RunJournal) => StepContext
 
 type StepEnd = { output: Json } | Stop
 
@@ -153,7 +157,11 @@ export class Pass {
     if (skill === undefined) return { kind: 'quarantined', reason: `nothing here has the capability "${node.capability}"` }
     const end = await this.perform(step, 'forward', async (context) => {
       const output = canonical(
-        checked(skill.output, await skill.invoke(context, checked(skill.input, inputOf(node, this.input, this.outputs)) as never), 'what it gave'),
+        checked(
+          skill.output,
+          await skill.invoke(this.governed(context, skill), checked(skill.input, inputOf(node, this.input, this.outputs)) as never),
+          'what it gave',
+        ),
       )
       return JSON.parse(output) as Json
     })
@@ -169,10 +177,14 @@ export class Pass {
     return end
   }
 
+  private governed(context: OpenStep, skill: Skill): StepContext {
+    return this.tools.govern?.(context, skill, this.journal) ?? context
+  }
+
   /** Until it is done or stopped, and all that it began has its end. */
   private async perform(step: number, phase: Phase, act: (context: OpenStep) => Promise<Json>): Promise<StepEnd> {
     const { journal, tools } = this
-    const context = new OpenStep({ ...tools, journal, maxEffects: tools.limits.maxEffects }, step, phase)
+    const context = new OpenStep({ ...tools, journal }, step, phase)
     const acted: Promise<StepEnd> = act(context).then(
       (output) => ({ output }),
       (error: unknown) => ({ kind: 'failed', reason: error instanceof Error ? error.message : String(error) }),
@@ -241,7 +253,7 @@ export class Pass {
         return this.conclude('quarantined', `${reason}; step s${number} has changed something, and nothing says how to undo it`)
       const undo = skill.compensate as NonNullable<Skill['compensate']>
       const end = await this.perform(number, 'compensating', async (context) => {
-        await undo(context, checked(skill.input, inputOf(node, this.input, this.outputs)) as never, this.outputs.get(node.id) as never)
+        await undo(this.governed(context, skill), checked(skill.input, inputOf(node, this.input, this.outputs)) as never, this.outputs.get(node.id) as never)
         return null
       })
       if (isStop(end)) {

@@ -1,6 +1,6 @@
 /** The journal of one run while it is driven: what it says, indexed, and the way to append to it. One append after the other. */
 import type { StateReader, StateStore, StateTransaction } from 'svcdb'
-import type { Undecided } from 'svcdb/agents'
+import type { Spend, Undecided } from 'svcdb/agents'
 import { canonical } from '../record/canonical.ts'
 import { type JournalRecord, type NewRecord, verified } from '../record/record.ts'
 import { append, type Head, headOf, recordsOf } from '../store/journal.ts'
@@ -30,6 +30,9 @@ interface StepState {
 export const AWAIT_EVENT = 'svc.await_event'
 export const SLEEP = 'svc.sleep'
 
+/** Records of a step that are no effects. */
+const MARKS: ReadonlySet<string> = new Set(['GroupOpened', 'GroupSettled', 'Released'])
+
 export class RunJournal {
   readonly run: string
   readonly records: JournalRecord[] = []
@@ -43,8 +46,12 @@ export class RunJournal {
   private readonly owned: { state: StateStore; epoch: number } | undefined
   private head: Head
   private queue: Promise<unknown> = Promise.resolve()
+  /** Of GroupOpened, GroupSettled and Released, by step, phase and kind. */
+  private readonly marks = new Map<string, JournalRecord['payload'][]>()
   /** Attempts begun, of all steps. */
   effects = 0
+  /** What they have cost. */
+  readonly spent = { tokens: 0, minor_units: 0 }
 
   private constructor(run: string, head: Head, records: readonly JournalRecord[], owned?: { state: StateStore; epoch: number }) {
     this.run = run
@@ -90,6 +97,7 @@ export class RunJournal {
     const state = this.steps.get(step)
     if (kind === 'StepStarted') this.steps.set(step, { skill: payload.skill as string, finished: 0, compensated: false, budget: state?.budget })
     else if (kind === 'Note') push(this.notes, place, payload.text as string)
+    else if (MARKS.has(kind)) push(this.marks, `${place}/${kind}`, payload)
     else if (kind === 'BudgetRefused' || kind === 'BudgetReadmitted') {
       if (state !== undefined) state.budget = record
     } else if (kind === 'StepFinished' && state !== undefined) {
@@ -109,6 +117,9 @@ export class RunJournal {
       const attempt = this.attempts.get(effectKey)
       if (attempt !== undefined && (kind === 'EffectDone' || kind === 'EffectFailed')) attempt.ended = record
       if (attempt !== undefined && kind === 'EffectReconciled') attempt.reconciled = record
+      const { tokens = 0, minor_units = 0 } = (payload.spend ?? {}) as Spend
+      this.spent.tokens += tokens
+      this.spent.minor_units += minor_units
     }
   }
 
@@ -123,6 +134,11 @@ export class RunJournal {
 
   notesOf(step: number, phase: Phase): readonly string[] {
     return this.notes.get(`${step}/${phase}`) ?? []
+  }
+
+  /** What a step has marked in a phase, in order. */
+  marksOf(step: number, phase: Phase, kind: string): readonly JournalRecord['payload'][] {
+    return this.marks.get(`${step}/${phase}/${kind}`) ?? []
   }
 
   last(...kinds: string[]): JournalRecord | undefined {

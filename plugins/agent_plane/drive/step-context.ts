@@ -2,24 +2,20 @@
  * What a step asks of the plane, answered from the journal as far as that goes, and then done. Whatever stops a step leaves its code waiting for ever: no
  * `catch` of its own can take a stop for an answer.
  */
-import type { AgentEvent, CorrelationKey, EffectCall, EffectDescription, Json, RecoveryMode, StepContext } from 'svcdb/agents'
+import type { AgentEvent, CorrelationKey, EffectCall, EffectDescription, Json, RecoveryMode, Spend, StepContext } from 'svcdb/agents'
 import { EffectError } from 'svcdb/agents'
 import { canonical } from '../record/canonical.ts'
 import { effectKey, instant } from '../record/names.ts'
-import { MAX_RECORD_BYTES, type NewRecord } from '../record/record.ts'
+import type { NewRecord } from '../record/record.ts'
 import { arrivedFor, beginWait, endWait, ordered, type Wait, waitOf } from '../store/events.ts'
+import { addTo, DECLARED, delayOf, type MeteredCall, outcomeOf } from './attempt.ts'
 import { type Attempt, AWAIT_EVENT, type Phase, type RunJournal, SLEEP } from './run-journal.ts'
 import type { Stop } from './stop.ts'
 
 const MAX_ATTEMPTS = 3
 /** Attempts of which nobody knows the end, because the process died: after so many a person has to look. */
 const MAX_INTERRUPTIONS = 10
-const FIRST_DELAY_MS = 100
-const MAX_DELAY_MS = 10_000
 const MAX_RETRY_AFTER_MS = 60_000
-/** What the rest of a record may take. */
-const RECORD_REST = 16_384
-const DECLARED = { trust: 'untrusted', sensitivity: 'internal' }
 const OWN_KINDS = /^svc\./
 const INTERRUPTED = 'the process ended before it was known'
 
@@ -30,10 +26,16 @@ export interface StepTools {
   now(): number
   random(): number
   sleep(ms: number): Promise<void>
-  /** Attempts of a run. */
-  maxEffects: number
+  /** Of a run: attempts, and what they may cost. */
+  limits: RunLimits
   /** Told how each attempt ended. */
   performed(result: 'done' | 'failed' | 'in_doubt'): void
+}
+
+export interface RunLimits {
+  maxEffects: number
+  maxTokens?: number
+  maxMinorUnits?: number
 }
 
 interface Asked {
@@ -56,6 +58,7 @@ export class OpenStep implements StepContext {
   /** Resolves when the effect before has begun. */
   private begun: Promise<void> = Promise.resolve()
   private noted = 0
+  private readonly marked = new Map<string, number>()
   private readonly underWay = new Set<Promise<unknown>>()
   /** What other sides have asked to wait, by effect key. */
   private readonly retryAfter = new Map<string, number>()
@@ -86,7 +89,27 @@ export class OpenStep implements StepContext {
     const { journal } = this.tools
     if (this.ordinal < journal.begunIn(this.number, this.phase)) return `step ${this.step} has asked for fewer effects than the journal has`
     if (this.noted < journal.notesOf(this.number, this.phase).length) return `step ${this.step} has made fewer notes than the journal has`
+    for (const [kind, count] of this.marked)
+      if (count < journal.marksOf(this.number, this.phase, kind).length) return `step ${this.step} has fewer records "${kind}" than the journal`
     return undefined
+  }
+
+  /** Puts a record of what governs the step beside its effects. */
+  mark(kind: 'GroupOpened' | 'GroupSettled' | 'Released', payload: Record<string, Json>): Promise<void> {
+    return this.guarded(async () => {
+      const index = this.marked.get(kind) ?? 0
+      this.marked.set(kind, index + 1)
+      const known = this.tools.journal.marksOf(this.number, this.phase, kind)[index]
+      if (known !== undefined && canonical(known) === canonical(payload)) return
+      if (known !== undefined) return this.diverge(`a record "${kind}" is another one than in the journal`)
+      if (this.tools.mode === 'strict') return this.stop({ kind: 'suspended' })
+      await this.append([{ ...this.place, kind, payload }])
+    })
+  }
+
+  /** Has the run set aside for a person. Does not resolve. */
+  setAside(reason: string): Promise<never> {
+    return this.guarded(() => this.stop({ kind: 'quarantined', reason: `step ${this.step}: ${reason}` }))
   }
 
   now(): Promise<number> {
@@ -236,7 +259,8 @@ export class OpenStep implements StepContext {
     const next = await this.turn()
     for (let attempt = 1; ; attempt++) {
       const key = this.keyOf(asked, attempt)
-      const call: EffectCall = { effectKey: key, idempotencyKey, attempt }
+      const used: Required<Spend> = { tokens: 0, minor_units: 0 }
+      const call: MeteredCall = { effectKey: key, idempotencyKey, attempt, used, spend: (more) => addTo(used, more) }
       if (attempt === 1 ? await this.isNew(asked, key) : journal.attempt(key) === undefined) {
         if (mode === 'strict') return this.stop({ kind: 'suspended' })
         await this.perform(asked, call, backoff, perform, next)
@@ -286,14 +310,13 @@ export class OpenStep implements StepContext {
   /** Announced durably, done, and its end durable. */
   private async perform<T extends Json>(
     asked: Asked,
-    call: EffectCall,
+    call: MeteredCall,
     backoff: number,
     act: (call: EffectCall) => Promise<T>,
     next: () => void,
   ): Promise<void> {
-    const { journal, maxEffects } = this.tools
-    const refused = await this.refusedByBudget(maxEffects)
-    if (refused) return this.stop({ kind: 'exhausted', exhaustion: { limit: 'effects', allowed: maxEffects, used: journal.effects } })
+    const exhausted = await this.refusedByBudget()
+    if (exhausted !== undefined) return this.stop({ kind: 'exhausted', exhaustion: exhausted })
     if (backoff > 0) await this.tools.sleep(backoff)
     if (this.ended) return new Promise(() => {})
     const doing = this.announced(asked, call, backoff, act, next)
@@ -305,7 +328,7 @@ export class OpenStep implements StepContext {
 
   private async announced<T extends Json>(
     asked: Asked,
-    call: EffectCall,
+    call: MeteredCall,
     backoff: number,
     act: (call: EffectCall) => Promise<T>,
     next: () => void,
@@ -324,15 +347,22 @@ export class OpenStep implements StepContext {
     }
   }
 
-  private async refusedByBudget(allowed: number): Promise<boolean> {
-    const { journal } = this.tools
+  private async refusedByBudget(): Promise<{ limit: string; allowed: number; used: number } | undefined> {
+    const { journal, limits } = this.tools
+    const { maxEffects, maxTokens = Number.POSITIVE_INFINITY, maxMinorUnits = Number.POSITIVE_INFINITY } = limits
+    const { tokens, minor_units: money } = journal.spent
+    const budgets = [
+      { limit: 'effects', allowed: maxEffects, used: journal.effects },
+      { limit: 'tokens', allowed: maxTokens, used: tokens },
+      { limit: 'money', allowed: maxMinorUnits, used: money },
+    ]
+    const over = budgets.find(({ allowed, used }) => used >= allowed)
     const budget = journal.steps.get(this.number)?.budget
-    const last = budget?.payload.limit === 'effects' ? budget.kind : undefined
-    const isOver = journal.effects >= allowed
-    const record = (kind: string, more: object): NewRecord => ({ ...this.place, kind, payload: { limit: 'effects', ...more } })
-    if (isOver && last !== 'BudgetRefused') await this.append([record('BudgetRefused', { used: String(journal.effects) })])
-    if (!isOver && last === 'BudgetRefused') await this.append([record('BudgetReadmitted', {})])
-    return isOver
+    const refused = budget?.kind === 'BudgetRefused' ? (budget.payload.limit as string) : undefined
+    const record = (kind: string, payload: Record<string, unknown>): NewRecord => ({ ...this.place, kind, payload })
+    if (over === undefined && refused !== undefined) await this.append([record('BudgetReadmitted', { limit: refused })])
+    if (over !== undefined && refused !== over.limit) await this.append([record('BudgetRefused', { limit: over.limit, used: String(over.used) })])
+    return over
   }
 
   /** The process ended between the announcement and the end. */
@@ -399,39 +429,4 @@ export class OpenStep implements StepContext {
     const error = `no event "${event.kind}" has come by ${instant(until)}`
     return { ...this.place, kind: 'EffectFailed', effectKey: key, payload: { error, disposition: 'did_not_happen', permanent: true } }
   }
-}
-
-/** The pause after so many failures: doubled each time, half of it by a chance that follows from the key. */
-function delayOf(key: string, failures: number): number {
-  const whole = Math.min(FIRST_DELAY_MS * 2 ** Math.max(0, failures - 1), MAX_DELAY_MS)
-  return Math.round(whole * (0.5 + Number.parseInt(key.slice(0, 8), 16) / 2 ** 33))
-}
-
-interface Ended {
-  kind: 'EffectDone' | 'EffectFailed'
-  payload: Record<string, unknown>
-  retryAfterMs?: number
-}
-
-async function outcomeOf<T extends Json>({ mutates, kind }: Asked, call: EffectCall, act: (call: EffectCall) => Promise<T>): Promise<Ended> {
-  let output: T
-  try {
-    output = await act(call)
-  } catch (error) {
-    const known = error instanceof EffectError ? error : new EffectError(textOf(error), { disposition: mutates ? 'in_doubt' : 'did_not_happen' })
-    const { disposition, permanent, retryAfterMs } = known
-    const payload = { error: known.message.slice(0, 4096), disposition, ...(permanent ? { permanent } : {}) }
-    return { kind: 'EffectFailed', payload, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) }
-  }
-  try {
-    const text = canonical(output ?? null)
-    if (Buffer.byteLength(text) > MAX_RECORD_BYTES - RECORD_REST) throw new Error(`it has more than ${MAX_RECORD_BYTES - RECORD_REST} bytes`)
-    return { kind: 'EffectDone', payload: { output: JSON.parse(text), declared: DECLARED } }
-  } catch (error) {
-    return { kind: 'EffectFailed', payload: { error: `what effect "${kind}" gave cannot be kept: ${textOf(error)}`, disposition: 'landed', permanent: true } }
-  }
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
