@@ -35,26 +35,39 @@ const LONG = [
   'test/',
 ]
 
-/** Kills, power cuts, full disks, random lives, bombs, loads: a third of the files' processor time, in a run of its own. */
+/** Kills, power cuts, full disks, random lives, bombs, loads, and whatever takes long: half of the files' processor time, in a run of its own. */
 const SLOW = [
   'plugins/audit/crash.test.ts',
+  'plugins/jwt/issuer.test.ts',
+  'plugins/kafka/sink/sink.test.ts',
   'plugins/webhooks/crash.test.ts',
+  'plugins/webhooks/fairness.test.ts',
+  'storage/embedded/archive/archive.test.ts',
   'storage/embedded/archive/failures.test.ts',
   'storage/embedded/archive/random.test.ts',
+  'storage/embedded/backup/backups.test.ts',
   'storage/embedded/changes/changes.test.ts',
   'storage/embedded/conformance-crash.test.ts',
   'storage/embedded/encryption/random.test.ts',
+  'storage/embedded/export/export.test.ts',
+  'storage/embedded/integrity/corruption.test.ts',
+  'storage/embedded/integrity/log-note.test.ts',
   'storage/embedded/memory-growth.test.ts',
+  'storage/embedded/read/non-finite.test.ts',
+  'storage/embedded/retention/releases.test.ts',
   'storage/embedded/retention/retention-changed.test.ts',
   'storage/embedded/retention/retention-lives.test.ts',
   'storage/embedded/simulation/',
+  'storage/forward/sender.test.ts',
   'test/compat/',
   'test/crash/',
   'test/memory/',
   'test/package/',
+  'test/protocols/own-names.test.ts',
   'test/security/bombs.test.ts',
   'test/security/loop-delay.test.ts',
   'test/security/noisy-tenants.test.ts',
+  'test/security/tenants.test.ts',
 ]
 
 const { values, positionals } = parseArgs({
