@@ -4,6 +4,21 @@
  */
 import type { Static, TSchema } from 'typebox'
 
+export {
+  AGENT_PLANES,
+  type AgentPlanes,
+  DEFAULT_TENANT,
+  type DeadLetterView,
+  type EventOperations,
+  type OperatedPlane,
+  type Page,
+  type RecordView,
+  type RunOperations,
+  type RunView,
+  type SuspendReason,
+  type WaitingRun,
+} from './operator/index.ts'
+
 /** Name of the service that an `AgentPlane` is provided under. */
 export const AGENTS = 'agents'
 

@@ -234,3 +234,22 @@ t.test('svc plane begins runs on a node, shows their records and checks their ch
   t.match(await svc('plane', 'dead-letters'), { code: 0, out: '' })
   t.match(await svc('plane', 'verify'), { code: 0, out: '1 of 1 runs whole, 5 records\n' })
 })
+
+t.test('each tenant has a plane of its own, and all have the same skills', async (t) => {
+  const { node } = await start(t, [skill('echo', async (_context, { n }) => n)], { config: { agent_plane: { tenants: ['acme'], max_driving: 1 } } })
+  const ask = async (query: string, n: number, key = 'one') => {
+    const payload = { capability: 'echo', input: { n }, idempotency_key: key }
+    const answer = await node.inject({ method: 'POST', url: `/api/v1/admin/agents/runs${query}`, payload })
+    return { status: answer.statusCode, ...(answer.json() as { run: string; existing?: boolean; error?: string }) }
+  }
+  const ours = await ask('', 1)
+  const theirs = await ask('?tenant=acme', 2)
+  t.not(ours.run, theirs.run, 'the same key is another one')
+  t.match(await ask('?tenant=default', 1), { run: ours.run, existing: true })
+  t.match(await ask('?tenant=acme', 2), { run: theirs.run, existing: true })
+  const show = async (run: string, query: string) => (await node.inject(`/api/v1/admin/agents/runs/${run}${query}`)).statusCode
+  t.same(await Promise.all([show(theirs.run, ''), show(theirs.run, '?tenant=acme'), show(ours.run, '?tenant=acme')]), [404, 200, 404])
+  t.match(await ask('?tenant=nobody', 1), { status: 400, error: /cannot find tenant "nobody": it has no plane here; name it in agent_plane.tenants/ })
+  const twenty = await Promise.all(Array.from({ length: 20 }, (_, n) => ask(n % 2 === 0 ? '' : '?tenant=acme', n, `k${n}`)))
+  t.equal(new Set(twenty.map(({ run }) => run)).size, 20)
+})

@@ -12,6 +12,7 @@ export const planeCommand: Command = {
     input: { description: 'run: its input, JSON; default null' },
     key: { description: 'run: an idempotency key; a run that was begun with it is the answer' },
     url: { description: `run: where the node is; default ${URL_DEFAULT}. SVC_TOKEN is the bearer token` },
+    tenant: { description: 'Whose plane; default "default"' },
     'no-wait': { description: 'run: does not wait until it suspends or ends', boolean: true },
   },
   // Nothing of the plane is loaded for a command line that does not name it.

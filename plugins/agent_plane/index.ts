@@ -1,5 +1,5 @@
 import { definePlugin } from 'svcdb'
-import { AGENTS } from 'svcdb/agents'
+import { AGENT_PLANES, AGENTS } from 'svcdb/agents'
 import { planeCommand } from './command.ts'
 import { configSchema } from './config.ts'
 
@@ -10,11 +10,13 @@ export default definePlugin({
   config: configSchema,
   needsSection: true,
   capabilities: ['state'],
-  provides: [AGENTS],
+  provides: [AGENTS, AGENT_PLANES],
   auditActions: ['plane_run', 'plane_cancel'],
   commands: [planeCommand],
   async setup(svc, config) {
     const { assemble } = await import('./wiring.ts')
-    svc.provide(AGENTS, assemble(svc, config))
+    const planes = assemble(svc, config)
+    svc.provide(AGENTS, planes.default.agents)
+    svc.provide(AGENT_PLANES, planes)
   },
 })

@@ -40,3 +40,4 @@ export const standing = Type.Object({
   ),
   output: Type.Optional(Type.Unknown({ description: 'What it gave, when it succeeded' })),
 })
+export const tenantQuery = Type.Object({ tenant: Type.Optional(Type.String({ maxLength: 64, description: 'Whose plane; default "default"' })) })

@@ -1,45 +1,41 @@
-/** The service AGENTS: what runs are begun, driven and steered by in this process. */
+/** The plane of a tenant: what its runs are begun, driven and steered by in this process. That of the default tenant is the service AGENTS. */
 import type { Clock, Logger } from 'svcdb'
 import type { AgentPlane, Operator, ReplayReport, RunRequest, RunStanding, Skill } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Driver } from './drive/driver.ts'
 import type { PlaneMetrics } from './metrics.ts'
+import type { Turns } from './turns.ts'
 
 const POLL_MS = 100
 
 export interface PlaneParts {
-  driver(): Driver | undefined
-  maxDriving: number
+  /** @throws SvcError OVERLOADED before it is there. */
+  driver(): Driver
+  /** Shared by all tenants. */
+  skills: Map<string, Skill>
+  turns: Turns
   clock: Clock
   log: Logger
   metrics: PlaneMetrics
 }
 
 export class PlaneService implements AgentPlane {
-  readonly skills = new Map<string, Skill>()
   private readonly parts: PlaneParts
   private readonly passes = new Map<string, Promise<void>>()
-  private readonly queue: { run: string; epoch?: number; begin: () => void }[] = []
+  /** Whose pass has begun, and not only waits for its turn. */
+  private readonly begun = new Set<string>()
   /** Something has happened to them while a pass was under way. */
   private readonly again = new Set<string>()
-  private active = 0
   private closing = false
 
   constructor(parts: PlaneParts) {
     this.parts = parts
   }
 
-  get driving(): number {
-    return this.active
-  }
-
-  get waiting(): number {
-    return this.queue.length
-  }
-
   skill(skill: Skill): void {
-    if (this.skills.has(skill.capability)) throw new Error(`cannot take skill "${skill.capability}": there is one of this capability`)
-    this.skills.set(skill.capability, skill)
+    const { skills } = this.parts
+    if (skills.has(skill.capability)) throw new Error(`cannot take skill "${skill.capability}": there is one of this capability`)
+    skills.set(skill.capability, skill)
   }
 
   async run(request: RunRequest): Promise<{ run: string; existing: boolean }> {
@@ -58,6 +54,11 @@ export class PlaneService implements AgentPlane {
       if (status !== 'running') return status
       if (!this.passes.has(run)) await new Promise<void>((resolve) => void this.parts.clock.after(POLL_MS, resolve))
     }
+  }
+
+  /** @throws SvcError NOT_FOUND. */
+  status(run: string): Promise<string> {
+    return this.driver.status(run)
   }
 
   standing(run: string): Promise<RunStanding> {
@@ -101,7 +102,13 @@ export class PlaneService implements AgentPlane {
       this.again.add(run)
       return
     }
-    const pass = new Promise<void>((begin) => this.queue.push({ run, begin, ...(epoch === undefined ? {} : { epoch }) }))
+    const turn = new Promise<void>((begin) => {
+      this.parts.turns.take(this, () => {
+        this.begun.add(run)
+        begin()
+      })
+    })
+    const pass = turn
       .then(() => this.counted(() => this.driver.drive(run, epoch)))
       .then(
         () => {},
@@ -112,29 +119,20 @@ export class PlaneService implements AgentPlane {
         },
       )
       .finally(() => {
-        this.active--
+        this.begun.delete(run)
         this.passes.delete(run)
         if (this.again.delete(run)) this.launch(run)
-        this.admitNext()
+        this.parts.turns.end()
       })
     this.passes.set(run, pass)
-    this.admitNext()
   }
 
   /** Begins nothing any more. Resolves when what is under way is done. */
   async close(): Promise<void> {
     this.closing = true
-    for (const { run } of this.queue.splice(0)) this.passes.delete(run)
+    this.parts.turns.forget(this)
+    for (const run of [...this.passes.keys()]) if (!this.begun.has(run)) this.passes.delete(run)
     await Promise.allSettled([...this.passes.values()])
-  }
-
-  private admitNext(): void {
-    while (this.active < this.parts.maxDriving && !this.closing) {
-      const next = this.queue.shift()
-      if (next === undefined) return
-      this.active++
-      next.begin()
-    }
   }
 
   private async counted(pass: () => Promise<string>): Promise<string> {
@@ -149,8 +147,6 @@ export class PlaneService implements AgentPlane {
   }
 
   private get driver(): Driver {
-    const driver = this.parts.driver()
-    if (driver === undefined) throw new SvcError('OVERLOADED', 'cannot use the agent plane yet: the node is starting; try again when it is ready')
-    return driver
+    return this.parts.driver()
   }
 }

@@ -1,10 +1,12 @@
 /** `svc plane`: begins runs on a node, and reads journals out of the store, while a server runs or not. */
 import type { CommandCall, StateReader } from 'svcdb'
+import { DEFAULT_TENANT } from 'svcdb/agents'
 import { URL_DEFAULT } from './command.ts'
 import { isRunId } from './record/names.ts'
 import { decode, verified } from './record/record.ts'
 import { deadLetters } from './store/events.ts'
 import { headOf, recordsOf } from './store/journal.ts'
+import { tenantReader } from './store/tenant.ts'
 
 const OK = 0
 const NEGATIVE = 1
@@ -51,9 +53,10 @@ async function begin({ flags, env, out, err }: CommandCall, capability: string):
     return USAGE
   }
   const url = `${(flags.url ?? URL_DEFAULT).replace(/\/+$/, '')}/api/v1/admin/agents/runs`
+  const query = flags.tenant === undefined ? '' : `?tenant=${encodeURIComponent(flags.tenant)}`
   const headers = { 'content-type': 'application/json', ...(env.SVC_TOKEN === undefined ? {} : { authorization: `Bearer ${env.SVC_TOKEN}` }) }
   const ask = async (path: string, init: object): Promise<Answer> => {
-    const answer = await fetch(`${url}${path}`, { headers, ...init }).catch((error: Error) => {
+    const answer = await fetch(`${url}${path}${query}`, { headers, ...init }).catch((error: Error) => {
       throw new Error(`cannot reach the node at "${url}": ${(error.cause as Error | undefined)?.message ?? error.message}; see --url`)
     })
     const body = (await answer.json()) as Answer
@@ -70,11 +73,11 @@ async function begin({ flags, env, out, err }: CommandCall, capability: string):
   return answer.status === 'succeeded' || flags['no-wait'] !== undefined ? OK : NEGATIVE
 }
 
-async function reading({ config }: CommandCall, read: (state: StateReader) => Promise<number>): Promise<number> {
+async function reading({ config, flags }: CommandCall, read: (state: StateReader) => Promise<number>): Promise<number> {
   const open = await (await config()).openState()
   if (open === undefined) throw new Error('cannot read journals: the config names no store that is kept on this machine')
   try {
-    return await read(open.state)
+    return await read(tenantReader(open.state, flags.tenant ?? DEFAULT_TENANT))
   } finally {
     await open.close()
   }

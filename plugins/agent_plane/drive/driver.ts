@@ -3,12 +3,13 @@
  * to one run is one transaction, or a pass under a lease.
  */
 import type { StateStore, StateTransaction } from 'svcdb'
-import type { AgentPlane, Json, Operator, PlanNode, ReplayReport, RunRequest, RunStanding, Skill } from 'svcdb/agents'
+import type { AgentPlane, Json, Operator, PlanNode, ReplayReport, RunRequest, RunStanding, Skill, SuspendReason } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
+import { sentence } from '../operate/run-view.ts'
 import { type FrozenPlan, freeze } from '../plan.ts'
 import { canonical } from '../record/canonical.ts'
 import { isRunId, newRunId } from '../record/names.ts'
-import { BrokenChain, CANON, type JournalRecord, type NewRecord } from '../record/record.ts'
+import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
 import { deliver, ordered, retire, wake } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
 import { isHeld, leaseOf, releaseLease, renewLease, takeLease } from '../store/leases.ts'
@@ -200,7 +201,7 @@ export class Driver {
       concluded: FINAL.has(status),
       records: journal.records.length,
       undecided: journal.undecided(),
-      ...(isWaiting ? { waiting_for: sentenceOf(lifecycle) } : {}),
+      ...(isWaiting ? { waiting_for: sentence(lifecycle.payload.reason as SuspendReason) } : {}),
       ...(lifecycle?.kind === 'RunConcluded' && lifecycle.payload.reason !== undefined ? { reason: lifecycle.payload.reason as string } : {}),
       ...(cancellation === undefined ? {} : { cancellation_requested_by: cancellation.by }),
     }
@@ -297,11 +298,4 @@ export class Driver {
 function checkReason(reason: string): void {
   if (reason.trim() === '' || reason.length > MAX_TEXT)
     throw new SvcError('BAD_REQUEST', `cannot take a decision without a reason: it has 1 to ${MAX_TEXT} characters`)
-}
-
-function sentenceOf({ payload }: JournalRecord): string {
-  const reason = payload.reason as { reason: string; until: string; kind?: string; correlation?: { namespace: string; value: string }[] }
-  if (reason.reason === 'awaiting_time') return `sleeping until ${reason.until}`
-  const keys = (reason.correlation ?? []).map(({ namespace, value }) => `${namespace}=${value}`).join(', ')
-  return `awaiting ${reason.kind}${keys === '' ? '' : ` for ${keys}`} until ${reason.until}`
 }

@@ -9,6 +9,9 @@ export type Conclusion = 'succeeded' | 'failed' | 'exhausted' | 'quarantined' | 
 /** Nothing changes them any more. */
 export const FINAL: ReadonlySet<Status> = new Set<Status>(['succeeded', 'cancelled', 'abandoned'])
 
+/** How a run may be concluded; nothing else is asked of the index. */
+export const CONCLUSIONS: ReadonlySet<string> = new Set<Conclusion>(['succeeded', 'failed', 'exhausted', 'quarantined', 'cancelled', 'abandoned'])
+
 const statusKey = (run: string): string => `status/${run}`
 const indexKey = (status: Status, run: string): string => `index/${status}/${newestFirst(run)}`
 

@@ -1,0 +1,78 @@
+/** What operators see of the runs of a tenant, and do to them. */
+import type { StateReader } from 'svcdb'
+import type { Operator, Page, RecordView, RunOperations, RunView, WaitingRun } from 'svcdb/agents'
+import { RunJournal } from '../drive/run-journal.ts'
+import { instant, isRunId } from '../record/names.ts'
+import { BrokenChain, decode } from '../record/record.ts'
+import type { PlaneService } from '../service.ts'
+import type { Wait } from '../store/events.ts'
+import { headOf, recordsOf } from '../store/journal.ts'
+import { CONCLUSIONS, cancellationOf, runsOf, type Status, statusOf } from '../store/runs.ts'
+import { recordView, runView, suspendReason } from './run-view.ts'
+
+const PAGE = 200
+
+export class OperatedRuns implements RunOperations {
+  private readonly service: PlaneService
+  /** From the ready phase on. */
+  private readonly state: () => StateReader
+
+  constructor(service: PlaneService, state: () => StateReader) {
+    this.service = service
+    this.state = state
+  }
+
+  async list(outcome: string, limit: number): Promise<Page<string>> {
+    if (!CONCLUSIONS.has(outcome)) return { rows: [], truncated: false }
+    return cut(await runsOf(this.state(), outcome as Status, limit + 1), limit)
+  }
+
+  async waiting(limit: number): Promise<Page<WaitingRun>> {
+    const state = this.state()
+    const found = new Map<string, WaitingRun>()
+    for (let start = 'timer/'; found.size <= limit; ) {
+      const page = await state.list<Wait>({ prefix: 'timer/', start, limit: PAGE })
+      for (const { value: wait } of page) {
+        if (found.size > limit || found.has(wait.run) || (await statusOf(state, wait.run)) !== 'suspended') continue
+        found.set(wait.run, { run: wait.run, waiting_for: suspendReason(wait), until: instant(wait.until) })
+      }
+      if (page.length < PAGE) break
+      start = `${page[page.length - 1].key}\0`
+    }
+    return cut([...found.values()], limit)
+  }
+
+  async view(run: string): Promise<RunView> {
+    const state = this.state()
+    const status = (await this.service.status(run)) as Status
+    try {
+      return runView({ run, status, sealed: false, journal: await RunJournal.read(state, run), cancellation: await cancellationOf(state, run) })
+    } catch (error) {
+      if (!(error instanceof BrokenChain)) throw error
+      return { run, status, sealed: false, records: (await headOf(state, run)).seq, reason: error.message }
+    }
+  }
+
+  async history(run: string, from: number, limit: number): Promise<Page<RecordView>> {
+    if (!isRunId(run)) return { rows: [], truncated: false }
+    const { rows, truncated } = cut(await recordsOf(this.state(), run, from, limit + 1), limit)
+    return { rows: rows.map(({ raw }) => recordView(decode(raw))), truncated }
+  }
+
+  cancel(run: string, by: Operator, reason: string): ReturnType<RunOperations['cancel']> {
+    return this.service.cancel(run, by, reason)
+  }
+
+  decide(run: string, decision: 'reopen' | 'abandon', by: Operator, reason: string): Promise<string> {
+    return this.service.decide(run, decision, by, reason)
+  }
+
+  reconcile(...said: Parameters<RunOperations['reconcile']>): Promise<void> {
+    return this.service.reconcile(...said)
+  }
+}
+
+/** @param rows up to one more than the limit. */
+export function cut<T>(rows: T[], limit: number): Page<T> {
+  return { rows: rows.slice(0, limit), truncated: rows.length > limit }
+}

@@ -1,0 +1,79 @@
+/** The planes of this process, by tenant: the service AGENT_PLANES. */
+import type { StateStore } from 'svcdb'
+import { type AgentPlanes, DEFAULT_TENANT, type OperatedPlane } from 'svcdb/agents'
+import { SvcError } from 'svcdb/lib/errors'
+import type { Driver } from './drive/driver.ts'
+import { OperatedEvents } from './operate/events.ts'
+import { OperatedRuns } from './operate/runs.ts'
+import { type PlaneParts, PlaneService } from './service.ts'
+
+/** What there is from the ready phase on. */
+export interface Running {
+  /** Of the tenant alone. */
+  state: StateStore
+  driver: Driver
+}
+
+/** What a tenant has of the plane. */
+export class TenantPlane implements OperatedPlane {
+  readonly tenant: string
+  readonly agents: PlaneService
+  readonly runs: OperatedRuns
+  readonly events: OperatedEvents
+  private begun: Running | undefined
+
+  constructor(tenant: string, parts: Omit<PlaneParts, 'driver'>) {
+    this.tenant = tenant
+    this.agents = new PlaneService({ ...parts, driver: () => this.running.driver })
+    const state = () => this.running.state
+    this.runs = new OperatedRuns(this.agents, state)
+    this.events = new OperatedEvents(this.agents, state)
+  }
+
+  start(running: Running): void {
+    this.begun = running
+  }
+
+  get isRunning(): boolean {
+    return this.begun !== undefined
+  }
+
+  /** @throws SvcError OVERLOADED before it is there. */
+  get running(): Running {
+    if (this.begun === undefined) throw new SvcError('OVERLOADED', 'cannot use the agent plane yet: the node is starting; try again when it is ready')
+    return this.begun
+  }
+}
+
+export class Planes implements AgentPlanes {
+  private readonly byTenant: ReadonlyMap<string, TenantPlane>
+
+  /** @param tenants beside `default`. */
+  constructor(tenants: readonly string[], parts: Omit<PlaneParts, 'driver'>) {
+    this.byTenant = new Map([...new Set([DEFAULT_TENANT, ...tenants])].map((tenant) => [tenant, new TenantPlane(tenant, parts)]))
+  }
+
+  get tenants(): readonly string[] {
+    return [...this.byTenant.keys()]
+  }
+
+  get all(): readonly TenantPlane[] {
+    return [...this.byTenant.values()]
+  }
+
+  get default(): TenantPlane {
+    return this.byTenant.get(DEFAULT_TENANT) as TenantPlane
+  }
+
+  find(tenant: string): TenantPlane | undefined {
+    return this.byTenant.get(tenant)
+  }
+
+  /** @throws SvcError BAD_REQUEST. */
+  named(tenant: string): TenantPlane {
+    const plane = this.byTenant.get(tenant)
+    if (plane === undefined)
+      throw new SvcError('BAD_REQUEST', `cannot find tenant ${JSON.stringify(tenant.slice(0, 64))}: it has no plane here; name it in agent_plane.tenants`)
+    return plane
+  }
+}
