@@ -9,6 +9,7 @@ import type { FieldInfo, Matcher, SampleRequest, SampleSet, SeriesChunk, SeriesR
 import type { SvcError } from '../lib/errors/index.ts'
 import type { SqlChunk, SqlColumn } from '../lib/sql-result/index.ts'
 import type { WarmUp } from '../lib/warm-up/index.ts'
+import type { Connector } from '../services/connectors.ts'
 import type { ChangeCursor, ChangeRequest } from './changes.ts'
 import type { DeclaredSqlFunction } from './sql-functions.ts'
 import type { StateStore } from './state.ts'
@@ -380,6 +381,8 @@ export interface Storage {
   changes(request?: ChangeRequest): ChangeCursor
   state(owner: string): StateStore
   status(): StorageStatus
+  /** Links that the engine has itself, such as to the nodes it sends points to, as connectors are shown; an engine without any lacks it. */
+  connectors?(): readonly Connector[]
   /** Brings what was written before the call to where it stays, so that a restart has nothing to do for it; nothing happens in an engine that has no such step. */
   flush(): Promise<void>
 }

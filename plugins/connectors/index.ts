@@ -5,18 +5,24 @@ import { configSchema } from './config.ts'
 import { Registry } from './registry.ts'
 
 const metrics = Type.Object({
-  messages_total: Type.Integer({ description: 'Messages that came; of a sink: those that brokers have acknowledged' }),
-  points_total: Type.Integer({ description: 'Points written; of a sink: points in those messages' }),
-  decode_errors: Type.Integer({ description: 'Messages that could not be stored, in whole or in part; of a sink: changes that can never be sent' }),
+  messages_total: Type.Integer({
+    description: 'Messages that came; of a sink: those that brokers have acknowledged; of an edge: requests that its upstream has answered',
+  }),
+  points_total: Type.Integer({ description: 'Points written; of a sink: points in those messages; of an edge: points that its upstream has taken' }),
+  decode_errors: Type.Integer({
+    description:
+      'Messages that could not be stored, in whole or in part; of a sink: changes that can never be sent; of an edge: points that its upstream refused',
+  }),
   lag: Type.Union([Type.Integer(), Type.Null()], {
-    description: 'Messages that wait at the broker; null where that cannot be known; of a sink: commits that it has not looked at',
+    description:
+      'Messages that wait at the broker; null where that cannot be known; of a sink: commits that it has not looked at; of an edge: writes in its queue',
   }),
   throughput: Type.Number({ description: 'Points a second since it was connected' }),
 })
 const listing = Type.Array(
   Type.Object({
     name: Type.String(),
-    connector_type: Type.String({ description: 'kafka, mqtt or kafka_sink' }),
+    connector_type: Type.String({ description: 'kafka, mqtt, kafka_sink or forward' }),
     status: Type.Union([Type.String(), Type.Object({ failed: Type.String() })], { description: 'running, idle, reconnecting, stopped, or {"failed": reason}' }),
     metrics,
   }),
@@ -33,8 +39,16 @@ export default definePlugin({
   stability: 'beta',
   config: configSchema,
   provides: [CONNECTORS],
+  capabilities: ['points'],
   setup(svc) {
-    const registry = new Registry()
+    let open = false
+    const registry = new Registry(() => (open ? (svc.storage.connectors?.() ?? []) : []))
+    svc.start(() => {
+      open = true
+    })
+    svc.stop(() => {
+      open = false
+    })
     svc.provide(CONNECTORS, registry)
     svc.metrics.gauge('connector_up', 'Whether a connector is connected: 1 = running or idle', ['connector', 'type'], (gauge) => {
       for (const connector of registry.all()) gauge.set({ connector: connector.name, type: connector.type }, connector.status().up ? 1 : 0)

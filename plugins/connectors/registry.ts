@@ -17,6 +17,12 @@ export interface ConnectorView {
 
 export class Registry implements Connectors {
   private readonly known = new Map<string, Connector>()
+  private readonly ofStorage: () => readonly Connector[]
+
+  /** @param ofStorage those that the storage engine has itself. */
+  constructor(ofStorage: () => readonly Connector[]) {
+    this.ofStorage = ofStorage
+  }
 
   add(connector: Connector): void {
     const taken = this.known.get(connector.name)
@@ -25,7 +31,7 @@ export class Registry implements Connectors {
   }
 
   all(): Connector[] {
-    return [...this.known.values()]
+    return [...this.known.values(), ...this.ofStorage()]
   }
 
   views(connectors: readonly Connector[]): ConnectorView[] {

@@ -10,6 +10,7 @@ import type {
   AdmissionBounds,
   Capability,
   ChangeCursor,
+  Connector,
   DeleteResult,
   MeasurementInfo,
   NamespaceGuard,
@@ -54,6 +55,8 @@ const POOLED = 4
 const EXPIRE_MS = 1000
 /** The sender of mode failover. */
 const FAILOVER = 'upstream'
+/** Of a sender, where connectors are listed and in the name of its dead letters' file. */
+const connectorName = (sender: string): string => `forward-${sender}`
 
 export interface ForwardEnvironment {
   fs: FileSystem
@@ -143,7 +146,7 @@ export class ForwardEngine implements StorageEngine {
     const senders = names.map((name, i) => {
       const dead = new DeadLetters({
         folder: files.deadLetters,
-        name: `forward-${name}`,
+        name: connectorName(name),
         maxBytes: config.forward.dead_letter_bytes,
         dropped: (points) => this.context.log.warn({ points, upstream: name }, 'dead letters are gone, their file was full'),
       })
@@ -298,6 +301,18 @@ export class ForwardEngine implements StorageEngine {
     if (running === undefined) return { accepting: false, reason: 'the database is closed' }
     const { fault } = running.queue
     return fault === undefined ? { accepting: true } : { accepting: false, reason: fault.message }
+  }
+
+  /** One for each place in the queue: the upstream in use, or in mode copy each. */
+  connectors(): readonly Connector[] {
+    const { running } = this
+    return (running?.senders ?? []).map(({ name, link }) => ({
+      name: connectorName(name),
+      type: 'forward',
+      namespace: '',
+      status: () => link.status(connectorName(name)),
+      lag: () => running?.queue.waitingFor(name).records ?? null,
+    }))
   }
 
   async flush(): Promise<void> {

@@ -14,6 +14,7 @@ import { Bandwidth } from './bandwidth.ts'
 import type { ForwardConfig } from './config.ts'
 import { measurementAt, setAside } from './dead-letter.ts'
 import { asSvcError, CallError } from './grpc-client.ts'
+import { Link } from './link.ts'
 import type { ForwardMetrics } from './metrics.ts'
 import { chosenOf, countOf, partOf, type Rows, rowsOf } from './points.ts'
 import type { Queue, QueuePosition, ReadRecord } from './queue.ts'
@@ -74,7 +75,8 @@ export class Sender {
   private current = 0
   private failingSince: number | undefined
   private switchedAt = 0
-  private readonly link: Bandwidth
+  private readonly bandwidth: Bandwidth
+  readonly link = new Link()
   /** Tries to read the place that could not be. */
   private unread = 0
   /** A file that could not be read everywhere: its records are read one by one, so that one costs no other. */
@@ -85,7 +87,7 @@ export class Sender {
   constructor(options: SenderOptions, saved: QueuePosition | undefined) {
     this.options = options
     this.name = options.name
-    this.link = new Bandwidth(options.config.max_bandwidth)
+    this.bandwidth = new Bandwidth(options.config.max_bandwidth)
     this.position = options.queue.attach(options.name, saved)
   }
 
@@ -95,6 +97,7 @@ export class Sender {
 
   async stop(): Promise<void> {
     this.stopping.abort()
+    this.link.stopped()
     await this.running
     await this.note().catch((error) => this.options.log.warn({ err: error }, 'cannot note how far the upstream is; what it has is sent again'))
   }
@@ -232,6 +235,7 @@ export class Sender {
     const attempt = () => setAside(letters, rows, refused, now(), namespace)
     // A full disk holds them up, and does not lose them.
     await patiently(attempt, { signal: this.signal, maxPauseMs: CLOSED_LOOK_MS, transient: () => true })
+    this.link.refused(refused.length)
     for (const { code } of refused) metrics.setAside.inc({ upstream: this.upstream.name, code })
     for (const { code, position } of refused) if (code === 'SCHEMA_ERROR') conflict(namespace, measurementAt(rows, position))
     const [{ code, message }] = refused
@@ -253,7 +257,7 @@ export class Sender {
     const outcome = await patiently(
       async () => {
         this.signal.throwIfAborted()
-        await this.bandwidth()
+        await this.withinBandwidth()
         const upstream = this.chosen()
         const { connections, bytes } = upstream
         try {
@@ -271,7 +275,7 @@ export class Sender {
           this.failed(upstream, error, verdict)
           throw asSvcError(error, 'OVERLOADED')
         } finally {
-          this.link.sent(upstream.bytes - bytes, performance.now())
+          this.bandwidth.sent(upstream.bytes - bytes, performance.now())
           if (upstream.connections > connections) metrics.connections.inc({ upstream: upstream.name }, upstream.connections - connections)
         }
       },
@@ -305,6 +309,7 @@ export class Sender {
     if (this.complained !== undefined) log.info({ upstream: upstream.name }, 'the upstream takes points again')
     this.complained = undefined
     upstream.up = true
+    this.link.answered(written)
     upstream.lastError = undefined
   }
 
@@ -314,6 +319,7 @@ export class Sender {
     const reason = error.code ?? (error.status === undefined ? 'unreachable' : `status_${error.status}`)
     metrics.waits.inc({ upstream: upstream.name, reason })
     upstream.up = false
+    if (!this.signal.aborted) this.link.failed(`${upstream.name}: ${error.message}`, verdict === 'mend')
     upstream.lastError = error.message
     const complaint = `${upstream.name} ${reason}`
     if (this.complained === complaint) return
@@ -325,8 +331,8 @@ export class Sender {
     log.warn({ upstream: upstream.name, error: error.message }, text)
   }
 
-  private async bandwidth(): Promise<void> {
-    const early = this.link.waitMs(performance.now())
+  private async withinBandwidth(): Promise<void> {
+    const early = this.bandwidth.waitMs(performance.now())
     if (early > 0) await this.pause(early)
   }
 

@@ -1,0 +1,72 @@
+/** The upstream of an edge among the connectors of its node. */
+import { definePlugin } from 'svcdb'
+import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import { boot, ManualClock } from 'svcdb/testkit'
+import t, { type Test } from 'tap'
+import { Link } from './link.ts'
+import { CLOCK, edgeOf, folder, upstream } from './testing.ts'
+
+/** A whole node with the engine in front of an upstream that refuses as it is told to. */
+async function nodes(t: Test) {
+  let refusal: ErrorCode | undefined
+  const moody = definePlugin({
+    id: 'moody',
+    summary: 'Refuses',
+    stability: 'experimental',
+    capabilities: ['points'],
+    setup: (svc) =>
+      svc.ingest.admit(() => {
+        if (refusal !== undefined) throw new SvcError(refusal, 'for the test', { headers: { 'retry-after': '0' } })
+      }),
+  })
+  const { url, node } = await upstream(t, { plugins: [moody], config: { server: { allow_open: true } } })
+  const storage = edgeOf({ data_dir: folder(t), forward: { upstream: [{ name: 'one', url }] } })
+  const edge = await boot({ plugins: ['connectors', 'line_protocol'], storage, clock: CLOCK })
+  t.teardown(() => edge.stop())
+  const listed = async () => (await edge.inject('/api/v1/connectors')).json()[0]
+  const up = async () => Number(/svc_connector_up\{connector="forward-upstream",type="forward"\} (\d)/.exec((await edge.inject('/metrics')).body)?.[1])
+  const send = async (body: string) => t.equal((await edge.inject({ method: 'POST', url: '/write', payload: body })).statusCode, 204)
+  const until = async (status: unknown) => {
+    for (let tries = 0; tries < 1000 && JSON.stringify((await listed()).status) !== JSON.stringify(status); tries++)
+      await new Promise((go) => setTimeout(go, 5))
+    t.same((await listed()).status, status)
+  }
+  return { edge, node, listed, up, send, until, refuse: (code: ErrorCode | undefined) => void (refusal = code) }
+}
+
+t.test('the upstream is listed, with what waits for it and what it has refused', async (t) => {
+  const { edge, node, listed, up, send, until, refuse } = await nodes(t)
+  t.match(await listed(), { name: 'forward-upstream', connector_type: 'forward', status: 'idle', metrics: { messages_total: 0, points_total: 0, lag: 0 } })
+  t.equal(await up(), 1)
+  await send('cpu v=1\ncpu,host=b v=2')
+  await until(/running/)
+  refuse('OVERLOADED')
+  await send('cpu,host=c v=3')
+  await until(/reconnecting/)
+  t.match(await listed(), { metrics: { points_total: 2, lag: 1 } })
+  t.equal(await up(), 0)
+  refuse('UNAUTHORIZED')
+  await until(/^."failed":"one: .*UNAUTHORIZED: for the test/)
+  t.equal(await up(), 0)
+  refuse(undefined)
+  await until(/running/)
+  t.match(await listed(), { metrics: { points_total: 3, decode_errors: 0, lag: 0 } })
+  await node.storage.declareField('', 'cpu', { name: 'text', type: 'string' })
+  await send('cpu text=5')
+  for (let tries = 0; tries < 1000 && (await listed()).metrics.decode_errors === 0; tries++) await new Promise((go) => setTimeout(go, 5))
+  t.match(await listed(), { status: 'running', metrics: { points_total: 3, decode_errors: 1, lag: 0 } }, 'refused points are set aside')
+  await edge.stop()
+})
+
+t.test('a link that has nothing to send is idle, and one that is stopped is so', async (t) => {
+  const clock = new ManualClock()
+  const link = new Link(() => clock.monotonic())
+  t.match(link.status('x'), { status: 'idle', up: true, pointsPerSecond: 0 })
+  await clock.advance(2000)
+  link.answered(100)
+  t.match(link.status('x'), { status: 'running', up: true, points: 100, received: 1, pointsPerSecond: 50 })
+  await clock.advance(10_001)
+  t.match(link.status('x'), { status: 'idle', up: true })
+  link.stopped()
+  t.match(link.status('x'), { status: 'stopped', up: false })
+})
