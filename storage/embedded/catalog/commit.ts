@@ -82,8 +82,8 @@ export class CatalogCommits {
     if (this.broken !== undefined) throw this.broken
     const changes: Change[] = []
     const result = body({
-      put: (key, value) => void changes.push([checked(key), value]),
-      remove: (key) => void changes.push([checked(key), undefined]),
+      put: (key, value) => void changes.push([requireStorableKey(key), value]),
+      remove: (key) => void changes.push([requireStorableKey(key), undefined]),
     })
     if (changes.length === 0) return result
     await ready?.()
@@ -162,7 +162,8 @@ async function reasonOf(error: unknown): Promise<Error> {
   return reason instanceof Error ? reason : new Error(String(reason))
 }
 
-function checked(key: string): string {
+/** @throws INVALID_REQUEST for one that is too long. */
+export function requireStorableKey(key: string): string {
   if (Buffer.byteLength(key) > MAX_KEY_BYTES)
     throw new SvcError('INVALID_REQUEST', `cannot store key "${key.slice(0, 64)}...": it takes more than ${MAX_KEY_BYTES} bytes; shorten it`)
   return key

@@ -11,6 +11,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { type Environment, realEnvironment } from '../environment.ts'
 import { CatalogCommits, type RawWrites } from './commit.ts'
 import type { KeyValueStore } from './key-value-store.ts'
+import { StateCommits } from './state-commits.ts'
 import { corruptCatalog, decodeJson, decodeValue, encodeJson, encodeValue, storedCrc, valueCrc } from './value.ts'
 
 /** Rises with any change of the on-disk formats that older code cannot read. */
@@ -40,10 +41,13 @@ export interface Entry {
 export class CatalogStore {
   readonly db: KeyValueStore
   readonly commits: CatalogCommits
+  /** Of the plugins' state. */
+  readonly states: StateCommits
 
   private constructor(db: KeyValueStore, dir: string, fs: Environment['fs']) {
     this.db = db
     this.commits = new CatalogCommits(db, dir, undefined, fs)
+    this.states = new StateCommits(this)
   }
 
   /**
@@ -116,6 +120,7 @@ export class CatalogStore {
 
   /** Call within a transaction. */
   private apply(raw: RawWrites, writes: ReadonlyMap<string, Uint8Array | undefined>): void {
+    if (writes.size === 0) return
     const stored = this.db.get(SUM) as Uint8Array | undefined
     if (stored === undefined) throw corruptCatalog(`entry "${SUM}" is missing`)
     let { entries, crc } = decodeJson<Sum>(SUM, stored)
