@@ -75,6 +75,8 @@ export class BrokerClient {
   private subscribed = false
   private paused: NodeJS.Timeout | undefined
   private readonly waiting: (() => void)[] = []
+  /** Came first of a connection that was made without there being room; at most one of each, for the client reads no further. */
+  private early: BrokerMessage[] = []
 
   /** @param connect of the package. */
   constructor(connect: (options: IClientOptions) => MqttClient, options: BrokerOptions, events: BrokerEvents) {
@@ -170,7 +172,8 @@ export class BrokerClient {
   resume(): void {
     clearInterval(this.paused)
     this.paused = undefined
-    this.goOn()
+    while (this.early.length > 0 && this.paused === undefined) this.events.message(this.early.shift() as BrokerMessage)
+    if (this.paused === undefined) this.goOn()
   }
 
   /** The client takes the next message when `done` is called. */
@@ -206,8 +209,8 @@ export class BrokerClient {
 
   private take(topic: string, payload: Buffer, packet: IPublishPacket): void {
     let ack = (): void => {}
-    // Read of a connection that is gone: the broker sends it again.
-    if (packet.qos > 0 && this.acks.closed) return
+    // Read of a connection that is gone: the broker sends it again. One of QoS 0 is not waited for where there is no room.
+    if (this.acks.closed && (packet.qos > 0 || this.paused !== undefined)) return
     if (packet.qos > 0) {
       const { acks } = this
       let settle: (() => void) | undefined
@@ -226,7 +229,9 @@ export class BrokerClient {
       }
     }
     const length = this.limit.payloadOf(packet.length ?? 0, payload.length)
-    this.events.message({ topic, payload, length, retained: packet.retain, redelivered: packet.dup, ack })
+    const message = { topic, payload, length, retained: packet.retain, redelivered: packet.dup, ack }
+    if (this.paused === undefined) this.events.message(message)
+    else this.early.push(message)
   }
 
   /** @param resumed the broker has kept the session: its answer to the subscription may lie behind messages that there is no room for. */
@@ -260,6 +265,7 @@ export class BrokerClient {
   private lost(): void {
     this.acks.close()
     this.held = undefined
+    this.early = []
     this.goOn()
     const { refusal, last } = this
     this.last = undefined

@@ -1,6 +1,7 @@
 /** Brokers that do what they should not. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { definePlugin, type PointFormat, type PointReader, pointFormat } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { boot } from 'svcdb/testkit'
@@ -74,11 +75,40 @@ t.test('what is read of a connection that is gone is acknowledged on no other', 
   await until(() => broker.connections.length > 1)
   full = false
   await until(async () => (await rowsOf(node)).some(({ tags }) => tags.n === 'last'))
-  // The first one may have been given up: there was no room yet.
   const later = () => broker.connections.slice(1).flatMap(({ acked }) => acked)
   await until(() => later().includes(100))
   t.same([...new Set(later())], [100])
 })
+
+for (const qos of [0, 1, 2] as const) {
+  t.test(`a new connection while as much is in flight as may be is held until there is room: QoS ${qos}`, async (t) => {
+    const LAST = 5
+    const broker = await rawBroker(t, ({ socket }, index) => {
+      const count = index === 0 ? 40 : 4
+      socket.write(Buffer.concat(Array.from({ length: count }, (_, i) => publish('t', `cpu,n=${index}-${i} v=1`, { ...(qos > 0 && { id: i + 1 }), qos }))))
+    })
+    let full = true
+    const node = await start(t, { broker: '127.0.0.1', port: broker.port, topics: ['#'], format: 'line_protocol', qos, max_in_flight: 8, reconnect_ms: 100 })
+    const { storage } = node
+    const write = storage.write.bind(storage)
+    storage.write = async (batch, how) => {
+      if (full) throw new SvcError('STORAGE_FULL', 'full')
+      return write(batch, how)
+    }
+    // The first message of each connection is read: the backlog is full after some of them.
+    for (let i = 0; i < LAST; i++) {
+      await until(() => broker.connections.length === i + 1)
+      await sleep(50)
+      broker.connections[i].socket.destroy()
+    }
+    await until(() => broker.connections.length === LAST + 1)
+    await sleep(300)
+    full = false
+    await until(async () => (await rowsOf(node)).filter(({ tags }) => String(tags.n).startsWith(`${LAST}-`)).length === 4)
+    if (qos > 0) await until(() => broker.connections[LAST].acked.length === 4)
+    t.equal(broker.connections.length, LAST + 1, 'no connection was given up')
+  })
+}
 
 t.test('a format that remembers is told of a new connection behind all messages of the one before', async (t) => {
   const calls: string[] = []
