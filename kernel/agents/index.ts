@@ -3,6 +3,9 @@
  * provides it.
  */
 import type { Static, TSchema } from 'typebox'
+import type { Calendar, CaseChoice, CaseContext } from './cases.ts'
+
+export type { Calendar, CaseChoice, CaseContext, CaseStatus, DeadlineSpec, DeadlineState, RegisteredDeadline } from './cases.ts'
 
 export {
   AGENT_PLANES,
@@ -104,11 +107,13 @@ export interface AgentEvent {
   payload: Json
 }
 
+export type EventWait = { kind: string; correlation?: CorrelationKey[] } & ({ withinMs: number } | { obligation: string })
+
 /**
  * What a step may ask. All answers are in the journal: a step that is run again, after a crash or a wait, gets the same ones. A step that waits, or that is
  * stopped, is left where it stands, and begun anew later: nothing after the call is run, `finally` included.
  */
-export interface StepContext {
+export interface StepContext extends CaseContext {
   readonly run: string
   readonly step: string
   /** Milliseconds since the Unix epoch. */
@@ -126,10 +131,11 @@ export interface StepContext {
   /** @param time milliseconds since the Unix epoch. */
   sleepUntil(time: number): Promise<void>
   /**
-   * Waits for an event of this kind that has all of these keys, one that has come before included.
-   * @throws EffectError when there was none within so many milliseconds.
+   * Waits for an event of this kind that has all of these keys, one that has come before included; without keys, in a case, for one that has any key of the
+   * case. It waits for so many milliseconds, or until the obligation of this name is due, and does not meet it.
+   * @throws EffectError when there was none by then, and when there is no such obligation.
    */
-  awaitEvent(wait: { kind: string; correlation: CorrelationKey[]; withinMs: number }): Promise<AgentEvent>
+  awaitEvent(wait: EventWait): Promise<AgentEvent>
 }
 
 /**
@@ -192,6 +198,8 @@ export interface RunRequest {
   input: Json
   /** A run that was begun with the same key is the answer. At most 512 bytes. */
   idempotencyKey?: string
+  /** Refused when the case is closed. */
+  case?: CaseChoice
   /** Who asks, at most 256 characters. */
   actor: string
 }
@@ -238,6 +246,8 @@ export interface ReplayReport {
 export interface AgentPlane {
   /** In setup. @throws Error when another skill has the capability. */
   skill(skill: Skill): void
+  /** In setup. @throws Error when there is another one of this name. */
+  calendar(calendar: Calendar): void
   /** Begins a run. Durable when it resolves; it goes on by itself. @throws SvcError BAD_REQUEST: nothing was kept. */
   run(request: RunRequest): Promise<{ run: string; existing: boolean }>
   /** Resolves when the run suspends or concludes; at once when it has. @throws SvcError NOT_FOUND. */

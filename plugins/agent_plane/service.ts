@@ -1,18 +1,24 @@
 /** The plane of a tenant: what its runs are begun, driven and steered by in this process. That of the default tenant is the service AGENTS. */
 import type { Clock, Logger } from 'svcdb'
-import type { AgentPlane, Operator, ReplayReport, RunRequest, RunStanding, Skill } from 'svcdb/agents'
+import type { AgentPlane, Calendar, Operator, ReplayReport, RunRequest, RunStanding, Skill } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Driver } from './drive/driver.ts'
+import { Sealer } from './log/sealer.ts'
 import type { PlaneMetrics } from './metrics.ts'
+import { FINAL, type Status } from './store/runs.ts'
 import type { Turns } from './turns.ts'
 
 const POLL_MS = 100
+/** Runs that one transaction enters into the log. */
+const MAX_SEALED = 500
 
 export interface PlaneParts {
   /** @throws SvcError OVERLOADED before it is there. */
   driver(): Driver
   /** Shared by all tenants. */
   skills: Map<string, Skill>
+  /** Likewise. */
+  calendars: Map<string, Calendar>
   turns: Turns
   clock: Clock
   log: Logger
@@ -20,6 +26,7 @@ export interface PlaneParts {
 }
 
 export class PlaneService implements AgentPlane {
+  readonly sealer: Sealer
   private readonly parts: PlaneParts
   private readonly passes = new Map<string, Promise<void>>()
   /** Whose pass has begun, and not only waits for its turn. */
@@ -30,12 +37,20 @@ export class PlaneService implements AgentPlane {
 
   constructor(parts: PlaneParts) {
     this.parts = parts
+    const failed = (error: unknown) => parts.log.warn({ err: error }, 'ended runs are not in the transparency log yet, and are entered later')
+    this.sealer = new Sealer(() => this.driver.seal(MAX_SEALED), failed)
   }
 
   skill(skill: Skill): void {
     const { skills } = this.parts
     if (skills.has(skill.capability)) throw new Error(`cannot take skill "${skill.capability}": there is one of this capability`)
     skills.set(skill.capability, skill)
+  }
+
+  calendar(calendar: Calendar): void {
+    const { calendars } = this.parts
+    if (calendars.has(calendar.name)) throw new Error(`cannot take calendar "${calendar.name}": there is one of this name`)
+    calendars.set(calendar.name, calendar)
   }
 
   async run(request: RunRequest): Promise<{ run: string; existing: boolean }> {
@@ -95,6 +110,11 @@ export class PlaneService implements AgentPlane {
     return this.driver.reconcile(run, effect, said, by)
   }
 
+  /** Whether a pass over the run is under way here, or waits for its turn. */
+  isTaken(run: string): boolean {
+    return this.passes.has(run)
+  }
+
   /** Has a run go on, as soon as there is room. @param epoch of the lease that this process has for it. */
   launch(run: string, epoch?: number): void {
     if (this.closing) return
@@ -133,12 +153,14 @@ export class PlaneService implements AgentPlane {
     this.parts.turns.forget(this)
     for (const run of [...this.passes.keys()]) if (!this.begun.has(run)) this.passes.delete(run)
     await Promise.allSettled([...this.passes.values()])
+    await this.sealer.idle()
   }
 
   private async counted(pass: () => Promise<string>): Promise<string> {
     try {
       const status = await pass()
       this.parts.metrics.settled.inc({ status })
+      if (FINAL.has(status as Status)) this.sealer.poke()
       return status
     } catch (error) {
       if (!(error instanceof SvcError)) this.parts.metrics.broken.inc()

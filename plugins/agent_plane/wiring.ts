@@ -1,7 +1,8 @@
 /** The parts put together: loaded where the section is. */
 import { randomBytes, randomInt } from 'node:crypto'
 import type { StateStore, Svc } from 'svcdb'
-import type { Skill } from 'svcdb/agents'
+import type { Calendar, Skill } from 'svcdb/agents'
+import { wallClock } from './cases/calendar.ts'
 import type { AgentPlaneConfig } from './config.ts'
 import { Driver } from './drive/driver.ts'
 import { addRoutes } from './handler.ts'
@@ -22,12 +23,13 @@ export function assemble(svc: Svc, config: AgentPlaneConfig): Planes {
   const turns = new Turns(config.max_driving)
   const skills = new Map<string, Skill>()
   const metrics = planeMetrics(svc.metrics, { driving: () => turns.active, waiting: () => turns.waiting, runs: () => runs })
-  const planes = new Planes(config.tenants, { skills, turns, clock, log: svc.log, metrics })
+  const calendars = new Map<string, Calendar>([[wallClock.name, wallClock]])
+  const planes = new Planes(config.tenants, { skills, calendars, turns, clock, log: svc.log, metrics })
   svc.ready(() => {
     const holder = randomBytes(12).toString('hex')
     for (const plane of planes.all) {
       const state = tenantState(svc.storage.state(svc.id), plane.tenant)
-      plane.start({ state, driver: driverOf(svc, config, { state, skills, holder, metrics }) })
+      plane.start({ state, driver: driverOf(svc, config, { state, skills, calendars, holder, metrics }) })
     }
   })
   svc.schedule('sweep', config.sweep_interval_secs * 1000, async () => {
@@ -50,9 +52,15 @@ export function assemble(svc: Svc, config: AgentPlaneConfig): Planes {
 /** Looks at what is due of one tenant. @param counts gets its runs by status. */
 async function sweep({ running, agents }: TenantPlane, config: AgentPlaneConfig, metrics: PlaneMetrics, counts: Map<string, number>): Promise<void> {
   const { driver, state } = running
-  for (const run of await driver.due(config.sweep_runs)) {
-    metrics.recovered.inc()
-    agents.launch(run)
+  const due = (await driver.due(config.sweep_runs)).filter((run) => !agents.isTaken(run))
+  try {
+    await driver.sweep(due)
+  } finally {
+    agents.sealer.poke()
+    for (const run of due) {
+      metrics.recovered.inc()
+      agents.launch(run)
+    }
   }
   metrics.deadLetters.inc(await driver.retire(config.event_grace_secs * 1000, MAX_RETIRED))
   for (const status of COUNTED) counts.set(status, (counts.get(status) ?? 0) + (await runsOf(state, status, MAX_COUNTED)).length)
@@ -61,15 +69,17 @@ async function sweep({ running, agents }: TenantPlane, config: AgentPlaneConfig,
 interface DriverParts {
   state: StateStore
   skills: ReadonlyMap<string, Skill>
+  calendars: ReadonlyMap<string, Calendar>
   holder: string
   metrics: PlaneMetrics
 }
 
-function driverOf(svc: Svc, config: AgentPlaneConfig, { state, skills, holder, metrics }: DriverParts): Driver {
+function driverOf(svc: Svc, config: AgentPlaneConfig, { state, skills, calendars, holder, metrics }: DriverParts): Driver {
   const { clock } = svc
   return new Driver({
     state,
     skills,
+    calendars,
     holder,
     leaseMs: config.lease_secs * 1000,
     limits: { maxSteps: config.max_steps, maxEffects: config.max_effects },

@@ -3,20 +3,24 @@
  * to one run is one transaction, or a pass under a lease.
  */
 import type { StateStore, StateTransaction } from 'svcdb'
-import type { AgentPlane, Json, Operator, PlanNode, ReplayReport, RunRequest, RunStanding, Skill, SuspendReason } from 'svcdb/agents'
+import type { AgentPlane, Calendar, CaseChoice, Json, Operator, PlanNode, ReplayReport, RunRequest, RunStanding, Skill, SuspendReason } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
+import { attachRun, checkCase, knownCase, openCase, openCaseOf } from '../cases/case-store.ts'
+import { awaitSealing, sealRuns, unsealed } from '../log/log.ts'
 import { sentence } from '../operate/run-view.ts'
 import { type FrozenPlan, freeze } from '../plan.ts'
 import { canonical } from '../record/canonical.ts'
-import { isRunId, newRunId } from '../record/names.ts'
+import { isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
 import { deliver, ordered, retire, wake } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
 import { isHeld, leaseOf, releaseLease, renewLease, takeLease } from '../store/leases.ts'
 import { cancellationOf, claimKey, FINAL, requestCancel, runOfKey, type Status, setStatus, statusOf } from '../store/runs.ts'
+import type { SweptEntry } from '../store/sealed-run.ts'
 import { BrokenPass, checked, type Govern, Pass } from './pass.ts'
 import { RunJournal } from './run-journal.ts'
 import type { RunLimits } from './step-context.ts'
+import { sweep } from './sweep.ts'
 
 const MAX_INPUT_BYTES = 1 << 19
 const MAX_KEY_BYTES = 512
@@ -27,6 +31,8 @@ const RECOVER_PAGE = 500
 export interface DriverTools {
   state: StateStore
   skills: ReadonlyMap<string, Skill>
+  /** By name. */
+  calendars: ReadonlyMap<string, Calendar>
   /** Tells this process from others. */
   holder: string
   leaseMs: number
@@ -59,7 +65,7 @@ export class Driver {
   /** @throws SvcError BAD_REQUEST: there is no trace of it. */
   async admit(request: RunRequest): Promise<Admitted> {
     const { plan, label, input } = this.admissible(request)
-    const { idempotencyKey, actor } = request
+    const { idempotencyKey, actor, case: asked } = request
     const { state, now, random, holder, leaseMs } = this.tools
     const run = newRunId(now(), random)
     const records: NewRecord[] = [
@@ -80,17 +86,37 @@ export class Driver {
       const known = idempotencyKey === undefined ? undefined : await runOfKey(tx, idempotencyKey)
       if (known !== undefined) return { run: known, existing: true }
       const epoch = (await takeLease(tx, run, holder, now(), leaseMs)) as number
-      await append(tx, run, epoch, await headOf(tx, run), records)
+      const matter = asked === undefined ? undefined : await this.bind(tx, asked, run)
+      await append(tx, run, epoch, await headOf(tx, run), [...records, ...(matter?.records ?? [])], matter?.id)
       if (idempotencyKey !== undefined) claimKey(tx, idempotencyKey, run)
       await setStatus(tx, run, 'running')
       return { run, existing: false, epoch }
     })
   }
 
-  private admissible({ capability, plan: nodes, input, actor, idempotencyKey = '-' }: RunRequest): { plan: FrozenPlan; label: string; input: Json } {
+  /** Finds or opens the case, and has the run in it. @throws SvcError NOT_FOUND, CONFLICT when it is closed. */
+  private async bind(tx: StateTransaction, asked: CaseChoice, run: string): Promise<{ id: string; records: NewRecord[] }> {
+    const { now, random } = this.tools
+    const found = 'id' in asked ? asked.id : await openCaseOf(tx, asked.correlation)
+    const row =
+      'id' in asked || found !== undefined
+        ? await knownCase(tx, found as string)
+        : openCase(tx, newCaseId(now(), random), asked.kind, ordered(asked.correlation), now())
+    if (row.status === 'closed') throw new SvcError('CONFLICT', `cannot begin a run in case "${row.id}": it is closed`)
+    attachRun(tx, row.id, run)
+    const payload = { case_kind: row.kind, opened: found === undefined, correlation: row.correlation }
+    return { id: row.id, records: [{ kind: 'CaseBound', payload }] }
+  }
+
+  private admissible({ capability, plan: nodes, input, actor, idempotencyKey = '-', case: matter }: RunRequest): {
+    plan: FrozenPlan
+    label: string
+    input: Json
+  } {
     const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot begin a run: ${why}`)
     if (actor.trim() === '' || actor.length > MAX_ACTOR) throw refuse(`the actor has 1 to ${MAX_ACTOR} characters`)
     if (idempotencyKey === '' || Buffer.byteLength(idempotencyKey) > MAX_KEY_BYTES) throw refuse(`an idempotency key has 1 to ${MAX_KEY_BYTES} bytes`)
+    if (matter !== undefined && !('id' in matter)) checkCase(matter.kind, matter.correlation)
     if ((capability === undefined) === (nodes === undefined)) throw refuse('name a capability or a plan, and not both')
     const single: PlanNode[] = [{ id: 'only', capability: capability ?? '', terminal: true }]
     let text: string
@@ -209,7 +235,9 @@ export class Driver {
 
   async replay(run: string): Promise<ReplayReport> {
     const status = await this.known(this.tools.state, run)
-    const pass = new Pass(await RunJournal.read(this.tools.state, run), 0, { ...this.tools, mode: 'strict', limits: { maxSteps: 0, maxEffects: 0 } })
+    const journal = await RunJournal.read(this.tools.state, run)
+    if (journal.last('RunAdmitted') === undefined) return { status, divergences: [] }
+    const pass = new Pass(journal, 0, { ...this.tools, mode: 'strict', limits: { maxSteps: 0, maxEffects: 0 } })
     await pass.replay()
     return { status, divergences: pass.divergences, ...(status === 'succeeded' && pass.divergences.length === 0 ? { output: pass.output as Json } : {}) }
   }
@@ -251,7 +279,10 @@ export class Driver {
       if (decision === 'abandon') records.push({ kind: 'RunConcluded', payload: { outcome: 'abandoned', reason, chain_head: '' } })
       await append(tx, run, taken, await headOf(tx, run), records)
       await setStatus(tx, run, decision === 'abandon' ? 'abandoned' : 'running')
-      if (decision === 'abandon') await releaseLease(tx, run, taken)
+      if (decision === 'abandon') {
+        awaitSealing(tx, run)
+        await releaseLease(tx, run, taken)
+      }
       return taken
     })
     return decision === 'abandon' ? 'abandoned' : this.under(run, epoch)
@@ -287,6 +318,19 @@ export class Driver {
       start = `${page[page.length - 1].key}\0`
     }
     return found
+  }
+
+  /** What time has brought about beside waits. @param due runs that are about to be taken up. */
+  sweep(due: readonly string[]): Promise<SweptEntry[]> {
+    const { state, now, random, leaseMs } = this.tools
+    return state.transaction((tx) => sweep(tx, { run: newRunId(now(), random), now: now(), leaseMs, due }))
+  }
+
+  /** Enters runs that are concluded for good into the transparency log. @returns how many. */
+  async seal(limit: number): Promise<number> {
+    const { state } = this.tools
+    const runs = await unsealed(state, limit)
+    return runs.length === 0 ? 0 : state.transaction((tx) => sealRuns(tx, runs))
   }
 
   /** Events for which nobody has waited become dead letters. @returns how many. */

@@ -2,6 +2,7 @@
 import type { StateStore } from 'svcdb'
 import type { Json, Skill, StepContext } from 'svcdb/agents'
 import { SchemaReader } from 'svcdb/lib/schema'
+import { awaitSealing } from '../log/log.ts'
 import { type FrozenNode, type FrozenPlan, inputOf, isWhole } from '../plan.ts'
 import { canonical } from '../record/canonical.ts'
 import { CANON, type NewRecord } from '../record/record.ts'
@@ -227,6 +228,7 @@ export class Pass {
         await endWait(tx, wait)
       }
       await setStatus(tx, run, outcome)
+      if (FINAL.has(outcome)) awaitSealing(tx, run)
       await releaseLease(tx, run, this.epoch)
       return [
         {

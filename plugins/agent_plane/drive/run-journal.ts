@@ -1,6 +1,6 @@
 /** The journal of one run while it is driven: what it says, indexed, and the way to append to it. One append after the other. */
 import type { StateReader, StateStore, StateTransaction } from 'svcdb'
-import type { Spend, Undecided } from 'svcdb/agents'
+import type { CorrelationKey, Spend, Undecided } from 'svcdb/agents'
 import { canonical } from '../record/canonical.ts'
 import { type JournalRecord, type NewRecord, verified } from '../record/record.ts'
 import { append, type Head, headOf, recordsOf } from '../store/journal.ts'
@@ -53,9 +53,15 @@ export class RunJournal {
   /** What they have cost. */
   readonly spent = { tokens: 0, minor_units: 0 }
 
+  /** That the run is in. */
+  readonly case: string | undefined
+  /** Of its case, as they were when it was admitted. */
+  correlation: readonly CorrelationKey[] = []
+
   private constructor(run: string, head: Head, records: readonly JournalRecord[], owned?: { state: StateStore; epoch: number }) {
     this.run = run
     this.head = head
+    this.case = head.case
     this.owned = owned
     for (const record of records) this.take(record)
   }
@@ -95,7 +101,8 @@ export class RunJournal {
     const { kind, step = 0, phase = 'forward', effectKey = '', payload, seq } = record
     const place = `${step}/${phase}`
     const state = this.steps.get(step)
-    if (kind === 'StepStarted') this.steps.set(step, { skill: payload.skill as string, finished: 0, compensated: false, budget: state?.budget })
+    if (kind === 'CaseBound') this.correlation = (payload.correlation ?? []) as CorrelationKey[]
+    else if (kind === 'StepStarted') this.steps.set(step, { skill: payload.skill as string, finished: 0, compensated: false, budget: state?.budget })
     else if (kind === 'Note') push(this.notes, place, payload.text as string)
     else if (MARKS.has(kind)) push(this.marks, `${place}/${kind}`, payload)
     else if (kind === 'BudgetRefused' || kind === 'BudgetReadmitted') {

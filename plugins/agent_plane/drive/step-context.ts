@@ -2,13 +2,31 @@
  * What a step asks of the plane, answered from the journal as far as that goes, and then done. Whatever stops a step leaves its code waiting for ever: no
  * `catch` of its own can take a stop for an answer.
  */
-import type { AgentEvent, CorrelationKey, EffectCall, EffectDescription, Json, RecoveryMode, Spend, StepContext } from 'svcdb/agents'
+import type { StateTransaction } from 'svcdb'
+import type {
+  AgentEvent,
+  Calendar,
+  CaseStatus,
+  CorrelationKey,
+  DeadlineSpec,
+  EffectCall,
+  EffectDescription,
+  EventWait,
+  Json,
+  RecoveryMode,
+  RegisteredDeadline,
+  Spend,
+  StepContext,
+} from 'svcdb/agents'
 import { EffectError } from 'svcdb/agents'
+import { SvcError } from 'svcdb/lib/errors'
+import { deadlineOf } from '../cases/obligations.ts'
 import { canonical } from '../record/canonical.ts'
 import { effectKey, instant } from '../record/names.ts'
 import type { NewRecord } from '../record/record.ts'
 import { arrivedFor, beginWait, endWait, ordered, type Wait, waitOf } from '../store/events.ts'
 import { addTo, DECLARED, delayOf, type MeteredCall, outcomeOf } from './attempt.ts'
+import { moveCase, readState, register, type StoreEffect, settleDeadline, writeState } from './case-effects.ts'
 import { type Attempt, AWAIT_EVENT, type Phase, type RunJournal, SLEEP } from './run-journal.ts'
 import type { Stop } from './stop.ts'
 
@@ -28,6 +46,8 @@ export interface StepTools {
   sleep(ms: number): Promise<void>
   /** Of a run: attempts, and what they may cost. */
   limits: RunLimits
+  /** By name. */
+  calendars: ReadonlyMap<string, Calendar>
   /** Told how each attempt ended. */
   performed(result: 'done' | 'failed' | 'in_doubt'): void
 }
@@ -157,11 +177,92 @@ export class OpenStep implements StepContext {
     return this.guarded(async () => void (await this.wait(SLEEP, { until: time }, () => time)))
   }
 
-  awaitEvent({ kind, correlation, withinMs }: { kind: string; correlation: CorrelationKey[]; withinMs: number }): Promise<AgentEvent> {
-    const event = { kind, correlation: ordered(correlation) }
-    return this.guarded(
-      async () => (await this.wait(AWAIT_EVENT, { ...event, within_ms: withinMs }, () => this.tools.now() + withinMs, event)) as unknown as AgentEvent,
-    )
+  awaitEvent(asked: EventWait): Promise<AgentEvent> {
+    const { kind } = asked
+    const any = asked.correlation === undefined && this.caseId !== undefined
+    const event = { kind, correlation: ordered(asked.correlation ?? this.correlation) }
+    const horizon = 'obligation' in asked ? { obligation: asked.obligation } : { within_ms: asked.withinMs }
+    const until = 'obligation' in asked ? this.dueAt(asked.obligation) : () => this.tools.now() + asked.withinMs
+    return this.guarded(async () => {
+      const args = { ...event, ...(any ? { any } : {}), ...horizon }
+      return (await this.wait(AWAIT_EVENT, args, until, event, any)) as unknown as AgentEvent
+    })
+  }
+
+  /** @returns what finds when an obligation is due. @throws EffectError in a run without a case. */
+  private dueAt(name: string): (tx: StateTransaction) => Promise<number | undefined> {
+    const id = this.inCase
+    return async (tx) => (await deadlineOf(tx, id, name))?.resolved
+  }
+
+  get caseId(): string | undefined {
+    return this.tools.journal.case
+  }
+
+  get correlation(): readonly CorrelationKey[] {
+    return this.tools.journal.correlation
+  }
+
+  async caseState(): Promise<{ state: Json; version: number }> {
+    return (await this.stored(readState(this.inCase))) as { state: Json; version: number }
+  }
+
+  async putCaseState(version: number, state: Json): Promise<number> {
+    return (await this.stored(writeState(this.inCase, version, JSON.parse(canonical(state)) as Json))) as number
+  }
+
+  async setCaseStatus(status: CaseStatus): Promise<void> {
+    await this.stored(moveCase(this.inCase, status))
+  }
+
+  async deadline(name: string, spec: DeadlineSpec, more: { calendar?: string; warnBeforeMs?: number } = {}): Promise<RegisteredDeadline> {
+    const { now, calendars } = this.tools
+    const asked = { name, spec: JSON.parse(canonical(spec)) as DeadlineSpec, ...more, calendar: more.calendar ?? 'wall_clock' }
+    return (await this.stored(register(this.inCase, asked, calendars, now))) as unknown as RegisteredDeadline
+  }
+
+  async meetDeadline(name: string): Promise<void> {
+    await this.stored(settleDeadline(this.inCase, name, 'met'))
+  }
+
+  async cancelDeadline(name: string): Promise<void> {
+    await this.stored(settleDeadline(this.inCase, name, 'cancelled'))
+  }
+
+  private get inCase(): string {
+    const { caseId } = this
+    if (caseId === undefined) throw permanently('this run is in no case: begin it with one')
+    return caseId
+  }
+
+  /** Done in the transaction that journals it: it has happened with its records or not at all. */
+  private stored({ kind, args, act }: StoreEffect): Promise<Json> {
+    const asked: Asked = { kind, args, mutates: false, recovery: 'retry', ordinal: this.ordinal++, maxAttempts: 1 }
+    return this.guarded(async () => {
+      const key = this.keyOf(asked, 1)
+      const next = await this.turn()
+      if (await this.isNew(asked, key)) {
+        const started = this.startedRecord(asked, key, 1, 0)
+        await this.append(async (tx) => {
+          try {
+            const { output, records = [] } = await act(tx)
+            const done: NewRecord = { ...this.place, kind: 'EffectDone', effectKey: key, payload: { output, declared: DECLARED } }
+            return [started, ...records.map((record) => ({ ...this.place, ...record })), done]
+          } catch (error) {
+            if (!(error instanceof SvcError)) throw error
+            return [started, this.failedForGood(key, error.message)]
+          }
+        })
+      }
+      next()
+      const { ended } = this.tools.journal.attempt(key) as Attempt
+      if (ended?.kind === 'EffectFailed') throw permanently(ended.payload.error as string)
+      return ended?.payload.output as Json
+    })
+  }
+
+  private failedForGood(key: string, error: string): NewRecord {
+    return { ...this.place, kind: 'EffectFailed', effectKey: key, payload: { error: error.slice(0, 4096), disposition: 'did_not_happen', permanent: true } }
   }
 
   private get place(): Pick<NewRecord, 'step' | 'phase'> {
@@ -382,7 +483,14 @@ export class OpenStep implements StepContext {
     return true
   }
 
-  private async wait(kind: string, args: unknown, until: () => number, event?: Wait['event']): Promise<Json> {
+  /** @param until gives undefined where there is no such instant: then it fails. */
+  private async wait(
+    kind: string,
+    args: unknown,
+    until: (tx: StateTransaction) => number | undefined | Promise<number | undefined>,
+    event?: Wait['event'],
+    any = false,
+  ): Promise<Json> {
     const { journal, now, mode } = this.tools
     const asked: Asked = { kind, args, mutates: false, recovery: 'retry', ordinal: this.ordinal++, maxAttempts: 1 }
     const key = this.keyOf(asked, 1)
@@ -390,10 +498,13 @@ export class OpenStep implements StepContext {
     const isNew = await this.isNew(asked, key)
     if (journal.attempt(key)?.ended === undefined) {
       if (mode === 'strict') return this.stop({ kind: 'suspended' })
-      const end = Math.floor(journal.waitsUntil(key) ?? until())
-      const wait: Wait = { run: this.run, key, until: end, ...(event === undefined ? {} : { event }) }
       await this.append(async (tx) => {
         const begun = isNew ? [this.startedRecord(asked, key, 1, 0)] : []
+        const said = journal.waitsUntil(key) ?? (await until(tx))
+        if (said === undefined)
+          return [...begun, this.failedForGood(key, 'cannot wait until an obligation is due that the case does not have; register it before')]
+        const end = Math.floor(said)
+        const wait: Wait = { run: this.run, key, until: end, ...(event === undefined ? {} : { event }), ...(any ? { any } : {}) }
         const waiting = await waitOf(tx, this.run, key)
         const arrived = await arrivedFor(tx, this.run, key)
         if (arrived !== undefined || end <= now()) {
@@ -408,7 +519,7 @@ export class OpenStep implements StepContext {
     next()
     const { ended } = journal.attempt(key) as Attempt
     if (ended === undefined) return this.stop({ kind: 'suspended' })
-    if (ended.kind === 'EffectFailed') throw new EffectError(ended.payload.error as string, { disposition: 'did_not_happen', permanent: true })
+    if (ended.kind === 'EffectFailed') throw permanently(ended.payload.error as string)
     return ended.payload.output as Json
   }
 
@@ -427,6 +538,10 @@ export class OpenStep implements StepContext {
     if (arrived !== undefined) return done(arrived, { source: arrived.source })
     if (event === undefined) return done(null, {})
     const error = `no event "${event.kind}" has come by ${instant(until)}`
-    return { ...this.place, kind: 'EffectFailed', effectKey: key, payload: { error, disposition: 'did_not_happen', permanent: true } }
+    return this.failedForGood(key, error)
   }
+}
+
+function permanently(error: string): EffectError {
+  return new EffectError(error, { disposition: 'did_not_happen', permanent: true })
 }

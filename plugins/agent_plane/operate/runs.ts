@@ -2,6 +2,7 @@
 import type { StateReader } from 'svcdb'
 import type { Operator, Page, RecordView, RunOperations, RunView, WaitingRun } from 'svcdb/agents'
 import { RunJournal } from '../drive/run-journal.ts'
+import { isSealed } from '../log/log.ts'
 import { instant, isRunId } from '../record/names.ts'
 import { BrokenChain, decode } from '../record/record.ts'
 import type { PlaneService } from '../service.ts'
@@ -46,10 +47,16 @@ export class OperatedRuns implements RunOperations {
     const state = this.state()
     const status = (await this.service.status(run)) as Status
     try {
-      return runView({ run, status, sealed: false, journal: await RunJournal.read(state, run), cancellation: await cancellationOf(state, run) })
+      return runView({
+        run,
+        status,
+        sealed: await isSealed(state, run),
+        journal: await RunJournal.read(state, run),
+        cancellation: await cancellationOf(state, run),
+      })
     } catch (error) {
       if (!(error instanceof BrokenChain)) throw error
-      return { run, status, sealed: false, records: (await headOf(state, run)).seq, reason: error.message }
+      return { run, status, sealed: await isSealed(state, run), records: (await headOf(state, run)).seq, reason: error.message }
     }
   }
 

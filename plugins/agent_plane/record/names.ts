@@ -4,24 +4,38 @@ import { canonical } from './canonical.ts'
 
 const DIGITS = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const RUN = /^run_[0-7][0-9A-HJKMNP-TV-Z]{25}$/
+const CASE = /^case_[0-7][0-9A-HJKMNP-TV-Z]{25}$/
 const TIME_DIGITS = 10
 const RANDOM_DIGITS = 16
 
 /** `run_` and a ULID. @param now milliseconds since the Unix epoch. @param random in [0, 1). */
 export function newRunId(now: number, random: () => number): string {
+  return `run_${ulid(now, random)}`
+}
+
+/** `case_` and a ULID, likewise. */
+export function newCaseId(now: number, random: () => number): string {
+  return `case_${ulid(now, random)}`
+}
+
+function ulid(now: number, random: () => number): string {
   let time = ''
   for (let rest = Math.floor(now), i = 0; i < TIME_DIGITS; i++, rest = Math.floor(rest / 32)) time = DIGITS[rest % 32] + time
   const chance = Array.from({ length: RANDOM_DIGITS }, () => DIGITS[Math.floor(random() * 32)])
-  return `run_${time}${chance.join('')}`
+  return `${time}${chance.join('')}`
 }
 
 export function isRunId(text: string): boolean {
   return RUN.test(text)
 }
 
-/** Sorts as the id does, the other way round. */
-export function newestFirst(run: string): string {
-  return [...run.slice('run_'.length)].map((digit) => DIGITS[31 - DIGITS.indexOf(digit)]).join('')
+export function isCaseId(text: string): boolean {
+  return CASE.test(text)
+}
+
+/** Sorts as the id of a run or a case does, the other way round. */
+export function newestFirst(id: string): string {
+  return [...id.slice(id.indexOf('_') + 1)].map((digit) => DIGITS[31 - DIGITS.indexOf(digit)]).join('')
 }
 
 export interface EffectPlace {

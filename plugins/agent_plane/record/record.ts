@@ -22,13 +22,14 @@ export interface NewRecord {
   /** Absent = forward. */
   phase?: 'compensating'
   effectKey?: string
+  /** Absent = that of its run. */
+  case?: string
   payload: Payload
 }
 
 export interface JournalRecord extends NewRecord {
   seq: number
   run: string
-  case?: string
   epoch: number
 }
 

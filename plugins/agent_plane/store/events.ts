@@ -17,6 +17,8 @@ export interface Wait {
   until: number
   /** Absent = it waits for its time alone. */
   event?: { kind: string; correlation: CorrelationKey[] }
+  /** An event with one of the keys is enough. */
+  any?: boolean
 }
 
 export interface DeadLetter {
@@ -34,7 +36,7 @@ interface Buffered {
   received: number
 }
 
-const number = (ms: number): string => String(Math.max(0, Math.floor(ms))).padStart(16, '0')
+export const number = (ms: number): string => String(Math.max(0, Math.floor(ms))).padStart(16, '0')
 const ownKey = ({ run, key }: Pick<Wait, 'run' | 'key'>): string => `wait/${run}/${key}`
 const timerKey = ({ run, key, until }: Wait): string => `timer/${number(until)}/${run}/${key}`
 const inboxKey = ({ run, key }: Pick<Wait, 'run' | 'key'>): string => `inbox/${run}/${key}`
@@ -47,11 +49,18 @@ export function ordered(correlation: readonly CorrelationKey[]): CorrelationKey[
 }
 
 const bucket = (kind: string, key: CorrelationKey | undefined): string => digest('svc.wait.v1', [kind, key ?? null])
-const bucketOfWait = ({ kind, correlation }: { kind: string; correlation: CorrelationKey[] }): string => bucket(kind, correlation[0])
+/** An event that has all keys has the first one. */
+const bucketsOfWait = ({ event, any }: Wait): string[] => {
+  if (event === undefined) return []
+  return any && event.correlation.length > 0 ? event.correlation.map((key) => bucket(event.kind, key)) : [bucket(event.kind, event.correlation[0])]
+}
+const waiterKeys = (wait: Wait): string[] => bucketsOfWait(wait).map((of) => `waiter/${of}/${wait.run}/${wait.key}`)
 const bucketsOfEvent = ({ kind, correlation }: AgentEvent): string[] => [undefined, ...correlation].map((key) => bucket(kind, key))
 
-function hasAll(event: AgentEvent, wanted: readonly CorrelationKey[]): boolean {
-  return wanted.every(({ namespace, value }) => event.correlation.some((key) => key.namespace === namespace && key.value === value))
+function suits({ event: wanted, any = false }: Wait, event: AgentEvent): boolean {
+  const keys = wanted?.correlation ?? []
+  const has = ({ namespace, value }: CorrelationKey) => event.correlation.some((key) => key.namespace === namespace && key.value === value)
+  return keys.length === 0 || (any ? keys.some(has) : keys.every(has))
 }
 
 export function waitOf(state: StateReader, run: string, key: string): Promise<Wait | undefined> {
@@ -64,25 +73,25 @@ export async function waitsOf(state: StateReader, run: string): Promise<Wait[]> 
 
 /** @returns the event, when it came first: then nothing waits. */
 export async function beginWait(tx: StateTransaction, wait: Wait): Promise<AgentEvent | undefined> {
-  if (wait.event !== undefined) {
-    for (const { key, value } of await tx.list<string>({ prefix: `found/${bucketOfWait(wait.event)}/` })) {
+  for (const of of bucketsOfWait(wait)) {
+    for (const { key, value } of await tx.list<string>({ prefix: `found/${of}/` })) {
       const buffered = await tx.get<Buffered>(value)
       if (buffered === undefined) tx.delete(key)
-      else if (hasAll(buffered.event, wait.event.correlation)) {
+      else if (suits(wait, buffered.event)) {
         unbuffer(tx, value, buffered)
         tx.put(`seen/${identity(buffered.event)}`, { run: wait.run })
         return buffered.event
       }
     }
-    tx.put(`waiter/${bucketOfWait(wait.event)}/${wait.run}/${wait.key}`, wait)
   }
+  for (const key of waiterKeys(wait)) tx.put(key, wait)
   tx.put(ownKey(wait), wait)
   tx.put(timerKey(wait), wait)
   return undefined
 }
 
 export async function endWait(tx: StateTransaction, wait: Wait): Promise<void> {
-  if (wait.event !== undefined) tx.delete(`waiter/${bucketOfWait(wait.event)}/${wait.run}/${wait.key}`)
+  for (const key of waiterKeys(wait)) tx.delete(key)
   tx.delete(ownKey(wait))
   tx.delete(timerKey(wait))
   tx.delete(inboxKey(wait))
@@ -104,9 +113,9 @@ export async function deliver(tx: StateTransaction, event: AgentEvent, now: numb
   const seen = await tx.get<{ run?: string }>(`seen/${identity(event)}`)
   if (seen !== undefined) return { delivery: 'duplicate', ...seen }
   for (const of of bucketsOfEvent(event)) {
-    for (const { key, value: wait } of await tx.list<Wait>({ prefix: `waiter/${of}/` })) {
-      if (wait.until <= now || !hasAll(event, wait.event?.correlation ?? [])) continue
-      tx.delete(key)
+    for (const { value: wait } of await tx.list<Wait>({ prefix: `waiter/${of}/` })) {
+      if (wait.until <= now || !suits(wait, event)) continue
+      for (const key of waiterKeys(wait)) tx.delete(key)
       tx.put(inboxKey(wait), event)
       tx.put(`seen/${identity(event)}`, { run: wait.run })
       if ((await statusOf(tx, wait.run)) === 'suspended') await setStatus(tx, wait.run, 'running')

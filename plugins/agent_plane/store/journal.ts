@@ -13,6 +13,8 @@ export interface Head {
   seq: number
   /** Of the last record. */
   hash: string
+  /** That the run is in; its records bear it. */
+  case?: string
 }
 
 const recordKey = (run: string, seq: number): string => `record/${run}/${String(seq).padStart(DIGITS, '0')}`
@@ -39,21 +41,32 @@ export interface Appended {
   head: Head
 }
 
-/** @param expected where the caller believes the journal to end. @throws Fenced when the epoch is no longer that of the lease, or the end is elsewhere. */
-export async function append(tx: StateTransaction, run: string, epoch: number, expected: Head, added: readonly NewRecord[]): Promise<Appended> {
+/**
+ * @param expected where the caller believes the journal to end. @param matter the case that the run is in: with its first record. @throws Fenced when the epoch is no longer that of the lease, or the end is elsewhere.
+ */
+export async function append(
+  tx: StateTransaction,
+  run: string,
+  epoch: number,
+  expected: Head,
+  added: readonly NewRecord[],
+  matter?: string,
+): Promise<Appended> {
   const lease = await leaseOf(tx, run)
   const head = await headOf(tx, run)
   if (lease?.epoch !== epoch || head.seq !== expected.seq || head.hash !== expected.hash) throw new Fenced(run, epoch)
   if (added.length === 0) return { records: [], head }
   let { seq, hash } = head
+  if (seq === 0 && matter !== undefined) head.case = matter
   const records = added.map((one) => {
-    const record: JournalRecord = { ...one, run, epoch, seq: ++seq }
+    const record: JournalRecord = { ...(head.case === undefined ? {} : { case: head.case }), ...one, run, epoch, seq: ++seq }
     if (record.kind === 'RunConcluded') record.payload = { ...record.payload, chain_head: hash }
     const sealed = seal(record, hash)
     hash = sealed.hash
     tx.put(recordKey(run, seq), sealed)
     return record
   })
-  tx.put(`head/${run}`, { seq, hash } satisfies Head)
-  return { records, head: { seq, hash } }
+  const end: Head = { ...head, seq, hash }
+  tx.put(`head/${run}`, end)
+  return { records, head: end }
 }

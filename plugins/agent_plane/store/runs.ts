@@ -3,14 +3,25 @@ import type { StateReader, StateTransaction } from 'svcdb'
 import type { Operator } from 'svcdb/agents'
 import { digest, newestFirst } from '../record/names.ts'
 
-export type Status = 'running' | 'suspended' | Conclusion
+export type Status = 'running' | 'suspended' | Conclusion | NoticeStatus
 export type Conclusion = 'succeeded' | 'failed' | 'exhausted' | 'quarantined' | 'cancelled' | 'abandoned'
+/** Of a run without steps, that says what a sweep or an operator did. */
+export type NoticeStatus = 'swept' | 'hold-released' | 'halt-lifted' | 'broke-glass' | 'observed'
 
-/** Nothing changes them any more. */
-export const FINAL: ReadonlySet<Status> = new Set<Status>(['succeeded', 'cancelled', 'abandoned'])
+/** Nothing changes them any more, and they are sealed. */
+export const FINAL: ReadonlySet<Status> = new Set<Status>([
+  'succeeded',
+  'cancelled',
+  'abandoned',
+  'swept',
+  'hold-released',
+  'halt-lifted',
+  'broke-glass',
+  'observed',
+])
 
 /** How a run may be concluded; nothing else is asked of the index. */
-export const CONCLUSIONS: ReadonlySet<string> = new Set<Conclusion>(['succeeded', 'failed', 'exhausted', 'quarantined', 'cancelled', 'abandoned'])
+export const CONCLUSIONS: ReadonlySet<string> = new Set<Status>([...FINAL, 'failed', 'exhausted', 'quarantined'])
 
 const statusKey = (run: string): string => `status/${run}`
 const indexKey = (status: Status, run: string): string => `index/${status}/${newestFirst(run)}`

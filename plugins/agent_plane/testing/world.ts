@@ -7,6 +7,7 @@ import { type CorrelationKey, defineSkill, type EffectCall, EffectError, type Js
 import { seeded } from 'svcdb/lib/random'
 import { Type } from 'svcdb/lib/schema'
 import { loadEngine } from 'svcdb/testkit'
+import { wallClock } from '../cases/calendar.ts'
 import { Driver } from '../drive/driver.ts'
 
 const LEASE_MS = 30_000
@@ -73,6 +74,7 @@ export class Process {
     this.driver = new Driver({
       state: this.state(),
       skills: actingSkills(world, this),
+      calendars: new Map([[wallClock.name, wallClock]]),
       holder: `p${++world.processes}`,
       leaseMs: LEASE_MS,
       limits,
