@@ -25,6 +25,7 @@ function driverOver(state: StateStore): Driver {
   return new Driver({
     state,
     skills: new Map([[SKILL.capability, SKILL]]),
+    calendars: new Map(),
     holder: 'bench',
     leaseMs: 30_000,
     limits: { maxSteps: 1e9, maxEffects: 1e9 },

@@ -3,30 +3,16 @@
  * `catch` of its own can take a stop for an answer.
  */
 import type { StateTransaction } from 'svcdb'
-import type {
-  AgentEvent,
-  Calendar,
-  CaseStatus,
-  CorrelationKey,
-  DeadlineSpec,
-  EffectCall,
-  EffectDescription,
-  EventWait,
-  Json,
-  RecoveryMode,
-  RegisteredDeadline,
-  Spend,
-  StepContext,
-} from 'svcdb/agents'
+import type { AgentEvent, EffectCall, EffectDescription, EventWait, Json, RecoveryMode, Spend, StepContext } from 'svcdb/agents'
 import { EffectError } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
-import { deadlineOf } from '../cases/obligations.ts'
 import { canonical } from '../record/canonical.ts'
 import { effectKey, instant } from '../record/names.ts'
 import type { NewRecord } from '../record/record.ts'
 import { arrivedFor, beginWait, endWait, ordered, type Wait, waitOf } from '../store/events.ts'
 import { addTo, DECLARED, delayOf, type MeteredCall, outcomeOf } from './attempt.ts'
-import { moveCase, readState, register, type StoreEffect, settleDeadline, writeState } from './case-effects.ts'
+import { CaseStep, type CaseTools, permanently } from './case-context.ts'
+import type { StoreEffect } from './case-effects.ts'
 import { type Attempt, AWAIT_EVENT, type Phase, type RunJournal, SLEEP } from './run-journal.ts'
 import type { Stop } from './stop.ts'
 
@@ -37,17 +23,13 @@ const MAX_RETRY_AFTER_MS = 60_000
 const OWN_KINDS = /^svc\./
 const INTERRUPTED = 'the process ended before it was known'
 
-export interface StepTools {
-  journal: RunJournal
+export interface StepTools extends CaseTools {
   /** Strict = nothing is done and nothing written. */
   mode: 'live' | 'strict'
-  now(): number
   random(): number
   sleep(ms: number): Promise<void>
   /** Of a run: attempts, and what they may cost. */
   limits: RunLimits
-  /** By name. */
-  calendars: ReadonlyMap<string, Calendar>
   /** Told how each attempt ended. */
   performed(result: 'done' | 'failed' | 'in_doubt'): void
 }
@@ -68,12 +50,12 @@ interface Asked {
   probe?: EffectDescription['probe']
 }
 
-export class OpenStep implements StepContext {
+export class OpenStep extends CaseStep implements StepContext {
   readonly run: string
   readonly step: string
   private readonly number: number
   private readonly phase: Phase
-  private readonly tools: StepTools
+  protected readonly tools: StepTools
   private ordinal = 0
   /** Resolves when the effect before has begun. */
   private begun: Promise<void> = Promise.resolve()
@@ -88,6 +70,7 @@ export class OpenStep implements StepContext {
   readonly stopped: Promise<Stop>
 
   constructor(tools: StepTools, number: number, phase: Phase) {
+    super()
     this.tools = tools
     this.run = tools.journal.run
     this.number = number
@@ -189,54 +172,8 @@ export class OpenStep implements StepContext {
     })
   }
 
-  /** @returns what finds when an obligation is due. @throws EffectError in a run without a case. */
-  private dueAt(name: string): (tx: StateTransaction) => Promise<number | undefined> {
-    const id = this.inCase
-    return async (tx) => (await deadlineOf(tx, id, name))?.resolved
-  }
-
-  get caseId(): string | undefined {
-    return this.tools.journal.case
-  }
-
-  get correlation(): readonly CorrelationKey[] {
-    return this.tools.journal.correlation
-  }
-
-  async caseState(): Promise<{ state: Json; version: number }> {
-    return (await this.stored(readState(this.inCase))) as { state: Json; version: number }
-  }
-
-  async putCaseState(version: number, state: Json): Promise<number> {
-    return (await this.stored(writeState(this.inCase, version, JSON.parse(canonical(state)) as Json))) as number
-  }
-
-  async setCaseStatus(status: CaseStatus): Promise<void> {
-    await this.stored(moveCase(this.inCase, status))
-  }
-
-  async deadline(name: string, spec: DeadlineSpec, more: { calendar?: string; warnBeforeMs?: number } = {}): Promise<RegisteredDeadline> {
-    const { now, calendars } = this.tools
-    const asked = { name, spec: JSON.parse(canonical(spec)) as DeadlineSpec, ...more, calendar: more.calendar ?? 'wall_clock' }
-    return (await this.stored(register(this.inCase, asked, calendars, now))) as unknown as RegisteredDeadline
-  }
-
-  async meetDeadline(name: string): Promise<void> {
-    await this.stored(settleDeadline(this.inCase, name, 'met'))
-  }
-
-  async cancelDeadline(name: string): Promise<void> {
-    await this.stored(settleDeadline(this.inCase, name, 'cancelled'))
-  }
-
-  private get inCase(): string {
-    const { caseId } = this
-    if (caseId === undefined) throw permanently('this run is in no case: begin it with one')
-    return caseId
-  }
-
   /** Done in the transaction that journals it: it has happened with its records or not at all. */
-  private stored({ kind, args, act }: StoreEffect): Promise<Json> {
+  protected stored({ kind, args, act }: StoreEffect): Promise<Json> {
     const asked: Asked = { kind, args, mutates: false, recovery: 'retry', ordinal: this.ordinal++, maxAttempts: 1 }
     return this.guarded(async () => {
       const key = this.keyOf(asked, 1)
@@ -540,8 +477,4 @@ export class OpenStep implements StepContext {
     const error = `no event "${event.kind}" has come by ${instant(until)}`
     return this.failedForGood(key, error)
   }
-}
-
-function permanently(error: string): EffectError {
-  return new EffectError(error, { disposition: 'did_not_happen', permanent: true })
 }
