@@ -7,6 +7,10 @@ import type { Calendar, CaseChoice, CaseContext } from './cases.ts'
 
 export type { Calendar, CaseChoice, CaseContext, CaseStatus, DeadlineSpec, DeadlineState, RegisteredDeadline } from './cases.ts'
 
+import type { AgentRef, BudgetExceeded, ChainLink, PushConfig } from './control.ts'
+
+export type * from './control.ts'
+
 export {
   AGENT_PLANES,
   type AgentPlanes,
@@ -68,6 +72,12 @@ export interface EffectDescription {
   recovery?: RecoveryMode
   /** Attempts in all; default 3. */
   maxAttempts?: number
+  /** What one attempt costs at most: reserved before it, and settled by what it says with `spend`; all of it where nobody knows how it ended. */
+  spends?: Spend
+  /** Bytes that one attempt sends out. */
+  outboundBytes?: number
+  /** What it is done by, such as `tool://server/name`: rates are bound to it. */
+  grant?: string
   /** For `reconcile`: whether the attempt with this key has happened. */
   probe?(call: EffectCall): Promise<ProbeAnswer>
 }
@@ -202,6 +212,12 @@ export interface RunRequest {
   case?: CaseChoice
   /** Who asks, at most 256 characters. */
   actor: string
+  /** Those for whom the actor acts, the first for whom all is done; at most three. Their scopes must cover all that the plan does. */
+  chain?: ChainLink[]
+  /** The declaration that governs it. */
+  agent?: AgentRef
+  /** Whom to tell what becomes of it. */
+  push?: PushConfig[]
 }
 
 export interface Operator {
@@ -232,6 +248,8 @@ export interface RunStanding {
   waiting_for?: string
   cancellation_requested_by?: Operator
   undecided: Undecided[]
+  /** Which budget has run out. */
+  exhaustion?: BudgetExceeded
 }
 
 export interface ReplayReport {
@@ -240,6 +258,8 @@ export interface ReplayReport {
   divergences: string[]
   /** What the run gave, when it succeeded. */
   output?: Json
+  /** Which budget had run out, as far as the journal can say. */
+  exhaustion?: BudgetExceeded
 }
 
 /** The service AGENTS. What acts on a run is there from the ready phase on. */

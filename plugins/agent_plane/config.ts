@@ -3,6 +3,7 @@ import { type Static, Type } from 'svcdb/lib/schema'
 const count = (value: number, maximum: number, description: string) => Type.Integer({ default: value, minimum: 1, maximum, description })
 const secs = (value: number, minimum: number, maximum: number, description: string) => Type.Number({ default: value, minimum, maximum, description })
 const DAY = 86_400
+const bound = (what: string, maximum = Number.MAX_SAFE_INTEGER) => Type.Integer({ default: 0, minimum: 0, maximum, description: `${what}; 0 = no bound` })
 
 /** Letters, digits, `.`, `_` and `-`. */
 const TENANT = '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'
@@ -24,6 +25,34 @@ export const configSchema = Type.Object({
   max_driving: count(256, 100_000, 'Runs that go on at one time in this process, of all tenants; others wait for their turn'),
   max_steps: count(1000, 1000, 'Steps that a run may begin; then it is exhausted, and goes on when there are more'),
   max_effects: count(10_000, 1_000_000, 'Attempts of effects that a run may begin; then likewise'),
+  max_replans: bound('Plans of a run beside its first one'),
+  max_denials: bound('What the policies may refuse a run; one more, and it is exhausted'),
+  max_tokens: bound('Tokens that a run may spend; it may go over by what is under way'),
+  max_minor_units: bound('Money that a run may spend, in units such as cents, likewise'),
+  max_wallclock_secs: bound('Seconds from the beginning of a run, waits included'),
+  max_egress_bytes: bound('Bytes that a run may send out'),
+  max_parallel_steps: bound('Steps of a run that are under way at one time', 1000),
+  rates: Type.Array(
+    Type.Object({
+      grant: Type.String({ minLength: 1, maxLength: 512, description: 'What effects are done by, such as tool://server/name' }),
+      allowed: count(1, 10_000, 'Attempts in a window, of all runs of a tenant'),
+      window_secs: secs(60, 1, 31 * DAY, 'How far back they count'),
+    }),
+    {
+      default: [],
+      maxItems: 1000,
+      description: 'How often effects may be done by one grant, by `[[agent_plane.rates]]` with `grant`, `allowed` and `window_secs`',
+    },
+  ),
+  quota: Type.Object(
+    {
+      max_concurrent_runs: bound('Runs of a tenant that go on at one time; more are not admitted. What waits for an event or a time does not count', 100_000),
+      max_tokens_per_period: bound('Tokens that the runs of a tenant may spend in a period'),
+      max_minor_units_per_period: bound('Money that the runs of a tenant may spend in a period, in units such as cents'),
+      period: Type.Union([Type.Literal('month'), Type.Literal('day')], { default: 'month', description: 'Of UTC' }),
+    },
+    { default: {}, description: 'What each tenant may hold and spend' },
+  ),
   event_grace_secs: secs(3600, 1, 365 * DAY, 'An event for which no run has waited so long after it came is a dead letter'),
   drain_secs: secs(5, 0, 60, 'How long a stop of the server waits for steps that are under way; they are begun again after the next start'),
 })

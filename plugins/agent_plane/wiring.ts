@@ -8,6 +8,7 @@ import { Driver } from './drive/driver.ts'
 import { addRoutes } from './handler.ts'
 import { type PlaneMetrics, planeMetrics } from './metrics.ts'
 import { Planes, type TenantPlane } from './planes.ts'
+import { budgetsOf, quotaOf } from './quota/from-config.ts'
 import { runsOf, type Status } from './store/runs.ts'
 import { tenantState } from './store/tenant.ts'
 import { Turns } from './turns.ts'
@@ -82,7 +83,8 @@ function driverOf(svc: Svc, config: AgentPlaneConfig, { state, skills, calendars
     calendars,
     holder,
     leaseMs: config.lease_secs * 1000,
-    limits: { maxSteps: config.max_steps, maxEffects: config.max_effects },
+    limits: budgetsOf(config),
+    quota: quotaOf(config),
     now: () => clock.now(),
     random: () => randomInt(CHANCE) / CHANCE,
     sleep: (ms) => new Promise((resolve) => void clock.after(ms, resolve)),

@@ -40,16 +40,11 @@ export function addTo(used: Required<Spend>, more: Spend): void {
 }
 
 /** Members of a record: nothing where nothing was spent. */
-function spendOf({ used: { tokens, minor_units } }: MeteredCall): { spend?: Spend } {
+export function spendOf({ tokens, minor_units }: Required<Spend>): { spend?: Spend } {
   return tokens + minor_units === 0 ? {} : { spend: { ...(tokens === 0 ? {} : { tokens }), ...(minor_units === 0 ? {} : { minor_units }) } }
 }
 
-export async function outcomeOf<T extends Json>(asked: Tried, call: MeteredCall, act: (call: EffectCall) => Promise<T>): Promise<Ended> {
-  const ended = await settled(asked, call, act)
-  return { ...ended, payload: { ...ended.payload, ...spendOf(call) } }
-}
-
-async function settled<T extends Json>({ mutates, kind }: Tried, call: EffectCall, act: (call: EffectCall) => Promise<T>): Promise<Ended> {
+export async function outcomeOf<T extends Json>({ mutates, kind }: Tried, call: EffectCall, act: (call: EffectCall) => Promise<T>): Promise<Ended> {
   let output: T
   try {
     output = await act(call)

@@ -3,23 +3,46 @@
  * to one run is one transaction, or a pass under a lease.
  */
 import type { StateStore, StateTransaction } from 'svcdb'
-import type { AgentPlane, Calendar, CaseChoice, Json, Operator, PlanNode, ReplayReport, RunRequest, RunStanding, Skill, SuspendReason } from 'svcdb/agents'
+import type {
+  AgentPlane,
+  BudgetExceeded,
+  Calendar,
+  CaseChoice,
+  HaltLiftView,
+  HaltRow,
+  Json,
+  Operator,
+  PlanePolicy,
+  PlanNode,
+  PushConfig,
+  ReplayReport,
+  RunRequest,
+  RunStanding,
+  Skill,
+  SuspendReason,
+} from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import { attachRun, checkCase, knownCase, openCase, openCaseOf } from '../cases/case-store.ts'
+import { haltOf, isScope, place as placeHalt, remove as removeHalt } from '../halts/store.ts'
 import { awaitSealing, sealRuns, unsealed } from '../log/log.ts'
 import { sentence } from '../operate/run-view.ts'
 import { type FrozenPlan, freeze } from '../plan.ts'
+import { register, touch } from '../push/store.ts'
+import { actingOfRequest, checkChain, permitAdmission } from '../quota/admission.ts'
+import type { Budgets } from '../quota/budgets.ts'
+import { checkAdmission } from '../quota/gate.ts'
+import { giveSlotBack, keepActing, type QuotaLimits, reservationOf, settle, settleAll, sum, takeSlot, whole } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
-import { isRunId, newCaseId, newRunId } from '../record/names.ts'
+import { instant, isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
 import { deliver, ordered, retire, wake } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
 import { isHeld, leaseOf, releaseLease, renewLease, takeLease } from '../store/leases.ts'
 import { cancellationOf, claimKey, FINAL, requestCancel, runOfKey, type Status, setStatus, statusOf } from '../store/runs.ts'
-import type { SweptEntry } from '../store/sealed-run.ts'
+import { type SweptEntry, writeSealedRun } from '../store/sealed-run.ts'
+import { spendOf } from './attempt.ts'
 import { BrokenPass, checked, type Govern, Pass } from './pass.ts'
 import { RunJournal } from './run-journal.ts'
-import type { RunLimits } from './step-context.ts'
 import { sweep } from './sweep.ts'
 
 const MAX_INPUT_BYTES = 1 << 19
@@ -27,6 +50,7 @@ const MAX_KEY_BYTES = 512
 const MAX_ACTOR = 256
 const MAX_TEXT = 4096
 const RECOVER_PAGE = 500
+const SCOPES = 'a scope is tenant, agent:<name>, revision:<digest> or subject:<principal>'
 
 export interface DriverTools {
   state: StateStore
@@ -36,9 +60,15 @@ export interface DriverTools {
   /** Tells this process from others. */
   holder: string
   leaseMs: number
-  limits: RunLimits & { maxSteps: number }
+  limits: Budgets
+  /** Of the tenant. */
+  quota: QuotaLimits
+  /** Asked whether a run may be admitted, and an effect performed; absent = all may. */
+  policy?: PlanePolicy | undefined
   /** What a skill gets in place of the bare context. */
   govern?: Govern
+  /** Told of every run. */
+  destinations?: readonly PushConfig[]
   /** Milliseconds since the Unix epoch. */
   now(): number
   random(): number
@@ -68,6 +98,8 @@ export class Driver {
     const { idempotencyKey, actor, case: asked } = request
     const { state, now, random, holder, leaseMs } = this.tools
     const run = newRunId(now(), random)
+    const acting = actingOfRequest(request)
+    await permitAdmission(this.tools.policy, label, acting, plan)
     const records: NewRecord[] = [
       {
         kind: 'RunAdmitted',
@@ -76,15 +108,21 @@ export class Driver {
           input,
           input_label: { provenance: [], trust: 'untrusted', sensitivity: 'internal' },
           canon: CANON,
+          ...(request.agent === undefined ? {} : { governed_by: request.agent }),
           admitted_by: actor,
           ...(idempotencyKey === undefined ? {} : { idempotency_key: idempotencyKey }),
         },
       },
       { kind: 'PlanFrozen', payload: { steps: plan.nodes.map(({ id }) => id), plan } },
+      ...(request.chain === undefined ? [] : [{ kind: 'IdentityBound', payload: { chain: request.chain } }]),
     ]
     return state.transaction(async (tx): Promise<Admitted> => {
       const known = idempotencyKey === undefined ? undefined : await runOfKey(tx, idempotencyKey)
       if (known !== undefined) return { run: known, existing: true }
+      await checkAdmission(tx, acting, this.tools.quota, now())
+      takeSlot(tx, run, now())
+      keepActing(tx, run, acting)
+      for (const config of [...(request.push ?? []), ...(this.tools.destinations ?? [])]) await register(tx, run, config, now())
       const epoch = (await takeLease(tx, run, holder, now(), leaseMs)) as number
       const matter = asked === undefined ? undefined : await this.bind(tx, asked, run)
       await append(tx, run, epoch, await headOf(tx, run), [...records, ...(matter?.records ?? [])], matter?.id)
@@ -108,11 +146,8 @@ export class Driver {
     return { id: row.id, records: [{ kind: 'CaseBound', payload }] }
   }
 
-  private admissible({ capability, plan: nodes, input, actor, idempotencyKey = '-', case: matter }: RunRequest): {
-    plan: FrozenPlan
-    label: string
-    input: Json
-  } {
+  private admissible(request: RunRequest): { plan: FrozenPlan; label: string; input: Json } {
+    const { capability, plan: nodes, input, actor, idempotencyKey = '-', case: matter } = request
     const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot begin a run: ${why}`)
     if (actor.trim() === '' || actor.length > MAX_ACTOR) throw refuse(`the actor has 1 to ${MAX_ACTOR} characters`)
     if (idempotencyKey === '' || Buffer.byteLength(idempotencyKey) > MAX_KEY_BYTES) throw refuse(`an idempotency key has 1 to ${MAX_KEY_BYTES} bytes`)
@@ -127,6 +162,7 @@ export class Driver {
     }
     if (Buffer.byteLength(text) > MAX_INPUT_BYTES) throw refuse(`its input has more than ${MAX_INPUT_BYTES} bytes`)
     const plan = freeze(nodes ?? single)
+    checkChain(request, plan)
     for (const node of plan.nodes) {
       const skill = this.tools.skills.get(node.capability)
       if (skill === undefined) throw refuse(`nothing here has the capability ${JSON.stringify(node.capability)}; see svc plugins for what is loaded`)
@@ -171,6 +207,7 @@ export class Driver {
   private async setAside(run: string, epoch: number): Promise<Status> {
     await this.tools.state.transaction(async (tx) => {
       await setStatus(tx, run, 'quarantined')
+      giveSlotBack(tx, run)
       await releaseLease(tx, run, epoch)
     })
     return 'quarantined'
@@ -185,6 +222,7 @@ export class Driver {
         throw new SvcError('CONFLICT', `cannot go on with "${run}": it is quarantined; reconcile what is in doubt, then reopen or abandon it`)
       const epoch = await takeLease(tx, run, holder, now(), leaseMs)
       if (epoch === undefined) return 'running'
+      takeSlot(tx, run, now())
       await setStatus(tx, run, 'running')
       return epoch
     })
@@ -239,7 +277,13 @@ export class Driver {
     if (journal.last('RunAdmitted') === undefined) return { status, divergences: [] }
     const pass = new Pass(journal, 0, { ...this.tools, mode: 'strict', limits: { maxSteps: 0, maxEffects: 0 } })
     await pass.replay()
-    return { status, divergences: pass.divergences, ...(status === 'succeeded' && pass.divergences.length === 0 ? { output: pass.output as Json } : {}) }
+    const exhaustion = status === 'exhausted' ? recordedExhaustion(journal) : undefined
+    return {
+      status,
+      divergences: pass.divergences,
+      ...(exhaustion === undefined ? {} : { exhaustion }),
+      ...(status === 'succeeded' && pass.divergences.length === 0 ? { output: pass.output as Json } : {}),
+    }
   }
 
   deliver({ correlation = [], id, kind, payload, source }: Parameters<AgentPlane['deliver']>[0]): ReturnType<AgentPlane['deliver']> {
@@ -276,7 +320,14 @@ export class Driver {
       if ((await this.known(tx, run)) !== 'quarantined') throw new SvcError('CONFLICT', `cannot ${decision} "${run}": it is not quarantined`)
       const taken = (await takeLease(tx, run, holder, now(), leaseMs)) as number
       const records: NewRecord[] = [{ kind: 'QuarantineDecided', payload: { decider: by, reason, decision } }]
-      if (decision === 'abandon') records.push({ kind: 'RunConcluded', payload: { outcome: 'abandoned', reason, chain_head: '' } })
+      if (decision === 'reopen') takeSlot(tx, run, now())
+      else {
+        const rest = await settleAll(tx, run)
+        const { tokens, minor_units } = sum((await RunJournal.read(tx, run).catch(() => undefined))?.used ?? rest, rest)
+        const cost = tokens > 0 || minor_units > 0 ? { live_spend: { tokens, minor_units } } : {}
+        records.push({ kind: 'RunConcluded', payload: { outcome: 'abandoned', reason, ...cost, chain_head: '' } })
+        await touch(tx, run, now())
+      }
       await append(tx, run, taken, await headOf(tx, run), records)
       await setStatus(tx, run, decision === 'abandon' ? 'abandoned' : 'running')
       if (decision === 'abandon') {
@@ -300,10 +351,41 @@ export class Driver {
       if (doubt === undefined) throw new SvcError('CONFLICT', `cannot reconcile effect "${effect}": it is not in doubt`)
       const epoch = (await takeLease(tx, run, holder, now(), leaseMs)) as number
       const told = disposition === 'landed' ? { output, declared: { trust: 'untrusted', sensitivity: 'internal' } } : {}
+      const reserved = await reservationOf(tx, run, effect)
+      const spend = whole(disposition === 'landed' ? reserved : undefined)
+      if (reserved !== undefined) await settle(tx, run, effect, reserved.period, spend)
       const place = { step: doubt.step, ...(doubt.phase === 'forward' ? {} : { phase: doubt.phase }), effectKey: effect }
-      await append(tx, run, epoch, head, [{ ...place, kind: 'EffectReconciled', payload: { disposition, note, asserted_by: by, ...told } }])
+      await append(tx, run, epoch, head, [{ ...place, kind: 'EffectReconciled', payload: { disposition, note, asserted_by: by, ...told, ...spendOf(spend) } }])
       await releaseLease(tx, run, epoch)
     })
+  }
+
+  /** Stops all that a scope covers. @throws SvcError BAD_REQUEST for a scope that is none. */
+  halt(scope: string, reason: string, by: Operator): Promise<HaltRow> {
+    if (!isScope(scope)) throw new SvcError('BAD_REQUEST', `cannot halt ${JSON.stringify(scope.slice(0, 300))}: ${SCOPES}`)
+    checkReason(reason)
+    return this.tools.state.transaction((tx) => placeHalt(tx, scope, reason, by, this.seconds()))
+  }
+
+  /** @returns what was lifted, with the run that says so; undefined = nothing stood. */
+  lift(scope: string, by: Operator): Promise<HaltLiftView | undefined> {
+    if (!isScope(scope)) throw new SvcError('BAD_REQUEST', `cannot lift a halt of ${JSON.stringify(scope.slice(0, 300))}: ${SCOPES}`)
+    const { state, now, random } = this.tools
+    const record = newRunId(now(), random)
+    return state.transaction(async (tx) => {
+      const halt = await haltOf(tx, scope)
+      if (halt === undefined) return undefined
+      const { reason, by: thrown_by, basis: thrown_basis, thrown_at } = halt
+      const lifted: HaltLiftView = { scope, by: by.actor, basis: by.basis, lifted_at: this.seconds(), reason, thrown_by, thrown_basis, thrown_at, record }
+      const said = { scope, by, at: instant(now()), reason, thrown_by: { actor: thrown_by, basis: thrown_basis }, thrown_at: instant(thrown_at * 1000) }
+      await writeSealedRun(tx, record, 'halt-lifted', [{ kind: 'HaltLifted', payload: said }], now())
+      removeHalt(tx, scope, lifted)
+      return lifted
+    })
+  }
+
+  private seconds(): number {
+    return Math.floor(this.tools.now() / 1000)
   }
 
   /** Runs that nobody drives and that should go on: of processes that ended, whose wait is over, that have an event, that are to be stopped. */
@@ -342,4 +424,11 @@ export class Driver {
 function checkReason(reason: string): void {
   if (reason.trim() === '' || reason.length > MAX_TEXT)
     throw new SvcError('BAD_REQUEST', `cannot take a decision without a reason: it has 1 to ${MAX_TEXT} characters`)
+}
+
+/** What the journal can say: the limit and the figure, as they were written. */
+function recordedExhaustion(journal: RunJournal): BudgetExceeded | undefined {
+  const refused = journal.last('BudgetRefused', 'BudgetReadmitted')
+  if (refused?.kind !== 'BudgetRefused') return undefined
+  return { limit: 'recorded', recorded_limit: refused.payload.limit as string, used: refused.payload.used as string }
 }

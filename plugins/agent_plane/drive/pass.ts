@@ -1,22 +1,26 @@
 /** One pass over a run: what the journal has is rebuilt, then its plan goes on, a boundary between steps at a time, until it ends or has to wait. */
 import type { StateStore } from 'svcdb'
-import type { Json, Skill, StepContext } from 'svcdb/agents'
+import type { BudgetExceeded, Json, Skill, StepContext } from 'svcdb/agents'
 import { SchemaReader } from 'svcdb/lib/schema'
+import { pausing } from '../halts/store.ts'
 import { awaitSealing } from '../log/log.ts'
 import { type FrozenNode, type FrozenPlan, inputOf, isWhole } from '../plan.ts'
+import { touch } from '../push/store.ts'
+import { type Budgets, stepExceeds, usedOf } from '../quota/budgets.ts'
+import { giveSlotBack, NOTHING, settleAll, sum } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { CANON, type NewRecord } from '../record/record.ts'
 import { abandonEvent, arrivedFor, endWait, hasNews, waitsOf } from '../store/events.ts'
 import { releaseLease } from '../store/leases.ts'
-import { type Conclusion, cancellationOf, FINAL, type Status, setStatus } from '../store/runs.ts'
+import { type Conclusion, cancellationOf, FINAL, markLanded, type Status, setStatus } from '../store/runs.ts'
 import type { Phase, RunJournal } from './run-journal.ts'
-import { OpenStep, type RunLimits, type StepTools } from './step-context.ts'
+import { OpenStep, type StepTools } from './step-context.ts'
 import { gravest, type Stop } from './stop.ts'
 
 export interface PassTools extends Omit<StepTools, 'journal' | 'limits'> {
   state: StateStore
   skills: ReadonlyMap<string, Skill>
-  limits: RunLimits & { maxSteps: number }
+  limits: Budgets
   /** What a skill gets in place of the bare context. */
   govern?: Govern
 }
@@ -101,7 +105,9 @@ export class Pass {
       if (cancelled !== undefined) return this.unwind('cancelled', cancelled)
       if (this.journal.hasCompensated) return this.unwind('failed', 'a step has failed')
       if (ready.length === 0) return this.conclude('succeeded')
-      const { admitted, stop } = await this.admit(ready)
+      const withheld = await this.withheld()
+      if (withheld !== undefined) return withheld
+      const { admitted, stop } = await this.admit(ready.slice(0, this.tools.limits.maxParallelSteps))
       const ends = await Promise.all(admitted.map((node) => this.runStep(node)))
       const worst = gravest([...ends.filter(isStop), ...(stop === undefined ? [] : [stop])])
       if (worst === undefined) continue
@@ -128,22 +134,43 @@ export class Pass {
     return standing.reason
   }
 
+  /** A halt of somebody for whom the run acts pauses it; when that is lifted, and the run is resumed, it goes on. */
+  private async withheld(): Promise<Status | undefined> {
+    const { journal, tools } = this
+    const halt = await pausing(tools.state, journal.subjects)
+    const last = journal.last('AuthorityWithheld', 'AuthorityRestored')
+    const known = last?.kind === 'AuthorityWithheld' ? (last.payload.subject as string) : undefined
+    if (halt === undefined) {
+      if (known !== undefined) await journal.append([{ kind: 'AuthorityRestored', payload: { subject: known } }])
+      return undefined
+    }
+    const subject = halt.scope.slice('subject:'.length)
+    if (known !== undefined && known !== subject) await journal.append([{ kind: 'AuthorityRestored', payload: { subject: known } }])
+    const records: NewRecord[] = known === subject ? [] : [{ kind: 'AuthorityWithheld', payload: { subject, reason: halt.reason, by: halt.by } }]
+    return this.conclude('withheld', `${halt.scope} is halted: ${halt.reason}`, undefined, records)
+  }
+
   /** Which steps a ceiling refuses follows from the plan: they are asked for in its order. */
   private async admit(ready: readonly FrozenNode[]): Promise<{ admitted: FrozenNode[]; stop?: Stop }> {
-    const { maxSteps } = this.tools.limits
+    const { limits, now } = this.tools
     const admitted: FrozenNode[] = []
     for (const node of ready) {
       const step = this.numberOf(node.id)
-      const state = this.journal.steps.get(step)
-      const records: NewRecord[] = []
-      if (state === undefined) {
-        const refused = this.journal.records.findLast(({ kind, step: own }) => own === step && /^Budget/.test(kind))?.kind === 'BudgetRefused'
-        const isOver = this.journal.steps.size >= maxSteps
-        if (isOver && !refused) records.push({ kind: 'BudgetRefused', step, payload: { limit: 'steps', used: String(this.journal.steps.size) } })
-        if (!isOver && refused) records.push({ kind: 'BudgetReadmitted', step, payload: { limit: 'steps' } })
-        if (!isOver) records.push({ kind: 'StepStarted', step, payload: { skill: node.capability } })
-        await this.journal.append(records)
-        if (isOver) return { admitted, stop: { kind: 'exhausted', exhaustion: { limit: 'steps', allowed: maxSteps } } }
+      if (this.journal.steps.get(step) === undefined) {
+        const last = this.journal.budgetOf(step)
+        const refused = last?.kind === 'BudgetRefused' ? (last.payload.limit as string) : undefined
+        const exceeded = stepExceeds(limits, this.journal, now())
+        const records: NewRecord[] = []
+        if (exceeded !== undefined && refused !== exceeded.limit)
+          records.push({
+            kind: 'BudgetRefused',
+            step,
+            payload: { limit: exceeded.limit, used: exceeded.limit === 'steps' ? String(this.journal.steps.size) : usedOf(exceeded) },
+          })
+        if (exceeded === undefined && refused !== undefined) records.push({ kind: 'BudgetReadmitted', step, payload: { limit: refused } })
+        if (exceeded === undefined) records.push({ kind: 'StepStarted', step, payload: { skill: node.capability } })
+        if (records.length > 0) await this.journal.append(records)
+        if (exceeded !== undefined) return { admitted, stop: { kind: 'exhausted', exhaustion: exceeded } }
       }
       admitted.push(node)
     }
@@ -211,13 +238,16 @@ export class Pass {
       waits = !(await hasNews(tx, run, this.tools.now())) && ((await cancellationOf(tx, run)) === undefined || this.journal.last('RunCancelled') !== undefined)
       if (!waits) return []
       await setStatus(tx, run, 'suspended')
+      giveSlotBack(tx, run)
+      await touch(tx, run, this.tools.now())
       await releaseLease(tx, run, this.epoch)
       return []
     })
     return waits ? 'suspended' : undefined
   }
 
-  private async conclude(outcome: Conclusion, reason?: string, exhaustion?: object): Promise<Status> {
+  /** @param before records that belong to it. */
+  private async conclude(outcome: Conclusion, reason?: string, exhaustion?: BudgetExceeded, before: readonly NewRecord[] = []): Promise<Status> {
     const { run } = this.journal
     await this.journal.append(async (tx) => {
       for (const wait of await waitsOf(tx, run)) {
@@ -229,20 +259,32 @@ export class Pass {
       }
       await setStatus(tx, run, outcome)
       if (FINAL.has(outcome)) awaitSealing(tx, run)
+      if (outcome === 'failed' && this.hasStandingWork()) markLanded(tx, run)
+      giveSlotBack(tx, run)
+      await touch(tx, run, this.tools.now())
       await releaseLease(tx, run, this.epoch)
+      const rest = FINAL.has(outcome) ? await settleAll(tx, run) : NOTHING
+      const { tokens, minor_units } = sum(this.journal.used, rest)
       return [
+        ...before,
         {
           kind: 'RunConcluded',
           payload: {
             outcome,
             ...(reason === undefined ? {} : { reason: reason.slice(0, 4096) }),
             ...(exhaustion === undefined ? {} : { exhaustion }),
+            ...(tokens > 0 || minor_units > 0 ? { live_spend: { tokens, minor_units } } : {}),
             chain_head: '',
           },
         },
       ]
     })
     return outcome
+  }
+
+  /** Whether steps have changed something that was not undone. */
+  private hasStandingWork(): boolean {
+    return [...this.journal.steps].some(([step, { compensated }]) => !compensated && this.journal.hasLanded(step))
   }
 
   /** Undoes what was done, the newest first. */

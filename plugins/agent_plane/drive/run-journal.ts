@@ -2,6 +2,7 @@
 import type { StateReader, StateStore, StateTransaction } from 'svcdb'
 import type { CorrelationKey, Spend, Undecided } from 'svcdb/agents'
 import { canonical } from '../record/canonical.ts'
+import { timeOfRun } from '../record/names.ts'
 import { type JournalRecord, type NewRecord, verified } from '../record/record.ts'
 import { append, type Head, headOf, recordsOf } from '../store/journal.ts'
 
@@ -23,7 +24,6 @@ interface StepState {
   /** Seq of StepFinished. */
   finished: number
   compensated: boolean
-  budget?: JournalRecord
 }
 
 /** What a run waits for is no effect on anything outside. */
@@ -40,6 +40,7 @@ export class RunJournal {
   private readonly attempts = new Map<string, Attempt>()
   /** Effects by step and phase, in the order in which they were first begun. */
   private readonly begun = new Map<string, JournalRecord[]>()
+  private readonly budgets = new Map<number, JournalRecord>()
   private readonly notes = new Map<string, string[]>()
   /** The last attempt by step, phase, kind and arguments. */
   private readonly latest = new Map<string, Attempt>()
@@ -50,8 +51,8 @@ export class RunJournal {
   private readonly marks = new Map<string, JournalRecord['payload'][]>()
   /** Attempts begun, of all steps. */
   effects = 0
-  /** What they have cost. */
-  readonly spent = { tokens: 0, minor_units: 0 }
+  /** What the run has used up so far. */
+  readonly used = { tokens: 0, minor_units: 0, egress: 0, denials: 0, plans: 0 }
 
   /** That the run is in. */
   readonly case: string | undefined
@@ -98,16 +99,16 @@ export class RunJournal {
 
   private take(record: JournalRecord): void {
     this.records.push(record)
+    this.count(record)
     const { kind, step = 0, phase = 'forward', effectKey = '', payload, seq } = record
     const place = `${step}/${phase}`
     const state = this.steps.get(step)
     if (kind === 'CaseBound') this.correlation = (payload.correlation ?? []) as CorrelationKey[]
-    else if (kind === 'StepStarted') this.steps.set(step, { skill: payload.skill as string, finished: 0, compensated: false, budget: state?.budget })
+    else if (kind === 'StepStarted') this.steps.set(step, { skill: payload.skill as string, finished: 0, compensated: false })
     else if (kind === 'Note') push(this.notes, place, payload.text as string)
     else if (MARKS.has(kind)) push(this.marks, `${place}/${kind}`, payload)
-    else if (kind === 'BudgetRefused' || kind === 'BudgetReadmitted') {
-      if (state !== undefined) state.budget = record
-    } else if (kind === 'StepFinished' && state !== undefined) {
+    else if (kind === 'BudgetRefused' || kind === 'BudgetReadmitted') this.budgets.set(step, record)
+    else if (kind === 'StepFinished' && state !== undefined) {
       state.outcome = payload.outcome as string
       state.finished = seq
     } else if (kind === 'StepCompensated' && state !== undefined) state.compensated = true
@@ -124,14 +125,38 @@ export class RunJournal {
       const attempt = this.attempts.get(effectKey)
       if (attempt !== undefined && (kind === 'EffectDone' || kind === 'EffectFailed')) attempt.ended = record
       if (attempt !== undefined && kind === 'EffectReconciled') attempt.reconciled = record
-      const { tokens = 0, minor_units = 0 } = (payload.spend ?? {}) as Spend
-      this.spent.tokens += tokens
-      this.spent.minor_units += minor_units
     }
+  }
+
+  private count({ kind, payload }: JournalRecord): void {
+    const { used } = this
+    const spend = payload.spend as Spend | undefined
+    used.tokens += spend?.tokens ?? 0
+    used.minor_units += spend?.minor_units ?? 0
+    used.egress += (payload.outbound_bytes as number | undefined) ?? 0
+    if (kind === 'PolicyDenied') used.denials++
+    if (kind === 'PlanFrozen') used.plans++
+  }
+
+  /** Milliseconds since the Unix epoch. */
+  get admittedAt(): number {
+    return timeOfRun(this.run)
+  }
+
+  /** For whom it acts. */
+  get subjects(): string[] {
+    const chain = (this.last('IdentityBound')?.payload.chain as { id: string }[] | undefined) ?? []
+    const actor = this.last('RunAdmitted')?.payload.admitted_by as string | undefined
+    return [...new Set([...chain.map(({ id }) => id), ...(actor === undefined ? [] : [actor])])]
   }
 
   attempt(effectKey: string): Attempt | undefined {
     return this.attempts.get(effectKey)
+  }
+
+  /** The last word about the budget of a step. */
+  budgetOf(step: number): JournalRecord | undefined {
+    return this.budgets.get(step)
   }
 
   /** How many effects a step has begun in a phase. */

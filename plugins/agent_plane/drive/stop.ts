@@ -1,9 +1,11 @@
+import type { BudgetExceeded } from 'svcdb/agents'
+
 /** What ends a step before it is done. The gravest of those of a pass decides. */
 export type Stop =
   /** @property diverged the code does something else than the journal has. */
   | { kind: 'quarantined'; reason: string; diverged?: true }
   | { kind: 'failed'; reason: string }
-  | { kind: 'exhausted'; exhaustion: Record<string, unknown> }
+  | { kind: 'exhausted'; exhaustion: BudgetExceeded }
   | { kind: 'suspended' }
   /** The store failed, or somebody else drives the run: the pass is over, and nothing is said about the run. */
   | { kind: 'broken'; error: unknown }

@@ -25,6 +25,11 @@ function ulid(now: number, random: () => number): string {
   return `${time}${chance.join('')}`
 }
 
+/** When a run was begun, milliseconds since the Unix epoch. */
+export function timeOfRun(run: string): number {
+  return [...run.slice('run_'.length, 'run_'.length + TIME_DIGITS)].reduce((time, digit) => time * 32 + DIGITS.indexOf(digit), 0)
+}
+
 export function isRunId(text: string): boolean {
   return RUN.test(text)
 }

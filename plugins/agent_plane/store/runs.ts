@@ -4,7 +4,7 @@ import type { Operator } from 'svcdb/agents'
 import { digest, newestFirst } from '../record/names.ts'
 
 export type Status = 'running' | 'suspended' | Conclusion | NoticeStatus
-export type Conclusion = 'succeeded' | 'failed' | 'exhausted' | 'quarantined' | 'cancelled' | 'abandoned'
+export type Conclusion = 'succeeded' | 'failed' | 'exhausted' | 'quarantined' | 'withheld' | 'cancelled' | 'abandoned'
 /** Of a run without steps, that says what a sweep or an operator did. */
 export type NoticeStatus = 'swept' | 'hold-released' | 'halt-lifted' | 'broke-glass' | 'observed'
 
@@ -21,10 +21,12 @@ export const FINAL: ReadonlySet<Status> = new Set<Status>([
 ])
 
 /** How a run may be concluded; nothing else is asked of the index. */
-export const CONCLUSIONS: ReadonlySet<string> = new Set<Status>([...FINAL, 'failed', 'exhausted', 'quarantined'])
+export const CONCLUSIONS: ReadonlySet<string> = new Set<Status>([...FINAL, 'failed', 'exhausted', 'quarantined', 'withheld'])
 
 const statusKey = (run: string): string => `status/${run}`
 const indexKey = (status: Status, run: string): string => `index/${status}/${newestFirst(run)}`
+
+const landedKey = (run: string): string => `index/failed_landed/${newestFirst(run)}`
 
 export function statusOf(state: StateReader, run: string): Promise<Status | undefined> {
   return state.get<Status>(statusKey(run))
@@ -34,8 +36,19 @@ export async function setStatus(tx: StateTransaction, run: string, status: Statu
   const before = await statusOf(tx, run)
   if (before === status) return
   if (before !== undefined) tx.delete(indexKey(before, run))
+  if (before === 'failed') tx.delete(landedKey(run))
   tx.put(statusKey(run), status)
   tx.put(indexKey(status, run), run)
+}
+
+/** Of a run that has failed and left something behind that was not undone; it is forgotten when the run stands otherwise. */
+export function markLanded(tx: StateTransaction, run: string): void {
+  tx.put(landedKey(run), run)
+}
+
+/** Newest first. */
+export async function failedWithLandedWork(state: StateReader, limit: number): Promise<string[]> {
+  return (await state.list<string>({ prefix: 'index/failed_landed/', limit })).map(({ value }) => value)
 }
 
 /** Newest first. */

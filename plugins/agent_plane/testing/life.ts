@@ -2,8 +2,11 @@
 import assert from 'node:assert/strict'
 import type { PlanNode, RecoveryMode } from 'svcdb/agents'
 import { BrokenPass } from '../drive/pass.ts'
+import { standingHalts } from '../halts/store.ts'
+import { hasSlot, type PeriodRow, type Reservation } from '../quota/store.ts'
 import { decode, type Sealed, verified } from '../record/record.ts'
 import { headOf, recordsOf } from '../store/journal.ts'
+import { leaseOf } from '../store/leases.ts'
 import { type Act, Died, memoryState, type Process, World } from './world.ts'
 
 const MODES: readonly RecoveryMode[] = ['retry', 'idempotent', 'reconcile', 'requires_operator']
@@ -76,6 +79,7 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
   const drive = async (process: Process, due: readonly string[]): Promise<void> => {
     for (const run of due) await attempt(process, () => process.driver.drive(run))
   }
+  const halted = { times: 0 }
   let quiet = 0
   for (let round = 0; quiet < 3; round++) {
     assert.ok(round < ROUNDS, `the runs come to rest: ${await statusesOf(runs, world)}`)
@@ -83,9 +87,11 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
       world.chances.death = 0
       world.chances.failure = 0
     }
+    await checkSlots(runs, world)
     const process = any()
     const { driver } = process
     const chance = random()
+    if (random() < 0.05) await attempt(process, () => haltOrLift(driver, world, halted))
     const run = [...runs][Math.floor(random() * runs.size)]
     if (chance < 0.15) world.now += Math.floor(random() * 2 * HOUR)
     else if (chance < 0.18) world.now -= Math.floor(random() * HOUR)
@@ -130,6 +136,11 @@ async function settle(runs: ReadonlySet<string>, world: World, process: Process,
       still = false
     }
     if (standing.status === 'running') still = false
+    if (standing.status === 'withheld') {
+      still = false
+      await attempt(process, () => driver.lift('subject:ann', OPERATOR))
+      await attempt(process, () => driver.resume(run))
+    }
     if (standing.status !== 'quarantined') continue
     for (const { effect } of standing.undecided) {
       still = false
@@ -155,6 +166,8 @@ async function statusesOf(runs: ReadonlySet<string>, world: World): Promise<stri
 async function judge(runs: ReadonlySet<string>, world: World, random: () => number, { rivals }: LifeOptions): Promise<LifeReport> {
   world.chances.death = 0
   world.dieAt = undefined
+  await checkSlots(runs, world)
+  await checkSpend(runs, world)
   for (const [id, count] of world.performed) assert.equal(count, 1, `effect ${id} was performed once`)
   const driver = world.start().driver
   let all = 0
@@ -188,6 +201,38 @@ async function judge(runs: ReadonlySet<string>, world: World, random: () => numb
   return { calls: world.calls, deaths: world.deaths, performed: world.performed.size, records: all, statuses }
 }
 
+/** A run has a slot as long as somebody has its lease; what is kept of a period is what its reservations and records come to. */
+async function checkSlots(runs: ReadonlySet<string>, { disk }: World): Promise<void> {
+  for (const run of runs) {
+    const holder = (await leaseOf(disk, run))?.holder
+    assert.equal(await hasSlot(disk, run), holder !== undefined, `${run} has a slot if, and only if, somebody has its lease`)
+  }
+}
+
+async function checkSpend(runs: ReadonlySet<string>, { disk }: World): Promise<void> {
+  let [settled, reserved, kept] = [0, 0, 0]
+  for (const { value } of await disk.list<PeriodRow>({ prefix: 'quota/period/' })) {
+    settled += value.settled.tokens
+    reserved += value.reserved.tokens
+  }
+  for (const { value } of await disk.list<Reservation>({ prefix: 'quota/reserved/' })) kept += value.tokens
+  assert.equal(reserved, kept, 'what is reserved is what its rows come to')
+  let spent = 0
+  for (const run of runs) {
+    const records = verified(run, await recordsOf(disk, run), await headOf(disk, run))
+    const last = records.findLast(({ kind }) => kind === 'RunConcluded')?.payload as { outcome: string; live_spend?: { tokens: number } }
+    const own = records.reduce((sum, { payload }) => sum + ((payload.spend as { tokens?: number } | undefined)?.tokens ?? 0), 0)
+    spent += ['succeeded', 'cancelled', 'abandoned'].includes(last.outcome) ? (last.live_spend?.tokens ?? 0) : own
+  }
+  assert.equal(settled, spent, 'what is settled is what the journals say')
+}
+
+/** An emergency stop of the one for whom all runs act. */
+async function haltOrLift(driver: Process['driver'], { disk }: World, halted: { times: number }): Promise<void> {
+  if ((await standingHalts(disk)).length > 0) await driver.lift('subject:ann', OPERATOR)
+  else if (halted.times++ < 3) await driver.halt('subject:ann', 'look into it', OPERATOR)
+}
+
 function flipOne(run: string, sealed: readonly Sealed[], head: { seq: number; hash: string }, random: () => number): void {
   const index = Math.floor(random() * sealed.length)
   const bytes = Buffer.from(sealed[index].raw)
@@ -205,7 +250,8 @@ function randomPlan(random: () => number): PlanNode[] {
     const chance = random()
     if (chance < 0.5) {
       const mode = pick(MODES)
-      return { do: 'effect', about: `x${effects++}`, mode, mutates: mode !== 'retry' && random() < 0.8 }
+      const tokens = random() < 0.5 ? { tokens: 1 + Math.floor(random() * 50) } : {}
+      return { do: 'effect', about: `x${effects++}`, mode, mutates: mode !== 'retry' && random() < 0.8, ...tokens }
     }
     if (chance < 0.6) return { do: 'sleep', ms: Math.floor(random() * HOUR) }
     if (chance < 0.72) return { do: 'await', correlation: [{ namespace: 'n', value: random() < 0.5 ? 'a' : 'b' }], ms: Math.floor(random() * 3 * HOUR) }

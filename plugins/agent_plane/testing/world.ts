@@ -9,6 +9,8 @@ import { Type } from 'svcdb/lib/schema'
 import { loadEngine } from 'svcdb/testkit'
 import { wallClock } from '../cases/calendar.ts'
 import { Driver } from '../drive/driver.ts'
+import type { Budgets } from '../quota/budgets.ts'
+import type { QuotaLimits } from '../quota/store.ts'
 
 const LEASE_MS = 30_000
 
@@ -36,6 +38,8 @@ export class World {
   /** Exactly this call is the last one of its process. */
   dieAt: number | undefined
   processes = 0
+  /** Of the tenant. */
+  quota: QuotaLimits = { maxConcurrentRuns: 0, maxTokens: 0, maxMinorUnits: 0, period: 'day' }
   /** Chance that the clock goes on by more than a lease at a call of the store. */
   jump = 0
 
@@ -46,7 +50,7 @@ export class World {
   }
 
   /** A process over the disk. */
-  start(limits = { maxSteps: 1000, maxEffects: 1000 }): Process {
+  start(limits: Budgets = { maxSteps: 1000, maxEffects: 1000 }): Process {
     return new Process(this, limits)
   }
 
@@ -69,7 +73,7 @@ export class Process {
   readonly driver: Driver
   private readonly world: World
 
-  constructor(world: World, limits: { maxSteps: number; maxEffects: number }) {
+  constructor(world: World, limits: Budgets) {
     this.world = world
     this.driver = new Driver({
       state: this.state(),
@@ -78,6 +82,7 @@ export class Process {
       holder: `p${++world.processes}`,
       leaseMs: LEASE_MS,
       limits,
+      quota: world.quota,
       now: () => world.now,
       random: world.random,
       sleep: async (ms) => {
@@ -128,7 +133,7 @@ export class Process {
 
 /** What a skill of the simulation does, step by step: it is its input. */
 export type Act =
-  | { do: 'effect'; about: string; mode: RecoveryMode; mutates: boolean }
+  | { do: 'effect'; about: string; mode: RecoveryMode; mutates: boolean; tokens?: number }
   | { do: 'sleep'; ms: number }
   | { do: 'await'; correlation: CorrelationKey[]; ms: number }
   | { do: 'now' }
@@ -152,11 +157,19 @@ function actingSkills(world: World, process: Process): Map<string, Skill> {
     else return outward(context, one, back)
     return null
   }
-  const outward = (context: StepContext, { about, mode, mutates }: Extract<Act, { do: 'effect' }>, back: string): Promise<Json> => {
+  const outward = (context: StepContext, { about, mode, mutates, tokens }: Extract<Act, { do: 'effect' }>, back: string): Promise<Json> => {
     const what = `${context.run}/${about}${back}`
-    const description = { kind: `world.${mode}`, args: what, mutates, recovery: mode, ...(mode === 'reconcile' ? { probe: async () => probed(what) } : {}) }
-    return context.effect(description, async ({ effectKey, idempotencyKey }: EffectCall) => {
+    const description = {
+      kind: `world.${mode}`,
+      args: what,
+      mutates,
+      recovery: mode,
+      ...(tokens === undefined ? {} : { spends: { tokens } }),
+      ...(mode === 'reconcile' ? { probe: async () => probed(what) } : {}),
+    }
+    return context.effect(description, async ({ effectKey, idempotencyKey, spend }: EffectCall) => {
       process.point()
+      if (tokens !== undefined && world.random() < 0.7) spend({ tokens: Math.floor(world.random() * (tokens + 5)) })
       const id = `${context.run}/${effectKey}`
       world.performed.set(id, (world.performed.get(id) ?? 0) + 1)
       const chance = world.random()

@@ -1,0 +1,50 @@
+/** For whom a run is to act, and whether it may: what is asked before anything is written. */
+import type { PlanePolicy, RunRequest } from 'svcdb/agents'
+import { SvcError } from 'svcdb/lib/errors'
+import type { FrozenPlan } from '../plan.ts'
+import type { Acting } from './store.ts'
+
+const MAX_DEPTH = 3
+const MAX_ID = 256
+const PATTERN = /^(\*|[a-z][a-z0-9_]*(\.[a-z0-9_]+)*(\.\*)?)$/
+const DIGEST = /^[0-9a-f]{64}$/
+
+/** @throws SvcError BAD_REQUEST for a chain or a declaration that is none; FORBIDDEN when a scope does not cover what the plan does. */
+export function checkChain({ chain, agent }: RunRequest, plan: FrozenPlan): void {
+  const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot begin a run: ${why}`)
+  if (agent !== undefined && (agent.name === '' || agent.name.length > 128 || agent.version === '' || !DIGEST.test(agent.digest)))
+    throw refuse('its agent has a name, a version, and a digest of 64 hexadecimal digits')
+  if (chain === undefined) return
+  if (chain.length === 0 || chain.length > MAX_DEPTH) throw refuse(`its chain has ${chain.length} principals, and may have 1 to ${MAX_DEPTH}`)
+  for (const { id, scope } of chain) {
+    if (id.trim() === '' || id.length > MAX_ID) throw refuse(`a principal has 1 to ${MAX_ID} characters`)
+    const bad = scope.find((pattern) => !PATTERN.test(pattern))
+    if (bad !== undefined) throw refuse(`${JSON.stringify(bad.slice(0, 128))} is no pattern of capabilities; write orders.*, orders.refund or *`)
+    for (const { capability } of plan.nodes)
+      if (!scope.some((pattern) => covers(pattern, capability)))
+        throw new SvcError('FORBIDDEN', `cannot begin a run: the scope of "${id}" does not cover "${capability}"`)
+  }
+}
+
+function covers(pattern: string, capability: string): boolean {
+  if (pattern === '*') return true
+  return pattern.endsWith('.*') ? capability.startsWith(pattern.slice(0, -1)) : pattern === capability
+}
+
+export function actingOfRequest({ chain = [], actor, agent }: RunRequest): Acting {
+  return { subjects: [...new Set([...chain.map(({ id }) => id), actor])], ...(agent === undefined ? {} : { agent }) }
+}
+
+/** @throws SvcError FORBIDDEN with the policy's reason; INTERNAL_ERROR when that cannot be told. */
+export async function permitAdmission(policy: PlanePolicy | undefined, capability: string, acting: Acting, plan: FrozenPlan): Promise<void> {
+  if (policy === undefined) return
+  const [principal] = acting.subjects
+  const context = {
+    capabilities: [...new Set(plan.nodes.map((node) => node.capability))],
+    subjects: acting.subjects,
+    ...(acting.agent === undefined ? {} : { agent: acting.agent }),
+  }
+  const answer = await policy({ principal, action: 'run:admit', resource: capability, context })
+  if (answer.outcome === 'deny') throw new SvcError('FORBIDDEN', `cannot begin a run: the policies do not allow it: ${answer.reason}`)
+  if (answer.outcome === 'malformed') throw new SvcError('INTERNAL_ERROR', 'cannot begin a run: the policies could not be evaluated')
+}

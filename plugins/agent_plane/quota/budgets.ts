@@ -1,0 +1,75 @@
+/** What a run may use up, and what it has. Pure. */
+import type { BudgetExceeded, Spend } from 'svcdb/agents'
+import type { RunJournal } from '../drive/run-journal.ts'
+
+/** Absent = no bound. */
+export interface Budgets {
+  maxSteps: number
+  maxEffects: number
+  maxReplans?: number
+  maxDenials?: number
+  maxTokens?: number
+  maxMinorUnits?: number
+  /** Since its admission, waits included. */
+  maxWallclockMs?: number
+  maxEgressBytes?: number
+  /** Steps under way at one time. */
+  maxParallelSteps?: number
+  /** By grant, over all runs of the tenant. */
+  rates?: ReadonlyMap<string, Rate>
+}
+
+export interface Rate {
+  allowed: number
+  windowMs: number
+}
+
+/** What is about to be begun. */
+export interface Asking {
+  spends?: Spend
+  outboundBytes?: number
+}
+
+const secs = (ms: number): number => Math.floor(ms / 1000)
+
+/** Which bound a step meets before it begins. @param now milliseconds since the Unix epoch. */
+export function stepExceeds(budgets: Budgets, journal: RunJournal, now: number): BudgetExceeded | undefined {
+  if (journal.steps.size >= budgets.maxSteps) return { limit: 'steps', allowed: budgets.maxSteps }
+  return wallclock(budgets, journal, now) ?? denials(budgets, journal)
+}
+
+/** Which bound another plan meets. */
+export function replanExceeds({ maxReplans }: Budgets, journal: RunJournal): BudgetExceeded | undefined {
+  return maxReplans !== undefined && journal.used.plans > maxReplans ? { limit: 'replans', allowed: maxReplans } : undefined
+}
+
+export function denials({ maxDenials }: Budgets, journal: RunJournal): BudgetExceeded | undefined {
+  return maxDenials !== undefined && journal.used.denials > maxDenials ? { limit: 'denials', allowed: maxDenials } : undefined
+}
+
+function wallclock({ maxWallclockMs: allowed }: Budgets, journal: RunJournal, now: number): BudgetExceeded | undefined {
+  const used = Math.max(0, now - journal.admittedAt)
+  return allowed !== undefined && used >= allowed ? { limit: 'wallclock', allowed: secs(allowed), used: secs(used) } : undefined
+}
+
+/** Which bound an attempt of an effect meets before it begins. What is metered may go over by what is under way. */
+export function effectExceeds(budgets: Budgets, journal: RunJournal, { spends, outboundBytes = 0 }: Asking, now: number): BudgetExceeded | undefined {
+  const { maxEffects, maxTokens, maxMinorUnits, maxEgressBytes } = budgets
+  const { used } = journal
+  if (journal.effects >= maxEffects) return { limit: 'effects', allowed: maxEffects, used: journal.effects }
+  const early = denials(budgets, journal) ?? wallclock(budgets, journal, now)
+  if (early !== undefined) return early
+  if (maxTokens !== undefined && spends?.tokens !== undefined && used.tokens >= maxTokens) return { limit: 'tokens', allowed: maxTokens, used: used.tokens }
+  if (maxMinorUnits !== undefined && spends?.minor_units !== undefined && used.minor_units >= maxMinorUnits)
+    return { limit: 'money', allowed: maxMinorUnits, used: used.minor_units }
+  if (maxEgressBytes !== undefined && outboundBytes > 0 && used.egress + outboundBytes > maxEgressBytes)
+    return { limit: 'egress', allowed: maxEgressBytes, used: used.egress, attempted: outboundBytes }
+  return undefined
+}
+
+/** What is written of it: the figure at which it was refused. */
+export function usedOf(exceeded: BudgetExceeded): string {
+  if (exceeded.limit === 'rate') return String(exceeded.reached)
+  if (exceeded.limit === 'recorded') return exceeded.used
+  return 'used' in exceeded ? String(exceeded.used) : String(exceeded.allowed)
+}
