@@ -31,7 +31,7 @@ import { register, touch } from '../push/store.ts'
 import { actingOfRequest, checkChain, permitAdmission } from '../quota/admission.ts'
 import type { Budgets } from '../quota/budgets.ts'
 import { checkAdmission } from '../quota/gate.ts'
-import { giveSlotBack, keepActing, type QuotaLimits, reservationOf, settle, settleAll, sum, takeSlot, whole } from '../quota/store.ts'
+import { giveSlotBack, keepActing, type QuotaLimits, reservationOf, settle, settleAll, sum, takeSlot, UNBOUNDED, whole } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { instant, isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
@@ -61,8 +61,8 @@ export interface DriverTools {
   holder: string
   leaseMs: number
   limits: Budgets
-  /** Of the tenant. */
-  quota: QuotaLimits
+  /** Of the tenant; absent = no bounds. */
+  quota?: QuotaLimits
   /** Asked whether a run may be admitted, and an effect performed; absent = all may. */
   policy?: PlanePolicy | undefined
   /** What a skill gets in place of the bare context. */
@@ -86,10 +86,10 @@ export interface Admitted {
 }
 
 export class Driver {
-  private readonly tools: DriverTools
+  private readonly tools: DriverTools & { quota: QuotaLimits }
 
   constructor(tools: DriverTools) {
-    this.tools = tools
+    this.tools = { quota: UNBOUNDED, ...tools }
   }
 
   /** @throws SvcError BAD_REQUEST: there is no trace of it. */

@@ -16,6 +16,8 @@ export interface QuotaLimits {
   period: PeriodLength
 }
 
+export const UNBOUNDED: QuotaLimits = { maxConcurrentRuns: 0, maxTokens: 0, maxMinorUnits: 0, period: 'month' }
+
 /** For whom a run acts, and by what declaration: kept from its admission on. */
 export interface Acting {
   agent?: AgentRef
