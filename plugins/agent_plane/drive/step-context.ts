@@ -3,18 +3,16 @@
  * `catch` of its own can take a stop for an answer.
  */
 import type { StateTransaction } from 'svcdb'
-import type { AgentEvent, BudgetExceeded, EffectCall, EffectDescription, EventWait, Json, PlanePolicy, RecoveryMode, Spend, StepContext } from 'svcdb/agents'
+import type { AgentEvent, BudgetExceeded, EffectCall, EffectDescription, EventWait, Json, RecoveryMode, Spend, StepContext } from 'svcdb/agents'
 import { EffectError } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
-import { type Budgets, denials, effectExceeds, usedOf } from '../quota/budgets.ts'
-import { beginEffect } from '../quota/gate.ts'
-import { periodOf } from '../quota/period.ts'
-import { type QuotaLimits, reservationOf, settle, whole } from '../quota/store.ts'
+import { Meter, type Metered, type MeterTools } from '../quota/meter.ts'
+import { NOTHING } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { effectKey, instant } from '../record/names.ts'
 import type { NewRecord } from '../record/record.ts'
 import { arrivedFor, beginWait, endWait, ordered, type Wait, waitOf } from '../store/events.ts'
-import { addTo, DECLARED, delayOf, type MeteredCall, outcomeOf, spendOf } from './attempt.ts'
+import { addTo, DECLARED, delayOf, type MeteredCall, outcomeOf } from './attempt.ts'
 import { CaseStep, type CaseTools, permanently } from './case-context.ts'
 import type { StoreEffect } from './case-effects.ts'
 import { type Attempt, AWAIT_EVENT, type Phase, type RunJournal, SLEEP } from './run-journal.ts'
@@ -25,44 +23,29 @@ const MAX_ATTEMPTS = 3
 const MAX_INTERRUPTIONS = 10
 const MAX_RETRY_AFTER_MS = 60_000
 const OWN_KINDS = /^svc\./
-/** Characters of arguments that policies see. */
-const MAX_POLICY_ARGS = 8192
-/** How the error begins of what the policies did not allow. */
-const DENIED = 'the policies do not allow it: '
 const INTERRUPTED = 'the process ended before it was known'
 
-export interface StepTools extends CaseTools {
+export interface StepTools extends CaseTools, MeterTools {
   /** Strict = nothing is done and nothing written. */
   mode: 'live' | 'strict'
   random(): number
   sleep(ms: number): Promise<void>
-  /** Of a run. */
-  limits: Budgets
-  /** Of the tenant. */
-  quota: QuotaLimits
-  /** Asked before an effect; absent = all may be done. */
-  policy?: PlanePolicy | undefined
   /** Told how each attempt ended. */
   performed(result: 'done' | 'failed' | 'in_doubt'): void
 }
 
-interface Asked {
-  kind: string
-  args: unknown
-  mutates: boolean
+interface Asked extends Metered {
   recovery: RecoveryMode
   ordinal: number
   maxAttempts: number
   probe?: EffectDescription['probe']
-  spends?: Spend
-  outboundBytes?: number | undefined
-  grant?: string
 }
 
 export class OpenStep extends CaseStep implements StepContext {
   readonly run: string
   readonly step: string
   private readonly number: number
+  private readonly meter: Meter
   private readonly phase: Phase
   protected readonly tools: StepTools
   private ordinal = 0
@@ -84,6 +67,7 @@ export class OpenStep extends CaseStep implements StepContext {
     this.run = tools.journal.run
     this.number = number
     this.step = `s${number}`
+    this.meter = new Meter(tools, { step: number, ...(phase === 'forward' ? {} : { phase }) })
     this.phase = phase
     this.stopped = new Promise((resolve) => {
       this.stopWith = resolve
@@ -336,7 +320,7 @@ export class OpenStep extends CaseStep implements StepContext {
       if (ended.kind === 'EffectDone') return ended.payload.output as T
       const { error, disposition, permanent } = ended.payload as { error: string; disposition: 'did_not_happen' | 'in_doubt' | 'landed'; permanent?: boolean }
       const failure = new EffectError(error, { disposition, permanent: permanent ?? false })
-      if (mode === 'live' && error.startsWith(DENIED)) await this.heedDenials()
+      if (mode === 'live') await this.require(this.meter.tooManyDenials(error))
       if (disposition === 'landed') throw failure
       if (disposition === 'in_doubt' && (asked.recovery === 'requires_operator' || asked.recovery === 'reconcile')) {
         if (asked.recovery === 'reconcile' && mode === 'live' && (await this.probed(asked, call))) {
@@ -373,8 +357,9 @@ export class OpenStep extends CaseStep implements StepContext {
     act: (call: EffectCall) => Promise<T>,
     next: () => void,
   ): Promise<void> {
-    await this.requireBudget(effectExceeds(this.tools.limits, this.tools.journal, asked, this.tools.now()))
-    if (await this.denied(asked, call, backoff)) return
+    await this.require(this.meter.exceeded(asked))
+    const denied = await this.meter.denied(this.startedRecord(asked, call.effectKey, call.attempt, backoff), asked)
+    if (denied !== undefined) return this.append(denied)
     if (backoff > 0) await this.tools.sleep(backoff)
     if (this.ended) return new Promise(() => {})
     const doing = this.announced(asked, call, backoff, act, next)
@@ -393,7 +378,12 @@ export class OpenStep extends CaseStep implements StepContext {
   ): Promise<void> {
     const { journal } = this.tools
     try {
-      const exceeded = await this.announce(asked, call, backoff)
+      let exceeded: BudgetExceeded | undefined
+      await journal.append(async (tx) => {
+        const begun = await this.meter.begin(tx, this.startedRecord(asked, call.effectKey, call.attempt, backoff), asked)
+        exceeded = begun.exceeded
+        return begun.records
+      })
       if (exceeded !== undefined) {
         this.stopWith({ kind: 'exhausted', exhaustion: exceeded })
         this.ended = true
@@ -403,12 +393,9 @@ export class OpenStep extends CaseStep implements StepContext {
       const ended = await outcomeOf(asked, call, act)
       if (ended.retryAfterMs !== undefined) this.retryAfter.set(call.effectKey, Math.min(ended.retryAfterMs, MAX_RETRY_AFTER_MS))
       await journal.append(async (tx) => {
-        const spend = await this.settled(
-          tx,
-          asked,
-          call.effectKey,
-          hasCost(call.used) ? call.used : ended.payload.disposition === 'in_doubt' ? 'all' : undefined,
-        )
+        const { tokens, minor_units } = call.used
+        const isTold = tokens + minor_units > 0 || ended.payload.disposition !== 'in_doubt'
+        const spend = await this.meter.settle(tx, asked, call.effectKey, isTold ? call.used : 'all')
         return [{ ...this.place, effectKey: call.effectKey, kind: ended.kind, payload: { ...ended.payload, ...spend } }]
       })
       this.tools.performed(ended.kind === 'EffectDone' ? 'done' : ended.payload.disposition === 'in_doubt' ? 'in_doubt' : 'failed')
@@ -418,67 +405,11 @@ export class OpenStep extends CaseStep implements StepContext {
     }
   }
 
-  /** Announces it, with what it may spend; or keeps that it was refused, and says why. */
-  private async announce(asked: Asked, { effectKey, attempt }: EffectCall, backoff: number): Promise<BudgetExceeded | undefined> {
-    const { journal, quota, limits, now } = this.tools
-    const { spends, grant } = asked
-    const started = this.startedRecord(asked, effectKey, attempt, backoff)
-    let exceeded: BudgetExceeded | undefined
-    await journal.append(async (tx) => {
-      const beginning = { run: this.run, effectKey, ...(spends === undefined ? {} : { spends }), ...(grant === undefined ? {} : { grant }) }
-      exceeded = await beginEffect(tx, beginning, quota, limits, now())
-      return [...this.budgetRecords(exceeded), ...(exceeded === undefined ? [started] : [])]
-    })
-    return exceeded
-  }
-
-  /** That the step was refused is written once, and that it goes on after that. */
-  private budgetRecords(exceeded: BudgetExceeded | undefined): NewRecord[] {
-    const last = this.tools.journal.budgetOf(this.number)
-    const record = (kind: string, payload: Record<string, unknown>): NewRecord => ({ ...this.place, kind, payload })
-    const refused = last?.kind === 'BudgetRefused' ? (last.payload.limit as string) : undefined
-    if (exceeded === undefined) return refused === undefined ? [] : [record('BudgetReadmitted', { limit: refused })]
-    return refused === exceeded.limit ? [] : [record('BudgetRefused', { limit: exceeded.limit, used: usedOf(exceeded) })]
-  }
-
-  private async requireBudget(exceeded: BudgetExceeded | undefined): Promise<void> {
+  private async require(exceeded: BudgetExceeded | undefined): Promise<void> {
     if (exceeded === undefined) return
-    const records = this.budgetRecords(exceeded)
+    const records = this.meter.records(exceeded)
     if (records.length > 0) await this.append(records)
     await this.stop({ kind: 'exhausted', exhaustion: exceeded })
-  }
-
-  private heedDenials(): Promise<void> {
-    return this.requireBudget(denials(this.tools.limits, this.tools.journal))
-  }
-
-  /** Asks the policies, and keeps that they said no: as an effect that was begun and did not happen. */
-  private async denied(asked: Asked, { effectKey, attempt }: EffectCall, backoff: number): Promise<boolean> {
-    const { policy, journal } = this.tools
-    if (policy === undefined) return false
-    const { kind, args, grant, mutates } = asked
-    const [principal = ''] = journal.subjects
-    const resource = grant ?? kind
-    const context = { run: this.run, kind, mutates, subjects: journal.subjects, args: canonical(args).slice(0, MAX_POLICY_ARGS) }
-    const answer = await policy({ principal, action: 'effect:perform', resource, context })
-    if (answer.outcome === 'permit') return false
-    const reason = answer.outcome === 'deny' ? answer.reason : 'the policies could not be evaluated'
-    const failed = { error: `${DENIED}${reason}`.slice(0, 4096), disposition: 'did_not_happen', permanent: true }
-    await this.append([
-      this.startedRecord({ ...asked, outboundBytes: undefined }, effectKey, attempt, backoff),
-      { ...this.place, effectKey, kind: 'PolicyDenied', payload: { reason, action: 'effect:perform', resource } },
-      { ...this.place, effectKey, kind: 'EffectFailed', payload: failed },
-    ])
-    return true
-  }
-
-  /** Settles what an attempt has cost, in the transaction that keeps its end. @param cost `all` = what was reserved for it. */
-  private async settled(tx: StateTransaction, { spends }: Asked, effectKey: string, cost: Required<Spend> | 'all' | undefined): Promise<{ spend?: Spend }> {
-    if (spends === undefined && (cost === undefined || cost === 'all')) return {}
-    const { quota, now } = this.tools
-    const spend = whole(cost === 'all' ? await reservationOf(tx, this.run, effectKey) : cost)
-    await settle(tx, this.run, effectKey, periodOf(now(), quota.period), spend)
-    return spendOf(spend)
   }
 
   /** The process ended between the announcement and the end. */
@@ -487,7 +418,7 @@ export class OpenStep extends CaseStep implements StepContext {
     if (asked.recovery === 'reconcile' && (await this.probed(asked, call))) return
     if (asked.recovery === 'reconcile') return
     await this.append(async (tx) => {
-      const payload = { error: INTERRUPTED, disposition: 'in_doubt', ...(await this.settled(tx, asked, call.effectKey, 'all')) }
+      const payload = { error: INTERRUPTED, disposition: 'in_doubt', ...(await this.meter.settle(tx, asked, call.effectKey, 'all')) }
       return [{ ...this.place, effectKey: call.effectKey, kind: 'EffectFailed', payload }]
     })
   }
@@ -498,7 +429,7 @@ export class OpenStep extends CaseStep implements StepContext {
     if (answer === undefined || answer === 'inconclusive') return false
     const said = answer.landed ? { disposition: 'landed', output: answer.output, declared: DECLARED } : { disposition: 'did_not_happen' }
     await this.append(async (tx) => {
-      const payload = { ...said, detail: 'probe', ...(await this.settled(tx, asked, call.effectKey, answer.landed ? 'all' : undefined)) }
+      const payload = { ...said, detail: 'probe', ...(await this.meter.settle(tx, asked, call.effectKey, answer.landed ? 'all' : NOTHING)) }
       return [{ ...this.place, effectKey: call.effectKey, kind: 'EffectReconciled', payload }]
     })
     return true
@@ -561,8 +492,4 @@ export class OpenStep extends CaseStep implements StepContext {
     const error = `no event "${event.kind}" has come by ${instant(until)}`
     return this.failedForGood(key, error)
   }
-}
-
-function hasCost({ tokens, minor_units }: Required<Spend>): boolean {
-  return tokens > 0 || minor_units > 0
 }

@@ -1,0 +1,112 @@
+/** What a step may use up: asked before each attempt of an effect, reserved with its announcement, settled with its end. */
+import type { StateTransaction } from 'svcdb'
+import type { BudgetExceeded, PlanePolicy, Spend } from 'svcdb/agents'
+import { spendOf } from '../drive/attempt.ts'
+import type { RunJournal } from '../drive/run-journal.ts'
+import { canonical } from '../record/canonical.ts'
+import type { NewRecord } from '../record/record.ts'
+import { type Budgets, denials, effectExceeds, usedOf } from './budgets.ts'
+import { beginEffect } from './gate.ts'
+import { periodOf } from './period.ts'
+import { type QuotaLimits, reservationOf, settle, whole } from './store.ts'
+
+/** Characters of arguments that policies see. */
+const MAX_POLICY_ARGS = 8192
+const MAX_ERROR = 4096
+/** How the error begins of what the policies did not allow. */
+const DENIED = 'the policies do not allow it: '
+
+export interface MeterTools {
+  journal: RunJournal
+  now(): number
+  /** Of a run. */
+  limits: Budgets
+  /** Of the tenant. */
+  quota: QuotaLimits
+  /** Asked before an effect; absent = all may be done. */
+  policy?: PlanePolicy | undefined
+}
+
+/** An effect, as far as it is metered. */
+export interface Metered {
+  kind: string
+  args: unknown
+  mutates: boolean
+  spends?: Spend
+  outboundBytes?: number | undefined
+  grant?: string
+}
+
+export class Meter {
+  private readonly tools: MeterTools
+  private readonly step: number
+  private readonly place: Pick<NewRecord, 'step' | 'phase'>
+
+  constructor(tools: MeterTools, place: Pick<NewRecord, 'step' | 'phase'> & { step: number }) {
+    this.tools = tools
+    this.step = place.step
+    this.place = place
+  }
+
+  /** Which bound an attempt meets. */
+  exceeded(asked: Metered): BudgetExceeded | undefined {
+    const { limits, journal, now } = this.tools
+    return effectExceeds(limits, journal, asked, now())
+  }
+
+  /** Of what has failed with this error: whether the run has had too many refusals. */
+  tooManyDenials(error: string): BudgetExceeded | undefined {
+    return error.startsWith(DENIED) ? denials(this.tools.limits, this.tools.journal) : undefined
+  }
+
+  /** That the step was refused is written once, and that it goes on after that. */
+  records(exceeded: BudgetExceeded | undefined): NewRecord[] {
+    const last = this.tools.journal.budgetOf(this.step)
+    const record = (kind: string, payload: Record<string, unknown>): NewRecord => ({ ...this.place, kind, payload })
+    const refused = last?.kind === 'BudgetRefused' ? (last.payload.limit as string) : undefined
+    if (exceeded === undefined) return refused === undefined ? [] : [record('BudgetReadmitted', { limit: refused })]
+    return refused === exceeded.limit ? [] : [record('BudgetRefused', { limit: exceeded.limit, used: usedOf(exceeded) })]
+  }
+
+  /** With the announcement. @returns what is announced, or that it was refused and why. */
+  async begin(tx: StateTransaction, started: NewRecord, { spends, grant }: Metered): Promise<{ records: NewRecord[]; exceeded: BudgetExceeded | undefined }> {
+    const { journal, quota, limits, now } = this.tools
+    const effectKey = started.effectKey as string
+    const beginning = { run: journal.run, effectKey, ...(spends === undefined ? {} : { spends }), ...(grant === undefined ? {} : { grant }) }
+    const exceeded = await beginEffect(tx, beginning, quota, limits, now())
+    return { exceeded, records: [...this.records(exceeded), ...(exceeded === undefined ? [started] : [])] }
+  }
+
+  /** Asks the policies. @returns what is written when they say no: an effect that was begun and did not happen. */
+  async denied(started: NewRecord, { kind, args, grant, mutates }: Metered): Promise<NewRecord[] | undefined> {
+    const { policy, journal } = this.tools
+    if (policy === undefined) return undefined
+    const { subjects } = journal
+    const resource = grant ?? kind
+    const context = { run: journal.run, kind, mutates, subjects, args: canonical(args).slice(0, MAX_POLICY_ARGS) }
+    const answer = await policy({ principal: subjects[0] ?? '', action: 'effect:perform', resource, context })
+    if (answer.outcome === 'permit') return undefined
+    const reason = answer.outcome === 'deny' ? answer.reason : 'the policies could not be evaluated'
+    const { outbound_bytes: _, ...payload } = started.payload
+    const { effectKey } = started
+    return [
+      { ...started, payload },
+      { ...this.place, effectKey, kind: 'PolicyDenied', payload: { reason, action: 'effect:perform', resource } } as NewRecord,
+      {
+        ...this.place,
+        effectKey,
+        kind: 'EffectFailed',
+        payload: { error: `${DENIED}${reason}`.slice(0, MAX_ERROR), disposition: 'did_not_happen', permanent: true },
+      } as NewRecord,
+    ]
+  }
+
+  /** Settles what an attempt has cost, with its end. @param cost `all` = what was reserved for it. @returns a member of the record. */
+  async settle(tx: StateTransaction, { spends }: Metered, effectKey: string, cost: Required<Spend> | 'all'): Promise<{ spend?: Spend }> {
+    if (spends === undefined && cost === 'all') return {}
+    const { quota, now, journal } = this.tools
+    const spend = whole(cost === 'all' ? await reservationOf(tx, journal.run, effectKey) : cost)
+    await settle(tx, journal.run, effectKey, periodOf(now(), quota.period), spend)
+    return spendOf(spend)
+  }
+}
