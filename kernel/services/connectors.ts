@@ -1,5 +1,7 @@
 /** Sources that are configured: connectors to brokers. Whoever lists them provides the service CONNECTORS, a `Connectors`; each plugin with connectors adds its own. */
-import type { SourceStatus } from '../lib/source/index.ts'
+import type { Replayed, SourceStatus } from '../lib/source/index.ts'
+
+export type { Replayed }
 
 export const CONNECTORS = 'connectors'
 
@@ -15,13 +17,6 @@ export interface Connector {
   lag(): number | null
   /** Reads all dead letters again. Absent where that cannot be done. @throws SvcError. */
   replay?(): Promise<Replayed>
-}
-
-/** What became of dead letters that were read again. */
-export interface Replayed {
-  messages: number
-  /** Those that are dead letters anew. */
-  failed: number
 }
 
 /** The service CONNECTORS. */

@@ -3,10 +3,11 @@ import { join } from 'node:path'
 import type { Connector, PointFormat, PointReader, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { nextTurn } from 'svcdb/lib/event-loop'
-import { DeadLetters, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
+import { DeadLetters, type GiveAgain, Replay, type Replayed, requireWhole, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
 import { accessOf } from './access.ts'
-import type { ConsumerClient, Fetched, KafkaLibrary, KafkaRecord, PartitionOffset, ProducerClient } from './client.ts'
+import type { ConsumerClient, ConsumerOptions, Fetched, KafkaLibrary, KafkaRecord, PartitionOffset, ProducerClient } from './client.ts'
 import { beginOf, type ConnectorConfig } from './config.ts'
+import { letterOf, recordOf, replayTopic } from './dead-letter-topic.ts'
 import { type KafkaMetrics, sumOf } from './metrics.ts'
 import { GroupOffsets, Settled } from './offsets.ts'
 import { timeOf } from './record-time.ts'
@@ -23,6 +24,8 @@ interface Message {
   topic: string
   partition: number
   record: KafkaRecord
+  /** Of a dead letter that is read again. */
+  again?: { replayed: Replayed; time: bigint | undefined; bytes: number }
 }
 
 export class KafkaConnector implements Connector {
@@ -34,6 +37,7 @@ export class KafkaConnector implements Connector {
   private readonly library: () => Promise<KafkaLibrary>
   private readonly metrics: KafkaMetrics
   private readonly source: Source<Message>
+  private readonly again: Replay<Message>
   private readonly rules: TopicRules
   private readonly letters: DeadLetters | undefined
   private readonly offsets = new GroupOffsets()
@@ -80,12 +84,13 @@ export class KafkaConnector implements Connector {
       maxBytes: config.max_in_flight_bytes,
       maxBatchMessages: config.max_in_flight,
       maxBatchBytes: Math.min(config.max_in_flight_bytes, BATCH_BYTES),
-      decode: ({ topic, record }, batch, _, further) => {
+      decode: ({ topic, record, again }, batch, _, further) => {
         const body = record.value as Buffer
+        if (again !== undefined) requireWhole({ body, bytes: again.bytes })
         if (body.length > config.max_message_bytes)
           throw new SvcError('PAYLOAD_TOO_LARGE', `cannot read a record of ${body.length} bytes: kafka.max_message_bytes is ${config.max_message_bytes}`)
         const { measurement, tags } = this.rules.of(topic)
-        return (this.reader as PointReader).read({ body, time: timeOf(record, config.time_header), measurement, tags }, batch, further)
+        return (this.reader as PointReader).read({ body, time: again?.time ?? timeOf(record, config.time_header), measurement, tags }, batch, further)
       },
       deadLetter: (message, error) => this.bury(message, error),
       pause: () => {
@@ -95,6 +100,7 @@ export class KafkaConnector implements Connector {
         this.paused = false
       },
     })
+    this.again = new Replay(config.name, this.source)
   }
 
   status(): SourceStatus {
@@ -119,24 +125,10 @@ export class KafkaConnector implements Connector {
     const { config } = this
     const library = await this.library()
     if (this.svc.stopping.aborted) return
-    const log = (level: 'warn' | 'debug', text: string): void => {
-      // Failures are told by `lost`, once.
-      this.svc.log.debug({ connector: this.name, level }, text)
-    }
-    const access = () => accessOf(config)
+    const { access, log } = this.consumerOptions()
     if (config.dead_letter_topic !== undefined) this.producer = library.producer({ access, log })
     this.client = library.consumer(
-      {
-        access,
-        log,
-        groupId: config.group_id ?? `svc-${config.name}`,
-        topics: config.topics,
-        begin: beginOf(config, config.name),
-        sessionTimeoutMs: config.session_timeout_ms,
-        fetchMaxBytes: config.fetch_max_bytes,
-        fetchWaitMs: config.fetch_wait_ms,
-        reconnectMs: config.reconnect_ms,
-      },
+      { ...this.consumerOptions(), groupId: this.groupId, topics: config.topics, begin: beginOf(config, config.name) },
       {
         fetched: (fetched) => this.fetched(fetched),
         joined: (generation, owned) => this.joined(generation, owned),
@@ -288,16 +280,80 @@ export class KafkaConnector implements Connector {
     await this.commit()
   }
 
-  private async bury({ topic, partition, record }: Message, error: SvcError): Promise<void> {
-    this.metrics.errors.inc()
-    const { offset, key, value } = record
-    this.svc.log.warn({ connector: this.name, topic, partition, offset, code: error.code }, `a record is with the dead letters: ${error.message}`)
-    const place = `${topic}/${partition}@${offset}`
-    if (this.producer !== undefined) {
-      const headers = { 'svc-source': place, 'svc-code': error.code, 'svc-error': error.message.slice(0, 1024) }
-      await this.producer.send(this.config.dead_letter_topic as string, { key, value, headers })
-    } else await this.letters?.add({ time: this.svc.clock.now(), topic: place, code: error.code, error: error.message, body: value as Buffer })
+  private get groupId(): string {
+    return this.config.group_id ?? `svc-${this.config.name}`
   }
+
+  private consumerOptions(): Omit<ConsumerOptions, 'groupId' | 'topics' | 'begin'> {
+    const { config } = this
+    return {
+      access: () => accessOf(config),
+      // Failures are told by `lost`, once.
+      log: (level, text) => this.svc.log.debug({ connector: this.name, level }, text),
+      sessionTimeoutMs: config.session_timeout_ms,
+      fetchMaxBytes: config.fetch_max_bytes,
+      fetchWaitMs: config.fetch_wait_ms,
+      reconnectMs: config.reconnect_ms,
+    }
+  }
+
+  replay(): Promise<Replayed> {
+    const { letters, config } = this
+    return this.again.run(async (give) => {
+      if (config.dead_letter_topic !== undefined) await this.replayTopic(config.dead_letter_topic, give)
+      await letters?.replay(({ time, topic, body, bytes = body.length, pointTime = BigInt(time) * 1_000_000n }) =>
+        give((replayed) => ({ ...placeOf(topic, body as Buffer, null), again: { replayed, time: pointTime, bytes } }), body.length),
+      )
+    })
+  }
+
+  private async replayTopic(topic: string, give: GiveAgain<Message>): Promise<void> {
+    await replayTopic({
+      library: await this.library(),
+      options: { ...this.consumerOptions(), groupId: `${this.groupId}-replay`, topics: [topic], begin: 'earliest' },
+      after: (ms, callback) => this.svc.clock.after(ms, callback),
+      give: async (record) => {
+        const letter = letterOf(record)
+        const { key, value } = record
+        if (letter === undefined || value === null) return
+        const time = letter.time ?? timeOf(record, undefined)
+        await give((replayed) => ({ ...placeOf(letter.place, value, key), again: { replayed, time, bytes: value.length } }), value.length)
+      },
+    })
+  }
+
+  private async bury({ topic, partition, record, again }: Message, error: SvcError): Promise<void> {
+    const { offset, key, value } = record
+    if (again !== undefined) again.replayed.failed++
+    else {
+      this.metrics.errors.inc()
+      this.svc.log.warn({ connector: this.name, topic, partition, offset, code: error.code }, `a record is with the dead letters: ${error.message}`)
+    }
+    const { code, message } = error
+    const place = `${topic}/${partition}@${offset}`
+    const time = again === undefined ? this.timeOf(record) : again.time
+    if (this.producer !== undefined)
+      await this.producer.send(this.config.dead_letter_topic as string, recordOf({ place, time, code, error: message }, { key, value }))
+    else {
+      const body = value as Buffer
+      await this.letters?.add({ time: this.svc.clock.now(), topic: place, code, error: message, body, bytes: again?.bytes ?? body.length, pointTime: time })
+    }
+  }
+
+  /** Undefined where that is what is wrong with it. */
+  private timeOf(record: KafkaRecord): bigint | undefined {
+    try {
+      return timeOf(record, this.config.time_header)
+    } catch {
+      return undefined
+    }
+  }
+}
+
+/** A record as it was, of what its dead letter says of it. @param place `topic/partition@offset`. */
+function placeOf(place: string, value: Buffer, key: Buffer | null): Message {
+  const [, topic = place, partition = '0', offset = '0'] = /^(.*)\/(\d+)@(\d+)$/s.exec(place) ?? []
+  return { topic, partition: Number(partition), record: { offset, timestamp: '-1', key, value, headers: {} } }
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

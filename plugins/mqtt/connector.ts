@@ -6,7 +6,7 @@ import type { IClientOptions } from 'mqtt'
 import type { Connector, PointFormat, PointReader, Replayed, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { readBounded } from 'svcdb/lib/files'
-import { type DeadLetter, DeadLetters, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
+import { DeadLetters, Replay, requireWhole, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
 import { BrokerClient, type BrokerMessage } from './broker-client.ts'
 import type { ConnectorConfig } from './config.ts'
 import type { MqttMetrics } from './metrics.ts'
@@ -33,13 +33,13 @@ export class MqttConnector implements Connector {
   private readonly config: ConnectorConfig
   private readonly metrics: MqttMetrics
   private readonly source: Source<Message>
+  private readonly again: Replay<Message>
   private readonly rules: TopicRules
   private readonly letters: DeadLetters | undefined
   private format: PointFormat | undefined
   private reader: PointReader | undefined
   private client: BrokerClient | undefined
   private everConnected = false
-  private replaying = false
   /** When a dead letter was last told of, and how many there have been since. */
   private told = Number.NEGATIVE_INFINITY
   private untold = 0
@@ -73,9 +73,10 @@ export class MqttConnector implements Connector {
       maxBytes: config.max_in_flight_bytes,
       maxBatchMessages: config.max_in_flight,
       maxBatchBytes: Math.min(config.max_in_flight_bytes, MIN_BATCH_BYTES),
-      decode: ({ topic, payload, length, time, arrival }, batch, _, further) => {
+      decode: ({ topic, payload, length, time, arrival, replayed }, batch, _, further) => {
         if (length > config.max_message_bytes)
           throw new SvcError('PAYLOAD_TOO_LARGE', `cannot read a message of ${length} bytes: mqtt.max_message_bytes is ${config.max_message_bytes}`)
+        if (replayed !== undefined) requireWhole({ body: payload, bytes: length })
         const { measurement, tags } = this.rules.of(topic)
         return (this.reader as PointReader).read({ body: payload, time, measurement, tags, arrival }, batch, further)
       },
@@ -83,6 +84,7 @@ export class MqttConnector implements Connector {
       pause: () => this.client?.pause(),
       resume: () => this.client?.resume(),
     })
+    this.again = new Replay(config.name, this.source)
   }
 
   status(): SourceStatus {
@@ -143,54 +145,37 @@ export class MqttConnector implements Connector {
       bytes,
       ack: message.ack,
       // The broker sends it again with the next connection only.
-      nack: () => this.again(),
+      nack: () => this.reconnect(),
     })
   }
 
-  private again(): void {
+  private reconnect(): void {
     if (this.svc.stopping.aborted) return
     this.client?.reconnect()
   }
 
   async replay(): Promise<Replayed> {
     const { letters, name } = this
-    const outcome: Replayed = { messages: 0, failed: 0 }
-    if (letters === undefined || this.reader === undefined) return outcome
     if (this.format?.ordered === true)
       throw new SvcError(
         'BAD_REQUEST',
         `cannot read the dead letters of "${name}" again: messages of format "${this.config.format}" mean something only with those before them`,
       )
-    if (this.replaying) throw new SvcError('CONFLICT', `cannot read the dead letters of "${name}" again: they are being read`)
-    this.replaying = true
-    try {
-      await letters.replay((letter) => this.give(letter, outcome))
-    } finally {
-      this.replaying = false
-    }
-    return outcome
-  }
-
-  private async give({ time, topic, body: payload, bytes: length = payload.length }: DeadLetter, replayed: Replayed): Promise<void> {
-    await this.source.room()
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const message = { topic, payload: payload as Buffer, length, retained: false, redelivered: true, ack: resolve }
-    const body = { ...message, time: BigInt(time) * 1_000_000n, arrival: undefined, replayed }
-    void this.source.take({ body, bytes: payload.length + topic.length, ack: resolve, nack: reject })
-    await promise
-    replayed.messages++
+    return this.again.run(async (give) =>
+      letters?.replay(({ time, topic, body, bytes: length = body.length, pointTime }) => {
+        const message = { topic, payload: body as Buffer, length, retained: false, redelivered: true, ack() {}, arrival: undefined }
+        return give((replayed) => ({ ...message, time: pointTime ?? BigInt(time) * 1_000_000n, replayed }), body.length + topic.length)
+      }),
+    )
   }
 
   private async bury({ topic, payload, length, time, replayed }: Message, error: SvcError): Promise<void> {
-    if (replayed !== undefined) {
-      replayed.failed++
-      // With the time that it came at: points that have none get it.
-      const at = Number(time / 1_000_000n)
-      return this.letters?.add({ time: at, topic, code: error.code, error: error.message, body: payload, bytes: length })
+    if (replayed !== undefined) replayed.failed++
+    else {
+      this.metrics.decodeErrors.inc()
+      this.tell(topic, error)
     }
-    this.metrics.decodeErrors.inc()
-    this.tell(topic, error)
-    await this.letters?.add({ time: this.svc.clock.now(), topic, code: error.code, error: error.message, body: payload, bytes: length })
+    await this.letters?.add({ time: this.svc.clock.now(), topic, code: error.code, error: error.message, body: payload, bytes: length, pointTime: time })
   }
 
   /** A sample: whoever sends what cannot be read may send a lot of it. */

@@ -6,6 +6,7 @@ import { createReadStream } from 'node:fs'
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { SvcError } from '../errors/index.ts'
 import { makeFolder, syncFolder } from '../files/index.ts'
 
 export interface DeadLetter {
@@ -17,6 +18,8 @@ export interface DeadLetter {
   body: Uint8Array
   /** Of the message, where the body is its beginning only. */
   bytes?: number
+  /** Of points that have none, nanoseconds since the Unix epoch, where it is not that of the letter. */
+  pointTime?: bigint | undefined
 }
 
 export interface DeadLetterOptions {
@@ -200,7 +203,7 @@ const MAX_GIVEN = 256
 /** Of base64 and the other members. */
 const OVERHEAD = 4096
 
-function lineOf({ time, topic, code, error, body, bytes: sent = body.length }: DeadLetter, maxBytes: number): Buffer {
+function lineOf({ time, topic, code, error, body, bytes: sent = body.length, pointTime }: DeadLetter, maxBytes: number): Buffer {
   const room = Math.max(0, Math.floor(((maxBytes - OVERHEAD) * 3) / 4))
   const cut = body.length > room
   const bytes = Buffer.from(body.buffer, body.byteOffset, cut ? room : body.length)
@@ -209,6 +212,7 @@ function lineOf({ time, topic, code, error, body, bytes: sent = body.length }: D
     topic: topic.slice(0, 1024),
     code,
     error: error.slice(0, 1024),
+    ...(pointTime !== undefined && { point_time: String(pointTime) }),
     ...((cut || sent > body.length) && { bytes: sent }),
     body: bytes.toString('base64'),
   }
@@ -231,11 +235,22 @@ async function* lettersOf(path: string): AsyncGenerator<DeadLetter> {
 
 function letterOf(line: string): DeadLetter | undefined {
   try {
-    const { time, topic, code, error, body, bytes } = JSON.parse(line) as Record<string, unknown>
+    const { time, topic, code, error, body, bytes, point_time } = JSON.parse(line) as Record<string, unknown>
     const at = Date.parse(String(time))
     if (typeof topic !== 'string' || typeof body !== 'string' || Number.isNaN(at)) return undefined
-    return { time: at, topic, code: String(code), error: String(error), body: Buffer.from(body, 'base64'), ...(typeof bytes === 'number' && { bytes }) }
+    const pointTime = typeof point_time === 'string' && /^\d{1,19}$/.test(point_time) ? BigInt(point_time) : undefined
+    const letter = { time: at, topic, code: String(code), error: String(error), body: Buffer.from(body, 'base64') }
+    return { ...letter, ...(typeof bytes === 'number' && { bytes }), ...(pointTime !== undefined && { pointTime }) }
   } catch {
     return undefined
   }
+}
+
+/** @throws PAYLOAD_TOO_LARGE for a letter that has the beginning of its message only: what could be read of it would be other points. */
+export function requireWhole({ body, bytes = body.length }: Pick<DeadLetter, 'body' | 'bytes'>): void {
+  if (bytes > body.length)
+    throw new SvcError(
+      'PAYLOAD_TOO_LARGE',
+      `cannot read a message of ${bytes} bytes again: its dead letter has the first ${body.length} only; send it anew, in parts`,
+    )
 }

@@ -1,6 +1,7 @@
 /** Work that brings points in by itself: waiting for room, and messages that are acknowledged when their points are durable. */
-export { type DeadLetter, type DeadLetterOptions, DeadLetters } from './dead-letters.ts'
+export { type DeadLetter, type DeadLetterOptions, DeadLetters, requireWhole } from './dead-letters.ts'
 export { isTransient, type Patience, patiently, TRANSIENT } from './patience.ts'
+export { type GiveAgain, Replay, type Replayed } from './replay.ts'
 export { Source } from './source.ts'
 export { type TopicMeaning, TopicRules, type TopicRulesOptions } from './topic-rules.ts'
 export type { Decoded, SourceHost, SourceMessage, SourceOptions, SourceStatus, SourceWritten } from './types.ts'

@@ -1,0 +1,43 @@
+/** Dead letters that a source takes again, when what kept them out is mended. */
+import { SvcError } from '../errors/index.ts'
+import type { Source } from './source.ts'
+
+/** What became of dead letters that were read again. */
+export interface Replayed {
+  messages: number
+  /** Those that are dead letters anew. */
+  failed: number
+}
+
+/** Gives one letter to the source; resolves when it is durable, or a dead letter anew. @param body is given what counts failures. */
+export type GiveAgain<B> = (body: (replayed: Replayed) => B, bytes: number) => Promise<void>
+
+export class Replay<B> {
+  private readonly name: string
+  private readonly source: Source<B>
+  private running = false
+
+  constructor(name: string, source: Source<B>) {
+    this.name = name
+    this.source = source
+  }
+
+  /** @param read gives all letters that there are. @throws SvcError CONFLICT while one runs, and what a letter was returned with. */
+  async run(read: (give: GiveAgain<B>) => Promise<void>): Promise<Replayed> {
+    if (this.running) throw new SvcError('CONFLICT', `cannot read the dead letters of "${this.name}" again: they are being read`)
+    this.running = true
+    const replayed: Replayed = { messages: 0, failed: 0 }
+    try {
+      await read(async (body, bytes) => {
+        await this.source.room()
+        const { promise, resolve, reject } = Promise.withResolvers<void>()
+        void this.source.take({ body: body(replayed), bytes, ack: resolve, nack: reject })
+        await promise
+        replayed.messages++
+      })
+    } finally {
+      this.running = false
+    }
+    return replayed
+  }
+}
