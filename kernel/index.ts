@@ -94,6 +94,8 @@ export {
   pointFormat,
   pointFormats,
 } from './services/point-formats.ts'
+export { PROMQL_QUERIES, type PromqlQueries, type PromqlTime } from './services/promql-queries.ts'
+export { SIGNAL_SINK, type SignalSink, type TriggerSignal } from './services/signal-sink.ts'
 export {
   WEBHOOKS,
   type WebhookAnswer,

@@ -2,7 +2,6 @@
  * What agents are written with: skills, what a step may ask of the plane, and the service AGENTS that takes skills and begins runs. The plugin `agent_plane`
  * provides it.
  */
-import type { Static, TSchema } from 'typebox'
 import type { Calendar, CaseChoice, CaseContext } from './cases.ts'
 
 export type { Calendar, CaseChoice, CaseContext, CaseStatus, DeadlineSpec, DeadlineState, RegisteredDeadline } from './cases.ts'
@@ -11,6 +10,13 @@ import type { AgentRef, BudgetExceeded, ChainLink, PushConfig } from './control.
 
 export type * from './control.ts'
 
+import type { Agent } from './agent.ts'
+import type { Skill } from './skill.ts'
+
+export * from './agent.ts'
+export * from './effect-error.ts'
+export { type AgentBudgets, type AgentManifest, manifestDigest, manifestProblems, manifestSchema, type ToolDeclaration } from './manifest.ts'
+export * from './models.ts'
 export {
   AGENT_PLANES,
   type AgentPlanes,
@@ -25,6 +31,9 @@ export {
   type SuspendReason,
   type WaitingRun,
 } from './operator/index.ts'
+export * from './ready-tools.ts'
+export * from './skill.ts'
+export * from './tools.ts'
 
 /** Name of the service that an `AgentPlane` is provided under. */
 export const AGENTS = 'agents'
@@ -36,29 +45,6 @@ export type Json = null | boolean | number | string | Json[] | { [member: string
  * bear one key by which the receiver knows it again. `reconcile`: a probe is asked. `requires_operator`: a person says.
  */
 export type RecoveryMode = 'retry' | 'idempotent' | 'reconcile' | 'requires_operator'
-
-/** What is known of an attempt that failed. */
-export type Disposition = 'did_not_happen' | 'in_doubt' | 'landed'
-
-/**
- * Thrown by what performs an effect, to say what became of it; and by `effect`, when it has failed for good. Any other error of a mutating effect leaves it
- * in doubt, and one of an effect that changes nothing means that it did not happen.
- */
-export class EffectError extends Error {
-  readonly disposition: Disposition
-  /** Another attempt would fail as well. */
-  readonly permanent: boolean
-  /** Milliseconds that the other side asks to wait. */
-  readonly retryAfterMs: number | undefined
-
-  constructor(message: string, { disposition, permanent = false, retryAfterMs }: { disposition: Disposition; permanent?: boolean; retryAfterMs?: number }) {
-    super(message)
-    this.name = 'EffectError'
-    this.disposition = disposition
-    this.permanent = permanent
-    this.retryAfterMs = retryAfterMs
-  }
-}
 
 /** Of an effect: something outside the step, or that is not the same each time. */
 export interface EffectDescription {
@@ -148,42 +134,6 @@ export interface StepContext extends CaseContext {
   awaitEvent(wait: EventWait): Promise<AgentEvent>
 }
 
-/**
- * What becomes of a step that was done when its run fails or is cancelled. `compensatable`: `compensate` undoes it. `pivot`: neither it nor what was before it
- * is undone. `unnecessary`: there is nothing to undo. `undeclared`: a person must say, if it changed anything.
- */
-export type Compensation = 'compensatable' | 'pivot' | 'unnecessary' | 'undeclared'
-
-export interface SkillDefinition<I extends TSchema = TSchema, O extends TSchema = TSchema> {
-  /** What runs and plans name it by, such as `disk.clean`. */
-  capability: string
-  summary: string
-  input: I
-  output: O
-  /** Default: `compensatable` with `compensate`, else `undeclared`. */
-  compensation?: Compensation
-  /** Does nothing outside but through `ctx`, and the same each time as long as `ctx` answers the same. */
-  invoke(ctx: StepContext, input: Static<I>): Promise<Static<O>>
-  /** @param output undefined = the step did not end. */
-  compensate?(ctx: StepContext, input: Static<I>, output: Static<O> | undefined): Promise<void>
-}
-
-const MARK = Symbol.for('svc.skill')
-const CAPABILITY = /^[a-z][a-z0-9_]*(\.[a-z0-9_]+)*$/
-
-export type Skill = SkillDefinition & { readonly compensation: Compensation; readonly [MARK]: true }
-
-/** Checks and marks a skill. @throws Error for a name that is none, and for a compensation that says something else than there is. */
-export function defineSkill<I extends TSchema, O extends TSchema>(definition: SkillDefinition<I, O>): Skill {
-  const { capability, compensate } = definition
-  const compensation = definition.compensation ?? (compensate === undefined ? 'undeclared' : 'compensatable')
-  const refuse = (why: string) => new Error(`cannot define skill "${capability}": ${why}`)
-  if (capability.length > 128 || !CAPABILITY.test(capability)) throw refuse('a capability is words of lower case letters, digits and "_" with dots between')
-  if ((compensation === 'compensatable') !== (compensate !== undefined))
-    throw refuse(`its compensation is "${compensation}"; a skill has the function compensate if it is "compensatable", and only then`)
-  return Object.freeze({ ...(definition as unknown as SkillDefinition), compensation, [MARK]: true as const })
-}
-
 /** Where a member of a node's input comes from; `field` takes a member of what is there. */
 export type ArgumentSource = { from: 'run_input'; field?: string } | { from: 'node'; node: string; field?: string } | { from: 'const'; value: Json }
 
@@ -268,6 +218,8 @@ export interface AgentPlane {
   skill(skill: Skill): void
   /** In setup. @throws Error when there is another one of this name. */
   calendar(calendar: Calendar): void
+  /** In setup: all its skills. @throws Error when another agent has the name, or another skill one of its capabilities. */
+  agent(agent: Agent): void
   /** Begins a run. Durable when it resolves; it goes on by itself. @throws SvcError BAD_REQUEST: nothing was kept. */
   run(request: RunRequest): Promise<{ run: string; existing: boolean }>
   /** Resolves when the run suspends or concludes; at once when it has. @throws SvcError NOT_FOUND. */

@@ -1,3 +1,4 @@
+import { FILE_PATH } from 'svcdb'
 import { type Static, Type } from 'svcdb/lib/schema'
 
 const count = (value: number, maximum: number, description: string) => Type.Integer({ default: value, minimum: 1, maximum, description })
@@ -8,11 +9,62 @@ const bound = (what: string, maximum = Number.MAX_SAFE_INTEGER) => Type.Integer(
 /** Letters, digits, `.`, `_` and `-`. */
 const TENANT = '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$'
 
+const capability = Type.String({ minLength: 1, maxLength: 128, description: 'What is to be done: the capability of a skill' })
+const text = (description: string) => Type.String({ minLength: 1, maxLength: 256, description })
+const closed = { additionalProperties: false }
+
+const modelSchema = Type.Object(
+  {
+    name: Type.String({ pattern: '^[a-z][a-z0-9_]{0,63}$', description: 'What models.privileged.provider of a manifest names it by' }),
+    kind: Type.Enum(['openai_compatible'], { default: 'openai_compatible', description: 'The protocol that it speaks' }),
+    base_url: Type.String({ pattern: '^https?://', maxLength: 2048, description: 'Such as https://api.example/v1' }),
+    key_env: Type.Optional(text('The variable of the environment that has its key; without it none is sent')),
+    timeout_secs: secs(120, 0.05, 3600, 'How long an answer is waited for'),
+    input_price: Type.Number({ default: 0, minimum: 0, description: 'Minor units of your currency, such as cents, for a million tokens that it reads' }),
+    output_price: Type.Number({ default: 0, minimum: 0, description: 'For a million tokens that it writes' }),
+  },
+  closed,
+)
+const tenant = Type.String({ default: 'default', pattern: TENANT, description: 'Whose runs they are' })
+const signalRule = Type.Object(
+  { trigger: text('Name of the trigger'), capability, namespace: Type.String({ default: 'default', description: 'Of the trigger' }), tenant },
+  closed,
+)
+const eventRule = Type.Object({ kind: text('Of the event'), capability, tenant }, closed)
+const scheduleRule = Type.Object(
+  {
+    name: Type.String({ pattern: '^[a-z][a-z0-9_]{0,63}$', description: 'Lower case letters, digits and "_"' }),
+    every_secs: Type.Number({ minimum: 0.05, maximum: 31 * DAY, description: 'From one begin to the next' }),
+    capability,
+    input: Type.Record(Type.String(), Type.Unknown(), { default: {}, description: 'Of each run' }),
+    tenant,
+  },
+  closed,
+)
+
 export const configSchema = Type.Object({
   tenants: Type.Array(Type.String({ pattern: TENANT }), {
     default: [],
     maxItems: 1000,
     description: 'Tenants beside "default", each with a plane of its own: letters, digits, ".", "_" and "-", at most 64. Skills are shared, all else is apart',
+  }),
+  agents: Type.Array(Type.String({ minLength: 1, ...FILE_PATH }), {
+    default: [],
+    maxItems: 1000,
+    description: 'Files of modules with agents; each exports what defineAgent gives, as default or by name',
+  }),
+  models: Type.Array(modelSchema, {
+    default: [],
+    maxItems: 100,
+    description: 'Providers of models, each with a table of its own; a manifest names one. "fake" is there always',
+  }),
+  on_signal: Type.Array(signalRule, { default: [], maxItems: 1000, description: 'Signals of triggers that begin runs, once each' }),
+  on_event: Type.Array(eventRule, { default: [], maxItems: 1000, description: 'Events for which no run waits that begin runs, once each' }),
+  schedules: Type.Array(scheduleRule, { default: [], maxItems: 1000, description: 'Runs that are begun again and again' }),
+  tool_timeout_secs: secs(30, 0.05, 600, 'How long a call of a tool by HTTP waits for its answer'),
+  allow_private_targets: Type.Boolean({
+    default: false,
+    description: 'Whether tools and models may be called by http, under internal names, and at addresses that are not public',
   }),
   lease_secs: secs(30, 2, 3600, 'A run whose process has said nothing for so long is taken up by another one; it says so three times in that time'),
   sweep_interval_secs: secs(

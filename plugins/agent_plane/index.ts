@@ -1,4 +1,4 @@
-import { definePlugin } from 'svcdb'
+import { definePlugin, SIGNAL_SINK } from 'svcdb'
 import { AGENT_PLANES, AGENTS } from 'svcdb/agents'
 import { planeCommand } from './command.ts'
 import { configSchema } from './config.ts'
@@ -10,12 +10,20 @@ export default definePlugin({
   config: configSchema,
   needsSection: true,
   capabilities: ['state'],
-  provides: [AGENTS, AGENT_PLANES],
+  provides: [AGENTS, AGENT_PLANES, SIGNAL_SINK],
   auditActions: ['plane_run', 'plane_cancel'],
   commands: [planeCommand],
   async setup(svc, config) {
-    const { assemble } = await import('./wiring.ts')
-    const planes = assemble(svc, config)
+    const [{ assemble }, { AgentRegistry }, { loadAgents }, { signalSink }] = await Promise.all([
+      import('./wiring.ts'),
+      import('./agents/registry.ts'),
+      import('./agents/load.ts'),
+      import('./agents/beginnings.ts'),
+    ])
+    const registry = new AgentRegistry()
+    await loadAgents(config.agents, registry)
+    const planes = assemble(svc, config, registry)
+    svc.provide(SIGNAL_SINK, signalSink(svc, config, planes))
     svc.provide(AGENTS, planes.default.agents)
     svc.provide(AGENT_PLANES, planes)
   },

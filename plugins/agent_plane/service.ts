@@ -1,7 +1,8 @@
 /** The plane of a tenant: what its runs are begun, driven and steered by in this process. That of the default tenant is the service AGENTS. */
 import type { Clock, Logger } from 'svcdb'
-import type { AgentPlane, Calendar, Operator, ReplayReport, RunRequest, RunStanding, Skill } from 'svcdb/agents'
+import type { Agent, AgentPlane, Calendar, Operator, ReplayReport, RunRequest, RunStanding, Skill } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
+import type { AgentRegistry } from './agents/registry.ts'
 import type { Driver } from './drive/driver.ts'
 import { Sealer } from './log/sealer.ts'
 import type { PlaneMetrics } from './metrics.ts'
@@ -16,7 +17,7 @@ export interface PlaneParts {
   /** @throws SvcError OVERLOADED before it is there. */
   driver(): Driver
   /** Shared by all tenants. */
-  skills: Map<string, Skill>
+  registry: AgentRegistry
   /** Likewise. */
   calendars: Map<string, Calendar>
   turns: Turns
@@ -42,7 +43,7 @@ export class PlaneService implements AgentPlane {
   }
 
   skill(skill: Skill): void {
-    const { skills } = this.parts
+    const { skills } = this.parts.registry
     if (skills.has(skill.capability)) throw new Error(`cannot take skill "${skill.capability}": there is one of this capability`)
     skills.set(skill.capability, skill)
   }
@@ -53,8 +54,17 @@ export class PlaneService implements AgentPlane {
     calendars.set(calendar.name, calendar)
   }
 
-  async run(request: RunRequest): Promise<{ run: string; existing: boolean }> {
-    const { run, existing, epoch } = await this.driver.admit(request)
+  agent(agent: Agent): void {
+    this.parts.registry.add(agent)
+  }
+
+  run(request: RunRequest): Promise<{ run: string; existing: boolean }> {
+    return this.begin(request)
+  }
+
+  /** @param parent the run that commissions it. */
+  async begin(request: RunRequest, parent?: string): Promise<{ run: string; existing: boolean }> {
+    const { run, existing, epoch } = await this.driver.admit(request, parent)
     if (!existing) {
       this.parts.metrics.admitted.inc()
       this.launch(run, epoch)

@@ -2,6 +2,9 @@
 import { randomBytes, randomInt } from 'node:crypto'
 import type { StateStore, Svc } from 'svcdb'
 import type { Calendar, Skill } from 'svcdb/agents'
+import { type Agency, agencies } from './agents/agency.ts'
+import { addSchedules } from './agents/beginnings.ts'
+import type { AgentRegistry } from './agents/registry.ts'
 import { wallClock } from './cases/calendar.ts'
 import type { AgentPlaneConfig } from './config.ts'
 import { Driver } from './drive/driver.ts'
@@ -18,19 +21,20 @@ const MAX_COUNTED = 1000
 const MAX_RETIRED = 1000
 const CHANCE = 2 ** 32
 
-export function assemble(svc: Svc, config: AgentPlaneConfig): Planes {
+/** @param registry the agents of the config; plugins add theirs in setup. */
+export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegistry): Planes {
   const { clock } = svc
   const runs = new Map<string, number>()
   const turns = new Turns(config.max_driving)
-  const skills = new Map<string, Skill>()
+  const agency = agencies(svc, config, registry)
   const metrics = planeMetrics(svc.metrics, { driving: () => turns.active, waiting: () => turns.waiting, runs: () => runs })
   const calendars = new Map<string, Calendar>([[wallClock.name, wallClock]])
-  const planes = new Planes(config.tenants, { skills, calendars, turns, clock, log: svc.log, metrics })
+  const planes = new Planes(config.tenants, { registry, calendars, turns, clock, log: svc.log, metrics })
   svc.ready(() => {
     const holder = randomBytes(12).toString('hex')
     for (const plane of planes.all) {
       const state = tenantState(svc.storage.state(svc.id), plane.tenant)
-      plane.start({ state, driver: driverOf(svc, config, { state, skills, calendars, holder, metrics }) })
+      plane.start({ state, driver: driverOf(svc, config, { state, skills: registry.skills, calendars, holder, metrics }, agency(plane, state)) })
     }
   })
   svc.schedule('sweep', config.sweep_interval_secs * 1000, async () => {
@@ -46,6 +50,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig): Planes {
     await Promise.race([Promise.all(planes.all.map(({ agents }) => agents.close())), late])
     cancel()
   })
+  addSchedules(svc, config, planes)
   addRoutes(svc, planes)
   return planes
 }
@@ -75,9 +80,10 @@ interface DriverParts {
   metrics: PlaneMetrics
 }
 
-function driverOf(svc: Svc, config: AgentPlaneConfig, { state, skills, calendars, holder, metrics }: DriverParts): Driver {
+function driverOf(svc: Svc, config: AgentPlaneConfig, { state, skills, calendars, holder, metrics }: DriverParts, agency: Agency): Driver {
   const { clock } = svc
   return new Driver({
+    ...agency,
     state,
     skills,
     calendars,

@@ -1,4 +1,4 @@
-import { definePlugin } from 'svcdb'
+import { definePlugin, PROMQL_QUERIES } from 'svcdb'
 import { configSchema } from './config.ts'
 import { adminEndpoints } from './http/admin-endpoints.ts'
 import { discoveryEndpoints } from './http/discovery-endpoints.ts'
@@ -9,6 +9,7 @@ import { queryEndpoints } from './http/query-endpoints.ts'
 import { readEndpoint } from './http/read-endpoint.ts'
 import { statusEndpoints } from './http/status-endpoints.ts'
 import { textEndpoints } from './http/text-endpoints.ts'
+import { promqlQueries } from './queries.ts'
 import { discoveryWarmUp, queryWarmUp } from './warm-up.ts'
 
 export default definePlugin({
@@ -17,7 +18,9 @@ export default definePlugin({
   stability: 'stable',
   config: configSchema,
   capabilities: ['points', 'jobs', 'delete'],
+  provides: [PROMQL_QUERIES],
   setup(svc, config) {
+    svc.provide(PROMQL_QUERIES, promqlQueries(svc, config))
     svc.http.parser('application/x-www-form-urlencoded', (body) => new Form(body.toString('utf8'), svc.server.max_body_members))
     const api = new QueryApi(svc)
     queryEndpoints(api, config)

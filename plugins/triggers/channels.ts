@@ -1,6 +1,6 @@
 /** Where signals go: the log of the server, and webhooks by the service that delivers them. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { AuditLog, AuditRecord, Clock, Logger, WebhookDelivery, WebhookReport, Webhooks } from 'svcdb'
+import type { AuditLog, AuditRecord, Clock, Logger, SignalSink, TriggerSignal, WebhookDelivery, WebhookReport, Webhooks } from 'svcdb'
 import { nextTurn } from 'svcdb/lib/event-loop'
 import type { TriggersMetrics } from './metrics.ts'
 import { millisOf, type Signal, signalData } from './signal.ts'
@@ -17,6 +17,8 @@ export interface ChannelsOptions {
   clock: Clock
   logQueueSize: number
   webhooks(): Webhooks | undefined
+  /** Who wants them inside the node, if anybody does. */
+  sink(): SignalSink | undefined
   /** Where signals are recorded, if they are. */
   auditLog(): AuditLog | undefined
 }
@@ -69,6 +71,7 @@ export class Channels {
       }
     }
     if (deliveries.length > 0) await this.deliver(deliveries)
+    await this.options.sink()?.take(webhookNamespace(tenant.namespace), signals.map(handedOver))
     const auditLog = this.options.auditLog()
     if (auditLog !== undefined) for (const signal of signals) await auditLog.record(entryOf(tenant, signal))
     for (const signal of lines) this.queue(signal)
@@ -128,6 +131,10 @@ export class Channels {
       }
     }
   }
+}
+
+function handedOver({ event_id, trigger_name, measurement, tags, timestamp, severity, value, metadata }: Signal): TriggerSignal {
+  return { event_id, trigger_name, measurement, tags, timestamp, severity, value, condition: metadata.condition }
 }
 
 function entryOf({ namespace }: Tenant, { event_id, trigger_name, measurement, severity, value }: Signal): AuditRecord {

@@ -1,4 +1,4 @@
-import { AUDIT_LOG, type AuditLog, definePlugin, NAMESPACES, type NamespaceLifecycle, WEBHOOKS, type Webhooks } from 'svcdb'
+import { AUDIT_LOG, type AuditLog, definePlugin, NAMESPACES, type NamespaceLifecycle, SIGNAL_SINK, type SignalSink, WEBHOOKS, type Webhooks } from 'svcdb'
 import { Channels } from './channels.ts'
 import { configSchema } from './config.ts'
 import { Engine } from './engine.ts'
@@ -29,7 +29,8 @@ export default definePlugin({
     const webhooks = () => svc.find<Webhooks>(WEBHOOKS)
     const subscribers = new Subscribers(config.max_subscribers, config.max_subscribers_per_namespace)
     const auditLog = () => (config.audit_signals ? svc.find<AuditLog>(AUDIT_LOG) : undefined)
-    const channels = new Channels({ id: svc.id, log: svc.log, metrics, clock: svc.clock, logQueueSize: config.log_queue_size, webhooks, auditLog })
+    const sink = () => svc.find<SignalSink>(SIGNAL_SINK)
+    const channels = new Channels({ id: svc.id, log: svc.log, metrics, clock: svc.clock, logQueueSize: config.log_queue_size, webhooks, auditLog, sink })
     const engine = new Engine({
       id: svc.id,
       config,

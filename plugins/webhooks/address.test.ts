@@ -1,8 +1,8 @@
 /** Which addresses may be sent to, against the registries written down once more; a generator tries their edges and all spellings. */
 import { BlockList, isIPv6 } from 'node:net'
+import { addressProblem, isInternalName, literalAddress } from 'svcdb/lib/egress'
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { addressProblem, isInternalName, literalAddress } from './address.ts'
 import { parseTarget } from './target.ts'
 
 const { SVC_ADDRESS_SEED, SVC_ADDRESS_STEPS = '20000' } = process.env

@@ -1,8 +1,8 @@
 /** Connections go to addresses that were checked, whatever the resolver says before and after. */
+import type { Resolve } from 'svcdb/lib/egress'
 import t from 'tap'
 import { Guard } from './guard.ts'
 import { type Post, poster } from './post.ts'
-import type { Resolve } from './resolver.ts'
 import { makeCertificate, ok, receive } from './testing.ts'
 
 const signal = new AbortController().signal

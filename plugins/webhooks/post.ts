@@ -1,7 +1,8 @@
 /** One attempt: a POST on a connection of its own, whose answer is judged by its head. */
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { createSecureContext, type TLSSocket } from 'node:tls'
-import { Forbidden, type Guard } from './guard.ts'
+import { Forbidden } from 'svcdb/lib/egress'
+import type { Guard } from './guard.ts'
 import { type Attempt, judge } from './retry.ts'
 
 // Importing node:http asks for all it exports: among them WebSocket, which loads all of fetch (30 ms, 14 MiB).

@@ -1,6 +1,6 @@
 /** URLs of endpoints: what may be one, and what of it is shown. */
+import { addressProblem, isInternalName, literalAddress } from 'svcdb/lib/egress'
 import { SvcError } from 'svcdb/lib/errors'
-import { addressProblem, isInternalName, literalAddress } from './address.ts'
 
 const MAX_URL = 2048
 

@@ -5,6 +5,7 @@
 import type { StateStore, StateTransaction } from 'svcdb'
 import type {
   AgentPlane,
+  AgentRef,
   BudgetExceeded,
   Calendar,
   CaseChoice,
@@ -29,12 +30,13 @@ import { sentence } from '../operate/run-view.ts'
 import { type FrozenPlan, freeze } from '../plan.ts'
 import { register, touch } from '../push/store.ts'
 import { actingOfRequest, checkChain, permitAdmission } from '../quota/admission.ts'
-import type { Budgets } from '../quota/budgets.ts'
+import { type Budgets, least } from '../quota/budgets.ts'
 import { checkAdmission } from '../quota/gate.ts'
 import { giveSlotBack, keepActing, type QuotaLimits, reservationOf, settle, settleAll, sum, takeSlot, UNBOUNDED, whole } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { instant, isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
+import { setParent, tellParent } from '../store/children.ts'
 import { deliver, ordered, retire, wake } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
 import { isHeld, leaseOf, releaseLease, renewLease, takeLease } from '../store/leases.ts'
@@ -69,6 +71,12 @@ export interface DriverTools {
   govern?: Govern
   /** Told of every run. */
   destinations?: readonly PushConfig[]
+  /** The agent that a run of this capability is governed by. */
+  governing?(capability: string): AgentRef | undefined
+  /** What its manifest allows; the least of it and of `limits` holds. */
+  limitsOf?(capability: string): Partial<DriverTools['limits']>
+  /** A run goes on, as another one is over that it has commissioned. */
+  resumed?(run: string): void
   /** Milliseconds since the Unix epoch. */
   now(): number
   random(): number
@@ -92,9 +100,11 @@ export class Driver {
     this.tools = { quota: UNBOUNDED, ...tools }
   }
 
-  /** @throws SvcError BAD_REQUEST: there is no trace of it. */
-  async admit(request: RunRequest): Promise<Admitted> {
-    const { plan, label, input } = this.admissible(request)
+  /** @param parent the run that commissions it. @throws SvcError BAD_REQUEST: there is no trace of it. */
+  async admit(given: RunRequest, parent?: string): Promise<Admitted> {
+    const { plan, label, input } = this.admissible(given)
+    const agent = this.tools.governing?.(label) ?? given.agent
+    const request = agent === undefined ? given : { ...given, agent }
     const { idempotencyKey, actor, case: asked } = request
     const { state, now, random, holder, leaseMs } = this.tools
     const run = newRunId(now(), random)
@@ -127,6 +137,7 @@ export class Driver {
       const matter = asked === undefined ? undefined : await this.bind(tx, asked, run)
       await append(tx, run, epoch, await headOf(tx, run), [...records, ...(matter?.records ?? [])], matter?.id)
       if (idempotencyKey !== undefined) claimKey(tx, idempotencyKey, run)
+      if (parent !== undefined) setParent(tx, run, parent)
       await setStatus(tx, run, 'running')
       return { run, existing: false, epoch }
     })
@@ -194,13 +205,19 @@ export class Driver {
     })
     try {
       const journal = await RunJournal.own(state, run, epoch)
-      return await new Pass(journal, epoch, { ...this.tools, mode: 'live' }).live()
+      return await new Pass(journal, epoch, { ...this.tools, limits: this.limitsOf(journal), mode: 'live' }).live()
     } catch (error) {
       if (error instanceof BrokenChain) return await this.setAside(run, epoch)
       throw error instanceof BrokenPass ? error : new BrokenPass(error)
     } finally {
       end()
     }
+  }
+
+  private limitsOf(journal: RunJournal): DriverTools['limits'] {
+    const { limits } = this.tools
+    const own = this.tools.limitsOf?.(journal.last('RunAdmitted')?.payload.capability as string) ?? {}
+    return least(limits, own)
   }
 
   /** A journal that cannot be read is not written to either. */
@@ -316,6 +333,7 @@ export class Driver {
   async decide(run: string, decision: 'reopen' | 'abandon', by: Operator, reason: string): Promise<Status> {
     checkReason(reason)
     const { state, holder, leaseMs, now } = this.tools
+    let parent: string | undefined
     const epoch = await state.transaction(async (tx) => {
       if ((await this.known(tx, run)) !== 'quarantined') throw new SvcError('CONFLICT', `cannot ${decision} "${run}": it is not quarantined`)
       const taken = (await takeLease(tx, run, holder, now(), leaseMs)) as number
@@ -332,10 +350,12 @@ export class Driver {
       await setStatus(tx, run, decision === 'abandon' ? 'abandoned' : 'running')
       if (decision === 'abandon') {
         awaitSealing(tx, run)
+        parent = await tellParent(tx, run, { status: 'abandoned', reason }, now())
         await releaseLease(tx, run, taken)
       }
       return taken
     })
+    if (parent !== undefined) this.tools.resumed?.(parent)
     return decision === 'abandon' ? 'abandoned' : this.under(run, epoch)
   }
 

@@ -1,6 +1,6 @@
 /** One pass over a run: what the journal has is rebuilt, then its plan goes on, a boundary between steps at a time, until it ends or has to wait. */
 import type { StateStore } from 'svcdb'
-import type { BudgetExceeded, Json, Skill, StepContext } from 'svcdb/agents'
+import type { AgentRef, BudgetExceeded, Json, Skill, StepContext } from 'svcdb/agents'
 import { SchemaReader } from 'svcdb/lib/schema'
 import { pausing } from '../halts/store.ts'
 import { awaitSealing } from '../log/log.ts'
@@ -9,7 +9,8 @@ import { touch } from '../push/store.ts'
 import { type Budgets, stepExceeds, usedOf } from '../quota/budgets.ts'
 import { giveSlotBack, NOTHING, settleAll, sum } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
-import { CANON, type NewRecord } from '../record/record.ts'
+import { CANON, type JournalRecord, type NewRecord } from '../record/record.ts'
+import { tellParent } from '../store/children.ts'
 import { abandonEvent, arrivedFor, endWait, hasNews, waitsOf } from '../store/events.ts'
 import { releaseLease } from '../store/leases.ts'
 import { type Conclusion, cancellationOf, FINAL, markLanded, type Status, setStatus } from '../store/runs.ts'
@@ -23,6 +24,8 @@ export interface PassTools extends Omit<StepTools, 'journal' | 'limits'> {
   limits: Budgets
   /** What a skill gets in place of the bare context. */
   govern?: Govern
+  governing?(capability: string): AgentRef | undefined
+  resumed?(run: string): void
 }
 
 export type Govern = (context: OpenStep, skill: Skill, journal: RunJournal) => StepContext
@@ -92,6 +95,12 @@ export class Pass {
   private async goOn(): Promise<Status> {
     if (this.journal.last('RunAdmitted')?.payload.canon !== CANON)
       return this.conclude('quarantined', 'its records are in a form that this server does not know')
+    const { governed_by: governed, capability } = (this.journal.last('RunAdmitted') as JournalRecord).payload as {
+      governed_by?: AgentRef
+      capability: string
+    }
+    if (governed?.digest !== this.tools.governing?.(capability)?.digest)
+      return this.conclude('quarantined', `the agent "${governed?.name ?? capability}" is declared otherwise than when the run was admitted`)
     if (!isWhole(this.plan)) return this.conclude('quarantined', 'its plan is not the one that was frozen')
     for (;;) {
       const ready = this.ready()
@@ -249,6 +258,7 @@ export class Pass {
   /** @param before records that belong to it. */
   private async conclude(outcome: Conclusion, reason?: string, exhaustion?: BudgetExceeded, before: readonly NewRecord[] = []): Promise<Status> {
     const { run } = this.journal
+    let parent: string | undefined
     await this.journal.append(async (tx) => {
       for (const wait of await waitsOf(tx, run)) {
         // What has arrived stays for a run that may go on.
@@ -262,6 +272,8 @@ export class Pass {
       if (outcome === 'failed' && this.hasStandingWork()) markLanded(tx, run)
       giveSlotBack(tx, run)
       await touch(tx, run, this.tools.now())
+      const output = outcome === 'succeeded' ? { output: this.output ?? null } : {}
+      parent = await tellParent(tx, run, { status: outcome, ...output, ...(reason === undefined ? {} : { reason }) }, this.tools.now())
       await releaseLease(tx, run, this.epoch)
       const rest = FINAL.has(outcome) ? await settleAll(tx, run) : NOTHING
       const { tokens, minor_units } = sum(this.journal.used, rest)
@@ -279,6 +291,7 @@ export class Pass {
         },
       ]
     })
+    if (parent !== undefined) this.tools.resumed?.(parent)
     return outcome
   }
 

@@ -30,6 +30,17 @@ export interface Asking {
   outboundBytes?: number
 }
 
+/** The lesser of each. */
+export function least(one: Budgets, other: Partial<Budgets>): Budgets {
+  const bounds = { ...one } as Record<string, unknown>
+  for (const [name, bound] of Object.entries(other)) {
+    const own = bounds[name]
+    bounds[name] = typeof own === 'number' && typeof bound === 'number' ? Math.min(own, bound) : bound
+  }
+  bounds.rates = new Map([...(one.rates ?? []), ...(other.rates ?? [])])
+  return bounds as unknown as Budgets
+}
+
 const secs = (ms: number): number => Math.floor(ms / 1000)
 
 /** Which bound a step meets before it begins. @param now milliseconds since the Unix epoch. */

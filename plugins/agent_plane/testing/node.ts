@@ -1,7 +1,7 @@
 /** A node with the plane and the skills of a test. */
 
 import { definePlugin } from 'svcdb'
-import { AGENTS, type AgentPlane, type Skill } from 'svcdb/agents'
+import { AGENTS, type Agent, type AgentPlane, type Skill } from 'svcdb/agents'
 import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
 
@@ -15,7 +15,7 @@ export interface PlaneNode {
   show(run: string): Promise<{ status: number; body: Record<string, unknown> }>
 }
 
-export async function start(t: Test, skills: readonly Skill[], options: BootOptions = {}): Promise<PlaneNode> {
+export async function start(t: Test, skills: readonly Skill[], options: BootOptions & { agents?: readonly Agent[] } = {}): Promise<PlaneNode> {
   const held: { plane?: AgentPlane } = {}
   const agent = definePlugin({
     id: 'agent_of_test',
@@ -25,10 +25,11 @@ export async function start(t: Test, skills: readonly Skill[], options: BootOpti
     setup(svc) {
       held.plane = svc.use<AgentPlane>(AGENTS)
       for (const skill of skills) held.plane.skill(skill)
+      for (const one of options.agents ?? []) held.plane.agent(one)
     },
   })
-  const { config, ...more } = options
-  const node = await boot({ plugins: ['agent_plane', agent], config: { agent_plane: { sweep_interval_secs: 0.1 }, ...config }, ...more })
+  const { config, plugins = [], agents: _, ...more } = options
+  const node = await boot({ plugins: ['agent_plane', agent, ...plugins], config: { agent_plane: { sweep_interval_secs: 0.1 }, ...config }, ...more })
   t.teardown(() => node.stop())
   const plane = held.plane as AgentPlane
   const show: PlaneNode['show'] = async (run) => {

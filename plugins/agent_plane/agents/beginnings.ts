@@ -1,0 +1,52 @@
+/** Runs that begin by themselves: by signals of triggers, and by the clock. A key says that each has begun, so that it begins once. */
+import type { SignalSink, Svc, TriggerSignal } from 'svcdb'
+import type { Json, RunRequest } from 'svcdb/agents'
+import { SvcError } from 'svcdb/lib/errors'
+import type { AgentPlaneConfig } from '../config.ts'
+import type { Planes } from '../planes.ts'
+
+/** What begins has no name of its own beside this. */
+const actorOf = (what: string): string => `svc:${what}`.slice(0, 256)
+
+/** @throws what the store throws; a run that is refused is told to the log, for it would be refused again. */
+async function begin(svc: Svc, planes: Planes, tenant: string, request: RunRequest): Promise<void> {
+  try {
+    await planes.named(tenant).agents.run(request)
+  } catch (error) {
+    if (!(error instanceof SvcError) || !['BAD_REQUEST', 'FORBIDDEN', 'CONFLICT', 'RATE_LIMITED'].includes(error.code)) throw error
+    svc.log.warn({ err: error, capability: request.capability, by: request.actor }, 'a run has not been begun')
+  }
+}
+
+export function signalSink(svc: Svc, config: AgentPlaneConfig, planes: Planes): SignalSink {
+  const rules = new Map<string, AgentPlaneConfig['on_signal']>()
+  for (const rule of config.on_signal) rules.set(keyOf(rule.namespace, rule.trigger), [...(rules.get(keyOf(rule.namespace, rule.trigger)) ?? []), rule])
+  return {
+    async take(namespace, signals) {
+      for (const signal of signals)
+        for (const { capability, tenant } of rules.get(keyOf(namespace, signal.trigger_name)) ?? []) {
+          const idempotencyKey = `signal:${namespace}:${signal.event_id}:${capability}`
+          await begin(svc, planes, tenant, { capability, input: inputOf(signal), idempotencyKey, actor: actorOf(`trigger/${signal.trigger_name}`) })
+        }
+    },
+  }
+}
+
+const keyOf = (namespace: string, trigger: string): string => JSON.stringify([namespace, trigger])
+
+function inputOf({ value, ...signal }: TriggerSignal): Json {
+  // JSON has no infinities.
+  return { ...signal, value: Number.isFinite(value) ? value : String(value) }
+}
+
+/** In setup. */
+export function addSchedules(svc: Svc, config: AgentPlaneConfig, planes: Planes): void {
+  for (const { name, every_secs: every, capability, input, tenant } of config.schedules) {
+    const everyMs = every * 1000
+    svc.schedule(`agents_${name}`, everyMs, async () => {
+      // Another process that shares the state may have begun it at the same time.
+      const slot = Math.floor(svc.clock.now() / everyMs)
+      await begin(svc, planes, tenant, { capability, input: input as Json, idempotencyKey: `schedule:${name}:${slot}`, actor: actorOf(`schedule/${name}`) })
+    })
+  }
+}

@@ -1,0 +1,45 @@
+/** The agents of a node, by name and by what they provide. */
+import type { Agent, AgentRef, Skill } from 'svcdb/agents'
+import { declaredSkill } from './declared-skill.ts'
+
+export class AgentRegistry {
+  private readonly byName = new Map<string, Agent>()
+  private readonly byCapability = new Map<string, Agent>()
+  /** Of all agents, and of none. */
+  readonly skills: Map<string, Skill>
+
+  constructor(skills = new Map<string, Skill>()) {
+    this.skills = skills
+  }
+
+  /** @throws Error for a name or a capability that is taken. */
+  add(agent: Agent): void {
+    const { name } = agent.manifest.metadata
+    const refuse = (why: string) => new Error(`cannot take agent "${name}": ${why}`)
+    if (this.byName.has(name)) throw refuse('there is one of this name')
+    const { provides } = agent.manifest.spec.capabilities
+    const taken = provides.find((capability) => this.skills.has(capability))
+    if (taken !== undefined) throw refuse(`there is a skill "${taken}" already`)
+    this.byName.set(name, agent)
+    for (const capability of provides) {
+      this.byCapability.set(capability, agent)
+      this.skills.set(capability, agent.skills.find((skill) => skill.capability === capability) ?? declaredSkill(agent, capability))
+    }
+  }
+
+  get all(): readonly Agent[] {
+    return [...this.byName.values()]
+  }
+
+  /** The agent that provides a capability; undefined for a skill of none. */
+  of(capability: string): Agent | undefined {
+    return this.byCapability.get(capability)
+  }
+
+  governing(capability: string): AgentRef | undefined {
+    const agent = this.byCapability.get(capability)
+    if (agent === undefined) return undefined
+    const { name, version } = agent.manifest.metadata
+    return { name, version, digest: agent.digest }
+  }
+}

@@ -1,0 +1,112 @@
+/** Calls of other hosts: to checked addresses, once, without following where they lead, and bounded in time and size. */
+import type { ClientRequest, IncomingMessage } from 'node:http'
+import type { TLSSocket } from 'node:tls'
+import { EffectError, type HttpAnswer, type HttpCall } from 'svcdb/agents'
+import { type AddressGuard, addressProblem, Forbidden, isInternalName, literalAddress } from 'svcdb/lib/egress'
+
+const { request: httpRequest } = process.getBuiltinModule('node:http')
+const { request: httpsRequest } = process.getBuiltinModule('node:https')
+
+const MAX_URL = 4096
+const MAX_ANSWER_BYTES = 1 << 19
+const MAX_HEAD_BYTES = 16_384
+
+export interface HttpOptions {
+  guard: AddressGuard
+  timeoutMs: number
+  /** Hosts that may be called, `*.example.com` for those below one; undefined = all. */
+  hosts?: readonly string[]
+}
+
+/** @throws EffectError: nothing was sent for what is refused; what was sent and not answered is in doubt. */
+export async function callHttp({ method, url: text, headers = {}, body }: HttpCall, { guard, timeoutMs, hosts }: HttpOptions): Promise<HttpAnswer> {
+  const url = checkedUrl(text, guard, hosts)
+  const progress = { sent: false }
+  try {
+    const bytes = body === undefined ? undefined : Buffer.from(body)
+    const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
+      method,
+      agent: false,
+      lookup: guard.lookup,
+      maxHeaderSize: MAX_HEAD_BYTES,
+      signal: AbortSignal.timeout(timeoutMs),
+      headers: { 'user-agent': 'svc-agent-plane', accept: '*/*', ...headers, ...(bytes === undefined ? {} : { 'content-length': String(bytes.length) }) },
+    })
+    const answer = await send(request, bytes, guard, progress)
+    return await read(answer, request)
+  } catch (error) {
+    throw failure(error, url, progress.sent, timeoutMs)
+  }
+}
+
+function refused(why: string): EffectError {
+  return new EffectError(`cannot call it: ${why}`, { disposition: 'did_not_happen', permanent: true })
+}
+
+function checkedUrl(text: string, { allowPrivate }: AddressGuard, hosts: readonly string[] | undefined): URL {
+  if (text.length > MAX_URL || !URL.canParse(text)) throw refused('it is no URL')
+  const url = new URL(text)
+  if (url.protocol !== 'https:' && !(allowPrivate && url.protocol === 'http:')) throw refused(`"${url.origin}" is not https`)
+  if (url.username !== '' || url.password !== '') throw refused(`"${url.host}" carries a user or a password; send a header`)
+  if (hosts !== undefined && !hosts.some((host) => fits(url.hostname, host)))
+    throw refused(`"${url.hostname}" is not among the hosts of the agent; see spec.security.hosts`)
+  if (allowPrivate) return url
+  const address = literalAddress(url.hostname)
+  const problem = address === undefined ? (isInternalName(url.hostname) ? 'an internal name' : undefined) : addressProblem(address)
+  if (problem !== undefined) throw refused(`the host of "${url.origin}" is ${problem}; see agent_plane.allow_private_targets`)
+  return url
+}
+
+function fits(hostname: string, allowed: string): boolean {
+  return allowed.startsWith('*.') ? hostname.endsWith(allowed.slice(1)) : hostname === allowed
+}
+
+/** Nothing is written before the peer is known to be one of the addresses that were checked. */
+function send(request: ClientRequest, bytes: Buffer | undefined, guard: AddressGuard, progress: { sent: boolean }): Promise<IncomingMessage> {
+  const answered = new Promise<IncomingMessage>((resolve, reject) => {
+    request.on('response', resolve)
+    request.on('upgrade', (_, socket) => {
+      socket.destroy()
+      reject(new Error('it answered 101 Switching Protocols'))
+    })
+    request.on('error', reject)
+    request.on('close', () => reject(new Error('it closed the connection without an answer')))
+  })
+  request.on('socket', (socket) => {
+    socket.once((socket as TLSSocket).encrypted === true ? 'secureConnect' : 'connect', () => {
+      try {
+        guard.requireAllowed(socket.remoteAddress ?? '')
+        progress.sent = true
+        request.end(bytes)
+      } catch (error) {
+        request.destroy(error as Error)
+      }
+    })
+  })
+  return answered
+}
+
+async function read(answer: IncomingMessage, request: ClientRequest): Promise<HttpAnswer> {
+  const parts: Buffer[] = []
+  let size = 0
+  for await (const part of answer as AsyncIterable<Buffer>) {
+    size += part.length
+    if (size > MAX_ANSWER_BYTES) {
+      request.destroy()
+      throw new EffectError(`its answer has more than ${MAX_ANSWER_BYTES} bytes`, { disposition: 'landed', permanent: true })
+    }
+    parts.push(part)
+  }
+  const headers = Object.fromEntries(Object.entries(answer.headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : (value ?? '')]))
+  return { status: answer.statusCode as number, headers, body: Buffer.concat(parts).toString() }
+}
+
+function failure(error: unknown, url: URL, sent: boolean, timeoutMs: number): EffectError {
+  if (error instanceof EffectError) return error
+  let at = error
+  while (at instanceof AggregateError && at.errors.length > 0) at = at.errors[0]
+  const { name, message } = at as Error
+  const why = name === 'TimeoutError' || name === 'AbortError' ? `there was no answer within ${timeoutMs / 1000} s` : message.split('\n', 1)[0].slice(0, 200)
+  const isRefused = at instanceof Forbidden
+  return new EffectError(`cannot call "${url.origin}": ${why}`, { disposition: sent ? 'in_doubt' : 'did_not_happen', permanent: isRefused })
+}
