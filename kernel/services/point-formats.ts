@@ -62,7 +62,7 @@ export interface PointReader {
   read(message: PointMessage, batch: WriteBatch, further: (name: string) => WriteBatch): SvcError | undefined | Promise<SvcError | undefined>
   /**
    * Formats whose messages mean something with those before them: called once for each message when it comes, in order, where `read` may come later and more
-   * than once. Never throws.
+   * than once. Never throws. What takes long is a promise: no other message comes, and no `interrupted`, until it has settled.
    * @returns what `read` is given as `arrival`.
    */
   arrived?(message: PointArrival): unknown

@@ -25,7 +25,8 @@ export interface BrokerMessage {
 export interface BrokerEvents {
   /** A connection is begun: all messages from here on come by it. */
   begun(): void
-  message(message: BrokerMessage): void
+  /** What it returns is waited for before the next is read. Never rejects. */
+  message(message: BrokerMessage): void | Promise<void>
   /** Connected and subscribed. */
   connected(): void
   /** It is tried again, with a wait between. */
@@ -77,6 +78,8 @@ export class BrokerClient {
   private readonly waiting: (() => void)[] = []
   /** Came first of a connection that was made without there being room; at most one of each, for the client reads no further. */
   private early: BrokerMessage[] = []
+  /** Of the last message, which takes long. */
+  private looking: Promise<void> | undefined
 
   /** @param connect of the package. */
   constructor(connect: (options: IClientOptions) => MqttClient, options: BrokerOptions, events: BrokerEvents) {
@@ -172,14 +175,29 @@ export class BrokerClient {
   resume(): void {
     clearInterval(this.paused)
     this.paused = undefined
-    while (this.early.length > 0 && this.paused === undefined) this.events.message(this.early.shift() as BrokerMessage)
-    if (this.paused === undefined) this.goOn()
+    while (this.early.length > 0 && this.paused === undefined) this.hand(this.early.shift() as BrokerMessage)
+    this.goOnIfRoom()
+  }
+
+  private hand(message: BrokerMessage): void {
+    const looking = this.events.message(message)
+    if (looking === undefined) return
+    this.looking = looking
+    void looking.then(() => {
+      if (this.looking !== looking) return
+      this.looking = undefined
+      this.goOnIfRoom()
+    })
+  }
+
+  private goOnIfRoom(): void {
+    if (this.paused === undefined && this.looking === undefined) this.goOn()
   }
 
   /** The client takes the next message when `done` is called. */
   private whenThereIsRoom(done: () => void): void {
     // What is left of a connection that is gone waits for nothing: it would go on in the midst of the next one.
-    if (this.paused === undefined || this.acks.closed) done()
+    if ((this.paused === undefined && this.looking === undefined) || this.acks.closed) done()
     else this.waiting.push(done)
   }
 
@@ -230,7 +248,7 @@ export class BrokerClient {
     }
     const length = this.limit.payloadOf(packet.length ?? 0, payload.length)
     const message = { topic, payload, length, retained: packet.retain, redelivered: packet.dup, ack }
-    if (this.paused === undefined) this.events.message(message)
+    if (this.paused === undefined) this.hand(message)
     else this.early.push(message)
   }
 

@@ -39,6 +39,8 @@ export class MqttConnector implements Connector {
   private format: PointFormat | undefined
   private reader: PointReader | undefined
   private client: BrokerClient | undefined
+  /** A message that the format takes long to look at. */
+  private looking: Promise<void> | undefined
   private everConnected = false
   /** When a dead letter was last told of, and how many there have been since. */
   private told = Number.NEGATIVE_INFINITY
@@ -111,7 +113,7 @@ export class MqttConnector implements Connector {
         connect,
         { ...options, topics, qos: qos as 0 | 1 | 2, statusTopic: status_topic, maxPayload: this.config.max_message_bytes },
         {
-          begun: () => this.reader?.interrupted?.(),
+          begun: () => void this.inOrder(() => this.reader?.interrupted?.()),
           message: (message) => this.take(message),
           connected: () => this.connected(),
           disconnected: (error) => this.lost(error, 'reconnecting'),
@@ -131,21 +133,38 @@ export class MqttConnector implements Connector {
     await this.letters?.close()
   }
 
-  private take(message: BrokerMessage): void {
+  private take(message: BrokerMessage): void | Promise<void> {
     this.metrics.received.inc()
     if (message.retained) {
       this.metrics.retained.inc()
       if (this.config.retained === 'ignore') return message.ack()
     }
-    const bytes = message.payload.length + message.topic.length
-    const { topic, payload: body, redelivered } = message
-    const arrival = message.length > this.config.max_message_bytes ? undefined : this.reader?.arrived?.({ topic, body, redelivered })
+    return this.inOrder(() => {
+      const { topic, payload: body, redelivered } = message
+      const time = this.svc.clock.nowNanos()
+      const arrival = message.length > this.config.max_message_bytes ? undefined : this.reader?.arrived?.({ topic, body, redelivered })
+      if (arrival instanceof Promise) return arrival.then((arrival) => this.give({ ...message, time, arrival }))
+      this.give({ ...message, time, arrival })
+    })
+  }
+
+  private give(message: Message): void {
     void this.source.take({
-      body: { ...message, time: this.svc.clock.nowNanos(), arrival },
-      bytes,
+      body: message,
+      bytes: message.payload.length + message.topic.length,
       ack: message.ack,
       // The broker sends it again with the next connection only.
       nack: () => this.reconnect(),
+    })
+  }
+
+  /** Messages are looked at one after the other, and the begin of a connection behind those of the one before. */
+  private inOrder(work: () => void | Promise<void>): void | Promise<void> {
+    const done = this.looking === undefined ? work() : this.looking.then(work)
+    if (done === undefined) return
+    this.looking = done
+    return done.then(() => {
+      if (this.looking === done) this.looking = undefined
     })
   }
 

@@ -110,34 +110,51 @@ for (const qos of [0, 1, 2] as const) {
   })
 }
 
-t.test('a format that remembers is told of a new connection behind all messages of the one before', async (t) => {
-  const calls: string[] = []
-  const spy = definePlugin({
-    id: 'spy',
-    summary: 'A format that remembers',
-    stability: 'experimental',
-    provides: [pointFormat('spy')],
-    setup(svc) {
-      const reader: PointReader = {
-        read: () => undefined,
-        arrived: ({ body }) => calls.push(Buffer.from(body).toString()),
-        interrupted: () => void calls.push('interrupted'),
-      }
-      svc.provide(pointFormat('spy'), { defaults: true, nonFinite: false, ordered: true, reader: () => reader } satisfies PointFormat)
+for (const slow of [false, true]) {
+  t.test(
+    `a format that remembers is told of a new connection behind all messages of the one before${slow ? ', also where it takes long to look at them' : ''}`,
+    async (t) => {
+      const calls: string[] = []
+      let under = 0
+      let most = 0
+      const spy = definePlugin({
+        id: 'spy',
+        summary: 'A format that remembers',
+        stability: 'experimental',
+        provides: [pointFormat('spy')],
+        setup(svc) {
+          const reader: PointReader = {
+            read: () => undefined,
+            arrived: ({ body }) => {
+              const text = Buffer.from(body).toString()
+              if (!slow) return calls.push(text)
+              under++
+              most = Math.max(most, under)
+              return sleep(1).then(() => {
+                under--
+                calls.push(text)
+              })
+            },
+            interrupted: () => void calls.push('interrupted'),
+          }
+          svc.provide(pointFormat('spy'), { defaults: true, nonFinite: false, ordered: true, reader: () => reader } satisfies PointFormat)
+        },
+      })
+      const broker = await rawBroker(t, ({ socket }, index) => {
+        if (index > 0) return void socket.write(publish('t', 'second', { qos: 0 }))
+        socket.end(Buffer.concat(Array.from({ length: 500 }, () => publish('t', 'first', { qos: 0 }))))
+      })
+      const node = await boot({
+        plugins: ['mqtt', spy],
+        config: { mqtt: { broker: '127.0.0.1', port: broker.port, topics: ['#'], format: 'spy', max_in_flight: 4, reconnect_ms: 100 } },
+      })
+      t.teardown(() => node.stop())
+      await until(() => calls.includes('second'))
+      const second = calls.indexOf('second')
+      const last = calls.lastIndexOf('first', second)
+      t.ok(last > 0)
+      t.ok(calls.slice(last, second).includes('interrupted'), calls.slice(last).join(' '))
+      t.equal(most, slow ? 1 : 0, 'one at a time')
     },
-  })
-  const broker = await rawBroker(t, ({ socket }, index) => {
-    if (index > 0) return void socket.write(publish('t', 'second', { qos: 0 }))
-    socket.end(Buffer.concat(Array.from({ length: 500 }, () => publish('t', 'first', { qos: 0 }))))
-  })
-  const node = await boot({
-    plugins: ['mqtt', spy],
-    config: { mqtt: { broker: '127.0.0.1', port: broker.port, topics: ['#'], format: 'spy', max_in_flight: 4, reconnect_ms: 100 } },
-  })
-  t.teardown(() => node.stop())
-  await until(() => calls.includes('second'))
-  const second = calls.indexOf('second')
-  const last = calls.lastIndexOf('first', second)
-  t.ok(last > 0)
-  t.ok(calls.slice(last, second).includes('interrupted'), calls.slice(last).join(' '))
-})
+  )
+}

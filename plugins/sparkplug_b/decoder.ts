@@ -5,8 +5,8 @@ import { type TableBatch, typeConflict, type WriteBatch } from 'svcdb/lib/column
 import { SvcError } from 'svcdb/lib/errors'
 import { OneByOne, type Work } from 'svcdb/lib/event-loop'
 import { ProtobufReader } from 'svcdb/lib/protobuf'
-import { BD_SEQ, type Definition, MAX_DEPTH } from './definitions.ts'
-import { GOOD, isDefinition, METRICS, Metric, NO_VALUE, readTemplate, TEMPLATE, TEMPLATE_VALUE, typeName, UNKNOWN } from './payload.ts'
+import { BD_SEQ, type Definition, MAX_DEPTH, SLICE } from './definitions.ts'
+import { GOOD, isDefinition, MEMBERS, METRICS, Metric, NO_VALUE, TEMPLATE, TEMPLATE_VALUE, typeName, UNKNOWN } from './payload.ts'
 import type { Session } from './sessions.ts'
 import { isStored, typeOf, Value } from './values.ts'
 
@@ -37,8 +37,6 @@ const CONTROL: ReadonlySet<string> = new Set([BD_SEQ, 'Node Control/Rebirth', 'D
 /** Columns that each measurement has. */
 const RESERVED: ReadonlySet<string> = new Set(['_time', '_series', '_measurement'])
 const MAX_REASONS = 16
-/** Metrics between two places where the work can be interrupted. */
-const SLICE = 64
 const MAX_SERIES = 10_000
 /** Milliseconds that nanoseconds of 64 bits hold. */
 const MAX_MS = 9_223_372_036_854
@@ -59,6 +57,7 @@ export class Decoder {
   private reason = ''
   private failures = 0
   // Of the message at hand.
+  private message!: DecodeMessage
   private session!: Session
   private batch!: WriteBatch
   private table!: TableBatch
@@ -120,27 +119,33 @@ export class Decoder {
         if (reader.field !== METRICS) reader.skip()
         else {
           metric.read(reader)
-          this.take(reader, metric)
+          const inner = this.take(reader, metric)
+          if (inner !== undefined) yield* inner
         }
-        if (count % SLICE !== 0) continue
-        yield
-        // Numbers of series and measurements may have been given back meanwhile.
-        if (this.resolver().epoch !== this.epoch) this.open(message)
+        if (count % SLICE === 0) yield* this.turn()
       }
     } finally {
       reader.release()
     }
   }
 
+  private *turn(): Work<void> {
+    yield
+    // Numbers of series and measurements may have been given back meanwhile.
+    if (this.resolver().epoch !== this.epoch) this.open(this.message)
+  }
+
   private open(message: DecodeMessage): void {
     const { session, batch } = this
+    this.message = message
     this.ref = batch.resolver.measurement(batch.namespace, message.measurement ?? session.device ?? session.node)
     this.table = batch.table(this.ref)
     this.number = this.seriesOf(message, this.ref, session.device)
     this.row = -1
   }
 
-  private take(reader: ProtobufReader, metric: Metric): void {
+  /** @returns what is to be done with an instance of a template. */
+  private take(reader: ProtobufReader, metric: Metric): Work<void> | undefined {
     const { definitions } = this.session
     let known: Definition | undefined
     if (metric.name !== undefined) known = definitions?.byName.get(metric.name)
@@ -148,30 +153,35 @@ export class Decoder {
     const name = metric.name ?? known?.name
     if (name === undefined) {
       this.needBirth(() => (metric.alias === undefined ? 'a metric has neither name nor alias' : `no birth has said what alias ${metric.alias} is`))
-      return
+      return undefined
     }
-    if (CONTROL.has(name)) return
-    this.store(reader, metric, name, metric.type === UNKNOWN ? (known?.type ?? UNKNOWN) : metric.type, metric.time ?? this.session.time, 0)
+    if (CONTROL.has(name)) return undefined
+    return this.store(reader, metric, name, metric.type === UNKNOWN ? (known?.type ?? UNKNOWN) : metric.type, metric.time ?? this.session.time, 0)
   }
 
-  private store(reader: ProtobufReader, metric: Metric, name: string, declared: number, time: number | undefined, depth: number): void {
+  private store(reader: ProtobufReader, metric: Metric, name: string, declared: number, time: number | undefined, depth: number): Work<void> | undefined {
     const { counts, value } = this
-    if (metric.transient) return void counts.transient++
+    if (metric.transient) return this.count('transient')
     if (metric.value === TEMPLATE_VALUE) return this.template(reader, metric, name, time, depth)
-    if (metric.isNull || metric.value === NO_VALUE) return void counts.null++
+    if (metric.isNull || metric.value === NO_VALUE) return this.count('null')
     const type = declared === UNKNOWN ? typeOf(metric) : declared
     if (type === UNKNOWN) return this.needBirth(() => `no birth has said of which type "${name.slice(0, SHOWN)}" is`)
     if (!isStored(type)) {
       counts.unsupported++
       if (this.unsupported.length < MAX_REASONS) this.unsupported.push(`${name.slice(0, SHOWN)} (${typeName(type)})`)
-      return
+      return undefined
     }
-    if (metric.quality !== GOOD) return void counts.bad_quality++
+    if (metric.quality !== GOOD) return this.count('bad_quality')
     if (!value.set(metric, type)) return this.refuse(() => `"${name.slice(0, SHOWN)}" is ${typeName(type)}, and what was sent is none`)
-    if (value.type === 'float64' && !Number.isFinite(value.number)) return void counts.not_finite++
+    if (value.type === 'float64' && !Number.isFinite(value.number)) return this.count('not_finite')
     if (name === '' || RESERVED.has(name) || name.includes('\0') || name.includes('\u0001'))
       return this.refuse(() => `"${name.slice(0, SHOWN)}" can be no name of a field`)
     this.put(reader, metric, name, time)
+    return undefined
+  }
+
+  private count(outcome: Outcome): undefined {
+    this.counts[outcome]++
   }
 
   private put(reader: ProtobufReader, metric: Metric, name: string, time: number | undefined): void {
@@ -201,7 +211,7 @@ export class Decoder {
   }
 
   /** Members of an instance are fields of its name and theirs. */
-  private template(reader: ProtobufReader, metric: Metric, name: string, time: number | undefined, depth: number): void {
+  private *template(reader: ProtobufReader, metric: Metric, name: string, time: number | undefined, depth: number): Work<void> {
     if (depth === MAX_DEPTH) return this.refuse(() => `"${name.slice(0, SHOWN)}" has templates that are nested more than ${MAX_DEPTH} deep`)
     const bytes = reader.bytes.subarray(metric.start, metric.end)
     const inner = this.reader(depth + 1)
@@ -210,13 +220,22 @@ export class Decoder {
       inner.begin(bytes)
       if (isDefinition(inner)) return
       inner.begin(bytes)
-      readTemplate(inner, () => {
+      for (let count = 1; inner.next(); count++) {
+        if (count % SLICE === 0) yield* this.turn()
+        if (inner.field !== MEMBERS) {
+          inner.skip()
+          continue
+        }
         member.read(inner)
-        if (member.name === undefined) return this.refuse(() => `a member of "${name.slice(0, SHOWN)}" has no name`)
+        if (member.name === undefined) {
+          this.refuse(() => `a member of "${name.slice(0, SHOWN)}" has no name`)
+          continue
+        }
         const full = `${name}/${member.name}`
         const declared = member.type === UNKNOWN ? (this.session.definitions?.byName.get(full)?.type ?? UNKNOWN) : member.type
-        this.store(inner, member, full, declared === TEMPLATE ? UNKNOWN : declared, member.time ?? time, depth + 1)
-      })
+        const further = this.store(inner, member, full, declared === TEMPLATE ? UNKNOWN : declared, member.time ?? time, depth + 1)
+        if (further !== undefined) yield* further
+      }
     } finally {
       inner.release()
     }
@@ -268,13 +287,13 @@ export class Decoder {
     return ms === undefined || ms > MAX_MS ? undefined : BigInt(ms) * 1_000_000n
   }
 
-  private needBirth(reason: () => string): void {
+  private needBirth(reason: () => string): undefined {
     this.counts.unknown++
     this.fail(reason)
     this.options.missing(this.session)
   }
 
-  private refuse(reason: () => string): void {
+  private refuse(reason: () => string): undefined {
     this.counts.refused++
     this.fail(reason)
   }

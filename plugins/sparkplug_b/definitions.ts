@@ -1,7 +1,24 @@
 /** What a birth says of the metrics to come: their names, aliases and types. Tables do not change once they are made: messages under way keep theirs. */
+import type { Work } from 'svcdb/lib/event-loop'
 import { ProtobufReader } from 'svcdb/lib/protobuf'
-import { type Alias, type Head, INT_VALUE, isDefinition, LONG_VALUE, Metric, readHead, readTemplate, TEMPLATE, TEMPLATE_VALUE, UNKNOWN } from './payload.ts'
+import {
+  type Alias,
+  type Head,
+  INT_VALUE,
+  isDefinition,
+  LONG_VALUE,
+  MEMBERS,
+  METRICS,
+  Metric,
+  readHead,
+  readOfHead,
+  TEMPLATE,
+  TEMPLATE_VALUE,
+  UNKNOWN,
+} from './payload.ts'
 
+/** Metrics between two places where the work can be interrupted. */
+export const SLICE = 64
 /** Templates within templates. */
 export const MAX_DEPTH = 8
 export const BD_SEQ = 'bdSeq'
@@ -42,21 +59,28 @@ export class BirthReader {
   }
 
   /** Of a death too, which has its number only. @throws BAD_REQUEST. */
-  birth(body: Uint8Array): Birth {
+  *birth(body: Uint8Array): Work<Birth> {
     const aliases = new Map<Alias, Definition>()
     const byName = new Map<string, Definition>()
+    const head: Head = { time: undefined, seq: undefined }
     let bdSeq: number | undefined
     const { reader, metric } = this
     try {
-      const head = readHead(reader, body, () => {
+      reader.begin(body)
+      for (let count = 1; reader.next(); count++) {
+        if (count % SLICE === 0) yield
+        if (reader.field !== METRICS) {
+          if (!readOfHead(reader, head)) reader.skip()
+          continue
+        }
         metric.read(reader)
-        if (metric.name === undefined) return
+        if (metric.name === undefined) continue
         if (metric.name === BD_SEQ && (metric.value === LONG_VALUE || metric.value === INT_VALUE)) bdSeq = (metric.high >>> 0) * 2 ** 32 + (metric.low >>> 0)
         const definition = { name: metric.name, type: metric.type }
         byName.set(metric.name, definition)
         if (metric.alias !== undefined) aliases.set(metric.alias, definition)
-        if (metric.value === TEMPLATE_VALUE) membersOf(reader.bytes.subarray(metric.start, metric.end), metric.name, byName, 1)
-      })
+        if (metric.value === TEMPLATE_VALUE) yield* membersOf(reader.bytes.subarray(metric.start, metric.end), metric.name, byName, 1)
+      }
       let weight = 0
       for (const name of byName.keys()) weight += 1 + Math.floor(name.length / NAME_UNIT)
       return { ...head, bdSeq, definitions: { time: head.time, aliases, byName, weight: Math.max(weight, aliases.size) } }
@@ -67,17 +91,22 @@ export class BirthReader {
 }
 
 /** Members of an instance of a template, by the names that they are stored under. */
-function membersOf(bytes: Uint8Array, parent: string, byName: Map<string, Definition>, depth: number): void {
+function* membersOf(bytes: Uint8Array, parent: string, byName: Map<string, Definition>, depth: number): Work<void> {
   const reader = new ProtobufReader()
   reader.begin(bytes)
   if (isDefinition(reader) || depth > MAX_DEPTH) return
   const metric = new Metric()
   reader.begin(bytes)
-  readTemplate(reader, () => {
+  for (let count = 1; reader.next(); count++) {
+    if (count % SLICE === 0) yield
+    if (reader.field !== MEMBERS) {
+      reader.skip()
+      continue
+    }
     metric.read(reader)
-    if (metric.name === undefined) return
+    if (metric.name === undefined) continue
     const name = `${parent}/${metric.name}`
     if (metric.type !== UNKNOWN && metric.type !== TEMPLATE) byName.set(name, { name, type: metric.type })
-    if (metric.value === TEMPLATE_VALUE) membersOf(bytes.subarray(metric.start, metric.end), name, byName, depth + 1)
-  })
+    if (metric.value === TEMPLATE_VALUE) yield* membersOf(bytes.subarray(metric.start, metric.end), name, byName, depth + 1)
+  }
 }

@@ -2,7 +2,7 @@
 import type { PointArrival, PointFormat, PointMessage, PointReader, PointSource, Svc, WriteBatch } from 'svcdb'
 import { RecentMap } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
-import type { Work } from 'svcdb/lib/event-loop'
+import { OneByOne, type Work } from 'svcdb/lib/event-loop'
 import type { SparkplugConfig } from './config.ts'
 import { type DecodeMessage, Decoder, OUTCOMES } from './decoder.ts'
 import type { SparkplugMetrics } from './metrics.ts'
@@ -34,6 +34,7 @@ export class SparkplugReader implements PointReader {
   private readonly metrics: SparkplugMetrics
   private readonly source: PointSource | undefined
   private readonly sessions: Sessions
+  private readonly arrivals = new OneByOne()
   private readonly decoder: Decoder
   /** When edge nodes were asked, milliseconds that never go back. */
   private readonly asked = new RecentMap<string, number>(MAX_ASKED)
@@ -57,8 +58,8 @@ export class SparkplugReader implements PointReader {
     return this.sessions.size
   }
 
-  arrived({ topic, body, redelivered }: PointArrival): Session | 'ignored' {
-    return this.sessions.arrived(topic, body, redelivered)
+  arrived({ topic, body, redelivered }: PointArrival): Session | 'ignored' | Promise<Session | 'ignored'> {
+    return this.arrivals.run(() => this.sessions.arrived(topic, body, redelivered))
   }
 
   interrupted(): void {

@@ -116,30 +116,28 @@ export interface Head {
   seq: number | undefined
 }
 
-/** What a message says of itself; `each` is called for its metrics, if it is given. @throws BAD_REQUEST. */
-export function readHead(reader: ProtobufReader, body: Uint8Array, each?: () => void): Head {
+/** What a message says of itself. @throws BAD_REQUEST. */
+export function readHead(reader: ProtobufReader, body: Uint8Array): Head {
   const head: Head = { time: undefined, seq: undefined }
   reader.begin(body)
-  while (reader.next()) {
-    if (reader.field === 1) {
-      reader.int64()
-      head.time = reader.unsigned
-    } else if (reader.field === 3) {
-      reader.int64()
-      head.seq = reader.unsigned
-    } else if (reader.field === METRICS && each !== undefined) each()
-    else reader.skip()
-  }
+  while (reader.next()) if (!readOfHead(reader, head)) reader.skip()
   return head
 }
 
-/** The parts of a template: its metrics, and whether it is only their definition. `each` is called at each metric. */
-export function readTemplate(reader: ProtobufReader, each: () => void): void {
-  while (reader.next()) {
-    if (reader.field === 2) each()
-    else reader.skip()
-  }
+/** @returns false for a field that is none of the head, which was not read. */
+export function readOfHead(reader: ProtobufReader, head: Head): boolean {
+  if (reader.field === 1) {
+    reader.int64()
+    head.time = reader.unsigned
+  } else if (reader.field === 3) {
+    reader.int64()
+    head.seq = reader.unsigned
+  } else return false
+  return true
 }
+
+/** A template's metrics have this field. */
+export const MEMBERS = 2
 
 /** Whether a template says what there may be of it, instead of being one. */
 export function isDefinition(reader: ProtobufReader): boolean {

@@ -9,6 +9,7 @@
  */
 import { RecentMap } from 'svcdb/lib/cache'
 import { classify, SvcError } from 'svcdb/lib/errors'
+import type { Work } from 'svcdb/lib/event-loop'
 import { type Birth, BirthReader, type Definitions } from './definitions.ts'
 import type { Head } from './payload.ts'
 import { readTopic, type SparkplugTopic } from './topic.ts'
@@ -69,8 +70,8 @@ export class Sessions {
     this.interruptions++
   }
 
-  /** @returns 'ignored' for a message that says nothing of points. Never throws. */
-  arrived(topic: string, body: Uint8Array, redelivered: boolean): Session | 'ignored' {
+  /** In turns, one message after the other. @returns 'ignored' for a message that says nothing of points. Never throws. */
+  *arrived(topic: string, body: Uint8Array, redelivered: boolean): Work<Session | 'ignored'> {
     const read = readTopic(topic)
     if (read === 'ignored') return read
     const session: Session = {
@@ -90,23 +91,25 @@ export class Sessions {
       return session
     }
     try {
-      this.enter(session, body, redelivered)
+      yield* this.enter(session, body, redelivered)
     } catch (error) {
       session.fault = classify(error)
     }
     return session
   }
 
-  private enter(session: Session, body: Uint8Array, redelivered: boolean): void {
+  private *enter(session: Session, body: Uint8Array, redelivered: boolean): Work<void> {
     const key = `${session.group}/${session.node}`
+    const { type } = session
+    const birth = type === 'NBIRTH' || type === 'DBIRTH' || type === 'NDEATH' ? yield* this.births.birth(body) : undefined
     const node = this.nodes.get(key)
-    switch (session.type) {
+    switch (type) {
       case 'NBIRTH':
-        return this.nodeBirth(session, key, this.births.birth(body))
+        return this.nodeBirth(session, key, birth as Birth)
       case 'DBIRTH':
-        return this.deviceBirth(session, key, node, this.births.birth(body), redelivered)
+        return this.deviceBirth(session, key, node, birth as Birth, redelivered)
       case 'NDEATH':
-        return this.nodeDeath(session, key, node, this.births.birth(body))
+        return this.nodeDeath(session, key, node, birth as Birth)
       case 'DDEATH':
         return this.deviceDeath(session, key, node, this.births.head(body), redelivered)
       default:

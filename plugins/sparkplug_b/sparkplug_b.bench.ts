@@ -41,7 +41,7 @@ function read({ sessions, decoder, resolver }: Host, topic: string, body: Buffer
   const batch = new WriteBatch(resolver)
   const began = process.cpuUsage()
   for (let i = 0; i < count; i++) {
-    const session = sessions.arrived(topic, body, false)
+    const session = atOnce(sessions.arrived(topic, body, false))
     if (session !== 'ignored') atOnce(decoder.decode({ body, session, time: ARRIVAL, measurement: 'm', tags: [] }, batch))
     if (i % PER_BATCH === 0) batch.reset()
   }

@@ -1,5 +1,5 @@
 import { WriteBatch } from 'svcdb/lib/columns'
-import { atOnce } from 'svcdb/lib/event-loop'
+import { atOnce, type Work } from 'svcdb/lib/event-loop'
 import { Message, pointsOf } from 'svcdb/testkit'
 import t from 'tap'
 import { encode, host, NOW, type SentMetric } from './testing.ts'
@@ -301,7 +301,7 @@ t.test('a message that is read late is read with what held when it came', async 
   const { sessions, take, decoder, resolver } = host()
   take(NODE, nbirth([metric('old', 'Double', 0, { alias: 1 })]))
   const body = encode({ timestamp: NOW, seq: 1, metrics: [{ alias: 1, value: 1, type: 'Double' }] })
-  const session = sessions.arrived('spBv1.0/plant/NDATA/edge', body, false)
+  const session = atOnce(sessions.arrived('spBv1.0/plant/NDATA/edge', body, false))
   take(NODE, nbirth([metric('new', 'Double', 0, { alias: 1 })]))
   for (const _ of ['once', 'and again']) {
     const batch = new WriteBatch(resolver)
@@ -363,7 +363,7 @@ t.test("tags of the topic's rules stand beside those of Sparkplug", async (t) =>
 t.test('a large message is read in turns, also while numbers of series are given back', async (t) => {
   const { sessions, decoder, resolver } = host()
   const body = encode({ timestamp: NOW, metrics: Array.from({ length: 1000 }, (_, i) => metric(`m${i}`, 'Int32', i)) })
-  const session = sessions.arrived('spBv1.0/g/DBIRTH/n/d', body, false)
+  const session = atOnce(sessions.arrived('spBv1.0/g/DBIRTH/n/d', body, false))
   const batch = new WriteBatch(resolver)
   const work = decoder.decode({ body, session: session as never, time: 1n, measurement: undefined, tags: [] }, batch)
   let turns = 1
@@ -382,4 +382,21 @@ t.test('a large message is read in turns, also while numbers of series are given
   )
   t.equal(Object.keys(fields).length, 1000)
   t.equal(fields.m999, 999n)
+})
+
+t.test('a hostile birth is looked at in turns, and so is what comes behind it, in order', async (t) => {
+  const { sessions, decoder, resolver } = host(200_000)
+  const many = (count: number) => Array.from({ length: count }, (_, i) => metric(`m${i}`, 'Int32', i, { alias: i + 1 }))
+  const turnsOf = (work: Work<unknown>): number => {
+    let turns = 1
+    while (work.next().done !== true) turns++
+    return turns
+  }
+  const flat = encode({ timestamp: NOW, seq: 0, metrics: many(60_000) })
+  t.ok(turnsOf(sessions.arrived('spBv1.0/g/NBIRTH/n', flat, false)) > 900, 'metrics')
+  const nested = encode({ timestamp: NOW, seq: 1, metrics: [metric('t', 'Template', { isDefinition: false, templateRef: 'Motor', metrics: many(5000) })] })
+  t.ok(turnsOf(sessions.arrived('spBv1.0/g/DBIRTH/n/d', nested, false)) > 70, 'members of a template')
+  const session = atOnce(sessions.arrived('spBv1.0/g/DBIRTH/n/e', nested, false))
+  const batch = new WriteBatch(resolver)
+  t.ok(turnsOf(decoder.decode({ body: nested, session: session as never, time: 1n, measurement: undefined, tags: [] }, batch)) > 70, 'their values')
 })

@@ -63,7 +63,7 @@ export function host(maxMetrics = 10_000): Host {
     decoder: new Decoder(() => resolver, { stateMeasurement: 'state', maxFields: 1024, missing: ({ group, node }) => void asked.push(`${group}/${node}`) }),
     take(topic, payload, { redelivered = false, tags = [], measurement } = {}) {
       const body = payload instanceof Uint8Array ? payload : encode(payload)
-      const session = made.sessions.arrived(topic, body, redelivered)
+      const session = atOnce(made.sessions.arrived(topic, body, redelivered))
       if (session === 'ignored') return { points: [], error: undefined }
       const batch = new WriteBatch(resolver)
       const error = atOnce(made.decoder.decode({ body, session, time: ARRIVAL, measurement, tags }, batch))
