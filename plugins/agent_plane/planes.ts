@@ -3,6 +3,7 @@ import type { StateStore } from 'svcdb'
 import { type AgentPlanes, DEFAULT_TENANT, type OperatedPlane } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Driver } from './drive/driver.ts'
+import { OperatedCases, OperatedDrill, OperatedHolds } from './operate/cases.ts'
 import { OperatedEvents } from './operate/events.ts'
 import { OperatedRuns } from './operate/runs.ts'
 import { type PlaneParts, PlaneService } from './service.ts'
@@ -20,6 +21,9 @@ export class TenantPlane implements OperatedPlane {
   readonly agents: PlaneService
   readonly runs: OperatedRuns
   readonly events: OperatedEvents
+  readonly cases: OperatedCases
+  readonly holds: OperatedHolds
+  readonly drill: OperatedDrill
   private begun: Running | undefined
 
   constructor(tenant: string, parts: Omit<PlaneParts, 'driver'>) {
@@ -28,6 +32,11 @@ export class TenantPlane implements OperatedPlane {
     const state = () => this.running.state
     this.runs = new OperatedRuns(this.agents, state)
     this.events = new OperatedEvents(this.agents, state)
+    const store = () => this.running.state
+    const tools = { state: store, driver: () => this.running.driver, now: () => parts.clock.now(), sealer: this.agents.sealer, tenant }
+    this.cases = new OperatedCases(tools)
+    this.holds = new OperatedHolds(tools)
+    this.drill = new OperatedDrill(tools)
   }
 
   start(running: Running): void {

@@ -42,6 +42,14 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     for (const plane of planes.all) if (plane.isRunning) await sweep(plane, config, metrics, counts)
     for (const [status, count] of counts) runs.set(status, count)
   })
+  if (config.drill_every_secs > 0)
+    svc.schedule('drill', config.drill_every_secs * 1000, async () => {
+      for (const { isRunning, drill, tenant } of planes.all) {
+        if (!isRunning) continue
+        const { first, findings } = await drill.run()
+        if (findings !== 0) svc.log.error({ tenant, findings, first }, 'the drill has found what is not as it should be: what is lost or was changed')
+      }
+    })
   svc.drain(async () => {
     let cancel = (): void => {}
     const late = new Promise<void>((resolve) => {

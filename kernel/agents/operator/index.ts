@@ -3,9 +3,22 @@
  * it are those of the same name in the plugin `operator_api`.
  */
 import type { AgentPlane } from '../index.ts'
+import type { CaseOperations, DrillOperations, HoldOperations } from './cases.ts'
 import type { EventOperations } from './events.ts'
 import type { RunOperations } from './runs.ts'
 
+export type {
+  CaseAnswer,
+  CaseOperations,
+  CaseView,
+  DeadlineView,
+  DrillOperations,
+  DrillView,
+  HoldInForce,
+  HoldOperations,
+  HoldReleaseView,
+  HoldView,
+} from './cases.ts'
 export type { DeadLetterView, EventOperations } from './events.ts'
 export type { Page, RecordView, RunOperations, RunView, SuspendReason, WaitingRun } from './runs.ts'
 
@@ -22,6 +35,9 @@ export interface OperatedPlane {
   readonly agents: AgentPlane
   readonly runs: RunOperations
   readonly events?: EventOperations
+  readonly cases?: CaseOperations
+  readonly holds?: HoldOperations
+  readonly drill?: DrillOperations
 }
 
 /** The service AGENT_PLANES. */

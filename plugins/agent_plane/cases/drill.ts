@@ -29,17 +29,18 @@ export function lastVerdict(state: StateReader): Promise<Verdict | undefined> {
   return state.get<Verdict>('drill')
 }
 
-/** @param pause called between cases and pages, so that others get their turn. */
-export async function drill(state: StateStore, origin: string, now: () => number, pause: () => Promise<void> = async () => {}): Promise<Verdict> {
-  const at = now()
+/** Gives what is read in the body as of one moment. */
+export type AtOnce = <T>(body: (state: StateReader) => Promise<T>) => Promise<T>
+
+/** @param at milliseconds since the Unix epoch. @param pause called between cases and pages, so that others get their turn. */
+export async function rehearse(state: StateReader, atOnce: AtOnce, origin: string, at: number, pause = async () => {}): Promise<Verdict> {
   const findings: string[] = []
   let cases = 0
   for (let after: string | undefined; ; ) {
     const page = await caseIds(state, after, PAGE)
     for (const id of page) {
       cases++
-      // Of one moment: a case that is written meanwhile is no finding.
-      const faults = await state.transaction(async (tx) => [...(await caseFaults(tx, id)), ...(await deadlineFaults(tx, id))])
+      const faults = await atOnce(async (one) => [...(await caseFaults(one, id)), ...(await deadlineFaults(one, id))])
       for (const fault of faults) findings.push(`case "${id}": ${fault}`)
       for (const run of await runsAbout(state, id, Number.POSITIVE_INFINITY)) {
         const fault = await runFault(state, run)
@@ -52,7 +53,12 @@ export async function drill(state: StateStore, origin: string, now: () => number
   }
   const { size, waiting, faults } = await verifyLog(state, pause)
   findings.push(...faults)
-  const verdict: Verdict = { at, cases, findings: findings.length, first: findings.slice(0, MAX_KEPT), notChecked: waiting, origin, logSize: size }
+  return { at, cases, findings: findings.length, first: findings.slice(0, MAX_KEPT), notChecked: waiting, origin, logSize: size }
+}
+
+/** Rehearses, and keeps the verdict. */
+export async function drill(state: StateStore, origin: string, at: number, pause?: () => Promise<void>): Promise<Verdict> {
+  const verdict = await rehearse(state, (body) => state.transaction(body), origin, at, pause)
   await state.transaction((tx) => tx.put('drill', verdict))
   return verdict
 }

@@ -36,7 +36,8 @@ export function moveCase(id: string, status: CaseStatus): StoreEffect {
     async act(tx) {
       if (!CASE_STATUSES.includes(status))
         throw new SvcError('BAD_REQUEST', `cannot set status ${JSON.stringify(status)}: a case has one of ${CASE_STATUSES.join(', ')}`)
-      return { output: (await changeStatus(tx, id, status)).version }
+      const { status: from } = await knownCase(tx, id)
+      return { output: { from, version: (await changeStatus(tx, id, status)).version } }
     },
   }
 }

@@ -106,8 +106,8 @@ export class Driver {
     const agent = this.tools.governing?.(label) ?? given.agent
     const request = agent === undefined ? given : { ...given, agent }
     const { idempotencyKey, actor, case: asked } = request
-    const { state, now, random, holder, leaseMs } = this.tools
-    const run = newRunId(now(), random)
+    const { state, now, holder, leaseMs } = this.tools
+    const run = this.newRun()
     const acting = actingOfRequest(request)
     await permitAdmission(this.tools.policy, label, acting, plan)
     const records: NewRecord[] = [
@@ -422,10 +422,16 @@ export class Driver {
     return found
   }
 
+  /** An id for a run that is about to be. */
+  newRun(): string {
+    return newRunId(this.tools.now(), this.tools.random)
+  }
+
   /** What time has brought about beside waits. @param due runs that are about to be taken up. */
   sweep(due: readonly string[]): Promise<SweptEntry[]> {
-    const { state, now, random, leaseMs } = this.tools
-    return state.transaction((tx) => sweep(tx, { run: newRunId(now(), random), now: now(), leaseMs, due }))
+    const { state, now, leaseMs } = this.tools
+    const run = this.newRun()
+    return state.transaction((tx) => sweep(tx, { run, now: now(), leaseMs, due }))
   }
 
   /** Enters runs that are concluded for good into the transparency log. @returns how many. */

@@ -7,6 +7,8 @@ import { hasSlot, type PeriodRow, type Reservation } from '../quota/store.ts'
 import { decode, type Sealed, verified } from '../record/record.ts'
 import { headOf, recordsOf } from '../store/journal.ts'
 import { leaseOf } from '../store/leases.ts'
+import { holdOrRelease, randomCase, randomCaseAct } from './case-acts.ts'
+import { judgeCases } from './case-model.ts'
 import { type Act, Died, memoryState, type Process, World } from './world.ts'
 
 const MODES: readonly RecoveryMode[] = ['retry', 'idempotent', 'reconcile', 'requires_operator']
@@ -52,24 +54,27 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
       return await act()
     } catch (error) {
       if (error instanceof Died || error instanceof BrokenPass || !process.alive) return undefined
-      if ((error as { code?: string }).code === 'CONFLICT' || (error as Error).name === 'Error') return undefined
+      // A halt stands, or the run or its case is over.
+      if (['CONFLICT', 'FORBIDDEN'].includes((error as { code?: string }).code ?? '') || (error as Error).name === 'Error') return undefined
       throw error
     }
   }
 
-  const wanted = 1 + Math.floor(random() * 2)
+  const wanted = 1 + Math.floor(random() * 4)
   const runs = new Set<string>()
-  for (let i = 0; i < wanted; i++) {
+  const beginOne = async (): Promise<void> => {
+    const i = runs.size
     const plan = randomPlan(random)
-    for (let admitted = false; !admitted; ) {
+    while (runs.size === i) {
       const process = any()
-      const answer = await attempt(process, () => process.driver.admit({ plan, input: {}, actor: 'ann', idempotencyKey: `life-${i}` }))
-      admitted = answer !== undefined
+      const matter = random() < 0.7 ? { case: await randomCase(random, world.disk) } : {}
+      const answer = await attempt(process, () => process.driver.admit({ plan, input: {}, actor: 'ann', idempotencyKey: `life-${i}`, ...matter }))
       if (answer !== undefined) runs.add(answer.run)
       if (answer?.epoch !== undefined && random() < 0.5) await attempt(process, () => process.driver.drive(answer.run, answer.epoch))
+      if ((await standingHalts(world.disk)).length > 0) return
     }
   }
-  assert.equal(runs.size, wanted, 'a key gives the run that was begun with it')
+  await beginOne()
   let told = 0
   const tell = async (process: Process): Promise<void> => {
     // What was told without an answer is told again.
@@ -81,7 +86,7 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
   }
   const halted = { times: 0 }
   let quiet = 0
-  for (let round = 0; quiet < 3; round++) {
+  for (let round = 0; quiet < 3 || runs.size < wanted; round++) {
     assert.ok(round < ROUNDS, `the runs come to rest: ${await statusesOf(runs, world)}`)
     if (round === ROUNDS / 4) {
       world.chances.death = 0
@@ -97,8 +102,12 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
     else if (chance < 0.18) world.now -= Math.floor(random() * HOUR)
     else if (chance < 0.3) await tell(process)
     else if (chance < 0.32) await attempt(process, () => driver.cancel(run, OPERATOR, 'not wanted'))
+    else if (runs.size < wanted && (chance < 0.4 || quiet > 1)) await beginOne()
+    else if (chance < 0.36) await holdOrRelease(process, random, world, attempt)
     else {
       const due = (await attempt(process, () => driver.due(32))) ?? []
+      await attempt(process, () => driver.sweep(due))
+      if (random() < 0.5) await attempt(process, () => driver.seal(4))
       const rival = options.rivals ? any() : process
       const drivers = due.flatMap((each) => [process, rival].map((one) => attempt(one, () => one.driver.drive(each))))
       // While they go on others try as well, and events come.
@@ -170,6 +179,9 @@ async function judge(runs: ReadonlySet<string>, world: World, random: () => numb
   await checkSpend(runs, world)
   for (const [id, count] of world.performed) assert.equal(count, 1, `effect ${id} was performed once`)
   const driver = world.start().driver
+  for (let rest = 0; (await driver.sweep([])).length > 0 || (await driver.seal(100)) > 0; rest++) assert.ok(rest < ROUNDS, 'sweeps come to rest')
+  assert.equal((await world.disk.list({ prefix: 'key/' })).length, runs.size, 'a key gives the run that was begun with it')
+  await judgeCases(world.disk, world.now, runs)
   let all = 0
   const statuses = await statusesOf(runs, world)
   for (const [index, run] of [...runs].entries()) {
@@ -248,13 +260,14 @@ function randomPlan(random: () => number): PlanNode[] {
   let effects = 0
   const oneAct = (depth: number): Act => {
     const chance = random()
-    if (chance < 0.5) {
+    if (chance < 0.4) {
       const mode = pick(MODES)
       const tokens = random() < 0.5 ? { tokens: 1 + Math.floor(random() * 50) } : {}
       return { do: 'effect', about: `x${effects++}`, mode, mutates: mode !== 'retry' && random() < 0.8, ...tokens }
     }
-    if (chance < 0.6) return { do: 'sleep', ms: Math.floor(random() * HOUR) }
-    if (chance < 0.72) return { do: 'await', correlation: [{ namespace: 'n', value: random() < 0.5 ? 'a' : 'b' }], ms: Math.floor(random() * 3 * HOUR) }
+    if (chance < 0.48) return { do: 'sleep', ms: Math.floor(random() * HOUR) }
+    if (chance < 0.58) return { do: 'await', correlation: [{ namespace: 'n', value: random() < 0.5 ? 'a' : 'b' }], ms: Math.floor(random() * 3 * HOUR) }
+    if (chance < 0.78) return randomCaseAct(random)
     if (chance < 0.8) return { do: 'now' }
     if (chance < 0.86) return { do: 'random' }
     if (chance < 0.92) return { do: 'note' }

@@ -11,6 +11,7 @@ import { wallClock } from '../cases/calendar.ts'
 import { Driver } from '../drive/driver.ts'
 import type { Budgets } from '../quota/budgets.ts'
 import type { QuotaLimits } from '../quota/store.ts'
+import { actOnCase, type CaseAct, isCaseAct } from './case-acts.ts'
 
 const LEASE_MS = 30_000
 
@@ -71,12 +72,15 @@ export class World {
 export class Process {
   alive = true
   readonly driver: Driver
+  /** The disk, over which it may die. */
+  readonly store: StateStore
   private readonly world: World
 
   constructor(world: World, limits: Budgets) {
     this.world = world
+    this.store = this.state()
     this.driver = new Driver({
-      state: this.state(),
+      state: this.store,
       skills: actingSkills(world, this),
       calendars: new Map([[wallClock.name, wallClock]]),
       holder: `p${++world.processes}`,
@@ -141,6 +145,7 @@ export type Act =
   | { do: 'note' }
   | { do: 'fail' }
   | { do: 'both'; acts: Act[] }
+  | CaseAct
 
 /** Skills as a process has them. */
 function actingSkills(world: World, process: Process): Map<string, Skill> {
@@ -152,6 +157,7 @@ function actingSkills(world: World, process: Process): Map<string, Skill> {
     else if (one.do === 'now') return context.now()
     else if (one.do === 'random') return context.random()
     else if (one.do === 'note') await context.note('here')
+    else if (isCaseAct(one)) return actOnCase(context, one)
     else if (one.do === 'fail') throw new Error('it was to fail')
     else if (one.do === 'both') return Promise.all(one.acts.map((each) => act(context, each, back)))
     else return outward(context, one, back)
