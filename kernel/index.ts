@@ -97,6 +97,15 @@ export {
 export { PROMQL_QUERIES, type PromqlQueries, type PromqlTime } from './services/promql-queries.ts'
 export { SIGNAL_SINK, type SignalSink, type TriggerSignal } from './services/signal-sink.ts'
 export {
+  type LoadedPolicies,
+  POLICIES,
+  type Policies,
+  type PolicyAnswer,
+  type PolicyEntity,
+  type PolicyQuestion,
+  type PolicySource,
+} from './services/policies.ts'
+export {
   WEBHOOKS,
   type WebhookAnswer,
   type WebhookDelivery,

@@ -42,6 +42,11 @@ export async function minimalConfig(ids: readonly string[], exempt: readonly str
   if (ids.includes('audit')) config.audit = { path: join(folder, 'audit.jsonl') }
   if (ids.includes('triggers')) config.triggers = {}
   if (ids.includes('agent_plane')) config.agent_plane = {}
+  if (ids.includes('operator_api')) {
+    await writeFile(join(folder, 'tokens.json'), JSON.stringify([{ token: MINIMAL_KEY, actor: 'least', roles: ['admin'] }]))
+    await writeFile(join(folder, 'plane.cedar'), 'permit (principal, action, resource);\n')
+    config.operator_api = { tokens_file: join(folder, 'tokens.json'), policy: join(folder, 'plane.cedar') }
+  }
   // Nobody listens there.
   if (ids.includes('mqtt')) config.mqtt = { broker: '127.0.0.1', port: 1, topics: ['t'] }
   if (ids.includes('kafka')) config.kafka = { brokers: '127.0.0.1:1', topics: ['t'] }

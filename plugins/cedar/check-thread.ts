@@ -14,9 +14,9 @@ const TIME_LIMIT_MS = 60_000
 /** Half of what the main thread has: what is fine here is fine there. */
 const STACK_MB = 0.5
 
-/** @param signal ends it early. @throws Error when it cannot be told. */
-export function checkInThread(files: readonly PolicyFile[], signal?: AbortSignal): Promise<Checked> {
-  const worker = new Worker(new URL(import.meta.url), { name: NAME, workerData: { name: NAME, files }, resourceLimits: { stackSizeMb: STACK_MB } })
+/** @param schema of policies that are not about the server's routes. @param signal ends it early. @throws Error when it cannot be told. */
+export function checkInThread(files: readonly PolicyFile[], { signal, schema }: { signal?: AbortSignal; schema?: string } = {}): Promise<Checked> {
+  const worker = new Worker(new URL(import.meta.url), { name: NAME, workerData: { name: NAME, files, schema }, resourceLimits: { stackSizeMb: STACK_MB } })
   let stopped = (): void => {}
   return new Promise<Checked>((resolve, reject) => {
     const fail = (cause: string) => reject(new Error(`cannot check the policies: ${cause}`))
@@ -36,10 +36,10 @@ export function checkInThread(files: readonly PolicyFile[], signal?: AbortSignal
   })
 }
 
-async function check(files: readonly PolicyFile[]): Promise<Checked> {
+async function check(files: readonly PolicyFile[], schema: string | undefined): Promise<Checked> {
   const cedar = await loadCedar()
-  const checked = checkPolicies(cedar, files)
-  if (checked.problems.length > 0) return checked
+  const checked = checkPolicies(cedar, files, schema)
+  if (checked.problems.length > 0 || schema !== undefined) return checked
   try {
     const engine = new PolicyEngine(cedar, 0)
     engine.activate(checked.set)
@@ -55,5 +55,6 @@ async function check(files: readonly PolicyFile[]): Promise<Checked> {
 }
 
 if (!isMainThread && (workerData as { name?: string } | null)?.name === NAME) {
-  parentPort?.postMessage(await check((workerData as { files: PolicyFile[] }).files))
+  const { files, schema } = workerData as { files: PolicyFile[]; schema?: string }
+  parentPort?.postMessage(await check(files, schema))
 }

@@ -5,7 +5,11 @@ import { type Static, Type } from 'svcdb/lib/schema'
 export const MAX_POLICY_BYTES = 16_777_216
 
 const authorization = Type.Object({
-  engine: Type.Enum(['cedar'], { default: 'cedar', description: 'The policy engine; there is this one' }),
+  engine: Type.Enum(['cedar', 'none'], {
+    default: 'cedar',
+    description:
+      '"none": no policies are asked about the routes of the server; the engine is there for plugins with policies of their own, such as operator_api',
+  }),
   policy_dir: Type.String({
     ...FILE_PATH,
     default: '',

@@ -1,9 +1,10 @@
-import { AUDIT_LOG, type AuditLog, definePlugin } from 'svcdb'
+import { AUDIT_LOG, type AuditLog, definePlugin, POLICIES } from 'svcdb'
 import { loadCedar } from './cedar-library.ts'
 import { policyCommand } from './command.ts'
 import { configSchema } from './config.ts'
 import { PolicyEngine } from './engine.ts'
 import { Guard } from './guard.ts'
+import { PolicyLoader } from './loaded-policies.ts'
 import { policyMetrics } from './metrics.ts'
 import { PolicyReloader } from './reloader.ts'
 import { sourceOf } from './source.ts'
@@ -14,9 +15,14 @@ export default definePlugin({
   stability: 'stable',
   section: '',
   config: configSchema,
+  provides: [POLICIES],
   commands: [policyCommand],
   setup(svc, sections) {
     const { authorization: config } = sections
+    const loader = new PolicyLoader(config.max_policy_bytes)
+    svc.provide(POLICIES, loader)
+    svc.stop(() => loader.close())
+    if (config.engine === 'none') return
     let engine: PolicyEngine | undefined
     let reloader: PolicyReloader | undefined
     const metrics = policyMetrics(svc.metrics, { policies: () => engine?.policyCount ?? 0, cacheEntries: () => engine?.cacheSize ?? 0 })

@@ -8,7 +8,7 @@ import { type Scope, scopeOf } from './scope.ts'
 
 export interface PolicySet {
   /** By `<file>#<number within the file>`. */
-  policies: Map<string, { text: string; scope: Scope }>
+  policies: Map<string, { text: string; scope: Scope; reason?: string }>
   /** Attributes of the context that the policies may look at. */
   contextUse: string[]
 }
@@ -20,13 +20,13 @@ export interface Checked {
   warnings: string[]
 }
 
-/** Overflows of the engine's stack are caught, but leave it unusable: call this with an engine of its own. */
-export function checkPolicies(cedar: Cedar, files: readonly PolicyFile[]): Checked {
+/** @param schema what the policies may speak of. Overflows of the engine's stack are caught, but leave it unusable: call this with an engine of its own. */
+export function checkPolicies(cedar: Cedar, files: readonly PolicyFile[], schema: string = SCHEMA): Checked {
   const checked: Checked = { set: { policies: new Map(), contextUse: [] }, problems: [], warnings: [] }
   const contextUse = new Set<string>()
   for (const file of files) {
     try {
-      checkFile(cedar, file, checked, contextUse)
+      checkFile(cedar, file, schema, checked, contextUse)
     } catch (error) {
       checked.problems.push(`${file.name}: cannot be checked: ${(error as Error).message}; it is likely nested too deep, write several policies instead`)
       break // nothing else could be checked with this engine
@@ -36,7 +36,7 @@ export function checkPolicies(cedar: Cedar, files: readonly PolicyFile[]): Check
   return checked
 }
 
-function checkFile(cedar: Cedar, file: PolicyFile, { set, problems, warnings }: Checked, contextUse: Set<string>): void {
+function checkFile(cedar: Cedar, file: PolicyFile, schema: string, { set, problems, warnings }: Checked, contextUse: Set<string>): void {
   const parts = cedar.policySetTextToParts(file.text)
   if (parts.type === 'failure') return void problems.push(...texts(parts.errors, file))
   if (parts.policy_templates.length > 0)
@@ -52,10 +52,11 @@ function checkFile(cedar: Cedar, file: PolicyFile, { set, problems, warnings }: 
       problems.push(`${label}: it is more than ${MAX_LEVELS} levels deep; use sets in place of long chains of && and ||, or several policies`)
     }
     for (const name of shape.contextUse) contextUse.add(name)
-    set.policies.set(label, { text, scope: scopeOf(answer.json) })
+    const reason = answer.json.annotations?.reason
+    set.policies.set(label, { text, scope: scopeOf(answer.json), ...(typeof reason === 'string' && reason.trim() !== '' ? { reason } : {}) })
   }
   if (!usable) return
-  const answer = cedar.validate({ schema: SCHEMA, policies: { staticPolicies: file.text }, validationSettings: { mode: 'strict' } })
+  const answer = cedar.validate({ schema, policies: { staticPolicies: file.text }, validationSettings: { mode: 'strict' } })
   if (answer.type === 'failure') return void problems.push(...texts(answer.errors, file))
   const errors = (list: readonly { error: DetailedError }[]) => list.map(({ error }) => error)
   // What is wrong with a policy makes it look impossible too.
@@ -81,7 +82,7 @@ function texts(errors: readonly DetailedError[], file: PolicyFile): string[] {
     const hint = [place?.label, error.help].filter((part) => typeof part === 'string' && part !== '')
     const where = place === undefined ? file.name : `${file.name}:${positionOf(bytes, place.start)}`
     const text = `${where}: ${[message, ...hint].join('; ')}`
-    const key = `${where} ${message.replace(/ for Svc::Action::"\w+"$/, '')}`
+    const key = `${where} ${message.replace(/ for (?:Svc::)?Action::"[^"]+"$/, '')}`
     if (!found.has(key)) found.set(key, { at: place?.start ?? 0, text: text.replaceAll(/\s*\n\s*/g, ' ') })
   }
   return [...found.values()].sort((a, b) => a.at - b.at).map(({ text }) => text)

@@ -107,7 +107,7 @@ export class PolicyReloader {
   }
 
   private async checked(read: PolicyFiles): Promise<{ read: PolicyFiles; checked: Checked }> {
-    const checked = await checkInThread(read.files, this.over.signal)
+    const checked = await checkInThread(read.files, { signal: this.over.signal })
     const { problems } = checked
     if (problems.length === 0) return { read, checked }
     const more = problems.length > SHOWN_PROBLEMS ? [`and ${problems.length - SHOWN_PROBLEMS} more`] : []

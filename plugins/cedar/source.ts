@@ -15,6 +15,6 @@ export function sourceOf({ authorization, server }: CedarSections): PolicySource
   if (file !== '') return { path: file, kind: 'file', maxBytes }
   throw new SvcError(
     'CONFIG_ERROR',
-    'cannot authorize callers: there are no policies; set authorization.policy_dir or authorization.policy_file, or take "cedar" out of plugins',
+    'cannot authorize callers: there are no policies; set authorization.policy_dir or authorization.policy_file, take "cedar" out of plugins, or set authorization.engine = "none" where only other plugins ask it',
   )
 }

@@ -1,0 +1,83 @@
+/** Bodies of requests: bytes with a bound, and the JSON in them. */
+import type { IncomingMessage } from 'node:http'
+import { SvcError } from 'svcdb/lib/errors'
+import { checkJsonBounds, type JsonBounds } from 'svcdb/lib/json'
+import { decompress } from 'svcdb/lib/network'
+import { type Problem, SchemaReader, type TSchema } from 'svcdb/lib/schema'
+import { Refusal } from './refusal.ts'
+
+export const MAX_BODY_BYTES = 1 << 20
+const JSON_TYPE = /^application\/json\s*(?:;|$)/i
+
+const tooLarge = () => new Refusal(413, `the body has more than ${MAX_BODY_BYTES} bytes; send less`)
+
+/** @throws Refusal 413, and 400 for one that ends too early or cannot be decompressed. */
+export async function readBody(request: IncomingMessage): Promise<Buffer> {
+  if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
+  const bytes = await collect(request)
+  const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
+  if (encoding === 'identity' || encoding === '') return bytes
+  try {
+    return await decompress(bytes, encoding, MAX_BODY_BYTES)
+  } catch (error) {
+    if (error instanceof SvcError && error.code === 'PAYLOAD_TOO_LARGE') throw tooLarge()
+    throw new Refusal(400, (error as Error).message)
+  }
+}
+
+function collect(request: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let length = 0
+    const cut = () => reject(new Refusal(400, 'the connection closed before the whole body had come'))
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length
+      if (length <= MAX_BODY_BYTES) return void chunks.push(chunk)
+      chunks.length = 0
+      reject(tooLarge())
+    })
+    request.on('end', () => resolve(Buffer.concat(chunks)))
+    request.on('error', cut)
+    request.on('close', cut)
+  })
+}
+
+/** @throws Refusal 415. */
+export function requireJson(contentType: string | undefined): void {
+  if (contentType === undefined || !JSON_TYPE.test(contentType))
+    throw new Refusal(415, `cannot read a body of Content-Type "${(contentType ?? '').slice(0, 128)}": send application/json`)
+}
+
+/** @throws Refusal 400 for what is no JSON in UTF-8, or too deep, or has too many members. */
+export function parseJson(bytes: Buffer, bounds: JsonBounds): unknown {
+  try {
+    checkJsonBounds(bytes, bounds)
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch (error) {
+    throw new Refusal(400, error instanceof SvcError ? error.message : `the body is not JSON: ${reasonOf(error as Error)}`)
+  }
+}
+
+/** The parser's words, without the quotation of what it read. */
+function reasonOf({ message }: Error): string {
+  return message.replace(/, ".*"? ?is not valid JSON$|, \.\.\..* is not valid JSON$/s, '')
+}
+
+/** @param status of the refusal: 422 for a body, 400 for a query. @throws Refusal. */
+export function shaped<T>(reader: SchemaReader, value: unknown, place: string, status: number): T {
+  const { value: read, problems } = reader.read(value, status === 400)
+  if (problems.length > 0) throw new Refusal(status, describe(place, problems[0]))
+  return read as T
+}
+
+export function readerOf(schema: TSchema): SchemaReader {
+  return new SchemaReader(schema)
+}
+
+function describe(place: string, { instancePath, keyword, message, params }: Problem): string {
+  const where = `${place}${instancePath.replace(/\/(\d+)(?=\/|$)/g, '[$1]').replaceAll('/', '.')}`
+  const allowed = keyword === 'enum' ? (params as { allowedValues?: unknown[] }).allowedValues : undefined
+  if (allowed !== undefined) return `${where} is one of ${allowed.map(String).join(', ')}`
+  // A member that is not in the schema is reported as one whose schema is `false`.
+  return `${where} ${keyword === 'boolean' ? 'is not a known member' : message}`
+}

@@ -1,0 +1,17 @@
+import { definePlugin, POLICIES } from 'svcdb'
+import { AGENT_PLANES } from 'svcdb/agents'
+import { configSchema } from './config.ts'
+
+export default definePlugin({
+  id: 'operator_api',
+  summary: 'What people and their tools see of the agent plane, and do to it: with tokens and policies of its own',
+  stability: 'experimental',
+  config: configSchema,
+  needsSection: true,
+  requires: [AGENT_PLANES, POLICIES],
+  auditActions: ['operator_call'],
+  async setup(svc, config) {
+    const { assemble } = await import('./wiring.ts')
+    assemble(svc, config)
+  },
+})

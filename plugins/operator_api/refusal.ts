@@ -1,0 +1,33 @@
+/** What a caller is told instead of an answer: a status, and a sentence. */
+import { publicText, SvcError } from 'svcdb/lib/errors'
+
+/** A status that the errors of the server have no code for, such as 501. Others are thrown as SvcError. */
+export class Refusal extends Error {
+  readonly status: number
+
+  constructor(status: number, sentence: string) {
+    super(sentence)
+    this.status = status
+  }
+}
+
+export interface Refused {
+  status: number
+  sentence: string
+  /** The server's own fault: the log has why. */
+  fault?: unknown
+  retryAfter?: number
+}
+
+/** What an operation fails with is one of the statuses that its description lists; whatever else it is, the plane failed. */
+export function refusedBy(error: unknown, statuses: ReadonlySet<number>): Refused {
+  if (error instanceof Refusal && statuses.has(error.status)) return { status: error.status, sentence: error.message }
+  if (error instanceof SvcError) {
+    const { http, redact, retryAfter } = error.kind
+    if (statuses.has(http) && redact !== true)
+      return { status: http, sentence: publicText(error), ...(http === 503 && retryAfter !== undefined ? { retryAfter } : {}) }
+  }
+  if (statuses.has(503))
+    return { status: 503, sentence: 'the store of the plane is unavailable; retry with the same id: what was kept is known', fault: error, retryAfter: 1 }
+  return { status: 500, sentence: 'the store of the plane is unavailable, or the plane failed; the log of the server has why', fault: error }
+}
