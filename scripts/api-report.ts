@@ -132,6 +132,7 @@ function entries(): Entry[] {
   return [
     { name: 'svcdb', file: 'kernel/index.d.ts', mark: '@public' },
     { name: 'svcdb/agents', file: 'kernel/agents/index.d.ts', mark: '@experimental' },
+    { name: 'svcdb/agents/testkit', file: 'plugins/agent_plane/testkit/index.d.ts', mark: '@experimental' },
     { name: 'svcdb/testkit', file: 'kernel/testkit/index.d.ts', mark: '@public' },
     { name: 'svcdb/conformance', file: 'storage/conformance/index.d.ts', mark: '@experimental' },
     ...libraries.map(

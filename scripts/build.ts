@@ -21,9 +21,19 @@ const run = promisify(execFile)
 if (restore()) process.stdout.write("build: an interrupted npm pack had left the published package.json; the repository's is back\n")
 
 /** What others import by name. */
-const entries = globSync(['kernel/index.ts', 'kernel/agents/index.ts', 'kernel/testkit/index.ts', 'kernel/lib/*/index.ts', 'storage/conformance/index.ts'], {
-  cwd: ROOT,
-})
+const entries = globSync(
+  [
+    'kernel/index.ts',
+    'kernel/agents/index.ts',
+    'kernel/testkit/index.ts',
+    'kernel/lib/*/index.ts',
+    'plugins/agent_plane/testkit/index.ts',
+    'storage/conformance/index.ts',
+  ],
+  {
+    cwd: ROOT,
+  },
+)
 /** What is found by its path, or run. */
 const programs = globSync(['kernel/main.ts', 'plugins/*/index.ts', 'storage/*/index.ts', 'storage/conformance/jobs/*.ts'], { cwd: ROOT })
 /** JavaScript that modules with the ending .ts are links to (docs/decisions/050-a-start-loads-what-it-runs.md). */

@@ -34,6 +34,7 @@ export function targetOf(from: string, specifier: string): string | undefined {
   const others: Record<string, string> = {
     svcdb: 'kernel/index.ts',
     'svcdb/agents': 'kernel/agents/index.ts',
+    'svcdb/agents/testkit': 'plugins/agent_plane/testkit/index.ts',
     'svcdb/testkit': 'kernel/testkit/index.ts',
     'svcdb/conformance': 'storage/conformance/index.ts',
   }

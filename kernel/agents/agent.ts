@@ -9,7 +9,8 @@ import type { Completion, CompletionRequest, FakeScript } from './models.ts'
 import { defineSkill, type Skill, type SkillDefinition } from './skill.ts'
 import type { AnyTool } from './tools.ts'
 
-type ToolOf<T extends readonly AnyTool[], R extends string> = Extract<T[number], { ref: R }>
+type Named<X, R extends string> = X extends { ref: infer Q } ? (R extends Q ? X : never) : never
+type ToolOf<T extends readonly AnyTool[], R extends string> = Named<T[number], R>
 type ArgumentsOf<T> = T extends { arguments: infer A extends TSchema } ? Static<A> : never
 type OutputOf<T> = T extends { call(...args: never): Promise<infer O> } ? O : never
 

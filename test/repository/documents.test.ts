@@ -139,6 +139,7 @@ t.test('the modules that guides and libraries show compile', async (t) => {
   const paths = {
     svcdb: [join(ROOT, 'kernel/index.ts')],
     'svcdb/agents': [join(ROOT, 'kernel/agents/index.ts')],
+    'svcdb/agents/testkit': [join(ROOT, 'plugins/agent_plane/testkit/index.ts')],
     'svcdb/testkit': [join(ROOT, 'kernel/testkit/index.ts')],
     'svcdb/conformance': [join(ROOT, 'storage/conformance/index.ts')],
     'svcdb/lib/*': [join(ROOT, 'kernel/lib/*/index.ts')],

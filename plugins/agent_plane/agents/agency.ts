@@ -7,10 +7,10 @@ import type { DriverTools } from '../drive/driver.ts'
 import { fakeModel } from '../models/fake.ts'
 import { openAiCompatible } from '../models/openai-compatible.ts'
 import type { TenantPlane } from '../planes.ts'
-import type { Budgets, Rate } from '../quota/budgets.ts'
 import { callHttp } from '../tools/http.ts'
 import { toolServices } from '../tools/services.ts'
 import { governor } from './govern.ts'
+import { limitsOf } from './limits.ts'
 import type { AgentRegistry } from './registry.ts'
 
 const SECOND = 1000
@@ -56,24 +56,4 @@ function modelOf(agent: Agent, providers: ReadonlyMap<string, ModelProvider>): M
   if (provider === undefined)
     throw new EffectError(`there is no provider of models "${name}": name it in agent_plane.models`, { disposition: 'did_not_happen', permanent: true })
   return provider
-}
-
-/** What is not said is not bounded by the manifest. */
-export function limitsOf(agent: Agent | undefined): Partial<Budgets> {
-  const { budgets = {}, tools = [] } = agent?.manifest.spec ?? {}
-  const bounds = {
-    maxSteps: budgets.max_steps,
-    maxEffects: budgets.max_effects,
-    maxReplans: budgets.max_replans,
-    maxDenials: budgets.max_denials,
-    maxTokens: budgets.max_tokens,
-    maxMinorUnits: budgets.max_minor_units,
-    maxWallclockMs: budgets.max_wallclock_secs === undefined ? undefined : budgets.max_wallclock_secs * SECOND,
-    maxEgressBytes: budgets.max_egress_bytes,
-    maxParallelSteps: budgets.max_parallel_steps,
-  }
-  const rates = tools.flatMap(({ ref, rate_limit: limit }): [string, Rate][] =>
-    limit === undefined ? [] : [[ref, { allowed: limit.calls, windowMs: limit.per_secs * SECOND }]],
-  )
-  return { ...Object.fromEntries(Object.entries(bounds).filter(([, bound]) => bound !== undefined)), rates: new Map(rates) }
 }

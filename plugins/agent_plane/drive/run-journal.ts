@@ -188,10 +188,19 @@ export class RunJournal {
     return suspended === undefined ? undefined : Date.parse((suspended.payload.reason as { until: string }).until)
   }
 
+  /** Whether an effect was begun in a group of its step that was undone. */
+  private isUndone({ step, phase, seq }: JournalRecord): boolean {
+    const settled = (kind: string, from: number) => this.records.find((one) => one.kind === kind && one.step === step && one.phase === phase && one.seq > from)
+    const opened = this.records.findLast((one) => one.kind === 'GroupOpened' && one.step === step && one.phase === phase && one.seq < seq)
+    if (opened === undefined) return false
+    const end = settled('GroupSettled', opened.seq)
+    return end !== undefined && end.seq > seq && end.payload.outcome === 'aborted'
+  }
+
   /** Whether a step has changed something, as far as the journal can say. */
   hasLanded(step: number): boolean {
     return [...this.attempts.values()].some(({ started, ended, reconciled }) => {
-      if (started.step !== step || started.phase === 'compensating' || started.payload.mutates !== true) return false
+      if (started.step !== step || started.phase === 'compensating' || started.payload.mutates !== true || this.isUndone(started)) return false
       if (reconciled !== undefined) return reconciled.payload.disposition === 'landed'
       return !(ended?.kind === 'EffectFailed' && ended.payload.disposition === 'did_not_happen')
     })
