@@ -1,5 +1,9 @@
 /** All operations. An area is a file of its own, and a line here. */
 import type { Operation } from '../operation.ts'
+import { cases } from './cases.ts'
+import { drill } from './drill.ts'
+import { holds } from './holds.ts'
+import { obligations } from './obligations.ts'
 import { runs } from './runs.ts'
 
-export const OPERATIONS: readonly Operation[] = [...runs]
+export const OPERATIONS: readonly Operation[] = [...runs, ...cases, ...obligations, ...holds, ...drill]
