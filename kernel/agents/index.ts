@@ -3,6 +3,8 @@
  * provides it.
  */
 import type { Calendar, CaseChoice, CaseContext } from './cases.ts'
+import type { Label, Sensitivity, Trust } from './labels.ts'
+import type { TaskDecision, TaskRequest } from './tasks.ts'
 
 export type { Calendar, CaseChoice, CaseContext, CaseStatus, DeadlineSpec, DeadlineState, RegisteredDeadline } from './cases.ts'
 
@@ -15,6 +17,7 @@ import type { Skill } from './skill.ts'
 
 export * from './agent.ts'
 export * from './effect-error.ts'
+export { joined, type Label, OWN, ownProse, type Prose, SENSITIVITIES, type Sensitivity, type Trust } from './labels.ts'
 export { type AgentBudgets, type AgentManifest, manifestDigest, manifestProblems, manifestSchema, type ToolDeclaration } from './manifest.ts'
 export * from './models.ts'
 export {
@@ -43,6 +46,7 @@ export {
 } from './operator/index.ts'
 export * from './ready-tools.ts'
 export * from './skill.ts'
+export type * from './tasks.ts'
 export * from './tools.ts'
 
 /** Name of the service that an `AgentPlane` is provided under. */
@@ -74,6 +78,8 @@ export interface EffectDescription {
   outboundBytes?: number
   /** What it is done by, such as `tool://server/name`: rates are bound to it. */
   grant?: string
+  /** What it gives is to be taken for; default: untrusted, internal. */
+  declares?: { trust?: Trust; sensitivity?: Sensitivity }
   /** For `reconcile`: whether the attempt with this key has happened. */
   probe?(call: EffectCall): Promise<ProbeAnswer>
 }
@@ -111,6 +117,16 @@ export interface AgentEvent {
   kind: string
   correlation: CorrelationKey[]
   payload: Json
+  /** Of the payload; absent = untrusted, internal, of its source. */
+  label?: Label
+}
+
+/** Kind of the event that says that a task was decided; its payload is the `TaskDecision`. */
+export const TASK_DECIDED = 'svc.task.decided'
+
+/** What a wait for the decision of a task names. */
+export function taskKey(task: string): CorrelationKey {
+  return { namespace: 'svc.task', value: task }
 }
 
 export type EventWait = { kind: string; correlation?: CorrelationKey[] } & ({ withinMs: number } | { obligation: string })
@@ -122,6 +138,8 @@ export type EventWait = { kind: string; correlation?: CorrelationKey[] } & ({ wi
 export interface StepContext extends CaseContext {
   readonly run: string
   readonly step: string
+  /** Of all that the step has read so far: its input, and what its effects gave. */
+  readonly label: Label
   /** Milliseconds since the Unix epoch. */
   now(): Promise<number>
   /** In [0, 1). */
@@ -142,6 +160,10 @@ export interface StepContext extends CaseContext {
    * @throws EffectError when there was none by then, and when there is no such obligation.
    */
   awaitEvent(wait: EventWait): Promise<AgentEvent>
+  /** Asks a person, and waits until it is decided, by one of those who may or by what the task says for its end. */
+  task(request: TaskRequest): Promise<TaskDecision>
+  /** Asks a person, and does not wait. @returns the task: `awaitEvent` with TASK_DECIDED and its `taskKey` waits for it, whenever it is decided. */
+  openTask(request: TaskRequest): Promise<string>
 }
 
 /** Where a member of a node's input comes from; `field` takes a member of what is there. */
@@ -166,6 +188,8 @@ export interface RunRequest {
   /** A plan of several; instead of `capability`. */
   plan?: PlanNode[]
   input: Json
+  /** Of the input; default: untrusted, internal, of the actor. */
+  label?: Label
   /** A run that was begun with the same key is the answer. At most 512 bytes. */
   idempotencyKey?: string
   /** Refused when the case is closed. */

@@ -1,5 +1,5 @@
 /** One attempt at an effect: what it gave or why it failed, what it has cost, and the pause before the next one. */
-import { type EffectCall, EffectError, type Json, type Spend } from 'svcdb/agents'
+import { type EffectCall, EffectError, type Json, type Label, type Spend } from 'svcdb/agents'
 import { canonical } from '../record/canonical.ts'
 import { MAX_RECORD_BYTES } from '../record/record.ts'
 
@@ -7,11 +7,14 @@ const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 10_000
 /** What the rest of a record may take. */
 const RECORD_REST = 16_384
-export const DECLARED = { trust: 'untrusted', sensitivity: 'internal' }
+/** What the record of an effect says of what it gave. */
+export type Declared = Pick<Label, 'trust' | 'sensitivity'>
+export const DECLARED: Declared = { trust: 'untrusted', sensitivity: 'internal' }
 
 interface Tried {
   kind: string
   mutates: boolean
+  declares: Declared
 }
 
 /** The pause after so many failures: doubled each time, half of it by a chance that follows from the key. */
@@ -44,7 +47,7 @@ export function spendOf({ tokens, minor_units }: Required<Spend>): { spend?: Spe
   return tokens + minor_units === 0 ? {} : { spend: { ...(tokens === 0 ? {} : { tokens }), ...(minor_units === 0 ? {} : { minor_units }) } }
 }
 
-export async function outcomeOf<T extends Json>({ mutates, kind }: Tried, call: EffectCall, act: (call: EffectCall) => Promise<T>): Promise<Ended> {
+export async function outcomeOf<T extends Json>({ mutates, kind, declares }: Tried, call: EffectCall, act: (call: EffectCall) => Promise<T>): Promise<Ended> {
   let output: T
   try {
     output = await act(call)
@@ -57,7 +60,7 @@ export async function outcomeOf<T extends Json>({ mutates, kind }: Tried, call: 
   try {
     const text = canonical(output ?? null)
     if (Buffer.byteLength(text) > MAX_RECORD_BYTES - RECORD_REST) throw new Error(`it has more than ${MAX_RECORD_BYTES - RECORD_REST} bytes`)
-    return { kind: 'EffectDone', payload: { output: JSON.parse(text), declared: DECLARED } }
+    return { kind: 'EffectDone', payload: { output: JSON.parse(text), declared: declares } }
   } catch (error) {
     return { kind: 'EffectFailed', payload: { error: `what effect "${kind}" gave cannot be kept: ${textOf(error)}`, disposition: 'landed', permanent: true } }
   }

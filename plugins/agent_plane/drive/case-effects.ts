@@ -11,7 +11,10 @@ import type { NewRecord } from '../record/record.ts'
 export interface StoreEffect {
   kind: string
   args: Json
-  act(tx: StateTransaction): Promise<{ output: Json; records?: Pick<NewRecord, 'kind' | 'payload'>[] }>
+  /** Refused where the budget of effects is used up. */
+  metered?: true
+  /** @param effect its key. */
+  act(tx: StateTransaction, effect: string): Promise<{ output: Json; records?: Pick<NewRecord, 'kind' | 'payload'>[] }>
 }
 
 export function readState(id: string): StoreEffect {

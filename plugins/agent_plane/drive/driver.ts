@@ -12,6 +12,7 @@ import type {
   HaltLiftView,
   HaltRow,
   Json,
+  Label,
   Operator,
   PlanePolicy,
   PlanNode,
@@ -42,9 +43,11 @@ import { append, headOf } from '../store/journal.ts'
 import { isHeld, leaseOf, releaseLease, renewLease, takeLease } from '../store/leases.ts'
 import { cancellationOf, claimKey, FINAL, requestCancel, runOfKey, type Status, setStatus, statusOf } from '../store/runs.ts'
 import { type SweptEntry, writeSealedRun } from '../store/sealed-run.ts'
+import { withdrawTasks } from '../tasks/store.ts'
 import { spendOf } from './attempt.ts'
 import { BrokenPass, checked, type Govern, Pass } from './pass.ts'
 import { RunJournal } from './run-journal.ts'
+import { OWN_KINDS } from './step-context.ts'
 import { sweep } from './sweep.ts'
 
 const MAX_INPUT_BYTES = 1 << 19
@@ -116,7 +119,7 @@ export class Driver {
         payload: {
           capability: label,
           input,
-          input_label: { provenance: [], trust: 'untrusted', sensitivity: 'internal' },
+          input_label: request.label ?? ({ provenance: [`actor:${actor}`], trust: 'untrusted', sensitivity: 'internal' } satisfies Label),
           canon: CANON,
           ...(request.agent === undefined ? {} : { governed_by: request.agent }),
           admitted_by: actor,
@@ -303,8 +306,9 @@ export class Driver {
     }
   }
 
-  deliver({ correlation = [], id, kind, payload, source }: Parameters<AgentPlane['deliver']>[0]): ReturnType<AgentPlane['deliver']> {
+  deliver({ correlation = [], id, kind, payload, source, label }: Parameters<AgentPlane['deliver']>[0]): ReturnType<AgentPlane['deliver']> {
     const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot deliver event: ${why}`)
+    if (OWN_KINDS.test(kind)) throw new SvcError('FORBIDDEN', `cannot deliver event: kinds that begin with "svc." are the plane's; choose another`)
     for (const [name, text] of Object.entries({ id, kind, source })) if (text === '' || text.length > 1024) throw refuse(`its ${name} has 1 to 1024 characters`)
     let text: string
     try {
@@ -313,7 +317,7 @@ export class Driver {
       throw refuse((error as Error).message)
     }
     if (Buffer.byteLength(text) > MAX_INPUT_BYTES) throw refuse(`its payload has more than ${MAX_INPUT_BYTES} bytes`)
-    const event = { id, source, kind, correlation: ordered(correlation), payload: JSON.parse(text) as Json }
+    const event = { id, source, kind, correlation: ordered(correlation), payload: JSON.parse(text) as Json, ...(label === undefined ? {} : { label }) }
     return this.tools.state.transaction((tx) => deliver(tx, event, this.tools.now()))
   }
 
@@ -352,6 +356,7 @@ export class Driver {
         awaitSealing(tx, run)
         parent = await tellParent(tx, run, { status: 'abandoned', reason }, now())
         await releaseLease(tx, run, taken)
+        await withdrawTasks(tx, run)
       }
       return taken
     })

@@ -1,6 +1,6 @@
 /** One pass over a run: what the journal has is rebuilt, then its plan goes on, a boundary between steps at a time, until it ends or has to wait. */
 import type { StateStore } from 'svcdb'
-import type { AgentRef, BudgetExceeded, Json, Skill, StepContext } from 'svcdb/agents'
+import { type AgentRef, type BudgetExceeded, type Json, joined, type Label, OWN, type Skill, type StepContext } from 'svcdb/agents'
 import { SchemaReader } from 'svcdb/lib/schema'
 import { pausing } from '../halts/store.ts'
 import { awaitSealing } from '../log/log.ts'
@@ -14,6 +14,7 @@ import { tellParent } from '../store/children.ts'
 import { abandonEvent, arrivedFor, endWait, hasNews, waitsOf } from '../store/events.ts'
 import { releaseLease } from '../store/leases.ts'
 import { type Conclusion, cancellationOf, FINAL, markLanded, type Status, setStatus } from '../store/runs.ts'
+import { withdrawTasks } from '../tasks/store.ts'
 import type { Phase, RunJournal } from './run-journal.ts'
 import { OpenStep, type StepTools } from './step-context.ts'
 import { gravest, type Stop } from './stop.ts'
@@ -48,6 +49,8 @@ export class Pass {
   private readonly plan: FrozenPlan
   private readonly input: Json
   private readonly outputs = new Map<string, Json>()
+  /** Of all that those steps had read that are done. */
+  private readonly labels = new Map<string, Label>()
 
   /** @param epoch of the lease; 0 for a strict one. */
   constructor(journal: RunJournal, epoch: number, tools: PassTools) {
@@ -192,7 +195,7 @@ export class Pass {
     const state = journal.steps.get(step)
     const skill = tools.skills.get(node.capability)
     if (skill === undefined) return { kind: 'quarantined', reason: `nothing here has the capability "${node.capability}"` }
-    const end = await this.perform(step, 'forward', async (context) => {
+    const end = await this.perform(node, 'forward', async (context) => {
       const output = canonical(
         checked(
           skill.output,
@@ -200,6 +203,7 @@ export class Pass {
           'what it gave',
         ),
       )
+      this.labels.set(node.id, context.label)
       return JSON.parse(output) as Json
     })
     const isKnown = state?.outcome === 'succeeded'
@@ -218,10 +222,18 @@ export class Pass {
     return this.tools.govern?.(context, skill, this.journal) ?? context
   }
 
+  /** Of what a step is given. */
+  private labelOf({ args }: FrozenNode): Label {
+    const input = this.journal.last('RunAdmitted')?.payload.input_label as Label
+    if (args === undefined) return input
+    const read = Object.values(args).map((source) => (source.from === 'const' ? OWN : source.from === 'node' ? this.labels.get(source.node) : input))
+    return joined(...read.filter((label) => label !== undefined))
+  }
+
   /** Until it is done or stopped, and all that it began has its end. */
-  private async perform(step: number, phase: Phase, act: (context: OpenStep) => Promise<Json>): Promise<StepEnd> {
+  private async perform(node: FrozenNode, phase: Phase, act: (context: OpenStep) => Promise<Json>): Promise<StepEnd> {
     const { journal, tools } = this
-    const context = new OpenStep({ ...tools, journal }, step, phase)
+    const context = new OpenStep({ ...tools, journal }, this.numberOf(node.id), phase, this.labelOf(node))
     const acted: Promise<StepEnd> = act(context).then(
       (output) => ({ output }),
       (error: unknown) => ({ kind: 'failed', reason: error instanceof Error ? error.message : String(error) }),
@@ -267,6 +279,7 @@ export class Pass {
         if (arrived !== undefined) abandonEvent(tx, arrived, this.tools.now())
         await endWait(tx, wait)
       }
+      if (FINAL.has(outcome) || this.journal.hasCompensated) await withdrawTasks(tx, run)
       await setStatus(tx, run, outcome)
       if (FINAL.has(outcome)) awaitSealing(tx, run)
       if (outcome === 'failed' && this.hasStandingWork()) markLanded(tx, run)
@@ -309,7 +322,7 @@ export class Pass {
       if (skill === undefined || skill.compensation === 'undeclared')
         return this.conclude('quarantined', `${reason}; step s${number} has changed something, and nothing says how to undo it`)
       const undo = skill.compensate as NonNullable<Skill['compensate']>
-      const end = await this.perform(number, 'compensating', async (context) => {
+      const end = await this.perform(node, 'compensating', async (context) => {
         await undo(this.governed(context, skill), checked(skill.input, inputOf(node, this.input, this.outputs)) as never, this.outputs.get(node.id) as never)
         return null
       })

@@ -29,6 +29,9 @@ interface StepState {
 /** What a run waits for is no effect on anything outside. */
 export const AWAIT_EVENT = 'svc.await_event'
 export const SLEEP = 'svc.sleep'
+/** What a person is asked. */
+export const TASK = 'svc.task'
+export const OPEN_TASK = 'svc.open_task'
 
 /** Records of a step that are no effects. */
 const MARKS: ReadonlySet<string> = new Set(['GroupOpened', 'GroupSettled', 'Released'])

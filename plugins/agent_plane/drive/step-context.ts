@@ -3,26 +3,45 @@
  * `catch` of its own can take a stop for an answer.
  */
 import type { StateTransaction } from 'svcdb'
-import type { AgentEvent, BudgetExceeded, EffectCall, EffectDescription, EventWait, Json, RecoveryMode, Spend, StepContext } from 'svcdb/agents'
-import { EffectError } from 'svcdb/agents'
+import type {
+  AgentEvent,
+  BudgetExceeded,
+  EffectCall,
+  EffectDescription,
+  EventWait,
+  Json,
+  Label,
+  Spend,
+  StepContext,
+  TaskDecision,
+  TaskRequest,
+} from 'svcdb/agents'
+import { EffectError, OWN, TASK_DECIDED, taskKey } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
-import { Meter, type Metered, type MeterTools } from '../quota/meter.ts'
+import { Meter, type MeterTools } from '../quota/meter.ts'
 import { NOTHING } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
-import { effectKey, instant } from '../record/names.ts'
-import type { NewRecord } from '../record/record.ts'
-import { arrivedFor, beginWait, endWait, ordered, type Wait, waitOf } from '../store/events.ts'
+import type { JournalRecord } from '../record/record.ts'
+import { beginWait, endWait, ordered, type Wait, waitOf } from '../store/events.ts'
+import { checkedRequest, taskIdOf } from '../tasks/request.ts'
+import { arrivedAt, openTask } from '../tasks/store.ts'
 import { addTo, DECLARED, delayOf, type MeteredCall, outcomeOf } from './attempt.ts'
 import { CaseStep, type CaseTools, permanently } from './case-context.ts'
 import type { StoreEffect } from './case-effects.ts'
-import { type Attempt, AWAIT_EVENT, type Phase, type RunJournal, SLEEP } from './run-journal.ts'
+import { type Attempt, AWAIT_EVENT, OPEN_TASK, type Phase, type RunJournal, SLEEP, TASK } from './run-journal.ts'
+import { type Asked, havingRead, plain, provenanceOf, StepRecords } from './step-records.ts'
 import type { Stop } from './stop.ts'
+import { openingOf } from './task-opening.ts'
 
 const MAX_ATTEMPTS = 3
 /** Attempts of which nobody knows the end, because the process died: after so many a person has to look. */
 const MAX_INTERRUPTIONS = 10
 const MAX_RETRY_AFTER_MS = 60_000
-const OWN_KINDS = /^svc\./
+/** What begins so is the plane's. */
+export const OWN_KINDS = /^svc\./
+/** A task ends by what it says itself, so the wait for it has no end of its own: 9999-12-31T23:59:59Z. */
+const FOREVER = 253_402_300_799_000
+const TASK_NAMESPACE = taskKey('').namespace
 const INTERRUPTED = 'the process ended before it was known'
 
 export interface StepTools extends CaseTools, MeterTools {
@@ -34,11 +53,12 @@ export interface StepTools extends CaseTools, MeterTools {
   performed(result: 'done' | 'failed' | 'in_doubt'): void
 }
 
-interface Asked extends Metered {
-  recovery: RecoveryMode
-  ordinal: number
-  maxAttempts: number
-  probe?: EffectDescription['probe']
+interface Waited {
+  asked: Asked
+  /** Gives undefined where there is no such instant: then it fails. */
+  until(tx: StateTransaction): number | undefined | Promise<number | undefined>
+  event?: Wait['event']
+  any?: boolean
 }
 
 export class OpenStep extends CaseStep implements StepContext {
@@ -46,12 +66,14 @@ export class OpenStep extends CaseStep implements StepContext {
   readonly step: string
   private readonly number: number
   private readonly meter: Meter
+  private readonly records: StepRecords
   private readonly phase: Phase
   protected readonly tools: StepTools
   private ordinal = 0
   /** Resolves when the effect before has begun. */
   private begun: Promise<void> = Promise.resolve()
   private noted = 0
+  private read: Label
   private readonly marked = new Map<string, number>()
   private readonly underWay = new Set<Promise<unknown>>()
   /** What other sides have asked to wait, by effect key. */
@@ -61,17 +83,29 @@ export class OpenStep extends CaseStep implements StepContext {
   /** Resolves when the step is stopped. */
   readonly stopped: Promise<Stop>
 
-  constructor(tools: StepTools, number: number, phase: Phase) {
+  /** @param label of its input. */
+  constructor(tools: StepTools, number: number, phase: Phase, label: Label) {
     super()
     this.tools = tools
     this.run = tools.journal.run
     this.number = number
     this.step = `s${number}`
-    this.meter = new Meter(tools, { step: number, ...(phase === 'forward' ? {} : { phase }) })
+    this.records = new StepRecords(this.run, number, phase)
+    this.meter = new Meter(tools, this.records.place)
     this.phase = phase
+    this.read = label
     this.stopped = new Promise((resolve) => {
       this.stopWith = resolve
     })
+  }
+
+  get label(): Label {
+    return this.read
+  }
+
+  /** What has an effect given, and what is that to be taken for. */
+  private hasRead(record: JournalRecord, ...provenance: string[]): void {
+    this.read = havingRead(this.read, record, provenance)
   }
 
   /** No more is done for the step. Resolves when what is under way has its end in the journal. */
@@ -99,7 +133,7 @@ export class OpenStep extends CaseStep implements StepContext {
       if (known !== undefined && canonical(known) === canonical(payload)) return
       if (known !== undefined) return this.diverge(`a record "${kind}" is another one than in the journal`)
       if (this.tools.mode === 'strict') return this.stop({ kind: 'suspended' })
-      await this.append([{ ...this.place, kind, payload }])
+      await this.append([{ ...this.records.place, kind, payload }])
     })
   }
 
@@ -122,7 +156,7 @@ export class OpenStep extends CaseStep implements StepContext {
       if (known === text) return
       if (known !== undefined) return this.diverge('a note is another one than in the journal')
       if (this.tools.mode === 'strict') return this.stop({ kind: 'suspended' })
-      await this.append([{ ...this.place, kind: 'Note', payload: { text } }])
+      await this.append([{ ...this.records.place, kind: 'Note', payload: { text } }])
     })
   }
 
@@ -140,6 +174,7 @@ export class OpenStep extends CaseStep implements StepContext {
       recovery,
       ordinal: this.ordinal++,
       maxAttempts,
+      declares: { ...DECLARED, ...effect.declares },
       ...(probe === undefined ? {} : { probe }),
       ...(spends === undefined ? {} : { spends }),
       ...(outboundBytes === undefined ? {} : { outboundBytes }),
@@ -149,11 +184,11 @@ export class OpenStep extends CaseStep implements StepContext {
   }
 
   sleep(ms: number): Promise<void> {
-    return this.guarded(async () => void (await this.wait(SLEEP, { ms }, () => this.tools.now() + ms)))
+    return this.guarded(async () => void (await this.wait({ asked: this.plain(SLEEP, { ms }), until: () => this.tools.now() + ms })))
   }
 
   sleepUntil(time: number): Promise<void> {
-    return this.guarded(async () => void (await this.wait(SLEEP, { until: time }, () => time)))
+    return this.guarded(async () => void (await this.wait({ asked: this.plain(SLEEP, { until: time }), until: () => time })))
   }
 
   awaitEvent(asked: EventWait): Promise<AgentEvent> {
@@ -162,48 +197,54 @@ export class OpenStep extends CaseStep implements StepContext {
     const event = { kind, correlation: ordered(asked.correlation ?? this.correlation) }
     const horizon = 'obligation' in asked ? { obligation: asked.obligation } : { within_ms: asked.withinMs }
     const until = 'obligation' in asked ? this.dueAt(asked.obligation) : () => this.tools.now() + asked.withinMs
-    return this.guarded(async () => {
-      const args = { ...event, ...(any ? { any } : {}), ...horizon }
-      return (await this.wait(AWAIT_EVENT, args, until, event, any)) as unknown as AgentEvent
-    })
+    if (kind === TASK_DECIDED && (event.correlation.length !== 1 || event.correlation[0].namespace !== TASK_NAMESPACE))
+      throw new Error('cannot wait for the decision of a task: name one task, by its taskKey')
+    const plain = this.plain(AWAIT_EVENT, { ...event, ...(any ? { any } : {}), ...horizon })
+    return this.guarded(async () => (await this.wait({ asked: plain, until, event, any })) as unknown as AgentEvent)
+  }
+
+  task(request: TaskRequest): Promise<TaskDecision> {
+    const asked = this.plain(TASK, checkedRequest(request))
+    const event = { kind: TASK_DECIDED, correlation: [taskKey(taskIdOf(this.run, this.records.keyOf(asked, 1)))] }
+    return this.guarded(async () => (await this.wait({ asked, until: () => FOREVER, event })) as unknown as TaskDecision)
+  }
+
+  openTask(request: TaskRequest): Promise<string> {
+    const checked = checkedRequest(request)
+    const { tools, label } = this
+    const act = async (tx: StateTransaction, effect: string) => ({ output: (await openTask(tx, openingOf(tools, effect, checked, label))).id })
+    return this.stored({ kind: OPEN_TASK, args: checked as unknown as Json, metered: true, act }) as Promise<string>
+  }
+
+  private plain(kind: string, args: unknown): Asked {
+    return plain(kind, args, this.ordinal++)
   }
 
   /** Done in the transaction that journals it: it has happened with its records or not at all. */
-  protected stored({ kind, args, act }: StoreEffect): Promise<Json> {
-    const asked: Asked = { kind, args, mutates: false, recovery: 'retry', ordinal: this.ordinal++, maxAttempts: 1 }
+  protected stored({ kind, args, act, metered }: StoreEffect): Promise<Json> {
+    const asked = this.plain(kind, args)
     return this.guarded(async () => {
-      const key = this.keyOf(asked, 1)
+      const key = this.records.keyOf(asked, 1)
       const next = await this.turn()
       if (await this.isNew(asked, key)) {
-        const started = this.startedRecord(asked, key, 1, 0)
+        if (metered === true) await this.require(this.meter.exceeded(asked))
+        const started = this.records.started(asked, key, 1, 0)
         await this.append(async (tx) => {
           try {
-            const { output, records = [] } = await act(tx)
-            const done: NewRecord = { ...this.place, kind: 'EffectDone', effectKey: key, payload: { output, declared: DECLARED } }
-            return [started, ...records.map((record) => ({ ...this.place, ...record })), done]
+            const { output, records = [] } = await act(tx, key)
+            return [started, ...records.map((record) => ({ ...this.records.place, ...record })), this.records.done(key, output, DECLARED)]
           } catch (error) {
             if (!(error instanceof SvcError)) throw error
-            return [started, this.failedForGood(key, error.message)]
+            return [started, this.records.failedForGood(key, error.message)]
           }
         })
       }
       next()
       const { ended } = this.tools.journal.attempt(key) as Attempt
+      if (ended !== undefined && kind === 'svc.case_state') this.hasRead(ended, 'case:state')
       if (ended?.kind === 'EffectFailed') throw permanently(ended.payload.error as string)
       return ended?.payload.output as Json
     })
-  }
-
-  private failedForGood(key: string, error: string): NewRecord {
-    return { ...this.place, kind: 'EffectFailed', effectKey: key, payload: { error: error.slice(0, 4096), disposition: 'did_not_happen', permanent: true } }
-  }
-
-  private get place(): Pick<NewRecord, 'step' | 'phase'> {
-    return { step: this.number, ...(this.phase === 'forward' ? {} : { phase: this.phase }) }
-  }
-
-  private keyOf({ ordinal, kind, args }: Pick<Asked, 'ordinal' | 'kind' | 'args'>, attempt: number): string {
-    return effectKey({ step: this.number, phase: this.phase, ordinal, attempt, kind, args })
   }
 
   private stop(stop: Stop): Promise<never> {
@@ -243,18 +284,12 @@ export class OpenStep extends CaseStep implements StepContext {
   }
 
   private answered(kind: string, value: () => number): Promise<number> {
-    const asked: Asked = { kind, args: null, mutates: false, recovery: 'retry', ordinal: this.ordinal++, maxAttempts: 1 }
+    const asked = this.plain(kind, null)
     return this.guarded(async () => {
-      const key = this.keyOf(asked, 1)
+      const key = this.records.keyOf(asked, 1)
       const next = await this.turn()
       if (await this.isNew(asked, key)) {
-        const done: NewRecord = {
-          ...this.place,
-          kind: 'EffectDone',
-          effectKey: key,
-          payload: { output: value(), declared: { trust: 'trusted', sensitivity: 'public' } },
-        }
-        await this.append([this.startedRecord(asked, key, 1, 0), done])
+        await this.append([this.records.started(asked, key, 1, 0), this.records.done(key, value(), OWN)])
       }
       next()
       return (this.tools.journal.attempt(key) as Attempt).ended?.payload.output as number
@@ -269,37 +304,15 @@ export class OpenStep extends CaseStep implements StepContext {
     return mode === 'strict' ? this.stop({ kind: 'suspended' }) : true
   }
 
-  private startedRecord(asked: Asked, key: string, attempt: number, backoff: number): NewRecord {
-    const { kind, args, mutates, recovery, outboundBytes } = asked
-    const mode = { mode: recovery, ...(recovery === 'idempotent' ? { key: this.idempotencyKey(asked) } : {}) }
-    return {
-      ...this.place,
-      kind: 'EffectStarted',
-      effectKey: key,
-      payload: {
-        descriptor: { kind, args },
-        recovery: mode,
-        mutates,
-        attempt,
-        backoff_ms: backoff,
-        ...(outboundBytes === undefined ? {} : { outbound_bytes: outboundBytes }),
-      },
-    }
-  }
-
-  private idempotencyKey(asked: Asked): string {
-    return `${this.run}:${this.keyOf(asked, 1).slice(0, 32)}`
-  }
-
   private async settle<T extends Json>(asked: Asked, perform: (call: EffectCall) => Promise<T>): Promise<T> {
     const { journal, mode } = this.tools
-    const idempotencyKey = this.idempotencyKey(asked)
+    const idempotencyKey = this.records.idempotencyKey(asked)
     let failures = 0
     let interruptions = 0
     let backoff = 0
     const next = await this.turn()
     for (let attempt = 1; ; attempt++) {
-      const key = this.keyOf(asked, attempt)
+      const key = this.records.keyOf(asked, attempt)
       const used: Required<Spend> = { tokens: 0, minor_units: 0 }
       const call: MeteredCall = { effectKey: key, idempotencyKey, attempt, used, spend: (more) => addTo(used, more) }
       if (attempt === 1 ? await this.isNew(asked, key) : journal.attempt(key) === undefined) {
@@ -311,17 +324,23 @@ export class OpenStep extends CaseStep implements StepContext {
       }
       next()
       const { ended, reconciled } = journal.attempt(key) as Attempt
-      if (reconciled?.payload.disposition === 'landed') return reconciled.payload.output as T
+      if (reconciled?.payload.disposition === 'landed') {
+        this.hasRead(reconciled, `effect:${asked.kind}`)
+        return reconciled.payload.output as T
+      }
       if (reconciled !== undefined) {
         backoff = 0
         continue
       }
       if (ended === undefined) return this.doubt(asked)
-      if (ended.kind === 'EffectDone') return ended.payload.output as T
+      if (ended.kind === 'EffectDone') {
+        this.hasRead(ended, `effect:${asked.kind}`)
+        return ended.payload.output as T
+      }
       const { error, disposition, permanent } = ended.payload as { error: string; disposition: 'did_not_happen' | 'in_doubt' | 'landed'; permanent?: boolean }
       const failure = new EffectError(error, { disposition, permanent: permanent ?? false })
       if (mode === 'live') await this.require(this.meter.tooManyDenials(error))
-      if (disposition === 'landed') throw failure
+      if (disposition === 'landed') throw this.failed(asked, failure, ended)
       if (disposition === 'in_doubt' && (asked.recovery === 'requires_operator' || asked.recovery === 'reconcile')) {
         if (asked.recovery === 'reconcile' && mode === 'live' && (await this.probed(asked, call))) {
           attempt--
@@ -336,13 +355,19 @@ export class OpenStep extends CaseStep implements StepContext {
       const concluded = journal.records.findLast(({ kind, payload }) => kind === 'RunConcluded' && payload.outcome === 'failed')?.seq ?? 0
       const afresh = disposition === 'did_not_happen' && ended.seq < concluded && asked.ordinal === journal.begunIn(this.number, this.phase) - 1
       const isOver = failures >= asked.maxAttempts || (permanent === true && failures > 0)
-      if (isOver && (afresh || journal.attempt(this.keyOf(asked, attempt + 1)) !== undefined)) failures = 0
+      if (isOver && (afresh || journal.attempt(this.records.keyOf(asked, attempt + 1)) !== undefined)) failures = 0
       else if (isOver) {
         if (disposition === 'in_doubt' && asked.mutates) return this.doubt(asked)
-        throw failure
+        throw this.failed(asked, failure, ended)
       }
       backoff = error === INTERRUPTED ? 0 : Math.max(delayOf(key, failures), this.retryAfter.get(key) ?? 0)
     }
+  }
+
+  /** Its text is from outside as well. */
+  private failed({ kind }: Asked, failure: EffectError, ended: JournalRecord): EffectError {
+    this.hasRead(ended, `effect:${kind}`)
+    return failure
   }
 
   private doubt({ kind }: Asked): Promise<never> {
@@ -358,7 +383,7 @@ export class OpenStep extends CaseStep implements StepContext {
     next: () => void,
   ): Promise<void> {
     await this.require(this.meter.exceeded(asked))
-    const denied = await this.meter.denied(this.startedRecord(asked, call.effectKey, call.attempt, backoff), asked)
+    const denied = await this.meter.denied(this.records.started(asked, call.effectKey, call.attempt, backoff), asked)
     if (denied !== undefined) return this.append(denied)
     if (backoff > 0) await this.tools.sleep(backoff)
     if (this.ended) return new Promise(() => {})
@@ -380,7 +405,7 @@ export class OpenStep extends CaseStep implements StepContext {
     try {
       let exceeded: BudgetExceeded | undefined
       await journal.append(async (tx) => {
-        const begun = await this.meter.begin(tx, this.startedRecord(asked, call.effectKey, call.attempt, backoff), asked)
+        const begun = await this.meter.begin(tx, this.records.started(asked, call.effectKey, call.attempt, backoff), asked)
         exceeded = begun.exceeded
         return begun.records
       })
@@ -396,7 +421,7 @@ export class OpenStep extends CaseStep implements StepContext {
         const { tokens, minor_units } = call.used
         const isTold = tokens + minor_units > 0 || ended.payload.disposition !== 'in_doubt'
         const spend = await this.meter.settle(tx, asked, call.effectKey, isTold ? call.used : 'all')
-        return [{ ...this.place, effectKey: call.effectKey, kind: ended.kind, payload: { ...ended.payload, ...spend } }]
+        return [{ ...this.records.place, effectKey: call.effectKey, kind: ended.kind, payload: { ...ended.payload, ...spend } }]
       })
       this.tools.performed(ended.kind === 'EffectDone' ? 'done' : ended.payload.disposition === 'in_doubt' ? 'in_doubt' : 'failed')
     } catch (error) {
@@ -419,7 +444,7 @@ export class OpenStep extends CaseStep implements StepContext {
     if (asked.recovery === 'reconcile') return
     await this.append(async (tx) => {
       const payload = { error: INTERRUPTED, disposition: 'in_doubt', ...(await this.meter.settle(tx, asked, call.effectKey, 'all')) }
-      return [{ ...this.place, effectKey: call.effectKey, kind: 'EffectFailed', payload }]
+      return [{ ...this.records.place, effectKey: call.effectKey, kind: 'EffectFailed', payload }]
     })
   }
 
@@ -430,66 +455,44 @@ export class OpenStep extends CaseStep implements StepContext {
     const said = answer.landed ? { disposition: 'landed', output: answer.output, declared: DECLARED } : { disposition: 'did_not_happen' }
     await this.append(async (tx) => {
       const payload = { ...said, detail: 'probe', ...(await this.meter.settle(tx, asked, call.effectKey, answer.landed ? 'all' : NOTHING)) }
-      return [{ ...this.place, effectKey: call.effectKey, kind: 'EffectReconciled', payload }]
+      return [{ ...this.records.place, effectKey: call.effectKey, kind: 'EffectReconciled', payload }]
     })
     return true
   }
 
-  /** @param until gives undefined where there is no such instant: then it fails. */
-  private async wait(
-    kind: string,
-    args: unknown,
-    until: (tx: StateTransaction) => number | undefined | Promise<number | undefined>,
-    event?: Wait['event'],
-    any = false,
-  ): Promise<Json> {
+  private async wait({ asked, until, event, any = false }: Waited): Promise<Json> {
     const { journal, now, mode } = this.tools
-    const asked: Asked = { kind, args, mutates: false, recovery: 'retry', ordinal: this.ordinal++, maxAttempts: 1 }
-    const key = this.keyOf(asked, 1)
+    const opensTask = asked.kind === TASK
+    const key = this.records.keyOf(asked, 1)
     const next = await this.turn()
     const isNew = await this.isNew(asked, key)
     if (journal.attempt(key)?.ended === undefined) {
       if (mode === 'strict') return this.stop({ kind: 'suspended' })
+      if (isNew && opensTask) await this.require(this.meter.exceeded(asked))
       await this.append(async (tx) => {
-        const begun = isNew ? [this.startedRecord(asked, key, 1, 0)] : []
+        if (opensTask) await openTask(tx, openingOf(this.tools, key, asked.args as TaskRequest, this.label))
+        const begun = isNew ? [this.records.started(asked, key, 1, 0)] : []
         const said = journal.waitsUntil(key) ?? (await until(tx))
         if (said === undefined)
-          return [...begun, this.failedForGood(key, 'cannot wait until an obligation is due that the case does not have; register it before')]
+          return [...begun, this.records.failedForGood(key, 'cannot wait until an obligation is due that the case does not have; register it before')]
         const end = Math.floor(said)
         const wait: Wait = { run: this.run, key, until: end, ...(event === undefined ? {} : { event }), ...(any ? { any } : {}) }
         const waiting = await waitOf(tx, this.run, key)
-        const arrived = await arrivedFor(tx, this.run, key)
+        const arrived = await arrivedAt(tx, wait)
         if (arrived !== undefined || end <= now()) {
           if (waiting !== undefined) await endWait(tx, waiting)
-          return [...begun, this.endOfWait(key, wait, arrived)]
+          return [...begun, this.records.endOfWait(asked.kind, key, wait, arrived)]
         }
         if (waiting !== undefined) return begun
         const first = await beginWait(tx, wait)
-        return [...begun, first === undefined ? this.suspended(key, wait) : this.endOfWait(key, wait, first)]
+        return [...begun, first === undefined ? this.records.suspended(key, wait) : this.records.endOfWait(asked.kind, key, wait, first)]
       })
     }
     next()
     const { ended } = journal.attempt(key) as Attempt
     if (ended === undefined) return this.stop({ kind: 'suspended' })
     if (ended.kind === 'EffectFailed') throw permanently(ended.payload.error as string)
+    if (event !== undefined) this.hasRead(ended, ...provenanceOf(ended))
     return ended.payload.output as Json
-  }
-
-  private suspended(key: string, { until, event }: Wait): NewRecord {
-    const reason = event === undefined ? { reason: 'awaiting_time', until: instant(until) } : { reason: 'awaiting_event', ...event, until: instant(until) }
-    return { ...this.place, kind: 'RunSuspended', effectKey: key, payload: { reason } }
-  }
-
-  private endOfWait(key: string, { event, until }: Wait, arrived: AgentEvent | undefined): NewRecord {
-    const done = (output: unknown, more: object): NewRecord => ({
-      ...this.place,
-      kind: 'EffectDone',
-      effectKey: key,
-      payload: { output, declared: DECLARED, ...more },
-    })
-    if (arrived !== undefined) return done(arrived, { source: arrived.source })
-    if (event === undefined) return done(null, {})
-    const error = `no event "${event.kind}" has come by ${instant(until)}`
-    return this.failedForGood(key, error)
   }
 }

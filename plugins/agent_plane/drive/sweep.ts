@@ -3,6 +3,7 @@ import type { StateTransaction } from 'svcdb'
 import { sweepDeadlines } from '../cases/obligations.ts'
 import { isHeld, leaseOf } from '../store/leases.ts'
 import { type SweptEntry, sweptRecord, writeSealedRun } from '../store/sealed-run.ts'
+import { sweepTasks } from '../tasks/store.ts'
 
 /** At most so many of each kind in a tick. */
 const BATCH = 512
@@ -11,7 +12,7 @@ const BATCH = 512
 export type SweepPart = (tx: StateTransaction, now: number, limit: number) => Promise<SweptEntry[]>
 
 /** In this order. */
-const PARTS: readonly SweepPart[] = [sweepDeadlines]
+const PARTS: readonly SweepPart[] = [sweepDeadlines, sweepTasks]
 
 export interface Sweep {
   /** Id of the run that says what was done. */

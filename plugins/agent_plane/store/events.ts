@@ -129,6 +129,21 @@ export async function deliver(tx: StateTransaction, event: AgentEvent, now: numb
   return { delivery: 'buffered' }
 }
 
+/** Hands an event of the plane to all that wait for it; it is not kept for others. @returns the runs that go on. */
+export async function announce(tx: StateTransaction, event: AgentEvent): Promise<string[]> {
+  const runs = new Set<string>()
+  for (const of of bucketsOfEvent(event)) {
+    for (const { value: wait } of await tx.list<Wait>({ prefix: `waiter/${of}/` })) {
+      if (!suits(wait, event)) continue
+      for (const key of waiterKeys(wait)) tx.delete(key)
+      tx.put(inboxKey(wait), event)
+      if ((await statusOf(tx, wait.run)) === 'suspended') await setStatus(tx, wait.run, 'running')
+      runs.add(wait.run)
+    }
+  }
+  return [...runs]
+}
+
 function unbuffer(tx: StateTransaction, key: string, { event, received }: Buffered): void {
   tx.delete(key)
   for (const of of bucketsOfEvent(event)) tx.delete(`found/${of}/${number(received)}/${identity(event)}`)

@@ -9,6 +9,7 @@ import { headOf, recordsOf } from '../store/journal.ts'
 import { leaseOf } from '../store/leases.ts'
 import { holdOrRelease, randomCase, randomCaseAct } from './case-acts.ts'
 import { judgeCases } from './case-model.ts'
+import { assertNotDecided, decideAll, judgeTasks, personActs, REQUESTER, sweep } from './persons.ts'
 import { type Act, Died, memoryState, type Process, World } from './world.ts'
 
 const MODES: readonly RecoveryMode[] = ['retry', 'idempotent', 'reconcile', 'requires_operator']
@@ -31,6 +32,7 @@ export interface LifeReport {
   deaths: number
   performed: number
   records: number
+  tasks: number
   statuses: string[]
 }
 
@@ -68,7 +70,7 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
     while (runs.size === i) {
       const process = any()
       const matter = random() < 0.7 ? { case: await randomCase(random, world.disk) } : {}
-      const answer = await attempt(process, () => process.driver.admit({ plan, input: {}, actor: 'ann', idempotencyKey: `life-${i}`, ...matter }))
+      const answer = await attempt(process, () => process.driver.admit({ plan, input: {}, actor: REQUESTER, idempotencyKey: `life-${i}`, ...matter }))
       if (answer !== undefined) runs.add(answer.run)
       if (answer?.epoch !== undefined && random() < 0.5) await attempt(process, () => process.driver.drive(answer.run, answer.epoch))
       if ((await standingHalts(world.disk)).length > 0) return
@@ -104,9 +106,10 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
     else if (chance < 0.32) await attempt(process, () => driver.cancel(run, OPERATOR, 'not wanted'))
     else if (runs.size < wanted && (chance < 0.4 || quiet > 1)) await beginOne()
     else if (chance < 0.36) await holdOrRelease(process, random, world, attempt)
+    else if (chance < 0.46) await personActs(world, any, attempt)
     else {
       const due = (await attempt(process, () => driver.due(32))) ?? []
-      await attempt(process, () => driver.sweep(due))
+      await sweep(world, process, attempt, due)
       if (random() < 0.5) await attempt(process, () => driver.seal(4))
       const rival = options.rivals ? any() : process
       const drivers = due.flatMap((each) => [process, rival].map((one) => attempt(one, () => one.driver.drive(each))))
@@ -141,6 +144,9 @@ async function settle(runs: ReadonlySet<string>, world: World, process: Process,
     assert.doesNotMatch(standing.reason ?? '', DIVERGED, `${run}: the code did the same as before: ${standing.reason}`)
     if (standing.status === 'suspended') {
       assert.deepEqual(await world.disk.list({ prefix: `inbox/${run}/` }), [], `${run} is told what has come for it`)
+      await assertNotDecided(run, world)
+      if (random() < 0.5) await decideAll(run, world, process, attempt)
+      else await sweep(world, process, attempt)
       world.now += HOUR
       still = false
     }
@@ -210,7 +216,8 @@ async function judge(runs: ReadonlySet<string>, world: World, random: () => numb
     const { divergences } = await driver.replay(run)
     assert.deepEqual(divergences, [], `${run} replays strictly`)
   }
-  return { calls: world.calls, deaths: world.deaths, performed: world.performed.size, records: all, statuses }
+  const tasks = await judgeTasks(world)
+  return { calls: world.calls, deaths: world.deaths, performed: world.performed.size, records: all, tasks, statuses }
 }
 
 /** A run has a slot as long as somebody has its lease; what is kept of a period is what its reservations and records come to. */
@@ -254,6 +261,20 @@ function flipOne(run: string, sealed: readonly Sealed[], head: { seq: number; ha
   assert.throws(() => verified(run, flipped, head), `a flipped bit of record ${index + 1} is found`)
 }
 
+function randomTask(random: () => number, about: string): Act {
+  const chance = random()
+  const expiry =
+    chance < 0.2
+      ? { policy: 'deny' as const }
+      : chance < 0.4
+        ? { policy: 'escalate' as const, escalate_to: ['lead'] }
+        : chance < 0.5
+          ? { policy: 'proceed' as const, allow_unattended: true as const }
+          : undefined
+  const ends = expiry === undefined ? {} : { expiry, ms: Math.floor(random() * 3 * HOUR) }
+  return { do: 'task', about, roles: random() < 0.5 ? ['desk'] : [], wait: random() < 0.7, ...ends }
+}
+
 function randomPlan(random: () => number): PlanNode[] {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]
   const only = random() < 0.5 ? 'sim.undone' : undefined
@@ -266,10 +287,11 @@ function randomPlan(random: () => number): PlanNode[] {
       return { do: 'effect', about: `x${effects++}`, mode, mutates: mode !== 'retry' && random() < 0.8, ...tokens }
     }
     if (chance < 0.48) return { do: 'sleep', ms: Math.floor(random() * HOUR) }
-    if (chance < 0.58) return { do: 'await', correlation: [{ namespace: 'n', value: random() < 0.5 ? 'a' : 'b' }], ms: Math.floor(random() * 3 * HOUR) }
-    if (chance < 0.78) return randomCaseAct(random)
-    if (chance < 0.8) return { do: 'now' }
-    if (chance < 0.86) return { do: 'random' }
+    if (chance < 0.57) return { do: 'await', correlation: [{ namespace: 'n', value: random() < 0.5 ? 'a' : 'b' }], ms: Math.floor(random() * 3 * HOUR) }
+    if (chance < 0.73) return randomCaseAct(random)
+    if (chance < 0.83) return randomTask(random, `t${effects++}`)
+    if (chance < 0.85) return { do: 'now' }
+    if (chance < 0.88) return { do: 'random' }
     if (chance < 0.92) return { do: 'note' }
     if (chance < 0.96 || depth > 0) return { do: 'fail' }
     return { do: 'both', acts: [oneAct(1), oneAct(1)] }

@@ -3,7 +3,21 @@
  * A process that has died does nothing any more; what is on disk stays. All follows from a seed.
  */
 import type { StateStore, StateTransaction } from 'svcdb'
-import { type CorrelationKey, defineSkill, type EffectCall, EffectError, type Json, type RecoveryMode, type Skill, type StepContext } from 'svcdb/agents'
+import {
+  type CorrelationKey,
+  defineSkill,
+  type EffectCall,
+  EffectError,
+  type Expiry,
+  type Json,
+  type RecoveryMode,
+  type Skill,
+  type StepContext,
+  TASK_DECIDED,
+  type TaskDecision,
+  type TaskRequest,
+  taskKey,
+} from 'svcdb/agents'
 import { seeded } from 'svcdb/lib/random'
 import { Type } from 'svcdb/lib/schema'
 import { loadEngine } from 'svcdb/testkit'
@@ -11,6 +25,8 @@ import { wallClock } from '../cases/calendar.ts'
 import { Driver } from '../drive/driver.ts'
 import type { Budgets } from '../quota/budgets.ts'
 import type { QuotaLimits } from '../quota/store.ts'
+import { canonical } from '../record/canonical.ts'
+import { Desk } from '../tasks/desk.ts'
 import { actOnCase, type CaseAct, isCaseAct } from './case-acts.ts'
 
 const LEASE_MS = 30_000
@@ -32,6 +48,8 @@ export class World {
   /** What has happened outside, by what it is about; with a key, what bears the same one counts once. */
   readonly landed = new Map<string, number>()
   private readonly known = new Set<string>()
+  /** Decisions of persons that were answered with success, by task. */
+  readonly accepted = new Map<string, Set<string>>()
   /** Chance of a death at each call, of a failure of each effect. */
   readonly chances: { death: number; failure: number }
   deaths = 0
@@ -62,6 +80,13 @@ export class World {
     return dies
   }
 
+  /** Tasks that have come to their end by their time. */
+  readonly swept = new Set<string>()
+
+  decided(task: string, decision: TaskDecision): void {
+    this.accepted.set(task, (this.accepted.get(task) ?? new Set()).add(canonical(decision)))
+  }
+
   land(about: string, key?: string): void {
     if (key !== undefined && this.known.has(key)) return
     if (key !== undefined) this.known.add(key)
@@ -74,11 +99,13 @@ export class Process {
   readonly driver: Driver
   /** The disk, over which it may die. */
   readonly store: StateStore
+  readonly desk: Desk
   private readonly world: World
 
   constructor(world: World, limits: Budgets) {
     this.world = world
     this.store = this.state()
+    this.desk = new Desk({ state: this.store, now: () => world.now, argumentsOf: () => undefined })
     this.driver = new Driver({
       state: this.store,
       skills: actingSkills(world, this),
@@ -140,6 +167,7 @@ export type Act =
   | { do: 'effect'; about: string; mode: RecoveryMode; mutates: boolean; tokens?: number }
   | { do: 'sleep'; ms: number }
   | { do: 'await'; correlation: CorrelationKey[]; ms: number }
+  | { do: 'task'; about: string; roles: string[]; expiry?: Expiry; ms?: number; wait: boolean }
   | { do: 'now' }
   | { do: 'random' }
   | { do: 'note' }
@@ -154,6 +182,7 @@ function actingSkills(world: World, process: Process): Map<string, Skill> {
   const act = async (context: StepContext, one: Act, back: string): Promise<Json> => {
     if (one.do === 'sleep') await context.sleep(one.ms)
     else if (one.do === 'await') await context.awaitEvent({ kind: 'told', correlation: one.correlation, withinMs: one.ms }).catch(() => 'late')
+    else if (one.do === 'task') return asked(context, one)
     else if (one.do === 'now') return context.now()
     else if (one.do === 'random') return context.random()
     else if (one.do === 'note') await context.note('here')
@@ -162,6 +191,14 @@ function actingSkills(world: World, process: Process): Map<string, Skill> {
     else if (one.do === 'both') return Promise.all(one.acts.map((each) => act(context, each, back)))
     else return outward(context, one, back)
     return null
+  }
+  const asked = async (context: StepContext, { about, roles, expiry, ms, wait }: Extract<Act, { do: 'task' }>): Promise<Json> => {
+    const ends = { ...(expiry === undefined ? {} : { on_expiry: expiry }), ...(ms === undefined ? {} : { withinMs: ms }) }
+    const request: TaskRequest = { kind: 'sim', summary: about, proposed_action: { about }, candidate_roles: roles, ...ends }
+    if (wait) return { ...(await context.task(request)) } as Json
+    const task = await context.openTask(request)
+    const told = await context.awaitEvent({ kind: TASK_DECIDED, correlation: [taskKey(task)], withinMs: ms ?? LEASE_MS * 100 }).catch(() => undefined)
+    return told?.payload ?? 'late'
   }
   const outward = (context: StepContext, { about, mode, mutates, tokens }: Extract<Act, { do: 'effect' }>, back: string): Promise<Json> => {
     const what = `${context.run}/${about}${back}`
