@@ -58,6 +58,7 @@ const SLOW = [
   'storage/embedded/retention/retention-changed.test.ts',
   'storage/embedded/retention/retention-lives.test.ts',
   'storage/embedded/simulation/',
+  'storage/forward/conformance.test.ts',
   'storage/forward/sender.test.ts',
   'test/compat/',
   'test/crash/',

@@ -57,6 +57,7 @@ function refusalOf(table: TableBatch, row: number, { names, limits, window, boun
   const time = verdict(bounds, low, high)
   if (time !== ADMITTED) return window.refusal(time, boundsOf(bounds, measurement.name), low, high)
   let fields = 0
+  let fresh = 0
   for (const column of table.columns) {
     if (!column.has(row)) continue
     fields++
@@ -67,21 +68,22 @@ function refusalOf(table: TableBatch, row: number, { names, limits, window, boun
       return refused(measurement, name, `the text takes ${column.i32[row * 2 + 1]} bytes of UTF-8, max_string_bytes is ${limits.maxStringBytes}`)
     const known = measurement.fields.get(name)
     if (known === undefined) {
-      const problem = problemOf(measurement, name, limits)
+      const problem = problemOf(measurement, name, fresh++, limits)
       if (problem !== undefined) return problem
     } else if (known.type !== type) return typeConflict(measurement.name, name, known.type, type)
   }
   return fields === 0 ? new SvcError('INVALID_POINT', `cannot write point of measurement "${measurement.name}": it has no field`) : undefined
 }
 
-function problemOf(measurement: Measurement, name: string, limits: Limits): SvcError | undefined {
+/** @param fresh fields before it in the row that the measurement would get as well. */
+function problemOf(measurement: Measurement, name: string, fresh: number, limits: Limits): SvcError | undefined {
   try {
     checkFieldName(name, limits)
   } catch (error) {
     if (error instanceof SvcError) return error
     throw error
   }
-  if (measurement.fields.size < limits.maxFieldsPerMeasurement) return undefined
+  if (measurement.fields.size + fresh < limits.maxFieldsPerMeasurement) return undefined
   return new SvcError(
     'INVALID_POINT',
     `cannot add field "${name}" to measurement "${measurement.name}": max_fields_per_measurement of ${limits.maxFieldsPerMeasurement} is reached`,
