@@ -1,6 +1,7 @@
 /** `svc plane`: begins runs on a node, and reads journals out of the store, while a server runs or not. */
 import type { CommandCall, StateReader } from 'svcdb'
 import { DEFAULT_TENANT } from 'svcdb/agents'
+import { acknowledge, drillStore, hold, logOf } from './case-verbs.ts'
 import { URL_DEFAULT } from './command.ts'
 import { isRunId } from './record/names.ts'
 import { decode, verified } from './record/record.ts'
@@ -24,12 +25,19 @@ export async function runPlane(call: CommandCall, usage: string): Promise<number
     call.err(`svc: ${text}\n`)
     return USAGE
   }
-  if (more.length > 0) return refuse(`cannot use argument "${more[0]}": write svc plane ${usage}`)
+  const extra = verb === 'acknowledge' ? more.slice(1) : more
+  if (extra.length > 0) return refuse(`cannot use argument "${extra[0]}": write svc plane ${usage}`)
   try {
     if (verb === 'run') return subject === undefined ? refuse('cannot begin a run: name a capability') : await begin(call, subject)
     if (verb === 'history')
       return subject === undefined ? refuse('cannot show a history: name a run') : await reading(call, (state) => history(call, state, subject))
     if (verb === 'dead-letters' && subject === undefined) return await reading(call, (state) => showDeadLetters(call, state))
+    if (verb === 'acknowledge')
+      return subject === undefined || more.length === 0
+        ? refuse('cannot acknowledge: name a case and its obligation')
+        : await acknowledge(call, subject, more[0])
+    if (verb === 'hold') return await hold(call, subject)
+    if (verb === 'drill' && subject === undefined) return await reading(call, (state) => drillStore(call, state))
     if (verb === 'verify') return await reading(call, (state) => verify(call, state, subject))
   } catch (error) {
     call.err(`svc: ${(error as Error).message}\n`)
@@ -107,7 +115,7 @@ async function history({ out, err }: CommandCall, state: StateReader, run: strin
   return OK
 }
 
-async function verify({ out, err }: CommandCall, state: StateReader, only: string | undefined): Promise<number> {
+async function verify({ out, err, flags }: CommandCall, state: StateReader, only: string | undefined): Promise<number> {
   let [runs, records, broken] = [0, 0, 0]
   for (let start = 'head/'; ; ) {
     const page = await state.list({ prefix: `head/${only ?? ''}`, start, limit: PAGE })
@@ -129,6 +137,8 @@ async function verify({ out, err }: CommandCall, state: StateReader, only: strin
     err(`svc: cannot find run ${JSON.stringify(only.slice(0, 64))}: there is none\n`)
     return NEGATIVE
   }
-  out(`${runs - broken} of ${runs} runs whole, ${records} records\n`)
-  return broken === 0 ? OK : NEGATIVE
+  const { text, faults } = await logOf(state, flags.tenant ?? DEFAULT_TENANT, only)
+  for (const fault of faults) err(`broken: ${fault}\n`)
+  out(`${runs - broken} of ${runs} runs whole, ${records} records\n${text}\n`)
+  return broken + faults.length === 0 ? OK : NEGATIVE
 }

@@ -1,0 +1,27 @@
+/** The operator API of a running node, for verbs. */
+import type { CommandCall } from 'svcdb'
+import { URL_DEFAULT } from './command.ts'
+
+/** Where the plugin `operator_api` has its routes. */
+export const API_DEFAULT = '/api/v1/plane'
+
+export interface ApiAnswer<T> {
+  status: number
+  body: T & { error?: string }
+}
+
+/** With SVC_TOKEN as the token. @throws Error when the node cannot be reached, or answers something else than JSON. */
+export async function askApi<T>({ flags, env }: CommandCall, path: string, body?: object): Promise<ApiAnswer<T>> {
+  const url = `${(flags.url ?? URL_DEFAULT).replace(/\/+$/, '')}${flags.api ?? API_DEFAULT}${path}`
+  const headers = { 'content-type': 'application/json', ...(env.SVC_TOKEN === undefined ? {} : { authorization: `Bearer ${env.SVC_TOKEN}` }) }
+  const asked = body === undefined ? { headers } : { method: 'POST', headers, body: JSON.stringify(body) }
+  const answer = await fetch(url, asked).catch((error: Error) => {
+    throw new Error(`cannot reach the node at "${url}": ${(error.cause as Error | undefined)?.message ?? error.message}; see --url`)
+  })
+  const text = await answer.text()
+  try {
+    return { status: answer.status, body: JSON.parse(text) as T & { error?: string } }
+  } catch {
+    throw new Error(`the node at "${url}" answered ${answer.status}, and no JSON; see --url and --api`)
+  }
+}
