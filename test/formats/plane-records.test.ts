@@ -1,6 +1,7 @@
 /** The worked example of docs/formats/plane-records.md is what the code reads, and writes again to the byte. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
+import { wallClock } from '../../plugins/agent_plane/cases/calendar.ts'
 import { isWhole } from '../../plugins/agent_plane/plan.ts'
 import { effectKey } from '../../plugins/agent_plane/record/names.ts'
 import { CHAIN_START, decode, seal, verified } from '../../plugins/agent_plane/record/record.ts'
@@ -29,6 +30,28 @@ t.test('the example', async (t) => {
     records.map(({ kind }) => kind),
     ['RunAdmitted', 'PlanFrozen', 'StepStarted', 'EffectStarted', 'EffectDone', 'StepFinished', 'RunConcluded'],
   )
+})
+
+t.test('notices are read, written again to the byte, and chained', async (t) => {
+  const notices = fences(page).filter(({ line }) => page.split('\n')[line - 1].endsWith(' notices'))
+  const heads = [...page.matchAll(/(?:The hash of the second|Its hash) is `([0-9a-f]{64})`/g)].map(([, hash]) => hash)
+  t.equal(notices.length, 2)
+  const kinds = notices.map(({ text }, index) => {
+    let previous = CHAIN_START
+    const sealed = text
+      .trim()
+      .split('\n')
+      .map((raw) => {
+        const one = seal(decode(raw), previous)
+        t.equal(one.raw, raw)
+        previous = one.hash
+        return one
+      })
+    t.equal(previous, heads[index])
+    return verified(decode(sealed[0].raw).run, sealed, { seq: sealed.length, hash: previous }).map(({ kind }) => kind)
+  })
+  t.same(kinds, [['Swept', 'Swept'], ['HoldReleased']])
+  t.match(page, wallClock.digest)
 })
 
 t.test('what is not of this version is refused', async (t) => {
