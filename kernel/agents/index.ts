@@ -147,7 +147,7 @@ export interface StepContext extends CaseContext {
   /** Puts a text into the journal, for whoever reads the run's history. */
   note(text: string): Promise<void>
   /**
-   * Has something done at most once: that it begins is durable before `perform` is called, and what it gave before this resolves.
+   * Has something done at most once: that it begins is durable before `perform` is called, and what it gave before anything else is begun or the run rests.
    * @throws EffectError when it failed for good.
    */
   effect<T extends Json>(effect: EffectDescription, perform: (call: EffectCall) => Promise<T>): Promise<T>

@@ -32,6 +32,7 @@ function driverOver(state: StateStore): Driver {
     now: Date.now,
     random: Math.random,
     sleep: () => Promise.resolve(),
+    soon: () => new Promise((resolve) => void setImmediate(resolve)),
     every: () => () => {},
     performed: () => {},
   })

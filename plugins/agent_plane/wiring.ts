@@ -102,6 +102,7 @@ function driverOf(svc: Svc, config: AgentPlaneConfig, { state, skills, calendars
     now: () => clock.now(),
     random: () => randomInt(CHANCE) / CHANCE,
     sleep: (ms) => new Promise((resolve) => void clock.after(ms, resolve)),
+    soon: () => new Promise((resolve) => void setImmediate(resolve)),
     every: (ms, act) => repeat(svc, ms, act),
     performed: (result) => metrics.effects.inc({ result }),
   })

@@ -90,11 +90,13 @@ function isSame(a: readonly TextEntry[], b: readonly TextEntry[]): boolean {
   return a.length === b.length && a.every(({ key, text }, i) => key === b[i].key && text === b[i].text)
 }
 
-/** Half of a character beyond U+FFFF: without one, the order of UTF-16 is that of UTF-8. */
 const SURROGATE = /[\ud800-\udfff]/
+
+/** Whether there is half of a character beyond U+FFFF: without one, the order of UTF-16 is that of UTF-8. */
+export const hasSurrogate = (text: string): boolean => SURROGATE.test(text)
 
 export function utf8Order(a: string, b: string): number {
   if (a === b) return 0
-  if (SURROGATE.test(a) || SURROGATE.test(b)) return Buffer.compare(Buffer.from(a), Buffer.from(b))
+  if (hasSurrogate(a) || hasSurrogate(b)) return Buffer.compare(Buffer.from(a), Buffer.from(b))
   return a < b ? -1 : 1
 }

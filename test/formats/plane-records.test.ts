@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { wallClock } from '../../plugins/agent_plane/cases/calendar.ts'
 import { isWhole } from '../../plugins/agent_plane/plan.ts'
+import { canonical } from '../../plugins/agent_plane/record/canonical.ts'
 import { effectKey } from '../../plugins/agent_plane/record/names.ts'
 import { CHAIN_START, decode, seal, verified } from '../../plugins/agent_plane/record/record.ts'
 import { fences } from '../support/markdown.ts'
@@ -25,7 +26,7 @@ t.test('the example', async (t) => {
   const records = verified(run, sealed, { seq: lines.length, hash: head })
   const [, frozen, , started] = records
   t.ok(isWhole(frozen.payload.plan as never))
-  t.equal(started.effectKey, effectKey({ step: 1, phase: 'forward', ordinal: 0, attempt: 1, kind: 'bank.pay', args: { cents: 250, ö: '€' } }))
+  t.equal(started.effectKey, effectKey({ step: 1, phase: 'forward', ordinal: 0, attempt: 1, kind: 'bank.pay', args: canonical({ cents: 250, ö: '€' }) }))
   t.same(
     records.map(({ kind }) => kind),
     ['RunAdmitted', 'PlanFrozen', 'StepStarted', 'EffectStarted', 'EffectDone', 'StepFinished', 'RunConcluded'],

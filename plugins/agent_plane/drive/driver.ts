@@ -84,6 +84,8 @@ export interface DriverTools {
   now(): number
   random(): number
   sleep(ms: number): Promise<void>
+  /** Resolves when the code that is running has nothing more to do at once. */
+  soon(): Promise<void>
   /** Calls again and again until the function it returns is called. */
   every(ms: number, act: () => void): () => void
   performed(result: 'done' | 'failed' | 'in_doubt'): void
@@ -207,7 +209,7 @@ export class Driver {
       state.transaction((tx) => renewLease(tx, run, epoch, this.tools.now(), leaseMs)).catch(() => {})
     })
     try {
-      const journal = await RunJournal.own(state, run, epoch)
+      const journal = await RunJournal.own(run, { state, epoch, soon: this.tools.soon })
       return await new Pass(journal, epoch, { ...this.tools, limits: this.limitsOf(journal), mode: 'live' }).live()
     } catch (error) {
       if (error instanceof BrokenChain) return await this.setAside(run, epoch)

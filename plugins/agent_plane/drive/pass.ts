@@ -181,7 +181,7 @@ export class Pass {
           })
         if (exceeded === undefined && refused !== undefined) records.push({ kind: 'BudgetReadmitted', step, payload: { limit: refused } })
         if (exceeded === undefined) records.push({ kind: 'StepStarted', step, payload: { skill: node.capability } })
-        if (records.length > 0) await this.journal.append(records)
+        if (records.length > 0) await this.journal.keep(records)
         if (exceeded !== undefined) return { admitted, stop: { kind: 'exhausted', exhaustion: exceeded } }
       }
       admitted.push(node)
@@ -212,7 +212,7 @@ export class Pass {
     if (tools.mode === 'live' && !isKnown) {
       const outcome = isStop(end) ? (end.kind === 'failed' ? 'failed' : undefined) : 'succeeded'
       const again = outcome === 'failed' && state?.outcome === 'failed' && state.finished > (journal.last('RunConcluded')?.seq ?? 0)
-      if (outcome !== undefined && !again) await journal.append([{ kind: 'StepFinished', step, payload: { outcome } }])
+      if (outcome !== undefined && !again) await journal.keep([{ kind: 'StepFinished', step, payload: { outcome } }])
     }
     if (!isStop(end)) this.outputs.set(node.id, end.output)
     return end
@@ -333,7 +333,7 @@ export class Pass {
         return this.conclude('quarantined', `${reason}; step s${number} could not be undone: ${whyOf(end)}`)
       }
       if (this.journal.steps.get(number)?.compensated !== true)
-        await this.journal.append([
+        await this.journal.keep([
           { kind: 'StepCompensated', step: number, phase: 'compensating', payload: { compensation: node.capability, outcome: 'succeeded' } },
         ])
     }

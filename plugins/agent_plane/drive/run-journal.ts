@@ -4,7 +4,7 @@ import type { CorrelationKey, Spend, Undecided } from 'svcdb/agents'
 import { canonical } from '../record/canonical.ts'
 import { timeOfRun } from '../record/names.ts'
 import { type JournalRecord, type NewRecord, verified } from '../record/record.ts'
-import { append, type Head, headOf, recordsOf } from '../store/journal.ts'
+import { type Appended, type Head, headOf, recordsOf, requireOwned, sealed, store } from '../store/journal.ts'
 
 export type Phase = 'forward' | 'compensating'
 
@@ -36,19 +36,34 @@ export const OPEN_TASK = 'svc.open_task'
 /** Records of a step that are no effects. */
 const MARKS: ReadonlySet<string> = new Set(['GroupOpened', 'GroupSettled', 'Released'])
 
+/** What it takes to append. */
+export interface Owned {
+  state: StateStore
+  /** Of the lease. */
+  epoch: number
+  /** Resolves when the code that is running has nothing more to do at once. */
+  soon(): Promise<void>
+}
+
 export class RunJournal {
   readonly run: string
   readonly records: JournalRecord[] = []
   readonly steps = new Map<number, StepState>()
   private readonly attempts = new Map<string, Attempt>()
+  /** Attempts by step and phase, in order. */
+  private readonly tried = new Map<string, Attempt[]>()
   /** Effects by step and phase, in the order in which they were first begun. */
   private readonly begun = new Map<string, JournalRecord[]>()
   private readonly budgets = new Map<number, JournalRecord>()
   private readonly notes = new Map<string, string[]>()
-  /** The last attempt by step, phase, kind and arguments. */
-  private readonly latest = new Map<string, Attempt>()
-  private readonly owned: { state: StateStore; epoch: number } | undefined
-  private head: Head
+  private readonly owned: Owned | undefined
+  /** Where what is durable ends. */
+  private stored: Head
+  /** Where the journal ends. */
+  private end: Head
+  /** What is between the two. */
+  private kept: Appended | undefined
+  private failure: { error: unknown } | undefined
   private queue: Promise<unknown> = Promise.resolve()
   /** Of GroupOpened, GroupSettled and Released, by step, phase and kind. */
   private readonly marks = new Map<string, JournalRecord['payload'][]>()
@@ -62,9 +77,10 @@ export class RunJournal {
   /** Of its case, as they were when it was admitted. */
   correlation: readonly CorrelationKey[] = []
 
-  private constructor(run: string, head: Head, records: readonly JournalRecord[], owned?: { state: StateStore; epoch: number }) {
+  private constructor(run: string, head: Head, records: readonly JournalRecord[], owned?: Owned) {
     this.run = run
-    this.head = head
+    this.stored = head
+    this.end = head
     this.case = head.case
     this.owned = owned
     for (const record of records) this.take(record)
@@ -76,25 +92,67 @@ export class RunJournal {
     return new RunJournal(run, head, verified(run, (await recordsOf(state, run)).slice(0, head.seq), head))
   }
 
-  /** @param epoch of the lease. @throws BrokenChain. */
-  static async own(state: StateStore, run: string, epoch: number): Promise<RunJournal> {
-    const { head, records } = await RunJournal.read(state, run)
-    return new RunJournal(run, head, records, { state, epoch })
+  /** @throws BrokenChain. */
+  static async own(run: string, owned: Owned): Promise<RunJournal> {
+    const { stored, records } = await RunJournal.read(owned.state, run)
+    return new RunJournal(run, stored, records, owned)
   }
 
   /**
-   * Durable when it resolves. @param decide gives what is appended, in the transaction, and may write beside it. @throws Fenced, and what the store throws:
-   * then nobody knows what was kept, and the journal is not to be used any more.
+   * Durable when it resolves, and all that was kept before. @param decide gives what is appended, in the transaction, and may write beside it. @throws Fenced, and
+   * what the store throws: then nobody knows what was kept, and the journal is not to be used any more.
    */
   append(decide: readonly NewRecord[] | ((tx: StateTransaction) => Promise<NewRecord[]>)): Promise<void> {
+    return this.next(async ({ state, epoch }) => {
+      const { kept } = this
+      const known = typeof decide === 'function' ? undefined : sealed(this.run, epoch, this.end, decide)
+      const added = await state.transaction(async (tx) => {
+        await requireOwned(tx, this.run, epoch, this.stored)
+        if (kept !== undefined) store(tx, this.run, kept)
+        const last = known ?? sealed(this.run, epoch, this.end, await (decide as (tx: StateTransaction) => Promise<NewRecord[]>)(tx))
+        store(tx, this.run, last)
+        return last
+      })
+      this.kept = undefined
+      this.stored = added.head
+      this.end = added.head
+      for (const record of added.records) this.take(record)
+    })
+  }
+
+  /**
+   * In the journal when it resolves, for whoever has it open; durable before the next append is, and soon by itself. For what nobody outside has heard of: a
+   * process that dies before has not got so far. @throws as `append`, when one before has failed.
+   */
+  keep(records: readonly NewRecord[]): Promise<void> {
+    return this.next(async ({ epoch, soon }) => {
+      const added = sealed(this.run, epoch, this.end, records)
+      const isFirst = this.kept === undefined
+      this.kept =
+        this.kept === undefined
+          ? added
+          : { records: [...this.kept.records, ...added.records], sealed: [...this.kept.sealed, ...added.sealed], head: added.head }
+      this.end = added.head
+      for (const record of added.records) this.take(record)
+      // A failure is for the next one who appends.
+      if (isFirst)
+        soon()
+          .then(() => (this.kept === undefined ? undefined : this.append([])))
+          .catch(() => {})
+    })
+  }
+
+  /** One after the other. A failure is the end of all. */
+  private next<T>(act: (owned: Owned) => Promise<T>): Promise<T> {
     const done = this.queue.then(async () => {
       if (this.owned === undefined) throw new Error(`cannot append to "${this.run}": it is open for reading`)
-      const { state, epoch } = this.owned
-      const { records, head } = await state.transaction(async (tx) =>
-        append(tx, this.run, epoch, this.head, typeof decide === 'function' ? await decide(tx) : decide),
-      )
-      this.head = head
-      for (const record of records) this.take(record)
+      if (this.failure !== undefined) throw this.failure.error
+      try {
+        return await act(this.owned)
+      } catch (error) {
+        this.failure = { error }
+        throw error
+      }
     })
     this.queue = done.catch(() => {})
     return done
@@ -117,11 +175,9 @@ export class RunJournal {
     } else if (kind === 'StepCompensated' && state !== undefined) state.compensated = true
     else if (kind === 'EffectStarted') {
       const attempt: Attempt = { started: record, superseded: false }
-      const of = `${place}/${canonical(payload.descriptor)}`
-      const before = this.latest.get(of)
       if (payload.attempt === 1) push(this.begun, place, record)
-      else if (before !== undefined) before.superseded = true
-      this.latest.set(of, attempt)
+      else this.supersede(place, record)
+      push(this.tried, place, attempt)
       this.attempts.set(effectKey, attempt)
       if (!isWait(record)) this.effects++
     } else {
@@ -151,6 +207,13 @@ export class RunJournal {
     const chain = (this.last('IdentityBound')?.payload.chain as { id: string }[] | undefined) ?? []
     const actor = this.last('RunAdmitted')?.payload.admitted_by as string | undefined
     return [...new Set([...chain.map(({ id }) => id), ...(actor === undefined ? [] : [actor])])]
+  }
+
+  /** The last attempt before of the same step, phase, kind and arguments. */
+  private supersede(place: string, { payload }: JournalRecord): void {
+    const descriptor = canonical(payload.descriptor)
+    const before = this.tried.get(place)?.findLast(({ started }) => canonical(started.payload.descriptor) === descriptor)
+    if (before !== undefined) before.superseded = true
   }
 
   attempt(effectKey: string): Attempt | undefined {

@@ -257,9 +257,10 @@ export class OpenStep extends CaseStep implements StepContext {
     return this.stop({ kind: 'quarantined', reason: `step ${this.step}: ${what}`, diverged: true })
   }
 
+  /** What is decided in a transaction is durable when it resolves; other records are with what follows: nobody outside has heard of them. */
   private async append(records: Parameters<RunJournal['append']>[0]): Promise<void> {
     try {
-      await this.tools.journal.append(records)
+      await (typeof records === 'function' ? this.tools.journal.append(records) : this.tools.journal.keep(records))
     } catch (error) {
       await this.stop({ kind: 'broken', error })
     }
@@ -417,12 +418,11 @@ export class OpenStep extends CaseStep implements StepContext {
       next()
       const ended = await outcomeOf(asked, call, act)
       if (ended.retryAfterMs !== undefined) this.retryAfter.set(call.effectKey, Math.min(ended.retryAfterMs, MAX_RETRY_AFTER_MS))
-      await journal.append(async (tx) => {
-        const { tokens, minor_units } = call.used
-        const isTold = tokens + minor_units > 0 || ended.payload.disposition !== 'in_doubt'
-        const spend = await this.meter.settle(tx, asked, call.effectKey, isTold ? call.used : 'all')
-        return [{ ...this.records.place, effectKey: call.effectKey, kind: ended.kind, payload: { ...ended.payload, ...spend } }]
-      })
+      const isFree = call.used.tokens + call.used.minor_units === 0
+      const end = (spend = {}) => [{ ...this.records.place, effectKey: call.effectKey, kind: ended.kind, payload: { ...ended.payload, ...spend } }]
+      const cost = isFree && ended.payload.disposition === 'in_doubt' ? 'all' : call.used
+      if (isFree && asked.spends === undefined) await journal.keep(end())
+      else await journal.append(async (tx) => end(await this.meter.settle(tx, asked, call.effectKey, cost)))
       this.tools.performed(ended.kind === 'EffectDone' ? 'done' : ended.payload.disposition === 'in_doubt' ? 'in_doubt' : 'failed')
     } catch (error) {
       this.stopWith({ kind: 'broken', error })

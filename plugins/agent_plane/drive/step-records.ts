@@ -2,6 +2,7 @@
 import type { AgentEvent, EffectDescription, Label, RecoveryMode, TaskDecision } from 'svcdb/agents'
 import { joined, TASK_DECIDED } from 'svcdb/agents'
 import type { Metered } from '../quota/meter.ts'
+import { canonical } from '../record/canonical.ts'
 import { effectKey, instant } from '../record/names.ts'
 import type { JournalRecord, NewRecord } from '../record/record.ts'
 import type { Wait } from '../store/events.ts'
@@ -9,6 +10,8 @@ import { DECLARED, type Declared } from './attempt.ts'
 import { type Phase, TASK } from './run-journal.ts'
 
 export interface Asked extends Metered {
+  /** Of the first attempt, when it was computed. */
+  first?: string
   recovery: RecoveryMode
   ordinal: number
   maxAttempts: number
@@ -36,8 +39,12 @@ export class StepRecords {
     return { step: this.step, ...(this.phase === 'forward' ? {} : { phase: this.phase }) }
   }
 
-  keyOf({ ordinal, kind, args }: Pick<Asked, 'ordinal' | 'kind' | 'args'>, attempt: number): string {
-    return effectKey({ step: this.step, phase: this.phase, ordinal, attempt, kind, args })
+  keyOf(asked: Asked, attempt: number): string {
+    if (attempt === 1 && asked.first !== undefined) return asked.first
+    const { ordinal, kind, args } = asked
+    const key = effectKey({ step: this.step, phase: this.phase, ordinal, attempt, kind, args: canonical(args) })
+    if (attempt === 1) asked.first = key
+    return key
   }
 
   idempotencyKey(asked: Asked): string {

@@ -51,19 +51,34 @@ export interface EffectPlace {
   /** From 1. */
   attempt: number
   kind: string
-  args: unknown
+  /** Canonical JSON. */
+  args: string
 }
+
+const KEY_DOMAIN = Buffer.from('svc.effect.key.v1\0')
+const NUMBERS = 21
+/** UTF-8 takes three bytes for a UTF-16 unit at most. */
+const MAX_UNIT_BYTES = 3
+const scratch = Buffer.alloc(8 << 10)
+KEY_DOMAIN.copy(scratch)
 
 /** 64 hexadecimal digits: SHA-256 of a domain, step, phase, ordinal, attempt, kind with its length, and canonical arguments. */
 export function effectKey({ step, phase, ordinal, attempt, kind, args }: EffectPlace): string {
-  const name = Buffer.from(kind)
-  const numbers = Buffer.alloc(21)
-  numbers.writeUInt32BE(step, 0)
-  numbers.writeUInt8(phase === 'forward' ? 0 : 1, 4)
-  numbers.writeUInt32BE(ordinal, 5)
-  numbers.writeUInt32BE(attempt, 9)
-  numbers.writeBigUInt64BE(BigInt(name.length), 13)
-  return hash('sha256', Buffer.concat([Buffer.from('svc.effect.key.v1\0'), numbers, name, Buffer.from(canonical(args))]))
+  const start = KEY_DOMAIN.length
+  const most = start + NUMBERS + (kind.length + args.length) * MAX_UNIT_BYTES
+  const bytes = most <= scratch.length ? scratch : Buffer.concat([KEY_DOMAIN, Buffer.alloc(most - start)])
+  bytes.writeUInt32BE(step, start)
+  bytes.writeUInt8(phase === 'forward' ? 0 : 1, start + 4)
+  bytes.writeUInt32BE(ordinal, start + 5)
+  bytes.writeUInt32BE(attempt, start + 9)
+  let end = start + NUMBERS
+  const length = bytes.write(kind, end)
+  // The upper half of eight bytes.
+  bytes.writeUInt32BE(0, start + 13)
+  bytes.writeUInt32BE(length, start + 17)
+  end += length
+  end += bytes.write(args, end)
+  return hash('sha256', bytes.subarray(0, end))
 }
 
 export function digest(domain: string, value: unknown): string {

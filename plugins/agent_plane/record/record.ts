@@ -83,6 +83,9 @@ const PAYLOADS = new Map(
   }),
 )
 
+/** Members of a body that are not its payload's. */
+const ENVELOPE = new Set(['seq', 'run', 'case', 'step', 'phase', 'epoch', 'v', 'effect_key', 'kind'])
+
 /** @throws SvcError BAD_REQUEST for one of more than `MAX_RECORD_BYTES`. */
 export function seal({ kind, effectKey, payload, step, phase, ...rest }: JournalRecord, previous: string): Sealed {
   checkPayload(kind, payload)
@@ -94,14 +97,25 @@ export function seal({ kind, effectKey, payload, step, phase, ...rest }: Journal
   return { raw, hash: chained(previous, raw) }
 }
 
+const HASH_BYTES = 32
+/** UTF-8 takes three bytes for a UTF-16 unit at most. */
+const MAX_UNIT_BYTES = 3
+const scratch = Buffer.alloc(32 << 10)
+
 /** The hash of a record that follows the one with this hash. */
 export function chained(previous: string, raw: string): string {
-  return hash('sha256', Buffer.concat([Buffer.from(previous, 'hex'), Buffer.from(raw)]))
+  const most = HASH_BYTES + raw.length * MAX_UNIT_BYTES
+  const bytes = most <= scratch.length ? scratch : Buffer.allocUnsafe(most)
+  bytes.write(previous, 0, 'hex')
+  return hash('sha256', bytes.subarray(0, HASH_BYTES + bytes.write(raw, HASH_BYTES)))
 }
 
 /** @throws Error for what is no record of this version. */
 export function decode(raw: string): JournalRecord {
-  const { seq, run, case: matter, step, phase, epoch, v, effect_key, kind, ...payload } = JSON.parse(raw) as Payload
+  const body = JSON.parse(raw) as Payload
+  const { seq, run, case: matter, step, phase, epoch, v, effect_key, kind } = body
+  const payload: Payload = {}
+  for (const name of Object.keys(body)) if (!ENVELOPE.has(name)) payload[name] = body[name]
   const refuse = (why: string) => new Error(`cannot read record: ${why}`)
   if (v !== RECORD_VERSION) throw refuse(`its version is ${JSON.stringify(v)}, and this server reads ${RECORD_VERSION}`)
   if (!isCount(seq) || seq === 0 || !isCount(epoch) || typeof run !== 'string' || typeof kind !== 'string') throw refuse('seq, epoch, run or kind is none')
@@ -109,26 +123,19 @@ export function decode(raw: string): JournalRecord {
   if ((matter !== undefined && typeof matter !== 'string') || (effect_key !== undefined && typeof effect_key !== 'string'))
     throw refuse('its case or effect is none')
   checkPayload(kind, payload)
-  return {
-    seq,
-    run,
-    epoch,
-    kind,
-    payload,
-    ...(matter === undefined ? {} : { case: matter }),
-    ...(step === undefined ? {} : { step }),
-    ...(phase === undefined ? {} : { phase }),
-    ...(effect_key === undefined ? {} : { effectKey: effect_key }),
-  }
+  const record: JournalRecord = { seq, run, epoch, kind, payload }
+  if (matter !== undefined) record.case = matter
+  if (step !== undefined) record.step = step
+  if (phase !== undefined) record.phase = phase
+  if (effect_key !== undefined) record.effectKey = effect_key
+  return record
 }
 
 function checkPayload(kind: string, payload: Payload): void {
   const known = PAYLOADS.get(kind)
   if (known === undefined) throw new Error(`cannot use a record of kind ${JSON.stringify(kind)}: there is none`)
-  const missing = known.required.find((name) => payload[name] === undefined)
-  if (missing !== undefined) throw new Error(`cannot use a record "${kind}": "${missing}" is not there`)
-  const unknown = Object.keys(payload).find((name) => !known.all.has(name))
-  if (unknown !== undefined) throw new Error(`cannot use a record "${kind}": it has no member ${JSON.stringify(unknown)}`)
+  for (const name of known.required) if (payload[name] === undefined) throw new Error(`cannot use a record "${kind}": "${name}" is not there`)
+  for (const name of Object.keys(payload)) if (!known.all.has(name)) throw new Error(`cannot use a record "${kind}": it has no member ${JSON.stringify(name)}`)
 }
 
 function isCount(value: unknown): value is number {

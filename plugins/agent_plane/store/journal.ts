@@ -35,14 +35,46 @@ export async function recordsOf(state: StateReader, run: string, from = 1, limit
   return found
 }
 
-/** Appended, and what the head then is. */
+/** Records with their places behind a head, and what the head then is. */
 export interface Appended {
   records: JournalRecord[]
+  sealed: Sealed[]
   head: Head
 }
 
+/** @throws SvcError BAD_REQUEST for one that is too large. */
+export function sealed(run: string, epoch: number, from: Head, added: readonly NewRecord[]): Appended {
+  let { seq, hash } = from
+  const records: JournalRecord[] = []
+  const bodies: Sealed[] = []
+  for (const one of added) {
+    const record: JournalRecord = { ...(from.case === undefined ? {} : { case: from.case }), ...one, run, epoch, seq: ++seq }
+    if (record.kind === 'RunConcluded') record.payload = { ...record.payload, chain_head: hash }
+    const body = seal(record, hash)
+    hash = body.hash
+    records.push(record)
+    bodies.push(body)
+  }
+  return { records, sealed: bodies, head: { ...from, seq, hash } }
+}
+
+/** @throws Fenced when the epoch is no longer that of the lease, or the journal does not end where the caller believes. */
+export async function requireOwned(tx: StateTransaction, run: string, epoch: number, expected: Head): Promise<void> {
+  const lease = await leaseOf(tx, run)
+  const head = await headOf(tx, run)
+  if (lease?.epoch !== epoch || head.seq !== expected.seq || head.hash !== expected.hash) throw new Fenced(run, epoch)
+}
+
+/** Behind `requireOwned`. */
+export function store(tx: StateTransaction, run: string, { records, sealed: bodies, head }: Appended): void {
+  if (records.length === 0) return
+  for (const [index, { seq }] of records.entries()) tx.put(recordKey(run, seq), bodies[index])
+  tx.put(`head/${run}`, head)
+}
+
 /**
- * @param expected where the caller believes the journal to end. @param matter the case that the run is in: with its first record. @throws Fenced when the epoch is no longer that of the lease, or the end is elsewhere.
+ * @param expected where the caller believes the journal to end. @param matter the case that the run is in: with its first record. @throws Fenced; BAD_REQUEST as
+ * `sealed`.
  */
 export async function append(
   tx: StateTransaction,
@@ -52,21 +84,8 @@ export async function append(
   added: readonly NewRecord[],
   matter?: string,
 ): Promise<Appended> {
-  const lease = await leaseOf(tx, run)
-  const head = await headOf(tx, run)
-  if (lease?.epoch !== epoch || head.seq !== expected.seq || head.hash !== expected.hash) throw new Fenced(run, epoch)
-  if (added.length === 0) return { records: [], head }
-  let { seq, hash } = head
-  if (seq === 0 && matter !== undefined) head.case = matter
-  const records = added.map((one) => {
-    const record: JournalRecord = { ...(head.case === undefined ? {} : { case: head.case }), ...one, run, epoch, seq: ++seq }
-    if (record.kind === 'RunConcluded') record.payload = { ...record.payload, chain_head: hash }
-    const sealed = seal(record, hash)
-    hash = sealed.hash
-    tx.put(recordKey(run, seq), sealed)
-    return record
-  })
-  const end: Head = { ...head, seq, hash }
-  tx.put(`head/${run}`, end)
-  return { records, head: end }
+  await requireOwned(tx, run, epoch, expected)
+  const appended = sealed(run, epoch, expected.seq === 0 && matter !== undefined ? { ...expected, case: matter } : expected, added)
+  store(tx, run, appended)
+  return appended
 }

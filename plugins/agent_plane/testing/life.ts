@@ -17,6 +17,8 @@ const CAPABILITIES = ['sim.undone', 'sim.undone', 'sim.undone', 'sim.plain', 'si
 const OPERATOR = { actor: 'eve', basis: 'asserted' } as const
 const HOUR = 3_600_000
 const ROUNDS = 400
+/** Turns that a pass takes, more or less. */
+const MOMENTS = 250
 const DIVERGED = /another one than|fewer|now fails|was not before|nothing here/
 
 export interface LifeOptions {
@@ -95,6 +97,7 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
       world.chances.failure = 0
     }
     await checkSlots(runs, world)
+    await nobodyWaitsInVain(runs, world)
     const process = any()
     const { driver } = process
     const chance = random()
@@ -113,9 +116,12 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
       if (random() < 0.5) await attempt(process, () => driver.seal(4))
       const rival = options.rivals ? any() : process
       const drivers = due.flatMap((each) => [process, rival].map((one) => attempt(one, () => one.driver.drive(each))))
-      // While they go on others try as well, and events come.
-      const others = options.rivals ? Array.from({ length: 8 }, (_, i) => later(i * 8, () => (i % 4 === 0 ? tell(any()) : drive(any(), due)))) : []
-      await Promise.all([...drivers, ...others])
+      // While they go on events come, at any moment, that of a suspension among them, stops are asked for, and others try as well.
+      const told = Array.from({ length: Math.floor(random() * 4) }, () => later(Math.floor(random() * MOMENTS), () => tell(any())))
+      const stop = (one: Process) => attempt(one, () => one.driver.cancel(run, OPERATOR, 'not now'))
+      const stopped = random() < 0.1 ? [later(Math.floor(random() * MOMENTS), () => stop(any()))] : []
+      const others = options.rivals ? Array.from({ length: 6 }, (_, i) => later(i * 8, () => drive(any(), due))) : []
+      await Promise.all([...drivers, ...told, ...stopped, ...others])
       if (due.length > 0) quiet = 0
       else if (process.alive) {
         world.now += 31_000
@@ -126,10 +132,21 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
   return judge(runs, world, random, options)
 }
 
+/** Between two rounds nothing is under way: what a suspended run is to be told would reach it by chance only. */
+async function nobodyWaitsInVain(runs: ReadonlySet<string>, { disk }: World): Promise<void> {
+  for (const run of runs) {
+    if ((await disk.get(`status/${run}`)) !== 'suspended') continue
+    assert.deepEqual(await disk.list({ prefix: `inbox/${run}/` }), [], `${run} is told what has come for it`)
+    if ((await disk.get(`cancel/${run}`)) === undefined) continue
+    const kinds = (await recordsOf(disk, run)).map(({ raw }) => decode(raw).kind)
+    assert.ok(kinds.includes('RunCancelled'), `${run} is told that it is to stop`)
+  }
+}
+
 /** After so many turns of others. */
-async function later(turns: number, act: () => Promise<void>): Promise<void> {
+async function later(turns: number, act: () => Promise<unknown>): Promise<void> {
   for (let rest = turns; rest > 0; rest--) await undefined
-  return act()
+  await act()
 }
 
 type Attempt = <T>(process: Process, act: () => Promise<T>) => Promise<T | undefined>
@@ -143,7 +160,6 @@ async function settle(runs: ReadonlySet<string>, world: World, process: Process,
     if (standing === undefined) return false
     assert.doesNotMatch(standing.reason ?? '', DIVERGED, `${run}: the code did the same as before: ${standing.reason}`)
     if (standing.status === 'suspended') {
-      assert.deepEqual(await world.disk.list({ prefix: `inbox/${run}/` }), [], `${run} is told what has come for it`)
       await assertNotDecided(run, world)
       if (random() < 0.5) await decideAll(run, world, process, attempt)
       else await sweep(world, process, attempt)

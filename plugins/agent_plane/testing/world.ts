@@ -120,6 +120,9 @@ export class Process {
         this.point()
         world.now += ms
       },
+      soon: async () => {
+        for (let rest = Math.floor(world.random() * 40); rest > 0; rest--) await undefined
+      },
       every: () => () => {},
       performed: () => {},
     })

@@ -219,6 +219,7 @@ export class AgentRunner {
       }),
       now: () => this.now,
       random: () => this.chance(),
+      soon: () => new Promise((resolve) => void setImmediate(resolve)),
       sleep: async (ms) => {
         this.now += ms
       },

@@ -22,7 +22,7 @@ import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import type { KeyValueStore } from './key-value-store.ts'
-import { takeRoom } from './room.ts'
+import { roomFor, takeRoom } from './room.ts'
 
 /** LMDB takes 1,978 bytes of encoded key with its 4 KiB pages. */
 const MAX_KEY_BYTES = 1900
@@ -48,6 +48,8 @@ export class CatalogCommits {
   private readonly free: (dir: string) => number
   private last: Promise<unknown> = Promise.resolve()
   private broken: SvcError | undefined
+  /** Bytes that the file is known to have. */
+  private room = 0
 
   /** @param dir where the database lies. */
   constructor(db: KeyValueStore, dir: string, free?: (dir: string) => number, fs: FileSystem = realFileSystem) {
@@ -108,8 +110,10 @@ export class CatalogCommits {
   private async makeRoom(changes: readonly Change[]): Promise<void> {
     const { pageSize, lastPageNumber } = this.db.getStats() as { pageSize: number; lastPageNumber: number }
     const lengths = changes.map(([, value]) => value?.length ?? 0)
+    const end = roomFor(lengths, { pageSize, pages: lastPageNumber + 1 })
+    if (end <= this.room) return
     try {
-      await takeRoom(join(this.dir, 'data.mdb'), lengths, { pageSize, pages: lastPageNumber + 1 }, this.fs)
+      this.room = await takeRoom(join(this.dir, 'data.mdb'), end, this.fs)
     } catch (error) {
       if (FULL.includes((error as NodeJS.ErrnoException).code)) throw noSpace(error as Error)
       throw new SvcError('IO_ERROR', `cannot write the catalog: ${(error as Error).message}; nothing has changed, try again`, { cause: error })

@@ -24,14 +24,19 @@ export function bytesNeeded(lengths: readonly number[], { pageSize, pages }: Pag
   return (values + Math.min(lengths.length * PAGES_PER_CHANGE, pages + values)) * pageSize
 }
 
-/** @throws ENOSPC, EDQUOT: the file has what was left, and LMDB nothing to undo. */
-export async function takeRoom(file: string, lengths: readonly number[], inUse: PagesInUse, fs: FileSystem = realFileSystem): Promise<void> {
-  const end = inUse.pages * inUse.pageSize + bytesNeeded(lengths, inUse)
+/** Bytes that the file has to have for the next commit. */
+export function roomFor(lengths: readonly number[], inUse: PagesInUse): number {
+  return inUse.pages * inUse.pageSize + bytesNeeded(lengths, inUse)
+}
+
+/** @returns how long the file is then. LMDB makes it no shorter. @throws ENOSPC, EDQUOT: the file has what was left, and LMDB nothing to undo. */
+export async function takeRoom(file: string, end: number, fs: FileSystem = realFileSystem): Promise<number> {
   const handle = await fs.promises.open(file, 'r+')
   try {
     let { size } = await handle.stat()
-    if (size >= end) return
+    if (size >= end) return size
     while (size < end + SLACK) size += (await handle.write(ZEROS, 0, Math.min(ZEROS.length, end + SLACK - size), size)).bytesWritten
+    return size
   } finally {
     await handle.close()
   }
