@@ -94,8 +94,6 @@ export {
   pointFormat,
   pointFormats,
 } from './services/point-formats.ts'
-export { PROMQL_QUERIES, type PromqlQueries, type PromqlTime } from './services/promql-queries.ts'
-export { SIGNAL_SINK, type SignalSink, type TriggerSignal } from './services/signal-sink.ts'
 export {
   type LoadedPolicies,
   POLICIES,
@@ -105,6 +103,8 @@ export {
   type PolicyQuestion,
   type PolicySource,
 } from './services/policies.ts'
+export { PROMQL_QUERIES, type PromqlQueries, type PromqlTime } from './services/promql-queries.ts'
+export { SIGNAL_SINK, type SignalSink, type TriggerSignal } from './services/signal-sink.ts'
 export {
   WEBHOOKS,
   type WebhookAnswer,
