@@ -82,7 +82,7 @@ export class OperatorApi {
       const { operation, params } = found
       const query = queryOf(incoming.query)
       const given = typeof operation.resource === 'object' && 'body' in operation.resource ? await this.read(incoming) : {}
-      const enveloped = operation.envelope?.parse({ headers: incoming.headers(), body: await incoming.body() })
+      const enveloped = operation.envelope?.parse({ headers: incoming.headers(), body: await incoming.body() }, this.parts.bounds)
       const resource = enveloped?.resource ?? resourceOf(operation, { params, query, given })
       await this.permit(caller, operation, resource, incoming)
       const store = operation.store?.of(plane)

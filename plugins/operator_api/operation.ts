@@ -11,6 +11,7 @@
  * status, or `Refusal`. What it throws has to be one of the statuses that are listed; anything else is answered 500.
  */
 import type { OperatedPlane, Operator } from 'svcdb/agents'
+import type { JsonBounds } from 'svcdb/lib/json'
 import type { ActionLabel } from './actions.ts'
 import { Refusal } from './refusal.ts'
 import type { Static, TSchema } from './schema.ts'
@@ -84,7 +85,7 @@ export interface Operation extends Omit<Definition<Record<string, TSchema>, TSch
 /** For the one operation whose resource is within what has to be parsed. */
 export interface Envelope {
   /** @throws Refusal 400. */
-  parse(raw: { headers: readonly [string, string][]; body: Buffer }): { resource: string; body: unknown }
+  parse(raw: { headers: readonly [string, string][]; body: Buffer }, bounds: JsonBounds): { resource: string; body: unknown }
   /** Of the document. */
   content: Record<string, TSchema>
 }

@@ -23,9 +23,8 @@ export interface Refused {
 export function refusedBy(error: unknown, statuses: ReadonlySet<number>): Refused {
   if (error instanceof Refusal && statuses.has(error.status)) return { status: error.status, sentence: error.message }
   if (error instanceof SvcError) {
-    const { http, redact, retryAfter } = error.kind
-    if (statuses.has(http) && redact !== true)
-      return { status: http, sentence: publicText(error), ...(http === 503 && retryAfter !== undefined ? { retryAfter } : {}) }
+    const { http, redact } = error.kind
+    if (statuses.has(http) && redact !== true && http < 500) return { status: http, sentence: publicText(error) }
   }
   if (statuses.has(503))
     return { status: 503, sentence: 'the store of the plane is unavailable; retry with the same id: what was kept is known', fault: error, retryAfter: 1 }

@@ -2,8 +2,9 @@
 import type { Operation } from '../operation.ts'
 import { cases } from './cases.ts'
 import { drill } from './drill.ts'
+import { events } from './events.ts'
 import { holds } from './holds.ts'
 import { obligations } from './obligations.ts'
 import { runs } from './runs.ts'
 
-export const OPERATIONS: readonly Operation[] = [...runs, ...cases, ...obligations, ...holds, ...drill]
+export const OPERATIONS: readonly Operation[] = [...runs, ...events, ...cases, ...obligations, ...holds, ...drill]
