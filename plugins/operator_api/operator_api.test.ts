@@ -1,7 +1,12 @@
+import { gzipSync } from 'node:zlib'
+import { AUDIT_LOG, type AuditLog, type AuditRecord, definePlugin } from 'svcdb'
 import { defineSkill } from 'svcdb/agents'
+import { seeded } from 'svcdb/lib/random'
 import { Type } from 'svcdb/lib/schema'
 import t from 'tap'
-import { startApi, tokenOf } from './testing.ts'
+import { ACTIONS } from './actions.ts'
+import { OPERATIONS } from './routes/index.ts'
+import { answerProblem, DOCUMENT, startApi, tokenOf } from './testing.ts'
 
 const echo = defineSkill({
   capability: 'echo',
@@ -47,4 +52,145 @@ t.test('its tokens open nothing else, and nothing else opens it', async (t) => {
   t.equal((await bearing(`Bearer ${key}`).get('/runs/run_01ARZ3NDEKTSV4RRFFQ69G5FAV')).status, 401)
   const other = async (token: string) => (await node.inject({ url: '/metrics', headers: { authorization: `Bearer ${token}` } })).statusCode
   t.same([await other(key), await other(tokenOf('ann'))], [200, 401])
+})
+
+t.test('no caller who is refused can tell a malformed id from one that nobody has', async (t) => {
+  const { as, with: bearing, run } = await startApi(t, [echo])
+  const known = await run('echo', 1)
+  const seed = Number(process.env.SVC_SEED ?? 20_261_123)
+  t.comment(`SVC_SEED=${seed}`)
+  const random = seeded(seed)
+  const ids = ['run_01ARZ3NDEKTSV4RRFFQ69G5FAV', known, 'x', '%', '%zz', '%00', 'a%2Fb', 'task_1', 'x'.repeat(5000)]
+  for (let i = 0; i < 10; i++)
+    ids.push(encodeURIComponent(String.fromCodePoint(...Array.from({ length: 1 + random() * 8 }, () => 1 + Math.floor(random() * 0xd000)))))
+  const bodies = [undefined, '{', '[]', '{}', JSON.stringify({ reason: 'x' }), JSON.stringify({ case: 'x', scope: 7 }), 'x'.repeat(1_100_000)]
+  const types = ['application/json', 'text/plain']
+  for (const { method, path, envelope } of OPERATIONS) {
+    if (envelope !== undefined) continue
+    const answers = new Map<string, Set<string>>([
+      ['unknown token', new Set()],
+      ['no token', new Set()],
+      ['nobody', new Set()],
+      ['stray', new Set()],
+    ])
+    for (const id of path.includes('{') ? ids : ['-'])
+      for (const body of method === 'GET' ? [undefined] : id === ids[0] || id === '-' ? bodies : [bodies[1], bodies[4]]) {
+        const url = path.replace(/\{\w+\}/, id)
+        const headers: Record<string, string> = body === undefined ? {} : { 'content-type': types[Math.floor(random() * 2)] }
+        for (const [who, client] of [
+          ['unknown token', bearing(`Bearer ${tokenOf('eve')}`)],
+          ['no token', bearing(undefined)],
+          ['nobody', as('nobody')],
+          ['stray', as('stray')],
+        ] as const) {
+          const { status, body: said } = method === 'GET' ? await client.get(url) : await client.post(url, body, headers)
+          answers.get(who)?.add(`${status} ${JSON.stringify(said)}`)
+        }
+      }
+    for (const [who, told] of answers) t.equal(told.size, 1, `${method} ${path} as ${who}: ${[...told].join(' | ')}`)
+    t.same(
+      [...answers.values()].map((told) => [...told][0]?.slice(0, 3)),
+      ['401', '401', '403', '403'],
+      `${method} ${path}`,
+    )
+  }
+})
+
+t.test('on a listener of its own the operations are at the root, and nothing else is', async (t) => {
+  const { node, run } = await startApi(t, [echo], { config: { operator_api: { addr: '127.0.0.1:0' } } })
+  const url = `http://127.0.0.1:${node.port('operator_api')}`
+  const known = await run('echo', 1)
+  const ask = async (path: string, init: RequestInit = {}, name = 'ann') => {
+    const answer = await fetch(url + path, { ...init, headers: { authorization: `Bearer ${tokenOf(name)}`, ...init.headers } })
+    const text = await answer.text()
+    const body = text === '' ? undefined : JSON.parse(text)
+    t.same(answerProblem(init.method ?? 'GET', path, { status: answer.status, body }), undefined)
+    return { status: answer.status, body, headers: answer.headers }
+  }
+  t.match(await ask(`/runs/${known}`), { status: 200, body: { run: known } })
+  t.match(await ask(`/runs/${known}`, {}, 'nobody'), { status: 403 })
+  t.match(await ask(`/runs/${known}`, {}, 'eve'), { status: 401 })
+  for (const path of ['/', '/health', '/metrics', '/openapi.json', '/api/v1/plane/runs', '/api/v1/query', `/runs/${known}/`, '//runs']) {
+    t.match(await ask(path), { status: 404, body: { error: /no operation at/ } }, path)
+    t.equal((await ask(path, {}, 'eve')).status, 401, path)
+  }
+  const wrong = await ask('/runs', { method: 'DELETE' })
+  t.match(wrong, { status: 405, body: { error: /answers to GET/ } })
+  t.equal(wrong.headers.get('allow'), 'GET')
+  const json = { 'content-type': 'application/json' }
+  t.equal((await ask(`/runs/${known}/cancel`, { method: 'POST', headers: json, body: JSON.stringify({ reason: 'x'.repeat(1 << 20) }) })).status, 413)
+  t.equal((await ask(`/runs/${known}/cancel`, { method: 'POST', headers: json, body: JSON.stringify({ reason: 'late' }) })).status, 409)
+  const packed = gzipSync(JSON.stringify({ reason: 'late' }))
+  t.equal((await ask(`/runs/${known}/cancel`, { method: 'POST', headers: { ...json, 'content-encoding': 'gzip' }, body: packed })).status, 409)
+  const bomb = gzipSync(Buffer.alloc(4 << 20, 32))
+  t.equal((await ask(`/runs/${known}/cancel`, { method: 'POST', headers: { ...json, 'content-encoding': 'gzip' }, body: bomb })).status, 413)
+  await node.stop()
+  await t.rejects(fetch(url))
+})
+
+t.test('what cannot be used ends the start', async (t) => {
+  const refused = (options: Parameters<typeof startApi>[2], message: RegExp) => t.rejects(startApi(t, [], options), { message })
+  await refused({ actors: {} }, /cannot use operator_api\.tokens_file ".*": it has no entries/)
+  await refused({ actors: { ann: { tenant: 'x'.repeat(65) } } }, /entry 1: tenant is a name/)
+  await refused({ policy: 'permit (principal, action == Action::"api:run.fly", resource);' }, /all\.cedar:1:\d+: .*api:run\.fly/)
+  await refused(
+    { policy: 'permit (principal, action, resource) when { 9223372036854775807 + 1 == 0 };' },
+    /cannot evaluate the policies for "api:attention" of tenant "default"/,
+  )
+  await refused({ config: { operator_api: { base_path: 'plane' } } }, /operator_api\.base_path/)
+  await refused({ config: { operator_api: { tokens_file: '/nowhere/tokens' } } }, /cannot be read \(ENOENT\)/)
+})
+
+t.test('policies that cannot be evaluated are no permit', async (t) => {
+  const policy =
+    'permit (principal, action, resource);\nforbid (principal, action, resource) when { resource == Resource::"failed" && 9223372036854775807 + 1 == 0 };'
+  const { as } = await startApi(t, [], { policy })
+  t.equal((await as('ann').get('/runs')).status, 200)
+  t.match(await as('ann').get('/runs?outcome=failed'), { status: 500, body: { error: /policy set could not be evaluated/ } })
+})
+
+t.test('what acts and what is refused is in the audit log', async (t) => {
+  const records: AuditRecord[] = []
+  const audit = definePlugin({
+    id: 'audit_of_test',
+    summary: 'Keeps records',
+    stability: 'experimental',
+    provides: [AUDIT_LOG],
+    setup: (svc) => svc.provide(AUDIT_LOG, { record: async (record: AuditRecord) => void records.push(record) } satisfies AuditLog),
+  })
+  const { as, run } = await startApi(t, [echo], { plugins: [audit] })
+  const known = await run('echo', 1)
+  records.length = 0
+  await as('rita').get(`/runs/${known}`)
+  t.same(records, [])
+  await as('rita').post(`/runs/${known}/cancel`, { reason: 'x' })
+  await as('ann').post(`/runs/${known}/cancel`, { reason: 'x' })
+  await as('eve').get('/runs')
+  t.match(records, [
+    {
+      action: 'operator_call',
+      decision: 'deny',
+      resource: `api:run.cancel ${known}`,
+      by: { principal: 'rita' },
+      metadata: { tenant: 'default', roles: 'reader' },
+    },
+    { action: 'operator_call', decision: 'allow', by: { principal: 'ann' } },
+    { action: 'operator_call', decision: 'deny', by: { principal: 'ann' }, metadata: { failed: 'CONFLICT' } },
+    { action: 'login_failure', decision: 'deny' },
+  ])
+})
+
+t.test('the document says of each operation what it needs and answers', async (t) => {
+  const operations = Object.values(DOCUMENT.paths).flatMap((item) => Object.values(item)) as unknown as Record<string, unknown>[]
+  t.match(DOCUMENT, { openapi: '3.1.0', jsonSchemaDialect: /2020-12/, info: { title: 'svc operator API' }, security: [{ bearer: [] }] })
+  t.equal(new Set(operations.map(({ operationId }) => operationId)).size, operations.length)
+  for (const one of operations) {
+    t.ok(ACTIONS.includes(one['x-svc-action'] as never), String(one.operationId))
+    for (const status of ['401', '403', '500']) t.ok(Object.keys(one.responses as object).includes(status))
+  }
+  t.same(JSON.parse(JSON.stringify(DOCUMENT)), DOCUMENT, 'it is plain JSON')
+  const objects = Object.entries(DOCUMENT.components.schemas).filter(
+    ([name, schema]) => (schema as { type?: string }).type === 'object' && name !== 'CloudEvent',
+  )
+  for (const [name, schema] of objects) t.equal((schema as { additionalProperties?: boolean }).additionalProperties, false, `${name} is closed`)
 })

@@ -1,0 +1,151 @@
+/** Events by HTTP: in each of the forms that are taken, and all that is refused. Each answer is checked against the OpenAPI document by `startApi`. */
+
+import { definePlugin } from 'svcdb'
+import { AGENT_PLANES, type AgentPlanes, defineSkill } from 'svcdb/agents'
+import { Type } from 'svcdb/lib/schema'
+import t from 'tap'
+import { startApi } from '../testing.ts'
+
+const waits = (capability: string, namespace: string) =>
+  defineSkill({
+    capability,
+    summary: 'Of a test',
+    input: Type.Any(),
+    output: Type.Any(),
+    invoke: async (context, input) => {
+      const { payload, source } = await context.awaitEvent({ kind: 'answered', correlation: [{ namespace, value: String(input) }], withinMs: 1_000_000 })
+      return { payload, source }
+    },
+  })
+const ticket = waits('ticket', 'ticket')
+const subject = waits('subject', 'subject')
+
+t.test('an event is handed to the run that waits, or kept, and known when it comes again', async (t) => {
+  const { as, run, agents } = await startApi(t, [ticket])
+  const [ann, bob] = [as('ann'), as('bob')]
+  const waiting = await run('ticket', '7')
+  const event = { id: '1', kind: 'answered', payload: { yes: true }, correlation: [{ namespace: 'ticket', value: '7' }], source: 'eve' }
+  t.equal((await as('rita').post('/events', event)).status, 403)
+  t.same((await ann.post('/events', { ...event, id: '0', correlation: [] })).body, { delivery: 'buffered' })
+  t.same((await ann.post('/events', event)).body, { delivery: 'resumed', run: waiting })
+  t.equal(await agents.settled(waiting), 'succeeded')
+  t.same((await agents.replay(waiting)).output, { payload: { yes: true }, source: 'peer:ann' }, 'the source is the caller, whatever was said')
+  t.same((await ann.post('/events', event)).body, { delivery: 'duplicate', run: waiting })
+  t.same((await bob.post('/events', event)).body, { delivery: 'buffered' }, "another one's is another event")
+  t.same((await as('zoe').post('/events', event)).body, { delivery: 'buffered' }, 'and so is that of another tenant')
+})
+
+t.test('CloudEvents come in one body, or with their attributes in headers', async (t) => {
+  const { as, run, agents } = await startApi(t, [subject])
+  const ann = as('ann')
+  const type = { 'content-type': 'application/cloudevents+json; charset=utf-8' }
+  const event = { specversion: '1.0', id: '1', source: '/shop', type: 'answered', subject: '7', data: 'yes', time: '2026-01-01T00:00:00Z', ext1: 1 }
+  const first = await run('subject', '7')
+  t.same((await ann.post('/events', event, type)).body, { delivery: 'resumed', run: first })
+  await agents.settled(first)
+  t.same((await agents.replay(first)).output, { payload: 'yes', source: 'peer:ann' })
+  t.equal((await ann.post('/events', event, type)).body.delivery, 'duplicate')
+  t.equal((await ann.post('/events', { ...event, source: '/mail' }, type)).body.delivery, 'buffered', 'the source of its producer is a part of its id')
+  const headers = { 'ce-specversion': '1.0', 'ce-id': '1', 'ce-source': '/shop', 'ce-type': 'answered', 'ce-subject': 'caf%C3%A9' }
+  const second = await run('subject', 'café')
+  t.equal((await ann.post('/events', { no: 1 }, headers)).body.delivery, 'duplicate', 'in both modes it is the same event')
+  t.same((await ann.post('/events', { no: 1 }, { ...headers, 'ce-id': '2' })).body, { delivery: 'resumed', run: second })
+  t.equal((await ann.post('/events', undefined, { ...headers, 'ce-id': '3' })).body.delivery, 'buffered', 'without data')
+})
+
+t.test('what is refused of an event', async (t) => {
+  const { as } = await startApi(t, [ticket])
+  const ann = as('ann')
+  const refused = async (body: unknown, headers: Record<string, string>, error: RegExp, status = 400) =>
+    t.match(await ann.post('/events', body, headers), { status, body: { error } }, String(error))
+  const own = { id: '1', kind: 'k', payload: null }
+  const cloud = { specversion: '1.0', id: '1', source: 's', type: 'k' }
+  const structured = { 'content-type': 'application/cloudevents+json' }
+  const binary = { 'ce-specversion': '1.0', 'ce-id': '1', 'ce-source': 's', 'ce-type': 'k' }
+  await refused({ ...own, id: ' ' }, {}, /the id of an event is not empty/)
+  await refused({ ...own, kind: '' }, {}, /the kind of an event is not empty/)
+  await refused({ ...own, kind: 'a\nb' }, {}, /control characters/)
+  await refused({ ...own, id: 'a\u0000' }, {}, /control characters/)
+  await refused({ ...own, id: 'x'.repeat(2000) }, {}, /at most 1024/)
+  await refused({ ...own, tenant: 'acme' }, {}, /body\.tenant is not a known member/)
+  await refused({ ...own, correlation: [{ namespace: 'a' }] }, {}, /correlation/)
+  await refused({ id: '1', kind: 'k' }, {}, /payload/)
+  await refused([], {}, /body/)
+  await refused('{', { 'content-type': 'application/json' }, /not JSON/)
+  await refused('hello', { 'content-type': 'text/plain' }, /Content-Type "text\/plain"/)
+  await refused({ ...own, payload: 'x'.repeat(1 << 20) }, {}, /more than 1048576 bytes/, 413)
+  await refused({ ...own, kind: 'svc.task.decided' }, {}, /those of the plane/, 403)
+  await refused({ ...cloud, type: 'svc.x' }, structured, /those of the plane/, 403)
+  await refused([], structured, /JSON object/)
+  await refused({ ...cloud, specversion: '0.3' }, structured, /specversion "1\.0"/)
+  for (const name of ['id', 'source', 'type']) {
+    await refused({ ...cloud, [name]: undefined }, structured, new RegExp(`attribute ${name}`))
+    await refused({ ...cloud, [name]: '' }, structured, new RegExp(`attribute ${name}`))
+    await refused({ ...cloud, [name]: 'a\u001fb' }, structured, /control/)
+  }
+  await refused({ ...cloud, data_base64: 'eA==' }, structured, /data_base64/)
+  await refused({ ...cloud, Bad_Name: 1 }, structured, /no name of an extension/)
+  await refused({ ...cloud, subject: 7 }, structured, /subject/)
+  await refused({}, { ...binary, 'ce-specversion': '2.0' }, /specversion/)
+  await refused({}, { ...binary, 'ce-id': '%zz' }, /cannot decode the header ce-id/)
+  await refused({}, { ...binary, 'ce-id': '%00' }, /control/)
+  await refused({}, { ...binary, 'ce-bad_name': '1' }, /no name of an extension/)
+  await refused({}, { ...binary, 'ce-data': '1' }, /data is the body/)
+  await refused('x', { ...binary, 'content-type': 'text/plain' }, /send JSON/)
+  const { 'ce-type': _type, ...untyped } = binary
+  await refused({}, untyped, /attribute type/)
+})
+
+t.test('a repeated attribute is refused', async (t) => {
+  const { parseEvent } = await import('../cloud-event.ts')
+  const headers: [string, string][] = [
+    ['ce-specversion', '1.0'],
+    ['ce-id', '1'],
+    ['ce-source', 's'],
+    ['ce-type', 'k'],
+    ['ce-id', '2'],
+  ]
+  t.throws(() => parseEvent({ headers, body: Buffer.from('') }, { depth: 10, members: 10 }, undefined as never), {
+    status: 400,
+    message: /ce-id is there more than once/,
+  })
+})
+
+t.test('a store that fails: send it again', async (t) => {
+  const held: { planes?: AgentPlanes } = {}
+  const spy = definePlugin({
+    id: 'spy',
+    summary: 'Breaks the events of the plane',
+    stability: 'experimental',
+    requires: [AGENT_PLANES],
+    setup: (svc) => void (held.planes = svc.use<AgentPlanes>(AGENT_PLANES)),
+  })
+  const { as } = await startApi(t, [ticket], { plugins: [spy] })
+  const events = held.planes?.find('default')?.events as { deliver: unknown; deadLetters: unknown }
+  const { deliver, deadLetters } = events
+  const broken = () => Promise.reject(new Error('the disk is gone'))
+  Object.assign(events, { deliver: broken, deadLetters: broken })
+  const event = { id: '1', kind: 'k', payload: null }
+  t.match(await as('ann').post('/events', event), { status: 503, body: { error: /retry/ }, headers: { 'retry-after': '1' } })
+  const failed = await as('ann').get('/dead-letters')
+  t.match(failed, { status: 500, body: { error: /store of the plane is unavailable/ } })
+  t.notMatch(failed.body.error, /disk is gone/, 'the log has why')
+  Object.assign(events, { deliver, deadLetters })
+  t.equal((await as('ann').post('/events', event)).body.delivery, 'buffered')
+})
+
+t.test('dead letters are those for which nobody has waited in time, without what they said', async (t) => {
+  const { as } = await startApi(t, [ticket], { config: { agent_plane: { event_grace_secs: 1, sweep_interval_secs: 0.05 } } })
+  t.same((await as('rita').get('/dead-letters')).body, { dead_letters: [], truncated: false })
+  await as('ann').post('/events', { id: 'e1', kind: 'k', payload: 'secret', correlation: [{ namespace: 'a', value: 'b' }] })
+  const end = Date.now() + 30_000
+  let letters: unknown[] = []
+  while (letters.length === 0 && Date.now() < end) {
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    letters = (await as('rita').get('/dead-letters')).body.dead_letters
+  }
+  t.match(letters, [{ source: 'peer:ann', id: 'e1', kind: 'k', correlation: [{ namespace: 'a', value: 'b' }], received_at: /^\d{4}-.*Z$/, reason: String }])
+  t.notMatch(JSON.stringify(letters), /secret/)
+  t.same((await as('zoe').get('/dead-letters')).body.dead_letters, [])
+  t.equal((await as('nobody').get('/dead-letters')).status, 403)
+})
