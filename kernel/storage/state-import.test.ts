@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { MemoryState } from '../../storage/memory/state.ts'
+import { MapState } from '../../storage/common/map-state.ts'
 import { type FileCalls, realFileCalls } from '../lib/files/index.ts'
 import { importState, type LegacyFile } from './state-import.ts'
 
@@ -19,12 +19,12 @@ function legacyIn(t: Test): { folder: string; path: string; file: LegacyFile } {
   return { folder, path, file: { path, maxBytes: 1000, what: 'word file', read } }
 }
 
-const words = async (state: MemoryState) => (await state.list({ prefix: 'word/' })).map(({ key }) => key.slice(5))
+const words = async (state: MapState) => (await state.list({ prefix: 'word/' })).map(({ key }) => key.slice(5))
 
 t.test('a file is imported once, and stays under another name', async (t) => {
   const { folder, path, file } = legacyIn(t)
   writeFileSync(path, '["a","b"]')
-  const state = new MemoryState()
+  const state = new MapState()
   t.equal(await importState(state, file), true)
   t.same(await words(state), ['a', 'b'])
   t.same(readdirSync(folder), ['words.json.imported'])
@@ -38,9 +38,9 @@ t.test('a file is imported once, and stays under another name', async (t) => {
 
 t.test('another file than the one that was imported is refused', async (t) => {
   const { folder, path, file } = legacyIn(t)
-  const fresh = new MemoryState()
+  const fresh = new MapState()
   t.equal(await importState(fresh, file), false)
-  const upgraded = new MemoryState()
+  const upgraded = new MapState()
   writeFileSync(path, '["a"]')
   await importState(upgraded, file)
   for (const state of [fresh, upgraded]) {
@@ -57,7 +57,7 @@ t.test('another file than the one that was imported is refused', async (t) => {
 
 t.test('one that cannot be read changes nothing', async (t) => {
   const { folder, path, file } = legacyIn(t)
-  const state = new MemoryState()
+  const state = new MapState()
   for (const text of ['["a"', `["${'x'.repeat(1000)}"]`]) {
     writeFileSync(path, text)
     await t.rejects(importState(state, file), { code: 'CONFIG_ERROR', message: /^cannot import word file ".*words.json": / })
@@ -72,7 +72,7 @@ t.test('cut off at any step, the next start finishes it', async (t) => {
   for (const step of ['commit', 'rename', 'sync']) {
     const { folder, path, file } = legacyIn(t)
     writeFileSync(path, '["a"]')
-    const state = new MemoryState()
+    const state = new MapState()
     const order: string[] = []
     const say = (what: string): void => {
       order.push(what)
@@ -102,5 +102,5 @@ t.test('cut off at any step, the next start finishes it', async (t) => {
 
 t.test('without a directory of its own there is nothing to import', async (t) => {
   const { file } = legacyIn(t)
-  t.equal(await importState(new MemoryState(), { ...file, path: undefined }), false)
+  t.equal(await importState(new MapState(), { ...file, path: undefined }), false)
 })

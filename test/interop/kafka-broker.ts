@@ -46,6 +46,8 @@ export interface KafkaOptions {
   settings?: Record<string, string | number | boolean>
   /** Of the Java heap. */
   heapMb?: number
+  /** Ports that clients of a listener are told to use, in place of its own: those of a link to it. */
+  advertised?: Partial<Record<KafkaListener, number>>
 }
 
 export interface KafkaSecurity {
@@ -90,16 +92,23 @@ export interface KafkaBroker {
 // Escapes of a file of properties: a backslash and the ends of lines.
 const escaped = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')
 
-async function properties(folder: string, ports: number[], controller: number, users: Record<string, string>, settings: object): Promise<string> {
+async function properties(
+  folder: string,
+  ports: number[],
+  controller: number,
+  { users, advertised, settings }: Required<Pick<KafkaOptions, 'users' | 'advertised' | 'settings'>>,
+): Promise<string> {
   const pem = async (name: string): Promise<string> => escaped(await readFile(certificateFile(name), 'utf8'))
-  const listeners = LISTENERS.map((name, i) => `${name.toUpperCase()}://127.0.0.1:${ports[i]}`).join(',')
+  const listenersAt = (at: (name: KafkaListener, i: number) => number | undefined) =>
+    LISTENERS.map((name, i) => `${name.toUpperCase()}://127.0.0.1:${at(name, i)}`).join(',')
+  const listeners = listenersAt((_, i) => ports[i])
   const all: Record<string, unknown> = {
     'process.roles': 'broker,controller',
     'node.id': 1,
     'controller.quorum.voters': `1@127.0.0.1:${controller}`,
     'controller.listener.names': 'CONTROLLER',
     listeners: `${listeners},CONTROLLER://127.0.0.1:${controller}`,
-    'advertised.listeners': listeners,
+    'advertised.listeners': listenersAt((name, i) => advertised[name] ?? ports[i]),
     'listener.security.protocol.map': `CONTROLLER:PLAINTEXT,${LISTENERS.map((name) => `${name.toUpperCase()}:${name.toUpperCase()}`).join(',')}`,
     'inter.broker.listener.name': 'PLAINTEXT',
     'log.dirs': escaped(join(folder, 'data')),
@@ -139,14 +148,17 @@ async function properties(folder: string, ports: number[], controller: number, u
 }
 
 /** @throws Error with what it printed when it does not start in time. */
-export async function startKafka(version: KafkaVersion, { users = { svc: 'secret' }, settings = {}, heapMb = 384 }: KafkaOptions = {}): Promise<KafkaBroker> {
+export async function startKafka(
+  version: KafkaVersion,
+  { users = { svc: 'secret' }, advertised = {}, settings = {}, heapMb = 384 }: KafkaOptions = {},
+): Promise<KafkaBroker> {
   const reason = noKafka(version)
   if (reason !== false) throw new Error(`cannot start Kafka ${version}: ${reason}; run test/interop/run once, which fetches it`)
   const folder = await mkdtemp(join(tmpdir(), 'svc-kafka-'))
   const ports: number[] = []
   for (let i = 0; i <= LISTENERS.length; i++) ports.push(await freePort())
   const file = join(folder, 'server.properties')
-  await writeFile(file, await properties(folder, ports, ports[LISTENERS.length] as number, users, settings))
+  await writeFile(file, await properties(folder, ports, ports[LISTENERS.length] as number, { users, advertised, settings }))
   const base = ['-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-Xshare:auto', `-XX:ErrorFile=${folder}/error.log`, '-cp', `${cached(`kafka-${version}`)}/*`]
   const java = (heap: number, ...args: string[]): ChildProcess => spawn('java', [`-Xmx${heap}m`, ...base, ...args], { cwd: folder })
   const port = (listener: KafkaListener = 'plaintext'): number => ports[LISTENERS.indexOf(listener)] as number

@@ -10,8 +10,10 @@ import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CompressionTypes, Kafka, logLevel, type Message, type Producer } from 'kafkajs'
 import { seeded } from '../../kernel/lib/random/index.ts'
+import { disturb, FaultyLink } from '../support/faulty-link.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 import { ROOT } from '../support/tree.ts'
+import { freePort } from './free-port.ts'
 import { KAFKA_CERTIFICATES, KAFKA_VERSIONS, type KafkaBroker, noKafka, startKafka } from './kafka-broker.ts'
 
 const POINTS = Number(process.env.SVC_INTEROP_POINTS ?? 20_000)
@@ -272,12 +274,20 @@ test('two servers of a group: each partition is one of the two, and nothing is l
 })
 
 for (const version of [OLD, NEW]) {
-  test(`Kafka ${version}: numbered points while broker and server are killed: SVC_SEED=${SEED}`, { skip: noKafka(version), timeout: 1_800_000 }, async (t) => {
+  test(`Kafka ${version}: numbered points while broker, server and the link between them fail: SVC_SEED=${SEED}`, {
+    skip: noKafka(version),
+    timeout: 1_800_000,
+  }, async (t) => {
     const random = seeded(SEED)
-    const broker = await startKafka(version)
+    // The server alone comes by the link: brokers tell their clients where to connect to, by listener.
+    const linked = await freePort()
+    const broker = await startKafka(version, { advertised: { sasl_plaintext: linked } })
     t.after(() => broker.stop())
+    const link = await FaultyLink.to(broker.port('sasl_plaintext'), linked)
+    t.after(() => link.close())
     await broker.createTopic('loop', 4)
-    const keys = section(broker, ['loop'], 'group_id = "loop"\nauto_offset_reset = "earliest"')
+    const sasl = 'security_protocol = "SASL_PLAINTEXT"\nsasl_mechanism = "PLAIN"\nsasl_username = "svc"\nsasl_password = "secret"'
+    const keys = section(broker, ['loop'], `group_id = "loop"\nauto_offset_reset = "earliest"\n${sasl}`).replace(broker.address(), `127.0.0.1:${linked}`)
     let svc = await server('loop', keys, { keepData: true })
     const { dataDir } = svc
     t.after(async () => {
@@ -311,10 +321,14 @@ for (const version of [OLD, NEW]) {
       failure = error
       sent = POINTS
     })
-    const kills = { svc: 0, broker: 0 }
+    const kills = { svc: 0, broker: 0, link: {} as Record<string, number> }
     while (sent < POINTS) {
       await sleep(1000 + random() * 2000)
-      if (random() < 0.65) {
+      const chosen = random()
+      if (chosen < 0.4) {
+        const fault = await disturb(link, random, 1500, sleep)
+        kills.link[fault] = (kills.link[fault] ?? 0) + 1
+      } else if (chosen < 0.8) {
         kills.svc++
         process.kill(svc.pid, 'SIGKILL')
         await sleep(random() * 300)
@@ -336,7 +350,9 @@ for (const version of [OLD, NEW]) {
       svc.url,
       `SELECT count(*), count(DISTINCT v), sum(v), count(*) FILTER (WHERE epoch_ns(_time) - ${start} <> v OR s::BIGINT <> v % 100) FROM m`,
     )
-    console.log(`# Kafka ${version}: ${POINTS} points, ${kills.svc} kills of the server, ${kills.broker} of the broker`)
+    console.log(
+      `# Kafka ${version}: ${POINTS} points, ${kills.svc} kills of the server, ${kills.broker} of the broker, faults of the link: ${JSON.stringify(kills.link)}`,
+    )
     assert.deepEqual([points, different, sum, wrong].map(Number), [POINTS, POINTS, (POINTS * (POINTS - 1)) / 2, 0])
     await until(async () => (await connectors(svc.url))[0].metrics.lag === 0, 'the lag is gone')
   })
