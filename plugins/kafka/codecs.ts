@@ -37,7 +37,7 @@ export async function decompressSnappy(bytes: Buffer, limit = MAX_BYTES): Promis
 const unzstd = promisify<Buffer, object, Buffer>(zstdDecompress)
 const zstd = promisify<Buffer, Buffer>(zstdCompress)
 
-/** Node.js decompresses into pieces of that, 16 KiB by default. */
+/** Node.js decompresses into chunks of that, 16 KiB by default. */
 const chunkOf = ({ length }: Buffer): number => Math.min(1_048_576, Math.max(16_384, length * 8))
 
 export const SNAPPY: Codec = { compress: async ({ buffer }) => bufferOf(await encodeSnappy(buffer)), decompress: (bytes) => decompressSnappy(bytes) }

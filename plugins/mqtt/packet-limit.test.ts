@@ -20,7 +20,7 @@ function packets(bytes: Buffer): { type: number; body: Buffer }[] {
   return found
 }
 
-t.test('whatever the pieces, packets that are not too large are the same, and others are cut', async (t) => {
+t.test('however they are cut into chunks, packets that are not too large are the same, and others are cut', async (t) => {
   const seed = Math.floor(Math.random() * 2 ** 31)
   t.comment(`seed ${seed}`)
   const random = seeded(seed)

@@ -380,7 +380,7 @@ export class ForwardEngine implements StorageEngine {
 
   private end(batch: WriteBatch, reusable: boolean): void {
     this.resolver.ended(batch)
-    // Rows that were taken out of the middle have left its columns in pieces.
+    // Rows that were taken out of the middle have left gaps in its columns.
     if (!reusable || this.pool.length >= POOLED) return
     batch.reset()
     this.pool.push(batch)

@@ -5,12 +5,12 @@ import t from 'tap'
 import { measurementFilter } from './measurements.ts'
 import { TopicNames } from './topics.ts'
 
-const PIECES = ['a', 'b', '_', '__', '.', '-', '2d', '5f', 'x', '\u00fc', ' ', '/', 'gap', '-gap', '\ud83d\ude00', '\ud800']
+const PARTS = ['a', 'b', '_', '__', '.', '-', '2d', '5f', 'x', '\u00fc', ' ', '/', 'gap', '-gap', '\ud83d\ude00', '\ud800']
 
 t.test('topics are legal, and no two measurements share one, also where brokers see no difference', async (t) => {
   const seed = Number(process.env.SVC_SEED ?? 1)
   const random = seeded(seed)
-  const word = (): string => Array.from({ length: 1 + Math.floor(random() * 4) }, () => PIECES[Math.floor(random() * PIECES.length)]).join('')
+  const word = (): string => Array.from({ length: 1 + Math.floor(random() * 4) }, () => PARTS[Math.floor(random() * PARTS.length)]).join('')
   for (const template of [
     'svc.{namespace}.{measurement}',
     '{measurement}',
