@@ -1,7 +1,7 @@
 /** Runs a node until a signal says to stop. */
 import type { NodeConfig } from '../config/config.ts'
 import { notes } from '../config/text.ts'
-import { HeapTrimmer } from '../lib/heap/index.ts'
+import { collectWhenGrown, HeapTrimmer } from '../lib/heap/index.ts'
 import { LateError } from '../lifecycle.ts'
 import { SvcNode } from '../node.ts'
 import type { Io } from './argv.ts'
@@ -10,6 +10,7 @@ import type { Io } from './argv.ts'
 const KILL_GRACE_MS = 1000
 
 export async function serve(config: NodeConfig, io: Io): Promise<number> {
+  collectWhenGrown()
   const node = new SvcNode(config)
   const log = node.logs.child('kernel')
   for (const note of notes(config)) log.info(note)

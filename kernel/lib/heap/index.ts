@@ -1,1 +1,2 @@
 export { type HeapMeter, HeapTrimmer } from './heap-trimmer.ts'
+export { collectWhenGrown } from './old-generation.ts'

@@ -52,6 +52,7 @@ const cases: Record<string, { cache: number; files?: true; request: SampleReques
   'ends of windows, room for all packed': { cache: samples * 6, request: { ...request, windows } },
   'ends of windows, room for a fifth': { cache: samples, request: { ...request, windows } },
   'ends of windows, in files': { cache: samples, files: true, request: { ...request, windows } },
+  'ends of windows, room for all decoded': { cache: samples * 25, files: true, request: { ...request, windows } },
   'whole, in files': { cache: samples, files: true, request },
   'whole, room for all packed': { cache: samples * 6, request },
   'whole, room for a fifth': { cache: samples, request },

@@ -17,9 +17,10 @@ export class LeftBuffers {
     this.publisher = publisher
   }
 
-  readonly add = (bytes: number): void => {
+  /** @param atOnce they are worth a collection by themselves. */
+  readonly add = (bytes: number, atOnce = false): void => {
     this.bytes += bytes
-    if (this.bytes < this.worth) return
+    if (!atOnce && this.bytes < this.worth) return
     this.bytes = 0
     this.publisher.publish({ kind: 'buffers-left' })
     setImmediate(collectGarbage)

@@ -15,7 +15,7 @@ const FIT = 0.75
 /** What was free through so many calls of `rest` is more than writes need. */
 const SPARE_CALLS = 4
 /** Of what is kept: less is not worth a collection. */
-const SPARE_SHARE = 1 / 4
+const SPARE_SHARE = 1 / 8
 
 export interface Memory {
   buffer: SharedArrayBuffer
@@ -38,14 +38,14 @@ export class SlabPool {
   private readonly keptBytes: number
   private readonly slabs: SharedArrayBuffer[] = []
   private readonly larger: SharedArrayBuffer[] = []
-  private readonly left: (bytes: number) => void
+  private readonly left: (bytes: number, atOnce?: boolean) => void
   private taken = false
   /** Since the last call of `rest`, and of the calls before. */
   private leastFree = 0
   private readonly spare: number[] = []
 
-  /** @param left told of bytes that are left to the collectors of all threads. */
-  constructor({ memtableBytes, keptBytes }: SlabOptions, left: (bytes: number) => void = () => {}) {
+  /** @param left told of bytes that are left to the collectors of all threads, and whether they are worth a collection by themselves. */
+  constructor({ memtableBytes, keptBytes }: SlabOptions, left: (bytes: number, atOnce?: boolean) => void = () => {}) {
     this.slabBytes = Math.max(SMALLEST_SLAB, Math.min(LARGEST_SLAB, 2 ** Math.floor(Math.log2(memtableBytes / 8))))
     this.keptBytes = keptBytes
     this.left = left
@@ -82,7 +82,7 @@ export class SlabPool {
       while (list.length > 0 && left + list[0].byteLength <= bytes) left += (list.shift() as SharedArrayBuffer).byteLength
     this.freeBytes -= left
     this.leastFree = this.freeBytes
-    if (left > 0) this.left(left)
+    if (left > 0) this.left(left, left >= this.keptBytes * SPARE_SHARE)
   }
 
   /** Buffers that nobody reads any more. */

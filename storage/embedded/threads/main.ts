@@ -1,5 +1,6 @@
 /** Entry of an engine thread: takes messages in order (messages.ts), keeps the state, runs jobs, flushes and compactions. */
 import { setPriority } from 'node:os'
+import { getHeapStatistics } from 'node:v8'
 import { parentPort, threadId, workerData } from 'node:worker_threads'
 import { SvcError } from 'svcdb/lib/errors'
 import { HeapTrimmer } from 'svcdb/lib/heap'
@@ -30,6 +31,9 @@ const PACKED_SHARE = 1 / 2
 const REST_MS = 10_000
 /** Less is not worth a collection. */
 const COLLECTED_BYTES = 32 << 20
+/** Garbage of questions that is worth one: 20 ms. */
+const LEFT_BYTES = 24 << 20
+const RESTING_MS = 30
 
 const { dataDir, shared, config, state: events, eventsPublished, trust, pins } = workerData as WorkerData
 const port = parentPort
@@ -79,6 +83,20 @@ const chains = { flush: Promise.resolve(), compact: Promise.resolve() }
 function packedFiles({ tempDir, maxScratchBytes }: WorkerConfig): PackedFilesOptions | undefined {
   if (maxScratchBytes === undefined) return undefined
   return { directory: tempDir, budget: Math.floor(maxScratchBytes * PACKED_SHARE), name: String(threadId) }
+}
+
+/** Buffers beside the samples that are kept, of which more than a few MiB are garbage. */
+const othersBytes = (): number => getHeapStatistics().external_memory - sampleBlocks.bytes
+let leastOthers = Number.POSITIVE_INFINITY
+
+let resting: NodeJS.Timeout | undefined
+
+/** Collects what questions have left once none is asked for a moment: V8 lets 64 MiB of buffers come first, and what they take of the allocator is seldom given back. */
+function collectLeft(): void {
+  leastOthers = Math.min(leastOthers, othersBytes())
+  if (othersBytes() - leastOthers < LEFT_BYTES) return
+  collectGarbage()
+  leastOthers = othersBytes()
 }
 
 /** Bytes of samples that were let go since the last collection for them. */
@@ -152,9 +170,13 @@ port.on('message', (message: ToWorker) => {
       reportSamples()
       break
     case 'job':
+      clearTimeout(resting)
       void jobs.start(message, new SnapshotPin(pins, message.slot)).then(() => {
         sampleBlocks.jobEnded(jobs.oldest)
         reportSamples()
+        if (jobs.active > 0) return
+        clearTimeout(resting)
+        resting = setTimeout(collectLeft, RESTING_MS).unref()
       })
       break
     case 'cancel':

@@ -17,7 +17,7 @@ import type { RowBlock, RowValues } from './row-block.ts'
 import { RowRuns } from './row-runs.ts'
 import { Scratch } from './scratch.ts'
 import type { AnyScope } from './segment-blocks.ts'
-import { expectedSamples, isPacked } from './select.ts'
+import { expectedSamples, isLive, isPacked, SMALL_SHARE } from './select.ts'
 import { SelectedTags } from './tag-sets.ts'
 
 const NS_PER_MS = 1_000_000n
@@ -104,7 +104,7 @@ export class FieldRows {
       scratch,
       whole: true,
     }
-    scope.packed = scan.fields.length === 1 && isPacked(sources, series.length, scope)
+    scope.packed = scan.fields.length === 1 && isPacked(sources, series.length, scope, isLive(sources, scope) ? SMALL_SHARE : 1)
     // Samples of whole milliseconds lie in the range from its first whole one on.
     const range = millisecondRange([time[0] > LAST_START ? time[0] : time[0] + NS_PER_MS - 1n, time[1]])
     const { decoded } = expectedSamples(sources, all, time)
@@ -124,7 +124,7 @@ export class FieldRows {
   private async read(scan: RowScan, series: Int32Array, first: number, [lo, hi]: [number, number], scope: AnyScope): Promise<boolean | 'enough'> {
     const { sampleBlocks } = this.context
     const found: { source: Source; block: RowBlock }[] = []
-    const rows = new RowRuns(series, first, lo, hi)
+    const rows = new RowRuns(series, first, lo, hi, scope.scratch)
     for (const blockSource of sampleBlocks.blockSources(this.sources)) {
       const read = await sampleBlocks.rows(blockSource, series, scan.fields, scan.sparse, scope)
       if (read === undefined) return false

@@ -2,11 +2,12 @@
 import t from 'tap'
 import { Gatherer } from './gather.ts'
 import { SampleBlockBuilder } from './sample-block.ts'
+import { Scratch, ScratchPool } from './scratch.ts'
 
 type Sample = [series: number, ns: bigint, value: number]
 
 function gathered(blocks: readonly (readonly Sample[])[], series: readonly number[], max = 1000): string[] {
-  const gatherer = new Gatherer(Int32Array.from(series), 0, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY)
+  const gatherer = new Gatherer(Int32Array.from(series), 0, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, new Scratch(new ScratchPool(0)))
   for (const samples of blocks) {
     const builder = new SampleBlockBuilder(samples.length)
     for (const [number, ns, value] of samples) builder.addNumber(number, Number(BigInt.asIntN(32, ns)), Number(ns >> 32n), value)

@@ -6,6 +6,7 @@ import { timeBound, unmaskedRuns } from './mask-times.ts'
 import { inOrder } from './order.ts'
 import { PackedBlock } from './packed-block.ts'
 import type { SampleBlock } from './sample-block.ts'
+import type { Scratch } from './scratch.ts'
 import { lowerBound } from './search.ts'
 import type { AnyBlock } from './segment-blocks.ts'
 import type { MaskedBlock } from './source-blocks.ts'
@@ -17,6 +18,9 @@ const FEW = 192
 const SEEK_SHARE = 8
 /** Runs that there is room for at first, at most. */
 const FIRST_RUNS = 256
+/** What is found of fewer series is in new arrays: memory that is used again comes in larger parts. */
+const SCRATCH_SERIES = 1024
+const NEW_ARRAYS: Pick<Scratch, 'ints' | 'doubles'> = { ints: (length) => new Int32Array(length), doubles: (length) => new Float64Array(length) }
 /** Numbers that a run takes. */
 const RUN = 5
 /** And one of StoredRows. */
@@ -40,16 +44,21 @@ export class Gatherer {
   private readonly parts: number[] = []
   private ordered: RunOrder | undefined
   private picked: PickedSamples | undefined
+  private readonly scratch: Pick<Scratch, 'ints' | 'doubles'>
 
-  /** @param series ascending, those from position `first` of the request on. @param lo milliseconds, inclusive, as `hi`. @param picked memory for `pickedRows`. */
-  constructor(series: Int32Array, first: number, lo: number, hi: number, picked?: PickedSamples) {
+  /**
+   * @param series ascending, those from position `first` of the request on. @param lo milliseconds, inclusive, as `hi`. @param scratch for what is found: the gatherer is void
+   * once it is released. @param picked memory for `pickedRows`.
+   */
+  constructor(series: Int32Array, first: number, lo: number, hi: number, scratch: Scratch, picked?: PickedSamples) {
     this.series = series
     this.first = first
     this.lo = lo
     this.hi = hi
-    this.counts = new Int32Array(series.length)
+    this.scratch = series.length < SCRATCH_SERIES ? NEW_ARRAYS : scratch
+    this.counts = this.scratch.ints(series.length).subarray(0, series.length).fill(0)
     this.picked = picked
-    this.runs = new IntList(Math.min(FIRST_RUNS, series.length * 2) * RUN)
+    this.runs = new IntList(Math.min(FIRST_RUNS, series.length * 2) * RUN, this.scratch)
   }
 
   /** Sample blocks of older sources first. */
@@ -263,12 +272,15 @@ export class Gatherer {
   /** Numbers of the runs by series, those of a series in ascending time of their first sample, older sources first where that is the same. */
   private bySeries(): RunOrder {
     const { values: runs, length } = this.runs
-    const runStarts = new Int32Array(this.series.length + 1)
+    const { scratch } = this
+    const count = this.series.length + 1
+    const runStarts = scratch.ints(count).subarray(0, count).fill(0)
     for (let r = 0; r < length; r += RUN) runStarts[runs[r] + 1]++
     for (let i = 1; i < runStarts.length; i++) runStarts[i] += runStarts[i - 1]
-    const next = runStarts.slice()
-    const order = new Int32Array(length / RUN)
-    const begins = new Float64Array(length / RUN)
+    const next = scratch.ints(count)
+    next.set(runStarts)
+    const order = scratch.ints(length / RUN)
+    const begins = scratch.doubles(length / RUN)
     for (let r = 0, number = 0; r < length; r += RUN, number++) {
       order[next[runs[r]]++] = number
       begins[number] = timeIn(this.blocks[runs[r + 1]], runs[r + 4], runs[r + 2])

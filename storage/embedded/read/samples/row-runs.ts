@@ -2,7 +2,7 @@
  * Which rows of some blocks are those of a measurement: each series and millisecond once, the newest write winning, without what is masked. It takes the times of
  * rows alone, so that values need not be in memory together, and none are read of a block without a row.
  */
-import { IntList } from '../../memtable/int-list.ts'
+import { IntList, type IntSource } from '../../memtable/int-list.ts'
 import { pushRun, RUN } from '../../memtable/runs.ts'
 import { eachCommon } from './gather.ts'
 import { timeBound, unmaskedRuns } from './mask-times.ts'
@@ -12,6 +12,9 @@ import { lowerBound } from './search.ts'
 
 /** With so many times more series on one side, they are looked up instead of passed over. */
 const LOOKED_UP_SHARE = 8
+
+/** A list with less room is made anew: memory that is used again comes in larger parts. */
+const SCRATCH_NUMBERS = 1024
 
 /** A run of a series whose rows do not simply follow those of other blocks. */
 interface Overlap {
@@ -39,9 +42,11 @@ export class RowRuns {
   private readonly disordered: Uint8Array
   private anyDisordered = false
   private readonly parts: number[] = []
+  private readonly scratch: IntSource | undefined
 
-  /** @param series ascending, those from position `first` of the request on. @param lo milliseconds, inclusive, as `hi`. */
-  constructor(series: Int32Array, first: number, lo: number, hi: number) {
+  /** @param series ascending, those from position `first` of the request on. @param lo milliseconds, inclusive, as `hi`. @param scratch for runs, which are void once it is released. */
+  constructor(series: Int32Array, first: number, lo: number, hi: number, scratch?: IntSource) {
+    this.scratch = scratch
     this.series = series
     this.first = first
     this.lo = lo
@@ -54,7 +59,8 @@ export class RowRuns {
   add({ frame, masks }: MaskedFrame): boolean {
     const { lo, hi, parts, frames } = this
     const { starts, series, minTime, maxTime } = frame
-    const runs = new IntList(maxTime < lo || minTime > hi ? 0 : RUN * Math.min(series.length, this.series.length))
+    const room = maxTime < lo || minTime > hi ? 0 : RUN * Math.min(series.length, this.series.length)
+    const runs = new IntList(room, room < SCRATCH_NUMBERS ? undefined : this.scratch)
     frames.push(frame)
     this.runs.push(runs)
     if (maxTime < lo || minTime > hi) return false

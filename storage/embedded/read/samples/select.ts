@@ -33,10 +33,15 @@ const GATHERED_SAMPLES = 1 << 20
 const GATHERED_RUNS = 1 << 20
 /** Samples are left out where there are so many times more than windows have ends. */
 const WORTH_PICKING = 4
+/** Of what is kept, this part may be decoded of a question that leaves most samples out, which reads packed ones faster, or of rows that are being written. */
+export const SMALL_SHARE = 1 / 8
+/** Samples of a second that many measurements together do not have, but one that is written as fast as it goes. */
+const LIVE_RATE = 10_000
 /** A sample decoded, times and integers. */
 const DECODED_BYTES = 12
 /** Of a row group, by default. */
 const GROUP_ROWS = 32_768
+const NS_PER_SEC = 1e9
 const MIN_TIME = -(2n ** 63n)
 const MAX_TIME = 2n ** 63n - 1n
 
@@ -122,8 +127,9 @@ async function* sampleBlocks(
   const blockSources = sampleBlocks.groupedSources(sources)
   const [lo, hi] = millisecondRange([...scope.range])
   const scratch = new Scratch(sampleBlocks.scratch)
-  const packed = isPacked(sources, series.length, scope)
-  const edges = packed && windows !== undefined && arePickedBy(windows, sources, scope) ? windowEdges(windows) : undefined
+  const picks = windows !== undefined && arePickedBy(windows, sources, scope)
+  const packed = isPacked(sources, series.length, scope, picks ? SMALL_SHARE : 1)
+  const edges = packed && picks ? windowEdges(windows) : undefined
   const size = edges === undefined ? blockSize(sources, series.length, scope) : pickedSize(sources, blockSources.length, series.length, scope)
   const picked = edges === undefined ? undefined : new PickedSamples()
   const scratched = { ...scope, scratch, packed, whole: edges === undefined }
@@ -131,7 +137,7 @@ async function* sampleBlocks(
     scope.signal?.throwIfAborted()
     const part = series.subarray(first, first + size)
     try {
-      const gatherer = new Gatherer(part, first, lo, hi, picked)
+      const gatherer = new Gatherer(part, first, lo, hi, scratch, picked)
       for (const blockSource of blockSources) {
         const read = sampleBlocks.readAny(blockSource, part, scratched)
         for (const block of read instanceof Promise ? await read : read) gatherer.add(block)
@@ -178,10 +184,22 @@ function* gathered(
   }
 }
 
-/** Whether what is decoded for the question, often much more than lies in its range, has no room beside the rest of what is kept: then it is kept packed, which is read a little slower. */
-export function isPacked(sources: readonly Source[], series: number, { all, range, context }: ReadScope): boolean {
+/**
+ * Whether what is decoded for the question, often much more than lies in its range, has no room beside the rest of what is kept: then it is kept packed, which is read a little slower.
+ * @param share of what is kept that it may take.
+ */
+export function isPacked(sources: readonly Source[], series: number, { all, range, context }: ReadScope, share = 1): boolean {
   const { read } = expectedSamples(sources, all, range)
-  return !context.sampleBlocks.holds(read * (series / Math.max(1, all.length)) * DECODED_BYTES * 2)
+  return !context.sampleBlocks.holds((read * (series / Math.max(1, all.length)) * DECODED_BYTES * 2) / share)
+}
+
+/** Whether rows within the range come so fast that what is decoded of them is of use for some seconds only: the next flush or merge takes the place of what it was decoded of. */
+export function isLive(sources: readonly Source[], { all, range }: ReadScope): boolean {
+  if (!sources.some(({ memtable }) => memtable !== undefined)) return false
+  const first = sources.reduce((least, { minTime }) => earlier(least, minTime), MAX_TIME)
+  const last = sources.reduce((most, { maxTime }) => later(most, maxTime), MIN_TIME)
+  const ns = Number(earlier(range[1], last) - later(range[0], first)) + 1
+  return expectedSamples(sources, all, range).samples * NS_PER_SEC > LIVE_RATE * ns
 }
 
 /** Whether windows have so few ends that most samples are not beside one. */
