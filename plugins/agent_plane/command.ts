@@ -10,6 +10,7 @@ export const planeCommand: Command = {
     'Begins a run on a node and waits for it; prints the records of a run; checks the chains of all runs and the transparency log, or one run; prints events that no run has waited for; accounts for a breached obligation; holds cases; drills the store. Exits 0, 1 negative or a finding, 2 usage, 3 suspended, 4 not possible',
   flags: {
     input: { description: 'run: its input, JSON; default null' },
+    case: { description: 'run: the case that it is in, JSON: {"id"}, or {"kind", "correlation": [{"namespace", "value"}]}' },
     key: { description: 'run: an idempotency key; a run that was begun with it is the answer' },
     note: { description: 'acknowledge: what there is to say; default none' },
     reason: { description: 'hold: why; places it' },

@@ -1,10 +1,17 @@
 /** The routes that the operator API has not: what begins runs. Those who administer the server reach them. */
 import { AUDIT_LOG, type AuditLog, audited, type Svc } from 'svcdb'
-import { DEFAULT_TENANT, type Json, type Operator } from 'svcdb/agents'
+import { type CaseChoice, DEFAULT_TENANT, type Json, type Operator } from 'svcdb/agents'
 import type { Planes } from './planes.ts'
 import * as schemas from './schemas.ts'
 
 const PATH = '/api/v1/admin/agents/runs'
+
+interface Begin {
+  capability: string
+  input?: Json
+  idempotency_key?: string
+  case?: CaseChoice
+}
 
 export function addRoutes(svc: Svc, planes: Planes): void {
   const config = { action: 'admin' as const }
@@ -13,11 +20,17 @@ export function addRoutes(svc: Svc, planes: Planes): void {
   const { tenantQuery: querystring } = schemas
   const begin = route('Begins a run of an agent', { querystring, body: schemas.begin }, { 202: schemas.begun })
   svc.http.post(PATH, { config, schema: begin }, async (request, reply) => {
-    const { capability, input, idempotency_key: idempotencyKey } = request.body as { capability: string; input?: Json; idempotency_key?: string }
+    const { capability, input, idempotency_key: idempotencyKey, case: matter } = request.body as Begin
     const service = agentsOf(request.query)
     const by = svc.context(request)
     const record = { action: 'plane_run', resource: capability, decision: 'allow' as const, by }
-    const asked = { capability, input: input ?? null, actor: by.principal, ...(idempotencyKey === undefined ? {} : { idempotencyKey }) }
+    const asked = {
+      capability,
+      input: input ?? null,
+      actor: by.principal,
+      ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+      ...(matter === undefined ? {} : { case: matter }),
+    }
     const { run, existing } = await audited(svc.find<AuditLog>(AUDIT_LOG), record, () => service.run(asked))
     const { status } = await service.standing(run)
     return reply.code(202).send({ run, status, existing })

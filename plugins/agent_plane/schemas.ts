@@ -6,6 +6,24 @@ export const begin = Type.Object(
     capability: Type.String({ minLength: 1, maxLength: 128, description: 'What is to be done: the capability of a skill' }),
     input: Type.Optional(Type.Unknown({ description: 'As the skill says; default null' })),
     idempotency_key: Type.Optional(Type.String({ minLength: 1, maxLength: 512, description: 'A run that was begun with the same key is the answer' })),
+    case: Type.Optional(
+      Type.Union(
+        [
+          Type.Object({ id: Type.String({ maxLength: 64 }) }, { additionalProperties: false }),
+          Type.Object(
+            {
+              kind: Type.String({ maxLength: 128 }),
+              correlation: Type.Array(Type.Object({ namespace: Type.String(), value: Type.String() }, { additionalProperties: false }), {
+                minItems: 1,
+                maxItems: 16,
+              }),
+            },
+            { additionalProperties: false },
+          ),
+        ],
+        { description: 'That the run is in: one that is there, or the open one that has one of these keys, or else a new one with all of them' },
+      ),
+    ),
   },
   { additionalProperties: false },
 )

@@ -54,10 +54,12 @@ interface Answer {
 
 async function begin({ flags, env, out, err }: CommandCall, capability: string): Promise<number> {
   let input: unknown
+  let matter: unknown
   try {
     input = JSON.parse(flags.input ?? 'null')
+    matter = flags.case === undefined ? undefined : JSON.parse(flags.case)
   } catch (error) {
-    err(`svc: cannot use --input: it is not JSON: ${(error as Error).message}\n`)
+    err(`svc: cannot use --input or --case: it is not JSON: ${(error as Error).message}\n`)
     return USAGE
   }
   const url = `${(flags.url ?? URL_DEFAULT).replace(/\/+$/, '')}/api/v1/admin/agents/runs`
@@ -72,7 +74,7 @@ async function begin({ flags, env, out, err }: CommandCall, capability: string):
     return body
   }
   const key = flags.key === undefined ? {} : { idempotency_key: flags.key }
-  let answer = await ask('', { method: 'POST', body: JSON.stringify({ capability, input, ...key }) })
+  let answer = await ask('', { method: 'POST', body: JSON.stringify({ capability, input, case: matter, ...key }) })
   if (flags['no-wait'] === undefined) {
     while ((answer = await ask(`/${answer.run}`, {})).status === 'running') await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }

@@ -78,6 +78,24 @@ t.test('a run in a case waits for an event with any of its keys, until an obliga
   t.match((await plane.standing(none.run)).reason, /register it before/)
 })
 
+t.test('a run is begun in a case by HTTP', async (t) => {
+  const { node, plane } = await start(t, [skill('look', async (context) => context.caseId ?? null)])
+  const begin = (matter: unknown) => node.inject({ method: 'POST', url: '/api/v1/admin/agents/runs', payload: { capability: 'look', case: matter } })
+  const seen = async (matter: unknown) => {
+    const { run } = (await begin(matter)).json() as { run: string }
+    await plane.settled(run)
+    return (await plane.replay(run)).output as string
+  }
+  const id = await seen({ kind: 'support.order', correlation: [order('1')] })
+  t.match(id, /^case_/)
+  t.equal(await seen({ kind: 'support.order', correlation: [order('1'), order('2')] }), id)
+  t.equal(await seen({ id }), id)
+  const shapeless = [{}, { kind: 'support.order' }, { kind: 'support.order', correlation: [] }, { id, kind: 'x' }, 7]
+  for (const bad of shapeless) t.equal((await begin(bad)).statusCode, 422, JSON.stringify(bad))
+  t.equal((await begin({ kind: 'NO', correlation: [order('1')] })).statusCode, 400)
+  t.equal((await begin({ id: 'case_01HF7YAT003MQHVMK0TR0T4D8Z' })).statusCode, 404)
+})
+
 t.test('a run without a case has none, and what asks for one fails', async (t) => {
   const ask = skill('ask', (context) => context.setCaseStatus('closed').then(() => 'no'))
   const look = skill('look', async (context) => [context.caseId ?? null, context.correlation.length])
