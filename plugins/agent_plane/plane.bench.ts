@@ -1,6 +1,7 @@
 /**
  * What an effect costs: alone and with many runs at one time, in memory and on disk, and when a journal is replayed. An effect itself does nothing.
- * node plugins/agent_plane/plane.bench.ts [memory|embedded] [effects a run] [runs at one time]
+ * Then what runs that wait take: memory of the process beside the store's file, and a look for those whose time has come.
+ * node --expose-gc plugins/agent_plane/plane.bench.ts [memory|embedded] [effects a run] [runs at one time] [runs that wait]
  */
 import { performance } from 'node:perf_hooks'
 import { definePlugin, type StateStore } from 'svcdb'
@@ -21,15 +22,25 @@ const SKILL = defineSkill({
   },
 })
 
+const NAP = defineSkill({
+  capability: 'bench.nap',
+  summary: 'Sleeps for an hour',
+  input: Type.Object({}),
+  output: Type.Any(),
+  invoke: (context) => context.sleep(3_600_000),
+})
+
+let hours = 0
+
 function driverOver(state: StateStore): Driver {
   return new Driver({
     state,
-    skills: new Map([[SKILL.capability, SKILL]]),
+    skills: new Map([SKILL, NAP].map((skill) => [skill.capability, skill])),
     calendars: new Map(),
     holder: 'bench',
     leaseMs: 30_000,
     limits: { maxSteps: 1e9, maxEffects: 1e9 },
-    now: Date.now,
+    now: () => Date.now() + hours * 3_600_000,
     random: Math.random,
     sleep: () => Promise.resolve(),
     soon: () => new Promise((resolve) => void setImmediate(resolve)),
@@ -60,7 +71,35 @@ async function drive(driver: Driver, runs: number, effects: number): Promise<Cos
   return { runs: ids, wallMs, processorMs: (user + system) / 1000 }
 }
 
-async function measure(storage: string, effects: number, atOnce: number): Promise<void> {
+async function waiting(storage: string, driver: Driver, runs: number): Promise<void> {
+  const heap = (): number => {
+    globalThis.gc?.()
+    return process.memoryUsage().heapUsed / 2 ** 20
+  }
+  const before = heap()
+  for (let begun = 0; begun < runs; begun += 500)
+    await Promise.all(
+      Array.from({ length: Math.min(500, runs - begun) }, async () => {
+        const { run, epoch } = await driver.admit({ capability: NAP.capability, input: {}, actor: 'bench' })
+        if ((await driver.drive(run, epoch)) !== 'suspended') throw new Error('the run does not wait')
+      }),
+    )
+  const taken = heap() - before
+  const timed = async (): Promise<number> => {
+    const start = performance.now()
+    await driver.due(256)
+    return performance.now() - start
+  }
+  const early = await timed()
+  hours += 2
+  const late = await timed()
+  hours -= 2
+  process.stdout.write(
+    `${storage}, ${runs} runs that wait: ${taken.toFixed(1)} MiB of heap; a look ${early.toFixed(1)} ms, ${late.toFixed(1)} ms where the time of all has come, which takes up 256\n`,
+  )
+}
+
+async function measure(storage: string, effects: number, atOnce: number, runsThatWait: number): Promise<void> {
   const held: { state?: StateStore } = {}
   const owner = definePlugin({
     id: 'owner',
@@ -89,8 +128,9 @@ async function measure(storage: string, effects: number, atOnce: number): Promis
   const rounds: number[] = []
   for (let round = 0; round < 10; round++) rounds.push(await replayed())
   process.stdout.write(`${storage}, replay: ${Math.min(...rounds).toFixed(2)} µs an effect, the first ${rounds[0].toFixed(2)}\n`)
+  await waiting(storage, driver, runsThatWait)
   await node.stop()
 }
 
-const [only, effects = '400', atOnce = '64'] = process.argv.slice(2)
-for (const storage of only === undefined ? ['memory', 'embedded'] : [only]) await measure(storage, Number(effects), Number(atOnce))
+const [only, effects = '400', atOnce = '64', runsThatWait = '10000'] = process.argv.slice(2)
+for (const storage of only === undefined ? ['memory', 'embedded'] : [only]) await measure(storage, Number(effects), Number(atOnce), Number(runsThatWait))
