@@ -128,3 +128,45 @@ export interface TaskDesk {
   /** Takes the proposal away; it can only be rejected from then on. @throws SvcError NOT_FOUND. */
   withhold(id: string, why: Withheld): Promise<void>
 }
+
+/** A task as it may be shown: what cannot be seen is written out, such as \u{202E}. */
+export interface TaskRendering {
+  summary: string
+  cost?: string
+  evidence?: string[]
+  /** null when it is withheld. */
+  proposed_action: Json
+  reach?: Json
+  /** Something was written out. */
+  escaped: boolean
+  /** Words of several scripts; `at` is summary, cost, evidence/0 or proposed_action/<path>. */
+  mixed_script?: { at: string; word: string; scripts: string[] }[]
+  withheld?: Withheld
+}
+
+export interface TaskView {
+  id: string
+  run: string
+  kind: string
+  justification: Justification
+  priority: TaskPriority
+  state: TaskState
+  decidable_by_you: boolean
+  /** Of summary, cost and evidence. */
+  has_untrusted_prose: boolean
+  rendering: TaskRendering
+  digest: string
+  assignee?: string
+  case?: string
+  /** RFC 3339. */
+  due_at?: string
+  withheld?: Withheld
+}
+
+/** As `TaskDesk`, for operators; a decision has its run go on. */
+export interface TaskOperations extends Pick<TaskDesk, 'overdue' | 'backlog' | 'release' | 'decide' | 'withhold'> {
+  list(caller: TaskCaller, limit: number): Promise<{ rows: TaskView[]; truncated: boolean }>
+  view(id: string, caller: TaskCaller): Promise<TaskView>
+  claim(id: string, caller: TaskCaller): Promise<TaskView>
+  takeOver(id: string, from: string, caller: TaskCaller): Promise<TaskView>
+}

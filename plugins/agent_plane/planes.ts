@@ -6,7 +6,9 @@ import type { Driver } from './drive/driver.ts'
 import { OperatedCases, OperatedDrill, OperatedHolds } from './operate/cases.ts'
 import { OperatedEvents } from './operate/events.ts'
 import { OperatedRuns } from './operate/runs.ts'
+import { OperatedTasks } from './operate/tasks.ts'
 import { type PlaneParts, PlaneService } from './service.ts'
+import { Desk } from './tasks/desk.ts'
 
 /** What there is from the ready phase on. */
 export interface Running {
@@ -24,6 +26,7 @@ export class TenantPlane implements OperatedPlane {
   readonly cases: OperatedCases
   readonly holds: OperatedHolds
   readonly drill: OperatedDrill
+  readonly tasks: OperatedTasks
   private begun: Running | undefined
 
   constructor(tenant: string, parts: Omit<PlaneParts, 'driver'>) {
@@ -37,6 +40,9 @@ export class TenantPlane implements OperatedPlane {
     this.cases = new OperatedCases(tools)
     this.holds = new OperatedHolds(tools)
     this.drill = new OperatedDrill(tools)
+    const argumentsOf = (tool: string) => parts.argumentsOf?.(tool)
+    const desk = () => new Desk({ state: this.running.state, now: tools.now, argumentsOf })
+    this.tasks = new OperatedTasks(desk, (run) => this.agents.launch(run))
   }
 
   start(running: Running): void {

@@ -20,6 +20,8 @@ export interface PlaneParts {
   registry: AgentRegistry
   /** Likewise. */
   calendars: Map<string, Calendar>
+  /** JSON Schema of the arguments of a tool, for amendments of tasks that have none of their own. */
+  argumentsOf?(tool: string): object | undefined
   turns: Turns
   clock: Clock
   log: Logger

@@ -3,6 +3,7 @@
  * it are those of the same name in the plugin `operator_api`.
  */
 import type { AgentPlane } from '../index.ts'
+import type { TaskOperations } from '../tasks.ts'
 import type { CaseOperations, DrillOperations, HoldOperations } from './cases.ts'
 import type { EventOperations } from './events.ts'
 import type { RunOperations } from './runs.ts'
@@ -38,6 +39,7 @@ export interface OperatedPlane {
   readonly cases?: CaseOperations
   readonly holds?: HoldOperations
   readonly drill?: DrillOperations
+  readonly tasks?: TaskOperations
 }
 
 /** The service AGENT_PLANES. */

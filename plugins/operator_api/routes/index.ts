@@ -6,5 +6,6 @@ import { events } from './events.ts'
 import { holds } from './holds.ts'
 import { obligations } from './obligations.ts'
 import { runs } from './runs.ts'
+import { tasks } from './tasks.ts'
 
-export const OPERATIONS: readonly Operation[] = [...runs, ...events, ...cases, ...obligations, ...holds, ...drill]
+export const OPERATIONS: readonly Operation[] = [...runs, ...events, ...cases, ...obligations, ...holds, ...drill, ...tasks]
