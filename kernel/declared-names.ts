@@ -1,4 +1,5 @@
 /** Names that plugins bring along and no two may share. Pure. */
+import type { Command } from './cli/command.ts'
 import type { Plugin } from './plugin.ts'
 import { AUDIT_ACTIONS } from './services/audit-log.ts'
 
@@ -6,10 +7,15 @@ import { AUDIT_ACTIONS } from './services/audit-log.ts'
 export const KERNEL_COMMANDS = ['serve', 'check', 'plugins', 'help']
 
 const KINDS: readonly { what: string; kernel: readonly string[]; of(plugin: Plugin): readonly string[] }[] = [
-  { what: 'command', kernel: KERNEL_COMMANDS, of: ({ commands = [] }) => commands.map(({ name }) => name) },
+  { what: 'command', kernel: KERNEL_COMMANDS, of: ({ commands = [] }) => commands.flatMap(wordsOf) },
   { what: 'error code', kernel: [], of: ({ errors = {} }) => Object.keys(errors) },
   { what: 'audit action', kernel: AUDIT_ACTIONS, of: ({ auditActions = [] }) => auditActions },
 ]
+
+/** One that answers to some verbs alone shares its word with others. */
+function wordsOf({ name, verbs }: Command): string[] {
+  return verbs === undefined || KERNEL_COMMANDS.includes(name) ? [name] : verbs.map((verb) => `${name} ${verb}`)
+}
 
 /** A line for each name that is taken. */
 export function nameClashes(plugins: readonly Plugin[]): string[] {

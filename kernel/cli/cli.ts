@@ -57,7 +57,9 @@ async function runOwn(known: Vocabulary, argv: readonly string[], io: Io): Promi
 
 async function runPlugged({ command: name, plugins }: Vocabulary, argv: readonly string[], io: Io): Promise<number> {
   const all = commandsOf(plugins)
-  const found = all.find(({ command }) => command.name === name)
+  const named = all.filter(({ command }) => command.name === name)
+  const verb = argv[argv.indexOf(name) + 1]
+  const found = named.find(({ command }) => command.verbs?.includes(verb)) ?? named.find(({ command }) => command.verbs === undefined) ?? named[0]
   if (found !== undefined) return runCommand(found, argv, io)
   const names = [...KERNEL_COMMANDS, ...all.map(({ command }) => command.name)]
   throw new Error(`cannot run command "${name}": there is no such command; ${didYouMean(name, names, `the commands are ${names.join(', ')}`)}`)

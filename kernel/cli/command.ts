@@ -3,6 +3,8 @@ import type { StateReader } from '../storage/state.ts'
 /** A word of the command line that a plugin brings: `svc generate-key --name ci`. */
 export interface Command {
   name: string
+  /** First arguments that it answers to, where another plugin has the word: `svc plane openapi`. Absent = all that nobody names. */
+  verbs?: readonly string[]
   /** What follows the word, such as `verify FILE`. */
   usage?: string
   summary: string

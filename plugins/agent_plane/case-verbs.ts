@@ -26,7 +26,7 @@ export async function hold(call: CommandCall, id: string | undefined): Promise<n
 }
 
 /** A refusal for what the store says is negative; one for who asks, or for the server's fault, is not possible. */
-function said({ out, err }: CommandCall, { status, body }: ApiAnswer<object>): number {
+export function said({ out, err }: CommandCall, { status, body }: ApiAnswer<object>): number {
   if (status < 300) {
     out(`${JSON.stringify(body)}\n`)
     return OK

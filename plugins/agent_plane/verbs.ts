@@ -5,6 +5,7 @@ import { acknowledge, drillStore, hold, logOf } from './case-verbs.ts'
 import { URL_DEFAULT } from './command.ts'
 import { isRunId } from './record/names.ts'
 import { decode, verified } from './record/record.ts'
+import { cancel, quarantine, reconcile, waiting } from './run-verbs.ts'
 import { deadLetters } from './store/events.ts'
 import { headOf, recordsOf } from './store/journal.ts'
 import { tenantReader } from './store/tenant.ts'
@@ -15,6 +16,8 @@ const USAGE = 2
 const SUSPENDED = 3
 const OPERATIONAL = 4
 const POLL_MS = 200
+/** Verbs about two things. */
+const TWO = new Set(['acknowledge', 'reconcile', 'quarantine'])
 const PAGE = 500
 const MAX_DEAD_LETTERS = 1000
 
@@ -25,7 +28,7 @@ export async function runPlane(call: CommandCall, usage: string): Promise<number
     call.err(`svc: ${text}\n`)
     return USAGE
   }
-  const extra = verb === 'acknowledge' ? more.slice(1) : more
+  const extra = TWO.has(verb) ? more.slice(1) : more
   if (extra.length > 0) return refuse(`cannot use argument "${extra[0]}": write svc plane ${usage}`)
   try {
     if (verb === 'run') return subject === undefined ? refuse('cannot begin a run: name a capability') : await begin(call, subject)
@@ -37,6 +40,12 @@ export async function runPlane(call: CommandCall, usage: string): Promise<number
         ? refuse('cannot acknowledge: name a case and its obligation')
         : await acknowledge(call, subject, more[0])
     if (verb === 'hold') return await hold(call, subject)
+    if (verb === 'waiting' && subject === undefined) return await waiting(call)
+    if (verb === 'cancel') return subject === undefined ? refuse('cannot cancel: name a run') : await cancel(call, subject)
+    if (verb === 'reconcile')
+      return subject === undefined || more.length === 0 ? refuse('cannot reconcile: name a run and its effect') : await reconcile(call, subject, more[0])
+    if (verb === 'quarantine')
+      return subject === undefined || more.length === 0 ? refuse('cannot decide: name a run, and reopen or abandon') : await quarantine(call, subject, more[0])
     if (verb === 'drill' && subject === undefined) return await reading(call, (state) => drillStore(call, state))
     if (verb === 'verify') return await reading(call, (state) => verify(call, state, subject))
   } catch (error) {

@@ -1,5 +1,6 @@
 import { definePlugin, POLICIES } from 'svcdb'
 import { AGENT_PLANES } from 'svcdb/agents'
+import { openapiCommand } from './command.ts'
 import { configSchema } from './config.ts'
 
 export default definePlugin({
@@ -10,6 +11,7 @@ export default definePlugin({
   needsSection: true,
   requires: [AGENT_PLANES, POLICIES],
   auditActions: ['operator_call'],
+  commands: [openapiCommand],
   async setup(svc, config) {
     const { assemble } = await import('./wiring.ts')
     assemble(svc, config)

@@ -1,0 +1,15 @@
+import type { Command } from 'svcdb'
+
+export const openapiCommand: Command = {
+  name: 'plane',
+  verbs: ['openapi'],
+  usage: 'openapi',
+  summary: 'Prints the OpenAPI 3.1 document of the operator API',
+  flags: { server: { description: 'What its paths are relative to; default /api/v1/plane' } },
+  // Nothing of the API is loaded for a command line that does not name it.
+  async run({ flags, out }) {
+    const [{ openapiDocument }, { OPERATIONS }] = await Promise.all([import('./openapi.ts'), import('./routes/index.ts')])
+    out(`${JSON.stringify(openapiDocument(OPERATIONS, flags.server), null, 2)}\n`)
+    return 0
+  },
+}
