@@ -116,6 +116,12 @@ for (const version of KAFKA_VERSIONS) {
     assert.match(text, /svc_kafka_deserialization_errors_total 2/)
     assert.match(text, /svc_kafka_consumer_lag\{connector="kafka-default"\} 0/)
     assert.match(text, /svc_kafka_partition_lag\{connector="kafka-default",topic="plant.press",partition="2"\} 0/)
+    // Twice: what has failed again is in the topic anew, and what was read is not read again.
+    for (const round of [1, 2]) {
+      const replayed = await fetch(`${svc.url}/api/v1/admin/connectors/kafka-default/dead-letters/replay`, { method: 'POST' })
+      assert.deepEqual(await replayed.json(), { messages: 2, failed: 2 }, `replay ${round}`)
+    }
+    assert.equal((await broker.consume('plant.bad')).length, 6)
     assert.doesNotMatch(svc.output(), /Warning/)
   })
 }
