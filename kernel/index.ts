@@ -108,6 +108,7 @@ export { SIGNAL_SINK, type SignalSink, type TriggerSignal } from './services/sig
 export {
   WEBHOOKS,
   type WebhookAnswer,
+  type WebhookAttempt,
   type WebhookDelivery,
   type WebhookEvent,
   type WebhookRef,

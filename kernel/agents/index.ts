@@ -23,21 +23,32 @@ export * from './models.ts'
 export {
   AGENT_PLANES,
   type AgentPlanes,
+  type AttentionOperations,
+  type AttentionView,
   type CaseAnswer,
   type CaseOperations,
   type CaseView,
+  type ConditionView,
   DEFAULT_TENANT,
   type DeadLetterView,
   type DeadlineView,
   type DrillOperations,
   type DrillView,
   type EventOperations,
+  type HaltLifted,
+  type HaltOperations,
+  type HaltPlaced,
+  type HaltView,
   type HoldInForce,
   type HoldOperations,
   type HoldReleaseView,
   type HoldView,
+  type LiveOperations,
+  type LiveRunView,
   type OperatedPlane,
   type Page,
+  type ParkedPushView,
+  type PushOperations,
   type RecordView,
   type RunOperations,
   type RunView,
@@ -263,6 +274,8 @@ export interface AgentPlane {
   replay(run: string): Promise<ReplayReport>
   /** Goes on with a run that waits, has failed before anything was undone, or has used up its budget. @returns the status that it got to. @throws SvcError CONFLICT. */
   resume(run: string): Promise<string>
+  /** Has somebody told what becomes of a run, from its beginning on. @throws SvcError BAD_REQUEST, NOT_FOUND. */
+  push(run: string, receiver: PushConfig): Promise<void>
   /** Hands an event to the run that waits for it, or keeps it for one that will. */
   deliver(
     event: Omit<AgentEvent, 'correlation'> & { correlation?: CorrelationKey[] },

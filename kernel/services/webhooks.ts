@@ -68,6 +68,15 @@ export interface WebhookStatus extends WebhookRef {
   lost: number
 }
 
+/** What one attempt came to. `refused`: it is of no use to try again; the receiver is gone, or its address is not allowed. */
+export interface WebhookAttempt {
+  result: 'taken' | 'failed' | 'refused'
+  /** In one line; empty when it was taken. */
+  reason: string
+  /** Milliseconds that the receiver asks for. */
+  retryAfterMs?: number
+}
+
 /** The service WEBHOOKS. */
 export interface Webhooks {
   /**
@@ -91,6 +100,11 @@ export interface Webhooks {
    * crashes between this and a commit of its own does both again: give events the same id each time. @throws what the state store throws: do it again.
    */
   enqueue(deliveries: readonly WebhookDelivery[]): Promise<WebhookAnswer[]>
+  /**
+   * Sends an event once, at once, for callers that keep what they have to tell in a place of their own: signed, and guarded as all deliveries are. Nothing of it
+   * is kept, and nothing is tried again. @param headers beside those of the delivery. Does not throw.
+   */
+  send(url: string, event: WebhookEvent, headers?: Readonly<Record<string, string>>): Promise<WebhookAttempt>
   /** Has an owner told what becomes of its deliveries, in the process that delivers them; what `listener` throws is ignored. */
   observe(owner: string, listener: (report: WebhookReport) => void): void
 }

@@ -105,6 +105,23 @@ export const configSchema = Type.Object({
     },
     { default: {}, description: 'What each tenant may hold and spend' },
   ),
+  push: Type.Array(
+    Type.Object({
+      id: Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$', description: 'Its registrations are called operator:<id>' }),
+      url: Type.String({ minLength: 1, maxLength: 2048, description: 'Where events are sent, as webhooks has it' }),
+    }),
+    {
+      default: [],
+      maxItems: 16,
+      description: 'Who is told what becomes of every run, by `[[agent_plane.push]]` with `id` and `url`; the plugin webhooks sends and signs',
+    },
+  ),
+  figures_namespace: Type.String({
+    default: '',
+    maxLength: 128,
+    description:
+      'Namespace that gets a point of the measurement svc_agents for each tenant and sweep, with the runs by status and what needs a person; empty = none',
+  }),
   event_grace_secs: secs(3600, 1, 365 * DAY, 'An event for which no run has waited so long after it came is a dead letter'),
   drill_every_secs: secs(0, 0, 365 * DAY, 'How often all cases and the transparency log are checked by reading them; 0 = never by itself'),
   drain_secs: secs(5, 0, 60, 'How long a stop of the server waits for steps that are under way; they are begun again after the next start'),

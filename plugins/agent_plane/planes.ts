@@ -2,8 +2,10 @@
 import type { StateStore } from 'svcdb'
 import { type AgentPlanes, DEFAULT_TENANT, type OperatedPlane } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
+import { pushChecks } from './attention/conditions.ts'
 import type { Driver } from './drive/driver.ts'
 import { OperatedCases, OperatedDrill, OperatedHolds } from './operate/cases.ts'
+import { OperatedAttention, OperatedHalts, OperatedLive, OperatedPush } from './operate/control.ts'
 import { OperatedEvents } from './operate/events.ts'
 import { OperatedRuns } from './operate/runs.ts'
 import { OperatedTasks } from './operate/tasks.ts'
@@ -17,6 +19,12 @@ export interface Running {
   driver: Driver
 }
 
+export interface TenantParts extends Omit<PlaneParts, 'driver'> {
+  leaseMs: number
+  /** Whether there is something to send pushes with. */
+  pushes: boolean
+}
+
 /** What a tenant has of the plane. */
 export class TenantPlane implements OperatedPlane {
   readonly tenant: string
@@ -27,22 +35,31 @@ export class TenantPlane implements OperatedPlane {
   readonly holds: OperatedHolds
   readonly drill: OperatedDrill
   readonly tasks: OperatedTasks
+  readonly halts: OperatedHalts
+  readonly live: OperatedLive
+  readonly attention: OperatedAttention
+  /** Where there is something to send with. */
+  readonly push?: OperatedPush
   private begun: Running | undefined
 
-  constructor(tenant: string, parts: Omit<PlaneParts, 'driver'>) {
+  constructor(tenant: string, parts: TenantParts) {
     this.tenant = tenant
     this.agents = new PlaneService({ ...parts, driver: () => this.running.driver })
     const state = () => this.running.state
     this.runs = new OperatedRuns(this.agents, state)
     this.events = new OperatedEvents(this.agents, state)
-    const store = () => this.running.state
-    const tools = { state: store, driver: () => this.running.driver, now: () => parts.clock.now(), sealer: this.agents.sealer, tenant }
+    const tools = { state, driver: () => this.running.driver, now: () => parts.clock.now(), sealer: this.agents.sealer, tenant }
     this.cases = new OperatedCases(tools)
     this.holds = new OperatedHolds(tools)
     this.drill = new OperatedDrill(tools)
     const argumentsOf = (tool: string) => parts.argumentsOf?.(tool)
     const desk = () => new Desk({ state: this.running.state, now: tools.now, argumentsOf })
     this.tasks = new OperatedTasks(desk, (run) => this.agents.launch(run))
+    const control = { state, driver: () => this.running.driver, now: () => parts.clock.now(), leaseMs: parts.leaseMs }
+    this.halts = new OperatedHalts(control)
+    this.live = new OperatedLive(control)
+    if (parts.pushes) this.push = new OperatedPush(control)
+    this.attention = new OperatedAttention(control, { ...(parts.pushes ? pushChecks : {}) })
   }
 
   start(running: Running): void {
@@ -64,7 +81,7 @@ export class Planes implements AgentPlanes {
   private readonly byTenant: ReadonlyMap<string, TenantPlane>
 
   /** @param tenants beside `default`. */
-  constructor(tenants: readonly string[], parts: Omit<PlaneParts, 'driver'>) {
+  constructor(tenants: readonly string[], parts: TenantParts) {
     this.byTenant = new Map([...new Set([DEFAULT_TENANT, ...tenants])].map((tenant) => [tenant, new TenantPlane(tenant, parts)]))
   }
 

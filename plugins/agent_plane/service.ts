@@ -1,6 +1,6 @@
 /** The plane of a tenant: what its runs are begun, driven and steered by in this process. That of the default tenant is the service AGENTS. */
 import type { Clock, Logger } from 'svcdb'
-import type { Agent, AgentPlane, Calendar, Operator, ReplayReport, RunRequest, RunStanding, Skill } from 'svcdb/agents'
+import type { Agent, AgentPlane, Calendar, Operator, PushConfig, ReplayReport, RunRequest, RunStanding, Skill } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import type { AgentRegistry } from './agents/registry.ts'
 import type { Driver } from './drive/driver.ts'
@@ -106,6 +106,10 @@ export class PlaneService implements AgentPlane {
     this.parts.metrics.events.inc({ delivery: answer.delivery })
     if (answer.delivery === 'resumed' && answer.run !== undefined) this.launch(answer.run)
     return answer
+  }
+
+  push(run: string, receiver: PushConfig): Promise<void> {
+    return this.driver.registerPush(run, receiver)
   }
 
   async cancel(run: string, by: Operator, reason: string): ReturnType<AgentPlane['cancel']> {

@@ -1,22 +1,26 @@
 /** The parts put together: loaded where the section is. */
 import { randomBytes, randomInt } from 'node:crypto'
-import type { StateStore, Svc } from 'svcdb'
-import type { Calendar, Skill } from 'svcdb/agents'
+import { type StateStore, type Svc, WEBHOOKS, type Webhooks } from 'svcdb'
+import type { Calendar, PushConfig, Skill } from 'svcdb/agents'
 import { type Agency, agencies } from './agents/agency.ts'
 import { addSchedules } from './agents/beginnings.ts'
 import type { AgentRegistry } from './agents/registry.ts'
+import { type Figures, totals, writePoints } from './attention/figures.ts'
 import { wallClock } from './cases/calendar.ts'
 import type { AgentPlaneConfig } from './config.ts'
 import { Driver } from './drive/driver.ts'
 import { addRoutes } from './handler.ts'
 import { type PlaneMetrics, planeMetrics } from './metrics.ts'
 import { Planes, type TenantPlane } from './planes.ts'
+import { headersOf, OPERATOR } from './push/config.ts'
+import { PushSender } from './push/sender.ts'
 import { budgetsOf, quotaOf } from './quota/from-config.ts'
 import { runsOf, type Status } from './store/runs.ts'
 import { tenantState } from './store/tenant.ts'
 import { Turns } from './turns.ts'
 
-const COUNTED: readonly Status[] = ['running', 'suspended', 'exhausted', 'failed', 'quarantined']
+const COUNTED: readonly Status[] = ['running', 'suspended', 'exhausted', 'failed', 'quarantined', 'withheld']
+const PUSH_INTERVAL_MS = 1000
 const MAX_COUNTED = 1000
 const MAX_RETIRED = 1000
 const CHANCE = 2 ** 32
@@ -24,12 +28,21 @@ const CHANCE = 2 ** 32
 /** @param registry the agents of the config; plugins add theirs in setup. */
 export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegistry): Planes {
   const { clock } = svc
-  const runs = new Map<string, number>()
+  const figures = new Map<string, Figures>()
   const turns = new Turns(config.max_driving)
   const agency = agencies(svc, config, registry)
-  const metrics = planeMetrics(svc.metrics, { driving: () => turns.active, waiting: () => turns.waiting, runs: () => runs })
+  const metrics = planeMetrics(svc.metrics, { driving: () => turns.active, waiting: () => turns.waiting, figures: () => totals(figures.values()) })
   const calendars = new Map<string, Calendar>([[wallClock.name, wallClock]])
-  const planes = new Planes(config.tenants, { registry, calendars, turns, clock, log: svc.log, metrics })
+  const planes = new Planes(config.tenants, {
+    registry,
+    calendars,
+    turns,
+    clock,
+    log: svc.log,
+    metrics,
+    leaseMs: config.lease_secs * 1000,
+    pushes: svc.provided.has(WEBHOOKS),
+  })
   svc.ready(() => {
     const holder = randomBytes(12).toString('hex')
     for (const plane of planes.all) {
@@ -38,9 +51,8 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     }
   })
   svc.schedule('sweep', config.sweep_interval_secs * 1000, async () => {
-    const counts = new Map<string, number>()
-    for (const plane of planes.all) if (plane.isRunning) await sweep(plane, config, metrics, counts)
-    for (const [status, count] of counts) runs.set(status, count)
+    for (const plane of planes.all) if (plane.isRunning) figures.set(plane.tenant, await sweep(plane, config, metrics))
+    if (config.figures_namespace !== '' && figures.size > 0) await writePoints(svc, config.figures_namespace, clock.now(), figures)
   })
   if (config.drill_every_secs > 0)
     svc.schedule('drill', config.drill_every_secs * 1000, async () => {
@@ -50,6 +62,11 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
         if (findings !== 0) svc.log.error({ tenant, findings, first }, 'the drill has found what is not as it should be: what is lost or was changed')
       }
     })
+  if (svc.provided.has(WEBHOOKS))
+    svc.schedule('push', PUSH_INTERVAL_MS, async ({ signal }) => {
+      for (const plane of planes.all) if (plane.isRunning) await pusherOf(svc, plane, metrics).drain(signal)
+    })
+  else if (config.push.length > 0) throw new Error('cannot tell agent_plane.push of runs: nothing here sends; select the plugin webhooks as well')
   svc.drain(async () => {
     let cancel = (): void => {}
     const late = new Promise<void>((resolve) => {
@@ -63,8 +80,8 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
   return planes
 }
 
-/** Looks at what is due of one tenant. @param counts gets its runs by status. */
-async function sweep({ running, agents }: TenantPlane, config: AgentPlaneConfig, metrics: PlaneMetrics, counts: Map<string, number>): Promise<void> {
+/** Looks at what is due of one tenant. */
+async function sweep({ running, agents, attention }: TenantPlane, config: AgentPlaneConfig, metrics: PlaneMetrics): Promise<Figures> {
   const { driver, state } = running
   const due = (await driver.due(config.sweep_runs)).filter((run) => !agents.isTaken(run))
   try {
@@ -77,7 +94,27 @@ async function sweep({ running, agents }: TenantPlane, config: AgentPlaneConfig,
     }
   }
   metrics.deadLetters.inc(await driver.retire(config.event_grace_secs * 1000, MAX_RETIRED))
-  for (const status of COUNTED) counts.set(status, (counts.get(status) ?? 0) + (await runsOf(state, status, MAX_COUNTED)).length)
+  const runs = new Map<string, number>()
+  for (const status of COUNTED) runs.set(status, (await runsOf(state, status, MAX_COUNTED)).length)
+  const { conditions } = await attention.view()
+  return { runs, attention: new Map(conditions.map(({ condition, found }) => [condition, found])) }
+}
+
+function pusherOf(svc: Svc, { tenant, running }: TenantPlane, metrics: PlaneMetrics): PushSender {
+  const webhooks = svc.find<Webhooks>(WEBHOOKS)
+  return new PushSender({
+    state: running.state,
+    tenant,
+    send: async (config, event) => (await webhooks?.send(config.url, event, headersOf(config))) ?? { result: 'failed', reason: 'nothing here sends' },
+    now: () => svc.clock.now(),
+    random: () => randomInt(CHANCE) / CHANCE,
+    told: (result) => metrics.pushes.inc({ result }),
+  })
+}
+
+/** Those of the config. */
+function destinationsOf({ push }: AgentPlaneConfig): PushConfig[] {
+  return push.map(({ id, url }) => ({ id: `${OPERATOR}${id}`, url }))
 }
 
 interface DriverParts {
@@ -99,6 +136,8 @@ function driverOf(svc: Svc, config: AgentPlaneConfig, { state, skills, calendars
     leaseMs: config.lease_secs * 1000,
     limits: budgetsOf(config),
     quota: quotaOf(config),
+    destinations: destinationsOf(config),
+    ...(svc.provided.has(WEBHOOKS) ? { checkReceiver: async (url: string) => svc.find<Webhooks>(WEBHOOKS)?.check(url) } : {}),
     now: () => clock.now(),
     random: () => randomInt(CHANCE) / CHANCE,
     sleep: (ms) => new Promise((resolve) => void clock.after(ms, resolve)),

@@ -16,6 +16,9 @@ class FakeWebhooks implements Webhooks {
   async check(url: string): Promise<void> {
     if (!url.startsWith('https://')) throw new SvcError('BAD_REQUEST', `cannot send to "${url}": it is not https`)
   }
+  async send() {
+    return { result: 'taken' as const, reason: '' }
+  }
   async define({ owner, namespace, name }: WebhookRef, url: string): Promise<void> {
     await this.check(url)
     this.endpoints.set(`${namespace}/${owner}/${name}`, url)

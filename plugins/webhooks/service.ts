@@ -1,13 +1,14 @@
 /** The service WEBHOOKS: what is handed over is checked, kept, and sent by whichever process delivers. */
-import type { Clock, WebhookAnswer, WebhookDelivery, WebhookRef, WebhookReport, WebhookStatus, Webhooks } from 'svcdb'
+import type { Clock, WebhookAnswer, WebhookAttempt, WebhookDelivery, WebhookEvent, WebhookRef, WebhookReport, WebhookStatus, Webhooks } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { keyOf } from './endpoint.ts'
-import { envelope } from './envelope.ts'
+import { CONTENT_TYPE, envelope } from './envelope.ts'
 import type { Guard } from './guard.ts'
 import type { WebhooksMetrics } from './metrics.ts'
 import type { Endpoint, NewDelivery, Outbox, Waiting } from './outbox.ts'
+import type { Post } from './post.ts'
 import type { Sender } from './sender.ts'
-import { messageId } from './signature.ts'
+import { messageId, signedHeaders } from './signature.ts'
 import { originOf } from './target.ts'
 
 /** Characters of an event's id, which is kept in memory while it waits. */
@@ -18,7 +19,11 @@ export interface ServiceOptions {
   outbox(): Outbox
   sender(): Sender
   guard: Guard
-  signs: boolean
+  /** From the start phase on. */
+  post(): Post
+  keys: readonly Buffer[]
+  /** Aborted when the server stops. */
+  stopping: AbortSignal
   maxEventBytes: number
   clock: Clock
   metrics: WebhooksMetrics
@@ -96,6 +101,19 @@ export class WebhookService implements Webhooks {
     return answers
   }
 
+  async send(url: string, event: WebhookEvent, headers: Readonly<Record<string, string>> = {}): Promise<WebhookAttempt> {
+    const { keys, clock, post, stopping, maxEventBytes, metrics } = this.options
+    const body = envelope(event)
+    if (keys.length === 0) return { result: 'failed', reason: 'there is no key to sign deliveries with; set webhooks.signing_secrets' }
+    if (Buffer.byteLength(body) > maxEventBytes) return { result: 'refused', reason: `the event has more than ${maxEventBytes} bytes` }
+    const began = clock.monotonic()
+    const signed = signedHeaders(keys, messageId(event.source, event.id), clock.now(), body)
+    const { result, kind, reason, retryAfterMs } = await post()(url, { ...headers, ...signed, 'content-type': CONTENT_TYPE }, body, stopping)
+    if (kind !== 'aborted') metrics.attempted(kind, (clock.monotonic() - began) / 1000, false)
+    if (result === 'delivered') return { result: 'taken', reason: '' }
+    return { result: result === 'gone' || kind === 'refused' ? 'refused' : 'failed', reason, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) }
+  }
+
   observe(owner: string, listener: (report: WebhookReport) => void): void {
     const { observers } = this.options
     observers.set(owner, [...(observers.get(owner) ?? []), listener])
@@ -107,7 +125,8 @@ export class WebhookService implements Webhooks {
   }
 
   private async checked(url: string): Promise<URL> {
-    if (!this.options.signs) throw new SvcError('BAD_REQUEST', 'cannot use a webhook: there is no key to sign deliveries with; set webhooks.signing_secrets')
+    if (this.options.keys.length === 0)
+      throw new SvcError('BAD_REQUEST', 'cannot use a webhook: there is no key to sign deliveries with; set webhooks.signing_secrets')
     return this.options.guard.check(url)
   }
 

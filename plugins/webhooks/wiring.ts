@@ -8,7 +8,7 @@ import type { WebhooksConfig } from './config.ts'
 import { Guard } from './guard.ts'
 import { type Gauges, webhooksMetrics } from './metrics.ts'
 import { Outbox } from './outbox.ts'
-import { poster } from './post.ts'
+import { type Post, poster } from './post.ts'
 import { Sender } from './sender.ts'
 import { WebhookService } from './service.ts'
 import { signingKeys } from './signature.ts'
@@ -44,7 +44,7 @@ export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): P
       }
     }
   }
-  const held: { outbox?: Outbox; sender?: Sender } = {}
+  const held: { outbox?: Outbox; sender?: Sender; post?: Post } = {}
   const metrics = webhooksMetrics(svc.metrics, () => gaugesOf(held.sender, clock.now()))
   const outbox = () => held.outbox as Outbox
   const sender = () => held.sender as Sender
@@ -52,7 +52,9 @@ export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): P
     outbox,
     sender,
     guard,
-    signs: keys.length > 0,
+    post: () => held.post as Post,
+    keys,
+    stopping: svc.stopping,
     maxEventBytes: config.max_event_bytes,
     clock,
     metrics,
@@ -72,6 +74,7 @@ export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): P
       }
       const authorities = config.ca_file === '' ? undefined : [...getCACertificates(), await readFile(config.ca_file, 'utf8')]
       const post = poster({ guard, timeoutMs: config.timeout_secs * 1000, authorities, userAgent: 'svc-webhooks', now: () => clock.now() })
+      held.post = post
       const notes = shared() ? () => randomBytes(12).toString('hex') : undefined
       held.outbox = new Outbox(svc.storage.state(svc.id), limits, () => clock.now(), notes)
       held.sender = new Sender({

@@ -5,6 +5,7 @@
 import type { AgentPlane } from '../index.ts'
 import type { TaskOperations } from '../tasks.ts'
 import type { CaseOperations, DrillOperations, HoldOperations } from './cases.ts'
+import type { AttentionOperations, HaltOperations, LiveOperations, PushOperations } from './control.ts'
 import type { EventOperations } from './events.ts'
 import type { RunOperations } from './runs.ts'
 
@@ -20,6 +21,7 @@ export type {
   HoldReleaseView,
   HoldView,
 } from './cases.ts'
+export type * from './control.ts'
 export type { DeadLetterView, EventOperations } from './events.ts'
 export type { Page, RecordView, RunOperations, RunView, SuspendReason, WaitingRun } from './runs.ts'
 
@@ -40,6 +42,10 @@ export interface OperatedPlane {
   readonly holds?: HoldOperations
   readonly drill?: DrillOperations
   readonly tasks?: TaskOperations
+  readonly halts?: HaltOperations
+  readonly push?: PushOperations
+  readonly live?: LiveOperations
+  readonly attention: AttentionOperations
 }
 
 /** The service AGENT_PLANES. */

@@ -29,6 +29,7 @@ import { haltOf, isScope, place as placeHalt, remove as removeHalt } from '../ha
 import { awaitSealing, sealRuns, unsealed } from '../log/log.ts'
 import { sentence } from '../operate/run-view.ts'
 import { type FrozenPlan, freeze } from '../plan.ts'
+import { checkPush } from '../push/config.ts'
 import { register, touch } from '../push/store.ts'
 import { actingOfRequest, checkChain, permitAdmission } from '../quota/admission.ts'
 import { type Budgets, least } from '../quota/budgets.ts'
@@ -72,6 +73,8 @@ export interface DriverTools {
   policy?: PlanePolicy | undefined
   /** What a skill gets in place of the bare context. */
   govern?: Govern
+  /** Says whether there may be a receiver at a URL; absent = nothing here sends. @throws SvcError BAD_REQUEST. */
+  checkReceiver?(url: string): Promise<void>
   /** Told of every run. */
   destinations?: readonly PushConfig[]
   /** The agent that a run of this capability is governed by. */
@@ -114,6 +117,7 @@ export class Driver {
     const { state, now, holder, leaseMs } = this.tools
     const run = this.newRun()
     const acting = actingOfRequest(request)
+    for (const config of request.push ?? []) await this.checkPush(config)
     await permitAdmission(this.tools.policy, label, acting, plan)
     const records: NewRecord[] = [
       {
@@ -387,15 +391,30 @@ export class Driver {
     })
   }
 
+  private async checkPush(config: PushConfig): Promise<void> {
+    checkPush(config)
+    if (this.tools.checkReceiver === undefined) throw new SvcError('BAD_REQUEST', 'cannot register a push: nothing here sends; select the plugin webhooks')
+    await this.tools.checkReceiver(config.url)
+  }
+
+  /** Has somebody told what becomes of a run, from its beginning on. @throws SvcError BAD_REQUEST, NOT_FOUND. */
+  async registerPush(run: string, config: PushConfig): Promise<void> {
+    await this.checkPush(config)
+    await this.tools.state.transaction(async (tx) => {
+      await this.known(tx, run)
+      await register(tx, run, config, this.tools.now())
+    })
+  }
+
   /** Stops all that a scope covers. @throws SvcError BAD_REQUEST for a scope that is none. */
-  halt(scope: string, reason: string, by: Operator): Promise<HaltRow> {
+  async halt(scope: string, reason: string, by: Operator): Promise<HaltRow> {
     if (!isScope(scope)) throw new SvcError('BAD_REQUEST', `cannot halt ${JSON.stringify(scope.slice(0, 300))}: ${SCOPES}`)
     checkReason(reason)
     return this.tools.state.transaction((tx) => placeHalt(tx, scope, reason, by, this.seconds()))
   }
 
   /** @returns what was lifted, with the run that says so; undefined = nothing stood. */
-  lift(scope: string, by: Operator): Promise<HaltLiftView | undefined> {
+  async lift(scope: string, by: Operator): Promise<HaltLiftView | undefined> {
     if (!isScope(scope)) throw new SvcError('BAD_REQUEST', `cannot lift a halt of ${JSON.stringify(scope.slice(0, 300))}: ${SCOPES}`)
     const { state, now, random } = this.tools
     const record = newRunId(now(), random)

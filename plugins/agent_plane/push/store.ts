@@ -54,9 +54,15 @@ export async function touch(tx: StateTransaction, run: string, now: number): Pro
 }
 
 /** Those whose time has come, the longest overdue first. */
-export async function duePushes(state: StateReader, now: number, limit: number): Promise<{ run: string; id: string }[]> {
+export async function duePushes(state: StateReader, now: number, limit: number): Promise<{ run: string; id: string; key: string }[]> {
   const end = `push/due/${String(now + 1).padStart(16, '0')}`
-  return (await state.list<{ run: string; id: string }>({ prefix: 'push/due/', end, limit })).map(({ value }) => value)
+  return (await state.list<{ run: string; id: string }>({ prefix: 'push/due/', end, limit })).map(({ key, value }) => ({ ...value, key }))
+}
+
+/** Takes a row out that no registration has any more. */
+export async function clear(tx: StateTransaction, run: string, id: string, key: string): Promise<void> {
+  const row = await pushOf(tx, run, id)
+  if (row?.due === undefined || dueKey(row.due, run, id) !== key) tx.delete(key)
 }
 
 /** The receiver has had all before this record, or there was nothing to tell of it. */

@@ -90,6 +90,7 @@ export class Meter {
     const { outbound_bytes: _, ...payload } = started.payload
     const { effectKey } = started
     return [
+      ...this.records(undefined),
       { ...started, payload },
       { ...this.place, effectKey, kind: 'PolicyDenied', payload: { reason, action: 'effect:perform', resource } } as NewRecord,
       {

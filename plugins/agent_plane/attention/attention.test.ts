@@ -1,0 +1,104 @@
+/** What needs a person: each condition, by what brings it about. */
+import t from 'tap'
+import { runsOf } from '../store/runs.ts'
+import { controlled, skill } from '../testing/control.ts'
+import { attention, CONDITIONS, pushChecks } from './conditions.ts'
+
+const EVE = { actor: 'eve', basis: 'asserted' } as const
+const LIMITS = { maxSteps: 1000, maxEffects: 1000 }
+
+async function setup() {
+  const parts = await controlled([
+    skill('nothing', async () => null),
+    skill('nap', async (context) => {
+      await context.sleep(60_000)
+      return null
+    }),
+    skill('doubt', (context) =>
+      context.effect({ kind: 'pay', args: null, mutates: true }, async () => {
+        throw new Error('no answer')
+      }),
+    ),
+    skill(
+      'half',
+      async (context) => {
+        await context.effect({ kind: 'pay', args: null, mutates: true }, async () => null)
+        throw new Error('and then not')
+      },
+      { compensation: 'pivot' },
+    ),
+  ])
+  const found = async (optional = {}) =>
+    Object.fromEntries((await attention(parts.state, parts.clock.now, optional)).conditions.map(({ condition, subjects }) => [condition, subjects]))
+  return { ...parts, found }
+}
+
+t.test('a plane at rest needs nobody, and says what it could not check', async (t) => {
+  const { state, clock } = await setup()
+  const bare = await attention(state, clock.now, {})
+  t.match(bare, { needs_attention: false, conditions: [] })
+  t.match(bare.not_checked, [/worklist/, /push registrations/])
+  t.equal((await attention(state, clock.now, pushChecks)).not_checked.length, 1)
+  t.equal(CONDITIONS.length, 12)
+})
+
+t.test('runs that stand still are found by why they do', async (t) => {
+  const { driver, run, found, clock, state } = await setup()
+  const one = driver()
+  const doubt = await run(one, 'doubt')
+  const exhausted = await run(driver({ limits: { ...LIMITS, maxSteps: 0 } }), 'nothing')
+  const half = await run(one, 'half')
+  const nap = await run(one, 'nap')
+  t.same(await found(), { 'run.quarantined': [doubt.run], 'run.exhausted': [exhausted.run], 'run.failed_with_landed_work': [half.run] })
+  clock.now += 60_000
+  t.match(await found(), { 'run.wait_expired': [nap.run] })
+  await one.due(10)
+  t.notOk((await found())['run.wait_expired'], 'it is taken up')
+  await one.halt('subject:ann', 'r', EVE)
+  t.equal(await one.resume(half.run).catch(() => 'failed'), 'withheld')
+  t.match(await found(), { 'run.withheld': [half.run] })
+  t.notOk((await found())['run.failed_with_landed_work'])
+  await one.lift('subject:ann', EVE)
+  const left = await one.admit({ capability: 'nothing', input: null, actor: 'ann' })
+  t.notOk((await found())['run.abandoned'], 'its process has a lease')
+  clock.now += 31_000
+  t.match(await found(), { 'run.abandoned': [left.run] })
+  t.equal(await one.drive(left.run), 'succeeded')
+  t.notOk((await found())['run.abandoned'])
+  await state.transaction((tx) => tx.put(`quota/slot/${doubt.run}`, { run: doubt.run, since: 0 }))
+  t.match(await found(), { 'quota.held_by_stopped_run': [doubt.run] })
+})
+
+t.test('what else waits for a person is found as well', async (t) => {
+  const { driver, run, found, state, clock } = await setup()
+  const one = driver({ checkReceiver: async () => {} })
+  const { run: id } = await run(one, 'nap', { push: [{ id: 'p', url: 'https://a.example' }] })
+  await one.deliver({ id: 'e1', source: 'bob', kind: 'nobody', payload: null })
+  clock.now += 10_000
+  await one.retire(1000, 10)
+  await state.transaction((tx) => {
+    tx.put(`push/of/${id}/p`, { config: { id: 'p', url: 'https://a.example' }, next_seq: 1, attempts: 32, parked: true })
+    tx.put(`push/parked/${id}/p`, { run: id, id: 'p' })
+  })
+  const overdue = { 'task.overdue': async () => ({ subjects: ['t1'], isFull: false }) }
+  t.same(await found({ ...pushChecks, ...overdue }), { 'event.dead_lettered': ['bob e1'], 'push.parked': [`${id}/p`], 'task.overdue': ['t1'] })
+})
+
+t.test('ten are named, the rest is counted, and a full page says so', async (t) => {
+  const { driver, run, state, clock } = await setup()
+  const none = driver({ limits: { ...LIMITS, maxSteps: 0 } })
+  for (let i = 0; i < 12; i++) {
+    clock.now += 1
+    await run(none, 'nothing')
+  }
+  const newest = await runsOf(state, 'exhausted', 10)
+  t.match(await attention(state, clock.now, {}), {
+    needs_attention: true,
+    conditions: [{ condition: 'run.exhausted', found: 12, at_least: false, subjects: newest, unlisted: 2, remedy: /raise the bound/ }],
+  })
+  for (let i = 0; i < 100; i++) {
+    clock.now += 1
+    await run(none, 'nothing')
+  }
+  t.match((await attention(state, clock.now, {})).conditions, [{ found: 100, at_least: true, unlisted: 90 }])
+})

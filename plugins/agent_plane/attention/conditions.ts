@@ -1,0 +1,113 @@
+/** What needs a person. Each condition is looked for in one page of an index, so that asking costs the same however much there is. */
+import type { StateReader } from 'svcdb'
+import type { AttentionView, ConditionView } from 'svcdb/agents'
+import { lastVerdict } from '../cases/drill.ts'
+import { unacknowledged } from '../cases/obligations.ts'
+import { parkedPushes } from '../push/store.ts'
+import { type Slot, slots } from '../quota/store.ts'
+import { deadLetters, type Wait } from '../store/events.ts'
+import { leaseOf } from '../store/leases.ts'
+import { failedWithLandedWork, runsOf, type Status, statusOf } from '../store/runs.ts'
+
+const PAGE = 100
+const MAX_SUBJECTS = 10
+
+const REMEDIES = {
+  'run.quarantined': 'reconcile the effects that are in doubt, then reopen or abandon the run',
+  'run.exhausted': 'raise the bound and resume the run, or cancel it; when it is a rate, wait and resume it',
+  'run.withheld': 'lift the halt and resume the run, or cancel it',
+  'run.failed_with_landed_work': 'resume the run, or cancel it so that it is undone',
+  'quota.held_by_stopped_run': 'conclude the run, so that its slot is free',
+  'run.abandoned': 'nothing by hand: its process is gone, and the recovery sweep takes it up',
+  'run.wait_expired': 'resume the run: it waits anew, or goes on',
+  'obligation.breached': 'acknowledge the breach',
+  'drill.failed': 'read what the drill has found, repair it, and run it again',
+  'task.overdue': 'decide the task',
+  'event.dead_lettered': 'no verb clears it: compare its correlation keys with what runs wait for',
+  'push.parked': 'repair the receiver, then rearm the registration',
+} as const
+
+export type Condition = keyof typeof REMEDIES
+export const CONDITIONS = Object.keys(REMEDIES) as readonly Condition[]
+
+/** Sentences for what a plane has no store of. */
+const NOT_CHECKED: Readonly<Partial<Record<Condition, string>>> = {
+  'task.overdue': 'the worklist is not checked: the plane has no task store',
+  'push.parked': 'push registrations are not checked: the plane has no push store',
+}
+
+export interface Found {
+  /** Up to a page. */
+  subjects: string[]
+  /** How many there are, where they have no names. */
+  count?: number
+  /** The page was full: there may be more. */
+  isFull: boolean
+}
+
+/** Looks for one condition. */
+export type Check = (state: StateReader, now: number) => Promise<Found>
+
+/** Of stores that a plane may have or not. */
+export type OptionalChecks = Partial<Record<Condition, Check>>
+
+const page = (subjects: string[]): Found => ({ subjects, isFull: subjects.length >= PAGE })
+const byStatus =
+  (status: Status): Check =>
+  async (state) =>
+    page(await runsOf(state, status, PAGE))
+
+/** Of the runs that hold a slot, those that it should not have. */
+async function ofSlots(state: StateReader, is: (slot: Slot) => Promise<boolean>): Promise<Found> {
+  const held = await slots(state, PAGE)
+  const marks = await Promise.all(held.map(is))
+  return { subjects: held.filter((_, index) => marks[index]).map(({ run }) => run), isFull: held.length >= PAGE }
+}
+
+const OWN: Readonly<Partial<Record<Condition, Check>>> = {
+  'run.quarantined': byStatus('quarantined'),
+  'run.exhausted': byStatus('exhausted'),
+  'run.withheld': byStatus('withheld'),
+  'run.failed_with_landed_work': async (state) => page(await failedWithLandedWork(state, PAGE)),
+  'quota.held_by_stopped_run': (state) => ofSlots(state, async ({ run }) => (await statusOf(state, run)) !== 'running'),
+  'run.abandoned': (state, now) => ofSlots(state, async ({ run }) => hasLapsed(await leaseOf(state, run), now)),
+  'run.wait_expired': async (state, now) => {
+    const timers = await state.list<Wait>({ prefix: 'timer/', end: `timer/${String(now + 1).padStart(16, '0')}`, limit: PAGE })
+    const runs = new Set<string>()
+    for (const { value } of timers) if ((await statusOf(state, value.run)) === 'suspended') runs.add(value.run)
+    return { subjects: [...runs], isFull: timers.length >= PAGE }
+  },
+  'obligation.breached': async (state) => page((await unacknowledged(state, PAGE)).map((row) => `${row.case}/${row.name}`)),
+  'drill.failed': async (state) => {
+    const verdict = await lastVerdict(state)
+    return { subjects: [], count: verdict !== undefined && verdict.findings > 0 ? 1 : 0, isFull: false }
+  },
+  'event.dead_lettered': async (state) => page((await deadLetters(state, PAGE)).map(({ source, id }) => `${source} ${id}`)),
+}
+
+function hasLapsed(lease: { holder?: string; until: number } | undefined, now: number): boolean {
+  return lease?.holder !== undefined && lease.until <= now
+}
+
+export const pushChecks: OptionalChecks = {
+  'push.parked': async (state) => page((await parkedPushes(state, PAGE)).map(({ run, row }) => `${run}/${row.config.id}`)),
+}
+
+/** @param optional of the stores that the plane has. */
+export async function attention(state: StateReader, now: number, optional: OptionalChecks): Promise<AttentionView> {
+  const conditions: ConditionView[] = []
+  const missing: string[] = []
+  for (const condition of CONDITIONS) {
+    const check = OWN[condition] ?? optional[condition]
+    if (check === undefined) {
+      missing.push(NOT_CHECKED[condition] ?? `${condition} is not checked: the plane has no store of it`)
+      continue
+    }
+    const { subjects, count, isFull } = await check(state, now)
+    const found = count ?? subjects.length
+    if (found === 0) continue
+    const listed = subjects.slice(0, MAX_SUBJECTS)
+    conditions.push({ condition, found, at_least: isFull, subjects: listed, unlisted: subjects.length - listed.length, remedy: REMEDIES[condition] })
+  }
+  return { needs_attention: conditions.length > 0, conditions, not_checked: missing }
+}

@@ -1,0 +1,116 @@
+/** What operators see of the halts, pushes and slots of a tenant, and of all that needs a person. */
+import type { StateStore } from 'svcdb'
+import type {
+  AttentionOperations,
+  AttentionView,
+  HaltLifted,
+  HaltLiftView,
+  HaltOperations,
+  HaltPlaced,
+  HaltView,
+  LiveOperations,
+  LiveRunView,
+  Operator,
+  Page,
+  ParkedPushView,
+  PushOperations,
+} from 'svcdb/agents'
+import { attention, type OptionalChecks } from '../attention/conditions.ts'
+import type { Driver } from '../drive/driver.ts'
+import { coversOf, liftedHalts, reachOf, standingHalts } from '../halts/store.ts'
+import { redacted } from '../push/config.ts'
+import { parkedPushes, rearm } from '../push/store.ts'
+import { actingOf, slots } from '../quota/store.ts'
+import { isHeld, leaseOf } from '../store/leases.ts'
+import { cut } from './runs.ts'
+
+/** What there is from the ready phase on. */
+export interface ControlParts {
+  state(): StateStore
+  driver(): Driver
+  now(): number
+  leaseMs: number
+}
+
+export class OperatedHalts implements HaltOperations {
+  private readonly parts: ControlParts
+
+  constructor(parts: ControlParts) {
+    this.parts = parts
+  }
+
+  async standing(): Promise<HaltView[]> {
+    return (await standingHalts(this.parts.state())).map((halt) => ({ ...halt, covers: coversOf(halt.scope) }))
+  }
+
+  async lifted(limit: number): Promise<Page<HaltLiftView>> {
+    return cut(await liftedHalts(this.parts.state(), limit + 1), limit)
+  }
+
+  async place(scope: string, asked: string, operator: Operator): Promise<HaltPlaced> {
+    const { reason, by, basis } = await this.parts.driver().halt(scope, asked, operator)
+    return { scope, halted: true, reason, by, basis, reach: reachOf(scope) }
+  }
+
+  async lift(scope: string, { actor: by, basis }: Operator): Promise<HaltLifted> {
+    const lifted = await this.parts.driver().lift(scope, { actor: by, basis })
+    return { scope, halted: false, was_standing: lifted !== undefined, by, basis, record: lifted?.record ?? null, removed: lifted !== undefined }
+  }
+}
+
+export class OperatedPush implements PushOperations {
+  private readonly parts: ControlParts
+
+  constructor(parts: ControlParts) {
+    this.parts = parts
+  }
+
+  async parked(limit: number): Promise<Page<ParkedPushView>> {
+    const rows = (await parkedPushes(this.parts.state(), limit + 1)).map(({ run, row }) => ({
+      config: redacted(run, row.config),
+      next_seq: row.next_seq,
+      attempts: row.attempts,
+      ...(row.last_error === undefined ? {} : { last_error: row.last_error }),
+    }))
+    return cut(rows, limit)
+  }
+
+  rearm(run: string, id: string): Promise<boolean> {
+    return this.parts.state().transaction((tx) => rearm(tx, run, id, this.parts.now()))
+  }
+}
+
+export class OperatedLive implements LiveOperations {
+  private readonly parts: ControlParts
+
+  constructor(parts: ControlParts) {
+    this.parts = parts
+  }
+
+  async list(limit: number, subject?: string): Promise<Page<LiveRunView>> {
+    const state = this.parts.state()
+    const { rows, truncated } = cut(await slots(state, limit + 1), limit)
+    const views: LiveRunView[] = []
+    for (const { run } of rows) {
+      const { agent, subjects } = await actingOf(state, run)
+      if (subject !== undefined && !subjects.includes(subject)) continue
+      const stranded = !isHeld(await leaseOf(state, run), this.parts.now(), this.parts.leaseMs)
+      views.push({ run, agent: agent ?? null, subject: subjects[0] ?? null, stranded })
+    }
+    return { rows: views, truncated }
+  }
+}
+
+export class OperatedAttention implements AttentionOperations {
+  private readonly parts: ControlParts
+  private readonly optional: OptionalChecks
+
+  constructor(parts: ControlParts, optional: OptionalChecks) {
+    this.parts = parts
+    this.optional = optional
+  }
+
+  view(): Promise<AttentionView> {
+    return attention(this.parts.state(), this.parts.now(), this.optional)
+  }
+}
