@@ -104,6 +104,10 @@ const FIRE: Record<string, Made[]> = {
   SvcForwardQueueFilling: [{ svc_forward_queue_bytes: 900, svc_forward_queue_max_bytes: 1000 }],
   SvcForwardStuck: [{ svc_forward_queue_oldest_seconds: (secs) => secs - BEFORE_SECS + 901, 'svc_forward_up{upstream="one"}': 0 }],
   SvcForwardPointsLost: [{ 'svc_forward_dropped_points_total{reason="size"}': step() }, { svc_forward_damaged_bytes_total: step() }],
+  SvcObligationsBreached: [{ 'svc_agent_plane_attention{condition="obligation.breached"}': 1 }],
+  SvcRunsQuarantined: [{ 'svc_agent_plane_attention{condition="run.quarantined"}': 1 }],
+  SvcPushesParked: [{ 'svc_agent_plane_attention{condition="push.parked"}': 2 }],
+  SvcAgentsNeedAttention: [{ 'svc_agent_plane_attention{condition="run.exhausted"}': 1 }, { 'svc_agent_plane_attention{condition="task.overdue"}': 1 }],
   SvcForwardPointsSetAside: [
     { 'svc_forward_set_aside_points_total{upstream="one",code="SCHEMA_ERROR"}': step() },
     { 'svc_forward_set_aside_points_total{upstream="one",code="SCHEMA_ERROR"}': born() },

@@ -1,8 +1,8 @@
-/** Figures of the planes: as gauges, and as points of the measurement `svc_agents` where the config names a namespace for them. */
+/** Figures of the planes: as gauges, and as points of the measurement `agent_plane` where the config names a namespace for them. */
 import type { Svc } from 'svcdb'
 import { CONDITIONS } from './conditions.ts'
 
-const MEASUREMENT = 'svc_agents'
+const MEASUREMENT = 'agent_plane'
 
 /** Of one tenant. */
 export interface Figures {
