@@ -1,6 +1,7 @@
 /** What needs a person: each condition, by what brings it about. */
 import t from 'tap'
 import { runsOf } from '../store/runs.ts'
+import { overdueTasks } from '../tasks/store.ts'
 import { controlled, skill } from '../testing/control.ts'
 import { attention, CONDITIONS, pushChecks } from './conditions.ts'
 
@@ -10,6 +11,7 @@ const LIMITS = { maxSteps: 1000, maxEffects: 1000 }
 async function setup() {
   const parts = await controlled([
     skill('nothing', async () => null),
+    skill('asks', async (context) => (await context.task({ kind: 'ask', summary: 'May I?', proposed_action: null, withinMs: 1000 })).reason),
     skill('nap', async (context) => {
       await context.sleep(60_000)
       return null
@@ -37,8 +39,8 @@ t.test('a plane at rest needs nobody, and says what it could not check', async (
   const { state, clock } = await setup()
   const bare = await attention(state, clock.now, {})
   t.match(bare, { needs_attention: false, conditions: [] })
-  t.match(bare.not_checked, [/worklist/, /push registrations/])
-  t.equal((await attention(state, clock.now, pushChecks)).not_checked.length, 1)
+  t.match(bare.not_checked, [/push registrations/])
+  t.same((await attention(state, clock.now, pushChecks)).not_checked, [])
   t.equal(CONDITIONS.length, 12)
 })
 
@@ -74,14 +76,16 @@ t.test('what else waits for a person is found as well', async (t) => {
   const one = driver({ checkReceiver: async () => {} })
   const { run: id } = await run(one, 'nap', { push: [{ id: 'p', url: 'https://a.example' }] })
   await one.deliver({ id: 'e1', source: 'bob', kind: 'nobody', payload: null })
+  const asker = await run(one, 'asks')
   clock.now += 10_000
+  const [task] = await overdueTasks(state, clock.now, 10)
+  t.match(task, /^[0-9a-f]{64}$/, asker.status)
   await one.retire(1000, 10)
   await state.transaction((tx) => {
     tx.put(`push/of/${id}/p`, { config: { id: 'p', url: 'https://a.example' }, next_seq: 1, attempts: 32, parked: true })
     tx.put(`push/parked/${id}/p`, { run: id, id: 'p' })
   })
-  const overdue = { 'task.overdue': async () => ({ subjects: ['t1'], isFull: false }) }
-  t.same(await found({ ...pushChecks, ...overdue }), { 'event.dead_lettered': ['bob e1'], 'push.parked': [`${id}/p`], 'task.overdue': ['t1'] })
+  t.same(await found(pushChecks), { 'event.dead_lettered': ['bob e1'], 'push.parked': [`${id}/p`], 'task.overdue': [task] })
 })
 
 t.test('ten are named, the rest is counted, and a full page says so', async (t) => {

@@ -8,6 +8,7 @@ import { type Slot, slots } from '../quota/store.ts'
 import { deadLetters, type Wait } from '../store/events.ts'
 import { leaseOf } from '../store/leases.ts'
 import { failedWithLandedWork, runsOf, type Status, statusOf } from '../store/runs.ts'
+import { overdueTasks } from '../tasks/store.ts'
 
 const PAGE = 100
 const MAX_SUBJECTS = 10
@@ -32,7 +33,6 @@ export const CONDITIONS = Object.keys(REMEDIES) as readonly Condition[]
 
 /** Sentences for what a plane has no store of. */
 const NOT_CHECKED: Readonly<Partial<Record<Condition, string>>> = {
-  'task.overdue': 'the worklist is not checked: the plane has no task store',
   'push.parked': 'push registrations are not checked: the plane has no push store',
 }
 
@@ -82,6 +82,7 @@ const OWN: Readonly<Partial<Record<Condition, Check>>> = {
     const verdict = await lastVerdict(state)
     return { subjects: [], count: verdict !== undefined && verdict.findings > 0 ? 1 : 0, isFull: false }
   },
+  'task.overdue': async (state, now) => page(await overdueTasks(state, now, PAGE)),
   'event.dead_lettered': async (state) => page((await deadLetters(state, PAGE)).map(({ source, id }) => `${source} ${id}`)),
 }
 

@@ -28,7 +28,7 @@ async function setup() {
 
 t.test('scopes are independent, and a refusal names the narrowest', async (t) => {
   const { driver, run, clock, state } = await setup()
-  const one = driver()
+  const one = driver({ governing: () => agent })
   const request = { agent, chain: [{ id: 'customer-7', scope: ['*'] }] }
   const scopes = ['tenant', 'agent:refunder', `revision:${DIGEST}`, 'subject:customer-7']
   for (const scope of scopes) {
