@@ -40,6 +40,7 @@ export async function controlled(skills: readonly Skill[]): Promise<Controlled> 
         limits: { maxSteps: 1000, maxEffects: 1000 },
         now: () => clock.now,
         random: Math.random,
+        soon: async () => {},
         sleep: async (ms) => void (clock.now += ms),
         every: () => () => {},
         performed: () => {},
