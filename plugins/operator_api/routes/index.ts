@@ -12,4 +12,16 @@ import { push } from './push.ts'
 import { runs } from './runs.ts'
 import { tasks } from './tasks.ts'
 
-export const OPERATIONS: readonly Operation[] = [...attention, ...runs, ...live, ...tasks, ...cases, ...obligations, ...holds, ...halts, ...events, ...push, ...drill]
+export const OPERATIONS: readonly Operation[] = [
+  ...attention,
+  ...runs,
+  ...live,
+  ...tasks,
+  ...cases,
+  ...obligations,
+  ...holds,
+  ...halts,
+  ...events,
+  ...push,
+  ...drill,
+]
