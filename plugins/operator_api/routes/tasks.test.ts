@@ -1,4 +1,4 @@
-import { defineSkill, type Json, ownProse, type StepContext, TASK_DECIDED, type TaskRequest, type TaskView, taskKey } from 'svcdb/agents'
+import { defineSkill, EffectError, type Json, ownProse, type StepContext, TASK_DECIDED, type TaskRequest, type TaskView, taskKey } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import t, { type Test } from 'tap'
 import { type ApiNode, startApi } from '../testing.ts'
@@ -24,6 +24,13 @@ const SKILLS = [
     const task = await context.openTask({ ...ask, ...more })
     await context.sleep(1)
     return (await context.awaitEvent({ kind: TASK_DECIDED, correlation: [taskKey(task)], withinMs: 60_000 })).payload
+  }),
+  skill('doubt', async (context) => {
+    await context.openTask(ask)
+    await context.openTask({ ...ask, kind: 'other' })
+    return context.effect({ kind: 'pay', args: null, mutates: true }, async () => {
+      throw new EffectError('no answer', { disposition: 'in_doubt' })
+    })
   }),
   skill('hear', async (context) => {
     const { payload } = await context.awaitEvent({ kind: 'told', correlation: [], withinMs: 60_000 })
@@ -149,6 +156,27 @@ t.test('a decision is there for who waits later; what was heard is untrusted; th
   t.equal(await agents.settled(heard), 'cancelled')
   t.match((await ann.get(`/tasks/${task.id}`)).body, { state: 'withdrawn' })
   t.equal((await ann.post(`/tasks/${task.id}/decide`, YES)).status, 409)
+})
+
+t.test('who abandons a run withdraws its tasks, and no others', async (t) => {
+  const { asked, as, agents, run: begin } = await desk(t)
+  const ann = as('ann')
+  const kept = await asked('ask')
+  const doubted = await begin('doubt', null)
+  t.equal(await agents.settled(doubted), 'quarantined')
+  const tasks: TaskView[] = (await ann.get('/tasks')).body.tasks.filter((task: TaskView) => task.run === doubted)
+  t.match(tasks, [{ state: 'open' }, { state: 'open' }], 'it may be reopened')
+  t.match(await ann.post(`/tasks/${tasks[0].id}/claim`), { body: { state: 'claimed', assignee: 'ann' } })
+  t.match(await as('bob').post(`/runs/${doubted}/abandon`, { reason: 'given up' }), { status: 200, body: { status: 'abandoned' } })
+  for (const { id } of tasks) {
+    const { body } = await ann.get(`/tasks/${id}`)
+    t.match(body, { state: 'withdrawn', decidable_by_you: false })
+    t.notOk(body.assignee)
+    for (const verb of ['claim', 'release']) t.equal((await ann.post(`/tasks/${id}/${verb}`)).status, 409, verb)
+    t.match(await ann.post(`/tasks/${id}/decide`, YES), { status: 409, body: { error: /withdrawn/ } })
+  }
+  t.match((await ann.get('/tasks')).body, { tasks: [{ id: kept.task.id, state: 'open' }] })
+  t.equal((await ann.get('/tasks')).body.tasks.length, 1)
 })
 
 t.test('nobody answers in time', async (t) => {
