@@ -20,7 +20,7 @@ export async function askApi<T>({ flags, env }: CommandCall, path: string, body?
   })
   const text = await answer.text()
   try {
-    return { status: answer.status, body: JSON.parse(text) as T & { error?: string } }
+    return { status: answer.status, body: JSON.parse(answer.status === 204 ? '{}' : text) as T & { error?: string } }
   } catch {
     throw new Error(`the node at "${url}" answered ${answer.status}, and no JSON; see --url and --api`)
   }

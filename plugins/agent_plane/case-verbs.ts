@@ -10,6 +10,8 @@ import { drillView, originOf } from './operate/cases.ts'
 const OK = 0
 const NEGATIVE = 1
 const OPERATIONAL = 4
+/** Not there, in another state, another than was seen. */
+const NO: ReadonlySet<number> = new Set([404, 409, 412])
 /** How often a case is read again that a server writes meanwhile, before a fault is one. */
 const LOOKS = 3
 
@@ -32,7 +34,7 @@ export function said({ out, err }: CommandCall, { status, body }: ApiAnswer<obje
     return OK
   }
   err(`svc: ${body.error ?? `the node answered ${status}`}\n`)
-  return status === 404 || status === 409 ? NEGATIVE : OPERATIONAL
+  return NO.has(status) ? NEGATIVE : OPERATIONAL
 }
 
 /** Prints what it finds. Nothing is kept. @returns 1 for a finding. */

@@ -2,24 +2,30 @@ import type { Command } from 'svcdb'
 
 export const URL_DEFAULT = 'http://127.0.0.1:8086'
 const USAGE =
-  'run CAPABILITY | history RUN | verify [RUN] | dead-letters | acknowledge CASE OBLIGATION | hold [CASE] | drill | waiting | cancel RUN | reconcile RUN EFFECT | quarantine RUN reopen|abandon'
+  'run CAPABILITY | history RUN | verify [RUN] | dead-letters | acknowledge CASE OBLIGATION | hold [CASE] | drill | waiting | cancel RUN | reconcile RUN EFFECT | quarantine RUN reopen|abandon | tasks [TASK] | decide TASK'
 
 export const planeCommand: Command = {
   name: 'plane',
   usage: USAGE,
   summary:
-    'Begins a run on a node and waits for it; prints the records of a run; checks the chains of all runs and the transparency log, or one run; prints events that no run has waited for; accounts for a breached obligation; holds cases; drills the store; shows what waits; cancels a run; says what became of an effect in doubt; reopens or abandons a quarantined run. Exits 0, 1 negative or a finding, 2 usage, 3 suspended, 4 not possible',
+    'Begins a run on a node and waits for it; prints the records of a run; checks the chains of all runs and the transparency log, or one run; prints events that no run has waited for; accounts for a breached obligation; holds cases; drills the store; shows what waits; cancels a run; says what became of an effect in doubt; reopens or abandons a quarantined run; shows tasks that wait for a person, and decides them. Exits 0, 1 negative or a finding, 2 usage, 3 suspended, 4 not possible',
   flags: {
     input: { description: 'run: its input, JSON; default null' },
     case: { description: 'run: the case that it is in, JSON: {"id"}, or {"kind", "correlation": [{"namespace", "value"}]}' },
     key: { description: 'run: an idempotency key; a run that was begun with it is the answer' },
     note: { description: 'acknowledge, reconcile: what there is to say; default none' },
-    reason: { description: 'hold: why; places it. cancel, quarantine: why' },
+    reason: { description: 'hold: why; places it. cancel, quarantine, decide: why' },
     output: { description: 'reconcile: what the effect gave, JSON, which says that it landed; without it that it did not happen' },
-    release: { description: 'hold: ends it', boolean: true },
+    release: { description: 'hold: ends it. tasks: gives the task back', boolean: true },
+    claim: { description: 'tasks: takes the task, so that nobody else decides it', boolean: true },
+    takeover: { description: 'tasks: takes the task from the actor that has it' },
+    approve: { description: 'decide: what is proposed may be done', boolean: true },
+    reject: { description: 'decide: it may not', boolean: true },
+    digest: { description: 'decide: that of the task as it was shown; another proposal is not decided' },
+    amendment: { description: 'decide: JSON that replaces the arguments of what is approved; of a rejection advice' },
     released: { description: 'hold: lists those that were released, and not those that stand', boolean: true },
     api: { description: 'Where the operator API is on the node; default /api/v1/plane' },
-    url: { description: `run, acknowledge, hold: where the node is; default ${URL_DEFAULT}. SVC_TOKEN is the bearer token` },
+    url: { description: `Where the node is; default ${URL_DEFAULT}. SVC_TOKEN is the bearer token` },
     tenant: { description: 'Whose plane; default "default"' },
     'no-wait': { description: 'run: does not wait until it suspends or ends', boolean: true },
   },

@@ -9,6 +9,7 @@ import { cancel, quarantine, reconcile, waiting } from './run-verbs.ts'
 import { deadLetters } from './store/events.ts'
 import { headOf, recordsOf } from './store/journal.ts'
 import { tenantReader } from './store/tenant.ts'
+import { decide, tasks } from './task-verbs.ts'
 
 const OK = 0
 const NEGATIVE = 1
@@ -46,6 +47,8 @@ export async function runPlane(call: CommandCall, usage: string): Promise<number
       return subject === undefined || more.length === 0 ? refuse('cannot reconcile: name a run and its effect') : await reconcile(call, subject, more[0])
     if (verb === 'quarantine')
       return subject === undefined || more.length === 0 ? refuse('cannot decide: name a run, and reopen or abandon') : await quarantine(call, subject, more[0])
+    if (verb === 'tasks') return await tasks(call, subject)
+    if (verb === 'decide') return subject === undefined ? refuse('cannot decide: name a task') : await decide(call, subject)
     if (verb === 'drill' && subject === undefined) return await reading(call, (state) => drillStore(call, state))
     if (verb === 'verify') return await reading(call, (state) => verify(call, state, subject))
   } catch (error) {
