@@ -1,4 +1,5 @@
 /** What bounds and stops runs: budgets, quotas, halts, and what a plane says of all that needs a person. */
+import type { PolicyAnswer, PolicyQuestion } from '../services/policies.ts'
 import type { Operator } from './index.ts'
 
 /** The declaration that governs a run. */
@@ -48,17 +49,7 @@ export interface HaltLiftView {
   record: string
 }
 
-/** What policies are asked before something is done: `run:admit`, `effect:perform`. */
-export interface PolicyQuestion {
-  principal: string
-  action: string
-  resource: string
-  context: Record<string, unknown>
-}
-
-export type PolicyAnswer = { outcome: 'permit' } | { outcome: 'deny'; reason: string } | { outcome: 'malformed' }
-
-/** Asks the policies of a tenant. */
+/** Asks the policies of a tenant, before something is done: `run:admit`, `effect:perform`. */
 export type PlanePolicy = (question: PolicyQuestion) => Promise<PolicyAnswer>
 
 /** Whom to tell what becomes of a run. */

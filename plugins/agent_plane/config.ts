@@ -96,6 +96,14 @@ export const configSchema = Type.Object({
       description: 'How often effects may be done by one grant, by `[[agent_plane.rates]]` with `grant`, `allowed` and `window_secs`',
     },
   ),
+  policy: Type.Optional(
+    Type.String({
+      minLength: 1,
+      ...FILE_PATH,
+      description:
+        'Folder whose *.cedar files say which runs may be admitted and which effects performed, or one such file; read once at the start; absent = all may',
+    }),
+  ),
   quota: Type.Object(
     {
       max_concurrent_runs: bound('Runs of a tenant that go on at one time; more are not admitted. What waits for an event or a time does not count', 100_000),

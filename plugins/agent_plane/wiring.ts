@@ -1,7 +1,7 @@
 /** The parts put together: loaded where the section is. */
 import { randomBytes, randomInt } from 'node:crypto'
-import { type StateStore, type Svc, WEBHOOKS, type Webhooks } from 'svcdb'
-import type { Calendar, PushConfig, Skill } from 'svcdb/agents'
+import { type LoadedPolicies, POLICIES, type Policies, type StateStore, type Svc, WEBHOOKS, type Webhooks } from 'svcdb'
+import type { Calendar, PlanePolicy, PushConfig, Skill } from 'svcdb/agents'
 import { type Agency, agencies } from './agents/agency.ts'
 import { addSchedules } from './agents/beginnings.ts'
 import type { AgentRegistry } from './agents/registry.ts'
@@ -15,6 +15,7 @@ import { Planes, type TenantPlane } from './planes.ts'
 import { headersOf, OPERATOR } from './push/config.ts'
 import { PushSender } from './push/sender.ts'
 import { budgetsOf, quotaOf } from './quota/from-config.ts'
+import { PLANE_SCHEMA, policyOf, rehearse } from './quota/policy.ts'
 import { runsOf, type Status } from './store/runs.ts'
 import { tenantState } from './store/tenant.ts'
 import { Turns } from './turns.ts'
@@ -43,11 +44,13 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     leaseMs: config.lease_secs * 1000,
     pushes: svc.provided.has(WEBHOOKS),
   })
+  const policies = policiesOf(svc, config, planes.tenants)
   svc.ready(() => {
     const holder = randomBytes(12).toString('hex')
     for (const plane of planes.all) {
       const state = tenantState(svc.storage.state(svc.id), plane.tenant)
-      plane.start({ state, driver: driverOf(svc, config, { state, skills: registry.skills, calendars, holder, metrics }, agency(plane, state)) })
+      const parts = { state, skills: registry.skills, calendars, holder, metrics, policy: policies(plane.tenant) }
+      plane.start({ state, driver: driverOf(svc, config, parts, agency(plane, state)) })
     }
   })
   svc.schedule('sweep', config.sweep_interval_secs * 1000, async () => {
@@ -117,15 +120,29 @@ function destinationsOf({ push }: AgentPlaneConfig): PushConfig[] {
   return push.map(({ id, url }) => ({ id: `${OPERATOR}${id}`, url }))
 }
 
+/** Loads them when the node starts. @returns what answers for a tenant; undefined = all may be done. */
+function policiesOf(svc: Svc, { policy: path }: AgentPlaneConfig, tenants: readonly string[]): (tenant: string) => PlanePolicy | undefined {
+  if (path === undefined) return () => undefined
+  if (!svc.provided.has(POLICIES)) throw new Error('cannot use agent_plane.policy: nothing here reads policies; select the plugin cedar as well')
+  let loaded: LoadedPolicies | undefined
+  svc.start(async () => {
+    loaded = await (svc.find<Policies>(POLICIES) as Policies).load({ path, schema: PLANE_SCHEMA })
+    rehearse(loaded, tenants)
+  })
+  svc.stop(() => loaded?.close())
+  return (tenant) => policyOf(loaded as LoadedPolicies, tenant, svc.log)
+}
+
 interface DriverParts {
   state: StateStore
   skills: ReadonlyMap<string, Skill>
   calendars: ReadonlyMap<string, Calendar>
   holder: string
   metrics: PlaneMetrics
+  policy: PlanePolicy | undefined
 }
 
-function driverOf(svc: Svc, config: AgentPlaneConfig, { state, skills, calendars, holder, metrics }: DriverParts, agency: Agency): Driver {
+function driverOf(svc: Svc, config: AgentPlaneConfig, { state, skills, calendars, holder, metrics, policy }: DriverParts, agency: Agency): Driver {
   const { clock } = svc
   return new Driver({
     ...agency,
@@ -136,6 +153,7 @@ function driverOf(svc: Svc, config: AgentPlaneConfig, { state, skills, calendars
     leaseMs: config.lease_secs * 1000,
     limits: budgetsOf(config),
     quota: quotaOf(config),
+    policy,
     destinations: destinationsOf(config),
     ...(svc.provided.has(WEBHOOKS) ? { checkReceiver: async (url: string) => svc.find<Webhooks>(WEBHOOKS)?.check(url) } : {}),
     now: () => clock.now(),

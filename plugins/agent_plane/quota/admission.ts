@@ -2,6 +2,7 @@
 import type { PlanePolicy, RunRequest } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import type { FrozenPlan } from '../plan.ts'
+import { questionOf } from './policy.ts'
 import type { Acting } from './store.ts'
 
 const MAX_DEPTH = 3
@@ -44,7 +45,7 @@ export async function permitAdmission(policy: PlanePolicy | undefined, capabilit
     subjects: acting.subjects,
     ...(acting.agent === undefined ? {} : { agent: acting.agent }),
   }
-  const answer = await policy({ principal, action: 'run:admit', resource: capability, context })
+  const answer = await policy(questionOf(principal, 'run:admit', capability, context))
   if (answer.outcome === 'deny') throw new SvcError('FORBIDDEN', `cannot begin a run: the policies do not allow it: ${answer.reason}`)
   if (answer.outcome === 'malformed') throw new SvcError('INTERNAL_ERROR', 'cannot begin a run: the policies could not be evaluated')
 }

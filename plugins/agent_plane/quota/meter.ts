@@ -8,6 +8,7 @@ import type { NewRecord } from '../record/record.ts'
 import { type Budgets, denials, effectExceeds, usedOf } from './budgets.ts'
 import { beginEffect } from './gate.ts'
 import { periodOf } from './period.ts'
+import { questionOf } from './policy.ts'
 import { type QuotaLimits, reservationOf, settle, whole } from './store.ts'
 
 /** Characters of arguments that policies see. */
@@ -84,7 +85,7 @@ export class Meter {
     const { subjects } = journal
     const resource = grant ?? kind
     const context = { run: journal.run, kind, mutates, subjects, args: canonical(args).slice(0, MAX_POLICY_ARGS) }
-    const answer = await policy({ principal: subjects[0] ?? '', action: 'effect:perform', resource, context })
+    const answer = await policy(questionOf(subjects[0] ?? '', 'effect:perform', resource, context))
     if (answer.outcome === 'permit') return undefined
     const reason = answer.outcome === 'deny' ? answer.reason : 'the policies could not be evaluated'
     const { outbound_bytes: _, ...payload } = started.payload

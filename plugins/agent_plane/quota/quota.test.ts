@@ -159,7 +159,7 @@ t.test('a rate counts over all runs of the tenant, in a window that slides', asy
 
 t.test('what the policies do not allow is journalled, fails for the step, and is the same when it is run again', async (t) => {
   const policy: PlanePolicy = async ({ action, resource }) =>
-    action === 'effect:perform' && resource === 'wipe' ? { outcome: 'deny', reason: 'never' } : { outcome: 'permit' }
+    action === 'effect:perform' && resource.id === 'wipe' ? { outcome: 'deny', reason: 'never' } : { outcome: 'permit' }
   const done: string[] = []
   const careful = skill('careful', async (context) => {
     const tried = await context.effect({ kind: 'wipe', args: null, mutates: true }, async () => done.push('wipe')).catch((error) => error.message)
@@ -178,7 +178,11 @@ t.test('what the policies do not allow is journalled, fails for the step, and is
 t.test('a run is admitted when the policies permit it, and its chain covers what it does', async (t) => {
   const asked: unknown[] = []
   const { state, driver, records } = await controlled([skill('orders.refund', async () => null)])
-  const answers = [{ outcome: 'deny' as const, reason: 'no refunds today' }, { outcome: 'malformed' as const }, { outcome: 'permit' as const }]
+  const answers = [
+    { outcome: 'deny' as const, reason: 'no refunds today' },
+    { outcome: 'malformed' as const, reason: 'broken' },
+    { outcome: 'permit' as const },
+  ]
   const governed = driver({
     policy: async (question) => {
       asked.push(question)
@@ -197,7 +201,12 @@ t.test('a run is admitted when the policies permit it, and its chain covers what
     await t.rejects(governed.admit({ ...request, chain: bad }), { code: 'BAD_REQUEST' })
   t.same(await state.list(), [], 'what is refused leaves no trace')
   const { run } = await governed.admit(request)
-  t.match(asked[0], { principal: 'customer-7', action: 'run:admit', resource: 'orders.refund', context: { subjects: ['customer-7', 'ann'] } })
+  t.match(asked[0], {
+    principal: { type: 'Actor', id: 'customer-7' },
+    action: 'run:admit',
+    resource: { type: 'Resource', id: 'orders.refund' },
+    context: { subjects: ['customer-7', 'ann'] },
+  })
   t.match(await records(run, 'IdentityBound'), [{ payload: { chain } }])
 })
 

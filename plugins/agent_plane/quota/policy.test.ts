@@ -1,0 +1,60 @@
+/** Policies of a node: what they do not allow is not done. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { EffectError } from 'svcdb/agents'
+import { boot } from 'svcdb/testkit'
+import t, { type Test } from 'tap'
+import { skill } from '../testing/control.ts'
+import { start } from '../testing/node.ts'
+
+const POLICY = `
+permit (principal, action == Action::"run:admit", resource) when { context.tenant == "default" };
+@reason("no refunds today")
+forbid (principal, action == Action::"run:admit", resource) when { context.capabilities.contains("refund") };
+permit (principal, action == Action::"effect:perform", resource) unless { context.mutates && context.args like "*\\"wipe\\"*" };
+`
+
+function fileOf(t: Test, text: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-plane-policy-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  writeFileSync(join(folder, 'plane.cedar'), text)
+  return folder
+}
+
+const config = (policy: string, more: object = {}) => ({ agent_plane: { policy, tenants: ['acme'], ...more }, authorization: { engine: 'none' } })
+
+t.test('a run that the policies refuse leaves no trace; an effect that they refuse is journalled, up to a budget', async (t) => {
+  const done: unknown[] = []
+  const work = skill('work', async (context, input) => {
+    const errors: string[] = []
+    for (const what of input as string[])
+      await context
+        .effect({ kind: 'act', args: { what }, mutates: true }, async () => done.push(what))
+        .catch((error: EffectError) => void errors.push(error.message))
+    return errors
+  })
+  const plane = await start(t, [work, skill('refund', async () => null)], { plugins: ['cedar'], config: config(fileOf(t, POLICY), { max_denials: 1 }) })
+  const state = plane.node.storage.state('agent_plane')
+  await t.rejects(plane.run('refund', null), { message: /no refunds today/ })
+  await t.rejects(plane.plane.run({ capability: 'refund', input: null, actor: 'ann' }), { code: 'FORBIDDEN' })
+  const answer = await plane.node.inject({ method: 'POST', url: '/api/v1/admin/agents/runs?tenant=acme', payload: { capability: 'work', input: [] } })
+  t.match([answer.statusCode, answer.json().error], [403, /no policy permits it/], 'of another tenant')
+  t.same(await state.list({}), [])
+  t.match(await plane.run('work', ['look', 'wipe', 'tell']), { status: 'succeeded', output: [/the policies do not allow it: no policy permits it/] })
+  t.same(done, ['look', 'tell'])
+  const over = await plane.run('work', ['wipe', 'wipe', 'tell'])
+  t.equal(over.status, 'exhausted')
+  t.same(done, ['look', 'tell'], 'the budget of refusals is used up')
+  const records = (await state.list<string>({ prefix: `record/${over.run}/` })).map(({ value }) => JSON.stringify(value))
+  t.equal(records.filter((record) => record.includes('PolicyDenied')).length, 2)
+})
+
+t.test('policies that cannot be used end the start, and without any all may be done', async (t) => {
+  const boots = (plugins: string[], given: object) => boot({ plugins: ['agent_plane', ...plugins], config: given as never })
+  await t.rejects(boots(['cedar'], config(fileOf(t, 'permit (principal, action == Action::"run:begin", resource);'))), { message: /plane\.cedar.*run:begin/s })
+  await t.rejects(boots(['cedar'], config('/nowhere/at/all')), { message: /cannot read the policies of "\/nowhere\/at\/all"/ })
+  await t.rejects(boots([], { agent_plane: { policy: fileOf(t, POLICY) } }), { message: /agent_plane\.policy.*select the plugin cedar/ })
+  const open = await start(t, [skill('refund', async () => null)])
+  t.match(await open.run('refund', null), { status: 'succeeded' })
+})
