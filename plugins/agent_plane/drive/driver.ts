@@ -39,7 +39,7 @@ import { canonical } from '../record/canonical.ts'
 import { instant, isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
 import { setParent, tellParent } from '../store/children.ts'
-import { deliver, ordered, retire, wake } from '../store/events.ts'
+import { deliver, endWaits, ordered, retire, wake } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
 import { isHeld, leaseOf, releaseLease, renewLease, takeLease } from '../store/leases.ts'
 import { cancellationOf, claimKey, FINAL, requestCancel, runOfKey, type Status, setStatus, statusOf } from '../store/runs.ts'
@@ -362,6 +362,7 @@ export class Driver {
         awaitSealing(tx, run)
         parent = await tellParent(tx, run, { status: 'abandoned', reason }, now())
         await releaseLease(tx, run, taken)
+        await endWaits(tx, run, { isFinal: true, now: now() })
         await withdrawTasks(tx, run)
       }
       return taken

@@ -11,7 +11,7 @@ import { giveSlotBack, NOTHING, settleAll, sum } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { CANON, type JournalRecord, type NewRecord } from '../record/record.ts'
 import { tellParent } from '../store/children.ts'
-import { abandonEvent, arrivedFor, endWait, hasNews, waitsOf } from '../store/events.ts'
+import { endWaits, hasNews } from '../store/events.ts'
 import { releaseLease } from '../store/leases.ts'
 import { type Conclusion, cancellationOf, FINAL, markLanded, type Status, setStatus } from '../store/runs.ts'
 import { withdrawTasks } from '../tasks/store.ts'
@@ -272,13 +272,7 @@ export class Pass {
     const { run } = this.journal
     let parent: string | undefined
     await this.journal.append(async (tx) => {
-      for (const wait of await waitsOf(tx, run)) {
-        // What has arrived stays for a run that may go on.
-        const arrived = await arrivedFor(tx, run, wait.key)
-        if (arrived !== undefined && !FINAL.has(outcome)) continue
-        if (arrived !== undefined) abandonEvent(tx, arrived, this.tools.now())
-        await endWait(tx, wait)
-      }
+      await endWaits(tx, run, { isFinal: FINAL.has(outcome), now: this.tools.now() })
       if (FINAL.has(outcome) || this.journal.hasCompensated) await withdrawTasks(tx, run)
       await setStatus(tx, run, outcome)
       if (FINAL.has(outcome)) awaitSealing(tx, run)

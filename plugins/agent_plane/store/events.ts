@@ -161,8 +161,17 @@ export async function retire(tx: StateTransaction, before: number, limit: number
   return old.length
 }
 
-/** A dead letter of an event whose run is over. */
-export function abandonEvent(tx: StateTransaction, event: AgentEvent, now: number): void {
+/** Ends all waits of a run. What has arrived for it stays when it may go on, and is a dead letter when it is over for good. */
+export async function endWaits(tx: StateTransaction, run: string, { isFinal, now }: { isFinal: boolean; now: number }): Promise<void> {
+  for (const wait of await waitsOf(tx, run)) {
+    const arrived = await arrivedFor(tx, run, wait.key)
+    if (arrived !== undefined && !isFinal) continue
+    if (arrived !== undefined) abandonEvent(tx, arrived, now)
+    await endWait(tx, wait)
+  }
+}
+
+function abandonEvent(tx: StateTransaction, event: AgentEvent, now: number): void {
   const { source, id, kind, correlation } = event
   const reason = 'the run that it was handed to has ended without reading it'
   tx.put(`dead/${number(now)}/${identity(event)}`, { source, id, kind, correlation, received_at: instant(now), reason } satisfies DeadLetter)

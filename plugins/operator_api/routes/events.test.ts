@@ -149,3 +149,38 @@ t.test('dead letters are those for which nobody has waited in time, without what
   t.same((await as('zoe').get('/dead-letters')).body.dead_letters, [])
   t.equal((await as('nobody').get('/dead-letters')).status, 403)
 })
+
+t.test('an event that a quarantined run was handed is dead when the run is abandoned, and read when it is reopened', async (t) => {
+  let kind = 'first'
+  const fickle = defineSkill({
+    capability: 'fickle',
+    summary: 'Does something else than before',
+    input: Type.Any(),
+    output: Type.Any(),
+    async invoke(context, input) {
+      await context.effect({ kind, args: null, mutates: false }, async () => 1)
+      const correlation = [{ namespace: 'ticket', value: String(input) }]
+      return (await context.awaitEvent({ kind: 'answered', correlation, withinMs: 1_000_000 })).payload
+    },
+  })
+  const { as, run, agents } = await startApi(t, [fickle])
+  const ann = as('ann')
+  const runs = [await run('fickle', 1), await run('fickle', 2)]
+  kind = 'second'
+  for (const [at, id] of runs.entries()) {
+    const event = { id: `e${at}`, kind: 'answered', payload: 'secret', correlation: [{ namespace: 'ticket', value: String(at + 1) }] }
+    t.same((await ann.post('/events', event)).body, { delivery: 'resumed', run: id })
+    t.equal(await agents.settled(id), 'quarantined')
+  }
+  t.same((await ann.get('/dead-letters')).body.dead_letters, [], 'they may be read yet')
+  kind = 'first'
+  t.equal((await ann.post(`/runs/${runs[0]}/reopen`, { reason: 'the code is back' })).body.status, 'succeeded')
+  t.equal((await agents.replay(runs[0])).output, 'secret')
+  t.equal((await ann.post(`/runs/${runs[1]}/abandon`, { reason: 'nobody needs it' })).status, 200)
+  const { dead_letters: letters } = (await ann.get('/dead-letters')).body
+  t.match(letters, [{ source: 'peer:ann', id: 'e1', kind: 'answered', correlation: [{ namespace: 'ticket', value: '2' }], reason: /ended without reading it/ }])
+  t.equal(letters.length, 1)
+  t.notMatch(JSON.stringify(letters), /secret/)
+  const again = { id: 'late', kind: 'answered', payload: 1, correlation: [{ namespace: 'ticket', value: '2' }] }
+  t.same((await ann.post('/events', again)).body, { delivery: 'buffered' }, 'nothing of the run waits any more')
+})
