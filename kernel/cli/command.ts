@@ -5,6 +5,8 @@ export interface Command {
   name: string
   /** First arguments that it answers to, where another plugin has the word: `svc plane openapi`. Absent = all that nobody names. */
   verbs?: readonly string[]
+  /** Built-in plugins that have the word too: asked whether or not they are selected. */
+  sharedWith?: readonly string[]
   /** What follows the word, such as `verify FILE`. */
   usage?: string
   summary: string

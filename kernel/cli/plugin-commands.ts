@@ -30,9 +30,18 @@ export async function vocabularyOf(argv: readonly string[], env: Io['env'], own:
   const selected = await selectedPlugins(argv, env)
   const narrow = of(argv, selected)
   const known = [...narrow.valued, ...SWITCHES]
-  const command = selected.some(({ commands = [] }) => commands.some(({ name }) => name === narrow.command))
-  if (command || (own.includes(narrow.command) && flagsIn(argv).every((flag) => known.includes(flag)))) return narrow
-  return of(argv, withBuiltins(selected, await Promise.all(builtinPlugins().map((id) => loadPlugin(id, process.cwd()).catch(() => undefined)))))
+  const named = commandsOf(selected).filter(({ command: { name } }) => name === narrow.command)
+  if (named.length > 0) {
+    const shared = named.flatMap(({ command }) => command.sharedWith ?? [])
+    return shared.length === 0 ? narrow : of(argv, withBuiltins(selected, await loaded(shared)))
+  }
+  if (own.includes(narrow.command) && flagsIn(argv).every((flag) => known.includes(flag))) return narrow
+  return of(argv, withBuiltins(selected, await loaded(builtinPlugins())))
+}
+
+/** Those of the built-in plugins that can be loaded. */
+function loaded(ids: readonly string[]): Promise<(Plugin | undefined)[]> {
+  return Promise.all(ids.map((id) => loadPlugin(id, process.cwd()).catch(() => undefined)))
 }
 
 function of(argv: readonly string[], plugins: Plugin[]): Vocabulary {

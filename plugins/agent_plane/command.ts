@@ -6,6 +6,7 @@ const USAGE =
 
 export const planeCommand: Command = {
   name: 'plane',
+  sharedWith: ['operator_api'],
   usage: USAGE,
   summary:
     'Begins a run on a node and waits for it; prints the records of a run; checks the chains of all runs and the transparency log, or one run; prints events that no run has waited for; accounts for a breached obligation; holds cases; drills the store; shows what waits; cancels a run; says what became of an effect in doubt; reopens or abandons a quarantined run; shows tasks that wait for a person, and decides them. Exits 0, 1 negative or a finding, 2 usage, 3 suspended, 4 not possible',

@@ -3,6 +3,7 @@ import type { Command } from 'svcdb'
 export const openapiCommand: Command = {
   name: 'plane',
   verbs: ['openapi'],
+  sharedWith: ['agent_plane'],
   usage: 'openapi',
   summary: 'Prints the OpenAPI 3.1 document of the operator API',
   flags: { server: { description: 'What its paths are relative to; default /api/v1/plane' } },

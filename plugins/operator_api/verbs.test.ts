@@ -2,7 +2,7 @@ import { defineSkill, EffectError } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import { run as runCli } from 'svcdb/testkit'
 import t from 'tap'
-import { DOCUMENT, startApi, tokenOf } from './testing.ts'
+import { DOCUMENT, fileOf, startApi, tokenOf } from './testing.ts'
 
 async function svc(env: Record<string, string>, ...argv: string[]) {
   let [out, err] = ['', '']
@@ -15,6 +15,16 @@ t.test('svc plane openapi prints the document', async (t) => {
   t.equal(code, 0)
   t.same(JSON.parse(out), DOCUMENT)
   t.match(await svc({}, 'nonsense'), { code: 2 }, 'other verbs are those of the plane')
+})
+
+t.test('it does so whatever the config selects', async (t) => {
+  for (const plugins of [[], ['agent_plane'], ['operator_api'], ['cedar', 'agent_plane', 'operator_api']]) {
+    const file = fileOf(t, 'svc.toml', `plugins = ${JSON.stringify(plugins)}\n`)
+    const { code, out } = await svc({}, 'openapi', '--config', file)
+    t.equal(code, 0, plugins.join())
+    t.same(JSON.parse(out), DOCUMENT)
+    t.match(await svc({}, 'nonsense', '--config', file), { code: 2, err: /cannot run "plane nonsense"/ }, 'and other verbs are those of the plane')
+  }
 })
 
 t.test('runs are shown, cancelled and decided about from the command line', async (t) => {
