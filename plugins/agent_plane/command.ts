@@ -2,20 +2,20 @@ import type { Command } from 'svcdb'
 
 export const URL_DEFAULT = 'http://127.0.0.1:8086'
 const USAGE =
-  'run CAPABILITY | history RUN | verify [RUN] | dead-letters | acknowledge CASE OBLIGATION | hold [CASE] | drill | waiting | cancel RUN | reconcile RUN EFFECT | quarantine RUN reopen|abandon | tasks [TASK] | decide TASK'
+  'run CAPABILITY | history RUN | verify [RUN] | dead-letters | acknowledge CASE OBLIGATION | hold [CASE] | drill | waiting | cancel RUN | reconcile RUN EFFECT | quarantine RUN reopen|abandon | attention | halt [SCOPE] | rearm RUN ID | tasks [TASK] | decide TASK'
 
 export const planeCommand: Command = {
   name: 'plane',
   sharedWith: ['operator_api'],
   usage: USAGE,
   summary:
-    'Begins a run on a node and waits for it; prints the records of a run; checks the chains of all runs and the transparency log, or one run; prints events that no run has waited for; accounts for a breached obligation; holds cases; drills the store; shows what waits; cancels a run; says what became of an effect in doubt; reopens or abandons a quarantined run; shows tasks that wait for a person, and decides them. Exits 0, 1 negative or a finding, 2 usage, 3 suspended, 4 not possible',
+    'Begins a run on a node and waits for it; prints the records of a run; checks the chains of all runs and the transparency log, or one run; prints events that no run has waited for; accounts for a breached obligation; holds cases; drills the store; shows what waits; cancels a run; says what became of an effect in doubt; reopens or abandons a quarantined run; shows what needs a person; halts, and lifts halts; has a parked push tried again; shows tasks that wait for a person, and decides them. Exits 0, 1 negative or a finding, 2 usage, 3 suspended, 4 not possible, 5 a partial answer',
   flags: {
     input: { description: 'run: its input, JSON; default null' },
     case: { description: 'run: the case that it is in, JSON: {"id"}, or {"kind", "correlation": [{"namespace", "value"}]}' },
     key: { description: 'run: an idempotency key; a run that was begun with it is the answer' },
     note: { description: 'acknowledge, reconcile: what there is to say; default none' },
-    reason: { description: 'hold: why; places it. cancel, quarantine, decide: why' },
+    reason: { description: 'hold, halt: why; places it. cancel, quarantine, decide: why' },
     output: { description: 'reconcile: what the effect gave, JSON, which says that it landed; without it that it did not happen' },
     release: { description: 'hold: ends it. tasks: gives the task back', boolean: true },
     claim: { description: 'tasks: takes the task, so that nobody else decides it', boolean: true },
@@ -24,6 +24,8 @@ export const planeCommand: Command = {
     reject: { description: 'decide: it may not', boolean: true },
     digest: { description: 'decide: that of the task as it was shown; another proposal is not decided' },
     amendment: { description: 'decide: JSON that replaces the arguments of what is approved; of a rejection advice' },
+    lift: { description: 'halt: lifts the one of this scope', boolean: true },
+    lifted: { description: 'halt: lists those that were lifted, and not those that stand', boolean: true },
     released: { description: 'hold: lists those that were released, and not those that stand', boolean: true },
     api: { description: 'Where the operator API is on the node; default /api/v1/plane' },
     url: { description: `Where the node is; default ${URL_DEFAULT}. SVC_TOKEN is the bearer token` },

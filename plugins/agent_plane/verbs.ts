@@ -3,6 +3,7 @@ import type { CommandCall, StateReader } from 'svcdb'
 import { DEFAULT_TENANT } from 'svcdb/agents'
 import { acknowledge, drillStore, hold, logOf } from './case-verbs.ts'
 import { URL_DEFAULT } from './command.ts'
+import { attention, halt, rearm } from './control-verbs.ts'
 import { isRunId } from './record/names.ts'
 import { decode, verified } from './record/record.ts'
 import { cancel, quarantine, reconcile, waiting } from './run-verbs.ts'
@@ -18,7 +19,7 @@ const SUSPENDED = 3
 const OPERATIONAL = 4
 const POLL_MS = 200
 /** Verbs about two things. */
-const TWO = new Set(['acknowledge', 'reconcile', 'quarantine'])
+const TWO = new Set(['acknowledge', 'reconcile', 'quarantine', 'rearm'])
 const PAGE = 500
 const MAX_DEAD_LETTERS = 1000
 
@@ -49,6 +50,10 @@ export async function runPlane(call: CommandCall, usage: string): Promise<number
       return subject === undefined || more.length === 0 ? refuse('cannot decide: name a run, and reopen or abandon') : await quarantine(call, subject, more[0])
     if (verb === 'tasks') return await tasks(call, subject)
     if (verb === 'decide') return subject === undefined ? refuse('cannot decide: name a task') : await decide(call, subject)
+    if (verb === 'attention' && subject === undefined) return await attention(call)
+    if (verb === 'halt') return await halt(call, subject)
+    if (verb === 'rearm')
+      return subject === undefined || more.length === 0 ? refuse('cannot rearm: name a run and its registration') : await rearm(call, subject, more[0])
     if (verb === 'drill' && subject === undefined) return await reading(call, (state) => drillStore(call, state))
     if (verb === 'verify') return await reading(call, (state) => verify(call, state, subject))
   } catch (error) {
