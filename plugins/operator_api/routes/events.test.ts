@@ -2,6 +2,7 @@
 
 import { definePlugin } from 'svcdb'
 import { AGENT_PLANES, type AgentPlanes, defineSkill } from 'svcdb/agents'
+import { SvcError } from 'svcdb/lib/errors'
 import { Type } from 'svcdb/lib/schema'
 import t from 'tap'
 import { startApi } from '../testing.ts'
@@ -130,6 +131,10 @@ t.test('a store that fails: send it again', async (t) => {
   const failed = await as('ann').get('/dead-letters')
   t.match(failed, { status: 500, body: { error: /store of the plane is unavailable/ } })
   t.notMatch(failed.body.error, /disk is gone/, 'the log has why')
+  Object.assign(events, {
+    deliver: () => Promise.reject(new SvcError('CONFLICT', 'cannot commit a state transaction: others came first each time; try again')),
+  })
+  t.match(await as('ann').post('/events', event), { status: 409, body: { error: /others came first/ } }, 'it is not known, and can be sent again')
   Object.assign(events, { deliver, deadLetters })
   t.equal((await as('ann').post('/events', event)).body.delivery, 'buffered')
 })

@@ -244,3 +244,24 @@ t.test("no tenant sees or changes what is another one's", async (t) => {
   t.equal((await ann.get(`/runs/${napping}/history`)).status, 404)
   t.match((await zoe.get(`/runs/${doubted}`)).body, { status: 'quarantined' })
 })
+
+t.test('where the store fails it is the fault of the server, and the answer says no more', async (t) => {
+  const { as, run, plane } = await startApi(t, [ask])
+  const ann = as('ann')
+  const waiting = await run('ask', { n: 1_000_000 })
+  const runs = plane().runs as unknown as Record<string, unknown>
+  const names = ['list', 'waiting', 'view', 'history', 'cancel', 'decide', 'reconcile']
+  for (const name of names) runs[name] = () => Promise.reject(new Error('the disk is gone'))
+  const said = { effect: '0'.repeat(64), disposition: 'did_not_happen', note: '' }
+  for (const answer of [
+    ...['/runs', '/runs/waiting', `/runs/${waiting}`, `/runs/${waiting}/history`].map((path) => ann.get(path)),
+    ...['cancel', 'reopen', 'abandon'].map((verb) => ann.post(`/runs/${waiting}/${verb}`, { reason: 'r' })),
+    ann.post(`/runs/${waiting}/reconcile`, said),
+  ]) {
+    const { status, body } = await answer
+    t.match({ status, body }, { status: 500, body: { error: /store of the plane is unavailable/ } })
+    t.notMatch(body.error, /disk is gone/, 'the log has why')
+  }
+  for (const name of names) delete runs[name]
+  t.match(await ann.get(`/runs/${waiting}`), { status: 200, body: { status: 'suspended' } })
+})
