@@ -5,11 +5,15 @@ import { join } from 'node:path'
 import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import { boot, builtinPlugins } from 'svcdb/testkit'
 import t from 'tap'
+import { OPERATIONS } from '../../plugins/operator_api/routes/index.ts'
 import { grpcMethods, httpRoutes, urlOf } from './routes.ts'
 import { LET_ALONE } from './sections.ts'
 
 const ADMIN = `svc_${'a'.repeat(43)}`
 const READER = `svc_${'r'.repeat(43)}`
+/** Of the operator API, which has credentials of its own. */
+const OPERATOR = 'o'.repeat(43)
+const isOperators = (path: string) => path.startsWith('/api/v1/plane/')
 /** What needs no credentials, and nothing else. DoPut and Handshake ask for them themselves, once they know what is asked of them. */
 const EXEMPT = ['/', '/settings', '/health', '/healthz', '/ready', '/readyz', '/ping']
 const EXEMPT_METHODS = [/^\/grpc\.health\.v1\.Health\//, /^\/grpc\.reflection\./]
@@ -27,6 +31,7 @@ interface JsonSchema {
 
 const folder = await mkdtemp(join(tmpdir(), 'svc-walk-'))
 await writeFile(join(folder, 'all.cedar'), 'permit (principal, action, resource);')
+await writeFile(join(folder, 'tokens.json'), JSON.stringify([{ token: OPERATOR, actor: 'olaf' }]))
 const lines: string[] = []
 const node = await boot({
   plugins: builtinPlugins().filter((id) => !LEFT_OUT.includes(id)),
@@ -45,6 +50,7 @@ const node = await boot({
     authorization: { policy_dir: folder },
     triggers: {},
     agent_plane: {},
+    operator_api: { tokens_file: join(folder, 'tokens.json'), policy: join(folder, 'all.cedar'), addr: '127.0.0.1:0' },
     ...LET_ALONE,
     grpc: { addr: '127.0.0.1:0', reflection: true },
     flight_sql: { addr: '127.0.0.1:0' },
@@ -67,9 +73,10 @@ t.test('HTTP: each route without credentials, and with some that are wrong', asy
       routes.some((route) => route.path === path),
       `there is ${path}`,
     )
-  const wrong = [undefined, `Bearer ${ADMIN.slice(0, -1)}b`, 'Bearer', 'Bearer a.b.c', basic('nobody'), `Digest ${ADMIN}`, ADMIN]
+  const wrong = [undefined, `Bearer ${ADMIN.slice(0, -1)}b`, 'Bearer', 'Bearer a.b.c', basic(OPERATOR), `Digest ${ADMIN}`, ADMIN]
   for (const { method, path } of routes) {
-    for (const authorization of wrong) {
+    const others = isOperators(path) ? [ADMIN, READER, OPERATOR.slice(1)] : []
+    for (const authorization of [...wrong, ...others.map((token) => `Bearer ${token}`)]) {
       const answer = await node.inject({ method: method as 'GET', url: concrete(path), headers: authorization === undefined ? {} : { authorization } })
       if (EXEMPT.includes(path)) {
         t.ok([200, 204].includes(answer.statusCode), `${method} ${path} is exempt`)
@@ -86,10 +93,26 @@ t.test('HTTP: what is for admins is for admins', async (t) => {
   const admins = routes.filter(({ path }) => isAdmins(path))
   t.ok(admins.length >= 8)
   for (const { method, path } of routes) {
-    const authorization = `Bearer ${READER}`
+    const authorization = `Bearer ${isOperators(path) ? OPERATOR : READER}`
     const answer = await node.inject({ method: method as 'GET', url: concrete(path), headers: { authorization } })
     if (isAdmins(path)) t.equal(answer.statusCode, 403, `${method} ${path}`)
     else t.notOk([401, 403].includes(answer.statusCode), `${method} ${path} lets the reader in: ${answer.statusCode}`)
+  }
+})
+
+t.test('HTTP: the operator API on a listener of its own', async (t) => {
+  t.equal(routes.filter(({ method, path }) => isOperators(path) && method !== 'HEAD').length, OPERATIONS.length)
+  for (const { method, path } of OPERATIONS) {
+    const ask = async (authorization: string | undefined) => {
+      const headers = authorization === undefined ? undefined : { authorization }
+      const answer = await fetch(`http://127.0.0.1:${portOf('operator_api')}${path.replace(/\{\w+\}/, 'x')}`, { method, ...(headers && { headers }) })
+      await answer.text()
+      return answer.status
+    }
+    for (const wrong of [undefined, basic('nobody'), ...[ADMIN, READER, OPERATOR.slice(1)].map((token) => `Bearer ${token}`)])
+      t.equal(await ask(wrong), 401, `${method} ${path} with ${wrong}`)
+    const known = await ask(`Bearer ${OPERATOR}`)
+    t.notOk([401, 403].includes(known), `${method} ${path} lets the operator in: ${known}`)
   }
 })
 
@@ -178,6 +201,6 @@ t.test('no route that takes JSON takes members that it does not know', async (t)
 t.test('no key that was used is in what the server has logged', async (t) => {
   const log = lines.join('\n')
   t.ok(log.length > 1000)
-  for (const secret of [ADMIN, READER, 'a secret of more than', 'svc_wrong', Buffer.from(`user:${READER}`).toString('base64')])
+  for (const secret of [ADMIN, READER, OPERATOR, 'a secret of more than', 'svc_wrong', Buffer.from(`user:${READER}`).toString('base64')])
     t.notOk(log.includes(secret), secret.slice(0, 8))
 })
