@@ -34,7 +34,8 @@ import { register, touch } from '../push/store.ts'
 import { actingOfRequest, checkChain, permitAdmission } from '../quota/admission.ts'
 import { type Budgets, least } from '../quota/budgets.ts'
 import { checkAdmission } from '../quota/gate.ts'
-import { giveSlotBack, keepActing, type QuotaLimits, reservationOf, settle, settleAll, sum, takeSlot, UNBOUNDED, whole } from '../quota/store.ts'
+import { periodOf } from '../quota/period.ts'
+import { giveSlotBack, hasSlot, keepActing, type QuotaLimits, reservationOf, settle, settleAll, sum, takeSlot, UNBOUNDED, whole } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { instant, isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
@@ -248,10 +249,18 @@ export class Driver {
         throw new SvcError('CONFLICT', `cannot go on with "${run}": it is quarantined; reconcile what is in doubt, then reopen or abandon it`)
       const epoch = await takeLease(tx, run, holder, now(), leaseMs)
       if (epoch === undefined) return 'running'
+      // What a process that has died has left behind still has its slot.
+      if (!(await hasSlot(tx, run))) await append(tx, run, epoch, await headOf(tx, run), [this.passStarted()])
       takeSlot(tx, run, now())
       await setStatus(tx, run, 'running')
       return epoch
     })
+  }
+
+  /** That a run takes a slot again which it had given back, until this pass ends. */
+  private passStarted(): NewRecord {
+    const { quota, now } = this.tools
+    return { kind: 'QuotaPassStarted', payload: { period: periodOf(now(), quota.period), release_slot: true } }
   }
 
   private async known(tx: Pick<StateTransaction, 'get' | 'list'>, run: string): Promise<Status> {
@@ -348,8 +357,10 @@ export class Driver {
       if ((await this.known(tx, run)) !== 'quarantined') throw new SvcError('CONFLICT', `cannot ${decision} "${run}": it is not quarantined`)
       const taken = (await takeLease(tx, run, holder, now(), leaseMs)) as number
       const records: NewRecord[] = [{ kind: 'QuarantineDecided', payload: { decider: by, reason, decision } }]
-      if (decision === 'reopen') takeSlot(tx, run, now())
-      else {
+      if (decision === 'reopen') {
+        takeSlot(tx, run, now())
+        records.push(this.passStarted())
+      } else {
         const rest = await settleAll(tx, run)
         const { tokens, minor_units } = sum((await RunJournal.read(tx, run).catch(() => undefined))?.used ?? rest, rest)
         const cost = tokens > 0 || minor_units > 0 ? { live_spend: { tokens, minor_units } } : {}

@@ -13,7 +13,7 @@ const wait = skill('wait', async (context) => (await context.awaitEvent({ kind: 
 const LIMITS = { maxSteps: 1000, maxEffects: 1000 }
 
 t.test('a slot is taken at admission, given back at a wait and at the end, and taken again by who goes on', async (t) => {
-  const { state, driver, run } = await controlled([wait, skill('nothing', async () => null)])
+  const { state, driver, run, records } = await controlled([wait, skill('nothing', async () => null)])
   const one = driver({ quota: quota({ maxConcurrentRuns: 1 }) })
   const first = await one.admit({ capability: 'wait', input: null, actor: 'ann', idempotencyKey: 'k' })
   t.same(
@@ -30,8 +30,12 @@ t.test('a slot is taken at admission, given back at a wait and at the end, and t
   t.equal(await one.drive(first.run), 'succeeded', 'what was admitted goes on')
   t.ok(await hasSlot(state, second.run))
   t.equal(await one.drive(second.run, second.epoch), 'suspended')
-  t.equal((await run(one, 'nothing')).status, 'succeeded')
+  const third = await run(one, 'nothing')
+  t.equal(third.status, 'succeeded')
   t.same(await slots(state, 10), [])
+  t.match(await records(first.run, 'QuotaPassStarted'), [{ payload: { period: '2026-11-23', release_slot: true } }], 'and the journal says so')
+  t.same(await records(third.run, 'QuotaPassStarted'), [], 'its first one is its admission')
+  t.match(await one.replay(first.run), { divergences: [] })
 })
 
 t.test('what an effect may spend is reserved before it, and settled after it', async (t) => {

@@ -4,7 +4,7 @@ import type { PlanNode, RecoveryMode } from 'svcdb/agents'
 import { BrokenPass } from '../drive/pass.ts'
 import { standingHalts } from '../halts/store.ts'
 import { hasSlot, type PeriodRow, type Reservation } from '../quota/store.ts'
-import { decode, type Sealed, verified } from '../record/record.ts'
+import { decode, type JournalRecord, type Sealed, verified } from '../record/record.ts'
 import { headOf, recordsOf } from '../store/journal.ts'
 import { leaseOf } from '../store/leases.ts'
 import { holdOrRelease, randomCase, randomCaseAct } from './case-acts.ts'
@@ -16,6 +16,8 @@ const MODES: readonly RecoveryMode[] = ['retry', 'idempotent', 'reconcile', 'req
 const CAPABILITIES = ['sim.undone', 'sim.undone', 'sim.undone', 'sim.plain', 'sim.nothing', 'sim.pivot']
 const OPERATOR = { actor: 'eve', basis: 'asserted' } as const
 const HOUR = 3_600_000
+/** What operators write into a journal that is at rest. */
+const OF_OPERATORS: ReadonlySet<string> = new Set(['EffectReconciled', 'QuarantineDecided'])
 const ROUNDS = 400
 /** Turns that a pass takes, more or less. */
 const MOMENTS = 250
@@ -213,6 +215,7 @@ async function judge(runs: ReadonlySet<string>, world: World, random: () => numb
     all += records.length
     const last = records.findLast(({ kind }) => kind === 'RunConcluded')?.payload.outcome
     assert.equal(status, last, `${run} stands as its journal says`)
+    checkPasses(run, records)
     flipOne(run, sealed, head, random)
     const modes = new Map(
       records
@@ -241,6 +244,21 @@ async function checkSlots(runs: ReadonlySet<string>, { disk }: World): Promise<v
   for (const run of runs) {
     const holder = (await leaseOf(disk, run))?.holder
     assert.equal(await hasSlot(disk, run), holder !== undefined, `${run} has a slot if, and only if, somebody has its lease`)
+  }
+}
+
+/** Whoever goes on after a conclusion takes a slot first, and says so; nobody takes one that he has. */
+function checkPasses(run: string, records: readonly JournalRecord[]): void {
+  let has = true
+  // A wait that is not over may be looked at in more than one pass.
+  let waits = false
+  for (const { kind, seq } of records) {
+    if (kind === 'QuotaPassStarted') {
+      assert.ok(!has || waits, `${run}: at record ${seq} a slot is taken again that was given back`)
+      has = true
+    } else if (kind === 'RunSuspended') waits = true
+    else if (kind === 'RunConcluded') has = false
+    else if (!OF_OPERATORS.has(kind)) assert.ok(has, `${run}: record ${seq}, ${kind}, is of a pass that has a slot`)
   }
 }
 
