@@ -1,6 +1,7 @@
 /** `svc plane`: begins runs on a node, and reads journals out of the store, while a server runs or not. */
 import type { CommandCall, StateReader } from 'svcdb'
 import { DEFAULT_TENANT } from 'svcdb/agents'
+import { manifestVerb } from './agents/verbs.ts'
 import { acknowledge, drillStore, hold, logOf } from './case-verbs.ts'
 import { URL_DEFAULT } from './command.ts'
 import { attention, halt, rearm } from './control-verbs.ts'
@@ -34,6 +35,8 @@ export async function runPlane(call: CommandCall, usage: string): Promise<number
   if (extra.length > 0) return refuse(`cannot use argument "${extra[0]}": write svc plane ${usage}`)
   try {
     if (verb === 'run') return subject === undefined ? refuse('cannot begin a run: name a capability') : await begin(call, subject)
+    if (verb === 'validate' || verb === 'digest')
+      return subject === undefined ? refuse('cannot look at a manifest: name its file') : await manifestVerb(call, verb, subject)
     if (verb === 'history')
       return subject === undefined ? refuse('cannot show a history: name a run') : await reading(call, (state) => history(call, state, subject))
     if (verb === 'dead-letters' && subject === undefined) return await reading(call, (state) => showDeadLetters(call, state))

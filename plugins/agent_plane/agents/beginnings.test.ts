@@ -1,0 +1,117 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { SignalSink } from 'svcdb'
+import { definePlugin, SIGNAL_SINK } from 'svcdb'
+import { defineAgent, type Json } from 'svcdb/agents'
+import { Type } from 'svcdb/lib/schema'
+import { run as runCli } from 'svcdb/testkit'
+import t, { type Test } from 'tap'
+import { start } from '../testing/node.ts'
+
+function taking(seen: Json[]) {
+  return defineAgent({
+    manifest: {
+      apiVersion: 'svc/v1alpha1',
+      kind: 'Agent',
+      metadata: { name: 'ops', version: '1' },
+      spec: { capabilities: { provides: ['ops.take'] }, budgets: {} },
+    },
+    skills: (skill) => [
+      skill({
+        capability: 'ops.take',
+        summary: 'Of a test',
+        input: Type.Object({}),
+        output: Type.Null(),
+        async invoke(ctx, input) {
+          await ctx.effect({ kind: 'see', args: input as Json, mutates: false }, async () => seen.push(input as Json))
+          return null
+        },
+      }),
+    ],
+  })
+}
+
+async function until(t: Test, what: string, holds: () => boolean): Promise<void> {
+  const end = Date.now() + 20_000
+  while (!holds() && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 20))
+  t.ok(holds(), what)
+}
+
+t.test('a signal of a trigger begins a run, once, with the signal as its input', async (t) => {
+  const seen: Json[] = []
+  const held: { sink?: SignalSink } = {}
+  const peek = definePlugin({
+    id: 'peek',
+    summary: 'Hands signals over again',
+    stability: 'experimental',
+    requires: [SIGNAL_SINK],
+    setup: (svc) => void (held.sink = svc.use<SignalSink>(SIGNAL_SINK)),
+  })
+  const on_signal = [
+    { trigger: 'disk_full', capability: 'ops.take' },
+    { trigger: 'other', capability: 'ops.missing' },
+  ]
+  const { node } = await start(t, [], {
+    agents: [taking(seen)],
+    plugins: ['triggers', 'line_protocol', peek],
+    config: { agent_plane: { sweep_interval_secs: 0.1, on_signal }, triggers: {} },
+  })
+  const query = "CREATE TRIGGER disk_full ON disk WHEN used > 90 COOLDOWN INTERVAL '0s'"
+  const made = await node.inject({ method: 'POST', url: '/api/v1/triggers', payload: { query } })
+  t.match(made.statusCode, /^20/, made.body)
+  const wrote = await node.inject({
+    method: 'POST',
+    url: '/write',
+    headers: { 'content-type': 'text/plain' },
+    payload: 'disk,host=a used=95\ndisk,host=b used=20',
+  })
+  t.equal(wrote.statusCode, 204)
+  await until(t, 'the run has begun', () => seen.length > 0)
+  t.match(seen, [{ trigger_name: 'disk_full', measurement: 'disk', tags: { host: 'a' }, value: 95 }])
+  const again = seen[0] as never
+  await held.sink?.take('default', [again, { ...(again as object), trigger_name: 'other' } as never])
+  await held.sink?.take('default', [{ ...(again as object), event_id: 'another' } as never])
+  await until(t, 'another signal begins another run', () => seen.length > 1)
+  t.equal(seen.length, 2, 'the same one does not')
+})
+
+t.test('a schedule begins runs, and agents come out of files', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-agents-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const file = join(folder, 'agents.ts')
+  await writeFile(
+    file,
+    `import { defineAgent } from ${JSON.stringify(import.meta.resolve('svcdb/agents'))}
+    const manifest = { apiVersion: 'svc/v1alpha1', kind: 'Agent', metadata: { name: 'tick', version: '1' }, spec: { capabilities: { provides: ['tick.do'] }, budgets: {} } }
+    const any = { type: 'object' }
+    export default defineAgent({ manifest, skills: (skill) => [skill({ capability: 'tick.do', summary: 'x', input: any, output: any, invoke: async (_, input) => input })] })`,
+  )
+  const schedules = [{ name: 'often', every_secs: 0.1, capability: 'tick.do', input: { n: 1 } }]
+  const { node, run } = await start(t, [], { config: { agent_plane: { agents: [file], schedules } } })
+  t.match(await run('tick.do', { n: 2 }), { status: 'succeeded', output: { n: 2 } })
+  const admitted = async () => Number(/runs_admitted_total (\d+)/.exec((await node.inject('/metrics')).body)?.[1])
+  const end = Date.now() + 20_000
+  while ((await admitted()) < 3 && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
+  t.ok((await admitted()) >= 3)
+  await t.rejects(start(t, [], { config: { agent_plane: { agents: [join(folder, 'none.ts')] } } }), /cannot load agents of/)
+})
+
+t.test('svc plane validate and digest look at the manifest in a file', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-manifest-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const { manifest, digest } = taking([])
+  await writeFile(join(folder, 'good.json'), JSON.stringify(manifest, undefined, 2))
+  await writeFile(join(folder, 'bad.json'), JSON.stringify({ ...manifest, metadata: {} }))
+  await writeFile(join(folder, 'no.json'), '{')
+  const svc = async (verb: string, file: string) => {
+    let [out, err] = ['', '']
+    const io = { env: {}, out: (text: string) => void (out += text), err: (text: string) => void (err += text) }
+    return { code: await runCli(['plane', verb, join(folder, file)], io as never), out, err }
+  }
+  t.match(await svc('validate', 'good.json'), { code: 0, out: /agent "ops", version 1, digest [0-9a-f]{64}/, err: '' })
+  t.match(await svc('digest', 'good.json'), { code: 0, out: `${digest}\n` })
+  t.match(await svc('validate', 'bad.json'), { code: 1, out: '', err: /bad\.json: \/metadata: must have required properties name, version/ })
+  t.match(await svc('digest', 'no.json'), { code: 1, err: /it is not JSON/ })
+  t.match(await svc('digest', 'none.json'), { code: 4, err: /cannot read manifest/ })
+})
