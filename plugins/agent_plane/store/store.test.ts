@@ -3,6 +3,7 @@ import { boot } from 'svcdb/testkit'
 import t from 'tap'
 import { caseRules } from '../testing/case-conformance.ts'
 import { rules } from '../testing/conformance.ts'
+import { controlRules } from '../testing/control-conformance.ts'
 import { taskRules } from '../testing/tasks.ts'
 import { tenantReader, tenantState } from './tenant.ts'
 
@@ -19,7 +20,7 @@ for (const storage of ['memory', 'embedded']) {
     const node = await boot({ plugins: [owner], storage })
     t.teardown(() => node.stop())
     for (const tenant of ['default', 'acme'])
-      for (const [index, [rule, body]] of [...rules, ...caseRules, ...taskRules].entries())
+      for (const [index, [rule, body]] of [...rules, ...controlRules, ...caseRules, ...taskRules].entries())
         await t.test(`${rule} (${tenant})`, (t) => body(t, tenantState(held.state?.(`plane_${index}`) as StateStore, tenant)))
 
     await t.test('tenants see their own keys', async (t) => {
