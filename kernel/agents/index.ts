@@ -276,7 +276,7 @@ export interface AgentPlane {
   resume(run: string): Promise<string>
   /** Has somebody told what becomes of a run, from its beginning on. @throws SvcError BAD_REQUEST, NOT_FOUND. */
   push(run: string, receiver: PushConfig): Promise<void>
-  /** Hands an event to the run that waits for it, or keeps it for one that will. */
+  /** Hands an event to the run that waits for it. If none does, it begins the runs that `agent_plane.on_event` has for it, and `run` is the first; or it is kept. */
   deliver(
     event: Omit<AgentEvent, 'correlation'> & { correlation?: CorrelationKey[] },
   ): Promise<{ delivery: 'resumed' | 'buffered' | 'duplicate'; run?: string }>

@@ -102,8 +102,12 @@ export class PlaneService implements AgentPlane {
   }
 
   async deliver(event: Parameters<AgentPlane['deliver']>[0]): ReturnType<AgentPlane['deliver']> {
-    const answer = await this.driver.deliver(event)
+    const { begun, ...answer } = await this.driver.deliver(event)
     this.parts.metrics.events.inc({ delivery: answer.delivery })
+    for (const { run, epoch } of begun) {
+      this.parts.metrics.admitted.inc()
+      this.launch(run, epoch)
+    }
     if (answer.delivery === 'resumed' && answer.run !== undefined) this.launch(answer.run)
     return answer
   }

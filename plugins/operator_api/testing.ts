@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { definePlugin } from 'svcdb'
-import { AGENT_PLANES, AGENTS, type AgentPlane, type AgentPlanes, type OperatedPlane, type Skill } from 'svcdb/agents'
+import { AGENT_PLANES, AGENTS, type Agent, type AgentPlane, type AgentPlanes, type OperatedPlane, type Skill } from 'svcdb/agents'
 import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
 import { Value } from 'typebox/value'
@@ -83,13 +83,14 @@ export interface ApiNode {
 
 export interface ApiOptions extends BootOptions {
   actors?: Readonly<Record<string, Actor>>
+  agents?: readonly Agent[]
   /** By default POLICY. */
   policy?: string
   tenants?: string[]
 }
 
 export async function startApi(t: Test, skills: readonly Skill[], options: ApiOptions = {}): Promise<ApiNode> {
-  const { actors = ACTORS, policy = POLICY, tenants = ['acme'], config = {}, plugins = [], ...more } = options
+  const { actors = ACTORS, policy = POLICY, tenants = ['acme'], config = {}, plugins = [], agents: declared = [], ...more } = options
   const held: { agents?: AgentPlane; planes?: AgentPlanes } = {}
   const agent = definePlugin({
     id: 'agent_of_test',
@@ -100,6 +101,7 @@ export async function startApi(t: Test, skills: readonly Skill[], options: ApiOp
       held.agents = svc.use<AgentPlane>(AGENTS)
       held.planes = svc.use<AgentPlanes>(AGENT_PLANES)
       for (const skill of skills) held.agents.skill(skill)
+      for (const one of declared) held.agents.agent(one)
     },
   })
   const entries = Object.entries(actors).map(([actor, entry]) => ({ token: tokenOf(actor), actor, ...entry }))

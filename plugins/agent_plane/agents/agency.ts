@@ -9,13 +9,14 @@ import { openAiCompatible } from '../models/openai-compatible.ts'
 import type { TenantPlane } from '../planes.ts'
 import { callHttp } from '../tools/http.ts'
 import { toolServices } from '../tools/services.ts'
+import { beginningsOf } from './beginnings.ts'
 import { governor } from './govern.ts'
 import { limitsOf } from './limits.ts'
 import type { AgentRegistry } from './registry.ts'
 
 const SECOND = 1000
 
-export type Agency = Required<Pick<DriverTools, 'govern' | 'governing' | 'limitsOf' | 'resumed'>>
+export type Agency = Required<Pick<DriverTools, 'govern' | 'governing' | 'limitsOf' | 'beginnings' | 'refused' | 'resumed'>>
 
 /** One for all tenants. */
 export function agencies(svc: Svc, config: AgentPlaneConfig, registry: AgentRegistry): (plane: TenantPlane, state: StateStore) => Agency {
@@ -46,6 +47,8 @@ export function agencies(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     }),
     governing: (capability) => registry.governing(capability),
     limitsOf: (capability) => limitsOf(registry.of(capability)),
+    beginnings: (event) => beginningsOf(event, tenant, config),
+    refused: ({ kind, id, source }, error) => svc.log.warn({ err: error, tenant, kind, id, source }, 'an event has not begun a run'),
     resumed: (run) => agents.launch(run),
   })
 }

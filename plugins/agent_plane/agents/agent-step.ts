@@ -15,6 +15,7 @@ import {
   type Json,
   type ModelProvider,
   type ModelRequest,
+  ownProse,
   type RunRequest,
   type ToolCall,
   ToolRefused,
@@ -42,31 +43,6 @@ export interface AgentServices {
   model(agent: Agent): ModelProvider
   /** @param parent the run that commissions it. */
   begin(request: RunRequest, parent: string): Promise<{ run: string }>
-}
-
-interface TaskRequest {
-  kind: string
-  summary: string
-  proposed_action: Json
-  tool?: string
-  schema?: object
-  candidate_roles?: string[]
-  priority?: 'low' | 'normal' | 'high' | 'urgent'
-  withinMs?: number
-  on_expiry?: { policy: 'escalate'; escalate_to: string[] }
-}
-
-interface TaskDecision {
-  approved: boolean
-  decided_by: string
-  basis: string
-  reason: string
-  amendment?: Json
-}
-
-interface Asking {
-  label: { provenance: string[]; trust: 'trusted' | 'untrusted'; sensitivity: string }
-  task(request: TaskRequest): Promise<TaskDecision>
 }
 
 export class AgentStep {
@@ -134,11 +110,12 @@ export class AgentStep {
   }
 
   private async approval(tool: AnyTool, given: Json): Promise<{ args: Json; approved: true }> {
+    const { context } = this
     const { metadata, spec } = this.agent.manifest
     const { roles, priority, within_secs: within, escalate_to: escalation } = spec.oversight ?? {}
-    const decision = await this.task({
+    const decision = await context.task({
       kind: 'tool.approval',
-      summary: `${metadata.name} wants to call ${tool.ref}: ${tool.description}`.slice(0, 2048),
+      summary: ownProse(`${metadata.name} wants to call ${tool.ref}: ${tool.description}`.slice(0, 2048)),
       proposed_action: given,
       tool: tool.ref,
       schema: JSON.parse(JSON.stringify(tool.arguments)) as object,
@@ -154,20 +131,9 @@ export class AgentStep {
     return { args, approved: true }
   }
 
-  /** The run waits until a person has said something. */
-  private task(request: TaskRequest): Promise<TaskDecision> {
-    const { task } = this.context as unknown as Partial<Asking>
-    if (task === undefined) throw new Error('nobody can be asked here: the plane has no tasks')
-    return task.call(this.context, request)
-  }
-
-  private get label(): Asking['label'] {
-    return (this.context as unknown as Partial<Asking>).label ?? { provenance: [], trust: 'untrusted', sensitivity: 'internal' }
-  }
-
   /** Protected fields: nothing that may come from outside gets into them. */
   private guard({ ref, protected_fields: fields = [] }: AnyTool, args: Json): void {
-    if (this.label.trust === 'trusted') return
+    if (this.context.label.trust === 'trusted') return
     for (const field of fields) {
       const value = (args as Record<string, Json>)[field]
       if (value !== undefined && !this.released.has(digestOf(value)))
@@ -253,8 +219,8 @@ export class AgentStep {
   async release(value: Json, { summary, withinMs }: { summary: string; withinMs?: number }): Promise<void> {
     const { context, agent } = this
     const { roles } = agent.manifest.spec.oversight ?? {}
-    const label = this.label as unknown as Json
-    const decision = await this.task({
+    const label = context.label as unknown as Json
+    const decision = await context.task({
       kind: 'data.release',
       summary,
       proposed_action: value,

@@ -12,6 +12,7 @@ import {
   writeTool,
 } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
+import { loadEngine } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { start } from '../testing/node.ts'
 
@@ -207,6 +208,43 @@ t.test('what a tool does not know of itself is a person to say', async (t) => {
   const script: FakeReply[] = [{ tool_calls: [{ tool: 'tool://bank/ask', arguments: {} }] }, { tool_calls: [{ tool: 'tool://bank/pay', arguments: {} }] }]
   const { run } = await start(t, [], { agents: [defineAgent({ manifest: manifest('bank', model), tools: [pay, refuse], script })] })
   t.match(await run('bank.do', null), { status: 'quarantined', undecided: [{ kind: 'tool.call', doubt: 'inconclusive' }] })
+})
+
+t.test('a run goes on only under the declaration that it was admitted with', async (t) => {
+  const { createEngine } = await loadEngine('memory', '.')
+  const engine = createEngine({ config: {}, now: Date.now } as never)
+  const storage = Object.assign(Object.create(engine) as typeof engine, { close: async () => {} })
+  const make = (version: string, does: () => void = () => {}) =>
+    defineAgent({
+      manifest: { ...manifest('ops'), metadata: { name: 'ops', version } },
+      skills: (skill) => [
+        skill({
+          capability: 'ops.do',
+          summary: 'Of a test',
+          input: Type.Null(),
+          output: Type.Null(),
+          async invoke(ctx) {
+            await ctx.awaitEvent({ kind: 'go', correlation: [], withinMs: 60_000 })
+            does()
+            return null
+          },
+        }),
+      ],
+    })
+  const first = await start(t, [], { agents: [make('1')], storage })
+  const { run, status } = await first.run('ops.do', null)
+  t.equal(status, 'suspended')
+  await first.node.stop()
+  let calls = 0
+  const next = await start(t, [], { agents: [make('2', () => calls++)], storage })
+  t.match(await next.plane.deliver({ id: '1', source: 'test', kind: 'go', payload: null }), { delivery: 'resumed', run })
+  t.equal(await next.plane.settled(run), 'quarantined')
+  t.match((await next.plane.standing(run)).reason, /agent "ops" is declared otherwise than when the run was admitted/)
+  t.equal(calls, 0)
+  await next.node.stop()
+  const again = await start(t, [], { agents: [make('1', () => calls++)], storage })
+  t.equal(await again.plane.decide(run, 'reopen', { actor: 'ann', basis: 'asserted' }, 'as it was'), 'succeeded')
+  t.equal(calls, 1)
 })
 
 type Answer = { status: number; headers?: Record<string, string>; body: string }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SignalSink } from 'svcdb'
 import { definePlugin, SIGNAL_SINK } from 'svcdb'
-import { defineAgent, type Json } from 'svcdb/agents'
+import { defineAgent, defineSkill, type Json } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import { run as runCli } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
@@ -74,6 +74,47 @@ t.test('a signal of a trigger begins a run, once, with the signal as its input',
   await held.sink?.take('default', [{ ...(again as object), event_id: 'another' } as never])
   await until(t, 'another signal begins another run', () => seen.length > 1)
   t.equal(seen.length, 2, 'the same one does not')
+})
+
+t.test('an event that no run waits for begins runs, once', async (t) => {
+  const seen: Json[] = []
+  const hear = defineSkill({
+    capability: 'hear',
+    summary: 'Of a test',
+    input: Type.Null(),
+    output: Type.Any(),
+    invoke: async (ctx) => (await ctx.awaitEvent({ kind: 'order', correlation: [{ namespace: 'no', value: '1' }], withinMs: 60_000 })).payload,
+  })
+  const on_event = [
+    { kind: 'order', capability: 'ops.take' },
+    { kind: 'order', capability: 'ops.missing' },
+    { kind: 'order', capability: 'ops.take', tenant: 'acme' },
+    { kind: 'never', capability: 'ops.missing' },
+  ]
+  const { plane, node, run, show } = await start(t, [hear], {
+    agents: [taking(seen)],
+    config: { agent_plane: { sweep_interval_secs: 0.1, event_grace_secs: 1, on_event, tenants: ['acme'] } },
+  })
+  const order = { id: '1', source: 'shop', kind: 'order', payload: { cents: 5 } }
+  const { run: begun = '', delivery } = await plane.deliver(order)
+  t.equal(delivery, 'buffered', 'no run has waited')
+  t.equal(await plane.settled(begun), 'succeeded')
+  t.same(seen, [{ ...order, correlation: [] }], 'of this tenant alone, and as its input')
+  t.same(await plane.deliver(order), { delivery: 'duplicate', run: begun })
+  const records = await node.storage.state('agent_plane').list<{ raw: string }>({ prefix: `record/${begun}/` })
+  t.match(JSON.parse(records[0].value.raw), { admitted_by: 'svc:event/order', input_label: { provenance: ['event:shop'], trust: 'untrusted' } })
+  const { run: waits } = await run('hear', null)
+  const correlation = [{ namespace: 'no', value: '1' }]
+  t.same(await plane.deliver({ ...order, id: '2', correlation }), { delivery: 'resumed', run: waits }, 'who waits has it')
+  t.equal(await plane.settled(waits), 'succeeded')
+  t.match((await show(waits)).body, { output: { cents: 5 } })
+  t.same(await plane.deliver({ ...order, id: '3', kind: 'never' }), { delivery: 'buffered' }, 'what may not begin is kept')
+  t.same(await plane.deliver({ ...order, id: '4', kind: 'other' }), { delivery: 'buffered' })
+  const dead = async () => (await node.storage.state('agent_plane').list<{ id: string }>({ prefix: 'dead/' })).map(({ value }) => value.id).sort()
+  const end = Date.now() + 20_000
+  while ((await dead()).length < 2 && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
+  t.same(await dead(), ['3', '4'], 'the event that has begun a run is no dead letter')
+  t.equal(seen.length, 1)
 })
 
 t.test('a schedule begins runs, and agents come out of files', async (t) => {

@@ -1,6 +1,9 @@
-/** Runs that begin by themselves: by signals of triggers, and by the clock. A key says that each has begun, so that it begins once. */
+/**
+ * Runs that begin by themselves: by signals of triggers, by events, and by the clock. A key says of a signal and of a time that its run has begun, so that it
+ * begins once; an event begins its run in the transaction that takes it.
+ */
 import type { SignalSink, Svc, TriggerSignal } from 'svcdb'
-import type { Json, RunRequest } from 'svcdb/agents'
+import type { AgentEvent, Json, RunRequest } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import type { AgentPlaneConfig } from '../config.ts'
 import type { Planes } from '../planes.ts'
@@ -37,6 +40,15 @@ const keyOf = (namespace: string, trigger: string): string => JSON.stringify([na
 function inputOf({ value, ...signal }: TriggerSignal): Json {
   // JSON has no infinities.
   return { ...signal, value: Number.isFinite(value) ? value : String(value) }
+}
+
+/** What an event begins that no run of the tenant waits for: it is the input of the run, and as far to be trusted. */
+export function beginningsOf({ label, ...event }: AgentEvent, tenant: string, { on_event: rules }: AgentPlaneConfig): RunRequest[] {
+  const { kind, source } = event
+  const origin = label ?? { provenance: [`event:${source}`], trust: 'untrusted', sensitivity: 'internal' }
+  return rules
+    .filter((rule) => rule.kind === kind && rule.tenant === tenant)
+    .map(({ capability }) => ({ capability, input: event as unknown as Json, label: origin, actor: actorOf(`event/${kind}`) }))
 }
 
 /** In setup. */

@@ -4,6 +4,7 @@
  */
 import type { StateStore, StateTransaction } from 'svcdb'
 import type {
+  AgentEvent,
   AgentPlane,
   AgentRef,
   BudgetExceeded,
@@ -40,7 +41,7 @@ import { canonical } from '../record/canonical.ts'
 import { instant, isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
 import { setParent, tellParent } from '../store/children.ts'
-import { deliver, endWaits, ordered, retire, wake } from '../store/events.ts'
+import { type Delivery, deliver, endWaits, ordered, retire, wake } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
 import { isHeld, leaseOf, releaseLease, renewLease, takeLease } from '../store/leases.ts'
 import { cancellationOf, claimKey, FINAL, requestCancel, runOfKey, type Status, setStatus, statusOf } from '../store/runs.ts'
@@ -82,6 +83,10 @@ export interface DriverTools {
   governing?(capability: string): AgentRef | undefined
   /** What its manifest allows; the least of it and of `limits` holds. */
   limitsOf?(capability: string): Partial<DriverTools['limits']>
+  /** Runs that an event begins where none waits for it. */
+  beginnings?(event: AgentEvent): RunRequest[]
+  /** Told of those that may not begin; where none does, the event is kept. */
+  refused?(event: AgentEvent, error: SvcError): void
   /** A run goes on, as another one is over that it has commissioned. */
   resumed?(run: string): void
   /** Milliseconds since the Unix epoch. */
@@ -111,11 +116,16 @@ export class Driver {
 
   /** @param parent the run that commissions it. @throws SvcError BAD_REQUEST: there is no trace of it. */
   async admit(given: RunRequest, parent?: string): Promise<Admitted> {
+    return this.tools.state.transaction(await this.prepared(given, parent))
+  }
+
+  /** @returns what admits it, in a transaction. */
+  private async prepared(given: RunRequest, parent?: string): Promise<(tx: StateTransaction) => Promise<Admitted>> {
     const { plan, label, input } = this.admissible(given)
     const agent = this.tools.governing?.(label) ?? given.agent
     const request = agent === undefined ? given : { ...given, agent }
     const { idempotencyKey, actor, case: asked } = request
-    const { state, now, holder, leaseMs } = this.tools
+    const { now, holder, leaseMs } = this.tools
     const run = this.newRun()
     const acting = actingOfRequest(request)
     for (const config of request.push ?? []) await this.checkPush(config)
@@ -136,7 +146,7 @@ export class Driver {
       { kind: 'PlanFrozen', payload: { steps: plan.nodes.map(({ id }) => id), plan } },
       ...(request.chain === undefined ? [] : [{ kind: 'IdentityBound', payload: { chain: request.chain } }]),
     ]
-    return state.transaction(async (tx): Promise<Admitted> => {
+    return async (tx) => {
       const known = idempotencyKey === undefined ? undefined : await runOfKey(tx, idempotencyKey)
       if (known !== undefined) return { run: known, existing: true }
       await checkAdmission(tx, acting, this.tools.quota, now())
@@ -150,7 +160,7 @@ export class Driver {
       if (parent !== undefined) setParent(tx, run, parent)
       await setStatus(tx, run, 'running')
       return { run, existing: false, epoch }
-    })
+    }
   }
 
   /** Finds or opens the case, and has the run in it. @throws SvcError NOT_FOUND, CONFLICT when it is closed. */
@@ -321,7 +331,8 @@ export class Driver {
     }
   }
 
-  deliver({ correlation = [], id, kind, payload, source, label }: Parameters<AgentPlane['deliver']>[0]): ReturnType<AgentPlane['deliver']> {
+  /** @returns also the runs that it begins. */
+  async deliver({ correlation = [], id, kind, payload, source, label }: Parameters<AgentPlane['deliver']>[0]): Promise<Delivery & { begun: Admitted[] }> {
     const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot deliver event: ${why}`)
     if (OWN_KINDS.test(kind)) throw new SvcError('FORBIDDEN', `cannot deliver event: kinds that begin with "svc." are the plane's; choose another`)
     for (const [name, text] of Object.entries({ id, kind, source })) if (text === '' || text.length > 1024) throw refuse(`its ${name} has 1 to 1024 characters`)
@@ -333,7 +344,24 @@ export class Driver {
     }
     if (Buffer.byteLength(text) > MAX_INPUT_BYTES) throw refuse(`its payload has more than ${MAX_INPUT_BYTES} bytes`)
     const event = { id, source, kind, correlation: ordered(correlation), payload: JSON.parse(text) as Json, ...(label === undefined ? {} : { label }) }
-    return this.tools.state.transaction((tx) => deliver(tx, event, this.tools.now()))
+    const { state, now, beginnings, refused } = this.tools
+    const prepared = await Promise.all((beginnings?.(event) ?? []).map((request) => this.prepared(request).catch(refusalOf)))
+    let begun: Admitted[] = []
+    let refusals: SvcError[] = []
+    const answer = await state.transaction((tx) => {
+      begun = []
+      refusals = []
+      return deliver(tx, event, now(), async () => {
+        for (const begin of prepared) {
+          const end = begin instanceof SvcError ? begin : await begin(tx).catch(refusalOf)
+          if (end instanceof SvcError) refusals.push(end)
+          else begun.push(end)
+        }
+        return begun[0]?.run
+      })
+    })
+    for (const error of refusals) refused?.(event, error)
+    return { ...answer, begun }
   }
 
   async cancel(run: string, by: Operator, reason: string): Promise<{ requested_by: string; recorded: boolean }> {
@@ -488,6 +516,12 @@ export class Driver {
 function checkReason(reason: string): void {
   if (reason.trim() === '' || reason.length > MAX_TEXT)
     throw new SvcError('BAD_REQUEST', `cannot take a decision without a reason: it has 1 to ${MAX_TEXT} characters`)
+}
+
+/** A run that may not begin has written nothing. @throws whatever is not said of the run. */
+function refusalOf(error: unknown): SvcError {
+  if (error instanceof SvcError && ['BAD_REQUEST', 'FORBIDDEN', 'RATE_LIMITED'].includes(error.code)) return error
+  throw error
 }
 
 /** What the journal can say: the limit and the figure, as they were written. */

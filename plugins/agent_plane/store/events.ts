@@ -108,8 +108,17 @@ export async function hasNews(state: StateReader, run: string, now: number): Pro
   return (await waitsOf(state, run)).some(({ until }) => until <= now)
 }
 
-/** @param now milliseconds since the Unix epoch. */
-export async function deliver(tx: StateTransaction, event: AgentEvent, now: number): Promise<{ delivery: 'resumed' | 'buffered' | 'duplicate'; run?: string }> {
+export interface Delivery {
+  delivery: 'resumed' | 'buffered' | 'duplicate'
+  /** That has it: the one that waited, or the one that it begins. */
+  run?: string
+}
+
+/**
+ * @param now milliseconds since the Unix epoch.
+ * @param begin called where nobody waits. @returns the run that begins with the event; undefined = none, and the event is kept.
+ */
+export async function deliver(tx: StateTransaction, event: AgentEvent, now: number, begin?: () => Promise<string | undefined>): Promise<Delivery> {
   const seen = await tx.get<{ run?: string }>(`seen/${identity(event)}`)
   if (seen !== undefined) return { delivery: 'duplicate', ...seen }
   for (const of of bucketsOfEvent(event)) {
@@ -121,6 +130,11 @@ export async function deliver(tx: StateTransaction, event: AgentEvent, now: numb
       if ((await statusOf(tx, wait.run)) === 'suspended') await setStatus(tx, wait.run, 'running')
       return { delivery: 'resumed', run: wait.run }
     }
+  }
+  const run = await begin?.()
+  if (run !== undefined) {
+    tx.put(`seen/${identity(event)}`, { run })
+    return { delivery: 'buffered', run }
   }
   const key = `buffer/${number(now)}/${identity(event)}`
   tx.put(key, { event, received: now } satisfies Buffered)
