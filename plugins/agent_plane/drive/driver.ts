@@ -4,7 +4,6 @@
  */
 import type { StateStore, StateTransaction } from 'svcdb'
 import type {
-  AgentEvent,
   AgentPlane,
   AgentRef,
   BudgetExceeded,
@@ -41,16 +40,16 @@ import { canonical } from '../record/canonical.ts'
 import { instant, isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
 import { setParent, tellParent } from '../store/children.ts'
-import { type Delivery, deliver, endWaits, ordered, retire, wake } from '../store/events.ts'
+import { type Delivery, endWaits, ordered, retire, wake } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
 import { isHeld, leaseOf, releaseLease, renewLease, takeLease } from '../store/leases.ts'
 import { cancellationOf, claimKey, FINAL, requestCancel, runOfKey, type Status, setStatus, statusOf } from '../store/runs.ts'
 import { type SweptEntry, writeSealedRun } from '../store/sealed-run.ts'
 import { withdrawTasks } from '../tasks/store.ts'
 import { spendOf } from './attempt.ts'
+import { checkedEvent, deliver, type EventRules } from './delivery.ts'
 import { BrokenPass, checked, type Govern, Pass } from './pass.ts'
 import { RunJournal } from './run-journal.ts'
-import { OWN_KINDS } from './step-context.ts'
 import { sweep } from './sweep.ts'
 
 const MAX_INPUT_BYTES = 1 << 19
@@ -60,7 +59,7 @@ const MAX_TEXT = 4096
 const RECOVER_PAGE = 500
 const SCOPES = 'a scope is tenant, agent:<name>, revision:<digest> or subject:<principal>'
 
-export interface DriverTools {
+export interface DriverTools extends EventRules {
   state: StateStore
   skills: ReadonlyMap<string, Skill>
   /** By name. */
@@ -83,10 +82,6 @@ export interface DriverTools {
   governing?(capability: string): AgentRef | undefined
   /** What its manifest allows; the least of it and of `limits` holds. */
   limitsOf?(capability: string): Partial<DriverTools['limits']>
-  /** Runs that an event begins where none waits for it. */
-  beginnings?(event: AgentEvent): RunRequest[]
-  /** Told of those that may not begin; where none does, the event is kept. */
-  refused?(event: AgentEvent, error: SvcError): void
   /** A run goes on, as another one is over that it has commissioned. */
   resumed?(run: string): void
   /** Milliseconds since the Unix epoch. */
@@ -332,36 +327,8 @@ export class Driver {
   }
 
   /** @returns also the runs that it begins. */
-  async deliver({ correlation = [], id, kind, payload, source, label }: Parameters<AgentPlane['deliver']>[0]): Promise<Delivery & { begun: Admitted[] }> {
-    const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot deliver event: ${why}`)
-    if (OWN_KINDS.test(kind)) throw new SvcError('FORBIDDEN', `cannot deliver event: kinds that begin with "svc." are the plane's; choose another`)
-    for (const [name, text] of Object.entries({ id, kind, source })) if (text === '' || text.length > 1024) throw refuse(`its ${name} has 1 to 1024 characters`)
-    let text: string
-    try {
-      text = canonical(payload)
-    } catch (error) {
-      throw refuse((error as Error).message)
-    }
-    if (Buffer.byteLength(text) > MAX_INPUT_BYTES) throw refuse(`its payload has more than ${MAX_INPUT_BYTES} bytes`)
-    const event = { id, source, kind, correlation: ordered(correlation), payload: JSON.parse(text) as Json, ...(label === undefined ? {} : { label }) }
-    const { state, now, beginnings, refused } = this.tools
-    const prepared = await Promise.all((beginnings?.(event) ?? []).map((request) => this.prepared(request).catch(refusalOf)))
-    let begun: Admitted[] = []
-    let refusals: SvcError[] = []
-    const answer = await state.transaction((tx) => {
-      begun = []
-      refusals = []
-      return deliver(tx, event, now(), async () => {
-        for (const begin of prepared) {
-          const end = begin instanceof SvcError ? begin : await begin(tx).catch(refusalOf)
-          if (end instanceof SvcError) refusals.push(end)
-          else begun.push(end)
-        }
-        return begun[0]?.run
-      })
-    })
-    for (const error of refusals) refused?.(event, error)
-    return { ...answer, begun }
+  async deliver(given: Parameters<AgentPlane['deliver']>[0]): Promise<Delivery & { begun: Admitted[] }> {
+    return deliver(checkedEvent(given, MAX_INPUT_BYTES), { ...this.tools, prepared: (request) => this.prepared(request) })
   }
 
   async cancel(run: string, by: Operator, reason: string): Promise<{ requested_by: string; recorded: boolean }> {
@@ -516,12 +483,6 @@ export class Driver {
 function checkReason(reason: string): void {
   if (reason.trim() === '' || reason.length > MAX_TEXT)
     throw new SvcError('BAD_REQUEST', `cannot take a decision without a reason: it has 1 to ${MAX_TEXT} characters`)
-}
-
-/** A run that may not begin has written nothing. @throws whatever is not said of the run. */
-function refusalOf(error: unknown): SvcError {
-  if (error instanceof SvcError && ['BAD_REQUEST', 'FORBIDDEN', 'RATE_LIMITED'].includes(error.code)) return error
-  throw error
 }
 
 /** What the journal can say: the limit and the figure, as they were written. */

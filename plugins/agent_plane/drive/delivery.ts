@@ -1,0 +1,64 @@
+/** Takes an event: for the run that waits for it, for runs that begin with it, or to keep. In one transaction. */
+import type { StateStore, StateTransaction } from 'svcdb'
+import type { AgentEvent, AgentPlane, Json, RunRequest } from 'svcdb/agents'
+import { SvcError } from 'svcdb/lib/errors'
+import { canonical } from '../record/canonical.ts'
+import { type Delivery, ordered, deliver as store } from '../store/events.ts'
+import type { Admitted } from './driver.ts'
+import { OWN_KINDS } from './step-context.ts'
+
+export interface EventRules {
+  /** Runs that an event begins where none waits for it. */
+  beginnings?(event: AgentEvent): RunRequest[]
+  /** Told of those that may not begin; where none does, the event is kept. */
+  refused?(event: AgentEvent, error: SvcError): void
+}
+
+export interface DeliveryTools extends EventRules {
+  state: StateStore
+  now(): number
+  /** @returns what admits a run. @throws SvcError */
+  prepared(request: RunRequest): Promise<(tx: StateTransaction) => Promise<Admitted>>
+}
+
+/** @throws SvcError BAD_REQUEST; FORBIDDEN for a kind that is the plane's. */
+export function checkedEvent({ correlation = [], id, kind, payload, source, label }: Parameters<AgentPlane['deliver']>[0], maxBytes: number): AgentEvent {
+  const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot deliver event: ${why}`)
+  if (OWN_KINDS.test(kind)) throw new SvcError('FORBIDDEN', `cannot deliver event: kinds that begin with "svc." are the plane's; choose another`)
+  for (const [name, text] of Object.entries({ id, kind, source })) if (text === '' || text.length > 1024) throw refuse(`its ${name} has 1 to 1024 characters`)
+  let text: string
+  try {
+    text = canonical(payload)
+  } catch (error) {
+    throw refuse((error as Error).message)
+  }
+  if (Buffer.byteLength(text) > maxBytes) throw refuse(`its payload has more than ${maxBytes} bytes`)
+  return { id, source, kind, correlation: ordered(correlation), payload: JSON.parse(text) as Json, ...(label === undefined ? {} : { label }) }
+}
+
+/** @returns also the runs that it begins. */
+export async function deliver(event: AgentEvent, { state, now, beginnings, refused, prepared }: DeliveryTools): Promise<Delivery & { begun: Admitted[] }> {
+  const beginning = await Promise.all((beginnings?.(event) ?? []).map((request) => prepared(request).catch(refusalOf)))
+  let begun: Admitted[] = []
+  let refusals: SvcError[] = []
+  const answer = await state.transaction((tx) => {
+    begun = []
+    refusals = []
+    return store(tx, event, now(), async () => {
+      for (const begin of beginning) {
+        const end = begin instanceof SvcError ? begin : await begin(tx).catch(refusalOf)
+        if (end instanceof SvcError) refusals.push(end)
+        else begun.push(end)
+      }
+      return begun[0]?.run
+    })
+  })
+  for (const error of refusals) refused?.(event, error)
+  return { ...answer, begun }
+}
+
+/** A run that may not begin has written nothing. @throws whatever is not said of the run. */
+function refusalOf(error: unknown): SvcError {
+  if (error instanceof SvcError && ['BAD_REQUEST', 'FORBIDDEN', 'RATE_LIMITED'].includes(error.code)) return error
+  throw error
+}
