@@ -275,6 +275,9 @@ async function checkSpend(runs: ReadonlySet<string>, { disk }: World): Promise<v
     const records = verified(run, await recordsOf(disk, run), await headOf(disk, run))
     const last = records.findLast(({ kind }) => kind === 'RunConcluded')?.payload as { outcome: string; live_spend?: { tokens: number } }
     const own = records.reduce((sum, { payload }) => sum + ((payload.spend as { tokens?: number } | undefined)?.tokens ?? 0), 0)
+    for (const { kind, effectKey } of records)
+      if (kind === 'EffectDone' || kind === 'EffectFailed' || kind === 'EffectReconciled')
+        assert.equal(await disk.get(`quota/reserved/${run}/${effectKey}`), undefined, `${run}: nothing is reserved for ${effectKey}, which has its end`)
     const isOver = ['succeeded', 'cancelled', 'abandoned'].includes(last.outcome)
     spent += isOver ? (last.live_spend?.tokens ?? 0) : own
     if (isOver) assert.deepEqual(await disk.list({ prefix: `quota/reserved/${run}/` }), [], `${run} is over, and nothing is reserved for it`)
