@@ -65,7 +65,7 @@ function* hostileNames(seed: number, count: number): Generator<string> {
     "'; drop",
     '\ud800',
   ]
-  yield* ['', '*', '__proto__', 'constructor', 'toString', 'default ', ' default', 'Default', 'acme', 'acme\0', 'acme-', `a${'b'.repeat(63)}`]
+  yield* ['default', '', '*', '__proto__', 'constructor', 'toString', 'default ', ' default', 'Default', 'acme', 'acme\0', 'acme-', `a${'b'.repeat(63)}`]
   for (let i = 0; i < count; i++) yield Array.from({ length: 1 + Math.floor(random() * 4) }, () => pick(parts)).join('')
 }
 

@@ -11,9 +11,6 @@ import { decodeHead, type RecordHead } from './record.ts'
 
 export const QUEUE_FORM: LogForm = { magic: new TextEncoder().encode('SVCFWD01'), fileName: queueFileName }
 const MAGIC = QUEUE_FORM.magic.length
-/** Of a file, read at the start to know what it begins with; a namespace has 255 bytes at most. */
-const FIRST_BYTES = 512
-
 /** Of reads that fail: bytes of a page. */
 const BLOCK = 4096
 /** Blocks that fail, after which the rest of a file is left for later: each can take a disk seconds. */
@@ -77,17 +74,38 @@ async function wholeOf(fs: FileSystem, path: string, size: number): Promise<{ by
   return { bytes, unread }
 }
 
-/** What a file begins with: the head of its first record that can be read. @throws what the disk says of anything but bytes that it does not give back. */
+/**
+ * What a file begins with. The head of a damaged first record counts only where the record behind it agrees with it; undefined is better than a wrong number, for what
+ * is lost is told by the numbers. @throws what the disk says of anything but bytes that it does not give back.
+ */
 export async function firstHead(fs: FileSystem, path: string, size: number): Promise<RecordHead | undefined> {
-  const bytes = await bytesOf(fs, path, 0, FIRST_BYTES).catch((error) => {
+  const first = await firstRecord(fs, path, size)
+  if (first !== undefined && first.length <= FRAME_HEADER) return undefined
+  if (first !== undefined && frameFault(first, viewOf(first), 0) === undefined) return headOf(first, FRAME_HEADER, first.length)
+  const { bytes } = await wholeOf(fs, path, size)
+  const at = nextFrame(bytes, viewOf(bytes), MAGIC)
+  const next = at >= bytes.length ? undefined : headOf(bytes, at + FRAME_HEADER, bytes.length)
+  // The disk may give the bytes back later; those that are damaged stay so.
+  if (first === undefined || next === undefined) return next
+  const damaged = headOf(first, FRAME_HEADER, first.length)
+  const agree = damaged !== undefined && damaged.sequence + 1 === next.sequence && damaged.before + damaged.points === next.before
+  return agree ? damaged : undefined
+}
+
+/** The bytes of a file's first frame, as far as they are there; undefined where the disk does not give them back. */
+async function firstRecord(fs: FileSystem, path: string, size: number): Promise<Uint8Array | undefined> {
+  try {
+    const header = await bytesOf(fs, path, MAGIC, Math.min(size, MAGIC + FRAME_HEADER))
+    if (header.length < FRAME_HEADER) return header
+    const length = FRAME_HEADER + viewOf(header).getUint32(0, true)
+    return await bytesOf(fs, path, MAGIC, Math.min(size, MAGIC + length))
+  } catch (error) {
     if (!isUnreadable(error)) throw error
     return undefined
-  })
-  if (bytes !== undefined) return bytes.length <= MAGIC + FRAME_HEADER ? undefined : headOf(bytes, MAGIC + FRAME_HEADER, bytes.length)
-  const { bytes: all } = await wholeOf(fs, path, size)
-  const at = nextFrame(all, new DataView(all.buffer, all.byteOffset, all.byteLength), MAGIC)
-  return at >= all.length ? undefined : headOf(all, at + FRAME_HEADER, all.length)
+  }
 }
+
+const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
 export interface Settled {
   /** Behind the last record that can be read; undefined without one. */
@@ -105,7 +123,7 @@ export async function settle(fs: FileSystem, dir: string, file: QueueFile, newes
   const path = join(dir, queueFileName(file.file))
   const { bytes, unread } = await wholeOf(fs, path, file.bytes)
   if (unread === 0 && isUnbegun(bytes, QUEUE_FORM.magic)) return { end: undefined, unread: 0 }
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const view = viewOf(bytes)
   let end: { sequence: number; points: number } | undefined
   let durable = 0
   let at = MAGIC

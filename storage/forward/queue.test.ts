@@ -6,6 +6,7 @@ import { type Random, seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import { limitsOf } from '../common/limits.ts'
 import type { FileSystem } from '../common/log/file-system.ts'
+import { FRAME_HEADER } from '../common/log/log.ts'
 import { failure, LogDisk } from '../embedded/testing/log-disk.ts'
 import { Queue, type QueueBounds, type QueuePosition } from './queue.ts'
 import { SeriesNames } from './series.ts'
@@ -204,6 +205,25 @@ t.test('a flipped bit costs its record, is counted, and holds up nothing', async
     const torn = name === files.at(-1) && life.damaged === 0
     t.equal(numbers.length, 99, `round ${round}: ${missing} missing`)
     if (!torn || missing[0] !== 99) t.same([life.damaged, life.dropped], [1, missing[0] === 99 ? [] : [['damaged', 1, 2]]], `round ${round}`)
+  }
+})
+
+t.test('whatever bit of the head of a first record is flipped: the count of what is lost is right', async (t) => {
+  const disk = new LogDisk(seeded(1))
+  await filled(disk, 100)
+  disk.kill()
+  const files = [...disk.files.keys()].filter((name) => (disk.files.get(name) as Uint8Array).length > 100)
+  t.ok(files.length > 3)
+  const whole = disk.files.get(files[2]) as Uint8Array
+  // Behind the file's magic: the frame's header and the record's head.
+  for (let bit = 8 * 8; bit < 8 * (8 + FRAME_HEADER + 12); bit++) {
+    const bytes = whole.slice()
+    bytes[bit >> 3] ^= 1 << (bit & 7)
+    disk.put(files[2], bytes)
+    const life = lifeOn(disk)
+    await disk.run(life.queue.open())
+    const { numbers } = await readAll(disk, life, life.queue.attach(READER, undefined))
+    t.same([numbers.length, life.damaged, life.dropped], [99, 1, [['damaged', 1, 2]]], `bit ${bit}`)
   }
 })
 
