@@ -2,7 +2,7 @@ import t from 'tap'
 import { grown, line, measures, median, type Window } from './windows.ts'
 
 const QUESTIONS = ['rate']
-const ALL = measures(QUESTIONS, 420)
+const ALL = measures({ questions: QUESTIONS, full: 420, memory: 120 })
 
 function window(number: number, changes: Partial<Window> = {}): Window {
   return {
@@ -35,7 +35,7 @@ t.test('what grows is named', async (t) => {
 })
 
 t.test('a lag that grows is named, a second more is not', async (t) => {
-  const lags = measures([], 420, ['rollups'])
+  const lags = measures({ questions: [], lags: ['rollups'], full: 420, memory: 120 })
   const rising = (by: number) => Array.from({ length: 14 }, (_, i) => window(i, { answers: new Map([['rollups', [i * by]]]) }))
   t.match(grown(rising(1000), lags).grown, [/^lag of rollups grows: \d+\.\d, then \d+\.\d ms$/])
   t.same(grown(rising(100), lags).grown, [])

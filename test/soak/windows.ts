@@ -31,10 +31,19 @@ interface Measure {
 
 const MIB = 1 << 20
 
-/** @param full seconds until the questions' range is full of data. @param lags names of answers that are lags. */
-export function measures(questions: readonly string[], full: number, lags: readonly string[] = []): Measure[] {
+export interface Measured {
+  questions: readonly string[]
+  /** Names of answers that are lags. */
+  lags?: readonly string[]
+  /** Seconds until the questions' range is full of data. */
+  full: number
+  /** Seconds until memory and lags are flat. */
+  memory: number
+}
+
+export function measures({ questions, lags = [], full, memory: settled }: Measured): Measure[] {
   return [
-    { name: 'memory', settled: 120, of: ({ memory }) => memory / MIB, factor: 1.15, slack: 16, unit: 'MiB' },
+    { name: 'memory', settled, of: ({ memory }) => memory / MIB, factor: 1.15, slack: 16, unit: 'MiB' },
     { name: 'disk a row', settled: full, of: ({ disk, kept }) => disk / Math.max(1, kept), factor: 1.25, slack: 1, unit: 'bytes' },
     ...questions.map((name) => ({
       name: `latency of ${name}`,
@@ -47,7 +56,7 @@ export function measures(questions: readonly string[], full: number, lags: reado
     // A second of it is a flush at a bad moment.
     ...lags.map((name) => ({
       name: `lag of ${name}`,
-      settled: 120,
+      settled,
       of: ({ answers }: Window) => median(answers.get(name) ?? []),
       factor: 1.5,
       slack: 1000,
