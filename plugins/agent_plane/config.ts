@@ -73,7 +73,11 @@ export const configSchema = Type.Object({
     3600,
     'How often runs are looked for that should go on: those of processes that ended, and those whose wait is over by its time',
   ),
-  sweep_runs: count(256, 100_000, 'Runs that one such look takes up, of each tenant'),
+  sweep_runs: count(
+    256,
+    100_000,
+    'Runs that one such look takes up, of each tenant; where there are more, the next ones follow as soon as these have got their turn',
+  ),
   max_driving: count(256, 100_000, 'Runs that go on at one time in this process, of all tenants; others wait for their turn'),
   max_steps: count(1000, 1000, 'Steps that a run may begin; then it is exhausted, and goes on when there are more'),
   max_effects: count(10_000, 1_000_000, 'Attempts of effects that a run may begin; then likewise'),

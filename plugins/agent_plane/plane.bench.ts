@@ -95,7 +95,7 @@ async function waiting(storage: string, driver: Driver, runs: number): Promise<v
   const late = await timed()
   hours -= 2
   process.stdout.write(
-    `${storage}, ${runs} runs that wait: ${taken.toFixed(1)} MiB of heap; a look ${early.toFixed(1)} ms, ${late.toFixed(1)} ms where the time of all has come, which takes up 256\n`,
+    `${storage}, ${runs} runs that wait: ${taken.toFixed(1)} MiB of heap; a look ${early.toFixed(1)} ms, ${late.toFixed(1)} ms where the time of all has come, which finds 256\n`,
   )
 }
 

@@ -130,6 +130,10 @@ export class PlaneService implements AgentPlane {
     return this.driver.reconcile(run, effect, said, by)
   }
 
+  get isOpen(): boolean {
+    return !this.closing
+  }
+
   /** Whether a pass over the run is under way here, or waits for its turn. */
   isTaken(run: string): boolean {
     return this.passes.has(run)

@@ -3,6 +3,7 @@ export class Turns {
   private readonly max: number
   private readonly queue: { owner: object; begin: () => void }[] = []
   private taken = 0
+  private readonly relieved: { count: number; resolve: () => void }[] = []
 
   constructor(max: number) {
     this.max = max
@@ -30,6 +31,17 @@ export class Turns {
   /** Those of an owner that wait get no turn any more. */
   forget(owner: object): void {
     for (let at = this.queue.length - 1; at >= 0; at--) if (this.queue[at].owner === owner) this.queue.splice(at, 1)
+    this.relieve()
+  }
+
+  /** Resolves when fewer than so many wait. */
+  below(count: number): Promise<void> {
+    if (this.queue.length < count) return Promise.resolve()
+    return new Promise((resolve) => void this.relieved.push({ count, resolve }))
+  }
+
+  private relieve(): void {
+    for (let at = this.relieved.length - 1; at >= 0; at--) if (this.queue.length < this.relieved[at].count) this.relieved.splice(at, 1)[0].resolve()
   }
 
   private next(): void {
@@ -38,6 +50,7 @@ export class Turns {
       if (next === undefined) return
       this.taken++
       next.begin()
+      this.relieve()
     }
   }
 }

@@ -18,6 +18,7 @@ import { budgetsOf, quotaOf } from './quota/from-config.ts'
 import { PLANE_SCHEMA, policyOf, rehearse } from './quota/policy.ts'
 import { runsOf, type Status } from './store/runs.ts'
 import { tenantState } from './store/tenant.ts'
+import { TakeUp } from './take-up.ts'
 import { Turns } from './turns.ts'
 
 const COUNTED: readonly Status[] = ['running', 'suspended', 'exhausted', 'failed', 'quarantined', 'withheld']
@@ -44,6 +45,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     leaseMs: config.lease_secs * 1000,
     pushes: svc.provided.has(WEBHOOKS),
   })
+  const takeUps = new Map(planes.all.map((plane) => [plane, new TakeUp({ plane, turns, slice: config.sweep_runs, taken: () => metrics.recovered.inc() })]))
   const policies = policiesOf(svc, config, planes.tenants)
   svc.ready(() => {
     const holder = randomBytes(12).toString('hex')
@@ -54,7 +56,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     }
   })
   svc.schedule('sweep', config.sweep_interval_secs * 1000, async () => {
-    for (const plane of planes.all) if (plane.isRunning) figures.set(plane.tenant, await sweep(plane, config, metrics))
+    for (const [plane, takeUp] of takeUps) if (plane.isRunning) figures.set(plane.tenant, await sweep(plane, takeUp, config, metrics))
     if (config.figures_namespace !== '' && figures.size > 0) await writePoints(svc, config.figures_namespace, clock.now(), figures)
   })
   if (config.drill_every_secs > 0)
@@ -84,18 +86,9 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
 }
 
 /** Looks at what is due of one tenant. */
-async function sweep({ running, agents, attention }: TenantPlane, config: AgentPlaneConfig, metrics: PlaneMetrics): Promise<Figures> {
+async function sweep({ running, attention }: TenantPlane, takeUp: TakeUp, config: AgentPlaneConfig, metrics: PlaneMetrics): Promise<Figures> {
   const { driver, state } = running
-  const due = (await driver.due(config.sweep_runs)).filter((run) => !agents.isTaken(run))
-  try {
-    await driver.sweep(due)
-  } finally {
-    agents.sealer.poke()
-    for (const run of due) {
-      metrics.recovered.inc()
-      agents.launch(run)
-    }
-  }
+  await takeUp.once()
   metrics.deadLetters.inc(await driver.retire(config.event_grace_secs * 1000, MAX_RETIRED))
   const runs = new Map<string, number>()
   for (const status of COUNTED) runs.set(status, (await runsOf(state, status, MAX_COUNTED)).length)

@@ -40,14 +40,15 @@ export class Draft implements StateTransaction {
   async list<T>(range: StateRange = {}): Promise<StateEntry<T>[]> {
     this.requireOpen()
     const { prefix = '', start = '', end, limit } = range
-    const { limit: _, ...unlimited } = range
-    const read = this.writes.size === 0 ? { ...range } : unlimited
+    const written = [...this.writes].filter(([key]) => key.startsWith(prefix) && utf8Order(key, start) >= 0 && (end === undefined || utf8Order(key, end) < 0))
+    // What was deleted here may be among the first ones there: so many more are read.
+    const deleted = written.filter(([, text]) => text === undefined).length
+    const read = limit === undefined ? { ...range } : { ...range, limit: limit + deleted }
     const found = this.source.texts(read)
     this.lists.push({ range: read, found })
-    if (this.writes.size === 0) return found.map(entryOf<T>)
+    if (written.length === 0) return found.map(entryOf<T>)
     const merged = new Map(found.map(({ key, text }) => [key, text]))
-    for (const [key, text] of this.writes) {
-      if (!key.startsWith(prefix) || utf8Order(key, start) < 0 || (end !== undefined && utf8Order(key, end) >= 0)) continue
+    for (const [key, text] of written) {
       if (text === undefined) merged.delete(key)
       else merged.set(key, text)
     }

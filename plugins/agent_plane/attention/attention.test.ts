@@ -54,8 +54,10 @@ t.test('runs that stand still are found by why they do', async (t) => {
   t.same(await found(), { 'run.quarantined': [doubt.run], 'run.exhausted': [exhausted.run], 'run.failed_with_landed_work': [half.run] })
   clock.now += 60_000
   t.match(await found(), { 'run.wait_expired': [nap.run] })
-  await one.due(10)
-  t.notOk((await found())['run.wait_expired'], 'it is taken up')
+  t.same(await one.due(10), [nap.run])
+  t.match(await found(), { 'run.wait_expired': [nap.run] }, 'looking for it changes nothing')
+  t.equal(await one.drive(nap.run), 'succeeded')
+  t.notOk((await found())['run.wait_expired'], 'it has gone on')
   await one.halt('subject:ann', 'r', EVE)
   t.equal(await one.resume(half.run).catch(() => 'failed'), 'withheld')
   t.match(await found(), { 'run.withheld': [half.run] })

@@ -5,9 +5,10 @@ import { lastVerdict } from '../cases/drill.ts'
 import { unacknowledged } from '../cases/obligations.ts'
 import { parkedPushes } from '../push/store.ts'
 import { type Slot, slots } from '../quota/store.ts'
-import { deadLetters, type Wait } from '../store/events.ts'
+import { deadLetters } from '../store/events.ts'
 import { leaseOf } from '../store/leases.ts'
 import { failedWithLandedWork, runsOf, type Status, statusOf } from '../store/runs.ts'
+import { suspendedBy } from '../store/waits.ts'
 import { overdueTasks } from '../tasks/store.ts'
 
 const PAGE = 100
@@ -71,12 +72,7 @@ const OWN: Readonly<Partial<Record<Condition, Check>>> = {
   'run.failed_with_landed_work': async (state) => page(await failedWithLandedWork(state, PAGE)),
   'quota.held_by_stopped_run': (state) => ofSlots(state, async ({ run }) => (await statusOf(state, run)) !== 'running'),
   'run.abandoned': (state, now) => ofSlots(state, async ({ run }) => hasLapsed(await leaseOf(state, run), now)),
-  'run.wait_expired': async (state, now) => {
-    const timers = await state.list<Wait>({ prefix: 'timer/', end: `timer/${String(now + 1).padStart(16, '0')}`, limit: PAGE })
-    const runs = new Set<string>()
-    for (const { value } of timers) if ((await statusOf(state, value.run)) === 'suspended') runs.add(value.run)
-    return { subjects: [...runs], isFull: timers.length >= PAGE }
-  },
+  'run.wait_expired': async (state, now) => page((await suspendedBy(state, now, PAGE)).map(({ run }) => run)),
   'obligation.breached': async (state) => page((await unacknowledged(state, PAGE)).map((row) => `${row.case}/${row.name}`)),
   'drill.failed': async (state) => {
     const verdict = await lastVerdict(state)

@@ -5,10 +5,10 @@
 import type { StateReader, StateTransaction } from 'svcdb'
 import type { Operator } from 'svcdb/agents'
 import { decode } from '../record/record.ts'
-import { number } from '../store/events.ts'
 import { recordsOf } from '../store/journal.ts'
 import { runsOf } from '../store/runs.ts'
 import { writeSealedRun } from '../store/sealed-run.ts'
+import { number } from '../store/waits.ts'
 import { knownCase } from './case-store.ts'
 
 export interface HoldRow {

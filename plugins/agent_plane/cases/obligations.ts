@@ -6,8 +6,8 @@ import type { StateReader, StateTransaction } from 'svcdb'
 import type { CaseStatus, DeadlineState, Operator } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import { instant } from '../record/names.ts'
-import { number } from '../store/events.ts'
 import type { SweptEntry } from '../store/sealed-run.ts'
+import { number } from '../store/waits.ts'
 import { type CaseRow, knownCase, writeStatus } from './case-store.ts'
 
 const NAME = /^[a-z0-9][a-z0-9_.-]{0,63}$/

@@ -40,14 +40,15 @@ import { canonical } from '../record/canonical.ts'
 import { instant, isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
 import { setParent, tellParent } from '../store/children.ts'
-import { type Delivery, endWaits, ordered, retire, wake } from '../store/events.ts'
+import { type Delivery, endWaits, ordered, retire } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
-import { isHeld, leaseOf, releaseLease, renewLease, takeLease } from '../store/leases.ts'
+import { releaseLease, renewLease, takeLease } from '../store/leases.ts'
 import { cancellationOf, claimKey, FINAL, requestCancel, runOfKey, type Status, setStatus, statusOf } from '../store/runs.ts'
 import { type SweptEntry, writeSealedRun } from '../store/sealed-run.ts'
 import { withdrawTasks } from '../tasks/store.ts'
 import { spendOf } from './attempt.ts'
 import { checkedEvent, deliver, type EventRules } from './delivery.ts'
+import { dueRuns } from './due.ts'
 import { BrokenPass, checked, type Govern, Pass } from './pass.ts'
 import { RunJournal } from './run-journal.ts'
 import { sweep } from './sweep.ts'
@@ -56,7 +57,6 @@ const MAX_INPUT_BYTES = 1 << 19
 const MAX_KEY_BYTES = 512
 const MAX_ACTOR = 256
 const MAX_TEXT = 4096
-const RECOVER_PAGE = 500
 const SCOPES = 'a scope is tenant, agent:<name>, revision:<digest> or subject:<principal>'
 
 export interface DriverTools extends EventRules {
@@ -441,18 +441,10 @@ export class Driver {
     return Math.floor(this.tools.now() / 1000)
   }
 
-  /** Runs that nobody drives and that should go on: of processes that ended, whose wait is over, that have an event, that are to be stopped. */
-  async due(limit: number): Promise<string[]> {
+  /** Runs that nobody drives and that should go on. @param isTaken those that this process has taken up already. */
+  due(limit: number, isTaken?: (run: string) => boolean): Promise<string[]> {
     const { state, now, leaseMs } = this.tools
-    await state.transaction((tx) => wake(tx, now(), limit))
-    const found: string[] = []
-    for (let start = 'index/running/'; found.length < limit; ) {
-      const page = await state.list<string>({ prefix: 'index/running/', start, limit: RECOVER_PAGE })
-      for (const { value: run } of page) if (found.length < limit && !isHeld(await leaseOf(state, run), now(), leaseMs)) found.push(run)
-      if (page.length < RECOVER_PAGE) break
-      start = `${page[page.length - 1].key}\0`
-    }
-    return found
+    return dueRuns(state, now(), leaseMs, limit, isTaken)
   }
 
   /** An id for a run that is about to be. */

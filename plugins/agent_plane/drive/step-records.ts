@@ -5,7 +5,7 @@ import type { Metered } from '../quota/meter.ts'
 import { canonical } from '../record/canonical.ts'
 import { effectKey, instant } from '../record/names.ts'
 import type { JournalRecord, NewRecord } from '../record/record.ts'
-import type { Wait } from '../store/events.ts'
+import type { Wait } from '../store/waits.ts'
 import { DECLARED, type Declared } from './attempt.ts'
 import { type Phase, TASK } from './run-journal.ts'
 

@@ -3,8 +3,8 @@ import type { Json, Operator, RecordView, RunView, SuspendReason } from 'svcdb/a
 import type { RunJournal } from '../drive/run-journal.ts'
 import { instant } from '../record/names.ts'
 import type { JournalRecord } from '../record/record.ts'
-import type { Wait } from '../store/events.ts'
 import { type Cancellation, FINAL, type Status } from '../store/runs.ts'
+import type { Wait } from '../store/waits.ts'
 
 export interface RunFacts {
   run: string

@@ -6,12 +6,10 @@ import { isSealed } from '../log/log.ts'
 import { instant, isRunId } from '../record/names.ts'
 import { BrokenChain, decode } from '../record/record.ts'
 import type { PlaneService } from '../service.ts'
-import type { Wait } from '../store/events.ts'
 import { headOf, recordsOf } from '../store/journal.ts'
-import { CONCLUSIONS, cancellationOf, runsOf, type Status, statusOf } from '../store/runs.ts'
+import { CONCLUSIONS, cancellationOf, runsOf, type Status } from '../store/runs.ts'
+import { suspendedBy } from '../store/waits.ts'
 import { recordView, runView, suspendReason } from './run-view.ts'
-
-const PAGE = 200
 
 export class OperatedRuns implements RunOperations {
   private readonly service: PlaneService
@@ -29,18 +27,11 @@ export class OperatedRuns implements RunOperations {
   }
 
   async waiting(limit: number): Promise<Page<WaitingRun>> {
-    const state = this.state()
-    const found = new Map<string, WaitingRun>()
-    for (let start = 'timer/'; found.size <= limit; ) {
-      const page = await state.list<Wait>({ prefix: 'timer/', start, limit: PAGE })
-      for (const { value: wait } of page) {
-        if (found.size > limit || found.has(wait.run) || (await statusOf(state, wait.run)) !== 'suspended') continue
-        found.set(wait.run, { run: wait.run, waiting_for: suspendReason(wait), until: instant(wait.until) })
-      }
-      if (page.length < PAGE) break
-      start = `${page[page.length - 1].key}\0`
-    }
-    return cut([...found.values()], limit)
+    const waits = await suspendedBy(this.state(), Number.MAX_SAFE_INTEGER, limit + 1)
+    return cut(
+      waits.map((wait) => ({ run: wait.run, waiting_for: suspendReason(wait), until: instant(wait.until) })),
+      limit,
+    )
   }
 
   async view(run: string): Promise<RunView> {

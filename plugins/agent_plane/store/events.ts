@@ -7,19 +7,7 @@ import type { AgentEvent, CorrelationKey } from 'svcdb/agents'
 import { canonical } from '../record/canonical.ts'
 import { digest, instant } from '../record/names.ts'
 import { setStatus, statusOf } from './runs.ts'
-
-/** What one step of one run waits for. */
-export interface Wait {
-  run: string
-  /** Of the wait: an effect's. */
-  key: string
-  /** Milliseconds since the Unix epoch: then it is over. */
-  until: number
-  /** Absent = it waits for its time alone. */
-  event?: { kind: string; correlation: CorrelationKey[] }
-  /** An event with one of the keys is enough. */
-  any?: boolean
-}
+import { deleteWait, number, putWait, type Wait, waitsOf } from './waits.ts'
 
 export interface DeadLetter {
   source: string
@@ -36,9 +24,6 @@ interface Buffered {
   received: number
 }
 
-export const number = (ms: number): string => String(Math.max(0, Math.floor(ms))).padStart(16, '0')
-const ownKey = ({ run, key }: Pick<Wait, 'run' | 'key'>): string => `wait/${run}/${key}`
-const timerKey = ({ run, key, until }: Wait): string => `timer/${number(until)}/${run}/${key}`
 const inboxKey = ({ run, key }: Pick<Wait, 'run' | 'key'>): string => `inbox/${run}/${key}`
 const identity = ({ source, id }: Pick<AgentEvent, 'source' | 'id'>): string => digest('svc.event.v1', `${source}\u001f${id}`)
 
@@ -63,14 +48,6 @@ function suits({ event: wanted, any = false }: Wait, event: AgentEvent): boolean
   return keys.length === 0 || (any ? keys.some(has) : keys.every(has))
 }
 
-export function waitOf(state: StateReader, run: string, key: string): Promise<Wait | undefined> {
-  return state.get<Wait>(ownKey({ run, key }))
-}
-
-export async function waitsOf(state: StateReader, run: string): Promise<Wait[]> {
-  return (await state.list<Wait>({ prefix: `wait/${run}/` })).map(({ value }) => value)
-}
-
 /** @returns the event, when it came first: then nothing waits. */
 export async function beginWait(tx: StateTransaction, wait: Wait): Promise<AgentEvent | undefined> {
   for (const of of bucketsOfWait(wait)) {
@@ -85,15 +62,13 @@ export async function beginWait(tx: StateTransaction, wait: Wait): Promise<Agent
     }
   }
   for (const key of waiterKeys(wait)) tx.put(key, wait)
-  tx.put(ownKey(wait), wait)
-  tx.put(timerKey(wait), wait)
+  putWait(tx, wait)
   return undefined
 }
 
 export async function endWait(tx: StateTransaction, wait: Wait): Promise<void> {
   for (const key of waiterKeys(wait)) tx.delete(key)
-  tx.delete(ownKey(wait))
-  tx.delete(timerKey(wait))
+  deleteWait(tx, wait)
   tx.delete(inboxKey(wait))
 }
 
@@ -194,17 +169,4 @@ function abandonEvent(tx: StateTransaction, event: AgentEvent, now: number): voi
 /** Oldest first. */
 export async function deadLetters(state: StateReader, limit: number): Promise<DeadLetter[]> {
   return (await state.list<DeadLetter>({ prefix: 'dead/', limit })).map(({ value }) => value)
-}
-
-/** Runs whose waits are over by their time; those that go on already are left out. */
-export async function wake(tx: StateTransaction, now: number, limit: number): Promise<string[]> {
-  const runs = new Set<string>()
-  for (const { key, value } of await tx.list<Wait>({ prefix: 'timer/', end: `timer/${number(now + 1)}`, limit })) {
-    const status = await statusOf(tx, value.run)
-    if (status === 'suspended') {
-      await setStatus(tx, value.run, 'running')
-      runs.add(value.run)
-    } else if (status !== 'running') tx.delete(key)
-  }
-  return [...runs]
 }

@@ -2,6 +2,7 @@
 import type { StateReader, StateTransaction } from 'svcdb'
 import type { Operator } from 'svcdb/agents'
 import { digest, newestFirst } from '../record/names.ts'
+import { enlist, strike } from './waits.ts'
 
 export type Status = 'running' | 'suspended' | Conclusion | NoticeStatus
 export type Conclusion = 'succeeded' | 'failed' | 'exhausted' | 'quarantined' | 'withheld' | 'cancelled' | 'abandoned'
@@ -37,8 +38,10 @@ export async function setStatus(tx: StateTransaction, run: string, status: Statu
   if (before === status) return
   if (before !== undefined) tx.delete(indexKey(before, run))
   if (before === 'failed') tx.delete(landedKey(run))
+  if (before === 'suspended') await strike(tx, run)
   tx.put(statusKey(run), status)
   tx.put(indexKey(status, run), run)
+  if (status === 'suspended') await enlist(tx, run)
 }
 
 /** Of a run that has failed and left something behind that was not undone; it is forgotten when the run stands otherwise. */

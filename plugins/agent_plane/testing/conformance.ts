@@ -4,10 +4,11 @@ import type { AgentEvent } from 'svcdb/agents'
 import type { Test } from 'tap'
 import { newRunId } from '../record/names.ts'
 import { CHAIN_START, verified } from '../record/record.ts'
-import { arrivedFor, beginWait, deadLetters, deliver, endWait, hasNews, retire, type Wait, waitOf, wake } from '../store/events.ts'
+import { arrivedFor, beginWait, deadLetters, deliver, endWait, hasNews, retire } from '../store/events.ts'
 import { append, headOf, recordsOf } from '../store/journal.ts'
 import { isHeld, leaseOf, releaseLease, renewLease, takeLease } from '../store/leases.ts'
 import { cancellationOf, claimKey, requestCancel, runOfKey, runsOf, setStatus, statusOf } from '../store/runs.ts'
+import { suspendedBy, type Wait, waitOf } from '../store/waits.ts'
 
 const TTL = 30_000
 const FENCED = /another process has taken it over/
@@ -16,6 +17,8 @@ let next = 0
 /** Of one millisecond each, so that they have an order. */
 const newRun = (): string => newRunId(NOW + next++, () => 0.5)
 const note = (text: string) => ({ kind: 'Note', payload: { text } })
+
+const waitAt = (run: string, key: string, until: number): Wait => ({ run, key, until })
 
 export const rules: readonly (readonly [string, (t: Test, state: StateStore) => Promise<void>])[] = [
   [
@@ -84,6 +87,31 @@ export const rules: readonly (readonly [string, (t: Test, state: StateStore) => 
     },
   ],
   [
+    'suspended runs are in the order of the waits that are over first, each once, and page by page',
+    async (t, state) => {
+      const runs = [newRun(), newRun(), newRun()]
+      const later = NOW + 1_000_000
+      await state.transaction(async (tx) => {
+        for (const [index, run] of runs.entries()) {
+          await beginWait(tx, waitAt(run, 'k', later + 30 - index * 10))
+          await beginWait(tx, waitAt(run, 'j', later + 500))
+          await setStatus(tx, run, 'running')
+        }
+      })
+      const found = async (by: number, limit = 10) => (await suspendedBy(state, by, limit)).map(({ run }) => run).filter((run) => runs.includes(run))
+      t.same(await found(later + 1000), [], 'those that go on are not')
+      for (const run of runs) await state.transaction((tx) => setStatus(tx, run, 'suspended'))
+      t.same(await found(later + 1000), [runs[2], runs[1], runs[0]])
+      t.same(await found(later + 20), [runs[2], runs[1]])
+      const [first] = await suspendedBy(state, later + 1000, 1)
+      t.same((await suspendedBy(state, later + 1000, 1, first)).length, 1)
+      t.not((await suspendedBy(state, later + 1000, 1, first))[0].run, first.run)
+      await state.transaction((tx) => setStatus(tx, runs[1], 'cancelled'))
+      t.same(await found(later + 1000), [runs[2], runs[0]])
+      for (const run of [runs[0], runs[2]]) await state.transaction((tx) => setStatus(tx, run, 'cancelled'))
+    },
+  ],
+  [
     'an event finds who waits for it, or is found, once; what nobody wants is a dead letter',
     async (t, state) => {
       const [one, other] = [newRun(), newRun()]
@@ -115,8 +143,10 @@ export const rules: readonly (readonly [string, (t: Test, state: StateStore) => 
       await state.transaction(async (tx) => endWait(tx, (await waitOf(tx, one, 'k')) as Wait))
       t.equal(await hasNews(state, one, NOW + 5000), false)
       await state.transaction((tx) => setStatus(tx, other, 'suspended'))
-      t.same(await state.transaction((tx) => wake(tx, NOW + 999, 10)), [])
-      t.same(await state.transaction((tx) => wake(tx, NOW + 1000, 10)), [other])
+      t.same(await suspendedBy(state, NOW + 999, 10), [])
+      t.match(await suspendedBy(state, NOW + 1000, 10), [{ run: other, key: 'k' }])
+      await state.transaction((tx) => setStatus(tx, other, 'running'))
+      t.same(await suspendedBy(state, NOW + 1000, 10), [], 'it goes on')
       t.equal(await state.transaction((tx) => retire(tx, NOW, 10)), 0)
       t.equal(await state.transaction((tx) => retire(tx, NOW + 1, 10)), 2)
       t.same((await deadLetters(state, 10)).map(({ id }) => id).sort(), ['2', '4'])

@@ -9,6 +9,7 @@ import { headOf, recordsOf } from '../store/journal.ts'
 import { leaseOf } from '../store/leases.ts'
 import { holdOrRelease, randomCase, randomCaseAct } from './case-acts.ts'
 import { judgeCases } from './case-model.ts'
+import { judgeIndexes } from './indexes.ts'
 import { assertNotDecided, decideAll, judgeTasks, personActs, REQUESTER, sweep } from './persons.ts'
 import { type Act, Died, memoryState, type Process, World } from './world.ts'
 
@@ -200,6 +201,7 @@ async function judge(runs: ReadonlySet<string>, world: World, random: () => numb
   world.chances.death = 0
   world.dieAt = undefined
   await checkSlots(runs, world)
+  await judgeIndexes(world.disk)
   await checkSpend(runs, world)
   for (const [id, count] of world.performed) assert.equal(count, 1, `effect ${id} was performed once`)
   const driver = world.start().driver

@@ -1,0 +1,52 @@
+/**
+ * Takes up the runs of a tenant that are due, in slices: however many there are, a look costs as much as one slice, and no more than two slices wait for their
+ * turn. The next slice follows by itself when those before it have got their turn, and not at the next sweep only.
+ */
+import type { Driver } from './drive/driver.ts'
+import type { PlaneService } from './service.ts'
+import type { Turns } from './turns.ts'
+
+export interface TakeUpParts {
+  /** Whose runs they are; used when it is running. */
+  plane: { agents: Pick<PlaneService, 'isOpen' | 'isTaken' | 'launch' | 'sealer'>; running: { driver: Pick<Driver, 'due' | 'sweep'> } }
+  turns: Turns
+  /** Runs that one look takes up. */
+  slice: number
+  /** Called for each. */
+  taken(): void
+}
+
+export class TakeUp {
+  private readonly parts: TakeUpParts
+  /** More is known to be due. */
+  private following = false
+
+  constructor(parts: TakeUpParts) {
+    this.parts = parts
+  }
+
+  /** One slice, and what else time has brought about. @throws what the store throws: what was found is taken up all the same. */
+  async once(): Promise<void> {
+    const { plane, turns, slice, taken } = this.parts
+    const { agents, running } = plane
+    const due = await running.driver.due(slice, (run) => agents.isTaken(run))
+    try {
+      await running.driver.sweep(due)
+    } finally {
+      agents.sealer.poke()
+      for (const run of due) {
+        taken()
+        agents.launch(run)
+      }
+    }
+    if (due.length < slice || this.following) return
+    this.following = true
+    void turns.below(slice).then(() => this.next())
+  }
+
+  private async next(): Promise<void> {
+    this.following = false
+    // What fails now is seen by the next sweep, which tries again.
+    if (this.parts.plane.agents.isOpen) await this.once().catch(() => {})
+  }
+}
