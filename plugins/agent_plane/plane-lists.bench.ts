@@ -1,7 +1,7 @@
 /**
  * What operators ask and what a sweep looks for, over many journalled runs: lists and attention by HTTP through the operator API, then looks for what is due
  * where the waits of all suspended runs are over. Runs are written through the stores of the plane, several in a transaction; a million takes some 4 GB of disk.
- * node plugins/agent_plane/plane-lists.bench.ts [runs]
+ * node plugins/agent_plane/plane-lists.bench.ts [runs, by default 20000]
  */
 import { mkdtemp, rm, statfs, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -164,7 +164,7 @@ async function looks(state: StateStore): Promise<void> {
   process.stdout.write(`looks that find all ${found} that are due, ${SLICE} at a time: ${total.toFixed(0)} ms in all, ${longest.toFixed(1)} ms the longest\n`)
 }
 
-const [runs = 1_000_000] = process.argv.slice(2).map(Number)
+const [runs = 20_000] = process.argv.slice(2).map(Number)
 const { bavail, bsize } = await statfs(tmpdir())
 if (bavail * bsize < runs * BYTES_A_RUN * 2)
   throw new Error(`cannot write ${runs} runs below "${tmpdir()}": they take up to ${(runs * BYTES_A_RUN) / 1e9} GB, and half as much again has to stay free`)

@@ -31,7 +31,6 @@ import { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { MAX_DIGITS } from '../common/decimal.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
-import { MapState } from '../common/map-state.ts'
 import { checkFieldName } from '../common/names.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
 import { retentionSettings } from '../common/retention.ts'
@@ -43,6 +42,7 @@ import { Removal } from './removal.ts'
 import { type IncomingRow, rowsOf } from './rows.ts'
 import { SeriesTable } from './series.ts'
 import { infoOf, Snapshot } from './snapshot.ts'
+import { MemoryState } from './state.ts'
 
 export const capabilities: ReadonlySet<Capability> = new Set(['points', 'state', 'jobs', 'delete', 'changes'])
 /** Refusals that a write's result carries. */
@@ -61,7 +61,7 @@ export class MemoryEngine implements StorageEngine {
   private readonly context: StorageContext
   private readonly limits: Limits
   private readonly windows = new Map<string, Window>()
-  private readonly states = new Map<string, MapState>()
+  private readonly states = new Map<string, MemoryState>()
   private readonly told: MemoryChanges
   private readonly pool: WriteBatch[] = []
   private readonly openBatches = new Set<WriteBatch>()
@@ -252,7 +252,7 @@ export class MemoryEngine implements StorageEngine {
   }
 
   state(owner: string): StateStore {
-    const state = this.states.get(owner) ?? new MapState()
+    const state = this.states.get(owner) ?? new MemoryState()
     this.states.set(owner, state)
     return state
   }

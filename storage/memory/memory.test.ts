@@ -36,3 +36,24 @@ t.test('series whose data has ended no longer count', async (t) => {
     ['new', 'newer', 'old'],
   )
 })
+
+t.test('many state transactions at one time are all committed, each as if it were alone', async (t) => {
+  const engine = createEngine(testContext({}, () => NOW_MS))
+  const state = engine.state('one')
+  const count = 1500
+  const turns = async (n: number): Promise<void> => {
+    for (let rest = n; rest > 0; rest--) await undefined
+  }
+  await Promise.all(
+    Array.from({ length: count }, (_, i) =>
+      state.transaction(async (tx) => {
+        const n = (await tx.get<number>('n')) ?? 0
+        await turns(i % 7)
+        tx.put('n', n + 1)
+        tx.put(`own/${i}`, i)
+      }),
+    ),
+  )
+  t.equal(await state.get('n'), count)
+  t.equal((await state.list({ prefix: 'own/' })).length, count)
+})
