@@ -38,7 +38,8 @@ export class LaneStatements {
     if (random.chance(0.3)) return this.rows(measurement, fields, outside)
     const keys = this.keys()
     const values = Array.from({ length: 1 + random.below(3) }, () => this.aggregate(fields))
-    if (outside && random.chance(0.3)) values.push(this.strange())
+    const strange = outside && random.chance(0.3)
+    if (strange) values.push(this.strange())
     const named = values.map((value, i) => (random.chance(0.5) ? value : `${value} AS ${random.pick(['v', 'w', 'x y'].map((name) => `"${name}${i}"`))}`))
     const items = random.chance(0.8) ? [...keys.map(({ item }) => item), ...named] : [...named, ...keys.slice(0, 1).map(({ item }) => item)]
     const conditions = Array.from({ length: random.below(4) }, () => this.condition(fields, outside))
@@ -46,10 +47,12 @@ export class LaneStatements {
     const group = this.groupBy(keys, items)
     const order = this.orderBy(keys, items, values, outside)
     const having = outside && random.chance(0.1) ? ' HAVING count(*) > 1' : ''
-    const limit = order.ordered && random.chance(0.3) ? ` LIMIT ${random.below(20)}${random.chance(0.5) ? ` OFFSET ${random.below(5)}` : ''}` : ''
+    // What is strange may be a field alone, by which all groups then.
+    const ordered = order.ordered && !(strange && group === ' GROUP BY ALL')
+    const limit = ordered && random.chance(0.3) ? ` LIMIT ${random.below(20)}${random.chance(0.5) ? ` OFFSET ${random.below(5)}` : ''}` : ''
     const text = (where: readonly string[]): string =>
       `SELECT ${items.join(', ')} FROM ${measurement}${alias}${where.length === 0 ? '' : ` WHERE ${where.join(' AND ')}`}${group}${having}${order.text}${limit}`
-    return { sql: text(conditions), inDuckDb: text([...conditions, '1 = 1']), ordered: order.ordered }
+    return { sql: text(conditions), inDuckDb: text([...conditions, '1 = 1']), ordered }
   }
 
   private rows(measurement: string, fields: readonly string[], outside: boolean): LaneStatement {
