@@ -20,7 +20,7 @@ export {
   type Source,
 } from './auth/auth.ts'
 export { isJwtShaped, tokenOf } from './auth/token.ts'
-export type { CheckCall, Command, CommandCall, CommandConfig, OpenState } from './cli/command.ts'
+export type { CheckCall, Command, CommandCall, CommandConfig, OpenState, OwnState } from './cli/command.ts'
 export { FILE_PATH } from './config/file-path.ts'
 export { alsoNamed } from './config/names.ts'
 export { settableBy } from './config/overrides.ts'
@@ -99,6 +99,7 @@ export {
   POLICIES,
   type Policies,
   type PolicyAnswer,
+  type PolicyBundle,
   type PolicyEntity,
   type PolicyQuestion,
   type PolicySource,

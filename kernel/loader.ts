@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { findPackageJSON } from 'node:module'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import type { OpenState } from './cli/command.ts'
+import type { OpenState, OwnState } from './cli/command.ts'
 import type { Schema } from './config/section.ts'
 import { HOME, otherCopies } from './lib/modules/index.ts'
 import { didYouMean } from './lib/text/index.ts'
@@ -33,6 +33,8 @@ export interface EngineModule {
    * @throws Error in one line for one that cannot be read. Absent where nobody but the engine's own process can read it.
    */
   openState?(config: Record<string, unknown>, owner: string): Promise<OpenState | undefined>
+  /** Likewise, to read and to write, where no server runs. @throws Error in one line, also where one does. */
+  ownState?(config: Record<string, unknown>, owner: string): Promise<OwnState | undefined>
 }
 
 export function builtinPlugins(): string[] {

@@ -10,6 +10,15 @@ export interface AgentRef {
   digest: string
 }
 
+/** Who delivers an event from outside: what that begins acts for them, within their scope. */
+export interface Deliverer {
+  actor: string
+  /** Patterns of capabilities; absent = all. */
+  scope?: readonly string[]
+  /** Milliseconds since the Unix epoch at which their right ends. */
+  notAfter?: number
+}
+
 /** One on the chain of those who act for one another. */
 export interface ChainLink {
   id: string

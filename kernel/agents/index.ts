@@ -4,11 +4,12 @@
  */
 import type { Calendar, CaseChoice, CaseContext } from './cases.ts'
 import type { Label, Sensitivity, Trust } from './labels.ts'
+import type { BlobContext, Sink } from './outward.ts'
 import type { TaskDecision, TaskRequest } from './tasks.ts'
 
 export type { Calendar, CaseChoice, CaseContext, CaseStatus, DeadlineSpec, DeadlineState, RegisteredDeadline } from './cases.ts'
 
-import type { AgentRef, BudgetExceeded, ChainLink, PushConfig } from './control.ts'
+import type { AgentRef, BudgetExceeded, ChainLink, Deliverer, PushConfig } from './control.ts'
 
 export type * from './control.ts'
 
@@ -55,6 +56,7 @@ export {
   type SuspendReason,
   type WaitingRun,
 } from './operator/index.ts'
+export type * from './outward.ts'
 export * from './ready-tools.ts'
 export * from './skill.ts'
 export type * from './tasks.ts'
@@ -146,7 +148,7 @@ export type EventWait = { kind: string; correlation?: CorrelationKey[] } & ({ wi
  * What a step may ask. All answers are in the journal: a step that is run again, after a crash or a wait, gets the same ones. A step that waits, or that is
  * stopped, is left where it stands, and begun anew later: nothing after the call is run, `finally` included.
  */
-export interface StepContext extends CaseContext {
+export interface StepContext extends CaseContext, BlobContext {
   readonly run: string
   readonly step: string
   /** Of all that the step has read so far: its input, and what its effects gave. */
@@ -162,6 +164,19 @@ export interface StepContext extends CaseContext {
    * @throws EffectError when it failed for good.
    */
   effect<T extends Json>(effect: EffectDescription, perform: (call: EffectCall) => Promise<T>): Promise<T>
+  /**
+   * An effect that takes a value out, under a bound: what is more sensitive than the other side may have, or comes from outside where that may not go, does
+   * not leave. The refusal is on record, and counts as one of the policies. The journal says what label the value had.
+   * @throws EffectError as `effect`, and for what may not go there.
+   */
+  sink<T extends Json>(sink: Sink, perform: (call: EffectCall) => Promise<T>): Promise<T>
+  /**
+   * Replaces the rest of the plan, on record: the step goes on, and when it is done the run goes by the new one. What has begun stays as it is, or is left out,
+   * and is undone like anything else should the run fail.
+   * @param nodes of the whole plan; a text is the id of one that stays. @returns the version. @throws EffectError for a plan that cannot be used: then the
+   * one in force stays.
+   */
+  replan(nodes: readonly (PlanNode | string)[], reason: string, topology?: Topology): Promise<number>
   sleep(ms: number): Promise<void>
   /** @param time milliseconds since the Unix epoch. */
   sleepUntil(time: number): Promise<void>
@@ -180,6 +195,17 @@ export interface StepContext extends CaseContext {
 /** Where a member of a node's input comes from; `field` takes a member of what is there. */
 export type ArgumentSource = { from: 'run_input'; field?: string } | { from: 'node'; node: string; field?: string } | { from: 'const'; value: Json }
 
+/** `collaborative`: several work together in it, so that a node has to verify what they give. */
+export type Topology = 'dag' | 'collaborative'
+
+/** What is looked at from several sides: the skill is invoked for each, with the lens as the member `lens` of its input. */
+export interface Quorum {
+  /** How many must say that it has passed, more than half; as many who say that it has not fail it. Between the two a person decides. */
+  need: number
+  /** Up to 16, no two the same. */
+  lenses: string[]
+}
+
 /** One step of a plan. */
 export interface PlanNode {
   /** snake_case, within the plan. */
@@ -191,6 +217,10 @@ export interface PlanNode {
   args?: Record<string, ArgumentSource>
   /** What it gives is what the run gives. */
   terminal?: boolean
+  /** It looks at what those gave on which it depends, and gives `{"passed": boolean, "reason"?: string}`: what has not passed fails the run. */
+  verifies?: boolean
+  /** Of a node that verifies. */
+  quorum?: Quorum
 }
 
 export interface RunRequest {
@@ -198,6 +228,8 @@ export interface RunRequest {
   capability?: string
   /** A plan of several; instead of `capability`. */
   plan?: PlanNode[]
+  /** Of the plan; default: dag. */
+  topology?: Topology
   input: Json
   /** Of the input; default: untrusted, internal, of the actor. */
   label?: Label
@@ -209,6 +241,8 @@ export interface RunRequest {
   actor: string
   /** Those for whom the actor acts, the first for whom all is done; at most three. Their scopes must cover all that the plan does. */
   chain?: ChainLink[]
+  /** Milliseconds since the Unix epoch at which their right ends: refused after that. */
+  notAfter?: number
   /** The declaration that governs it. */
   agent?: AgentRef
   /** Whom to tell what becomes of it. */
@@ -276,9 +310,13 @@ export interface AgentPlane {
   resume(run: string): Promise<string>
   /** Has somebody told what becomes of a run, from its beginning on. @throws SvcError BAD_REQUEST, NOT_FOUND. */
   push(run: string, receiver: PushConfig): Promise<void>
-  /** Hands an event to the run that waits for it. If none does, it begins the runs that `agent_plane.on_event` has for it, and `run` is the first; or it is kept. */
+  /**
+   * Hands an event to the run that waits for it. If none does, it begins the runs that `agent_plane.on_event` has for it, and `run` is the first; or it is kept.
+   * @param by for whom those runs act, in place of the rule.
+   */
   deliver(
     event: Omit<AgentEvent, 'correlation'> & { correlation?: CorrelationKey[] },
+    by?: Deliverer,
   ): Promise<{ delivery: 'resumed' | 'buffered' | 'duplicate'; run?: string }>
   /** Has a run stop at its next step and undo what it did. @throws SvcError CONFLICT when it is over or quarantined. */
   cancel(run: string, by: Operator, reason: string): Promise<{ requested_by: string; recorded: boolean }>

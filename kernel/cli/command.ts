@@ -1,4 +1,4 @@
-import type { StateReader } from '../storage/state.ts'
+import type { StateReader, StateStore } from '../storage/state.ts'
 
 /** A word of the command line that a plugin brings: `svc generate-key --name ci`. */
 export interface Command {
@@ -36,6 +36,11 @@ export interface CommandConfig {
    * @throws Error in one line.
    */
   openState(): Promise<OpenState | undefined>
+  /**
+   * Likewise, to read and to write: no server may run on it, and none starts until it is closed.
+   * @throws Error in one line, also where a server runs.
+   */
+  ownState(): Promise<OwnState | undefined>
 }
 
 /** What `svc check` gives a plugin. */
@@ -50,4 +55,8 @@ export interface CheckCall extends CommandConfig {
 export interface OpenState {
   state: StateReader
   close(): Promise<void>
+}
+
+export interface OwnState extends OpenState {
+  state: StateStore
 }

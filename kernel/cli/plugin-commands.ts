@@ -103,6 +103,7 @@ function commandConfig(config: NodeConfig, plugin: Plugin): CommandConfig {
     dataDir: dataDirOf(config),
     multiTenancy: config.server.multi_tenancy,
     openState: async () => (storage === undefined ? undefined : storage.module.openState?.(storage.config, plugin.id)),
+    ownState: async () => (storage === undefined ? undefined : storage.module.ownState?.(storage.config, plugin.id)),
   }
 }
 

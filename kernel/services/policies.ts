@@ -26,9 +26,21 @@ export interface PolicySource {
   schema: string
 }
 
+/** Names policies by what they are. */
+export interface PolicyBundle {
+  /** SHA-256 of the policies, 64 hexadecimal digits. */
+  rules: string
+  /** What evaluates them, with the version of its language. */
+  evaluator: string
+  /** SHA-256 of what they may speak of. */
+  schema: string
+}
+
 /** Policies that were read and checked. */
 export interface LoadedPolicies {
   readonly count: number
+  /** What answers: others answer otherwise. */
+  readonly bundle: PolicyBundle
   decide(question: PolicyQuestion): PolicyAnswer
   close(): void
 }

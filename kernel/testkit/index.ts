@@ -18,6 +18,8 @@ export interface BootOptions {
   config?: Tree
   /** An engine's name (default `memory`), or an engine of the test's own, which then has every capability it names. */
   storage?: string | StorageEngine
+  /** Where the data is; it stays when the node stops. Default: a temporary folder, which goes with the node. */
+  dataDir?: string
   /** What relative paths and package names are resolved from; default the current folder. */
   folder?: string
   clock?: Clock
@@ -41,7 +43,10 @@ export interface TestNode {
 
 export async function boot(options: BootOptions = {}): Promise<TestNode> {
   const { storage = 'memory' } = options
-  const dataDir = await mkdtemp(join(tmpdir(), 'svc-test-'))
+  const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'svc-test-')))
+  const clear = async () => {
+    if (options.dataDir === undefined) await rm(dataDir, { recursive: true, force: true })
+  }
   const given = options.plugins ?? []
   const objects = given.filter((plugin): plugin is Plugin => typeof plugin === 'object' && !(plugin instanceof URL))
   const names = given.flatMap((plugin) => (plugin instanceof URL ? fileURLToPath(plugin) : typeof plugin === 'string' ? plugin : []))
@@ -70,7 +75,7 @@ export async function boot(options: BootOptions = {}): Promise<TestNode> {
     await node.start()
   } catch (error) {
     await node?.stop()
-    await rm(dataDir, { recursive: true, force: true })
+    await clear()
     throw error
   }
   const running = node
@@ -91,7 +96,7 @@ export async function boot(options: BootOptions = {}): Promise<TestNode> {
     dataDir,
     async stop() {
       const failures = await running.stop()
-      await rm(dataDir, { recursive: true, force: true })
+      await clear()
       return failures
     },
   }

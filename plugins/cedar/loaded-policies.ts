@@ -1,6 +1,7 @@
 /** The service POLICIES: policies of other plugins, each set with a schema of its own, apart from those about the server's routes. */
+import { hash } from 'node:crypto'
 import { stat } from 'node:fs/promises'
-import type { LoadedPolicies, Policies, PolicyAnswer, PolicyQuestion, PolicySource } from 'svcdb'
+import type { LoadedPolicies, Policies, PolicyAnswer, PolicyBundle, PolicyQuestion, PolicySource } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Cedar, loadCedar } from './cedar-library.ts'
 import { checkInThread } from './check-thread.ts'
@@ -26,7 +27,7 @@ export class PolicyLoader implements Policies {
       const { set, problems } = await checkInThread(files, { signal: this.over.signal, schema })
       const more = problems.length > SHOWN_PROBLEMS ? [`and ${problems.length - SHOWN_PROBLEMS} more`] : []
       if (problems.length > 0) throw new Error(`cannot use the policies of "${path}": ${[...problems.slice(0, SHOWN_PROBLEMS), ...more].join('\n')}`)
-      return new PolicyDecider(await loadCedar(), set)
+      return new PolicyDecider(await loadCedar(), set, schema)
     } catch (error) {
       throw new SvcError('CONFIG_ERROR', (error as Error).message, { cause: error })
     }
@@ -48,9 +49,13 @@ class PolicyDecider implements LoadedPolicies {
   private readonly labels: readonly string[]
   private readonly reasons: readonly (string | undefined)[]
   private closed = false
+  readonly bundle: PolicyBundle
 
-  constructor(cedar: Cedar, { policies }: PolicySet) {
+  constructor(cedar: Cedar, { policies }: PolicySet, schema: string) {
     this.cedar = cedar
+    // In which files they stand, and in what order, says nothing.
+    const rules = hash('sha256', JSON.stringify([...policies.values()].map(({ text }) => text).sort()))
+    this.bundle = { rules, evaluator: `cedar ${cedar.getCedarLangVersion()}`, schema: hash('sha256', schema) }
     this.labels = [...policies.keys()]
     this.reasons = [...policies.values()].map(({ reason }) => reason)
     this.keep([...policies.values()].map(({ text }) => text).join('\n'))

@@ -2,7 +2,7 @@
 import type { DeclaredSqlFunction, StorageContext, StorageEngine } from 'svcdb'
 import { EmbeddedEngine } from './engine.ts'
 
-export { openState } from './catalog/state-file.ts'
+export { openState, ownState } from './catalog/state-file.ts'
 export { check } from './check.ts'
 export { configSchema, explain, presets } from './config.ts'
 export { capabilities } from './engine.ts'

@@ -1,5 +1,5 @@
 /** What operators see of events, and deliver. */
-import type { AgentEvent, CorrelationKey } from '../index.ts'
+import type { AgentEvent, CorrelationKey, Deliverer } from '../index.ts'
 import type { Page } from './runs.ts'
 
 export interface DeadLetterView {
@@ -13,7 +13,8 @@ export interface DeadLetterView {
 }
 
 export interface EventOperations {
-  deliver(event: AgentEvent): Promise<{ delivery: 'resumed' | 'buffered' | 'duplicate'; run?: string }>
+  /** @param by for whom the runs act that begin with it. */
+  deliver(event: AgentEvent, by?: Deliverer): Promise<{ delivery: 'resumed' | 'buffered' | 'duplicate'; run?: string }>
   /** Oldest first. */
   deadLetters(limit: number): Promise<Page<DeadLetterView>>
 }

@@ -1,11 +1,12 @@
-/** The state store for commands: read from the catalog's file, beside a server that may be writing it. */
+/** The state store for commands: read from the catalog's file, beside a server that may be writing it; or opened as a server does, where none runs. */
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { open } from 'lmdb'
-import type { OpenState } from 'svcdb'
+import type { OpenState, OwnState } from 'svcdb'
+import { type Environment, lockTexts, realEnvironment } from '../environment.ts'
 import { paths } from '../paths.ts'
-import { LmdbStateReader } from './state-store.ts'
-import { type CatalogStore, FORMAT_VERSION } from './store.ts'
+import { LmdbState, LmdbStateReader } from './state-store.ts'
+import { CatalogStore, FORMAT_VERSION } from './store.ts'
 import { decodeValue } from './value.ts'
 
 /**
@@ -34,6 +35,30 @@ export async function openState(config: Record<string, unknown>, owner: string):
     return { state: new LmdbStateReader(catalog, owner), close: () => db.close() }
   } catch (error) {
     await db.close()
+    throw error
+  }
+}
+
+/** Under the lock of the data directory, which a server would have. @returns undefined when there is no catalog. @throws Error in one line. */
+export async function ownState(config: Record<string, unknown>, owner: string, environment: Environment = realEnvironment): Promise<OwnState | undefined> {
+  const dirs = paths(resolve(String(config.data_dir)))
+  if (!existsSync(join(dirs.catalog, 'data.mdb'))) return undefined
+  const lock = environment.lock(dirs.lock, lockTexts(dirs.lock))
+  lock.acquire()
+  try {
+    const store = await CatalogStore.open(dirs.catalog, false, environment)
+    return {
+      state: new LmdbState(store, owner),
+      async close() {
+        try {
+          await store.close()
+        } finally {
+          lock.release()
+        }
+      },
+    }
+  } catch (error) {
+    lock.release()
     throw error
   }
 }
