@@ -10,8 +10,13 @@ export interface ApiAnswer<T> {
   body: T & { error?: string }
 }
 
-/** With SVC_TOKEN as the token. @throws Error when the node cannot be reached, or answers something else than JSON. */
-export async function askApi<T>({ flags, env }: CommandCall, path: string, body?: object): Promise<ApiAnswer<T>> {
+/**
+ * With SVC_TOKEN as the token; with --actor it is asked of the store of a node that is stopped.
+ * @throws Error when the node cannot be reached, or answers something else than JSON.
+ */
+export async function askApi<T>(call: CommandCall, path: string, body?: object): Promise<ApiAnswer<T>> {
+  const { flags, env } = call
+  if (flags.actor !== undefined) return (await import('./store-acts.ts')).askStore<T>(call, path, body)
   const url = `${(flags.url ?? URL_DEFAULT).replace(/\/+$/, '')}${flags.api ?? API_DEFAULT}${path}`
   const headers = { 'content-type': 'application/json', ...(env.SVC_TOKEN === undefined ? {} : { authorization: `Bearer ${env.SVC_TOKEN}` }) }
   const asked = body === undefined ? { headers } : { method: 'POST', headers, body: JSON.stringify(body) }

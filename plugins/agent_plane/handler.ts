@@ -41,6 +41,20 @@ export function addRoutes(svc: Svc, planes: Planes): void {
     const standing = await service.standing((request.params as { run: string }).run)
     return standing.status === 'succeeded' ? { ...standing, output: (await service.replay(standing.run)).output } : standing
   })
+  const again = route(
+    'Runs a run against its journal without doing anything, or has it go on',
+    { querystring, params: schemas.runPath, body: schemas.mode },
+    { 200: schemas.replayed },
+  )
+  svc.http.post(`${PATH}/:run/replay`, { config, schema: again }, async (request) => {
+    const { run } = request.params as { run: string }
+    const service = agentsOf(request.query)
+    const { mode } = request.body as { mode: 'strict' | 'resume' }
+    if (mode === 'strict') return { run, ...(await service.replay(run)) }
+    const record = { action: 'plane_resume', resource: run.slice(0, 64), decision: 'allow' as const, by: svc.context(request) }
+    const status = await audited(svc.find<AuditLog>(AUDIT_LOG), record, () => service.resume(run))
+    return { run, status, divergences: [], ...(status === 'succeeded' ? { output: (await service.replay(run)).output } : {}) }
+  })
   const operator = (request: Parameters<Svc['context']>[0]): Operator => ({ actor: svc.context(request).principal, basis: 'authenticated' })
   const stop = route(
     'Has a run stop at its next step, and undo what it did',

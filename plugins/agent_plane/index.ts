@@ -11,7 +11,7 @@ export default definePlugin({
   needsSection: true,
   capabilities: ['state'],
   provides: [AGENTS, AGENT_PLANES, SIGNAL_SINK],
-  auditActions: ['plane_run', 'plane_cancel'],
+  auditActions: ['plane_run', 'plane_cancel', 'plane_resume'],
   commands: [planeCommand],
   async setup(svc, config) {
     const [{ assemble }, { AgentRegistry }, { loadAgents }, { signalSink }] = await Promise.all([

@@ -34,6 +34,21 @@ export const begun = Type.Object({
 })
 export const runPath = Type.Object({ run: Type.String() })
 export const reason = Type.Object({ reason: Type.String({ minLength: 1, maxLength: 4096 }) }, { additionalProperties: false })
+export const mode = Type.Object(
+  {
+    mode: Type.Enum(['strict', 'resume'], {
+      description: 'strict: the code of now is run against the journal, and nothing is done; resume: the run goes on',
+    }),
+  },
+  { additionalProperties: false },
+)
+export const replayed = Type.Object({
+  run: Type.String(),
+  status: Type.String({ description: 'That the run has; of a resumed one, that it got to' }),
+  divergences: Type.Array(Type.String(), { description: 'Where the code of now does something else than the journal has; empty = the same' }),
+  output: Type.Optional(Type.Unknown({ description: 'What it gave, when it succeeded' })),
+  exhaustion: Type.Optional(Type.Unknown({ description: 'Which budget had run out, as far as the journal can say' })),
+})
 export const cancelled = Type.Object({
   requested_by: Type.String(),
   recorded: Type.Boolean({ description: 'false: somebody has asked before, and stays on record' }),

@@ -101,8 +101,8 @@ export class PlaneService implements AgentPlane {
     return this.counted(() => this.driver.resume(run))
   }
 
-  async deliver(event: Parameters<AgentPlane['deliver']>[0]): ReturnType<AgentPlane['deliver']> {
-    const { begun, ...answer } = await this.driver.deliver(event)
+  async deliver(...[event, by]: Parameters<AgentPlane['deliver']>): ReturnType<AgentPlane['deliver']> {
+    const { begun, ...answer } = await this.driver.deliver(event, by)
     this.parts.metrics.events.inc({ delivery: answer.delivery })
     for (const { run, epoch } of begun) {
       this.parts.metrics.admitted.inc()

@@ -1,12 +1,13 @@
 /** `svc plane`: begins runs on a node, and reads journals out of the store, while a server runs or not. */
 import type { CommandCall, StateReader } from 'svcdb'
 import { DEFAULT_TENANT } from 'svcdb/agents'
+import { askAdmin } from './admin-client.ts'
 import { manifestVerb } from './agents/verbs.ts'
 import { acknowledge, drillStore, hold, logOf } from './case-verbs.ts'
-import { URL_DEFAULT } from './command.ts'
 import { attention, halt, rearm } from './control-verbs.ts'
 import { isRunId } from './record/names.ts'
 import { decode, verified } from './record/record.ts'
+import { historyOfNode, replay } from './replay-verbs.ts'
 import { cancel, quarantine, reconcile, waiting } from './run-verbs.ts'
 import { deadLetters } from './store/events.ts'
 import { headOf, recordsOf } from './store/journal.ts'
@@ -37,8 +38,8 @@ export async function runPlane(call: CommandCall, usage: string): Promise<number
     if (verb === 'run') return subject === undefined ? refuse('cannot begin a run: name a capability') : await begin(call, subject)
     if (verb === 'validate' || verb === 'digest')
       return subject === undefined ? refuse('cannot look at a manifest: name its file') : await manifestVerb(call, verb, subject)
-    if (verb === 'history')
-      return subject === undefined ? refuse('cannot show a history: name a run') : await reading(call, (state) => history(call, state, subject))
+    if (verb === 'history') return subject === undefined ? refuse('cannot show a history: name a run') : await history(call, subject)
+    if (verb === 'replay') return subject === undefined ? refuse('cannot replay: name a run') : await replay(call, subject)
     if (verb === 'dead-letters' && subject === undefined) return await reading(call, (state) => showDeadLetters(call, state))
     if (verb === 'acknowledge')
       return subject === undefined || more.length === 0
@@ -72,7 +73,8 @@ interface Answer {
   error?: string
 }
 
-async function begin({ flags, env, out, err }: CommandCall, capability: string): Promise<number> {
+async function begin(call: CommandCall, capability: string): Promise<number> {
+  const { flags, out, err } = call
   let input: unknown
   let matter: unknown
   try {
@@ -82,21 +84,10 @@ async function begin({ flags, env, out, err }: CommandCall, capability: string):
     err(`svc: cannot use --input or --case: it is not JSON: ${(error as Error).message}\n`)
     return USAGE
   }
-  const url = `${(flags.url ?? URL_DEFAULT).replace(/\/+$/, '')}/api/v1/admin/agents/runs`
-  const query = flags.tenant === undefined ? '' : `?tenant=${encodeURIComponent(flags.tenant)}`
-  const headers = { 'content-type': 'application/json', ...(env.SVC_TOKEN === undefined ? {} : { authorization: `Bearer ${env.SVC_TOKEN}` }) }
-  const ask = async (path: string, init: object): Promise<Answer> => {
-    const answer = await fetch(`${url}${path}${query}`, { headers, ...init }).catch((error: Error) => {
-      throw new Error(`cannot reach the node at "${url}": ${(error.cause as Error | undefined)?.message ?? error.message}; see --url`)
-    })
-    const body = (await answer.json()) as Answer
-    if (!answer.ok) throw new Error(body.error ?? `the node answered ${answer.status}`)
-    return body
-  }
   const key = flags.key === undefined ? {} : { idempotency_key: flags.key }
-  let answer = await ask('', { method: 'POST', body: JSON.stringify({ capability, input, case: matter, ...key }) })
+  let answer = await askAdmin<Answer>(call, '', { capability, input, case: matter, ...key })
   if (flags['no-wait'] === undefined) {
-    while ((answer = await ask(`/${answer.run}`, {})).status === 'running') await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+    while ((answer = await askAdmin<Answer>(call, `/${answer.run}`)).status === 'running') await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }
   out(`${JSON.stringify(answer)}\n`)
   if (answer.status === 'suspended') return SUSPENDED
@@ -124,7 +115,13 @@ async function showDeadLetters({ out }: CommandCall, state: StateReader): Promis
   return OK
 }
 
-async function history({ out, err }: CommandCall, state: StateReader, run: string): Promise<number> {
+/** Of a node with its address or a token, else out of the store. */
+async function history(call: CommandCall, run: string): Promise<number> {
+  if (call.flags.actor === undefined && (call.flags.url !== undefined || call.env.SVC_TOKEN !== undefined)) return historyOfNode(call, run)
+  return reading(call, (state) => historyIn(call, state, run))
+}
+
+async function historyIn({ out, err }: CommandCall, state: StateReader, run: string): Promise<number> {
   const sealed = isRunId(run) ? await recordsOf(state, run) : []
   if (sealed.length === 0) {
     err(`svc: cannot find run ${JSON.stringify(run.slice(0, 64))}: there is none\n`)

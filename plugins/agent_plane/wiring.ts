@@ -1,14 +1,14 @@
 /** The parts put together: loaded where the section is. */
 import { randomBytes, randomInt } from 'node:crypto'
 import { type LoadedPolicies, POLICIES, type Policies, type StateStore, type Svc, WEBHOOKS, type Webhooks } from 'svcdb'
-import type { Calendar, PlanePolicy, PushConfig, Skill } from 'svcdb/agents'
+import type { Calendar, PushConfig, Skill } from 'svcdb/agents'
 import { type Agency, agencies } from './agents/agency.ts'
 import { addSchedules } from './agents/beginnings.ts'
 import type { AgentRegistry } from './agents/registry.ts'
 import { type Figures, totals, writePoints } from './attention/figures.ts'
 import { wallClock } from './cases/calendar.ts'
 import type { AgentPlaneConfig } from './config.ts'
-import { Driver } from './drive/driver.ts'
+import { Driver, type DriverTools } from './drive/driver.ts'
 import { addRoutes } from './handler.ts'
 import { type PlaneMetrics, planeMetrics } from './metrics.ts'
 import { Planes, type TenantPlane } from './planes.ts'
@@ -51,7 +51,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     const holder = randomBytes(12).toString('hex')
     for (const plane of planes.all) {
       const state = tenantState(svc.storage.state(svc.id), plane.tenant)
-      const parts = { state, skills: registry.skills, calendars, holder, metrics, policy: policies(plane.tenant) }
+      const parts = { state, skills: registry.skills, calendars, holder, metrics, ...policies(plane.tenant) }
       plane.start({ state, driver: driverOf(svc, config, parts, agency(plane, state)) })
     }
   })
@@ -113,9 +113,12 @@ function destinationsOf({ push }: AgentPlaneConfig): PushConfig[] {
   return push.map(({ id, url }) => ({ id: `${OPERATOR}${id}`, url }))
 }
 
-/** Loads them when the node starts. @returns what answers for a tenant; undefined = all may be done. */
-function policiesOf(svc: Svc, { policy: path }: AgentPlaneConfig, tenants: readonly string[]): (tenant: string) => PlanePolicy | undefined {
-  if (path === undefined) return () => undefined
+/** Absent = all may be done. */
+type Governing = Pick<DriverTools, 'policy' | 'policyBundle'>
+
+/** Loads them when the node starts. @returns what answers for a tenant. */
+function policiesOf(svc: Svc, { policy: path }: AgentPlaneConfig, tenants: readonly string[]): (tenant: string) => Governing {
+  if (path === undefined) return () => ({})
   if (!svc.provided.has(POLICIES)) throw new Error('cannot use agent_plane.policy: nothing here reads policies; select the plugin cedar as well')
   let loaded: LoadedPolicies | undefined
   svc.start(async () => {
@@ -123,30 +126,25 @@ function policiesOf(svc: Svc, { policy: path }: AgentPlaneConfig, tenants: reado
     rehearse(loaded, tenants)
   })
   svc.stop(() => loaded?.close())
-  return (tenant) => policyOf(loaded as LoadedPolicies, tenant, svc.log)
+  return (tenant) => ({ policy: policyOf(loaded as LoadedPolicies, tenant, svc.log), policyBundle: (loaded as LoadedPolicies).bundle })
 }
 
-interface DriverParts {
+interface DriverParts extends Governing {
   state: StateStore
   skills: ReadonlyMap<string, Skill>
   calendars: ReadonlyMap<string, Calendar>
   holder: string
   metrics: PlaneMetrics
-  policy: PlanePolicy | undefined
 }
 
-function driverOf(svc: Svc, config: AgentPlaneConfig, { state, skills, calendars, holder, metrics, policy }: DriverParts, agency: Agency): Driver {
+function driverOf(svc: Svc, config: AgentPlaneConfig, { metrics, ...parts }: DriverParts, agency: Agency): Driver {
   const { clock } = svc
   return new Driver({
     ...agency,
-    state,
-    skills,
-    calendars,
-    holder,
+    ...parts,
     leaseMs: config.lease_secs * 1000,
     limits: budgetsOf(config),
     quota: quotaOf(config),
-    policy,
     destinations: destinationsOf(config),
     ...(svc.provided.has(WEBHOOKS) ? { checkReceiver: async (url: string) => svc.find<Webhooks>(WEBHOOKS)?.check(url) } : {}),
     now: () => clock.now(),

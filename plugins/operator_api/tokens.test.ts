@@ -20,7 +20,7 @@ t.test('a token stands for its actor, in YAML as in JSON, until its time is over
   t.equal(tokens.count, 2)
   t.same([...tokens.tenants], ['default', 'acme'])
   t.same(tokens.callerOf(A, NOW), { actor: 'ann', roles: ['operator', 'on-call'], tenant: 'default' })
-  t.same(tokens.callerOf(B, NOW), { actor: 'bob', roles: [], tenant: 'acme', scope: ['support.*', 'disk.clean'] })
+  t.same(tokens.callerOf(B, NOW), { actor: 'bob', roles: [], tenant: 'acme', scope: ['support.*', 'disk.clean'], notAfter: NOW })
   t.equal(tokens.callerOf(B, NOW + 1), undefined)
   for (const other of ['', 'a', `${A}a`, A.slice(1), 'c'.repeat(32), A.toUpperCase()]) t.equal(tokens.callerOf(other, NOW), undefined)
   t.same(Tokens.read(JSON.stringify([{ token: A, actor: 'ann' }])).callerOf(A, NOW)?.actor, 'ann')

@@ -13,6 +13,8 @@ export interface Caller {
   tenant: string
   /** Patterns of capabilities, such as `support.*`; absent = not narrowed. */
   scope?: readonly string[]
+  /** Milliseconds since the Unix epoch at which the token ends. */
+  notAfter?: number
   /** People on whose behalf it acts: they count for the four-eyes rule. */
   acting_as?: readonly string[]
 }
@@ -20,8 +22,6 @@ export interface Caller {
 interface Entry {
   hash: Buffer
   caller: Caller
-  /** Milliseconds since the Unix epoch. */
-  notAfter?: number
 }
 
 const DEFAULT_TENANT = 'default'
@@ -86,7 +86,8 @@ export class Tokens {
     let found = -1
     for (const [index, entry] of this.entries.entries()) found = timingSafeEqual(entry.hash, presented) ? index : found
     const entry = this.entries[found]
-    return entry === undefined || (entry.notAfter !== undefined && now > entry.notAfter) ? undefined : entry.caller
+    const { notAfter = Number.POSITIVE_INFINITY } = entry?.caller ?? {}
+    return now > notAfter ? undefined : entry?.caller
   }
 }
 
@@ -109,8 +110,8 @@ function entryOf(given: unknown, place: string): Entry {
     throw refuse('scope is a list of capabilities such as "support.refund" or "support.*", and not an empty one; leave it out where there is no limit')
   const ends = notAfter === undefined ? undefined : instantOf(notAfter)
   if (notAfter !== undefined && ends === undefined) throw refuse('not_after is an RFC 3339 time such as "2027-01-31T00:00:00Z"')
-  const caller: Caller = Object.freeze({ actor, roles: Object.freeze([...new Set(roles)]), tenant, ...(scope === undefined ? {} : { scope }) })
-  return { hash: hashOf(token), caller, ...(ends === undefined ? {} : { notAfter: ends }) }
+  const bounds = { ...(scope === undefined ? {} : { scope }), ...(ends === undefined ? {} : { notAfter: ends }) }
+  return { hash: hashOf(token), caller: Object.freeze({ actor, roles: Object.freeze([...new Set(roles)]), tenant, ...bounds }) }
 }
 
 function checkToken(token: unknown, refuse: (why: string) => Error): asserts token is string {

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { wallClock } from '../../plugins/agent_plane/cases/calendar.ts'
-import { isWhole } from '../../plugins/agent_plane/plan.ts'
+import { isWhole } from '../../plugins/agent_plane/plan/plan.ts'
 import { canonical } from '../../plugins/agent_plane/record/canonical.ts'
 import { effectKey } from '../../plugins/agent_plane/record/names.ts'
 import { CHAIN_START, decode, seal, verified } from '../../plugins/agent_plane/record/record.ts'

@@ -140,6 +140,7 @@ const GOOD: Record<string, Ask[]> = {
   'POST /api/v1/triggers': [json({ query: 'CREATE TRIGGER x ON air WHEN temp > 100' })],
   'POST /api/v1/admin/agents/runs': [json({ capability: 'of.test' })],
   'GET /api/v1/admin/agents/runs/{run}': [{ url: `/api/v1/admin/agents/runs/${waiting}` }],
+  'POST /api/v1/admin/agents/runs/{run}/replay': [{ url: `/api/v1/admin/agents/runs/${waiting}/replay`, ...json({ mode: 'strict' }) }],
   'POST /api/v1/admin/agents/runs/{run}/cancel': [{ url: `/api/v1/admin/agents/runs/${waiting}/cancel`, ...json({ reason: 'not wanted' }) }],
   'POST /api/v1/read': [snappy],
   'POST /api/v1/prom/read': [snappy],

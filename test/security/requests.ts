@@ -76,6 +76,7 @@ const BODIES: Record<string, (name: string) => Partial<Ask>[]> = {
   '/api/v1/otlp/metrics': (name) => [{ payload: otlp(name, 'a help') }],
   '/api/v1/admin/agents/runs': () => [{ payload: { capability: 'of.nobody' } }],
   '/api/v1/admin/agents/runs/{run}': () => [{ url: '' }],
+  '/api/v1/admin/agents/runs/{run}/replay': () => [{ payload: { mode: 'strict' } }, { payload: { mode: 'resume' } }],
   '/api/v1/admin/agents/runs/{run}/cancel': () => [{ payload: { reason: 'not wanted' } }],
   '/api/v1/admin/log-level': () => [{ payload: { level: 'info' } }],
   '/api/v1/admin/backup': () => [{ payload: { target_dir: 'x' } }],

@@ -17,6 +17,7 @@ import {
   type ModelRequest,
   ownProse,
   type RunRequest,
+  type Sink,
   type ToolCall,
   ToolRefused,
   type ToolServices,
@@ -139,6 +140,13 @@ export class AgentStep {
       if (value !== undefined && !this.released.has(digestOf(value)))
         throw new ToolRefused(`"${field}" of tool "${ref}" is protected, and what this step has read comes from outside; have a person release the value`)
     }
+  }
+
+  /** What a person has released may go anywhere. */
+  sink<V extends Json>(sink: Sink, perform: (call: EffectCall) => Promise<V>): Promise<V> {
+    const { label = this.context.label } = sink
+    const isReleased = this.released.has(digestOf(sink.args))
+    return this.context.sink(isReleased ? { ...sink, label: { ...label, trust: 'trusted', sensitivity: 'public' } } : sink, perform)
   }
 
   async complete({ messages, tools = [], output, ...rest }: CompletionRequest): Promise<Completion> {

@@ -5,6 +5,7 @@
 import type { StateReader, StateStore } from 'svcdb'
 import { verifyLog } from '../log/verify.ts'
 import { BrokenChain, verified } from '../record/record.ts'
+import { blobFaults } from '../store/blobs.ts'
 import { headOf, recordsOf } from '../store/journal.ts'
 import { caseFaults, caseIds, runsAbout } from './case-store.ts'
 import { deadlineFaults } from './obligations.ts'
@@ -40,7 +41,7 @@ export async function rehearse(state: StateReader, atOnce: AtOnce, origin: strin
     const page = await caseIds(state, after, PAGE)
     for (const id of page) {
       cases++
-      const faults = await atOnce(async (one) => [...(await caseFaults(one, id)), ...(await deadlineFaults(one, id))])
+      const faults = await atOnce(async (one) => [...(await caseFaults(one, id)), ...(await deadlineFaults(one, id)), ...(await blobFaults(one, id))])
       for (const fault of faults) findings.push(`case "${id}": ${fault}`)
       for (const run of await runsAbout(state, id, Number.POSITIVE_INFINITY)) {
         const fault = await runFault(state, run)

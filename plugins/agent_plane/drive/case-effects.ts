@@ -13,6 +13,8 @@ export interface StoreEffect {
   args: Json
   /** Refused where the budget of effects is used up. */
   metered?: true
+  /** Refused where the budget of plans is used up. */
+  replans?: true
   /** @param effect its key. */
   act(tx: StateTransaction, effect: string): Promise<{ output: Json; records?: Pick<NewRecord, 'kind' | 'payload'>[] }>
 }

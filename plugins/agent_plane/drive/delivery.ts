@@ -5,7 +5,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { canonical } from '../record/canonical.ts'
 import { type Delivery, ordered, deliver as store } from '../store/events.ts'
 import type { Admitted } from './driver.ts'
-import { OWN_KINDS } from './step-context.ts'
+import { OWN_KINDS } from './step-records.ts'
 
 export interface EventRules {
   /** Runs that an event begins where none waits for it. */

@@ -2,11 +2,10 @@
  * Admits runs, drives them and does to them what operators say: all that changes a run, with clock, chance, store and skills as it is given them. What is done
  * to one run is one transaction, or a pass under a lease.
  */
-import type { StateStore, StateTransaction } from 'svcdb'
+import type { PolicyBundle, StateStore, StateTransaction } from 'svcdb'
 import type {
   AgentPlane,
   AgentRef,
-  BudgetExceeded,
   Calendar,
   CaseChoice,
   HaltLiftView,
@@ -28,16 +27,16 @@ import { attachRun, checkCase, knownCase, openCase, openCaseOf } from '../cases/
 import { haltOf, isScope, place as placeHalt, remove as removeHalt } from '../halts/store.ts'
 import { awaitSealing, sealRuns, unsealed } from '../log/log.ts'
 import { sentence } from '../operate/run-view.ts'
-import { type FrozenPlan, freeze } from '../plan.ts'
+import { type FrozenPlan, freeze } from '../plan/plan.ts'
 import { checkPush } from '../push/config.ts'
 import { register, touch } from '../push/store.ts'
-import { actingOfRequest, checkChain, permitAdmission } from '../quota/admission.ts'
-import { type Budgets, least } from '../quota/budgets.ts'
+import { actingFor, actingOfRequest, checkChain, checkTime, permitAdmission } from '../quota/admission.ts'
+import { type Budgets, least, recordedExhaustion } from '../quota/budgets.ts'
 import { checkAdmission } from '../quota/gate.ts'
 import { periodOf } from '../quota/period.ts'
 import { giveSlotBack, hasSlot, keepActing, type QuotaLimits, reservationOf, settle, settleAll, sum, takeSlot, UNBOUNDED, whole } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
-import { instant, isRunId, newCaseId, newRunId } from '../record/names.ts'
+import { isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
 import { setParent, tellParent } from '../store/children.ts'
 import { type Delivery, endWaits, ordered, retire } from '../store/events.ts'
@@ -64,6 +63,8 @@ export interface DriverTools extends EventRules {
   skills: ReadonlyMap<string, Skill>
   /** By name. */
   calendars: ReadonlyMap<string, Calendar>
+  /** false: what is to go on is left for a process that drives. */
+  drives?: boolean
   /** Tells this process from others. */
   holder: string
   leaseMs: number
@@ -72,6 +73,8 @@ export interface DriverTools extends EventRules {
   quota?: QuotaLimits
   /** Asked whether a run may be admitted, and an effect performed; absent = all may. */
   policy?: PlanePolicy | undefined
+  /** What answers by it: a run goes on under the one that it was admitted under. */
+  policyBundle?: PolicyBundle
   /** What a skill gets in place of the bare context. */
   govern?: Govern
   /** Says whether there may be a receiver at a URL; absent = nothing here sends. @throws SvcError BAD_REQUEST. */
@@ -134,6 +137,7 @@ export class Driver {
           input_label: request.label ?? ({ provenance: [`actor:${actor}`], trust: 'untrusted', sensitivity: 'internal' } satisfies Label),
           canon: CANON,
           ...(request.agent === undefined ? {} : { governed_by: request.agent }),
+          ...(this.tools.policyBundle === undefined ? {} : { policy_bundle: this.tools.policyBundle }),
           admitted_by: actor,
           ...(idempotencyKey === undefined ? {} : { idempotency_key: idempotencyKey }),
         },
@@ -144,6 +148,7 @@ export class Driver {
     return async (tx) => {
       const known = idempotencyKey === undefined ? undefined : await runOfKey(tx, idempotencyKey)
       if (known !== undefined) return { run: known, existing: true }
+      checkTime(request, now())
       await checkAdmission(tx, acting, this.tools.quota, now())
       takeSlot(tx, run, now())
       keepActing(tx, run, acting)
@@ -173,7 +178,7 @@ export class Driver {
   }
 
   private admissible(request: RunRequest): { plan: FrozenPlan; label: string; input: Json } {
-    const { capability, plan: nodes, input, actor, idempotencyKey = '-', case: matter } = request
+    const { capability, plan: nodes, topology, input, actor, idempotencyKey = '-', case: matter } = request
     const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot begin a run: ${why}`)
     if (actor.trim() === '' || actor.length > MAX_ACTOR) throw refuse(`the actor has 1 to ${MAX_ACTOR} characters`)
     if (idempotencyKey === '' || Buffer.byteLength(idempotencyKey) > MAX_KEY_BYTES) throw refuse(`an idempotency key has 1 to ${MAX_KEY_BYTES} bytes`)
@@ -187,7 +192,7 @@ export class Driver {
       throw refuse((error as Error).message)
     }
     if (Buffer.byteLength(text) > MAX_INPUT_BYTES) throw refuse(`its input has more than ${MAX_INPUT_BYTES} bytes`)
-    const plan = freeze(nodes ?? single)
+    const plan = freeze(nodes ?? single, topology)
     checkChain(request, plan)
     for (const node of plan.nodes) {
       const skill = this.tools.skills.get(node.capability)
@@ -327,8 +332,8 @@ export class Driver {
   }
 
   /** @returns also the runs that it begins. */
-  async deliver(given: Parameters<AgentPlane['deliver']>[0]): Promise<Delivery & { begun: Admitted[] }> {
-    return deliver(checkedEvent(given, MAX_INPUT_BYTES), { ...this.tools, prepared: (request) => this.prepared(request) })
+  async deliver(...[given, by]: Parameters<AgentPlane['deliver']>): Promise<Delivery & { begun: Admitted[] }> {
+    return deliver(checkedEvent(given, MAX_INPUT_BYTES), { ...this.tools, prepared: (request) => this.prepared(actingFor(request, by)) })
   }
 
   async cancel(run: string, by: Operator, reason: string): Promise<{ requested_by: string; recorded: boolean }> {
@@ -346,15 +351,15 @@ export class Driver {
   /** @returns the status that one pass got to. */
   async decide(run: string, decision: 'reopen' | 'abandon', by: Operator, reason: string): Promise<Status> {
     checkReason(reason)
-    const { state, holder, leaseMs, now } = this.tools
+    const { state, holder, leaseMs, now, drives = true } = this.tools
     let parent: string | undefined
     const epoch = await state.transaction(async (tx) => {
       if ((await this.known(tx, run)) !== 'quarantined') throw new SvcError('CONFLICT', `cannot ${decision} "${run}": it is not quarantined`)
       const taken = (await takeLease(tx, run, holder, now(), leaseMs)) as number
       const records: NewRecord[] = [{ kind: 'QuarantineDecided', payload: { decider: by, reason, decision } }]
       if (decision === 'reopen') {
-        takeSlot(tx, run, now())
-        records.push(this.passStarted())
+        if (drives) takeSlot(tx, run, now())
+        if (drives) records.push(this.passStarted())
       } else {
         const rest = await settleAll(tx, run)
         const { tokens, minor_units } = sum((await RunJournal.read(tx, run).catch(() => undefined))?.used ?? rest, rest)
@@ -367,14 +372,15 @@ export class Driver {
       if (decision === 'abandon') {
         awaitSealing(tx, run)
         parent = await tellParent(tx, run, { status: 'abandoned', reason }, now())
-        await releaseLease(tx, run, taken)
         await endWaits(tx, run, { isFinal: true, now: now() })
         await withdrawTasks(tx, run)
       }
+      if (decision === 'abandon' || !drives) await releaseLease(tx, run, taken)
       return taken
     })
     if (parent !== undefined) this.tools.resumed?.(parent)
-    return decision === 'abandon' ? 'abandoned' : this.under(run, epoch)
+    if (decision === 'abandon') return 'abandoned'
+    return drives ? this.under(run, epoch) : 'running'
   }
 
   async reconcile(run: string, effect: string, said: Parameters<AgentPlane['reconcile']>[2], by: Operator): Promise<void> {
@@ -430,7 +436,7 @@ export class Driver {
       if (halt === undefined) return undefined
       const { reason, by: thrown_by, basis: thrown_basis, thrown_at } = halt
       const lifted: HaltLiftView = { scope, by: by.actor, basis: by.basis, lifted_at: this.seconds(), reason, thrown_by, thrown_basis, thrown_at, record }
-      const said = { scope, by, at: instant(now()), reason, thrown_by: { actor: thrown_by, basis: thrown_basis }, thrown_at: instant(thrown_at * 1000) }
+      const said = { scope, by, at: this.seconds(), reason, thrown_by: { actor: thrown_by, basis: thrown_basis }, thrown_at }
       await writeSealedRun(tx, record, 'halt-lifted', [{ kind: 'HaltLifted', payload: said }], now())
       removeHalt(tx, scope, lifted)
       return lifted
@@ -475,11 +481,4 @@ export class Driver {
 function checkReason(reason: string): void {
   if (reason.trim() === '' || reason.length > MAX_TEXT)
     throw new SvcError('BAD_REQUEST', `cannot take a decision without a reason: it has 1 to ${MAX_TEXT} characters`)
-}
-
-/** What the journal can say: the limit and the figure, as they were written. */
-function recordedExhaustion(journal: RunJournal): BudgetExceeded | undefined {
-  const refused = journal.last('BudgetRefused', 'BudgetReadmitted')
-  if (refused?.kind !== 'BudgetRefused') return undefined
-  return { limit: 'recorded', recorded_limit: refused.payload.limit as string, used: refused.payload.used as string }
 }

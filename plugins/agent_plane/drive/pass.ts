@@ -1,10 +1,10 @@
 /** One pass over a run: what the journal has is rebuilt, then its plan goes on, a boundary between steps at a time, until it ends or has to wait. */
-import type { StateStore } from 'svcdb'
+import type { PolicyBundle, StateStore } from 'svcdb'
 import { type AgentRef, type BudgetExceeded, type Json, joined, type Label, OWN, type Skill, type StepContext } from 'svcdb/agents'
 import { SchemaReader } from 'svcdb/lib/schema'
 import { pausing } from '../halts/store.ts'
 import { awaitSealing } from '../log/log.ts'
-import { type FrozenNode, type FrozenPlan, inputOf, isWhole } from '../plan.ts'
+import { type FrozenNode, inputOf } from '../plan/plan.ts'
 import { touch } from '../push/store.ts'
 import { type Budgets, stepExceeds, usedOf } from '../quota/budgets.ts'
 import { giveSlotBack, NOTHING, settleAll, sum } from '../quota/store.ts'
@@ -18,6 +18,7 @@ import { withdrawTasks } from '../tasks/store.ts'
 import type { Phase, RunJournal } from './run-journal.ts'
 import { OpenStep, type StepTools } from './step-context.ts'
 import { gravest, type Stop } from './stop.ts'
+import { verified } from './verify.ts'
 
 export interface PassTools extends Omit<StepTools, 'journal' | 'limits'> {
   state: StateStore
@@ -26,6 +27,7 @@ export interface PassTools extends Omit<StepTools, 'journal' | 'limits'> {
   /** What a skill gets in place of the bare context. */
   govern?: Govern
   governing?(capability: string): AgentRef | undefined
+  policyBundle?: PolicyBundle
   resumed?(run: string): void
 }
 
@@ -46,7 +48,6 @@ export class Pass {
   private readonly journal: RunJournal
   private readonly epoch: number
   private readonly tools: PassTools
-  private readonly plan: FrozenPlan
   private readonly input: Json
   private readonly outputs = new Map<string, Json>()
   /** Of all that those steps had read that are done. */
@@ -57,13 +58,12 @@ export class Pass {
     this.journal = journal
     this.epoch = epoch
     this.tools = tools
-    this.plan = journal.last('PlanFrozen')?.payload.plan as FrozenPlan
     this.input = journal.last('RunAdmitted')?.payload.input as Json
   }
 
   /** @returns what the run gave. */
   get output(): Json | undefined {
-    const given = this.plan.nodes
+    const given = this.journal.plans.current.nodes
       .filter(({ terminal, id }) => terminal && this.outputs.has(id))
       .map(({ id }): [string, Json] => [id, this.outputs.get(id) as Json])
     return given.length === 1 ? given[0][1] : Object.fromEntries(given)
@@ -72,7 +72,7 @@ export class Pass {
   /** Runs what is finished against the journal, and what is begun as far as it goes. Nothing is written. */
   async replay(): Promise<void> {
     for (;;) {
-      const ready = this.ready().filter(({ id }) => this.journal.steps.get(this.numberOf(id))?.outcome === 'succeeded')
+      const ready = this.finished()
       if (ready.length === 0) break
       const stop = gravest((await Promise.all(ready.map((node) => this.runStep(node)))).filter(isStop))
       if (stop !== undefined) {
@@ -80,7 +80,7 @@ export class Pass {
         return
       }
     }
-    for (const node of this.ready().filter(({ id }) => this.journal.steps.has(this.numberOf(id)))) {
+    for (const node of this.ready(this.journal.plans.all).filter(({ id }) => this.journal.steps.has(this.numberOf(id)))) {
       const end = await this.runStep(node)
       if (isStop(end) && end.kind === 'quarantined' && end.diverged) this.divergences.push(end.reason)
     }
@@ -98,21 +98,30 @@ export class Pass {
   private async goOn(): Promise<Status> {
     if (this.journal.last('RunAdmitted')?.payload.canon !== CANON)
       return this.conclude('quarantined', 'its records are in a form that this server does not know')
-    const { governed_by: governed, capability } = (this.journal.last('RunAdmitted') as JournalRecord).payload as {
+    const {
+      governed_by: governed,
+      policy_bundle: bundle,
+      capability,
+    } = (this.journal.last('RunAdmitted') as JournalRecord).payload as {
       governed_by?: AgentRef
+      policy_bundle?: PolicyBundle
       capability: string
     }
     if (governed?.digest !== this.tools.governing?.(capability)?.digest)
       return this.conclude('quarantined', `the agent "${governed?.name ?? capability}" is declared otherwise than when the run was admitted`)
-    if (!isWhole(this.plan)) return this.conclude('quarantined', 'its plan is not the one that was frozen')
+    // Which policies a run was admitted under that does not say so is not known.
+    if (bundle !== undefined && bundle.rules !== this.tools.policyBundle?.rules)
+      return this.conclude('quarantined', 'the policies about runs and effects are others than when the run was admitted')
+    if (!this.journal.plans.isWhole) return this.conclude('quarantined', 'its plan is not the one that was frozen')
     for (;;) {
-      const ready = this.ready()
-      const finished = ready.filter(({ id }) => this.journal.steps.get(this.numberOf(id))?.outcome === 'succeeded')
+      const finished = this.finished()
       if (finished.length > 0) {
         const stop = gravest((await Promise.all(finished.map((node) => this.runStep(node)))).filter(isStop))
         if (stop !== undefined) return this.stopped(stop.kind === 'quarantined' || stop.kind === 'broken' ? stop : { kind: 'quarantined', reason: whyOf(stop) })
         continue
       }
+      const plan = this.journal.plans.current
+      const ready = this.ready(plan.nodes)
       const cancelled = await this.boundary()
       if (cancelled !== undefined) return this.unwind('cancelled', cancelled)
       if (this.journal.hasCompensated) return this.unwind('failed', 'a step has failed')
@@ -122,18 +131,24 @@ export class Pass {
       const { admitted, stop } = await this.admit(ready.slice(0, this.tools.limits.maxParallelSteps))
       const ends = await Promise.all(admitted.map((node) => this.runStep(node)))
       const worst = gravest([...ends.filter(isStop), ...(stop === undefined ? [] : [stop])])
-      if (worst === undefined) continue
+      // What waits may not be in the plan any more.
+      if (worst === undefined || (worst.kind === 'suspended' && this.journal.plans.current !== plan)) continue
       const status = worst.kind === 'suspended' ? await this.suspend() : await this.stopped(worst)
       if (status !== undefined) return status
     }
   }
 
-  private ready(): FrozenNode[] {
-    return this.plan.nodes.filter(({ id, depends_on }) => !this.outputs.has(id) && depends_on.every((name) => this.outputs.has(name)))
+  private ready(nodes: readonly FrozenNode[]): FrozenNode[] {
+    return nodes.filter(({ id, depends_on }) => !this.outputs.has(id) && depends_on.every((name) => this.outputs.has(name)))
+  }
+
+  /** Of all plans: what the journal says is done and is not rebuilt yet. */
+  private finished(): FrozenNode[] {
+    return this.ready(this.journal.plans.all).filter(({ id }) => this.journal.steps.get(this.numberOf(id))?.outcome === 'succeeded')
   }
 
   private numberOf(id: string): number {
-    return this.plan.nodes.findIndex((node) => node.id === id) + 1
+    return this.journal.plans.numberOf(id)
   }
 
   /** Between steps, and nowhere else, a stop that was asked for is seen. @returns its reason. */
@@ -196,15 +211,15 @@ export class Pass {
     const skill = tools.skills.get(node.capability)
     if (skill === undefined) return { kind: 'quarantined', reason: `nothing here has the capability "${node.capability}"` }
     const end = await this.perform(node, 'forward', async (context) => {
-      const output = canonical(
-        checked(
-          skill.output,
-          await skill.invoke(this.governed(context, skill), checked(skill.input, inputOf(node, this.input, this.outputs)) as never),
-          'what it gave',
-        ),
-      )
+      const given = this.governed(context, skill)
+      const look = async (input: Json) => {
+        const output = await skill.invoke(given, checked(skill.input, input) as never)
+        return JSON.parse(canonical(checked(skill.output, output, 'what it gave'))) as Json
+      }
+      const input = inputOf(node, this.input, this.outputs)
+      const output = node.verifies ? await verified(node, input, look, (request) => context.task(request)) : await look(input)
       this.labels.set(node.id, context.label)
-      return JSON.parse(output) as Json
+      return output
     })
     const isKnown = state?.outcome === 'succeeded'
     if (isKnown && isStop(end) && end.kind === 'failed')
@@ -336,7 +351,7 @@ export class Pass {
 
   /** Steps that are done, and those that were stopped after they had changed something, newest first, up to a point of no return. */
   private toUndo(): { number: number; node: FrozenNode; skill: Skill | undefined }[] {
-    const { journal, tools, plan } = this
+    const { journal, tools } = this
     const began = new Map(journal.records.filter(({ kind }) => kind === 'StepStarted').map(({ step, seq }) => [step, seq]))
     const newest = [...journal.steps].sort(([a, one], [b, other]) => Math.max(other.finished, began.get(b) ?? 0) - Math.max(one.finished, began.get(a) ?? 0))
     const found: { number: number; node: FrozenNode; skill: Skill | undefined }[] = []
@@ -346,7 +361,7 @@ export class Pass {
       const skill = tools.skills.get(state.skill)
       if (skill?.compensation === 'pivot') break
       if (skill?.compensation === 'unnecessary' || (skill?.compensation !== 'compensatable' && !hasLanded)) continue
-      found.push({ number, node: plan.nodes[number - 1], skill })
+      found.push({ number, node: journal.plans.nodeOf(number) as FrozenNode, skill })
     }
     return found
   }

@@ -1,6 +1,7 @@
 /** The journal of one run while it is driven: what it says, indexed, and the way to append to it. One append after the other. */
 import type { StateReader, StateStore, StateTransaction } from 'svcdb'
 import type { CorrelationKey, Spend, Undecided } from 'svcdb/agents'
+import { PlanHistory } from '../plan/history.ts'
 import { canonical } from '../record/canonical.ts'
 import { timeOfRun } from '../record/names.ts'
 import { type JournalRecord, type NewRecord, verified } from '../record/record.ts'
@@ -49,6 +50,8 @@ export class RunJournal {
   readonly run: string
   readonly records: JournalRecord[] = []
   readonly steps = new Map<number, StepState>()
+  /** Its plans, the one in force among them. */
+  readonly plans = new PlanHistory(this.records)
   private readonly attempts = new Map<string, Attempt>()
   /** Attempts by step and phase, in order. */
   private readonly tried = new Map<string, Attempt[]>()

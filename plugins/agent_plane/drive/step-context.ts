@@ -11,12 +11,13 @@ import type {
   EventWait,
   Json,
   Label,
+  Sink,
   Spend,
   StepContext,
   TaskDecision,
   TaskRequest,
 } from 'svcdb/agents'
-import { EffectError, OWN, TASK_DECIDED, taskKey } from 'svcdb/agents'
+import { EffectError, joined, OWN, TASK_DECIDED, taskKey } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import { Meter, type MeterTools } from '../quota/meter.ts'
 import { NOTHING } from '../quota/store.ts'
@@ -27,25 +28,23 @@ import { type Wait, waitOf } from '../store/waits.ts'
 import { checkedRequest, taskIdOf } from '../tasks/request.ts'
 import { arrivedAt, openTask } from '../tasks/store.ts'
 import { addTo, DECLARED, delayOf, type MeteredCall, outcomeOf } from './attempt.ts'
-import { CaseStep, type CaseTools, permanently } from './case-context.ts'
+import { permanently } from './case-context.ts'
 import type { StoreEffect } from './case-effects.ts'
+import { KeptStep, type KeptTools } from './kept-context.ts'
 import { type Attempt, AWAIT_EVENT, OPEN_TASK, type Phase, type RunJournal, SLEEP, TASK } from './run-journal.ts'
-import { type Asked, havingRead, plain, provenanceOf, StepRecords } from './step-records.ts'
+import { type Asked, askedOf, askedOfSink, havingRead, plain, provenanceOf, StepRecords } from './step-records.ts'
 import type { Stop } from './stop.ts'
 import { openingOf } from './task-opening.ts'
 
-const MAX_ATTEMPTS = 3
 /** Attempts of which nobody knows the end, because the process died: after so many a person has to look. */
 const MAX_INTERRUPTIONS = 10
 const MAX_RETRY_AFTER_MS = 60_000
-/** What begins so is the plane's. */
-export const OWN_KINDS = /^svc\./
 /** A task ends by what it says itself, so the wait for it has no end of its own: 9999-12-31T23:59:59Z. */
 const FOREVER = 253_402_300_799_000
 const TASK_NAMESPACE = taskKey('').namespace
 const INTERRUPTED = 'the process ended before it was known'
 
-export interface StepTools extends CaseTools, MeterTools {
+export interface StepTools extends KeptTools, MeterTools {
   /** Strict = nothing is done and nothing written. */
   mode: 'live' | 'strict'
   random(): number
@@ -62,13 +61,13 @@ interface Waited {
   any?: boolean
 }
 
-export class OpenStep extends CaseStep implements StepContext {
+export class OpenStep extends KeptStep implements StepContext {
   readonly run: string
   readonly step: string
   private readonly number: number
   private readonly meter: Meter
   private readonly records: StepRecords
-  private readonly phase: Phase
+  protected readonly phase: Phase
   protected readonly tools: StepTools
   private ordinal = 0
   /** Resolves when the effect before has begun. */
@@ -107,6 +106,10 @@ export class OpenStep extends CaseStep implements StepContext {
   /** What has an effect given, and what is that to be taken for. */
   private hasRead(record: JournalRecord, ...provenance: string[]): void {
     this.read = havingRead(this.read, record, provenance)
+  }
+
+  protected reads(label: Label): void {
+    this.read = joined(this.read, label)
   }
 
   /** No more is done for the step. Resolves when what is under way has its end in the journal. */
@@ -162,25 +165,15 @@ export class OpenStep extends CaseStep implements StepContext {
   }
 
   effect<T extends Json>(effect: EffectDescription, perform: (call: EffectCall) => Promise<T>): Promise<T> {
-    const { kind, args, mutates, probe, maxAttempts = MAX_ATTEMPTS, spends, outboundBytes, grant } = effect
-    const recovery = effect.recovery ?? (mutates ? 'requires_operator' : 'retry')
-    if (OWN_KINDS.test(kind) || kind === '')
-      throw new Error(`cannot begin an effect of kind "${kind}": kinds have a name, and "svc." is the plane's; choose another`)
-    if ((recovery === 'reconcile') !== (probe !== undefined))
-      throw new Error(`cannot begin effect "${kind}": a probe goes with recovery "reconcile", and only with it`)
-    const asked: Asked = {
-      kind,
-      args: JSON.parse(canonical(args)),
-      mutates,
-      recovery,
-      ordinal: this.ordinal++,
-      maxAttempts,
-      declares: { ...DECLARED, ...effect.declares },
-      ...(probe === undefined ? {} : { probe }),
-      ...(spends === undefined ? {} : { spends }),
-      ...(outboundBytes === undefined ? {} : { outboundBytes }),
-      ...(grant === undefined ? {} : { grant }),
-    }
+    return this.asking(askedOf(effect, this.ordinal), perform)
+  }
+
+  sink<T extends Json>(sink: Sink, perform: (call: EffectCall) => Promise<T>): Promise<T> {
+    return this.asking(askedOfSink(sink, this.label, this.ordinal), perform)
+  }
+
+  private asking<T extends Json>(asked: Asked, perform: (call: EffectCall) => Promise<T>): Promise<T> {
+    this.ordinal++
     return this.guarded(() => this.settle<T>(asked, perform))
   }
 
@@ -222,21 +215,22 @@ export class OpenStep extends CaseStep implements StepContext {
   }
 
   /** Done in the transaction that journals it: it has happened with its records or not at all. */
-  protected stored({ kind, args, act, metered }: StoreEffect): Promise<Json> {
+  protected stored({ kind, args, act, metered, replans }: StoreEffect): Promise<Json> {
     const asked = this.plain(kind, args)
     return this.guarded(async () => {
       const key = this.records.keyOf(asked, 1)
       const next = await this.turn()
       if (await this.isNew(asked, key)) {
-        if (metered === true) await this.require(this.meter.exceeded(asked))
+        if (metered === true || replans === true) await this.require(replans === true ? this.meter.replansExceeded() : this.meter.exceeded(asked))
+        const readmitted = metered === true || replans === true ? this.meter.records(undefined) : []
         const started = this.records.started(asked, key, 1, 0)
         await this.append(async (tx) => {
           try {
             const { output, records = [] } = await act(tx, key)
-            return [started, ...records.map((record) => ({ ...this.records.place, ...record })), this.records.done(key, output, DECLARED)]
+            return [...readmitted, started, ...records.map((record) => ({ ...this.records.place, ...record })), this.records.done(key, output, DECLARED)]
           } catch (error) {
             if (!(error instanceof SvcError)) throw error
-            return [started, this.records.failedForGood(key, error.message)]
+            return [...readmitted, started, this.records.failedForGood(key, error.message)]
           }
         })
       }
@@ -268,7 +262,7 @@ export class OpenStep extends CaseStep implements StepContext {
   }
 
   /** Nothing is begun for a step that has ended, and what it gets is nothing: its code stays where it is. */
-  private guarded<T>(act: () => Promise<T>): Promise<T> {
+  protected guarded<T>(act: () => Promise<T>): Promise<T> {
     return this.ended ? new Promise(() => {}) : act()
   }
 

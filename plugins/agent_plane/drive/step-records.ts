@@ -1,6 +1,6 @@
 /** Records of one step in one phase: of its effects, how they began and ended, and of its waits. */
-import type { AgentEvent, EffectDescription, Label, RecoveryMode, TaskDecision } from 'svcdb/agents'
-import { joined, TASK_DECIDED } from 'svcdb/agents'
+import type { AgentEvent, EffectDescription, Label, RecoveryMode, Sensitivity, Sink, TaskDecision } from 'svcdb/agents'
+import { joined, SENSITIVITIES, TASK_DECIDED } from 'svcdb/agents'
 import type { Metered } from '../quota/meter.ts'
 import { canonical } from '../record/canonical.ts'
 import { effectKey, instant } from '../record/names.ts'
@@ -17,6 +17,49 @@ export interface Asked extends Metered {
   maxAttempts: number
   probe?: EffectDescription['probe']
   declares: Declared
+}
+
+const MAX_ATTEMPTS = 3
+/** What begins so is the plane's. */
+export const OWN_KINDS = /^svc\./
+
+/** @throws Error for a description that is none. */
+export function askedOf(effect: EffectDescription, ordinal: number): Asked {
+  const { kind, args, mutates, probe, maxAttempts = MAX_ATTEMPTS, spends, outboundBytes, grant } = effect
+  const recovery = effect.recovery ?? (mutates ? 'requires_operator' : 'retry')
+  if (OWN_KINDS.test(kind) || kind === '')
+    throw new Error(`cannot begin an effect of kind "${kind}": kinds have a name, and "svc." is the plane's; choose another`)
+  if ((recovery === 'reconcile') !== (probe !== undefined))
+    throw new Error(`cannot begin effect "${kind}": a probe goes with recovery "reconcile", and only with it`)
+  return {
+    kind,
+    args: JSON.parse(canonical(args)),
+    mutates,
+    recovery,
+    ordinal,
+    maxAttempts,
+    declares: { ...DECLARED, ...effect.declares },
+    ...(probe === undefined ? {} : { probe }),
+    ...(spends === undefined ? {} : { spends }),
+    ...(outboundBytes === undefined ? {} : { outboundBytes }),
+    ...(grant === undefined ? {} : { grant }),
+  }
+}
+
+/** @param read the label of all that the step has read. */
+export function askedOfSink(sink: Sink, read: Label, ordinal: number): Asked {
+  const { accepts, acceptsUntrusted, label = read, mutates = true, ...effect } = sink
+  const asked = askedOf({ ...effect, mutates, outboundBytes: Buffer.byteLength(canonical(effect.args)) }, ordinal)
+  const refusal = sinkRefusal(label, accepts, acceptsUntrusted ?? !mutates)
+  return { ...asked, outboundLabel: label, ...(refusal === undefined ? {} : { refusal }) }
+}
+
+/** Why a value may not go somewhere; undefined = it may. */
+function sinkRefusal({ sensitivity, trust, provenance }: Label, accepts: Sensitivity, untrusted: boolean): string | undefined {
+  if (!SENSITIVITIES.includes(accepts)) throw new Error(`cannot send: ${JSON.stringify(accepts)} is no sensitivity; it is one of ${SENSITIVITIES.join(', ')}`)
+  if (SENSITIVITIES.indexOf(sensitivity) > SENSITIVITIES.indexOf(accepts)) return `the value is ${sensitivity}, and ${accepts} is the most that may go there`
+  if (trust === 'trusted' || untrusted) return undefined
+  return `the value comes from outside (${provenance.slice(0, 8).join(', ') || 'nobody knows where'}), which may not go there; have a person release it`
 }
 
 /** What the plane itself does. */
@@ -52,10 +95,11 @@ export class StepRecords {
   }
 
   started(asked: Asked, key: string, attempt: number, backoff: number): NewRecord {
-    const { kind, args, mutates, recovery, outboundBytes } = asked
+    const { kind, args, mutates, recovery, outboundBytes, outboundLabel } = asked
     const mode = { mode: recovery, ...(recovery === 'idempotent' ? { key: this.idempotencyKey(asked) } : {}) }
     const rest = { mutates, attempt, backoff_ms: backoff, ...(outboundBytes === undefined ? {} : { outbound_bytes: outboundBytes }) }
-    return { ...this.place, kind: 'EffectStarted', effectKey: key, payload: { descriptor: { kind, args }, recovery: mode, ...rest } }
+    const label = outboundLabel === undefined ? {} : { outbound_label: outboundLabel }
+    return { ...this.place, kind: 'EffectStarted', effectKey: key, payload: { descriptor: { kind, args }, recovery: mode, ...rest, ...label } }
   }
 
   done(key: string, output: unknown, { trust, sensitivity }: Declared, more: object = {}): NewRecord {

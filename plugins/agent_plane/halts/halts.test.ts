@@ -66,7 +66,12 @@ t.test('a halt placed again has another reason and instant; a lift is a sealed r
   const lifted = await one.lift('tenant', EVE)
   t.match(lifted, { reason: 'second', by: 'eve', thrown_by: 'bob', thrown_basis: 'asserted', lifted_at: clock.now / 1000 })
   const record = lifted?.record as string
-  t.match(await records(record), [{ kind: 'HaltLifted', payload: { scope: 'tenant', by: { actor: 'eve' }, reason: 'second', thrown_by: { actor: 'bob' } } }])
+  t.match(await records(record), [
+    {
+      kind: 'HaltLifted',
+      payload: { scope: 'tenant', by: { actor: 'eve' }, at: lifted?.lifted_at, thrown_at: lifted?.thrown_at, thrown_by: { actor: 'bob' } },
+    },
+  ])
   t.equal(await statusOf(state, record), 'halt-lifted')
   t.match(await one.replay(record), { status: 'halt-lifted', divergences: [] })
   t.equal(await one.lift('tenant', EVE), undefined, 'nothing stands')

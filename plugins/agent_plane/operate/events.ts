@@ -1,6 +1,6 @@
 /** What operators see of the events of a tenant, and deliver. */
 import type { StateReader } from 'svcdb'
-import type { AgentEvent, DeadLetterView, EventOperations, Page } from 'svcdb/agents'
+import type { AgentEvent, DeadLetterView, Deliverer, EventOperations, Page } from 'svcdb/agents'
 import type { PlaneService } from '../service.ts'
 import { deadLetters } from '../store/events.ts'
 import { cut } from './runs.ts'
@@ -15,8 +15,8 @@ export class OperatedEvents implements EventOperations {
     this.state = state
   }
 
-  deliver(event: AgentEvent): ReturnType<EventOperations['deliver']> {
-    return this.service.deliver(event)
+  deliver(event: AgentEvent, by?: Deliverer): ReturnType<EventOperations['deliver']> {
+    return this.service.deliver(event, by)
   }
 
   async deadLetters(limit: number): Promise<Page<DeadLetterView>> {

@@ -5,18 +5,23 @@ import { RunJournal } from '../drive/run-journal.ts'
 import { isSealed } from '../log/log.ts'
 import { instant, isRunId } from '../record/names.ts'
 import { BrokenChain, decode } from '../record/record.ts'
-import type { PlaneService } from '../service.ts'
 import { headOf, recordsOf } from '../store/journal.ts'
 import { CONCLUSIONS, cancellationOf, runsOf, type Status } from '../store/runs.ts'
 import { suspendedBy } from '../store/waits.ts'
 import { recordView, runView, suspendReason } from './run-view.ts'
 
+/** What acts on runs: a plane, or what has its store. */
+export interface RunSteering extends Pick<RunOperations, 'cancel' | 'decide' | 'reconcile'> {
+  /** @throws SvcError NOT_FOUND. */
+  status(run: string): Promise<string>
+}
+
 export class OperatedRuns implements RunOperations {
-  private readonly service: PlaneService
+  private readonly service: RunSteering
   /** From the ready phase on. */
   private readonly state: () => StateReader
 
-  constructor(service: PlaneService, state: () => StateReader) {
+  constructor(service: RunSteering, state: () => StateReader) {
     this.service = service
     this.state = state
   }

@@ -1,7 +1,8 @@
 /** For whom a run is to act, and whether it may: what is asked before anything is written. */
-import type { PlanePolicy, RunRequest } from 'svcdb/agents'
+import type { Deliverer, PlanePolicy, RunRequest } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
-import type { FrozenPlan } from '../plan.ts'
+import type { FrozenPlan } from '../plan/plan.ts'
+import { instant } from '../record/names.ts'
 import { questionOf } from './policy.ts'
 import type { Acting } from './store.ts'
 
@@ -30,6 +31,22 @@ export function checkChain({ chain, agent }: RunRequest, plan: FrozenPlan): void
 function covers(pattern: string, capability: string): boolean {
   if (pattern === '*') return true
   return pattern.endsWith('.*') ? capability.startsWith(pattern.slice(0, -1)) : pattern === capability
+}
+
+/** What begins with something that somebody delivered acts for them. */
+export function actingFor(request: RunRequest, by: Deliverer | undefined): RunRequest {
+  if (by === undefined) return request
+  const { actor, scope = ['*'], notAfter } = by
+  return { ...request, chain: [{ id: actor, scope: [...scope] }], ...(notAfter === undefined ? {} : { notAfter }) }
+}
+
+/** @throws SvcError FORBIDDEN. */
+export function checkTime({ notAfter, chain, actor }: RunRequest, now: number): void {
+  if (notAfter !== undefined && now > notAfter)
+    throw new SvcError(
+      'FORBIDDEN',
+      `cannot begin a run: the right of "${chain?.[0].id ?? actor}" ended at ${instant(notAfter)}; it needs a credential that has not`,
+    )
 }
 
 export function actingOfRequest({ chain = [], actor, agent }: RunRequest): Acting {

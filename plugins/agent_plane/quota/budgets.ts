@@ -84,3 +84,10 @@ export function usedOf(exceeded: BudgetExceeded): string {
   if (exceeded.limit === 'recorded') return exceeded.used
   return 'used' in exceeded ? String(exceeded.used) : String(exceeded.allowed)
 }
+
+/** What the journal can say: the limit and the figure, as they were written. */
+export function recordedExhaustion(journal: RunJournal): BudgetExceeded | undefined {
+  const refused = journal.last('BudgetRefused', 'BudgetReadmitted')
+  if (refused?.kind !== 'BudgetRefused') return undefined
+  return { limit: 'recorded', recorded_limit: refused.payload.limit as string, used: refused.payload.used as string }
+}

@@ -1,11 +1,11 @@
 /** What a step may use up: asked before each attempt of an effect, reserved with its announcement, settled with its end. */
 import type { StateTransaction } from 'svcdb'
-import type { BudgetExceeded, PlanePolicy, Spend } from 'svcdb/agents'
+import type { BudgetExceeded, Label, PlanePolicy, Spend } from 'svcdb/agents'
 import { spendOf } from '../drive/attempt.ts'
 import type { RunJournal } from '../drive/run-journal.ts'
 import { canonical } from '../record/canonical.ts'
 import type { NewRecord } from '../record/record.ts'
-import { type Budgets, denials, effectExceeds, usedOf } from './budgets.ts'
+import { type Budgets, denials, effectExceeds, replanExceeds, usedOf } from './budgets.ts'
 import { beginEffect } from './gate.ts'
 import { periodOf } from './period.ts'
 import { questionOf } from './policy.ts'
@@ -16,6 +16,8 @@ const MAX_POLICY_ARGS = 8192
 const MAX_ERROR = 4096
 /** How the error begins of what the policies did not allow. */
 const DENIED = 'the policies do not allow it: '
+/** Likewise, of what may not go where it was to go. */
+const WITHHELD = 'it does not go out: '
 
 export interface MeterTools {
   journal: RunJournal
@@ -35,6 +37,10 @@ export interface Metered {
   mutates: boolean
   spends?: Spend
   outboundBytes?: number | undefined
+  /** Of what goes out. */
+  outboundLabel?: Label
+  /** Why it must not be done, whatever the policies say. */
+  refusal?: string
   grant?: string
 }
 
@@ -55,9 +61,14 @@ export class Meter {
     return effectExceeds(limits, journal, asked, now())
   }
 
+  /** Which bound another plan meets. */
+  replansExceeded(): BudgetExceeded | undefined {
+    return replanExceeds(this.tools.limits, this.tools.journal)
+  }
+
   /** Of what has failed with this error: whether the run has had too many refusals. */
   tooManyDenials(error: string): BudgetExceeded | undefined {
-    return error.startsWith(DENIED) ? denials(this.tools.limits, this.tools.journal) : undefined
+    return error.startsWith(DENIED) || error.startsWith(WITHHELD) ? denials(this.tools.limits, this.tools.journal) : undefined
   }
 
   /** That the step was refused is written once, and that it goes on after that. */
@@ -78,28 +89,29 @@ export class Meter {
     return { exceeded, records: [...this.records(exceeded), ...(exceeded === undefined ? [started] : [])] }
   }
 
-  /** Asks the policies. @returns what is written when they say no: an effect that was begun and did not happen. */
-  async denied(started: NewRecord, { kind, args, grant, mutates }: Metered): Promise<NewRecord[] | undefined> {
+  /** Asks the policies. @returns what is written when they say no, or it must not be done at all: an effect that was begun and did not happen. */
+  async denied(started: NewRecord, { kind, args, grant, mutates, refusal }: Metered): Promise<NewRecord[] | undefined> {
     const { policy, journal } = this.tools
+    const resource = grant ?? kind
+    if (refusal !== undefined) return this.refused(started, { action: 'data:release', resource, reason: refusal }, WITHHELD)
     if (policy === undefined) return undefined
     const { subjects } = journal
-    const resource = grant ?? kind
     const context = { run: journal.run, kind, mutates, subjects, args: canonical(args).slice(0, MAX_POLICY_ARGS) }
     const answer = await policy(questionOf(subjects[0] ?? '', 'effect:perform', resource, context))
     if (answer.outcome === 'permit') return undefined
     const reason = answer.outcome === 'deny' ? answer.reason : 'the policies could not be evaluated'
+    return this.refused(started, { action: 'effect:perform', resource, reason }, DENIED)
+  }
+
+  private refused(started: NewRecord, denied: { action: string; resource: string; reason: string }, prefix: string): NewRecord[] {
     const { outbound_bytes: _, ...payload } = started.payload
     const { effectKey } = started
+    const error = `${prefix}${denied.reason}`.slice(0, MAX_ERROR)
     return [
       ...this.records(undefined),
       { ...started, payload },
-      { ...this.place, effectKey, kind: 'PolicyDenied', payload: { reason, action: 'effect:perform', resource } } as NewRecord,
-      {
-        ...this.place,
-        effectKey,
-        kind: 'EffectFailed',
-        payload: { error: `${DENIED}${reason}`.slice(0, MAX_ERROR), disposition: 'did_not_happen', permanent: true },
-      } as NewRecord,
+      { ...this.place, effectKey, kind: 'PolicyDenied', payload: denied } as NewRecord,
+      { ...this.place, effectKey, kind: 'EffectFailed', payload: { error, disposition: 'did_not_happen', permanent: true } } as NewRecord,
     ]
   }
 

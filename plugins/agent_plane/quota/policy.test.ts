@@ -58,3 +58,40 @@ t.test('policies that cannot be used end the start, and without any all may be d
   const open = await start(t, [skill('refund', async () => null)])
   t.match(await open.run('refund', null), { status: 'succeeded' })
 })
+
+t.test('a run goes on under the policies that it was admitted under, and no others', async (t) => {
+  const done: string[] = []
+  const nap = skill('nap', async (context) => {
+    await context.awaitEvent({ kind: 'go', withinMs: 1e9 })
+    await context.effect({ kind: 'act', args: null, mutates: true, recovery: 'idempotent' }, async () => done.push('act'))
+    return 'done'
+  })
+  const dataDir = mkdtempSync(join(tmpdir(), 'svc-plane-bundle-'))
+  t.teardown(() => rmSync(dataDir, { recursive: true, force: true }))
+  const folder = fileOf(t, POLICY)
+  const given = { plugins: ['cedar'], config: config(folder), storage: 'embedded', dataDir }
+  const first = await start(t, [nap], given)
+  const { run } = await first.run('nap', null)
+  const records = async (plane: typeof first) =>
+    (await plane.node.storage.state('agent_plane').list<{ raw: string }>({ prefix: `record/${run}/` })).map(({ value }) => JSON.parse(value.raw))
+  const [{ policy_bundle: bundle }] = await records(first)
+  t.match(bundle, { rules: /^[0-9a-f]{64}$/, evaluator: /^cedar \d/, schema: /^[0-9a-f]{64}$/ })
+  await first.node.stop()
+
+  writeFileSync(join(folder, 'plane.cedar'), `${POLICY}permit (principal, action, resource);`)
+  const second = await start(t, [nap], given)
+  t.match(await second.plane.deliver({ id: '1', source: 'x', kind: 'go', payload: null }), { delivery: 'resumed', run })
+  t.equal(await second.plane.settled(run), 'quarantined')
+  t.match(await second.plane.standing(run), { reason: /the policies about runs and effects are others than when the run was admitted/ })
+  t.same(done, [])
+  await second.node.stop()
+
+  writeFileSync(join(folder, 'other.cedar'), POLICY)
+  rmSync(join(folder, 'plane.cedar'))
+  const third = await start(t, [nap], given)
+  t.equal(await third.plane.decide(run, 'reopen', { actor: 'eve', basis: 'asserted' }, 'they are back'), 'succeeded', 'the file may be another one')
+  t.same(done, ['act'])
+  await third.node.stop()
+  const bare = await start(t, [nap], { storage: 'embedded', dataDir })
+  t.match((await bare.run('nap', null)).status, 'suspended', 'without policies there is no bundle')
+})

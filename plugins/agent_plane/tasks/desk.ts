@@ -2,6 +2,7 @@
 import type { StateStore, StateTransaction } from 'svcdb'
 import type { Json, Task, TaskCaller, TaskDecision, TaskDesk, Withheld } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
+import { holdOf } from '../cases/holds.ts'
 import { canonical } from '../record/canonical.ts'
 import { FINAL, statusOf } from '../store/runs.ts'
 import { digestOf, problemOf } from './request.ts'
@@ -130,7 +131,9 @@ export class Desk implements TaskDesk {
   }
 
   async withhold(text: string, why: Withheld): Promise<void> {
-    await this.change(text, (tx, task) => {
+    await this.change(text, async (tx, task) => {
+      if (task.case !== undefined && (await holdOf(tx, task.case)) !== undefined)
+        throw refused('CONFLICT', 'withhold', task, `its case "${task.case}" is held, and what is held is not erased; release the hold first`)
       putTask(tx, task, { ...task, withheld: why, justification: { ...task.justification, proposed_action: null } })
     })
   }

@@ -331,18 +331,29 @@ function randomPlan(random: () => number): PlanNode[] {
     if (chance < 0.57) return { do: 'await', correlation: [{ namespace: 'n', value: random() < 0.5 ? 'a' : 'b' }], ms: Math.floor(random() * 3 * HOUR) }
     if (chance < 0.73) return randomCaseAct(random)
     if (chance < 0.83) return randomTask(random, `t${effects++}`)
-    if (chance < 0.85) return { do: 'now' }
+    if (chance < 0.84) return { do: 'now' }
+    if (chance < 0.85) return { do: 'blob', text: `text ${effects++}`.repeat(random() < 0.2 ? 40_000 : 1) }
     if (chance < 0.88) return { do: 'random' }
     if (chance < 0.92) return { do: 'note' }
     if (chance < 0.96 || depth > 0) return { do: 'fail' }
     return { do: 'both', acts: [oneAct(1), oneAct(1)] }
   }
   const count = 1 + Math.floor(random() * 4)
-  return Array.from({ length: count }, (_, i) => ({
-    id: `n${i}`,
+  const nodeOf = (id: string, more: Partial<PlanNode>, acts: readonly Act[]): PlanNode => ({
+    id,
     capability: only ?? pick(CAPABILITIES),
-    depends_on: Array.from({ length: i }, (_, j) => `n${j}`).filter(() => random() < 0.5),
-    terminal: i === count - 1,
-    args: { acts: { from: 'const', value: Array.from({ length: 1 + Math.floor(random() * 3) }, () => oneAct(0)) as never } },
-  }))
+    ...more,
+    args: { acts: { from: 'const', value: acts as never } },
+  })
+  const acts = (): Act[] => Array.from({ length: 1 + Math.floor(random() * 3) }, () => oneAct(0))
+  return Array.from({ length: count }, (_, i) => {
+    const depends_on = Array.from({ length: i }, (_, j) => `n${j}`).filter(() => random() < 0.5)
+    const own = acts()
+    if (random() < 0.15) {
+      // Some of the plan stays, this node among it, and a new end is put to it. What cannot be used is refused.
+      const keep = Array.from({ length: count }, (_, j) => `n${j}`).filter((id) => id === `n${i}` || depends_on.includes(id) || random() < 0.6)
+      own.splice(Math.floor(random() * (own.length + 1)), 0, { do: 'replan', keep, more: [nodeOf(`m${i}`, { depends_on: [`n${i}`], terminal: true }, acts())] })
+    }
+    return nodeOf(`n${i}`, { depends_on, terminal: i === count - 1 }, own)
+  })
 }

@@ -2,6 +2,7 @@
  * A world for the driver: a clock that jumps, a store whose every call may be the last one of a process, and outside it things that are done and counted.
  * A process that has died does nothing any more; what is on disk stays. All follows from a seed.
  */
+import assert from 'node:assert/strict'
 import type { StateStore, StateTransaction } from 'svcdb'
 import {
   type CorrelationKey,
@@ -10,6 +11,7 @@ import {
   EffectError,
   type Expiry,
   type Json,
+  type PlanNode,
   type RecoveryMode,
   type Skill,
   type StepContext,
@@ -176,6 +178,8 @@ export type Act =
   | { do: 'note' }
   | { do: 'fail' }
   | { do: 'both'; acts: Act[] }
+  | { do: 'replan'; keep: string[]; more: PlanNode[] }
+  | { do: 'blob'; text: string }
   | CaseAct
 
 /** Skills as a process has them. */
@@ -191,9 +195,16 @@ function actingSkills(world: World, process: Process): Map<string, Skill> {
     else if (one.do === 'note') await context.note('here')
     else if (isCaseAct(one)) return actOnCase(context, one)
     else if (one.do === 'fail') throw new Error('it was to fail')
+    else if (one.do === 'replan') return context.replan([...one.keep, ...one.more], 'on second thoughts').catch(() => 'not so')
+    else if (one.do === 'blob') return blobbed(context, one.text)
     else if (one.do === 'both') return Promise.all(one.acts.map((each) => act(context, each, back)))
     else return outward(context, one, back)
     return null
+  }
+  const blobbed = async (context: StepContext, text: string): Promise<Json> => {
+    const digest = await context.storeBlob(Buffer.from(text))
+    assert.equal(Buffer.from(await context.readBlob(digest)).toString(), text)
+    return digest
   }
   const asked = async (context: StepContext, { about, roles, expiry, ms, wait }: Extract<Act, { do: 'task' }>): Promise<Json> => {
     const ends = { ...(expiry === undefined ? {} : { on_expiry: expiry }), ...(ms === undefined ? {} : { withinMs: ms }) }

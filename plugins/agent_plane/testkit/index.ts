@@ -4,7 +4,17 @@
  */
 import { createHash } from 'node:crypto'
 import type { StateStore, StateTransaction } from 'svcdb'
-import { type Agent, type AgentEvent, EffectError, type Json, type ModelProvider, type RunRequest, type Skill, type ToolServices } from 'svcdb/agents'
+import {
+  type Agent,
+  type AgentEvent,
+  EffectError,
+  type Json,
+  type ModelProvider,
+  type PlanNode,
+  type RunRequest,
+  type Skill,
+  type ToolServices,
+} from 'svcdb/agents'
 import { loadEngine } from 'svcdb/testkit'
 import { governor } from '../agents/govern.ts'
 import { limitsOf } from '../agents/limits.ts'
@@ -15,6 +25,7 @@ import { BrokenPass } from '../drive/pass.ts'
 import { fakeModel } from '../models/fake.ts'
 import { decode, type JournalRecord } from '../record/record.ts'
 import { recordsOf } from '../store/journal.ts'
+import { Desk } from '../tasks/desk.ts'
 
 const EPOCH = 1_700_000_000_000
 const LEASE_MS = 30_000
@@ -68,6 +79,15 @@ export interface RunReport {
   effects: EffectReport[]
 }
 
+/** What a person says of a task. */
+export interface Decided {
+  approved: boolean
+  reason?: string
+  amendment?: Json
+  /** Default: somebody whom nothing bars. */
+  by?: string
+}
+
 class Died extends Error {}
 
 /** One store, and processes over it, one after the other. */
@@ -108,8 +128,17 @@ export class AgentRunner {
 
   /** Begins a run, and drives it until it waits or is over, over deaths of the process. @throws SvcError as `AgentPlane.run`. */
   async run(capability: string, input: Json, more: Partial<RunRequest> = {}): Promise<RunReport> {
+    return this.begin({ capability, input, ...more })
+  }
+
+  /** As `run`, of a plan of several steps. */
+  async plan(plan: PlanNode[], input: Json, more: Partial<RunRequest> = {}): Promise<RunReport> {
+    return this.begin({ plan, input, ...more })
+  }
+
+  private async begin(asked: Partial<RunRequest> & Pick<RunRequest, 'input'>): Promise<RunReport> {
     // What was begun before its process died is begun again by its key.
-    const request: RunRequest = { capability, input, actor: 'tester', idempotencyKey: `test-${this.draws++}`, ...more }
+    const request: RunRequest = { actor: 'tester', idempotencyKey: `test-${this.draws++}`, ...asked }
     const { run, epoch } = await this.surviving(() => this.driver.admit(request))
     return this.settle(run, epoch)
   }
@@ -131,6 +160,20 @@ export class AgentRunner {
   async cancel(run: string, reason = 'the test says so'): Promise<RunReport> {
     await this.surviving(() => this.driver.cancel(run, { actor: 'tester', basis: 'asserted' }, reason))
     return this.settle(run)
+  }
+
+  /** Decides all tasks of a run that wait, as somebody who may; then what goes on by it is driven. @throws Error where none waits. */
+  async decide(run: string, { approved, reason = 'the test says so', amendment, by = 'somebody' }: Decided): Promise<RunReport> {
+    const ids = (await this.disk.list<string>({ prefix: `task_run/${run}/` })).map(({ key }) => key.slice(`task_run/${run}/`.length))
+    if (ids.length === 0) throw new Error(`cannot decide a task of "${run}": none waits`)
+    const desk = new Desk({ state: this.disk, now: () => this.now, argumentsOf: (ref) => this.argumentsOf(ref) })
+    const said = { approved, reason, ...(amendment === undefined ? {} : { amendment }) }
+    for (const id of ids) {
+      const { candidate_roles: roles } = await desk.task(id)
+      await desk.decide(id, said, { actor: by, basis: 'asserted', roles })
+    }
+    await this.rest()
+    return this.report(run)
   }
 
   async report(run: string): Promise<RunReport> {
@@ -227,6 +270,10 @@ export class AgentRunner {
       performed: () => {},
     })
     return driver
+  }
+
+  private argumentsOf(ref: string): object | undefined {
+    return this.registry.all.flatMap(({ tools }) => tools).find((tool) => tool.ref === ref)?.arguments
   }
 
   private modelOf(agent: Agent): ModelProvider {

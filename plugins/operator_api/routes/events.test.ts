@@ -5,7 +5,7 @@ import { AGENT_PLANES, type AgentPlanes, defineSkill } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import { Type } from 'svcdb/lib/schema'
 import t from 'tap'
-import { startApi } from '../testing.ts'
+import { ACTORS, startApi } from '../testing.ts'
 
 const waits = (capability: string, namespace: string) =>
   defineSkill({
@@ -188,4 +188,40 @@ t.test('an event that a quarantined run was handed is dead when the run is aband
   t.notMatch(JSON.stringify(letters), /secret/)
   const again = { id: 'late', kind: 'answered', payload: 1, correlation: [{ namespace: 'ticket', value: '2' }] }
   t.same((await ann.post('/events', again)).body, { delivery: 'buffered' }, 'nothing of the run waits any more')
+})
+
+t.test('what an event begins acts for whoever delivered it, within the scope of the token and its time', async (t) => {
+  const begun = (capability: string) => defineSkill({ capability, summary: 'Of a test', input: Type.Any(), output: Type.Any(), invoke: async () => capability })
+  const asking = defineSkill({
+    capability: 'support.ask',
+    summary: 'Of a test',
+    input: Type.Any(),
+    output: Type.Any(),
+    invoke: async (context) => (await context.task({ kind: 'ask', summary: 'May I?', proposed_action: null })).decided_by,
+  })
+  const rules = [
+    { kind: 'called', capability: 'support.call' },
+    { kind: 'paid', capability: 'bank.pay' },
+    { kind: 'asked', capability: 'support.ask' },
+  ]
+  const actors = { ...ACTORS, sue: { roles: ['admin'], scope: ['support.*'] } }
+  const { as, agents } = await startApi(t, [begun('support.call'), begun('bank.pay'), asking], { actors, config: { agent_plane: { on_event: rules } } })
+  const [ann, sue] = [as('ann'), as('sue')]
+  const called = (await sue.post('/events', { id: '1', kind: 'called', payload: null })).body
+  t.match(called, { delivery: 'buffered', run: /^run_/ })
+  t.equal(await agents.settled(called.run), 'succeeded')
+  const { records } = (await ann.get(`/runs/${called.run}/history`)).body as { records: { kind: string; record: object }[] }
+  t.match(records.find(({ kind }) => kind === 'IdentityBound')?.record, { chain: [{ id: 'sue', scope: ['support.*'] }] })
+  t.same((await sue.post('/events', { id: '2', kind: 'paid', payload: null })).body, { delivery: 'buffered' }, 'it begins nothing beyond her scope')
+  const paid = (await ann.post('/events', { id: '2', kind: 'paid', payload: null })).body
+  t.equal(await agents.settled(paid.run), 'succeeded', 'a token without a scope is not bounded')
+  t.same((await ann.get('/runs?outcome=succeeded')).body.runs.sort(), [called.run, paid.run].sort())
+  const { run } = (await sue.post('/events', { id: '3', kind: 'asked', payload: null })).body
+  t.equal(await agents.settled(run), 'suspended')
+  const [task] = (await sue.get('/tasks')).body.tasks
+  t.match(task, { run, decidable_by_you: false }, 'who asked for it does not decide it')
+  t.equal((await sue.post(`/tasks/${task.id}/claim`)).status, 403)
+  t.equal((await ann.post(`/tasks/${task.id}/decide`, { approved: true, reason: 'fine' })).status, 200)
+  const late = { actor: 'sue', scope: ['support.*'], notAfter: Date.now() - 1 }
+  t.same(await agents.deliver({ id: '4', source: 'peer:sue', kind: 'called', payload: null }, late), { delivery: 'buffered' }, 'her time is over')
 })

@@ -70,10 +70,11 @@ export const events: readonly Operation[] = [
     answer: DeliveryAnswer,
     statuses: [409, 503],
     store,
-    handle: ({ store: of, operator, body }) => {
+    handle: ({ store: of, operator, caller: { scope, notAfter }, body }) => {
       const event = body as unknown as Delivered
       if (event.kind.startsWith(RESERVED)) throw new Refusal(403, `kinds that begin with "${RESERVED}" are those of the plane; name it otherwise`)
-      return of.deliver({ ...event, source: `peer:${operator.actor}` })
+      const by = { actor: operator.actor, ...(scope === undefined ? {} : { scope }), ...(notAfter === undefined ? {} : { notAfter }) }
+      return of.deliver({ ...event, source: `peer:${operator.actor}` }, by)
     },
   }),
   operation({

@@ -136,6 +136,15 @@ t.test('amendments are checked, and what is withheld is only rejected', async (t
   })
   t.equal((await ann.post(`/tasks/${other.task.id}/decide`, YES)).status, 422)
   t.equal((await ann.post(`/tasks/${other.task.id}/decide`, { ...YES, approved: false, amendment: 'ask again' })).status, 200)
+  const matter = { case: { kind: 'claim', correlation: [{ namespace: 'claim', value: '7' }] } }
+  const { run: held } = await agents.run({ capability: 'ask', input: {}, actor: 'test', ...matter })
+  await agents.settled(held)
+  const [kept] = (await ann.get('/tasks')).body.tasks.filter((one: { run: string }) => one.run === held)
+  t.equal((await ann.post('/holds', { case: kept.case, reason: 'a lawsuit' })).status, 200)
+  await t.rejects(plane().tasks?.withhold(kept.id, 'erased') ?? Promise.resolve(), { code: 'CONFLICT', message: /is held, and what is held is not erased/ })
+  t.equal((await ann.post('/holds/release', { case: kept.case })).status, 200)
+  await plane().tasks?.withhold(kept.id, 'erased')
+  t.match((await ann.get(`/tasks/${kept.id}`)).body, { withheld: 'erased' })
 })
 
 t.test('a decision is there for who waits later; what was heard is untrusted; the end of a run withdraws', async (t) => {

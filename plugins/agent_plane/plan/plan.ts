@@ -1,16 +1,17 @@
 /** Plans: checked, put into an order, and frozen under the digest of what they say. */
-import type { ArgumentSource, Json, PlanNode } from 'svcdb/agents'
+import type { ArgumentSource, Json, PlanNode, Quorum, Topology } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
-import { digest } from './record/names.ts'
+import { digest } from '../record/names.ts'
 
 const DOMAIN = 'svc.plan.v1'
 const NODE_ID = /^[a-z][a-z0-9_]{0,63}$/
 const MAX_NODES = 1000
+const MAX_LENSES = 16
+const MAX_TEXT = 4096
 
-/** As it stands in the journal. Steps are its nodes in this order, numbered from 1. */
-export interface FrozenPlan {
-  version: number
-  topology: 'dag'
+/** As it stands in the journal. Steps of the first one are its nodes in this order, numbered from 1. */
+export interface FrozenPlan extends Lineage {
+  topology: Topology
   nodes: FrozenNode[]
   digest: string
 }
@@ -21,10 +22,24 @@ export interface FrozenNode {
   depends_on: string[]
   terminal: boolean
   args?: Record<string, ArgumentSource>
+  verifies?: boolean
+  quorum?: Quorum
 }
 
-/** @throws SvcError BAD_REQUEST: empty, an id twice, a circle, no terminal, a dependency that is not there. */
-export function freeze(nodes: readonly PlanNode[]): FrozenPlan {
+/** Which one it is. */
+export interface Lineage {
+  /** From 1. */
+  version: number
+  /** Digest of the one that it replaces. */
+  derived_from?: string
+  /** Why it does. */
+  reason?: string
+}
+
+export const FIRST: Lineage = { version: 1 }
+
+/** @throws SvcError BAD_REQUEST: empty, an id twice, a circle, no terminal, a dependency that is not there, nobody who verifies where the topology asks for it. */
+export function freeze(nodes: readonly PlanNode[], topology: Topology = 'dag', lineage: Lineage = FIRST): FrozenPlan {
   const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot use plan: ${why}`)
   if (nodes.length === 0) throw refuse('it is empty; name a node')
   if (nodes.length > MAX_NODES) throw refuse(`it has ${nodes.length} nodes, and ${MAX_NODES} is the limit`)
@@ -35,7 +50,14 @@ export function freeze(nodes: readonly PlanNode[]): FrozenPlan {
     byId.set(node.id, node)
   }
   if (!nodes.some(({ terminal }) => terminal)) throw refuse('no node is terminal; say which gives what the run gives')
-  for (const { id, depends_on = [], args = {} } of nodes) {
+  if (!['dag', 'collaborative'].includes(topology)) throw refuse(`the topology ${JSON.stringify(topology)} is none; write dag or collaborative`)
+  if (topology === 'collaborative' && !nodes.some(({ verifies }) => verifies))
+    throw refuse('several work together in it, and no node verifies what they give; mark one with verifies')
+  if (lineage.reason !== undefined && (lineage.reason.trim() === '' || lineage.reason.length > MAX_TEXT))
+    throw refuse(`its reason has 1 to ${MAX_TEXT} characters`)
+  for (const { id, depends_on = [], args = {}, verifies = false, quorum } of nodes) {
+    if (verifies && depends_on.length === 0) throw refuse(`node "${id}" verifies, and depends on nothing that it could look at`)
+    if (quorum !== undefined) checkQuorum(quorum, verifies, (why) => refuse(`the quorum of node "${id}" ${why}`))
     for (const name of depends_on) if (!byId.has(name)) throw refuse(`node "${id}" depends on ${JSON.stringify(name)}, which is not there`)
     for (const [member, source] of Object.entries(args))
       if (source.from === 'node' && !depends_on.includes(source.node))
@@ -45,17 +67,27 @@ export function freeze(nodes: readonly PlanNode[]): FrozenPlan {
   if (ranks === undefined) throw refuse('its nodes depend on one another in a circle')
   const ordered = [...nodes].sort((a, b) => (ranks.get(a.id) as number) - (ranks.get(b.id) as number) || (a.id < b.id ? -1 : 1))
   const content = {
-    version: 1,
-    topology: 'dag' as const,
-    nodes: ordered.map(({ id, capability, depends_on = [], args, terminal = false }) => ({
+    ...lineage,
+    topology,
+    nodes: ordered.map(({ id, capability, depends_on = [], args, terminal = false, verifies = false, quorum }) => ({
       id,
       capability,
       depends_on: [...depends_on].sort(),
       terminal,
       ...(args === undefined ? {} : { args }),
+      ...(verifies ? { verifies } : {}),
+      ...(quorum === undefined ? {} : { quorum: { need: quorum.need, lenses: [...quorum.lenses] } }),
     })),
   }
   return { ...content, digest: digest(DOMAIN, content) }
+}
+
+function checkQuorum({ need, lenses }: Quorum, verifies: boolean, refuse: (why: string) => SvcError): void {
+  if (!verifies) throw refuse('goes with verifies, and only with it')
+  if (lenses.length === 0 || lenses.length > MAX_LENSES || lenses.some((lens) => lens.trim() === '' || lens.length > MAX_TEXT))
+    throw refuse(`has 1 to ${MAX_LENSES} lenses, each a text`)
+  if (new Set(lenses).size < lenses.length) throw refuse('has a lens twice; who looks twice from one side sees no more')
+  if (!Number.isInteger(need) || need * 2 <= lenses.length || need > lenses.length) throw refuse(`needs more than half of its ${lenses.length} lenses`)
 }
 
 /** Whether it says what its digest says. */
