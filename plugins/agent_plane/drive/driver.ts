@@ -354,7 +354,8 @@ export class Driver {
     const { state, holder, leaseMs, now, drives = true } = this.tools
     let parent: string | undefined
     const epoch = await state.transaction(async (tx) => {
-      if ((await this.known(tx, run)) !== 'quarantined') throw new SvcError('CONFLICT', `cannot ${decision} "${run}": it is not quarantined`)
+      const status = await this.known(tx, run)
+      if (status !== 'quarantined') throw new SvcError('CONFLICT', `cannot ${decision} "${run}": it is ${status}, and not quarantined`)
       const taken = (await takeLease(tx, run, holder, now(), leaseMs)) as number
       const records: NewRecord[] = [{ kind: 'QuarantineDecided', payload: { decider: by, reason, decision } }]
       if (decision === 'reopen') {
@@ -389,10 +390,12 @@ export class Driver {
       throw new SvcError('BAD_REQUEST', `cannot reconcile effect "${effect}": an output goes with "landed", and only with it`)
     const { state, holder, leaseMs, now } = this.tools
     await state.transaction(async (tx) => {
-      if ((await this.known(tx, run)) !== 'quarantined') throw new SvcError('CONFLICT', `cannot reconcile an effect of "${run}": it is not quarantined`)
+      const status = await this.known(tx, run)
+      if (status !== 'quarantined') throw new SvcError('CONFLICT', `cannot reconcile an effect of "${run}": it is ${status}, and not quarantined`)
       const head = await headOf(tx, run)
-      const doubt = (await RunJournal.read(tx, run)).undecided().find((one) => one.effect === effect)
-      if (doubt === undefined) throw new SvcError('CONFLICT', `cannot reconcile effect "${effect}": it is not in doubt`)
+      const journal = await RunJournal.read(tx, run)
+      const doubt = journal.undecided().find((one) => one.effect === effect)
+      if (doubt === undefined) throw new SvcError('CONFLICT', `cannot reconcile effect "${effect}": ${journal.standingOf(effect)}`)
       const epoch = (await takeLease(tx, run, holder, now(), leaseMs)) as number
       const told = disposition === 'landed' ? { output, declared: { trust: 'untrusted', sensitivity: 'internal' } } : {}
       const reserved = await reservationOf(tx, run, effect)

@@ -1,6 +1,6 @@
 /** The journal of one run while it is driven: what it says, indexed, and the way to append to it. One append after the other. */
 import type { StateReader, StateStore, StateTransaction } from 'svcdb'
-import type { CorrelationKey, Spend, Undecided } from 'svcdb/agents'
+import type { CorrelationKey, Operator, Spend, Undecided } from 'svcdb/agents'
 import { PlanHistory } from '../plan/history.ts'
 import { canonical } from '../record/canonical.ts'
 import { timeOfRun } from '../record/names.ts'
@@ -273,6 +273,17 @@ export class RunJournal {
       if (reconciled !== undefined) return reconciled.payload.disposition === 'landed'
       return !(ended?.kind === 'EffectFailed' && ended.payload.disposition === 'did_not_happen')
     })
+  }
+
+  /** What is known of an effect that is not in doubt, for people. */
+  standingOf(effectKey: string): string {
+    const { ended, reconciled } = this.attempts.get(effectKey) ?? {}
+    if (reconciled !== undefined) {
+      const { disposition, asserted_by: by } = reconciled.payload as { disposition: string; asserted_by?: Operator }
+      return `it is not in doubt: ${by === undefined ? 'its probe' : `"${by.actor}"`} has said that it ${disposition === 'landed' ? 'has landed' : 'did not happen'}`
+    }
+    if (ended === undefined) return `it is not in doubt: run "${this.run}" has none that waits for somebody to say what became of it`
+    return `it is not in doubt: its end is in the journal as ${ended.kind}`
   }
 
   undecided(): Undecided[] {
