@@ -48,6 +48,7 @@ const SLOW = [
   'plugins/triggers/gap.test.ts',
   'plugins/webhooks/crash.test.ts',
   'plugins/webhooks/fairness.test.ts',
+  'storage/clickhouse/conformance.test.ts',
   'storage/embedded/archive/archive.test.ts',
   'storage/embedded/archive/failures.test.ts',
   'storage/embedded/archive/random.test.ts',

@@ -6,7 +6,7 @@
  * happen between its steps; otherwise each has its turn with one of it, for every run makes and ends engines by the dozen.
  */
 
-import type { StorageEngine } from 'svcdb'
+import type { Capability, StorageEngine } from 'svcdb'
 import t, { type Test } from 'tap'
 import { admissionConfig, admissionRules } from './admission.ts'
 import { changeLifeRules, changeRules } from './changes.ts'
@@ -35,6 +35,8 @@ export interface Extent {
   livesOnly?: boolean
   /** Series are resolved when a batch is written, not when it is filled: a row with several faults may be refused for another of them than elsewhere. */
   resolvesLate?: boolean
+  /** Capabilities that it does not have: their rules are left out, and that it refuses what needs them is looked at instead. */
+  lacks?: readonly ('state' | 'changes')[]
   /** Rules that ask for what the engine is not there for, each with the reason. */
   without?: ReadonlyMap<string, string>
 }
@@ -42,7 +44,7 @@ export interface Extent {
 export function conformance(
   name: string,
   makeEngine: MakeEngine,
-  { events = EVENTS, livesOnly = false, resolvesLate = false, without = new Map() }: Extent = {},
+  { events = EVENTS, livesOnly = false, resolvesLate = false, lacks = [], without = new Map() }: Extent = {},
 ): void {
   t.setTimeout(TIMEOUT_MS)
   const withEngine = async (config: Record<string, unknown>, body: (subject: EngineUnderTest) => Promise<void>) => {
@@ -56,7 +58,7 @@ export function conformance(
   const left = new Set(without.keys())
   const applies = ([rule]: readonly [string, unknown]): boolean => {
     left.delete(rule)
-    return !without.has(rule)
+    return !without.has(rule) && !lacks.some((capability) => rulesOf(capability).has(rule))
   }
   const table = (t: Test, rules: Rule[], config: Record<string, unknown>) =>
     Promise.all(
@@ -115,6 +117,8 @@ export function conformance(
       }
     })
 
+  if (lacks.length > 0) t.test(`${name}: what it lacks it refuses`, (t) => withEngine({}, async ({ engine }) => refusesWhatItLacks(t, engine, lacks)))
+
   if (without.size > 0) t.test(`${name}: each rule that is left out is one`, async (t) => t.same([...left], []))
 
   function wholeSuite(): void {
@@ -135,4 +139,18 @@ export function conformance(
       }
     })
   }
+}
+
+/** Names of the rules that need a capability. */
+function rulesOf(capability: 'state' | 'changes'): ReadonlySet<string> {
+  const named = (rules: readonly (readonly [string, unknown])[]) => rules.map(([rule]) => rule)
+  if (capability === 'changes')
+    return new Set([...named(changeRules), ...named(changeLifeRules), ...named(nonFiniteRules).filter((rule) => rule.startsWith('a change '))])
+  return new Set([...named(serviceRules), ...named(persistenceRules)].filter((rule) => rule.startsWith('state')))
+}
+
+function refusesWhatItLacks(t: Test, engine: StorageEngine, lacks: readonly Capability[]): void {
+  for (const capability of lacks) t.notOk(engine.capabilities.has(capability), capability)
+  if (lacks.includes('state')) t.throws(() => engine.state('one'), { code: 'METHOD_NOT_ALLOWED' })
+  if (lacks.includes('changes')) t.throws(() => engine.changes(), { code: 'METHOD_NOT_ALLOWED' })
 }

@@ -10,7 +10,7 @@ export type PersistenceRule = [
 
 export const persistenceRules: PersistenceRule[] = [
   [
-    'points, flushed or not, schema and state come back',
+    'points, flushed or not, and the schema come back',
     async (t, { engine }, reopen) => {
       const p = (time: bigint, v: number) => ({
         measurement: 'm',
@@ -22,7 +22,6 @@ export const persistenceRules: PersistenceRule[] = [
       await engine.flush()
       await write(engine, [p(NOW, 2), p(NOW + 1n, 3)])
       await engine.declareField('default', 'declared', { name: 'd', type: 'decimal', scale: 7 })
-      await engine.state('owner').transaction((tx) => tx.put('key', { deep: [1] }))
       const schema = await engine.measurements('default')
       for (let round = 0; round < 3; round++) {
         const again = await reopen()
@@ -34,6 +33,16 @@ export const persistenceRules: PersistenceRule[] = [
           ].map(([time, v]) => `{"h":"ä"} ${time} d=decimal:1.25 i=int64:9223372036854775807 s=string:"x" v=float64:${v}`),
         )
         t.same(await again.measurements('default'), schema)
+        if (round === 1) await again.flush()
+      }
+    },
+  ],
+  [
+    'state comes back',
+    async (t, { engine }, reopen) => {
+      await engine.state('owner').transaction((tx) => tx.put('key', { deep: [1] }))
+      for (let round = 0; round < 3; round++) {
+        const again = await reopen()
         t.same(await again.state('owner').get('key'), { deep: [1] })
         if (round === 1) await again.flush()
       }

@@ -1,0 +1,169 @@
+/**
+ * What measurements there are, out of the events of the catalog in their order. Every node that has read the same events has the same catalog, so that names of
+ * tables and columns need no other agreement.
+ *
+ * A measurement's life begins with its first field and ends when it is dropped for good. Its number is that of the event that began it; a name that is taken
+ * again after a drop is another life.
+ */
+import type { FieldInfo, FieldType, MeasurementInfo } from 'svcdb'
+import { KEPT_ENDED_DROPS } from '../common/retention.ts'
+import type { ColumnDefinition } from './statements.ts'
+
+export type EventKind = 'create' | 'field' | 'drop' | 'restore' | 'end' | 'release'
+
+export interface CatalogEvent {
+  kind: EventKind
+  namespace: string
+  measurement: string
+  /** Of `create` and of the fields that come with it: 0, which stands for the number it will have. */
+  life: number
+  /** Of `field`. */
+  field?: FieldInfo
+  /** Of `field`: its values are in the table that narrow measurements share. */
+  narrow?: boolean
+  /** Of `drop`, nanoseconds. */
+  deadline?: bigint
+}
+
+export interface StoredField extends ColumnDefinition {
+  info: FieldInfo
+  narrow: boolean
+}
+
+export interface Life {
+  readonly number: number
+  readonly namespace: string
+  readonly name: string
+  /** In the order of their creation. */
+  readonly fields: Map<string, StoredField>
+  /** Sequence of the newest event that gave series back; 0 = none has. */
+  released: number
+  /** It has been dropped, and may have been restored since. */
+  dropped: boolean
+  /** Series that are known to be stored, by the bytes of their ids. */
+  readonly known: Set<string>
+  /** Series stored, as counted last and since. */
+  series: number
+}
+
+/** Numbers of lives: the sequence of an append, and the place in it. */
+export const PLACES = 1_000_000
+
+export class Catalog {
+  /** Of the newest event. */
+  sequence = 0
+  readonly lives = new Map<number, Life>()
+  private readonly byName = new Map<string, Map<string, Life>>()
+  /** Pending drops, oldest first. */
+  pending: { life: Life; deadline: bigint }[] = []
+  /** Names whose drop can no longer be undone, oldest first. */
+  private readonly ended = new Set<string>()
+  /** Namespaces that were written to. */
+  readonly namespaces = new Set<string>()
+
+  find(namespace: string, name: string): Life | undefined {
+    return this.byName.get(namespace)?.get(name)
+  }
+
+  list(namespace: string): Life[] {
+    return [...(this.byName.get(namespace)?.values() ?? [])].sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  /** Those that can be restored included. */
+  livesOf(namespace: string): Life[] {
+    return [...this.lives.values()].filter((life) => life.namespace === namespace)
+  }
+
+  hasEnded(namespace: string, name: string): boolean {
+    return this.ended.has(endedKey(namespace, name))
+  }
+
+  get series(): number {
+    let count = 0
+    for (const life of this.lives.values()) count += life.series
+    return count
+  }
+
+  seriesOf(namespace: string): number {
+    let count = 0
+    for (const life of this.lives.values()) if (life.namespace === namespace) count += life.series
+    return count
+  }
+
+  /** @returns the life that the event is of. */
+  apply(sequence: number, position: number, event: CatalogEvent): Life | undefined {
+    this.sequence = sequence
+    if (event.kind === 'create') return this.create(sequence * PLACES + position, event)
+    // Fields come right behind the creation that they are of.
+    const life = event.kind === 'field' && event.life === 0 ? this.find(event.namespace, event.measurement) : this.lives.get(event.life)
+    if (life === undefined) return undefined
+    if (event.kind === 'field' && event.field !== undefined) addField(life, event.field, event.narrow === true)
+    if (event.kind === 'drop') this.drop(life, event.deadline ?? 0n)
+    if (event.kind === 'restore') this.restore(life)
+    if (event.kind === 'end') this.end(life)
+    if (event.kind === 'release') {
+      life.released = sequence
+      life.known.clear()
+    }
+    return life
+  }
+
+  private create(number: number, { namespace, measurement: name }: CatalogEvent): Life {
+    const life: Life = { number, namespace, name, fields: new Map(), released: 0, dropped: false, known: new Set(), series: 0 }
+    this.lives.set(number, life)
+    this.name(life)
+    this.namespaces.add(namespace)
+    return life
+  }
+
+  private name(life: Life): void {
+    const names = this.byName.get(life.namespace) ?? new Map<string, Life>()
+    this.byName.set(life.namespace, names.set(life.name, life))
+  }
+
+  private drop(life: Life, deadline: bigint): void {
+    this.byName.get(life.namespace)?.delete(life.name)
+    life.dropped = true
+    this.pending.push({ life, deadline })
+  }
+
+  private restore(life: Life): void {
+    this.pending = this.pending.filter((drop) => drop.life !== life)
+    life.dropped = false
+    this.name(life)
+  }
+
+  private end(life: Life): void {
+    this.pending = this.pending.filter((drop) => drop.life !== life)
+    this.lives.delete(life.number)
+    life.dropped = true
+    const key = endedKey(life.namespace, life.name)
+    this.ended.delete(key)
+    this.ended.add(key)
+    if (this.ended.size > KEPT_ENDED_DROPS) for (const oldest of [...this.ended].slice(0, -KEPT_ENDED_DROPS)) this.ended.delete(oldest)
+  }
+}
+
+export function infoOf(life: Life, tags: readonly string[]): MeasurementInfo {
+  return { name: life.name, tags: [...tags], fields: [...life.fields.values()].map(({ info }) => ({ ...info })) }
+}
+
+/** Fields that are columns of the measurement's own table. */
+export function ownFields(life: Life): StoredField[] {
+  return [...life.fields.values()].filter(({ narrow }) => !narrow)
+}
+
+/** A measurement that begins with nothing but a float called "value" shares a table: most metrics of Prometheus are no more. */
+export function beginsNarrow(fields: readonly FieldInfo[]): boolean {
+  return fields.length === 1 && fields[0].name === 'value' && fields[0].type === 'float64'
+}
+
+function addField(life: Life, info: FieldInfo, narrow: boolean): void {
+  // Of two nodes the first decides; the second has read it before it appended, so this is what damage would look like.
+  if (life.fields.has(info.name)) return
+  life.fields.set(info.name, { info, narrow, index: life.fields.size, type: info.type as FieldType, scale: info.scale ?? 0 })
+}
+
+function endedKey(namespace: string, name: string): string {
+  return `${namespace}\0${name}`
+}

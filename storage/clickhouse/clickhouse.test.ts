@@ -1,0 +1,180 @@
+/** Nodes on one ClickHouse: what each protocol and PromQL see, what one node does while another looks away, and a server that cannot be reached. */
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { boot } from 'svcdb/testkit'
+import t from 'tap'
+import { NO_CLICKHOUSE, startClickHouse } from '../../test/support/clickhouse/clickhouse.ts'
+import { testContext } from '../conformance/index.ts'
+import { f64, fill, lines, NOW, NOW_MS, str, type TestPoint, write } from '../conformance/points.ts'
+import { Client } from './client.ts'
+import { sectionOf } from './config.ts'
+import { ClickHouseEngine } from './engine.ts'
+
+let made = 0
+const point = (value: number | string, host = 'a', measurement = 'cpu', time = NOW): TestPoint => ({
+  measurement,
+  tags: { host },
+  time,
+  fields: { v: typeof value === 'string' ? str(value) : f64(value) },
+})
+const metric = (measurement: string, value: number | string): TestPoint => ({ ...point(value, 'a', measurement), fields: { value: point(value).fields.v } })
+const row = (value: number, host = 'a', time = NOW): string => `{"host":"${host}"} ${time} v=float64:${value}`
+
+async function engineAt(url: string, prefix: string, config: Record<string, unknown> = {}, more: object = {}): Promise<ClickHouseEngine> {
+  const engine = new ClickHouseEngine(testContext({ ...config, clickhouse: { url, prefix, ...more } }, () => NOW_MS))
+  await engine.open()
+  return engine
+}
+
+t.test('a server that is not there', async (t) => {
+  const url = 'http://127.0.0.1:9'
+  await t.rejects(engineAt(url, 'none', {}, { write_timeout_secs: 1 }), {
+    code: 'OVERLOADED',
+    message: /^cannot change in ClickHouse at http:\/\/127\.0\.0\.1:9: .*ECONNREFUSED/,
+  })
+})
+
+if (NO_CLICKHOUSE !== undefined) t.comment(NO_CLICKHOUSE)
+else {
+  const server = await startClickHouse()
+  t.teardown(() => server.stop())
+  const prefix = () => `n${process.pid}_${made++}`
+  const nodes = async (count: number, config: Record<string, unknown> = {}): Promise<ClickHouseEngine[]> => {
+    const name = prefix()
+    return Promise.all(Array.from({ length: count }, () => engineAt(server.url, name, config)))
+  }
+  const close = (engines: readonly ClickHouseEngine[]) => Promise.all(engines.map((engine) => engine.close()))
+
+  t.test('plugins run on it', async (t) => {
+    const engine = new ClickHouseEngine(testContext({ clickhouse: { url: server.url, prefix: prefix() } }, Date.now))
+    const node = await boot({ plugins: ['line_protocol', 'promql', 'native', 'otlp'], storage: engine })
+    t.teardown(() => node.stop())
+    const call = (method: 'GET' | 'POST', url: string, payload?: string | object) => node.inject({ method, url, ...(payload === undefined ? {} : { payload }) })
+    const now = Math.floor(Date.now() / 1000)
+    const samples = Array.from({ length: 120 }, (_, i) =>
+      ['a', 'b'].map((host, k) => `hits,host=${host} value=${i * (k + 1)} ${now - 119 + i}000000000`),
+    ).flat()
+    t.equal((await call('POST', '/write', samples.join('\n'))).statusCode, 204)
+    t.equal((await call('POST', '/write', `cpu,host=a usage=1.5,cores=4i ${now}000000000\ncpu,host=b usage=2.5,text="x" ${now}000000000`)).statusCode, 204)
+    t.equal((await call('POST', '/write', 'cpu,host=a usage="text"')).statusCode, 400, 'the types are those of the catalog')
+    const value = async (query: string) =>
+      (await call('GET', `/api/v1/query?time=${now}&query=${encodeURIComponent(query)}`))
+        .json()
+        .data.result.map((one: { value: [number, string] }) => one.value[1])
+        .sort()
+    t.same(await value('round(sum(rate(hits[1m])), 0.001)'), ['3'])
+    t.same(await value('sum by (host) (hits)'), ['119', '238'])
+    t.same(await value('max(cpu_usage) + on() group_left() sum(cpu_cores)'), ['6.5'])
+    t.same((await call('GET', '/api/v1/label/host/values')).json().data, ['a', 'b'])
+    t.same(
+      (await call('GET', '/api/v1/measurements')).json().items.map(({ name }: { name: string }) => name),
+      ['cpu', 'hits'],
+    )
+  })
+
+  t.test('two nodes that begin the same measurements with different types at once: each has one type, and all that was taken is there', async (t) => {
+    const engines = await nodes(3)
+    const names = Array.from({ length: 8 }, (_, i) => `m${i}`)
+    const results = await Promise.all(
+      engines.flatMap((engine, i) => names.map((name) => write(engine, [i === 1 ? metric(name, 'text') : metric(name, i), point(i, `h${i}`, name)]))),
+    )
+    const written = results.reduce((sum, result) => sum + result.written, 0)
+    const refused = results.flatMap(({ rejections }) => rejections.map(({ code }) => code))
+    t.equal(written + refused.length, engines.length * names.length * 2)
+    t.same(new Set(refused), new Set(['SCHEMA_ERROR']))
+    for (const engine of engines) {
+      t.equal((await engine.measurements('default')).length, names.length)
+      const schema = JSON.stringify(await engine.measurements('default'))
+      t.equal(schema, JSON.stringify(await engines[0].measurements('default')), 'all nodes see the same')
+    }
+    await close(engines)
+  })
+
+  t.test('what one node drops and restores the others find dropped and restored', async (t) => {
+    const engines = await nodes(2, { soft_delete_ttl_secs: 86_400 })
+    const [a, b] = engines
+    await write(a, [point(1)])
+    await write(b, [point(2, 'b')])
+    t.same(await lines(a, { measurement: 'cpu' }), [row(1), row(2, 'b')])
+    await a.drop('default', 'cpu')
+    await t.rejects(lines(b, { measurement: 'cpu' }), { code: 'NOT_FOUND' })
+    await b.restore('default', 'cpu')
+    t.same(await lines(a, { measurement: 'cpu' }), [row(1), row(2, 'b')])
+    await a.drop('default', 'cpu', { final: true })
+    await b.measurements('default')
+    t.match(await write(b, [point('text')]), { written: 1 }, 'its name is free for another type')
+    t.same(await lines(a, { measurement: 'cpu' }), [`{"host":"a"} ${NOW} v=string:"text"`])
+    await close(engines)
+  })
+
+  t.test('a node that has not heard of a drop refuses the rows, and stores them the next time', async (t) => {
+    const engines = await nodes(2)
+    const [a, b] = engines
+    await write(b, [point(1)])
+    // It is asked before its catalog is read again.
+    const { batch } = fill(b, [point(2)])
+    await a.drop('default', 'cpu', { final: true })
+    const first = await b.write(batch)
+    t.match(first, { written: 0, rejected: 1, rejections: [{ code: 'CONFLICT' }] })
+    t.match(await write(b, [point(3)]), { written: 1 })
+    t.same(await lines(a, { measurement: 'cpu' }), [row(3)])
+    await close(engines)
+  })
+
+  t.test('series that one node gives back are stored again by a node that writes to them', async (t) => {
+    const engines = await nodes(2)
+    const [a, b] = engines
+    await write(b, [point(1), point(1, 'b'), metric('up', 1)])
+    await a.delete({ namespace: 'default', measurement: 'cpu' })
+    await a.delete({ namespace: 'default', measurement: 'up' })
+    t.match(await write(b, [point(2), metric('up', 2)]), { written: 2, rejected: 0 })
+    for (const engine of engines) {
+      t.same(await lines(engine, { measurement: 'cpu' }), [row(2)])
+      t.same(await lines(engine, { measurement: 'up' }), [`{"host":"a"} ${NOW} value=float64:2`])
+    }
+    await close(engines)
+  })
+
+  t.test('a metric that gets a second field keeps what the shared table has of it', async (t) => {
+    const engines = await nodes(1)
+    const [engine] = engines
+    await write(engine, [metric('up', 1), metric('down', 5)])
+    await write(engine, [{ ...metric('up', 2), time: NOW + 1n, fields: { value: f64(2), more: str('x') } }])
+    await write(engine, [{ ...metric('up', 0), fields: { more: str('y') } }])
+    t.same(await lines(engine, { measurement: 'up' }), [
+      `{"host":"a"} ${NOW} more=string:"y" value=float64:1`,
+      `{"host":"a"} ${NOW + 1n} more=string:"x" value=float64:2`,
+    ])
+    t.same(await lines(engine, { measurement: 'up', fields: ['value'] }), [`{"host":"a"} ${NOW} value=float64:1`, `{"host":"a"} ${NOW + 1n} value=float64:2`])
+    t.same(await lines(engine, { measurement: 'down' }), [`{"host":"a"} ${NOW} value=float64:5`])
+    await close(engines)
+  })
+
+  t.test('an insert whose answer is lost is stored once', async (t) => {
+    let cuts = 0
+    const proxy = createServer((from, to) => {
+      const onward = request(`${server.url}${from.url}`, { method: from.method, headers: from.headers }, (answer) => {
+        // The server has it; its answer does not arrive, every second time.
+        if (/INSERT/.test(decodeURIComponent(from.url ?? '')) && cuts++ % 2 === 0) return void from.socket.destroy()
+        to.writeHead(answer.statusCode ?? 500, answer.headers)
+        answer.pipe(to)
+      })
+      from.pipe(onward)
+    })
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+    t.teardown(() => proxy.close())
+    const name = prefix()
+    const engine = await engineAt(`http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, name)
+    const points = Array.from({ length: 20 }, (_, i) => point(i, `h${i}`))
+    for (const one of points) t.match(await write(engine, [one]), { written: 1, rejected: 0 })
+    t.ok(cuts > 20, `${cuts} inserts`)
+    t.equal((await lines(engine, { measurement: 'cpu' })).length, 20)
+    await engine.close()
+    const client = new Client(sectionOf({ clickhouse: { url: server.url } }))
+    const counted: bigint[] = []
+    for await (const { columns } of client.blocks(`SELECT toUInt64(count()) FROM merge('${name}_n_default', '^m_[0-9]+$')`))
+      counted.push(new BigUint64Array(columns[0].bytes.buffer)[0])
+    t.same(counted, [20n], 'rows as they were stored, before any merge')
+    await client.close()
+  })
+}

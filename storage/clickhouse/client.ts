@@ -1,0 +1,139 @@
+/**
+ * Statements to ClickHouse and their answers, with the errors of the storage interface. Values that a caller gave go as parameters or in blocks, never in a
+ * statement's text.
+ */
+import { Readable } from 'node:stream'
+import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client'
+import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import type { ClickHouseSection } from './config.ts'
+import { decodeBlocks, type ReadBlock } from './native/decode.ts'
+import { encodeBlock, type WireColumn } from './native/encode.ts'
+
+/** Between two tries of an insert, milliseconds; each next one waits twice as long. */
+const FIRST_PAUSE_MS = 50
+const MAX_PAUSE_MS = 2000
+/** What ClickHouse says by number, and what it means to a caller. */
+const CODES = new Map<string, ErrorCode>([
+  ['159', 'QUERY_TIMEOUT'],
+  ['160', 'QUERY_TIMEOUT'],
+  ['202', 'BACKPRESSURE'],
+  ['241', 'OVERLOADED'],
+  ['242', 'OVERLOADED'],
+  ['243', 'STORAGE_FULL'],
+  ['252', 'BACKPRESSURE'],
+  ['285', 'OVERLOADED'],
+  ['289', 'OVERLOADED'],
+  ['307', 'BAD_REQUEST'],
+  ['319', 'OVERLOADED'],
+  ['999', 'OVERLOADED'],
+])
+/** After these an insert is tried again under the same token: too many parts, too few replicas, what became of it is unknown, the coordinator was away. */
+const AGAIN = new Set(['202', '252', '285', '286', '319', '999'])
+
+export interface QueryOptions {
+  params?: Record<string, string | number>
+  signal?: AbortSignal
+}
+
+export class Client {
+  private readonly client: ClickHouseClient
+  private readonly section: ClickHouseSection
+  private readonly closing = new AbortController()
+
+  constructor(section: ClickHouseSection) {
+    this.section = section
+    this.client = createClient({
+      url: section.url,
+      username: section.username,
+      ...(section.password === undefined ? {} : { password: section.password.reveal() }),
+      max_open_connections: section.max_connections,
+      request_timeout: section.write_timeout_secs * 1000,
+      compression: { request: false, response: false },
+      // Errors are told to who asked.
+      log: { level: 127 },
+    })
+  }
+
+  async close(): Promise<void> {
+    this.closing.abort(new SvcError('DATABASE_CLOSED', 'cannot use the database: it is closed'))
+    await this.client.close()
+  }
+
+  /** Definitions of tables, and deletes. */
+  async command(statement: string, params?: Record<string, string | number>): Promise<void> {
+    try {
+      await this.client.command({ query: statement, ...(params === undefined ? {} : { query_params: params }), abort_signal: this.closing.signal })
+    } catch (error) {
+      throw this.told('change', error)
+    }
+  }
+
+  /** The blocks of an answer as they come; the statement ends with FORMAT Native. */
+  async *blocks(statement: string, { params, signal }: QueryOptions = {}): AsyncGenerator<ReadBlock> {
+    const both = signal === undefined ? this.closing.signal : AbortSignal.any([signal, this.closing.signal])
+    let stream: Readable | undefined
+    try {
+      const asked = { query: `${statement} FORMAT Native`, ...(params === undefined ? {} : { query_params: params }), abort_signal: both }
+      stream = (await this.client.exec(asked)).stream as Readable
+      yield* decodeBlocks(stream)
+      both.throwIfAborted()
+    } catch (error) {
+      signal?.throwIfAborted()
+      throw this.told('read', error)
+    } finally {
+      stream?.destroy()
+    }
+  }
+
+  /**
+   * Writes a block once, however often it has to be sent. @param options.sequential quorums one after the other, so that each read after it sees it.
+   * @throws SvcError when it is not stored, or nobody knows whether it is: sent again it is stored once. */
+  async insert(table: string, columns: readonly WireColumn[], rows: number, token: string, options: { sequential?: boolean } = {}): Promise<void> {
+    const parts = encodeBlock(columns, rows)
+    const names = columns.map(({ name }) => name).join(', ')
+    const query = `INSERT INTO ${table} (${names}) SETTINGS ${this.insertSettings(token, options.sequential === true)} FORMAT Native`
+    const last = Date.now() + this.section.write_timeout_secs * 1000
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
+      try {
+        const { stream } = await this.client.exec({ query, values: Readable.from(parts, { objectMode: false }), abort_signal: this.closing.signal })
+        for await (const _ of stream);
+        return
+      } catch (error) {
+        if (!isTriedAgain(error) || Date.now() + pause > last || this.closing.signal.aborted) throw this.told('write', error)
+        await new Promise((resolve) => setTimeout(resolve, pause))
+      }
+    }
+  }
+
+  private insertSettings(token: string, sequential: boolean): string {
+    const { cluster, insert_quorum } = this.section
+    const settings = [`insert_deduplication_token = '${token}'`, 'insert_deduplicate = 1', 'max_partitions_per_insert_block = 0', 'async_insert = 0']
+    if (cluster !== undefined) {
+      settings.push('distributed_foreground_insert = 1', `insert_quorum_parallel = ${sequential ? 0 : 1}`)
+      settings.push(insert_quorum === 'auto' ? "insert_quorum = 'auto'" : `insert_quorum = ${insert_quorum}`)
+    }
+    return settings.join(', ')
+  }
+
+  private told(verb: string, error: unknown): Error {
+    if (error instanceof SvcError) return error
+    if (this.closing.signal.aborted) return this.closing.signal.reason
+    const message = error instanceof Error ? error.message.split('\n', 1)[0].slice(0, 300) : String(error)
+    if (error instanceof ClickHouseError) {
+      const code = CODES.get(error.code) ?? 'DATABASE_ERROR'
+      return new SvcError(code, `cannot ${verb} in ClickHouse: ${message} (code ${error.code})`)
+    }
+    if (/timeout/i.test(message))
+      return new SvcError(verb === 'read' ? 'QUERY_TIMEOUT' : 'WRITE_TIMEOUT', `cannot ${verb} in ClickHouse: no answer within write_timeout_secs`)
+    return new SvcError(
+      'OVERLOADED',
+      `cannot ${verb} in ClickHouse at ${this.section.url}: ${message || 'the connection failed'}; see that it runs and is reached`,
+    )
+  }
+}
+
+/** A connection that broke leaves open what became of the insert. */
+function isTriedAgain(error: unknown): boolean {
+  if (error instanceof ClickHouseError) return AGAIN.has(error.code)
+  return error instanceof Error && /ECONN|EPIPE|socket hang up|timeout/i.test(`${(error as NodeJS.ErrnoException).code ?? ''} ${error.message}`)
+}

@@ -1,0 +1,94 @@
+/** The [database] section of the ClickHouse engine. */
+import { Secret } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { type Static, Type } from 'svcdb/lib/schema'
+import { admissionKeys } from '../common/limits.ts'
+import { retentionKeys } from '../common/retention.ts'
+
+const NAME = '^[a-z][a-z0-9_]*$'
+
+const clickhouse = Type.Object(
+  {
+    url: Type.String({
+      default: 'http://localhost:8123',
+      minLength: 1,
+      maxLength: 1024,
+      description: "ClickHouse's HTTP interface, or what balances several: http://host:8123, with TLS https://host:8443",
+    }),
+    username: Type.String({ default: 'default', maxLength: 256, description: 'User; may create databases and tables below the prefix' }),
+    password: Type.Optional(Secret.schema({ description: 'Password of that user; best taken from the environment' })),
+    prefix: Type.String({
+      default: 'svc',
+      minLength: 1,
+      maxLength: 32,
+      pattern: NAME,
+      description:
+        'Names of databases begin with it: <prefix> has the catalog, <prefix>_... the points of a namespace. Nodes with the same prefix share their data',
+    }),
+    cluster: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 64,
+        pattern: '^[A-Za-z0-9_-]+$',
+        description: 'Cluster of remote_servers: tables are replicated and distributed over its shards by series; unset = one server',
+      }),
+    ),
+    insert_quorum: Type.Union([Type.Integer({ minimum: 0, maximum: 64 }), Type.Literal('auto')], {
+      default: 'auto',
+      description: 'Replicas that have a write before it is acknowledged, with cluster; auto = more than half, 0 = the one that it was sent to',
+    }),
+    max_connections: Type.Integer({ default: 16, minimum: 2, maximum: 1024, description: 'Connections at once' }),
+    write_timeout_secs: Type.Integer({
+      default: 30,
+      minimum: 1,
+      maximum: 3600,
+      description: 'How long a write may take, tries again included; above: 504 WRITE_TIMEOUT',
+    }),
+    max_waiting_bytes: Type.Integer({
+      default: 67_108_864,
+      minimum: 1_048_576,
+      maximum: 17_179_869_184,
+      description: 'Bytes of rows that wait for ClickHouse; above: 503 BACKPRESSURE',
+    }),
+    query_memory: Type.Integer({ default: 2_147_483_648, minimum: 16_777_216, maximum: 2 ** 46, description: 'Memory of one read in ClickHouse' }),
+  },
+  { default: {}, description: 'Where the points are' },
+)
+
+export const configSchema = Type.Object({
+  ...admissionKeys,
+  ...retentionKeys,
+  maintenance_interval_secs: Type.Integer({
+    default: 60,
+    minimum: 1,
+    maximum: 86_400,
+    description: 'How often what retention and drops have ended is removed, and what other nodes have written is counted',
+  }),
+  clickhouse,
+})
+
+export type ClickHouseSection = Static<typeof clickhouse>
+
+/** @param config the resolved [database] section; a key that is absent takes its default. */
+export function sectionOf(config: Record<string, unknown>): ClickHouseSection {
+  const given = (config.clickhouse ?? {}) as Partial<ClickHouseSection>
+  const defaults = Object.entries(clickhouse.properties).flatMap(([key, schema]) => ('default' in schema ? [[key, schema.default]] : []))
+  return { ...(Object.fromEntries(defaults) as ClickHouseSection), ...given }
+}
+
+/** @throws CONFIG_ERROR for values that cannot be used. */
+export function check(config: Record<string, unknown>): void {
+  const { url } = sectionOf(config)
+  if (/^https?:$/.test(URL.parse(url)?.protocol ?? '')) return
+  throw new SvcError('CONFIG_ERROR', `cannot use [database.clickhouse] url "${url}": it is no address of an HTTP interface; write http://host:8123`)
+}
+
+/** For `svc check`. */
+export function explain(config: Record<string, unknown>): string[] {
+  const { url, prefix, cluster, insert_quorum } = sectionOf(config)
+  const where = cluster === undefined ? 'one server' : `cluster "${cluster}", a write is acknowledged by ${insert_quorum} replicas`
+  return [
+    `points are in ClickHouse at ${url}, databases ${prefix} and ${prefix}_*, on ${where}`,
+    'the engine keeps no state and tells no changes, and has no SQL, exports, backups or archive: plugins that need one of them cannot run on it',
+  ]
+}

@@ -1,0 +1,453 @@
+/**
+ * Points in ClickHouse. This process holds what it needs to judge a write (the catalog, the newest times, which series are stored) and nothing that could be lost;
+ * any number of them may share a server or a cluster. See docs/decisions/087-points-in-clickhouse.md.
+ */
+import type {
+  AdmissionBounds,
+  Capability,
+  ChangeCursor,
+  DeleteRequest,
+  DeleteResult,
+  DropOptions,
+  FieldInfo,
+  JobOptions,
+  MeasurementFields,
+  MeasurementInfo,
+  NamespaceGuard,
+  NamespaceUsage,
+  RetentionHold,
+  RunningJob,
+  ScanPlan,
+  ScanRequest,
+  SeriesChunk,
+  StateStore,
+  StorageContext,
+  StorageEngine,
+  StorageStatus,
+  WriteOptions,
+  WriteResult,
+} from 'svcdb'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { MAX_DIGITS } from '../common/decimal.ts'
+import { Deadline, startJob } from '../common/job.ts'
+import { type Limits, limitsOf } from '../common/limits.ts'
+import { checkFieldName, checkMeasurementName } from '../common/names.ts'
+import { NamespaceGate } from '../common/namespace-gate.ts'
+import {
+  admissionCutoffs,
+  deadlinePassed,
+  dropDeadline,
+  nothingToRestore,
+  restoreConflict,
+  retentionSettings,
+  unknownMeasurement,
+} from '../common/retention.ts'
+import { admissionOf, Window } from '../common/window.ts'
+import { fieldEvents } from './admission.ts'
+import type { Life } from './catalog.ts'
+import { CatalogLog } from './catalog-log.ts'
+import { Client } from './client.ts'
+import { type ClickHouseSection, sectionOf } from './config.ts'
+import { endOf, Maintenance } from './maintenance.ts'
+import { namespaceBytes, newestTime } from './measures.ts'
+import { Points } from './points.ts'
+import { ClickHouseReader, type ReaderContext } from './reader.ts'
+import { Resolver } from './resolver.ts'
+import { SeriesNumbers } from './series-numbers.ts'
+import { SeriesStore } from './series-store.ts'
+import type { Place } from './statements.ts'
+import { Tables } from './tables.ts'
+import { Turns } from './turns.ts'
+
+export const capabilities: ReadonlySet<Capability> = new Set(['points', 'jobs', 'delete'])
+/** Empty batches kept for the next decoder. */
+const POOLED = 4
+/** Names kept above those that the budget of series allows, before the numbers of all are called in. */
+const SPARE_NAMES = 100_000
+/** How long a decoder may hold to a type that another node has dropped. */
+const CATALOG_POLL_MS = 1000
+
+export class ClickHouseEngine implements StorageEngine {
+  readonly capabilities = capabilities
+  readonly resolver: Resolver
+  private readonly context: StorageContext
+  private readonly section: ClickHouseSection
+  private readonly limits: Limits
+  private readonly gate = new NamespaceGate()
+  private readonly client: Client
+  private readonly place: Place
+  private readonly log: CatalogLog
+  private readonly series: SeriesStore
+  private readonly tables: Tables
+  private readonly points: Points
+  private readonly maintenance: Maintenance
+  private readonly numbers = new SeriesNumbers()
+  private readonly turns = new Turns()
+  private readonly pool: WriteBatch[] = []
+  private readonly openBatches = new Set<WriteBatch>()
+  private readonly jobs = new Set<RunningJob<unknown>>()
+  private readonly schemas = new Map<string, { generation: number; fields: readonly MeasurementFields[] }>()
+  private timer: NodeJS.Timeout | undefined
+  private poll: NodeJS.Timeout | undefined
+  private maintaining: Promise<void> | undefined
+  private accepting = false
+
+  constructor(context: StorageContext) {
+    const { config } = context
+    this.context = context
+    this.section = sectionOf(config)
+    this.limits = limitsOf(config)
+    this.place = { prefix: this.section.prefix, cluster: this.section.cluster }
+    this.client = new Client(this.section)
+    this.log = new CatalogLog(this.client, this.place, (lives) => this.learn(lives))
+    this.resolver = new Resolver(this.limits, (namespace, name) => fieldsOf(this.log.catalog.find(namespace, name)))
+    this.series = new SeriesStore(this.client, this.place)
+    this.tables = new Tables(this.client, this.place, this.section.max_waiting_bytes)
+    const settings = retentionSettings(config, this.limits)
+    const { limits, client, place, log, tables, series, resolver, gate } = this
+    const now = () => context.now()
+    const newest = () => [...this.points.windows.values()].map((window) => window.newest)
+    this.maintenance = new Maintenance({ client, place, log, tables, series, settings, limits, now, newest })
+    const cutoffs = () => admissionCutoffs(settings, limits, this.maintenance.clock)
+    this.points = new Points({ resolver, log, series, tables, limits, gate, now, cutoffs })
+  }
+
+  async open(): Promise<void> {
+    await this.log.open()
+    await this.count()
+    this.accepting = true
+    const interval = (this.context.config.maintenance_interval_secs as number | undefined) ?? 60
+    this.timer = setInterval(() => void this.maintain().catch((error) => this.context.log.warn({ err: error }, 'maintenance failed')), interval * 1000)
+    this.timer.unref()
+    this.poll = setInterval(() => void this.log.refresh().catch((error) => this.context.log.debug({ err: error }, 'catalog was not read')), CATALOG_POLL_MS)
+    this.poll.unref()
+  }
+
+  async close(): Promise<void> {
+    if (!this.accepting && this.timer === undefined) return void (await this.client.close())
+    this.accepting = false
+    clearInterval(this.timer)
+    clearInterval(this.poll)
+    this.timer = undefined
+    for (const job of this.jobs) job.cancel()
+    await this.turns.settledAll()
+    await this.maintaining?.catch(() => {})
+    await this.client.close()
+  }
+
+  batch(namespace: string): WriteBatch {
+    const batch = this.pool.pop() ?? new WriteBatch(this.resolver)
+    batch.namespace = namespace
+    this.openBatches.add(batch)
+    return batch
+  }
+
+  recycle(batch: WriteBatch): void {
+    if (!this.openBatches.delete(batch)) throw new Error('cannot take back a batch: it is not open; a batch is written or recycled once')
+    batch.reset()
+    if (this.pool.length < POOLED) this.pool.push(batch)
+    if (this.resolver.size > this.limits.maxSeriesCardinality + SPARE_NAMES) this.resolver.forget()
+    if (this.openBatches.size === 0) this.resolver.release()
+  }
+
+  async write(batch: WriteBatch, options: WriteOptions = {}): Promise<WriteResult> {
+    const { namespace } = batch
+    const sent = this.turns.take(namespace, async () => {
+      try {
+        this.assertOpen()
+        this.gate.requireOpen(namespace)
+        await this.settle()
+        return await this.points.send(batch, options)
+      } finally {
+        this.recycle(batch)
+      }
+    })
+    return this.turns.under(
+      namespace,
+      sent.then(({ result }) => result),
+    )
+  }
+
+  async declareField(namespace: string, measurement: string, field: FieldInfo): Promise<MeasurementInfo> {
+    this.assertOpen()
+    checkFieldName(field.name, this.limits)
+    checkMeasurementName(measurement, this.limits)
+    const { name, type, scale } = field
+    if (type === 'decimal' && !(Number.isInteger(scale) && (scale as number) >= 0 && (scale as number) <= MAX_DIGITS))
+      throw new SvcError('INVALID_POINT', `cannot declare field "${name}" of measurement "${measurement}": a decimal needs a scale of 0 to ${MAX_DIGITS}`)
+    const given: FieldInfo = type === 'decimal' ? { name, type, scale: scale as number } : { name, type }
+    await this.turns.take(namespace, async () => {
+      this.gate.requireOpen(namespace)
+      await this.log.append((catalog) => {
+        const life = catalog.find(namespace, measurement)
+        if (life === undefined) this.gate.requireRoom(namespace, 'measurements', catalog.list(namespace).length)
+        const known = life?.fields.get(name)?.info
+        if (known !== undefined && (known.type !== given.type || known.scale !== given.scale))
+          throw new SvcError('SCHEMA_ERROR', `cannot declare field "${name}" of measurement "${measurement}" as ${shown(given)}: it is of type ${shown(known)}`)
+        if (known !== undefined) return []
+        const limit = this.limits.maxFieldsPerMeasurement
+        if ((life?.fields.size ?? 0) >= limit)
+          throw new SvcError(
+            'INVALID_POINT',
+            `cannot declare field "${name}" of measurement "${measurement}": max_fields_per_measurement of ${limit} is reached`,
+          )
+        return fieldEvents(namespace, measurement, life, [given])
+      })
+    })
+    const info = (await this.measurements(namespace)).find((one) => one.name === measurement)
+    if (info === undefined) throw unknownMeasurement('declare', measurement)
+    return info
+  }
+
+  async measurements(namespace: string): Promise<MeasurementInfo[]> {
+    await this.enter(namespace)
+    return this.reader(undefined).measurements(namespace)
+  }
+
+  async namespaces(): Promise<string[]> {
+    await this.turns.settledAll()
+    await this.enter(undefined)
+    const { catalog } = this.log
+    return [...catalog.namespaces].filter((namespace) => catalog.list(namespace).length > 0).sort()
+  }
+
+  async usage(namespace: string): Promise<NamespaceUsage> {
+    await this.enter(namespace)
+    const { catalog } = this.log
+    const lives = catalog.list(namespace)
+    const bytes = lives.length === 0 ? 0 : await namespaceBytes(this.client, this.place, namespace, lives)
+    return { series: catalog.seriesOf(namespace), measurements: lives.length, bytes }
+  }
+
+  guard(guard: NamespaceGuard): void {
+    this.gate.guard = guard
+  }
+
+  async delete({ namespace, measurement, matchers = [], start, end }: DeleteRequest): Promise<DeleteResult> {
+    return this.turns.alone(namespace, async () => {
+      await this.refreshed()
+      const life = this.existing('delete', namespace, measurement)
+      await this.tables.ensureNamespace(namespace)
+      const { series, all } = await this.series.select(life, matchers, this.limits.regexTimeoutMs)
+      if (series.length === 0 || (start !== undefined && end !== undefined && start >= end)) return { series: 0, segmentsSkipped: 0 }
+      const keys = all ? undefined : series.map(({ key }) => key)
+      const remove = () => this.maintenance.deleteRows(life, keys, { start, end })
+      if (start !== undefined || end !== undefined) await remove()
+      else {
+        await this.maintenance.releaseSeries(life, keys, remove)
+        this.resolver.forget()
+      }
+      return { series: series.length, segmentsSkipped: 0 }
+    })
+  }
+
+  async drop(namespace: string, measurement: string, { final = false }: DropOptions = {}): Promise<void> {
+    await this.turns.alone(namespace, async () => {
+      await this.refreshed()
+      const { softDeleteTtlSecs } = retentionSettings(this.context.config, this.limits)
+      const newest = [...this.points.windows.values()].map((window) => window.newest)
+      const deadline = dropDeadline(this.context.now(), newest, final ? undefined : softDeleteTtlSecs)
+      const ends = deadlinePassed(deadline, this.maintenance.clock)
+      let dropped: Life | undefined
+      await this.log.append(() => {
+        const life = this.existing('drop', namespace, measurement)
+        dropped = life
+        return [{ kind: 'drop', namespace, measurement, life: life.number, deadline }, ...(ends ? [endOf(life)] : [])]
+      })
+      this.resolver.forget()
+      if (ends && dropped !== undefined) await this.maintenance.removeLife(dropped)
+    })
+  }
+
+  async restore(namespace: string, measurement: string): Promise<void> {
+    await this.turns.alone(namespace, async () => {
+      this.gate.requireOpen(namespace)
+      await this.refreshed()
+      const settings = retentionSettings(this.context.config, this.limits)
+      await this.log.append((catalog) => {
+        const newest = catalog.pending.findLast(({ life }) => life.namespace === namespace && life.name === measurement)
+        if (newest === undefined) throw nothingToRestore(measurement, settings, catalog.hasEnded(namespace, measurement))
+        if (catalog.find(namespace, measurement) !== undefined) throw restoreConflict(measurement)
+        return [{ kind: 'restore', namespace, measurement, life: newest.life.number }]
+      })
+      this.resolver.forget()
+    })
+  }
+
+  async admission(namespace: string, measurement: string): Promise<AdmissionBounds> {
+    this.assertOpen()
+    await this.turns.settled(namespace)
+    const settings = retentionSettings(this.context.config, this.limits)
+    const cutoffs = admissionCutoffs(settings, this.limits, this.maintenance.clock)
+    return admissionOf(this.points.windows.get(namespace) ?? new Window(this.limits), this.context.now(), cutoffs, measurement)
+  }
+
+  holdRetention(hold: RetentionHold): () => void {
+    return this.maintenance.hold(hold)
+  }
+
+  async *scan(request: ScanRequest, options: JobOptions = {}): AsyncGenerator<SeriesChunk> {
+    this.assertOpen()
+    const deadline = new Deadline(options)
+    try {
+      deadline.signal.throwIfAborted()
+      await this.enter(request.namespace)
+      for await (const chunk of this.reader(deadline.signal).scan(request)) {
+        deadline.signal.throwIfAborted()
+        yield chunk
+      }
+      deadline.signal.throwIfAborted()
+    } finally {
+      deadline.clear()
+    }
+  }
+
+  async explain(request: ScanRequest): Promise<ScanPlan> {
+    await this.enter(request.namespace)
+    return this.reader(undefined).explain(request)
+  }
+
+  run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R> {
+    this.assertOpen()
+    const ending = new AbortController()
+    const job = startJob<R>(
+      this.reader(ending.signal, () => this.refreshed()),
+      module,
+      args,
+      options,
+    )
+    this.jobs.add(job)
+    job.result
+      .catch(() => {})
+      .finally(() => {
+        ending.abort(new SvcError('QUERY_TIMEOUT', 'cannot read: the job has ended'))
+        this.jobs.delete(job)
+      })
+    return job
+  }
+
+  changes(): ChangeCursor {
+    throw new SvcError('METHOD_NOT_ALLOWED', 'cannot read changes: the storage engine "clickhouse" does not tell them')
+  }
+
+  state(): StateStore {
+    throw new SvcError('METHOD_NOT_ALLOWED', 'cannot keep state: the storage engine "clickhouse" has no state store')
+  }
+
+  status(): StorageStatus {
+    return this.accepting ? { accepting: true } : { accepting: false, reason: 'the database is closed' }
+  }
+
+  async flush(): Promise<void> {
+    this.assertOpen()
+    await this.turns.settledAll()
+  }
+
+  /** Does now what is done every `maintenance_interval_secs`. */
+  async maintain(): Promise<void> {
+    if (!this.accepting) return
+    this.maintaining ??= this.maintainOnce().finally(() => {
+      this.maintaining = undefined
+    })
+    await this.maintaining
+  }
+
+  private async maintainOnce(): Promise<void> {
+    await this.refreshed()
+    await this.count()
+    for (const namespace of this.log.catalog.namespaces)
+      for (const life of this.log.catalog.list(namespace))
+        if (this.accepting)
+          await this.turns.alone(namespace, async () => {
+            if (this.log.catalog.find(namespace, life.name) === life && (await this.maintenance.expire(life))) this.resolver.forget()
+          })
+  }
+
+  /** Counts what is stored, by whichever node. */
+  private async count(): Promise<void> {
+    for (const namespace of this.log.catalog.namespaces)
+      await this.turns.alone(namespace, async () => {
+        await this.tables.ensureNamespace(namespace)
+        const counts = await this.series.count(namespace)
+        for (const life of this.log.catalog.livesOf(namespace)) life.series = counts.get(life.number) ?? 0
+        await this.maintenance.removeLeft(namespace, counts.keys())
+        const newest = await newestTime(this.client, this.place, namespace)
+        const window = this.points.window(namespace)
+        if (newest !== undefined && (window.newest === undefined || newest > window.newest)) window.newest = newest
+      })
+  }
+
+  /** Begins a question: what was written before it is seen, and what time has removed is not. */
+  private async enter(namespace: string | undefined): Promise<void> {
+    this.assertOpen()
+    if (namespace !== undefined) await this.turns.settled(namespace)
+    await this.refreshed()
+  }
+
+  private async refreshed(): Promise<void> {
+    this.assertOpen()
+    await this.log.refresh()
+    await this.settle()
+  }
+
+  private async settle(): Promise<void> {
+    if (this.log.catalog.pending.length > 0 && (await this.maintenance.endDrops())) this.resolver.forget()
+  }
+
+  private existing(verb: string, namespace: string, name: string): Life {
+    const life = this.log.catalog.find(namespace, name)
+    if (life === undefined) throw unknownMeasurement(verb, name)
+    return life
+  }
+
+  private reader(signal: AbortSignal | undefined, begin: () => Promise<void> = async () => {}): ClickHouseReader {
+    const { client, place, series, numbers } = this
+    let begun: Promise<void> | undefined
+    const context: ReaderContext = {
+      client,
+      place,
+      series,
+      numbers,
+      regexTimeoutMs: this.limits.regexTimeoutMs,
+      memory: this.section.query_memory,
+      begin: () => (begun ??= begin()),
+      lives: (namespace) => this.log.catalog.list(namespace),
+      schema: (namespace) => this.schemaOf(namespace),
+      keptFrom: (life) => this.maintenance.keptFrom(life),
+      ready: async (life) => {
+        await this.tables.ensureNamespace(life.namespace)
+        await this.tables.ensureOwn(life)
+      },
+    }
+    return new ClickHouseReader(context, signal)
+  }
+
+  /** The same array until the schema, or the meaning of numbers, changes. */
+  private schemaOf(namespace: string): readonly MeasurementFields[] {
+    const known = this.schemas.get(namespace)
+    if (known?.generation === this.numbers.generation) return known.fields
+    const fields = this.log.catalog.list(namespace).map((life) => ({ name: life.name, fields: fieldsOf(life) }))
+    this.schemas.set(namespace, { generation: this.numbers.generation, fields })
+    return fields
+  }
+
+  private learn(lives: ReadonlySet<Life>): void {
+    for (const { namespace, name } of lives) {
+      this.resolver.learn(namespace, name)
+      this.schemas.delete(namespace)
+    }
+  }
+
+  private assertOpen(): void {
+    if (!this.accepting) throw new SvcError('DATABASE_CLOSED', 'cannot use the database: it is closed')
+  }
+}
+
+function fieldsOf(life: Life | undefined): FieldInfo[] {
+  return life === undefined ? [] : [...life.fields.values()].map(({ info }) => ({ ...info }))
+}
+
+function shown({ type, scale }: FieldInfo): string {
+  return scale === undefined ? type : `${type}(38, ${scale})`
+}

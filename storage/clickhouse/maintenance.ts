@@ -1,0 +1,157 @@
+/** What time brings about: drops end, retention removes, series without rows are given back, tables of lives that have ended go. Any node may do it, and twice. */
+import type { RetentionHold } from 'svcdb'
+import type { Limits } from '../common/limits.ts'
+import { deadlinePassed, measurementCutoff, type RetentionSettings, retentionClock } from '../common/retention.ts'
+import { INT64_MIN } from '../common/time.ts'
+import { type CatalogEvent, type Life, ownFields, PLACES } from './catalog.ts'
+import type { CatalogLog } from './catalog-log.ts'
+import type { Client } from './client.ts'
+import { conditionOf } from './rows-query.ts'
+import { IDS_AT_ONCE, idAt, type SeriesStore } from './series-store.ts'
+import { databaseOf, deleteRows, dropOwn, ownTable, type Place } from './statements.ts'
+import type { Tables } from './tables.ts'
+
+export interface Surroundings {
+  client: Client
+  place: Place
+  log: CatalogLog
+  tables: Tables
+  series: SeriesStore
+  settings: RetentionSettings
+  limits: Limits
+  now(): number
+  /** Newest admitted time of each namespace. */
+  newest(): Iterable<bigint | undefined>
+}
+
+export interface RowRange {
+  start: bigint | undefined
+  end: bigint | undefined
+}
+
+export class Maintenance {
+  private readonly around: Surroundings
+  private readonly holds = new Set<RetentionHold>()
+
+  constructor(around: Surroundings) {
+    this.around = around
+  }
+
+  get clock(): bigint {
+    return retentionClock(this.around.now(), this.around.newest())
+  }
+
+  hold(hold: RetentionHold): () => void {
+    // A function of its own a call: the same hold may be given twice.
+    const own: RetentionHold = (namespace, measurement) => hold(namespace, measurement)
+    this.holds.add(own)
+    return () => void this.holds.delete(own)
+  }
+
+  /** First time that retention keeps; INT64_MIN = all. */
+  keptFrom({ namespace, name }: Life): bigint {
+    const { settings, limits } = this.around
+    if (settings.shortestSecs === 0) return INT64_MIN
+    return measurementCutoff(settings, limits, this.clock, namespace, name, this.holds)
+  }
+
+  /** Ends the drops that can no longer be undone. @returns whether there were any. */
+  async endDrops(): Promise<boolean> {
+    const { log } = this.around
+    const passed = (): Life[] => log.catalog.pending.filter(({ deadline }) => deadlinePassed(deadline, this.clock)).map(({ life }) => life)
+    const ended = passed()
+    if (ended.length === 0) return false
+    await log.append(() => passed().map(endOf))
+    for (const life of ended) await this.removeLife(life)
+    return true
+  }
+
+  /** Takes away what a life that has ended has left. */
+  async removeLife(life: Life): Promise<void> {
+    const { client, place, tables, series, log } = this.around
+    await tables.ensureNamespace(life.namespace)
+    for (const statement of dropOwn(place, life.namespace, life.number)) await client.command(statement)
+    if ([...life.fields.values()].some(({ narrow }) => narrow)) await client.command(deleteRows(place, life.namespace, 'narrow', `life = ${life.number}`))
+    await series.remove(life, undefined, log.catalog.sequence + 1)
+    tables.forget(life)
+  }
+
+  /** Takes away what a node that had not heard of a drop has written since to lives that have ended. @param stored lives that have series. */
+  async removeLeft(namespace: string, stored: Iterable<number>): Promise<void> {
+    const { client, place, log } = this.around
+    const { catalog } = log
+    const ended = [...stored].filter((life) => !catalog.lives.has(life) && life < (catalog.sequence + 1) * PLACES)
+    if (ended.length === 0) return
+    const condition = `life IN (${ended.join(', ')})`
+    for (const table of ['narrow', 'series']) await client.command(deleteRows(place, namespace, table, condition))
+  }
+
+  /** Removes rows of a measurement. @param keys ids of series; undefined = all. */
+  async deleteRows(life: Life, keys: readonly string[] | undefined, range: RowRange): Promise<void> {
+    const { client, place, tables } = this.around
+    await tables.ensureNamespace(life.namespace)
+    await tables.ensureOwn(life)
+    for (const group of keys === undefined ? [undefined] : groupsOf(keys)) {
+      const asked = { life, series: group, ...range }
+      if ([...life.fields.values()].some(({ narrow }) => narrow)) await client.command(deleteRows(place, life.namespace, 'narrow', conditionOf(asked, true)))
+      if (ownFields(life).length > 0) await client.command(deleteRows(place, life.namespace, ownTable(life.number), conditionOf(asked, false)))
+    }
+  }
+
+  /** Gives series back that rows may come to again. @param keys undefined = all. */
+  async releaseSeries(life: Life, keys: readonly string[] | undefined, remove: () => Promise<void>): Promise<void> {
+    const { log, series } = this.around
+    await log.append(() =>
+      log.catalog.lives.has(life.number) ? [{ kind: 'release', namespace: life.namespace, measurement: life.name, life: life.number }] : [],
+    )
+    await remove()
+    await series.remove(life, keys, life.released)
+    life.series -= keys?.length ?? life.series
+  }
+
+  /** Removes the rows that retention no longer keeps, and gives the series back that have none left. */
+  async expire(life: Life): Promise<boolean> {
+    const cutoff = this.keptFrom(life)
+    if (cutoff === INT64_MIN || life.fields.size === 0) return false
+    if (!(await this.hasRows(life, { start: undefined, end: cutoff }))) return false
+    await this.deleteRows(life, undefined, { start: undefined, end: cutoff })
+    const empty = await this.emptySeries(life)
+    if (empty.length > 0) await this.releaseSeries(life, empty, async () => {})
+    return empty.length > 0
+  }
+
+  private async hasRows(life: Life, range: RowRange): Promise<boolean> {
+    const { client } = this.around
+    for (const [table, narrow] of this.tablesOf(life))
+      for await (const { rows } of client.blocks(`SELECT 1 FROM ${table} WHERE ${conditionOf({ life, series: undefined, ...range }, narrow)} LIMIT 1`))
+        if (rows > 0) return true
+    return false
+  }
+
+  private async emptySeries(life: Life): Promise<string[]> {
+    const { client, place } = this.around
+    const rows = this.tablesOf(life).map(([table, narrow]) => `SELECT series FROM ${table}${narrow ? ` WHERE life = ${life.number}` : ''}`)
+    const stored = `${databaseOf(place, life.namespace)}.series`
+    const select = `SELECT DISTINCT series FROM ${stored} WHERE life = ${life.number} AND series GLOBAL NOT IN (${rows.join(' UNION ALL ')})`
+    const found: string[] = []
+    for await (const { rows, columns } of client.blocks(select)) for (let row = 0; row < rows; row++) found.push(idAt(columns[0].bytes, row))
+    return found
+  }
+
+  private tablesOf(life: Life): [table: string, narrow: boolean][] {
+    const database = databaseOf(this.around.place, life.namespace)
+    const narrow = [...life.fields.values()].some((field) => field.narrow)
+    return [
+      ...(narrow ? [[`${database}.narrow`, true] as [string, boolean]] : []),
+      ...(ownFields(life).length > 0 ? [[`${database}.${ownTable(life.number)}`, false] as [string, boolean]] : []),
+    ]
+  }
+}
+
+export function endOf({ namespace, name: measurement, number: life }: Life): CatalogEvent {
+  return { kind: 'end', namespace, measurement, life }
+}
+
+function* groupsOf(keys: readonly string[]): Generator<readonly string[]> {
+  for (let at = 0; at < keys.length; at += IDS_AT_ONCE) yield keys.slice(at, at + IDS_AT_ONCE)
+}

@@ -1,0 +1,211 @@
+/**
+ * Writes, in the order of their calls: each is judged by the catalog in its turn, and its rows go into the blocks of their tables; the turn is over then, and the
+ * write when its blocks are stored.
+ *
+ * Another node may drop the measurement, or give series back, while blocks are on their way. So the catalog is read once more before a write is acknowledged:
+ * series that were given back are stored again, and rows of a measurement that has gone are refused.
+ */
+import type { WriteOptions, WriteResult } from 'svcdb'
+import type { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import type { Limits } from '../common/limits.ts'
+import type { NamespaceGate } from '../common/namespace-gate.ts'
+import { type AdmissionCutoffs, staleSeries } from '../common/retention.ts'
+import { Window } from '../common/window.ts'
+import { admit, type Draft, type Part, type Verdicts } from './admission.ts'
+import type { Life, StoredField } from './catalog.ts'
+import type { CatalogLog } from './catalog-log.ts'
+import type { LocalSeries, Resolver } from './resolver.ts'
+import { idOf } from './series-id.ts'
+import type { SeriesStore } from './series-store.ts'
+import type { Tables } from './tables.ts'
+
+/** Refusals that a write's result carries. */
+const KEPT_REJECTIONS = 16
+const MAX_ATTEMPTS = 100
+
+export interface WriteContext {
+  resolver: Resolver
+  log: CatalogLog
+  series: SeriesStore
+  tables: Tables
+  limits: Limits
+  gate: NamespaceGate
+  now(): number
+  cutoffs(): AdmissionCutoffs
+}
+
+/** A write whose turn is over. */
+export interface Sent {
+  /** When its rows are stored. */
+  result: Promise<WriteResult>
+}
+
+/** Rows of a measurement that are under way. */
+interface Stored {
+  life: Life
+  series: readonly LocalSeries[]
+  positions: readonly number[]
+  written: Promise<unknown>
+}
+
+/** The catalog has changed since a batch was judged. */
+class Changed extends Error {}
+
+export class Points {
+  readonly windows = new Map<string, Window>()
+  private readonly context: WriteContext
+
+  constructor(context: WriteContext) {
+    this.context = context
+  }
+
+  window(namespace: string): Window {
+    const window = this.windows.get(namespace) ?? new Window(this.context.limits)
+    this.windows.set(namespace, window)
+    return window
+  }
+
+  /** @throws SvcError: nothing of the batch was stored. The batch may be used again when this has resolved. */
+  async send(batch: WriteBatch, { backfill = false, nonFinite = false }: WriteOptions): Promise<Sent> {
+    const { context } = this
+    context.tables.requireRoom()
+    const window = this.window(batch.namespace)
+    const bounds = window.open(context.now(), backfill, context.cutoffs())
+    const verdicts = await this.judged(batch, (): Verdicts => admit(batch, { ...context, catalog: context.log.catalog, window, bounds, nonFinite }))
+    if (verdicts.newest !== undefined) window.advance(...verdicts.newest)
+    if (verdicts.released) context.resolver.forget()
+    if (verdicts.rows > 0) await this.storeSeries(verdicts.drafts)
+    const sequence = context.log.catalog.sequence
+    const stored = verdicts.drafts.map((draft) => this.fill(batch, draft))
+    for (const { written } of stored) written.catch(() => {})
+    return { result: this.acknowledged(stored, verdicts, sequence) }
+  }
+
+  private async judged(batch: WriteBatch, judge: () => Verdicts): Promise<Verdicts> {
+    const { log } = this.context
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      await this.look(batch)
+      const { sequence } = log.catalog
+      const verdicts = judge()
+      // What another node has changed may be why.
+      if (verdicts.refused.length > 0 && attempt === 0) {
+        await log.refresh()
+        if (log.catalog.sequence !== sequence) continue
+      }
+      try {
+        await log.append(({ sequence: now }) => {
+          if (now !== sequence) throw new Changed()
+          return verdicts.events
+        })
+        return verdicts
+      } catch (error) {
+        if (!(error instanceof Changed)) throw error
+      }
+    }
+    throw new SvcError('OVERLOADED', 'cannot write: other nodes changed the catalog meanwhile, each time; send again')
+  }
+
+  /** Finds out which series of a batch are stored. */
+  private async look(batch: WriteBatch): Promise<void> {
+    const { resolver, log, series } = this.context
+    const unknown = new Map<Life, Set<LocalSeries>>()
+    const seen = new Set<number>()
+    for (const table of batch.tables) {
+      for (let row = 0; row < table.rows; row++) {
+        const number = table.series[row]
+        if (seen.has(number)) continue
+        seen.add(number)
+        const one = resolver.byNumber(number)
+        const life = log.catalog.find(batch.namespace, one.measurement.name)
+        if (life === undefined || life.known.has(idOf(one, life.number).key)) continue
+        const all = unknown.get(life) ?? new Set()
+        unknown.set(life, all.add(one))
+      }
+    }
+    if (unknown.size > 0) await this.context.tables.ensureNamespace(batch.namespace)
+    for (const [life, all] of unknown) await series.look(life, all)
+  }
+
+  private async storeSeries(drafts: readonly Draft[]): Promise<void> {
+    const { log, series, tables } = this.context
+    for (const draft of drafts) {
+      const life = this.lifeOf(draft)
+      const fresh = [...draft.series].filter((one) => !life.known.has(idOf(one, life.number).key))
+      if (fresh.length === 0) continue
+      await tables.ensureNamespace(draft.namespace)
+      await series.store(life, fresh, log.catalog.sequence)
+      life.series += fresh.length
+    }
+  }
+
+  private lifeOf({ namespace, name }: Draft): Life {
+    const life = this.context.log.catalog.find(namespace, name)
+    if (life === undefined) throw staleSeries()
+    return life
+  }
+
+  private fill(batch: WriteBatch, draft: Draft): Stored {
+    const { tables, resolver } = this.context
+    const life = this.lifeOf(draft)
+    const written: Promise<void>[] = []
+    for (const part of draft.parts.values()) {
+      if (part.rows.length === 0) continue
+      for (const narrow of [true, false]) {
+        const columns = part.table.columns.flatMap((column) => {
+          const field = life.fields.get(column.name)
+          return field?.narrow === narrow ? [{ column, field }] : []
+        })
+        const rows = Int32Array.from(rowsWith(part, columns))
+        if (rows.length === 0) continue
+        const ids = Array.from(rows, (row) => idOf(resolver.byNumber(part.table.series[row]), life.number).bytes)
+        const stored = tables.add(draft.namespace, narrow ? undefined : life, (block) => {
+          block.begin({ rows, time: part.table.time, ids }, life.number)
+          for (const { column, field } of columns) block.add(field, column, rows, batch.heap.bytes, decimalsOf(part, column, rows))
+        })
+        written.push(stored)
+      }
+    }
+    // The batch is another's when this write is under way.
+    const positions = [...draft.parts.values()].flatMap(({ table, rows }) => rows.map((row) => table.position[row]))
+    return { life, series: [...draft.series], positions, written: Promise.all(written) }
+  }
+
+  private async acknowledged(stored: readonly Stored[], verdicts: Verdicts, sequence: number): Promise<WriteResult> {
+    const { log, series } = this.context
+    const failures = await Promise.all(stored.map(({ written }) => written.then(nothing, (error: unknown) => error)))
+    if (stored.length > 0) await log.refresh()
+    // A table that another node has dropped fails an insert.
+    const failed = failures.findIndex((error, i) => error !== undefined && !stored[i].life.dropped)
+    if (failed >= 0) throw failures[failed]
+    let rows = verdicts.rows
+    const refused = [...verdicts.refused]
+    for (const { life, series: written, positions } of stored) {
+      if (!life.dropped) {
+        if (life.released > sequence) await series.store(life, written, log.catalog.sequence)
+        continue
+      }
+      const { code, message } = staleSeries()
+      rows -= positions.length
+      for (const position of positions) refused.push({ code, message, position })
+    }
+    refused.sort((a, b) => a.position - b.position)
+    return { written: rows, rejected: refused.length, rejections: refused.slice(0, KEPT_REJECTIONS) }
+  }
+}
+
+const nothing = (): undefined => undefined
+
+/** Rows that have a value in one of the columns. */
+function rowsWith({ rows }: Part, columns: readonly { column: { has(row: number): boolean }; field: StoredField }[]): number[] {
+  if (columns.length === 0) return []
+  return rows.filter((row) => columns.some(({ column }) => column.has(row)))
+}
+
+function decimalsOf(part: Part, column: Part['table']['columns'][number], rows: Int32Array): bigint[] | undefined {
+  const values = part.decimals.get(column)
+  if (values === undefined) return undefined
+  if (rows.length === part.rows.length) return values
+  const places = new Map(part.rows.map((row, i) => [row, i]))
+  return Array.from(rows, (row) => values[places.get(row) as number])
+}

@@ -1,0 +1,215 @@
+/** Reading: each question is a statement of its own, which sees ClickHouse as it is when it begins; what measurements there are is seen as of the reader's beginning. */
+import type { MeasurementFields, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlCursor } from 'svcdb'
+import type { SampleRequest, SampleSet, SeriesSet, TagColumn, TagSets } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
+import { INT64_MAX, INT64_MIN, later } from '../common/time.ts'
+import { infoOf, type Life, type StoredField } from './catalog.ts'
+import type { Client } from './client.ts'
+import type { ReadBlock } from './native/decode.ts'
+import { activeStatement, type RowsQuery, rowsStatement, samplesStatement } from './rows-query.ts'
+import { sampleBlocks } from './sample-blocks.ts'
+import type { SeriesNumbers } from './series-numbers.ts'
+import { idAt, type Selected, type SeriesStore, type StoredSeries, tagValue } from './series-store.ts'
+import type { Place } from './statements.ts'
+import { chunkOf, isShown } from './values.ts'
+
+/** Rows of a chunk at most. */
+const CHUNK_ROWS = 8192
+
+export interface ReaderContext {
+  client: Client
+  place: Place
+  series: SeriesStore
+  numbers: SeriesNumbers
+  regexTimeoutMs: number
+  memory: number
+  /** Awaited before the first question. */
+  begin(): Promise<void>
+  /** Measurements of a namespace as they are now, by name. */
+  lives(namespace: string): readonly Life[]
+  schema(namespace: string): readonly MeasurementFields[]
+  /** First time that retention keeps of a measurement; INT64_MIN = all. */
+  keptFrom(life: Life): bigint
+  /** Sees that the tables of a measurement are there. */
+  ready(life: Life): Promise<void>
+}
+
+type Asked = Pick<ScanRequest, 'namespace' | 'measurement' | 'matchers' | 'start' | 'end'>
+
+export class ClickHouseReader implements Reader {
+  private readonly context: ReaderContext
+  private readonly signal: AbortSignal | undefined
+
+  constructor(context: ReaderContext, signal: AbortSignal | undefined) {
+    this.context = context
+    this.signal = signal
+  }
+
+  async measurements(namespace: string): Promise<MeasurementInfo[]> {
+    await this.context.begin()
+    const lives = this.context.lives(namespace)
+    if (lives.length === 0) return []
+    await this.context.ready(lives[0])
+    const tags = await this.context.series.tagKeys(namespace)
+    return lives.map((life) => infoOf(life, tags.get(life.number) ?? []))
+  }
+
+  async schema(namespace: string): Promise<readonly MeasurementFields[]> {
+    await this.context.begin()
+    return this.context.schema(namespace)
+  }
+
+  async *scan(request: ScanRequest): AsyncGenerator<SeriesChunk> {
+    await this.context.begin()
+    const life = this.find(request)
+    const all = [...life.fields.values()]
+    const fields = request.fields === undefined ? all : all.filter(({ info }) => request.fields?.includes(info.name))
+    const selected = await this.select(life, request)
+    if (fields.length === 0 || selected.series.length === 0) return
+    const keys = selected.series.map(({ key }) => key)
+    const numbers = this.context.numbers.of(life.number, keys)
+    const places = new Map(keys.map((key, i) => [key, i]))
+    for await (const block of this.ask(rowsStatement(this.context.place, this.query(life, fields, selected, request)))) {
+      const [ids] = block.columns
+      for (const [from, to] of runs(ids.bytes, block.rows)) {
+        const place = places.get(idAt(ids.bytes, from))
+        if (place !== undefined) yield* chunksOf(numbers[place], selected.series[place], fields, block, from, to)
+      }
+    }
+  }
+
+  async samples(request: SampleRequest): Promise<SampleSet> {
+    await this.context.begin()
+    const { life, field } = this.fieldOf(request)
+    const selected = await this.select(life, request)
+    const set = this.setOf(life, selected.series)
+    const places = new Map(selected.series.map(({ key }, i) => [key, i]))
+    const none = selected.series.length === 0 || field.type === 'string'
+    const statement = samplesStatement(this.context.place, this.query(life, [field], selected, request), request.newestOnly === true)
+    const answers = none ? NOTHING : this.ask(statement)
+    return { ...set, blocks: () => sampleBlocks(answers, field.info, places, selected.series.length, request.maxBlockSamples) }
+  }
+
+  async activeSeries(request: SampleRequest): Promise<SeriesSet> {
+    await this.context.begin()
+    const { life, field } = this.fieldOf(request)
+    const selected = await this.select(life, request)
+    const active = new Set<string>()
+    if (selected.series.length > 0)
+      for await (const { rows, columns } of this.ask(activeStatement(this.context.place, this.query(life, [field], selected, request))))
+        for (let row = 0; row < rows; row++) active.add(idAt(columns[0].bytes, row))
+    return this.setOf(
+      life,
+      selected.series.filter(({ key }) => active.has(key)),
+    )
+  }
+
+  async explain(request: ScanRequest): Promise<ScanPlan> {
+    await this.context.begin()
+    const life = this.find(request)
+    const { series } = await this.select(life, request)
+    const { start, end } = request
+    const time = { start: String(start ?? INT64_MIN), end: String(end ?? INT64_MAX) }
+    return { measurement: life.name, series: series.length, time, segments: { total: 0, read: 0 }, bufferedRows: 0, deduplicated: true }
+  }
+
+  async sql(): Promise<SqlCursor> {
+    throw new SvcError('METHOD_NOT_ALLOWED', 'cannot run SQL: the storage engine "clickhouse" has no SQL; ask ClickHouse itself')
+  }
+
+  private find({ namespace, measurement }: Pick<Asked, 'namespace' | 'measurement'>): Life {
+    const life = this.context.lives(namespace).find(({ name }) => name === measurement)
+    if (life === undefined) throw new SvcError('NOT_FOUND', `cannot read measurement "${measurement}": it does not exist`)
+    return life
+  }
+
+  private fieldOf({ namespace, measurement, field: name }: SampleRequest): { life: Life; field: StoredField } {
+    const life = this.find({ namespace, measurement })
+    const field = life.fields.get(name)
+    if (field === undefined) throw new SvcError('NOT_FOUND', `cannot read field "${name}" of measurement "${measurement}": it does not exist`)
+    return { life, field }
+  }
+
+  private async select(life: Life, { matchers = [] }: Pick<SampleRequest, 'matchers'>): Promise<Selected> {
+    await this.context.ready(life)
+    const { series, regexTimeoutMs } = this.context
+    return series.select(life, matchers, regexTimeoutMs, this.signal === undefined ? {} : { signal: this.signal })
+  }
+
+  private query(life: Life, fields: readonly StoredField[], selected: Selected, { start, end }: Pick<Asked, 'start' | 'end'>): RowsQuery {
+    const kept = this.context.keptFrom(life)
+    const series = selected.all ? undefined : selected.series.map(({ key }) => key)
+    return { life, fields, series, start: kept === INT64_MIN ? start : later(start ?? kept, kept), end, memory: this.context.memory }
+  }
+
+  private ask(statement: string): AsyncIterable<ReadBlock> {
+    return this.context.client.blocks(statement, this.signal === undefined ? {} : { signal: this.signal })
+  }
+
+  private setOf(life: Life, series: readonly StoredSeries[]): SeriesSet {
+    const numbers = this.context.numbers.of(
+      life.number,
+      series.map(({ key }) => key),
+    )
+    return { series: numbers, tags: new StoredTags(series) }
+  }
+}
+
+const NOTHING: AsyncIterable<ReadBlock> = (async function* () {})()
+
+class StoredTags implements TagSets {
+  readonly length: number
+  private readonly series: readonly StoredSeries[]
+
+  constructor(series: readonly StoredSeries[]) {
+    this.series = series
+    this.length = series.length
+  }
+
+  at(i: number): readonly string[] {
+    return this.series[i].tags
+  }
+
+  keys(): readonly string[] {
+    return [...new Set(this.series.flatMap(({ tags }) => tags.filter((_, i) => i % 2 === 0)))]
+  }
+
+  column(key: string): TagColumn {
+    const texts: string[] = []
+    const places = new Map<string, number>()
+    const codes = Int32Array.from(this.series, ({ tags }) => {
+      const text = tagValue(tags, key)
+      if (text === undefined) return -1
+      let code = places.get(text)
+      if (code === undefined) places.set(text, (code = texts.push(text) - 1))
+      return code
+    })
+    return { codes, texts }
+  }
+}
+
+/** Runs of rows of the same series, of at most as many rows as a chunk may have. */
+function* runs({ buffer, byteOffset }: Uint8Array, rows: number): Generator<[from: number, to: number]> {
+  const words = new BigUint64Array(buffer, byteOffset)
+  let from = 0
+  for (let row = 1; row <= rows; row++) {
+    const same = row < rows && words[row * 2] === words[from * 2] && words[row * 2 + 1] === words[from * 2 + 1]
+    if (same && row - from < CHUNK_ROWS) continue
+    yield [from, row]
+    from = row
+  }
+}
+
+function* chunksOf(number: number, { tags }: StoredSeries, fields: readonly StoredField[], block: ReadBlock, from: number, to: number): Generator<SeriesChunk> {
+  const [, time, ...columns] = block.columns
+  const rows: number[] = []
+  for (let row = from; row < to; row++) if (fields.some(({ info }, i) => isShown(info, columns[i], row))) rows.push(row)
+  if (rows.length === 0) return
+  const times = new BigInt64Array(time.bytes.buffer)
+  yield {
+    series: number,
+    tags: Object.fromEntries(tags.flatMap((key, i) => (i % 2 === 0 ? [[key, tags[i + 1]]] : []))),
+    times: BigInt64Array.from(rows, (row) => times[row]),
+    columns: fields.flatMap(({ info }, i) => chunkOf(info, columns[i], rows) ?? []),
+  }
+}

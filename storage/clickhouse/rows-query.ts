@@ -1,0 +1,67 @@
+/** Statements that read rows of a measurement, sorted by series and time, each time once. All in them is made here: names, numbers, ids. */
+import type { Life, StoredField } from './catalog.ts'
+import { IDS_AT_ONCE, inGroups } from './series-store.ts'
+import { columnName, databaseOf, ownTable, type Place, wireType } from './statements.ts'
+
+export interface RowsQuery {
+  life: Life
+  /** At least one. They come as columns from the third on: `series`, `time`, ... */
+  fields: readonly StoredField[]
+  /** Ids; undefined = all. Of too many to be named rows of others come as well. */
+  series: readonly string[] | undefined
+  start: bigint | undefined
+  end: bigint | undefined
+  memory: number
+}
+
+export function rowsStatement(place: Place, query: RowsQuery): string {
+  return `SELECT * FROM (${rowsOf(place, query)}) ORDER BY series, time${settings(query.memory)}`
+}
+
+/** Times in whole milliseconds, rounded down, and one field that has a value. */
+export function samplesStatement(place: Place, query: RowsQuery, newestOnly: boolean): string {
+  const ns = 'toUnixTimestamp64Nano(time)'
+  const ms = `toFloat64(intDiv(${ns}, 1000000) - toInt64(modulo(${ns}, 1000000) < 0))`
+  const order = newestOnly ? 'ORDER BY series, time DESC LIMIT 1 BY series' : 'ORDER BY series, time'
+  return `SELECT series, ${ms} AS ms, v0 FROM (${rowsOf(place, query)}) WHERE isNotNull(v0) ${order}${settings(query.memory)}`
+}
+
+/** Ids of series that have rows. */
+export function activeStatement(place: Place, query: RowsQuery): string {
+  return `SELECT DISTINCT series FROM (${rowsOf(place, query)})${settings(query.memory)}`
+}
+
+export function conditionOf({ life, series, start, end }: Pick<RowsQuery, 'life' | 'series' | 'start' | 'end'>, narrow: boolean): string {
+  const conditions = narrow ? [`life = ${life.number}`] : []
+  if (series !== undefined && series.length <= IDS_AT_ONCE) conditions.push(`series IN (${[...inGroups(series)].join(', ') || 'toUInt128(0)'})`)
+  if (start !== undefined) conditions.push(`time >= ${timeLiteral(start)}`)
+  if (end !== undefined) conditions.push(`time < ${timeLiteral(end)}`)
+  return conditions.length === 0 ? '1' : conditions.join(' AND ')
+}
+
+export function timeLiteral(time: bigint): string {
+  return `fromUnixTimestamp64Nano(toInt64('${time}'), 'UTC')`
+}
+
+function rowsOf(place: Place, query: RowsQuery): string {
+  const { life, fields } = query
+  const database = databaseOf(place, life.namespace)
+  const columns = (has: (field: StoredField) => boolean): string =>
+    fields
+      .map((field, i) =>
+        has(field) ? `${field.narrow ? 'value' : columnName(field.index)} AS v${i}` : `CAST(NULL AS Nullable(${wireType(field.type, field.scale)})) AS v${i}`,
+      )
+      .join(', ')
+  const narrow = `SELECT series, time, ${columns((field) => field.narrow)} FROM ${database}.narrow FINAL WHERE ${conditionOf(query, true)}`
+  const own = `SELECT series, time, ${columns((field) => !field.narrow)} FROM ${database}.${ownTable(life.number)} FINAL WHERE ${conditionOf(query, false)}`
+  if (fields.every((field) => field.narrow)) return narrow
+  if (fields.every((field) => !field.narrow)) return own
+  // A field's value is in one of the two.
+  const merged = fields.map((_, i) => `any(a.v${i}) AS v${i}`).join(', ')
+  return `SELECT series, time, ${merged} FROM (${narrow} UNION ALL ${own}) AS a GROUP BY series, time`
+}
+
+function settings(memory: number): string {
+  // A day is a function of the time, which is a part of the key: rows of two partitions are never one.
+  return ` SETTINGS do_not_merge_across_partitions_select_final = 1, max_memory_usage = ${memory}`
+}

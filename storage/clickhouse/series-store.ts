@@ -1,0 +1,149 @@
+/** The series of measurements in ClickHouse: ids and tags. A series is stored before its first row is, and taken away when it is given back. */
+import { randomUUID } from 'node:crypto'
+import type { Matcher } from 'svcdb'
+import { compileMatchers } from '../common/matchers.ts'
+import type { Life } from './catalog.ts'
+import type { Client, QueryOptions } from './client.ts'
+import { bytesOf, maps, uint64s } from './native/encode.ts'
+import type { LocalSeries } from './resolver.ts'
+import { ID_BYTES, idOf, keyOf, literalOf } from './series-id.ts'
+import { databaseOf, deleteRows, type Place } from './statements.ts'
+
+/** Ids that are named in one statement. */
+export const IDS_AT_ONCE = 2000
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+
+export interface StoredSeries {
+  /** The bytes of its id. */
+  key: string
+  /** key, value, key, value ... ordered by key. */
+  tags: string[]
+}
+
+/** A selection in words of ClickHouse, for the conditions that it can say exactly. */
+export interface Selected {
+  /** Ordered by id. */
+  series: StoredSeries[]
+  /** All series of the measurement are meant. */
+  all: boolean
+}
+
+export class SeriesStore {
+  private readonly client: Client
+  private readonly place: Place
+
+  constructor(client: Client, place: Place) {
+    this.client = client
+    this.place = place
+  }
+
+  /** Finds out which of the series are stored, and notes those that are. */
+  async look(life: Life, series: Iterable<LocalSeries>): Promise<void> {
+    const missing = [...series].map((one) => idOf(one, life.number).key).filter((key) => !life.known.has(key))
+    for (let at = 0; at < missing.length; at += IDS_AT_ONCE) {
+      const ids = missing.slice(at, at + IDS_AT_ONCE).map(literalOf)
+      const select = `SELECT DISTINCT series FROM ${this.table(life.namespace)} WHERE life = ${life.number} AND series IN (${ids.join(', ')})`
+      for await (const { rows, columns } of this.client.blocks(select)) for (let row = 0; row < rows; row++) life.known.add(idAt(columns[0].bytes, row))
+    }
+  }
+
+  /** Stores series that are not. @param since the catalog's sequence: what is given back later than that is them. */
+  async store(life: Life, series: readonly LocalSeries[], since: number): Promise<void> {
+    const ids = new Uint8Array(series.length * ID_BYTES)
+    for (const [i, one] of series.entries()) ids.set(idOf(one, life.number).bytes, i * ID_BYTES)
+    const columns = [
+      { name: 'life', type: 'UInt64', data: uint64s(series.map(() => life.number)) },
+      { name: 'series', type: 'UInt128', data: ids },
+      { name: 'since', type: 'UInt64', data: uint64s(series.map(() => since)) },
+      { name: 'tags', type: 'Map(String, String)', data: maps(series.map(({ tags }) => tags)) },
+    ]
+    await this.client.insert(this.table(life.namespace), columns, series.length, randomUUID())
+    for (const one of series) life.known.add(idOf(one, life.number).key)
+  }
+
+  /** Takes series away that were stored before. @param keys undefined = all of the measurement. */
+  async remove(life: Life, keys: readonly string[] | undefined, before: number): Promise<void> {
+    const all = `life = ${life.number} AND since < ${before}`
+    for (const ids of inGroups(keys))
+      await this.client.command(deleteRows(this.place, life.namespace, 'series', ids === undefined ? all : `${all} AND series IN (${ids})`))
+  }
+
+  /** The series that match, ordered by id. @throws BAD_REQUEST for a regular expression that does not parse or takes too long. */
+  async select(life: Life, matchers: readonly Matcher[], timeoutMs: number, options: QueryOptions = {}): Promise<Selected> {
+    const matches = compileMatchers(matchers, timeoutMs)
+    const params: Record<string, string> = {}
+    const conditions = [`life = ${life.number}`]
+    for (const { tag, op, value } of matchers) {
+      if (op !== '=' && op !== '!=') continue
+      const n = conditions.length
+      params[`k${n}`] = tag
+      params[`v${n}`] = value
+      // An absent tag reads as the empty text, as it does here.
+      conditions.push(`tags[{k${n}:String}] ${op} {v${n}:String}`)
+    }
+    const select = `SELECT series, CAST(mapKeys(tags) AS Array(String)) AS keys, CAST(mapValues(tags) AS Array(String)) AS texts FROM ${this.table(life.namespace)} FINAL WHERE ${conditions.join(' AND ')} ORDER BY series`
+    const series: StoredSeries[] = []
+    for await (const { rows, columns } of this.client.blocks(select, { ...options, params })) {
+      const [ids, keys, texts] = columns
+      for (let row = 0; row < rows; row++) {
+        const tags = tagsOf(keys.lists?.[row] ?? [], texts.lists?.[row] ?? [])
+        const found = (key: string) => tagValue(tags, key)
+        if (matchers.length === 0 || matches(found)) series.push({ key: idAt(ids.bytes, row), tags })
+      }
+    }
+    return { series, all: matchers.length === 0 }
+  }
+
+  /** Series stored, by life. */
+  async count(namespace: string): Promise<Map<number, number>> {
+    const counts = new Map<number, number>()
+    const select = `SELECT life, toUInt64(uniqExact(series)) FROM ${this.table(namespace)} GROUP BY life`
+    for await (const { rows, columns } of this.client.blocks(select)) {
+      const [lives, series] = columns.map(({ bytes }) => new BigUint64Array(bytes.buffer))
+      for (let row = 0; row < rows; row++) counts.set(Number(lives[row]), Number(series[row]))
+    }
+    return counts
+  }
+
+  /** Tag keys in use, by life. */
+  async tagKeys(namespace: string): Promise<Map<number, string[]>> {
+    const found = new Map<number, string[]>()
+    const select = `SELECT life, CAST(groupUniqArrayArray(mapKeys(tags)) AS Array(String)) FROM ${this.table(namespace)} GROUP BY life`
+    for await (const { rows, columns } of this.client.blocks(select)) {
+      const lives = new BigUint64Array(columns[0].bytes.buffer)
+      for (let row = 0; row < rows; row++) {
+        const keys = (columns[1].lists?.[row] ?? []).map((key) => decoder.decode(key))
+        found.set(Number(lives[row]), keys.sort())
+      }
+    }
+    return found
+  }
+
+  private table(namespace: string): string {
+    return `${databaseOf(this.place, namespace)}.series`
+  }
+}
+
+/** Lists of literals for statements of bounded length. */
+export function* inGroups(keys: readonly string[] | undefined): Generator<string | undefined> {
+  if (keys === undefined) yield undefined
+  else
+    for (let at = 0; at < keys.length; at += IDS_AT_ONCE)
+      yield keys
+        .slice(at, at + IDS_AT_ONCE)
+        .map(literalOf)
+        .join(', ')
+}
+
+export function idAt(ids: Uint8Array, row: number): string {
+  return keyOf(bytesOf(ids.subarray(row * ID_BYTES)))
+}
+
+export function tagValue(tags: readonly string[], key: string): string | undefined {
+  for (let i = 0; i < tags.length; i += 2) if (tags[i] === key) return tags[i + 1]
+  return undefined
+}
+
+function tagsOf(keys: readonly Uint8Array[], texts: readonly Uint8Array[]): string[] {
+  return keys.flatMap((key, i) => [decoder.decode(key), decoder.decode(texts[i])])
+}

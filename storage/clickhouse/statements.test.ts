@@ -1,0 +1,41 @@
+/** The definitions of tables, on one server and on a cluster, as the files of testcases/ have them. SVC_GOLDEN=write writes the files anew. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { addColumns, type ColumnDefinition, createCatalog, createNamespace, createOwn, databaseOf, deleteRows, dropOwn, type Place } from './statements.ts'
+
+const FOLDER = join(import.meta.dirname, 'testcases')
+const TYPES = ['float64', 'int64', 'uint64', 'bool', 'string', 'histogram', 'decimal'] as const
+const FIELDS = TYPES.map((type, index): ColumnDefinition => ({ index, type, scale: type === 'decimal' ? 4 : 0 }))
+
+const all = (place: Place): string =>
+  [
+    ...createCatalog(place),
+    ...createNamespace(place, 'default'),
+    ...createOwn(place, 'default', 7_000_000, FIELDS),
+    ...addColumns(place, 'default', 7_000_000, [{ index: 7, type: 'float64', scale: 0 }]),
+    deleteRows(place, 'default', 'narrow', 'life = 7000000'),
+    deleteRows(place, 'default', 'm_7000000', "time < fromUnixTimestamp64Nano(toInt64('0'), 'UTC')"),
+    ...dropOwn(place, 'default', 7_000_000),
+  ]
+    .map((statement) => `${statement};\n`)
+    .join('')
+
+for (const [name, place] of [
+  ['one-server', { prefix: 'svc', cluster: undefined }],
+  ['cluster', { prefix: 'svc', cluster: 'main' }],
+] as const)
+  t.test(`statements: ${name}`, async (t) => {
+    const path = join(FOLDER, `${name}.sql`)
+    if (process.env.SVC_GOLDEN === 'write') writeFileSync(path, all(place))
+    t.equal(all(place), readFileSync(path, 'utf8'))
+  })
+
+t.test('a text of a caller is no part of a name', async (t) => {
+  const place = { prefix: 'svc', cluster: undefined }
+  const hostile = ['', 'a b', 'A', 'x; DROP DATABASE svc', 'ä', "'", 'n_a', 'x'.repeat(41)]
+  const names = hostile.map((namespace) => databaseOf(place, namespace))
+  for (const name of names) t.match(name, /^svc_x_[0-9a-f]{32}$/)
+  t.equal(new Set(names).size, hostile.length)
+  t.equal(databaseOf(place, 'acme1'), 'svc_n_acme1')
+})

@@ -1,0 +1,10 @@
+CREATE DATABASE IF NOT EXISTS svc;
+CREATE TABLE IF NOT EXISTS svc.catalog (sequence UInt64, append String, position UInt64, kind String, namespace String, measurement String, life UInt64, field String, type String, scale UInt64, narrow UInt64, deadline Int64) ENGINE = MergeTree ORDER BY (sequence, position) SETTINGS non_replicated_deduplication_window = 10000;
+CREATE DATABASE IF NOT EXISTS svc_n_default;
+CREATE TABLE IF NOT EXISTS svc_n_default.series (life UInt64 CODEC(Delta, ZSTD(1)), series UInt128 CODEC(ZSTD(1)), since UInt64 CODEC(Delta, ZSTD(1)), tags Map(LowCardinality(String), LowCardinality(String)) CODEC(ZSTD(1))) ENGINE = ReplacingMergeTree(since) ORDER BY (life, series) SETTINGS non_replicated_deduplication_window = 10000;
+CREATE TABLE IF NOT EXISTS svc_n_default.narrow (life UInt64 CODEC(Delta, ZSTD(1)), series UInt128 CODEC(ZSTD(1)), time DateTime64(9, 'UTC') CODEC(Delta, ZSTD(1)), value Float64 CODEC(ZSTD(1))) ENGINE = ReplacingMergeTree() PARTITION BY intDiv(toUnixTimestamp64Nano(time), 86400000000000) ORDER BY (life, series, time) SETTINGS non_replicated_deduplication_window = 10000;
+CREATE TABLE IF NOT EXISTS svc_n_default.m_7000000 (series UInt128 CODEC(ZSTD(1)), time DateTime64(9, 'UTC') CODEC(Delta, ZSTD(1)), f0 Nullable(Float64) CODEC(ZSTD(1)), f1 Nullable(Int64) CODEC(T64, ZSTD(1)), f2 Nullable(UInt64) CODEC(T64, ZSTD(1)), f3 Nullable(UInt8) CODEC(ZSTD(1)), f4 Nullable(String) CODEC(ZSTD(1)), f5 Nullable(String) CODEC(ZSTD(1)), f6 Nullable(Decimal(38, 4)) CODEC(ZSTD(1))) ENGINE = CoalescingMergeTree() PARTITION BY intDiv(toUnixTimestamp64Nano(time), 86400000000000) ORDER BY (series, time) SETTINGS non_replicated_deduplication_window = 10000;
+ALTER TABLE svc_n_default.m_7000000 ADD COLUMN IF NOT EXISTS f7 Nullable(Float64) CODEC(ZSTD(1));
+DELETE FROM svc_n_default.narrow WHERE life = 7000000;
+DELETE FROM svc_n_default.m_7000000 WHERE time < fromUnixTimestamp64Nano(toInt64('0'), 'UTC');
+DROP TABLE IF EXISTS svc_n_default.m_7000000 SYNC;

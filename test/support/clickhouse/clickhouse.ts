@@ -1,0 +1,40 @@
+/** A ClickHouse for tests: that of SVC_TEST_CLICKHOUSE_URL, or chdb behind a small server, when its package is installed in test/interop. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { ROOT } from '../tree.ts'
+
+const PACKAGES = join(ROOT, 'test/interop')
+
+/** Why there is none; undefined when there is one. */
+export const NO_CLICKHOUSE =
+  process.env.SVC_TEST_CLICKHOUSE_URL !== undefined || existsSync(join(PACKAGES, 'node_modules/chdb'))
+    ? undefined
+    : 'no ClickHouse: set SVC_TEST_CLICKHOUSE_URL, or run npm install --prefix test/interop, which brings chdb (550 MB)'
+
+export interface ClickHouse {
+  url: string
+  stop(): Promise<void>
+}
+
+export async function startClickHouse(): Promise<ClickHouse> {
+  const { SVC_TEST_CLICKHOUSE_URL: url } = process.env
+  if (url !== undefined) return { url, async stop() {} }
+  const folder = mkdtempSync(join(tmpdir(), 'svc-clickhouse-'))
+  const child: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, 'server.ts'), PACKAGES, folder], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const exited = once(child, 'exit')
+  const lines = createInterface({ input: child.stdout as NonNullable<ChildProcess['stdout']> })
+  const port = await Promise.race([once(lines, 'line').then(([line]) => Number(line)), exited.then(() => Number.NaN)])
+  if (Number.isNaN(port)) throw new Error('cannot start the ClickHouse of the tests: its process has ended')
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async stop() {
+      child.kill('SIGKILL')
+      await exited
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}

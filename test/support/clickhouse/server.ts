@@ -1,0 +1,95 @@
+/**
+ * Enough of ClickHouse's HTTP interface for `@clickhouse/client`, over chdb: ClickHouse in this process. Run as a program it prints the port that it listens on.
+ * One statement runs at a time, and an answer is whole before it is sent. Replication, quorums and ON CLUSTER are not to be had here.
+ */
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { rmSync, writeFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+
+interface Session {
+  queryAsync(query: string, options: { format: string }): Promise<{ bytes(): Uint8Array }>
+  queryBindAsync(query: string, params: object, options: { format: string }): Promise<{ bytes(): Uint8Array }>
+}
+
+const INSERT = /^\s*(INSERT INTO [\s\S]*?)(\s+SETTINGS [\s\S]*?)?\s+FORMAT (\w+)\s*$/
+const PARAM = 'param_'
+
+export async function serve(packages: string, folder: string, port = 0): Promise<{ port: number }> {
+  const { Session } = createRequire(join(packages, 'noop.js'))('chdb') as { Session: new (path: string) => Session }
+  const session = new Session(join(folder, 'data'))
+  let turn: Promise<unknown> = Promise.resolve()
+  const server = createServer((request, response) => {
+    bodyOf(request)
+      .then((body) => {
+        const done = turn.then(() => answer(session, folder, new URL(request.url ?? '/', 'http://localhost'), body))
+        turn = done.catch(() => {})
+        return done
+      })
+      .then(
+        (bytes) => send(response, 200, bytes),
+        (error: Error) => refuse(response, error.message),
+      )
+  })
+  server.keepAliveTimeout = 60_000
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  return server.address() as { port: number }
+}
+
+async function bodyOf(request: IncomingMessage): Promise<Buffer> {
+  const parts: Buffer[] = []
+  for await (const part of request) parts.push(part as Buffer)
+  const body = Buffer.concat(parts)
+  return request.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body
+}
+
+async function answer(session: Session, folder: string, url: URL, body: Buffer): Promise<Uint8Array> {
+  if (url.pathname === '/ping') return Buffer.from('Ok.\n')
+  const given = url.searchParams.get('query')
+  if (given === null) return run(session, body.toString(), url.searchParams)
+  const [, insert, settings = '', format] = INSERT.exec(given) ?? []
+  if (insert === undefined) return run(session, given, url.searchParams)
+  const file = join(folder, `${randomUUID()}.block`)
+  writeFileSync(file, body)
+  try {
+    return await run(session, `${insert} FROM INFILE '${file}'${settings} FORMAT ${format}`, url.searchParams)
+  } finally {
+    rmSync(file)
+  }
+}
+
+async function run(session: Session, query: string, given: URLSearchParams): Promise<Uint8Array> {
+  const params = Object.fromEntries([...given].filter(([name]) => name.startsWith(PARAM)).map(([name, value]) => [name.slice(PARAM.length), plain(value)]))
+  const format = { format: 'TabSeparated' }
+  const result = Object.keys(params).length === 0 ? await session.queryAsync(query, format) : await session.queryBindAsync(query, params, format)
+  return Uint8Array.from(result.bytes())
+}
+
+/** Parameters come escaped as in TabSeparated. */
+function plain(value: string): string {
+  const named: Record<string, string> = { t: '\t', n: '\n', r: '\r', b: '\b', f: '\f', 0: '\0' }
+  return value.replace(/\\(.)/gs, (_, mark: string) => named[mark] ?? mark)
+}
+
+function send(response: ServerResponse, status: number, body: Uint8Array): void {
+  response.writeHead(status, { 'content-type': 'application/octet-stream', 'content-length': body.length }).end(body)
+}
+
+function refuse(response: ServerResponse, message: string): void {
+  const text = message.slice(Math.max(0, message.indexOf('Code:')))
+  const code = /Code: (\d+)/.exec(text)?.[1] ?? '1002'
+  response.setHeader('x-clickhouse-exception-code', code)
+  send(response, 500, Buffer.from(text))
+}
+
+if (import.meta.main) {
+  const [packages, folder] = process.argv.slice(2)
+  const { port } = await serve(packages, folder)
+  process.stdout.write(`${port}\n`)
+  // Ends with who started it.
+  process.stdin.on('end', () => process.exit()).resume()
+}
