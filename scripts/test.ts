@@ -70,6 +70,7 @@ const SLOW = [
   'test/compat/',
   'test/crash/',
   'test/dashboards/queries.test.ts',
+  'test/examples/agents.test.ts',
   'test/memory/',
   'test/package/',
   'test/protocols/own-names.test.ts',

@@ -7,12 +7,16 @@ import type { Json, StepContext } from './index.ts'
 import { type AgentManifest, manifestDigest, manifestProblems, plainSchema, type ToolDeclaration } from './manifest.ts'
 import type { Completion, CompletionRequest, FakeScript } from './models.ts'
 import { defineSkill, type Skill, type SkillDefinition } from './skill.ts'
+import type { TaskRequest } from './tasks.ts'
 import type { AnyTool } from './tools.ts'
 
 type Named<X, R extends string> = X extends { ref: infer Q } ? (R extends Q ? X : never) : never
 type ToolOf<T extends readonly AnyTool[], R extends string> = Named<T[number], R>
 type ArgumentsOf<T> = T extends { arguments: infer A extends TSchema } ? Static<A> : never
 type OutputOf<T> = T extends { call(...args: never): Promise<infer O> } ? O : never
+
+/** What the person is told who decides about a call that requires approval, instead of what tool it is alone. Of other calls it is left. */
+export type Proposal = Partial<Pick<TaskRequest, 'summary' | 'evidence' | 'cost' | 'confidence' | 'priority'>>
 
 export interface Commission {
   /** Of another agent's skill, or of a skill of none. */
@@ -39,10 +43,14 @@ export interface AgentContext<T extends readonly AnyTool[] = readonly AnyTool[]>
    * Calls a tool of the agent, once: its arguments are checked, and a person is asked where the manifest says so.
    * @throws EffectError when it failed for good, ToolRefused when a person rejected it, or an argument must not come from outside.
    */
-  callTool<R extends T[number]['ref']>(ref: R, args: ArgumentsOf<ToolOf<T, R>>): Promise<OutputOf<ToolOf<T, R>>>
+  callTool<R extends T[number]['ref']>(ref: R, args: ArgumentsOf<ToolOf<T, R>>, proposal?: Proposal): Promise<OutputOf<ToolOf<T, R>>>
   /** Asks the model of the agent. What it costs counts against the budgets. @throws EffectError. */
   complete(request: CompletionRequest): Promise<Completion>
-  /** Has another agent do something, as a run of its own, and waits for it. A chain has three principals at most, who asked among them. @throws Error when that run did not succeed in time. */
+  /**
+   * Has another agent do something, as a run of its own, and waits for it. A chain has three principals at most, who asked among them. When this run is cancelled
+   * or fails before it has read the end of the other one, that is cancelled, and undone before this step. One that is only late goes on.
+   * @throws Error when that run did not succeed in time.
+   */
   commission(request: Commission): Promise<Json>
   /** Does several effects that are settled together: where `act` throws, what it has registered is undone, and the error goes on. */
   group<V>(name: string, resources: readonly string[], act: (group: EffectGroup) => Promise<V>): Promise<V>

@@ -243,7 +243,7 @@ export interface RunRequest {
   chain?: ChainLink[]
   /** Milliseconds since the Unix epoch at which their right ends: refused after that. */
   notAfter?: number
-  /** The declaration that governs it. */
+  /** The declaration that is to govern it: refused where that of the capability is another one, or none. Default: whichever it is. */
   agent?: AgentRef
   /** Whom to tell what becomes of it. */
   push?: PushConfig[]

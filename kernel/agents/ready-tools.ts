@@ -1,23 +1,30 @@
 /** Tools that need no code: of svc itself, and of HTTP. */
-import { type Static, type TSchema, Type } from '../lib/schema/index.ts'
+import { type TInteger, type TObject, type TSchema, type TUnsafe, Type } from '../lib/schema/index.ts'
 import { EffectError } from './effect-error.ts'
-import type { HttpAnswer, Json } from './index.ts'
-import { defineTool, type Tool, type ToolDefinition } from './tools.ts'
+import type { Json, ProbeAnswer } from './index.ts'
+import { defineTool, type HttpAnswer, type Tool, type ToolDefinition, type ToolServices } from './tools.ts'
 
 const closed = { additionalProperties: false }
 const anything = Type.Unsafe<Json>({})
 type Governing = Pick<ToolDefinition, 'requires_approval' | 'rate_limit'>
 
-/** `tool://svc/sql`: read-only SQL over the namespace of the agent. At most 1000 rows. */
+/** `tool://svc/sql`: read-only SQL over the namespace of the agent. At most 1000 rows. What comes from outside belongs into `parameters`. */
 export function sqlTool(more: Governing = {}) {
   return defineTool({
     ref: 'tool://svc/sql',
-    description: 'Runs one read-only SQL query over the measurements of the time-series database. Answers columns and rows.',
-    arguments: Type.Object({ query: Type.String({ minLength: 1, maxLength: 65_536 }) }, closed),
+    description:
+      'Runs one read-only SQL query over the measurements of the time-series database: tags and fields are columns, the time is "_time", and ? stands for the next of the parameters. Answers columns and rows.',
+    arguments: Type.Object(
+      {
+        query: Type.String({ minLength: 1, maxLength: 65_536 }),
+        parameters: Type.Optional(Type.Array(Type.Union([Type.Null(), Type.Boolean(), Type.Number(), Type.String()]), { maxItems: 100 })),
+      },
+      closed,
+    ),
     output: Type.Object({ columns: Type.Array(Type.String()), rows: Type.Array(Type.Array(anything)), truncated: Type.Boolean() }),
     mutates: false,
     ...more,
-    call: ({ query }, { services }) => services.sql(query),
+    call: ({ query, parameters }, { services }) => services.sql(query, parameters),
   })
 }
 
@@ -71,39 +78,73 @@ export function writeTool(more: Governing = {}) {
   })
 }
 
-export interface HttpToolDefinition<R extends string, A extends TSchema>
+export interface HttpToolDefinition<R extends string, A extends TSchema, B extends TSchema>
   extends Pick<
     ToolDefinition<R, A>,
     'ref' | 'description' | 'arguments' | 'mutates' | 'requires_approval' | 'protected_fields' | 'rate_limit' | 'maxAttempts' | 'timeoutMs'
   > {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** `{name}` stands for an argument, which is escaped. */
+  /** `{name}` stands for an argument, which is escaped; at its beginning `$NAME` for a variable of the node's environment. */
   url: string
   /** `$NAME` alone is a variable of the node's environment. */
   headers?: Record<string, string>
   /** The receiver knows a repeated call by the header `Idempotency-Key`; then a call whose answer was lost is made again. */
   idempotent?: boolean
+  /**
+   * URL that says what became of a call whose answer was lost: `{idempotency_key}` stands for the header `Idempotency-Key` of the call, and the rest as in `url`.
+   * With 200 it has happened, and the body is what it answered; with 404 it has not; with anything else a person has to say.
+   */
+  probe?: string
+  /** Of the body of the answer; default: anything. */
+  body?: B
 }
 
+type HttpOutput<B extends TSchema> = TObject<{ status: TInteger; body: B }>
+
 /** A call of a service by HTTP: arguments that the URL does not name are the body, JSON. It answers the status and the body. */
-export function httpTool<const R extends string, A extends TSchema>(definition: HttpToolDefinition<R, A>): Tool<R, A> {
-  const { method, url, headers = {}, idempotent, ...rest } = definition
-  return defineTool<R, A>({
+export function httpTool<const R extends string, A extends TSchema, B extends TSchema = TUnsafe<Json>>(
+  definition: HttpToolDefinition<R, A, B>,
+): Tool<R, A, HttpOutput<B>> {
+  const { method, url, headers = {}, idempotent, probe, body: answer = anything as unknown as B, ...rest } = definition
+  const refuse = (why: string) => new Error(`cannot define tool "${rest.ref}": ${why}`)
+  if (idempotent === true && probe !== undefined) throw refuse('what is idempotent is made again, and needs no probe; leave one of them out')
+  if (probe !== undefined && !rest.mutates) throw refuse('what does not mutate is made again, and needs no probe')
+  const headersOf = (services: ToolServices) =>
+    Object.entries(headers).map(([name, value]) => [name, /^\$[A-Z_][A-Z0-9_]*$/.test(value) ? services.env(value.slice(1)) : value])
+  const recovery = probe !== undefined ? 'reconcile' : idempotent === true && rest.mutates ? 'idempotent' : undefined
+  return defineTool<R, A, HttpOutput<B>>({
     ...rest,
-    ...(idempotent === true && rest.mutates ? { recovery: 'idempotent' as const } : {}),
+    ...(recovery === undefined ? {} : { recovery }),
+    output: Type.Object({ status: Type.Integer(), body: answer }),
     async call(args, { services, idempotencyKey }) {
-      const given = { ...(args as Record<string, Json>) }
-      const filled = url.replace(/\{(\w+)\}/g, (_, name: string) => {
-        const { [name]: value } = given
-        delete given[name]
-        return encodeURIComponent(typeof value === 'string' ? value : JSON.stringify(value ?? ''))
-      })
-      const sent = Object.entries(headers).map(([name, value]) => [name, /^\$[A-Z_][A-Z0-9_]*$/.test(value) ? services.env(value.slice(1)) : value])
-      const body = method === 'GET' || method === 'DELETE' ? {} : { body: JSON.stringify(given) }
+      const { filled, left } = fill(url, args as Record<string, Json>, services)
+      const body = method === 'GET' || method === 'DELETE' ? {} : { body: JSON.stringify(left) }
       const own = { ...('body' in body ? { 'content-type': 'application/json' } : {}), ...(rest.mutates ? { 'idempotency-key': idempotencyKey } : {}) }
-      return outcomeOf(await services.http({ method, url: filled, headers: { ...own, ...Object.fromEntries(sent) }, ...body })) as Static<TSchema>
+      return outcomeOf(await services.http({ method, url: filled, headers: { ...own, ...Object.fromEntries(headersOf(services)) }, ...body })) as never
     },
+    ...(probe === undefined
+      ? {}
+      : {
+          async probe(args, { services, idempotencyKey }): Promise<ProbeAnswer> {
+            const { filled } = fill(probe, { ...(args as Record<string, Json>), idempotency_key: idempotencyKey }, services)
+            const { status, body } = await services.http({ method: 'GET', url: filled, headers: Object.fromEntries(headersOf(services)) })
+            if (status === 404) return { landed: false }
+            return status === 200 ? { landed: true, output: { status, body: parsed(body) } } : 'inconclusive'
+          },
+        }),
   })
+}
+
+/** @returns the URL, and the arguments that it does not name. */
+function fill(template: string, args: Record<string, Json>, services: ToolServices): { filled: string; left: Record<string, Json> } {
+  const left = { ...args }
+  const variable = /^\$([A-Z_][A-Z0-9_]*)/.exec(template)
+  const path = template.slice(variable?.[0].length ?? 0).replace(/\{(\w+)\}/g, (_, name: string) => {
+    const { [name]: value } = args
+    delete left[name]
+    return encodeURIComponent(typeof value === 'string' ? value : JSON.stringify(value ?? ''))
+  })
+  return { filled: (variable === null ? '' : services.env(variable[1]).replace(/\/+$/, '')) + path, left }
 }
 
 /** 4xx says that nothing was done; of 5xx nobody knows, but of those that say that nothing was. */

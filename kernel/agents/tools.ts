@@ -28,8 +28,8 @@ export interface ToolPoint {
 export interface ToolServices {
   /** Calls a public address, or where the config allows it any. @throws EffectError saying whether the other side may have got it. */
   http(call: HttpCall): Promise<HttpAnswer>
-  /** @throws EffectError, also where the engine has no SQL. */
-  sql(query: string): Promise<{ columns: string[]; rows: Json[][]; truncated: boolean }>
+  /** @param parameters values of `?` and `$1` in order. @throws EffectError, also where the engine has no SQL. */
+  sql(query: string, parameters?: readonly (null | boolean | number | string)[]): Promise<{ columns: string[]; rows: Json[][]; truncated: boolean }>
   /** An instant query, or with `start`, `end` and `step` one over a range; seconds. @returns `data` of Prometheus' HTTP API. @throws EffectError. */
   promql(query: string, at?: { time?: number } | { start: number; end: number; step: number }): Promise<Json>
   /** Points that are written again are the same points. @returns how many were admitted. @throws EffectError. */

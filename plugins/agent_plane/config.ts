@@ -26,11 +26,37 @@ const modelSchema = Type.Object(
   closed,
 )
 const tenant = Type.String({ default: 'default', pattern: TENANT, description: 'Whose runs they are' })
+const caseKind = Type.String({
+  pattern: '^[a-z][a-z0-9_-]*(\\.[a-z0-9_-]+)*$',
+  maxLength: 128,
+  description: 'Of the case, when a new one is opened: words of a-z, 0-9, "_" and "-", with dots between',
+})
+const signalCase = Type.Object(
+  {
+    kind: caseKind,
+    keys: Type.Array(Type.Object({ namespace: text('Of the key'), tag: text('Of the signal, whose value is that of the key') }, closed), {
+      minItems: 1,
+      maxItems: 16,
+      description: 'By which it is found; a signal that lacks one of the tags begins no run',
+    }),
+  },
+  { ...closed, description: 'That the run is in: the open one that has one of the keys, or else a new one with all; absent = none' },
+)
+const eventCase = Type.Object(
+  { kind: caseKind },
+  { ...closed, description: 'That the run is in: the open one that has one of the keys of the event, or else a new one with all; absent = none' },
+)
 const signalRule = Type.Object(
-  { trigger: text('Name of the trigger'), capability, namespace: Type.String({ default: 'default', description: 'Of the trigger' }), tenant },
+  {
+    trigger: text('Name of the trigger'),
+    capability,
+    namespace: Type.String({ default: 'default', description: 'Of the trigger' }),
+    tenant,
+    case: Type.Optional(signalCase),
+  },
   closed,
 )
-const eventRule = Type.Object({ kind: text('Of the event'), capability, tenant }, closed)
+const eventRule = Type.Object({ kind: text('Of the event'), capability, tenant, case: Type.Optional(eventCase) }, closed)
 const scheduleRule = Type.Object(
   {
     name: Type.String({ pattern: '^[a-z][a-z0-9_]{0,63}$', description: 'Lower case letters, digits and "_"' }),

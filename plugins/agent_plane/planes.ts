@@ -2,7 +2,6 @@
 import type { StateStore } from 'svcdb'
 import { type AgentPlanes, DEFAULT_TENANT, type OperatedPlane } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
-import { pushChecks } from './attention/conditions.ts'
 import type { Driver } from './drive/driver.ts'
 import { OperatedCases, OperatedDrill, OperatedHolds } from './operate/cases.ts'
 import { OperatedAttention, OperatedHalts, OperatedLive, OperatedPush } from './operate/control.ts'
@@ -52,14 +51,14 @@ export class TenantPlane implements OperatedPlane {
     this.cases = new OperatedCases(tools)
     this.holds = new OperatedHolds(tools)
     this.drill = new OperatedDrill(tools)
-    const argumentsOf = (tool: string) => parts.argumentsOf?.(tool)
+    const argumentsOf = (tool: string, agent: string | undefined) => parts.registry.argumentsOf(tool, agent)
     const desk = () => new Desk({ state: this.running.state, now: tools.now, argumentsOf })
     this.tasks = new OperatedTasks(desk, (run) => this.agents.launch(run))
     const control = { state, driver: () => this.running.driver, now: () => parts.clock.now(), leaseMs: parts.leaseMs }
     this.halts = new OperatedHalts(control)
     this.live = new OperatedLive(control)
     if (parts.pushes) this.push = new OperatedPush(control)
-    this.attention = new OperatedAttention(control, { ...(parts.pushes ? pushChecks : {}) })
+    this.attention = new OperatedAttention(control)
   }
 
   start(running: Running): void {

@@ -6,6 +6,7 @@ import type { AgentRegistry } from './agents/registry.ts'
 import type { Driver } from './drive/driver.ts'
 import { Sealer } from './log/sealer.ts'
 import type { PlaneMetrics } from './metrics.ts'
+import type { Parent } from './store/children.ts'
 import { FINAL, type Status } from './store/runs.ts'
 import type { Turns } from './turns.ts'
 
@@ -20,8 +21,6 @@ export interface PlaneParts {
   registry: AgentRegistry
   /** Likewise. */
   calendars: Map<string, Calendar>
-  /** JSON Schema of the arguments of a tool, for amendments of tasks that have none of their own. */
-  argumentsOf?(tool: string): object | undefined
   turns: Turns
   clock: Clock
   log: Logger
@@ -65,7 +64,7 @@ export class PlaneService implements AgentPlane {
   }
 
   /** @param parent the run that commissions it. */
-  async begin(request: RunRequest, parent?: string): Promise<{ run: string; existing: boolean }> {
+  async begin(request: RunRequest, parent?: Parent): Promise<{ run: string; existing: boolean }> {
     const { run, existing, epoch } = await this.driver.admit(request, parent)
     if (!existing) {
       this.parts.metrics.admitted.inc()

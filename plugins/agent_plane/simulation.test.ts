@@ -12,23 +12,25 @@ const seeds = SVC_SEED === undefined ? Array.from({ length: Number(SVC_SEEDS) },
 
 for (const rivals of [false, true]) {
   t.test(`random lives, ${rivals ? 'two processes at once' : 'one process after the other'}`, async (t) => {
-    const total = { deaths: 0, performed: 0, tasks: 0, statuses: new Set<string>() }
+    const total = { deaths: 0, performed: 0, tasks: 0, recalled: 0, statuses: new Set<string>() }
     for (const seed of seeds) {
       try {
-        const { deaths, performed, tasks, statuses } = await live(seed, { death: 0.015, failure: 0.15, rivals })
+        const { deaths, performed, tasks, recalled, statuses } = await live(seed, { death: 0.015, failure: 0.15, rivals })
         total.deaths += deaths
         total.performed += performed
         total.tasks += tasks
+        total.recalled += recalled
         for (const status of statuses) total.statuses.add(status)
       } catch (error) {
         t.fail(`SVC_SEED=${seed} ${(error as Error).stack}`)
       }
     }
     t.comment(
-      `SVC_SEED=${seeds[0]} and ${seeds.length - 1} more: ${total.deaths} deaths, ${total.performed} effects, ${total.tasks} tasks, ${[...total.statuses].sort()}`,
+      `SVC_SEED=${seeds[0]} and ${seeds.length - 1} more: ${total.deaths} deaths, ${total.performed} effects, ${total.tasks} tasks, ${total.recalled} runs recalled, ${[...total.statuses].sort()}`,
     )
     if (seeds.length > 50) {
       const many = total.deaths > seeds.length / 2 && total.performed > seeds.length && total.tasks > seeds.length / 4
+      t.ok(total.recalled > 0, 'runs are recalled by those that have commissioned them')
       t.ok(many, `${total.deaths} deaths, ${total.performed} effects, ${total.tasks} tasks`)
       for (const status of ['succeeded', 'failed', 'cancelled', 'quarantined']) t.ok(total.statuses.has(status), status)
     }

@@ -8,7 +8,6 @@ import { publicText, SvcError } from 'svcdb/lib/errors'
 import { loadAgents } from './agents/load.ts'
 import { AgentRegistry } from './agents/registry.ts'
 import type { ApiAnswer } from './api-client.ts'
-import { pushChecks } from './attention/conditions.ts'
 import type { AgentPlaneConfig } from './config.ts'
 import { Driver } from './drive/driver.ts'
 import { Sealer } from './log/sealer.ts'
@@ -178,6 +177,6 @@ function planeOf(state: StateStore, tenant: string, config: AgentPlaneConfig, re
     holds: new OperatedHolds(parts),
     halts: new OperatedHalts(parts),
     push: new OperatedPush(parts),
-    attention: new OperatedAttention(parts, pushChecks),
+    attention: new OperatedAttention(parts),
   }
 }

@@ -16,15 +16,17 @@ import {
   type ModelProvider,
   type ModelRequest,
   ownProse,
+  type Proposal,
   type RunRequest,
   type Sink,
   type ToolCall,
   ToolRefused,
   type ToolServices,
 } from 'svcdb/agents'
+import { COMMISSION, type RunJournal } from '../drive/run-journal.ts'
 import type { OpenStep } from '../drive/step-context.ts'
 import { digest } from '../record/names.ts'
-import { type ChildEnd, RUN_CONCLUDED, RUN_KEY } from '../store/children.ts'
+import { type ChildEnd, type Parent, RUN_CONCLUDED, RUN_KEY } from '../store/children.ts'
 import { problemOf } from './checked.ts'
 import type { AgentRegistry } from './registry.ts'
 
@@ -42,28 +44,32 @@ export interface AgentServices {
   services(agent: Agent): ToolServices
   /** @throws EffectError for a provider that there is none of. */
   model(agent: Agent): ModelProvider
-  /** @param parent the run that commissions it. */
-  begin(request: RunRequest, parent: string): Promise<{ run: string }>
+  /** @param parent the run that commissions it. @throws Fenced. */
+  begin(request: RunRequest, parent: Parent): Promise<{ run: string }>
 }
 
 export class AgentStep {
   private readonly context: OpenStep
   private readonly agent: Agent
   private readonly parts: AgentServices
+  private readonly journal: RunJournal
+  /** Several at one time are begun one after the other, each with its wait: else which of the waits is asked for first would be chance. */
+  private commissioning: Promise<unknown> = Promise.resolve()
   /** Digests of values that a person has released to this step. */
   private readonly released = new Set<string>()
   readonly chain: readonly ChainLink[]
 
-  constructor(context: OpenStep, agent: Agent, chain: readonly ChainLink[], parts: AgentServices) {
+  constructor(context: OpenStep, agent: Agent, chain: readonly ChainLink[], journal: RunJournal, parts: AgentServices) {
     this.context = context
     this.agent = agent
     this.chain = chain
+    this.journal = journal
     this.parts = parts
   }
 
   /** The bare context with what is here over it. */
-  static over(context: OpenStep, agent: Agent, chain: readonly ChainLink[], parts: AgentServices): AgentContext {
-    const own = new AgentStep(context, agent, chain, parts)
+  static over(context: OpenStep, agent: Agent, chain: readonly ChainLink[], journal: RunJournal, parts: AgentServices): AgentContext {
+    const own = new AgentStep(context, agent, chain, journal, parts)
     return new Proxy(context, {
       get(target, name) {
         const from = name in own ? own : target
@@ -73,11 +79,11 @@ export class AgentStep {
     }) as unknown as AgentContext
   }
 
-  async callTool(ref: string, given: Json): Promise<Json> {
+  async callTool(ref: string, given: Json, proposal: Proposal = {}): Promise<Json> {
     const { context, agent, parts } = this
     const tool = this.toolOf(ref)
     this.check(tool, given)
-    const { args, approved } = tool.requires_approval ? await this.approval(tool, given) : { args: given, approved: false }
+    const { args, approved } = tool.requires_approval ? await this.approval(tool, given, proposal) : { args: given, approved: false }
     if (!approved) this.guard(tool, args)
     const services = parts.services(agent)
     const { mutates, recovery, maxAttempts, probe, timeoutMs = TOOL_TIMEOUT_MS } = tool
@@ -110,16 +116,20 @@ export class AgentStep {
     if (problem !== undefined) throw new ToolRefused(`the arguments of tool "${tool.ref}" are not as it says: ${problem}`)
   }
 
-  private async approval(tool: AnyTool, given: Json): Promise<{ args: Json; approved: true }> {
+  private async approval(tool: AnyTool, given: Json, { summary, evidence, cost, confidence, ...own }: Proposal): Promise<{ args: Json; approved: true }> {
     const { context } = this
     const { metadata, spec } = this.agent.manifest
-    const { roles, priority, within_secs: within, escalate_to: escalation } = spec.oversight ?? {}
+    const { roles, within_secs: within, escalate_to: escalation } = spec.oversight ?? {}
+    const priority = own.priority ?? spec.oversight?.priority
     const decision = await context.task({
       kind: 'tool.approval',
-      summary: ownProse(`${metadata.name} wants to call ${tool.ref}: ${tool.description}`.slice(0, 2048)),
+      summary: summary ?? ownProse(`${metadata.name} wants to call ${tool.ref}: ${tool.description}`.slice(0, 2048)),
       proposed_action: given,
       tool: tool.ref,
       schema: JSON.parse(JSON.stringify(tool.arguments)) as object,
+      ...(evidence === undefined ? {} : { evidence }),
+      ...(cost === undefined ? {} : { cost }),
+      ...(confidence === undefined ? {} : { confidence }),
       ...(roles === undefined ? {} : { candidate_roles: roles }),
       ...(priority === undefined ? {} : { priority }),
       ...(within === undefined ? {} : { withinMs: within * 1000 }),
@@ -182,23 +192,28 @@ export class AgentStep {
       throw refuse(`agent "${metadata.name}" may not commission "${other}"; name it in spec.security.commissions`)
     if (chain.length >= MAX_CHAIN) throw refuse(`a chain has ${MAX_CHAIN} principals at most`)
     const next: ChainLink[] = [...chain, { id: `agent:${metadata.name}`, scope: spec.identity?.scope ?? ['*'] }]
-    const run = await this.context.effect(
-      { kind: 'agent.commission', args: { capability, input }, mutates: true, recovery: 'idempotent' },
-      async ({ idempotencyKey }) => {
-        const request = { capability, input, idempotencyKey, actor: chain[0].id, chain: next }
-        try {
-          return (await parts.begin(request, this.context.run)).run
-        } catch (error) {
-          if (!['BAD_REQUEST', 'FORBIDDEN'].includes((error as { code?: string }).code ?? '')) throw error
-          throw new EffectError((error as Error).message, { disposition: 'did_not_happen', permanent: true })
-        }
-      },
-    )
-    const event = await this.context.awaitEvent({ kind: RUN_CONCLUDED, correlation: [{ namespace: RUN_KEY, value: run }], withinMs })
+    const begun = this.commissioning.then(async () => {
+      const run = await this.begin(capability, input, { actor: chain[0].id, chain: next })
+      return { run, end: this.context.awaitEvent({ kind: RUN_CONCLUDED, correlation: [{ namespace: RUN_KEY, value: run }], withinMs }) }
+    })
+    this.commissioning = begun.catch(() => {})
+    const { run, end } = await begun
+    const event = await end
     const { status, output, reason } = event.payload as unknown as ChildEnd
     if (status !== 'succeeded')
       throw new Error(`the run "${run}" that was commissioned for "${capability}" is ${status}${reason === undefined ? '' : `: ${reason}`}`)
     return output ?? null
+  }
+
+  private begin(capability: string, input: Json, more: Pick<RunRequest, 'actor' | 'chain'>): Promise<string> {
+    return this.context.effect({ kind: COMMISSION, args: { capability, input }, mutates: true, recovery: 'idempotent' }, async ({ idempotencyKey }) => {
+      try {
+        return (await this.parts.begin({ capability, input, idempotencyKey, ...more }, this.journal)).run
+      } catch (error) {
+        if (!['BAD_REQUEST', 'FORBIDDEN'].includes((error as { code?: string }).code ?? '')) throw error
+        throw new EffectError((error as Error).message, { disposition: 'did_not_happen', permanent: true })
+      }
+    })
   }
 
   async group<V>(name: string, resources: readonly string[], act: (group: EffectGroup) => Promise<V>): Promise<V> {
@@ -232,6 +247,8 @@ export class AgentStep {
       kind: 'data.release',
       summary,
       proposed_action: value,
+      // Another value was not asked about.
+      schema: { const: value },
       ...(roles === undefined ? {} : { candidate_roles: roles }),
       ...(withinMs === undefined ? {} : { withinMs }),
     })

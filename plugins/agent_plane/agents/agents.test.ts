@@ -1,6 +1,7 @@
 import {
   type AgentManifest,
   defineAgent,
+  defineSkill,
   defineTool,
   EffectError,
   type FakeReply,
@@ -245,6 +246,29 @@ t.test('a run goes on only under the declaration that it was admitted with', asy
   const again = await start(t, [], { agents: [make('1', () => calls++)], storage })
   t.equal(await again.plane.decide(run, 'reopen', { actor: 'ann', basis: 'asserted' }, 'as it was'), 'succeeded')
   t.equal(calls, 1)
+})
+
+t.test('a run that is asked for under a declaration which is not here is refused, and leaves no trace', async (t) => {
+  const make = (name: string) =>
+    defineAgent({
+      manifest: manifest(name),
+      skills: (skill) => [skill({ capability: `${name}.do`, summary: 'Of a test', input: Type.Null(), output: Type.Null(), invoke: async () => null })],
+    })
+  const ops = make('ops')
+  const bare = defineSkill({ capability: 'bare', summary: 'Of a test', input: Type.Null(), output: Type.Null(), invoke: async () => null })
+  const { plane, node } = await start(t, [bare], { agents: [ops, make('other')] })
+  const here = { name: 'ops', version: '1', digest: ops.digest }
+  const ask = (capability: string, agent: object) => plane.run({ capability, input: null, actor: 'ann', agent: agent as typeof here })
+  await t.rejects(ask('ops.do', { ...here, digest: 'ab'.repeat(32) }), {
+    code: 'BAD_REQUEST',
+    message: /here it is governed by agent "ops", version "1", digest/,
+  })
+  await t.rejects(ask('ops.do', { ...here, version: '2' }), { code: 'BAD_REQUEST' })
+  await t.rejects(ask('other.do', here), { code: 'BAD_REQUEST', message: /governed by agent "other"/ })
+  await t.rejects(ask('bare', here), { code: 'BAD_REQUEST', message: /no agent here provides it/ })
+  t.same(await node.storage.state('agent_plane').list({ limit: 1 }), [])
+  const { run } = await ask('ops.do', here)
+  t.equal(await plane.settled(run), 'succeeded')
 })
 
 type Answer = { status: number; headers?: Record<string, string>; body: string }

@@ -49,7 +49,8 @@ t.test('a signal of a trigger begins a run, once, with the signal as its input',
     setup: (svc) => void (held.sink = svc.use<SignalSink>(SIGNAL_SINK)),
   })
   const on_signal = [
-    { trigger: 'disk_full', capability: 'ops.take' },
+    { trigger: 'disk_full', capability: 'ops.take', case: { kind: 'disk', keys: [{ namespace: 'host', tag: 'host' }] } },
+    { trigger: 'disk_full', capability: 'ops.take', case: { kind: 'disk', keys: [{ namespace: 'rack', tag: 'rack' }] } },
     { trigger: 'other', capability: 'ops.missing' },
   ]
   const { node } = await start(t, [], {
@@ -73,7 +74,9 @@ t.test('a signal of a trigger begins a run, once, with the signal as its input',
   await held.sink?.take('default', [again, { ...(again as object), trigger_name: 'other' } as never])
   await held.sink?.take('default', [{ ...(again as object), event_id: 'another' } as never])
   await until(t, 'another signal begins another run', () => seen.length > 1)
-  t.equal(seen.length, 2, 'the same one does not')
+  t.equal(seen.length, 2, 'the same one does not, and none begins whose tag the signal has not')
+  const cases = await node.storage.state('agent_plane').list<{ kind: string; correlation: object[] }>({ prefix: 'case/' })
+  t.match(cases, [{ value: { kind: 'disk', correlation: [{ namespace: 'host', value: 'a' }] } }], 'both are in the case of the host')
 })
 
 t.test('an event that no run waits for begins runs, once', async (t) => {

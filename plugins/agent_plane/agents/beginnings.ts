@@ -3,7 +3,7 @@
  * begins once; an event begins its run in the transaction that takes it.
  */
 import type { SignalSink, Svc, TriggerSignal } from 'svcdb'
-import type { AgentEvent, Json, RunRequest } from 'svcdb/agents'
+import type { AgentEvent, CaseChoice, Json, RunRequest } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import type { AgentPlaneConfig } from '../config.ts'
 import type { Planes } from '../planes.ts'
@@ -27,15 +27,23 @@ export function signalSink(svc: Svc, config: AgentPlaneConfig, planes: Planes): 
   return {
     async take(namespace, signals) {
       for (const signal of signals)
-        for (const { capability, tenant } of rules.get(keyOf(namespace, signal.trigger_name)) ?? []) {
+        for (const { capability, tenant, case: matter } of rules.get(keyOf(namespace, signal.trigger_name)) ?? []) {
           const idempotencyKey = `signal:${namespace}:${signal.event_id}:${capability}`
-          await begin(svc, planes, tenant, { capability, input: inputOf(signal), idempotencyKey, actor: actorOf(`trigger/${signal.trigger_name}`) })
+          const request = { capability, input: inputOf(signal), idempotencyKey, actor: actorOf(`trigger/${signal.trigger_name}`) }
+          const missing = matter?.keys.find(({ tag }) => signal.tags[tag] === undefined)?.tag
+          if (missing !== undefined)
+            svc.log.warn({ capability, trigger: signal.trigger_name, tag: missing }, 'a run has not been begun: its signal lacks a tag of its case')
+          else await begin(svc, planes, tenant, { ...request, ...(matter === undefined ? {} : { case: caseOf(matter, signal) }) })
         }
     },
   }
 }
 
 const keyOf = (namespace: string, trigger: string): string => JSON.stringify([namespace, trigger])
+
+function caseOf({ kind, keys }: NonNullable<AgentPlaneConfig['on_signal'][number]['case']>, { tags }: TriggerSignal): CaseChoice {
+  return { kind, correlation: keys.map(({ namespace, tag }) => ({ namespace, value: tags[tag] })) }
+}
 
 function inputOf({ value, ...signal }: TriggerSignal): Json {
   // JSON has no infinities.
@@ -44,11 +52,17 @@ function inputOf({ value, ...signal }: TriggerSignal): Json {
 
 /** What an event begins that no run of the tenant waits for: it is the input of the run, and as far to be trusted. */
 export function beginningsOf({ label, ...event }: AgentEvent, tenant: string, { on_event: rules }: AgentPlaneConfig): RunRequest[] {
-  const { kind, source } = event
+  const { kind, source, correlation } = event
   const origin = label ?? { provenance: [`event:${source}`], trust: 'untrusted', sensitivity: 'internal' }
   return rules
     .filter((rule) => rule.kind === kind && rule.tenant === tenant)
-    .map(({ capability }) => ({ capability, input: event as unknown as Json, label: origin, actor: actorOf(`event/${kind}`) }))
+    .map(({ capability, case: matter }) => ({
+      capability,
+      input: event as unknown as Json,
+      label: origin,
+      actor: actorOf(`event/${kind}`),
+      ...(matter === undefined ? {} : { case: { kind: matter.kind, correlation } }),
+    }))
 }
 
 /** In setup. */

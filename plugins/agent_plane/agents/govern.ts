@@ -9,6 +9,6 @@ export function governor(parts: AgentServices): Govern {
     if (agent === undefined) return context
     const bound = journal.last('IdentityBound')?.payload.chain as ChainLink[] | undefined
     const asker = journal.last('RunAdmitted')?.payload.admitted_by as string | undefined
-    return AgentStep.over(context, agent, bound ?? [{ id: asker ?? 'nobody', scope: ['*'] }], parts)
+    return AgentStep.over(context, agent, bound ?? [{ id: asker ?? 'nobody', scope: ['*'] }], journal, parts)
   }
 }

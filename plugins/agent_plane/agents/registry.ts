@@ -1,5 +1,6 @@
 /** The agents of a node, by name and by what they provide. */
 import type { Agent, AgentRef, Skill } from 'svcdb/agents'
+import { canonical } from '../record/canonical.ts'
 import { declaredSkill } from './declared-skill.ts'
 
 export class AgentRegistry {
@@ -34,6 +35,15 @@ export class AgentRegistry {
   /** The agent that provides a capability; undefined for a skill of none. */
   of(capability: string): Agent | undefined {
     return this.byCapability.get(capability)
+  }
+
+  /** JSON Schema of the arguments of a tool: as the named agent has it, or else as all have it that do; undefined where none does, and where they differ. */
+  argumentsOf(tool: string, agent: string | undefined): object | undefined {
+    const having = (agents: readonly Agent[]) =>
+      agents.flatMap(({ manifest }) => (manifest.spec.tools ?? []).filter(({ ref }) => ref === tool)).map((one) => one.arguments)
+    const [own] = having(this.all.filter(({ manifest }) => manifest.metadata.name === agent))
+    const [first, ...others] = having(this.all)
+    return own ?? (others.every((one) => canonical(one) === canonical(first)) ? first : undefined)
   }
 
   governing(capability: string): AgentRef | undefined {

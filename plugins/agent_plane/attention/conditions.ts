@@ -32,11 +32,6 @@ const REMEDIES = {
 export type Condition = keyof typeof REMEDIES
 export const CONDITIONS = Object.keys(REMEDIES) as readonly Condition[]
 
-/** Sentences for what a plane has no store of. */
-const NOT_CHECKED: Readonly<Partial<Record<Condition, string>>> = {
-  'push.parked': 'push registrations are not checked: the plane has no push store',
-}
-
 export interface Found {
   /** Up to a page. */
   subjects: string[]
@@ -48,9 +43,6 @@ export interface Found {
 
 /** Looks for one condition. */
 export type Check = (state: StateReader, now: number) => Promise<Found>
-
-/** Of stores that a plane may have or not. */
-export type OptionalChecks = Partial<Record<Condition, Check>>
 
 const page = (subjects: string[]): Found => ({ subjects, isFull: subjects.length >= PAGE })
 const byStatus =
@@ -65,7 +57,8 @@ async function ofSlots(state: StateReader, is: (slot: Slot) => Promise<boolean>)
   return { subjects: held.filter((_, index) => marks[index]).map(({ run }) => run), isFull: held.length >= PAGE }
 }
 
-const OWN: Readonly<Partial<Record<Condition, Check>>> = {
+/** Each store is there on every node: what was parked is found where nothing sends any more as well. */
+const CHECKS: Readonly<Record<Condition, Check>> = {
   'run.quarantined': byStatus('quarantined'),
   'run.exhausted': byStatus('exhausted'),
   'run.withheld': byStatus('withheld'),
@@ -80,31 +73,22 @@ const OWN: Readonly<Partial<Record<Condition, Check>>> = {
   },
   'task.overdue': async (state, now) => page(await overdueTasks(state, now, PAGE)),
   'event.dead_lettered': async (state) => page((await deadLetters(state, PAGE)).map(({ source, id }) => `${source} ${id}`)),
+  'push.parked': async (state) => page((await parkedPushes(state, PAGE)).map(({ run, row }) => `${run}/${row.config.id}`)),
 }
 
 function hasLapsed(lease: { holder?: string; until: number } | undefined, now: number): boolean {
   return lease?.holder !== undefined && lease.until <= now
 }
 
-export const pushChecks: OptionalChecks = {
-  'push.parked': async (state) => page((await parkedPushes(state, PAGE)).map(({ run, row }) => `${run}/${row.config.id}`)),
-}
-
-/** @param optional of the stores that the plane has. */
-export async function attention(state: StateReader, now: number, optional: OptionalChecks): Promise<AttentionView> {
+/** @param now milliseconds since the Unix epoch. */
+export async function attention(state: StateReader, now: number): Promise<AttentionView> {
   const conditions: ConditionView[] = []
-  const missing: string[] = []
   for (const condition of CONDITIONS) {
-    const check = OWN[condition] ?? optional[condition]
-    if (check === undefined) {
-      missing.push(NOT_CHECKED[condition] ?? `${condition} is not checked: the plane has no store of it`)
-      continue
-    }
-    const { subjects, count, isFull } = await check(state, now)
+    const { subjects, count, isFull } = await CHECKS[condition](state, now)
     const found = count ?? subjects.length
     if (found === 0) continue
     const listed = subjects.slice(0, MAX_SUBJECTS)
     conditions.push({ condition, found, at_least: isFull, subjects: listed, unlisted: subjects.length - listed.length, remedy: REMEDIES[condition] })
   }
-  return { needs_attention: conditions.length > 0, conditions, not_checked: missing }
+  return { needs_attention: conditions.length > 0, conditions, not_checked: [] }
 }

@@ -30,7 +30,7 @@ import { sentence } from '../operate/run-view.ts'
 import { type FrozenPlan, freeze } from '../plan/plan.ts'
 import { checkPush } from '../push/config.ts'
 import { register, touch } from '../push/store.ts'
-import { actingFor, actingOfRequest, checkChain, checkTime, permitAdmission } from '../quota/admission.ts'
+import { actingFor, actingOfRequest, checkChain, checkTime, governedBy, permitAdmission } from '../quota/admission.ts'
 import { type Budgets, least, recordedExhaustion } from '../quota/budgets.ts'
 import { checkAdmission } from '../quota/gate.ts'
 import { periodOf } from '../quota/period.ts'
@@ -38,7 +38,7 @@ import { giveSlotBack, hasSlot, keepActing, type QuotaLimits, reservationOf, set
 import { canonical } from '../record/canonical.ts'
 import { isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
-import { setParent, tellParent } from '../store/children.ts'
+import { type Parent, setParent, tellParent } from '../store/children.ts'
 import { type Delivery, endWaits, ordered, retire } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
 import { releaseLease, renewLease, takeLease } from '../store/leases.ts'
@@ -85,7 +85,7 @@ export interface DriverTools extends EventRules {
   governing?(capability: string): AgentRef | undefined
   /** What its manifest allows; the least of it and of `limits` holds. */
   limitsOf?(capability: string): Partial<DriverTools['limits']>
-  /** A run goes on, as another one is over that it has commissioned. */
+  /** A run goes on, as one is over that it has commissioned, or as the one is undone that has commissioned it. */
   resumed?(run: string): void
   /** Milliseconds since the Unix epoch. */
   now(): number
@@ -112,15 +112,15 @@ export class Driver {
     this.tools = { quota: UNBOUNDED, ...tools }
   }
 
-  /** @param parent the run that commissions it. @throws SvcError BAD_REQUEST: there is no trace of it. */
-  async admit(given: RunRequest, parent?: string): Promise<Admitted> {
+  /** @param parent the run that commissions it. @throws SvcError BAD_REQUEST: there is no trace of it; Fenced. */
+  async admit(given: RunRequest, parent?: Parent): Promise<Admitted> {
     return this.tools.state.transaction(await this.prepared(given, parent))
   }
 
   /** @returns what admits it, in a transaction. */
-  private async prepared(given: RunRequest, parent?: string): Promise<(tx: StateTransaction) => Promise<Admitted>> {
+  private async prepared(given: RunRequest, parent?: Parent): Promise<(tx: StateTransaction) => Promise<Admitted>> {
     const { plan, label, input } = this.admissible(given)
-    const agent = this.tools.governing?.(label) ?? given.agent
+    const agent = governedBy(this.tools.governing?.(label), given.agent, label)
     const request = agent === undefined ? given : { ...given, agent }
     const { idempotencyKey, actor, case: asked } = request
     const { now, holder, leaseMs } = this.tools
@@ -157,7 +157,7 @@ export class Driver {
       const matter = asked === undefined ? undefined : await this.bind(tx, asked, run)
       await append(tx, run, epoch, await headOf(tx, run), [...records, ...(matter?.records ?? [])], matter?.id)
       if (idempotencyKey !== undefined) claimKey(tx, idempotencyKey, run)
-      if (parent !== undefined) setParent(tx, run, parent)
+      if (parent !== undefined) await setParent(tx, run, parent)
       await setStatus(tx, run, 'running')
       return { run, existing: false, epoch }
     }
@@ -352,7 +352,7 @@ export class Driver {
   async decide(run: string, decision: 'reopen' | 'abandon', by: Operator, reason: string): Promise<Status> {
     checkReason(reason)
     const { state, holder, leaseMs, now, drives = true } = this.tools
-    let parent: string | undefined
+    let told: string[] = []
     const epoch = await state.transaction(async (tx) => {
       const status = await this.known(tx, run)
       if (status !== 'quarantined') throw new SvcError('CONFLICT', `cannot ${decision} "${run}": it is ${status}, and not quarantined`)
@@ -372,14 +372,14 @@ export class Driver {
       await setStatus(tx, run, decision === 'abandon' ? 'abandoned' : 'running')
       if (decision === 'abandon') {
         awaitSealing(tx, run)
-        parent = await tellParent(tx, run, { status: 'abandoned', reason }, now())
+        told = await tellParent(tx, run, { status: 'abandoned', reason })
         await endWaits(tx, run, { isFinal: true, now: now() })
         await withdrawTasks(tx, run)
       }
       if (decision === 'abandon' || !drives) await releaseLease(tx, run, taken)
       return taken
     })
-    if (parent !== undefined) this.tools.resumed?.(parent)
+    for (const one of told) this.tools.resumed?.(one)
     if (decision === 'abandon') return 'abandoned'
     return drives ? this.under(run, epoch) : 'running'
   }

@@ -15,6 +15,7 @@ import { endWaits, hasNews } from '../store/events.ts'
 import { releaseLease } from '../store/leases.ts'
 import { type Conclusion, cancellationOf, FINAL, markLanded, type Status, setStatus } from '../store/runs.ts'
 import { withdrawTasks } from '../tasks/store.ts'
+import { awaitEnds, recall, settleCommissions } from './commissions.ts'
 import type { Phase, RunJournal } from './run-journal.ts'
 import { OpenStep, type StepTools } from './step-context.ts'
 import { gravest, type Stop } from './stop.ts'
@@ -32,6 +33,11 @@ export interface PassTools extends Omit<StepTools, 'journal' | 'limits'> {
 }
 
 export type Govern = (context: OpenStep, skill: Skill, journal: RunJournal) => StepContext
+
+/** A stop that was asked for meanwhile is seen before a run rests so. */
+const STOPPABLE: ReadonlySet<Status> = new Set<Status>(['failed', 'exhausted', 'withheld'])
+
+const MAX_REASON = 4096
 
 type StepEnd = { output: Json } | Stop
 
@@ -124,7 +130,7 @@ export class Pass {
       const ready = this.ready(plan.nodes)
       const cancelled = await this.boundary()
       if (cancelled !== undefined) return this.unwind('cancelled', cancelled)
-      if (this.journal.hasCompensated) return this.unwind('failed', 'a step has failed')
+      if (this.journal.hasCompensated) return this.unwind('failed', this.journal.unwindsFor ?? 'a step has failed')
       if (ready.length === 0) return this.conclude('succeeded')
       const withheld = await this.withheld()
       if (withheld !== undefined) return withheld
@@ -285,8 +291,11 @@ export class Pass {
   /** @param before records that belong to it. */
   private async conclude(outcome: Conclusion, reason?: string, exhaustion?: BudgetExceeded, before: readonly NewRecord[] = []): Promise<Status> {
     const { run } = this.journal
-    let parent: string | undefined
+    let told: string[] = []
+    let stop = false
     await this.journal.append(async (tx) => {
+      stop = STOPPABLE.has(outcome) && this.journal.last('RunCancelled') === undefined && (await cancellationOf(tx, run)) !== undefined
+      if (stop) return []
       await endWaits(tx, run, { isFinal: FINAL.has(outcome), now: this.tools.now() })
       if (FINAL.has(outcome) || this.journal.hasCompensated) await withdrawTasks(tx, run)
       await setStatus(tx, run, outcome)
@@ -295,7 +304,7 @@ export class Pass {
       giveSlotBack(tx, run)
       await touch(tx, run, this.tools.now())
       const output = outcome === 'succeeded' ? { output: this.output ?? null } : {}
-      parent = await tellParent(tx, run, { status: outcome, ...output, ...(reason === undefined ? {} : { reason }) }, this.tools.now())
+      told = await tellParent(tx, run, { status: outcome, ...output, ...(reason === undefined ? {} : { reason }) })
       await releaseLease(tx, run, this.epoch)
       const rest = FINAL.has(outcome) ? await settleAll(tx, run) : NOTHING
       const { tokens, minor_units } = sum(this.journal.used, rest)
@@ -305,7 +314,7 @@ export class Pass {
           kind: 'RunConcluded',
           payload: {
             outcome,
-            ...(reason === undefined ? {} : { reason: reason.slice(0, 4096) }),
+            ...(reason === undefined ? {} : { reason: reason.slice(0, MAX_REASON) }),
             ...(exhaustion === undefined ? {} : { exhaustion }),
             ...(tokens > 0 || minor_units > 0 ? { live_spend: { tokens, minor_units } } : {}),
             chain_head: '',
@@ -313,7 +322,8 @@ export class Pass {
         },
       ]
     })
-    if (parent !== undefined) this.tools.resumed?.(parent)
+    if (stop) return this.unwind('cancelled', (await this.boundary()) as string)
+    for (const one of told) this.tools.resumed?.(one)
     return outcome
   }
 
@@ -322,17 +332,30 @@ export class Pass {
     return [...this.journal.steps].some(([step, { compensated }]) => !compensated && this.journal.hasLanded(step))
   }
 
-  /** Undoes what was done, the newest first. */
+  /** Undoes what was done, the newest first. What it has commissioned and goes on is stopped, and is waited for with its step. */
   private async unwind(outcome: 'cancelled' | 'failed', reason: string): Promise<Status> {
+    const { journal } = this
+    await settleCommissions(journal)
+    if (outcome === 'cancelled') await this.recall(outcome, reason)
     const steps = this.toUndo()
-    if (this.journal.undecided().length > 0 && (outcome === 'cancelled' || steps.length > 0))
+    // What undoing has begun is settled by itself, when that goes on.
+    if (journal.undecided().some(({ phase }) => phase === 'forward') && (outcome === 'cancelled' || steps.length > 0))
       return this.conclude('quarantined', `${reason}; of an effect it is not known whether it has happened`)
+    if (outcome === 'failed') {
+      await this.recall(outcome, reason)
+      // Undoing may take more than one pass: why it is done is said at its end.
+      if (steps.length > 0 && journal.unwindsFor === undefined) await journal.keep([{ kind: 'Note', payload: { text: reason.slice(0, MAX_REASON) } }])
+    }
     for (const { number, node, skill } of steps) {
-      if (skill === undefined || skill.compensation === 'undeclared')
-        return this.conclude('quarantined', `${reason}; step s${number} has changed something, and nothing says how to undo it`)
-      const undo = skill.compensate as NonNullable<Skill['compensate']>
       const end = await this.perform(node, 'compensating', async (context) => {
-        await undo(this.governed(context, skill), checked(skill.input, inputOf(node, this.input, this.outputs)) as never, this.outputs.get(node.id) as never)
+        await awaitEnds(context, journal.unended(number))
+        const undo = this.isStanding(number) ? skill?.compensate : undefined
+        if (undo !== undefined)
+          await undo(
+            this.governed(context, skill as Skill),
+            checked(skill?.input as object, inputOf(node, this.input, this.outputs)) as never,
+            this.outputs.get(node.id) as never,
+          )
         return null
       })
       if (isStop(end)) {
@@ -341,12 +364,21 @@ export class Pass {
         if (end.kind === 'exhausted') return this.conclude('exhausted', 'a budget is used up', end.exhaustion)
         return this.conclude('quarantined', `${reason}; step s${number} could not be undone: ${whyOf(end)}`)
       }
-      if (this.journal.steps.get(number)?.compensated !== true)
-        await this.journal.keep([
-          { kind: 'StepCompensated', step: number, phase: 'compensating', payload: { compensation: node.capability, outcome: 'succeeded' } },
-        ])
+      if ((skill === undefined || skill.compensation === 'undeclared') && journal.hasLanded(number))
+        return this.conclude('quarantined', `${reason}; step s${number} has changed something, and nothing says how to undo it`)
+      if (journal.steps.get(number)?.compensated !== true)
+        await journal.keep([{ kind: 'StepCompensated', step: number, phase: 'compensating', payload: { compensation: node.capability, outcome: 'succeeded' } }])
     }
     return this.conclude(outcome, reason)
+  }
+
+  private async recall(outcome: 'cancelled' | 'failed', reason: string): Promise<void> {
+    for (const run of await recall(this.journal, outcome, reason)) this.tools.resumed?.(run)
+  }
+
+  /** Whether there is something of a step to undo. */
+  private isStanding(number: number): boolean {
+    return this.journal.steps.get(number)?.outcome === 'succeeded' || this.journal.hasLanded(number)
   }
 
   /** Steps that are done, and those that were stopped after they had changed something, newest first, up to a point of no return. */
@@ -356,12 +388,12 @@ export class Pass {
     const newest = [...journal.steps].sort(([a, one], [b, other]) => Math.max(other.finished, began.get(b) ?? 0) - Math.max(one.finished, began.get(a) ?? 0))
     const found: { number: number; node: FrozenNode; skill: Skill | undefined }[] = []
     for (const [number, state] of newest) {
-      const hasLanded = journal.hasLanded(number)
-      if (state.outcome !== 'succeeded' && !hasLanded) continue
+      const hasUnended = journal.unended(number).length > 0
+      if (!this.isStanding(number) && !hasUnended) continue
       const skill = tools.skills.get(state.skill)
       if (skill?.compensation === 'pivot') break
-      if (skill?.compensation === 'unnecessary' || (skill?.compensation !== 'compensatable' && !hasLanded)) continue
-      found.push({ number, node: journal.plans.nodeOf(number) as FrozenNode, skill })
+      const isUndone = skill?.compensation === 'compensatable' || (skill?.compensation !== 'unnecessary' && journal.hasLanded(number))
+      if (isUndone || hasUnended) found.push({ number, node: journal.plans.nodeOf(number) as FrozenNode, skill })
     }
     return found
   }

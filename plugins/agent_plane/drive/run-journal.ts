@@ -3,8 +3,9 @@ import type { StateReader, StateStore, StateTransaction } from 'svcdb'
 import type { CorrelationKey, Operator, Spend, Undecided } from 'svcdb/agents'
 import { PlanHistory } from '../plan/history.ts'
 import { canonical } from '../record/canonical.ts'
-import { timeOfRun } from '../record/names.ts'
+import { isRunId, timeOfRun } from '../record/names.ts'
 import { type JournalRecord, type NewRecord, verified } from '../record/record.ts'
+import { RUN_CONCLUDED, RUN_OVER } from '../store/children.ts'
 import { type Appended, type Head, headOf, recordsOf, requireOwned, sealed, store } from '../store/journal.ts'
 
 export type Phase = 'forward' | 'compensating'
@@ -33,6 +34,10 @@ export const SLEEP = 'svc.sleep'
 /** What a person is asked. */
 export const TASK = 'svc.task'
 export const OPEN_TASK = 'svc.open_task'
+/** Another run is begun. */
+export const COMMISSION = 'agent.commission'
+/** How such a run came to nothing: what it did was undone. */
+const UNDONE: ReadonlySet<string> = new Set(['failed', 'cancelled'])
 
 /** Records of a step that are no effects. */
 const MARKS: ReadonlySet<string> = new Set(['GroupOpened', 'GroupSettled', 'Released'])
@@ -70,6 +75,8 @@ export class RunJournal {
   private queue: Promise<unknown> = Promise.resolve()
   /** Of GroupOpened, GroupSettled and Released, by step, phase and kind. */
   private readonly marks = new Map<string, JournalRecord['payload'][]>()
+  /** How runs that this one has commissioned have ended, as far as it has read. */
+  private readonly ends = new Map<string, { status: string; phase: Phase }>()
   /** Attempts begun, of all steps. */
   effects = 0
   /** What the run has used up so far. */
@@ -186,8 +193,26 @@ export class RunJournal {
     } else {
       const attempt = this.attempts.get(effectKey)
       if (attempt !== undefined && (kind === 'EffectDone' || kind === 'EffectFailed')) attempt.ended = record
+      if (attempt !== undefined && kind === 'EffectDone') this.takeEnd(attempt.started, record)
       if (attempt !== undefined && kind === 'EffectReconciled') attempt.reconciled = record
     }
+  }
+
+  private takeEnd(started: JournalRecord, { payload }: JournalRecord): void {
+    if (kindOf(started) !== AWAIT_EVENT) return
+    const { kind, payload: said } = payload.output as { kind: string; payload: unknown }
+    if (kind !== RUN_CONCLUDED && kind !== RUN_OVER) return
+    const { run, status } = said as { run: string; status: string }
+    this.ends.set(run, { status, phase: started.phase ?? 'forward' })
+  }
+
+  /** Runs that a step has commissioned, in order, and had not read the end of before it was undone. @param step default: of all. */
+  unended(step?: number): string[] {
+    return [...this.attempts.values()].flatMap((attempt) => {
+      const run = attempt.started.phase === 'compensating' ? undefined : commissioned(attempt)
+      const isOf = run !== undefined && (step === undefined || attempt.started.step === step)
+      return isOf && this.ends.get(run)?.phase !== 'forward' ? [run] : []
+    })
   }
 
   private count({ kind, payload }: JournalRecord): void {
@@ -203,6 +228,16 @@ export class RunJournal {
   /** Milliseconds since the Unix epoch. */
   get admittedAt(): number {
     return timeOfRun(this.run)
+  }
+
+  /** Why a failed run is undone. */
+  get unwindsFor(): string | undefined {
+    return this.records.findLast(({ kind, step }) => kind === 'Note' && step === undefined)?.payload.text as string | undefined
+  }
+
+  /** Of the lease; 0 where it is open for reading. */
+  get epoch(): number {
+    return this.owned?.epoch ?? 0
   }
 
   /** For whom it acts. */
@@ -268,7 +303,10 @@ export class RunJournal {
 
   /** Whether a step has changed something, as far as the journal can say. */
   hasLanded(step: number): boolean {
-    return [...this.attempts.values()].some(({ started, ended, reconciled }) => {
+    return [...this.attempts.values()].some((attempt) => {
+      const { started, ended, reconciled } = attempt
+      const run = commissioned(attempt)
+      if (run !== undefined && UNDONE.has(this.ends.get(run)?.status ?? '')) return false
       if (started.step !== step || started.phase === 'compensating' || started.payload.mutates !== true || this.isUndone(started)) return false
       if (reconciled !== undefined) return reconciled.payload.disposition === 'landed'
       return !(ended?.kind === 'EffectFailed' && ended.payload.disposition === 'did_not_happen')
@@ -297,14 +335,25 @@ export class RunJournal {
       effect: started.effectKey as string,
       step: started.step ?? 0,
       phase: started.phase ?? 'forward',
-      kind: (started.payload.descriptor as { kind: string }).kind,
+      kind: kindOf(started),
       doubt: ended === undefined ? 'announced' : 'inconclusive',
     }))
   }
 }
 
-function isWait({ payload }: JournalRecord): boolean {
-  return [AWAIT_EVENT, SLEEP].includes((payload.descriptor as { kind: string }).kind)
+function kindOf({ payload }: JournalRecord): string {
+  return (payload.descriptor as { kind: string }).kind
+}
+
+function isWait(started: JournalRecord): boolean {
+  return [AWAIT_EVENT, SLEEP].includes(kindOf(started))
+}
+
+/** The run that an effect has begun. */
+function commissioned({ started, ended, reconciled }: Attempt): string | undefined {
+  if (kindOf(started) !== COMMISSION) return undefined
+  const run = ended?.kind === 'EffectDone' ? ended.payload.output : reconciled?.payload.output
+  return typeof run === 'string' && isRunId(run) ? run : undefined
 }
 
 function push<T>(lists: Map<string, T[]>, key: string, value: T): void {

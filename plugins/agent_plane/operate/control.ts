@@ -15,7 +15,7 @@ import type {
   ParkedPushView,
   PushOperations,
 } from 'svcdb/agents'
-import { attention, type OptionalChecks } from '../attention/conditions.ts'
+import { attention } from '../attention/conditions.ts'
 import type { Driver } from '../drive/driver.ts'
 import { coversOf, liftedHalts, reachOf, standingHalts } from '../halts/store.ts'
 import { redacted } from '../push/config.ts'
@@ -103,14 +103,12 @@ export class OperatedLive implements LiveOperations {
 
 export class OperatedAttention implements AttentionOperations {
   private readonly parts: ControlParts
-  private readonly optional: OptionalChecks
 
-  constructor(parts: ControlParts, optional: OptionalChecks) {
+  constructor(parts: ControlParts) {
     this.parts = parts
-    this.optional = optional
   }
 
   view(): Promise<AttentionView> {
-    return attention(this.parts.state(), this.parts.now(), this.optional)
+    return attention(this.parts.state(), this.parts.now())
   }
 }

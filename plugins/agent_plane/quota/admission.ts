@@ -1,5 +1,5 @@
 /** For whom a run is to act, and whether it may: what is asked before anything is written. */
-import type { Deliverer, PlanePolicy, RunRequest } from 'svcdb/agents'
+import type { AgentRef, Deliverer, PlanePolicy, RunRequest } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import type { FrozenPlan } from '../plan/plan.ts'
 import { instant } from '../record/names.ts'
@@ -47,6 +47,17 @@ export function checkTime({ notAfter, chain, actor }: RunRequest, now: number): 
       'FORBIDDEN',
       `cannot begin a run: the right of "${chain?.[0].id ?? actor}" ended at ${instant(notAfter)}; it needs a credential that has not`,
     )
+}
+
+/**
+ * The declaration that a run is governed by: the one that is here. @param named what the request says that it is. @throws SvcError BAD_REQUEST when that is
+ * another one: a run under it could not go on here.
+ */
+export function governedBy(here: AgentRef | undefined, named: AgentRef | undefined, capability: string): AgentRef | undefined {
+  if (named === undefined || (named.digest === here?.digest && named.name === here.name && named.version === here.version)) return here
+  const said = ({ name, version, digest }: AgentRef) => `agent "${name}", version ${JSON.stringify(version)}, digest ${digest}`
+  const found = here === undefined ? 'no agent here provides it' : `here it is governed by ${said(here)}`
+  throw new SvcError('BAD_REQUEST', `cannot begin a run of "${capability}" under ${said(named)}: ${found}; name that one, or none`)
 }
 
 export function actingOfRequest({ chain = [], actor, agent }: RunRequest): Acting {

@@ -18,6 +18,9 @@ export interface DeadLetter {
   reason: string
 }
 
+/** What the plane tells its runs: nobody has sent it who could look after it. */
+const OF_PLANE = /^svc\./
+
 interface Buffered {
   event: AgentEvent
   /** Milliseconds since the Unix epoch. */
@@ -145,7 +148,8 @@ export async function retire(tx: StateTransaction, before: number, limit: number
     const { source, id, kind, correlation } = value.event
     const reason = 'no run has waited for it in time'
     unbuffer(tx, key, value)
-    tx.put(`dead/${key.slice('buffer/'.length)}`, { source, id, kind, correlation, received_at: instant(value.received), reason } satisfies DeadLetter)
+    if (!OF_PLANE.test(kind))
+      tx.put(`dead/${key.slice('buffer/'.length)}`, { source, id, kind, correlation, received_at: instant(value.received), reason } satisfies DeadLetter)
   }
   return old.length
 }
@@ -162,6 +166,7 @@ export async function endWaits(tx: StateTransaction, run: string, { isFinal, now
 
 function abandonEvent(tx: StateTransaction, event: AgentEvent, now: number): void {
   const { source, id, kind, correlation } = event
+  if (OF_PLANE.test(kind)) return
   const reason = 'the run that it was handed to has ended without reading it'
   tx.put(`dead/${number(now)}/${identity(event)}`, { source, id, kind, correlation, received_at: instant(now), reason } satisfies DeadLetter)
 }

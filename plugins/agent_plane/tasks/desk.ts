@@ -3,6 +3,7 @@ import type { StateStore, StateTransaction } from 'svcdb'
 import type { Json, Task, TaskCaller, TaskDecision, TaskDesk, Withheld } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import { holdOf } from '../cases/holds.ts'
+import { actingOf } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { FINAL, statusOf } from '../store/runs.ts'
 import { digestOf, problemOf } from './request.ts'
@@ -17,8 +18,8 @@ export interface DeskTools {
   state: StateStore
   /** Milliseconds since the Unix epoch. */
   now(): number
-  /** JSON Schema of the arguments of a tool; undefined where nothing here knows it. */
-  argumentsOf(tool: string): object | undefined
+  /** JSON Schema of the arguments of a tool, as the agent has it that governs the run, or else all that have it; undefined where nothing here knows it. */
+  argumentsOf(tool: string, agent: string | undefined): object | undefined
 }
 
 /** @throws SvcError BAD_REQUEST. */
@@ -115,16 +116,16 @@ export class Desk implements TaskDesk {
       checkFree('decide', task, caller)
       const status = await statusOf(tx, task.run)
       if (status !== undefined && FINAL.has(status)) throw refused('CONFLICT', 'decide', task, `its run is ${status}`)
-      if (approved) this.checkApproval(task, amendment)
+      if (approved) await this.checkApproval(tx, task, amendment)
       return { decision, runs: await settleTask(tx, task, decision) }
     })
   }
 
-  private checkApproval(task: Task, amendment: Json | undefined): void {
+  private async checkApproval(tx: StateTransaction, task: Task, amendment: Json | undefined): Promise<void> {
     const withheld = withheldOf(task)
     if (withheld !== undefined) throw refused('INVALID_BODY', 'approve', task, `its proposal is ${withheld}, so nobody can say what would be done; reject it`)
     if (amendment === undefined) return
-    const schema = task.schema ?? (task.tool === undefined ? undefined : this.tools.argumentsOf(task.tool))
+    const schema = task.schema ?? (task.tool === undefined ? undefined : this.tools.argumentsOf(task.tool, (await actingOf(tx, task.run)).agent?.name))
     if (schema === undefined && task.tool === undefined) return
     const problem = schema === undefined ? `nothing here knows the arguments of tool ${JSON.stringify(task.tool)}` : problemOf(schema, amendment)
     if (problem !== undefined) throw refused('INVALID_BODY', 'approve', task, `the amendment cannot be used: ${problem}`)

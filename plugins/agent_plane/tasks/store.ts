@@ -6,9 +6,8 @@ import { hash } from 'node:crypto'
 import type { StateReader, StateTransaction } from 'svcdb'
 import { type AgentEvent, type CorrelationKey, type Expiry, TASK_DECIDED, type Task, type TaskDecision, taskKey } from 'svcdb/agents'
 import { instant } from '../record/names.ts'
-import { announce, arrivedFor } from '../store/events.ts'
+import { announce } from '../store/events.ts'
 import type { SweptEntry } from '../store/sealed-run.ts'
-import type { Wait } from '../store/waits.ts'
 import { newTask, type Opening, taskIdOf } from './request.ts'
 
 export const TASK_SOURCE = 'svc.tasks'
@@ -96,11 +95,6 @@ export async function settleTask(tx: StateTransaction, task: Task, decision: Tas
 export async function decisionFor(state: StateReader, [named]: readonly CorrelationKey[]): Promise<AgentEvent | undefined> {
   const task = await taskOf(state, named.value)
   return task?.decision === undefined ? undefined : eventOf(task)
-}
-
-/** What has come for a wait. Whether a task is decided the task itself says; the event only wakes who waits. */
-export function arrivedAt(state: StateReader, { run, key, event }: Wait): Promise<AgentEvent | undefined> {
-  return event?.kind === TASK_DECIDED ? decisionFor(state, event.correlation) : arrivedFor(state, run, key)
 }
 
 function eventOf({ id, decision }: Task): AgentEvent {

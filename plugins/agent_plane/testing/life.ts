@@ -5,8 +5,11 @@ import { BrokenPass } from '../drive/pass.ts'
 import { standingHalts } from '../halts/store.ts'
 import { hasSlot, type PeriodRow, type Reservation } from '../quota/store.ts'
 import { decode, type JournalRecord, type Sealed, verified } from '../record/record.ts'
+import { RUN_OVER } from '../store/children.ts'
 import { headOf, recordsOf } from '../store/journal.ts'
 import { leaseOf } from '../store/leases.ts'
+import { FINAL, type Status } from '../store/runs.ts'
+import { waitsOf } from '../store/waits.ts'
 import { holdOrRelease, randomCase, randomCaseAct } from './case-acts.ts'
 import { judgeCases } from './case-model.ts'
 import { judgeIndexes } from './indexes.ts'
@@ -14,6 +17,7 @@ import { assertNotDecided, decideAll, judgeTasks, personActs, REQUESTER, sweep }
 import { type Act, Died, memoryState, type Process, World } from './world.ts'
 
 const MODES: readonly RecoveryMode[] = ['retry', 'idempotent', 'reconcile', 'requires_operator']
+const BOSS = ['boss.undone', 'boss.undone', 'boss.plain', 'sim.undone', 'sim.nothing']
 const CAPABILITIES = ['sim.undone', 'sim.undone', 'sim.undone', 'sim.plain', 'sim.nothing', 'sim.pivot']
 const OPERATOR = { actor: 'eve', basis: 'asserted' } as const
 const HOUR = 3_600_000
@@ -38,6 +42,9 @@ export interface LifeReport {
   performed: number
   records: number
   tasks: number
+  /** Runs that others have commissioned, and those of them that were stopped because these were undone. */
+  commissioned: number
+  recalled: number
   statuses: string[]
 }
 
@@ -68,15 +75,18 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
   }
 
   const wanted = 1 + Math.floor(random() * 4)
+  /** Those that were commissioned as well. */
   const runs = new Set<string>()
+  let begun = 0
   const beginOne = async (): Promise<void> => {
-    const i = runs.size
+    const i = begun
     const plan = randomPlan(random)
-    while (runs.size === i) {
+    while (begun === i) {
       const process = any()
       const matter = random() < 0.7 ? { case: await randomCase(random, world.disk) } : {}
       const answer = await attempt(process, () => process.driver.admit({ plan, input: {}, actor: REQUESTER, idempotencyKey: `life-${i}`, ...matter }))
       if (answer !== undefined) runs.add(answer.run)
+      if (answer !== undefined) begun++
       if (answer?.epoch !== undefined && random() < 0.5) await attempt(process, () => process.driver.drive(answer.run, answer.epoch))
       if ((await standingHalts(world.disk)).length > 0) return
     }
@@ -93,15 +103,17 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
   }
   const halted = { times: 0 }
   let quiet = 0
-  for (let round = 0; quiet < 3 || runs.size < wanted; round++) {
+  for (let round = 0; quiet < 3 || begun < wanted; round++) {
     assert.ok(round < ROUNDS, `the runs come to rest: ${await statusesOf(runs, world)}`)
     if (round === ROUNDS / 4) {
       world.chances.death = 0
       world.chances.failure = 0
     }
+    for (const [run] of await parents(world)) runs.add(run)
     await checkSlots(runs, world)
     await nobodyWaitsInVain(runs, world)
     const process = any()
+    for (const { run, epoch } of process.commissioned.splice(0)) if (random() < 0.7) await attempt(process, () => process.driver.drive(run, epoch))
     const { driver } = process
     const chance = random()
     if (random() < 0.05) await attempt(process, () => haltOrLift(driver, world, halted))
@@ -110,7 +122,7 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
     else if (chance < 0.18) world.now -= Math.floor(random() * HOUR)
     else if (chance < 0.3) await tell(process)
     else if (chance < 0.32) await attempt(process, () => driver.cancel(run, OPERATOR, 'not wanted'))
-    else if (runs.size < wanted && (chance < 0.4 || quiet > 1)) await beginOne()
+    else if (begun < wanted && (chance < 0.4 || quiet > 1)) await beginOne()
     else if (chance < 0.36) await holdOrRelease(process, random, world, attempt)
     else if (chance < 0.46) await personActs(world, any, attempt)
     else {
@@ -135,11 +147,22 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
   return judge(runs, world, random, options)
 }
 
+/** Runs that were commissioned, with the ones that did. */
+async function parents({ disk }: World): Promise<[run: string, parent: string][]> {
+  return (await disk.list<string>({ prefix: 'parent/' })).map(({ key, value }) => [key.slice('parent/'.length), value])
+}
+
 /** Between two rounds nothing is under way: what a suspended run is to be told would reach it by chance only. */
 async function nobodyWaitsInVain(runs: ReadonlySet<string>, { disk }: World): Promise<void> {
   for (const run of runs) {
     if ((await disk.get(`status/${run}`)) !== 'suspended') continue
     assert.deepEqual(await disk.list({ prefix: `inbox/${run}/` }), [], `${run} is told what has come for it`)
+    for (const { event } of await waitsOf(disk, run)) {
+      if (event?.kind !== RUN_OVER) continue
+      const [{ value: child }] = event.correlation
+      const isOver = FINAL.has((await disk.get<Status>(`status/${child}`)) as Status)
+      assert.ok(isOver || (await disk.get(`cancel/${child}`)) !== undefined, `${child} is told to stop: ${run}, that has commissioned it, is undone`)
+    }
     if ((await disk.get(`cancel/${run}`)) === undefined) continue
     const kinds = (await recordsOf(disk, run)).map(({ raw }) => decode(raw).kind)
     assert.ok(kinds.includes('RunCancelled'), `${run} is told that it is to stop`)
@@ -183,7 +206,10 @@ async function settle(runs: ReadonlySet<string>, world: World, process: Process,
       const said = landed ? { disposition: 'landed' as const, output: { about: 'said' }, note: '' } : { disposition: 'did_not_happen' as const, note: '' }
       await attempt(process, () => driver.reconcile(run, effect, said, OPERATOR))
     }
-    if (standing.undecided.length > 0) await attempt(process, () => driver.decide(run, random() < 0.9 ? 'reopen' : 'abandon', OPERATOR, 'looked at'))
+    // Who has commissioned it may wait for its end.
+    const isAwaited = (await world.disk.get(`parent/${run}`)) !== undefined
+    if (standing.undecided.length > 0 || isAwaited)
+      await attempt(process, () => driver.decide(run, standing.undecided.length > 0 && random() < 0.9 ? 'reopen' : 'abandon', OPERATOR, 'looked at'))
   }
   return still
 }
@@ -210,6 +236,7 @@ async function judge(runs: ReadonlySet<string>, world: World, random: () => numb
   await judgeCases(world.disk, world.now, runs)
   let all = 0
   const statuses = await statusesOf(runs, world)
+  const commissioned = await checkCommissioned(world)
   for (const [index, run] of [...runs].entries()) {
     const status = statuses[index]
     const [sealed, head] = [await recordsOf(world.disk, run), await headOf(world.disk, run)]
@@ -231,14 +258,31 @@ async function judge(runs: ReadonlySet<string>, world: World, random: () => numb
     }
     const skills = new Set(records.filter(({ kind }) => kind === 'StepStarted').map(({ payload }) => payload.skill))
     const isUndone = status === 'cancelled' || (status === 'failed' && records.some(({ kind }) => kind === 'StepCompensated'))
-    if (isUndone && skills.size === 1 && skills.has('sim.undone'))
+    if (isUndone && [...skills].every((skill) => String(skill).endsWith('.undone')))
       for (const what of world.landed.keys())
         if (what.startsWith(run) && !what.endsWith('/back')) assert.equal(world.landed.get(`${what}/back`), 1, `${what} was undone once`)
     const { divergences } = await driver.replay(run)
     assert.deepEqual(divergences, [], `${run} replays strictly`)
   }
   const tasks = await judgeTasks(world)
-  return { calls: world.calls, deaths: world.deaths, performed: world.performed.size, records: all, tasks, statuses }
+  return { calls: world.calls, deaths: world.deaths, performed: world.performed.size, records: all, tasks, ...commissioned, statuses }
+}
+
+/** What a run that was undone had commissioned, and has not read the end of, is over; nothing that the plane tells its runs is left for a person. */
+async function checkCommissioned(world: World): Promise<{ commissioned: number; recalled: number }> {
+  const { disk } = world
+  const all = await parents(world)
+  let recalled = 0
+  for (const [run, parent] of all) {
+    if ((await disk.get<{ reason: string }>(`cancel/${run}`))?.reason.includes(`the run ${parent} `) === true) recalled++
+    const [status, above] = await statusesOf(new Set([run, parent]), world)
+    const records = verified(parent, await recordsOf(disk, parent), await headOf(disk, parent))
+    const read = records.some(({ kind, payload }) => kind === 'EffectDone' && (payload.output as { id?: string } | null)?.id === run)
+    if ((above === 'cancelled' || above === 'failed') && !read)
+      assert.ok(FINAL.has(status as Status), `${run}, that ${parent} has commissioned, is ${status}, and that is ${above}`)
+  }
+  for (const { value } of await disk.list<{ kind: string }>({ prefix: 'dead/' })) assert.doesNotMatch(value.kind, /^svc\./)
+  return { commissioned: all.length, recalled }
 }
 
 /** A run has a slot as long as somebody has its lease; what is kept of a period is what its reservations and records come to. */
@@ -316,11 +360,23 @@ function randomTask(random: () => number, about: string): Act {
   return { do: 'task', about, roles: random() < 0.5 ? ['desk'] : [], wait: random() < 0.7, ...ends }
 }
 
+function randomCommission(random: () => number, act: () => Act): Act {
+  const capability = random() < 0.7 ? 'hand.undone' : 'hand.plain'
+  const acts = Array.from({ length: 1 + Math.floor(random() * 3) }, act)
+  return { do: 'commission', capability, acts, ms: Math.floor(random() * 4 * HOUR), caught: random() < 0.4 }
+}
+
 function randomPlan(random: () => number): PlanNode[] {
   const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]
   const only = random() < 0.5 ? 'sim.undone' : undefined
+  const isBoss = only === undefined && random() < 0.5
+  let capability = ''
   let effects = 0
   const oneAct = (depth: number): Act => {
+    if (depth === 0 && capability.startsWith('boss.') && random() < 0.25) {
+      const commissions = Array.from({ length: random() < 0.3 ? 2 : 1 }, () => randomCommission(random, () => oneAct(1)))
+      return commissions.length === 1 ? commissions[0] : { do: 'both', acts: commissions }
+    }
     const chance = random()
     if (chance < 0.4) {
       const mode = pick(MODES)
@@ -341,13 +397,16 @@ function randomPlan(random: () => number): PlanNode[] {
   const count = 1 + Math.floor(random() * 4)
   const nodeOf = (id: string, more: Partial<PlanNode>, acts: readonly Act[]): PlanNode => ({
     id,
-    capability: only ?? pick(CAPABILITIES),
+    capability,
     ...more,
     args: { acts: { from: 'const', value: acts as never } },
   })
+  /** Of a node of a capability that is chosen before. */
   const acts = (): Act[] => Array.from({ length: 1 + Math.floor(random() * 3) }, () => oneAct(0))
   return Array.from({ length: count }, (_, i) => {
     const depends_on = Array.from({ length: i }, (_, j) => `n${j}`).filter(() => random() < 0.5)
+    const chosen = only ?? pick(isBoss ? BOSS : CAPABILITIES)
+    capability = chosen
     const own = acts()
     if (random() < 0.15) {
       // Some of the plan stays, this node among it, and a new end is put to it. What cannot be used is refused.

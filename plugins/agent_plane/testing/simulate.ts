@@ -9,19 +9,21 @@ import { seeded } from 'svcdb/lib/random'
 import { live } from './life.ts'
 
 const [lives = 2000, first = Date.now() % 1_000_000_000] = process.argv.slice(2).map(Number)
-const total = { lives: 0, calls: 0, deaths: 0, performed: 0, records: 0, tasks: 0, failed: 0 }
+const total = { lives: 0, calls: 0, deaths: 0, performed: 0, records: 0, tasks: 0, commissioned: 0, recalled: 0, failed: 0 }
 const one = async (seed: number, dieAt?: number): Promise<number> => {
   const random = seeded(seed)
   const chances =
     dieAt === undefined ? { death: random() * 0.05, failure: random() * 0.4, rivals: random() < 0.5 } : { death: 0, failure: 0.1, rivals: false, dieAt }
   total.lives++
   try {
-    const { calls, deaths, performed, records, tasks } = await live(seed, chances)
+    const { calls, deaths, performed, records, tasks, commissioned, recalled } = await live(seed, chances)
     total.calls += calls
     total.deaths += deaths
     total.performed += performed
     total.records += records
     total.tasks += tasks
+    total.commissioned += commissioned
+    total.recalled += recalled
     return calls
   } catch (error) {
     total.failed++

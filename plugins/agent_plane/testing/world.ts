@@ -5,7 +5,9 @@
 import assert from 'node:assert/strict'
 import type { StateStore, StateTransaction } from 'svcdb'
 import {
+  type AgentContext,
   type CorrelationKey,
+  defineAgent,
   defineSkill,
   type EffectCall,
   EffectError,
@@ -13,18 +15,21 @@ import {
   type Json,
   type PlanNode,
   type RecoveryMode,
-  type Skill,
   type StepContext,
   TASK_DECIDED,
   type TaskDecision,
   type TaskRequest,
+  type ToolServices,
   taskKey,
 } from 'svcdb/agents'
 import { seeded } from 'svcdb/lib/random'
 import { Type } from 'svcdb/lib/schema'
 import { loadEngine } from 'svcdb/testkit'
+import { governor } from '../agents/govern.ts'
+import { AgentRegistry } from '../agents/registry.ts'
 import { wallClock } from '../cases/calendar.ts'
-import { Driver } from '../drive/driver.ts'
+import { type Admitted, Driver } from '../drive/driver.ts'
+import { fakeModel } from '../models/fake.ts'
 import type { Budgets } from '../quota/budgets.ts'
 import type { QuotaLimits } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
@@ -102,15 +107,31 @@ export class Process {
   /** The disk, over which it may die. */
   readonly store: StateStore
   readonly desk: Desk
+  /** Runs that it has begun for others, and not driven yet. */
+  readonly commissioned: Admitted[] = []
   private readonly world: World
 
   constructor(world: World, limits: Budgets) {
     this.world = world
     this.store = this.state()
     this.desk = new Desk({ state: this.store, now: () => world.now, argumentsOf: () => undefined })
+    const registry = acting(world, this)
     this.driver = new Driver({
       state: this.store,
-      skills: actingSkills(world, this),
+      skills: registry.skills,
+      governing: (capability) => registry.governing(capability),
+      govern: governor({
+        state: this.store,
+        registry,
+        now: () => world.now,
+        services: () => ({}) as ToolServices,
+        model: () => fakeModel([]),
+        begin: async (request, parent) => {
+          const admitted = await this.driver.admit(request, parent)
+          this.commissioned.push(admitted)
+          return admitted
+        },
+      }),
       calendars: new Map([[wallClock.name, wallClock]]),
       holder: `p${++world.processes}`,
       leaseMs: LEASE_MS,
@@ -180,11 +201,13 @@ export type Act =
   | { do: 'both'; acts: Act[] }
   | { do: 'replan'; keep: string[]; more: PlanNode[] }
   | { do: 'blob'; text: string }
+  | { do: 'commission'; capability: string; acts: Act[]; ms: number; caught: boolean }
   | CaseAct
 
-/** Skills as a process has them. */
-function actingSkills(world: World, process: Process): Map<string, Skill> {
-  const skills = new Map<string, Skill>()
+/** Skills and agents as a process has them: the boss commissions the hand. */
+function acting(world: World, process: Process): AgentRegistry {
+  const registry = new AgentRegistry()
+  const { skills } = registry
   const input = Type.Object({ acts: Type.Array(Type.Any()) })
   const act = async (context: StepContext, one: Act, back: string): Promise<Json> => {
     if (one.do === 'sleep') await context.sleep(one.ms)
@@ -197,6 +220,7 @@ function actingSkills(world: World, process: Process): Map<string, Skill> {
     else if (one.do === 'fail') throw new Error('it was to fail')
     else if (one.do === 'replan') return context.replan([...one.keep, ...one.more], 'on second thoughts').catch(() => 'not so')
     else if (one.do === 'blob') return blobbed(context, one.text)
+    else if (one.do === 'commission') return commissioned(context as AgentContext, one)
     else if (one.do === 'both') return Promise.all(one.acts.map((each) => act(context, each, back)))
     else return outward(context, one, back)
     return null
@@ -213,6 +237,10 @@ function actingSkills(world: World, process: Process): Map<string, Skill> {
     const task = await context.openTask(request)
     const told = await context.awaitEvent({ kind: TASK_DECIDED, correlation: [taskKey(task)], withinMs: ms ?? LEASE_MS * 100 }).catch(() => undefined)
     return told?.payload ?? 'late'
+  }
+  const commissioned = async (context: AgentContext, { capability, acts, ms, caught }: Extract<Act, { do: 'commission' }>): Promise<Json> => {
+    const given = context.commission({ capability, input: { acts } as unknown as Json, withinMs: ms })
+    return caught ? given.catch(() => 'it was not done') : given
   }
   const outward = (context: StepContext, { about, mode, mutates, tokens }: Extract<Act, { do: 'effect' }>, back: string): Promise<Json> => {
     const what = `${context.run}/${about}${back}`
@@ -257,5 +285,23 @@ function actingSkills(world: World, process: Process): Map<string, Skill> {
       if (one.do === 'effect' && one.mutates) await outward(context, { ...one, mode: 'idempotent' }, '/back')
   }
   skills.set('sim.undone', defineSkill({ capability: 'sim.undone', summary, input, output, invoke, compensate }))
-  return skills
+  for (const [name, commissions] of [
+    ['boss', ['hand']],
+    ['hand', []],
+  ] as const)
+    registry.add(
+      defineAgent({
+        manifest: {
+          apiVersion: 'svc/v1alpha1',
+          kind: 'Agent',
+          metadata: { name, version: '1' },
+          spec: { capabilities: { provides: [`${name}.undone`, `${name}.plain`] }, security: { commissions: [...commissions] }, budgets: {} },
+        },
+        skills: (skill) => [
+          skill({ capability: `${name}.plain`, summary, input, output, invoke }),
+          skill({ capability: `${name}.undone`, summary, input, output, invoke, compensate }),
+        ],
+      }),
+    )
+  return registry
 }

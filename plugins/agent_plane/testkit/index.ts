@@ -166,12 +166,19 @@ export class AgentRunner {
   async decide(run: string, { approved, reason = 'the test says so', amendment, by = 'somebody' }: Decided): Promise<RunReport> {
     const ids = (await this.disk.list<string>({ prefix: `task_run/${run}/` })).map(({ key }) => key.slice(`task_run/${run}/`.length))
     if (ids.length === 0) throw new Error(`cannot decide a task of "${run}": none waits`)
-    const desk = new Desk({ state: this.disk, now: () => this.now, argumentsOf: (ref) => this.argumentsOf(ref) })
+    const desk = new Desk({ state: this.disk, now: () => this.now, argumentsOf: (ref, agent) => this.registry.argumentsOf(ref, agent) })
     const said = { approved, reason, ...(amendment === undefined ? {} : { amendment }) }
     for (const id of ids) {
       const { candidate_roles: roles } = await desk.task(id)
       await desk.decide(id, said, { actor: by, basis: 'asserted', roles })
     }
+    await this.rest()
+    return this.report(run)
+  }
+
+  /** One more pass, or the end, for a run that is quarantined; then what goes on by it is driven. @throws SvcError CONFLICT when it is not. */
+  async endQuarantine(run: string, decision: 'reopen' | 'abandon', reason = 'the test says so'): Promise<RunReport> {
+    await this.surviving(() => this.driver.decide(run, decision, { actor: 'tester', basis: 'asserted' }, reason))
     await this.rest()
     return this.report(run)
   }
@@ -270,10 +277,6 @@ export class AgentRunner {
       performed: () => {},
     })
     return driver
-  }
-
-  private argumentsOf(ref: string): object | undefined {
-    return this.registry.all.flatMap(({ tools }) => tools).find((tool) => tool.ref === ref)?.arguments
   }
 
   private modelOf(agent: Agent): ModelProvider {

@@ -27,7 +27,7 @@ export function toolServices(svc: Svc, { namespace, name, guard, timeoutMs, host
   const context = () => svc.systemContext(namespace, { name })
   return {
     http: (call) => callHttp(call, { guard, timeoutMs, ...(hosts === undefined ? {} : { hosts }) }),
-    sql: (query) => reading(async () => sql(svc, (await context()).dataNamespace, query)),
+    sql: (query, parameters = []) => reading(async () => sql(svc, (await context()).dataNamespace, query, parameters)),
     promql: (query, at = {}) =>
       reading(async () => {
         const queries = svc.find<PromqlQueries>(PROMQL_QUERIES)
@@ -64,9 +64,14 @@ async function reading<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-async function sql(svc: Svc, namespace: string, query: string): Promise<{ columns: string[]; rows: Json[][]; truncated: boolean }> {
+async function sql(
+  svc: Svc,
+  namespace: string,
+  query: string,
+  parameters: SqlToolArgs['parameters'],
+): Promise<{ columns: string[]; rows: Json[][]; truncated: boolean }> {
   if (!svc.storage.capabilities.has('sql')) throw missing('the storage engine has no SQL')
-  const args: SqlToolArgs = { namespace, query, maxRows: MAX_ROWS, maxCharacters: MAX_CHARACTERS }
+  const args: SqlToolArgs = { namespace, query, parameters, maxRows: MAX_ROWS, maxCharacters: MAX_CHARACTERS }
   const timeout = { timeoutMs: svc.server.sql_query_timeout_secs * SECOND, timeoutSetting: 'server.sql_query_timeout_secs' }
   const job = svc.storage.run<SqlToolRows>(JOB, args, { namespace, ...timeout })
   job.result.catch(() => {}) // the output fails with the same error

@@ -5,6 +5,7 @@ import { JsonRowEncoder } from 'svcdb/lib/sql-result'
 export interface SqlToolArgs {
   namespace: string
   query: string
+  parameters: readonly (null | boolean | number | string)[]
   maxRows: number
   maxCharacters: number
 }
@@ -16,8 +17,8 @@ export interface SqlToolRows {
   truncated: boolean
 }
 
-const sqlToolJob: Job<SqlToolArgs, SqlToolRows> = async (reader, { namespace, query, maxRows, maxCharacters }, io) => {
-  const cursor = await reader.sql({ namespace, query })
+const sqlToolJob: Job<SqlToolArgs, SqlToolRows> = async (reader, { namespace, query, parameters, maxRows, maxCharacters }, io) => {
+  const cursor = await reader.sql({ namespace, query, ...(parameters.length === 0 ? {} : { parameters }) })
   const encoder = new JsonRowEncoder(cursor.columns)
   let [text, rows, truncated] = ['', 0, false]
   for await (const chunk of cursor) {

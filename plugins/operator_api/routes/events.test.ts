@@ -225,3 +225,29 @@ t.test('what an event begins acts for whoever delivered it, within the scope of 
   const late = { actor: 'sue', scope: ['support.*'], notAfter: Date.now() - 1 }
   t.same(await agents.deliver({ id: '4', source: 'peer:sue', kind: 'called', payload: null }, late), { delivery: 'buffered' }, 'her time is over')
 })
+
+t.test('who delivers an event has asked for the run that it begins, and does not decide in it; runs of one matter are in one case', async (t) => {
+  const asks = defineSkill({
+    capability: 'asks',
+    summary: 'Of a test',
+    input: Type.Object({ payload: Type.Any() }),
+    output: Type.Any(),
+    invoke: async (context, { payload }) => (await context.task({ kind: 'ask', summary: 'May I?', proposed_action: payload })).decided_by,
+  })
+  const on_event = [{ kind: 'asked', capability: 'asks', case: { kind: 'matter' } }]
+  const { as, agents } = await startApi(t, [asks], { config: { agent_plane: { on_event } } })
+  const [ann, bob] = [as('ann'), as('bob')]
+  const ask = async (id: string, correlation: object[]) => (await ann.post('/events', { id, kind: 'asked', payload: id, correlation })).body.run
+  const correlation = [{ namespace: 'order', value: '7' }]
+  const [one, two] = [await ask('1', correlation), await ask('2', correlation)]
+  for (const run of [one, two]) t.equal(await agents.settled(run), 'suspended')
+  t.equal(await ask('3', []), undefined, 'without a key there is no case that it could be in, and it is kept')
+  const { tasks } = (await bob.get('/tasks')).body
+  t.same(new Set(tasks.map(({ case: matter }: { case: string }) => matter)).size, 1)
+  t.match((await ann.get(`/cases/${tasks[0].case}`)).body.case, { kind: 'matter', correlation, runs: [one, two] })
+  const { id } = tasks.find(({ run }: { run: string }) => run === one)
+  const said = { approved: true, reason: 'fine' }
+  t.match(await ann.post(`/tasks/${id}/decide`, said), { status: 403, body: { error: /asked for it/ } })
+  t.equal((await bob.post(`/tasks/${id}/decide`, said)).status, 200)
+  t.equal(await agents.settled(one), 'succeeded')
+})

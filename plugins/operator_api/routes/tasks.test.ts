@@ -1,4 +1,16 @@
-import { defineSkill, EffectError, type Json, ownProse, type StepContext, TASK_DECIDED, type TaskRequest, type TaskView, taskKey } from 'svcdb/agents'
+import {
+  defineAgent,
+  defineSkill,
+  defineTool,
+  EffectError,
+  type Json,
+  ownProse,
+  type StepContext,
+  TASK_DECIDED,
+  type TaskRequest,
+  type TaskView,
+  taskKey,
+} from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import t, { type Test } from 'tap'
 import { type ApiNode, startApi } from '../testing.ts'
@@ -225,4 +237,49 @@ t.test('many decide at one time by HTTP: one of them does', async (t) => {
   if (decided.length === 0) return
   await agents.settled(run)
   t.match((await agents.replay(run)).output, decided[0].body)
+})
+
+t.test('an amendment of a call is held against the arguments of the tool, also where a skill without a model asks', async (t) => {
+  const closed = { additionalProperties: false }
+  const payer = (name: string, cents: { maximum?: number }) =>
+    defineAgent({
+      manifest: {
+        apiVersion: 'svc/v1alpha1',
+        kind: 'Agent',
+        metadata: { name, version: '1' },
+        spec: { capabilities: { provides: [`${name}.do`] }, budgets: {} },
+      },
+      tools: [
+        defineTool({
+          ref: 'tool://bank/pay',
+          description: 'Pays',
+          arguments: Type.Object({ cents: Type.Integer(cents) }, closed),
+          mutates: true,
+          recovery: 'idempotent',
+          call: async () => null,
+        }),
+      ],
+      skills: (define) => [define({ capability: `${name}.do`, summary: 'Of a test', input: Type.Any(), output: Type.Any(), invoke: (ctx) => pay(ctx) })],
+    })
+  const pay = async (context: StepContext): Promise<Json> => {
+    const { approved, amendment } = await context.task({ ...ask, tool: 'tool://bank/pay' })
+    return approved ? (amendment ?? ask.proposed_action) : null
+  }
+  const amended = async (agents: Parameters<typeof startApi>[2], capability: string, amendment: unknown) => {
+    const { as, run, agents: plane } = await startApi(t, [skill('plain', pay)], { actors: ACTORS, ...agents })
+    const id = await run(capability, null)
+    const [task] = (await as('ann').get('/tasks')).body.tasks
+    const { status, body } = await as('bob').post(`/tasks/${task.id}/decide`, { ...YES, amendment })
+    if (status !== 200) return { status, error: body.error }
+    await plane.settled(id)
+    return { status, output: (await plane.replay(id)).output }
+  }
+  const one = { agents: [payer('one', {})] }
+  t.match(await amended(one, 'plain', { cents: 100 }), { status: 200, output: { cents: 100 } })
+  t.match(await amended(one, 'plain', { cents: 'all' }), { status: 422, error: /\/cents must be integer/ })
+  t.match(await amended({}, 'plain', { cents: 100 }), { status: 422, error: /nothing here knows the arguments of tool "tool:\/\/bank\/pay"/ })
+  const two = { agents: [payer('one', { maximum: 10 }), payer('two', { maximum: 1000 })] }
+  t.match(await amended(two, 'plain', { cents: 100 }), { status: 422, error: /nothing here knows/ }, 'which of the two is meant nobody can say')
+  t.match(await amended(two, 'one.do', { cents: 100 }), { status: 422, error: /\/cents must be <= 10/ }, 'that of the agent of the run')
+  t.match(await amended(two, 'two.do', { cents: 100 }), { status: 200, output: { cents: 100 } })
 })
