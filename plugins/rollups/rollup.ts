@@ -233,8 +233,9 @@ export class Rollup {
     this.list = withRanges(this.list, withoutRange(this.repairing, [start, end]), this.maxRanges)
     this.repairing = []
     this.ahead = undefined
-    if (this.from === undefined || start < this.from) this.from = start
     if (forward && (this.until === undefined || end > this.until)) this.until = end
+    // What was computed ahead of the watermark says nothing of where the source begins.
+    if (this.until !== undefined && start < this.until && (this.from === undefined || start < this.from)) this.from = start
     if (this.until !== undefined && this.list.length > 0) this.list = clipped(this.list, [this.list[0][0], this.until])
     this.failure = undefined
     this.version++

@@ -203,6 +203,26 @@ t.test('a refresh computes buckets before their time', async (t) => {
   t.match(tooMany.json(), { code: 'INVALID_REQUEST', error: /max_refresh_buckets/ })
 })
 
+t.test('a refresh ahead of the watermark hides nothing of what lies before it', async (t) => {
+  const one = await node(t)
+  await write(one, [`cpu,host=a usage=1 ${T0}`, `cpu,host=a usage=2 ${T0 + HOUR}`])
+  t.equal((await create(one, {})).statusCode, 201)
+  const shown = async () => {
+    const { statusCode, body } = await one.inject('/api/v1/rollups/hourly/query')
+    return statusCode === 200 ? (JSON.parse(body).rows as unknown[][]).map((row) => row.slice(1)) : body
+  }
+  const both = [
+    ['a', 1, 1],
+    ['a', 2, 1],
+  ]
+  const refresh = () => one.inject({ method: 'POST', url: `/api/v1/rollups/hourly/refresh?start=${T0 + HOUR}&end=${T0 + 2n * HOUR}` })
+  t.match((await refresh()).json(), { points_written: 1 })
+  t.same(await shown(), both, 'before the first look')
+  await until(t, async () => /"materialised_until":(-?\d+)/.exec((await one.inject('/api/v1/rollups')).body)?.[1], String(T0 - HOUR), 'looked at')
+  t.equal((await refresh()).statusCode, 200)
+  t.same(await shown(), both, 'after it')
+})
+
 t.test('a rollup that fails again and again is parked with its error, and others go on', async (t) => {
   const one = await node(t, { rollups: { park_after_failures: 1, max_series_per_rollup: 2 } })
   t.equal((await create(one, { name: 'wide' })).statusCode, 201)
