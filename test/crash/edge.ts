@@ -4,7 +4,7 @@
  *
  *   node test/crash/edge.ts [points] [seed] [pause between events, ms]
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -30,9 +30,27 @@ export interface EdgeOutcome {
   setAside: number
   dropped: number
   events: Record<string, number>
+  /** The most that the edge had while the link failed, in bytes: resident memory, and its folder on the disk. */
+  memory: number
+  disk: number
 }
 
 const LONGEST_MS = 600_000
+const LOOK_MS = 1000
+
+/** Resident bytes of a process; 0 where it has ended, or the system does not say. */
+function residentOf(pid: number): number {
+  try {
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1024
+  } catch {
+    return 0
+  }
+}
+
+function bytesIn(folder: string): number {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  return files.reduce((sum, { parentPath, name }) => sum + (statSync(join(parentPath, name), { throwIfNoEntry: false })?.size ?? 0), 0)
+}
 
 export async function edgeLoop({ points, seed, pauseMs, linkOnlyMs }: EdgeLoop): Promise<EdgeOutcome> {
   const random = seeded(seed)
@@ -55,6 +73,11 @@ export async function edgeLoop({ points, seed, pauseMs, linkOnlyMs }: EdgeLoop):
   const start = BigInt(Date.now()) * 1_000_000n
   let sent = 0
   let stop = false
+  let [memory, disk] = [0, 0]
+  const looking = setInterval(() => {
+    memory = Math.max(memory, residentOf(edge.pid))
+    disk = Math.max(disk, bytesIn(join(folder, 'edge')))
+  }, LOOK_MS)
   const sending = (async () => {
     while (!stop && (linkOnlyMs !== undefined || sent < points)) {
       const many = Math.min(1 + Math.floor(random() * 300), linkOnlyMs === undefined ? points - sent : 300)
@@ -111,8 +134,10 @@ export async function edgeLoop({ points, seed, pauseMs, linkOnlyMs }: EdgeLoop):
     const metrics = await (await fetch(`http://127.0.0.1:${edgePort}/metrics`)).text()
     const total = (name: string): number =>
       [...metrics.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\d+)`, 'gm'))].reduce((sum, [, value]) => sum + Number(value), 0)
-    return { sent, stored, different, wrong, setAside: total('svc_forward_set_aside_points_total'), dropped: total('svc_forward_dropped_points_total'), events }
+    const [setAside, dropped] = [total('svc_forward_set_aside_points_total'), total('svc_forward_dropped_points_total')]
+    return { sent, stored, different, wrong, setAside, dropped, events, memory, disk }
   } finally {
+    clearInterval(looking)
     stop = true
     await sending.catch(() => {})
     await Promise.all([edge.stop(), central.stop()])

@@ -86,7 +86,7 @@ test('examples/edge: what Mosquitto has is stored by the full node, which was aw
 })
 
 test(`numbered points while the edge, its upstream and the link fail: SVC_SEED=${SEED}`, { timeout: 7_200_000 }, async () => {
-  const { events, ...outcome } = await edgeLoop({ points: POINTS, seed: SEED, pauseMs: 1000 })
+  const { events, memory: _memory, disk: _disk, ...outcome } = await edgeLoop({ points: POINTS, seed: SEED, pauseMs: 1000 })
   console.log(`# ${POINTS} points, ${JSON.stringify(events)}`)
   assert.deepEqual(outcome, { sent: POINTS, stored: POINTS, different: POINTS, wrong: 0, setAside: 0, dropped: 0 })
 })

@@ -7,6 +7,8 @@ import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import { ROOT } from '../support/tree.ts'
 import { freePort } from './free-port.ts'
 import { cached, client, hasCompiler, lacking } from './program.ts'
@@ -21,6 +23,10 @@ export type KafkaListener = (typeof LISTENERS)[number]
 const READY_LIMIT_MS = 90_000
 const STOP_LIMIT_MS = 20_000
 const TOOL_LIMIT_MS = 60_000
+/** Reading all of a topic, which may have millions of messages. */
+const READ_LIMIT_MS = 600_000
+/** Of what a tool has printed, for the error when it fails. */
+const TOOL_LINES = 20
 const OUTPUT_CHARACTERS = 200_000
 const STARTED = 'Kafka Server started'
 
@@ -66,6 +72,13 @@ export interface KafkaMessage {
   headers: Record<string, string>
 }
 
+interface ToolOptions {
+  stdin?: string
+  /** Is called with each line that it prints. */
+  line?(text: string): void
+  limitMs?: number
+}
+
 export interface KafkaBroker {
   version: KafkaVersion
   /** Host and port of a listener. */
@@ -87,6 +100,17 @@ export interface KafkaBroker {
   produce(topic: string, values: readonly string[], security?: KafkaSecurity): Promise<void>
   /** All that is in the topic, by Kafka's client for Java; of a partition in the order of offsets. */
   consume(topic: string, security?: KafkaSecurity): Promise<KafkaMessage[]>
+  /** The same one by one, for topics of which nobody wants all at once. */
+  consumeEach(topic: string, each: (message: KafkaMessage) => void, security?: KafkaSecurity): Promise<void>
+}
+
+/** A line of what clients/KafkaAccess.java prints. */
+function messageOf(line: string): KafkaMessage {
+  const bytes = (text: string | undefined): Buffer | null => (text === undefined || text === '-' ? null : Buffer.from(text, 'base64'))
+  const [partition, offset, timestamp, key, value, ...headers] = line.split(' ')
+  const pairs = headers.map((header) => header.split('=', 2).map((text) => `${bytes(text.replaceAll('.', '='))}`))
+  const numbers = { partition: Number(partition), offset: Number(offset), timestamp: Number(timestamp) }
+  return { ...numbers, key: bytes(key), value: bytes(value), headers: Object.fromEntries(pairs) }
 }
 
 // Escapes of a file of properties: a backslash and the ends of lines.
@@ -163,22 +187,26 @@ export async function startKafka(
   const java = (heap: number, ...args: string[]): ChildProcess => spawn('java', [`-Xmx${heap}m`, ...base, ...args], { cwd: folder })
   const port = (listener: KafkaListener = 'plaintext'): number => ports[LISTENERS.indexOf(listener)] as number
 
-  /** Runs a program of Kafka, or of a source file, to its end. @returns what it printed. @throws Error when it fails. */
-  async function tool(program: string, args: string[], stdin = ''): Promise<string> {
+  /** Runs a program of Kafka, or of a source file, to its end. @param line gets what it prints. @throws Error when it fails. */
+  async function tool(program: string, args: string[], { stdin = '', line = () => {}, limitMs = TOOL_LIMIT_MS }: ToolOptions = {}): Promise<void> {
     const child = java(256, '-Dorg.slf4j.simpleLogger.defaultLogLevel=error', program, ...args)
-    const timer = setTimeout(() => child.kill('SIGKILL'), TOOL_LIMIT_MS)
-    let stdout = ''
-    let stderr = ''
-    child.stdout?.setEncoding('utf8').on('data', (text) => (stdout += text))
-    child.stderr?.setEncoding('utf8').on('data', (text) => (stderr += text))
+    const timer = setTimeout(() => child.kill('SIGKILL'), limitMs)
+    let errors = ''
+    const newest: string[] = []
+    const lines = createInterface({ input: child.stdout as Readable }).on('line', (text) => {
+      if (newest.push(text) > TOOL_LINES) newest.shift()
+      line(text)
+    })
+    const read = once(lines, 'close')
+    child.stderr?.setEncoding('utf8').on('data', (text) => (errors += text))
     child.stdin?.on('error', () => {}).end(stdin)
     const [code] = await once(child, 'close')
+    await read
     clearTimeout(timer)
-    if (code !== 0) throw new Error(`${program} ended with ${code}:\n${stdout}\n${stderr}`)
-    return stdout
+    if (code !== 0) throw new Error(`${program} ended with ${code}:\n${newest.join('\n')}\n${errors}`)
   }
 
-  async function access({ listener, settings: more = {} }: KafkaSecurity, args: string[], stdin?: string): Promise<string> {
+  async function access({ listener, settings: more = {} }: KafkaSecurity, args: string[], options: ToolOptions = {}): Promise<void> {
     const trust = { 'ssl.truststore.type': 'PEM', 'ssl.truststore.location': KAFKA_CERTIFICATES.ca }
     const all = { 'bootstrap.servers': `127.0.0.1:${port(listener)}`, 'security.protocol': listener.toUpperCase(), ...trust, ...more }
     const configuration = join(folder, `client-${++clients}.properties`)
@@ -188,8 +216,11 @@ export async function startKafka(
         .map(([name, value]) => `${name}=${escaped(value)}\n`)
         .join(''),
     )
-    return tool(client('KafkaAccess.java'), [configuration, ...args], stdin)
+    await tool(client('KafkaAccess.java'), [configuration, ...args], options)
   }
+
+  const consumeEach: KafkaBroker['consumeEach'] = (topic, each, security = { listener: 'plaintext' }) =>
+    access(security, ['consume', topic], { line: (line) => each(messageOf(line)), limitMs: READ_LIMIT_MS })
 
   let clients = 0
   let child: ChildProcess | undefined
@@ -264,20 +295,13 @@ export async function startKafka(
       await access({ listener: 'plaintext' }, ['create', name, String(partitions), ...config])
     },
     async produce(topic, values, security = { listener: 'plaintext' }) {
-      await access(security, ['produce', topic], `${values.join('\n')}\n`)
+      await access(security, ['produce', topic], { stdin: `${values.join('\n')}\n` })
     },
-    async consume(topic, security = { listener: 'plaintext' }) {
-      const out = await access(security, ['consume', topic])
-      const bytes = (text: string | undefined): Buffer | null => (text === undefined || text === '-' ? null : Buffer.from(text, 'base64'))
-      return out
-        .split('\n')
-        .filter((line) => line !== '')
-        .map((line) => {
-          const [partition, offset, timestamp, key, value, ...headers] = line.split(' ')
-          const pairs = headers.map((header) => header.split('=', 2).map((text) => `${bytes(text.replaceAll('.', '='))}`))
-          const numbers = { partition: Number(partition), offset: Number(offset), timestamp: Number(timestamp) }
-          return { ...numbers, key: bytes(key), value: bytes(value), headers: Object.fromEntries(pairs) }
-        })
+    async consume(topic, security) {
+      const all: KafkaMessage[] = []
+      await consumeEach(topic, (message) => all.push(message), security)
+      return all
     },
+    consumeEach,
   }
 }

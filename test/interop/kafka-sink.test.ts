@@ -1,6 +1,6 @@
 /**
  * Sinks with real brokers: points go out as JSON and as line protocol, come in again at another node, and are the same; each compression; keys; what brokers
- * refuse; and numbered points while broker and server are killed. `SVC_INTEROP_POINTS` sets how many (default 20,000), `SVC_SEED` repeats a run.
+ * refuse; and numbered points while broker, server and the link between them fail. `SVC_INTEROP_POINTS` sets how many (default 20,000), `SVC_SEED` repeats a run.
  */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -9,10 +9,14 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { seeded } from '../../kernel/lib/random/index.ts'
+import { disturb, FaultyLink } from '../support/faulty-link.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
+import { freePort } from './free-port.ts'
 import { KAFKA_CERTIFICATES, KAFKA_VERSIONS, type KafkaBroker, type KafkaMessage, noKafka, startKafka } from './kafka-broker.ts'
 
 const POINTS = Number(process.env.SVC_INTEROP_POINTS ?? 20_000)
+/** What a faulty link has held up takes its time; a million points do. */
+const SENT_LIMIT_MS = 600_000
 const SEED = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
 
 let folder = ''
@@ -150,15 +154,20 @@ for (const version of KAFKA_VERSIONS) {
     await until(async () => (await listed(svc.url))[1]?.metrics.points_total === 3, 'it goes on by itself')
   })
 
-  test(`Kafka ${version}: numbered points while the broker and the server are killed: SEED=${SEED}`, {
+  test(`Kafka ${version}: numbered points while broker, server and the link between them fail: SVC_SEED=${SEED}`, {
     skip: noKafka(version),
-    timeout: 600_000,
+    timeout: 1_800_000,
   }, async (t) => {
     const random = seeded(SEED)
-    const broker: KafkaBroker = await startKafka(version)
+    // The server alone comes by the link: brokers tell their clients where to connect to, by listener.
+    const linked = await freePort()
+    const broker: KafkaBroker = await startKafka(version, { advertised: { sasl_plaintext: linked } })
     t.after(() => broker.stop())
+    const link = await FaultyLink.to(broker.port('sasl_plaintext'), linked)
+    t.after(() => link.close())
     await broker.createTopic('loop', 3)
-    const section = sink('loop', broker.address(), 'topic = "loop"\ncompression = "snappy"')
+    const sasl = 'security_protocol = "SASL_PLAINTEXT"\nsasl_mechanism = "PLAIN"\nsasl_username = "svc"\nsasl_password = "secret"'
+    const section = sink('loop', `127.0.0.1:${linked}`, `topic = "loop"\ncompression = "snappy"\n${sasl}`)
     let svc = await server(`loop-${version}`, section, { keepData: true })
     const { dataDir } = svc
     t.after(async () => {
@@ -170,7 +179,7 @@ for (const version of KAFKA_VERSIONS) {
     let done = false
     const writing = (async () => {
       while (next < POINTS) {
-        const until = Math.min(POINTS, next + 1 + Math.floor(random() * 200))
+        const until = Math.min(POINTS, next + 1 + Math.floor(random() * (POINTS > 100_000 ? 1000 : 200)))
         const lines: string[] = []
         for (let i = next; i < until; i++) lines.push(`m,n=${i % 10} v=${i} ${1_700_000_000_000_000_000n + BigInt(i)}`)
         try {
@@ -183,10 +192,14 @@ for (const version of KAFKA_VERSIONS) {
       }
       done = true
     })()
-    const kills = { svc: 0, broker: 0 }
+    const kills = { svc: 0, broker: 0, link: {} as Record<string, number> }
     while (!done || kills.svc < 3 || kills.broker < 2) {
       await sleep(300 + random() * 1500)
-      if (random() < 0.7) {
+      const chosen = random()
+      if (chosen < 0.4) {
+        const fault = await disturb(link, random, 1500, sleep)
+        kills.link[fault] = (kills.link[fault] ?? 0) + 1
+      } else if (chosen < 0.8) {
         kills.svc++
         process.kill(svc.pid, 'SIGKILL')
         svc = await server(`loop-${version}`, section, { dataDir, keepData: true })
@@ -196,28 +209,39 @@ for (const version of KAFKA_VERSIONS) {
       }
     }
     await writing
-    await until(async () => (await isUp(svc.url)) && (await listed(svc.url))[0]?.metrics.lag === 0, 'all is sent')
+    await until(async () => (await isUp(svc.url)) && (await listed(svc.url))[0]?.metrics.lag === 0, 'all is sent', SENT_LIMIT_MS)
     // A batch may still be under way.
-    await until(async () => /svc_kafka_sink_lag_seconds\{sink="loop"\} 0\n/.test(await (await fetch(`${svc.url}/metrics`)).text()), 'nothing is under way')
-    const messages = await broker.consume('loop')
-    const seen = new Set<number>()
-    for (const partition of byPartition(messages)) {
-      const newest = new Map<string, number>()
-      const had = new Set<number>()
-      for (const { value, key } of partition) {
-        const { PointWritten: point } = JSON.parse(`${value}`)
-        const v = point.fields.v.F64
-        assert.deepEqual(point.tags, { n: String(v % 10) })
-        assert.equal(`${key}`, `m,n=${v % 10}`)
-        assert.equal(`${value}`.includes(`"timestamp":${1_700_000_000_000_000_000n + BigInt(v)}`), true)
-        seen.add(v)
-        if (had.has(v)) continue
-        had.add(v)
-        assert.ok(v > (newest.get(`${key}`) ?? -1), `${v} comes behind ${newest.get(`${key}`)}`)
-        newest.set(`${key}`, v)
-      }
-    }
-    console.log(`# ${version}: ${POINTS} points, ${messages.length} messages, ${kills.svc} kills of the server, ${kills.broker} of the broker`)
-    assert.equal(seen.size, POINTS)
+    await until(
+      async () => /svc_kafka_sink_lag_seconds\{sink="loop"\} 0\n/.test(await (await fetch(`${svc.url}/metrics`)).text()),
+      'nothing is under way',
+      SENT_LIMIT_MS,
+    )
+    const seen = new Uint8Array(POINTS)
+    const had = new Map<number, Uint8Array>()
+    const newest = new Map<string, number>()
+    let [messages, different] = [0, 0]
+    const faults: string[] = []
+    // A partition comes in the order of its offsets.
+    await broker.consumeEach('loop', ({ partition, value, key }) => {
+      messages++
+      const { PointWritten: point } = JSON.parse(`${value}`)
+      const v: number = point.fields.v.F64
+      const series = `m,n=${v % 10}`
+      const right = point.tags.n === String(v % 10) && `${key}` === series && `${value}`.includes(`"timestamp":${1_700_000_000_000_000_000n + BigInt(v)}`)
+      if (!right || Object.keys(point.tags).length !== 1) faults.push(`${key}: ${value}`)
+      different += 1 - seen[v]
+      seen[v] = 1
+      let before = had.get(partition)
+      if (before === undefined) had.set(partition, (before = new Uint8Array(POINTS)))
+      if (before[v] === 1) return
+      before[v] = 1
+      const place = `${partition} ${series}`
+      if (v <= (newest.get(place) ?? -1)) faults.push(`${v} comes behind ${newest.get(place)}`)
+      newest.set(place, v)
+    })
+    console.log(
+      `# Kafka ${version}: ${POINTS} points, ${messages} messages, ${kills.svc} kills of the server, ${kills.broker} of the broker, faults of the link: ${JSON.stringify(kills.link)}`,
+    )
+    assert.deepEqual([different, faults.slice(0, 5)], [POINTS, []])
   })
 }

@@ -321,7 +321,7 @@ for (const version of [OLD, NEW]) {
         await producer.send({ topic: 'loop', messages, compression: types[(from / 1000) % 2] })
         sent = Math.min(POINTS, from + 50 * BATCH)
         // So that there is something to be killed in.
-        await sleep(POINTS > 100_000 ? 15 : 300)
+        await sleep(POINTS > 100_000 ? 100 : 300)
       }
     })().catch((error) => {
       failure = error

@@ -188,7 +188,7 @@ ${more}
   }
 })
 
-test(`numbered points while the broker, the server and the link fail: SEED=${SEED}`, { skip: missing, timeout: 3_600_000 }, async () => {
+test(`numbered points while the broker, the server and the link fail: SVC_SEED=${SEED}`, { skip: missing, timeout: 3_600_000 }, async () => {
   const random = seeded(SEED)
   const port = await freePort()
   const lines = `allow_anonymous true\npersistence true\npersistence_location ${folder}/\nmax_queued_messages 0\nmax_inflight_messages 200`
@@ -241,11 +241,14 @@ test(`numbered points while the broker, the server and the link fail: SEED=${SEE
       still = stored === before ? still + 1 : 0
       before = stored
     }
-    const [[count, different, sum]] = await sql(svc.url, 'SELECT count(*), count(DISTINCT v), sum(v) FROM m')
+    const [[count, different, sum, wrong]] = await sql(
+      svc.url,
+      `SELECT count(*), count(DISTINCT v), sum(v), count(*) FILTER (WHERE epoch_ns(_time) - ${start} <> v) FROM m`,
+    )
     console.log(
       `# ${POINTS} points, ${kills.svc} kills of the server, ${kills.broker} restarts of the broker, faults of the link: ${JSON.stringify(kills.link)}`,
     )
-    assert.deepEqual([Number(count), Number(different), Number(sum)], [POINTS, POINTS, (POINTS * (POINTS - 1)) / 2])
+    assert.deepEqual([count, different, sum, wrong].map(Number), [POINTS, POINTS, (POINTS * (POINTS - 1)) / 2, 0])
   } finally {
     await client?.endAsync(true)
     await svc.stop()
