@@ -11,11 +11,14 @@ import { keepCompiledCode } from './cli/compile-cache.ts'
 // Whatever is written, by native libraries too, is its owner's only: data, backups and exports are as secret as the credentials that guard them.
 process.umask(0o077)
 
+const given = { ...process.env }
 keepCompiledCode(process.env)
 
 // Engines run long native calls in libuv's thread pool, where the log's fdatasync must not wait behind them. libuv reads the size when
 // it first needs the pool, so it is set before anything is loaded.
 process.env.UV_THREADPOOL_SIZE ??= '16'
+const { becomeSmall } = await import('./cli/footprint.ts')
+becomeSmall(process.argv.slice(2), given)
 const { run } = await import('./cli/cli.ts')
 
 /** Exiting waits for threads, and they for native calls that may never return: this waits for nothing. Locks end with the process. */

@@ -5,12 +5,15 @@ import { collectWhenGrown, HeapTrimmer } from '../lib/heap/index.ts'
 import { LateError } from '../lifecycle.ts'
 import { SvcNode } from '../node.ts'
 import type { Io } from './argv.ts'
+import { collectOften, wantsSmall } from './footprint.ts'
 
 /** Steps that miss the limit are reported by themselves before. */
 const KILL_GRACE_MS = 1000
+const SETTLED_MS = 3000
 
 export async function serve(config: NodeConfig, io: Io): Promise<number> {
-  collectWhenGrown()
+  const small = wantsSmall(config.server.footprint, config.storage?.engine)
+  if (!small) collectWhenGrown()
   const node = new SvcNode(config)
   const log = node.logs.child('kernel')
   for (const note of notes(config)) log.info(note)
@@ -20,6 +23,10 @@ export async function serve(config: NodeConfig, io: Io): Promise<number> {
     await node.start()
     // A start leaves more behind than the node needs from then on.
     trimmer = new HeapTrimmer()
+    if (!small) return
+    collectOften()
+    // It may never rest, and has less to collect. What connections load with their first attempt is loaded by then.
+    setTimeout(() => trimmer?.trim(), SETTLED_MS).unref()
   })()
   const signal = await Promise.race([io.stopSignal, up.then(() => io.stopSignal)])
   trimmer?.stop()

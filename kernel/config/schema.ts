@@ -25,6 +25,11 @@ export const serverSchema = Type.Object({
     description:
       'Names, without port, that a node on which nothing authenticates answers to beside addresses, localhost and that of public_url; "*" = any, which lets web pages reach it by DNS rebinding',
   }),
+  footprint: Type.Enum(['auto', 'usual', 'small'], {
+    default: 'auto',
+    description:
+      'Memory of the process: small sets what V8, malloc and libuv keep as low as a collector at the edge can do with, for some processor time; auto is small with [database] engine = "forward". Read from the file only',
+  }),
   public_url: Type.Optional(Type.String({ pattern: '^https?://', description: 'URL under which clients reach the server; named in the OpenAPI description' })),
   metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
   metrics_require_auth: Type.Boolean({ default: true, description: 'false adds metrics_path to auth.exempt_paths' }),
