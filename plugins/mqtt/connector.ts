@@ -9,6 +9,7 @@ import { readBounded } from 'svcdb/lib/files'
 import { DeadLetters, Replay, requireWhole, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
 import { BrokerClient, type BrokerMessage } from './broker-client.ts'
 import type { ConnectorConfig } from './config.ts'
+import { load } from './library.ts'
 import type { MqttMetrics } from './metrics.ts'
 
 const MAX_CREDENTIALS = 65_536
@@ -106,8 +107,9 @@ export class MqttConnector implements Connector {
   /** Never rejects: a broker that is away is tried again. */
   async connect(): Promise<void> {
     try {
-      const [{ connect }, options] = await Promise.all([import('mqtt'), this.clientOptions()])
+      const options = await this.clientOptions()
       if (this.svc.stopping.aborted) return
+      const { connect } = load()
       const { topics, qos, status_topic } = this.config
       this.client = new BrokerClient(
         connect,
