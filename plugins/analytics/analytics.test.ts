@@ -1,7 +1,9 @@
 import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { namesOfOne } from './detect/detectors.ts'
+import { iqrScores } from './detect/scores.ts'
+import { stl } from './detect/stl.ts'
 import { crossCorrelation, ewm, mahalanobis, rate } from './series.ts'
-import { stl } from './stl.ts'
 
 const VALUES = [3, 5, null, 4, 8, 1, 9, 2, 6, 7]
 
@@ -198,6 +200,67 @@ t.test('first, last, rate and irate', async (t) => {
   near(t, apart.rows[0].slice(0, 1) as (number | null)[], [26 / 540], 'rate in an engine process')
 })
 
+t.test('forecasts of groups', async (t) => {
+  const { rows, columns } = await query(
+    `SELECT host, forecast(v, _time, 3), forecast(v, _time, 3, 'linear_regression'), forecast(n, _time, 2, 'holt') FROM two GROUP BY host ORDER BY host`,
+  )
+  t.same(
+    columns.map(({ data_type }) => data_type),
+    ['Utf8', 'List(Float64)', 'List(Float64)', 'List(Float64)'],
+  )
+  const [a, b] = rows as unknown as [string, number[], number[], number[]][]
+  t.ok(a[1].length === 3 && a[1].every((v) => v === a[1][0]), 'smoothing is flat')
+  for (const i of [1, 2] as const)
+    near(
+      t,
+      b[i],
+      a[i].map((v) => 10 * v),
+      'another group, of ten times the values',
+    )
+  t.ok(Math.abs(a[3][0] - 10) < 0.5, `a line goes on: ${a[3]}`)
+  const [[few, auto, season]] = (
+    await query(
+      `SELECT auto_forecast(n, _time, 100) FILTER (WHERE n < 20), auto_forecast(v, _time, 12), multivariate_forecast(v, n, _time, 4) FILTER (WHERE n > 2000) FROM many`,
+    )
+  ).rows as unknown as (number[] | null)[][]
+  t.equal(few, null, 'too few points')
+  const wanted = Array.from({ length: 12 }, (_, h) => 10 + 0.05 * (2500 + h) + 5 * Math.sin((2 * Math.PI * (2500 + h)) / 24))
+  t.ok(
+    auto!.every((v, h) => Math.abs(v - wanted[h]) < 0.3),
+    `${auto} for ${wanted}`,
+  )
+  t.equal(season!.length, 4)
+})
+
+t.test('detectors by name', async (t) => {
+  const expected = iqrScores(Float64Array.from(VALUES, (v) => v ?? Number.NaN))
+  near(
+    t,
+    await column(`anomaly_score(v, 0.5, 'iqr')`),
+    Array.from(expected, (v) => (Number.isNaN(v) ? null : v / 0.5)),
+    'anomaly_score',
+  )
+  for (const name of namesOfOne()) {
+    const { rows } = await query(
+      `SELECT n FROM (SELECT n, detect_anomalies(CASE WHEN n = 1200 THEN 1e4 ELSE v END, '${name}') OVER (ORDER BY _time) AS odd FROM many) WHERE odd`,
+    )
+    t.ok(
+      rows.some(([n]) => Number(n) === 1200),
+      `${name} finds one that is far off`,
+    )
+    t.ok(rows.length < 250, `${name} finds ${rows.length}`)
+  }
+  t.same(
+    await column('detect_anomalies(v)'),
+    VALUES.map((v) => (v === null ? null : false)),
+  )
+  const { rows } = await query(
+    `SELECT multivariate_anomaly(v, n, 3, 'pca') OVER (), multivariate_anomaly(v, n, 0.6, 'isolation_forest') OVER () FROM many LIMIT 3`,
+  )
+  t.ok(rows.every(([a, b]) => a! >= 0 && b! > 0))
+  t.same((await query(`SELECT detect_anomalies(v, 'iqr') OVER (ORDER BY _time) FROM m LIMIT 2`)).rows.length, 2)
+})
+
 t.test("wrong use is the caller's error", async (t) => {
   for (const expression of [
     'zscore(v)',
@@ -217,7 +280,17 @@ t.test("wrong use is the caller's error", async (t) => {
     'zscore(v) OVER (ROWS 2 PRECEDING)',
     'zscore(v) FILTER (WHERE n > 1) OVER ()',
     'rate(host, _time)',
-    'forecast(v, _time, 3)',
+    'forecast(v, _time)',
+    'forecast(v, _time, 0)',
+    'forecast(v, _time, 8761)',
+    `forecast(v, _time, 3, 'prophet')`,
+    'auto_forecast(v, _time, n)',
+    `anomaly_score(v, 2, 'psychic') OVER ()`,
+    `detect_anomalies(v, 'zscore', -1) OVER ()`,
+    'detect_anomalies(v)',
+    `multivariate_anomaly(v, n, 2, 'zscore') OVER ()`,
+    `detect_anomalies(v, 'pca') OVER ()`,
+    `_detector_score(v, 'iqr') OVER ()`,
   ]) {
     await t.rejects(query(`SELECT ${expression} FROM m`), { code: 'SQL_ERROR' }, expression)
   }

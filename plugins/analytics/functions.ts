@@ -6,8 +6,12 @@ import type { SqlArgument, SqlFunction } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
 
 const SERIES = moduleUrl('./series-functions.ts', import.meta.url)
+const FORECASTS = moduleUrl('./forecast-functions.ts', import.meta.url)
+const ANOMALIES = moduleUrl('./anomaly-expressions.ts', import.meta.url)
 const DIFFERENCES = moduleUrl('./differences.ts', import.meta.url)
 const MAX_ROWS = 1_000_000
+/** Steps that a forecast may reach ahead: a year of hours. */
+const MAX_HORIZON = 8760
 
 const value = (name: string): SqlArgument => ({ name, type: 'DOUBLE' })
 const width: SqlArgument = { name: 'width', type: 'INTEGER', constant: { min: 1, max: MAX_ROWS } }
@@ -30,7 +34,26 @@ const window = (name: string, args: readonly SqlArgument[], summary: string, bod
 const overSeries = { module: SERIES, returns: 'DOUBLE' } as const
 const counter = { kind: 'aggregate', args: [value('v'), { name: 'ts', type: 'TIMESTAMP_NS' }], orderedBy: 'ts', ...overSeries } as const
 
+const time: SqlArgument = { name: 'ts', type: 'TIMESTAMP_NS' }
+const horizon: SqlArgument = { name: 'horizon', type: 'INTEGER', constant: { min: 1, max: MAX_HORIZON } }
+const ahead = { kind: 'aggregate', orderedBy: 'ts', module: FORECASTS, returns: 'DOUBLE[]' } as const
+const detector = (name: string): SqlArgument => ({ name: 'detector', type: 'VARCHAR', constant: true, default: name })
+const byDetector = { module: ANOMALIES, makesExpression: true } as const
+
 export const functions: readonly SqlFunction[] = [
+  {
+    name: 'forecast',
+    summary: 'The next values of a series, by exponential smoothing or a model by name',
+    args: [value('v'), time, horizon, { name: 'model', type: 'VARCHAR', constant: true, default: 'ses' }],
+    ...ahead,
+  },
+  { name: 'auto_forecast', summary: 'The next values of a series, by the model that would have forecast it best', args: [value('v'), time, horizon], ...ahead },
+  {
+    name: 'multivariate_forecast',
+    summary: 'The next values of a series, from its own past and that of another',
+    args: [value('target'), value('predictor'), time, horizon],
+    ...ahead,
+  },
   { name: 'rate', summary: 'Increase of a counter per second', ...counter },
   { name: 'irate', summary: 'Increase of a counter per second over its last two samples', ...counter },
   window('diff', [value('v'), { name: 'order', type: 'INTEGER', constant: { min: 1, max: 16 }, default: 1 }], 'Difference to the sample before', {
@@ -45,7 +68,20 @@ export const functions: readonly SqlFunction[] = [
   window('zscore', [value('v')], 'Distance from the mean in standard deviations', {
     expression: 'CASE WHEN stddev_samp(v) OVER whole = 0 THEN v * 0 ELSE (v - avg(v) OVER whole) / stddev_samp(v) OVER whole END',
   }),
-  window('anomaly_score', [value('v'), threshold], 'Absolute z-score relative to a threshold', { expression: 'abs(zscore(v) OVER whole) / threshold' }),
+  window(
+    'anomaly_score',
+    [value('v'), threshold, detector('zscore')],
+    'Score of a detector, by default the absolute z-score, relative to a threshold',
+    byDetector,
+  ),
+  window(
+    'detect_anomalies',
+    [value('v'), detector('zscore'), { name: 'threshold', type: 'DOUBLE', constant: { min: 0 }, default: 0 }],
+    'Whether a detector finds the sample unusual',
+    byDetector,
+  ),
+  window('_detector_score', [value('v'), detector('zscore')], 'Score of a detector of one series', overSeries),
+  window('_detector_score_of_two', [value('a'), value('b'), detector('pca')], 'Score of a detector of rows', overSeries),
   window('ewm', [value('v'), { name: 'alpha', type: 'DOUBLE', constant: { above: 0, max: 1 } }], 'Exponentially weighted mean', overSeries),
   window('stl_trend', season, 'Trend of a series by STL', overSeries),
   window('stl_seasonal', season, 'Seasonal part of a series by STL', overSeries),
@@ -61,7 +97,10 @@ export const functions: readonly SqlFunction[] = [
     overSeries,
   ),
   { name: '_mahalanobis', kind: 'scalar', summary: 'Distance of two z-scores', args: ['za', 'zb', 'r'].map(value), bounded: true, ...overSeries },
-  window('multivariate_anomaly', [value('a'), value('b'), threshold], 'Mahalanobis distance relative to a threshold', {
-    expression: '_mahalanobis(zscore(a) OVER whole, zscore(b) OVER whole, coalesce(corr(a, b) OVER whole, 0)) / threshold',
-  }),
+  window(
+    'multivariate_anomaly',
+    [value('a'), value('b'), threshold, detector('mahalanobis')],
+    'Score of a detector of rows, by default the Mahalanobis distance, relative to a threshold',
+    byDetector,
+  ),
 ]

@@ -4,7 +4,7 @@ import { functions } from './functions.ts'
 
 export default definePlugin({
   id: 'analytics',
-  summary: 'SQL functions for time series: rates, moving statistics, anomaly scores, seasonal decomposition',
+  summary: 'SQL functions for time series: rates, moving statistics, forecasts, anomalies, seasonal decomposition',
   stability: 'stable',
   config: configSchema,
   capabilities: ['sql_functions'],

@@ -1,7 +1,9 @@
 /** The functions that a module computes: from the columns of a partition, or the lists of groups, to a column. */
 import type { SqlConstant, SqlFunctionBody, SqlFunctionColumn } from 'svcdb'
+import { scoresOf } from './detect/detectors.ts'
+import { type Decomposition, stl } from './detect/stl.ts'
+import { UnfitError } from './forecast/model.ts'
 import { crossCorrelation, ewm as ewmOf, mahalanobis, rate as rateOf } from './series.ts'
-import { type Decomposition, stl } from './stl.ts'
 
 const numbers = (column: SqlFunctionColumn): Float64Array => column.values as Float64Array
 
@@ -33,6 +35,18 @@ export const _mahalanobis: SqlFunctionBody = ([a, b, r], rows) => {
   for (let i = 0; i < rows; i++) out[i] = mahalanobis(za[i], zb[i], correlation[i])
   return { values: out }
 }
+
+const scored = (columns: readonly SqlFunctionColumn[], detector: SqlConstant): SqlFunctionColumn | undefined => {
+  try {
+    return { values: scoresOf(String(detector), columns.map(numbers)) }
+  } catch (error) {
+    // Too few samples in the partition: NULL.
+    if (error instanceof UnfitError) return undefined
+    throw error
+  }
+}
+export const _detector_score: SqlFunctionBody = (columns, _rows, [detector]) => scored(columns, detector)
+export const _detector_score_of_two: SqlFunctionBody = (columns, _rows, [detector]) => scored(columns, detector)
 
 /** Decompositions kept: a statement mostly asks for all parts of the same series. */
 const KEPT = 4
