@@ -120,7 +120,10 @@ export function httpTool<const R extends string, A extends TSchema, B extends TS
       const { filled, left } = fill(url, args as Record<string, Json>, services)
       const body = method === 'GET' || method === 'DELETE' ? {} : { body: JSON.stringify(left) }
       const own = { ...('body' in body ? { 'content-type': 'application/json' } : {}), ...(rest.mutates ? { 'idempotency-key': idempotencyKey } : {}) }
-      return outcomeOf(await services.http({ method, url: filled, headers: { ...own, ...Object.fromEntries(headersOf(services)) }, ...body })) as never
+      return outcomeOf(
+        rest.ref,
+        await services.http({ method, url: filled, headers: { ...own, ...Object.fromEntries(headersOf(services)) }, ...body }),
+      ) as never
     },
     ...(probe === undefined
       ? {}
@@ -148,12 +151,12 @@ function fill(template: string, args: Record<string, Json>, services: ToolServic
 }
 
 /** 4xx says that nothing was done; of 5xx nobody knows, but of those that say that nothing was. */
-function outcomeOf({ status, headers, body }: HttpAnswer): { status: number; body: Json } {
+function outcomeOf(ref: string, { status, headers, body }: HttpAnswer): { status: number; body: Json } {
   if (status < 400) return { status, body: parsed(body) }
   const wait = Number(headers['retry-after'])
   const again = status === 429 || status === 503
   const disposition = status < 500 || status === 503 ? 'did_not_happen' : 'in_doubt'
-  throw new EffectError(`it answered ${status}: ${body.slice(0, 300)}`, {
+  throw new EffectError(`tool "${ref}": it answered ${status}: ${body.slice(0, 300)}`, {
     disposition,
     permanent: status < 500 && !again,
     ...(again && Number.isFinite(wait) ? { retryAfterMs: wait * 1000 } : {}),

@@ -1,0 +1,75 @@
+/** Stops that are asked for while a run is about to come to rest. */
+import { EffectError } from 'svcdb/agents'
+import t from 'tap'
+import { statusOf } from '../store/runs.ts'
+import { controlled, skill } from '../testing/control.ts'
+
+const EVE = { actor: 'eve', basis: 'asserted' } as const
+
+async function setup() {
+  const done: string[] = []
+  const held: { stop?: () => Promise<unknown> } = {}
+  const undone = { compensate: async (context: Parameters<Parameters<typeof skill>[1]>[0]) => void (await context.effect(back, async () => done.push('back'))) }
+  const back = { kind: 'back', args: null, mutates: true, recovery: 'idempotent' } as const
+  const parts = await controlled([
+    skill(
+      'fails',
+      async (context) => {
+        await context.effect({ kind: 'act', args: null, mutates: true, recovery: 'idempotent' }, async () => done.push('act'))
+        return context.effect({ kind: 'ask', args: null, mutates: false }, async () => {
+          await held.stop?.()
+          throw new EffectError('no', { disposition: 'did_not_happen', permanent: true })
+        })
+      },
+      { compensation: 'compensatable', ...undone } as never,
+    ),
+    skill('spends', async (context) => {
+      await context.effect({ kind: 'ask', args: null, mutates: false }, async () => (await held.stop?.()) as null)
+      return context.effect({ kind: 'more', args: null, mutates: false }, async () => null)
+    }),
+  ])
+  return { ...parts, done, held }
+}
+
+t.test('a stop that comes while a step fails, or uses up its budget, is seen before the run rests', async (t) => {
+  const { driver, state, held, done, records } = await setup()
+  for (const [capability, before] of [
+    ['fails', 'failed'],
+    ['spends', 'exhausted'],
+  ] as const) {
+    const one = driver(capability === 'spends' ? { limits: { maxSteps: 1000, maxEffects: 1 } } : {})
+    const begin = async (stops: boolean) => {
+      const { run, epoch } = await one.admit({ capability, input: null, actor: 'ann' })
+      held.stop = async () => (stops ? void (await one.cancel(run, EVE, 'not wanted')) : undefined) ?? null
+      return { run, status: await one.drive(run, epoch) }
+    }
+    t.equal((await begin(false)).status, before)
+    const { run, status } = await begin(true)
+    t.equal(status, 'cancelled', capability)
+    t.equal(await statusOf(state, run), 'cancelled')
+    t.match(await records(run, 'RunCancelled'), [{ payload: { actor: EVE, reason: 'not wanted' } }])
+    t.match(await records(run, 'RunConcluded'), [{ payload: { outcome: 'cancelled', reason: 'not wanted' } }])
+    t.same((await one.replay(run)).divergences, [])
+  }
+  t.same(done, ['act', 'back', 'act', 'back'], 'what was done is undone once')
+})
+
+t.test('why a run has failed is said at its end, also when undoing it takes more than one pass', async (t) => {
+  const { state, driver, run, clock, records } = await controlled([
+    skill(
+      'slow',
+      async (context) => {
+        await context.effect({ kind: 'act', args: null, mutates: true, recovery: 'idempotent' }, async () => null)
+        throw new Error('it was sold out')
+      },
+      { compensation: 'compensatable', compensate: (context: { sleep(ms: number): Promise<void> }) => context.sleep(1000) } as never,
+    ),
+  ])
+  const one = driver()
+  const { run: id, status } = await run(one, 'slow')
+  t.equal(status, 'suspended')
+  clock.now += 2000
+  for (const due of await one.due(10)) await one.drive(due)
+  t.equal(await statusOf(state, id), 'failed')
+  t.match((await records(id, 'RunConcluded')).at(-1), { payload: { outcome: 'failed', reason: 'it was sold out' } })
+})
