@@ -158,7 +158,7 @@ export const configSchema = Type.Object({
     default: '',
     maxLength: 128,
     description:
-      'Namespace that gets a point of the measurement agent_plane for each tenant and sweep, with the runs by status and what needs a person; empty = none',
+      'Namespace that gets a point of the measurement agent_plane for each tenant and sweep, with the runs by status, what needs a person, and effects; empty = none',
   }),
   event_grace_secs: secs(3600, 1, 365 * DAY, 'An event for which no run has waited so long after it came is a dead letter'),
   drill_every_secs: secs(0, 0, 365 * DAY, 'How often all cases and the transparency log are checked by reading them; 0 = never by itself'),

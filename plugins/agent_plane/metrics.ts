@@ -6,6 +6,7 @@ export interface PlaneMetrics {
   pushes: Counter
   settled: Counter
   effects: Counter
+  effectSeconds: Counter
   events: Counter
   broken: Counter
   deadLetters: Counter
@@ -16,7 +17,7 @@ export interface PlaneGauges {
   driving(): number
   waiting(): number
   /** As of the last sweep. */
-  figures(): Figures
+  figures(): Pick<Figures, 'runs' | 'attention'>
 }
 
 export function planeMetrics(metrics: Metrics, gauges: PlaneGauges): PlaneMetrics {
@@ -40,6 +41,7 @@ export function planeMetrics(metrics: Metrics, gauges: PlaneGauges): PlaneMetric
     admitted: metrics.counter('agent_plane_runs_admitted_total', 'Runs that were begun'),
     settled: metrics.counter('agent_plane_passes_total', 'Passes over runs by the status that they got to', ['status']),
     effects: metrics.counter('agent_plane_effects_total', 'Attempts of effects by how they ended: done, failed, in_doubt', ['result']),
+    effectSeconds: metrics.counter('agent_plane_effect_seconds_total', 'Time that attempts of effects have taken, with both records of each'),
     events: metrics.counter('agent_plane_events_total', 'Events by what became of them: resumed, buffered, duplicate', ['delivery']),
     broken: metrics.counter('agent_plane_passes_broken_total', 'Passes that ended because the store failed or another process took the run over'),
     deadLetters: metrics.counter('agent_plane_dead_letters_total', 'Events for which no run has waited in time'),

@@ -5,7 +5,7 @@ import type { Calendar, PushConfig, Skill } from 'svcdb/agents'
 import { type Agency, agencies } from './agents/agency.ts'
 import { addSchedules } from './agents/beginnings.ts'
 import type { AgentRegistry } from './agents/registry.ts'
-import { type Figures, totals, writePoints } from './attention/figures.ts'
+import { type EffectTally, type Figures, newTally, totals, writePoints } from './attention/figures.ts'
 import { wallClock } from './cases/calendar.ts'
 import type { AgentPlaneConfig } from './config.ts'
 import { Driver, type DriverTools } from './drive/driver.ts'
@@ -22,6 +22,7 @@ import { TakeUp } from './take-up.ts'
 import { Turns } from './turns.ts'
 
 const COUNTED: readonly Status[] = ['running', 'suspended', 'exhausted', 'failed', 'quarantined', 'withheld']
+const SECOND = 1000
 const PUSH_INTERVAL_MS = 1000
 const MAX_COUNTED = 1000
 const MAX_RETIRED = 1000
@@ -31,6 +32,12 @@ const CHANCE = 2 ** 32
 export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegistry): Planes {
   const { clock } = svc
   const figures = new Map<string, Figures>()
+  const tallies = new Map<string, EffectTally>()
+  const tallyOf = (tenant: string): EffectTally => {
+    const tally = tallies.get(tenant) ?? newTally()
+    tallies.set(tenant, tally)
+    return tally
+  }
   const turns = new Turns(config.max_driving)
   const agency = agencies(svc, config, registry)
   const metrics = planeMetrics(svc.metrics, { driving: () => turns.active, waiting: () => turns.waiting, figures: () => totals(figures.values()) })
@@ -42,7 +49,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     clock,
     log: svc.log,
     metrics,
-    leaseMs: config.lease_secs * 1000,
+    leaseMs: config.lease_secs * SECOND,
     pushes: svc.provided.has(WEBHOOKS),
   })
   const takeUps = new Map(planes.all.map((plane) => [plane, new TakeUp({ plane, turns, slice: config.sweep_runs, taken: () => metrics.recovered.inc() })]))
@@ -51,12 +58,13 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     const holder = randomBytes(12).toString('hex')
     for (const plane of planes.all) {
       const state = tenantState(svc.storage.state(svc.id), plane.tenant)
-      const parts = { state, skills: registry.skills, calendars, holder, metrics, ...policies(plane.tenant) }
+      const parts = { state, skills: registry.skills, calendars, holder, metrics, tally: tallyOf(plane.tenant), ...policies(plane.tenant) }
       plane.start({ state, driver: driverOf(svc, config, parts, agency(plane, state)) })
     }
   })
   svc.schedule('sweep', config.sweep_interval_secs * 1000, async () => {
-    for (const [plane, takeUp] of takeUps) if (plane.isRunning) figures.set(plane.tenant, await sweep(plane, takeUp, config, metrics))
+    for (const [plane, takeUp] of takeUps)
+      if (plane.isRunning) figures.set(plane.tenant, { ...(await sweep(plane, takeUp, config, metrics)), effects: tallyOf(plane.tenant) })
     if (config.figures_namespace !== '' && figures.size > 0) await writePoints(svc, config.figures_namespace, clock.now(), figures)
   })
   if (config.drill_every_secs > 0)
@@ -86,7 +94,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
 }
 
 /** Looks at what is due of one tenant. */
-async function sweep({ running, attention }: TenantPlane, takeUp: TakeUp, config: AgentPlaneConfig, metrics: PlaneMetrics): Promise<Figures> {
+async function sweep({ running, attention }: TenantPlane, takeUp: TakeUp, config: AgentPlaneConfig, metrics: PlaneMetrics): Promise<Omit<Figures, 'effects'>> {
   const { driver, state } = running
   await takeUp.once()
   metrics.deadLetters.inc(await driver.retire(config.event_grace_secs * 1000, MAX_RETIRED))
@@ -130,6 +138,7 @@ function policiesOf(svc: Svc, { policy: path }: AgentPlaneConfig, tenants: reado
 }
 
 interface DriverParts extends Governing {
+  tally: EffectTally
   state: StateStore
   skills: ReadonlyMap<string, Skill>
   calendars: ReadonlyMap<string, Calendar>
@@ -137,12 +146,12 @@ interface DriverParts extends Governing {
   metrics: PlaneMetrics
 }
 
-function driverOf(svc: Svc, config: AgentPlaneConfig, { metrics, ...parts }: DriverParts, agency: Agency): Driver {
+function driverOf(svc: Svc, config: AgentPlaneConfig, { metrics, tally, ...parts }: DriverParts, agency: Agency): Driver {
   const { clock } = svc
   return new Driver({
     ...agency,
     ...parts,
-    leaseMs: config.lease_secs * 1000,
+    leaseMs: config.lease_secs * SECOND,
     limits: budgetsOf(config),
     quota: quotaOf(config),
     destinations: destinationsOf(config),
@@ -152,7 +161,12 @@ function driverOf(svc: Svc, config: AgentPlaneConfig, { metrics, ...parts }: Dri
     sleep: (ms) => new Promise((resolve) => void clock.after(ms, resolve)),
     soon: () => new Promise((resolve) => void setImmediate(resolve)),
     every: (ms, act) => repeat(svc, ms, act),
-    performed: (result) => metrics.effects.inc({ result }),
+    performed(result, ms) {
+      metrics.effects.inc({ result })
+      metrics.effectSeconds.inc(ms / SECOND)
+      tally[result]++
+      tally.seconds += ms / SECOND
+    },
   })
 }
 

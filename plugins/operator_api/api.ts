@@ -2,7 +2,7 @@
 import type { AuditLog } from 'svcdb'
 import { audited } from 'svcdb'
 import type { JsonBounds } from 'svcdb/lib/json'
-import type { SchemaReader } from 'svcdb/lib/schema'
+import type { SchemaReader, TSchema } from 'svcdb/lib/schema'
 import { parseJson, readerOf, requireJson, shaped } from './body.ts'
 import type { Gate, GateParts } from './gate.ts'
 import { type Call, identifier, type Operation } from './operation.ts'
@@ -86,7 +86,11 @@ export class OperatorApi {
       const resource = enveloped?.resource ?? resourceOf(operation, { params, query, given })
       await this.permit(caller, operation, resource, incoming)
       const store = operation.store?.of(plane)
-      if (operation.store !== undefined && store === undefined) throw new Refusal(501, `the plane has no ${operation.store.name} store`)
+      if (operation.store !== undefined && store === undefined)
+        throw new Refusal(
+          501,
+          `the plane has no ${operation.store.name} store, which "${operation.operationId}" needs; ${operation.store.hint ?? 'see what the node was built with'}`,
+        )
       for (const name of operation.parameters) identifier(name, params[name])
       const call = {
         plane,
@@ -150,7 +154,7 @@ export class OperatorApi {
       if (values.length > 1) throw new Refusal(400, `the parameter \`${name}\` is there more than once; send it once`)
       if (values.length === 1) given[name] = values[0]
     }
-    return shaped(reader, given, 'query', 400)
+    return shaped(reader, given, { name: 'query', status: 400, members: operation.query })
   }
 
   private async shapedBody(operation: Operation, incoming: Incoming, given: Given): Promise<unknown> {
@@ -158,7 +162,8 @@ export class OperatorApi {
     if (reader === undefined) return undefined
     requireJson(incoming.header('content-type'))
     if (given.refusal !== undefined) throw given.refusal
-    return shaped(reader, given.bytes === undefined ? parseJson(await incoming.body(), this.parts.bounds) : given.value, 'body', 422)
+    const value = given.bytes === undefined ? parseJson(await incoming.body(), this.parts.bounds) : given.value
+    return shaped(reader, value, { name: 'body', status: 422, members: (operation.body as { properties?: Record<string, TSchema> }).properties })
   }
 
   private refused(error: unknown, operation: Operation | undefined, operationId: string, { method, path, requestId }: Incoming): Answer {

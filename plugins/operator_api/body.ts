@@ -63,10 +63,19 @@ function reasonOf({ message }: Error): string {
   return message.replace(/, ".*"? ?is not valid JSON$|, \.\.\..* is not valid JSON$/s, '')
 }
 
-/** @param status of the refusal: 422 for a body, 400 for a query. @throws Refusal. */
-export function shaped<T>(reader: SchemaReader, value: unknown, place: string, status: number): T {
-  const { value: read, problems } = reader.read(value, status === 400)
-  if (problems.length > 0) throw new Refusal(status, describe(place, problems[0]))
+/** What is read. */
+interface Place {
+  /** query or body. */
+  name: string
+  /** Of a refusal. */
+  status: number
+  members: Readonly<Record<string, TSchema>> | undefined
+}
+
+/** Texts of a query are converted. @throws Refusal. */
+export function shaped<T>(reader: SchemaReader, value: unknown, place: Place): T {
+  const { value: read, problems } = reader.read(value, place.name === 'query')
+  if (problems.length > 0) throw new Refusal(place.status, describe(place, problems[0]))
   return read as T
 }
 
@@ -74,10 +83,15 @@ export function readerOf(schema: TSchema): SchemaReader {
   return new SchemaReader(schema)
 }
 
-function describe(place: string, { instancePath, keyword, message, params }: Problem): string {
-  const where = `${place}${instancePath.replace(/\/(\d+)(?=\/|$)/g, '[$1]').replaceAll('/', '.')}`
-  const allowed = keyword === 'enum' ? (params as { allowedValues?: unknown[] }).allowedValues : undefined
-  if (allowed !== undefined) return `${where} is one of ${allowed.map(String).join(', ')}`
+function describe({ name, members = {} }: Place, { instancePath, keyword, message, params }: Problem): string {
+  const where = `${name}${instancePath.replace(/\/(\d+)(?=\/|$)/g, '[$1]').replaceAll('/', '.')}`
+  const known = Object.keys(members).join(', ')
+  const { allowedValues, requiredProperties = [] } = params as { allowedValues?: unknown[]; requiredProperties?: string[] }
+  if (keyword === 'enum' && allowedValues !== undefined) return `${where} is one of ${allowedValues.map(String).join(', ')}`
   // A member that is not in the schema is reported as one whose schema is `false`.
-  return `${where} ${keyword === 'boolean' ? 'is not a known member' : message}`
+  if (keyword === 'boolean') return `${where} is not a known member; ${name} has ${known}`
+  if (keyword === 'required') return `${where} lacks ${requiredProperties.map((one) => `\`${one}\``).join(', ')}: send it as well`
+  if (keyword === 'type' && instancePath === '') return `${name} is to be a JSON object with ${known}`
+  const { description } = (members[instancePath.split('/')[1]] ?? {}) as { description?: string }
+  return `${where} ${message}${description === undefined ? '' : ` (${description})`}`
 }

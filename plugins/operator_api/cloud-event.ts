@@ -26,6 +26,8 @@ const EXTENSION = /^[a-z0-9]{1,20}$/
 /** The fields of the mapping, and those that say nothing about what happened. */
 const ATTRIBUTES = new Set(['specversion', 'id', 'source', 'type', 'subject', 'time', 'datacontenttype', 'dataschema', 'data'])
 const CONTROL = /\p{Cc}/u
+/** Of the API's own body. */
+const MEMBERS = Object.fromEntries(['id', 'kind', 'payload', 'correlation', 'source'].map((name) => [name, {}]))
 /** As in a deduplication key: no source or id has one. */
 const SEPARATOR = '\u001f'
 
@@ -36,7 +38,7 @@ export function parseEvent({ headers, body }: Raw, bounds: JsonBounds, native: S
   if (headers.some(([name]) => name.startsWith('ce-'))) return checked(fromAttributes(binary(headers, type, body, bounds)))
   if (!JSON_TYPE.test(type))
     throw new Refusal(400, `cannot read an event of Content-Type "${type.slice(0, 128)}": send application/json, application/cloudevents+json, or ce- headers`)
-  const { id, kind, payload, correlation = [] } = shaped<Delivered>(native, parseJson(body, bounds), 'body', 400)
+  const { id, kind, payload, correlation = [] } = shaped<Delivered>(native, parseJson(body, bounds), { name: 'body', status: 400, members: MEMBERS })
   return checked({ id, kind, payload, correlation })
 }
 

@@ -5,6 +5,7 @@
 import type { Clock, LoadedPolicies, Logger } from 'svcdb'
 import type { AgentPlanes, OperatedPlane } from 'svcdb/agents'
 import type { ActionLabel } from './actions.ts'
+import { shown } from './operation.ts'
 import { Refusal } from './refusal.ts'
 import type { Caller, Tokens } from './tokens.ts'
 
@@ -37,7 +38,8 @@ export class Gate {
   /** @throws Refusal 403. */
   planeOf({ tenant }: Caller): OperatedPlane {
     const plane = this.parts.planes.find(tenant)
-    if (plane === undefined) throw new Refusal(403, `there is no plane here for the tenant of the caller`)
+    if (plane === undefined)
+      throw new Refusal(403, `there is no plane here for the tenant ${shown(tenant)} of the caller; agent_plane.tenants names those there are`)
     return plane
   }
 
@@ -52,7 +54,7 @@ export class Gate {
       context: { roles: [...roles], tenant },
     })
     if (answer.outcome === 'permit') return
-    if (answer.outcome === 'deny') throw new Refusal(403, `${actor} may not do "${action}" here: ${answer.reason}`)
+    if (answer.outcome === 'deny') throw new Refusal(403, `${actor} may not do "${action}" here: ${answer.reason}; operator_api.policy says who may`)
     log.error({ actor, tenant, action, reason: answer.reason }, 'a call was refused: the policies could not be evaluated')
     throw new Refusal(500, 'the policy set could not be evaluated; the log of the server has why')
   }

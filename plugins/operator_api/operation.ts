@@ -42,6 +42,8 @@ export interface Call<Query = Record<string, never>, Body = undefined, Store = u
 export interface StoreNeed<Store> {
   /** As in "the plane has no case store". */
   name: string
+  /** How the plane would have it. */
+  hint?: string
   of(plane: OperatedPlane): Store | undefined
 }
 
@@ -94,17 +96,20 @@ interface Parameter {
   pattern: RegExp
   /** As in "is not a run id". */
   what: string
+  /** How one looks. */
+  form: string
   description: string
   /** The one form of several that policies and operations are given. */
   canonical?(text: string): string
 }
 
 export const PARAMETERS: Readonly<Record<string, Parameter>> = {
-  run: { pattern: /^run_[0-9A-HJKMNP-TV-Z]{26}$/, what: 'a run id', description: 'Of a run: run_ and a ULID' },
-  case: { pattern: /^case_[0-9A-HJKMNP-TV-Z]{26}$/, what: 'a case id', description: 'Of a case: case_ and a ULID' },
+  run: { pattern: /^run_[0-9A-HJKMNP-TV-Z]{26}$/, what: 'a run id', form: 'run_ and a ULID of 26 digits', description: 'Of a run: run_ and a ULID' },
+  case: { pattern: /^case_[0-9A-HJKMNP-TV-Z]{26}$/, what: 'a case id', form: 'case_ and a ULID of 26 digits', description: 'Of a case: case_ and a ULID' },
   task: {
     pattern: /^(?:task_)?[0-9a-f]{64}$/,
     what: 'a task id',
+    form: '64 hexadecimal digits',
     description: 'Of a task: 64 hexadecimal digits, with or without task_ before them',
     canonical: (text) => text.replace(/^task_(?=[0-9a-f]{64}$)/, ''),
   },
@@ -127,8 +132,8 @@ export function operation<Q extends Record<string, TSchema> = Record<never, TSch
 
 /** What is named by a text that a caller gives, where it is no part of the path. @throws Refusal 400. */
 export function identifier(kind: keyof typeof PARAMETERS, text: string): string {
-  const { pattern, what } = PARAMETERS[kind]
-  if (!pattern.test(text)) throw new Refusal(400, `${shown(text)} is not ${what}`)
+  const { pattern, what, form } = PARAMETERS[kind]
+  if (!pattern.test(text)) throw new Refusal(400, `${shown(text)} is not ${what}: it is ${form}`)
   return text
 }
 

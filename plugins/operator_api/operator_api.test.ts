@@ -37,7 +37,9 @@ t.test('who calls, whose plane, what the policies say, and then what was asked',
   t.equal((await bearing(`bEaReR  ${tokenOf('ann')}`).get(`/runs/${ours}`)).status, 200, 'the scheme has no case')
   t.match(await as('stray').get(`/runs/${ours}`), { status: 403, body: { error: /no plane here for the tenant/ } })
   for (const id of [ours, 'x', '%zz', 'run_01ARZ3NDEKTSV4RRFFQ69G5FAV'])
-    t.same((await as('nobody').get(`/runs/${id}`)).body, { error: 'nobody may not do "api:run.read" here: no policy permits it' })
+    t.same((await as('nobody').get(`/runs/${id}`)).body, {
+      error: 'nobody may not do "api:run.read" here: no policy permits it; operator_api.policy says who may',
+    })
   t.match(await as('ann').get('/runs/x'), { status: 400, body: { error: '"x" is not a run id' } })
   t.match(await as('ann').get('/runs/%zz'), { status: 400, body: { error: '"%zz" is not a run id' } })
   t.match(await as('ann').get('/runs/run_01ARZ3NDEKTSV4RRFFQ69G5FAV'), { status: 404, body: { error: /there is none/ } })

@@ -10,10 +10,22 @@ export interface Figures {
   runs: ReadonlyMap<string, number>
   /** What needs a person, by condition; absent = nothing. */
   attention: ReadonlyMap<string, number>
+  effects: Readonly<EffectTally>
 }
 
+/** Attempts of effects since this process began, by how they ended, and the time that they took. */
+export interface EffectTally {
+  done: number
+  failed: number
+  in_doubt: number
+  /** With both records of each. */
+  seconds: number
+}
+
+export const newTally = (): EffectTally => ({ done: 0, failed: 0, in_doubt: 0, seconds: 0 })
+
 /** Added up over tenants; what nothing was found of is 0. */
-export function totals(all: Iterable<Figures>): Figures {
+export function totals(all: Iterable<Figures>): Pick<Figures, 'runs' | 'attention'> {
   const runs = new Map<string, number>()
   const attention = new Map<string, number>(CONDITIONS.map((condition) => [condition, 0]))
   for (const each of all) {
@@ -23,7 +35,7 @@ export function totals(all: Iterable<Figures>): Figures {
   return { runs, attention }
 }
 
-/** One point of each tenant: `runs_<status>`, and `attention_<condition>` with "_" for ".". @param now milliseconds since the Unix epoch. */
+/** One point of each tenant: `runs_<status>`, `attention_<condition>` with "_" for ".", and `effects_<result>` and `effects_seconds`, which count. @param now milliseconds since the Unix epoch. */
 export async function writePoints(svc: Svc, namespace: string, now: number, figures: ReadonlyMap<string, Figures>): Promise<void> {
   const context = await svc.systemContext(namespace)
   const time = BigInt(Math.floor(now)) * 1_000_000n
@@ -31,7 +43,7 @@ export async function writePoints(svc: Svc, namespace: string, now: number, figu
     const measurement = batch.resolver.measurement(batch.namespace, MEASUREMENT)
     const table = batch.table(measurement)
     let place = 0
-    for (const [tenant, { runs, attention }] of figures) {
+    for (const [tenant, { runs, attention, effects }] of figures) {
       const row = table.addRow(
         batch.resolver.series(measurement, ['tenant', tenant]),
         Number(BigInt.asIntN(32, time)),
@@ -39,6 +51,7 @@ export async function writePoints(svc: Svc, namespace: string, now: number, figu
         place++,
       )
       for (const [status, count] of runs) table.column(`runs_${status}`, 'float64').setF64(row, count)
+      for (const [name, count] of Object.entries(effects)) table.column(`effects_${name}`, 'float64').setF64(row, count)
       for (const condition of CONDITIONS) table.column(`attention_${condition.replaceAll('.', '_')}`, 'float64').setF64(row, attention.get(condition) ?? 0)
     }
   })

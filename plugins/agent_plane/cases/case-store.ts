@@ -42,7 +42,8 @@ export function caseOf(state: StateReader, id: string): Promise<CaseRow | undefi
 /** @throws SvcError NOT_FOUND. */
 export async function knownCase(state: StateReader, id: string): Promise<CaseRow> {
   const row = isCaseId(id) ? await caseOf(state, id) : undefined
-  if (row === undefined) throw new SvcError('NOT_FOUND', `cannot find case ${JSON.stringify(id.slice(0, 64))}: there is none`)
+  if (row === undefined)
+    throw new SvcError('NOT_FOUND', `cannot find case ${JSON.stringify(id.slice(0, 64))}: there is none; check the id, and whose tenant it is`)
   return row
 }
 

@@ -95,7 +95,8 @@ export interface DriverTools extends EventRules {
   soon(): Promise<void>
   /** Calls again and again until the function it returns is called. */
   every(ms: number, act: () => void): () => void
-  performed(result: 'done' | 'failed' | 'in_doubt'): void
+  /** @param ms that the attempt took, with both its records. */
+  performed(result: 'done' | 'failed' | 'in_doubt', ms: number): void
 }
 
 export interface Admitted {
@@ -275,7 +276,8 @@ export class Driver {
 
   private async known(tx: Pick<StateTransaction, 'get' | 'list'>, run: string): Promise<Status> {
     const status = isRunId(run) ? await statusOf(tx, run) : undefined
-    if (status === undefined) throw new SvcError('NOT_FOUND', `cannot find run ${JSON.stringify(run.slice(0, 64))}: there is none; see svc plane run`)
+    if (status === undefined)
+      throw new SvcError('NOT_FOUND', `cannot find run ${JSON.stringify(run.slice(0, 64))}: there is none; check the id, and whose tenant it is`)
     return status
   }
 

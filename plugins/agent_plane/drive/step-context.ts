@@ -50,8 +50,8 @@ export interface StepTools extends KeptTools, MeterTools {
   mode: 'live' | 'strict'
   random(): number
   sleep(ms: number): Promise<void>
-  /** Told how each attempt ended. */
-  performed(result: 'done' | 'failed' | 'in_doubt'): void
+  /** Told how each attempt ended. @param ms that it took, with both its records. */
+  performed(result: 'done' | 'failed' | 'in_doubt', ms: number): void
 }
 
 interface Waited {
@@ -398,7 +398,8 @@ export class OpenStep extends KeptStep implements StepContext {
     act: (call: EffectCall) => Promise<T>,
     next: () => void,
   ): Promise<void> {
-    const { journal } = this.tools
+    const { journal, now } = this.tools
+    const began = now()
     try {
       let exceeded: BudgetExceeded | undefined
       await journal.append(async (tx) => {
@@ -419,7 +420,8 @@ export class OpenStep extends KeptStep implements StepContext {
       const cost = isFree && ended.payload.disposition === 'in_doubt' ? 'all' : call.used
       if (isFree && asked.spends === undefined) await journal.keep(end())
       else await journal.append(async (tx) => end(await this.meter.settle(tx, asked, call.effectKey, cost)))
-      this.tools.performed(ended.kind === 'EffectDone' ? 'done' : ended.payload.disposition === 'in_doubt' ? 'in_doubt' : 'failed')
+      const result = ended.kind === 'EffectDone' ? 'done' : ended.payload.disposition === 'in_doubt' ? 'in_doubt' : 'failed'
+      this.tools.performed(result, Math.max(0, now() - began))
     } catch (error) {
       this.stopWith({ kind: 'broken', error })
       this.ended = true

@@ -66,7 +66,8 @@ export class Desk implements TaskDesk {
   }
 
   async task(text: string): Promise<Task> {
-    return known(await taskOf(this.tools.state, parseTaskId(text)))
+    const id = parseTaskId(text)
+    return known(await taskOf(this.tools.state, id), id)
   }
 
   async claim(text: string, caller: TaskCaller): Promise<Task> {
@@ -141,7 +142,7 @@ export class Desk implements TaskDesk {
 
   private async change<T>(text: string, act: (tx: StateTransaction, task: Task) => T | Promise<T>): Promise<T> {
     const id = parseTaskId(text)
-    return this.tools.state.transaction(async (tx) => act(tx, known(await taskOf(tx, id))))
+    return this.tools.state.transaction(async (tx) => act(tx, known(await taskOf(tx, id), id)))
   }
 }
 
@@ -149,8 +150,8 @@ function cut<T>(rows: T[], limit: number): { rows: T[]; truncated: boolean } {
   return { rows: rows.slice(0, limit), truncated: rows.length > limit }
 }
 
-function known(task: Task | undefined): Task {
-  if (task === undefined) throw new SvcError('NOT_FOUND', 'cannot find the task: there is none of this id')
+function known(task: Task | undefined, id: string): Task {
+  if (task === undefined) throw new SvcError('NOT_FOUND', `cannot find task "${id.slice(0, 12)}…": there is none of this id; check it, and whose tenant it is`)
   return task
 }
 
@@ -173,7 +174,8 @@ function checkPending(verb: string, task: Task): void {
 }
 
 function checkFree(verb: string, task: Task, { actor }: TaskCaller): void {
-  if (task.assignee !== undefined && task.assignee !== actor) throw refused('CONFLICT', verb, task, `it is ${standing(task)}`)
+  if (task.assignee !== undefined && task.assignee !== actor)
+    throw refused('CONFLICT', verb, task, `it is ${standing(task)}; take it over, or wait until it is given back`)
 }
 
 function checkClaim(verb: string, task: Task, caller: TaskCaller): void {

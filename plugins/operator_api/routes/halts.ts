@@ -43,7 +43,7 @@ const store: StoreNeed<HaltOperations> = { name: 'quota', of: ({ halts }) => hal
 
 /** @throws Refusal 400. */
 function scoped(scope: string): string {
-  if (!SCOPE.test(scope)) throw new Refusal(400, `${shown(scope)} is not a halt scope`)
+  if (!SCOPE.test(scope)) throw new Refusal(400, `${shown(scope)} is not a halt scope: it is tenant, agent:<name>, revision:<digest> or subject:<principal>`)
   return scope
 }
 

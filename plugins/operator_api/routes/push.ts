@@ -3,7 +3,7 @@ import type { PushOperations } from 'svcdb/agents'
 import { identifier, LIST_LIMIT, operation, type StoreNeed } from '../operation.ts'
 import { anything, closed, listOf, named, orNull, Type, uint } from '../schema.ts'
 
-const store: StoreNeed<PushOperations> = { name: 'push', of: ({ push }) => push }
+const store: StoreNeed<PushOperations> = { name: 'push', hint: 'select the plugin webhooks, which sends', of: ({ push }) => push }
 
 const ParkedPushView = named(
   'ParkedPushView',

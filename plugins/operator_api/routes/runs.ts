@@ -192,7 +192,8 @@ export const runs: readonly Operation[] = [
     handle: async ({ plane, params: { run }, query }) => {
       const from = fromOf(query.from)
       const { rows, truncated } = await plane.runs.history(run, from, HISTORY_LIMIT)
-      if (rows.length === 0 && from === 1) throw new Refusal(404, `there is no run ${run}`)
+      if (rows.length === 0 && from === 1)
+        throw new Refusal(404, `cannot find run ${shown(run)}: there is no run of this id; check it, and that the token is of its tenant`)
       const last = rows.at(-1)
       return { run, from, records: rows, truncated, next_from: truncated && last !== undefined ? last.seq + 1 : null }
     },
