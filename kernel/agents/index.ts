@@ -130,6 +130,8 @@ export interface AgentEvent {
   kind: string
   correlation: CorrelationKey[]
   payload: Json
+  /** The one run that takes it; absent = whoever waits for it. It begins none. */
+  to?: string
   /** Of the payload; absent = untrusted, internal, of its source. */
   label?: Label
 }
@@ -312,7 +314,7 @@ export interface AgentPlane {
   push(run: string, receiver: PushConfig): Promise<void>
   /**
    * Hands an event to the run that waits for it. If none does, it begins the runs that `agent_plane.on_event` has for it, and `run` is the first; or it is kept.
-   * @param by for whom those runs act, in place of the rule.
+   * @param by for whom those runs act, in place of the rule. @throws SvcError NOT_FOUND and CONFLICT for one that is for a run that is not there or over.
    */
   deliver(
     event: Omit<AgentEvent, 'correlation'> & { correlation?: CorrelationKey[] },

@@ -22,7 +22,7 @@ export interface DeliveryTools extends EventRules {
 }
 
 /** @throws SvcError BAD_REQUEST; FORBIDDEN for a kind that is the plane's. */
-export function checkedEvent({ correlation = [], id, kind, payload, source, label }: Parameters<AgentPlane['deliver']>[0], maxBytes: number): AgentEvent {
+export function checkedEvent({ correlation = [], id, kind, payload, source, to, label }: Parameters<AgentPlane['deliver']>[0], maxBytes: number): AgentEvent {
   const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot deliver event: ${why}`)
   if (OWN_KINDS.test(kind)) throw new SvcError('FORBIDDEN', `cannot deliver event: kinds that begin with "svc." are the plane's; choose another`)
   for (const [name, text] of Object.entries({ id, kind, source })) if (text === '' || text.length > 1024) throw refuse(`its ${name} has 1 to 1024 characters`)
@@ -33,12 +33,20 @@ export function checkedEvent({ correlation = [], id, kind, payload, source, labe
     throw refuse((error as Error).message)
   }
   if (Buffer.byteLength(text) > maxBytes) throw refuse(`its payload has more than ${maxBytes} bytes`)
-  return { id, source, kind, correlation: ordered(correlation), payload: JSON.parse(text) as Json, ...(label === undefined ? {} : { label }) }
+  return {
+    id,
+    source,
+    kind,
+    correlation: ordered(correlation),
+    payload: JSON.parse(text) as Json,
+    ...(to === undefined ? {} : { to }),
+    ...(label === undefined ? {} : { label }),
+  }
 }
 
 /** @returns also the runs that it begins. */
 export async function deliver(event: AgentEvent, { state, now, beginnings, refused, prepared }: DeliveryTools): Promise<Delivery & { begun: Admitted[] }> {
-  const beginning = await Promise.all((beginnings?.(event) ?? []).map((request) => prepared(request).catch(refusalOf)))
+  const beginning = await Promise.all((event.to === undefined ? (beginnings?.(event) ?? []) : []).map((request) => prepared(request).catch(refusalOf)))
   let begun: Admitted[] = []
   let refusals: SvcError[] = []
   const answer = await state.transaction((tx) => {

@@ -4,9 +4,10 @@
  */
 import type { StateReader, StateTransaction } from 'svcdb'
 import type { AgentEvent, CorrelationKey } from 'svcdb/agents'
+import { SvcError } from 'svcdb/lib/errors'
 import { canonical } from '../record/canonical.ts'
 import { digest, instant } from '../record/names.ts'
-import { setStatus, statusOf } from './runs.ts'
+import { FINAL, setStatus, statusOf } from './runs.ts'
 import { deleteWait, number, putWait, type Wait, waitsOf } from './waits.ts'
 
 export interface DeadLetter {
@@ -28,6 +29,7 @@ interface Buffered {
 }
 
 const inboxKey = ({ run, key }: Pick<Wait, 'run' | 'key'>): string => `inbox/${run}/${key}`
+const addressedKey = (run: string, event: AgentEvent): string => `addressed/${run}/${identity(event)}`
 const identity = ({ source, id }: Pick<AgentEvent, 'source' | 'id'>): string => digest('svc.event.v1', `${source}\u001f${id}`)
 
 /** In one order, each once. */
@@ -45,7 +47,8 @@ const bucketsOfWait = ({ event, any }: Wait): string[] => {
 const waiterKeys = (wait: Wait): string[] => bucketsOfWait(wait).map((of) => `waiter/${of}/${wait.run}/${wait.key}`)
 const bucketsOfEvent = ({ kind, correlation }: AgentEvent): string[] => [undefined, ...correlation].map((key) => bucket(kind, key))
 
-function suits({ event: wanted, any = false }: Wait, event: AgentEvent): boolean {
+function suits({ run, event: wanted, any = false }: Wait, event: AgentEvent): boolean {
+  if (event.to !== undefined && event.to !== run) return false
   const keys = wanted?.correlation ?? []
   const has = ({ namespace, value }: CorrelationKey) => event.correlation.some((key) => key.namespace === namespace && key.value === value)
   return keys.length === 0 || (any ? keys.some(has) : keys.every(has))
@@ -99,6 +102,7 @@ export interface Delivery {
 export async function deliver(tx: StateTransaction, event: AgentEvent, now: number, begin?: () => Promise<string | undefined>): Promise<Delivery> {
   const seen = await tx.get<{ run?: string }>(`seen/${identity(event)}`)
   if (seen !== undefined) return { delivery: 'duplicate', ...seen }
+  if (event.to !== undefined) await checkAddress(tx, event.to)
   for (const of of bucketsOfEvent(event)) {
     for (const { value: wait } of await tx.list<Wait>({ prefix: `waiter/${of}/` })) {
       if (wait.until <= now || !suits(wait, event)) continue
@@ -116,9 +120,18 @@ export async function deliver(tx: StateTransaction, event: AgentEvent, now: numb
   }
   const key = `buffer/${number(now)}/${identity(event)}`
   tx.put(key, { event, received: now } satisfies Buffered)
+  if (event.to !== undefined) tx.put(addressedKey(event.to, event), key)
   for (const of of bucketsOfEvent(event)) tx.put(`found/${of}/${number(now)}/${identity(event)}`, key)
   tx.put(`seen/${identity(event)}`, {})
   return { delivery: 'buffered' }
+}
+
+/** @throws SvcError NOT_FOUND, CONFLICT. */
+async function checkAddress(tx: StateTransaction, run: string): Promise<void> {
+  const status = await statusOf(tx, run)
+  const refuse = (code: 'NOT_FOUND' | 'CONFLICT', why: string) => new SvcError(code, `cannot deliver an event to ${JSON.stringify(run.slice(0, 64))}: ${why}`)
+  if (status === undefined) throw refuse('NOT_FOUND', 'there is no such run; check the id, and whose tenant it is')
+  if (FINAL.has(status)) throw refuse('CONFLICT', `it is ${status}, and waits for nothing any more`)
 }
 
 /** Hands an event of the plane to all that wait for it; it is not kept for others. @returns the runs that go on. */
@@ -138,6 +151,7 @@ export async function announce(tx: StateTransaction, event: AgentEvent): Promise
 
 function unbuffer(tx: StateTransaction, key: string, { event, received }: Buffered): void {
   tx.delete(key)
+  if (event.to !== undefined) tx.delete(addressedKey(event.to, event))
   for (const of of bucketsOfEvent(event)) tx.delete(`found/${of}/${number(received)}/${identity(event)}`)
 }
 
@@ -162,12 +176,18 @@ export async function endWaits(tx: StateTransaction, run: string, { isFinal, now
     if (arrived !== undefined) abandonEvent(tx, arrived, now)
     await endWait(tx, wait)
   }
+  if (!isFinal) return
+  for (const { value } of await tx.list<string>({ prefix: `addressed/${run}/` })) {
+    const { event, received } = (await tx.get<Buffered>(value)) as Buffered
+    unbuffer(tx, value, { event, received })
+    abandonEvent(tx, event, now)
+  }
 }
 
 function abandonEvent(tx: StateTransaction, event: AgentEvent, now: number): void {
   const { source, id, kind, correlation } = event
   if (OF_PLANE.test(kind)) return
-  const reason = 'the run that it was handed to has ended without reading it'
+  const reason = 'the run that it was for has ended without reading it'
   tx.put(`dead/${number(now)}/${identity(event)}`, { source, id, kind, correlation, received_at: instant(now), reason } satisfies DeadLetter)
 }
 

@@ -26,6 +26,7 @@ const OF_OPERATORS: ReadonlySet<string> = new Set(['EffectReconciled', 'Quaranti
 const ROUNDS = 400
 /** Turns that a pass takes, more or less. */
 const MOMENTS = 250
+const OVER: ReadonlySet<string> = new Set(['succeeded', 'cancelled', 'abandoned'])
 const DIVERGED = /another one than|fewer|now fails|was not before|nothing here/
 
 export interface LifeOptions {
@@ -95,7 +96,8 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
   let told = 0
   const tell = async (process: Process): Promise<void> => {
     // What was told without an answer is told again.
-    const event = { id: `e${told}`, source: 'sim', kind: 'told', correlation: [{ namespace: 'n', value: random() < 0.5 ? 'a' : 'b' }], payload: told }
+    const to = random() < 0.2 ? { to: [...runs][Math.floor(random() * runs.size)] } : {}
+    const event = { id: `e${told}`, source: 'sim', kind: 'told', ...to, correlation: [{ namespace: 'n', value: random() < 0.5 ? 'a' : 'b' }], payload: told }
     if ((await attempt(process, () => process.driver.deliver(event))) !== undefined) told++
   }
   const drive = async (process: Process, due: readonly string[]): Promise<void> => {
@@ -239,6 +241,7 @@ async function judge(runs: ReadonlySet<string>, world: World, random: () => numb
   const commissioned = await checkCommissioned(world)
   for (const [index, run] of [...runs].entries()) {
     const status = statuses[index]
+    if (OVER.has(status)) assert.deepEqual(await world.disk.list({ prefix: `addressed/${run}/` }), [], `nothing is kept for ${run}, which is over`)
     const [sealed, head] = [await recordsOf(world.disk, run), await headOf(world.disk, run)]
     const records = verified(run, sealed, head)
     all += records.length
