@@ -232,6 +232,40 @@ t.test('svc plane begins runs on a node, shows their records and checks their ch
   )
   t.match(await svc('plane', 'history', 'run_01ARZ3NDEKTSV4RRFFQ69G5FAV'), { code: 1 })
   t.match(await svc('plane', 'dead-letters'), { code: 0, out: '' })
+  const exported = await svc('plane', 'export')
+  t.equal(exported.code, 0)
+  const lines = exported.out.trimEnd().split('\n')
+  t.match(
+    lines.map((line) => JSON.parse(line)),
+    [
+      { kind: 'svc.export', v: 1, tenant: 'default', log: { origin: 'svc/agent_plane/default' } },
+      { kind: 'run', run, status: 'succeeded', records: 5 },
+      { seq: 1, body: { kind: 'RunAdmitted' }, prev_hash: '0'.repeat(64), signature: null },
+      ...[2, 3, 4, 5].map((seq) => ({ seq, hash: /^[0-9a-f]{64}$/ })),
+      { kind: 'trailer', runs: 1, records: 5, cases: 0 },
+    ],
+  )
+  t.same((await svc('plane', 'export', run)).out.split('\n').slice(1), exported.out.split('\n').slice(1), 'one run, and there is only one')
+  t.match(await svc('plane', 'export', 'run_01ARZ3NDEKTSV4RRFFQ69G5FAV'), { code: 1, err: /there is none; check the id, and --tenant/ })
+  const checked = async (text: string) => {
+    await writeFile(`${folder}/export.jsonl`, text)
+    return svc('plane', 'verify', '--file', `${folder}/export.jsonl`)
+  }
+  t.match(await checked(exported.out), { code: 0, out: /^1 runs, 5 records, 0 cases: whole/ })
+  for (const [text, why] of [
+    [exported.out.replaceAll('"n":1', '"n":2').replaceAll('\\"n\\":1', '\\"n\\":2'), /record 1 does not follow/],
+    [exported.out.replaceAll('\\"n\\":1', '\\"n\\":2'), /its body is another one than its text/],
+    [lines.filter((_, i) => i !== 4).join('\n'), /says 5 records, and there are 4/],
+    [lines.slice(0, -1).join('\n'), /ends without its trailer/],
+    [`${exported.out}{}`, /behind the trailer/],
+    [lines.slice(1).join('\n'), /no header of an export/],
+    [exported.out.replace('"prev_hash":"0', '"prev_hash":"1'), /another hash before it/],
+    ['', /it is empty/],
+    ['x', /line 1: it is not JSON/],
+  ] as const)
+    t.match(await checked(text), { code: 6, err: why }, String(why))
+  t.match(await svc('plane', 'verify', '--file', `${folder}/nowhere`), { code: 4, err: /cannot read export/ })
+  t.match(await svc('plane', 'verify', run, '--file', 'x'), { code: 2 })
   t.match(await svc('plane', 'verify'), {
     code: 0,
     out: /^1 of 1 runs whole, 5 records\nlog svc\/agent_plane\/default: [01] entries, [01] waiting, root [0-9a-f]{64}\n$/,

@@ -2,14 +2,14 @@ import type { Command } from 'svcdb'
 
 export const URL_DEFAULT = 'http://127.0.0.1:8086'
 const USAGE =
-  'run CAPABILITY | history RUN | replay RUN | verify [RUN] | dead-letters | acknowledge CASE OBLIGATION | hold [CASE] | drill | waiting | cancel RUN | reconcile RUN EFFECT | quarantine RUN reopen|abandon | attention | halt [SCOPE] | rearm RUN ID | tasks [TASK] | decide TASK | validate FILE | digest FILE'
+  'run CAPABILITY | history RUN | replay RUN | verify [RUN] | export [RUN] | dead-letters | acknowledge CASE OBLIGATION | hold [CASE] | drill | waiting | cancel RUN | reconcile RUN EFFECT | quarantine RUN reopen|abandon | attention | halt [SCOPE] | rearm RUN ID | tasks [TASK] | decide TASK | validate FILE | digest FILE'
 
 export const planeCommand: Command = {
   name: 'plane',
   sharedWith: ['operator_api'],
   usage: USAGE,
   summary:
-    'Begins a run on a node and waits for it; prints the records of a run, of a node with --url or SVC_TOKEN and else out of the store; runs the code of a node against the journal of a run, or has the run go on; checks the chains of all runs and the transparency log, or one run; prints events that no run has waited for; accounts for a breached obligation; holds cases; drills the store; shows what waits; cancels a run; says what became of an effect in doubt; reopens or abandons a quarantined run; shows what needs a person; halts, and lifts halts; has a parked push tried again; shows tasks that wait for a person, and decides them; checks the manifest of an agent, or prints its digest. Exits 0, 1 negative or a finding, 2 usage, 3 suspended, 4 not possible, 5 a partial answer',
+    'Begins a run on a node and waits for it; prints the records of a run, of a node with --url or SVC_TOKEN and else out of the store; runs the code of a node against the journal of a run, or has the run go on; checks the chains of all runs and the transparency log, or one run, or an export with --file; writes an export of all runs and cases, or one run; prints events that no run has waited for; accounts for a breached obligation; holds cases; drills the store; shows what waits; cancels a run; says what became of an effect in doubt; reopens or abandons a quarantined run; shows what needs a person; halts, and lifts halts; has a parked push tried again; shows tasks that wait for a person, and decides them; checks the manifest of an agent, or prints its digest. Exits 0, 1 negative or a finding, 2 usage, 3 suspended, 4 not possible, 5 a partial answer, 6 an export that cannot be verified',
   flags: {
     input: { description: 'run: its input, JSON; default null' },
     case: { description: 'run: the case that it is in, JSON: {"id"}, or {"kind", "correlation": [{"namespace", "value"}]}' },
@@ -27,6 +27,7 @@ export const planeCommand: Command = {
     lift: { description: 'halt: lifts the one of this scope', boolean: true },
     lifted: { description: 'halt: lists those that were lifted, and not those that stand', boolean: true },
     released: { description: 'hold: lists those that were released, and not those that stand', boolean: true },
+    file: { description: 'verify: the export to check' },
     resume: { description: 'replay: has the run go on', boolean: true },
     actor: {
       description:

@@ -5,6 +5,7 @@ import { askAdmin } from './admin-client.ts'
 import { manifestVerb } from './agents/verbs.ts'
 import { acknowledge, drillStore, hold, logOf } from './case-verbs.ts'
 import { attention, halt, rearm } from './control-verbs.ts'
+import { exportStore, verifyFile } from './export-verbs.ts'
 import { isRunId } from './record/names.ts'
 import { decode, verified } from './record/record.ts'
 import { historyOfNode, replay } from './replay-verbs.ts'
@@ -59,6 +60,9 @@ export async function runPlane(call: CommandCall, usage: string): Promise<number
     if (verb === 'rearm')
       return subject === undefined || more.length === 0 ? refuse('cannot rearm: name a run and its registration') : await rearm(call, subject, more[0])
     if (verb === 'drill' && subject === undefined) return await reading(call, (state) => drillStore(call, state))
+    if (verb === 'export') return await reading(call, (state) => exportStore(call, state, subject))
+    if (verb === 'verify' && call.flags.file !== undefined)
+      return subject === undefined ? await verifyFile(call, call.flags.file) : refuse('cannot verify: name a run of the store, or a file')
     if (verb === 'verify') return await reading(call, (state) => verify(call, state, subject))
   } catch (error) {
     call.err(`svc: ${(error as Error).message}\n`)

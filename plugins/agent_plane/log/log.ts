@@ -79,6 +79,11 @@ export async function leaves(state: StateReader, from: number, limit: number): P
   return (await state.list<Leaf>({ prefix: 'log/leaf/', start: leafKey(from), limit })).map(({ value }) => value)
 }
 
+/** Where the log has a run, and with which hash; undefined = nowhere. */
+export function leafOf(state: StateReader, run: string): Promise<{ index: number; hash: string } | undefined> {
+  return state.get(runKey(run))
+}
+
 /** Whether the entry of a run is at this place. */
 export async function isAt(state: StateReader, run: string, index: number): Promise<boolean> {
   return (await state.get<{ index: number }>(runKey(run)))?.index === index
