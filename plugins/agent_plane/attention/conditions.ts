@@ -16,12 +16,12 @@ const MAX_SUBJECTS = 10
 
 const REMEDIES = {
   'run.quarantined': 'reconcile the effects that are in doubt, then reopen or abandon the run',
-  'run.exhausted': 'raise the bound and resume the run, or cancel it; when it is a rate, wait and resume it',
-  'run.withheld': 'lift the halt and resume the run, or cancel it',
-  'run.failed_with_landed_work': 'resume the run, or cancel it so that it is undone',
+  'run.exhausted': 'raise the bound and resume the run (svc plane replay RUN --resume), or cancel it; when it is a rate, wait and resume it',
+  'run.withheld': 'lift the halt and resume the run (svc plane replay RUN --resume), or cancel it',
+  'run.failed_with_landed_work': 'resume the run (svc plane replay RUN --resume), or cancel it so that it is undone',
   'quota.held_by_stopped_run': 'conclude the run, so that its slot is free',
   'run.abandoned': 'nothing by hand: its process is gone, and the recovery sweep takes it up',
-  'run.wait_expired': 'resume the run: it waits anew, or goes on',
+  'run.wait_expired': 'resume the run (svc plane replay RUN --resume): it waits anew, or goes on',
   'obligation.breached': 'acknowledge the breach',
   'drill.failed': 'read what the drill has found, repair it, and run it again',
   'task.overdue': 'decide the task',
