@@ -53,24 +53,27 @@ export async function generatedDocs(read: (file: string) => string | undefined):
   return files
 }
 
-/** All that a node with every built-in plugin declares, the kernel's and the engine's metrics included. */
-/** Of the other engine that has some. */
-export async function forwardMetrics(): Promise<DeclaredMetric[]> {
-  const { createEngine } = await loadEngine('forward', '.')
-  const registry = new MetricsRegistry()
-  const forward = { upstream: [], max_series_cached: 16, max_size: 0 }
+/** Of the other engines that have some. */
+export async function engineMetrics(): Promise<DeclaredMetric[]> {
   const quiet = { debug() {}, info() {}, warn() {}, error() {} }
-  createEngine({ config: { data_dir: '.', forward }, log: quiet, metrics: registry.child('storage/forward'), now: () => 0 })
-  const declared = registry.declared().filter(({ owner }) => owner === 'storage/forward')
-  registry.close()
+  const forward = { upstream: [], max_series_cached: 16, max_size: 0 }
+  const declared: DeclaredMetric[] = []
+  for (const name of ['forward', 'clickhouse']) {
+    const { createEngine } = await loadEngine(name, '.')
+    const registry = new MetricsRegistry()
+    createEngine({ config: { data_dir: '.', forward }, log: quiet, metrics: registry.child(`storage/${name}`), now: () => 0 })
+    declared.push(...registry.declared().filter(({ owner }) => owner === `storage/${name}`))
+    registry.close()
+  }
   return declared
 }
 
+/** All that a node with every built-in plugin declares, the kernel's and the engines' metrics included. */
 export async function declaredMetrics(plugins: readonly Plugin[]): Promise<DeclaredMetric[]> {
   const { config, remove } = await minimalConfig(plugins.map(({ id }) => id))
   const node = await boot({ plugins, storage: 'embedded', config })
   try {
-    return [...node.node.metrics.declared(), ...(await forwardMetrics())].sort((a, b) => (a.name < b.name ? -1 : 1))
+    return [...node.node.metrics.declared(), ...(await engineMetrics())].sort((a, b) => (a.name < b.name ? -1 : 1))
   } finally {
     await node.stop()
     await remove()

@@ -49,6 +49,7 @@ const SLOW = [
   'plugins/webhooks/crash.test.ts',
   'plugins/webhooks/fairness.test.ts',
   'storage/clickhouse/conformance.test.ts',
+  'storage/clickhouse/promql.test.ts',
   'storage/embedded/archive/archive.test.ts',
   'storage/embedded/archive/failures.test.ts',
   'storage/embedded/archive/random.test.ts',

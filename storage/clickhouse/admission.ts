@@ -46,7 +46,7 @@ export interface Draft {
   readonly created: Map<string, FieldInfo>
   readonly parts: Map<TableBatch, Part>
   /** Series of rows that are admitted. */
-  readonly series: Set<LocalSeries>
+  readonly series: LocalSeries[]
 }
 
 export interface Verdicts {
@@ -107,22 +107,25 @@ class Admission {
     let rows = 0
     let newest: [low: number, high: number] | undefined
     for (const draft of this.drafts.values()) {
+      // Numbers are found faster than objects.
+      const numbers = new Set<number>()
       for (const part of draft.parts.values()) {
         this.bringToScale(draft, part)
         rows += part.rows.length
         for (const row of part.rows) {
           const { time, series } = part.table
-          draft.series.add(this.judge.resolver.byNumber(series[row]))
+          numbers.add(series[row])
           const [low, high] = [time[row * 2], time[row * 2 + 1]]
           if (newest === undefined || high > newest[1] || (high === newest[1] && low >>> 0 > newest[0] >>> 0)) newest = [low, high]
         }
       }
+      for (const number of numbers) draft.series.push(this.judge.resolver.byNumber(number))
       events.push(...eventsOf(draft))
     }
-    const stored = new Set([...this.drafts.values()].flatMap(({ series }) => [...series]))
+    const stored = new Set(this.provisional.size === 0 ? [] : [...this.drafts.values()].flatMap(({ series }) => series))
     const released = [...this.provisional].some((series) => !stored.has(series))
     this.refused.sort((a, b) => a.position - b.position)
-    return { drafts: [...this.drafts.values()].filter(({ series }) => series.size > 0), rows, refused: this.refused, events, newest, released }
+    return { drafts: [...this.drafts.values()].filter(({ series }) => series.length > 0), rows, refused: this.refused, events, newest, released }
   }
 
   private draft(name: string): Draft {
@@ -131,7 +134,7 @@ class Admission {
     const { namespace } = this.batch
     const life = this.judge.catalog.find(namespace, name)
     if (life === undefined) this.judge.gate.requireRoom(namespace, 'measurements', this.measurements + this.begun++)
-    const draft: Draft = { namespace, name, life, created: new Map(), parts: new Map(), series: new Set() }
+    const draft: Draft = { namespace, name, life, created: new Map(), parts: new Map(), series: [] }
     this.drafts.set(name, draft)
     return draft
   }

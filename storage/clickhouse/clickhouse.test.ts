@@ -1,5 +1,5 @@
 /** Nodes on one ClickHouse: what each protocol and PromQL see, what one node does while another looks away, and a server that cannot be reached. */
-import { createServer, request } from 'node:http'
+import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
@@ -44,6 +44,22 @@ else {
     return Promise.all(Array.from({ length: count }, () => engineAt(server.url, name, config)))
   }
   const close = (engines: readonly ClickHouseEngine[]) => Promise.all(engines.map((engine) => engine.close()))
+
+  /** A way to the server. @param pass calls `forward`, true = without giving the answer back. */
+  const proxied = async (pass: (from: IncomingMessage, forward: (lost?: boolean) => void) => void): Promise<{ url: string; close(): void }> => {
+    const proxy = createServer((from, to) => {
+      pass(from, (lost = false) => {
+        const onward = request(`${server.url}${from.url}`, { method: from.method, headers: from.headers }, (answer) => {
+          if (lost) return void answer.resume().on('end', () => from.socket.destroy())
+          to.writeHead(answer.statusCode ?? 500, answer.headers)
+          answer.pipe(to)
+        })
+        from.pipe(onward)
+      })
+    })
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+    return { url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, close: () => void proxy.close() }
+  }
 
   t.test('plugins run on it', async (t) => {
     const engine = new ClickHouseEngine(testContext({ clickhouse: { url: server.url, prefix: prefix() } }, Date.now))
@@ -150,21 +166,56 @@ else {
     await close(engines)
   })
 
+  t.test('a server that goes away and comes back: reads and writes say so, and what was refused can be sent again', async (t) => {
+    let away = false
+    const proxy = await proxied((from, forward) => (away ? void from.socket.destroy() : forward()))
+    t.teardown(() => proxy.close())
+    const engine = await engineAt(proxy.url, prefix(), {}, { write_timeout_secs: 1 })
+    t.match(await write(engine, [point(1)]), { written: 1 })
+    away = true
+    await t.rejects(write(engine, [point(2)]), { code: 'OVERLOADED', message: /^cannot write in ClickHouse at / })
+    await t.rejects(lines(engine, { measurement: 'cpu' }), { code: 'OVERLOADED', message: /^cannot read in ClickHouse at / })
+    away = false
+    t.match(await write(engine, [point(2)]), { written: 1 })
+    t.same(await lines(engine, { measurement: 'cpu' }), [row(2)])
+    await engine.close()
+  })
+
+  t.test('rows that wait are bounded: above it a write is refused at once', async (t) => {
+    let hold = Promise.resolve()
+    const proxy = await proxied(
+      (from, forward) => void (/INSERT INTO \S+\.m_/.test(decodeURIComponent(from.url ?? '').replaceAll('+', ' ')) ? hold.then(() => forward()) : forward()),
+    )
+    t.teardown(() => proxy.close())
+    const engine = await engineAt(proxy.url, prefix(), {}, { max_waiting_bytes: 1_048_576 })
+    await write(engine, [point(1)])
+    const held = Promise.withResolvers<void>()
+    hold = held.promise
+    const big = (n: number): TestPoint[] =>
+      Array.from({ length: 100 }, (_, i) => ({ ...point('x'.repeat(10_000)), measurement: 'text', time: NOW + BigInt(n * 100 + i) }))
+    const first = write(engine, big(0))
+    const second = write(engine, big(1))
+    await t.rejects(
+      async () => {
+        for (let n = 2; n < 10; n++) await Promise.race([write(engine, big(n)), new Promise((resolve) => setTimeout(resolve, 100))])
+      },
+      { code: 'BACKPRESSURE', message: /clickhouse\.max_waiting_bytes is 1048576/ },
+    )
+    held.resolve()
+    t.match(await first, { written: 100 })
+    t.match(await second, { written: 100 })
+    await engine.close()
+  })
+
   t.test('an insert whose answer is lost is stored once', async (t) => {
     let cuts = 0
-    const proxy = createServer((from, to) => {
-      const onward = request(`${server.url}${from.url}`, { method: from.method, headers: from.headers }, (answer) => {
-        // The server has it; its answer does not arrive, every second time.
-        if (/INSERT/.test(decodeURIComponent(from.url ?? '')) && cuts++ % 2 === 0) return void from.socket.destroy()
-        to.writeHead(answer.statusCode ?? 500, answer.headers)
-        answer.pipe(to)
-      })
-      from.pipe(onward)
+    const proxy = await proxied((from, forward) => {
+      // The server has it; its answer does not arrive, every second time.
+      forward(/INSERT/.test(decodeURIComponent(from.url ?? '')) && cuts++ % 2 === 0)
     })
-    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
     t.teardown(() => proxy.close())
     const name = prefix()
-    const engine = await engineAt(`http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, name)
+    const engine = await engineAt(proxy.url, name)
     const points = Array.from({ length: 20 }, (_, i) => point(i, `h${i}`))
     for (const one of points) t.match(await write(engine, [one]), { written: 1, rejected: 0 })
     t.ok(cuts > 20, `${cuts} inserts`)

@@ -6,6 +6,7 @@ import { Readable } from 'node:stream'
 import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import type { ClickHouseSection } from './config.ts'
+import type { ClickHouseMetrics } from './metrics.ts'
 import { decodeBlocks, type ReadBlock } from './native/decode.ts'
 import { encodeBlock, type WireColumn } from './native/encode.ts'
 
@@ -38,10 +39,12 @@ export interface QueryOptions {
 export class Client {
   private readonly client: ClickHouseClient
   private readonly section: ClickHouseSection
+  private readonly metrics: ClickHouseMetrics | undefined
   private readonly closing = new AbortController()
 
-  constructor(section: ClickHouseSection) {
+  constructor(section: ClickHouseSection, metrics?: ClickHouseMetrics) {
     this.section = section
+    this.metrics = metrics
     this.client = createClient({
       url: section.url,
       username: section.username,
@@ -92,14 +95,18 @@ export class Client {
     const parts = encodeBlock(columns, rows)
     const names = columns.map(({ name }) => name).join(', ')
     const query = `INSERT INTO ${table} (${names}) SETTINGS ${this.insertSettings(token, options.sequential === true)} FORMAT Native`
-    const last = Date.now() + this.section.write_timeout_secs * 1000
+    const begun = performance.now()
+    const last = begun + this.section.write_timeout_secs * 1000
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
       try {
         const { stream } = await this.client.exec({ query, values: Readable.from(parts, { objectMode: false }), abort_signal: this.closing.signal })
         for await (const _ of stream);
+        this.metrics?.insertedRows.inc(rows)
+        this.metrics?.inserts.observe((performance.now() - begun) / 1000)
         return
       } catch (error) {
-        if (!isTriedAgain(error) || Date.now() + pause > last || this.closing.signal.aborted) throw this.told('write', error)
+        if (!isTriedAgain(error) || performance.now() + pause > last || this.closing.signal.aborted) throw this.told('write', error)
+        this.metrics?.repeats.inc()
         await new Promise((resolve) => setTimeout(resolve, pause))
       }
     }
@@ -115,7 +122,13 @@ export class Client {
     return settings.join(', ')
   }
 
-  private told(verb: string, error: unknown): Error {
+  private told(verb: 'change' | 'read' | 'write', error: unknown): Error {
+    const told = this.meaning(verb, error)
+    if (told instanceof SvcError) this.metrics?.failures.inc({ verb, code: told.code })
+    return told
+  }
+
+  private meaning(verb: string, error: unknown): Error {
     if (error instanceof SvcError) return error
     if (this.closing.signal.aborted) return this.closing.signal.reason
     const message = error instanceof Error ? error.message.split('\n', 1)[0].slice(0, 300) : String(error)

@@ -51,6 +51,7 @@ import { Client } from './client.ts'
 import { type ClickHouseSection, sectionOf } from './config.ts'
 import { endOf, Maintenance } from './maintenance.ts'
 import { namespaceBytes, newestTime } from './measures.ts'
+import { ClickHouseMetrics } from './metrics.ts'
 import { Points } from './points.ts'
 import { ClickHouseReader, type ReaderContext } from './reader.ts'
 import { Resolver } from './resolver.ts'
@@ -99,7 +100,8 @@ export class ClickHouseEngine implements StorageEngine {
     this.section = sectionOf(config)
     this.limits = limitsOf(config)
     this.place = { prefix: this.section.prefix, cluster: this.section.cluster }
-    this.client = new Client(this.section)
+    const metrics = new ClickHouseMetrics(context.metrics, () => this.tables.waitingBytes)
+    this.client = new Client(this.section, metrics)
     this.log = new CatalogLog(this.client, this.place, (lives) => this.learn(lives))
     this.resolver = new Resolver(this.limits, (namespace, name) => fieldsOf(this.log.catalog.find(namespace, name)))
     this.series = new SeriesStore(this.client, this.place)

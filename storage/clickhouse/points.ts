@@ -131,7 +131,7 @@ export class Points {
     const { log, series, tables } = this.context
     for (const draft of drafts) {
       const life = this.lifeOf(draft)
-      const fresh = [...draft.series].filter((one) => !life.known.has(idOf(one, life.number).key))
+      const fresh = draft.series.filter((one) => !life.known.has(idOf(one, life.number).key))
       if (fresh.length === 0) continue
       await tables.ensureNamespace(draft.namespace)
       await series.store(life, fresh, log.catalog.sequence)
@@ -168,13 +168,14 @@ export class Points {
     }
     // The batch is another's when this write is under way.
     const positions = [...draft.parts.values()].flatMap(({ table, rows }) => rows.map((row) => table.position[row]))
-    return { life, series: [...draft.series], positions, written: Promise.all(written) }
+    return { life, series: draft.series, positions, written: Promise.all(written) }
   }
 
   private async acknowledged(stored: readonly Stored[], verdicts: Verdicts, sequence: number): Promise<WriteResult> {
     const { log, series } = this.context
     const failures = await Promise.all(stored.map(({ written }) => written.then(nothing, (error: unknown) => error)))
-    if (stored.length > 0) await log.refresh()
+    // Why an insert failed says more than why the catalog could not be read.
+    if (stored.length > 0) await log.refresh().catch((error: unknown) => failures.every((one) => one === undefined) && Promise.reject(error))
     // A table that another node has dropped fails an insert.
     const failed = failures.findIndex((error, i) => error !== undefined && !stored[i].life.dropped)
     if (failed >= 0) throw failures[failed]

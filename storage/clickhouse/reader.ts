@@ -69,7 +69,7 @@ export class ClickHouseReader implements Reader {
     const keys = selected.series.map(({ key }) => key)
     const numbers = this.context.numbers.of(life.number, keys)
     const places = new Map(keys.map((key, i) => [key, i]))
-    for await (const block of this.ask(rowsStatement(this.context.place, this.query(life, fields, selected, request)))) {
+    for await (const block of this.ask(rowsStatement(this.context.place, this.query(life, fields, selected, request)), selected)) {
       const [ids] = block.columns
       for (const [from, to] of runs(ids.bytes, block.rows)) {
         const place = places.get(idAt(ids.bytes, from))
@@ -86,7 +86,7 @@ export class ClickHouseReader implements Reader {
     const places = new Map(selected.series.map(({ key }, i) => [key, i]))
     const none = selected.series.length === 0 || field.type === 'string'
     const statement = samplesStatement(this.context.place, this.query(life, [field], selected, request), request.newestOnly === true)
-    const answers = none ? NOTHING : this.ask(statement)
+    const answers = none ? NOTHING : this.ask(statement, selected)
     return { ...set, blocks: () => sampleBlocks(answers, field.info, places, selected.series.length, request.maxBlockSamples) }
   }
 
@@ -96,7 +96,7 @@ export class ClickHouseReader implements Reader {
     const selected = await this.select(life, request)
     const active = new Set<string>()
     if (selected.series.length > 0)
-      for await (const { rows, columns } of this.ask(activeStatement(this.context.place, this.query(life, [field], selected, request))))
+      for await (const { rows, columns } of this.ask(activeStatement(this.context.place, this.query(life, [field], selected, request)), selected))
         for (let row = 0; row < rows; row++) active.add(idAt(columns[0].bytes, row))
     return this.setOf(
       life,
@@ -139,11 +139,21 @@ export class ClickHouseReader implements Reader {
   private query(life: Life, fields: readonly StoredField[], selected: Selected, { start, end }: Pick<Asked, 'start' | 'end'>): RowsQuery {
     const kept = this.context.keptFrom(life)
     const series = selected.all ? undefined : selected.series.map(({ key }) => key)
-    return { life, fields, series, start: kept === INT64_MIN ? start : later(start ?? kept, kept), end, memory: this.context.memory }
+    return {
+      life,
+      fields,
+      series,
+      within: selected.within?.statement,
+      start: kept === INT64_MIN ? start : later(start ?? kept, kept),
+      end,
+      memory: this.context.memory,
+    }
   }
 
-  private ask(statement: string): AsyncIterable<ReadBlock> {
-    return this.context.client.blocks(statement, this.signal === undefined ? {} : { signal: this.signal })
+  private ask(statement: string, { within }: Selected): AsyncIterable<ReadBlock> {
+    // Parameters that a statement does not use are left alone.
+    const params = within === undefined ? {} : { params: within.params }
+    return this.context.client.blocks(statement, { ...params, ...(this.signal === undefined ? {} : { signal: this.signal }) })
   }
 
   private setOf(life: Life, series: readonly StoredSeries[]): SeriesSet {

@@ -9,6 +9,8 @@ export interface RowsQuery {
   fields: readonly StoredField[]
   /** Ids; undefined = all. Of too many to be named rows of others come as well. */
   series: readonly string[] | undefined
+  /** A statement that finds the ids, for when they are too many. */
+  within?: string | undefined
   start: bigint | undefined
   end: bigint | undefined
   memory: number
@@ -31,9 +33,10 @@ export function activeStatement(place: Place, query: RowsQuery): string {
   return `SELECT DISTINCT series FROM (${rowsOf(place, query)})${settings(query.memory)}`
 }
 
-export function conditionOf({ life, series, start, end }: Pick<RowsQuery, 'life' | 'series' | 'start' | 'end'>, narrow: boolean): string {
+export function conditionOf({ life, series, within, start, end }: Pick<RowsQuery, 'life' | 'series' | 'within' | 'start' | 'end'>, narrow: boolean): string {
   const conditions = narrow ? [`life = ${life.number}`] : []
   if (series !== undefined && series.length <= IDS_AT_ONCE) conditions.push(`series IN (${[...inGroups(series)].join(', ') || 'toUInt128(0)'})`)
+  else if (series !== undefined && within !== undefined) conditions.push(`series GLOBAL IN (${within})`)
   if (start !== undefined) conditions.push(`time >= ${timeLiteral(start)}`)
   if (end !== undefined) conditions.push(`time < ${timeLiteral(end)}`)
   return conditions.length === 0 ? '1' : conditions.join(' AND ')

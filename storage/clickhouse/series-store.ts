@@ -26,6 +26,8 @@ export interface Selected {
   series: StoredSeries[]
   /** All series of the measurement are meant. */
   all: boolean
+  /** The statement that finds just their ids, and its parameters; undefined when ClickHouse cannot say all of the conditions. */
+  within: { statement: string; params: Record<string, string> } | undefined
 }
 
 export class SeriesStore {
@@ -81,7 +83,8 @@ export class SeriesStore {
       // An absent tag reads as the empty text, as it does here.
       conditions.push(`tags[{k${n}:String}] ${op} {v${n}:String}`)
     }
-    const select = `SELECT series, CAST(mapKeys(tags) AS Array(String)) AS keys, CAST(mapValues(tags) AS Array(String)) AS texts FROM ${this.table(life.namespace)} FINAL WHERE ${conditions.join(' AND ')} ORDER BY series`
+    const from = `FROM ${this.table(life.namespace)} FINAL WHERE ${conditions.join(' AND ')}`
+    const select = `SELECT series, CAST(mapKeys(tags) AS Array(String)) AS keys, CAST(mapValues(tags) AS Array(String)) AS texts ${from} ORDER BY series`
     const series: StoredSeries[] = []
     for await (const { rows, columns } of this.client.blocks(select, { ...options, params })) {
       const [ids, keys, texts] = columns
@@ -91,7 +94,8 @@ export class SeriesStore {
         if (matchers.length === 0 || matches(found)) series.push({ key: idAt(ids.bytes, row), tags })
       }
     }
-    return { series, all: matchers.length === 0 }
+    const exact = conditions.length === matchers.length + 1
+    return { series, all: matchers.length === 0, within: exact ? { statement: `SELECT series ${from}`, params } : undefined }
   }
 
   /** Series stored, by life. */

@@ -5,6 +5,8 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import type { StorageEngine } from 'svcdb'
+import { MapState } from '../../../storage/common/map-state.ts'
 import { ROOT } from '../tree.ts'
 
 const PACKAGES = join(ROOT, 'test/interop')
@@ -37,4 +39,22 @@ export async function startClickHouse(): Promise<ClickHouse> {
       rmSync(folder, { recursive: true, force: true })
     },
   }
+}
+
+/** An engine without state, with a state store in memory beside it. */
+export function withState(engine: StorageEngine): StorageEngine {
+  const states = new Map<string, MapState>()
+  const state = (owner: string): MapState => {
+    const known = states.get(owner) ?? new MapState()
+    states.set(owner, known)
+    return known
+  }
+  return new Proxy(engine, {
+    get(target, name) {
+      if (name === 'state') return state
+      if (name === 'capabilities') return new Set([...target.capabilities, 'state'])
+      const value = Reflect.get(target, name)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
 }
