@@ -137,6 +137,25 @@ else {
     await close(engines)
   })
 
+  t.test('a table that a node has made for a measurement that was gone is removed', async (t) => {
+    const name = prefix()
+    const [a, b] = [await engineAt(server.url, name), await engineAt(server.url, name)]
+    await write(a, [point(1)])
+    await b.measurements('default')
+    const { batch } = fill(b, [point(2)])
+    await a.drop('default', 'cpu', { final: true })
+    const { written } = await b.write(batch)
+    await b.maintain()
+    const client = new Client(sectionOf({ clickhouse: { url: server.url } }))
+    const counted: bigint[] = []
+    const select = `SELECT toUInt64(count()) FROM system.tables WHERE database = '${name}_n_default' AND name LIKE 'm!_%' ESCAPE '!'`
+    for await (const { columns } of client.blocks(select)) counted.push(new BigUint64Array(columns[0].bytes.buffer)[0])
+    // It may have heard of the drop in time, and begun the measurement anew.
+    t.same(counted, [BigInt(written)])
+    await client.close()
+    await close([a, b])
+  })
+
   t.test('series that one node gives back are stored again by a node that writes to them', async (t) => {
     const engines = await nodes(2)
     const [a, b] = engines

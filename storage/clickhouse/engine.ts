@@ -50,7 +50,7 @@ import { CatalogLog } from './catalog-log.ts'
 import { Client } from './client.ts'
 import { type ClickHouseSection, sectionOf } from './config.ts'
 import { endOf, Maintenance } from './maintenance.ts'
-import { namespaceBytes, newestTime } from './measures.ts'
+import { type Days, daysOf, namespaceBytes, newestTime } from './measures.ts'
 import { ClickHouseMetrics } from './metrics.ts'
 import { Points } from './points.ts'
 import { ClickHouseReader, type ReaderContext } from './reader.ts'
@@ -87,6 +87,8 @@ export class ClickHouseEngine implements StorageEngine {
   private readonly turns = new Turns()
   private readonly pool: WriteBatch[] = []
   private readonly openBatches = new Set<WriteBatch>()
+  /** Of the tables of each namespace, as counted last. */
+  private readonly days = new Map<string, ReadonlyMap<string, Days>>()
   private readonly jobs = new Set<RunningJob<unknown>>()
   private readonly schemas = new Map<string, { generation: number; fields: readonly MeasurementFields[] }>()
   private timer: NodeJS.Timeout | undefined
@@ -362,22 +364,27 @@ export class ClickHouseEngine implements StorageEngine {
       for (const life of this.log.catalog.list(namespace))
         if (this.accepting)
           await this.turns.alone(namespace, async () => {
-            if (this.log.catalog.find(namespace, life.name) === life && (await this.maintenance.expire(life))) this.resolver.forget()
+            if (this.log.catalog.find(namespace, life.name) === life && (await this.maintenance.expire(life, this.days.get(namespace) ?? new Map())))
+              this.resolver.forget()
           })
   }
 
   /** Counts what is stored, by whichever node. */
   private async count(): Promise<void> {
-    for (const namespace of this.log.catalog.namespaces)
-      await this.turns.alone(namespace, async () => {
-        await this.tables.ensureNamespace(namespace)
-        const counts = await this.series.count(namespace)
-        for (const life of this.log.catalog.livesOf(namespace)) life.series = counts.get(life.number) ?? 0
-        await this.maintenance.removeLeft(namespace, counts.keys())
-        const newest = await newestTime(this.client, this.place, namespace)
-        const window = this.points.window(namespace)
-        if (newest !== undefined && (window.newest === undefined || newest > window.newest)) window.newest = newest
-      })
+    for (const namespace of this.log.catalog.namespaces) {
+      await this.tables.ensureNamespace(namespace)
+      const lives = this.log.catalog.livesOf(namespace)
+      const before = new Map(lives.map((life) => [life, life.series]))
+      const counts = await this.series.count(namespace)
+      // What was stored meanwhile is counted the next time at the latest.
+      for (const [life, series] of before) life.series += (counts.get(life.number) ?? 0) - series
+      const days = await daysOf(this.client, this.place, namespace)
+      this.days.set(namespace, days)
+      await this.maintenance.removeLeft(namespace, counts.keys(), days.keys())
+      const newest = await newestTime(this.client, this.place, namespace, days)
+      const window = this.points.window(namespace)
+      if (newest !== undefined && (window.newest === undefined || newest > window.newest)) window.newest = newest
+    }
   }
 
   /** Begins a question: what was written before it is seen, and what time has removed is not. */

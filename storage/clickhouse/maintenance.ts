@@ -6,6 +6,7 @@ import { INT64_MIN } from '../common/time.ts'
 import { type CatalogEvent, type Life, ownFields, PLACES } from './catalog.ts'
 import type { CatalogLog } from './catalog-log.ts'
 import type { Client } from './client.ts'
+import { type Days, reachesBefore } from './measures.ts'
 import { conditionOf } from './rows-query.ts'
 import { IDS_AT_ONCE, idAt, type SeriesStore } from './series-store.ts'
 import { databaseOf, deleteRows, dropOwn, ownTable, type Place } from './statements.ts'
@@ -76,11 +77,16 @@ export class Maintenance {
     tables.forget(life)
   }
 
-  /** Takes away what a node that had not heard of a drop has written since to lives that have ended. @param stored lives that have series. */
-  async removeLeft(namespace: string, stored: Iterable<number>): Promise<void> {
+  /** Takes away what a node that had not heard of a drop has written since to lives that have ended. @param stored lives that have series, @param tables and tables that have rows. */
+  async removeLeft(namespace: string, stored: Iterable<number>, tables: Iterable<string>): Promise<void> {
     const { client, place, log } = this.around
     const { catalog } = log
-    const ended = [...stored].filter((life) => !catalog.lives.has(life) && life < (catalog.sequence + 1) * PLACES)
+    const hasEnded = (life: number): boolean => !catalog.lives.has(life) && life < (catalog.sequence + 1) * PLACES
+    for (const table of tables) {
+      const life = Number(/^m_(\d+)$/.exec(table)?.[1] ?? Number.NaN)
+      if (hasEnded(life)) for (const statement of dropOwn(place, namespace, life)) await client.command(statement)
+    }
+    const ended = [...stored].filter(hasEnded)
     if (ended.length === 0) return
     const condition = `life IN (${ended.join(', ')})`
     for (const table of ['narrow', 'series']) await client.command(deleteRows(place, namespace, table, condition))
@@ -110,9 +116,11 @@ export class Maintenance {
   }
 
   /** Removes the rows that retention no longer keeps, and gives the series back that have none left. */
-  async expire(life: Life): Promise<boolean> {
+  async expire(life: Life, days: ReadonlyMap<string, Days>): Promise<boolean> {
     const cutoff = this.keptFrom(life)
     if (cutoff === INT64_MIN || life.fields.size === 0) return false
+    // Most have nothing that old, which the names of their partitions say.
+    if (!['narrow', ownTable(life.number)].some((table) => reachesBefore(days.get(table), cutoff))) return false
     if (!(await this.hasRows(life, { start: undefined, end: cutoff }))) return false
     await this.deleteRows(life, undefined, { start: undefined, end: cutoff })
     const empty = await this.emptySeries(life)

@@ -1,11 +1,47 @@
 /** What ClickHouse knows of the points of a namespace as a whole. */
 import type { Life } from './catalog.ts'
 import type { Client } from './client.ts'
+import { timeLiteral } from './rows-query.ts'
 import { databaseOf, ownTable, type Place } from './statements.ts'
 
-/** Newest time of all points, those of drops that can be undone included; undefined when there are none. */
-export async function newestTime(client: Client, place: Place, namespace: string): Promise<bigint | undefined> {
-  const select = `SELECT toUInt64(count()), max(toUnixTimestamp64Nano(time)) FROM merge('${databaseOf(place, namespace)}', '^(narrow|m_[0-9]+)$')`
+const DAY_NS = 86_400_000_000_000n
+
+/** The first and the last day that a table has rows of, as its partitions are called: whole days since the Unix epoch, rounded towards it. */
+export interface Days {
+  oldest: bigint
+  newest: bigint
+}
+
+/** Of each table of points in a namespace that has rows. */
+export async function daysOf(client: Client, place: Place, namespace: string): Promise<Map<string, Days>> {
+  const table = `replaceRegexpOne(table, '_local$', '')`
+  const wanted = `active AND rows > 0 AND database = '${databaseOf(place, namespace)}' AND match(table, '^(narrow|m_[0-9]+)(_local)?$')`
+  const select = `SELECT ${table} AS name, min(toInt64(partition)), max(toInt64(partition)) FROM ${partsOf(place)} WHERE ${wanted} GROUP BY name`
+  const days = new Map<string, Days>()
+  for await (const { rows, columns } of client.blocks(select)) {
+    const [oldest, newest] = columns.slice(1).map(({ bytes }) => new BigInt64Array(bytes.buffer))
+    for (let row = 0; row < rows; row++) days.set(Buffer.from(columns[0].texts?.[row] ?? []).toString(), { oldest: oldest[row], newest: newest[row] })
+  }
+  return days
+}
+
+/** Whether rows of a table may be before a time. */
+export function reachesBefore(days: Days | undefined, time: bigint): boolean {
+  return days !== undefined && (days.oldest <= 0n || days.oldest * DAY_NS < time)
+}
+
+/** Newest time of all points, those of drops that can be undone included; undefined when there are none. Reads the newest day only, unless all of it was deleted. */
+export async function newestTime(client: Client, place: Place, namespace: string, days: ReadonlyMap<string, Days>): Promise<bigint | undefined> {
+  let newest: bigint | undefined
+  for (const day of days.values()) if (newest === undefined || day.newest > newest) newest = day.newest
+  if (newest === undefined) return undefined
+  const found = newest > 0n ? await newestFrom(client, place, namespace, newest * DAY_NS) : undefined
+  return found ?? newestFrom(client, place, namespace, undefined)
+}
+
+async function newestFrom(client: Client, place: Place, namespace: string, from: bigint | undefined): Promise<bigint | undefined> {
+  const where = from === undefined ? '' : ` WHERE time >= ${timeLiteral(from)}`
+  const select = `SELECT toUInt64(count()), max(toUnixTimestamp64Nano(time)) FROM merge('${databaseOf(place, namespace)}', '^(narrow|m_[0-9]+)$')${where}`
   for await (const { columns } of client.blocks(select)) {
     const [count, newest] = columns
     return new BigUint64Array(count.bytes.buffer)[0] === 0n ? undefined : new BigInt64Array(newest.bytes.buffer)[0]
@@ -13,11 +49,14 @@ export async function newestTime(client: Client, place: Place, namespace: string
   return undefined
 }
 
+function partsOf({ cluster }: Place): string {
+  return cluster === undefined ? 'system.parts' : `clusterAllReplicas('${cluster}', system.parts)`
+}
+
 /** Bytes on the disks of the tables of measurements; of the shared table by their part of its rows. */
 export async function namespaceBytes(client: Client, place: Place, namespace: string, lives: readonly Life[]): Promise<number> {
   const database = databaseOf(place, namespace)
-  const from = place.cluster === undefined ? 'system.parts' : `clusterAllReplicas('${place.cluster}', system.parts)`
-  const select = `SELECT table, toUInt64(sum(bytes_on_disk)), toUInt64(sum(rows)) FROM ${from} WHERE active AND database = '${database}' GROUP BY table`
+  const select = `SELECT table, toUInt64(sum(bytes_on_disk)), toUInt64(sum(rows)) FROM ${partsOf(place)} WHERE active AND database = '${database}' GROUP BY table`
   const wanted = new Set(lives.flatMap(({ number }) => [ownTable(number), `${ownTable(number)}_local`]))
   let bytes = 0
   let narrow = { bytes: 0, rows: 0 }
