@@ -30,6 +30,8 @@ const NAP = defineSkill({
   invoke: (context) => context.sleep(3_600_000),
 })
 
+const REPLAYS = 20
+
 let hours = 0
 
 function driverOver(state: StateStore): Driver {
@@ -126,8 +128,13 @@ async function measure(storage: string, effects: number, atOnce: number, runsTha
     return ((performance.now() - start) / effects) * 1000
   }
   const rounds: number[] = []
-  for (let round = 0; round < 10; round++) rounds.push(await replayed())
-  process.stdout.write(`${storage}, replay: ${Math.min(...rounds).toFixed(2)} µs an effect, the first ${rounds[0].toFixed(2)}\n`)
+  for (let round = 0; round < REPLAYS; round++) rounds.push(await replayed())
+  const before = process.cpuUsage()
+  for (let round = 0; round < REPLAYS; round++) rounds.push(await replayed())
+  const { user, system } = process.cpuUsage(before)
+  process.stdout.write(
+    `${storage}, replay: ${Math.min(...rounds).toFixed(2)} µs an effect, the first ${rounds[0].toFixed(2)}; ${((user + system) / REPLAYS / effects).toFixed(2)} µs of processor\n`,
+  )
   await waiting(storage, driver, runsThatWait)
   await node.stop()
 }

@@ -24,7 +24,7 @@ export interface DeliveryTools extends EventRules {
 /** @throws SvcError BAD_REQUEST; FORBIDDEN for a kind that is the plane's. */
 export function checkedEvent({ correlation = [], id, kind, payload, source, to, label }: Parameters<AgentPlane['deliver']>[0], maxBytes: number): AgentEvent {
   const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot deliver event: ${why}`)
-  if (OWN_KINDS.test(kind)) throw new SvcError('FORBIDDEN', `cannot deliver event: kinds that begin with "svc." are the plane's; choose another`)
+  if (kind.startsWith(OWN_KINDS)) throw new SvcError('FORBIDDEN', `cannot deliver event: kinds that begin with "${OWN_KINDS}" are the plane's; choose another`)
   for (const [name, text] of Object.entries({ id, kind, source })) if (text === '' || text.length > 1024) throw refuse(`its ${name} has 1 to 1024 characters`)
   let text: string
   try {

@@ -3,6 +3,7 @@ import type { StateReader, StateStore, StateTransaction } from 'svcdb'
 import type { CorrelationKey, Operator, Spend, Undecided } from 'svcdb/agents'
 import { PlanHistory } from '../plan/history.ts'
 import { canonical } from '../record/canonical.ts'
+import { DoneRecord, lazily, StartedRecord } from '../record/lazy.ts'
 import { isRunId, timeOfRun } from '../record/names.ts'
 import { type JournalRecord, type NewRecord, verified } from '../record/record.ts'
 import { RUN_CONCLUDED, RUN_OVER } from '../store/children.ts'
@@ -18,6 +19,17 @@ export interface Attempt {
   reconciled?: JournalRecord
   /** Another attempt follows. */
   superseded: boolean
+}
+
+/** What the journal has of a step in one phase. */
+interface Place {
+  /** Attempts, in order. */
+  tried: Attempt[]
+  /** First attempts: effects, in the order in which they were begun. */
+  begun: Attempt[]
+  notes: string[]
+  /** GroupOpened, GroupSettled and Released, by kind. */
+  marks: Map<string, JournalRecord['payload'][]>
 }
 
 interface StepState {
@@ -57,13 +69,14 @@ export class RunJournal {
   readonly steps = new Map<number, StepState>()
   /** Its plans, the one in force among them. */
   readonly plans = new PlanHistory(this.records)
-  private readonly attempts = new Map<string, Attempt>()
-  /** Attempts by step and phase, in order. */
-  private readonly tried = new Map<string, Attempt[]>()
-  /** Effects by step and phase, in the order in which they were first begun. */
-  private readonly begun = new Map<string, JournalRecord[]>()
+  private readonly attempts: Attempt[] = []
+  /** Those of them that somebody has looked for, and all before. */
+  private readonly byKey = new Map<string, Attempt>()
+  /** By step and phase. */
+  private readonly places = new Map<number, Place>()
   private readonly budgets = new Map<number, JournalRecord>()
-  private readonly notes = new Map<string, string[]>()
+  /** The last one of each kind. */
+  private readonly newest = new Map<string, JournalRecord>()
   private readonly owned: Owned | undefined
   /** Where what is durable ends. */
   private stored: Head
@@ -73,8 +86,6 @@ export class RunJournal {
   private kept: Appended | undefined
   private failure: { error: unknown } | undefined
   private queue: Promise<unknown> = Promise.resolve()
-  /** Of GroupOpened, GroupSettled and Released, by step, phase and kind. */
-  private readonly marks = new Map<string, JournalRecord['payload'][]>()
   /** How runs that this one has commissioned have ended, as far as it has read. */
   private readonly ends = new Map<string, { status: string; phase: Phase }>()
   /** Attempts begun, of all steps. */
@@ -99,7 +110,7 @@ export class RunJournal {
   /** For reading. @throws BrokenChain. */
   static async read(state: StateReader, run: string): Promise<RunJournal> {
     const head = await headOf(state, run)
-    return new RunJournal(run, head, verified(run, (await recordsOf(state, run)).slice(0, head.seq), head))
+    return new RunJournal(run, head, verified(run, (await recordsOf(state, run)).slice(0, head.seq), head, lazily))
   }
 
   /** @throws BrokenChain. */
@@ -170,30 +181,26 @@ export class RunJournal {
 
   private take(record: JournalRecord): void {
     this.records.push(record)
+    const { kind } = record
+    this.newest.set(kind, record)
+    if (record instanceof StartedRecord) return this.begin(record, record.step, 'forward', 1)
+    if (kind === 'EffectDone') return this.endWith(record)
+    const { step = 0, phase = 'forward', effectKey = '', seq, payload } = record
     this.count(record)
-    const { kind, step = 0, phase = 'forward', effectKey = '', payload, seq } = record
-    const place = `${step}/${phase}`
     const state = this.steps.get(step)
     if (kind === 'CaseBound') this.correlation = (payload.correlation ?? []) as CorrelationKey[]
     else if (kind === 'StepStarted') this.steps.set(step, { skill: payload.skill as string, finished: 0, compensated: false })
-    else if (kind === 'Note') push(this.notes, place, payload.text as string)
-    else if (MARKS.has(kind)) push(this.marks, `${place}/${kind}`, payload)
+    else if (kind === 'Note') this.placeOf(step, phase).notes.push(payload.text as string)
+    else if (MARKS.has(kind)) push(this.placeOf(step, phase).marks, kind, payload)
     else if (kind === 'BudgetRefused' || kind === 'BudgetReadmitted') this.budgets.set(step, record)
     else if (kind === 'StepFinished' && state !== undefined) {
       state.outcome = payload.outcome as string
       state.finished = seq
     } else if (kind === 'StepCompensated' && state !== undefined) state.compensated = true
-    else if (kind === 'EffectStarted') {
-      const attempt: Attempt = { started: record, superseded: false }
-      if (payload.attempt === 1) push(this.begun, place, record)
-      else this.supersede(place, record)
-      push(this.tried, place, attempt)
-      this.attempts.set(effectKey, attempt)
-      if (!isWait(record)) this.effects++
-    } else {
-      const attempt = this.attempts.get(effectKey)
-      if (attempt !== undefined && (kind === 'EffectDone' || kind === 'EffectFailed')) attempt.ended = record
-      if (attempt !== undefined && kind === 'EffectDone') this.takeEnd(attempt.started, record)
+    else if (kind === 'EffectStarted') this.begin(record, step, phase, payload.attempt as number)
+    else {
+      const attempt = this.attempt(effectKey)
+      if (attempt !== undefined && kind === 'EffectFailed') attempt.ended = record
       if (attempt !== undefined && kind === 'EffectReconciled') attempt.reconciled = record
     }
   }
@@ -208,11 +215,40 @@ export class RunJournal {
 
   /** Runs that a step has commissioned, in order, and had not read the end of before it was undone. @param step default: of all. */
   unended(step?: number): string[] {
-    return [...this.attempts.values()].flatMap((attempt) => {
+    return this.attempts.flatMap((attempt) => {
       const run = attempt.started.phase === 'compensating' ? undefined : commissioned(attempt)
       const isOf = run !== undefined && (step === undefined || attempt.started.step === step)
       return isOf && this.ends.get(run)?.phase !== 'forward' ? [run] : []
     })
+  }
+
+  private begin(record: JournalRecord, step: number, phase: Phase, count: number): void {
+    const attempt: Attempt = { started: record, superseded: false }
+    const place = this.placeOf(step, phase)
+    if (count === 1) place.begun.push(attempt)
+    else supersede(place, record)
+    place.tried.push(attempt)
+    this.attempts.push(attempt)
+    if (!isWait(record)) this.effects++
+  }
+
+  private endWith(record: JournalRecord): void {
+    const attempt = this.attempt(record.effectKey as string)
+    if (attempt !== undefined) {
+      attempt.ended = record
+      this.takeEnd(attempt.started, record)
+    }
+    if (!(record instanceof DoneRecord)) this.count(record)
+  }
+
+  private placeOf(step: number, phase: Phase): Place {
+    const key = phase === 'forward' ? step * 2 : step * 2 + 1
+    let place = this.places.get(key)
+    if (place === undefined) {
+      place = { tried: [], begun: [], notes: [], marks: new Map() }
+      this.places.set(key, place)
+    }
+    return place
   }
 
   private count({ kind, payload }: JournalRecord): void {
@@ -247,15 +283,11 @@ export class RunJournal {
     return [...new Set([...chain.map(({ id }) => id), ...(actor === undefined ? [] : [actor])])]
   }
 
-  /** The last attempt before of the same step, phase, kind and arguments. */
-  private supersede(place: string, { payload }: JournalRecord): void {
-    const descriptor = canonical(payload.descriptor)
-    const before = this.tried.get(place)?.findLast(({ started }) => canonical(started.payload.descriptor) === descriptor)
-    if (before !== undefined) before.superseded = true
-  }
-
   attempt(effectKey: string): Attempt | undefined {
-    return this.attempts.get(effectKey)
+    const last = this.attempts.at(-1)
+    if (last?.started.effectKey === effectKey) return last
+    for (let at = this.byKey.size; at < this.attempts.length; at++) this.byKey.set(this.attempts[at].started.effectKey as string, this.attempts[at])
+    return this.byKey.get(effectKey)
   }
 
   /** The last word about the budget of a step. */
@@ -265,20 +297,35 @@ export class RunJournal {
 
   /** How many effects a step has begun in a phase. */
   begunIn(step: number, phase: Phase): number {
-    return this.begun.get(`${step}/${phase}`)?.length ?? 0
+    return this.placeOf(step, phase).begun.length
+  }
+
+  /**
+   * The end of an effect that has gone well at its first attempt. @param ordinal of the effects of the step in the phase, from 0. @param descriptor canonical
+   * text of its arguments and kind.
+   */
+  doneAt(step: number, phase: Phase, ordinal: number, descriptor: string): JournalRecord | undefined {
+    const attempt = this.placeOf(step, phase).begun.at(ordinal)
+    if (attempt?.ended?.kind !== 'EffectDone' || attempt.reconciled !== undefined) return undefined
+    return describes(attempt.started, descriptor) ? attempt.ended : undefined
   }
 
   notesOf(step: number, phase: Phase): readonly string[] {
-    return this.notes.get(`${step}/${phase}`) ?? []
+    return this.placeOf(step, phase).notes
   }
 
   /** What a step has marked in a phase, in order. */
   marksOf(step: number, phase: Phase, kind: string): readonly JournalRecord['payload'][] {
-    return this.marks.get(`${step}/${phase}/${kind}`) ?? []
+    return this.placeOf(step, phase).marks.get(kind) ?? []
   }
 
   last(...kinds: string[]): JournalRecord | undefined {
-    return this.records.findLast(({ kind }) => kinds.includes(kind))
+    let last: JournalRecord | undefined
+    for (const kind of kinds) {
+      const one = this.newest.get(kind)
+      if (one !== undefined && one.seq > (last?.seq ?? 0)) last = one
+    }
+    return last
   }
 
   /** Whether undoing has begun. */
@@ -303,7 +350,7 @@ export class RunJournal {
 
   /** Whether a step has changed something, as far as the journal can say. */
   hasLanded(step: number): boolean {
-    return [...this.attempts.values()].some((attempt) => {
+    return this.attempts.some((attempt) => {
       const { started, ended, reconciled } = attempt
       const run = commissioned(attempt)
       if (run !== undefined && UNDONE.has(this.ends.get(run)?.status ?? '')) return false
@@ -315,7 +362,7 @@ export class RunJournal {
 
   /** What is known of an effect that is not in doubt, for people. */
   standingOf(effectKey: string): string {
-    const { ended, reconciled } = this.attempts.get(effectKey) ?? {}
+    const { ended, reconciled } = this.attempt(effectKey) ?? {}
     if (reconciled !== undefined) {
       const { disposition, asserted_by: by } = reconciled.payload as { disposition: string; asserted_by?: Operator }
       return `it is not in doubt: ${by === undefined ? 'its probe' : `"${by.actor}"`} has said that it ${disposition === 'landed' ? 'has landed' : 'did not happen'}`
@@ -325,7 +372,7 @@ export class RunJournal {
   }
 
   undecided(): Undecided[] {
-    const open = [...this.attempts.values()].filter(({ started, ended, reconciled, superseded }) => {
+    const open = this.attempts.filter(({ started, ended, reconciled, superseded }) => {
       const { mode } = started.payload.recovery as { mode: string }
       const counts = started.payload.mutates === true || mode === 'requires_operator' || mode === 'reconcile'
       const settled = reconciled !== undefined || superseded || (ended !== undefined && ended.payload.disposition !== 'in_doubt')
@@ -341,12 +388,13 @@ export class RunJournal {
   }
 }
 
-function kindOf({ payload }: JournalRecord): string {
-  return (payload.descriptor as { kind: string }).kind
+function kindOf(started: JournalRecord): string {
+  return started instanceof StartedRecord ? started.effectKind : (started.payload.descriptor as { kind: string }).kind
 }
 
 function isWait(started: JournalRecord): boolean {
-  return [AWAIT_EVENT, SLEEP].includes(kindOf(started))
+  const kind = kindOf(started)
+  return kind === AWAIT_EVENT || kind === SLEEP
 }
 
 /** The run that an effect has begun. */
@@ -354,6 +402,18 @@ function commissioned({ started, ended, reconciled }: Attempt): string | undefin
   if (kindOf(started) !== COMMISSION) return undefined
   const run = ended?.kind === 'EffectDone' ? ended.payload.output : reconciled?.payload.output
   return typeof run === 'string' && isRunId(run) ? run : undefined
+}
+
+/** @param descriptor canonical text. */
+function describes(started: JournalRecord, descriptor: string): boolean {
+  return started instanceof StartedRecord ? started.isOf(descriptor) : canonical(started.payload.descriptor) === descriptor
+}
+
+/** Marks the last attempt before of the same kind and arguments. */
+function supersede({ tried }: Place, { payload }: JournalRecord): void {
+  const descriptor = canonical(payload.descriptor)
+  const before = tried.findLast(({ started }) => describes(started, descriptor))
+  if (before !== undefined) before.superseded = true
 }
 
 function push<T>(lists: Map<string, T[]>, key: string, value: T): void {

@@ -28,12 +28,13 @@ import { type Wait, waitOf } from '../store/waits.ts'
 import { checkedRequest, taskIdOf } from '../tasks/request.ts'
 import { openTask } from '../tasks/store.ts'
 import { arrivedAt } from './arrivals.ts'
+import { AskingOrder } from './asking-order.ts'
 import { addTo, DECLARED, delayOf, type MeteredCall, outcomeOf } from './attempt.ts'
 import { permanently } from './case-context.ts'
 import type { StoreEffect } from './case-effects.ts'
 import { KeptStep, type KeptTools } from './kept-context.ts'
 import { type Attempt, AWAIT_EVENT, OPEN_TASK, type Phase, type RunJournal, SLEEP, TASK } from './run-journal.ts'
-import { type Asked, askedOf, askedOfSink, havingRead, plain, provenanceOf, StepRecords } from './step-records.ts'
+import { type Asked, askedOf, askedOfSink, checkEffect, descriptorOf, havingRead, plain, provenanceOf, StepRecords } from './step-records.ts'
 import type { Stop } from './stop.ts'
 import { openingOf } from './task-opening.ts'
 
@@ -71,8 +72,7 @@ export class OpenStep extends KeptStep implements StepContext {
   protected readonly phase: Phase
   protected readonly tools: StepTools
   private ordinal = 0
-  /** Resolves when the effect before has begun. */
-  private begun: Promise<void> = Promise.resolve()
+  private readonly order = new AskingOrder()
   private noted = 0
   private read: Label
   private readonly marked = new Map<string, number>()
@@ -166,7 +166,10 @@ export class OpenStep extends KeptStep implements StepContext {
   }
 
   effect<T extends Json>(effect: EffectDescription, perform: (call: EffectCall) => Promise<T>): Promise<T> {
-    return this.asking(askedOf(effect, this.ordinal), perform)
+    checkEffect(effect)
+    const text = canonical(effect.args)
+    const known = this.known(this.ordinal, descriptorOf(effect.kind, text))
+    return known === undefined ? this.asking(askedOf(effect, this.ordinal, text), perform) : this.answer(effect.kind, known)
   }
 
   sink<T extends Json>(sink: Sink, perform: (call: EffectCall) => Promise<T>): Promise<T> {
@@ -176,6 +179,17 @@ export class OpenStep extends KeptStep implements StepContext {
   private asking<T extends Json>(asked: Asked, perform: (call: EffectCall) => Promise<T>): Promise<T> {
     this.ordinal++
     return this.guarded(() => this.settle<T>(asked, perform))
+  }
+
+  /** The end of what the journal has as the step asks it, and that has gone well: answered at once, where nothing that was asked before has yet to begin. */
+  private known(ordinal: number, descriptor: string): JournalRecord | undefined {
+    return !this.order.isIdle || this.ended ? undefined : this.tools.journal.doneAt(this.number, this.phase, ordinal, descriptor)
+  }
+
+  private answer<T>(kind: string, known: JournalRecord): Promise<T> {
+    this.ordinal++
+    this.hasRead(known, `effect:${kind}`)
+    return Promise.resolve(known.payload.output as T)
   }
 
   sleep(ms: number): Promise<void> {
@@ -220,7 +234,7 @@ export class OpenStep extends KeptStep implements StepContext {
     const asked = this.plain(kind, args)
     return this.guarded(async () => {
       const key = this.records.keyOf(asked, 1)
-      const next = await this.turn()
+      const next = await this.order.turn()
       if (await this.isNew(asked, key)) {
         if (metered === true || replans === true) await this.require(replans === true ? this.meter.replansExceeded() : this.meter.exceeded(asked))
         const readmitted = metered === true || replans === true ? this.meter.records(undefined) : []
@@ -267,24 +281,13 @@ export class OpenStep extends KeptStep implements StepContext {
     return this.ended ? new Promise(() => {}) : act()
   }
 
-  /**
-   * Effects that a step begins at one time are announced in the order in which it asked, so that the journal of a process that died has a beginning of them.
-   * @returns what lets the next one begin.
-   */
-  private turn(): Promise<() => void> {
-    const before = this.begun
-    let next = (): void => {}
-    this.begun = new Promise((resolve) => {
-      next = resolve
-    })
-    return before.then(() => next)
-  }
-
   private answered(kind: string, value: () => number): Promise<number> {
     const asked = this.plain(kind, null)
+    const known = this.known(asked.ordinal, asked.descriptor)
+    if (known !== undefined) return Promise.resolve(known.payload.output as number)
     return this.guarded(async () => {
       const key = this.records.keyOf(asked, 1)
-      const next = await this.turn()
+      const next = await this.order.turn()
       if (await this.isNew(asked, key)) {
         await this.append([this.records.started(asked, key, 1, 0), this.records.done(key, value(), OWN)])
       }
@@ -307,7 +310,7 @@ export class OpenStep extends KeptStep implements StepContext {
     let failures = 0
     let interruptions = 0
     let backoff = 0
-    const next = await this.turn()
+    const next = await this.order.turn()
     for (let attempt = 1; ; attempt++) {
       const key = this.records.keyOf(asked, attempt)
       const used: Required<Spend> = { tokens: 0, minor_units: 0 }
@@ -462,7 +465,7 @@ export class OpenStep extends KeptStep implements StepContext {
     const { journal, now, mode } = this.tools
     const opensTask = asked.kind === TASK
     const key = this.records.keyOf(asked, 1)
-    const next = await this.turn()
+    const next = await this.order.turn()
     const isNew = await this.isNew(asked, key)
     if (journal.attempt(key)?.ended === undefined) {
       if (mode === 'strict') return this.stop({ kind: 'suspended' })

@@ -12,6 +12,9 @@ import { type Phase, TASK } from './run-journal.ts'
 export interface Asked extends Metered {
   /** Of the first attempt, when it was computed. */
   first?: string
+  /** Canonical text of the arguments, and of what a record says that it is. */
+  readonly text: string
+  readonly descriptor: string
   recovery: RecoveryMode
   ordinal: number
   maxAttempts: number
@@ -21,24 +24,30 @@ export interface Asked extends Metered {
 
 const MAX_ATTEMPTS = 3
 /** What begins so is the plane's. */
-export const OWN_KINDS = /^svc\./
+export const OWN_KINDS = 'svc.'
 
 /** @throws Error for a description that is none. */
-export function askedOf(effect: EffectDescription, ordinal: number): Asked {
-  const { kind, args, mutates, probe, maxAttempts = MAX_ATTEMPTS, spends, outboundBytes, grant } = effect
-  const recovery = effect.recovery ?? (mutates ? 'requires_operator' : 'retry')
-  if (OWN_KINDS.test(kind) || kind === '')
-    throw new Error(`cannot begin an effect of kind "${kind}": kinds have a name, and "svc." is the plane's; choose another`)
+export function checkEffect({ kind, mutates, recovery = mutates ? 'requires_operator' : 'retry', probe }: EffectDescription): void {
+  if (kind.startsWith(OWN_KINDS) || kind === '')
+    throw new Error(`cannot begin an effect of kind "${kind}": kinds have a name, and "${OWN_KINDS}" is the plane's; choose another`)
   if ((recovery === 'reconcile') !== (probe !== undefined))
     throw new Error(`cannot begin effect "${kind}": a probe goes with recovery "reconcile", and only with it`)
+}
+
+/** @param text canonical, of its arguments. @throws Error for a description that is none. */
+export function askedOf(effect: EffectDescription, ordinal: number, text = canonical(effect.args)): Asked {
+  checkEffect(effect)
+  const { kind, mutates, probe, maxAttempts = MAX_ATTEMPTS, spends, outboundBytes, grant, declares } = effect
   return {
     kind,
-    args: JSON.parse(canonical(args)),
+    args: JSON.parse(text),
+    text,
+    descriptor: descriptorOf(kind, text),
     mutates,
-    recovery,
+    recovery: effect.recovery ?? (mutates ? 'requires_operator' : 'retry'),
     ordinal,
     maxAttempts,
-    declares: { ...DECLARED, ...effect.declares },
+    declares: declares === undefined ? DECLARED : { ...DECLARED, ...declares },
     ...(probe === undefined ? {} : { probe }),
     ...(spends === undefined ? {} : { spends }),
     ...(outboundBytes === undefined ? {} : { outboundBytes }),
@@ -64,7 +73,29 @@ function sinkRefusal({ sensitivity, trust, provenance }: Label, accepts: Sensiti
 
 /** What the plane itself does. */
 export function plain(kind: string, args: unknown, ordinal: number): Asked {
-  return { kind, args, mutates: false, recovery: 'retry', ordinal, maxAttempts: 1, declares: DECLARED }
+  let written: string | undefined
+  return {
+    kind,
+    args,
+    // Not before it is needed: what has no form as JSON fails there.
+    get text() {
+      written ??= canonical(args)
+      return written
+    },
+    get descriptor() {
+      return descriptorOf(kind, this.text)
+    },
+    mutates: false,
+    recovery: 'retry',
+    ordinal,
+    maxAttempts: 1,
+    declares: DECLARED,
+  }
+}
+
+/** As canonical JSON has it. @param args canonical text. */
+export function descriptorOf(kind: string, args: string): string {
+  return `{"args":${args},"kind":${canonical(kind)}}`
 }
 
 export class StepRecords {
@@ -84,8 +115,8 @@ export class StepRecords {
 
   keyOf(asked: Asked, attempt: number): string {
     if (attempt === 1 && asked.first !== undefined) return asked.first
-    const { ordinal, kind, args } = asked
-    const key = effectKey({ step: this.step, phase: this.phase, ordinal, attempt, kind, args: canonical(args) })
+    const { ordinal, kind, text: args } = asked
+    const key = effectKey({ step: this.step, phase: this.phase, ordinal, attempt, kind, args })
     if (attempt === 1) asked.first = key
     return key
   }
@@ -131,6 +162,8 @@ export class StepRecords {
 /** The label of a step that has read what a record has. */
 export function havingRead(label: Label, { payload }: JournalRecord, provenance: string[]): Label {
   const { trust, sensitivity } = (payload.declared ?? DECLARED) as Declared
+  const isCovered = (trust === label.trust || label.trust === 'untrusted') && SENSITIVITIES.indexOf(sensitivity) <= SENSITIVITIES.indexOf(label.sensitivity)
+  if (isCovered && provenance.every((one) => label.provenance.includes(one))) return label
   return joined(label, { provenance, trust, sensitivity })
 }
 

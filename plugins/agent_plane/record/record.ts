@@ -76,25 +76,49 @@ const KINDS: Readonly<Record<string, string>> = {
   Swept: 'subject action detail?',
   Observed: 'session reported detail?',
 }
+/** By kind and member: whether it has to be there. */
 const PAYLOADS = new Map(
-  Object.entries(KINDS).map(([kind, members]) => {
-    const names = members.split(' ')
-    return [kind, { required: names.filter((name) => !name.endsWith('?')), all: new Set(names.map((name) => name.replace('?', ''))) }]
-  }),
+  Object.entries(KINDS).map(([kind, members]) => [kind, new Map(members.split(' ').map((name) => [name.replace('?', ''), !name.endsWith('?')]))]),
 )
 
 /** Members of a body that are not its payload's. */
 const ENVELOPE = new Set(['seq', 'run', 'case', 'step', 'phase', 'epoch', 'v', 'effect_key', 'kind'])
 
+interface Member {
+  name: string
+  /** As it is written. */
+  key: string
+  isEnvelope: boolean
+}
+
+/** Members of a body by kind, in order. */
+const ORDERS = new Map(
+  [...PAYLOADS].map(([kind, members]): [string, readonly Member[]] => [
+    kind,
+    [...ENVELOPE, ...members.keys()].sort().map((name) => ({ name, key: `${JSON.stringify(name)}:`, isEnvelope: ENVELOPE.has(name) })),
+  ]),
+)
+
 /** @throws SvcError BAD_REQUEST for one of more than `MAX_RECORD_BYTES`. */
-export function seal({ kind, effectKey, payload, step, phase, ...rest }: JournalRecord, previous: string): Sealed {
-  checkPayload(kind, payload)
-  const body = { ...payload, ...rest, step, phase, effect_key: effectKey, kind, v: RECORD_VERSION }
-  const raw = canonical(body)
+export function seal(record: JournalRecord, previous: string): Sealed {
+  const raw = textOf(record)
+  const { kind } = record
   const bytes = Buffer.byteLength(raw)
   if (bytes > MAX_RECORD_BYTES)
     throw new SvcError('BAD_REQUEST', `cannot keep a record "${kind}": it has ${bytes} bytes, and ${MAX_RECORD_BYTES} is the limit; keep less in the journal`)
   return { raw, hash: chained(previous, raw) }
+}
+
+/** Canonical: members in the order in which their kind has them, which is that of their names. */
+function textOf({ kind, effectKey, payload, step, phase, seq, run, epoch, case: matter }: JournalRecord): string {
+  checkPayload(kind, payload)
+  const envelope: Payload = { seq, run, case: matter, step, phase, epoch, v: RECORD_VERSION, effect_key: effectKey, kind }
+  let text = ''
+  for (const { name, key, isEnvelope } of ORDERS.get(kind) as readonly Member[]) {
+    const value = isEnvelope ? envelope[name] : payload[name]
+    if (value !== undefined) text += text === '' ? key + canonical(value) : `,${key}${canonical(value)}`
+  }
+  return `{${text}}`
 }
 
 const HASH_BYTES = 32
@@ -115,7 +139,7 @@ export function decode(raw: string): JournalRecord {
   const body = JSON.parse(raw) as Payload
   const { seq, run, case: matter, step, phase, epoch, v, effect_key, kind } = body
   const payload: Payload = {}
-  for (const name of Object.keys(body)) if (!ENVELOPE.has(name)) payload[name] = body[name]
+  for (const name in body) if (!ENVELOPE.has(name)) payload[name] = body[name]
   const refuse = (why: string) => new Error(`cannot read record: ${why}`)
   if (v !== RECORD_VERSION) throw refuse(`its version is ${JSON.stringify(v)}, and this server reads ${RECORD_VERSION}`)
   if (!isCount(seq) || seq === 0 || !isCount(epoch) || typeof run !== 'string' || typeof kind !== 'string') throw refuse('seq, epoch, run or kind is none')
@@ -134,22 +158,25 @@ export function decode(raw: string): JournalRecord {
 function checkPayload(kind: string, payload: Payload): void {
   const known = PAYLOADS.get(kind)
   if (known === undefined) throw new Error(`cannot use a record of kind ${JSON.stringify(kind)}: there is none`)
-  for (const name of known.required) if (payload[name] === undefined) throw new Error(`cannot use a record "${kind}": "${name}" is not there`)
-  for (const name of Object.keys(payload)) if (!known.all.has(name)) throw new Error(`cannot use a record "${kind}": it has no member ${JSON.stringify(name)}`)
+  for (const [name, isNeeded] of known) if (isNeeded && payload[name] === undefined) throw new Error(`cannot use a record "${kind}": "${name}" is not there`)
+  for (const name in payload) if (!known.has(name)) throw new Error(`cannot use a record "${kind}": it has no member ${JSON.stringify(name)}`)
 }
 
 function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0
 }
 
+/** @param run that it should be of. @param seq that it should have. */
+export type ReadRecord = (raw: string, run: string, seq: number) => JournalRecord
+
 /** What breaks a chain. */
 export class BrokenChain extends Error {}
 
 /**
  * The records of a run, in order, checked against each other.
- * @param head the hash of the last one. @throws BrokenChain naming the first record that is not what was written.
+ * @param head the hash of the last one. @param read `decode`, or what reads less. @throws BrokenChain naming the first record that is not what was written.
  */
-export function verified(run: string, sealed: readonly Sealed[], head: { seq: number; hash: string }): JournalRecord[] {
+export function verified(run: string, sealed: readonly Sealed[], head: { seq: number; hash: string }, read: ReadRecord = decode): JournalRecord[] {
   const broken = (seq: number, why: string) => new BrokenChain(`cannot use the journal of "${run}": record ${seq} ${why}`)
   let previous = CHAIN_START
   const records = sealed.map(({ raw, hash }, index) => {
@@ -158,7 +185,7 @@ export function verified(run: string, sealed: readonly Sealed[], head: { seq: nu
     if (previous !== hash) throw broken(seq, 'does not follow from those before it')
     let record: JournalRecord
     try {
-      record = decode(raw)
+      record = read(raw, run, seq)
     } catch (error) {
       throw broken(seq, `cannot be read: ${(error as Error).message}`)
     }
