@@ -202,7 +202,10 @@ test('where a group begins: latest, earliest, a time; a topic that is not there'
   )
   await until(async () => (await connectors(svc.url)).slice(0, 3).every(({ status }) => status === 'idle' || status === 'running'), 'three are up')
   await until(async () => (await count(svc.url, 'earliest')) === 10 && (await count(svc.url, 'timed')) === 4, 'what was there')
-  assert.match(JSON.stringify((await connectors(svc.url))[3].status), /failed.*no such topic.*missing/)
+  await until(
+    async () => /failed.*no such topic.*missing/.test(JSON.stringify((await connectors(svc.url))[3].status)),
+    'the fourth says that there is no topic',
+  )
   // Where a group begins is kept from the first moment on: what comes while the server is away is not passed over.
   process.kill(svc.pid, 'SIGKILL')
   for (let n = 10; n < 14; n++) await send(n, now + n)
@@ -212,7 +215,9 @@ test('where a group begins: latest, earliest, a time; a topic that is not there'
     await rm(svc.dataDir, { recursive: true, force: true })
   })
   const values = async (name: string): Promise<number[]> => (await sql(again.url, `SELECT n FROM ${name} ORDER BY n`)).map(([n]) => Number(n))
-  await until(async () => (await values('newest')).length >= 4 && (await values('earliest')).length >= 14, 'what came meanwhile').catch(async (error) => {
+  const come = async (): Promise<boolean> =>
+    (await values('newest')).length >= 4 && (await values('timed')).length >= 8 && (await values('earliest')).length >= 14
+  await until(come, 'what came meanwhile').catch(async (error) => {
     throw new Error(`${error}: ${JSON.stringify(await connectors(again.url))} ${again.output()}`)
   })
   assert.deepEqual(await values('newest'), [10, 11, 12, 13])
