@@ -272,11 +272,13 @@ export class Pass {
     return this.unwind('failed', stop.reason)
   }
 
-  /** @returns undefined when something has come meanwhile that the run waits for. */
-  private async suspend(): Promise<Status | undefined> {
+  /** @param undoing nobody waits any more for what the steps themselves have waited for. @returns undefined when something has come meanwhile that the run waits for. */
+  private async suspend(undoing = false): Promise<Status | undefined> {
     let waits = false
     const { run } = this.journal
+    const isForward = (key: string) => this.journal.attempt(key)?.started.phase !== 'compensating'
     await this.journal.append(async (tx) => {
+      if (undoing) await endWaits(tx, run, { isFinal: true, now: this.tools.now(), of: isForward })
       waits = !(await hasNews(tx, run, this.tools.now())) && ((await cancellationOf(tx, run)) === undefined || this.journal.last('RunCancelled') !== undefined)
       if (!waits) return []
       await setStatus(tx, run, 'suspended')
@@ -360,7 +362,7 @@ export class Pass {
       })
       if (isStop(end)) {
         if (end.kind === 'broken') throw new BrokenPass(end.error)
-        if (end.kind === 'suspended') return (await this.suspend()) ?? this.unwind(outcome, reason)
+        if (end.kind === 'suspended') return (await this.suspend(true)) ?? this.unwind(outcome, reason)
         if (end.kind === 'exhausted') return this.conclude('exhausted', 'a budget is used up', end.exhaustion)
         return this.conclude('quarantined', `${reason}; step s${number} could not be undone: ${whyOf(end)}`)
       }

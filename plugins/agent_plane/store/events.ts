@@ -168,15 +168,25 @@ export async function retire(tx: StateTransaction, before: number, limit: number
   return old.length
 }
 
+interface EndOfWaits {
+  /** Nobody will ask for what has arrived. */
+  isFinal: boolean
+  /** Milliseconds since the Unix epoch. */
+  now: number
+  /** Which waits, by their effect; absent = all. */
+  of?(key: string): boolean
+}
+
 /** Ends all waits of a run. What has arrived for it stays when it may go on, and is a dead letter when it is over for good. */
-export async function endWaits(tx: StateTransaction, run: string, { isFinal, now }: { isFinal: boolean; now: number }): Promise<void> {
+export async function endWaits(tx: StateTransaction, run: string, { isFinal, now, of }: EndOfWaits): Promise<void> {
   for (const wait of await waitsOf(tx, run)) {
+    if (of?.(wait.key) === false) continue
     const arrived = await arrivedFor(tx, run, wait.key)
     if (arrived !== undefined && !isFinal) continue
     if (arrived !== undefined) abandonEvent(tx, arrived, now)
     await endWait(tx, wait)
   }
-  if (!isFinal) return
+  if (!isFinal || of !== undefined) return
   for (const { value } of await tx.list<string>({ prefix: `addressed/${run}/` })) {
     const { event, received } = (await tx.get<Buffered>(value)) as Buffered
     unbuffer(tx, value, { event, received })

@@ -230,3 +230,31 @@ t.test('a quorum looks from several sides; where they do not agree, a person dec
   const rejected = await runner.plan(plan('sums', 'law'), {})
   t.match(await runner.decide(rejected.run, { approved: false, by: 'bob' }), { status: 'failed', reason: /bob has not let it pass/ })
 })
+
+t.test('a run that is undone waits for what undoing waits for, and no longer for what its steps did', async (t) => {
+  const done: string[] = []
+  const act = (ctx: StepContext, what: string) => ctx.effect({ kind: 'do', args: what, mutates: true, recovery: 'idempotent' }, async () => done.push(what))
+  const slow = skill('slow', (ctx) => act(ctx, 'did'), {
+    async compensate(ctx: StepContext) {
+      await ctx.sleep(7_200_000)
+      await act(ctx, 'undid')
+    },
+  } as never)
+  const nap = skill('nap', async (ctx) => {
+    await ctx.sleep(3_600_000)
+    return null
+  })
+  const bad = skill('bad', async () => {
+    throw new Error('it went wrong')
+  })
+  const runner = await AgentRunner.create({ skills: [slow, nap, bad] })
+  const plan = [node('slow'), node('nap', 'nap', { depends_on: ['slow'] }), node('bad', 'bad', { depends_on: ['slow'], terminal: true })]
+  const { run, status } = await runner.plan(plan, {})
+  t.equal(status, 'suspended')
+  await runner.advance(3_600_001)
+  t.equal((await runner.report(run)).status, 'suspended', 'the nap is over, and nobody asks for it')
+  await runner.advance(3_600_001)
+  t.match(await runner.report(run), { status: 'failed', reason: 'it went wrong' })
+  t.same(done, ['did', 'undid'])
+  t.same(await runner.replay(run), [])
+})
