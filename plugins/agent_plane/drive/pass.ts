@@ -362,7 +362,7 @@ export class Pass {
       })
       if (isStop(end)) {
         if (end.kind === 'broken') throw new BrokenPass(end.error)
-        if (end.kind === 'suspended') return (await this.suspend(true)) ?? this.unwind(outcome, reason)
+        if (end.kind === 'suspended') return (await this.suspend(true)) ?? this.unwindOn(outcome, reason)
         if (end.kind === 'exhausted') return this.conclude('exhausted', 'a budget is used up', end.exhaustion)
         return this.conclude('quarantined', `${reason}; step s${number} could not be undone: ${whyOf(end)}`)
       }
@@ -372,6 +372,12 @@ export class Pass {
         await journal.keep([{ kind: 'StepCompensated', step: number, phase: 'compensating', payload: { compensation: node.capability, outcome: 'succeeded' } }])
     }
     return this.conclude(outcome, reason)
+  }
+
+  /** Something has come while it was undone, which may be a stop. */
+  private async unwindOn(outcome: 'cancelled' | 'failed', reason: string): Promise<Status> {
+    const stopped = await this.boundary()
+    return stopped === undefined ? this.unwind(outcome, reason) : this.unwind('cancelled', stopped)
   }
 
   private async recall(outcome: 'cancelled' | 'failed', reason: string): Promise<void> {

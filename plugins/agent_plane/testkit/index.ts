@@ -158,8 +158,13 @@ export class AgentRunner {
   }
 
   async cancel(run: string, reason = 'the test says so'): Promise<RunReport> {
-    await this.surviving(() => this.driver.cancel(run, { actor: 'tester', basis: 'asserted' }, reason))
+    await this.requestCancel(run, reason)
     return this.settle(run)
+  }
+
+  /** As `cancel`, and drives nothing: also for a skill that is to be stopped while it goes on. */
+  async requestCancel(run: string, reason = 'the test says so'): Promise<void> {
+    await this.surviving(() => this.driver.cancel(run, { actor: 'tester', basis: 'asserted' }, reason))
   }
 
   /** Decides all tasks of a run that wait, as somebody who may; then what goes on by it is driven. @throws Error where none waits. */

@@ -258,3 +258,29 @@ t.test('a run that is undone waits for what undoing waits for, and no longer for
   t.same(done, ['did', 'undid'])
   t.same(await runner.replay(run), [])
 })
+
+t.test('a stop that comes while a failed run is undone is seen, and it is undone once', async (t) => {
+  const done: string[] = []
+  const act = (ctx: StepContext, what: string) => ctx.effect({ kind: 'do', args: what, mutates: true, recovery: 'idempotent' }, async () => done.push(what))
+  const held: { runner?: AgentRunner } = {}
+  const slow = skill('slow', (ctx) => act(ctx, 'did'), {
+    async compensate(ctx: StepContext) {
+      // It comes while this goes on, and before the run waits.
+      await ctx.effect({ kind: 'ask', args: null, mutates: false }, async () => {
+        await held.runner?.requestCancel(ctx.run)
+        return null
+      })
+      await ctx.sleep(7_200_000)
+      await act(ctx, 'undid')
+    },
+  } as never)
+  const bad = skill('bad', async () => {
+    throw new Error('it went wrong')
+  })
+  held.runner = await AgentRunner.create({ skills: [slow, bad] })
+  const { run, status } = await held.runner.plan([node('slow'), node('bad', 'bad', { depends_on: ['slow'], terminal: true })], {})
+  t.equal(status, 'suspended')
+  await held.runner.advance(7_200_001)
+  t.match(await held.runner.report(run), { status: 'cancelled', reason: 'the test says so' })
+  t.same(done, ['did', 'undid'])
+})
