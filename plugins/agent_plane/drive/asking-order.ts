@@ -4,27 +4,14 @@
 export class AskingOrder {
   /** Resolves when the effect before has begun. */
   private begun: Promise<void> = Promise.resolve()
-  private waiting = 0
-
-  /** Whether all that was asked for has begun. */
-  get isIdle(): boolean {
-    return this.waiting === 0
-  }
 
   /** @returns what lets the next one begin. */
   turn(): Promise<() => void> {
     const before = this.begun
-    let resolve = (): void => {}
+    let next = (): void => {}
     this.begun = new Promise((begun) => {
-      resolve = begun
+      next = begun
     })
-    this.waiting++
-    let isOver = false
-    const next = (): void => {
-      if (!isOver) this.waiting--
-      isOver = true
-      resolve()
-    }
     return before.then(() => next)
   }
 }

@@ -19,8 +19,8 @@ export abstract class KeptStep extends CaseStep implements BlobContext {
 
   /** The step has read something of this label. */
   protected abstract reads(label: Label): void
-  /** Nothing is done for a step that has ended. */
-  protected abstract guarded<T>(act: () => Promise<T>): Promise<T>
+  /** Nothing else is told to the code of the step meanwhile. */
+  protected abstract readUnrecorded<T>(act: () => Promise<T>): Promise<T>
 
   async storeBlob(bytes: Uint8Array, { label = this.label }: BlobOptions = {}): Promise<string> {
     const kept = Uint8Array.from(bytes)
@@ -46,7 +46,7 @@ export abstract class KeptStep extends CaseStep implements BlobContext {
   }
 
   readBlob(digest: string): Promise<Uint8Array> {
-    return this.guarded(async () => {
+    return this.readUnrecorded(async () => {
       const found = await blobOf(this.tools.state, this.caseId ?? this.run, digest)
       if (found === undefined)
         throw permanently(

@@ -27,9 +27,9 @@ interface Place {
   tried: Attempt[]
   /** First attempts: effects, in the order in which they were begun. */
   begun: Attempt[]
-  notes: string[]
+  notes: JournalRecord[]
   /** GroupOpened, GroupSettled and Released, by kind. */
-  marks: Map<string, JournalRecord['payload'][]>
+  marks: Map<string, JournalRecord[]>
 }
 
 interface StepState {
@@ -190,8 +190,8 @@ export class RunJournal {
     const state = this.steps.get(step)
     if (kind === 'CaseBound') this.correlation = (payload.correlation ?? []) as CorrelationKey[]
     else if (kind === 'StepStarted') this.steps.set(step, { skill: payload.skill as string, finished: 0, compensated: false })
-    else if (kind === 'Note') this.placeOf(step, phase).notes.push(payload.text as string)
-    else if (MARKS.has(kind)) push(this.placeOf(step, phase).marks, kind, payload)
+    else if (kind === 'Note') this.placeOf(step, phase).notes.push(record)
+    else if (MARKS.has(kind)) push(this.placeOf(step, phase).marks, kind, record)
     else if (kind === 'BudgetRefused' || kind === 'BudgetReadmitted') this.budgets.set(step, record)
     else if (kind === 'StepFinished' && state !== undefined) {
       state.outcome = payload.outcome as string
@@ -310,12 +310,12 @@ export class RunJournal {
     return describes(attempt.started, descriptor) ? attempt.ended : undefined
   }
 
-  notesOf(step: number, phase: Phase): readonly string[] {
+  notesOf(step: number, phase: Phase): readonly JournalRecord[] {
     return this.placeOf(step, phase).notes
   }
 
   /** What a step has marked in a phase, in order. */
-  marksOf(step: number, phase: Phase, kind: string): readonly JournalRecord['payload'][] {
+  marksOf(step: number, phase: Phase, kind: string): readonly JournalRecord[] {
     return this.placeOf(step, phase).marks.get(kind) ?? []
   }
 

@@ -17,7 +17,7 @@ import type {
   TaskDecision,
   TaskRequest,
 } from 'svcdb/agents'
-import { EffectError, joined, OWN, TASK_DECIDED, taskKey } from 'svcdb/agents'
+import { EffectError, OWN, TASK_DECIDED, taskKey } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import { Meter, type MeterTools } from '../quota/meter.ts'
 import { NOTHING } from '../quota/store.ts'
@@ -32,11 +32,11 @@ import { AskingOrder } from './asking-order.ts'
 import { addTo, DECLARED, delayOf, type MeteredCall, outcomeOf } from './attempt.ts'
 import { permanently } from './case-context.ts'
 import type { StoreEffect } from './case-effects.ts'
-import { KeptStep, type KeptTools } from './kept-context.ts'
+import type { KeptTools } from './kept-context.ts'
 import { type Attempt, AWAIT_EVENT, OPEN_TASK, type Phase, type RunJournal, SLEEP, TASK } from './run-journal.ts'
-import { type Asked, askedOf, askedOfSink, checkEffect, descriptorOf, havingRead, plain, provenanceOf, StepRecords } from './step-records.ts'
-import type { Stop } from './stop.ts'
+import { type Asked, askedOf, askedOfSink, checkEffect, descriptorOf, plain, provenanceOf, StepRecords } from './step-records.ts'
 import { openingOf } from './task-opening.ts'
+import { ToldStep } from './told-context.ts'
 
 /** Attempts of which nobody knows the end, because the process died: after so many a person has to look. */
 const MAX_INTERRUPTIONS = 10
@@ -63,7 +63,7 @@ interface Waited {
   any?: boolean
 }
 
-export class OpenStep extends KeptStep implements StepContext {
+export class OpenStep extends ToldStep implements StepContext {
   readonly run: string
   readonly step: string
   private readonly number: number
@@ -74,19 +74,14 @@ export class OpenStep extends KeptStep implements StepContext {
   private ordinal = 0
   private readonly order = new AskingOrder()
   private noted = 0
-  private read: Label
   private readonly marked = new Map<string, number>()
   private readonly underWay = new Set<Promise<unknown>>()
   /** What other sides have asked to wait, by effect key. */
   private readonly retryAfter = new Map<string, number>()
-  private stopWith: (stop: Stop) => void = () => {}
-  private ended = false
-  /** Resolves when the step is stopped. */
-  readonly stopped: Promise<Stop>
 
   /** @param label of its input. */
   constructor(tools: StepTools, number: number, phase: Phase, label: Label) {
-    super()
+    super(label)
     this.tools = tools
     this.run = tools.journal.run
     this.number = number
@@ -94,23 +89,6 @@ export class OpenStep extends KeptStep implements StepContext {
     this.records = new StepRecords(this.run, number, phase)
     this.meter = new Meter(tools, this.records.place)
     this.phase = phase
-    this.read = label
-    this.stopped = new Promise((resolve) => {
-      this.stopWith = resolve
-    })
-  }
-
-  get label(): Label {
-    return this.read
-  }
-
-  /** What has an effect given, and what is that to be taken for. */
-  private hasRead(record: JournalRecord, ...provenance: string[]): void {
-    this.read = havingRead(this.read, record, provenance)
-  }
-
-  protected reads(label: Label): void {
-    this.read = joined(this.read, label)
   }
 
   /** No more is done for the step. Resolves when what is under way has its end in the journal. */
@@ -135,10 +113,10 @@ export class OpenStep extends KeptStep implements StepContext {
       const index = this.marked.get(kind) ?? 0
       this.marked.set(kind, index + 1)
       const known = this.tools.journal.marksOf(this.number, this.phase, kind)[index]
-      if (known !== undefined && canonical(known) === canonical(payload)) return
-      if (known !== undefined) return this.diverge(`a record "${kind}" is another one than in the journal`)
-      if (this.tools.mode === 'strict') return this.stop({ kind: 'suspended' })
-      await this.append([{ ...this.records.place, kind, payload }])
+      if (known !== undefined && canonical(known.payload) !== canonical(payload)) return this.diverge(`a record "${kind}" is another one than in the journal`)
+      if (known === undefined && this.tools.mode === 'strict') return this.stop({ kind: 'suspended' })
+      if (known === undefined) await this.append([{ ...this.records.place, kind, payload }])
+      await this.told(this.tools.journal.marksOf(this.number, this.phase, kind)[index].seq, () => {})
     })
   }
 
@@ -157,11 +135,12 @@ export class OpenStep extends KeptStep implements StepContext {
 
   note(text: string): Promise<void> {
     return this.guarded(async () => {
-      const known = this.tools.journal.notesOf(this.number, this.phase)[this.noted++]
-      if (known === text) return
-      if (known !== undefined) return this.diverge('a note is another one than in the journal')
-      if (this.tools.mode === 'strict') return this.stop({ kind: 'suspended' })
-      await this.append([{ ...this.records.place, kind: 'Note', payload: { text } }])
+      const index = this.noted++
+      const known = this.tools.journal.notesOf(this.number, this.phase)[index]
+      if (known !== undefined && known.payload.text !== text) return this.diverge('a note is another one than in the journal')
+      if (known === undefined && this.tools.mode === 'strict') return this.stop({ kind: 'suspended' })
+      if (known === undefined) await this.append([{ ...this.records.place, kind: 'Note', payload: { text } }])
+      await this.told(this.tools.journal.notesOf(this.number, this.phase)[index].seq, () => {})
     })
   }
 
@@ -181,15 +160,22 @@ export class OpenStep extends KeptStep implements StepContext {
     return this.guarded(() => this.settle<T>(asked, perform))
   }
 
-  /** The end of what the journal has as the step asks it, and that has gone well: answered at once, where nothing that was asked before has yet to begin. */
+  /** The end of what the journal has as the step asks it, and that has gone well. */
   private known(ordinal: number, descriptor: string): JournalRecord | undefined {
-    return !this.order.isIdle || this.ended ? undefined : this.tools.journal.doneAt(this.number, this.phase, ordinal, descriptor)
+    return this.ended ? undefined : this.tools.journal.doneAt(this.number, this.phase, ordinal, descriptor)
   }
 
   private answer<T>(kind: string, known: JournalRecord): Promise<T> {
     this.ordinal++
-    this.hasRead(known, `effect:${kind}`)
-    return Promise.resolve(known.payload.output as T)
+    return this.told(known.seq, () => {
+      this.hasRead(known, `effect:${kind}`)
+      return known.payload.output as T
+    })
+  }
+
+  /** What the journal does not have begins in its turn. */
+  private turn({ ordinal }: Asked): Promise<() => void> {
+    return ordinal < this.tools.journal.begunIn(this.number, this.phase) ? Promise.resolve(() => {}) : this.order.turn()
   }
 
   sleep(ms: number): Promise<void> {
@@ -234,7 +220,7 @@ export class OpenStep extends KeptStep implements StepContext {
     const asked = this.plain(kind, args)
     return this.guarded(async () => {
       const key = this.records.keyOf(asked, 1)
-      const next = await this.order.turn()
+      const next = await this.turn(asked)
       if (await this.isNew(asked, key)) {
         if (metered === true || replans === true) await this.require(replans === true ? this.meter.replansExceeded() : this.meter.exceeded(asked))
         const readmitted = metered === true || replans === true ? this.meter.records(undefined) : []
@@ -251,20 +237,13 @@ export class OpenStep extends KeptStep implements StepContext {
       }
       next()
       const { ended } = this.tools.journal.attempt(key) as Attempt
-      if (ended !== undefined && kind === 'svc.case_state') this.hasRead(ended, 'case:state')
-      if (ended?.kind === 'EffectFailed') throw permanently(ended.payload.error as string)
-      return ended?.payload.output as Json
+      if (ended === undefined) return undefined as unknown as Json
+      return this.told(ended.seq, () => {
+        if (kind === 'svc.case_state') this.hasRead(ended, 'case:state')
+        if (ended.kind === 'EffectFailed') throw permanently(ended.payload.error as string)
+        return ended.payload.output as Json
+      })
     })
-  }
-
-  private stop(stop: Stop): Promise<never> {
-    this.stopWith(stop)
-    this.ended = true
-    return new Promise(() => {})
-  }
-
-  private diverge(what: string): Promise<never> {
-    return this.stop({ kind: 'quarantined', reason: `step ${this.step}: ${what}`, diverged: true })
   }
 
   /** What is decided in a transaction is durable when it resolves; other records are with what follows: nobody outside has heard of them. */
@@ -276,23 +255,19 @@ export class OpenStep extends KeptStep implements StepContext {
     }
   }
 
-  /** Nothing is begun for a step that has ended, and what it gets is nothing: its code stays where it is. */
-  protected guarded<T>(act: () => Promise<T>): Promise<T> {
-    return this.ended ? new Promise(() => {}) : act()
-  }
-
   private answered(kind: string, value: () => number): Promise<number> {
     const asked = this.plain(kind, null)
     const known = this.known(asked.ordinal, asked.descriptor)
-    if (known !== undefined) return Promise.resolve(known.payload.output as number)
+    if (known !== undefined) return this.told(known.seq, () => known.payload.output as number)
     return this.guarded(async () => {
       const key = this.records.keyOf(asked, 1)
-      const next = await this.order.turn()
+      const next = await this.turn(asked)
       if (await this.isNew(asked, key)) {
         await this.append([this.records.started(asked, key, 1, 0), this.records.done(key, value(), OWN)])
       }
       next()
-      return (this.tools.journal.attempt(key) as Attempt).ended?.payload.output as number
+      const ended = this.tools.journal.attempt(key)?.ended as JournalRecord
+      return this.told(ended.seq, () => ended.payload.output as number)
     })
   }
 
@@ -310,7 +285,7 @@ export class OpenStep extends KeptStep implements StepContext {
     let failures = 0
     let interruptions = 0
     let backoff = 0
-    const next = await this.order.turn()
+    const next = await this.turn(asked)
     for (let attempt = 1; ; attempt++) {
       const key = this.records.keyOf(asked, attempt)
       const used: Required<Spend> = { tokens: 0, minor_units: 0 }
@@ -325,8 +300,10 @@ export class OpenStep extends KeptStep implements StepContext {
       next()
       const { ended, reconciled } = journal.attempt(key) as Attempt
       if (reconciled?.payload.disposition === 'landed') {
-        this.hasRead(reconciled, `effect:${asked.kind}`)
-        return reconciled.payload.output as T
+        return this.told(reconciled.seq, () => {
+          this.hasRead(reconciled, `effect:${asked.kind}`)
+          return reconciled.payload.output as T
+        })
       }
       if (reconciled !== undefined) {
         backoff = 0
@@ -334,13 +311,15 @@ export class OpenStep extends KeptStep implements StepContext {
       }
       if (ended === undefined) return this.doubt(asked)
       if (ended.kind === 'EffectDone') {
-        this.hasRead(ended, `effect:${asked.kind}`)
-        return ended.payload.output as T
+        return this.told(ended.seq, () => {
+          this.hasRead(ended, `effect:${asked.kind}`)
+          return ended.payload.output as T
+        })
       }
       const { error, disposition, permanent } = ended.payload as { error: string; disposition: 'did_not_happen' | 'in_doubt' | 'landed'; permanent?: boolean }
       const failure = new EffectError(error, { disposition, permanent: permanent ?? false })
       if (mode === 'live') await this.require(this.meter.tooManyDenials(error))
-      if (disposition === 'landed') throw this.failed(asked, failure, ended)
+      if (disposition === 'landed') return this.failed(asked, failure, ended)
       if (disposition === 'in_doubt' && (asked.recovery === 'requires_operator' || asked.recovery === 'reconcile')) {
         if (asked.recovery === 'reconcile' && mode === 'live' && (await this.probed(asked, call))) {
           attempt--
@@ -358,16 +337,18 @@ export class OpenStep extends KeptStep implements StepContext {
       if (isOver && (afresh || journal.attempt(this.records.keyOf(asked, attempt + 1)) !== undefined)) failures = 0
       else if (isOver) {
         if (disposition === 'in_doubt' && asked.mutates) return this.doubt(asked)
-        throw this.failed(asked, failure, ended)
+        return this.failed(asked, failure, ended)
       }
       backoff = error === INTERRUPTED ? 0 : Math.max(delayOf(key, failures), this.retryAfter.get(key) ?? 0)
     }
   }
 
   /** Its text is from outside as well. */
-  private failed({ kind }: Asked, failure: EffectError, ended: JournalRecord): EffectError {
-    this.hasRead(ended, `effect:${kind}`)
-    return failure
+  private failed({ kind }: Asked, failure: EffectError, ended: JournalRecord): Promise<never> {
+    return this.told(ended.seq, () => {
+      this.hasRead(ended, `effect:${kind}`)
+      throw failure
+    })
   }
 
   private doubt({ kind }: Asked): Promise<never> {
@@ -465,7 +446,7 @@ export class OpenStep extends KeptStep implements StepContext {
     const { journal, now, mode } = this.tools
     const opensTask = asked.kind === TASK
     const key = this.records.keyOf(asked, 1)
-    const next = await this.order.turn()
+    const next = await this.turn(asked)
     const isNew = await this.isNew(asked, key)
     if (journal.attempt(key)?.ended === undefined) {
       if (mode === 'strict') return this.stop({ kind: 'suspended' })
@@ -492,8 +473,10 @@ export class OpenStep extends KeptStep implements StepContext {
     next()
     const { ended } = journal.attempt(key) as Attempt
     if (ended === undefined) return this.stop({ kind: 'suspended' })
-    if (ended.kind === 'EffectFailed') throw permanently(ended.payload.error as string)
-    if (event !== undefined) this.hasRead(ended, ...provenanceOf(ended))
-    return ended.payload.output as Json
+    return this.told(ended.seq, () => {
+      if (ended.kind === 'EffectFailed') throw permanently(ended.payload.error as string)
+      if (event !== undefined) this.hasRead(ended, ...provenanceOf(ended))
+      return ended.payload.output as Json
+    })
   }
 }

@@ -395,7 +395,9 @@ function randomPlan(random: () => number): PlanNode[] {
     if (chance < 0.88) return { do: 'random' }
     if (chance < 0.92) return { do: 'note' }
     if (chance < 0.96 || depth > 0) return { do: 'fail' }
-    return { do: 'both', acts: [oneAct(1), oneAct(1)] }
+    if (chance < 0.98) return { do: 'both', acts: [oneAct(1), oneAct(1)] }
+    const chain = (): Act => ({ do: 'chain', acts: Array.from({ length: 1 + Math.floor(random() * 3) }, () => oneAct(1)) })
+    return { do: 'both', acts: Array.from({ length: 2 + Math.floor(random() * 2) }, chain) }
   }
   const count = 1 + Math.floor(random() * 4)
   const nodeOf = (id: string, more: Partial<PlanNode>, acts: readonly Act[]): PlanNode => ({

@@ -3,6 +3,7 @@
  * A process that has died does nothing any more; what is on disk stays. All follows from a seed.
  */
 import assert from 'node:assert/strict'
+import { setImmediate as soon } from 'node:timers/promises'
 import type { StateStore, StateTransaction } from 'svcdb'
 import {
   type AgentContext,
@@ -199,6 +200,7 @@ export type Act =
   | { do: 'note' }
   | { do: 'fail' }
   | { do: 'both'; acts: Act[] }
+  | { do: 'chain'; acts: Act[] }
   | { do: 'replan'; keep: string[]; more: PlanNode[] }
   | { do: 'blob'; text: string }
   | { do: 'commission'; capability: string; acts: Act[]; ms: number; caught: boolean }
@@ -222,8 +224,14 @@ function acting(world: World, process: Process): AgentRegistry {
     else if (one.do === 'blob') return blobbed(context, one.text)
     else if (one.do === 'commission') return commissioned(context as AgentContext, one)
     else if (one.do === 'both') return Promise.all(one.acts.map((each) => act(context, each, back)))
+    else if (one.do === 'chain') return chained(context, one.acts, back)
     else return outward(context, one, back)
     return null
+  }
+  const chained = async (context: StepContext, acts: readonly Act[], back: string): Promise<Json> => {
+    const given: Json[] = []
+    for (const one of acts) given.push(await act(context, one, back))
+    return given
   }
   const blobbed = async (context: StepContext, text: string): Promise<Json> => {
     const digest = await context.storeBlob(Buffer.from(text))
@@ -260,6 +268,8 @@ function acting(world: World, process: Process): AgentRegistry {
       const chance = world.random()
       if (chance < world.chances.failure) throw new EffectError('not now', { disposition: 'did_not_happen' })
       if (mutates) world.land(what, mode === 'idempotent' ? idempotencyKey : undefined)
+      // Others go on meanwhile. What has happened is known at once: whoever looks finds it.
+      for (let turns = Math.floor(world.random() * 4); turns > 0; turns--) await soon()
       process.point()
       if (chance < world.chances.failure * 1.5) throw new EffectError('no answer', { disposition: 'in_doubt' })
       return { about }
@@ -270,19 +280,14 @@ function acting(world: World, process: Process): AgentRegistry {
     if (world.random() < 0.2) return 'inconclusive' as const
     return (world.landed.get(what) ?? 0) > 0 ? { landed: true as const, output: { about: 'probed' } } : { landed: false as const }
   }
-  const invoke = async (context: StepContext, { acts }: { acts: Act[] }): Promise<Json> => {
-    const given: Json[] = []
-    for (const one of acts) given.push(await act(context, one, ''))
-    return given
-  }
+  const invoke = (context: StepContext, { acts }: { acts: Act[] }): Promise<Json> => chained(context, acts, '')
   const output = Type.Any()
   const summary = 'Does what it is told'
   skills.set('sim.plain', defineSkill({ capability: 'sim.plain', summary, input, output, invoke }))
   skills.set('sim.pivot', defineSkill({ capability: 'sim.pivot', summary, input, output, compensation: 'pivot', invoke }))
   skills.set('sim.nothing', defineSkill({ capability: 'sim.nothing', summary, input, output, compensation: 'unnecessary', invoke }))
   const compensate = async (context: StepContext, { acts }: { acts: Act[] }): Promise<void> => {
-    for (const one of acts.flatMap((each) => (each.do === 'both' ? each.acts : [each])))
-      if (one.do === 'effect' && one.mutates) await outward(context, { ...one, mode: 'idempotent' }, '/back')
+    for (const one of acts.flatMap(singly)) if (one.do === 'effect' && one.mutates) await outward(context, { ...one, mode: 'idempotent' }, '/back')
   }
   skills.set('sim.undone', defineSkill({ capability: 'sim.undone', summary, input, output, invoke, compensate }))
   for (const [name, commissions] of [
@@ -304,4 +309,8 @@ function acting(world: World, process: Process): AgentRegistry {
       }),
     )
   return registry
+}
+
+function singly(one: Act): Act[] {
+  return one.do === 'both' || one.do === 'chain' ? one.acts.flatMap(singly) : [one]
 }
