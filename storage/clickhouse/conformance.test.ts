@@ -4,7 +4,7 @@ import { NO_CLICKHOUSE, startClickHouse } from '../../test/support/clickhouse/cl
 import { conformance, testContext } from '../conformance/index.ts'
 import { ClickHouseEngine } from './engine.ts'
 
-if (NO_CLICKHOUSE !== undefined) t.plan(0, NO_CLICKHOUSE)
+if (NO_CLICKHOUSE !== undefined) t.test('the storage interface over ClickHouse', { skip: NO_CLICKHOUSE }, async () => {})
 else {
   const server = await startClickHouse()
   t.teardown(() => server.stop())
