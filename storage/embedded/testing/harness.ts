@@ -1,5 +1,5 @@
 /** An engine over a temporary directory, and points in and out of it as plain objects, for the engine's own tests. */
-import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { closeSync, copyFileSync, cpSync, existsSync, mkdtempSync, openSync, readSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { StorageEngine, WriteOptions, WriteResult } from 'svcdb'
@@ -16,11 +16,34 @@ export function tempDir(): string {
 
 /**
  * A copy of a data directory as a crash at this moment would leave it (the page cache survives a killed process). While it runs nothing of the engine's
- * main thread does: no file goes, no commit begins. Its other threads may give an unfinished file its name.
+ * main thread does: no file goes, no commit begins. Its other threads may give an unfinished file its name, and LMDB's may end commits that have begun.
  */
 export function crashCopy(dir: string, copy: string = tempDir()): string {
-  cpSync(dir, copy, { recursive: true, filter: (path) => !/LOCK(\.os)?$|\.tmp$/.test(path) })
+  cpSync(dir, copy, { recursive: true, filter: (path) => !/LOCK(\.os)?$|\.tmp$|catalog\/data\.mdb$/.test(path) })
+  const catalog = join(dir, 'catalog', 'data.mdb')
+  if (existsSync(catalog)) copyBetweenCommits(catalog, join(copy, 'catalog', 'data.mdb'))
   return copy
+}
+
+/** A copy during which LMDB ends a commit holds pages of two states, which no crash leaves: it is made again. */
+function copyBetweenCommits(file: string, copy: string): void {
+  for (let before = metaPages(file); ; ) {
+    copyFileSync(file, copy)
+    const after = metaPages(file)
+    if (after.equals(before)) return
+    before = after
+  }
+}
+
+/** The first two pages of an LMDB file: each commit writes one of them, last. */
+function metaPages(file: string): Buffer {
+  const pages = Buffer.alloc(2 * 4096)
+  const fd = openSync(file, 'r')
+  try {
+    return pages.subarray(0, readSync(fd, pages, 0, pages.length, 0))
+  } finally {
+    closeSync(fd)
+  }
 }
 
 export async function openEngine(dir: string, config: Record<string, unknown> = {}, fs: FileSystem = realFileSystem): Promise<EmbeddedEngine> {
