@@ -4,7 +4,7 @@ import type { Plugin } from './plugin.ts'
 import { AUDIT_ACTIONS } from './services/audit-log.ts'
 
 /** Words of the command line that are the kernel's. */
-export const KERNEL_COMMANDS = ['serve', 'check', 'plugins', 'help']
+export const KERNEL_COMMANDS = ['serve', 'check', 'plugins', 'state', 'help']
 
 const KINDS: readonly { what: string; kernel: readonly string[]; of(plugin: Plugin): readonly string[] }[] = [
   { what: 'command', kernel: KERNEL_COMMANDS, of: ({ commands = [] }) => commands.flatMap(wordsOf) },

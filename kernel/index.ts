@@ -144,6 +144,7 @@ export type {
   SqlType,
 } from './storage/sql-functions.ts'
 export type * from './storage/state.ts'
+export type { StateContext, StateEngine, StateUse } from './storage/state-engine.ts'
 export { importState } from './storage/state-import.ts'
 export type * from './storage/storage.ts'
 export { API_VERSION, VERSION } from './version.ts'

@@ -9,6 +9,7 @@ import { HOME, otherCopies } from './lib/modules/index.ts'
 import { didYouMean } from './lib/text/index.ts'
 import { isPlugin, type Plugin } from './plugin.ts'
 import type { DeclaredSqlFunction } from './storage/sql-functions.ts'
+import type { StateContext, StateEngine } from './storage/state-engine.ts'
 import type { Capability, StorageContext, StorageEngine } from './storage/storage.ts'
 import { VERSION } from './version.ts'
 
@@ -37,6 +38,16 @@ export interface EngineModule {
   ownState?(config: Record<string, unknown>, owner: string): Promise<OwnState | undefined>
 }
 
+/** What a state store's index exports. */
+export interface StateModule {
+  createState(context: StateContext): StateEngine
+  configSchema: Schema
+  /** What else would end a start, without opening anything. @throws SvcError */
+  check?(config: Record<string, unknown>): void
+  /** What the resolved section means, in lines for `svc check`. */
+  explain?(config: Record<string, unknown>): string[]
+}
+
 export function builtinPlugins(): string[] {
   return idsIn('plugins')
 }
@@ -63,9 +74,21 @@ export async function loadEngine(name: string, folder: string): Promise<EngineMo
   }
   const module = await importFile('storage engine', name, file)
   if (typeof module.createEngine !== 'function' || module.configSchema === undefined || module.capabilities === undefined) {
-    throw new Error(`cannot load storage engine "${name}": ${file} must export createEngine, configSchema and capabilities`)
+    throw new Error(
+      `cannot load storage engine "${name}": ${file} must export createEngine, configSchema and capabilities${typeof module.createState === 'function' ? '; it keeps state: name it as state.engine' : ''}`,
+    )
   }
   return module as unknown as EngineModule
+}
+
+/** @throws Error in one line. */
+export async function loadState(name: string, folder: string): Promise<StateModule> {
+  const file = locate('storage', name, folder)
+  if (file === undefined) throw new Error(`cannot find state store "${name}": it is no built-in one, file, or package; "database" and "postgres" are built in`)
+  const module = await importFile('state store', name, file)
+  if (typeof module.createState !== 'function' || module.configSchema === undefined)
+    throw new Error(`cannot load state store "${name}": ${file} must export createState and configSchema; "database" and "postgres" are built in`)
+  return module as unknown as StateModule
 }
 
 function idsIn(kind: string): string[] {

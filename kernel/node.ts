@@ -17,6 +17,7 @@ import { createSvc, type Hooks, type SharedDependencies } from './plugin-context
 import { addSchedulesRoute } from './schedule/route.ts'
 import { Scheduler, type Schedules } from './schedule/scheduler.ts'
 import { SqlFunctions } from './storage/sql-functions.ts'
+import { joinState, requireOwnState, type StateEngine } from './storage/state-engine.ts'
 import type { Storage, StorageEngine } from './storage/storage.ts'
 import { VERSION } from './version.ts'
 
@@ -46,6 +47,7 @@ export class SvcNode {
   private readonly schedules: Schedules
   private http: HttpServer | undefined
   private engine: StorageEngine | undefined
+  private stateEngine: StateEngine | undefined
   private releaseRetention: () => void = () => {}
   private open: StorageEngine | undefined
   private state: 'starting' | 'running' | 'stopping' = 'starting'
@@ -102,7 +104,9 @@ export class SvcNode {
   /** Opens the storage, starts the plugins, then listens. @throws SvcError naming what failed; everything is closed again then. */
   async start(): Promise<void> {
     const steps: Step[] = []
-    const { storage, plugins, server } = this.config
+    const { storage, state, plugins, server } = this.config
+    if (state !== undefined)
+      steps.push({ phase: 'start', name: `state store "${state.engine}"`, run: () => this.openState(), stop: () => this.stateEngine?.close() })
     if (storage !== undefined) {
       const close = async () => {
         this.open = undefined
@@ -152,9 +156,12 @@ export class SvcNode {
   }
 
   private checkStorage(): Step[] {
-    const { storage } = this.config
-    if (storage === undefined) return []
-    return [{ phase: 'setup', name: `storage engine "${storage.engine}"`, run: async () => storage.module.check?.(storage.config) }]
+    const { storage, state } = this.config
+    const steps: Step[] = []
+    if (storage !== undefined)
+      steps.push({ phase: 'setup', name: `storage engine "${storage.engine}"`, run: async () => storage.module.check?.(storage.config) })
+    if (state !== undefined) steps.push({ phase: 'setup', name: `state store "${state.engine}"`, run: async () => state.module.check?.(state.config) })
+    return steps
   }
 
   private async createHttp(): Promise<void> {
@@ -245,6 +252,13 @@ export class SvcNode {
     return hooks
   }
 
+  private async openState(): Promise<void> {
+    const { module, config, engine } = this.config.state as NonNullable<NodeConfig['state']>
+    const context = { config, log: this.logs.child('state'), metrics: this.metrics.child(`storage/${engine}`), now: () => this.clock.now() }
+    this.stateEngine = module.createState(context)
+    await this.stateEngine.open()
+  }
+
   private async openStorage(): Promise<void> {
     const { module, config, engine } = this.config.storage as NonNullable<NodeConfig['storage']>
     const context = {
@@ -258,6 +272,8 @@ export class SvcNode {
     // Nobody has said yet what raw data is still needed: plugins do so when they start.
     this.releaseRetention = this.engine.holdRetention(() => EVERYTHING)
     await this.engine.open()
+    if (this.stateEngine === undefined) await requireOwnState(this.engine)
+    else await joinState(this.engine, this.stateEngine, this.config.state?.engine as string)
     this.open = this.engine
   }
 }

@@ -5,13 +5,13 @@ import { join } from 'node:path'
 import { ERRORS, type ErrorKind, errorKind } from 'svcdb/lib/errors'
 import { NEEDLESS } from '../kernel/config/names.ts'
 import { KERNEL_OVERRIDES, overridesOf } from '../kernel/config/overrides.ts'
-import { authSchema, engineSchema, serverSchema, tlsSchema } from '../kernel/config/schema.ts'
-import { isSecretSchema } from '../kernel/config/secret.ts'
+import { authSchema, engineSchema, serverSchema, stateSchema, tlsSchema } from '../kernel/config/schema.ts'
+import { isSecretSchema, Secret } from '../kernel/config/secret.ts'
 import type { Schema } from '../kernel/config/section.ts'
 import { mountsOf } from '../kernel/config/section-table.ts'
-import type { EngineModule } from '../kernel/loader.ts'
-import { builtinPlugins, loadEngine, loadPlugin } from '../kernel/loader.ts'
-import { MetricsRegistry } from '../kernel/metrics.ts'
+import type { EngineModule, StateModule } from '../kernel/loader.ts'
+import { builtinPlugins, loadEngine, loadPlugin, loadState } from '../kernel/loader.ts'
+import { type Metrics, MetricsRegistry } from '../kernel/metrics.ts'
 import type { Plugin } from '../kernel/plugin.ts'
 import { boot } from '../kernel/testkit/index.ts'
 import { apiReport } from './api-report.ts'
@@ -33,9 +33,10 @@ export async function generatedDocs(read: (file: string) => string | undefined):
   const plugins = await Promise.all(builtinPlugins().map((id) => loadPlugin(id, '.')))
   const engines = new Map<string, EngineModule>()
   for (const name of ENGINES) engines.set(name, await loadEngine(name, '.'))
+  const states = new Map([['postgres', await loadState('postgres', '.')]])
   const metrics = await declaredMetrics(plugins)
   const files = new Map<string, string>([
-    ['docs/reference/config.md', configPage(plugins, engines)],
+    ['docs/reference/config.md', configPage(plugins, engines, states)],
     ['docs/reference/metrics.md', metricsPage(metrics)],
     ['docs/reference/errors.md', errorsPage(plugins)],
     ['docs/reference/api.md', await apiReport()],
@@ -53,18 +54,31 @@ export async function generatedDocs(read: (file: string) => string | undefined):
   return files
 }
 
-/** Of the other engines that have some. */
-export async function engineMetrics(): Promise<DeclaredMetric[]> {
+/** Of the other engines that have some, and of the state store. */
+export async function otherMetrics(): Promise<DeclaredMetric[]> {
   const quiet = { debug() {}, info() {}, warn() {}, error() {} }
   const forward = { upstream: [], max_series_cached: 16, max_size: 0 }
   const declared: DeclaredMetric[] = []
-  for (const name of ['forward', 'clickhouse']) {
-    const { createEngine } = await loadEngine(name, '.')
+  const declaredBy = async (name: string, create: (metrics: Metrics) => unknown): Promise<void> => {
     const registry = new MetricsRegistry()
-    createEngine({ config: { data_dir: '.', forward }, log: quiet, metrics: registry.child(`storage/${name}`), now: () => 0 })
+    await create(registry.child(`storage/${name}`))
     declared.push(...registry.declared().filter(({ owner }) => owner === `storage/${name}`))
     registry.close()
   }
+  for (const name of ['forward', 'clickhouse']) {
+    const { createEngine } = await loadEngine(name, '.')
+    await declaredBy(name, (metrics) => createEngine({ config: { data_dir: '.', forward }, log: quiet, metrics, now: () => 0 }))
+  }
+  const { createState } = await loadState('postgres', '.')
+  const config = {
+    url: new Secret('postgres://localhost/svc'),
+    schema: 'svc',
+    max_connections: 2,
+    connect_timeout_secs: 1,
+    statement_timeout_secs: 1,
+    retry_secs: 0,
+  }
+  await declaredBy('postgres', (metrics) => createState({ config, log: quiet, metrics, now: () => 0 }).close())
   return declared
 }
 
@@ -73,14 +87,14 @@ export async function declaredMetrics(plugins: readonly Plugin[]): Promise<Decla
   const { config, remove } = await minimalConfig(plugins.map(({ id }) => id))
   const node = await boot({ plugins, storage: 'embedded', config })
   try {
-    return [...node.node.metrics.declared(), ...(await engineMetrics())].sort((a, b) => (a.name < b.name ? -1 : 1))
+    return [...node.node.metrics.declared(), ...(await otherMetrics())].sort((a, b) => (a.name < b.name ? -1 : 1))
   } finally {
     await node.stop()
     await remove()
   }
 }
 
-function configPage(plugins: readonly Plugin[], engines: ReadonlyMap<string, EngineModule>): string {
+function configPage(plugins: readonly Plugin[], engines: ReadonlyMap<string, EngineModule>, states: ReadonlyMap<string, StateModule>): string {
   const lines = [
     '# Configuration reference',
     '',
@@ -105,6 +119,8 @@ function configPage(plugins: readonly Plugin[], engines: ReadonlyMap<string, Eng
   add('[tls]', tlsSchema as Schema, 'Without the section the server speaks plain HTTP.')
   add('[database]', engineSchema as Schema, 'The other keys of the section are those of the chosen engine.')
   for (const [name, { configSchema }] of engines) add(`[database] with engine = "${name}"`, configSchema as Schema)
+  add('[state]', stateSchema as Schema, 'Without the section the storage engine keeps state. The other keys are those of the chosen store.')
+  for (const [name, { configSchema }] of states) add(`[state] with engine = "${name}"`, configSchema as Schema)
   add('[auth]', authSchema as Schema, 'The other keys of the section belong to the plugins that authenticate.')
   for (const plugin of plugins)
     for (const { section, schema } of mountsOf(plugin)) add(`[${section}]`, schema, `Of plugin \`${plugin.id}\`: ${plugin.summary}.`)

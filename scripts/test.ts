@@ -68,6 +68,7 @@ const SLOW = [
   'storage/embedded/simulation/',
   'storage/forward/conformance.test.ts',
   'storage/forward/sender.test.ts',
+  'storage/postgres/',
   'test/compat/',
   'test/crash/',
   'test/dashboards/queries.test.ts',

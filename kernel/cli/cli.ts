@@ -10,7 +10,7 @@ import { type Io, parseWords, SWITCHES } from './argv.ts'
 import { commandsOf, helpOf, runCommand, type Vocabulary, vocabularyOf } from './plugin-commands.ts'
 
 /** Those that need no plugin but the selected ones. */
-const SELECTED_ONLY = ['serve', 'check']
+const SELECTED_ONLY = ['serve', 'check', 'state']
 
 const HELP = `svc ${VERSION}, a time-series database server
 
@@ -20,6 +20,7 @@ Commands:
   serve     run the server (default)
   check     check the config and say what it would run
   plugins   list the plugins with their config keys: the built-in ones and, with --config, those that the file names
+  state     copy --from NAME --to NAME: moves all state, between database and what [state] names; stop every node first
   help      this text
 `
 
@@ -44,6 +45,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
 
 async function runOwn(known: Vocabulary, argv: readonly string[], io: Io): Promise<number> {
   const { command, valued } = known
+  if (command === 'state') return runState(known, argv, io)
   const { words, flags } = parseWords(argv, valued, SWITCHES)
   const [, more] = words
   if (more !== undefined) throw new Error(`cannot use argument "${more}": ${command} takes flags only`)
@@ -53,6 +55,15 @@ async function runOwn(known: Vocabulary, argv: readonly string[], io: Io): Promi
   const config = await resolveConfig(readConfig(flags, io.env))
   // A word of the command line loads what it needs: a node is most of the program.
   return command === 'check' ? (await import('./check.ts')).check(config, io) : (await import('./serve.ts')).serve(config, io)
+}
+
+async function runState({ valued }: Vocabulary, argv: readonly string[], io: Io): Promise<number> {
+  const { words, flags } = parseWords(argv, [...valued, 'from', 'to'], SWITCHES)
+  if (flags.help !== undefined) return say(io, HELP)
+  const [, verb, more] = words
+  if (verb !== 'copy' || more !== undefined) throw new Error(`cannot run "${words.join(' ')}": it is svc state copy --from NAME --to NAME`)
+  const config = await resolveConfig(readConfig(flags, io.env))
+  return (await import('./state.ts')).copy(config, flags, io)
 }
 
 async function runPlugged({ command: name, plugins }: Vocabulary, argv: readonly string[], io: Io): Promise<number> {

@@ -97,13 +97,12 @@ export async function runCommand({ plugin, command }: PluginCommand, argv: reado
 }
 
 function commandConfig(config: NodeConfig, plugin: Plugin): CommandConfig {
-  const { storage } = config
   return {
     section: config.sections.get(plugin.id),
     dataDir: dataDirOf(config),
     multiTenancy: config.server.multi_tenancy,
-    openState: async () => (storage === undefined ? undefined : storage.module.openState?.(storage.config, plugin.id)),
-    ownState: async () => (storage === undefined ? undefined : storage.module.ownState?.(storage.config, plugin.id)),
+    openState: async () => (await import('./state.ts')).openStateOf(config, plugin.id, 'read'),
+    ownState: async () => (await import('./state.ts')).openStateOf(config, plugin.id, 'exclusive'),
   }
 }
 

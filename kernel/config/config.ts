@@ -8,12 +8,13 @@ import { parse } from 'smol-toml'
 import { nameClashes } from '../declared-names.ts'
 import { startOrder } from '../dependency-order.ts'
 import { type TProperties, Type } from '../lib/schema/index.ts'
-import { builtinPlugins, type EngineModule, loadEngine, loadPlugin } from '../loader.ts'
+import { builtinPlugins, type EngineModule, loadEngine, loadPlugin, loadState, type StateModule } from '../loader.ts'
 import type { Plugin } from '../plugin.ts'
+import { OWN_STATE, STATE_CAPABILITIES } from '../storage/state-engine.ts'
 import { addressesOf, addressProblems, type ListenAddress } from './addresses.ts'
 import { type Renamed, refuseNeedless, renameKeys } from './names.ts'
 import { type Given, givenBy, KERNEL_OVERRIDES, type Override, overridesOf } from './overrides.ts'
-import { type AuthConfig, authSchema, DEFAULT_ENGINE, engineSchema, type ServerConfig, serverSchema, type TlsConfig, tlsSchema } from './schema.ts'
+import { type AuthConfig, authSchema, DEFAULT_ENGINE, engineSchema, type ServerConfig, serverSchema, stateSchema, type TlsConfig, tlsSchema } from './schema.ts'
 import type { Origin, Schema } from './section.ts'
 import { mountsOf, Sections } from './section-table.ts'
 
@@ -40,6 +41,12 @@ export interface StorageConfig {
   preset: ReadonlySet<string>
 }
 
+export interface StateConfig {
+  engine: string
+  module: StateModule
+  config: Record<string, unknown>
+}
+
 export interface NodeConfig {
   file: string
   server: ServerConfig
@@ -51,6 +58,8 @@ export interface NodeConfig {
   sections: Map<string, unknown>
   /** Absent when no plugin needs a storage. */
   storage: StorageConfig | undefined
+  /** Where state is kept apart from the storage; absent = the storage has it. */
+  state: StateConfig | undefined
   /** Where it listens, HTTP first. */
   listeners: ListenAddress[]
   /** Keys that were written by another name. */
@@ -163,7 +172,9 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   }
 
   const isListed = (plugin: Plugin): boolean => listedOnce.includes(plugin)
-  const storage = needsStorage ? await resolveStorage(sections, source, options.engine, plugins.filter(isListed), origin, problems) : undefined
+  const state = await resolveState(sections, source, origin, problems)
+  const beside = state === undefined ? [] : STATE_CAPABILITIES
+  const storage = needsStorage ? await resolveStorage(sections, source, options.engine, beside, plugins.filter(isListed), origin, problems) : undefined
   await sections.refuseRest(needsStorage)
 
   if (server.cors_allowed_origins?.includes?.('*') && server.allow_unsafe_cors !== true) {
@@ -180,9 +191,21 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   problems.push(...addressProblems(listeners, source.file))
   if (problems.length > 0) throw new ConfigError(problems)
   // What comes along with another plugin is left out where the engine cannot have it.
-  const able = new Set<string>(storage?.module.capabilities ?? [])
+  const able = new Set<string>([...(storage?.module.capabilities ?? []), ...beside])
   const running = plugins.filter((plugin) => isListed(plugin) || (plugin.capabilities ?? []).every((needed) => able.has(needed)))
-  return { file: source.file, server, tls, auth, plugins: running, sections: configs, storage, listeners, renamed, from: origins(source, renamed, storage) }
+  return {
+    file: source.file,
+    server,
+    tls,
+    auth,
+    plugins: running,
+    sections: configs,
+    storage,
+    state: needsStorage ? state : undefined,
+    listeners,
+    renamed,
+    from: origins(source, renamed, storage),
+  }
 }
 
 function origins({ tree, overrides }: ConfigSource, renamed: readonly Renamed[], storage: StorageConfig | undefined): NodeConfig['from'] {
@@ -270,6 +293,7 @@ async function resolveStorage(
   sections: Sections,
   source: ConfigSource,
   given: EngineModule | undefined,
+  beside: readonly string[],
   plugins: readonly Plugin[],
   origin: Origin,
   problems: string[],
@@ -293,7 +317,7 @@ async function resolveStorage(
     return values
   }
   const config = sections.check('database', schema, origin, absent) as Record<string, unknown>
-  const capabilities = new Set<string>(module.capabilities)
+  const capabilities = new Set<string>([...module.capabilities, ...beside])
   for (const plugin of plugins) {
     for (const needed of plugin.capabilities ?? []) {
       if (!capabilities.has(needed))
@@ -303,6 +327,24 @@ async function resolveStorage(
     }
   }
   return { engine: String(named), module, config, preset }
+}
+
+async function resolveState(sections: Sections, source: ConfigSource, origin: Origin, problems: string[]): Promise<StateConfig | undefined> {
+  if (!sections.has('state')) return undefined
+  const engine = String(sections.peek('state', 'engine') ?? OWN_STATE)
+  if (engine === OWN_STATE) {
+    sections.check('state', stateSchema as Schema, origin)
+    return undefined
+  }
+  try {
+    const module = await loadState(engine, source.folder)
+    const schema = Type.Object({ ...stateSchema.properties, ...(module.configSchema.properties as TProperties) }) as Schema
+    return { engine, module, config: sections.check('state', schema, origin) as Record<string, unknown> }
+  } catch (error) {
+    problems.push((error as Error).message.split('\n', 1)[0])
+    sections.drop('state')
+    return undefined
+  }
 }
 
 /** Where the engine keeps its files, absolute; undefined for one that keeps none here. */

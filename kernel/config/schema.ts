@@ -3,6 +3,7 @@
 import { LISTENS } from '../lib/network/index.ts'
 import { type Static, Type } from '../lib/schema/index.ts'
 import { LOG_FORMATS, LOG_LEVELS } from '../log.ts'
+import { OWN_STATE } from '../storage/state-engine.ts'
 import { FILE_PATH } from './file-path.ts'
 import { alsoNamed } from './names.ts'
 
@@ -152,6 +153,15 @@ export const authSchema = Type.Object({
 export type AuthConfig = Static<typeof authSchema>
 
 export const DEFAULT_ENGINE = 'embedded'
+
+export const stateSchema = Type.Object({
+  engine: Type.String({
+    default: OWN_STATE,
+    minLength: 1,
+    description:
+      'Where keys, namespaces, triggers and all that plugins must remember is kept: database (the storage engine has it), postgres, or the path or package of another state store',
+  }),
+})
 
 /** The engine's schema has the rest of [database]. */
 export const engineSchema = Type.Object({

@@ -14,6 +14,7 @@ export function describe(config: NodeConfig): string {
     `config: ${config.file}`,
     `storage engine: ${config.storage?.engine ?? 'none (no selected plugin uses one)'}`,
     ...(config.storage?.module.explain?.(config.storage.config) ?? []),
+    ...(config.state?.module.explain?.(config.state.config) ?? []),
     `plugins: ${config.plugins.map((p) => p.id).join(', ') || 'none'}`,
   ]
   // Several may have a part of one section.
@@ -22,6 +23,7 @@ export function describe(config: NodeConfig): string {
   add('server', config.server)
   if (config.tls !== undefined) add('tls', config.tls)
   if (config.storage !== undefined) add('database', config.storage.config)
+  if (config.state !== undefined) add('state', config.state.config)
   add('auth', config.auth)
   for (const plugin of config.plugins) {
     const own = config.sections.get(plugin.id)

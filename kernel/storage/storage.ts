@@ -380,6 +380,8 @@ export interface Storage {
   /** Reads changes as they take effect, or from a place on. Costs next to nothing while there is no cursor. @throws INVALID_REQUEST for a place that is none. */
   changes(request?: ChangeRequest): ChangeCursor
   state(owner: string): StateStore
+  /** Owners that have something in the engine's own state store, in order. Absent where nothing outlives the process. */
+  stateOwners?(): Promise<string[]>
   status(): StorageStatus
   /** Links that the engine has itself, such as to the nodes it sends points to, as connectors are shown; an engine without any lacks it. */
   connectors?(): readonly Connector[]

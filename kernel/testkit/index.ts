@@ -1,4 +1,5 @@
 /** A node in one call, for tests: on an ephemeral port, with its data in a temporary folder that goes with it. */
+import { hash } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -68,6 +69,7 @@ export async function boot(options: BootOptions = {}): Promise<TestNode> {
     // It would take its time beside what is tested.
     const warmUp = (options.config?.database as Tree | undefined)?.warm_up_ms ?? 0
     if (storage === 'embedded') overrides.set('database.warm_up_ms', { text: String(warmUp), from: 'boot' })
+    for (const [key, text] of stateOverrides(options)) overrides.set(`state.${key}`, { text, from: 'SVC_TEST_STATE_URL' })
     const source = { tree, file: 'the test', folder: options.folder ?? process.cwd(), overrides }
     const config = await resolveConfig(source, { plugins: objects, ...(typeof storage === 'string' ? {} : { engine: engineOf(storage) }) })
     node = new SvcNode(config, { logs, ...(options.clock === undefined ? {} : { clock: options.clock }) })
@@ -100,6 +102,25 @@ export async function boot(options: BootOptions = {}): Promise<TestNode> {
       return failures
     },
   }
+}
+
+let schemas = 0
+const schemaOfEngine = new WeakMap<StorageEngine, string>()
+
+/**
+ * With SVC_TEST_STATE_URL the state of every node is in that PostgreSQL database, in a schema of the node's own: of its data directory, or of its engine, where the
+ * test has one.
+ */
+function stateOverrides({ config, storage }: BootOptions): [string, string][] {
+  const url = process.env.SVC_TEST_STATE_URL
+  if (url === undefined || config?.state !== undefined) return []
+  const dataDir = (config?.database as Tree | undefined)?.data_dir
+  const engine = typeof storage === 'object' ? storage : undefined
+  const known = engine === undefined ? undefined : schemaOfEngine.get(engine)
+  const own = typeof dataDir === 'string' ? `dir_${hash('sha256', dataDir).slice(0, 24)}` : `boot_${process.pid}_${++schemas}`
+  const schema = known ?? own
+  if (engine !== undefined) schemaOfEngine.set(engine, schema)
+  return Object.entries({ engine: 'postgres', url, schema })
 }
 
 function engineOf(engine: StorageEngine): EngineModule {

@@ -23,6 +23,8 @@ import { pointRules, type Rule } from './rules.ts'
 import { serviceRules } from './services.ts'
 
 export { type EngineUnderTest, type MakeEngine, testContext } from './context.ts'
+export { type States, stateRules } from './state.ts'
+export { type HistoryOptions, stateHistory } from './state-history.ts'
 
 /** A slow engine on a busy machine; a hang still ends the test. */
 const TIMEOUT_MS = 600_000

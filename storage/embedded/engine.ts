@@ -43,7 +43,7 @@ import { NamespaceGate } from '../common/namespace-gate.ts'
 import { retentionSettings } from '../common/retention.ts'
 import { admissionOf } from '../common/window.ts'
 import { describe, type Measurement } from './catalog/schema.ts'
-import { LmdbState } from './catalog/state-store.ts'
+import { LmdbState, ownersIn } from './catalog/state-store.ts'
 import { type DatabaseConfig, resolveConfig } from './config.ts'
 import { markEncrypted } from './encryption/open.ts'
 import { type Environment, realEnvironment } from './environment.ts'
@@ -212,6 +212,10 @@ export class EmbeddedEngine implements StorageEngine {
 
   state(owner: string): StateStore {
     return new LmdbState(this.database.catalog.store, owner)
+  }
+
+  async stateOwners(): Promise<string[]> {
+    return ownersIn(this.database.catalog.store)
   }
 
   status(): StorageStatus {

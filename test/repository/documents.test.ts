@@ -10,7 +10,7 @@ import type { Schema } from 'svcdb'
 import { boot, builtinPlugins, loadPlugin, readConfig, resolveConfig } from 'svcdb/testkit'
 import t from 'tap'
 import { minimalConfig } from '../../scripts/minimal-config.ts'
-import { configKeys, engineMetrics, generatedDocs } from '../../scripts/reference.ts'
+import { configKeys, generatedDocs, otherMetrics } from '../../scripts/reference.ts'
 import { fences, section, tableRows } from '../support/markdown.ts'
 import { bare } from '../support/server.ts'
 import { filesBelow, ROOT, read } from '../support/tree.ts'
@@ -50,7 +50,7 @@ t.test('every metric that documents name exists, and a full node exposes those o
   const text = (await node.inject('/metrics')).body
   const exposed = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map((match) => match[1]))
   // A full node forwards nothing.
-  for (const { name } of await engineMetrics()) exposed.add(name)
+  for (const { name } of await otherMetrics()) exposed.add(name)
   const reference = new Set(fencesAndTables(read('docs/reference/metrics.md')))
   t.same(
     [...exposed].filter((name) => !reference.has(name)),

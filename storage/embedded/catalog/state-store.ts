@@ -42,6 +42,18 @@ class OwnedTexts implements StateTexts {
   }
 }
 
+/** Owners that have a key, in order; what the engine itself keeps (`storage.…`) is not of them, it stays with the points. */
+export function ownersIn(catalog: Pick<CatalogStore, 'range'>): string[] {
+  const owners: string[] = []
+  for (let start = 'state/'; ; ) {
+    const [first] = catalog.range({ start, end: 'state0', limit: 1 })
+    if (first === undefined) return owners
+    const owner = first.key.slice('state/'.length, first.key.indexOf('/', 'state/'.length))
+    if (!owner.startsWith('storage.')) owners.push(owner)
+    start = `state/${owner}0`
+  }
+}
+
 export class LmdbStateReader implements StateReader {
   protected readonly stored: OwnedTexts
 

@@ -1,0 +1,108 @@
+/**
+ * All state of one store into another: for a move.
+ *
+ * Invariants
+ * - Nobody else writes either of them meanwhile: that is the caller's word.
+ * - The target has a mark from before the first entry until it is compared with the source: a copy that was broken off is begun anew, and no node starts on it.
+ * - The source is marked as moved last, when all of it is in the target.
+ */
+import { createHash } from 'node:crypto'
+import { SvcError } from '../lib/errors/index.ts'
+import type { StateStore } from './state.ts'
+import { COPYING, type Marked, MOVED, MOVED_FROM, STATE_OWNER } from './state-engine.ts'
+
+/** Entries of one transaction, and of one listing. */
+const PAGE = 500
+
+export interface StateSide {
+  /** As messages and marks have it. */
+  name: string
+  state(owner: string): StateStore
+  owners(): Promise<string[]>
+}
+
+export interface Copied {
+  owners: number
+  entries: number
+}
+
+/** Of the stores themselves. */
+const MARKS: readonly string[] = [MOVED, MOVED_FROM, COPYING]
+
+/** @throws CONFLICT when the target has state, or differs afterwards; what the stores throw. */
+export async function copyState(from: StateSide, to: StateSide): Promise<Copied> {
+  await requireCurrent(from)
+  await makeReady(to)
+  const copied: Copied = { owners: 0, entries: 0 }
+  for (const owner of await from.owners()) {
+    let entries = 0
+    for await (const page of pages(from.state(owner))) {
+      const own = page.filter(({ key }) => !isMark(owner, key))
+      if (own.length > 0)
+        await to.state(owner).transaction((tx) => {
+          for (const { key, value } of own) tx.put(key, value)
+        })
+      entries += own.length
+    }
+    const [before, after] = [await digestOf(from.state(owner), owner), await digestOf(to.state(owner), owner)]
+    if (before !== after)
+      throw new SvcError('CONFLICT', `cannot copy state of "${owner}": it differs in "${to.name}"; stop everything that uses either, and copy again`)
+    copied.entries += entries
+    if (entries > 0) copied.owners++
+  }
+  await to.state(STATE_OWNER).transaction((tx) => {
+    tx.put(MOVED_FROM, { engine: from.name } satisfies Marked)
+    tx.delete(COPYING)
+    tx.delete(MOVED)
+  })
+  await from.state(STATE_OWNER).transaction((tx) => {
+    tx.put(MOVED, { engine: to.name } satisfies Marked)
+    tx.delete(MOVED_FROM)
+  })
+  return copied
+}
+
+const isMark = (owner: string, key: string): boolean => owner === STATE_OWNER && MARKS.includes(key)
+
+/** @throws CONFLICT for a source that is half a copy, or out of date. */
+async function requireCurrent({ name, state }: StateSide): Promise<void> {
+  const marks = state(STATE_OWNER)
+  if ((await marks.get(COPYING)) !== undefined)
+    throw new SvcError('CONFLICT', `cannot copy the state of "${name}": it is half a copy itself; finish that first`)
+  const moved = await marks.get<Marked>(MOVED)
+  if (moved !== undefined)
+    throw new SvcError('CONFLICT', `cannot copy the state of "${name}": it was moved to "${moved.engine}" and is out of date; copy from there`)
+}
+
+/** Empties what is half a copy, or was moved away. @throws CONFLICT for state that is in use. */
+async function makeReady(to: StateSide): Promise<void> {
+  const marks = to.state(STATE_OWNER)
+  const outdated = (await marks.get(COPYING)) !== undefined || (await marks.get(MOVED)) !== undefined
+  for (const owner of await to.owners()) {
+    const state = to.state(owner)
+    for await (const page of pages(state)) {
+      const own = page.filter(({ key }) => !isMark(owner, key))
+      if (own.length === 0) continue
+      if (!outdated) throw new SvcError('CONFLICT', `cannot copy state to "${to.name}": it has state of "${owner}"; name an empty schema or data directory`)
+      await state.transaction((tx) => {
+        for (const { key } of own) tx.delete(key)
+      })
+    }
+  }
+  await marks.transaction((tx) => tx.put(COPYING, true))
+}
+
+async function* pages(state: StateStore): AsyncGenerator<{ key: string; value: unknown }[]> {
+  for (let start = ''; ; ) {
+    const page = await state.list<unknown>({ start, limit: PAGE })
+    if (page.length > 0) yield page
+    if (page.length < PAGE) return
+    start = `${page[page.length - 1].key}\0`
+  }
+}
+
+async function digestOf(state: StateStore, owner: string): Promise<string> {
+  const whole = createHash('sha256')
+  for await (const page of pages(state)) for (const { key, value } of page) if (!isMark(owner, key)) whole.update(`${JSON.stringify([key, value])}\n`)
+  return whole.digest('hex')
+}

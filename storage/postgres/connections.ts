@@ -1,0 +1,179 @@
+/** Connections to whichever host takes writes, and what their failures mean. */
+import { hostname } from 'node:os'
+import pg from 'pg'
+import { SvcError } from 'svcdb/lib/errors'
+
+export type Query = <R>(text: string, values?: unknown[]) => Promise<{ rows: R[]; rowCount: number | null }>
+
+export interface ConnectionOptions {
+  urls: readonly string[]
+  maxConnections: number
+  connectTimeoutMs: number
+  statementTimeoutMs: number
+}
+
+/** Nothing was sent: there is no connection. */
+export class NotConnected extends Error {
+  override readonly name = 'NotConnected'
+}
+
+/** A statement that is prepared once a connection. Values come in binary form: bytea as Buffer. */
+export interface Prepared {
+  name: string
+  text: string
+}
+
+/** A client side limit behind that of the server. */
+const GRACE_MS = 2000
+/** What a session needs: no plan that reads a table for lack of statistics, and an answer after the sync. */
+const SESSION = `SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET client_min_messages = warning;
+SET default_transaction_isolation = 'read committed'`
+/** As others see who is connected: NAMEDATALEN - 1 bytes. */
+const NAME = `svc ${hostname().slice(0, 40)} ${process.pid}`
+
+export class Connections {
+  private readonly options: ConnectionOptions
+  private readonly pools: pg.Pool[]
+  private current = 0
+  private closing: Promise<unknown> | undefined
+
+  constructor(options: ConnectionOptions) {
+    this.options = options
+    this.pools = options.urls.map((url) => this.poolOf(url))
+  }
+
+  get open(): number {
+    return this.pools.reduce((sum, pool) => sum + pool.totalCount, 0)
+  }
+
+  /** One of its own, for as long as the caller likes; it ends it. Tries each host once. @throws NotConnected */
+  async lasting(): Promise<pg.Client> {
+    let last: unknown
+    for (let tries = 0; tries < this.pools.length; tries++) {
+      const at = (this.current + tries) % this.pools.length
+      const client = new pg.Client(this.settings(this.options.urls[at]))
+      // Told to whoever waits for a statement, or to who listens for its end.
+      client.on('error', () => {})
+      try {
+        await client.connect()
+        await prepare(client)
+        return client
+      } catch (error) {
+        last = error
+        void client.end().catch(() => {})
+      }
+    }
+    throw notConnected(last)
+  }
+
+  /** Tries each host once. @throws NotConnected; what the body throws: then the connection is given up unless the server has answered with an error. */
+  async run<T>(body: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    const client = await this.connect()
+    let lost: Error | undefined
+    const onError = (error: Error) => {
+      lost = error
+    }
+    client.on('error', onError)
+    try {
+      return await body(client)
+    } catch (error) {
+      if (!isRefused(error) || isReadOnly(error)) lost ??= error as Error
+      throw error
+    } finally {
+      client.off('error', onError)
+      client.release(lost)
+    }
+  }
+
+  query<R>({ name, text }: Prepared, values: unknown[]): Promise<R[]> {
+    return this.run(async (client) => {
+      const config: pg.QueryConfig & { binary: boolean } = { name, text, values, binary: true }
+      return (await client.query(config)).rows as R[]
+    })
+  }
+
+  close(): Promise<unknown> {
+    this.closing ??= Promise.allSettled(this.pools.map((pool) => pool.end()))
+    return this.closing
+  }
+
+  private async connect(): Promise<pg.PoolClient> {
+    let last: unknown
+    for (let tries = 0; tries < this.pools.length; tries++) {
+      const at = this.current
+      try {
+        return await this.pools[at].connect()
+      } catch (error) {
+        last = error
+        // All that is wrong is that every connection is busy: others have no free ones either.
+        if (this.current === at && !/timeout exceeded/.test((error as Error).message)) this.current = (at + 1) % this.pools.length
+      }
+    }
+    throw notConnected(last)
+  }
+
+  private poolOf(url: string): pg.Pool {
+    const { maxConnections } = this.options
+    const pool = new pg.Pool({ ...this.settings(url), max: maxConnections, idleTimeoutMillis: 60_000, onConnect: prepare })
+    pool.on('error', () => {}) // an idle connection that is lost is not missed
+    return pool
+  }
+
+  private settings(url: string): pg.ClientConfig {
+    const { connectTimeoutMs, statementTimeoutMs } = this.options
+    return {
+      connectionString: url,
+      connectionTimeoutMillis: connectTimeoutMs,
+      statement_timeout: statementTimeoutMs,
+      query_timeout: statementTimeoutMs + GRACE_MS,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 10_000,
+      application_name: NAME,
+    }
+  }
+}
+
+const notConnected = (cause: unknown): NotConnected => new NotConnected((cause as Error).message || String((cause as { code?: string }).code), { cause })
+
+/** @throws Error for a server that takes no writes. */
+async function prepare(client: pg.ClientBase): Promise<void> {
+  await client.query(SESSION)
+  const { rows } = await client.query<{ readonly: boolean; commit: string }>(
+    `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool AS readonly, current_setting('synchronous_commit') AS commit`,
+  )
+  if (rows[0].readonly) throw new Error('it takes no writes: it is a standby, or read only')
+  if (rows[0].commit === 'off') await client.query('SET synchronous_commit = on')
+}
+
+interface ServerError {
+  code?: string
+  severity?: string
+}
+
+/** The server has answered that a statement failed, and goes on: nothing of it is stored. */
+export function isRefused(error: unknown): boolean {
+  const { code, severity } = error as ServerError
+  return severity === 'ERROR' && typeof code === 'string'
+}
+
+const isReadOnly = (error: unknown): boolean => (error as ServerError).code === '25006'
+
+/** Serialization failure, deadlock, no lock in time, cancelled in time, no memory or connection just now, read only since it is a standby now, tables being made. */
+const PASSING = new Set(['40001', '40P01', '25006', '53200', '53300'])
+
+/** Whether the same may go well soon. */
+export function isPassing(error: unknown): boolean {
+  return !isRefused(error) || PASSING.has((error as ServerError).code as string)
+}
+
+/** What a failure is to callers. @param unknown whether it may have been stored all the same. */
+export function failureOf(what: string, error: unknown, unknown = false): SvcError {
+  if (error instanceof SvcError) return error
+  const { code } = error as ServerError
+  const cause = (error as Error).message
+  // disk_full, and out of a quota of the file system.
+  if (code === '53100' || (code === '58030' && /space|quota/i.test(cause)))
+    return new SvcError('STORAGE_FULL', `cannot ${what}: the disk of PostgreSQL is full: ${cause}; free space there and retry`, { cause: error })
+  const said = unknown ? 'whether it was stored is not known' : 'nothing has changed'
+  return new SvcError('OVERLOADED', `cannot ${what}: PostgreSQL: ${cause}; ${said}, try again`, { cause: error, headers: { 'retry-after': '5' } })
+}

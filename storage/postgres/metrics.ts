@@ -1,0 +1,22 @@
+/** What the state store in PostgreSQL counts. */
+import type { Counter, Histogram, Metrics } from 'svcdb'
+
+export class PostgresMetrics {
+  readonly transactions: Counter
+  readonly commitSeconds: Histogram
+  readonly retries: Counter
+  readonly settled: Counter
+
+  /** @param figures as of now. */
+  constructor(metrics: Metrics, figures: { connections(): number; up(): boolean }) {
+    this.transactions = metrics.counter('state_transactions_total', 'State transactions sent to PostgreSQL by what became of them; stale ones run again', [
+      'outcome',
+    ])
+    for (const outcome of ['stored', 'stale']) this.transactions.inc({ outcome }, 0)
+    this.commitSeconds = metrics.histogram('state_commit_seconds', 'Time of a commit to PostgreSQL, which stores the transactions that waited for it')
+    this.retries = metrics.counter('state_retries_total', 'Statements to PostgreSQL that failed and were tried again or given up')
+    this.settled = metrics.counter('state_settled_commits_total', 'Commits whose answer was lost, and which PostgreSQL was asked about')
+    metrics.gauge('state_connections', 'Open connections to PostgreSQL', [], (gauge) => gauge.set(figures.connections()))
+    metrics.gauge('state_up', '1 = the last statement reached PostgreSQL', [], (gauge) => gauge.set(figures.up() ? 1 : 0))
+  }
+}

@@ -1,0 +1,303 @@
+/** The state store over a real PostgreSQL: the rules of all state stores, other processes, and what fails. SVC_SEED=<n> repeats a seed. */
+import { once } from 'node:events'
+import { createServer, connect as dial, type Socket } from 'node:net'
+import { Secret } from 'svcdb'
+import { stateHistory, stateRules } from 'svcdb/conformance'
+import t, { type Test } from 'tap'
+import { FaultyLink } from '../../test/support/faulty-link.ts'
+import { NO_POSTGRES, startPostgres, type TestPostgres } from '../../test/support/postgres.ts'
+import { idAt } from './commits.ts'
+import { check, explain, urlsOf } from './config.ts'
+import type { PostgresState } from './postgres-state.ts'
+import { contextOf, openState } from './testing.ts'
+
+const seed = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 1e9))
+
+t.test('what state.url may be', async (t) => {
+  t.same(urlsOf('postgres://u:p%40@a:1,b/db?sslmode=require'), ['postgres://u:p%40@a:1/db?sslmode=require', 'postgres://u:p%40@b/db?sslmode=require'])
+  for (const url of ['mysql://a/db', 'postgres:///db', 'postgres://a', 'postgres://u@a,/db', 'nonsense'])
+    t.throws(() => check({ url: new Secret(url) }), { code: 'CONFIG_ERROR', message: /cannot use "state.url"/ }, url)
+  t.throws(() => check({ url: new Secret('postgres://u:se/cret@host/db') }), { message: /^(?!.*(u:se|cret))/ })
+  const shown = explain({ url: new Secret('postgres://u:secret@db.example:5433/state'), schema: 'svc' }).join('\n')
+  t.match(shown, /db\.example:5433, database state, schema svc[\s\S]*not encrypted/)
+  t.notMatch(shown, /secret/)
+  t.notMatch(explain({ url: new Secret('postgres://u@127.0.0.1/state'), schema: 'svc' }).join(), /encrypted/)
+})
+
+const postgres = await startPostgres()
+if (postgres === undefined) t.test('over a real PostgreSQL', { skip: NO_POSTGRES }, async () => {})
+else {
+  t.teardown(() => postgres.stop())
+  real(postgres)
+}
+
+function real(postgres: TestPostgres): void {
+  const open = async (t: Test, url: string, more = {}): Promise<PostgresState> => {
+    const state = await openState(url, more)
+    t.teardown(() => state.close())
+    return state
+  }
+
+  t.test('the rules of state stores', async (t) => {
+    const url = await postgres.database()
+    for (const [index, [rule, body]] of stateRules.entries()) await t.test(rule, async (t) => body(t, await open(t, url, { schema: `rule_${index}` })))
+  })
+
+  t.test('what was stored is there after a close; a closed store refuses', async (t) => {
+    const url = await postgres.database()
+    const first = await open(t, url)
+    await first.state('one').transaction((tx) => tx.put('key', { deep: [1], text: 'ä\ufeff\u0000' }))
+    await first.close()
+    await first.close()
+    await t.rejects(first.state('one').get('key'), { code: 'DATABASE_CLOSED' })
+    await t.rejects(
+      first.state('one').transaction((tx) => tx.put('key', 1)),
+      { code: 'DATABASE_CLOSED' },
+    )
+    const second = await open(t, url)
+    t.same(await second.state('one').get('key'), { deep: [1], text: 'ä\ufeff\u0000' })
+    await second.state('zwei').transaction((tx) => tx.put('key', 1))
+    t.same(await second.owners(), ['one', 'zwei'])
+    await t.rejects(
+      second.state('one').transaction((tx) => tx.put('k'.repeat(2000), 1)),
+      { code: 'INVALID_REQUEST' },
+    )
+  })
+
+  t.test('transactions of several processes are as if one after the other', async (t) => {
+    t.comment(`SVC_SEED=${seed}`)
+    const url = await postgres.database()
+    const states = [await open(t, url), await open(t, url)]
+    const history = await stateHistory(
+      states.map((state) => state.state('one')),
+      { seed, workers: 8, transactions: 12 },
+    )
+    t.equal(history.stored, 2 * 8 * 12)
+    const counters = states.map((state) => state.state('counter'))
+    await Promise.all(
+      counters.flatMap((state) => Array.from({ length: 40 }, () => state.transaction(async (tx) => tx.put('n', ((await tx.get<number>('n')) ?? 0) + 1)))),
+    )
+    t.equal(await counters[1].get('n'), 80)
+    const lone = states[0].state('lone')
+    const committed = async () => (await postgres.query<{ n: number }>('SELECT count(*)::int AS n FROM svc.commits', url.split('/').at(-1)))[0].n
+    const before = await committed()
+    await Promise.all(Array.from({ length: 64 }, () => lone.transaction(async (tx) => tx.put('n', ((await tx.get<number>('n')) ?? 0) + 1))))
+    t.equal(await lone.get('n'), 64)
+    const commits = (await committed()) - before
+    t.ok(commits <= 12, `${commits} commits for 64 that change one thing`)
+  })
+
+  t.test('long lists, limits and many keys', async (t) => {
+    const state = (await open(t, await postgres.database())).state('one')
+    const key = (n: number) => `k/${String(n).padStart(5, '0')}`
+    await state.transaction((tx) => {
+      for (let n = 0; n < 3000; n++) tx.put(key(n), n)
+    })
+    t.equal((await state.list({ prefix: 'k/' })).length, 3000)
+    t.same(
+      (await state.list({ start: key(2998), limit: 10 })).map(({ value }) => value),
+      [2998, 2999],
+    )
+    t.same(await state.list({ limit: 0 }), [])
+    const first = await state.transaction(async (tx) => {
+      tx.delete(key(0))
+      tx.delete(key(2))
+      tx.put(key(3), 'three')
+      return (await tx.list({ prefix: 'k/', limit: 3 })).map(({ value }) => value)
+    })
+    t.same(first, [1, 'three', 4])
+    await Promise.all([
+      state.transaction(async (tx) => {
+        for (const { key } of await tx.list({ prefix: 'k/' })) tx.delete(key)
+      }),
+      state.transaction((tx) => tx.put('k/new', 1)),
+    ])
+    t.ok((await state.list({ prefix: 'k/' })).length <= 1)
+  })
+
+  t.test('a commit whose answer is lost is looked up, and never done twice', async (t) => {
+    const url = await postgres.database()
+    await open(t, url)
+    for (const lose of ['answer', 'request'] as const) {
+      const loser = await Loser.to(postgres.port)
+      t.teardown(() => loser.close())
+      const state = await open(t, url.replace(`:${postgres.port}`, `:${loser.port}`))
+      const one = state.state(lose)
+      let runs = 0
+      const add = (key: string) =>
+        one.transaction(async (tx) => {
+          runs++
+          tx.put(key, ((await tx.get<number>(key)) ?? 0) + 1)
+        })
+      await add('n')
+      loser.lose = lose
+      await Promise.all([add('n'), add('m')])
+      t.equal(loser.lose, undefined, 'it was lost')
+      t.same(await one.list(), [
+        { key: 'm', value: 1 },
+        { key: 'n', value: 2 },
+      ])
+      t.equal(runs, 3, 'no body ran again')
+      await state.close()
+    }
+  })
+
+  t.test('histories over a link that fails', async (t) => {
+    t.comment(`SVC_SEED=${seed}`)
+    const url = await postgres.database()
+    const link = await FaultyLink.to(postgres.port)
+    t.teardown(() => link.close())
+    const failing = await open(t, url.replace(`:${postgres.port}`, `:${link.port}`), { statement_timeout_secs: 1, connect_timeout_secs: 1 })
+    const sound = await open(t, url)
+    let over = false
+    const breakIt = async () => {
+      for (let n = 0; !over; n++) {
+        await new Promise((resolve) => setTimeout(resolve, 20))
+        link.cut(n % 3 === 0 ? 0 : 500 + ((n * 977) % 9000))
+        await new Promise((resolve) => setTimeout(resolve, 10))
+        link.mend()
+      }
+    }
+    const breaking = breakIt()
+    const history = await stateHistory([sound.state('one'), failing.state('one')], { seed, workers: 6, transactions: 15, mayFail: true })
+    over = true
+    await breaking
+    t.comment(JSON.stringify(history))
+    t.ok(history.stored > 90, 'those over the sound link, and more')
+  })
+
+  t.test('a server that is away: 503 with Retry-After, and back by itself', async (t) => {
+    const url = await postgres.database()
+    const link = await FaultyLink.to(postgres.port)
+    t.teardown(() => link.close())
+    const state = (await open(t, url.replace(`:${postgres.port}`, `:${link.port}`), { retry_secs: 0.3 })).state('one')
+    await state.transaction((tx) => tx.put('k', 1))
+    link.cut()
+    const away = { code: 'OVERLOADED', headers: { 'retry-after': '5' }, message: /PostgreSQL/ }
+    await t.rejects(state.get('k'), away)
+    await t.rejects(
+      state.transaction(async (tx) => tx.put('k', await tx.get('k'))),
+      away,
+    )
+    await t.rejects(
+      state.transaction((tx) => tx.put('k', 2)),
+      { ...away, message: /nothing has changed/ },
+    )
+    link.mend()
+    t.equal(await state.get('k'), 1)
+    await state.transaction((tx) => tx.put('k', 3))
+    t.equal(await state.get('k'), 3)
+  })
+
+  t.test('a full disk is told as that, and nothing is half stored', async (t) => {
+    const url = await postgres.database()
+    const name = url.split('/').at(-1)
+    const state = (await open(t, url)).state('one')
+    await state.transaction((tx) => tx.put('a', 1))
+    await postgres.query(
+      `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.key = 'full' THEN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END IF; RETURN NEW; END $$;
+       CREATE TRIGGER full_disk BEFORE INSERT ON svc.state FOR EACH ROW EXECUTE FUNCTION full_disk()`,
+      name,
+    )
+    const both = (key: string) =>
+      state.transaction((tx) => {
+        tx.put('a', 2)
+        tx.put(key, 2)
+      })
+    await t.rejects(both('full'), { code: 'STORAGE_FULL', message: /disk of PostgreSQL is full/ })
+    t.same(await state.list(), [{ key: 'a', value: 1 }])
+    await both('b')
+    t.equal((await state.list()).length, 2)
+  })
+
+  t.test('tables are made once, by whoever comes first, and by nobody else', async (t) => {
+    const url = await postgres.database()
+    const name = url.split('/').at(-1)
+    await Promise.all(Array.from({ length: 5 }, () => open(t, url)))
+    await postgres.query(
+      `CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA svc TO reader; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA svc TO reader`,
+      name,
+    )
+    const reader = url.replace('svc@', 'reader@')
+    const other = await open(t, reader)
+    await other.state('one').transaction((tx) => tx.put('k', 1))
+    await t.rejects(openState(reader, { schema: 'elsewhere' }), { code: 'CONFIG_ERROR', message: /CREATE SCHEMA elsewhere AUTHORIZATION/ })
+    await postgres.query(`UPDATE svc.meta SET value = '99'`, name)
+    await t.rejects(openState(url), { code: 'CONFIG_ERROR', message: /version 99.*newer svc/ })
+  })
+
+  t.test('old commits are forgotten, those of the last hours are kept', async (t) => {
+    const url = await postgres.database()
+    const name = url.split('/').at(-1)
+    const first = await open(t, url)
+    await first.state('one').transaction((tx) => tx.put('k', 1))
+    const hours = (n: number) => idAt(Date.now() - n * 3_600_000)
+    await postgres.query(`INSERT INTO svc.commits (id) VALUES ('${hours(1)}'), ('${hours(4)}'), ('${hours(400)}')`, name)
+    await open(t, url)
+    t.equal((await postgres.query('SELECT FROM svc.commits', name)).length, 2)
+  })
+
+  t.test('what will not pass by itself ends a start at once, and shows no secret', async (t) => {
+    const url = await postgres.database()
+    await t.rejects(openState(url.replace(/test_\d+$/, 'none')), { code: 'CONFIG_ERROR', message: /database "none" does not exist/ })
+    await t.rejects(openState(url.replace('svc@', 'nobody:secret@')), { code: 'CONFIG_ERROR', message: /^(?!.*secret)/ })
+    await postgres.query(`ALTER DATABASE ${url.split('/').at(-1)} SET default_transaction_read_only = on`)
+    await t.rejects(openState(url, { retry_secs: 0.2 }), { code: 'OVERLOADED', message: /takes no writes/ })
+    t.ok(contextOf(url).config)
+  })
+
+  t.test('of several hosts the one that takes writes is used', async (t) => {
+    const url = await postgres.database()
+    const dead = await FaultyLink.to(postgres.port)
+    t.teardown(() => dead.close())
+    dead.cut()
+    const state = await open(t, url.replace('127.0.0.1:', `127.0.0.1:${dead.port},127.0.0.1:`))
+    await state.state('one').transaction((tx) => tx.put('k', 1))
+    t.equal(await state.state('one').get('k'), 1)
+  })
+}
+
+/** A link that loses the next commit, or its answer, with the connection. */
+class Loser {
+  lose: 'answer' | 'request' | undefined
+  port = 0
+  private readonly sockets = new Set<Socket>()
+  private readonly server = createServer()
+
+  static async to(target: number): Promise<Loser> {
+    const loser = new Loser()
+    loser.server.on('connection', (client) => loser.join(client, target))
+    loser.server.listen(0, '127.0.0.1')
+    await once(loser.server, 'listening')
+    loser.port = (loser.server.address() as { port: number }).port
+    return loser
+  }
+
+  private join(client: Socket, target: number): void {
+    const upstream = dial(target, '127.0.0.1')
+    let isCommit = false
+    const end = () => [client, upstream].forEach((socket) => void socket.destroy())
+    for (const socket of [client, upstream]) {
+      this.sockets.add(socket)
+      socket.on('error', end).on('close', end)
+    }
+    client.on('data', (bytes) => {
+      isCommit = bytes.includes('svc-commit')
+      if (isCommit && this.lose === 'request') {
+        this.lose = undefined
+        end()
+      } else upstream.write(bytes)
+    })
+    upstream.on('data', (bytes) => {
+      if (isCommit && this.lose === 'answer') {
+        this.lose = undefined
+        end()
+      } else client.write(bytes)
+    })
+  }
+
+  close(): void {
+    for (const socket of this.sockets) socket.destroy()
+    this.server.close()
+  }
+}

@@ -1,0 +1,136 @@
+/** A real PostgreSQL for tests, on a free port of 127.0.0.1, in a temporary folder. Undefined where none is installed: the test is skipped and says so. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chownSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import pg from 'pg'
+
+export const NO_POSTGRES =
+  'no PostgreSQL of version 15 or later is installed (Debian: apt-get install postgresql); SVC_TEST_POSTGRES_BIN names the folder of its programs'
+
+/** Relations are a hundred times smaller than what an operator has: less memory, and no waiting for syncs of a new cluster. */
+const SETTINGS = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'shared_buffers=32MB', 'max_connections=60', 'logging_collector=off']
+
+export interface TestPostgres {
+  /** Of an own, empty database each time. */
+  database(): Promise<string>
+  /** By an administrator. */
+  query<R>(text: string, database?: string): Promise<R[]>
+  port: number
+  dataDir: string
+  /** Of the postmaster. */
+  pid: number
+  /** SIGKILL, and its children with it, as a machine that goes. */
+  kill(): Promise<void>
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+export function postgresBin(): string | undefined {
+  const folders = [
+    process.env.SVC_TEST_POSTGRES_BIN ?? '',
+    ...(process.env.PATH ?? '').split(delimiter),
+    ...globSync('/usr/lib/postgresql/*/bin').toSorted().toReversed(),
+  ]
+  const folder = folders.find((one) => one !== '' && existsSync(join(one, 'initdb')) && existsSync(join(one, 'postgres')))
+  if (folder === undefined) return undefined
+  const version = Number(/(\d+)/.exec(execFileSync(join(folder, 'postgres'), ['--version'], { encoding: 'utf8' }))?.[1])
+  return version >= 15 ? folder : undefined
+}
+
+/** PostgreSQL does not run as root. */
+function asOther(): { uid?: number; gid?: number } {
+  if (process.getuid?.() !== 0) return {}
+  const id = (flag: string): number => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }))
+  return { uid: id('-u'), gid: id('-g') }
+}
+
+/** @param settings `name=value` each. */
+export async function startPostgres(settings: readonly string[] = []): Promise<TestPostgres | undefined> {
+  const bin = postgresBin()
+  if (bin === undefined) return undefined
+  const user = asOther()
+  const folder = mkdtempSync(join(tmpdir(), 'svc-postgres-'))
+  if (user.uid !== undefined) chownSync(folder, user.uid, user.gid as number)
+  const dataDir = join(folder, 'data')
+  const init = ['-D', dataDir, '-U', 'svc', '--auth=trust', '--encoding=UTF8', '--no-locale', '--no-sync', '--no-instructions']
+  execFileSync(join(bin, 'initdb'), init, { ...user, cwd: folder, stdio: 'ignore' })
+  const port = await freePort()
+  writeFileSync(join(dataDir, 'postgresql.auto.conf'), `port = ${port}\n`)
+  let child: ChildProcess | undefined
+  const url = (database: string): string => `postgres://svc@127.0.0.1:${port}/${database}`
+  let databases = 0
+  const running: TestPostgres = {
+    port,
+    dataDir,
+    get pid() {
+      return child?.pid as number
+    },
+    async query<R>(text: string, database = 'postgres') {
+      const client = new pg.Client({ connectionString: url(database) })
+      client.on('error', () => {})
+      await client.connect()
+      try {
+        return (await client.query(text)).rows as R[]
+      } finally {
+        await client.end()
+      }
+    },
+    async database() {
+      const name = `test_${++databases}`
+      await running.query(`CREATE DATABASE ${name}`)
+      return url(name)
+    },
+    async start() {
+      const args = ['-D', dataDir, ...[...SETTINGS, ...settings].flatMap((setting) => ['-c', setting])]
+      for (let tries = 0; ; tries++) {
+        // After a kill it may find that the memory of the one before is not free yet.
+        if (child === undefined || child.exitCode !== null || child.signalCode !== null)
+          child = spawn(join(bin, 'postgres'), args, { ...user, cwd: folder, stdio: 'ignore' })
+        try {
+          await running.query('SELECT 1')
+          return
+        } catch (error) {
+          if (tries === 600) throw error
+          await setTimeout(50)
+        }
+      }
+    },
+    async kill() {
+      if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+      const gone = once(child, 'exit')
+      const pid = child.pid as number
+      // Each child is a process group of its own. The one that would restart them goes first.
+      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
+      child.kill('SIGKILL')
+      for (const one of children.filter((text) => text !== '')) endQuietly(Number(one))
+      await gone
+    },
+    async stop() {
+      await running.kill()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+  await running.start()
+  return running
+}
+
+function endQuietly(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // it has ended by itself
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
