@@ -26,15 +26,6 @@ export interface Commission {
   withinMs: number
 }
 
-/** Effects of a step that are settled together. */
-export interface EffectGroup {
-  /**
-   * What undoes what has just been done, should the group be aborted: called newest first, with effects of its own. If one fails, nothing further is undone,
-   * and the run is quarantined.
-   */
-  undo(act: () => Promise<unknown>): void
-}
-
 /** What a step of an agent may ask beside what every step may. */
 export interface AgentContext<T extends readonly AnyTool[] = readonly AnyTool[]> extends StepContext {
   /** What the run acts for, outermost first: whoever asked for it, and each agent that has commissioned. */
@@ -52,8 +43,6 @@ export interface AgentContext<T extends readonly AnyTool[] = readonly AnyTool[]>
    * @throws Error when that run did not succeed in time.
    */
   commission(request: Commission): Promise<Json>
-  /** Does several effects that are settled together: where `act` throws, what it has registered is undone, and the error goes on. */
-  group<V>(name: string, resources: readonly string[], act: (group: EffectGroup) => Promise<V>): Promise<V>
   /** Has a person release a value, so that it may be used in protected fields by this step. @throws ToolRefused when it was rejected. */
   release(value: Json, asked: { summary: string; withinMs?: number }): Promise<void>
   /** Keeps a value for later runs of the agent, under a name of at most 256 characters. */

@@ -146,6 +146,15 @@ export function taskKey(task: string): CorrelationKey {
 
 export type EventWait = { kind: string; correlation?: CorrelationKey[] } & ({ withinMs: number } | { obligation: string })
 
+/** Effects of a step that are settled together. */
+export interface EffectGroup {
+  /**
+   * What undoes what has just been done, should the group be aborted: called newest first, with effects of its own. If one fails, nothing further is undone,
+   * and the run is quarantined.
+   */
+  undo(act: () => Promise<unknown>): void
+}
+
 /**
  * What a step may ask. All answers are in the journal: a step that is run again, after a crash or a wait, gets the same ones. A step that waits, or that is
  * stopped, is left where it stands, and begun anew later: nothing after the call is run, `finally` included.
@@ -172,6 +181,12 @@ export interface StepContext extends CaseContext, BlobContext {
    * @throws EffectError as `effect`, and for what may not go there.
    */
   sink<T extends Json>(sink: Sink, perform: (call: EffectCall) => Promise<T>): Promise<T>
+  /**
+   * Does several effects that are settled together: where `act` throws, what it has registered is undone, and the error goes on. A run that is cancelled, or
+   * fails elsewhere, while the group is open is undone so, too: what `act` waits for or begins then throws.
+   * @param resources what the group is about, for whoever reads the journal.
+   */
+  group<V>(name: string, resources: readonly string[], act: (group: EffectGroup) => Promise<V>): Promise<V>
   /**
    * Replaces the rest of the plan, on record: the step goes on, and when it is done the run goes by the new one. What has begun stays as it is, or is left out,
    * and is undone like anything else should the run fail.

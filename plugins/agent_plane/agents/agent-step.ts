@@ -11,7 +11,6 @@ import {
   type EffectCall,
   type EffectDescription,
   EffectError,
-  type EffectGroup,
   type Json,
   type ModelProvider,
   type ModelRequest,
@@ -214,29 +213,6 @@ export class AgentStep {
         throw new EffectError((error as Error).message, { disposition: 'did_not_happen', permanent: true })
       }
     })
-  }
-
-  async group<V>(name: string, resources: readonly string[], act: (group: EffectGroup) => Promise<V>): Promise<V> {
-    const { context } = this
-    await context.mark('GroupOpened', { group: name, resources: [...resources] })
-    const undone: (() => Promise<unknown>)[] = []
-    const settle = (outcome: string) => context.mark('GroupSettled', { group: name, outcome })
-    try {
-      const given = await act({ undo: (one) => void undone.push(one) })
-      await settle('committed')
-      return given
-    } catch (error) {
-      for (const undo of undone.reverse()) {
-        try {
-          await undo()
-        } catch (failure) {
-          await settle('quarantined')
-          return context.setAside(`group "${name}" could not be undone: ${(failure as Error).message}`)
-        }
-      }
-      await settle('aborted')
-      throw error
-    }
   }
 
   async release(value: Json, { summary, withinMs }: { summary: string; withinMs?: number }): Promise<void> {

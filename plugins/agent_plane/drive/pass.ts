@@ -216,17 +216,7 @@ export class Pass {
     const state = journal.steps.get(step)
     const skill = tools.skills.get(node.capability)
     if (skill === undefined) return { kind: 'quarantined', reason: `nothing here has the capability "${node.capability}"` }
-    const end = await this.perform(node, 'forward', async (context) => {
-      const given = this.governed(context, skill)
-      const look = async (input: Json) => {
-        const output = await skill.invoke(given, checked(skill.input, input) as never)
-        return JSON.parse(canonical(checked(skill.output, output, 'what it gave'))) as Json
-      }
-      const input = inputOf(node, this.input, this.outputs)
-      const output = node.verifies ? await verified(node, input, look, (request) => context.task(request)) : await look(input)
-      this.labels.set(node.id, context.label)
-      return output
-    })
+    const end = await this.perform(node, 'forward', (context) => this.invoke(context, node, skill))
     const isKnown = state?.outcome === 'succeeded'
     if (isKnown && isStop(end) && end.kind === 'failed')
       return { kind: 'quarantined', reason: `step s${step} succeeded, and now fails: ${end.reason}`, diverged: true }
@@ -237,6 +227,18 @@ export class Pass {
     }
     if (!isStop(end)) this.outputs.set(node.id, end.output)
     return end
+  }
+
+  private async invoke(context: OpenStep, node: FrozenNode, skill: Skill): Promise<Json> {
+    const given = this.governed(context, skill)
+    const look = async (input: Json) => {
+      const output = await skill.invoke(given, checked(skill.input, input) as never)
+      return JSON.parse(canonical(checked(skill.output, output, 'what it gave'))) as Json
+    }
+    const input = inputOf(node, this.input, this.outputs)
+    const output = node.verifies ? await verified(node, input, look, (request) => context.task(request)) : await look(input)
+    this.labels.set(node.id, context.label)
+    return output
   }
 
   private governed(context: OpenStep, skill: Skill): StepContext {
@@ -251,15 +253,16 @@ export class Pass {
     return joined(...read.filter((label) => label !== undefined))
   }
 
-  /** Until it is done or stopped, and all that it began has its end. */
-  private async perform(node: FrozenNode, phase: Phase, act: (context: OpenStep) => Promise<Json>): Promise<StepEnd> {
+  /** Until it is done or stopped, and all that it began has its end. @param aborts until the groups that it has left open are undone. */
+  private async perform(node: FrozenNode, phase: Phase, act: (context: OpenStep) => Promise<Json>, aborts = false): Promise<StepEnd> {
     const { journal, tools } = this
-    const context = new OpenStep({ ...tools, journal }, this.numberOf(node.id), phase, this.labelOf(node))
+    const context = new OpenStep({ ...tools, journal }, this.numberOf(node.id), phase, this.labelOf(node), aborts)
     const acted: Promise<StepEnd> = act(context).then(
       (output) => ({ output }),
       (error: unknown) => ({ kind: 'failed', reason: error instanceof Error ? error.message : String(error) }),
     )
-    const end = await Promise.race([context.stopped, acted])
+    // One branch of a step may fail while another still undoes its group.
+    const end = await Promise.race([context.stopped, aborts ? acted.then((end) => context.settled().then(() => end)) : acted])
     await context.close()
     const { unasked } = context
     return unasked === undefined || isStop(end) ? end : { kind: 'quarantined', reason: unasked, diverged: true }
@@ -276,7 +279,7 @@ export class Pass {
   private async suspend(undoing = false): Promise<Status | undefined> {
     let waits = false
     const { run } = this.journal
-    const isForward = (key: string) => this.journal.attempt(key)?.started.phase !== 'compensating'
+    const isForward = (key: string) => !this.journal.isOfUnwinding(key)
     await this.journal.append(async (tx) => {
       if (undoing) await endWaits(tx, run, { isFinal: true, now: this.tools.now(), of: isForward })
       waits = !(await hasNews(tx, run, this.tools.now())) && ((await cancellationOf(tx, run)) === undefined || this.journal.last('RunCancelled') !== undefined)
@@ -339,16 +342,23 @@ export class Pass {
     const { journal } = this
     await settleCommissions(journal)
     if (outcome === 'cancelled') await this.recall(outcome, reason)
-    const steps = this.toUndo()
+    const open = this.withOpenGroups()
+    const isUndone = open.length > 0 || this.toUndo().length > 0
     // What undoing has begun is settled by itself, when that goes on.
-    if (journal.undecided().some(({ phase }) => phase === 'forward') && (outcome === 'cancelled' || steps.length > 0))
+    if (journal.undecided().some(({ effect }) => !journal.isOfUnwinding(effect)) && (outcome === 'cancelled' || isUndone))
       return this.conclude('quarantined', `${reason}; of an effect it is not known whether it has happened`)
     if (outcome === 'failed') {
       await this.recall(outcome, reason)
       // Undoing may take more than one pass: why it is done is said at its end.
-      if (steps.length > 0 && journal.unwindsFor === undefined) await journal.keep([{ kind: 'Note', payload: { text: reason.slice(0, MAX_REASON) } }])
+      const undoes = open.length > 0 && !journal.hasCompensated
+      if (undoes || (isUndone && journal.unwindsFor === undefined))
+        await journal.keep([{ kind: 'Note', ...(undoes ? { phase: 'compensating' } : {}), payload: { text: reason.slice(0, MAX_REASON) } }])
     }
-    for (const { number, node, skill } of steps) {
+    for (const { number, node, skill } of open) {
+      const status = await this.abort(number, node, skill, outcome, reason)
+      if (status !== undefined) return status
+    }
+    for (const { number, node, skill } of this.toUndo()) {
       const end = await this.perform(node, 'compensating', async (context) => {
         await awaitEnds(context, journal.unended(number))
         const undo = this.isStanding(number) ? skill?.compensate : undefined
@@ -372,6 +382,34 @@ export class Pass {
         await journal.keep([{ kind: 'StepCompensated', step: number, phase: 'compensating', payload: { compensation: node.capability, outcome: 'succeeded' } }])
     }
     return this.conclude(outcome, reason)
+  }
+
+  /** Undoes the groups that a step has left open: its code goes as far as the journal does, and what it asks for then throws. @returns a status that ends the pass. */
+  private async abort(
+    number: number,
+    node: FrozenNode,
+    skill: Skill | undefined,
+    outcome: 'cancelled' | 'failed',
+    reason: string,
+  ): Promise<Status | undefined> {
+    const refuse = (why: string) => this.conclude('quarantined', `${reason}; a group of step s${number} could not be undone: ${why}`)
+    if (skill === undefined) return refuse(`nothing here has the capability "${node.capability}"`)
+    const end = await this.perform(node, 'forward', (context) => this.invoke(context, node, skill), true)
+    if (isStop(end) && end.kind === 'broken') throw new BrokenPass(end.error)
+    if (isStop(end) && end.kind === 'quarantined') return this.conclude('quarantined', `${reason}; ${end.reason}`)
+    if (isStop(end) && end.kind === 'exhausted') return this.conclude('exhausted', 'a budget is used up', end.exhaustion)
+    if (!this.journal.hasOpenGroup(number, 'forward')) return undefined
+    if (!isStop(end) || end.kind !== 'suspended') return refuse('its code has ended before')
+    return (await this.suspend(true)) ?? this.unwindOn(outcome, reason)
+  }
+
+  /** Steps that were stopped inside a group, newest first. */
+  private withOpenGroups(): { number: number; node: FrozenNode; skill: Skill | undefined }[] {
+    const { journal, tools } = this
+    return [...journal.steps]
+      .filter(([number, { outcome }]) => outcome !== 'succeeded' && journal.hasOpenGroup(number, 'forward'))
+      .reverse()
+      .map(([number, { skill }]) => ({ number, node: journal.plans.nodeOf(number) as FrozenNode, skill: tools.skills.get(skill) }))
   }
 
   /** Something has come while it was undone, which may be a stop. */

@@ -339,13 +339,32 @@ export class RunJournal {
     return suspended === undefined ? undefined : Date.parse((suspended.payload.reason as { until: string }).until)
   }
 
+  /** Whether a group of a step has no end yet. */
+  hasOpenGroup(step: number, phase: Phase): boolean {
+    return this.marksOf(step, phase, 'GroupOpened').length > this.marksOf(step, phase, 'GroupSettled').length
+  }
+
+  /** Seq of the record since which the run is undone. */
+  private get unwindsSince(): number {
+    return this.records.find(({ kind, phase }) => kind === 'RunCancelled' || phase === 'compensating')?.seq ?? Number.POSITIVE_INFINITY
+  }
+
+  /** Whether an effect, or a wait, belongs to undoing: to a compensation, or to a group that is undone because its run is. */
+  isOfUnwinding(effectKey: string): boolean {
+    const started = this.attempt(effectKey)?.started
+    return started?.phase === 'compensating' || (started?.seq ?? 0) > this.unwindsSince
+  }
+
   /** Whether an effect was begun in a group of its step that was undone. */
-  private isUndone({ step, phase, seq }: JournalRecord): boolean {
-    const settled = (kind: string, from: number) => this.records.find((one) => one.kind === kind && one.step === step && one.phase === phase && one.seq > from)
-    const opened = this.records.findLast((one) => one.kind === 'GroupOpened' && one.step === step && one.phase === phase && one.seq < seq)
-    if (opened === undefined) return false
-    const end = settled('GroupSettled', opened.seq)
-    return end !== undefined && end.seq > seq && end.payload.outcome === 'aborted'
+  private isUndone({ step = 0, phase, seq }: JournalRecord): boolean {
+    const marks = (kind: string) => this.marksOf(step, phase ?? 'forward', kind)
+    const ends = [...marks('GroupSettled')]
+    for (const opened of marks('GroupOpened').toReversed()) {
+      const at = ends.findIndex((end) => end.seq > opened.seq && end.payload.group === opened.payload.group)
+      const [end] = at < 0 ? [] : ends.splice(at, 1)
+      if (end !== undefined && opened.seq < seq && seq < end.seq && end.payload.outcome === 'aborted') return true
+    }
+    return false
   }
 
   /** Whether a step has changed something, as far as the journal can say. */

@@ -189,8 +189,8 @@ export class AgentRunner {
   }
 
   async report(run: string): Promise<RunReport> {
-    const { status, reason, waiting_for: waiting } = await this.driver.standing(run)
-    const given = status === 'succeeded' ? { output: (await this.driver.replay(run)).output ?? null } : {}
+    const { status, reason, waiting_for: waiting } = await this.surviving(() => this.driver.standing(run))
+    const given = status === 'succeeded' ? { output: (await this.surviving(() => this.driver.replay(run))).output ?? null } : {}
     const effects = effectsOf(await this.journal(run))
     return { run, status, ...given, effects, ...(reason === undefined ? {} : { reason }), ...(waiting === undefined ? {} : { waiting_for: waiting }) }
   }
@@ -201,7 +201,7 @@ export class AgentRunner {
 
   /** Runs the code of now against the journal, without doing anything. @returns where it does something else; empty = nowhere. */
   async replay(run: string): Promise<string[]> {
-    return (await this.driver.replay(run)).divergences
+    return (await this.surviving(() => this.driver.replay(run))).divergences
   }
 
   private async settle(run: string, epoch?: number): Promise<RunReport> {
