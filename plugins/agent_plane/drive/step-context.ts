@@ -8,7 +8,6 @@ import type {
   BudgetExceeded,
   EffectCall,
   EffectDescription,
-  EffectGroup,
   EventWait,
   Json,
   Label,
@@ -33,12 +32,11 @@ import { AskingOrder } from './asking-order.ts'
 import { addTo, DECLARED, delayOf, type MeteredCall, outcomeOf } from './attempt.ts'
 import { permanently } from './case-context.ts'
 import type { StoreEffect } from './case-effects.ts'
-import { grouped, isUndoing } from './groups.ts'
 import type { KeptTools } from './kept-context.ts'
-import { type Attempt, AWAIT_EVENT, OPEN_TASK, type Phase, type RunJournal, SLEEP, TASK } from './run-journal.ts'
-import { type Asked, askedOf, askedOfSink, checkEffect, descriptorOf, plain, provenanceOf, StepRecords } from './step-records.ts'
+import { ABORTED, MarkedStep } from './marked-context.ts'
+import { type Attempt, AWAIT_EVENT, OPEN_TASK, type Phase, SLEEP, TASK } from './run-journal.ts'
+import { type Asked, askedOf, askedOfSink, checkEffect, descriptorOf, plain, provenanceOf } from './step-records.ts'
 import { openingOf } from './task-opening.ts'
-import { ToldStep } from './told-context.ts'
 
 /** Attempts of which nobody knows the end, because the process died: after so many a person has to look. */
 const MAX_INTERRUPTIONS = 10
@@ -47,12 +45,6 @@ const MAX_RETRY_AFTER_MS = 60_000
 const FOREVER = 253_402_300_799_000
 const TASK_NAMESPACE = taskKey('').namespace
 const INTERRUPTED = 'the process ended before it was known'
-const ABORTED = 'the run is undone, and the groups of this step with it'
-/** What a step may ask for beside its undoing before it counts as one that does not stop. */
-const MAX_REFUSALS = 100
-/** How often, and how many times, is looked whether a step whose code has ended still undoes a group. */
-const IDLE_MS = 10
-const IDLE_LOOKS = 500
 
 export interface StepTools extends KeptTools, MeterTools {
   /** Strict = nothing is done and nothing written. */
@@ -71,36 +63,20 @@ interface Waited {
   any?: boolean
 }
 
-export class OpenStep extends ToldStep implements StepContext {
-  readonly run: string
-  readonly step: string
-  private readonly number: number
+export class OpenStep extends MarkedStep implements StepContext {
   private readonly meter: Meter
-  private readonly records: StepRecords
-  protected readonly phase: Phase
   protected readonly tools: StepTools
   private ordinal = 0
   private readonly order = new AskingOrder()
-  private noted = 0
-  /** Records that the step has made, by kind, and by group where that has its own. */
-  private readonly marked = new Map<string, number>()
-  private readonly underWay = new Set<Promise<unknown>>()
+  protected readonly underWay = new Set<Promise<unknown>>()
   /** What other sides have asked to wait, by effect key. */
   private readonly retryAfter = new Map<string, number>()
-  private readonly aborts: boolean
-  private refusals = 0
 
   /** @param label of its input. @param aborts the groups that it has left open are undone, and nothing else is done. */
   constructor(tools: StepTools, number: number, phase: Phase, label: Label, aborts = false) {
-    super(label)
-    this.aborts = aborts
+    super(tools.journal.run, number, phase, label, aborts)
     this.tools = tools
-    this.run = tools.journal.run
-    this.number = number
-    this.step = `s${number}`
-    this.records = new StepRecords(this.run, number, phase)
     this.meter = new Meter(tools, this.records.place)
-    this.phase = phase
   }
 
   /** No more is done for the step. Resolves when what is under way has its end in the journal. */
@@ -109,53 +85,11 @@ export class OpenStep extends ToldStep implements StepContext {
     while (this.underWay.size > 0) await Promise.allSettled([...this.underWay])
   }
 
-  /** Resolves when none of its groups is open any more, or nothing happens that could settle them. */
-  async settled(): Promise<void> {
-    const { journal } = this.tools
-    let idle = 0
-    for (let seen = journal.records.length; journal.hasOpenGroup(this.number, this.phase) && !this.ended && idle < IDLE_LOOKS; seen = journal.records.length) {
-      await new Promise((resolve) => setTimeout(resolve, IDLE_MS))
-      idle = this.underWay.size > 0 || journal.records.length > seen ? 0 : idle + 1
-    }
-  }
-
   /** What the journal has and the step has not asked for. */
   get unasked(): string | undefined {
     const { journal } = this.tools
     if (this.ordinal < journal.begunIn(this.number, this.phase)) return `step ${this.step} has asked for fewer effects than the journal has`
-    if (this.noted < journal.notesOf(this.number, this.phase).length) return `step ${this.step} has made fewer notes than the journal has`
-    for (const kind of ['GroupOpened', 'GroupSettled', 'Released']) {
-      const made = [...this.marked].reduce((sum, [place, count]) => sum + (place.startsWith(kind) ? count : 0), 0)
-      if (made < journal.marksOf(this.number, this.phase, kind).length) return `step ${this.step} has fewer records "${kind}" than the journal`
-    }
-    return undefined
-  }
-
-  /** Puts a record of what governs the step beside its effects. @throws EffectError for a group that is not to be committed any more. */
-  mark(kind: 'GroupOpened' | 'GroupSettled' | 'Released', payload: Record<string, Json>): Promise<void> {
-    return this.guarded(async () => {
-      const { group } = payload
-      // Groups of several branches settle in whichever order: each has its own ends.
-      const place = kind === 'GroupSettled' ? `${kind} ${group}` : kind
-      const own = () => this.tools.journal.marksOf(this.number, this.phase, kind).filter((one) => kind !== 'GroupSettled' || one.payload.group === group)
-      const index = this.marked.get(place) ?? 0
-      const known = own().at(index)
-      if (payload.outcome === 'committed' && (known === undefined ? this.aborts : known.payload.outcome !== 'committed')) throw permanently(ABORTED)
-      this.marked.set(place, index + 1)
-      if (known !== undefined && canonical(known.payload) !== canonical(payload)) return this.diverge(`a record "${kind}" is another one than in the journal`)
-      if (known === undefined && (this.tools.mode === 'strict' || this.isOver)) return this.stop({ kind: 'suspended' })
-      if (known === undefined) await this.append([{ ...this.records.place, kind, payload }])
-      await this.told((known ?? (own()[index] as JournalRecord)).seq, () => {})
-    })
-  }
-
-  group<V>(name: string, resources: readonly string[], act: (group: EffectGroup) => Promise<V>): Promise<V> {
-    return grouped(this, name, resources, act)
-  }
-
-  /** Has the run set aside for a person. Does not resolve. */
-  setAside(reason: string): Promise<never> {
-    return this.guarded(() => this.stop({ kind: 'quarantined', reason: `step ${this.step}: ${reason}` }))
+    return this.unmade
   }
 
   now(): Promise<number> {
@@ -164,17 +98,6 @@ export class OpenStep extends ToldStep implements StepContext {
 
   random(): Promise<number> {
     return this.answered('svc.random', () => this.tools.random())
-  }
-
-  note(text: string): Promise<void> {
-    return this.guarded(async () => {
-      const index = this.noted++
-      const known = this.tools.journal.notesOf(this.number, this.phase)[index]
-      if (known !== undefined && known.payload.text !== text) return this.diverge('a note is another one than in the journal')
-      if (known === undefined && (this.tools.mode === 'strict' || this.isOver)) return this.stop({ kind: 'suspended' })
-      if (known === undefined) await this.append([{ ...this.records.place, kind: 'Note', payload: { text } }])
-      await this.told(this.tools.journal.notesOf(this.number, this.phase)[index].seq, () => {})
-    })
   }
 
   effect<T extends Json>(effect: EffectDescription, perform: (call: EffectCall) => Promise<T>): Promise<T> {
@@ -279,15 +202,6 @@ export class OpenStep extends ToldStep implements StepContext {
     })
   }
 
-  /** What is decided in a transaction is durable when it resolves; other records are with what follows: nobody outside has heard of them. */
-  private async append(records: Parameters<RunJournal['append']>[0]): Promise<void> {
-    try {
-      await (typeof records === 'function' ? this.tools.journal.append(records) : this.tools.journal.keep(records))
-    } catch (error) {
-      await this.stop({ kind: 'broken', error })
-    }
-  }
-
   private answered(kind: string, value: () => number): Promise<number> {
     const asked = this.plain(kind, null)
     const known = this.known(asked.ordinal, asked.descriptor)
@@ -317,19 +231,6 @@ export class OpenStep extends ToldStep implements StepContext {
     if (!(await this.isRefused())) return true
     await this.append([this.records.started(asked, key, 1, 0), this.records.failedForGood(key, ABORTED)])
     return false
-  }
-
-  /** Whether all groups of the step are undone, and nothing is left to do for it. */
-  private get isOver(): boolean {
-    return this.aborts && !this.tools.journal.hasOpenGroup(this.number, this.phase)
-  }
-
-  /** What a step asks for while its groups are undone comes to nothing, unless that undoes them. When they are, it goes no further: then it does not resolve. */
-  private async isRefused(): Promise<boolean> {
-    if (this.isOver) return this.stop({ kind: 'suspended' })
-    if (!this.aborts || isUndoing()) return false
-    if (++this.refusals > MAX_REFUSALS) return this.setAside(`it asked for ${MAX_REFUSALS} things after it was told that the run is undone`)
-    return true
   }
 
   private async settle<T extends Json>(asked: Asked, perform: (call: EffectCall) => Promise<T>): Promise<T> {
