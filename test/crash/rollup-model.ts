@@ -190,6 +190,15 @@ export class RollupWorld {
     return this.refresh(ask)
   }
 
+  /** Points of more series in one bucket than the rollup that fails may have, and what closes the bucket. */
+  async crowd(ask: Ask): Promise<void> {
+    const time = this.newest
+    const made = HOSTS.flatMap((host) => CORES.map((core): Point => ({ tags: { host, core }, time, values: { usage: 1 } })))
+    made.push({ ...made[0], time: time + 48n * HOUR })
+    await good(ask('POST', '/write', made.map(({ tags, time }) => `cpu,host=${tags.host},core=${tags.core} usage=1 ${time}`).join('\n'), true), 204)
+    for (const point of made) this.take(point)
+  }
+
   /** Deletes one of the rollups on which no tier rests. */
   async dropRollup(ask: Ask): Promise<void> {
     const dropped = this.pick(this.tiers.filter(({ target, fails }) => fails === undefined && this.tiers.every(({ source }) => source !== target)))

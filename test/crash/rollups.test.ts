@@ -67,6 +67,7 @@ for (const [storage, bytes] of [
           return
         }
       }
+      await world.crowd(ask)
       await t.resolves(world.settled(ask))
       const { items } = JSON.parse((await ask('GET', '/api/v1/rollups')).body) as { items: { name: string; last_error: string | null }[] }
       t.match(items.find(({ name }) => name === 'fails')?.last_error, /max_series_per_rollup/)
