@@ -76,6 +76,7 @@ export type { Schedule, ScheduledJob, ScheduleOptions, ScheduleStatus } from './
 export { AUDIT_LOG, type AuditAction, type AuditLog, type AuditRecord, audited } from './services/audit-log.ts'
 export { CONNECTORS, type Connector, type Connectors, type Replayed } from './services/connectors.ts'
 export { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from './services/metric-metadata.ts'
+export { MODEL_KINDS, type ModelKind, type ModelKinds } from './services/model-kinds.ts'
 export {
   NAMESPACES,
   type NamespaceDefinition,

@@ -39,6 +39,7 @@ const LONG = [
 const SLOW = [
   'kernel/lib/grpc/ends.test.ts',
   'plugins/agent_plane/simulation.test.ts',
+  'plugins/analytics/models/watch.test.ts',
   'plugins/api_keys/key-admin.test.ts',
   'plugins/audit/crash.test.ts',
   'plugins/flight_sql/catalogue.test.ts',

@@ -107,6 +107,8 @@ const RENAMED: Record<string, [key: string, value: unknown]> = {
   'server.stream_batch_size': ['grpc.stream_batch_size', 7],
   'server.stream_batch_interval_ms': ['grpc.stream_batch_interval_ms', 7],
   'database.query_timeout_secs': ['server.query_timeout_secs', 7],
+  'database.max_forecast_horizon': ['analytics.max_forecast_horizon', 70],
+  'database.max_training_points': ['analytics.max_training_points', 70],
 }
 
 const treeOf = (path: string, value: unknown): Tree => path.split('.').reduceRight<unknown>((below, name) => ({ [name]: below }), value) as Tree

@@ -24,7 +24,6 @@ export interface NamedSection {
 }
 
 const NO_RETRIES = 'a broker that is away when the server starts is tried again every 5 s; leave the key out'
-const NO_MODELS = 'this version has no analytics models'
 const LAST_VALUES = 'the last values of series are found without a cache; leave the key out'
 
 /** Why a documented key or section has no meaning here. */
@@ -38,8 +37,6 @@ export const NEEDLESS: Readonly<Record<string, string>> = {
   'database.zstd_dict_training': 'row groups are compressed whole and gain nothing from a dictionary; leave the key out, or raise database.zstd_level',
   'database.enable_last_value_cache': LAST_VALUES,
   'database.lvc_measurements': LAST_VALUES,
-  'database.max_forecast_horizon': NO_MODELS,
-  'database.max_training_points': NO_MODELS,
   tracing: 'this version exports no traces; GET /metrics and the log say how it fares',
   cluster: 'a server is alone in this version',
 }

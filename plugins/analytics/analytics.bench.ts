@@ -13,7 +13,7 @@ const many = seriesOf('noise', 1_000_000, 1)
 const level = seriesOf('level', 10_000, 2)
 const arima = seriesOf('arima', 10_000, 3)
 const season = seriesOf('season_trend', 10_000, 4)
-const short = { values: seriesOf('season_trend', 500, 5), start: 0n, interval: 1n, samples: 500, used: 500, bridged: 0 }
+const short = { values: seriesOf('season_trend', 500, 5), start: 0n, interval: 1n, samples: 500, used: 500, bridged: 0, moved: 0 }
 
 /** Name, what is to be undercut where there is such a figure, work. */
 const BENCHES: [string, number | undefined, () => unknown][] = [

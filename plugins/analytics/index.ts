@@ -1,14 +1,96 @@
-import { definePlugin } from 'svcdb'
+import { definePlugin, MODEL_KINDS, type ModelKinds, NAMESPACES, type NamespaceLifecycle } from 'svcdb'
 import { configSchema } from './config.ts'
 import { functions } from './functions.ts'
+import { ComputeThreads } from './models/compute-threads.ts'
+import { customKinds } from './models/custom-kinds.ts'
+import { ModelsHandler } from './models/handler.ts'
+import { modelMetrics } from './models/metrics.ts'
+import { Models } from './models/models.ts'
+import { Registry } from './models/registry.ts'
+import * as schemas from './models/schemas.ts'
+
+const ADMIN = '/api/v1/admin/analytics'
+const DATA = '/api/v1/analytics'
 
 export default definePlugin({
   id: 'analytics',
-  summary: 'SQL functions for time series: rates, moving statistics, forecasts, anomalies, seasonal decomposition',
+  summary: 'Forecasts, anomalies and statistics of time series: functions in SQL, and models that are trained, watched and kept',
   stability: 'stable',
   config: configSchema,
-  capabilities: ['sql_functions'],
-  setup(svc) {
+  capabilities: ['sql_functions', 'points', 'jobs', 'state'],
+  provides: [MODEL_KINDS],
+  auditActions: ['model_create', 'model_delete', 'model_retrain'],
+  setup(svc, config) {
     for (const declaration of functions) svc.sql.function(declaration)
+
+    const kinds = customKinds()
+    const custom = kinds.modules
+    svc.provide(MODEL_KINDS, kinds satisfies ModelKinds)
+    const registry = new Registry({ inAll: config.max_models, versions: config.max_versions })
+    const threads = new ComputeThreads({
+      ...{ threads: config.compute_threads, memoryMb: config.compute_memory_mb },
+      ...{ timeoutSecs: config.training_timeout_secs, maxWaiting: config.max_waiting },
+    })
+    const metrics = modelMetrics(svc.metrics, () => models.figures())
+    const models = new Models({ svc, config, registry, threads, metrics, custom })
+    const handler = new ModelsHandler({ svc, config, registry, models, custom })
+
+    svc.start(async () => {
+      await registry.open(svc.storage.state(svc.id))
+      svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)?.onDelete?.(async (name) => {
+        for (const entry of registry.list(name)) await models.delete(entry)
+      })
+    })
+    svc.ready(() => models.resume())
+    svc.schedule('models', config.watch_interval_secs * 1000, ({ signal }) => models.watch(signal))
+    svc.drain(() => models.stop())
+    svc.stop(() => threads.stop())
+
+    const tags = ['analytics']
+    const admin = { action: 'admin' } as const
+    const params = schemas.modelPath
+    const json = 'application/json'
+    for (const path of ['/models', '/models/:measurement/:name', '/retrain']) svc.auth.scoped(ADMIN + path)
+    const create = { tags, summary: 'Trains a model on a series and keeps it', body: schemas.createBody, response: { 201: schemas.model } }
+    svc.http.post(`${ADMIN}/models`, { config: admin, schema: create, serializerCompiler: asItIs }, async (request, reply) =>
+      reply
+        .type(json)
+        .code(201)
+        .send(await handler.create(request, reply)),
+    )
+    const list = { tags, summary: 'Models by measurement and name', querystring: schemas.listQuery, response: { 200: schemas.listing } }
+    svc.http.get(`${ADMIN}/models`, { config: admin, schema: list, serializerCompiler: asItIs }, (request, reply) =>
+      reply.type(json).send(handler.list(request)),
+    )
+    const get = { tags, summary: 'A model with its versions', params, response: { 200: schemas.model } }
+    svc.http.get(`${ADMIN}/models/:measurement/:name`, { config: admin, schema: get, serializerCompiler: asItIs }, async (request, reply) =>
+      reply.type(json).send(await handler.get(request)),
+    )
+    const remove = { tags, summary: 'Deletes a model with all its versions', params, response: { 200: schemas.deleted } }
+    svc.http.delete(`${ADMIN}/models/:measurement/:name`, { config: admin, schema: remove }, (request) => handler.delete(request))
+    const retrain = {
+      ...{ tags, summary: 'Has models of a measurement trained again', body: schemas.retrainBody },
+      response: { 200: schemas.retrained, 202: schemas.retrained },
+    }
+    svc.http.post(`${ADMIN}/retrain`, { config: admin, schema: retrain }, (request, reply) => handler.retrain(request, reply))
+    const forecast = {
+      tags,
+      summary: 'What a model forecasts from the newest sample on',
+      params,
+      querystring: schemas.forecastQuery,
+      response: { 200: schemas.forecast },
+    }
+    svc.http.get(
+      `${DATA}/models/:measurement/:name/forecast`,
+      { config: { action: 'read' }, schema: forecast, serializerCompiler: asItIs },
+      async (request, reply) => reply.type(json).send(await handler.forecast(request, reply)),
+    )
+    const anomalies = { tags, summary: 'Samples of a series that a detector finds unusual', body: schemas.anomaliesBody, response: { 200: schemas.anomalies } }
+    svc.http.post(`${DATA}/anomalies`, { config: { action: 'read' }, schema: anomalies, serializerCompiler: asItIs }, async (request, reply) =>
+      reply.type(json).send(await handler.anomalies(request, reply)),
+    )
   },
 })
+
+/** The answer is JSON text already. */
+const asItIs = () => (text: unknown) => text as string

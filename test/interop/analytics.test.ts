@@ -71,7 +71,10 @@ test('the automatic choice forecasts as well as ETS by its criterion, and better
   for (const [i, [name, period, values]] of series.entries()) {
     const truth = values.subarray(values.length - HORIZON)
     const past = training[i]
-    const { model } = chooseModel({ values: past, start: 0n, interval: 1n, samples: past.length, used: past.length, bridged: 0 }, { horizon: HORIZON })
+    const { model } = chooseModel(
+      { values: past, start: 0n, interval: 1n, samples: past.length, used: past.length, bridged: 0, moved: 0 },
+      { horizon: HORIZON },
+    )
     const naive = truth.map((_, h) => past[past.length - period + (h % period)])
     const errors = [predict(model, HORIZON).values, Float64Array.from(theirs[i].forecast as number[]), naive].map((each) => forecastErrors(truth, each).smape)
     table.set(name, [...(table.get(name) ?? []), errors])

@@ -63,7 +63,10 @@ const operations = Object.entries(description.paths).flatMap(([path, item]) =>
 type Ask = { url?: string; type?: string; payload?: string | Buffer | object }
 const now = `${Date.now()}000000`
 const json = (payload: object): Ask => ({ type: 'application/json', payload })
-const lines: Ask = { type: 'text/plain', payload: `air,room=a temp=1 ${now}` }
+const lines: Ask = {
+  type: 'text/plain',
+  payload: `air,room=a temp=1 ${now}\nair,room=a temp=2 ${BigInt(now) - 10_000_000_000n}\nair,room=a temp=4 ${BigInt(now) - 20_000_000_000n}`,
+}
 const form: Ask = { type: 'application/x-www-form-urlencoded', payload: 'query=1&start=0&end=10&step=5&match[]=air_temp' }
 const metrics = json({ resourceMetrics: [{ scopeMetrics: [{ metrics: [{ name: 'm', gauge: { dataPoints: [{ timeUnixNano: now, asDouble: 1 }] } }] }] }] })
 const partly = json({
@@ -134,6 +137,12 @@ const GOOD: Record<string, Ask[]> = {
       ['POST', 'PUT'].map((method) => [`${method} ${prefix}/admin/tsdb/delete_series`, [{ url: `${prefix}/admin/tsdb/delete_series?match[]=there_is_none` }]]),
     ),
   ),
+  'POST /api/v1/admin/analytics/models': [json({ name: 'x', measurement: 'air', field: 'temp', forecast: { horizon: 3 } })],
+  'POST /api/v1/admin/analytics/retrain': [json({ measurement: 'none' }), json({ measurement: 'air' })],
+  'GET /api/v1/admin/analytics/models/{measurement}/{name}': [{ url: '/api/v1/admin/analytics/models/air/x' }],
+  'DELETE /api/v1/admin/analytics/models/{measurement}/{name}': [{ url: '/api/v1/admin/analytics/models/air/x' }],
+  'GET /api/v1/analytics/models/{measurement}/{name}/forecast': [{ url: '/api/v1/analytics/models/air/x/forecast?horizon=2' }],
+  'POST /api/v1/analytics/anomalies': [json({ measurement: 'air', field: 'temp' })],
   'POST /api/v1/rollups': [json({ name: 'x', source_measurement: 'air', target_measurement: 'air_1h', every: '1h', aggregations: ['avg'] })],
   'POST /api/v1/admin/connectors/{name}/dead-letters/replay': [{}],
   'POST /api/v1/rollups/{name}/refresh': [{}],
@@ -154,6 +163,7 @@ const NOT_ASKED = new Set([
 /** Orders that matter. */
 const LAST = [
   'POST /api/v1/admin/agents/runs/{run}/cancel',
+  'DELETE /api/v1/admin/analytics/models/{measurement}/{name}',
   'DELETE /api/v1/triggers/{name}',
   'DELETE /api/v1/rollups/{name}',
   'DELETE /api/v1/measurements/{name}',

@@ -42,6 +42,7 @@ const ACTIONS: Record<string, string> = {
   'POST /api/v1/svc/query/explain': 'read',
   // What it answers is where the file lies: nothing is changed but the folder of exports.
   'POST /api/v1/export/parquet': 'read',
+  'POST /api/v1/analytics/anomalies': 'read',
   'POST /api/v1/prom/read': 'read',
   'POST /api/v1/read': 'read',
   ...Object.fromEntries(

@@ -66,6 +66,17 @@ const BODIES: Record<string, (name: string) => Partial<Ask>[]> = {
     ['SHOW TRIGGERS', `CREATE TRIGGER own ON "${name}" WHEN value > 0`, 'DROP TRIGGER hidden', 'ALTER TRIGGER hidden DISABLE'].map((query) => ({
       payload: { query },
     })),
+  '/api/v1/admin/analytics/models': (name) => [
+    { url: `?measurement=${name}` },
+    { payload: { name: 'own', measurement: name, field: 'value', model_type: 'linear_regression' } },
+    { payload: { name: 'into', measurement: 'own', field: 'value', forecast: { horizon: 1, target_measurement: name } } },
+  ],
+  '/api/v1/admin/analytics/retrain': (name) => [{ payload: { measurement: name } }, { payload: { measurement: name, model_name: 'hidden' } }],
+  '/api/v1/analytics/models/{measurement}/{name}/forecast': () => [{ url: '' }, { url: '?version=1' }],
+  '/api/v1/analytics/anomalies': (name) => [
+    { payload: { measurement: name, field: 'value' } },
+    { payload: { measurement: name, fields: ['value', 'used'], detector: 'pca' } },
+  ],
   '/api/v1/rollups': (name) => [
     { payload: { name: 'own', source_measurement: name, target_measurement: `${name}_1h`, every: '1h', aggregations: ['avg'] } },
     { payload: { name: 'into', source_measurement: 'own', target_measurement: name, every: '1h', aggregations: ['avg'] } },
@@ -121,7 +132,12 @@ export function asksOf(paths: Record<string, Record<string, unknown>>, name: str
       const method = verb.toUpperCase() as Ask['method']
       return names.flatMap((each) =>
         bodies.map(({ url = '', headers, payload }): Ask => {
-          const at = path.replace('{name}', encodeURIComponent(each)).replace('{namespace}', 'nobodys').replace('{address}', '192.0.2.1') + url
+          const at =
+            path
+              .replace('{measurement}', encodeURIComponent(each))
+              .replace('{name}', encodeURIComponent(each))
+              .replace('{namespace}', 'nobodys')
+              .replace('{address}', '192.0.2.1') + url
           return method === 'GET'
             ? { method, url: at }
             : { method, url: at, ...(headers === undefined ? {} : { headers }), ...(payload === undefined ? {} : { payload }) }

@@ -102,25 +102,59 @@ export function fitArima(values: Float64Array, order: ArimaOrder, options: Arima
   return { model: { kind: 'Sarima', ...common, sp, sd, sq, m, ...seasonal }, fitted }
 }
 
-export function predictArima(model: Arima | Sarima, horizon: number): Prediction {
+/** The polynomials that forecasts follow from. */
+function lagsOf(model: Arima | Sarima): { ar: Polynomial; ma: Polynomial; difference: Polynomial } {
   const sarima = model.kind === 'Sarima' ? model : undefined
   const { sd = 0, m = 1 } = sarima ?? {}
-  const ar = multiply(lagPolynomial(model.ar_coeffs, -1), lagPolynomial(sarima?.sar_coeffs ?? [], -1, m))
-  const ma = multiply(lagPolynomial(model.ma_coeffs, 1), lagPolynomial(sarima?.sma_coeffs ?? [], 1, m))
-  const difference = differencing(model.d, sd, m)
-  const values = new Float64Array(horizon)
-  const state = Float64Array.from(model.state)
-  const lost = difference.length - 1
-  const past = new Float64Array(lost + horizon)
-  past.set(model.tail)
-  for (let h = 0; h < horizon; h++) {
-    const first = state[0] ?? 0
-    let v = first + model.constant
-    for (let lag = 1; lag <= lost; lag++) v -= difference[lag] * past[lost + h - lag]
-    past[lost + h] = v
-    values[h] = v
-    for (let i = 0; i < state.length; i++) state[i] = (i + 1 < ar.length ? -ar[i + 1] * first : 0) + (state[i + 1] ?? 0)
+  return {
+    ar: multiply(lagPolynomial(model.ar_coeffs, -1), lagPolynomial(sarima?.sar_coeffs ?? [], -1, m)),
+    ma: multiply(lagPolynomial(model.ma_coeffs, 1), lagPolynomial(sarima?.sma_coeffs ?? [], 1, m)),
+    difference: differencing(model.d, sd, m),
   }
+}
+
+/** Forecasts one step, is told what came, and so on. */
+export interface OneStep {
+  /** @param v what came; NaN = nothing, the forecast stands in for it. @returns what was forecast. */
+  next(v: number): number
+  readonly state: Float64Array
+  /** The last values that differencing needs. */
+  tail(): number[]
+}
+
+export function oneStep(model: Arima | Sarima): OneStep {
+  const { ar, ma, difference } = lagsOf(model)
+  const lost = difference.length - 1
+  const state = Float64Array.from(model.state)
+  // A ring: what was `lag` steps ago is at (at - lag) % lost.
+  const past = Float64Array.from(model.tail)
+  let at = 0
+  return {
+    state,
+    tail: () => Array.from(past, (_, i) => past[(at + i) % lost]),
+    next(v) {
+      const first = state[0] ?? 0
+      let forecast = first + model.constant
+      for (let lag = 1; lag <= lost; lag++) forecast -= difference[lag] * past[(at - lag + lost * lag) % lost]
+      const shock = Number.isNaN(v) ? 0 : v - forecast
+      const now = first + shock
+      for (let i = 0; i < state.length; i++) {
+        state[i] = (i + 1 < ar.length ? -ar[i + 1] * now : 0) + (i + 1 < ma.length ? ma[i + 1] * shock : 0) + (state[i + 1] ?? 0)
+      }
+      if (lost > 0) {
+        past[at] = forecast + shock
+        at = (at + 1) % lost
+      }
+      return forecast
+    },
+  }
+}
+
+export function predictArima(model: Arima | Sarima, horizon: number): Prediction {
+  const { ar, ma, difference } = lagsOf(model)
+  const step = oneStep(model)
+  const values = new Float64Array(horizon)
+  for (let h = 0; h < horizon; h++) values[h] = step.next(Number.NaN)
   return { values, std: deviations(multiply(ar, difference), ma, model.residual_std, horizon) }
 }
 

@@ -2,6 +2,7 @@ import t from 'tap'
 import { KIND_NAMES, seriesOf } from '../testing-series.ts'
 import { chooseModel } from './automatic.ts'
 import { forecastErrors } from './errors.ts'
+import { followed } from './following.ts'
 import { fitModel, forecast, MODEL_NAMES, predict } from './forecaster.ts'
 import { normalWidth } from './model.ts'
 import { type RegularSeries, regular } from './regular.ts'
@@ -171,4 +172,47 @@ t.test('errors of forecasts', async (t) => {
   t.same([rmse, mae, mape], [Math.sqrt(5 / 4), 0.75, (1 + 0 + 0.5) / 3])
   t.ok(Math.abs(smape - (2 / 3 + 0 + 0 + 4 / 6) / 4) < 1e-12)
   t.ok(Math.abs(r_squared - (1 - 5 / 8.75)) < 1e-12)
+})
+
+const close = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(b))
+
+t.test('a model follows what comes after its training as it would have followed it within', (t) => {
+  for (const kind of KIND_NAMES) {
+    const all = Array.from(seriesOf(kind, 300, 7)).map((v, i) => v + 100 + (i % 12))
+    for (const name of MODEL_NAMES) {
+      const parameters = name === 'holt_winters' || name === 'sarima' ? { period: 12 } : {}
+      const { model, fitted } = fitModel(name, series(all.slice(0, 240)), parameters)
+      const next = followed(model, Float64Array.from(all.slice(240)))
+      t.ok(close(next.fitted[0], predict(model, 1).values[0]), `${kind} ${name}: the first forecast is the model's own`)
+      const inSteps = followed(followed(model, Float64Array.from(all.slice(240, 270))).model, Float64Array.from(all.slice(270)))
+      t.ok(
+        predict(inSteps.model, 5).values.every((v, i) => close(v, predict(next.model, 5).values[i])),
+        `${kind} ${name}: at once or in two steps`,
+      )
+      const rmse = forecastErrors(Float64Array.from(all.slice(240)), next.fitted).rmse
+      const within = forecastErrors(Float64Array.from(all.slice(0, 240)).subarray(30), fitted.subarray(30)).rmse
+      // A line does not follow anything.
+      if (name !== 'linear_regression') t.ok(rmse < 3 * within + 1e-6, `${kind} ${name}: errors of ${rmse} after, ${within} before`)
+      const missing = followed(model, new Float64Array(3).fill(Number.NaN))
+      t.ok(
+        missing.fitted.every((v, i) => close(v, predict(model, 3).values[i])),
+        `${kind} ${name}: what is missing is as it was forecast`,
+      )
+    }
+  }
+  t.end()
+})
+
+t.test('the state of arima after following is that of a filter over all', (t) => {
+  const all = Array.from(seriesOf('walk', 400, 3))
+  const { model, fitted } = fitModel('arima', series(all.slice(0, 200)))
+  const next = followed(model, Float64Array.from(all.slice(200)))
+  t.equal(fitted.length, 200)
+  // One step at a time by forecasts alone.
+  let at = model
+  for (let i = 200; i < 210; i++) {
+    t.ok(close(predict(at, 1).values[0], next.fitted[i - 200]), `step ${i}`)
+    at = followed(at, Float64Array.of(all[i])).model
+  }
+  t.end()
 })

@@ -15,9 +15,13 @@ export interface RegularSeries {
   used: number
   /** Values that no sample gave. */
   bridged: number
+  /** Samples that lay off their step by more than a hundredth of it. */
+  moved: number
 }
 
 const MOST_STEPS_A_SAMPLE = 4
+/** Part of a step by which a sample may be off it without being counted as moved. */
+export const OFF = 0.01
 
 /** @param times nanoseconds, ascending or not. @throws UnfitError below two finite samples at different times. */
 export function regular(values: Float64Array, times: BigInt64Array, most: number): RegularSeries {
@@ -36,14 +40,16 @@ export function regular(values: Float64Array, times: BigInt64Array, most: number
   const steps = Math.round(span / interval) + 1
   const out = new Float64Array(Math.max(2, steps)).fill(Number.NaN)
   const distances = new Float64Array(out.length).fill(Number.POSITIVE_INFINITY)
+  let moved = 0
   for (let i = 0; i < count; i++) {
     const step = Math.min(out.length - 1, Math.round(places[i] / interval))
     const distance = Math.abs(places[i] - step * interval)
+    if (distance > OFF * interval) moved++
     if (distance > distances[step]) continue
     distances[step] = distance
     out[step] = values[order[from + i]]
   }
-  return { values: out, start, interval: BigInt(Math.round(interval)), samples, used: count, bridged: bridge(out) }
+  return { values: out, start, interval: BigInt(Math.round(interval)), samples, used: count, bridged: bridge(out), moved }
 }
 
 /** Fills what is missing by straight lines, and by the nearest value at the ends. @returns how many there were. */

@@ -1,0 +1,474 @@
+/** Models in use: trained, followed over what comes, compared, replaced, and asked for forecasts. */
+import { NAMESPACES, type NamespaceDirectory, type Svc } from 'svcdb'
+import { classify, SvcError } from 'svcdb/lib/errors'
+import { moduleUrl } from 'svcdb/lib/modules'
+import type { AnalyticsConfig } from '../config.ts'
+import { UnfitError } from '../forecast/model.ts'
+import type { DetectResult, FollowResult, Standing } from './compute.ts'
+import type { ComputeThreads, Run } from './compute-threads.ts'
+import { type Definition, rangeOf } from './definition.ts'
+import { kindOf } from './kind-names.ts'
+import type { FitSpec, KeptState } from './kinds.ts'
+import { type ModelFigures, type ModelMetrics, observe } from './metrics.ts'
+import type { ReadArgs, ReadSeries } from './read-job.ts'
+import { challengerOf, championOf, type KeptModel, keptAccuracy, LEAST_COMPARED, promoted, retired, type Version } from './record.ts'
+import type { ModelEntry, Registry } from './registry.ts'
+import { writeForecast } from './written-forecast.ts'
+
+const JOB = moduleUrl('./read-job.ts', import.meta.url)
+/** Steps that `auto` compares candidates by, where no scheduled forecast says how many matter. */
+const AUTO_HORIZON = 12
+/** Samples that a score above it calls an anomaly. */
+const ANOMALY = 3
+/** A trained error of 0 is exceeded by any. */
+const MOST_DRIFT = 1e6
+const FIGURES_MS = 20
+
+export interface ModelsDependencies {
+  svc: Svc
+  config: AnalyticsConfig
+  registry: Registry
+  threads: ComputeThreads
+  metrics: ModelMetrics
+  /** Registered kinds by name. */
+  custom: ReadonlyMap<string, URL>
+}
+
+export interface Selection {
+  namespace: string
+  measurement: string
+  fields: readonly string[]
+  tags: Readonly<Record<string, string>>
+  start?: bigint
+  end?: bigint
+}
+
+/** Work that somebody waits for, or that runs by itself. */
+export interface Call {
+  signal: AbortSignal
+  asked: boolean
+}
+
+export class Models {
+  private readonly deps: ModelsDependencies
+  /** What is done with each model, one after the other. */
+  private readonly chains = new WeakMap<ModelEntry, Promise<unknown>>()
+  private readonly aborts = new WeakMap<ModelEntry, AbortController>()
+  /** Fields that are known not to be encrypted. */
+  private readonly plain = new Set<string>()
+  private readonly training = new Set<ModelEntry>()
+  private lastFigures: { at: number; figures: ModelFigures } | undefined
+  private readonly background = new Set<Promise<unknown>>()
+
+  constructor(deps: ModelsDependencies) {
+    this.deps = deps
+  }
+
+  /** @throws CONFLICT, RATE_LIMITED, and what is wrong with the samples. */
+  async create(definition: Definition, quotaOf: string, call: Call): Promise<ModelEntry> {
+    const { registry, svc } = this.deps
+    const check = () => registry.check(definition, this.quota(quotaOf), quotaOf)
+    check()
+    try {
+      const { trained, found, tags } = await this.train(definition, call)
+      return await registry.create({ ...definition, tags }, trained, { found, now: svc.clock.now(), check })
+    } catch (error) {
+      throw about(error, `cannot create model "${definition.name}" on "${definition.measurement}"`)
+    }
+  }
+
+  isTraining(entry: ModelEntry): boolean {
+    return this.training.has(entry)
+  }
+
+  async delete(entry: ModelEntry): Promise<void> {
+    this.aborts.get(entry)?.abort(new SvcError('NOT_FOUND', 'the model was deleted meanwhile'))
+    await this.alone(entry, async () => {
+      await this.deps.registry.delete(entry)
+    })
+  }
+
+  /** Notes that models are to be trained again, and begins. Durable when it resolves. */
+  async retrain(entries: readonly ModelEntry[]): Promise<void> {
+    const { registry, metrics, svc } = this.deps
+    await Promise.all(entries.map((entry) => registry.update(entry, (kept) => ({ ...kept, retrain: true }))))
+    metrics.batches.inc()
+    const began = svc.clock.monotonic()
+    this.inBackground(Promise.all(entries.map((entry) => this.retrainNow(entry))).then(() => metrics.batchFit.observe((svc.clock.monotonic() - began) / 1000)))
+  }
+
+  /** Trainings that a stop has interrupted. */
+  resume(): void {
+    for (const entry of this.deps.registry.all()) if (entry.kept.retrain) this.inBackground(this.retrainNow(entry))
+  }
+
+  async stop(): Promise<void> {
+    await Promise.allSettled([...this.background])
+  }
+
+  /** From the newest sample on. @throws NOT_FOUND without a version of the number. */
+  async forecast(
+    entry: ModelEntry,
+    options: { horizon: number; level: number; version: number | undefined },
+    call: Call,
+  ): Promise<{ version: Version; found: FollowResult }> {
+    const { definition, versions } = entry.kept
+    const version = options.version === undefined ? championOf(entry.kept) : versions.find((each) => each.version === options.version)
+    const what = `cannot forecast by model "${definition.name}" on "${definition.measurement}"`
+    if (version === undefined)
+      throw new SvcError('NOT_FOUND', `${what}: it has no version ${options.version}; it has ${versions.map((each) => each.version).join(', ')}`)
+    try {
+      const found = await this.deps.threads.turn({ ...call, namespace: definition.namespace }, async (run) =>
+        this.followed(run, entry, [version], { ...options, scoresAfter: undefined, since: BigInt(version.training_end) }, call.signal),
+      )
+      return { version, found }
+    } catch (error) {
+      throw about(error, what)
+    }
+  }
+
+  async detect(
+    selection: Selection,
+    { detector, threshold, most }: { detector: string; threshold: number | undefined; most: number },
+    call: Call,
+  ): Promise<{ series: ReadSeries; found: DetectResult; points: number }> {
+    const { threads, metrics, svc } = this.deps
+    const began = svc.clock.monotonic()
+    try {
+      return await threads.turn({ ...call, namespace: selection.namespace }, async (run) => {
+        const series = await this.read(selection, call.signal)
+        const found = await run({ kind: 'detect', times: series.times, columns: series.columns, detector, threshold, most })
+        observe(metrics, { correlation: found.seconds.correlation })
+        if (found.seconds.fit !== undefined) metrics.anomalyFit.observe(found.seconds.fit)
+        const seconds = (svc.clock.monotonic() - began) / 1000
+        ;(selection.fields.length > 1 ? metrics.manyDetect : metrics.anomalyDetect).observe(seconds)
+        metrics.anomalies.inc(found.found)
+        return { series, found, points: series.times.length }
+      })
+    } catch (error) {
+      throw about(error, `cannot detect anomalies in "${selection.measurement}"`)
+    }
+  }
+
+  /** One round over all models: writes forecasts that are due, and looks for drift. */
+  async watch(signal: AbortSignal): Promise<void> {
+    const entries = [...this.deps.registry.all()].filter(({ kept }) => !kept.retrain)
+    let at = 0
+    const worker = async (): Promise<void> => {
+      while (at < entries.length && !signal.aborted) await this.look(entries[at++], signal)
+    }
+    await Promise.all(Array.from({ length: this.deps.config.compute_threads }, worker))
+    signal.throwIfAborted()
+  }
+
+  /** Of this moment, or nearly: a scrape asks once for each gauge. */
+  figures(): ModelFigures {
+    const now = this.deps.svc.clock.monotonic()
+    if (this.lastFigures === undefined || now - this.lastFigures.at > FIGURES_MS) this.lastFigures = { at: now, figures: this.figuresNow() }
+    return this.lastFigures.figures
+  }
+
+  private figuresNow(): ModelFigures {
+    const { registry, threads, svc } = this.deps
+    const all = [...registry.all()].map(({ kept }) => kept)
+    const champions = all.flatMap((kept) => championOf(kept) ?? [])
+    const tested = all.flatMap((kept) => {
+      const [champion, challenger] = [championOf(kept)?.after?.mape, challengerOf(kept)?.after?.mape]
+      return typeof champion === 'number' && typeof challenger === 'number' ? [{ champion, challenger }] : []
+    })
+    return {
+      models: all.length,
+      worstDrift: all.reduce((most, { drift_score = 0 }) => Math.max(most, drift_score), 0),
+      mape: mean(champions.flatMap(({ after }) => after?.mape ?? [])),
+      rmse: mean(champions.flatMap(({ after }) => after?.rmse ?? [])),
+      oldestSecs: champions.reduce((most, { created_at }) => Math.max(most, (svc.clock.now() - created_at) / 1000), 0),
+      championMape: mean(tested.map(({ champion }) => champion)),
+      challengerMape: mean(tested.map(({ challenger }) => challenger)),
+      waiting: threads.queued,
+      running: threads.running,
+    }
+  }
+
+  /** Never rejects: what goes wrong is in the record. */
+  private look(entry: ModelEntry, signal: AbortSignal): Promise<void> {
+    return this.alone(entry, async (abort) => {
+      if (!entry.alive) return
+      const call: Call = { signal: AbortSignal.any([signal, abort]), asked: false }
+      await this.reported(entry, call.signal, () => this.lookNow(entry, call))
+    })
+  }
+
+  private async lookNow(entry: ModelEntry, call: Call): Promise<void> {
+    const { threads, registry, metrics, config, svc } = this.deps
+    const { definition, forecast_at = 0, scored_until } = entry.kept
+    const [champion, challenger] = [championOf(entry.kept), challengerOf(entry.kept)]
+    if (champion === undefined) return
+    const now = svc.clock.now()
+    const job = definition.forecast
+    const due = job !== undefined && now - forecast_at >= job.every_secs * 1000
+    const versions = challenger === undefined ? [champion] : [champion, challenger]
+    // What both have not seen in their training.
+    const since = versions.map((each) => BigInt(each.training_end)).reduce((latest, end) => (end > latest ? end : latest))
+    const asked = {
+      horizon: due ? job.horizon : 0,
+      level: job?.level ?? 0.95,
+      since,
+      scoresAfter: due ? BigInt(scored_until ?? champion.training_end) : undefined,
+    }
+    const found = await threads.turn({ ...call, namespace: definition.namespace }, (run) => this.followed(run, entry, versions, asked, call.signal))
+    let scoredUntil = scored_until
+    let writtenUntil: bigint | undefined
+    if (due && found.forecast !== undefined) {
+      const { points, until } = await writeForecast(svc, entry.kept, found)
+      metrics.forecastPoints.inc(points)
+      writtenUntil = until
+      if (found.scores !== undefined && found.scores.times.length > 0) {
+        scoredUntil = String(found.scores.times[found.scores.times.length - 1])
+        metrics.anomalies.inc(found.scores.values.filter((score) => score > ANOMALY).length)
+      }
+    }
+    const [first, second] = found.versions
+    const drift = driftOf(champion, first.accuracy.rmse, first.accuracy.points >= LEAST_COMPARED)
+    await registry.update(entry, (kept) => ({
+      ...kept,
+      ...(due ? { forecast_at: now } : {}),
+      ...(writtenUntil === undefined ? {} : { written_until: String(writtenUntil) }),
+      ...(scoredUntil === undefined ? {} : { scored_until: scoredUntil }),
+      ...(drift === undefined ? {} : { drift_score: drift }),
+      versions: kept.versions.map((each) => {
+        const of = each.version === champion.version ? first : each.version === challenger?.version ? second : undefined
+        return of === undefined || of.accuracy.points === 0 ? each : { ...each, after: keptAccuracy(of.accuracy) }
+      }),
+    }))
+    if (challenger !== undefined && first.accuracy.points >= config.drift_points) await this.judge(entry, first.accuracy.rmse, second.accuracy.rmse)
+    if (drift === undefined || first.accuracy.points < config.drift_points || drift <= config.drift_threshold) return
+    if (now - (entry.kept.refit_at ?? 0) < config.refit_pause_secs * 1000) return
+    metrics.drifts.inc()
+    await this.refit(entry, champion, call)
+  }
+
+  /** Whether the Challenger takes the Champion's place: both have forecast the same samples. */
+  private async judge(entry: ModelEntry, champion: number, challenger: number): Promise<void> {
+    const { registry, config, svc } = this.deps
+    const { definition } = entry.kept
+    const wins = challenger < champion * (1 - config.min_gain)
+    // The newer one where it makes no difference would be a change for nothing; it goes when it is clearly worse.
+    if (!wins && !(challenger > champion)) return
+    await registry.update(entry, wins ? (kept) => forgetting(promoted(kept)) : retired)
+    svc.log.info(
+      { model: definition.name, measurement: definition.measurement, champion, challenger },
+      wins ? 'the Challenger is the Champion now' : 'the Challenger has lost',
+    )
+  }
+
+  /** Fits a model anew that has drifted: the new version takes its place if it would have been better on what came after. */
+  private async refit(entry: ModelEntry, champion: Version, call: Call): Promise<void> {
+    const { threads, registry, metrics, config, svc } = this.deps
+    const { definition } = entry.kept
+    const { result, found } = await threads.turn({ ...call, namespace: definition.namespace }, async (run) => {
+      const series = await this.read(this.selectionOf(definition), call.signal)
+      const samples = { times: series.times, values: series.columns[0] }
+      const task = {
+        kind: 'refit',
+        samples,
+        spec: this.specOf(definition),
+        champion: await this.standing(entry, champion),
+        most: config.max_training_points,
+      } as const
+      return { result: await run(task), found: series.found }
+    })
+    observe(metrics, result.seconds)
+    metrics.refits.inc()
+    const { compared, trained } = result
+    const now = svc.clock.now()
+    const pays = compared !== undefined && compared.challenger.rmse < compared.champion.rmse * (1 - config.min_gain)
+    const figures = { model: definition.name, measurement: definition.measurement, champion: compared?.champion.rmse, refitted: compared?.challenger.rmse }
+    svc.log.info(figures, pays ? 'a model that had drifted is replaced' : 'a model has drifted, and fitting it again would not have been better')
+    const noted = (kept: KeptModel): KeptModel => ({ ...kept, refit_at: now })
+    if (!entry.alive) return
+    if (pays) await registry.putVersion(entry, trained, { found, now, asChampion: true, change: (kept) => noted(forgetting(kept)) })
+    else await registry.update(entry, noted)
+  }
+
+  private retrainNow(entry: ModelEntry): Promise<void> {
+    return this.alone(entry, async (abort) => {
+      const { registry, metrics, svc } = this.deps
+      if (!entry.alive || !entry.kept.retrain) return
+      const signal = AbortSignal.any([svc.stopping, abort])
+      this.training.add(entry)
+      const done = (kept: KeptModel): KeptModel => {
+        const { retrain: _, last_error: __, ...rest } = kept
+        return rest
+      }
+      try {
+        const { trained, found } = await this.train(entry.kept.definition, { signal, asked: false })
+        metrics.refits.inc()
+        if (entry.alive) await registry.putVersion(entry, trained, { found, now: svc.clock.now(), asChampion: false, change: done })
+      } catch (error) {
+        // Interrupted: it is begun again when the node has started.
+        if (signal.aborted) return
+        await this.failed(entry, error, done)
+      } finally {
+        this.training.delete(entry)
+      }
+    })
+  }
+
+  private async train(definition: Definition, { signal, asked }: Call) {
+    const { threads, metrics, config } = this.deps
+    return threads.turn({ signal, asked, namespace: definition.namespace }, async (run) => {
+      const spec = this.specOf(definition)
+      const { times, columns, found, tags } = await this.read(this.selectionOf(definition), signal)
+      const { trained, seconds } = await run({ kind: 'train', samples: { times, values: columns[0] }, spec, most: config.max_training_points })
+      observe(metrics, seconds)
+      metrics.clockCorrections.inc(trained.moved)
+      return { trained, found, tags }
+    })
+  }
+
+  private async followed(
+    run: Run,
+    entry: ModelEntry,
+    versions: readonly Version[],
+    { horizon, level, since, scoresAfter }: { horizon: number; level: number; since: bigint; scoresAfter: bigint | undefined },
+    signal: AbortSignal,
+  ): Promise<FollowResult> {
+    const { config, metrics } = this.deps
+    const { definition } = entry.kept
+    const standing = await Promise.all(versions.map((version) => this.standing(entry, version)))
+    const start = standing.map(({ end }) => end).reduce((first, end) => (end < first ? end : first)) + 1n
+    const series = await this.read({ ...this.selectionOf(definition), start, end: undefined }, signal, true)
+    const samples = { times: series.times, values: series.columns[0] }
+    const task = {
+      kind: 'follow',
+      samples,
+      versions: standing,
+      since,
+      window: config.drift_points,
+      horizon,
+      level,
+      scoresAfter,
+      most: config.max_training_points,
+    } as const
+    const found = await run(task)
+    observe(metrics, found.seconds)
+    metrics.clockCorrections.inc(found.moved)
+    return found
+  }
+
+  private async standing(entry: ModelEntry, version: Version): Promise<Standing> {
+    const state = await this.deps.registry.readState(entry, version)
+    const module = this.moduleOf(entry.kept.definition.model, version.kind)
+    const kept: KeptState = module === undefined ? state : { ...state, module }
+    return { state: kept, end: BigInt(version.training_end), interval: BigInt(version.interval) }
+  }
+
+  private specOf({ model, parameters, forecast }: Definition): FitSpec {
+    const module = this.moduleOf(model, kindOf(model))
+    return { model, parameters, horizon: forecast?.horizon ?? AUTO_HORIZON, ...(module === undefined ? {} : { module }) }
+  }
+
+  private moduleOf(model: string, kind: string): string | undefined {
+    if (!kind.startsWith('Custom(')) return undefined
+    const url = this.deps.custom.get(model)
+    if (url === undefined) throw new UnfitError(`nothing registers the model kind "${model}" any more; select the plugin that brings it`)
+    return url.href
+  }
+
+  private selectionOf(definition: Definition): Selection {
+    const { namespace, measurement, field, tags } = definition
+    return { namespace, measurement, fields: [field], tags, ...rangeOf(definition, this.deps.svc.clock.nowNanos()) }
+  }
+
+  /** @param maybeNone no samples are no error. @throws NOT_FOUND, INVALID_REQUEST. */
+  private async read(selection: Selection, signal: AbortSignal, maybeNone = false): Promise<ReadSeries> {
+    const { svc, config } = this.deps
+    const { namespace, measurement, fields, tags, start, end } = selection
+    const key = JSON.stringify([namespace, measurement, fields])
+    const args: ReadArgs = {
+      ...{ namespace, measurement, fields, tags, most: config.max_training_points, plain: this.plain.has(key) },
+      ...(start === undefined ? {} : { start }),
+      ...(end === undefined ? {} : { end }),
+    }
+    const options = { namespace, signal, timeoutMs: config.training_timeout_secs * 1000, timeoutSetting: 'analytics.training_timeout_secs' }
+    const found = await svc.storage.run<ReadSeries | undefined>(JOB, args, options).result
+    if (this.plain.size > 100_000) this.plain.clear()
+    this.plain.add(key)
+    if (found !== undefined) return found
+    if (maybeNone) return { tags: { ...tags }, times: new BigInt64Array(0), columns: fields.map(() => new Float64Array(0)), found: 0 }
+    const named = fields.map((field) => `"${field}"`).join(', ')
+    throw new SvcError('NOT_FOUND', `no series of "${measurement}" has these tags and a value of ${named} in the range`)
+  }
+
+  private quota(namespace: string): number {
+    return this.deps.svc.find<NamespaceDirectory>(NAMESPACES)?.get(namespace)?.quota.max_models ?? 0
+  }
+
+  /** One piece of work at a time on each model. */
+  private alone<T>(entry: ModelEntry, body: (abort: AbortSignal) => Promise<T>): Promise<T> {
+    const run = async (): Promise<T> => {
+      const controller = new AbortController()
+      this.aborts.set(entry, controller)
+      try {
+        return await body(controller.signal)
+      } finally {
+        this.aborts.delete(entry)
+      }
+    }
+    const done = (this.chains.get(entry) ?? Promise.resolve()).then(run)
+    this.chains.set(
+      entry,
+      done.catch(() => {}),
+    )
+    return done
+  }
+
+  private async reported(entry: ModelEntry, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+      if (entry.kept.last_error === undefined) return
+      await this.deps.registry.update(entry, ({ last_error: _, ...kept }) => kept)
+    } catch (error) {
+      if (!signal.aborted) await this.failed(entry, error, (kept) => kept)
+    }
+  }
+
+  private async failed(entry: ModelEntry, error: unknown, change: (kept: KeptModel) => KeptModel): Promise<void> {
+    const { metrics, registry, svc } = this.deps
+    metrics.failures.inc()
+    const { name, measurement } = entry.kept.definition
+    const text = classify(about(error, `cannot keep model "${name}" on "${measurement}" up to date`)).message
+    if (entry.kept.last_error !== text) svc.log.warn({ err: error, model: name, measurement }, 'a model cannot be kept up to date; it is tried again')
+    try {
+      await registry.update(entry, (kept) => ({ ...change(kept), last_error: text }))
+    } catch (err) {
+      svc.log.error({ err, model: name, measurement }, 'cannot keep what went wrong with a model')
+    }
+  }
+
+  private inBackground(work: Promise<unknown>): void {
+    const watched = work.catch((err: unknown) => this.deps.svc.log.error({ err }, 'a training failed'))
+    this.background.add(watched)
+    void watched.finally(() => this.background.delete(watched))
+  }
+}
+
+/** What is known of a Champion that is none any more says nothing of the next. */
+function forgetting({ drift_score: _, ...kept }: KeptModel): KeptModel {
+  return kept
+}
+
+function driftOf(champion: Version, rmse: number, enough: boolean): number | undefined {
+  if (!enough || !Number.isFinite(rmse)) return undefined
+  const trained = champion.metrics.rmse ?? 0
+  return rmse === 0 ? 0 : Math.min(MOST_DRIFT, rmse / Math.max(trained, Number.MIN_VALUE))
+}
+
+/** The same error, with what could not be done before it. */
+export function about(error: unknown, what: string): unknown {
+  if (error instanceof UnfitError) return new SvcError('INVALID_REQUEST', `${what}: ${error.message}`)
+  if (error instanceof SvcError && !error.message.startsWith('cannot')) return new SvcError(error.code, `${what}: ${error.message}`, { cause: error })
+  return error
+}
+
+const mean = (values: readonly number[]): number => values.reduce((sum, v) => sum + v, 0) / values.length

@@ -1,0 +1,149 @@
+/** Beside the data: the newest samples of fields of one series, in order of time. */
+import type { ColumnChunk, FieldInfo, Job, Matcher } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+
+export interface ReadArgs {
+  namespace: string
+  measurement: string
+  fields: readonly string[]
+  /** That the series has; others may be there too. */
+  tags: Readonly<Record<string, string>>
+  start?: bigint
+  end?: bigint
+  /** Rows, the newest of them. */
+  most: number
+  /** The fields are known not to be encrypted. */
+  plain: boolean
+}
+
+export interface ReadSeries {
+  /** All of the series. */
+  tags: Record<string, string>
+  times: BigInt64Array
+  /** NaN = there is no value, or none that is finite. */
+  columns: Float64Array[]
+  /** Rows of the range. */
+  found: number
+}
+
+const NUMBERS = ['float64', 'int64', 'uint64', 'bool', 'decimal']
+/** Named in messages. */
+const SHOWN = 3
+
+const read: Job<ReadArgs, ReadSeries | undefined> = async (reader, args, { signal }) => {
+  const { namespace, measurement, fields, tags, most } = args
+  const known = (await reader.schema(namespace)).find(({ name }) => name === measurement)
+  if (known === undefined) throw new SvcError('NOT_FOUND', `there is no measurement "${measurement}"; GET /api/v1/measurements lists those there are`)
+  for (const field of fields) requireNumbers(measurement, field, known.fields)
+  if (!args.plain) requirePlain(measurement, fields, (await reader.measurements(namespace)).find(({ name }) => name === measurement)?.fields ?? [])
+  const matchers = Object.entries(tags).map(([tag, value]): Matcher => ({ tag, op: '=', value }))
+  const range = { ...(args.start === undefined ? {} : { start: args.start }), ...(args.end === undefined ? {} : { end: args.end }) }
+  let series: number | undefined
+  let seriesTags: Record<string, string> = {}
+  const others: Record<string, string>[] = []
+  let lastOther: number | undefined
+  const rows = new NewestRows(fields.length, most)
+  for await (const chunk of reader.scan({ namespace, measurement, fields: [...fields], matchers, ...range })) {
+    signal.throwIfAborted()
+    if (series !== undefined && chunk.series !== series) {
+      if (chunk.series !== lastOther) others.push(chunk.tags)
+      lastOther = chunk.series
+      if (others.length >= SHOWN) break
+      continue
+    }
+    const columns = fields.map((name) => chunk.columns.find((column) => column.name === name))
+    if (columns.every((column) => column === undefined)) continue
+    series = chunk.series
+    seriesTags = chunk.tags
+    rows.add(
+      chunk.times,
+      columns.map((column) => (column === undefined ? undefined : numbersOf(column))),
+    )
+  }
+  if (others.length > 0) {
+    const named = [seriesTags, ...others].slice(0, SHOWN).map((each) => JSON.stringify(each))
+    const shown = named.join(', ')
+    throw new SvcError(
+      'INVALID_REQUEST',
+      `several series of "${measurement}" have these tags: ${shown}${others.length >= SHOWN ? ' and more' : ''}; name tags that one series has`,
+    )
+  }
+  return series === undefined ? undefined : { tags: seriesTags, ...rows.result(), found: rows.found }
+}
+
+export default read
+
+function requireNumbers(measurement: string, name: string, fields: readonly FieldInfo[]): void {
+  const field = fields.find((each) => each.name === name)
+  if (field === undefined)
+    throw new SvcError('NOT_FOUND', `measurement "${measurement}" has no field "${name}"; it has ${fields.map((each) => `"${each.name}"`).join(', ')}`)
+  if (!NUMBERS.includes(field.type)) throw new SvcError('INVALID_REQUEST', `field "${name}" of "${measurement}" holds ${field.type}, and models are of numbers`)
+}
+
+function requirePlain(measurement: string, names: readonly string[], fields: readonly FieldInfo[]): void {
+  const encrypted = fields.find(({ name, encrypted }) => encrypted === true && names.includes(name))
+  if (encrypted !== undefined)
+    throw new SvcError('INVALID_REQUEST', `field "${encrypted.name}" of "${measurement}" is encrypted, and what is computed from it would be kept in the clear`)
+}
+
+function numbersOf({ type, values, validity, scale = 0 }: ColumnChunk): Float64Array {
+  const unit = 10 ** -scale
+  const out = new Float64Array(values.length)
+  for (let i = 0; i < out.length; i++) {
+    if (validity !== undefined && validity[i] === 0) out[i] = Number.NaN
+    else if (type === 'decimal') out[i] = Number((values as bigint[])[i]) * unit
+    else out[i] = Number((values as Float64Array)[i])
+    if (!Number.isFinite(out[i])) out[i] = Number.NaN
+  }
+  return out
+}
+
+/** Keeps the last `most` rows that it is given; grows as it has to. */
+class NewestRows {
+  found = 0
+  private readonly most: number
+  private times: BigInt64Array<ArrayBuffer> = new BigInt64Array(1024)
+  private columns: Float64Array<ArrayBuffer>[]
+  private length = 0
+
+  constructor(columns: number, most: number) {
+    this.most = most
+    this.columns = Array.from({ length: columns }, () => new Float64Array(1024))
+  }
+
+  add(times: BigInt64Array, columns: readonly (Float64Array | undefined)[]): void {
+    for (let i = 0; i < times.length; i++) {
+      if (columns.every((column) => column === undefined || Number.isNaN(column[i]))) continue
+      if (this.length === this.times.length) this.makeRoom()
+      this.times[this.length] = times[i]
+      for (const [c, column] of columns.entries()) this.columns[c][this.length] = column === undefined ? Number.NaN : column[i]
+      this.length++
+      this.found++
+    }
+  }
+
+  result(): { times: BigInt64Array; columns: Float64Array[] } {
+    const from = Math.max(0, this.length - this.most)
+    return { times: this.times.slice(from, this.length), columns: this.columns.map((column) => column.slice(from, this.length)) }
+  }
+
+  /** Twice as much, or, where that is more than is wanted, without the oldest half. */
+  private makeRoom(): void {
+    const { length, most } = this
+    if (length >= 2 * most) {
+      this.times.copyWithin(0, length - most)
+      for (const column of this.columns) column.copyWithin(0, length - most)
+      this.length = most
+      return
+    }
+    const size = Math.min(length * 2, Math.max(2 * most, 1024))
+    const times = new BigInt64Array(size)
+    times.set(this.times)
+    this.times = times
+    this.columns = this.columns.map((column) => {
+      const wider = new Float64Array(size)
+      wider.set(column)
+      return wider
+    })
+  }
+}

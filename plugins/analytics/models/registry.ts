@@ -1,0 +1,191 @@
+/**
+ * All models, and what is kept of them in the state store: a record each, and a state of each version under a key of its own, with its checksum in the record.
+ * What is in memory is what is durable: a record changes here once its transaction is committed.
+ */
+import { createHash } from 'node:crypto'
+import type { StateStore } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import type { Trained } from './compute.ts'
+import { type Definition, keyOf } from './definition.ts'
+import type { KeptState } from './kinds.ts'
+import { type KeptModel, type Version, withVersion } from './record.ts'
+
+const MODELS = 'model/'
+const STATES = 'state/'
+const PAGE = 200
+
+export interface RegistryLimits {
+  inAll: number
+  versions: number
+}
+
+/** A model in memory; `kept` is replaced as a whole. */
+export interface ModelEntry {
+  readonly key: string
+  kept: KeptModel
+  /** False once it is deleted. */
+  alive: boolean
+}
+
+export class Registry {
+  private readonly limits: RegistryLimits
+  private readonly byKey = new Map<string, ModelEntry>()
+  private readonly countOf = new Map<string, number>()
+  private readonly last = new WeakMap<ModelEntry, Promise<unknown>>()
+  private state: StateStore | undefined
+
+  constructor(limits: RegistryLimits) {
+    this.limits = limits
+  }
+
+  async open(state: StateStore): Promise<void> {
+    this.state = state
+    for (let start: string | undefined; ; ) {
+      const page = await state.list<KeptModel>({ prefix: MODELS, limit: PAGE, ...(start === undefined ? {} : { start }) })
+      for (const { key, value } of page) this.add({ key: key.slice(MODELS.length), kept: value, alive: true })
+      if (page.length < PAGE) return
+      start = `${page[page.length - 1].key}\0`
+    }
+  }
+
+  get size(): number {
+    return this.byKey.size
+  }
+
+  all(): IterableIterator<ModelEntry> {
+    return this.byKey.values()
+  }
+
+  /** By measurement and name. */
+  list(namespace: string, measurement?: string): ModelEntry[] {
+    const found = [...this.byKey.values()].filter(
+      ({ kept: { definition } }) => definition.namespace === namespace && (measurement === undefined || definition.measurement === measurement),
+    )
+    const order = ({ kept: { definition } }: ModelEntry): string => `${definition.measurement}\0${definition.name}`
+    return found.sort((a, b) => (order(a) < order(b) ? -1 : 1))
+  }
+
+  get(namespace: string, measurement: string, name: string): ModelEntry | undefined {
+    return this.byKey.get(keyOf(namespace, measurement, name))
+  }
+
+  count(namespace: string): number {
+    return this.countOf.get(namespace) ?? 0
+  }
+
+  /** @param quota of the namespace; 0 = none. @throws CONFLICT, RATE_LIMITED. */
+  check({ namespace, measurement, name }: Definition, quota: number, quotaOf: string): void {
+    const refuse = (code: 'CONFLICT' | 'RATE_LIMITED', cause: string) => new SvcError(code, `cannot create model "${name}" on "${measurement}": ${cause}`)
+    if (this.get(namespace, measurement, name) !== undefined)
+      throw refuse('CONFLICT', 'there is one of this name; delete it first, retrain it, or choose another name')
+    if (quota > 0 && this.count(namespace) >= quota)
+      throw refuse(
+        'RATE_LIMITED',
+        `max_models of ${quota} is reached; delete one, or have it raised with PUT /api/v1/namespaces/${quotaOf}/quota {"max_models": ...}`,
+      )
+    if (this.size >= this.limits.inAll)
+      throw refuse('RATE_LIMITED', `the server has ${this.size} models, and analytics.max_models is as many; delete one, or raise it`)
+  }
+
+  /** Makes a model with its first version; durable when it resolves. @throws as `check`. */
+  async create(definition: Definition, trained: Trained, { found, now, check }: { found: number; now: number; check: () => void }): Promise<ModelEntry> {
+    check()
+    const empty: KeptModel = { definition, created_at: now, next_version: 1, versions: [] }
+    const entry: ModelEntry = { key: keyOf(definition.namespace, definition.measurement, definition.name), kept: empty, alive: true }
+    // At once: what is created meanwhile is counted against the same bounds.
+    this.add(entry)
+    try {
+      await this.putVersion(entry, trained, { found, now, asChampion: true })
+      return entry
+    } catch (error) {
+      this.remove(entry)
+      throw error
+    }
+  }
+
+  /** Adds a version to a model that is there still. @param change what else changes in the record. */
+  async putVersion(
+    entry: ModelEntry,
+    trained: Trained,
+    { found, now, asChampion, change = (kept) => kept }: { found: number; now: number; asChampion: boolean; change?: (kept: KeptModel) => KeptModel },
+  ): Promise<Version> {
+    return this.next(entry, async () => {
+      const options = { checksum: checksumOf(trained.state.text), now, found, most: this.limits.versions, asChampion }
+      const { model, version, gone } = withVersion(entry.kept, trained, options)
+      const kept = change(model)
+      await this.store.transaction((tx) => {
+        tx.put(MODELS + entry.key, kept)
+        tx.put(stateKey(entry, version.version), trained.state.text)
+        for (const each of gone) tx.delete(stateKey(entry, each))
+      })
+      entry.kept = kept
+      return version
+    })
+  }
+
+  /** Changes the record of a model that is there still. */
+  async update(entry: ModelEntry, change: (kept: KeptModel) => KeptModel): Promise<void> {
+    await this.next(entry, async () => {
+      if (!entry.alive) return
+      const kept = change(entry.kept)
+      await this.store.transaction((tx) => tx.put(MODELS + entry.key, kept))
+      entry.kept = kept
+    })
+  }
+
+  /** @throws DATABASE_ERROR when it is not what was stored. */
+  async readState(entry: ModelEntry, { version, kind, checksum }: Version): Promise<Omit<KeptState, 'module'>> {
+    const text = await this.store.get<string>(stateKey(entry, version))
+    if (text === undefined || checksumOf(text) !== checksum) {
+      const { measurement, name } = entry.kept.definition
+      const what = text === undefined ? 'is missing' : 'does not have the checksum that it was stored with'
+      throw new SvcError('DATABASE_ERROR', `cannot use version ${version} of model "${name}" on "${measurement}": its state ${what}; retrain the model`)
+    }
+    return { kind, text }
+  }
+
+  async delete(entry: ModelEntry): Promise<void> {
+    await this.next(entry, async () => {
+      if (!entry.alive) return
+      await this.store.transaction((tx) => {
+        tx.delete(MODELS + entry.key)
+        for (const { version } of entry.kept.versions) tx.delete(stateKey(entry, version))
+      })
+      this.remove(entry)
+    })
+  }
+
+  /** Changes of a model one after the other: each begins from what the one before has made durable. */
+  private next<T>(entry: ModelEntry, change: () => Promise<T>): Promise<T> {
+    const done = (this.last.get(entry) ?? Promise.resolve()).then(change)
+    this.last.set(
+      entry,
+      done.catch(() => {}),
+    )
+    return done
+  }
+
+  private get store(): StateStore {
+    if (this.state === undefined) throw new SvcError('DATABASE_CLOSED', 'models are not read yet; retry when /ready answers 200')
+    return this.state
+  }
+
+  private add(entry: ModelEntry): void {
+    const { namespace } = entry.kept.definition
+    this.byKey.set(entry.key, entry)
+    this.countOf.set(namespace, this.count(namespace) + 1)
+  }
+
+  private remove(entry: ModelEntry): void {
+    if (!entry.alive) return
+    const { namespace } = entry.kept.definition
+    entry.alive = false
+    this.byKey.delete(entry.key)
+    const left = this.count(namespace) - 1
+    if (left > 0) this.countOf.set(namespace, left)
+    else this.countOf.delete(namespace)
+  }
+}
+
+const stateKey = ({ key }: ModelEntry, version: number): string => `${STATES}${key}/${version}`
+const checksumOf = (text: string): string => createHash('sha256').update(text).digest('hex')

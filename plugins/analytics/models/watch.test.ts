@@ -1,0 +1,101 @@
+/** What is done to models by itself: forecasts are written, drift is found, better ones take the place of others. */
+import t from 'tap'
+import { begin, call, line, lines, MINUTE, MODELS, model, node, season, until, write } from './testing.ts'
+
+t.test('forecasts are written again and again, with intervals and scores, and PromQL and SQL see them', async (t) => {
+  const one = await node(t, { plugins: ['promql'], analytics: { watch_interval_secs: 1 } })
+  await write(one, lines(0, 399))
+  const forecast = { horizon: 24, every_secs: 1, target_measurement: 'cpu_ahead', level: 0.9 }
+  t.equal((await call(one, 'POST', MODELS, model({ forecast }))).status, 201)
+  // One sample as it was to be expected, and one that was not.
+  await write(one, [line(399, season(399)), line(400, 500)])
+  const sql = async (query: string) => (await call(one, 'POST', '/api/v1/svc/sql', { query })).body
+  const found = await until(
+    () => sql('SELECT forecast, lower, upper FROM cpu_ahead WHERE forecast IS NOT NULL ORDER BY _time'),
+    ({ rows }) => rows?.length >= 24,
+  )
+  t.ok(found.rows.length >= 24, JSON.stringify(found))
+  for (const [value, lower, upper] of found.rows) t.ok(lower < value && value < upper, `${lower} < ${value} < ${upper}`)
+  const scores = await sql('SELECT expected, score FROM cpu_ahead WHERE score IS NOT NULL ORDER BY _time')
+  t.equal(scores.rows.length, 2)
+  t.ok(scores.rows[0][1] < 3, 'usual')
+  t.ok(scores.rows[1][1] > 100, 'unusual: what a trigger watches')
+  const asked = await call(
+    one,
+    'GET',
+    `/api/v1/query_range?query=cpu_ahead_upper-cpu_ahead_lower&start=${Date.now() / 1000}&end=${Date.now() / 1000 + 1200}&step=60`,
+  )
+  t.match(asked.body, { status: 'success', data: { result: [{ metric: { host: 'a', model: 'load' } }] } })
+  const shown = await until(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
+    ({ versions }) => versions[0].after !== null,
+  )
+  t.equal(shown.versions[0].after.points, 2)
+  t.ok(shown.forecast.written_until > Number(begin + 410n * MINUTE))
+})
+
+t.test('a model that has drifted is replaced where that is better, and stays where it is not', async (t) => {
+  const one = await node(t, { analytics: { watch_interval_secs: 1, drift_points: 20, refit_pause_secs: 1 } })
+  // Twice the level and three times the season: what was learnt does not hold.
+  const changed = (i: number) => (i < 150 ? season(i) : 60 + season(i, 3))
+  // Five times as noisy about the same level: nothing would forecast it better.
+  const noise = (i: number) => 50 + (((i * 7919) % 13) - 6) / 20
+  await write(one, [...lines(0, 150, changed), ...lines(0, 150, noise, 'noise')])
+  t.equal((await call(one, 'POST', MODELS, model({ tags: { host: 'a' } }))).status, 201)
+  t.equal((await call(one, 'POST', MODELS, model({ name: 'noise', tags: { host: 'noise' }, model_type: 'ses', params: {} }))).status, 201)
+  await write(one, [...lines(150, 390, changed), ...lines(150, 390, (i) => 50 + 5 * (noise(i) - 50), 'noise')])
+  const replaced = await until(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
+    ({ version }) => version > 1,
+  )
+  t.match(replaced.versions, [
+    { version: 1, tag: 'Retired' },
+    { version: 2, tag: 'Champion', training_points: 390 },
+  ])
+  t.ok(replaced.versions[0].after.rmse > 1.5 * replaced.versions[0].metrics.rmse, 'it had drifted')
+  const stays = await until(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/noise`)).body,
+    ({ drift_score }) => drift_score !== null,
+  )
+  t.ok(stays.drift_score > 1.5)
+  t.equal(stays.version, 1)
+})
+
+t.test('a Challenger that forecasts better what comes takes the place of the Champion, and one that does not goes', async (t) => {
+  const one = await node(t, { analytics: { watch_interval_secs: 1, drift_points: 10, drift_threshold: 1000 } })
+  const rising = (i: number) => (i < 100 ? season(i) : season(i) + (i - 100) * 4)
+  await write(one, lines(0, 200, rising))
+  const range = { end: String(begin + 100n * MINUTE) }
+  t.equal((await call(one, 'POST', MODELS, model({ model_type: 'linear_regression', params: {}, range }))).status, 201)
+  await call(one, 'POST', '/api/v1/admin/analytics/retrain', { measurement: 'cpu' })
+  await until(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
+    ({ versions, status }) => versions.length === 2 && status === 'ready',
+  )
+  // The same range gives the same model: neither wins. A range of its own is the definition's, which stays; so the champion is beaten by one of all samples.
+  t.match((await call(one, 'GET', `${MODELS}/cpu/load`)).body.versions, [{ tag: 'Champion' }, { tag: 'Challenger' }])
+  t.equal((await call(one, 'POST', MODELS, model({ name: 'b', model_type: 'linear_regression', params: {}, range: { last_secs: 400 * 60 } }))).status, 201)
+  await write(
+    one,
+    lines(200, 300, (i) => rising(i) * 2 - 400),
+  )
+  await call(one, 'POST', '/api/v1/admin/analytics/retrain', { measurement: 'cpu', model_name: 'b' })
+  await until(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/b`)).body,
+    ({ versions, status }) => versions.length === 2 && status === 'ready',
+  )
+  await write(
+    one,
+    lines(300, 330, (i) => rising(i) * 2 - 400),
+  )
+  const decided = await until(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/b`)).body,
+    ({ version }) => version === 2,
+  )
+  t.match(decided.versions, [
+    { version: 1, tag: 'Retired' },
+    { version: 2, tag: 'Champion' },
+  ])
+  const [before, after] = decided.versions
+  t.ok(after.after.rmse < before.after.rmse, `${after.after.rmse} instead of ${before.after.rmse}`)
+})
