@@ -21,6 +21,9 @@ export {
 } from './auth/auth.ts'
 export { isJwtShaped, tokenOf } from './auth/token.ts'
 export type { CheckCall, Command, CommandCall, CommandConfig, OpenState, OwnState } from './cli/command.ts'
+export type { Claim } from './cluster/claim.ts'
+export type { ClusterSettings, NodeDescription, NodeStatus, Nodes, NodeView, Owned, OwnOptions, WorkMove, WorkView } from './cluster/types.ts'
+export type { OwnedWork } from './cluster/want.ts'
 export { FILE_PATH } from './config/file-path.ts'
 export { alsoNamed } from './config/names.ts'
 export { settableBy } from './config/overrides.ts'
@@ -72,7 +75,7 @@ export {
   type Stability,
   type Svc,
 } from './plugin.ts'
-export type { Schedule, ScheduledJob, ScheduleOptions, ScheduleStatus } from './schedule/schedule.ts'
+export type { Schedule, ScheduledJob, ScheduledRun, ScheduleOptions, ScheduleStatus } from './schedule/schedule.ts'
 export { AUDIT_LOG, type AuditAction, type AuditLog, type AuditRecord, audited } from './services/audit-log.ts'
 export { CONNECTORS, type Connector, type Connectors, type Replayed } from './services/connectors.ts'
 export { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from './services/metric-metadata.ts'

@@ -1,6 +1,7 @@
 /** Assembles a node from its config and runs it: setup, start, listen, ready; and all the way back. */
 import type { FastifyInstance } from 'fastify'
 import { Auth } from './auth/auth.ts'
+import { Cluster } from './cluster/cluster.ts'
 import { dataDirOf, type NodeConfig } from './config/config.ts'
 import { runGraceMs, type ServerConfig } from './config/schema.ts'
 import { addHealthRoutes, addLogLevelRoute, addMetricsRoute } from './http/health.ts'
@@ -42,6 +43,7 @@ export class SvcNode {
   private readonly readinessChecks: (() => string | undefined)[] = []
   private readonly hooks = new Map<Plugin, Hooks>()
   private readonly stopping = new AbortController()
+  private readonly cluster: Cluster
   private readonly scheduler: Scheduler
   /** The kernel's own. */
   private readonly schedules: Schedules
@@ -60,14 +62,23 @@ export class SvcNode {
     this.clock = options.clock ?? systemClock
     this.startedAt = this.clock.monotonic()
     const { multi_tenancy, metrics_require_auth, metrics_path } = config.server
-    this.auth = new Auth({ multiTenancy: multi_tenancy, exempt: [...config.auth.exempt_paths, ...(metrics_require_auth ? [] : [metrics_path])] })
-    this.scheduler = new Scheduler({
-      clock: this.clock,
-      metrics: this.metrics.child('kernel'),
-      stopping: this.stopping.signal,
-      graceMs: runGraceMs(config.server),
-      storage: () => this.open,
+    this.auth = new Auth({
+      multiTenancy: multi_tenancy,
+      metricsPath: metrics_path,
+      exempt: [...config.auth.exempt_paths, ...(metrics_require_auth ? [] : [metrics_path])],
     })
+    const metricsOfKernel = this.metrics.child('kernel')
+    const graceMs = runGraceMs(config.server)
+    this.cluster = new Cluster({
+      clock: this.clock,
+      log: this.logs.child('kernel'),
+      metrics: metricsOfKernel,
+      graceMs,
+      state: () =>
+        this.open?.capabilities.has('state') ? { store: this.open.state('kernel'), shared: this.open.capabilities.has('shared_state') } : undefined,
+      turnAway: (reason) => this.auth.turnAway(reason),
+    })
+    this.scheduler = new Scheduler({ clock: this.clock, metrics: metricsOfKernel, stopping: this.stopping.signal, graceMs, cluster: this.cluster })
     this.schedules = this.scheduler.of('kernel', this.logs.child('kernel'))
     this.lifecycle = new Lifecycle(limitsOf(config.server), this.logs.child('kernel'))
   }
@@ -114,6 +125,7 @@ export class SvcNode {
       }
       steps.push({ phase: 'start', name: `storage engine "${storage.engine}"`, run: () => this.openStorage(), stop: close })
     }
+    steps.push({ phase: 'start', name: 'the cluster', run: () => this.cluster.start(), stop: () => this.cluster.stop() })
     for (const plugin of plugins) steps.push(this.startStep(plugin))
     steps.push({
       phase: 'start',
@@ -151,6 +163,8 @@ export class SvcNode {
       const reason = check()
       if (reason !== undefined) return reason
     }
+    const alone = this.cluster.notReady()
+    if (alone !== undefined) return alone
     const status = this.open?.status()
     return status === undefined || status.accepting ? undefined : (status.reason ?? 'the storage does not accept writes')
   }
@@ -206,6 +220,7 @@ export class SvcNode {
       readinessChecks: this.readinessChecks,
       stopping: this.stopping.signal,
       scheduler: this.scheduler,
+      cluster: this.cluster,
       notReady: () => this.notReady(),
       sqlFunctions: this.sqlFunctions,
       services: new Map(),

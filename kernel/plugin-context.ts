@@ -1,6 +1,8 @@
 /** Builds what a plugin is handed: its own names, routes and hooks over the parts that all share. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AUTH_RANK, type Auth } from './auth/auth.ts'
+import type { Cluster } from './cluster/cluster.ts'
+import { OwnedWorks } from './cluster/owned-works.ts'
 import type { ServerConfig, TlsConfig } from './config/schema.ts'
 import { addPages } from './http/pages.ts'
 import type { HttpServer } from './http/server.ts'
@@ -29,6 +31,7 @@ export interface SharedDependencies {
   readinessChecks: (() => string | undefined)[]
   stopping: AbortSignal
   scheduler: Scheduler
+  cluster: Cluster
   notReady(): string | undefined
   sqlFunctions: SqlFunctions
   services: Map<string, { provider: string; service: unknown }>
@@ -45,8 +48,16 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
   const metrics = shared.metrics.child(id)
   const log = shared.logs.child(id)
   const schedules = shared.scheduler.of(id, log)
-  hooks.begin.push(() => schedules.start())
-  hooks.end.push(() => schedules.stop())
+  const keepsState = plugin.capabilities?.includes('state') === true
+  const works = new OwnedWorks(id, shared.cluster, keepsState ? () => requireStorage(shared).state(id) : undefined)
+  hooks.begin.push(
+    () => schedules.start(),
+    () => works.start(),
+  )
+  hooks.end.push(
+    () => schedules.stop(),
+    () => works.stop(),
+  )
   let settingUp = true
   const declare = (what: string): void => {
     if (!settingUp) throw new Error(`cannot add ${what} of plugin "${id}": everything is declared in setup`)
@@ -133,6 +144,8 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     drain: (hook) => void hooks.drain.push(hook),
     stop: (hook) => void hooks.stop.push(hook),
     schedule: (name, every, job, options) => schedules.add(name, every, job, options),
+    own: (name, work, options) => works.add(name, work, options),
+    nodes: shared.cluster,
     readiness: (check) => void shared.readinessChecks.push(check),
     stopping: shared.stopping,
     notReady: () => shared.notReady(),
@@ -153,6 +166,12 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
       return shared.services.get(name)?.service as T | undefined
     },
   }
+}
+
+function requireStorage({ storage }: SharedDependencies): Storage {
+  const open = storage()
+  if (open === undefined) throw new Error('cannot use the storage: it is not open')
+  return open
 }
 
 function routesOf(id: string, scope: FastifyInstance, { http, ingest }: SharedDependencies, hooks: Hooks): HttpRoutes {

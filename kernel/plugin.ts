@@ -10,6 +10,8 @@ import type { FastifyReply, FastifyRequest, RouteOptions, RouteShorthandOptions 
 import type { Static, TObject, TSchema } from 'typebox'
 import type { Authenticator, Authorizer, CallContext, Credentials, Limiter, Observer, Source } from './auth/auth.ts'
 import type { CheckCall, Command } from './cli/command.ts'
+import type { Nodes, Owned, OwnOptions } from './cluster/types.ts'
+import type { OwnedWork } from './cluster/want.ts'
 import type { ServerConfig, TlsConfig } from './config/schema.ts'
 import type { Ingest } from './ingest/ingest.ts'
 import type { DeclaredCode } from './lib/errors/index.ts'
@@ -220,6 +222,15 @@ export interface Svc {
    * @param name snake_case. @param every milliseconds from the begin of a run to that of the next. @throws Error for a bad name or interval.
    */
   schedule(name: string, every: number, job: ScheduledJob, options?: ScheduleOptions): Schedule
+  /**
+   * Has work done by one of the nodes that share their state, such as holding a connection: from the ready phase on, begun when this node comes to own it, ended
+   * when it is another's, or the node drains. `Claim` says until when, and fences writes. A node that dies is followed by another; alone, a node owns all.
+   * What comes again and again is a `schedule`, which has the same claim.
+   * @param name lower case letters, digits, "_", "-" and "."; the same on all nodes. @throws Error for a bad name.
+   */
+  own(name: string, work: OwnedWork, options?: OwnOptions): Owned
+  /** The nodes that share their state with this one. */
+  readonly nodes: Nodes
   /** Adds a check to /ready: returns why the node is not ready, or undefined. */
   readiness(check: () => string | undefined): void
   /** Aborted when the node begins to stop, before the first drain: for a listener of the plugin's own, which accepts no more from then on. */

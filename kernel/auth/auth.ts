@@ -123,6 +123,8 @@ export function namespaceProblem(name: string): string | undefined {
 
 export interface AuthOptions {
   multiTenancy: boolean
+  /** Answered also while calls are turned away. */
+  metricsPath?: string
   /** Resources that need no credentials; "*" at the end stands for anything. */
   exempt: readonly string[]
 }
@@ -134,11 +136,14 @@ export class Auth {
   private readonly authorizers: Authorizer[] = []
   private readonly observers: Observer[] = []
   private readonly scoped = new Set<string>()
+  private turnedAway: SvcError | undefined
+  private readonly metricsPath: string | undefined
   private readonly multiTenancy: boolean
   private readonly exempt: ReadonlySet<string>
   private readonly exemptPrefixes: readonly string[]
 
-  constructor({ multiTenancy, exempt }: AuthOptions) {
+  constructor({ multiTenancy, metricsPath, exempt }: AuthOptions) {
+    this.metricsPath = metricsPath
     this.multiTenancy = multiTenancy
     this.exempt = new Set(exempt.filter((path) => !path.endsWith('*')))
     this.exemptPrefixes = exempt.filter((path) => path.endsWith('*')).map((path) => path.slice(0, -1))
@@ -151,6 +156,11 @@ export class Auth {
   /** Ids of the plugins that authenticate. */
   get owners(): readonly string[] {
     return [...new Set(this.authenticators.map(({ owner }) => owner))]
+  }
+
+  /** Refuses all calls for data from now on, with this; undefined = no more. Those that were admitted before go on, and so does work inside the node. */
+  turnAway(reason: SvcError | undefined): void {
+    this.turnedAway = reason
   }
 
   addSource(source: Source): void {
@@ -184,6 +194,8 @@ export class Auth {
 
   /** The context of one call; a promise only if somebody must be asked. @throws UNAUTHORIZED, FORBIDDEN, RATE_LIMITED, BAD_REQUEST for a bad namespace. */
   admit(given: Credentials, action: Action, resource: string): CallContext | Promise<CallContext> {
+    if (this.turnedAway !== undefined && action !== 'admin' && action !== 'public' && resource !== this.metricsPath && !this.exempt.has(resource))
+      throw this.turnedAway
     if (!this.needsCredentials(action, resource)) return this.contextOf(NOBODY, given, false)
     const unasked = this.open && this.limiters.length === 0 && this.observers.length === 0 && given.certificate?.error === undefined
     if (unasked) return this.contextOf(EVERYBODY, this.sourced(given))

@@ -8,7 +8,22 @@ import { NEEDLESS } from './names.ts'
 import { describe, notes } from './text.ts'
 
 const ROOT = join(import.meta.dirname, '..')
-const ids = ['native', 'grpc', 'flight_sql', 'sql', 'promql', 'api_keys', 'jwt', 'audit', 'cedar', 'rate_limit', 'backup', 'cold_archive', 'triggers']
+const ids = [
+  'native',
+  'grpc',
+  'flight_sql',
+  'sql',
+  'promql',
+  'api_keys',
+  'jwt',
+  'audit',
+  'cedar',
+  'rate_limit',
+  'backup',
+  'cold_archive',
+  'triggers',
+  'cluster',
+]
 const plugins = await Promise.all(ids.map((id) => loadPlugin(id, ROOT)))
 
 async function resolved(tree: Tree, selected: readonly Plugin[] = plugins): Promise<{ text: string; notes: string[] } | readonly string[]> {

@@ -26,6 +26,8 @@ export interface NamedSection {
 const NO_RETRIES = 'a broker that is away when the server starts is tried again every 5 s; leave the key out'
 const LAST_VALUES = 'the last values of series are found without a cache; leave the key out'
 
+const MET_IN_STATE = 'nodes meet in the state store that they share, and speak to no other; leave the key out, and name the store in [state]'
+
 /** Why a documented key or section has no meaning here. */
 export const NEEDLESS: Readonly<Record<string, string>> = {
   'server.connector_start_retries': NO_RETRIES,
@@ -38,7 +40,10 @@ export const NEEDLESS: Readonly<Record<string, string>> = {
   'database.enable_last_value_cache': LAST_VALUES,
   'database.lvc_measurements': LAST_VALUES,
   tracing: 'this version exports no traces; GET /metrics and the log say how it fares',
-  cluster: 'a server is alone in this version',
+  'cluster.raft_bind_addr': MET_IN_STATE,
+  'cluster.cluster_peers': MET_IN_STATE,
+  'cluster.meta_addrs': MET_IN_STATE,
+  'cluster.tls': MET_IN_STATE,
 }
 
 /** The aliases of a section's keys. */

@@ -3,7 +3,7 @@ import { definePlugin, type Svc } from '../plugin.ts'
 import type { StateStore } from '../storage/state.ts'
 import type { StorageEngine } from '../storage/storage.ts'
 import { type BootOptions, boot, loadEngine, ManualClock, mapState, type TestNode } from '../testkit/index.ts'
-import type { ScheduleStatus } from './schedule.ts'
+import type { ScheduledRun, ScheduleStatus } from './schedule.ts'
 
 const MINUTE = 60_000
 
@@ -231,14 +231,58 @@ t.test('a lease is kept through a long run, and a run whose lease is lost is abo
   t.same([begun, aborted], [['a', 'b'], ['a']], 'the store was out of reach for longer than the lease')
 })
 
-t.test('a lease of a clock that was wrong holds nobody up', async (t) => {
+t.test('a turn that a wrong clock has noted far ahead holds nobody up', async (t) => {
   const store = mapState()
   const clock = new ManualClock()
-  await store.transaction((tx) => tx.put('lease/worker/shared', { holder: 'other', until: clock.now() + 1e12 }))
-  let runs = 0
-  await start(t, (svc) => void svc.schedule('shared', MINUTE, () => void runs++, { jitter: 0 }), { clock, storage: await sharing(store) })
+  const slot = { number: 7, begun: clock.now() + 1e12, done: true }
+  await store.transaction((tx) => tx.put('owner/worker/shared', { generation: 1, token: 9, slot }))
+  const turns: number[] = []
+  await start(t, (svc) => void svc.schedule('shared', MINUTE, ({ turn }) => void turns.push(turn), { jitter: 0 }), { clock, storage: await sharing(store) })
   await clock.advance(3 * MINUTE)
-  t.equal(runs, 3)
+  t.same(turns.slice(0, 3), [8, 9, 10])
+})
+
+t.test('turns are done once each, an interval apart, whoever does them; one that was cut off is done again at once', async (t) => {
+  const store = mapState()
+  const clock = new ManualClock()
+  const done: { name: string; turn: number; at: number }[] = []
+  const tokens = new Set<number>()
+  let frozen = ''
+  let stuck = false
+  for (const name of ['a', 'b', 'c']) {
+    const reached: StateStore = { ...store, transaction: (body) => (frozen === name ? Promise.reject(new Error('away')) : store.transaction(body)) }
+    const job = async ({ turn, token, signal }: ScheduledRun) => {
+      if (stuck && frozen === '') {
+        frozen = name
+        return new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+      }
+      tokens.add(token)
+      done.push({ name, turn, at: clock.now() })
+    }
+    await start(t, (svc) => void svc.schedule('shared', MINUTE, job), { clock, storage: await sharing(reached) })
+  }
+  await clock.advance(20 * MINUTE)
+  const before = done.length
+  const [{ name: first }] = done
+  t.ok(before >= 18, `${before} turns`)
+  stuck = true
+  while (frozen === '') await clock.advance(1000)
+  stuck = false
+  t.equal(frozen, first)
+  const cutAt = clock.now()
+  await clock.advance(20 * MINUTE)
+  t.same(
+    done.map(({ turn }) => turn),
+    done.map((_, i) => i + 1),
+    'each once, none left out',
+  )
+  t.not(done[before].name, first)
+  t.ok(done[before].at - cutAt <= 15_000, `taken over after ${done[before].at - cutAt} ms`)
+  t.ok(
+    done.every(({ at }, i) => i === 0 || i === before || at - done[i - 1].at >= 0.9 * MINUTE),
+    'an interval apart',
+  )
+  t.equal(tokens.size, 2)
 })
 
 t.test('an engine whose state is its own has no leases in it', async (t) => {

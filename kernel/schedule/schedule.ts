@@ -2,9 +2,11 @@
  * What is done again and again. A run begins an interval after the one before began, or, when that took longer, at the next such time: never two at once.
  * A run that throws is counted, logged and tried again; it ends nothing.
  */
+
+import type { Claim } from '../cluster/claim.ts'
 import type { Logger } from '../log.ts'
 import type { Clock } from '../plugin.ts'
-import type { Lease } from './lease.ts'
+import type { StateTransaction } from '../storage/state.ts'
 
 export interface ScheduleOptions {
   /** Milliseconds until the first run, or what finds them out; default: an interval. */
@@ -19,8 +21,19 @@ export interface ScheduleOptions {
   detached?: true
 }
 
-/** One run. `signal` is aborted when the node or the schedule stops, and when another process has taken the work over: end then. */
-export type ScheduledJob = (run: { signal: AbortSignal }) => void | Promise<void>
+/** One run. */
+export interface ScheduledRun {
+  /** Aborted when the node or the schedule stops, and when the work is, or is to be, another node's: end then. */
+  signal: AbortSignal
+  /** Counts up. Of the nodes that share their state one does each turn; one that was cut off or failed is done again under its number. */
+  turn: number
+  /** As `Claim.token`: grows when the work changes hands. */
+  token: number
+  /** For transactions that only the owner of the work may commit, as `Claim.guard`. @throws CONFLICT when the work is another node's. */
+  guard(tx: StateTransaction): Promise<void>
+}
+
+export type ScheduledJob = (run: ScheduledRun) => void | Promise<void>
 
 export interface ScheduleStatus {
   plugin: string
@@ -60,13 +73,22 @@ export interface ScheduleDependencies {
   stopping: AbortSignal
   /** How long a run may take to end once it is aborted, milliseconds. */
   graceMs: number
-  /** Where processes share the work: asked for each run. */
-  lease(): Lease | undefined
+  /** Where nodes share the work: asked when it starts. */
+  turns(): Turns | undefined
 }
 
-/** A lease outlives a process that was killed by so long. */
-const LEASE_MS = 30_000
-const RENEWAL_MS = LEASE_MS / 3
+/** The lease of the work, and the turns that are noted in it. */
+export interface Turns {
+  /** Has `own` called while this process owns the work, until the function it returns is called. */
+  want(own: (claim: Claim) => Promise<void>, options: { unbounded?: true }): () => Promise<void>
+  /** @returns when the turn may begin, by the wall clock, instead of its number; undefined: it is another node's. */
+  begin(token: number): Promise<{ number: number } | { notBefore: number } | undefined>
+  /** @returns whether it was still this process's. */
+  end(token: number): Promise<boolean>
+  /** Milliseconds until the next is due, as the last one was noted; undefined = there was none. */
+  dueIn(): Promise<number | undefined>
+}
+
 /** What a timer of Node.js can wait for. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 const JITTER = 0.1
@@ -77,7 +99,12 @@ export class Timetable implements Schedule {
   private readonly over = new AbortController()
   private cancel: () => void = () => {}
   private run: Promise<void> | undefined
-  private lease: Lease | undefined
+  private turns: Turns | undefined
+  private unwant: () => Promise<void> = async () => {}
+  private claim: Claim | undefined
+  /** It was due while another node, or nobody, had the work. */
+  private missed = false
+  private turn = 0
   /** Of the failure before, if nothing has succeeded since: the same again and again is logged once. */
   private failing: string | undefined
 
@@ -89,8 +116,24 @@ export class Timetable implements Schedule {
 
   /** @throws what `first` throws. */
   async start(): Promise<void> {
-    const { first = this.late(this.dependencies.every) } = this.dependencies.options
+    const { turns, options, every } = this.dependencies
+    const { first = this.late(every) } = options
     this.arm(typeof first === 'number' ? first : await first())
+    this.turns = turns()
+    if (this.turns !== undefined) this.unwant = this.turns.want((claim) => this.own(claim), options.detached ? { unbounded: true } : {})
+  }
+
+  /** Until the claim ends, runs are begun here. */
+  private async own(claim: Claim): Promise<void> {
+    const due = await (this.turns as Turns).dueIn()
+    if (claim.signal.aborted) return
+    this.claim = claim
+    if (due !== undefined || this.missed) this.arm(due ?? 0)
+    this.missed = false
+    await new Promise((resolve) => claim.signal.addEventListener('abort', resolve, { once: true }))
+    // Whoever stops the schedule has waited already.
+    if (!this.over.signal.aborted) await this.run
+    this.claim = undefined
   }
 
   async stop(): Promise<void> {
@@ -101,8 +144,7 @@ export class Timetable implements Schedule {
         { schedule: name, after_secs: graceMs / 1000 },
         'a scheduled run goes on though its signal was aborted; the node does not wait for it any longer',
       )
-    await this.lease?.release().catch(() => {}) // it ends by itself
-    this.lease = undefined
+    await this.unwant()
   }
 
   private end(): void {
@@ -112,17 +154,26 @@ export class Timetable implements Schedule {
 
   private arm(ms: number): void {
     if (this.over.signal.aborted) return
+    this.cancel()
     const step = Math.min(Math.max(0, ms), LONGEST_TIMER_MS)
     this.cancel = this.dependencies.clock.after(step, () => (ms > step ? this.arm(ms - step) : this.begin()))
   }
 
   private begin(): void {
-    const { clock, every, options } = this.dependencies
+    const { clock, every, options, plugin, name, metrics } = this.dependencies
     const began = clock.monotonic()
     const wait = () => every - ((clock.monotonic() - began) % every)
-    this.run = this.once(wait).then((good) => {
+    if (this.turns !== undefined && this.claim === undefined) {
+      this.missed = true
+      this.status.elsewhere = true
+      metrics.ran(plugin, name, 'elsewhere', 0, clock.now())
+      this.arm(this.late(wait()))
+      return
+    }
+    this.run = this.once().then((result) => {
       this.run = undefined
-      this.arm(good || options.retry === undefined ? this.late(wait()) : Math.min(options.retry, wait()))
+      if (typeof result === 'number') this.arm(result)
+      else this.arm(result === 'good' || options.retry === undefined ? this.late(wait()) : Math.min(options.retry, wait()))
     })
   }
 
@@ -131,62 +182,34 @@ export class Timetable implements Schedule {
     return ms + Math.random() * (options.jitter ?? JITTER) * every
   }
 
-  /** @param wait until the next run. @returns whether it did not fail. */
-  private async once(wait: () => number): Promise<boolean> {
-    const { dependencies, status } = this
+  /** @returns whether it did not fail; milliseconds, when it is not due yet. */
+  private async once(): Promise<'good' | 'bad' | number> {
+    const { dependencies, status, claim, turns } = this
     const { plugin, name, clock, metrics } = dependencies
     const began = clock.monotonic()
-    const lost = new AbortController()
-    let renewed = () => {}
     status.running = true
     try {
-      const lease = dependencies.lease()
-      status.elsewhere = lease !== undefined && !(await lease.hold(LEASE_MS))
-      if (!status.elsewhere) {
-        this.lease = lease
-        if (lease !== undefined) renewed = this.renew(lease, lost)
-        await dependencies.job({ signal: AbortSignal.any([this.over.signal, lost.signal]) })
-        renewed()
-        status.elsewhere = lost.signal.aborted || (lease !== undefined && !(await lease.hold(wait() + LEASE_MS)))
+      const turn = claim === undefined ? { number: this.turn + 1 } : await turns?.begin(claim.token)
+      if (turn !== undefined && 'notBefore' in turn) return Math.max(1, turn.notBefore - clock.now())
+      status.elsewhere = turn === undefined
+      if (turn !== undefined) {
+        this.turn = turn.number
+        const signal = claim === undefined ? this.over.signal : AbortSignal.any([this.over.signal, claim.signal])
+        await dependencies.job({ signal, turn: turn.number, token: claim?.token ?? 0, guard: async (tx) => claim?.guard(tx) })
+        // One that was cut short by the end of the claim is whole elsewhere only.
+        status.elsewhere = claim !== undefined && (claim.signal.aborted || !(await turns?.end(claim.token)))
       }
       if (!status.elsewhere) this.succeeded()
       metrics.ran(plugin, name, status.elsewhere ? 'elsewhere' : 'done', (clock.monotonic() - began) / 1000, clock.now())
-      return true
+      return 'good'
     } catch (error) {
       // One that was told to end has not failed.
-      if (this.over.signal.aborted) return true
+      if (this.over.signal.aborted || claim?.signal.aborted) return 'good'
       this.failed(error as Error)
       metrics.ran(plugin, name, 'failed', (clock.monotonic() - began) / 1000, clock.now())
-      return false
+      return 'bad'
     } finally {
-      renewed()
       status.running = false
-    }
-  }
-
-  /** @returns how to end it. */
-  private renew(lease: Lease, lost: AbortController): () => void {
-    const { clock, log, name } = this.dependencies
-    let heldAt = clock.monotonic()
-    let ended = false
-    let cancel = () => {}
-    const next = async () => {
-      const asked = clock.monotonic()
-      // A store that cannot be reached for a moment has given the lease to nobody else yet.
-      const held = await lease.hold(LEASE_MS).catch(() => undefined)
-      if (ended) return
-      if (held) heldAt = asked
-      if (held ?? clock.monotonic() - heldAt < LEASE_MS - RENEWAL_MS) {
-        cancel = clock.after(RENEWAL_MS, next)
-        return
-      }
-      log.warn({ schedule: name }, 'another process has taken a scheduled run over: the one here is aborted')
-      lost.abort()
-    }
-    cancel = clock.after(RENEWAL_MS, next)
-    return () => {
-      ended = true
-      cancel()
     }
   }
 

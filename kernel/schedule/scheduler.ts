@@ -1,11 +1,9 @@
 /** The schedules of a node, by the plugin that has them: started when the node is ready, ended when it drains. */
-import { randomUUID } from 'node:crypto'
+import type { Cluster } from '../cluster/cluster.ts'
 import type { Logger } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Clock } from '../plugin.ts'
-import type { Storage } from '../storage/storage.ts'
-import { Lease } from './lease.ts'
-import { type Schedule, type ScheduledJob, type ScheduleMetrics, type ScheduleOptions, type ScheduleStatus, Timetable } from './schedule.ts'
+import { type Schedule, type ScheduledJob, type ScheduleMetrics, type ScheduleOptions, type ScheduleStatus, Timetable, type Turns } from './schedule.ts'
 
 /** Seconds. */
 const BUCKETS = [0.001, 0.01, 0.1, 1, 10, 60, 600, 3600]
@@ -16,16 +14,13 @@ export interface SchedulerDependencies {
   metrics: Metrics
   stopping: AbortSignal
   graceMs: number
-  /** Undefined until it is open, and where there is none. */
-  storage(): Storage | undefined
+  cluster: Cluster
 }
 
 export class Scheduler {
   private readonly dependencies: SchedulerDependencies
   private readonly metrics: ScheduleMetrics
   private readonly all = new Map<string, Timetable>()
-  /** Tells this process from others that share its state. */
-  private readonly holder = randomUUID()
 
   constructor(dependencies: SchedulerDependencies) {
     this.dependencies = dependencies
@@ -50,12 +45,17 @@ export class Scheduler {
     if (!Number.isFinite(every) || every < 1) throw refused(`an interval of ${every} ms is none; it is at least 1`)
     const key = `${plugin}/${name}`
     if (this.all.has(key)) throw refused('there is one of that name already')
-    const { clock, stopping, graceMs, storage } = this.dependencies
-    const lease = () => {
-      const store = options.local ? undefined : storage()
-      return store?.capabilities.has('shared_state') ? new Lease(store.state('kernel'), `lease/${key}`, this.holder, () => clock.now()) : undefined
+    const { clock, stopping, graceMs, cluster } = this.dependencies
+    const turns = (): Turns | undefined => {
+      if (options.local || !cluster.isShared) return undefined
+      return {
+        want: (own, more) => cluster.want(key, own, more),
+        begin: (token) => cluster.beginSlot(key, token, every),
+        end: (token) => cluster.endSlot(key, token),
+        dueIn: () => cluster.dueIn(key, every),
+      }
     }
-    const timetable = new Timetable({ plugin, name, every, job, options, clock, log, metrics: this.metrics, stopping, graceMs, lease })
+    const timetable = new Timetable({ plugin, name, every, job, options, clock, log, metrics: this.metrics, stopping, graceMs, turns })
     this.all.set(key, timetable)
     return timetable
   }

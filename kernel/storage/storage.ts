@@ -385,8 +385,31 @@ export interface Storage {
   status(): StorageStatus
   /** Links that the engine has itself, such as to the nodes it sends points to, as connectors are shown; an engine without any lacks it. */
   connectors?(): readonly Connector[]
+  /** Shards and replicas; an engine that has none lacks it. @throws OVERLOADED when they cannot be asked. */
+  topology?(): Promise<StorageTopology>
   /** Brings what was written before the call to where it stays, so that a restart has nothing to do for it; nothing happens in an engine that has no such step. */
   flush(): Promise<void>
+}
+
+/** How an engine that is a system of its own is spread over machines, as it says itself. */
+export interface StorageTopology {
+  /** Of the cluster. */
+  name: string
+  shards: { number: number; replicas: StorageReplica[] }[]
+}
+
+export interface StorageReplica {
+  host: string
+  addr: string
+  /** Whether it is the one that was asked. */
+  local: boolean
+  /** Of its peers with it, of late. */
+  errors: number
+  /** Replicated tables of the one that was asked; 0 of others. */
+  tables: number
+  readonly_tables: number
+  /** Of the table that is most behind. */
+  delay_secs: number
 }
 
 /** What an engine's constructor is given. */

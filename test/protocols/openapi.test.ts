@@ -143,6 +143,13 @@ const GOOD: Record<string, Ask[]> = {
   'DELETE /api/v1/admin/analytics/models/{measurement}/{name}': [{ url: '/api/v1/admin/analytics/models/air/x' }],
   'GET /api/v1/analytics/models/{measurement}/{name}/forecast': [{ url: '/api/v1/analytics/models/air/x/forecast?horizon=2' }],
   'POST /api/v1/analytics/anomalies': [json({ measurement: 'air', field: 'temp' })],
+  'POST /api/v1/admin/nodes': [json({ node_id: 7, addr: 'seven:8086' })],
+  'POST /api/v1/admin/rebalance': [{}],
+  'POST /api/v1/admin/heartbeat': [json({ node_id: 7, generation: 1 })],
+  'POST /api/v1/admin/regions': [json({ region_id: 1, measurement: 'air', leader_node_id: 7 })],
+  'PUT /api/v1/admin/regions/{id}/state': [{ url: '/api/v1/admin/regions/1/state', ...json({ state: 'migrating' }) }],
+  'POST /api/v1/admin/nodes/{id}/decommission': [{ url: '/api/v1/admin/nodes/7/decommission' }],
+  'DELETE /api/v1/admin/nodes': [json({ node_id: 7 })],
   'POST /api/v1/rollups': [json({ name: 'x', source_measurement: 'air', target_measurement: 'air_1h', every: '1h', aggregations: ['avg'] })],
   'POST /api/v1/admin/connectors/{name}/dead-letters/replay': [{}],
   'POST /api/v1/rollups/{name}/refresh': [{}],
@@ -162,6 +169,8 @@ const NOT_ASKED = new Set([
 ])
 /** Orders that matter. */
 const LAST = [
+  'POST /api/v1/admin/nodes/{id}/decommission',
+  'DELETE /api/v1/admin/nodes',
   'POST /api/v1/admin/agents/runs/{run}/cancel',
   'DELETE /api/v1/admin/analytics/models/{measurement}/{name}',
   'DELETE /api/v1/triggers/{name}',
