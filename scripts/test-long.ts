@@ -27,7 +27,7 @@ const ROOT = join(import.meta.dirname, '..')
 const NO_LIMIT = '86400'
 
 const RUNS: Long[] = [
-  { run: ['storage/embedded/conformance.test.ts'], env: { SVC_LIVES: 'all', SVC_SEEDS: '20', SVC_STEPS: '100' } },
+  { run: ['storage/embedded/conformance-lives.test.ts'], env: { SVC_LIVES: 'all', SVC_SEEDS: '20', SVC_STEPS: '100' } },
   { run: ['storage/embedded/conformance-crash.test.ts'], env: { SVC_LIVES: 'all', SVC_SEEDS: '20', SVC_STEPS: '100' } },
   { run: ['storage/memory/memory.test.ts'], env: { SVC_LIVES: 'all', SVC_SEEDS: '50', SVC_STEPS: '200' } },
   { run: ['storage/embedded/simulation/run.ts', '20000'], turn: (seed) => ({ run: ['storage/embedded/simulation/run.ts', '400', seed] }) },

@@ -3,4 +3,4 @@ import { embedded, RESTLESS } from './testing/conformance-engine.ts'
 
 // In the short form they share the rules.
 conformance('embedded, restless and crashing', embedded(RESTLESS, 'crashed'), { events: ['restart', undefined] })
-conformance('embedded, crashing', embedded({}, 'crashed'), { events: [undefined, 'restart'], livesOnly: true })
+conformance('embedded, crashing', embedded({}, 'crashed'), { events: [undefined, 'restart'], part: 'lives' })
