@@ -30,6 +30,8 @@ export interface EngineOptions {
 
 /** Places that are moved on in one transaction. */
 const PLACES = 200
+/** Of composites that name none, nanoseconds. */
+const COMPOSITE_COOLDOWN = 60_000_000_000n
 
 export class Engine {
   private readonly options: EngineOptions
@@ -108,8 +110,9 @@ export class Engine {
     return this.oneByOne(namespace, async () => {
       this.requireRoom(namespace, statement)
       const tenant = await this.known(namespace)
+      requireMembers(tenant, statement)
       const { default_cooldown_secs } = this.options.config
-      const cooldown = statement.cooldown ?? BigInt(Math.round(default_cooldown_secs * 1e9))
+      const cooldown = statement.cooldown ?? (statement.condition.kind === 'signals' ? COMPOSITE_COOLDOWN : BigInt(Math.round(default_cooldown_secs * 1e9)))
       const id = randomUUID()
       const after = await this.now(namespace)
       const trigger = made(statement, { id, cooldown: String(cooldown), enabled: true, after, created_at: this.options.clock.now() })
@@ -338,6 +341,17 @@ export class Engine {
 
 function beginningAt({ partial: _, ...place }: Place, position: ChangePosition): Place {
   return { ...place, version: place.version + 1, position, handed: place.next }
+}
+
+/** Composites are of triggers that are there, and judge points. */
+function requireMembers({ triggers }: Tenant, { name, condition }: CreateTrigger): void {
+  if (condition.kind !== 'signals') return
+  for (const member of condition.members) {
+    const known = triggers.get(member)
+    const cause =
+      known === undefined ? 'is not there; create it first' : known.condition.kind === 'signals' ? 'is a composite itself; name its members' : undefined
+    if (cause !== undefined) throw new SvcError('BAD_REQUEST', `cannot create trigger "${name}": trigger "${member}" ${cause}`)
+  }
 }
 
 function taken(name: string): SvcError {

@@ -6,6 +6,7 @@ export interface TriggersMetrics {
   seconds: Counter
   silent: Counter
   fired: Counter
+  composites: Counter
   evicted: Counter
   gaps: Counter
   stored: Counter
@@ -56,6 +57,7 @@ export function triggersMetrics(metrics: Metrics, gauges: TriggersGauges): Trigg
     rows: metrics.counter('trigger_rows_judged_total', 'Rows of them'),
     seconds: metrics.counter('trigger_evaluation_seconds_total', 'Time of the main thread that conditions took'),
     fired: metrics.counter('signals_fired_total', 'Signals'),
+    composites: metrics.counter('composite_signal_fired_total', 'Signals of composites: several triggers within a span of time'),
     evicted: metrics.counter('signal_evicted_total', 'Signals that went from the store because triggers.signal_store_capacity was reached'),
     gaps: metrics.counter('trigger_gaps_total', 'Times that points went from the log of changes before they were judged'),
     stored: metrics.counter('trigger_stored_rows_judged_total', 'Rows that were read from the store after such a gap, and judged'),

@@ -8,6 +8,8 @@ import { type KeptTrigger, keptOf, type Trigger, triggerOf } from './trigger.ts'
 
 /** Entries that are read or deleted at once. */
 const PAGE = 500
+/** Signals that composites remember after a start. */
+const RECENT = 1000
 
 /** Another process has judged the same: what this one has found is void. */
 export class RivalError extends Error {}
@@ -26,6 +28,8 @@ export interface KeptTenant {
   place: Place | undefined
   triggers: Trigger[]
   cooldowns: KeptCooldown[]
+  /** The newest signals, oldest first, where composites have to remember them. */
+  recent: Signal[]
   /** Keys of what belongs to no trigger. */
   orphans: string[]
 }
@@ -75,7 +79,9 @@ export class Store {
       if (trigger === undefined) orphans.push(key)
       else cooldowns.push({ entry, trigger, spans: value })
     }
-    return { place, triggers: [...triggers.values()], cooldowns, orphans }
+    const wanted = [...triggers.values()].some(({ condition }) => condition.kind === 'signals')
+    const recent = wanted && place !== undefined ? await this.signals(namespace, Math.max(place.first, place.next - RECENT), place.next, RECENT) : []
+    return { place, triggers: [...triggers.values()], cooldowns, orphans, recent }
   }
 
   /** What a drop was kept from deleting. */

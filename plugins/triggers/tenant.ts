@@ -1,4 +1,6 @@
 /** One namespace's triggers in memory: by name, and by the measurement that they watch. */
+
+import { Composites } from './composites.ts'
 import { type CooldownChanges, Cooldowns } from './cooldown/cooldowns.ts'
 import { Evaluator } from './evaluate/evaluator.ts'
 import { compile } from './evaluate/program.ts'
@@ -6,6 +8,7 @@ import type { Scratch } from './evaluate/scratch.ts'
 import type { FactsBudget } from './evaluate/series-facts.ts'
 import type { Place } from './keys.ts'
 import type { Signal } from './signal.ts'
+import type { Condition } from './statement/condition.ts'
 import type { KeptCooldown, KeptTenant } from './store.ts'
 import type { Trigger } from './trigger.ts'
 
@@ -33,6 +36,7 @@ export class Tenant {
   readonly triggers = new Map<string, Trigger>()
   readonly byId = new Map<string, Trigger>()
   cooldowns: Cooldowns
+  readonly composites = new Composites()
   /** As it is committed. */
   place: Place = NOWHERE
   /** Rises with each change of what there is. */
@@ -63,6 +67,7 @@ export class Tenant {
     this.generation++
     this.triggers.set(trigger.name, trigger)
     this.byId.set(trigger.id, trigger)
+    if (trigger.condition.kind === 'signals') return this.composites.add(trigger, trigger.condition)
     const others = this.byMeasurement.get(trigger.measurement)
     if (others === undefined) this.byMeasurement.set(trigger.measurement, [trigger])
     else others.push(trigger)
@@ -76,6 +81,7 @@ export class Tenant {
     trigger.alive = false
     this.triggers.delete(trigger.name)
     this.byId.delete(id)
+    if (trigger.condition.kind === 'signals') return this.composites.remove(trigger)
     const others = this.on(trigger.measurement).filter((other) => other !== trigger)
     if (others.length === 0) this.byMeasurement.delete(trigger.measurement)
     else this.byMeasurement.set(trigger.measurement, others)
@@ -95,7 +101,7 @@ export class Tenant {
     if (triggers === undefined) return undefined
     let watch = this.watches.get(measurement)
     if (watch === undefined) {
-      const evaluator = new Evaluator(compile(triggers.map(({ condition }) => condition)), this.shared.scratch, this.shared.facts)
+      const evaluator = new Evaluator(compile(triggers.map(({ condition }) => condition as Condition)), this.shared.scratch, this.shared.facts)
       this.watches.set(measurement, (watch = { triggers: [...triggers], evaluator }))
     }
     return watch
@@ -104,7 +110,8 @@ export class Tenant {
   /** Measurements with triggers that are enabled, and when the first of those was. */
   enabledSince(): Map<string, bigint> {
     const found = new Map<string, bigint>()
-    for (const { measurement, enabled, since } of this.triggers.values()) {
+    for (const { measurement, enabled, since, condition } of this.triggers.values()) {
+      if (condition.kind === 'signals') continue
       const known = found.get(measurement)
       if (enabled && (known === undefined || since < known)) found.set(measurement, since)
     }
@@ -118,13 +125,14 @@ export class Tenant {
   }
 
   /** Becomes what is kept. */
-  become({ place, triggers, cooldowns }: KeptTenant): void {
+  become({ place, triggers, cooldowns, recent }: KeptTenant): void {
     this.clear()
     this.place = place ?? NOWHERE
     for (const trigger of triggers) this.add(trigger)
     const newest = new Map(cooldowns.map((each) => [each, BigInt(each.spans.spans.at(-1) ?? '0')]))
     const order = (a: KeptCooldown, b: KeptCooldown): number => Number((newest.get(a) as bigint) - (newest.get(b) as bigint))
     for (const { entry, trigger, spans } of cooldowns.toSorted(order)) this.cooldowns.load(entry, trigger, spans)
+    this.composites.remember(recent)
   }
 
   clear(): void {
@@ -134,6 +142,7 @@ export class Tenant {
     this.byId.clear()
     this.byMeasurement.clear()
     this.watches.clear()
+    this.composites.clear()
     this.cooldowns = new Cooldowns(this.most)
   }
 }

@@ -2,7 +2,7 @@
 import type { ChangePosition } from 'svcdb'
 import type { Entry, TriggerCooldowns } from './cooldown/cooldowns.ts'
 import { type Condition, conditionText } from './statement/condition.ts'
-import { type Channel, type CreateTrigger, channelText, createText, parseStatement } from './statement/parse.ts'
+import { type Channel, type Composite, type CreateTrigger, channelText, compositeText, createText, parseStatement } from './statement/parse.ts'
 
 /** As it is in the state store. */
 export interface KeptTrigger {
@@ -24,7 +24,7 @@ export interface KeptTrigger {
 export interface Trigger extends TriggerCooldowns {
   readonly name: string
   readonly measurement: string
-  readonly condition: Condition
+  readonly condition: Condition | Composite
   readonly conditionText: string
   readonly delivery: readonly Channel[]
   readonly created: CreateTrigger
@@ -54,7 +54,7 @@ export function made(created: CreateTrigger, { id, cooldown, enabled, after, cre
     name,
     measurement,
     condition,
-    conditionText: conditionText(condition),
+    conditionText: condition.kind === 'signals' ? compositeText(condition) : conditionText(condition),
     delivery,
     created,
     createdAt: created_at,

@@ -291,12 +291,15 @@ export class Watcher {
   private async commitNow(to: Judged): Promise<void> {
     await this.held
     const { options, tenant, pending } = this
+    const composed = tenant.composites.of(pending.signals)
+    pending.signals.push(...composed)
     const { place, evicted } = await this.patiently(() => options.store.commit(tenant, to, pending, options.capacity))
     tenant.place = place
     this.pending = nothingPending()
     if (evicted > 0) options.metrics.evicted.inc(evicted)
     if (pending.signals.length === 0) return
     options.metrics.fired.inc(pending.signals.length)
+    if (composed.length > 0) options.metrics.composites.inc(composed.length)
     options.publish(tenant, pending.signals)
     await this.patiently(() => options.handOver(tenant, pending.signals))
   }

@@ -19,6 +19,9 @@ const WORDS = [
   'DELIVER',
   'COOLDOWN',
   'INTERVAL',
+  'SIGNALS',
+  'WITHIN',
+  'BY',
   'SHOW',
   'DROP',
   'ALTER',
@@ -52,6 +55,10 @@ function statement(random: Random): string {
   if (random() < 0.2) return pick(random, ['SHOW TRIGGERS', `DROP TRIGGER ${name}`, `ALTER TRIGGER ${name} ENABLE`, `alter trigger ${name} disable`])
   const deliver = random() < 0.5 ? '' : ` DELIVER ${pick(random, ['log', "webhook('https://a.example')", "log, webhook('x')", "webhook('it''s')"])}`
   const pause = random() < 0.5 ? '' : ` COOLDOWN INTERVAL '${pick(random, ['5m', '0s', '1h 30m', '7 days', '1ns', '365d'])}'`
+  if (random() < 0.2) {
+    const by = pick(random, ['', ' BY (host)', ' by ("a b", host)'])
+    return `CREATE TRIGGER ${name} ON SIGNALS (a, b_2) WITHIN INTERVAL '5m'${by}${deliver}${pause}`
+  }
   return `CREATE TRIGGER ${name} ON ${pick(random, ['cpu', '"a b"', 'x.y:z'])} WHEN ${condition(random, 4)}${deliver}${pause}`
 }
 

@@ -5,11 +5,23 @@ import { Scanner } from './scanner.ts'
 
 export type Channel = { kind: 'log' } | { kind: 'webhook'; url: string }
 
+/** Signals of several triggers whose points lie within a span of time. */
+export interface Composite {
+  kind: 'signals'
+  /** Names of triggers; each has to fire. */
+  members: readonly string[]
+  /** Nanoseconds. */
+  within: bigint
+  /** Tags that the signals have in common. */
+  by: readonly string[]
+}
+
 export interface CreateTrigger {
   kind: 'create'
   name: string
+  /** `signals` of a composite. */
   measurement: string
-  condition: Condition
+  condition: Condition | Composite
   delivery: readonly Channel[]
   /** Nanoseconds; undefined = the default. */
   cooldown: bigint | undefined
@@ -29,6 +41,9 @@ export interface StatementLimits {
 export const MAX_NAME = 256
 /** A year. */
 const MAX_COOLDOWN = 31_536_000_000_000_000n
+const SIGNALS = 'SIGNALS'
+const MAX_MEMBERS = 16
+const MAX_BY = 8
 const STATEMENTS = 'CREATE TRIGGER, SHOW TRIGGERS, DROP TRIGGER or ALTER TRIGGER'
 const CHANNELS = "log or webhook('https://...')"
 /** Clauses that other systems have. */
@@ -83,13 +98,48 @@ class StatementParser {
     scanner.require('TRIGGER')
     const name = this.triggerName()
     scanner.require('ON')
-    const measurement = this.measurementName()
-    this.requireClause('WHEN', 'WHEN')
-    const condition = new ConditionParser(scanner, limits).parse()
+    const composite = this.composite()
+    const measurement = composite === undefined ? this.measurementName() : SIGNALS.toLowerCase()
+    if (composite === undefined) this.requireClause('WHEN', 'WHEN')
+    const condition = composite ?? new ConditionParser(scanner, limits).parse()
     const delivery = scanner.keyword('DELIVER') ? this.channels() : []
     const cooldown = scanner.keyword('COOLDOWN') ? this.cooldown() : undefined
-    const behind = cooldown !== undefined ? '' : delivery.length > 0 ? '",", COOLDOWN or ' : 'AND, OR, DELIVER, COOLDOWN or '
+    const first = composite === undefined ? 'AND, OR, ' : composite.by.length === 0 ? 'BY, ' : ''
+    const behind = cooldown !== undefined ? '' : delivery.length > 0 ? '",", COOLDOWN or ' : `${first}DELIVER, COOLDOWN or `
     return this.end({ kind: 'create', name, measurement, condition, delivery, cooldown }, behind)
+  }
+
+  /** `SIGNALS (a, b) WITHIN INTERVAL '5m' BY (host)`; undefined = it is the name of a measurement. */
+  private composite(): Composite | undefined {
+    const { scanner } = this
+    const { at } = scanner
+    if (!scanner.keyword(SIGNALS) || !scanner.symbol('(')) {
+      scanner.at = at
+      return undefined
+    }
+    const members = this.names('the name of a trigger', MAX_MEMBERS, () => scanner.plainName())
+    if (members.length < 2) throw scanner.refuse('"," and the name of another trigger', 'a composite is of at least two', scanner.at - 1)
+    scanner.require('WITHIN', "such as WITHIN INTERVAL '5m'")
+    const within = this.interval('WITHIN')
+    if (!scanner.keyword('BY')) return { kind: 'signals', members, within, by: [] }
+    scanner.requireSymbol('(', 'such as BY (host)')
+    return { kind: 'signals', members, within, by: this.names('the name of a tag', MAX_BY, () => scanner.name()) }
+  }
+
+  /** Up to ")". */
+  private names(expected: string, most: number, next: () => { text: string; at: number } | undefined): string[] {
+    const { scanner } = this
+    const names: string[] = []
+    do {
+      const name = next()
+      if (name === undefined || name.text === '') throw scanner.refuse(expected)
+      if (Buffer.byteLength(name.text) > MAX_NAME) throw scanner.refuse(`a name of at most ${MAX_NAME} bytes`, undefined, name.at)
+      if (names.includes(name.text)) throw scanner.refuse('each name once', undefined, name.at)
+      if (names.length >= most) throw scanner.refuse(`at most ${most} names`, undefined, name.at)
+      names.push(name.text)
+    } while (scanner.symbol(','))
+    if (!scanner.symbol(')')) throw scanner.refuse('"," or ")"')
+    return names
   }
 
   private requireClause(word: string, expected: string): void {
@@ -153,8 +203,12 @@ class StatementParser {
   }
 
   private cooldown(): bigint {
+    return this.interval('COOLDOWN')
+  }
+
+  private interval(clause: string): bigint {
     const { scanner } = this
-    scanner.require('INTERVAL', "such as COOLDOWN INTERVAL '5m'")
+    scanner.require('INTERVAL', `such as ${clause} INTERVAL '5m'`)
     const text = scanner.string()
     if (text === undefined) throw scanner.refuse("a duration in single quotes, such as '5m'")
     const nanos = durationOf(text.text)
@@ -173,5 +227,11 @@ export function channelText(channel: Channel): string {
 export function createText({ name, measurement, condition, delivery, cooldown }: Omit<CreateTrigger, 'kind'>): string {
   const deliver = delivery.length === 0 ? '' : ` DELIVER ${delivery.map(channelText).join(', ')}`
   const pause = cooldown === undefined ? '' : ` COOLDOWN INTERVAL '${durationText(cooldown)}'`
-  return `CREATE TRIGGER ${name} ON ${nameText(measurement)} WHEN ${conditionText(condition)}${deliver}${pause}`
+  const on = condition.kind === 'signals' ? compositeText(condition) : `${nameText(measurement)} WHEN ${conditionText(condition)}`
+  return `CREATE TRIGGER ${name} ON ${on}${deliver}${pause}`
+}
+
+export function compositeText({ members, within, by }: Composite): string {
+  const grouped = by.length === 0 ? '' : ` BY (${by.map(nameText).join(', ')})`
+  return `SIGNALS (${members.join(', ')}) WITHIN INTERVAL '${durationText(within)}'${grouped}`
 }
