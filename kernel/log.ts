@@ -6,6 +6,7 @@
 import { Writable } from 'node:stream'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import { printable } from './lib/text/index.ts'
+import { currentSpan } from './lib/trace/index.ts'
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
@@ -30,6 +31,7 @@ export class Logs {
         redact: { paths: REDACTED, censor: '[redacted]' },
         formatters: { level: (label) => ({ level: label }) },
         timestamp: pino.stdTimeFunctions.isoTime,
+        mixin: traceOf,
       },
       stream,
     )
@@ -53,6 +55,12 @@ export class Logs {
     this.root.level = level
     for (const child of this.children.values()) child.level = level
   }
+}
+
+/** The trace that an entry is of, where one is recorded. */
+function traceOf(): object {
+  const span = currentSpan()
+  return span === undefined ? {} : { trace_id: span.traceId, span_id: span.spanId }
 }
 
 /** Turns pino's JSON lines into text: time, level, name, message, then members as key=value. */

@@ -4,6 +4,7 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Counter, Gauge, Histogram } from 'prom-client'
+import { ExemplarHistogram, OPENMETRICS, openMetrics } from './exemplars.ts'
 import * as client from './prom-client.ts'
 
 const PREFIX = 'svc_'
@@ -63,6 +64,15 @@ export class MetricsRegistry {
     return this.registry.metrics()
   }
 
+  /** As OpenMetrics, with exemplars. */
+  openMetrics(): Promise<string> {
+    return openMetrics(this.registry)
+  }
+
+  get openMetricsType(): string {
+    return OPENMETRICS
+  }
+
   get contentType(): string {
     return this.registry.contentType
   }
@@ -120,7 +130,7 @@ export class Metrics {
     return this.shared.claim(
       this.owner,
       name,
-      (fullName) => new client.Histogram({ name: fullName, help, labelNames: [...labelNames], buckets: [...buckets], registers: [this.shared.registry] }),
+      (fullName) => new ExemplarHistogram({ name: fullName, help, labelNames: [...labelNames], buckets: [...buckets], registers: [this.shared.registry] }),
     )
   }
 }

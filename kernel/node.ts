@@ -20,6 +20,7 @@ import { Scheduler, type Schedules } from './schedule/scheduler.ts'
 import { SqlFunctions } from './storage/sql-functions.ts'
 import { joinState, requireOwnState, type StateEngine } from './storage/state-engine.ts'
 import type { Storage, StorageEngine } from './storage/storage.ts'
+import { NodeTracing } from './tracing.ts'
 import { VERSION } from './version.ts'
 
 /** The first time there is. */
@@ -40,6 +41,7 @@ export class SvcNode {
   private readonly lifecycle: Lifecycle
   private readonly startedAt: number
   readonly sqlFunctions = new SqlFunctions()
+  private readonly tracing = new NodeTracing()
   private readonly readinessChecks: (() => string | undefined)[] = []
   private readonly hooks = new Map<Plugin, Hooks>()
   private readonly stopping = new AbortController()
@@ -78,7 +80,8 @@ export class SvcNode {
         this.open?.capabilities.has('state') ? { store: this.open.state('kernel'), shared: this.open.capabilities.has('shared_state') } : undefined,
       turnAway: (reason) => this.auth.turnAway(reason),
     })
-    this.scheduler = new Scheduler({ clock: this.clock, metrics: metricsOfKernel, stopping: this.stopping.signal, graceMs, cluster: this.cluster })
+    const { clock, cluster, tracing } = this
+    this.scheduler = new Scheduler({ clock, metrics: metricsOfKernel, stopping: this.stopping.signal, graceMs, cluster, tracing })
     this.schedules = this.scheduler.of('kernel', this.logs.child('kernel'))
     this.lifecycle = new Lifecycle(limitsOf(config.server), this.logs.child('kernel'))
   }
@@ -180,7 +183,8 @@ export class SvcNode {
 
   private async createHttp(): Promise<void> {
     const { server, tls } = this.config
-    this.http = await HttpServer.create({ server, tls, auth: this.auth, log: this.logs.child('http'), metrics: this.metrics.child('kernel') })
+    const { auth, tracing } = this
+    this.http = await HttpServer.create({ server, tls, auth, tracing, log: this.logs.child('http'), metrics: this.metrics.child('kernel') })
     if (tls !== undefined && this.http.reloadTls !== undefined && tls.reload_interval_secs > 0)
       this.schedules.add('tls_reload', tls.reload_interval_secs * 1000, this.http.reloadTls, { local: true })
     const app = this.http.app
@@ -215,6 +219,7 @@ export class SvcNode {
       http: this.http,
       ingest: new IngestGate(storage, limits, this.metrics.child('kernel'), this.clock),
       clock: this.clock,
+      tracing,
       storage: () => this.open,
       dataDir: dataDirOf(this.config),
       readinessChecks: this.readinessChecks,
@@ -282,6 +287,7 @@ export class SvcNode {
       metrics: this.metrics.child(`storage/${engine}`),
       sqlFunctions: this.sqlFunctions.all(),
       now: () => this.clock.now(),
+      tracing: this.tracing,
     }
     this.engine = module.createEngine(context)
     // Nobody has said yet what raw data is still needed: plugins do so when they start.

@@ -15,6 +15,7 @@ import type { Scheduler } from './schedule/scheduler.ts'
 import { NAMESPACES, type NamespaceDirectory } from './services/namespace-directory.ts'
 import type { SqlFunctions } from './storage/sql-functions.ts'
 import type { Storage } from './storage/storage.ts'
+import type { Tracing } from './tracing.ts'
 
 export interface SharedDependencies {
   server: ServerConfig
@@ -25,6 +26,7 @@ export interface SharedDependencies {
   http: HttpServer
   ingest: IngestGate
   clock: Clock
+  tracing: Tracing
   /** Undefined until the storage is open. */
   storage(): Storage | undefined
   dataDir: string | undefined
@@ -116,6 +118,18 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
       },
       admit: (credentials, action, resource) => shared.auth.admit(credentials, action, resource),
       authorize: (context, action, resource) => shared.auth.authorize(context, action, resource),
+    },
+    tracing: {
+      get on() {
+        return shared.tracing.on
+      },
+      tracer(tracer) {
+        declare('a tracer')
+        shared.tracing.tracer(tracer)
+      },
+      begin: (name, options, from) => shared.tracing.begin(name, options, from),
+      failed: (name, options, from, error) => shared.tracing.failed(name, options, from, error),
+      operation: (name, work, options) => shared.tracing.operation(name, work, options),
     },
     sql: {
       function(declaration) {

@@ -21,6 +21,7 @@ import type { Metrics } from './metrics.ts'
 import type { Schedule, ScheduledJob, ScheduleOptions } from './schedule/schedule.ts'
 import type { SqlFunction } from './storage/sql-functions.ts'
 import type { Capability, Storage } from './storage/storage.ts'
+import type { Tracing } from './tracing.ts'
 import { apiProblem } from './version.ts'
 
 export type Stability = 'stable' | 'beta' | 'experimental'
@@ -200,6 +201,8 @@ export interface Svc {
   readonly tls: Readonly<TlsConfig> | undefined
   readonly auth: AuthSeam
   readonly sql: SqlSeam
+  /** Spans of what comes in and of work inside the node; `svcdb/lib/trace` has those of what happens below. */
+  readonly tracing: Tracing
   readonly clock: Clock
   /** Directory, absolute, where the storage engine keeps its files and plugins may keep theirs; undefined where nothing is kept on this machine. */
   readonly dataDir: string | undefined

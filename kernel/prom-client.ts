@@ -1,6 +1,6 @@
 /**
  * What the node has of prom-client, module by module. Its index loads the push gateway, clusters and summaries as well, and 51 modules of OpenTelemetry for the
- * exemplars of one counter, which nobody asks for here.
+ * exemplars of one counter; exemplars.ts has those of histograms without it.
  */
 import { createRequire } from 'node:module'
 import type * as promClient from 'prom-client'

@@ -41,6 +41,8 @@ export async function minimalConfig(ids: readonly string[], exempt: readonly str
   // Beside the data where there is a database; a node of this plugin alone has none.
   if (ids.includes('audit')) config.audit = { path: join(folder, 'audit.jsonl') }
   if (ids.includes('triggers')) config.triggers = {}
+  // Nothing is sent.
+  if (ids.includes('tracing')) config.tracing = { sampling: 'always_off', always_sample_errors: false }
   if (ids.includes('agent_plane')) config.agent_plane = {}
   if (ids.includes('operator_api')) {
     await writeFile(join(folder, 'tokens.json'), JSON.stringify([{ token: MINIMAL_KEY, actor: 'least', roles: ['admin'] }]))

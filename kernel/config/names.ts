@@ -39,7 +39,6 @@ export const NEEDLESS: Readonly<Record<string, string>> = {
   'database.zstd_dict_training': 'row groups are compressed whole and gain nothing from a dictionary; leave the key out, or raise database.zstd_level',
   'database.enable_last_value_cache': LAST_VALUES,
   'database.lvc_measurements': LAST_VALUES,
-  tracing: 'this version exports no traces; GET /metrics and the log say how it fares',
   'cluster.raft_bind_addr': MET_IN_STATE,
   'cluster.cluster_peers': MET_IN_STATE,
   'cluster.meta_addrs': MET_IN_STATE,

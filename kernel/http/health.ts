@@ -1,5 +1,6 @@
 /** /, /health, /ready, /ping, the metrics and the log level. */
 import type { FastifyInstance } from 'fastify'
+import { prefersOpenMetrics } from '../exemplars.ts'
 import { SvcError } from '../lib/errors/index.ts'
 import { Type } from '../lib/schema/index.ts'
 import { LOG_LEVELS, type LogLevel, type Logs } from '../log.ts'
@@ -73,8 +74,10 @@ export function addHealthRoutes(http: FastifyInstance, health: Health): void {
 
 /** @param action `admin` where the figures are about more than the caller's own data. */
 export function addMetricsRoute(http: FastifyInstance, path: string, metrics: MetricsRegistry, action: 'read' | 'admin'): void {
-  const schema = { tags: ['health'], summary: 'Metrics in the Prometheus text format' }
-  http.get(path, { config: { action }, schema }, async (_request, reply) => {
+  const schema = { tags: ['health'], summary: 'Metrics in the Prometheus text format, or as OpenMetrics where Accept asks for it' }
+  http.get(path, { config: { action }, schema }, async (request, reply) => {
+    reply.header('vary', 'accept')
+    if (prefersOpenMetrics(request.headers.accept)) return reply.type(metrics.openMetricsType).send(await metrics.openMetrics())
     return reply.type(metrics.contentType).send(await metrics.text())
   })
 }

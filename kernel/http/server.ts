@@ -9,9 +9,11 @@ import { SvcError } from '../lib/errors/index.ts'
 import { checkJsonBounds } from '../lib/json/index.ts'
 import { HostGuard, parseAddress, tlsOptions, tlsReload } from '../lib/network/index.ts'
 import { withoutBom } from '../lib/text/index.ts'
+import { inSpan } from '../lib/trace/index.ts'
 import type { Logger } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Action, RouteConfig } from '../plugin.ts'
+import type { Tracing } from '../tracing.ts'
 import { admission } from './admission.ts'
 import { arrival } from './arrival.ts'
 import { BodyPool, readBody } from './body.ts'
@@ -22,6 +24,7 @@ import { clientError, KnownPaths, sendError, unroutable, unsupportedType } from 
 import { byMediaType } from './media-type.ts'
 import { countRequests } from './request-metrics.ts'
 import { serializerCompiler } from './serialize.ts'
+import { tracingHooks } from './tracing.ts'
 import { Unasked } from './unasked.ts'
 import { validatorCompiler } from './validate.ts'
 
@@ -46,6 +49,7 @@ export interface HttpDependencies {
   auth: Auth
   log: Logger
   metrics: Metrics
+  tracing: Tracing
 }
 
 export class HttpServer {
@@ -102,7 +106,7 @@ export class HttpServer {
 
   private install(paths: KnownPaths): void {
     const { app, pool } = this
-    const { server, auth, log, metrics } = this.dependencies
+    const { server, auth, log, metrics, tracing } = this.dependencies
     app.decorateRequest('svcContext', null)
     app.decorateRequest('pooledBody', null)
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply, log))
@@ -111,6 +115,7 @@ export class HttpServer {
       paths.add(route.url, route.method, route.errorHandler as never)
       route.config = { ...route.config, action: (route.config as RouteConfig | undefined)?.action ?? defaultAction(route.method) } as never
     })
+    app.register(tracingHooks, { tracing })
     app.register(arrival, { auth, guard: new HostGuard(server) })
     app.register(contentType)
     if (server.compression_min_bytes > 0) app.register(compression, { minBytes: server.compression_min_bytes })
@@ -118,7 +123,8 @@ export class HttpServer {
     app.register(admission, { auth, draining: () => this.draining, refuse: (request, reply) => this.refuse(request, reply, paths) })
     const count = countRequests(metrics)
     app.addHook('onResponse', (request, reply, done) => {
-      count(request, reply)
+      // In its span, which the figure then names as an example.
+      inSpan(request.svcSpan ?? undefined, () => count(request, reply))
       const pooled = request.pooledBody
       if (pooled !== null) {
         request.pooledBody = null

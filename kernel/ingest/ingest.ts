@@ -5,6 +5,7 @@
 import { type CallContext, namespaceProblem } from '../auth/auth.ts'
 import type { WriteBatch } from '../lib/columns/index.ts'
 import { classify, SvcError } from '../lib/errors/index.ts'
+import { traced } from '../lib/trace/index.ts'
 import type { Counter, Histogram, Metrics } from '../metrics.ts'
 import type { Clock } from '../plugin.ts'
 import type { Storage, WriteOptions, WriteResult } from '../storage/storage.ts'
@@ -151,7 +152,7 @@ export class IngestGate implements Ingest {
     const batch = storage.batch(context.dataNamespace)
     let filled: T
     try {
-      filled = await fill(batch)
+      filled = await traced('decode', () => fill(batch))
     } catch (error) {
       storage.recycle(batch)
       throw error
@@ -174,7 +175,7 @@ export class IngestGate implements Ingest {
     }
     let filled: T
     try {
-      filled = await fill(open)
+      filled = await traced('decode', () => fill(open))
     } catch (error) {
       for (const batch of batches) storage.recycle(batch)
       throw error
@@ -202,10 +203,16 @@ export class IngestGate implements Ingest {
         key = claimed
       }
       const began = this.monotonic()
-      for (const check of this.checks) await check(batch, context, options)
+      if (this.checks.length > 0)
+        await traced('checks', async () => {
+          for (const check of this.checks) await check(batch, context, options)
+        })
       owned = false
       const { backfill = false, nonFinite = false } = options
-      const written = storage.write(batch, { backfill, nonFinite })
+      const written = traced('write', (span) => {
+        span?.set('svc.rows', batch.rows)
+        return storage.write(batch, { backfill, nonFinite })
+      })
       const result = await (this.limits.writeTimeoutMs > 0 ? within(written, this.limits.writeTimeoutMs) : written)
       this.duration.observe((this.monotonic() - began) / 1000)
       this.stored.inc(result.written)

@@ -19,6 +19,8 @@ export interface ScheduleOptions {
   local?: true
   /** Nothing can abort a run, such as one that the storage does and ends when it closes: a node that stops does not wait for it. */
   detached?: true
+  /** A run lasts until its signal is aborted, and no trace is made of it. */
+  lasting?: true
 }
 
 /** One run. */

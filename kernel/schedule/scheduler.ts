@@ -3,6 +3,7 @@ import type { Cluster } from '../cluster/cluster.ts'
 import type { Logger } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Clock } from '../plugin.ts'
+import type { Tracing } from '../tracing.ts'
 import { type Schedule, type ScheduledJob, type ScheduleMetrics, type ScheduleOptions, type ScheduleStatus, Timetable, type Turns } from './schedule.ts'
 
 /** Seconds. */
@@ -15,6 +16,7 @@ export interface SchedulerDependencies {
   stopping: AbortSignal
   graceMs: number
   cluster: Cluster
+  tracing: Pick<Tracing, 'operation'>
 }
 
 export class Scheduler {
@@ -45,7 +47,8 @@ export class Scheduler {
     if (!Number.isFinite(every) || every < 1) throw refused(`an interval of ${every} ms is none; it is at least 1`)
     const key = `${plugin}/${name}`
     if (this.all.has(key)) throw refused('there is one of that name already')
-    const { clock, stopping, graceMs, cluster } = this.dependencies
+    const { clock, stopping, graceMs, cluster, tracing } = this.dependencies
+    const traced: ScheduledJob = options.lasting ? job : (run) => tracing.operation(`schedule ${key}`, () => job(run))
     const turns = (): Turns | undefined => {
       if (options.local || !cluster.isShared) return undefined
       return {
@@ -55,7 +58,7 @@ export class Scheduler {
         dueIn: () => cluster.dueIn(key, every),
       }
     }
-    const timetable = new Timetable({ plugin, name, every, job, options, clock, log, metrics: this.metrics, stopping, graceMs, turns })
+    const timetable = new Timetable({ plugin, name, every, job: traced, options, clock, log, metrics: this.metrics, stopping, graceMs, turns })
     this.all.set(key, timetable)
     return timetable
   }

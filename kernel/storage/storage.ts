@@ -422,6 +422,8 @@ export interface StorageContext {
   sqlFunctions?: readonly DeclaredSqlFunction[]
   /** Wall clock, milliseconds since the Unix epoch. */
   now(): number
+  /** For work of the engine's own, such as a flush; what it does for a caller is below the current span (`svcdb/lib/trace`). */
+  tracing?: Pick<import('../tracing.ts').Tracing, 'operation'>
 }
 
 /** An engine as the lifecycle sees it. `close` is safe twice and after a failed `open`. */

@@ -156,6 +156,7 @@ function driverOf(svc: Svc, config: AgentPlaneConfig, { metrics, tally, ...parts
     quota: quotaOf(config),
     destinations: destinationsOf(config),
     ...(svc.provided.has(WEBHOOKS) ? { checkReceiver: async (url: string) => svc.find<Webhooks>(WEBHOOKS)?.check(url) } : {}),
+    operation: svc.tracing.operation,
     now: () => clock.now(),
     random: () => randomInt(CHANCE) / CHANCE,
     sleep: (ms) => new Promise((resolve) => void clock.after(ms, resolve)),

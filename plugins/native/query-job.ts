@@ -2,6 +2,7 @@
 import type { Job, JobIo, Reader, ScanRequest } from 'svcdb'
 import { TimeMerge } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
+import { traced } from 'svcdb/lib/trace'
 import { RowWriter } from './row-json.ts'
 
 export interface QueryArgs {
@@ -18,10 +19,12 @@ export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Prom
   const { request, limit, offset, maxRows } = args
   // Without a limit one row too many is enough to know that the answer is refused.
   const merge = new TimeMerge(offset + (limit ?? maxRows + 1))
-  for await (const chunk of reader.scan(request)) {
-    io.signal.throwIfAborted()
-    merge.add(chunk)
-  }
+  await traced('scan', async () => {
+    for await (const chunk of reader.scan(request)) {
+      io.signal.throwIfAborted()
+      merge.add(chunk)
+    }
+  })
   if (limit === undefined && merge.held > offset + maxRows) {
     throw new SvcError(
       'BAD_REQUEST',

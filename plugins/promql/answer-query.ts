@@ -1,6 +1,7 @@
 /** A query beside the data: parses, evaluates, writes the answer of the HTTP API. */
 import type { JobIo } from 'svcdb'
 import { TooManySamplesError } from 'svcdb/lib/columns'
+import { traced } from 'svcdb/lib/trace'
 import type { Expr } from './ast.ts'
 import { ExecutionError, ExpressionError, QueryStoppedError } from './errors.ts'
 import { Annotations } from './eval/annotations.ts'
@@ -63,25 +64,27 @@ async function answer(source: SampleSource, args: QueryArgs, io: JobIo): Promise
   const { query, steps, lookbackMs, defaultStepMs } = args
   const started = performance.now()
   const instant = steps.interval === 0
-  const expr = parsed(query, args.parseLimits)
+  const expr = traced('parse', () => parsed(query, args.parseLimits))
   if (!instant) requireSteps(expr)
   const annotations = new Annotations()
   const budget = new Budget(args.memoryBytes)
   const counted = args.stats === '' ? undefined : new CountedSource(source)
   const prepared = performance.now()
-  const value = await evaluate(expr, steps, {
-    source: counted ?? source,
-    lookbackMs,
-    defaultStepMs,
-    budget,
-    annotations,
-    signal: io.signal,
-    query: { start: steps.start, end: args.end, step: steps.interval },
-  })
+  const value = await traced('evaluate', () =>
+    evaluate(expr, steps, {
+      source: counted ?? source,
+      lookbackMs,
+      defaultStepMs,
+      budget,
+      annotations,
+      signal: io.signal,
+      query: { start: steps.start, end: args.end, step: steps.interval },
+    }),
+  )
   const evaluated = performance.now()
   const out = new AnswerStream(io, args.maxResultBytes)
   out.json.raw('{"status":"success","data":')
-  const { truncated } = await writeResult(out, value, steps, instant, args.seriesLimit)
+  const { truncated } = await traced('write the answer', () => writeResult(out, value, steps, instant, args.seriesLimit))
   if (counted !== undefined) out.json.raw(`,"stats":${statistics(started, prepared, evaluated, counted.samples, budget.peak)}`)
   out.json.raw('}')
   const { warnings, infos } = annotations.texts(query, MAX_ANNOTATIONS)

@@ -2,6 +2,7 @@
 import type { Reader } from 'svcdb'
 import type { SampleRows, SampleSet, StoredRows } from 'svcdb/lib/columns'
 import { TextPattern } from 'svcdb/lib/regex'
+import { traced } from 'svcdb/lib/trace'
 import type { LabelMatcher } from './ast.ts'
 import { Pacer } from './eval/context.ts'
 import type { SampleSource, Selection, SelectRequest } from './eval/source.ts'
@@ -28,7 +29,7 @@ export const METRIC_CELLS = 4096
 
 /** @param maxSamples that may be held of one series. */
 export function storageSource(reader: Reader, namespace: string, signal: AbortSignal, maxSamples: number): SampleSource {
-  return { select: (request) => select({ reader, namespace, signal, maxSamples }, request) }
+  return { select: (request) => traced('select', () => select({ reader, namespace, signal, maxSamples }, request)) }
 }
 
 interface Place {

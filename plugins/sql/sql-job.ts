@@ -2,6 +2,7 @@
 import type { Job, JobIo, Reader, SqlChunk, SqlColumn } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { JsonRowEncoder } from 'svcdb/lib/sql-result'
+import { startSpan, traced } from 'svcdb/lib/trace'
 import { CsvEncoder } from './csv.ts'
 
 export interface SqlArgs {
@@ -54,7 +55,8 @@ function csvWriter(columns: readonly SqlColumn[], maxRows: number): Writer {
 }
 
 export async function runSql(reader: Reader, { namespace, query, maxRows, format }: SqlArgs, io: JobIo): Promise<SqlOutcome> {
-  const cursor = await reader.sql({ namespace, query })
+  const cursor = await traced('plan', () => reader.sql({ namespace, query }))
+  const rest = startSpan('read and write the answer')
   const writer = format === 'csv' ? csvWriter(cursor.columns, maxRows) : jsonWriter(cursor.columns)
   let text = writer.head
   let rows = 0
@@ -72,6 +74,8 @@ export async function runSql(reader: Reader, { namespace, query, maxRows, format
     }
   }
   await io.emit(Buffer.from(text + writer.tail(rows, truncated)))
+  rest?.set('svc.rows', rows)
+  rest?.end()
   return { rows, truncated }
 }
 

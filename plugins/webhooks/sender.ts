@@ -3,7 +3,8 @@
  * so is each delivery that failed; others go on meanwhile. What was accepted leaves the outbox a moment later: a crash between the two has it sent again,
  * under the same message id.
  */
-import type { Clock, Logger, WebhookRef, WebhookReport } from 'svcdb'
+import type { Clock, Logger, Tracing, WebhookRef, WebhookReport } from 'svcdb'
+import { type Span, traceHeaders } from 'svcdb/lib/trace'
 import { CONTENT_TYPE } from './envelope.ts'
 import { type LaneLimits, Lanes, type Slot } from './lanes.ts'
 import type { SenderMetrics } from './metrics.ts'
@@ -35,6 +36,7 @@ export interface SenderOptions {
   maxAgeMs: number
   parkAfterMs: number
   random(): number
+  tracing: Pick<Tracing, 'operation'>
   report(report: WebhookReport): void
 }
 
@@ -171,7 +173,7 @@ export class Sender {
   }
 
   private async attempt(target: TargetQueue, item: Item, slot: Slot): Promise<void> {
-    const { clock, log, metrics, outbox, post, keys } = this.options
+    const { clock, log, metrics, outbox, keys } = this.options
     const began = clock.monotonic()
     let slow = false
     const cancelSlow = clock.after(SLOW_MS, () => {
@@ -189,7 +191,7 @@ export class Sender {
       target.items.delete(item.seq) // dropped meanwhile, here or elsewhere
     } else if (typeof body === 'string') {
       const headers = { ...signedHeaders(keys, item.message, clock.now(), body), 'content-type': CONTENT_TYPE }
-      attempt = await post(target.url, headers, body, this.aborted.signal)
+      attempt = await this.tracedPost(target, item, headers, body)
     } else {
       item.busy = false
       item.notBefore = clock.monotonic() + STORE_RETRY_MS
@@ -204,6 +206,18 @@ export class Sender {
     this.lanes.end(slot)
     if (this.targets.get(target.key) === target) this.lanes.ready(target)
     this.pump()
+  }
+
+  /** Receivers may go on with the trace: its headers are not a part of what is signed. */
+  private tracedPost(target: TargetQueue, item: Item, headers: Record<string, string>, body: string): Promise<Attempt> {
+    const { tracing, post } = this.options
+    const attributes = { 'svc.webhook': target.key, 'svc.message_id': item.message, 'svc.attempt': item.attempts + 1 }
+    const deliver = async (span: Span | undefined): Promise<Attempt> => {
+      const attempt = await post(target.url, { ...headers, ...traceHeaders(span) }, body, this.aborted.signal)
+      if (attempt.result !== 'delivered') span?.fail(attempt.reason)
+      return attempt
+    }
+    return tracing.operation('webhook', deliver, { kind: 'producer', attributes })
   }
 
   private async judge(target: TargetQueue, item: Item, attempt: Attempt): Promise<void> {

@@ -90,6 +90,7 @@ export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): P
         maxAgeMs: config.max_age_secs * 1000,
         parkAfterMs: config.park_after_secs * 1000,
         random: Math.random,
+        tracing: svc.tracing,
         report,
       })
       if (keys.length === 0 && (await held.outbox.endpoints()).length > 0)

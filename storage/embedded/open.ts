@@ -279,6 +279,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   })
   const maintenance = new Maintenance({
     ...{ dataDir, config, log, fs, timers, segments, manifest, schema, pool, memtables, metrics, pressure, tombstones, retention, logs, unreadable },
+    tracing: context.tracing,
   })
   const fault = () => pressure.fault
   const archive = new Archive({

@@ -165,6 +165,7 @@ export class ForwardEngine implements StorageEngine {
           path: join(files.positions, positionFileName(name)),
           identity,
           log,
+          tracing: this.context.tracing,
           now: () => this.context.now(),
           pause: this.environment.pause,
           conflict: (namespace, measurement) => this.resolver.forgetTypes(namespace, measurement),

@@ -49,6 +49,7 @@ export interface SenderOptions {
   /** What names the queue to upstreams. */
   identity: string
   log: StorageContext['log']
+  tracing: StorageContext['tracing']
   now(): number
   /** Ends early when the signal does, without an error. */
   pause(ms: number, signal: AbortSignal): Promise<void>
@@ -261,7 +262,10 @@ export class Sender {
         const upstream = this.chosen()
         const { connections, bytes } = upstream
         try {
-          const outcome = await upstream.write(batch.rows, batch.namespace, { backfill: batch.backfill, dedupKey: batch.key }, this.signal)
+          const send = () => upstream.write(batch.rows, batch.namespace, { backfill: batch.backfill, dedupKey: batch.key }, this.signal)
+          const { tracing } = this.options
+          const attributes = { 'svc.upstream': upstream.name, 'svc.rows': batch.rows.places.length / 3 }
+          const outcome = await (tracing === undefined ? send() : tracing.operation('forward', send, { kind: 'client', attributes }))
           this.answered(upstream, outcome)
           return outcome
         } catch (error) {

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import type { ErrorCode } from 'svcdb/lib/errors'
 import { ProtobufReader, ProtobufWriter, readText } from 'svcdb/lib/protobuf'
+import { currentSpan, traceHeaders } from 'svcdb/lib/trace'
 import type { ForwardConfig, UpstreamConfig } from './config.ts'
 import { CallError, GrpcClient } from './grpc-client.ts'
 import { type RequestHead, type Rows, writeRequest } from './points.ts'
@@ -103,6 +104,7 @@ export class Upstream {
     const metadata: Record<string, string> = namespace === '' ? {} : { 'x-namespace': namespace }
     const key = await this.key()
     if (key !== undefined) metadata.authorization = `Bearer ${key}`
+    Object.assign(metadata, traceHeaders(currentSpan()))
     const { body, sent } = await this.client.call(WRITE, message, metadata, signal)
     try {
       return { ...outcomeOf(body), bytes: sent }

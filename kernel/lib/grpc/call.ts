@@ -5,6 +5,7 @@
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
 import { SvcError } from '../errors/index.ts'
 import { clientCertificate, plainAddress } from '../network/index.ts'
+import { type Span, type TraceContext, traceHeaders } from '../trace/index.ts'
 import { ACCEPTED_ENCODINGS, encodingOf, Inbox, type InboxOptions, messagesOf, onlyMessage } from './inbox.ts'
 import type { CallMemory, Holder } from './memory.ts'
 import type { Metadata } from './metadata.ts'
@@ -33,6 +34,7 @@ export interface CallOptions<Context> {
   /** What the calls of the listener hold. */
   memory: CallMemory
   turn: InboxOptions['turn']
+  span: Span | undefined
   /** Wall clock, milliseconds. */
   now(): number
   /** What stands behind the credentials of a call. */
@@ -48,6 +50,10 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
   deadline: number | undefined
   readonly requestId: string
   readonly method: GrpcMethod<Context>
+  /** Of the whole call; undefined = it is not recorded. */
+  readonly span: Span | undefined
+  /** Wall clock, milliseconds. */
+  readonly began: number
   private readonly stream: ServerHttp2Stream
   private readonly options: CallOptions<Context>
   private readonly abort = new AbortController()
@@ -67,12 +73,14 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
     this.options = options
     this.method = options.method
     this.requestId = metadata.requestId()
+    this.span = options.span
+    this.began = options.now()
     this.headers = {
       ':status': 200,
       'content-type': CONTENT_TYPE,
       'grpc-accept-encoding': ACCEPTED_ENCODINGS,
       'x-request-id': this.requestId,
-      ...metadata.trace(),
+      ...(options.span === undefined ? metadata.trace() : traceHeaders(options.span)),
     }
     // An error has a close behind it, which ends the call.
     stream.on('error', () => {})
@@ -81,6 +89,11 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
       options.memory.release(this)
     })
     stream.on('wantTrailers', () => this.sendTrailers())
+  }
+
+  /** The trace that the caller says it is a part of. */
+  traceContext(): TraceContext {
+    return this.options.metadata.context()
   }
 
   get signal(): AbortSignal {

@@ -16,6 +16,7 @@ import {
 import type { Server as TlsServer } from 'node:tls'
 import { SvcError } from '../errors/index.ts'
 import { drainMs, HostGuard, parseAddress, refuseDuplicates, tlsOptions, tlsReload } from '../network/index.ts'
+import { type Attributes, inSpan } from '../trace/index.ts'
 import { Call, CONTENT_TYPE } from './call.ts'
 import type { GrpcConfig } from './config.ts'
 import { keepAlive } from './keepalive.ts'
@@ -205,9 +206,12 @@ export class GrpcListener<Context> {
       return this.refuseCall(stream, new GrpcStatusError(UNIMPLEMENTED, `cannot call "${shown}": this server has no such method; check its proto file`))
     }
     if (this.draining) return this.refuseCall(stream, stopping())
+    const { tracing } = owner
+    const span = tracing?.on === true ? tracing.begin(spanName(path), { kind: 'server', attributes: spanAttributes(path) }, metadata.context()) : undefined
     const call = new Call(stream, {
       method,
       metadata,
+      span,
       protocol: this.protocol,
       section: owner.id,
       maxReceiveBytes: config.max_receive_bytes,
@@ -222,7 +226,7 @@ export class GrpcListener<Context> {
       ended: (ended, status) => this.ended(ended, status),
     })
     this.calls.add(call)
-    void call.run()
+    inSpan(span, () => void call.run())
   }
 
   private ended(call: Call<Context>, status: GrpcStatus): void {
@@ -230,6 +234,7 @@ export class GrpcListener<Context> {
     this.calls.delete(call)
     this.answered.inc({ method: path, status: STATUS_NAMES[status.status] ?? String(status.status) })
     const { error } = status
+    this.endSpan(call, status)
     // Returned to the caller or logged, not both: the log has what the caller is not told.
     if (error !== undefined && 'redact' in error.kind) {
       this.owner.log.error({ err: error.cause ?? error, code: error.code, request_id: call.requestId, method: path }, 'call failed')
@@ -237,6 +242,22 @@ export class GrpcListener<Context> {
       this.owner.log.debug({ request_id: call.requestId, method: path, status: STATUS_NAMES[status.status] }, 'call')
     }
     if (this.idle) this.whenIdle()
+  }
+
+  private endSpan(call: Call<Context>, { status, error, message }: GrpcStatus): void {
+    const { tracing } = this.owner
+    const failed = SERVER_ERRORS.has(status)
+    const { span, began, requestId } = call
+    if (span !== undefined) {
+      span.set('rpc.grpc.status_code', status)
+      span.set('svc.request_id', requestId)
+      if (failed) span.fail(error ?? message)
+      span.end()
+    } else if (failed && tracing?.on === true) {
+      const { path } = call.method
+      const attributes = { ...spanAttributes(path), 'rpc.grpc.status_code': status, 'svc.request_id': requestId }
+      tracing.failed(spanName(path), { kind: 'server', attributes, start: began }, call.traceContext(), error ?? message)
+    }
   }
 
   private refuseCall(stream: ServerHttp2Stream, error: Error): void {
@@ -247,6 +268,16 @@ export class GrpcListener<Context> {
     stream.respond({ ':status': 200, 'content-type': CONTENT_TYPE, ...statusHeaders(status) }, { endStream: true })
     setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR))
   }
+}
+
+/** OpenTelemetry, "Semantic conventions for gRPC": the server's own failures are UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS. */
+const SERVER_ERRORS: ReadonlySet<number> = new Set([2, 4, 12, 13, 14, 15])
+
+const spanName = (path: string): string => path.slice(1)
+
+function spanAttributes(path: string): Attributes {
+  const [, service, method] = path.split('/')
+  return { 'rpc.system': 'grpc', 'rpc.service': service, 'rpc.method': method }
 }
 
 /** Runs so many pieces of work at a time, in the order in which they come. */

@@ -1,6 +1,7 @@
 /** A call's metadata: HTTP/2 headers with gRPC's rules for what they may hold. */
 import { randomUUID } from 'node:crypto'
 import { SvcError } from '../errors/index.ts'
+import type { TraceContext } from '../trace/index.ts'
 
 /** gRPC over HTTP/2, "Custom-Metadata": ASCII values are printable. HTTP/2 itself lets bytes from 0x80 on through, as Latin-1. */
 const PRINTABLE = /^[\x20-\x7e]*$/
@@ -57,6 +58,11 @@ export class Metadata {
   requestId(): string {
     const given = this.get('x-request-id')
     return given !== undefined && REQUEST_ID.test(given) ? given : randomUUID()
+  }
+
+  /** Trace context as it came, unchecked. */
+  context(): TraceContext {
+    return { traceparent: this.get('traceparent'), tracestate: this.get('tracestate') }
   }
 
   /** The trace that the call is a part of, for the answer's headers. */

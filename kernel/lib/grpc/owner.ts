@@ -1,5 +1,6 @@
 /** What a listener needs of the server that it belongs to. `Svc`, what svc hands a plugin, is one. */
 import type { KnownHosts, TlsSettings } from '../network/index.ts'
+import type { Span, SpanOptions, TraceContext } from '../trace/index.ts'
 import type { GrpcAction, GrpcCredentials } from './method.ts'
 
 export interface GrpcLog {
@@ -33,6 +34,12 @@ export interface GrpcOwner<Context> {
     admit(credentials: GrpcCredentials, action: GrpcAction, resource: string): Context | Promise<Context>
   }
   readonly clock: { now(): number }
+  /** Spans of calls; without it there are none. */
+  readonly tracing?: {
+    readonly on: boolean
+    begin(name: string, options: SpanOptions, from: TraceContext): Span | undefined
+    failed(name: string, options: SpanOptions, from: TraceContext, error: unknown): void
+  }
   /** Has something done each `every` milliseconds until the server stops; in each process, as `local` says. */
   schedule(name: string, every: number, job: () => Promise<void>, options: { local: true }): unknown
   /** Aborted when the server begins to stop. */

@@ -193,7 +193,7 @@ export class Source<B = Uint8Array> {
   private async write(batch: Waiting<B>[]): Promise<void> {
     const { maxWaitMs, maxPauseMs } = this.options
     try {
-      const attempt = await patiently(() => this.attempt(batch), {
+      const attempt = await patiently(() => this.tracedAttempt(batch), {
         signal: this.abort.signal,
         ...(maxWaitMs === undefined ? {} : { maxWaitMs }),
         ...(maxPauseMs === undefined ? {} : { maxPauseMs }),
@@ -209,6 +209,13 @@ export class Source<B = Uint8Array> {
       } else if (batch.length > 1) this.again(batch)
       else this.bury(batch[0], error)
     }
+  }
+
+  private tracedAttempt(batch: readonly Waiting<B>[]): Promise<Attempt<B>> {
+    const { tracing } = this.host
+    if (tracing === undefined) return this.attempt(batch)
+    const attributes = { 'messaging.batch.message_count': batch.length, 'svc.connector': this.name }
+    return tracing.operation(`receive ${this.name}`, () => this.attempt(batch), { kind: 'consumer', attributes })
   }
 
   /** One try: all that can be decoded, in one write. */

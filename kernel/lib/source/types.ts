@@ -1,6 +1,7 @@
 /** What a source is given, and what it shows. */
 import type { WriteBatch } from '../columns/index.ts'
 import type { SvcError } from '../errors/index.ts'
+import type { Span, SpanOptions } from '../trace/index.ts'
 import type { SourceCounter, SourceGauge } from './metrics.ts'
 
 export interface SourceMessage<B = Uint8Array> {
@@ -109,4 +110,6 @@ export interface SourceHost {
   }
   systemContext(namespace: string | undefined, options: { name: string }): Promise<SourceContext>
   drain(hook: () => Promise<void>): void
+  /** A span for what is written together; without it there is none. */
+  readonly tracing?: { operation<T>(name: string, work: (span: Span | undefined) => T, options?: SpanOptions): T }
 }

@@ -1,5 +1,6 @@
 /** One attempt at an effect: what it gave or why it failed, what it has cost, and the pause before the next one. */
 import { type EffectCall, EffectError, type Json, type Label, type Spend } from 'svcdb/agents'
+import { traced } from 'svcdb/lib/trace'
 import { canonical } from '../record/canonical.ts'
 import { MAX_RECORD_BYTES } from '../record/record.ts'
 
@@ -50,7 +51,7 @@ export function spendOf({ tokens, minor_units }: Required<Spend>): { spend?: Spe
 export async function outcomeOf<T extends Json>({ mutates, kind, declares }: Tried, call: EffectCall, act: (call: EffectCall) => Promise<T>): Promise<Ended> {
   let output: T
   try {
-    output = await act(call)
+    output = await traced(`effect ${kind}`, () => act(call), { kind: 'client', attributes: { 'svc.attempt': call.attempt } })
   } catch (error) {
     const known = error instanceof EffectError ? error : new EffectError(textOf(error), { disposition: mutates ? 'in_doubt' : 'did_not_happen' })
     const { disposition, permanent, retryAfterMs } = known

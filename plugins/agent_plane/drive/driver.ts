@@ -2,7 +2,7 @@
  * Admits runs, drives them and does to them what operators say: all that changes a run, with clock, chance, store and skills as it is given them. What is done
  * to one run is one transaction, or a pass under a lease.
  */
-import type { PolicyBundle, StateStore, StateTransaction } from 'svcdb'
+import type { PolicyBundle, StateStore, StateTransaction, Tracing } from 'svcdb'
 import type {
   AgentPlane,
   AgentRef,
@@ -59,6 +59,8 @@ const MAX_TEXT = 4096
 const SCOPES = 'a scope is tenant, agent:<name>, revision:<digest> or subject:<principal>'
 
 export interface DriverTools extends EventRules {
+  /** Makes a trace of each pass; without it there is none. */
+  operation?: Tracing['operation']
   state: StateStore
   skills: ReadonlyMap<string, Skill>
   /** By name. */
@@ -226,7 +228,8 @@ export class Driver {
     })
     try {
       const journal = await RunJournal.own(run, { state, epoch, soon: this.tools.soon })
-      return await new Pass(journal, epoch, { ...this.tools, limits: this.limitsOf(journal), mode: 'live' }).live()
+      const pass = () => new Pass(journal, epoch, { ...this.tools, limits: this.limitsOf(journal), mode: 'live' }).live()
+      return await (this.tools.operation === undefined ? pass() : this.tools.operation('agent run', pass, { attributes: { 'svc.run': run } }))
     } catch (error) {
       if (error instanceof BrokenChain) return await this.setAside(run, epoch)
       throw error instanceof BrokenPass ? error : new BrokenPass(error)

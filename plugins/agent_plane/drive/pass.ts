@@ -2,6 +2,7 @@
 import type { PolicyBundle, StateStore } from 'svcdb'
 import { type AgentRef, type BudgetExceeded, type Json, joined, type Label, OWN, type Skill, type StepContext } from 'svcdb/agents'
 import { SchemaReader } from 'svcdb/lib/schema'
+import { traced } from 'svcdb/lib/trace'
 import { pausing } from '../halts/store.ts'
 import { awaitSealing } from '../log/log.ts'
 import { type FrozenNode, inputOf } from '../plan/plan.ts'
@@ -257,7 +258,8 @@ export class Pass {
   private async perform(node: FrozenNode, phase: Phase, act: (context: OpenStep) => Promise<Json>, aborts = false): Promise<StepEnd> {
     const { journal, tools } = this
     const context = new OpenStep({ ...tools, journal }, this.numberOf(node.id), phase, this.labelOf(node), aborts)
-    const acted: Promise<StepEnd> = act(context).then(
+    const attributes = { 'svc.step': node.id, 'svc.capability': node.capability, 'svc.phase': phase }
+    const acted: Promise<StepEnd> = traced('step', () => act(context), { attributes }).then(
       (output) => ({ output }),
       (error: unknown) => ({ kind: 'failed', reason: error instanceof Error ? error.message : String(error) }),
     )

@@ -3,6 +3,7 @@
  * a failed step is logged, counted and tried again, and nothing is lost meanwhile: the log still has the rows.
  */
 import type { StorageContext } from 'svcdb'
+import { traced } from 'svcdb/lib/trace'
 import type { FileSystem } from '../../common/log/file-system.ts'
 import type { Timer, Timers } from '../../common/timers.ts'
 import type { Schema } from '../catalog/schema.ts'
@@ -40,6 +41,7 @@ export interface MaintenanceDependencies {
   pool: WorkerPool
   memtables: Memtables
   metrics: EngineMetrics
+  tracing: StorageContext['tracing']
   pressure: Pressure
   tombstones: Tombstones
   retention: RetentionPass
@@ -133,7 +135,7 @@ export class Maintenance {
   async drain(): Promise<void> {
     await this.flushing
     try {
-      while (this.dependencies.memtables.frozen.length > 0) await this.flush(this.dependencies.memtables.frozen[0])
+      while (this.dependencies.memtables.frozen.length > 0) await this.flushTraced(this.dependencies.memtables.frozen[0])
     } catch (error) {
       this.giveUpWaiting(error as Error)
       throw error
@@ -145,7 +147,7 @@ export class Maintenance {
     let delay = RETRY_FIRST_MS
     while (memtables.frozen.length > 0 && !this.stopped && pressure.fault === undefined) {
       try {
-        await this.flush(memtables.frozen[0])
+        await this.flushTraced(memtables.frozen[0])
         pressure.flushed()
         delay = RETRY_FIRST_MS
       } catch (error) {
@@ -170,12 +172,21 @@ export class Maintenance {
     for (const { reject } of this.waiters.splice(0)) reject(error)
   }
 
+  private flushTraced(memtable: Memtable): Promise<void> {
+    const { tracing } = this.dependencies
+    if (tracing === undefined) return this.flush(memtable)
+    return tracing.operation('flush', (span) => {
+      span?.set('svc.rows', memtable.rows)
+      return this.flush(memtable)
+    })
+  }
+
   private async flush(memtable: Memtable): Promise<void> {
     const { pool, segments, manifest, memtables, log, metrics } = this.dependencies
     const began = this.dependencies.timers.monotonic()
     const first = segments.reserve(memtable.tables.size)
-    const added = await pool.flush(memtable.id, first)
-    await manifest.flushed(memtable, added)
+    const added = await traced('write segments', () => pool.flush(memtable.id, first))
+    await traced('catalog', () => manifest.flushed(memtable, added))
     metrics.flushes.inc()
     metrics.flushedBytes.inc(added.reduce((sum, { bytes }) => sum + bytes, 0))
     metrics.flushSeconds.observe((this.dependencies.timers.monotonic() - began) / 1000)
@@ -241,7 +252,13 @@ export class Maintenance {
     const release = this.dependencies.segments.claim(merge.segments)
     if (release === undefined) return
     try {
-      await this.merge(table, merge)
+      const { tracing } = this.dependencies
+      if (tracing === undefined) await this.merge(table, merge)
+      else
+        await tracing.operation('compaction', (span) => {
+          span?.set('svc.segments', merge.segments.length)
+          return this.merge(table, merge)
+        })
     } finally {
       release()
     }

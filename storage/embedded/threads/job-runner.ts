@@ -1,6 +1,7 @@
 /** Runs job modules side by side in one engine thread, with cancellation and a bounded amount of output under way. */
 import type { Job } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
+import { inSpan, SpanRecorder, traced } from 'svcdb/lib/trace'
 import { ArchiveRequests, JobSegments } from '../read/archived-segments.ts'
 import { EngineReader } from '../read/reader.ts'
 import type { RelationContext } from '../read/relation.ts'
@@ -18,6 +19,8 @@ interface Running {
   held: Uint8Array | undefined
   later: NodeJS.Immediate | undefined
 }
+
+type JobMessage = Pick<Extract<ToWorker, { kind: 'job' }>, 'id' | 'module' | 'args' | 'traced'>
 
 export type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
 
@@ -37,27 +40,38 @@ export class JobRunner {
     this.archived = new ArchiveRequests(post)
   }
 
-  async start({ id, module, args }: Pick<Extract<ToWorker, { kind: 'job' }>, 'id' | 'module' | 'args'>, pin: SnapshotPin): Promise<void> {
+  start(message: JobMessage, pin: SnapshotPin): Promise<void> {
+    if (message.traced !== true) return this.run(message, pin, undefined)
+    const recorder = new SpanRecorder('run')
+    return inSpan(recorder.span, () => this.run(message, pin, recorder))
+  }
+
+  private async run({ id, module, args }: JobMessage, pin: SnapshotPin, recorder: SpanRecorder | undefined): Promise<void> {
     const job: Running = { abort: new AbortController(), inFlight: 0, wake: undefined, held: undefined, later: undefined }
     const { signal } = job.abort
     this.running.set(id, job)
     let reader: EngineReader | undefined
     try {
       // Before anything waits: what was acknowledged when the job was asked for is in the snapshot.
-      reader = await EngineReader.open(
-        { ...this.context, pin, verifier: new JobSegments(this.context.verifier, (objects) => this.archived.fetch(id, objects, signal)) },
-        signal,
+      reader = await traced('open a snapshot', () =>
+        EngineReader.open(
+          { ...this.context, pin, verifier: new JobSegments(this.context.verifier, (objects) => this.archived.fetch(id, objects, signal)) },
+          signal,
+        ),
       )
       const run = this.modules.get(module) ?? (await this.load(module))
       signal.throwIfAborted()
       const result = await run(reader, args, { signal, emit: (bytes) => this.emit(id, job, bytes) })
       signal.throwIfAborted()
       this.close(id, reader, pin)
-      this.end(id, job, result)
+      recorder?.span.end()
+      this.end(id, job, result, recorder)
     } catch (error) {
       this.close(id, reader, pin)
       clearImmediate(job.later)
-      this.post({ kind: 'failed', id, error: wireError(signal.aborted ? signal.reason : error) })
+      recorder?.span.fail(error)
+      recorder?.span.end()
+      this.post({ kind: 'failed', id, error: wireError(signal.aborted ? signal.reason : error), ...spansOf(recorder) })
     }
   }
 
@@ -122,10 +136,10 @@ export class JobRunner {
   }
 
   /** A message wakes the main thread, which often takes this one's processor: one is better than two. */
-  private end(id: number, { held, later }: Running, result: unknown): void {
+  private end(id: number, { held, later }: Running, result: unknown, recorder: SpanRecorder | undefined): void {
     clearImmediate(later)
-    if (held === undefined) this.post({ kind: 'done', id, result })
-    else this.post({ kind: 'done', id, result, last: held }, [held.buffer as ArrayBuffer])
+    if (held === undefined) this.post({ kind: 'done', id, result, ...spansOf(recorder) })
+    else this.post({ kind: 'done', id, result, last: held, ...spansOf(recorder) }, [held.buffer as ArrayBuffer])
   }
 
   private async emit(id: number, job: Running, bytes: Uint8Array): Promise<void> {
@@ -147,6 +161,8 @@ export class JobRunner {
     job.abort.signal.throwIfAborted()
   }
 }
+
+const spansOf = (recorder: SpanRecorder | undefined): { spans?: SpanRecorder['records'] } => (recorder === undefined ? {} : { spans: recorder.records })
 
 export function wireError(error: unknown): WireError {
   const known = classify(error)

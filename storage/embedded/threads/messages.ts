@@ -1,5 +1,6 @@
 /** The messages between the main thread and the engine threads. */
 
+import type { SpanRecord } from 'svcdb/lib/trace'
 import type { KeyMaterial } from '../encryption/keys.ts'
 import type { MeasurementDef, TableDef } from './definitions.ts'
 import type { FunctionSpec } from './function-spec.ts'
@@ -81,8 +82,8 @@ export interface WorkerConfig {
 
 export type ToWorker =
   | { kind: 'state'; events: StateEvent[] }
-  /** `slot`: where it notes its snapshots. */
-  | { kind: 'job'; id: number; module: string; args: unknown; slot: number }
+  /** `slot`: where it notes its snapshots. `traced`: its spans are wanted. */
+  | { kind: 'job'; id: number; module: string; args: unknown; slot: number; traced?: boolean }
   | { kind: 'cancel'; id: number }
   /** The consumer has taken `bytes` of the job's output. */
   | { kind: 'taken'; id: number; bytes: number }
@@ -150,8 +151,8 @@ export type FromWorker =
   | { kind: 'ready' }
   | { kind: 'output'; id: number; bytes: Uint8Array }
   /** `last` is the end of the output. */
-  | { kind: 'done'; id: number; result: unknown; last?: Uint8Array }
-  | { kind: 'failed'; id: number; error: WireError }
+  | { kind: 'done'; id: number; result: unknown; last?: Uint8Array; spans?: SpanRecord[] }
+  | { kind: 'failed'; id: number; error: WireError; spans?: SpanRecord[] }
   | { kind: 'flushed'; id: number; segments: SegmentMeta[] }
   | { kind: 'compacted'; id: number; segment: SegmentMeta | null }
   | { kind: 'archive-days'; id: number; days: string[] }

@@ -11,6 +11,7 @@ import type { Scrubber } from '../integrity/scrubber.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { ColdThread } from '../warm-up/schedule.ts'
 import type { WarmedUp, WarmUpSlice } from '../warm-up/thread-warm-up.ts'
+import { JobTrace } from './job-trace.ts'
 import type { ArchiveTask, FromWorker, StateEvent, ToWorker, WireError, WorkerConfig, WorkerData } from './messages.ts'
 import type { Publisher } from './publisher.ts'
 import type { Readers } from './readers.ts'
@@ -41,6 +42,8 @@ export interface PoolOptions {
 
 /** An answer to a scrape does not wait longer for a thread that is in the midst of something. */
 const USAGE_PATIENCE_MS = 200
+
+const TRACED = { traced: true }
 
 type Pending = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
 
@@ -148,11 +151,13 @@ class EngineThread {
       case 'output':
         return this.jobs.get(message.id)?.push(message.bytes)
       case 'done':
+        if (message.spans !== undefined) this.jobs.get(message.id)?.trace?.recorded(message.spans)
         this.jobs.get(message.id)?.done(message.result, message.last)
         this.jobs.delete(message.id)
         return
       case 'failed': {
         const error = fromWire(message.error)
+        if (message.spans !== undefined) this.jobs.get(message.id)?.trace?.recorded(message.spans)
         this.jobs.get(message.id)?.fail(error)
         this.jobs.delete(message.id)
         this.tasks.get(message.id)?.reject(error)
@@ -221,6 +226,7 @@ export class WorkerPool {
         },
       },
       this.options.environment.timers,
+      JobTrace.begin(module),
     )
     const start = (): void => {
       thread = this.queryThread()
@@ -228,7 +234,8 @@ export class WorkerPool {
       thread.jobs.set(id, job as ThreadJob)
       const slot = readers.start(id, { end: () => job.end(heldTooMuch()), stalled: () => job.stalled })
       this.options.publisher.flush()
-      thread.post({ kind: 'job', id, module: module.href, args, slot })
+      job.trace?.started()
+      thread.post({ kind: 'job', id, module: module.href, args, slot, ...(job.trace === undefined ? {} : TRACED) })
     }
     if (this.hasRoom(namespace)) start()
     else this.queued.set(id, { namespace, start, fail: (error) => job.fail(error) })

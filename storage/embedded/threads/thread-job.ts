@@ -2,6 +2,7 @@
 import type { JobOptions, RunningJob } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Timer, Timers } from '../../common/timers.ts'
+import type { JobTrace } from './job-trace.ts'
 
 interface Link {
   cancel(): void
@@ -13,6 +14,8 @@ interface Link {
 export class ThreadJob<R = unknown> implements RunningJob<R> {
   readonly result: Promise<R>
   readonly output: AsyncIterable<Uint8Array>
+  /** Undefined where nothing is recorded. */
+  readonly trace: JobTrace | undefined
   private readonly link: Link
   private queue: Uint8Array[] = []
   private state: 'running' | 'done' | 'failed' = 'running'
@@ -26,8 +29,9 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   private readonly timers: Timers
   private readonly unlisten: (() => void) | undefined
 
-  constructor(options: JobOptions, link: Link, timers: Timers) {
+  constructor(options: JobOptions, link: Link, timers: Timers, trace?: JobTrace) {
     this.link = link
+    this.trace = trace
     this.timers = timers
     this.result = new Promise<R>((resolve, reject) => {
       this.resolve = resolve
@@ -85,6 +89,7 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   }
 
   fail(error: Error): void {
+    if (this.state === 'running') this.error = error
     this.release()
     this.settle(error)
   }
@@ -111,6 +116,7 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
     this.unlisten?.()
     if (this.released) return
     this.released = true
+    this.trace?.ended(this.error)
     this.link.ended()
   }
 

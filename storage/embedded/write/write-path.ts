@@ -6,6 +6,7 @@
 import type { WriteOptions, WriteResult } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { classify, type SvcError } from 'svcdb/lib/errors'
+import { startSpan, traced } from 'svcdb/lib/trace'
 import type { Wal } from '../../common/log/log.ts'
 import type { Timers } from '../../common/timers.ts'
 import type { Schema } from '../catalog/schema.ts'
@@ -77,7 +78,7 @@ export class WritePath {
     const backfill = options.backfill === true
     let admitted: Admitted
     try {
-      admitted = admission.admit(batch, windows.of(namespace), options)
+      admitted = traced('admission', () => admission.admit(batch, windows.of(namespace), options))
     } catch (error) {
       batches.release(batch)
       this.giveBack()
@@ -90,11 +91,13 @@ export class WritePath {
       batches.release(batch)
       return Promise.resolve(result)
     }
+    const logged = startSpan('wal')
     return new Promise((resolve, reject) => {
       this.append(
         { namespace, heap: batch.heap.bytes, backfill },
         admitted,
         (sequence) => {
+          logged?.end()
           const kept = changes.written(sequence, admitted.tables, batch, backfill, () => batches.release(batch))
           const wait = memtables.slowdown * Math.min(LONGEST_WAIT_MS, batches.age(batch))
           if (!kept) batches.release(batch)
@@ -103,6 +106,8 @@ export class WritePath {
           timers.setTimeout(() => resolve(result), wait)
         },
         (error) => {
+          logged?.fail(error)
+          logged?.end()
           batches.release(batch)
           reject(classify(error))
         },
