@@ -54,6 +54,7 @@ const SLOW = [
   'plugins/webhooks/fairness.test.ts',
   'storage/clickhouse/conformance.test.ts',
   'storage/clickhouse/promql.test.ts',
+  'storage/clickhouse/sql/sql.test.ts',
   'storage/embedded/archive/archive.test.ts',
   'storage/embedded/archive/failures.test.ts',
   'storage/embedded/archive/owner.test.ts',

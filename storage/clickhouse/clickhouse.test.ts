@@ -63,7 +63,7 @@ else {
 
   t.test('plugins run on it', async (t) => {
     const engine = new ClickHouseEngine(testContext({ clickhouse: { url: server.url, prefix: prefix() } }, Date.now))
-    const node = await boot({ plugins: ['line_protocol', 'promql', 'native', 'otlp'], storage: engine })
+    const node = await boot({ plugins: ['line_protocol', 'promql', 'native', 'otlp', 'sql', 'flight_sql'], storage: engine })
     t.teardown(() => node.stop())
     const call = (method: 'GET' | 'POST', url: string, payload?: string | object) => node.inject({ method, url, ...(payload === undefined ? {} : { payload }) })
     const now = Math.floor(Date.now() / 1000)
@@ -86,6 +86,20 @@ else {
       (await call('GET', '/api/v1/measurements')).json().items.map(({ name }: { name: string }) => name),
       ['cpu', 'hits'],
     )
+    const sql = async (query: string) => (await call('POST', '/api/v1/svc/sql', { query })).json()
+    t.match(await sql('SELECT host, max(value) AS top, count(*) AS n FROM hits GROUP BY host ORDER BY host'), {
+      columns: [
+        { name: 'host', data_type: 'Utf8' },
+        { name: 'top', data_type: 'Float64' },
+        { name: 'n', data_type: 'Int64' },
+      ],
+      rows: [
+        ['a', 119, 120],
+        ['b', 238, 120],
+      ],
+      truncated: false,
+    })
+    t.match(await sql('SELECT * FROM nothing'), { code: 'SQL_ERROR', error: /there is none of that name/ })
   })
 
   t.test('two nodes that begin the same measurements with different types at once: each has one type, and all that was taken is there', async (t) => {

@@ -34,6 +34,8 @@ const AGAIN = new Set(['202', '252', '285', '286', '319', '999'])
 export interface QueryOptions {
   params?: Record<string, string | number>
   signal?: AbortSignal
+  /** What an error of ClickHouse means to who asked, by its number; undefined: as elsewhere. */
+  meaning?(code: string, message: string): SvcError
 }
 
 export class Client {
@@ -72,7 +74,7 @@ export class Client {
   }
 
   /** The blocks of an answer as they come; the statement ends with FORMAT Native. */
-  async *blocks(statement: string, { params, signal }: QueryOptions = {}): AsyncGenerator<ReadBlock> {
+  async *blocks(statement: string, { params, signal, meaning }: QueryOptions = {}): AsyncGenerator<ReadBlock> {
     const both = signal === undefined ? this.closing.signal : AbortSignal.any([signal, this.closing.signal])
     let stream: Readable | undefined
     try {
@@ -82,6 +84,7 @@ export class Client {
       both.throwIfAborted()
     } catch (error) {
       signal?.throwIfAborted()
+      if (meaning !== undefined && error instanceof ClickHouseError) throw this.told('read', meaning(error.code, error.message))
       throw this.told('read', error)
     } finally {
       stream?.destroy()

@@ -50,6 +50,12 @@ const clickhouse = Type.Object(
       maximum: 17_179_869_184,
       description: 'Bytes of rows that wait for ClickHouse; above: 503 BACKPRESSURE',
     }),
+    query_rows: Type.Integer({
+      default: 10_000_000,
+      minimum: 1,
+      maximum: 2 ** 40,
+      description: 'Rows that ClickHouse answers a statement of SQL with at most; above: SQL_ERROR. Of these server.sql_max_rows are handed on',
+    }),
     query_memory: Type.Integer({ default: 2_147_483_648, minimum: 16_777_216, maximum: 2 ** 46, description: 'Memory of one read in ClickHouse' }),
   },
   { default: {}, description: 'Where the points are' },
@@ -89,6 +95,6 @@ export function explain(config: Record<string, unknown>): string[] {
   const where = cluster === undefined ? 'one server' : `cluster "${cluster}", a write is acknowledged by ${insert_quorum} replicas`
   return [
     `points are in ClickHouse at ${url}, databases ${prefix} and ${prefix}_*, on ${where}`,
-    'the engine keeps no state and tells no changes, and has no SQL, exports, backups or archive: plugins that need one of them cannot run on it',
+    'the engine keeps no state and tells no changes, and has no exports, backups or archive: plugins that need one of them cannot run on it',
   ]
 }

@@ -44,6 +44,7 @@ import {
   unknownMeasurement,
 } from '../common/retention.ts'
 import { admissionOf, Window } from '../common/window.ts'
+import type { Binder } from '../embedded/sql/bind.ts'
 import { fieldEvents } from './admission.ts'
 import type { Life } from './catalog.ts'
 import { CatalogLog } from './catalog-log.ts'
@@ -61,7 +62,7 @@ import type { Place } from './statements.ts'
 import { Tables } from './tables.ts'
 import { Turns } from './turns.ts'
 
-export const capabilities: ReadonlySet<Capability> = new Set(['points', 'jobs', 'delete'])
+export const capabilities: ReadonlySet<Capability> = new Set(['points', 'jobs', 'delete', 'sql', 'sql_functions'])
 /** Empty batches kept for the next decoder. */
 const POOLED = 4
 /** Names kept above those that the budget of series allows, before the numbers of all are called in. */
@@ -95,6 +96,7 @@ export class ClickHouseEngine implements StorageEngine {
   private poll: NodeJS.Timeout | undefined
   private maintaining: Promise<void> | undefined
   private accepting = false
+  private binder: Promise<Binder> | undefined
 
   constructor(context: StorageContext) {
     const { config } = context
@@ -137,6 +139,11 @@ export class ClickHouseEngine implements StorageEngine {
     for (const job of this.jobs) job.cancel()
     await this.turns.settledAll()
     await this.maintaining?.catch(() => {})
+    await Promise.allSettled([...this.jobs].map(({ result }) => result))
+    await this.binder?.then(
+      (binder) => binder.close(),
+      () => {},
+    )
     await this.client.close()
   }
 
@@ -316,7 +323,7 @@ export class ClickHouseEngine implements StorageEngine {
     this.assertOpen()
     const ending = new AbortController()
     const job = startJob<R>(
-      this.reader(ending.signal, () => this.refreshed()),
+      this.reader(ending.signal, () => this.refreshed(), options?.timeoutMs),
       module,
       args,
       options,
@@ -410,7 +417,7 @@ export class ClickHouseEngine implements StorageEngine {
     return life
   }
 
-  private reader(signal: AbortSignal | undefined, begin: () => Promise<void> = async () => {}): ClickHouseReader {
+  private reader(signal: AbortSignal | undefined, begin: () => Promise<void> = async () => {}, timeoutMs?: number): ClickHouseReader {
     const { client, place, series, numbers } = this
     let begun: Promise<void> | undefined
     const context: ReaderContext = {
@@ -428,8 +435,22 @@ export class ClickHouseEngine implements StorageEngine {
         await this.tables.ensureNamespace(life.namespace)
         await this.tables.ensureOwn(life)
       },
+      sql: () => ({
+        binder: () => this.openBinder(),
+        now: () => BigInt(Math.floor(this.context.now())) * 1_000_000n,
+        limits: { memory: this.section.query_memory, rows: this.section.query_rows },
+      }),
     }
-    return new ClickHouseReader(context, signal)
+    return new ClickHouseReader(context, signal, timeoutMs)
+  }
+
+  /** A node that nobody asks in SQL never loads DuckDB. */
+  private openBinder(): Promise<Binder> {
+    if (this.binder === undefined) {
+      this.binder = import('../embedded/sql/bind.ts').then(({ Binder }) => Binder.open(this.context.sqlFunctions ?? []))
+      this.binder.catch(() => (this.binder = undefined))
+    }
+    return this.binder
   }
 
   /** The same array until the schema, or the meaning of numbers, changes. */

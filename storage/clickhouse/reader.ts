@@ -1,5 +1,5 @@
 /** Reading: each question is a statement of its own, which sees ClickHouse as it is when it begins; what measurements there are is seen as of the reader's beginning. */
-import type { MeasurementFields, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlCursor } from 'svcdb'
+import type { MeasurementFields, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlCursor, SqlRequest } from 'svcdb'
 import type { SampleRequest, SampleSet, SeriesSet, TagColumn, TagSets } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { INT64_MAX, INT64_MIN, later } from '../common/time.ts'
@@ -10,6 +10,7 @@ import { activeStatement, type RowsQuery, rowsStatement, samplesStatement } from
 import { sampleBlocks } from './sample-blocks.ts'
 import type { SeriesNumbers } from './series-numbers.ts'
 import { idAt, type Selected, type SeriesStore, type StoredSeries, tagValue } from './series-store.ts'
+import type { SqlContext } from './sql/run.ts'
 import type { Place } from './statements.ts'
 import { chunkOf, isShown } from './values.ts'
 
@@ -32,6 +33,8 @@ export interface ReaderContext {
   keptFrom(life: Life): bigint
   /** Sees that the tables of a measurement are there. */
   ready(life: Life): Promise<void>
+  /** What statements of SQL need beside it. */
+  sql(): Pick<SqlContext, 'binder' | 'now' | 'limits'>
 }
 
 type Asked = Pick<ScanRequest, 'namespace' | 'measurement' | 'matchers' | 'start' | 'end'>
@@ -39,10 +42,12 @@ type Asked = Pick<ScanRequest, 'namespace' | 'measurement' | 'matchers' | 'start
 export class ClickHouseReader implements Reader {
   private readonly context: ReaderContext
   private readonly signal: AbortSignal | undefined
+  private readonly timeoutMs: number | undefined
 
-  constructor(context: ReaderContext, signal: AbortSignal | undefined) {
+  constructor(context: ReaderContext, signal: AbortSignal | undefined, timeoutMs?: number) {
     this.context = context
     this.signal = signal
+    this.timeoutMs = timeoutMs
   }
 
   async measurements(namespace: string): Promise<MeasurementInfo[]> {
@@ -113,8 +118,13 @@ export class ClickHouseReader implements Reader {
     return { measurement: life.name, series: series.length, time, segments: { total: 0, read: 0 }, bufferedRows: 0, deduplicated: true }
   }
 
-  async sql(): Promise<SqlCursor> {
-    throw new SvcError('METHOD_NOT_ALLOWED', 'cannot run SQL: the storage engine "clickhouse" has no SQL; ask ClickHouse itself')
+  async sql(request: SqlRequest): Promise<SqlCursor> {
+    await this.context.begin()
+    const { lives } = this.context
+    const first = lives(request.namespace)[0]
+    if (first !== undefined) await this.context.ready(first)
+    const { openSql } = await import('./sql/run.ts')
+    return openSql({ ...this.context.sql(), ...this.context, lives }, request, { signal: this.signal, timeoutMs: this.timeoutMs })
   }
 
   private find({ namespace, measurement }: Pick<Asked, 'namespace' | 'measurement'>): Life {

@@ -109,10 +109,11 @@ export class SeriesStore {
     return counts
   }
 
-  /** Tag keys in use, by life. */
-  async tagKeys(namespace: string): Promise<Map<number, string[]>> {
+  /** Tag keys in use, by life. @param lives absent = all. */
+  async tagKeys(namespace: string, lives?: readonly Life[]): Promise<Map<number, string[]>> {
     const found = new Map<number, string[]>()
-    const select = `SELECT life, CAST(groupUniqArrayArray(mapKeys(tags)) AS Array(String)) FROM ${this.table(namespace)} GROUP BY life`
+    const where = lives === undefined ? '' : ` WHERE life IN (${lives.map(({ number }) => number).join(', ')})`
+    const select = `SELECT life, CAST(groupUniqArrayArray(mapKeys(tags)) AS Array(String)) FROM ${this.table(namespace)}${where} GROUP BY life`
     for await (const { rows, columns } of this.client.blocks(select)) {
       const lives = new BigUint64Array(columns[0].bytes.buffer)
       for (let row = 0; row < rows; row++) {

@@ -11,6 +11,9 @@ export interface ReadColumn {
   texts?: Uint8Array[]
   /** Of Array(String). */
   lists?: Uint8Array[][]
+  /** Of other arrays: where each ends among the items. */
+  ends?: BigUint64Array
+  items?: ReadColumn
 }
 
 export interface ReadBlock {
@@ -19,7 +22,10 @@ export interface ReadBlock {
 }
 
 const decoder = new TextDecoder()
-const WIDTHS: Record<string, number> = { UInt8: 1, Bool: 1, UInt32: 4, UInt64: 8, Int64: 8, Float64: 8, UInt128: 16, Int128: 16 }
+const WIDTHS: Record<string, number> = {
+  ...{ UInt8: 1, Int8: 1, Bool: 1, UInt16: 2, Int16: 2, UInt32: 4, Int32: 4, Float32: 4 },
+  ...{ UInt64: 8, Int64: 8, Float64: 8, UInt128: 16, Int128: 16 },
+}
 
 /** @throws Error for an answer that ends within a block, or a type that no statement of this engine asks for. */
 export async function* decodeBlocks(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ReadBlock> {
@@ -39,13 +45,16 @@ export async function* decodeBlocks(chunks: AsyncIterable<Uint8Array>): AsyncGen
 
 async function columnOf(input: Input, rows: number): Promise<ReadColumn> {
   const name = decoder.decode(await input.text())
-  const type = decoder.decode(await input.text())
+  return typedColumn(input, name, decoder.decode(await input.text()), rows)
+}
+
+async function typedColumn(input: Input, name: string, type: string, rows: number): Promise<ReadColumn> {
   const inner = /^Nullable\((.*)\)$/.exec(type)?.[1]
   const nulls = inner === undefined ? undefined : await input.take(rows)
   return { name, type, ...(nulls === undefined ? {} : { nulls }), ...(await valuesOf(input, inner ?? type, rows)) }
 }
 
-async function valuesOf(input: Input, type: string, rows: number): Promise<Pick<ReadColumn, 'bytes' | 'texts' | 'lists'>> {
+async function valuesOf(input: Input, type: string, rows: number): Promise<Omit<ReadColumn, 'name' | 'type'>> {
   const width = type.startsWith('Decimal(') ? 16 : type.startsWith('DateTime64(') ? 8 : WIDTHS[type]
   if (width !== undefined) return { bytes: await input.take(rows * width) }
   if (type === 'String') return { bytes: NONE, texts: await textsOf(input, rows) }
@@ -53,6 +62,11 @@ async function valuesOf(input: Input, type: string, rows: number): Promise<Pick<
     const ends = new BigUint64Array((await input.take(rows * 8)).buffer, 0, rows)
     const texts = await textsOf(input, rows === 0 ? 0 : Number(ends[rows - 1]))
     return { bytes: NONE, lists: Array.from(ends, (end, i) => texts.slice(i === 0 ? 0 : Number(ends[i - 1]), Number(end))) }
+  }
+  const item = /^Array\((.*)\)$/.exec(type)?.[1]
+  if (item !== undefined) {
+    const ends = new BigUint64Array((await input.take(rows * 8)).buffer, 0, rows)
+    return { bytes: NONE, ends, items: await typedColumn(input, '', item, rows === 0 ? 0 : Number(ends[rows - 1])) }
   }
   throw new Error(`cannot read an answer of ClickHouse: type "${type}" is unknown`)
 }
