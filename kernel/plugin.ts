@@ -229,7 +229,7 @@ export interface Svc {
    * Has work done by one of the nodes that share their state, such as holding a connection: from the ready phase on, begun when this node comes to own it, ended
    * when it is another's, or the node drains. `Claim` says until when, and fences writes. A node that dies is followed by another; alone, a node owns all.
    * What comes again and again is a `schedule`, which has the same claim.
-   * @param name lower case letters, digits, "_", "-" and "."; the same on all nodes. @throws Error for a bad name.
+   * @param name letters, digits, "_", "-" and "."; the same on all nodes. @throws Error for a bad name.
    */
   own(name: string, work: OwnedWork, options?: OwnOptions): Owned
   /** The nodes that share their state with this one. */

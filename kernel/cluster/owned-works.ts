@@ -4,7 +4,7 @@ import type { Cluster } from './cluster.ts'
 import type { Owned, OwnOptions } from './types.ts'
 import type { OwnedWork } from './want.ts'
 
-const NAME = /^[a-z][a-z0-9_.-]{0,127}$/
+const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/
 
 export class OwnedWorks {
   private readonly plugin: string
@@ -22,7 +22,7 @@ export class OwnedWorks {
 
   add(name: string, work: OwnedWork, { everywhere }: OwnOptions = {}): Owned {
     const refused = (why: string) => new Error(`cannot own "${name}" of plugin "${this.plugin}": ${why}`)
-    if (!NAME.test(name)) throw refused('a name is up to 128 lower case letters, digits, "_", "-" and ".", starting with a letter')
+    if (!NAME.test(name)) throw refused('a name is up to 128 letters, digits, "_", "-" and ".", starting with a letter or a digit')
     if (this.all.has(name)) throw refused('there is work of that name already')
     let unwant: (() => Promise<void>) | undefined
     let has = false

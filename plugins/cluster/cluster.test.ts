@@ -1,7 +1,6 @@
 import { type Claim, definePlugin, type ScheduledRun, type Svc } from 'svcdb'
-import { boot, ManualClock, type TestNode } from 'svcdb/testkit'
+import { boot, ManualClock, SharedState, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { SharedState } from './testing.ts'
 
 const BEAT = 5000
 

@@ -120,11 +120,25 @@ export class KafkaConnector implements Connector {
     this.reader = this.format?.reader()
   }
 
+  /** Takes records until the signal is aborted; then other members of the group go on where it has committed. */
+  async run(signal: AbortSignal): Promise<void> {
+    const connecting = this.connect(signal)
+    await aborted(signal)
+    // A node that stops drains first.
+    if (this.svc.stopping.aborted) return
+    await this.leave()
+    await connecting
+    this.client = undefined
+    this.producer = undefined
+    this.source.disconnected(undefined, 'stopped')
+    this.svc.log.info({ connector: this.name }, 'this member has left the consumer group')
+  }
+
   /** Never rejects: brokers that are away are tried again. */
-  async connect(): Promise<void> {
+  private async connect(signal: AbortSignal): Promise<void> {
     const { config } = this
     const library = await this.library()
-    if (this.svc.stopping.aborted) return
+    if (this.svc.stopping.aborted || signal.aborted) return
     const { access, log } = this.consumerOptions()
     if (config.dead_letter_topic !== undefined) this.producer = library.producer({ access, log })
     this.client = library.consumer(
@@ -142,11 +156,15 @@ export class KafkaConnector implements Connector {
   /** After the source has drained: what is not committed comes again. */
   async stop(): Promise<void> {
     this.stopped = true
+    await this.leave()
+    await this.letters?.close()
+  }
+
+  private async leave(): Promise<void> {
     this.stopLags?.()
     await this.commit()
     await this.client?.stop()
     await this.producer?.stop()
-    await this.letters?.close()
   }
 
   private joined(generation: number, owned: readonly PartitionOffset[]): void {

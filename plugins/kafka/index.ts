@@ -42,9 +42,8 @@ export default definePlugin({
         connector.start(format)
       }
     })
-    svc.ready(() => {
-      for (const connector of connectors) void connector.connect()
-    })
+    // Each node is a member of the group, which spreads partitions itself, until it is decommissioned.
+    for (const connector of connectors) svc.own(connector.name, ({ signal }) => connector.run(signal), { everywhere: true })
     svc.stop(async () => {
       await Promise.all(connectors.map((connector) => connector.stop()))
     })

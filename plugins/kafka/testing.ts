@@ -180,7 +180,7 @@ export async function start(t: Test, kafka: FakeKafka, more: Partial<ConnectorCo
       )
       svc.use<Connectors>(CONNECTORS).add(connector)
       svc.start(() => connector.start(svc.find<PointFormat>(pointFormat(own.format))))
-      svc.ready(() => void connector.connect())
+      svc.own(connector.name, ({ signal }) => connector.run(signal), { everywhere: true })
       svc.stop(() => connector.stop())
     },
   })

@@ -21,7 +21,10 @@ const keys = {
   }),
   qos: Type.Integer({ default: 1, minimum: 0, maximum: 2, description: 'Quality of service that is subscribed with; with 0 the broker sends nothing again' }),
   protocol_version: Type.Enum(['3.1.1', '5'], { default: '3.1.1', description: 'Version of MQTT' }),
-  client_id: text('How the broker knows this connector, and keeps what it has not acknowledged; default svc-<name>-<host name>', { maxLength: 128 }),
+  client_id: text(
+    'How the broker knows this connector, and keeps what it has not acknowledged; default svc-<name>-<host name>, and svc-<name> where nodes share their state',
+    { maxLength: 128 },
+  ),
   username: text('User name'),
   password: Type.Optional(Secret.schema({ description: 'Password' })),
   credential_file: text('File of JSON with username and password, in place of those two', FILE_PATH),

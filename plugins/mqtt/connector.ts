@@ -15,6 +15,8 @@ import type { MqttMetrics } from './metrics.ts'
 const MAX_CREDENTIALS = 65_536
 /** Between two dead letters in the log. */
 const TELL_MS = 1000
+/** How long what has come may take to be stored when another node is to go on. */
+const HAND_OVER_MS = 3000
 const MIN_BATCH_BYTES = 4 * 1024 * 1024
 
 interface Message extends BrokerMessage {
@@ -42,6 +44,7 @@ export class MqttConnector implements Connector {
   private client: BrokerClient | undefined
   /** A message that the format takes long to look at. */
   private looking: Promise<void> | undefined
+  private over: AbortSignal | undefined
   private everConnected = false
   /** When a dead letter was last told of, and how many there have been since. */
   private told = Number.NEGATIVE_INFINITY
@@ -104,11 +107,30 @@ export class MqttConnector implements Connector {
     this.reader = this.format?.reader({ send: (topic, body) => this.client?.publish(topic, body) })
   }
 
+  /** Takes messages until the signal is aborted. What is not acknowledged then stays with the broker, for whoever comes next under the name. */
+  async run(signal: AbortSignal): Promise<void> {
+    this.over = signal
+    void this.connect()
+    await new Promise<void>((resolve) => {
+      if (signal.aborted) resolve()
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+    // A node that stops drains first.
+    if (this.svc.stopping.aborted) return
+    this.reconnectTimer?.()
+    await this.source.settled(HAND_OVER_MS)
+    await this.client?.end()
+    this.client = undefined
+    this.source.disconnected(undefined, 'stopped')
+    this.svc.log.info({ connector: this.name }, 'this connector is left to another node')
+  }
+
   /** Never rejects: a broker that is away is tried again. */
-  async connect(): Promise<void> {
+  private async connect(): Promise<void> {
+    const { over } = this
     try {
       const options = await this.clientOptions()
-      if (this.svc.stopping.aborted) return
+      if (this.svc.stopping.aborted || over?.aborted) return
       const { connect } = load()
       const { topics, qos, status_topic } = this.config
       this.client = new BrokerClient(
@@ -123,6 +145,7 @@ export class MqttConnector implements Connector {
         },
       )
     } catch (error) {
+      if (over?.aborted) return
       this.lost(error as Error, 'failed')
       this.reconnectTimer = this.svc.clock.after(this.config.reconnect_ms, () => void this.connect())
     }
@@ -238,7 +261,8 @@ export class MqttConnector implements Connector {
       host,
       port: config.port ?? (secure ? 8883 : 1883),
       protocolVersion: config.protocol_version === '5' ? 5 : 4,
-      clientId: config.client_id ?? `svc-${config.name}-${hostname()}`.slice(0, 128),
+      // Nodes that follow one another are one client: the broker keeps for the next what the last has not acknowledged.
+      clientId: config.client_id ?? (this.svc.nodes.isShared ? `svc-${config.name}` : `svc-${config.name}-${hostname()}`.slice(0, 128)),
       keepalive: config.keep_alive_secs,
       reconnectPeriod: config.reconnect_ms,
       ...(username !== undefined && { username }),

@@ -39,9 +39,8 @@ export default definePlugin({
         connector.start(format)
       }
     })
-    svc.ready(() => {
-      for (const { connector } of connectors) void connector.connect()
-    })
+    // A broker knows one client of a name, and would send every message to each of several.
+    for (const { connector } of connectors) svc.own(connector.name, ({ signal }) => connector.run(signal))
     svc.stop(async () => {
       await Promise.all(connectors.map(({ connector }) => connector.stop()))
     })

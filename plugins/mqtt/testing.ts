@@ -62,7 +62,7 @@ export interface Row {
   fields: Record<string, unknown>
 }
 
-export async function rowsOf(node: TestNode, namespace = ''): Promise<Row[]> {
+export async function rowsOf(node: Pick<TestNode, 'storage'>, namespace = ''): Promise<Row[]> {
   const rows: Row[] = []
   for (const { name: measurement } of await node.storage.measurements(namespace)) {
     for await (const { tags, times, columns } of node.storage.scan({ namespace, measurement })) {

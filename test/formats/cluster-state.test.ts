@@ -1,8 +1,7 @@
 /** The worked examples of docs/formats/cluster-state.md are what nodes write. */
 import { definePlugin } from 'svcdb'
-import { boot, ManualClock } from 'svcdb/testkit'
+import { boot, ManualClock, SharedState } from 'svcdb/testkit'
 import t from 'tap'
-import { SharedState } from '../../plugins/cluster/testing.ts'
 import { fences } from '../support/markdown.ts'
 import { read } from '../support/tree.ts'
 

@@ -148,6 +148,11 @@ export class Source<B = Uint8Array> {
     if (!(await this.emptied(GRACE_MS))) this.host.log.warn({ source: this.name, ...this.backlog.inFlight }, 'messages were left unacknowledged')
   }
 
+  /** Resolves when nothing is in flight, or the time is over: for a client that leaves while the node goes on. @returns whether nothing is. */
+  settled(ms: number): Promise<boolean> {
+    return this.emptied(ms)
+  }
+
   /** @returns whether nothing is in flight within the time. */
   private async emptied(ms: number): Promise<boolean> {
     let late = false

@@ -1,17 +1,20 @@
-/** For tests: nodes of one process that share their state, each with a clock and a way to its death. */
-import type { StateStore, StorageEngine } from 'svcdb'
-import { loadEngine, mapState } from 'svcdb/testkit'
+/** For tests: nodes of one process that share their state, each with points of its own and a way to be cut off. */
+import { loadEngine } from '../loader.ts'
+import type { StateStore } from '../storage/state.ts'
+import type { StorageEngine } from '../storage/storage.ts'
+import { mapState } from './map-state.ts'
 
 export class SharedState {
   private readonly stores = new Map<string, StateStore>()
 
+  /** What an owner has in it. */
   of(owner: string): StateStore {
     let store = this.stores.get(owner)
     if (store === undefined) this.stores.set(owner, (store = mapState()))
     return store
   }
 
-  /** An engine of a node that sees this state, as long as `reached` says so. */
+  /** An engine for `boot({ storage })` of a node that sees this state, as long as `reached` says so. */
   async engine(reached: () => boolean = () => true): Promise<StorageEngine> {
     const { createEngine, capabilities } = await loadEngine('memory', '.')
     const engine = createEngine({ config: {}, now: Date.now } as never)

@@ -1,0 +1,82 @@
+/** A connector of several nodes that share their state: one of them has it, and what was acknowledged to a publisher is stored, whoever goes. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { definePlugin } from 'svcdb'
+import { boot, SharedState, type TestNode } from 'svcdb/testkit'
+import t from 'tap'
+import { broker, listed, type Row, rowsOf, until } from './testing.ts'
+
+t.test('one node takes messages; another goes on when that one is decommissioned, stops, or loses its state', async (t) => {
+  const mqtt = await broker(t)
+  const shared = new SharedState()
+  const cut = new Set<number>()
+  const nodes: TestNode[] = []
+  // What a node of the memory engine has stored goes with it.
+  const left: Row[] = []
+  const keeper = definePlugin({
+    id: 'keeper',
+    summary: 'Keeps what a node has that stops',
+    stability: 'experimental',
+    capabilities: ['points'],
+    setup: (svc) => svc.stop(async () => void left.push(...(await rowsOf(svc)))),
+  })
+  for (const node_id of [1, 2, 3]) {
+    const node = await boot({
+      plugins: ['mqtt', 'native', 'cluster', keeper],
+      storage: await shared.engine(() => !cut.has(node_id)),
+      config: { mqtt: { broker: '127.0.0.1', port: mqtt.port, topics: ['n'], qos: 1 }, cluster: { node_id, heartbeat_interval_secs: 0.2 } },
+    })
+    t.teardown(() => node.stop())
+    nodes.push(node)
+  }
+  const up = async (): Promise<number[]> => {
+    const found: number[] = []
+    for (const [i, node] of nodes.entries()) {
+      if (node.node.storage === undefined) continue
+      // One that is decommissioned answers nothing.
+      const connectors = await listed(node)
+      if (Array.isArray(connectors) && ['running', 'idle'].includes(connectors[0].status as string)) found.push(i + 1)
+    }
+    return found
+  }
+  /** The one that has it, once there is one. */
+  const owner = async (not?: number): Promise<number> => {
+    let found: number[] = []
+    await until(async () => {
+      found = await up()
+      return found.length === 1 && found[0] !== not
+    })
+    return found[0]
+  }
+  const first = await owner()
+  t.equal(mqtt.aedes.connectedClients, 1)
+
+  const client = await mqtt.client()
+  let published = 0
+  let going = true
+  const publishing = (async () => {
+    while (going) {
+      await client.publishAsync('n', JSON.stringify({ fields: { value: published }, tags: { n: String(published) } }), { qos: 1 })
+      published++
+      await sleep(2)
+    }
+  })()
+  const told = await nodes[first % 3].inject({ method: 'POST', url: `/api/v1/admin/nodes/${first}/decommission` })
+  t.equal(told.statusCode, 202)
+  const second = await owner(first)
+  cut.add(second)
+  const third = await owner(second)
+  t.equal(new Set([first, second, third]).size, 3)
+  cut.delete(second)
+  await nodes[third - 1].stop()
+  t.equal(await owner(third), second)
+  going = false
+  await publishing
+  const stored = async (): Promise<Set<unknown>> =>
+    new Set(
+      [...left, ...(await Promise.all(nodes.filter(({ node }) => node.storage !== undefined).map((node) => rowsOf(node)))).flat()].map(
+        ({ fields }) => fields.value,
+      ),
+    )
+  await until(async () => (await stored()).size === published)
+  t.ok(published > 50, `${published} messages, all stored`)
+})
