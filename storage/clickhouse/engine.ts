@@ -438,6 +438,7 @@ export class ClickHouseEngine implements StorageEngine {
       sql: () => ({
         binder: () => this.openBinder(),
         now: () => BigInt(Math.floor(this.context.now())) * 1_000_000n,
+        functions: new Map((this.context.sqlFunctions ?? []).map((one) => [one.name, one])),
         limits: { memory: this.section.query_memory, rows: this.section.query_rows },
       }),
     }

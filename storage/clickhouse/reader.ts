@@ -34,7 +34,7 @@ export interface ReaderContext {
   /** Sees that the tables of a measurement are there. */
   ready(life: Life): Promise<void>
   /** What statements of SQL need beside it. */
-  sql(): Pick<SqlContext, 'binder' | 'now' | 'limits'>
+  sql(): Pick<SqlContext, 'binder' | 'now' | 'limits' | 'functions'>
 }
 
 type Asked = Pick<ScanRequest, 'namespace' | 'measurement' | 'matchers' | 'start' | 'end'>

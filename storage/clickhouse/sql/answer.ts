@@ -2,6 +2,7 @@
 import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
 import { storedHistogramJson } from 'svcdb/lib/histogram'
 import type { ReadBlock, ReadColumn } from '../native/decode.ts'
+import type { Answered } from './plan.ts'
 import type { SqlType } from './types.ts'
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
@@ -27,8 +28,38 @@ const TYPED: Record<string, TypedArray> = {
   'TIMESTAMP WITH TIME ZONE': BigInt64Array,
 }
 
-export function chunkOf({ rows, columns }: ReadBlock, types: readonly SqlType[], described: readonly SqlColumn[], textBytes: boolean): SqlChunk {
-  return { rows, columns: columns.map((column, i) => vectorOf(column, rows, types[i], described[i]?.histogram === true, textBytes)) }
+/** Chunks of an answer, the columns of modules among them. */
+export async function* chunksOf(
+  blocks: AsyncIterable<ReadBlock>,
+  columns: readonly Answered[],
+  described: readonly SqlColumn[],
+  textBytes: boolean,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<SqlChunk> {
+  const plainOf = (block: ReadBlock, i: number): SqlVector =>
+    vectorOf(block.columns[columns[i].from], block.rows, columns[i].type, described[i]?.histogram === true, textBytes)
+  if (columns.every(({ deferred }) => deferred === undefined)) {
+    for await (const block of blocks) yield { rows: block.rows, columns: columns.map((_, i) => plainOf(block, i)) }
+    return
+  }
+  const { computedOf, gathered, Modules, sliceOf } = await import('./modules.ts')
+  const modules = new Modules(signal)
+  try {
+    const whole = columns.some(({ deferred }) => deferred?.takes === 'series') ? await gathered(modules, columns, blocks) : undefined
+    let at = 0
+    for await (const block of whole?.blocks ?? blocks) {
+      const vectors: SqlVector[] = []
+      for (const [i, column] of columns.entries()) {
+        const known = whole?.computed.get(column)
+        if (known !== undefined) vectors.push(sliceOf(known, at, at + block.rows))
+        else vectors.push(column.deferred === undefined ? plainOf(block, i) : await computedOf(modules, column.deferred, block, column.from))
+      }
+      at += block.rows
+      yield { rows: block.rows, columns: vectors }
+    }
+  } finally {
+    modules.close()
+  }
 }
 
 function vectorOf(column: ReadColumn, rows: number, type: SqlType, histogram: boolean, textBytes: boolean): SqlVector {
@@ -46,6 +77,8 @@ function valueAt(column: ReadColumn, row: number, type: SqlType, histogram: bool
   if (type.id === 'VARCHAR') return decoder.decode(texts?.[row])
   if (type.id === 'BLOB') return histogram ? histogramText(texts?.[row] as Uint8Array) : texts?.[row]
   if (type.item !== undefined && items !== undefined && ends !== undefined) {
+    // DuckDB makes no list of no rows.
+    if ((row === 0 ? 0n : ends[row - 1]) === ends[row]) return null
     const values: unknown[] = []
     const item = type.item
     for (let i = row === 0 ? 0 : Number(ends[row - 1]); i < Number(ends[row]); i++) values.push(items.nulls?.[i] === 1 ? null : itemAt(items, i, item))

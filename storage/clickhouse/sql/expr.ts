@@ -1,5 +1,6 @@
 /** Expressions of a bound plan as ClickHouse has them. Each member that means something is named: what is not is refused. */
-import type { PlanNode } from '../../embedded/sql/bind.ts'
+import type { DeclaredSqlFunction, SqlConstant } from 'svcdb'
+import { NATIVE_PREFIX, type PlanNode } from '../../embedded/sql/bind.ts'
 import { castOf } from './casts.ts'
 import { SCALARS } from './functions.ts'
 import { constantOf } from './literals.ts'
@@ -13,8 +14,20 @@ export interface Expr {
   range?: Range | undefined
   /** Of floats: none is a NaN. */
   numbers?: boolean
+  /** A call of a plugin's module over what the text is a tuple of: it can only be a column of the answer. */
+  deferred?: Deferred
+  /** All values of a partition, as a tuple of the row's own and the partition's number: only a module can have them. */
+  series?: true
   /** Of a constant; `value` undefined = NULL. */
   constant?: { value: bigint | number | string | boolean | undefined }
+}
+
+/** How a module gets its arguments: a row's values, lists, or the values of a partition in the order of the row's number. */
+export interface Deferred {
+  spec: DeclaredSqlFunction
+  takes: 'values' | 'lists' | 'series'
+  types: readonly SqlType[]
+  constants: readonly SqlConstant[]
 }
 
 /** What an expression may refer to, and what the statement knows. */
@@ -22,14 +35,19 @@ export interface Inputs {
   columns: readonly Expr[]
   /** First and last time of what a statement reads, for buckets of calendars. */
   times: Range
+  /** Functions of plugins. */
+  functions: ReadonlyMap<string, DeclaredSqlFunction>
 }
 
 /** A statement longer than this is refused: expressions may multiply. */
 const MAX_LENGTH = 1 << 20
 
-export function printExpr(node: PlanNode, inputs: Inputs): Expr {
+/** @param whole the expression is a column by itself. */
+export function printExpr(node: PlanNode, inputs: Inputs, whole = false): Expr {
   const expr = print(node, inputs)
   if (expr.text.length > MAX_LENGTH) raise('room for an expression as long as this one becomes')
+  if (!whole && expr.deferred !== undefined) raise(`function "${expr.deferred.spec.name}" but as a column of the answer`)
+  if (!whole && expr.series === true) raise('lists of all values of a partition')
   return expr
 }
 
@@ -69,6 +87,26 @@ function print(node: PlanNode, inputs: Inputs): Expr {
 
 const texts = ({ text }: Expr): string => text
 const all = (nodes: readonly PlanNode[] | undefined, inputs: Inputs): Expr[] => (nodes ?? []).map((node) => printExpr(node, inputs))
+
+/** Computed by the module itself, on what ClickHouse answers. */
+function moduleCall(name: string, { children = [] }: PlanNode, type: SqlType, inputs: Inputs): Expr {
+  const spec = inputs.functions.get(name)
+  if (spec === undefined) return raise(`function "${name}"`)
+  const values = spec.args.filter(({ constant }) => constant === undefined).length
+  const args = (children as PlanNode[]).map((child) => print(child, inputs))
+  const given = args.slice(0, values)
+  const own = given.every(({ series }) => series === true)
+  if (given.some(({ deferred }) => deferred !== undefined) || (!own && given.some(({ series }) => series === true)))
+    return raise(`function "${name}" of such arguments`)
+  const takes = spec.kind === 'scalar' ? 'values' : own ? 'series' : 'lists'
+  const constants = args.slice(spec.kind === 'window' ? values + 1 : values).map(({ type: { id }, constant }): SqlConstant => {
+    if (constant?.value === undefined) return raise(`function "${name}" with arguments that are no constants`)
+    return id === 'INTEGER' ? Number(constant.value) : constant.value
+  })
+  const parts = [...given, ...(takes === 'series' ? [args[values]] : [])]
+  const types = given.map((arg) => (spec.kind === 'scalar' ? arg.type : (arg.type.item as SqlType)))
+  return { text: `tuple(${parts.map(texts).join(', ')})`, type, deferred: { spec, takes, types, constants } }
+}
 
 const SIGNS: Record<string, string> = {
   COMPARE_EQUAL: '=',
@@ -183,12 +221,12 @@ function errorOf(node: PlanNode): string | undefined {
 
 function call(node: PlanNode, type: SqlType, inputs: Inputs): Expr {
   const name = String(node.name)
+  if (name.startsWith(NATIVE_PREFIX)) return moduleCall(name.slice(NATIVE_PREFIX.length), node, type, inputs)
   const args = all(node.children, inputs)
   const scalar = Object.hasOwn(SCALARS, name) ? SCALARS[name] : undefined
   const printed = scalar?.({ name, args, type, inputs })
   if (printed === undefined) {
-    const public_ = name.replace(/^__svc_(fn_)?/, '')
-    return raise(`function "${public_}" of (${args.map((arg) => nameOf(arg.type)).join(', ')})`)
+    return raise(`function "${name.replace(/^__svc_/, '')}" of (${args.map((arg) => nameOf(arg.type)).join(', ')})`)
   }
   const expr = typeof printed === 'string' ? { text: printed } : printed
   if (type.id !== 'INTERVAL' || expr.constant === undefined) clickHouseType(type)

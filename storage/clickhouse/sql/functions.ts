@@ -140,6 +140,13 @@ const truncated: Scalar = ({ args: [unit, time], type }) => {
   return `(toInt64(toInt32(makeDate32(toYear(${at}), ${month.replace('$', () => at)}, 1))) * 86400000000)`
 }
 
+/** Ascending, NULL last. */
+const sortedList: Scalar = ({ args: [list, order, nulls] }) => {
+  const ascending = order === undefined || /^(ORDER_DEFAULT|ASC|ASCENDING)$/.test(String(order.constant?.value))
+  const last = nulls === undefined || /^(ORDER_DEFAULT|NULLS LAST)$/.test(String(nulls.constant?.value))
+  return ascending && last && list.type.item !== undefined && !isFloat(list.type.item) ? `arraySort(${list.text})` : undefined
+}
+
 /** Starts of buckets are found here, with the zones of this process; ClickHouse looks among them. */
 const MAX_BUCKETS = 20_000
 
@@ -373,6 +380,7 @@ export const SCALARS: Record<string, Scalar> = {
   make_timestamp_ns: same,
   make_timestamp: same,
   make_timestamptz: same,
+  list_sort: sortedList,
   __svc_bucket: bucket,
   __svc_floor: floorTo,
   __svc_microseconds: ({ args: [x] }) => floorDiv(x.text, 1000n),

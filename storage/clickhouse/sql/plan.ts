@@ -4,9 +4,9 @@
  */
 import type { PlanNode } from '../../embedded/sql/bind.ts'
 import { printAggregate } from './aggregates.ts'
-import { comparison, type Expr, type Inputs, printExpr } from './expr.ts'
+import { comparison, type Deferred, type Expr, type Inputs, printExpr } from './expr.ts'
 import { integerOf } from './literals.ts'
-import { clickHouseType, isFloat, nullable, type Range, raise, typeOf } from './types.ts'
+import { BOOLEAN, clickHouseType, isFloat, nullable, type Range, raise, type SqlType, typeOf } from './types.ts'
 import { printWindow } from './windows.ts'
 
 export interface ScanPrinter {
@@ -16,9 +16,17 @@ export interface ScanPrinter {
   times(table: string): Range
 }
 
+/** A column of the answer: of one column of ClickHouse's, or of those that a module takes. */
+export interface Answered {
+  type: SqlType
+  deferred?: Deferred
+  /** Columns of ClickHouse's, from this one on. */
+  from: number
+}
+
 export interface PrintedPlan {
   sql: string
-  columns: readonly Expr[]
+  columns: readonly Answered[]
 }
 
 /** A SELECT in its parts. */
@@ -32,24 +40,52 @@ interface Relation {
   once?: string
 }
 
-export function printPlan(plan: PlanNode, scans: ScanPrinter, times: Range): PrintedPlan {
-  const printer = new PlanPrinter(scans, times)
+export function printPlan(plan: PlanNode, scans: ScanPrinter, inputs: Omit<Inputs, 'columns'>): PrintedPlan {
+  const printer = new PlanPrinter(scans, inputs)
   const relation = printer.relation(plan)
-  const columns = relation.columns.map((column) => ({ ...column, text: `CAST(${column.text} AS ${nullable(column.type)})` }))
-  const { sql } = printer.select({ ...relation, columns })
-  return { sql: `${printer.with}${sql}`, columns: relation.columns }
+  const texts: string[] = []
+  const columns = relation.columns.map((column): Answered => {
+    const from = texts.length
+    if (column.series === true) raise('lists of all values of a partition')
+    texts.push(...partsOf(column))
+    return { type: column.type, from, ...(column.deferred === undefined ? {} : { deferred: column.deferred }) }
+  })
+  const { sql } = printer.select({ ...relation, columns: texts.map((text) => ({ text, type: BOOLEAN })) })
+  return { sql: `${printer.with}${sql}`, columns }
+}
+
+function partsOf({ text, type, deferred }: Expr): string[] {
+  if (deferred === undefined) return [`CAST(${text} AS ${nullable(type)})`]
+  const { takes, types } = deferred
+  if (takes !== 'series')
+    return types.map((one, i) => `CAST(tupleElement(${text}, ${i + 1}) AS ${takes === 'lists' ? `Array(${nullable(one)})` : nullable(one)})`)
+  const values = types.map((one, i) => `CAST(tupleElement(tupleElement(${text}, ${i + 1}), 1) AS ${nullable(one)})`)
+  return [...values, `tupleElement(tupleElement(${text}, 1), 2)`, `toInt64(tupleElement(${text}, ${types.length + 1}))`]
+}
+
+/** What takes a partition as a whole must find all of its rows in the answer. */
+function complete(relation: Relation, what: string): Relation {
+  const cut = relation.columns.find(({ series, deferred }) => series === true || deferred?.takes === 'series')
+  if (cut !== undefined) raise(`${what} over a function of whole partitions${cut.deferred === undefined ? '' : ` ("${cut.deferred.spec.name}")`}`)
+  return relation
+}
+
+function computed(relation: Relation, what: string): Relation {
+  const found = complete(relation, what).columns.find(({ deferred }) => deferred !== undefined)
+  if (found?.deferred !== undefined) raise(`${what} over function "${found.deferred.spec.name}"`)
+  return relation
 }
 
 class PlanPrinter {
   private readonly scans: ScanPrinter
-  private readonly times: Range
+  private readonly around: Omit<Inputs, 'columns'>
   private readonly ctes = new Map<string, { name: string; columns: readonly Expr[] }>()
   private readonly definitions: string[] = []
   private made = 0
 
-  constructor(scans: ScanPrinter, times: Range) {
+  constructor(scans: ScanPrinter, around: Omit<Inputs, 'columns'>) {
     this.scans = scans
-    this.times = times
+    this.around = around
   }
 
   get with(): string {
@@ -71,10 +107,10 @@ class PlanPrinter {
         const input = this.relation(children[0])
         // What orders stays where it is ordered.
         const over = input.order === undefined && input.limit === undefined ? this.over(children[0], input) : input
-        return { ...over, columns: this.exprs(node.expressions, over.columns) }
+        return { ...over, columns: ((node.expressions ?? []) as PlanNode[]).map((each) => printExpr(each, this.inputs(over.columns), true)) }
       }
       case 'LOGICAL_FILTER':
-        return this.filter(node, this.nested(this.relation(children[0])))
+        return this.filter(node, complete(this.nested(this.relation(children[0])), 'a condition'))
       case 'LOGICAL_AGGREGATE_AND_GROUP_BY':
         return this.aggregate(node, this.nested(this.relation(children[0])))
       case 'LOGICAL_WINDOW': {
@@ -92,7 +128,7 @@ class PlanPrinter {
       case 'LOGICAL_LIMIT':
         return this.limit(node, children[0])
       case 'LOGICAL_DISTINCT':
-        return this.distinct(node, this.nested(this.relation(children[0])))
+        return this.distinct(node, computed(this.nested(this.relation(children[0])), 'DISTINCT'))
       case 'LOGICAL_UNION':
         return this.union(node, children, 'UNION ALL')
       case 'LOGICAL_INTERSECT':
@@ -136,7 +172,7 @@ class PlanPrinter {
   }
 
   private inputs(columns: readonly Expr[]): Inputs {
-    return { columns, times: this.times }
+    return { ...this.around, columns }
   }
 
   private exprs(nodes: readonly PlanNode[] | undefined, columns: readonly Expr[]): Expr[] {
@@ -231,7 +267,7 @@ class PlanPrinter {
 
   private limit(node: PlanNode, child: PlanNode): Relation {
     const [count, offset] = [amountOf(node.limit_val), amountOf(node.offset_val)]
-    const input = this.relation(child)
+    const input = complete(this.relation(child), 'LIMIT')
     const free = input.limit === undefined && input.once === undefined ? input : this.nested(input)
     const limit = count === undefined ? 'LIMIT 9223372036854775807' : `LIMIT ${count}`
     return { ...free, limit: offset === undefined ? limit : `${limit} OFFSET ${offset}` }
@@ -250,7 +286,7 @@ class PlanPrinter {
   }
 
   private union(node: PlanNode, children: readonly PlanNode[], word: string): Relation {
-    const parts = children.map((child) => this.relation(child))
+    const parts = children.map((child) => computed(this.relation(child), word))
     const width = parts[0].columns.length
     if (node.allow_out_of_order === false && parts.length === 0) raise('empty unions')
     const names = parts[0].columns.map(() => this.name('c'))
@@ -264,7 +300,7 @@ class PlanPrinter {
   }
 
   private sides(children: readonly PlanNode[]): [Relation, Relation] {
-    return [this.nested(this.relation(children[0])), this.nested(this.relation(children[1]))]
+    return [0, 1].map((i) => complete(this.nested(this.relation(children[i])), 'a join')) as [Relation, Relation]
   }
 
   private join(node: PlanNode, children: readonly PlanNode[]): Relation {
@@ -334,7 +370,7 @@ class PlanPrinter {
   }
 
   private cte(node: PlanNode, [definition, rest]: readonly PlanNode[]): Relation {
-    const { sql, columns } = this.select(this.relation(definition))
+    const { sql, columns } = this.select(computed(this.relation(definition), 'WITH'))
     const name = this.name('t')
     this.definitions.push(`${name} AS (${sql})`)
     this.ctes.set(String(node.table_index ?? 0), { name, columns })

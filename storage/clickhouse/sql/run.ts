@@ -2,7 +2,7 @@
  * SQL on ClickHouse: the embedded engine's gate checks a statement, DuckDB binds it over empty tables, and its plan is printed as one statement of ClickHouse,
  * which runs under limits of its own. See docs/decisions/087-points-in-clickhouse.md.
  */
-import type { SqlChunk, SqlCursor, SqlRequest } from 'svcdb'
+import type { DeclaredSqlFunction, SqlChunk, SqlCursor, SqlRequest } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import type { Binder, BoundScan, PlanNode } from '../../embedded/sql/bind.ts'
@@ -12,11 +12,11 @@ import { daysOf } from '../measures.ts'
 import type { SeriesStore } from '../series-store.ts'
 import { ownTable, type Place } from '../statements.ts'
 import { AGGREGATE_NAMES } from './aggregates.ts'
-import { chunkOf } from './answer.ts'
+import { chunksOf } from './answer.ts'
 import { COMPUTED } from './functions.ts'
 import { printPlan, type ScanPrinter } from './plan.ts'
 import { relationStatement, type ScanOf, type SqlLife, sqlLife, timesOf } from './relation.ts'
-import { nameOf, type Range, raise } from './types.ts'
+import { type Range, raise } from './types.ts'
 
 export interface SqlContext {
   client: Client
@@ -29,6 +29,8 @@ export interface SqlContext {
   /** Nanoseconds. */
   now(): bigint
   limits: SqlLimits
+  /** Of plugins, by name. */
+  functions: ReadonlyMap<string, DeclaredSqlFunction>
 }
 
 export interface SqlLimits {
@@ -55,22 +57,17 @@ export async function openSql(
   if (bound.kind === 'answered') return bound.cursor
   const scans = new Map(bound.scans.map((scan) => [scan.table, scanOf(context, known, scan)]))
   for (const { sql } of scans.values()) await context.ready(sql.life)
-  const { sql, columns } = printPlan(bound.plan, scanPrinter(context.place, scans), await timesRead(context, namespace, bound.plan, [...scans.values()]))
+  const times = await timesRead(context, namespace, bound.plan, [...scans.values()])
+  const { sql, columns } = printPlan(bound.plan, scanPrinter(context.place, scans), { times, functions: context.functions })
   if (bound.kind === 'explained') return explained([...scans.values()])
-  for (const [i, { type }] of columns.entries())
-    if (bound.columns[i] === undefined) throw new Error(`a statement has ${bound.columns.length} columns, its plan another of ${nameOf(type)}`)
+  const described = bound.columns
+  if (described.length !== columns.length) throw new Error(`a statement has ${described.length} columns, its plan ${columns.length}`)
   const statement = `${sql}${settings(context.limits, options.timeoutMs)}`
   if (statement.length > MAX_STATEMENT) raise('room for a statement as long as this one becomes')
-  const blocks = context.client.blocks(statement, {
-    meaning: (code, message) => sqlError(code, message),
-    ...(options.signal === undefined ? {} : { signal: options.signal }),
-  })
-  const types = columns.map(({ type }) => type)
+  const { signal } = options
+  const blocks = context.client.blocks(statement, { meaning: (code, message) => sqlError(code, message), ...(signal === undefined ? {} : { signal }) })
   const textBytes = request.textBytes === true
-  async function* rows(): AsyncGenerator<SqlChunk> {
-    for await (const block of blocks) yield chunkOf(block, types, bound.kind === 'plan' ? bound.columns : [], textBytes)
-  }
-  return { columns: bound.columns, parameters: [], [Symbol.asyncIterator]: () => rows() }
+  return { columns: described, parameters: [], [Symbol.asyncIterator]: () => chunksOf(blocks, columns, described, textBytes, signal) }
 }
 
 /** Those that a statement may mean: their names stand in it. */

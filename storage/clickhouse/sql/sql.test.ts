@@ -64,6 +64,15 @@ else {
       [
         'SELECT procs, big, usage + 1, procs * 2, -procs, price * 2, price + 1.5, price / 3, procs / 2, procs // 7, procs % 7, big % 10, up AND procs > 3 FROM cpu ORDER BY ALL',
       ],
+      ['SELECT host, rate(value, _time), irate(value, _time), forecast(value, _time, 3) FROM hits GROUP BY host ORDER BY 1'],
+      ["SELECT host, rate(usage, _time) FROM cpu WHERE host = 'nope' GROUP BY ROLLUP(host)"],
+      ['SELECT host, auto_forecast(value, _time, 3), multivariate_forecast(value, value + 1, _time, 2) FROM hits GROUP BY host ORDER BY 1'],
+      [
+        'SELECT _time, host, ewm(idle, 0.5) OVER (PARTITION BY host ORDER BY _time), cross_correlation(idle, usage, 1) OVER (PARTITION BY host ORDER BY _time) FROM cpu WHERE procs < 40 ORDER BY _time, host',
+      ],
+      [
+        'SELECT _time, stl_trend(value, 4) OVER w, stl_seasonal(value, 4) OVER w, stl_residual(value, 4, true) OVER w FROM hits WINDOW w AS (PARTITION BY host ORDER BY _time) ORDER BY _time',
+      ],
       ['SELECT DISTINCT ON (host) host, procs FROM cpu ORDER BY host, procs DESC'],
       ['SELECT count(*) FROM cpu WHERE procs NOT IN (1, 2, NULL)'],
       [
@@ -114,6 +123,8 @@ else {
   t.test('what ClickHouse has not is named', async (t) => {
     for (const [query, what] of [
       ["SELECT strftime(_time, '%Y') FROM cpu", /function "strftime" of \(.*VARCHAR\)/],
+      ['SELECT rate(value, _time) * 2 FROM hits', /function "rate" but as a column of the answer/],
+      ['SELECT ewm(value, 0.5) OVER (ORDER BY _time) FROM hits LIMIT 3', /LIMIT over a function of whole partitions \("ewm"\)/],
       ['SELECT entropy(procs) FROM cpu', /aggregate "entropy"/],
       ['SELECT a.procs, (SELECT max(value) FROM hits b WHERE b.host = a.host) FROM cpu a', /subqueries that refer to the query around them/],
       ["SELECT {'a': procs} FROM cpu", /function "struct_pack"/],

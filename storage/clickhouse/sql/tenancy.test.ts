@@ -5,6 +5,7 @@
  */
 import { Readable } from 'node:stream'
 import t from 'tap'
+import { functions as declared } from '../../../plugins/analytics/functions.ts'
 import { Random } from '../../conformance/random.ts'
 import { Binder } from '../../embedded/sql/bind.ts'
 import { StatementGenerator } from '../../embedded/sql/testing/statements.ts'
@@ -17,6 +18,7 @@ import { openSql, type SqlContext } from './run.ts'
 
 const SEED = Number(process.env.SVC_SEED ?? 20_240_101)
 const STATEMENTS = Number(process.env.SVC_STATEMENTS ?? 700)
+const functions = declared.map((one) => ({ ...one, plugin: 'analytics' }))
 const PLACE = { prefix: 'svc', cluster: undefined }
 
 /** None of them reads anything but its arguments, or waits. */
@@ -201,7 +203,7 @@ function hostile(random: Random, text: string): string {
 
 t.test('statements name nothing but the tables of their namespace', async (t) => {
   t.comment(`SVC_SEED=${SEED}`)
-  const binder = await Binder.open([])
+  const binder = await Binder.open(functions)
   t.teardown(() => binder.close())
   let sent: string[] = []
   const client = {
@@ -222,6 +224,7 @@ t.test('statements name nothing but the tables of their namespace', async (t) =>
     ready: async () => {},
     now: () => 1_704_110_400_000_000_000n,
     limits: { memory: 1_000_000, rows: 1000 },
+    functions: new Map(functions.map((one) => [one.name, one])),
   }
   const random = new Random(SEED)
   const typed = new TypedStatements(random)

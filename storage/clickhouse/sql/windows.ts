@@ -15,6 +15,12 @@ export function printWindow(node: PlanNode, inputs: Inputs, orders: (orders: rea
   const order = orders((node.orders ?? []) as PlanNode[], inputs)
   const over = (frame: string): string =>
     ` OVER (${[partitions.length === 0 ? '' : `PARTITION BY ${partitions.join(', ')}`, order, frame].filter(Boolean).join(' ')})`
+  if (node.type === 'WINDOW_AGGREGATE' && node.name === 'list' && frameOf(node) === WHOLE) {
+    const values = printExpr(node.children[0], inputs)
+    const number = partitions.length === 0 ? 'toInt64(1)' : `toInt64(dense_rank() OVER (ORDER BY ${partitions.join(', ')}))`
+    if (node.filters !== undefined || node.distinct === true) raise('FILTER and DISTINCT within list() OVER')
+    return { text: `tuple(CAST(${values.text} AS ${nullable(values.type)}), ${number})`, type, series: true }
+  }
   if (node.type === 'WINDOW_AGGREGATE') return printAggregate(node, inputs, over(order === '' ? WHOLE : frameOf(node)))
   if (order === '') raise(`${String(node.type).replace('WINDOW_', '').toLowerCase()}() without ORDER BY`)
   const args = ((node.children ?? []) as PlanNode[]).map((child) => printExpr(child, inputs))

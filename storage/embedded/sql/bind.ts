@@ -5,7 +5,7 @@
  */
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import type { DeclaredSqlFunction, SqlChunk, SqlColumn, SqlCursor, SqlRequest } from 'svcdb'
-import { functionSpec } from '../threads/function-spec.ts'
+import { functionSpec, NATIVE_PREFIX } from '../threads/function-spec.ts'
 import { ident, literal, refuse } from './ast.ts'
 import { sqlError } from './errors.ts'
 import { duckType, type RelationRequest, type SqlHost, type SqlMeasurement } from './host.ts'
@@ -17,6 +17,7 @@ import { runnerOn } from './statement.ts'
 
 export { type BucketSpec, bucketingOf } from './bucket-sql.ts'
 export type { RelationRequest, SqlMeasurement, SqlMeasurementColumn } from './host.ts'
+export { NATIVE_PREFIX }
 
 /** A scan of a measurement in a plan: `table` is the name that the plan has for it. */
 export interface BoundScan {
