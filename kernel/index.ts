@@ -150,6 +150,7 @@ export type {
 } from './storage/sql-functions.ts'
 export type * from './storage/state.ts'
 export type { StateContext, StateEngine, StateUse } from './storage/state-engine.ts'
+export { type Following, type FollowOptions, followState } from './storage/state-follow.ts'
 export { importState } from './storage/state-import.ts'
 export type * from './storage/storage.ts'
 export type { Tracing } from './tracing.ts'

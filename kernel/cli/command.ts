@@ -31,6 +31,8 @@ export interface CommandConfig {
   section: unknown
   dataDir: string | undefined
   multiTenancy: boolean
+  /** Whether nodes on other machines may have the same state store. */
+  sharedState: boolean
   /**
    * What the state store has of the plugin, for reading, while a server runs or not; undefined where there is nothing to be read. Close it.
    * @throws Error in one line.

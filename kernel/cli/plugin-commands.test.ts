@@ -88,7 +88,7 @@ t.test('config() is what the plugin would run with', async (t) => {
   t.type(config.section, 'object')
   t.match(await ask([], { SVC_CONFIG: selected, SVC_DATA_DIR: '/env' }), { dataDir: '/env' })
   const { openState, ownState, ...nothing } = await ask(['-c', file('b.toml', '')])
-  t.same(nothing, { section: undefined, dataDir: undefined, multiTenancy: false }, 'not selected, and nothing kept')
+  t.same(nothing, { section: undefined, dataDir: undefined, multiTenancy: false, sharedState: false }, 'not selected, and nothing kept')
   t.same([await openState(), await ownState()], [undefined, undefined])
   await t.rejects(ask(['-c', file('c.toml', '[server]\nhttp_adr = "x"\n')]), /did you mean "http_addr"/)
 })

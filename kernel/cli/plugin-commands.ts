@@ -101,6 +101,7 @@ function commandConfig(config: NodeConfig, plugin: Plugin): CommandConfig {
     section: config.sections.get(plugin.id),
     dataDir: dataDirOf(config),
     multiTenancy: config.server.multi_tenancy,
+    sharedState: config.state !== undefined || new Set<string>(config.storage?.module.capabilities).has('shared_state'),
     openState: async () => (await import('./state.ts')).openStateOf(config, plugin.id, 'read'),
     ownState: async () => (await import('./state.ts')).openStateOf(config, plugin.id, 'exclusive'),
   }

@@ -34,4 +34,11 @@ export interface StateStore extends StateReader {
    * @throws what the body throws, and CONFLICT when others came first again and again: nothing is changed.
    */
   transaction<T>(body: (tx: StateTransaction) => T | Promise<T>): Promise<T>
+  /**
+   * Has other processes' commits told, of keys that begin with one of the prefixes: within a second while the store can be reached. What this process commits is not
+   * told. Resolves when nothing is missed from then on. Absent where no other process can write. Use `followState`, which does what whoever keeps a copy needs.
+   * @param told gets keys that were written or removed, which may have changed again; undefined: any may have been, as after a lost connection.
+   * @returns ends it.
+   */
+  watch?(prefixes: readonly string[], told: (keys: readonly string[] | undefined) => void): Promise<() => void>
 }

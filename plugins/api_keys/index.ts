@@ -49,6 +49,7 @@ export default definePlugin({
       await sources.start(placesOf(section, svc))
       requireWayIn(section, keyring, hasOtherWayIn())
     })
+    svc.stop(() => sources.stop())
 
     for (const path of [PATH, `${PATH}/:name`]) svc.auth.scoped(path)
     const audit = () => svc.find<AuditLog>(AUDIT_LOG)

@@ -1,5 +1,6 @@
 /** What the state store has of keys: those made over HTTP, those that commands and others put, and who was revoked. See docs/formats/api-keys.md. */
-import { importState, type StateStore } from 'svcdb'
+import { type Following, followState, importState, type StateStore } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { checkRecord, type KeyRecord } from './key-record.ts'
 import { decodeKeyFile, MAX_FILE_BYTES } from './runtime-file.ts'
 
@@ -14,6 +15,13 @@ const GONE = 'gone/'
 export interface KeptRecord {
   id: string
   value: unknown
+}
+
+/** Which entries another node may have changed: ids of keys, and names of revoked ones. */
+export interface KeptChanges {
+  runtime: readonly string[]
+  stored: readonly string[]
+  revoked: readonly string[]
 }
 
 export class KeptKeys {
@@ -38,17 +46,32 @@ export class KeptKeys {
     await importState(this.state, { path: legacy, maxBytes: MAX_FILE_BYTES, what: 'API keys', read })
   }
 
-  /** Keys made over HTTP. @throws Error naming the entry that cannot be read. */
-  async runtime(): Promise<KeyRecord[]> {
-    return (await this.list(RUNTIME)).map(({ id, value }) => {
-      try {
-        return checkRecord(value)
-      } catch (error) {
-        throw new Error(unreadableText(id, error), {
-          cause: error,
-        })
-      }
+  /** Has all read, and then what other nodes change. @param apply undefined = all is to be read. */
+  follow(apply: (changes: KeptChanges | undefined) => Promise<void>, failed: (error: Error) => void): Promise<Following> {
+    const prefixes = [RUNTIME, STORED, REVOKED]
+    return followState(this.state, {
+      prefixes,
+      failed,
+      apply(keys) {
+        if (keys === undefined) return apply(undefined)
+        const [runtime, stored, revoked] = prefixes.map((prefix) => [...keys].filter((key) => key.startsWith(prefix)).map((key) => key.slice(prefix.length)))
+        return apply({ runtime, stored, revoked })
+      },
     })
+  }
+
+  /** Keys made over HTTP, unread. */
+  runtime(): Promise<KeptRecord[]> {
+    return this.list(RUNTIME)
+  }
+
+  /** One of them; undefined when it is gone. */
+  runtimeOf(id: string): Promise<unknown> {
+    return this.state.get(RUNTIME + id)
+  }
+
+  storedOf(id: string): Promise<unknown> {
+    return this.state.get(STORED + id)
   }
 
   /** Objects as they were put, which may be sealed. */
@@ -64,13 +87,20 @@ export class KeptKeys {
     return (await this.state.get(GONE + id)) !== undefined
   }
 
+  /** @throws CONFLICT when another node has just used the name. */
   putRuntime(record: KeyRecord): Promise<void> {
-    return this.state.transaction((tx) => tx.put(RUNTIME + record.id, record))
+    return this.state.transaction(async (tx) => {
+      for (const { value } of await tx.list<Partial<KeyRecord>>({ prefix: RUNTIME })) if (value.name === record.name) throw taken(record.name)
+      tx.put(RUNTIME + record.id, record)
+    })
   }
 
-  /** Leaves out those that were revoked meanwhile. */
-  putStored(records: readonly KeptRecord[]): Promise<void> {
+  /** Leaves out those that were revoked meanwhile. @param unique for a new one, whose name no other may have. @throws CONFLICT when they do. */
+  putStored(records: readonly KeptRecord[], unique?: { name: string; nameOf(kept: KeptRecord): string | undefined }): Promise<void> {
     return this.state.transaction(async (tx) => {
+      if (unique !== undefined)
+        for (const { key, value } of await tx.list({ prefix: STORED }))
+          if (unique.nameOf({ id: key.slice(STORED.length), value }) === unique.name) throw taken(unique.name)
       for (const { id, value } of records) if ((await tx.get(GONE + id)) === undefined) tx.put(STORED + id, value)
     })
   }
@@ -95,6 +125,18 @@ export class KeptKeys {
     return (await this.state.list({ prefix })).map(({ key, value }) => ({ id: key.slice(prefix.length), value }))
   }
 }
+
+/** What the state store has of a key made over HTTP. @throws Error naming the entry that cannot be read. */
+export function runtimeRecord({ id, value }: KeptRecord): KeyRecord {
+  try {
+    return checkRecord(value)
+  } catch (error) {
+    throw new Error(unreadableText(id, error), { cause: error })
+  }
+}
+
+const taken = (name: string): SvcError =>
+  new SvcError('CONFLICT', `cannot make API key ${JSON.stringify(name)}: another node has just made one of the name; choose another`)
 
 /** Of an entry of the state store. */
 export function unreadableText(id: string, error: unknown): string {

@@ -144,13 +144,16 @@ export class KeyAdmin {
       } catch (error) {
         const known = classify(error)
         const verb = action === 'api_key_create' ? 'keep' : 'revoke'
-        throw known.code === 'STORAGE_FULL'
+        throw PASSED_ON.has(known.code)
           ? known
           : new SvcError('IO_ERROR', `cannot ${verb} API key ${JSON.stringify(name)}: ${(error as Error).message}`, { cause: error })
       }
     })
   }
 }
+
+/** They say what to do: free space, come again, choose another name. */
+const PASSED_ON: ReadonlySet<string> = new Set(['STORAGE_FULL', 'OVERLOADED', 'DATABASE_CLOSED', 'CONFLICT'])
 
 /** The kernel has seen to it, unless the path was exempted from credentials. */
 function requireAdmin({ admin, principal }: CallContext): void {

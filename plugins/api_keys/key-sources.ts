@@ -1,8 +1,8 @@
 /** Where keys come from and are kept: the config, the state store, objects of their own. Fills the keyring, and keeps it as they are. */
-import type { Clock, Logger } from 'svcdb'
+import type { Clock, Following, Logger } from 'svcdb'
 import { type ApiKeysConfig, MAX_KEYS } from './config.ts'
 import { type GivenKey, readConfigKeys } from './config-keys.ts'
-import { unreadableText } from './kept-keys.ts'
+import { type KeptChanges, type KeptRecord, runtimeRecord, unreadableText } from './kept-keys.ts'
 import { type ApiKey, isHomeless } from './key.ts'
 import type { InboxWatcher } from './key-inbox.ts'
 import { decodeObject, encodeObject } from './key-object.ts'
@@ -29,6 +29,9 @@ export class KeySources {
   private readonly configNames: ReadonlySet<string>
   /** Set by `start`. */
   private places!: Places
+  private following: Following | undefined
+  /** All was read once. */
+  private isRead = false
   /** What changes keys: what the state store says of one holds until the turn that has asked it is over. */
   private readonly turns = new Serial()
   /** Kept as objects, by id: the text of the record and the key that it became. */
@@ -55,7 +58,7 @@ export class KeySources {
   /** Reads everything. @throws Error naming what cannot be used. */
   async start(places: Places): Promise<void> {
     const { multiTenancy, log } = this.dependencies
-    const { kept, inbox, store, persistent } = places
+    const { kept, inbox, store } = places
     this.places = places
     await kept.open(places.legacy)
     await inbox?.revoke({ drop: () => {} })
@@ -65,8 +68,10 @@ export class KeySources {
         log.warn({ key_name: key.name }, 'a key of auth.api_keys is revoked and lets nobody in: remove it from the config, or give a new key under a new name')
       else this.keyring.add(key, text === undefined ? undefined : this.keyring.digestOf(text))
     }
-    for (const record of await kept.runtime()) this.keyring.add(keyOf(record, 'runtime'))
-    if (persistent && store === undefined) for (const { id, value } of await kept.stored()) this.putKept(id, value)
+    this.following = await kept.follow(
+      (changes) => this.turns.run(() => (changes === undefined ? this.takeUpAll() : this.takeUp(changes))),
+      (error) => log.error({ err: error }, 'cannot read what other nodes have changed of API keys; it is tried again'),
+    )
     await store?.open(this.watcher)
     await inbox?.take({
       ...this.inboxWatcher,
@@ -80,6 +85,10 @@ export class KeySources {
         { keys: this.keyring.unindexed },
         'keys of auth.api_keys that are hashes without key_prefix are each tried for every unknown key: add key_prefix',
       )
+  }
+
+  async stop(): Promise<void> {
+    await this.following?.stop()
   }
 
   isNameTaken(name: string): boolean {
@@ -120,6 +129,64 @@ export class KeySources {
     return this.turns.run(() => this.end(key))
   }
 
+  /** @throws Error naming what cannot be used, at the start. */
+  private async takeUpAll(): Promise<void> {
+    const { kept } = this.places
+    for (const name of await kept.revoked()) this.dropConfigured(name)
+    const runtime = new Map((await kept.runtime()).map((one) => [one.id, one]))
+    for (const key of this.keyring.values()) if (key.source === 'runtime' && !runtime.has(key.id)) this.forget(key)
+    for (const one of runtime.values()) this.takeUpOne(() => this.putRuntime(one))
+    if (this.keepsStored) {
+      const stored = await kept.stored()
+      const ids = new Set(stored.map(({ id }) => id))
+      for (const id of [...this.stored.keys()]) if (!ids.has(id)) this.watcher.drop(id)
+      for (const { id, value } of stored) this.takeUpOne(() => this.putKept(id, value))
+    }
+    this.isRead = true
+  }
+
+  private async takeUp({ runtime, stored, revoked }: KeptChanges): Promise<void> {
+    const { kept } = this.places
+    // What no longer lets in comes first.
+    for (const name of revoked) this.dropConfigured(name)
+    for (const id of runtime) {
+      const value = await kept.runtimeOf(id)
+      if (value !== undefined) this.takeUpOne(() => this.putRuntime({ id, value }))
+      else for (const key of this.keyring.values()) if (key.source === 'runtime' && key.id === id) this.forget(key)
+    }
+    if (!this.keepsStored) return
+    for (const id of stored) {
+      const value = await kept.storedOf(id)
+      if (value === undefined) this.watcher.drop(id)
+      else this.takeUpOne(() => this.putKept(id, value))
+    }
+  }
+
+  /** What cannot be used ends a start; later it lets nobody in. */
+  private takeUpOne(take: () => void): void {
+    try {
+      take()
+    } catch (error) {
+      if (!this.isRead) throw error
+      this.dependencies.log.error({ err: error }, 'an API key that another node has made lets nobody in')
+    }
+  }
+
+  private putRuntime(kept: KeptRecord): void {
+    if (this.keyring.values().some(({ source, id }) => source === 'runtime' && id === kept.id)) return
+    this.keyring.add(keyOf(runtimeRecord(kept), 'runtime'))
+  }
+
+  private dropConfigured(name: string): void {
+    const key = this.keyring.get(name)
+    if (key?.source === 'config') this.forget(key)
+  }
+
+  /** Whether objects lie in the state store. */
+  private get keepsStored(): boolean {
+    return this.places.persistent && this.places.store === undefined
+  }
+
   private async keep(record: KeyRecord): Promise<ApiKey> {
     const { store, persistent, kept, envelope } = this.places
     if (!persistent) {
@@ -128,7 +195,14 @@ export class KeySources {
       this.keyring.add(key)
       return key
     }
-    if (store === undefined) await kept.putStored([{ id: record.id, value: encodeObject(record, envelope) }])
+    const nameOf = ({ id, value }: KeptRecord): string | undefined => {
+      try {
+        return decodeObject(value, id, envelope).name
+      } catch {
+        return undefined // it was reported when it came
+      }
+    }
+    if (store === undefined) await kept.putStored([{ id: record.id, value: encodeObject(record, envelope) }], { name: record.name, nameOf })
     else await store.write(record)
     try {
       if (store === undefined) this.watcher.put(record)

@@ -3,7 +3,7 @@ import { isAbsolute, resolve } from 'node:path'
 import type { Command, CommandCall, OpenState } from 'svcdb'
 import type { AuditConfig } from './config.ts'
 import { sealBy } from './entry.ts'
-import { type Head, readBeginnings, readHead } from './head.ts'
+import { type Head, readBeginnings, readHead, stateOfLog } from './head.ts'
 import { keyFrom } from './key.ts'
 import { type Verdict, verify } from './verify.ts'
 
@@ -41,13 +41,13 @@ async function runVerify({ args: [verb, ...given], flags, env, config, out, err 
   let variable = flags['hmac-key-env']
   let known: Known = { head: undefined, beginnings: new Set() }
   if (given.length === 0) {
-    const { section, dataDir, openState } = await config()
+    const { section, dataDir, openState, sharedState } = await config()
     if (section === undefined) throw new Error('cannot find the audit log: the config does not select plugin "audit"; name a file')
     const { path, hmac_key_env } = section as AuditConfig
     files = [auditLogPath(path, dataDir)]
     variable ??= hmac_key_env
     // Before the file: what a server that runs adds meanwhile is behind the head.
-    known = await knownOf(openState)
+    known = await knownOf(openState, sharedState ? files[0] : undefined)
   }
   const { head } = known
   const verdict = await verify(files, sealBy(keyFrom(variable, env)), {
@@ -85,10 +85,13 @@ interface Known {
   beginnings: ReadonlySet<string>
 }
 
-async function knownOf(openState: () => Promise<OpenState | undefined>): Promise<Known> {
+/** @param path of the log, where several nodes share the store. */
+async function knownOf(openState: () => Promise<OpenState | undefined>, path: string | undefined): Promise<Known> {
   const open = await openState()
   try {
-    return open === undefined ? { head: undefined, beginnings: new Set() } : { head: await readHead(open.state), beginnings: await readBeginnings(open.state) }
+    if (open === undefined) return { head: undefined, beginnings: new Set() }
+    const state = path === undefined ? open.state : stateOfLog(open.state, path)
+    return { head: await readHead(state), beginnings: await readBeginnings(state) }
   } finally {
     await open?.close()
   }

@@ -5,8 +5,9 @@
  * The file goes first: an entry is noted only when it is synced, so a crash between the two leaves a head that is older than the file and never one that
  * is newer. It is noted behind the call that was recorded, and not more often than every INTERVAL_MS: no call waits for it.
  */
+import { hostname } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
-import type { StateReader, StateStore, StateTransaction } from 'svcdb'
+import type { StateRange, StateReader, StateStore, StateTransaction } from 'svcdb'
 
 const INTERVAL_MS = 250
 const HEAD = 'head'
@@ -31,6 +32,25 @@ export interface HeadOptions {
   /** Notified of the first of several failures; the next note tries again. */
   failed(error: unknown): void
   intervalMs?: number
+}
+
+/** What the state store has of one log: nodes that share the store have a log each, told apart by machine and path. */
+export function stateOfLog(state: StateStore, path: string): StateStore
+export function stateOfLog(state: StateReader, path: string): StateReader
+export function stateOfLog(state: StateReader | StateStore, path: string): StateReader | StateStore {
+  const own = `log/${hostname()}${path}/`
+  const reader = (of: StateReader): StateReader => ({
+    get: (key) => of.get(own + key),
+    list: async <T>({ prefix = '' }: StateRange = {}) =>
+      (await of.list<T>({ prefix: own + prefix })).map(({ key, value }) => ({ key: key.slice(own.length), value })),
+  })
+  if (!('transaction' in state)) return reader(state)
+  const within = (tx: StateTransaction): StateTransaction => ({
+    ...reader(tx),
+    put: (key, value) => tx.put(own + key, value),
+    delete: (key) => tx.delete(own + key),
+  })
+  return { ...reader(state), transaction: (body) => state.transaction((tx) => body(within(tx))) }
 }
 
 export async function readHead(state: StateReader): Promise<Head | undefined> {

@@ -8,6 +8,7 @@ import { configSchema } from './config.ts'
 import { recorder } from './decisions.ts'
 import { sealBy } from './entry.ts'
 import { type Files, realFiles } from './file.ts'
+import { stateOfLog } from './head.ts'
 import { keyFrom } from './key.ts'
 
 /** @param files what the audit log is written through; another one in tests. */
@@ -23,15 +24,16 @@ export const auditPlugin = (files: Files = realFiles): Plugin =>
     setup(svc, config) {
       const { log, metrics, clock } = svc
       const seal = sealBy(keyFrom(config.hmac_key_env, process.env))
+      const path = auditLogPath(config.path, svc.dataDir)
       const auditLog = new FileAuditLog({
         config,
-        path: auditLogPath(config.path, svc.dataDir),
+        path,
         seal,
         log,
         metrics,
         clock,
         files,
-        state: () => svc.storage.state(svc.id),
+        state: () => (svc.storage.capabilities.has('shared_state') ? stateOfLog(svc.storage.state(svc.id), path) : svc.storage.state(svc.id)),
       })
       const recordOf = recorder({ record: config.record, skip: config.skip ?? [svc.server.metrics_path] })
       svc.provide(AUDIT_LOG, auditLog)

@@ -44,7 +44,13 @@ export default definePlugin({
       const { default_max_request_rps: max_request_rps, default_max_request_burst: max_request_burst } = settings
       const problem = limiterProblem({ max_request_rps, max_request_burst }, limits)
       if (problem !== undefined) throw new Error(`cannot use namespaces.default_max_request_rps: ${problem}`)
-      await registry.open(svc.storage.state(svc.id), svc.dataDir === undefined ? undefined : join(svc.dataDir, LEGACY_FILE))
+      await registry.open(svc.storage.state(svc.id), svc.dataDir === undefined ? undefined : join(svc.dataDir, LEGACY_FILE), {
+        gone(name) {
+          guard.forget(name)
+          void svc.ingest.forget(name)
+        },
+        failed: (err) => log.warn({ err }, 'cannot read what other nodes have changed of namespaces; it is tried again'),
+      })
       svc.storage.guard(guard)
       const unlimited = directory.list().filter(({ quota }) => limiterProblem(quota, limits) !== undefined)
       if (unlimited.length > 0)
@@ -60,6 +66,7 @@ export default definePlugin({
     // Behind the start of all others: they are asked to forget what they keep.
     svc.ready(() => void deletion.resume())
     svc.stop(async () => {
+      await registry.close()
       await deletion.stop()
       await registry.settled()
     })

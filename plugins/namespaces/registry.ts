@@ -1,8 +1,10 @@
 /**
  * The definitions, in memory and in the state store. A change is made to a copy, committed, and takes effect when it is durable; changes that come while
- * one is being committed share the next transaction. Only what changed is written.
+ * one is being committed share the next transaction. Only what changed is written, and only where it is in the state store as it was known here: else what
+ * another node has made of it is taken up, and the change is made to that.
  */
-import { importState, type StateStore } from 'svcdb'
+import { isDeepStrictEqual } from 'node:util'
+import { type Following, followState, importState, type StateStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Definition, decode, definitionOf, storedOf } from './definition.ts'
 
@@ -18,17 +20,27 @@ interface Waiting {
   reject(error: unknown): void
 }
 
+export interface RegistryWatcher {
+  /** Another node has removed it. */
+  gone(name: string): void
+  /** What other nodes have changed cannot be read; it is tried again. */
+  failed(error: Error): void
+}
+
 export class Registry {
   private definitions = new Map<string, Definition>()
   private waiting: Waiting[] = []
   private writing = false
   private state: StateStore | undefined
+  private following: Following | undefined
+  /** One at a time: commits, and what comes from other nodes. */
+  private turn: Promise<unknown> = Promise.resolve()
 
   /**
    * Call once, before anything else. @param legacy the file in which older versions kept the definitions, which is imported.
    * @throws SvcError naming the file or the entry that cannot be read.
    */
-  async open(state: StateStore, legacy: string | undefined): Promise<void> {
+  async open(state: StateStore, legacy: string | undefined, { gone, failed }: RegistryWatcher): Promise<void> {
     const read = (text: string) => {
       const definitions = decode(text)
       return (tx: { put(key: string, value: unknown): void }) => {
@@ -36,8 +48,25 @@ export class Registry {
       }
     }
     await importState(state, { path: legacy, maxBytes: MAX_FILE_BYTES, what: 'namespaces file', read })
-    for (const { key, value } of await state.list({ prefix: PREFIX })) this.definitions.set(key.slice(PREFIX.length), this.read(key, value))
     this.state = state
+    const apply = (keys: ReadonlySet<string> | undefined) =>
+      this.inTurn(async () => {
+        const found = await this.current(state, keys)
+        const next = keys === undefined ? new Map<string, Definition>() : new Map(this.definitions)
+        for (const [name, definition] of found) {
+          if (definition === undefined) next.delete(name)
+          else next.set(name, definition)
+        }
+        const before = this.definitions
+        this.definitions = next
+        for (const name of before.keys()) if (!next.has(name)) gone(name)
+      })
+    this.following = await followState(state, { prefixes: [PREFIX], apply, failed })
+  }
+
+  /** Nothing comes from other nodes any more. */
+  async close(): Promise<void> {
+    await this.following?.stop()
   }
 
   get size(): number {
@@ -69,35 +98,82 @@ export class Registry {
 
   private async write(): Promise<void> {
     this.writing = true
-    while (this.waiting.length > 0) {
-      const next = new Map(this.definitions)
-      const made = this.waiting.splice(0).filter(({ change, reject }) => {
-        try {
-          change(next)
-          return true
-        } catch (error) {
-          reject(error)
-          return false
-        }
-      })
-      if (made.length === 0) continue
-      try {
-        await this.store(next)
-        this.definitions = next
-        for (const { resolve } of made) resolve()
-      } catch (error) {
-        for (const { reject } of made) reject(error)
-      }
-    }
+    while (this.waiting.length > 0) await this.inTurn(() => this.commitAll(this.waiting.splice(0)))
     this.writing = false
   }
 
-  private async store(next: ReadonlyMap<string, Definition>): Promise<void> {
+  /** Never rejects. */
+  private async commitAll(batch: readonly Waiting[]): Promise<void> {
+    for (;;) {
+      const next = new Map(this.definitions)
+      const refusals = new Map<Waiting, unknown>()
+      for (const one of batch) {
+        try {
+          one.change(next)
+        } catch (error) {
+          refusals.set(one, error)
+        }
+      }
+      let failure: unknown
+      try {
+        if (refusals.size < batch.length && !(await this.store(next))) continue
+        this.definitions = next
+      } catch (error) {
+        failure = error
+      }
+      for (const one of batch) {
+        if (refusals.has(one)) one.reject(refusals.get(one))
+        else if (failure !== undefined) one.reject(failure)
+        else one.resolve()
+      }
+      return
+    }
+  }
+
+  /** @returns false when another node was faster: what it has made is known now. */
+  private async store(next: ReadonlyMap<string, Definition>): Promise<boolean> {
     const before = this.definitions
-    await (this.state as StateStore).transaction((tx) => {
-      for (const [name, definition] of next) if (before.get(name) !== definition) tx.put(PREFIX + name, storedOf(definition))
-      for (const name of before.keys()) if (!next.has(name)) tx.delete(PREFIX + name)
+    const changed = [...next].filter(([name, definition]) => before.get(name) !== definition).map(([name]) => name)
+    for (const name of before.keys()) if (!next.has(name)) changed.push(name)
+    if (changed.length === 0) return true
+    const others = await (this.state as StateStore).transaction(async (tx) => {
+      const known = await Promise.all(changed.map((name) => tx.get(PREFIX + name)))
+      const others = new Map(changed.map((name, i) => [name, this.definition(PREFIX + name, known[i])]))
+      for (const [name, definition] of others) if (isSame(definition, before.get(name))) others.delete(name)
+      if (others.size > 0) return others
+      for (const name of changed) {
+        const definition = next.get(name)
+        if (definition === undefined) tx.delete(PREFIX + name)
+        else tx.put(PREFIX + name, storedOf(definition))
+      }
+      return others
     })
+    if (others.size === 0) return true
+    this.definitions = new Map(before)
+    for (const [name, definition] of others) {
+      if (definition === undefined) this.definitions.delete(name)
+      else this.definitions.set(name, definition)
+    }
+    return false
+  }
+
+  /** As the state store has them. @param keys undefined = all. @returns undefined for those that are gone. */
+  private async current(state: StateStore, keys: ReadonlySet<string> | undefined): Promise<Map<string, Definition | undefined>> {
+    const entries =
+      keys === undefined
+        ? await state.list<unknown>({ prefix: PREFIX })
+        : await Promise.all([...keys].map(async (key) => ({ key, value: await state.get<unknown>(key) })))
+    return new Map(entries.map(({ key, value }) => [key.slice(PREFIX.length), this.definition(key, value)]))
+  }
+
+  private inTurn<T>(act: () => Promise<T>): Promise<T> {
+    const done = this.turn.then(act)
+    this.turn = done.catch(() => {})
+    return done
+  }
+
+  private definition(key: string, value: unknown): Definition | undefined {
+    return value === undefined ? undefined : this.read(key, value)
   }
 
   private read(key: string, value: unknown): Definition {
@@ -115,4 +191,10 @@ export class Registry {
       )
     }
   }
+}
+
+/** Whether what is stored is what is known here, which may have members that are undefined. */
+function isSame(stored: Definition | undefined, known: Definition | undefined): boolean {
+  if (stored === undefined || known === undefined) return stored === known
+  return isDeepStrictEqual(stored, definitionOf(JSON.parse(JSON.stringify(storedOf(known)))))
 }

@@ -1,5 +1,5 @@
-/** Metadata on disk: read at start, written some seconds after it changed and at stop. */
-import type { Logger, StateStore } from 'svcdb'
+/** Metadata on disk: read at start and when other nodes have written some, written some seconds after it changed and at stop. */
+import { type Following, followState, type Logger, type StateStore } from 'svcdb'
 import type { MetadataStore, MetricRecord } from './metadata.ts'
 
 const PREFIX = 'metadata/'
@@ -11,6 +11,7 @@ export class MetadataKeeper {
   private readonly saveMs: number
   private readonly log: Logger
   private state: StateStore | undefined
+  private following: Following | undefined
   private timer: NodeJS.Timeout | undefined
   private saving: Promise<void> = Promise.resolve()
 
@@ -21,9 +22,21 @@ export class MetadataKeeper {
   }
 
   async start(state: StateStore): Promise<void> {
-    const kept = await state.list<MetricRecord>({ prefix: PREFIX })
-    this.store.load(kept.map(({ value }) => value))
-    this.state = state
+    this.following = await followState(state, {
+      prefixes: [PREFIX],
+      apply: async (keys) => {
+        if (keys !== undefined) {
+          const records = await Promise.all([...keys].map(async (key) => ({ key, value: await state.get<MetricRecord>(key) })))
+          for (const { key, value } of records) this.store.take(key.slice(PREFIX.length), value)
+          return
+        }
+        const kept = await state.list<MetricRecord>({ prefix: PREFIX })
+        if (this.state === undefined) this.store.load(kept.map(({ value }) => value))
+        else for (const { key, value } of kept) this.store.take(key.slice(PREFIX.length), value)
+        this.state = state
+      },
+      failed: (error) => this.log.warn({ err: error }, 'cannot read which metadata other nodes have taken; it is tried again'),
+    })
   }
 
   /** Call when there may be changes. */
@@ -56,6 +69,7 @@ export class MetadataKeeper {
   async stop(): Promise<void> {
     clearTimeout(this.timer)
     this.timer = undefined
+    await this.following?.stop()
     await this.save()
   }
 

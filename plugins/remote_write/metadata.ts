@@ -78,6 +78,16 @@ export class MetadataStore implements MetricMetadata {
     this.changed.clear()
   }
 
+  /** Takes in what another node has put away; undefined = it has removed it. What has changed here since stays. */
+  take(key: string, kept: MetricRecord | undefined): void {
+    if (this.changed.has(key)) return
+    const [namespace, metric] = key.split(SEPARATOR)
+    if (kept !== undefined) {
+      const record = this.record(namespace, metric)
+      if (record !== undefined) record.said = kept.said.slice(0, this.limits.perMetric)
+    } else if (this.records.get(namespace)?.delete(metric)) this.size--
+  }
+
   /** The records that have changed, which from now on have not; undefined = it is gone. */
   takeChanged(): { key: string; record: MetricRecord | undefined }[] {
     const taken = [...this.changed].map((key) => ({ key, record: this.at(key) }))

@@ -49,7 +49,14 @@ export default definePlugin({
     let savedAt = Number.NEGATIVE_INFINITY
 
     svc.start(async () => {
-      await registry.open(svc.storage.state(svc.id))
+      await registry.open(svc.storage.state(svc.id), {
+        made(rollup) {
+          follower.follow()
+          passes.wake(rollup)
+        },
+        deleted: () => follower.follow(),
+        failed: (err) => svc.log.warn({ err }, 'cannot read which rollups other nodes have made and deleted; it is tried again'),
+      })
       release = svc.storage.holdRetention(
         retentionHold({ registry, follower, config, nowMs: () => svc.clock.now(), closed: (namespace) => passes.closed.get(namespace) }),
       )
@@ -79,6 +86,7 @@ export default definePlugin({
     )
     svc.schedule('trim', config.trim_interval_secs * 1000, ({ signal }) => trim(svc, registry, (rollup, body) => passes.alone(rollup, body), signal))
     svc.drain(async () => {
+      await registry.close()
       const position = await follower.position()
       await registry.save(position)
       await follower.close()

@@ -1,11 +1,18 @@
-/** All rollups, and what is kept of them: one entry each in the state store, and the place of the change cursor, written together. */
-import type { ChangePosition, StateStore } from 'svcdb'
+/**
+ * All rollups, and what is kept of them: one entry each in the state store, and the place of the change cursor, written together.
+ *
+ * Nodes that share a state store share the rollups: each hears which others make and delete. How far one has come is written by whoever computes it, and read at a
+ * start only. What another node has deleted, or made anew by the same name, is never written again.
+ */
+import { type ChangePosition, type Following, followState, type StateStore, type StateTransaction } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Definition } from './definition.ts'
 import { type KeptRollup, keyOf, Rollup } from './rollup.ts'
 
 const POSITION = 'position'
 const PREFIX = 'rollup/'
+/** Changes with what a rollup is, and not with how far it has come. */
+const DEFINED = 'defined/'
 const PAGE = 256
 
 export interface RegistryLimits {
@@ -13,6 +20,15 @@ export interface RegistryLimits {
   perSource: number
   inAll: number
   dirtyRanges: number
+}
+
+export interface RegistryWatcher {
+  /** Another node has made it. */
+  made(rollup: Rollup): void
+  /** Another node has deleted some. */
+  deleted(): void
+  /** What other nodes have changed cannot be read; it is tried again. */
+  failed(error: Error): void
 }
 
 export class Registry {
@@ -24,6 +40,7 @@ export class Registry {
   /** Versions as last written. */
   private readonly written = new WeakMap<Rollup, number>()
   private state: StateStore | undefined
+  private following: Following | undefined
   private saving: Promise<void> = Promise.resolve()
   /** Up to where changes were seen, as last written. */
   position: ChangePosition | undefined
@@ -32,19 +49,28 @@ export class Registry {
     this.limits = limits
   }
 
-  async open(state: StateStore): Promise<void> {
+  async open(state: StateStore, watcher: RegistryWatcher): Promise<void> {
     this.state = state
     this.position = await state.get<ChangePosition>(POSITION)
-    for (let start: string | undefined; ; ) {
-      const page = await state.list<KeptRollup>({ prefix: PREFIX, limit: PAGE, ...(start === undefined ? {} : { start }) })
-      for (const { value } of page) {
-        const rollup = Rollup.restore(value, this.limits.dirtyRanges)
-        this.add(rollup)
-        this.written.set(rollup, rollup.version)
-      }
-      if (page.length < PAGE) return
-      start = `${page[page.length - 1].key}\0`
+    let isRead = false
+    const made = (rollup: Rollup) => {
+      if (isRead) watcher.made(rollup)
     }
+    this.following = await followState(state, {
+      prefixes: [DEFINED],
+      failed: watcher.failed,
+      apply: (keys) =>
+        this.inTurn(async () => {
+          const gone = keys === undefined ? await this.readAll(state, made) : await this.read(state, keys, made)
+          if (gone > 0) watcher.deleted()
+        }),
+    })
+    isRead = true
+  }
+
+  /** Nothing comes from other nodes any more. */
+  async close(): Promise<void> {
+    await this.following?.stop()
   }
 
   get size(): number {
@@ -88,7 +114,7 @@ export class Registry {
   /** @throws CONFLICT for a name or a target that is taken, INVALID_REQUEST for a cycle, RATE_LIMITED for one too many. */
   check({ namespace, name, source, target }: Definition): void {
     const refused = (code: 'CONFLICT' | 'INVALID_REQUEST' | 'RATE_LIMITED', cause: string) => new SvcError(code, `cannot create rollup "${name}": ${cause}`)
-    if (this.get(namespace, name) !== undefined) throw refused('CONFLICT', 'the name is taken; delete that rollup first, or choose another name')
+    if (this.get(namespace, name) !== undefined) throw taken(name)
     const writer = this.writerOf(namespace, target)
     if (writer !== undefined) throw refused('CONFLICT', `"${target}" is the target of rollup "${writer.definition.name}"; choose another target_measurement`)
     const seen = new Set<string>()
@@ -122,8 +148,10 @@ export class Registry {
   }
 
   async delete(rollup: Rollup): Promise<void> {
-    await this.transact((tx) => tx.delete(PREFIX + rollup.key))
-    rollup.deleted = true
+    await this.transact((tx) => {
+      tx.delete(PREFIX + rollup.key)
+      tx.delete(DEFINED + rollup.key)
+    })
     this.forget(rollup)
   }
 
@@ -136,9 +164,19 @@ export class Registry {
     const moved = position !== undefined && position !== this.position ? position : undefined
     if (changed.length === 0 && moved === undefined) return this.saving
     const entries = changed.map((rollup) => ({ rollup, version: rollup.version, need: rollup.need, kept: rollup.kept() }))
-    return this.transact((tx) => {
+    return this.transact(async (tx) => {
+      const known = await Promise.all(entries.map(({ rollup }) => tx.get<KeptRollup>(PREFIX + rollup.key)))
       if (moved !== undefined) tx.put(POSITION, moved)
-      for (const { rollup, kept } of entries) if (!rollup.deleted) tx.put(PREFIX + rollup.key, kept)
+      for (const [i, { rollup, kept }] of entries.entries()) {
+        const isNew = more.includes(rollup)
+        // By another node, which may have been heard of while this waited for its turn.
+        if (isNew && (rollup.deleted || known[i] !== undefined)) throw taken(rollup.definition.name)
+        if (rollup.deleted) continue
+        // Another node has deleted it.
+        if (!isNew && !isSame(known[i], rollup)) continue
+        tx.put(PREFIX + rollup.key, kept)
+        if (isNew) tx.put(DEFINED + rollup.key, rollup.definition)
+      }
     }).then(() => {
       if (moved !== undefined) this.position = moved
       for (const { rollup, version, need } of entries) {
@@ -148,12 +186,59 @@ export class Registry {
     })
   }
 
-  private transact(body: (tx: { put(key: string, value: unknown): void; delete(key: string): void }) => void): Promise<void> {
+  private async transact(body: (tx: StateTransaction) => void | Promise<void>): Promise<void> {
     const { state } = this
     if (state === undefined) throw new SvcError('DATABASE_CLOSED', 'cannot keep rollups: the node is starting; retry in a moment')
-    const done = this.saving.catch(() => {}).then(() => state.transaction(body))
+    await this.inTurn(() => state.transaction(body))
+  }
+
+  private inTurn(act: () => Promise<void>): Promise<void> {
+    const done = this.saving.then(act)
     this.saving = done.catch(() => {})
     return done
+  }
+
+  /** @returns how many have gone. */
+  private async readAll(state: StateStore, made: (rollup: Rollup) => void): Promise<number> {
+    // One that is being made is not stored yet.
+    const missing = new Set([...this.byKey.values()].filter((rollup) => this.written.has(rollup)))
+    for (let start: string | undefined; ; ) {
+      const page = await state.list<KeptRollup>({ prefix: PREFIX, limit: PAGE, ...(start === undefined ? {} : { start }) })
+      for (const { value } of page) {
+        const known = this.get(value.definition.namespace, value.definition.name)
+        if (known !== undefined && isSame(value, known)) missing.delete(known)
+        else this.takeUp(value, made)
+      }
+      if (page.length < PAGE) break
+      start = `${page[page.length - 1].key}\0`
+    }
+    const gone = [...missing].filter(({ deleted }) => !deleted)
+    for (const rollup of gone) this.forget(rollup)
+    return gone.length
+  }
+
+  private async read(state: StateStore, keys: ReadonlySet<string>, made: (rollup: Rollup) => void): Promise<number> {
+    let gone = 0
+    for (const key of keys) {
+      const own = key.slice(DEFINED.length)
+      const kept = await state.get<KeptRollup>(PREFIX + own)
+      const known = this.byKey.get(own)
+      if (kept !== undefined && !isSame(kept, known)) this.takeUp(kept, made)
+      else if (kept === undefined && known !== undefined && this.written.has(known)) {
+        this.forget(known)
+        gone++
+      }
+    }
+    return gone
+  }
+
+  private takeUp(kept: KeptRollup, made: (rollup: Rollup) => void): void {
+    const rollup = Rollup.restore(kept, this.limits.dirtyRanges)
+    const known = this.byKey.get(rollup.key)
+    if (known !== undefined) this.forget(known)
+    this.add(rollup)
+    this.written.set(rollup, rollup.version)
+    made(rollup)
   }
 
   private add(rollup: Rollup): void {
@@ -170,9 +255,11 @@ export class Registry {
   }
 
   private forget(rollup: Rollup): void {
+    rollup.deleted = true
     const { namespace, source, target } = rollup.definition
-    this.byKey.delete(rollup.key)
-    this.byTarget.delete(`${namespace}\0${target}`)
+    // Another may have taken its place.
+    if (this.byKey.get(rollup.key) === rollup) this.byKey.delete(rollup.key)
+    if (this.writerOf(namespace, target) === rollup) this.byTarget.delete(`${namespace}\0${target}`)
     const sourceKey = `${namespace}\0${source}`
     const without = (list: readonly Rollup[] | undefined) => (list ?? []).filter((other) => other !== rollup)
     const [ofSource, ofNamespace] = [without(this.bySource.get(sourceKey)), without(this.byNamespace.get(namespace))]
@@ -182,3 +269,8 @@ export class Registry {
     else this.byNamespace.set(namespace, ofNamespace)
   }
 }
+
+const taken = (name: string): SvcError =>
+  new SvcError('CONFLICT', `cannot create rollup "${name}": the name is taken; delete that rollup first, or choose another name`)
+
+const isSame = (kept: KeptRollup | undefined, rollup: Rollup | undefined): boolean => JSON.stringify(kept?.definition) === JSON.stringify(rollup?.definition)

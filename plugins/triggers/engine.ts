@@ -1,6 +1,6 @@
 /** All namespaces' triggers: makes, changes and drops them, and has the writes of those that have some judged. */
 import { randomUUID } from 'node:crypto'
-import type { ChangePosition, Clock, Logger, Storage, Webhooks } from 'svcdb'
+import type { ChangePosition, Clock, Following, Logger, Storage, Webhooks } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Channels, endpointName, webhookNamespace } from './channels.ts'
 import type { TriggersConfig } from './config.ts'
@@ -13,7 +13,7 @@ import type { Signal } from './signal.ts'
 import type { CreateTrigger } from './statement/parse.ts'
 import { Store } from './store.ts'
 import { Tenant } from './tenant.ts'
-import { made, type Trigger } from './trigger.ts'
+import { made, type Trigger, triggerOf } from './trigger.ts'
 import { Watcher } from './watcher.ts'
 
 export interface EngineOptions {
@@ -42,6 +42,7 @@ export class Engine {
   /** The last change of definitions of each namespace: one after the other. */
   private readonly last = new Map<string, Promise<unknown>>()
   private opened: Store | undefined
+  private following: Following | undefined
   private stopping = false
 
   constructor(options: EngineOptions) {
@@ -57,17 +58,12 @@ export class Engine {
   /** Reads what is kept, and begins to judge. */
   async start(): Promise<void> {
     const store = new Store(this.options.storage().state(this.options.id))
-    for (const namespace of await store.namespaces()) {
-      const kept = await store.read(namespace, this.unreadable)
-      this.tenant(namespace).become(kept)
-      await store.deleteOrphans(kept)
-    }
-    this.opened = store
-    await this.removeUnusedEndpoints()
-    for (const tenant of this.tenants.values()) if (tenant.enabled > 0) this.watch(tenant, true)
+    const failed = (err: Error): void => this.options.log.warn({ err }, 'cannot read what other nodes have changed of triggers; it is tried again')
+    this.following = await store.follow((changed) => this.takeUp(store, changed), failed)
   }
 
   async stop(): Promise<void> {
+    await this.following?.stop()
     this.stopping = true
     await Promise.all([...this.last.values()])
     await Promise.all([...this.watchers.values()].map((watcher) => watcher.stop()))
@@ -141,7 +137,7 @@ export class Engine {
       const after = enabled ? await this.now(namespace) : trigger.after
       const begins = enabled && !this.watchers.has(namespace) ? beginningAt(tenant.place, after) : undefined
       const enabledAt = enabled ? this.options.clock.now() : trigger.enabledAt
-      await this.store.update(namespace, [{ ...trigger, enabled, after, enabledAt }], begins)
+      if (!(await this.store.update(namespace, [{ ...trigger, enabled, after, enabledAt }], begins))) throw unknown(name, 'alter')
       if (begins !== undefined) tenant.place = begins
       const current = tenant.byId.get(trigger.id) ?? trigger
       current.enabled = enabled
@@ -199,6 +195,53 @@ export class Engine {
       } finally {
         resolve()
       }
+    }
+  }
+
+  private async takeUp(store: Store, changed: ReadonlyMap<string, readonly string[]> | undefined): Promise<void> {
+    if (this.opened === undefined) return this.readAll(store)
+    const namespaces = changed?.keys() ?? new Set([...(await store.namespaces()), ...this.tenants.keys()])
+    for (const namespace of namespaces) await this.oneByOne(namespace, () => this.takeUpOf(namespace, changed?.get(namespace)))
+  }
+
+  private async readAll(store: Store): Promise<void> {
+    for (const namespace of await store.namespaces()) {
+      const kept = await store.read(namespace, this.unreadable)
+      this.tenant(namespace).become(kept)
+      await store.deleteOrphans(kept)
+    }
+    this.opened = store
+    await this.removeUnusedEndpoints()
+    for (const tenant of this.tenants.values()) if (tenant.enabled > 0) this.watch(tenant, true)
+  }
+
+  /** What other nodes have made of a namespace's triggers. @param names undefined = of all. */
+  private async takeUpOf(namespace: string, names: readonly string[] | undefined): Promise<void> {
+    const tenant = this.tenant(namespace)
+    if (!this.watchers.has(namespace)) tenant.become(await this.store.read(namespace, this.unreadable))
+    else for (const name of names ?? new Set([...(await this.store.names(namespace)), ...tenant.triggers.keys()])) await this.takeUpOne(tenant, name)
+    if (tenant.enabled > 0) this.watch(tenant)
+    else await this.unwatchIfIdle(tenant)
+  }
+
+  private async takeUpOne(tenant: Tenant, name: string): Promise<void> {
+    const kept = await this.store.trigger(tenant.namespace, name)
+    const known = tenant.triggers.get(name)
+    if (kept !== undefined && known?.id === kept.id) {
+      known.enabled = kept.enabled
+      known.after = kept.after
+      known.enabledAt = kept.enabled_at ?? kept.created_at
+      return
+    }
+    if (known !== undefined) {
+      tenant.remove(known)
+      tenant.cooldowns.drop(known.id)
+    }
+    if (kept === undefined) return
+    try {
+      tenant.add(triggerOf(kept))
+    } catch (error) {
+      this.unreadable(name, error)
     }
   }
 
@@ -288,8 +331,7 @@ export class Engine {
 
   private require(namespace: string, name: string, verb: string): Trigger {
     const trigger = this.get(namespace, name)
-    if (trigger === undefined)
-      throw new SvcError('BAD_REQUEST', `cannot ${verb} trigger "${name}": there is none of this name; SHOW TRIGGERS lists those there are`)
+    if (trigger === undefined) throw unknown(name, verb)
     return trigger
   }
 
@@ -352,6 +394,10 @@ function requireMembers({ triggers }: Tenant, { name, condition }: CreateTrigger
       known === undefined ? 'is not there; create it first' : known.condition.kind === 'signals' ? 'is a composite itself; name its members' : undefined
     if (cause !== undefined) throw new SvcError('BAD_REQUEST', `cannot create trigger "${name}": trigger "${member}" ${cause}`)
   }
+}
+
+function unknown(name: string, verb: string): SvcError {
+  return new SvcError('BAD_REQUEST', `cannot ${verb} trigger "${name}": there is none of this name; SHOW TRIGGERS lists those there are`)
 }
 
 function taken(name: string): SvcError {

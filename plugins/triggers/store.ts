@@ -1,5 +1,5 @@
 /** What triggers keep in the state store, and how it is read and committed. */
-import type { StateEntry, StateStore } from 'svcdb'
+import { type Following, followState, type StateEntry, type StateStore } from 'svcdb'
 import type { KeptSpans } from './cooldown/spans.ts'
 import { keysOf, type Place, partsOf, TRIGGERS } from './keys.ts'
 import type { Signal } from './signal.ts'
@@ -39,6 +39,34 @@ export class Store {
 
   constructor(state: StateStore) {
     this.state = state
+  }
+
+  /** Has all read, and then which triggers other nodes make, change and drop: names by namespace. @param apply undefined = all. */
+  follow(apply: (changed: ReadonlyMap<string, readonly string[]> | undefined) => Promise<void>, failed: (error: Error) => void): Promise<Following> {
+    return followState(this.state, {
+      prefixes: [TRIGGERS],
+      failed,
+      apply(keys) {
+        if (keys === undefined) return apply(undefined)
+        const changed = new Map<string, string[]>()
+        for (const key of keys) {
+          const { namespace, rest } = partsOf(key)
+          changed.set(namespace, [...(changed.get(namespace) ?? []), rest])
+        }
+        return apply(changed)
+      },
+    })
+  }
+
+  trigger(namespace: string, name: string): Promise<KeptTrigger | undefined> {
+    return this.state.get<KeptTrigger>(keysOf(namespace).trigger(name))
+  }
+
+  /** Names of a namespace's triggers. */
+  async names(namespace: string): Promise<string[]> {
+    const found: string[] = []
+    for await (const { key } of this.all(keysOf(namespace).triggers)) found.push(partsOf(key).rest)
+    return found
   }
 
   /** Namespaces that have triggers. */
@@ -112,11 +140,15 @@ export class Store {
     })
   }
 
-  async update(namespace: string, triggers: readonly Trigger[], place?: Place): Promise<void> {
+  /** Those that are gone stay so. @returns whether all were there. */
+  async update(namespace: string, triggers: readonly Trigger[], place?: Place): Promise<boolean> {
     const keys = keysOf(namespace)
-    await this.state.transaction((tx) => {
-      for (const trigger of triggers) tx.put(keys.trigger(trigger.name), keptOf(trigger))
+    return this.state.transaction(async (tx) => {
+      const known = await Promise.all(triggers.map(({ name }) => tx.get<KeptTrigger>(keys.trigger(name))))
+      const there = triggers.filter(({ id }, i) => known[i]?.id === id)
+      for (const trigger of there) tx.put(keys.trigger(trigger.name), keptOf(trigger))
       if (place !== undefined) tx.put(keys.place, place)
+      return there.length === triggers.length
     })
   }
 

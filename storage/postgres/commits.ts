@@ -15,6 +15,7 @@ import type { Draft } from './draft.ts'
 import type { Link } from './link.ts'
 import { isWithin } from './ranges.ts'
 import type { Statements } from './tables.ts'
+import type { Watches } from './watches.ts'
 
 const MAX_TRANSACTIONS = 256
 /** Of a group: what is more waits for the next one. */
@@ -40,15 +41,17 @@ export class OwnerCommits {
   private readonly owner: string
   private readonly link: Link
   private readonly statements: Statements
+  private readonly watches: Watches
   private readonly notes: CommitNotes
   private waiting: Waiting[] = []
   private underWay = false
   private turn: Promise<unknown> = Promise.resolve()
 
-  constructor(owner: string, link: Link, statements: Statements, notes: CommitNotes) {
+  constructor(owner: string, link: Link, statements: Statements, watches: Watches, notes: CommitNotes) {
     this.owner = owner
     this.link = link
     this.statements = statements
+    this.watches = watches
     this.notes = notes
   }
 
@@ -118,7 +121,9 @@ export class OwnerCommits {
   /** @returns places in the group of those that are stale. */
   private async store(group: readonly Waiting[]): Promise<Set<number>> {
     this.link.requireOpen()
-    const values = parameters(group.map(({ draft }) => draft))
+    const drafts = group.map(({ draft }) => draft)
+    const changed = this.changed(drafts)
+    const values = [...parameters(drafts), this.watches.id, ...changed]
     const patience = this.link.patience()
     for (;;) {
       const id = newId()
@@ -129,6 +134,7 @@ export class OwnerCommits {
           ...values,
         ])
         this.link.reached()
+        if (changed[0].length > 0) this.watches.announce()
         return new Set(stale)
       } catch (error) {
         this.link.note(error)
@@ -142,6 +148,18 @@ export class OwnerCommits {
         }
       }
     }
+  }
+
+  /** Of writes that others may want to know of: place of the transaction, and key. */
+  private changed(drafts: readonly Draft[]): [number[], Buffer[]] {
+    const [places, keys]: [number[], Buffer[]] = [[], []]
+    for (const [tx, { writes }] of drafts.entries())
+      for (const key of writes.keys()) {
+        if (!this.watches.wants(this.owner, key)) continue
+        places.push(tx)
+        keys.push(Buffer.from(key))
+      }
+    return [places, keys]
   }
 
   /** What became of a commit whose answer is lost. @returns undefined: it has not happened and never will. @throws OVERLOADED when nobody can say in time. */

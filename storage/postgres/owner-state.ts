@@ -8,6 +8,7 @@ import type { Link } from './link.ts'
 import { boundsOf } from './ranges.ts'
 import type { Reads } from './reads.ts'
 import type { Statements } from './tables.ts'
+import type { Told, Watches } from './watches.ts'
 
 /** Times that a body runs whose reads others change. */
 const MAX_ATTEMPTS = 1000
@@ -19,6 +20,7 @@ export interface OwnerParts {
   commits: OwnerCommits
   link: Link
   statements: Statements
+  watches: Watches
 }
 
 type Attempted<T> = { result: T } | { again: 'any' | 'durable' }
@@ -50,6 +52,11 @@ export class OwnerState implements StateStore {
       answer = await begun.end()
     }
     return answer.result
+  }
+
+  watch(prefixes: readonly string[], told: Told): Promise<() => void> {
+    const { watches, owner } = this.parts
+    return watches.watch(owner, prefixes, told)
   }
 
   /** Runs the body, and asks for its commit. @returns what waits for that. */

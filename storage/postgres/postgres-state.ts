@@ -1,5 +1,5 @@
 /** The state store in PostgreSQL: opens it, makes its tables, and hands each owner its part. */
-import type { StateContext, StateEngine, StateStore, StateUse } from 'svcdb'
+import type { StateContext, StateEngine, StateUse } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { idAt, OwnerCommits } from './commits.ts'
 import { type PostgresConfig, urlsOf } from './config.ts'
@@ -10,6 +10,7 @@ import { OwnerState } from './owner-state.ts'
 import { Reads } from './reads.ts'
 import { Session } from './session.ts'
 import { isThere, migrate, type Statements, statementsOf, TIDY_ROWS } from './tables.ts'
+import { Watches } from './watches.ts'
 
 /** How often rows of old commits are removed. */
 const TIDY_MS = 60_000
@@ -23,6 +24,7 @@ export class PostgresState implements StateEngine {
   private readonly link: Link
   private readonly session: Session
   private readonly statements: Statements
+  private readonly watches: Watches
   private readonly reads: Reads
   private readonly metrics: PostgresMetrics
   private readonly owned = new Map<string, OwnerState>()
@@ -41,8 +43,9 @@ export class PostgresState implements StateEngine {
       statementTimeoutMs: statement_timeout_secs * 1000,
     })
     this.link = new Link(this.connections, retry_secs * 1000, { retried: (error) => this.failed(error), reached: () => this.reached() })
-    this.session = new Session(this.connections, this.link, schema)
     this.statements = statementsOf(schema)
+    this.watches = new Watches(schema, this.statements, { told: (scope) => this.metrics.changes.inc({ scope }) })
+    this.session = new Session({ connections: this.connections, link: this.link, watches: this.watches, schema })
     this.reads = new Reads(this.link, this.statements)
     this.metrics = new PostgresMetrics(metrics, { connections: () => this.connections.open, up: () => this.up })
   }
@@ -54,6 +57,7 @@ export class PostgresState implements StateEngine {
         const there = await this.tryOpen(use)
         this.reached()
         if (use === 'shared') {
+          await this.session.attend()
           await this.tidy()
           this.tidying = setInterval(() => void this.tidy(), TIDY_MS).unref()
         }
@@ -84,11 +88,11 @@ export class PostgresState implements StateEngine {
     })
   }
 
-  state(owner: string): StateStore {
+  state(owner: string): OwnerState {
     let state = this.owned.get(owner)
     if (state === undefined) {
-      const { link, statements, reads, metrics } = this
-      const commits = new OwnerCommits(owner, link, statements, {
+      const { link, statements, reads, watches, metrics } = this
+      const commits = new OwnerCommits(owner, link, statements, watches, {
         committed(transactions, stale, seconds) {
           metrics.commitSeconds.observe(seconds)
           metrics.transactions.inc({ outcome: 'stored' }, transactions - stale)
@@ -96,7 +100,7 @@ export class PostgresState implements StateEngine {
         },
         settled: () => metrics.settled.inc(),
       })
-      this.owned.set(owner, (state = new OwnerState({ owner, reads, commits, link, statements })))
+      this.owned.set(owner, (state = new OwnerState({ owner, reads, commits, link, statements, watches })))
     }
     return state
   }
@@ -112,6 +116,7 @@ export class PostgresState implements StateEngine {
     try {
       for (let removed: number | null = TIDY_ROWS; removed === TIDY_ROWS; )
         removed = await this.connections.run(async (client) => (await client.query(this.statements.tidy, [before])).rowCount)
+      await this.connections.run((client) => client.query(this.statements.tidyChanges, [(Date.now() - KEPT_MS) / 1000]))
     } catch (error) {
       this.log.debug({ error: (error as Error).message }, 'old commits were not removed')
     }

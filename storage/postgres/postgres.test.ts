@@ -1,7 +1,7 @@
 /** The state store over a real PostgreSQL: the rules of all state stores, other processes, and what fails. SVC_SEED=<n> repeats a seed. */
 import { once } from 'node:events'
 import { createServer, connect as dial, type Socket } from 'node:net'
-import { Secret } from 'svcdb'
+import { followState, Secret } from 'svcdb'
 import { stateHistory, stateRules } from 'svcdb/conformance'
 import t, { type Test } from 'tap'
 import { FaultyLink } from '../../test/support/faulty-link.ts'
@@ -210,6 +210,87 @@ function real(postgres: TestPostgres): void {
     t.equal((await state.list()).length, 2)
   })
 
+  t.test('what another process commits is told, by key, in order, and not what this one does', async (t) => {
+    const url = await postgres.database()
+    const [here, there] = [await open(t, url), await open(t, url)]
+    const told: (readonly string[] | undefined)[] = []
+    const put = (state: PostgresState, owner: string, ...keys: string[]) =>
+      state.state(owner).transaction((tx) => keys.forEach((key) => void tx.put(key, Math.random())))
+    // As the plugin of each node does.
+    await there.state('one').watch(['a/'], () => {})
+    await there.state('two').watch([''], () => {})
+    await put(there, 'one', 'a/before')
+    const end = await here.state('one').watch(['a/', 'c/'], (keys) => told.push(keys))
+    await put(there, 'two', 'a/of another')
+    await put(there, 'one', 'b/not wanted')
+    await put(there, 'one', 'a/1', 'b/1')
+    await put(here, 'one', 'a/own')
+    await there.state('one').transaction((tx) => tx.delete('a/1'))
+    await until(() => told.length >= 2)
+    t.same(told.splice(0), [['a/1'], ['a/1']])
+    await Promise.all(Array.from({ length: 300 }, (_, n) => put(there, 'one', `a/many/${n}`)))
+    await put(there, 'one', 'a/last')
+    await until(() => told.flat().includes('a/last'))
+    t.equal(new Set(told.splice(0).flat()).size, 301)
+    await put(there, 'one', ...Array.from({ length: 1001 }, (_, n) => `a/${n}`))
+    await until(() => told.length > 0)
+    t.same(told.splice(0), [undefined], 'too many to be named')
+    end()
+    await put(there, 'one', 'a/2')
+    const stillTold = await new Promise<boolean>(
+      (resolve) =>
+        void here
+          .state('one')
+          .watch(['a/'], () => resolve(true))
+          .then(() => put(there, 'one', 'a/3')),
+    )
+    t.ok(stillTold)
+    t.same(told, [])
+  })
+
+  t.test('a connection that was lost: anything may have changed', async (t) => {
+    const url = await postgres.database()
+    const link = await FaultyLink.to(postgres.port)
+    t.teardown(() => link.close())
+    const there = await open(t, url)
+    const here = await open(t, url.replace(`:${postgres.port}`, `:${link.port}`), { retry_secs: 0.2 })
+    const copy = new Map<string, unknown>()
+    const applied: unknown[] = []
+    const state = here.state('one')
+    const following = await followState(state, {
+      prefixes: ['k/'],
+      async apply(keys) {
+        applied.push(keys)
+        for (const key of keys ?? []) copy.set(key, await state.get(key))
+        if (keys !== undefined) return
+        copy.clear()
+        for (const { key, value } of await state.list({ prefix: 'k/' })) copy.set(key, value)
+      },
+      failed() {},
+    })
+    await there.state('one').watch(['k/'], () => {})
+    const put = (n: number) => there.state('one').transaction((tx) => tx.put('k/n', n))
+    t.same(applied, [undefined])
+    await put(1)
+    await until(() => copy.get('k/n') === 1)
+    t.same(applied, [undefined, new Set(['k/n'])])
+    link.cut()
+    await put(2)
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    t.equal(copy.get('k/n'), 1)
+    link.mend()
+    await until(() => copy.get('k/n') === 2)
+    await postgres.query(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+      url.split('/').at(-1),
+    )
+    await put(3)
+    await until(() => copy.get('k/n') === 3)
+    await following.stop()
+    await put(4)
+    t.equal(copy.get('k/n'), 3)
+  })
+
   t.test('tables are made once, by whoever comes first, and by nobody else', async (t) => {
     const url = await postgres.database()
     const name = url.split('/').at(-1)
@@ -255,6 +336,10 @@ function real(postgres: TestPostgres): void {
     await state.state('one').transaction((tx) => tx.put('k', 1))
     t.equal(await state.state('one').get('k'), 1)
   })
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
 /** A link that loses the next commit, or its answer, with the connection. */

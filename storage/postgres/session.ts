@@ -1,5 +1,5 @@
 /**
- * A connection that stays: it says that the store is in use.
+ * A connection that stays: it says that the store is in use, and hears what others change (watches.ts).
  *
  * Invariants
  * - A node holds the lock `use` of the schema shared, whoever must be alone holds it exclusively. PostgreSQL takes it back with the connection, so that nothing
@@ -13,70 +13,89 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { Connections } from './connections.ts'
 import type { Link } from './link.ts'
 import { LOCKS } from './tables.ts'
+import type { Watches } from './watches.ts'
 
 /** PostgreSQL notices within half a minute that a machine is gone. */
 const KEEPALIVE = 'SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3'
-const AGAIN_MS = 500
+const AGAIN_MS = 250
+
+interface Held {
+  client: Client
+  ended: Promise<unknown>
+}
+
+export interface SessionParts {
+  connections: Connections
+  link: Link
+  watches: Watches
+  schema: string
+}
 
 export class Session {
-  private readonly connections: Connections
-  private readonly link: Link
-  private readonly schema: string
-  private client: Client | undefined
+  private readonly parts: SessionParts
+  private held: Held | undefined
+  private attends = false
   private readonly closing = new AbortController()
 
-  constructor(connections: Connections, link: Link, schema: string) {
-    this.connections = connections
-    this.link = link
-    this.schema = schema
+  constructor(parts: SessionParts) {
+    this.parts = parts
   }
 
   /** One attempt. @throws CONFLICT where another's use does not go with it; NotConnected, and what PostgreSQL says. */
   async begin(use: Exclude<StateUse, 'read'>): Promise<void> {
-    if (this.client !== undefined) return
-    const client = await this.join(use)
-    void this.keep(client, use)
+    if (this.held !== undefined) return
+    void this.keep(await this.join(use), use)
+  }
+
+  /** Tells of changes from now on: the tables are there. @throws what PostgreSQL says. */
+  async attend(): Promise<void> {
+    this.attends = true
+    if (this.held !== undefined) await this.parts.watches.attend(this.held.client, this.closing.signal)
   }
 
   async close(): Promise<void> {
     this.closing.abort()
-    await this.client?.end().catch(() => {})
+    await this.held?.client.end().catch(() => {})
   }
 
   /** Never rejects. */
-  private async keep(first: Client, use: Exclude<StateUse, 'read'>): Promise<void> {
-    for (let client: Client | undefined = first; client !== undefined; client = await this.joinAgain()) {
-      await new Promise((resolve) => client.once('end', resolve))
-      this.client = undefined
+  private async keep(first: Held, use: Exclude<StateUse, 'read'>): Promise<void> {
+    for (let held: Held | undefined = first; held !== undefined; held = await this.joinAgain()) {
+      await held.ended
+      this.held = undefined
       if (this.closing.signal.aborted) return
-      this.link.note(new Error('the connection that holds the state store was lost'))
+      this.parts.link.note(new Error('the connection that holds the state store was lost'))
       if (use === 'exclusive')
-        return this.link.refuse(
+        return this.parts.link.refuse(
           new SvcError('OVERLOADED', 'cannot go on in the state store: the connection that kept others away was lost; run the command again'),
         )
     }
   }
 
-  private async joinAgain(): Promise<Client | undefined> {
+  private async joinAgain(): Promise<Held | undefined> {
     while (!this.closing.signal.aborted) {
+      let held: Held | undefined
       try {
-        const client = await this.join('shared')
-        this.link.refuse(undefined)
-        return client
+        held = await this.join('shared')
+        this.parts.link.refuse(undefined)
+        if (this.attends) await this.parts.watches.attend(held.client, this.closing.signal)
+        return held
       } catch (error) {
+        await held?.client.end().catch(() => {})
         // What runs alone there does not expect that anything changes.
-        if (error instanceof SvcError) this.link.refuse(error)
-        this.link.note(error)
+        if (error instanceof SvcError) this.parts.link.refuse(error)
+        this.parts.link.note(error)
         await setTimeout(AGAIN_MS, undefined, { signal: this.closing.signal }).catch(() => {})
       }
     }
     return undefined
   }
 
-  private async join(use: Exclude<StateUse, 'read'>): Promise<Client> {
-    const client = await this.connections.lasting()
+  private async join(use: Exclude<StateUse, 'read'>): Promise<Held> {
+    const client = await this.parts.connections.lasting()
+    const ended = new Promise((resolve) => client.once('end', resolve))
     try {
-      const lock = `${LOCKS.use}, hashtext('${this.schema}')`
+      const lock = `${LOCKS.use}, hashtext('${this.parts.schema}')`
       await client.query(KEEPALIVE)
       const { rows } = await client.query<{ held: boolean }>(`SELECT pg_try_advisory_lock${use === 'shared' ? '_shared' : ''}(${lock}) AS held`)
       if (!rows[0].held) throw occupied(use, await this.others(client))
@@ -85,15 +104,15 @@ export class Session {
       await client.end().catch(() => {})
       throw error
     }
-    this.client = client
-    return client
+    this.held = { client, ended }
+    return this.held
   }
 
   private async others(client: Client): Promise<string> {
     const { rows } = await client.query<{ name: string; at: string | null }>(
       `SELECT a.application_name AS name, host(a.client_addr) AS at FROM pg_locks l JOIN pg_stat_activity a USING (pid)
         WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = ${LOCKS.use} AND l.objid::bigint = hashtext($1)::bigint & 4294967295 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
-      [this.schema],
+      [this.parts.schema],
     )
     return rows.map(({ name, at }) => `${name.replace(/^svc /, '')} at ${at ?? 'this host'}`).join(', ') || 'others'
   }

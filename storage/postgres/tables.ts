@@ -4,6 +4,7 @@
  * Invariants
  * - Every commit of an owner's state goes through `commit_state`, which holds that owner's advisory lock from before it looks at what was read until its
  *   transaction is over. So commits of one owner come one after the other, whichever node asks.
+ * - Versions of an owner in `changes` have no holes but those of old rows at the beginning: they are counted under that lock.
  * - A commit leaves a row in `commits` in its own transaction. Whoever has lost the answer puts a row there himself: if that succeeds, the commit has not
  *   happened and never will, for its own row would be the second of that id.
  */
@@ -15,6 +16,10 @@ export const VERSION = 1
 const OLDEST_SERVER = 150_000
 /** Of old commits, removed by one statement. */
 export const TIDY_ROWS = 10_000
+/** Of one commit: more are told as "anything". */
+const MAX_CHANGED_KEYS = 1000
+/** Of one look for changes. */
+export const MAX_CHANGES = 1000
 /** Of advisory locks: their first number, so that no other use of the database meets ours by chance. */
 export const LOCKS = { owners: 0x73766373, migration: 0x7376636d, use: 0x73766375 }
 
@@ -31,6 +36,14 @@ CREATE TABLE ${schema}.commits (
   at timestamptz NOT NULL DEFAULT clock_timestamp(),
   stale int[]
 );
+CREATE TABLE ${schema}.changes (
+  owner text COLLATE "C" NOT NULL,
+  version bigint NOT NULL,
+  at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  by bytea NOT NULL,
+  keys bytea[],
+  PRIMARY KEY (owner, version)
+);
 CREATE FUNCTION ${schema}.list_digest(p_owner text, p_from bytea, p_until bytea, p_limit int) RETURNS bytea LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN (
@@ -43,12 +56,14 @@ CREATE FUNCTION ${schema}.commit_state(
   p_id uuid, p_owner text,
   g_end int[], g_tx int[], g_key bytea[], g_digest bytea[],
   l_end int[], l_tx int[], l_from bytea[], l_until bytea[], l_limit int[], l_digest bytea[],
-  w_end int[], w_tx int[], w_key bytea[], w_value bytea[]
+  w_end int[], w_tx int[], w_key bytea[], w_value bytea[],
+  p_by bytea, c_tx int[], c_key bytea[]
 ) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE
   v_stale int[] := '{}';
   v_found int[];
   v_key bytea;
+  v_changed bytea[];
   g int := 1;
   l int := 1;
   w int := 1;
@@ -77,6 +92,13 @@ BEGIN
     l := l_end[i] + 1;
     w := w_end[i] + 1;
   END LOOP;
+  v_changed := ARRAY(SELECT DISTINCT r.key FROM unnest(c_tx, c_key) AS r(tx, key) WHERE r.tx <> ALL (v_stale));
+  IF cardinality(v_changed) > 0 THEN
+    INSERT INTO ${schema}.changes (owner, version, by, keys) VALUES (
+      p_owner, coalesce((SELECT max(c.version) FROM ${schema}.changes c WHERE c.owner = p_owner), 0) + 1, p_by,
+      CASE WHEN cardinality(v_changed) <= ${MAX_CHANGED_KEYS} THEN v_changed END
+    );
+  END IF;
   INSERT INTO ${schema}.commits (id, stale) VALUES (p_id, v_stale);
   RETURN v_stale;
 END
@@ -92,6 +114,12 @@ export interface Statements {
   giveUp: string
   outcome: string
   tidy: string
+  /** Old rows of `changes`, but never the newest of an owner: the next one counts on from it. */
+  tidyChanges: string
+  /** Of owners, the newest. */
+  versions: string
+  /** What came after what is known of owners. */
+  changes: string
   owners: string
 }
 
@@ -106,10 +134,15 @@ export function statementsOf(schema: string): Statements {
   SELECT FROM unnest($4::bytea[], $5::bytea[], $6::int[], $7::bytea[]) AS r("from", until, "limit", digest)
    WHERE ${schema}.list_digest($1, r."from", r.until, r."limit") IS DISTINCT FROM r.digest
 ) AS stale`,
-    commit: `SELECT ${schema}.commit_state($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) AS stale`,
+    commit: `SELECT ${schema}.commit_state($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) AS stale`,
     giveUp: `INSERT INTO ${schema}.commits (id) VALUES ($1) ON CONFLICT DO NOTHING`,
     outcome: `SELECT stale FROM ${schema}.commits WHERE id = $1`,
     tidy: `DELETE FROM ${schema}.commits WHERE id IN (SELECT id FROM ${schema}.commits WHERE id < $1 ORDER BY id LIMIT ${TIDY_ROWS} FOR UPDATE SKIP LOCKED)`,
+    tidyChanges: `DELETE FROM ${schema}.changes c WHERE c.at < to_timestamp($1) AND EXISTS (SELECT FROM ${schema}.changes n WHERE n.owner = c.owner AND n.version > c.version)`,
+    versions: `SELECT o.owner, (SELECT max(c.version) FROM ${schema}.changes c WHERE c.owner = o.owner)::float8 AS version FROM unnest($1::text[]) AS o(owner)`,
+    changes: `SELECT c.owner, c.version::float8 AS version, c.by, c.keys
+  FROM unnest($1::text[], $2::bigint[]) AS k(owner, version) JOIN ${schema}.changes c ON c.owner = k.owner AND c.version > k.version
+ ORDER BY c.owner, c.version LIMIT ${MAX_CHANGES}`,
     owners: `WITH RECURSIVE o AS (
   (SELECT owner FROM ${schema}.state ORDER BY owner LIMIT 1)
   UNION ALL

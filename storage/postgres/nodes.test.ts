@@ -1,0 +1,191 @@
+/** Two processes of svc on one PostgreSQL: what one changes is in force on the other within a second, and what was changed while it was cut off when it is back. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { run } from 'svcdb/testkit'
+import t, { type Test } from 'tap'
+import { FaultyLink } from '../../test/support/faulty-link.ts'
+import { NO_POSTGRES, startPostgres, type TestPostgres } from '../../test/support/postgres.ts'
+import { runServer } from '../../test/support/server.ts'
+
+const ADMIN = `svc_${'a'.repeat(43)}`
+const CONFIGURED = `svc_${'c'.repeat(43)}`
+const LIMIT_MS = 20_000
+
+const postgres = await startPostgres()
+if (postgres === undefined) t.test('over a real PostgreSQL', { skip: NO_POSTGRES }, async () => {})
+else {
+  t.teardown(() => postgres.stop())
+  real(postgres)
+}
+
+interface Answer {
+  status: number
+  // biome-ignore lint/suspicious/noExplicitAny: bodies of all routes
+  body: any
+}
+
+class Caller {
+  private readonly url: string
+  private readonly file: string
+  private readonly dataDir: string
+
+  constructor(url: string, file: string, dataDir: string) {
+    this.url = url
+    this.file = file
+    this.dataDir = dataDir
+  }
+
+  /** The command line, beside the node that runs. */
+  async command(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
+    const said = { out: '', err: '' }
+    const code = await run([...argv, '--config', this.file], {
+      env: { SVC_DATA_DIR: this.dataDir },
+      out: (text) => void (said.out += text),
+      err: (text) => void (said.err += text),
+      stopSignal: new Promise(() => {}),
+    })
+    return { code, ...said }
+  }
+
+  async ask(method: string, path: string, body?: unknown, token = ADMIN): Promise<Answer> {
+    const headers = { authorization: `Bearer ${token}`, ...(typeof body === 'object' ? { 'content-type': 'application/json' } : {}) }
+    const answer = await fetch(`${this.url}${path}`, {
+      method,
+      headers,
+      body: body === undefined ? null : typeof body === 'string' ? body : JSON.stringify(body),
+    })
+    const text = await answer.text()
+    return { status: answer.status, body: text.startsWith('{') ? JSON.parse(text) : text }
+  }
+
+  /** Waits until it is so. How long is told: on a machine that does other things nothing else can be held to it. */
+  async soon(t: Test, what: string, isSo: () => Promise<boolean>): Promise<void> {
+    const since = performance.now()
+    while (!(await isSo())) {
+      if (performance.now() - since > LIMIT_MS) return void t.fail(`${what}: not in force`)
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+    t.pass(`${what}: in force`)
+    t.comment(`${what}: after ${Math.round(performance.now() - since)} ms`)
+  }
+}
+
+function real(postgres: TestPostgres): void {
+  const start = async (t: Test, url: string): Promise<Caller> => {
+    const folder = await mkdtemp(join(tmpdir(), 'svc-nodes-'))
+    t.teardown(() => rm(folder, { recursive: true, force: true }))
+    const file = join(folder, 'svc.toml')
+    const keys = [
+      ['admin', ADMIN, true],
+      ['configured', CONFIGURED, false],
+    ].map(([name, key, admin]) => `[[auth.api_keys]]\nname = "${name}"\nkey = "${key}"\nadmin = ${admin}\n`)
+    await writeFile(
+      file,
+      `plugins = ["api_keys", "audit", "namespaces", "line_protocol", "native", "triggers", "rollups"]\n[namespaces]\nauto_create = false\n[triggers]\n${keys.join('')}[state]\nengine = "postgres"\nurl = "${url}"\nretry_secs = 1\n`,
+    )
+    const server = await runServer(file)
+    t.teardown(() => server.stop())
+    return new Caller(server.url, file, server.dataDir)
+  }
+
+  t.test('what one node changes is in force on the other', async (t) => {
+    const url = await postgres.database()
+    const [a, b] = await Promise.all([start(t, url), start(t, url)])
+
+    const made = await a.ask('POST', '/api/v1/admin/auth/keys', { name: 'ci' })
+    t.equal(made.status, 201)
+    const key = made.body.key as string
+    const isLetIn = (token: string) => async () => (await b.ask('GET', '/api/v1/namespaces', undefined, token)).status !== 401
+    const isOut = (token: string) => async () => !(await isLetIn(token)())
+    await b.soon(t, 'a key', isLetIn(key))
+    t.equal((await b.ask('POST', '/api/v1/admin/auth/keys', { name: 'ci' })).status, 409, 'its name is taken')
+    t.equal((await a.ask('DELETE', '/api/v1/admin/auth/keys/ci')).status, 204)
+    await b.soon(t, 'its revocation', isOut(key))
+    t.ok(await isLetIn(CONFIGURED)())
+    t.equal((await a.ask('DELETE', '/api/v1/admin/auth/keys/configured')).status, 204)
+    await b.soon(t, 'the revocation of a key of the config', isOut(CONFIGURED))
+
+    const write = (namespace: string) => b.ask('POST', `/write?db=${namespace}`, 'cpu value=1')
+    const one = (node: Caller) => node.ask('GET', '/api/v1/namespaces/acme')
+    t.equal((await one(b)).status, 404)
+    t.equal((await a.ask('POST', '/api/v1/namespaces', { name: 'acme', max_series_count: 5 })).status, 201)
+    await b.soon(t, 'a namespace', async () => (await one(b)).status === 200)
+    t.equal((await b.ask('POST', '/api/v1/namespaces', { name: 'acme' })).status, 409)
+    t.equal((await a.ask('PUT', '/api/v1/namespaces/acme/quota', { max_series_count: 7 })).status, 200)
+    await b.soon(t, 'its quota', async () => JSON.stringify((await one(b)).body).includes('"max_series_count":7'))
+    t.equal((await a.ask('DELETE', '/api/v1/namespaces/acme')).status, 200)
+    await b.soon(t, 'its end', async () => (await one(b)).status === 404)
+    t.equal((await write('default')).status, 204)
+
+    const statement = (node: Caller, text: string) => node.ask('POST', '/api/v1/triggers', { query: text })
+    const triggers = async (node: Caller) => JSON.stringify((await node.ask('GET', '/api/v1/triggers')).body)
+    t.equal((await statement(a, 'CREATE TRIGGER hot ON cpu WHEN value > 90')).status, 200)
+    await b.soon(t, 'a trigger', async () => (await triggers(b)).includes('"hot"'))
+    t.equal((await b.ask('POST', '/write', 'cpu value=99')).status, 204)
+    await b.soon(t, 'it fires there', async () => JSON.stringify((await b.ask('GET', '/api/v1/signals')).body).includes('hot'))
+    t.equal((await statement(a, 'ALTER TRIGGER hot DISABLE')).status, 200)
+    await b.soon(t, 'disabled', async () => (await triggers(b)).includes('"enabled":false'))
+    t.equal((await statement(a, 'DROP TRIGGER hot')).status, 200)
+    await b.soon(t, 'its end', async () => !(await triggers(b)).includes('"hot"'))
+
+    const rollups = async () =>
+      ((await b.ask('GET', '/api/v1/rollups')).body.items as { name: string; every: string }[]).map(({ name, every }) => `${name} ${every}`)
+    const rollup = { name: 'hourly', source_measurement: 'cpu', target_measurement: 'cpu_1h', every: '1h', aggregations: ['avg'] }
+    t.equal((await a.ask('POST', '/api/v1/rollups', rollup)).status, 201)
+    await b.soon(t, 'a rollup', async () => (await rollups()).includes('hourly 1h'))
+    t.equal((await b.ask('POST', '/api/v1/rollups', rollup)).status, 409)
+    t.equal((await a.ask('DELETE', '/api/v1/rollups/hourly')).status, 204)
+    t.equal((await a.ask('POST', '/api/v1/rollups', { ...rollup, every: '2h' })).status, 201)
+    await b.soon(t, 'another in its place', async () => (await rollups()).includes('hourly 2h'))
+    t.equal((await b.ask('DELETE', '/api/v1/rollups/hourly')).status, 204)
+    await a.soon(t, 'its end, the other way round', async () => (await a.ask('GET', '/api/v1/rollups')).body.total === 0)
+
+    for (const node of [a, b])
+      t.match(await node.command('audit', 'verify'), { code: 0, out: /the last entry that the state store has, \d+, is there/ }, 'each has its own audit log')
+  })
+
+  t.test('what both make at one time is made once', async (t) => {
+    const url = await postgres.database()
+    const [a, b] = await Promise.all([start(t, url), start(t, url)])
+    const names = Array.from({ length: 10 }, (_, n) => `n${n}`)
+    const both = (make: (node: Caller, name: string) => Promise<Answer>) =>
+      Promise.all(names.map(async (name) => (await Promise.all([make(a, name), make(b, name)])).map(({ status }) => status).sort()))
+    const once = (statuses: number[][], good: number) =>
+      t.same(
+        statuses,
+        names.map(() => [good, 409]),
+      )
+    once(await both((node, name) => node.ask('POST', '/api/v1/namespaces', { name })), 201)
+    once(await both((node, name) => node.ask('POST', '/api/v1/admin/auth/keys', { name })), 201)
+    once(
+      await both((node, name) =>
+        node.ask('POST', '/api/v1/rollups', { name, source_measurement: 'cpu', target_measurement: `to_${name}`, every: '1h', aggregations: ['avg'] }),
+      ),
+      201,
+    )
+    once(await both((node, name) => node.ask('POST', '/api/v1/triggers', { query: `CREATE TRIGGER ${name} ON cpu WHEN value > 90` })), 200)
+  })
+
+  t.test('what was changed while a node was cut off is in force when it is back', async (t) => {
+    const url = await postgres.database()
+    const link = await FaultyLink.to(postgres.port)
+    t.teardown(() => link.close())
+    const [a, b] = await Promise.all([start(t, url), start(t, url.replace(`:${postgres.port}`, `:${link.port}`))])
+    const { key } = (await a.ask('POST', '/api/v1/admin/auth/keys', { name: 'ci' })).body
+    const status = async () => (await b.ask('GET', '/api/v1/namespaces', undefined, key)).status
+    await b.soon(t, 'a key', async () => (await status()) !== 401)
+    for (const fail of ['cut', 'stall'] as const) {
+      const before = await a.ask('POST', '/api/v1/namespaces', { name: fail })
+      t.equal(before.status, 201)
+      link[fail]()
+      if (fail === 'cut') t.equal((await a.ask('DELETE', '/api/v1/admin/auth/keys/ci')).status, 204)
+      t.equal((await a.ask('DELETE', `/api/v1/namespaces/${fail}`)).status, 200)
+      await new Promise((resolve) => setTimeout(resolve, 1000))
+      t.not(await status(), 503, 'decisions about callers go on')
+      link.mend()
+      await b.soon(t, `the key, after ${fail}`, async () => (await status()) === 401)
+      await b.soon(t, `the namespace, after ${fail}`, async () => (await b.ask('GET', `/api/v1/namespaces/${fail}`)).status === 404)
+    }
+  })
+}
