@@ -61,6 +61,11 @@ const RUNS: Long[] = [
     env: { SVC_POINTS: '1000000', SVC_MINUTES: '120' },
     turn: (seed) => ({ run: ['test/crash/edge.test.ts'], env: { SVC_SEED: seed, SVC_POINTS: '100000', SVC_MINUTES: '0.5' } }),
   },
+  {
+    run: ['test/crash/cluster.test.ts'],
+    env: { SVC_EVENTS: '500', SVC_NODES: '5' },
+    turn: (seed) => ({ run: ['test/crash/cluster.test.ts'], env: { SVC_SEED: seed, SVC_EVENTS: '15', SVC_NODES: '5' } }),
+  },
   { run: ['storage/forward/queue.test.ts'], env: { SVC_SEEDS: '20000' } },
   { run: ['test/crash/trigger-loop.ts', '100'], turn: (seed) => ({ run: ['test/crash/trigger-loop.ts', '10', seed] }) },
   {

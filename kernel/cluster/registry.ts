@@ -112,14 +112,14 @@ export class ClusterRegistry {
     })
   }
 
-  /** Begins the next turn of the work, or the last one again that was not done. @returns when it may begin, by the wall clock, instead, or its number. */
+  /** Begins the next turn of the work: each number once. @returns its number; when it may begin, by the wall clock, instead; undefined where the token is not the newest. */
   beginSlot(work: string, token: number, everyMs: number, now: number): Promise<{ number: number } | { notBefore: number } | undefined> {
     return this.store.transaction(async (tx) => {
       const lease = await tx.get<LeaseRecord>(leaseKey(work))
       if (lease === undefined || lease.token !== token || lease.owner === undefined) return undefined
       const wait = lease.slot === undefined ? 0 : untilNext(lease.slot, everyMs, now)
       if (wait > 0) return { notBefore: now + wait }
-      const number = lease.slot === undefined ? 1 : lease.slot.done ? lease.slot.number + 1 : lease.slot.number
+      const number = (lease.slot?.number ?? 0) + 1
       tx.put(leaseKey(work), { ...lease, slot: { number, begun: now, done: false } } satisfies LeaseRecord)
       return { number }
     })

@@ -27,7 +27,7 @@ export interface ScheduleOptions {
 export interface ScheduledRun {
   /** Aborted when the node or the schedule stops, and when the work is, or is to be, another node's: end then. */
   signal: AbortSignal
-  /** Counts up. Of the nodes that share their state one does each turn; one that was cut off or failed is done again under its number. */
+  /** Counts up; of the nodes that share their state one begins each, once. One that was cut off is followed by the next at once. */
   turn: number
   /** As `Claim.token`: grows when the work changes hands. */
   token: number

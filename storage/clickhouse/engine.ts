@@ -24,6 +24,7 @@ import type {
   StorageContext,
   StorageEngine,
   StorageStatus,
+  StorageTopology,
   WriteOptions,
   WriteResult,
 } from 'svcdb'
@@ -60,6 +61,7 @@ import { SeriesNumbers } from './series-numbers.ts'
 import { SeriesStore } from './series-store.ts'
 import type { Place } from './statements.ts'
 import { Tables } from './tables.ts'
+import { topologyOf } from './topology.ts'
 import { Turns } from './turns.ts'
 
 export const capabilities: ReadonlySet<Capability> = new Set(['points', 'jobs', 'delete', 'sql', 'sql_functions'])
@@ -344,6 +346,11 @@ export class ClickHouseEngine implements StorageEngine {
 
   state(): StateStore {
     throw new SvcError('METHOD_NOT_ALLOWED', 'cannot keep state: the storage engine "clickhouse" has no state store')
+  }
+
+  topology(): Promise<StorageTopology> {
+    this.assertOpen()
+    return topologyOf(this.client, this.place)
   }
 
   status(): StorageStatus {

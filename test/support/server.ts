@@ -22,6 +22,8 @@ export interface RunOptions {
   nodeArgs?: readonly string[]
   /** Leaves the data where it is when the server stops, until `remove`. */
   keepData?: boolean
+  /** The engine keeps nothing on this machine, and is not told where. */
+  noData?: boolean
 }
 
 export interface RunningServer {
@@ -47,7 +49,13 @@ export function bare(env: Record<string, string>, ...command: string[]): string[
 export async function runServer(config: string, options: RunOptions = {}): Promise<RunningServer> {
   const dataDir = await mkdtemp(join(tmpdir(), 'svc-run-'))
   const began = performance.now()
-  const env = { SVC_BIND: '127.0.0.1:0', SVC_GRPC_BIND: '127.0.0.1:0', SVC_FLIGHT_BIND: '127.0.0.1:0', SVC_DATA_DIR: dataDir, ...options.env }
+  const env = {
+    SVC_BIND: '127.0.0.1:0',
+    SVC_GRPC_BIND: '127.0.0.1:0',
+    SVC_FLIGHT_BIND: '127.0.0.1:0',
+    ...(options.noData !== true && { SVC_DATA_DIR: dataDir }),
+    ...options.env,
+  }
   const child: ChildProcess = spawn('env', bare(env, process.execPath, ...(options.nodeArgs ?? []), options.main ?? MAIN, 'serve', '--config', config), {
     cwd: options.cwd ?? ROOT,
     stdio: ['ignore', 'pipe', 'pipe'],
