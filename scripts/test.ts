@@ -40,6 +40,8 @@ const LONG = [
 const SLOW = [
   'kernel/lib/grpc/ends.test.ts',
   'plugins/agent_plane/simulation.test.ts',
+  'plugins/analytics/derived/derived.test.ts',
+  'plugins/analytics/models/metrics.test.ts',
   'plugins/analytics/models/watch.test.ts',
   'plugins/api_keys/key-admin.test.ts',
   'plugins/audit/crash.test.ts',

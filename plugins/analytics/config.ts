@@ -56,6 +56,15 @@ export const configSchema = Type.Object({
     maximum: 0.99,
     description: 'Part by which the error of another version has to be smaller for it to take the place of the Champion',
   }),
+  max_derived_series: Type.Integer({ default: 100, minimum: 1, maximum: 100_000, description: 'Derived series of a namespace' }),
+  max_derived_rows: Type.Integer({
+    default: 100_000,
+    minimum: 1,
+    maximum: 10_000_000,
+    description: 'Rows of one evaluation of a derived series; longer times are done in parts',
+  }),
+  derived_interval_secs: Type.Integer({ default: 5, minimum: 1, maximum: 86_400, description: 'Time between two looks for derived series that are due' }),
+  derived_timeout_secs: Type.Integer({ default: 30, minimum: 1, maximum: 86_400, description: 'Time limit of one evaluation of a derived series' }),
   refit_pause_secs: Type.Integer({
     default: 3600,
     minimum: 1,

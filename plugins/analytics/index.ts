@@ -1,10 +1,13 @@
 import { definePlugin, MODEL_KINDS, type ModelKinds, NAMESPACES, type NamespaceLifecycle } from 'svcdb'
 import { configSchema } from './config.ts'
+import { DerivedSeries } from './derived/derived-series.ts'
+import { DerivedHandler } from './derived/handler.ts'
+import * as derivedSchemas from './derived/schemas.ts'
 import { functions } from './functions.ts'
 import { ComputeThreads } from './models/compute-threads.ts'
 import { customKinds } from './models/custom-kinds.ts'
 import { ModelsHandler } from './models/handler.ts'
-import { modelMetrics } from './models/metrics.ts'
+import { derivedMetrics, modelMetrics } from './models/metrics.ts'
 import { Models } from './models/models.ts'
 import { Registry } from './models/registry.ts'
 import * as schemas from './models/schemas.ts'
@@ -17,9 +20,9 @@ export default definePlugin({
   summary: 'Forecasts, anomalies and statistics of time series: functions in SQL, and models that are trained, watched and kept',
   stability: 'stable',
   config: configSchema,
-  capabilities: ['sql_functions', 'points', 'jobs', 'state'],
+  capabilities: ['sql', 'sql_functions', 'points', 'jobs', 'state'],
   provides: [MODEL_KINDS],
-  auditActions: ['model_create', 'model_delete', 'model_retrain'],
+  auditActions: ['model_create', 'model_delete', 'model_retrain', 'derived_create', 'derived_delete'],
   setup(svc, config) {
     for (const declaration of functions) svc.sql.function(declaration)
 
@@ -33,16 +36,21 @@ export default definePlugin({
     })
     const metrics = modelMetrics(svc.metrics, () => models.figures())
     const models = new Models({ svc, config, registry, threads, metrics, custom })
+    const series = new DerivedSeries({ svc, config, metrics: derivedMetrics(svc.metrics) })
+    const derived = new DerivedHandler(svc, series)
     const handler = new ModelsHandler({ svc, config, registry, models, custom })
 
     svc.start(async () => {
       await registry.open(svc.storage.state(svc.id))
+      await series.open(svc.storage.state(svc.id))
       svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)?.onDelete?.(async (name) => {
         for (const entry of registry.list(name)) await models.delete(entry)
+        for (const each of series.list(name)) await series.delete(each)
       })
     })
     svc.ready(() => models.resume())
     svc.schedule('models', config.watch_interval_secs * 1000, ({ signal }) => models.watch(signal))
+    svc.schedule('derived', config.derived_interval_secs * 1000, ({ signal }) => series.pass(signal))
     svc.drain(() => models.stop())
     svc.stop(() => threads.stop())
 
@@ -89,6 +97,23 @@ export default definePlugin({
     svc.http.post(`${DATA}/anomalies`, { config: { action: 'read' }, schema: anomalies, serializerCompiler: asItIs }, async (request, reply) =>
       reply.type(json).send(await handler.anomalies(request, reply)),
     )
+
+    const derive = {
+      tags,
+      summary: 'Has the result of a statement kept up to date as a measurement',
+      body: derivedSchemas.createBody,
+      response: { 201: derivedSchemas.derived },
+    }
+    svc.http.post(`${DATA}/derived`, { schema: derive, serializerCompiler: asItIs }, async (request, reply) =>
+      reply
+        .type(json)
+        .code(201)
+        .send(await derived.create(request)),
+    )
+    const allDerived = { tags, summary: 'Derived series by name', response: { 200: derivedSchemas.listing } }
+    svc.http.get(`${DATA}/derived`, { schema: allDerived, serializerCompiler: asItIs }, (request, reply) => reply.type(json).send(derived.list(request)))
+    const underive = { tags, summary: 'Deletes a derived series; its points stay', params: derivedSchemas.namePath, response: { 200: derivedSchemas.deleted } }
+    svc.http.delete(`${DATA}/derived/:name`, { schema: underive }, (request) => derived.delete(request))
   },
 })
 

@@ -23,10 +23,12 @@ t.test('a model as it is written down', async (t) => {
   await first.storage.state('analytics').transaction((tx) => {
     tx.put(`model/${keyOf(namespace, measurement, name)}`, ready)
     tx.put(`state/${keyOf(namespace, measurement, name)}/1`, state)
+    tx.put('derived//mem_share', JSON.parse(fence('derived')))
   })
   await first.stop()
   const second = await boot({ plugins: ['sql', 'line_protocol'], storage: 'embedded', dataDir, config })
   t.teardown(() => second.stop())
+  t.match((await second.inject('/api/v1/analytics/derived')).json(), { count: 1, derived: [{ name: 'mem_share', lookback_secs: 3600 }] })
   const shown = (await second.inject('/api/v1/admin/analytics/models/cpu/daily')).json()
   t.match(shown, {
     name: 'daily',

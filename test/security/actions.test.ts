@@ -27,6 +27,8 @@ const ACTIONS: Record<string, string> = {
   'POST /api/v1/measurements/:name/schema/fields': 'write',
   'POST /api/v1/measurements/:name/restore': 'write',
   'POST /api/v1/rollups': 'write',
+  'POST /api/v1/analytics/derived': 'write',
+  'DELETE /api/v1/analytics/derived/:name': 'delete',
   'POST /api/v1/rollups/:name/refresh': 'write',
   'DELETE /api/v1/rollups/:name': 'delete',
   'POST /api/v1/delete': 'delete',

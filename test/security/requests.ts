@@ -73,6 +73,10 @@ const BODIES: Record<string, (name: string) => Partial<Ask>[]> = {
   ],
   '/api/v1/admin/analytics/retrain': (name) => [{ payload: { measurement: name } }, { payload: { measurement: name, model_name: 'hidden' } }],
   '/api/v1/analytics/models/{measurement}/{name}/forecast': () => [{ url: '' }, { url: '?version=1' }],
+  '/api/v1/analytics/derived': (name) => [
+    { payload: { name: 'own', query: `SELECT _time, value FROM "${name}" WHERE _time >= $1 AND _time < $2` } },
+    { payload: { name: 'into', target_measurement: name, query: 'SELECT _time, value FROM own WHERE _time >= $1 AND _time < $2' } },
+  ],
   '/api/v1/analytics/anomalies': (name) => [
     { payload: { measurement: name, field: 'value' } },
     { payload: { measurement: name, fields: ['value', 'used'], detector: 'pca' } },

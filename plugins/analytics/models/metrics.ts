@@ -19,6 +19,20 @@ export interface ModelMetrics {
   failures: Counter
 }
 
+export interface DerivedMetrics {
+  seconds: Histogram
+  points: Counter
+  failures: Counter
+}
+
+export function derivedMetrics(metrics: Metrics): DerivedMetrics {
+  return {
+    seconds: metrics.histogram('derived_series_eval_duration_seconds', 'Time of one evaluation of a derived series'),
+    points: metrics.counter('derived_series_points_written_total', 'Points that derived series have written; what came to the same as before is not'),
+    failures: metrics.counter('derived_series_failures_total', 'Evaluations of derived series that failed; they are tried again'),
+  }
+}
+
 /** Over all models; GET /api/v1/admin/analytics/models has each one's. NaN = there is none. */
 export interface ModelFigures {
   models: number

@@ -1,0 +1,128 @@
+/** Derived series: statements over measurements, kept up to date. */
+import t from 'tap'
+import { call, node, until, write } from '../models/testing.ts'
+import { tenants } from '../testing-tenants.ts'
+
+const PATH = '/api/v1/analytics/derived'
+const MINUTE = 60_000_000_000n
+const begin = (BigInt(Date.now()) / 60_000n - 20n) * MINUTE
+const mem = (minute: number, host: string, used: number, total = 100): string =>
+  `mem,host=${host} used=${used},total=${total}i ${begin + BigInt(minute) * MINUTE}`
+const share = {
+  name: 'mem_share',
+  query: 'SELECT _time, host, used / total AS share FROM mem WHERE _time >= $1 AND _time < $2',
+  every_secs: 1,
+}
+
+t.test('an expression over a measurement is kept up to date', async (t) => {
+  const one = await node(t, { plugins: ['promql'], analytics: { derived_interval_secs: 1 } })
+  await write(one, [mem(0, 'a', 50), mem(0, 'b', 25), mem(1, 'a', 60)])
+  t.match(await call(one, 'POST', PATH, share), {
+    status: 201,
+    body: { name: 'mem_share', target_measurement: 'mem_share', lookback_secs: 3600, last_error: null },
+  })
+  const rows = async () => (await call(one, 'POST', '/api/v1/svc/sql', { query: 'SELECT host, share FROM mem_share ORDER BY _time, host' })).body.rows ?? []
+  t.same(await until(rows, (found) => found.length === 3), [
+    ['a', 0.5],
+    ['b', 0.25],
+    ['a', 0.6],
+  ])
+  // What is new, and what came late or was changed.
+  await write(one, [mem(2, 'b', 10), mem(0, 'b', 75), mem(1, 'c', 1)])
+  const again = [
+    ['a', 0.5],
+    ['b', 0.75],
+    ['a', 0.6],
+    ['c', 0.01],
+    ['b', 0.1],
+  ]
+  t.same(await until(rows, (found) => JSON.stringify(found) === JSON.stringify(again)), again)
+  const metrics = (await one.inject('/metrics')).body
+  t.match(metrics, /^svc_derived_series_eval_duration_seconds_count [1-9]/m)
+  t.match(metrics, /^svc_derived_series_points_written_total 6$/m, 'what came to the same is not written again')
+  const listed = await call(one, 'GET', PATH)
+  t.equal(listed.body.count, 1)
+  t.ok(listed.body.derived[0].evaluated_until > Number(begin))
+  t.match(await call(one, 'DELETE', `${PATH}/mem_share`), { status: 200, body: { ok: true } })
+  t.equal((await call(one, 'DELETE', `${PATH}/mem_share`)).status, 404)
+  t.equal((await rows()).length, 5, 'the points stay')
+})
+
+t.test('a node that was away catches up in parts, and no bucket is half of one', async (t) => {
+  const dataDir = t.testdir()
+  const analytics = { derived_interval_secs: 1, max_derived_rows: 4 }
+  const first = await node(t, { dataDir, analytics: { derived_interval_secs: 3600 } })
+  await write(
+    first,
+    Array.from({ length: 20 }, (_, i) => mem(i, 'a', i)),
+  )
+  const query = "SELECT time_bucket('2m', _time) AS _time, count(used) AS samples FROM mem WHERE _time >= $1 AND _time < $2 GROUP BY 1"
+  t.equal((await call(first, 'POST', PATH, { name: 'counts', query, every_secs: 1, lookback_secs: 240 })).status, 201)
+  const state = first.storage.state('analytics')
+  const [{ key, value }] = await state.list<object>({ prefix: 'derived/' })
+  await state.transaction((tx) => tx.put(key, { ...value, evaluated_until: String(begin) }))
+  await first.stop()
+  const second = await node(t, { dataDir, analytics })
+  const rows = async () => (await call(second, 'POST', '/api/v1/svc/sql', { query: 'SELECT samples FROM counts ORDER BY _time' })).body.rows ?? []
+  // An odd first minute makes half a bucket at either end.
+  const found = (await until(rows, (all) => all.length >= 10)).map(([samples]: number[]) => samples)
+  t.equal(
+    found.reduce((sum: number, samples: number) => sum + samples, 0),
+    20,
+    `all samples once: ${found}`,
+  )
+  t.ok(
+    found.slice(1, -1).every((samples: number) => samples === 2),
+    `whole buckets: ${found}`,
+  )
+  t.equal((await call(second, 'GET', PATH)).body.derived[0].last_error, null)
+  await call(second, 'DELETE', `${PATH}/counts`)
+  t.equal((await call(second, 'POST', PATH, { ...share, lookback_secs: 1800 })).status, 201)
+  const failing = await until(
+    async () => (await call(second, 'GET', PATH)).body.derived[0],
+    ({ last_error }) => last_error !== null,
+  )
+  t.match(failing.last_error, /1800 s have more than the 4 rows of analytics.max_derived_rows; shorten lookback_secs/)
+})
+
+t.test('what cannot be derived is refused, saying what to write', async (t) => {
+  const one = await node(t, { analytics: { max_derived_series: 1 } })
+  await write(one, [mem(0, 'a', 50)])
+  const refused = async (query: string, text: RegExp, status = 400) => {
+    const answer = await call(one, 'POST', PATH, { ...share, query })
+    t.equal(answer.status, status, JSON.stringify(answer.body))
+    t.match(answer.body.error, text)
+  }
+  const where = 'FROM mem WHERE _time >= $1 AND _time < $2'
+  await refused('SELECT _time, used FROM mem', /it reads from \$1 on and before \$2, such as/)
+  await refused(`SELECT used ${where}`, /it has no column "_time"/)
+  await refused(`SELECT _time, host ${where}`, /no column of numbers/)
+  await refused(`SELECT _time, [used] AS x ${where}`, /column "x" is List.*cast it to DOUBLE/)
+  await refused('DROP TABLE mem', /cannot keep derived series/)
+  t.equal((await call(one, 'POST', PATH, share)).status, 201)
+  await refused(share.query, /there is one of this name/, 409)
+  t.match(await call(one, 'POST', PATH, { ...share, name: 'other', target_measurement: 'mem_share' }), {
+    status: 409,
+    body: { error: /is written by derived series "mem_share"/ },
+  })
+  t.match(await call(one, 'POST', PATH, { ...share, name: 'other' }), { status: 429, body: { error: /analytics.max_derived_series/ } })
+})
+
+t.test('tenants derive from their own measurements only', async (t) => {
+  const one = await node(t, { plugins: ['namespaces', tenants], config: { server: { multi_tenancy: true } }, analytics: { derived_interval_secs: 1 } })
+  const [red, blue] = ['red', 'blue'].map((name) => ({ authorization: `Bearer ${name}` }))
+  await write(one, [mem(0, 'a', 50)], red)
+  await write(one, [mem(0, 'a', 80)], blue)
+  t.equal((await call(one, 'POST', PATH, share, red)).status, 201)
+  const rows = async (who: object) => (await call(one, 'POST', '/api/v1/svc/sql', { query: 'SELECT share FROM mem_share' }, who)).body.rows
+  t.same(
+    await until(
+      () => rows(red),
+      (found) => found?.length === 1,
+    ),
+    [[0.5]],
+  )
+  t.equal(await rows(blue), undefined)
+  t.equal((await call(one, 'GET', PATH, undefined, blue)).body.count, 0)
+  t.equal((await call(one, 'DELETE', `${PATH}/mem_share`, undefined, blue)).status, 404)
+})
