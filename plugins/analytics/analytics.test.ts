@@ -232,6 +232,24 @@ t.test('forecasts of groups', async (t) => {
   t.equal(season!.length, 4)
 })
 
+t.test('forecasts with their intervals', async (t) => {
+  const { rows } = await query(
+    `SELECT forecast_interval(v, _time, 6, 'auto', 0.9), forecast(v, _time, 6, 'auto'), forecast_lower(v, _time, 6, 'auto', 0.9), forecast_upper(v, _time, 6, 'auto', 0.9),
+       forecast_upper(v, _time, 6, 'auto', 0.99), auto_forecast(v, _time, 6), forecast_lower(v, _time, 6), forecast_upper(v, _time, 6) FILTER (WHERE n < 1) FROM many`,
+  )
+  type Interval = { forecast: number[]; lower: number[]; upper: number[] }
+  const [together, values, lower, upper, wider, auto, simple, few] = rows[0] as unknown as [Interval, ...number[][], null]
+  t.same(together, { forecast: values, lower, upper })
+  t.same(values, auto, 'by the model that suits best')
+  for (let h = 0; h < 6; h++) {
+    t.ok(Math.abs(values[h] - (lower[h] + upper[h]) / 2) < 1e-9, 'the forecast is in the middle')
+    // Those of a normal distribution: 2.5758 and 1.6449 standard deviations.
+    t.ok(Math.abs((wider[h] - values[h]) / (upper[h] - values[h]) - 2.5758 / 1.6449) < 1e-3 || upper[h] === values[h], 'a level rescales them')
+  }
+  t.equal(simple.length, 6)
+  t.equal(few, null, 'too few points')
+})
+
 t.test('detectors by name', async (t) => {
   const expected = iqrScores(Float64Array.from(VALUES, (v) => v ?? Number.NaN))
   near(
@@ -285,6 +303,9 @@ t.test("wrong use is the caller's error", async (t) => {
     'forecast(v, _time, 8761)',
     `forecast(v, _time, 3, 'prophet')`,
     'auto_forecast(v, _time, n)',
+    `forecast_upper(v, _time, 3, 'ses', 1)`,
+    `forecast_lower(v, _time, 3, 'ses', 0)`,
+    `forecast_interval(v, _time, 3, 'prophet')`,
     `anomaly_score(v, 2, 'psychic') OVER ()`,
     `detect_anomalies(v, 'zscore', -1) OVER ()`,
     'detect_anomalies(v)',
@@ -294,4 +315,25 @@ t.test("wrong use is the caller's error", async (t) => {
   ]) {
     await t.rejects(query(`SELECT ${expression} FROM m`), { code: 'SQL_ERROR' }, expression)
   }
+})
+
+t.test('a statement over thousands of series keeps within its memory, and samples need no order', async (t) => {
+  const one = await boot({ plugins: ['line_protocol', 'sql'], storage: 'embedded', config: { database: { per_query_memory_limit: 67_108_864 } } })
+  t.teardown(() => one.stop())
+  for (let from = 0; from < 3000; from += 1000) {
+    const lines = Array.from({ length: 20_000 }, (_, i) => {
+      const [s, k] = [from + (i % 1000), Math.floor(i / 1000)]
+      return `wide,series=s${s} v=${s + 2 * k} ${1_700_000_000_000_000_000n + BigInt(k) * 10_000_000_000n}`
+    })
+    t.equal((await one.inject({ method: 'POST', url: '/write', payload: lines.join('\n') })).statusCode, 204)
+  }
+  const ask = async (from: string) => {
+    const columns = `count(f), min(f[2] - s), max(f[2] - s), min(r), max(r), min(i), max(i)`
+    const groups = `SELECT series, min(v) AS s, forecast(v, _time, 2, 'linear_regression') AS f, rate(v, _time) AS r, irate(v, _time) AS i FROM ${from} GROUP BY series`
+    const answer = await one.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query: `SELECT ${columns} FROM (${groups})` } })
+    if (answer.statusCode !== 200) throw new Error(answer.body)
+    return (answer.json().rows[0] as number[]).map((v) => Math.round(v * 1e6) / 1e6)
+  }
+  t.same(await ask('wide'), [3000, 42, 42, 0.2, 0.2, 0.2, 0.2])
+  t.same(await ask('(SELECT * FROM wide ORDER BY _time DESC)'), [3000, 42, 42, 0.2, 0.2, 0.2, 0.2], 'backwards')
 })

@@ -1,9 +1,10 @@
 /** Forecasts in SQL: from the samples of each group to the list of what comes next. */
+import { createHash } from 'node:crypto'
 import type { SqlConstant, SqlFunctionBody, SqlFunctionColumn } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { chooseModel } from './forecast/automatic.ts'
-import { fitModel, MODEL_NAMES, predict } from './forecast/forecaster.ts'
-import { UnfitError } from './forecast/model.ts'
+import { fitModel, MODEL_NAMES, type Model, predict } from './forecast/forecaster.ts'
+import { normalWidth, UnfitError } from './forecast/model.ts'
 import { regular } from './forecast/regular.ts'
 import { fitVector, predictVector } from './forecast/vector.ts'
 
@@ -46,16 +47,44 @@ function whereFit<T>(work: () => T): T | undefined {
   }
 }
 
+/** The automatic choice, by name. */
+const AUTO = 'auto'
+/** Fits that are kept: a statement that asks for a forecast and its interval fits each group once. */
+const KEPT = 4096
+const recent = new Map<string, Model>()
+
+function fitted(values: Float64Array, times: BigInt64Array, model: string, horizon: number): Model {
+  if (model !== AUTO && !(MODEL_NAMES as readonly string[]).includes(model))
+    throw new SvcError('SQL_ERROR', `cannot forecast: there is no model "${model}"; use one of ${[...MODEL_NAMES, AUTO].join(', ')}`)
+  const digest = createHash('sha1').update(bytesOf(values)).update(bytesOf(times)).digest('latin1')
+  const key = `${model}/${model === AUTO ? horizon : ''}/${values.length}/${digest}`
+  const known = recent.get(key)
+  if (known !== undefined) return known
+  const series = regular(values, times, MOST_SAMPLES)
+  const made = model === AUTO ? chooseModel(series, { horizon }).model : fitModel(model, series).model
+  if (recent.size >= KEPT) recent.delete(recent.keys().next().value as string)
+  recent.set(key, made)
+  return made
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Float64Array | BigInt64Array): Uint8Array => new Uint8Array(buffer, byteOffset, byteLength)
+
 export const forecast = perGroup(([values], times, [horizon, model]) => {
-  if (!(MODEL_NAMES as readonly unknown[]).includes(model))
-    throw new SvcError('SQL_ERROR', `cannot call forecast: there is no model "${model}"; use one of ${MODEL_NAMES.join(', ')}`)
-  return predict(fitModel(String(model), regular(values, times, MOST_SAMPLES)).model, Number(horizon)).values
+  return predict(fitted(values, times, String(model), Number(horizon)), Number(horizon)).values
 })
 
 export const auto_forecast = perGroup(([values], times, [horizon]) => {
-  const { model } = chooseModel(regular(values, times, MOST_SAMPLES), { horizon: Number(horizon) })
-  return predict(model, Number(horizon)).values
+  return predict(fitted(values, times, AUTO, Number(horizon)), Number(horizon)).values
 })
+
+const edge = (sign: number): SqlFunctionBody =>
+  perGroup(([values], times, [horizon, model, level]) => {
+    const prediction = predict(fitted(values, times, String(model), Number(horizon)), Number(horizon))
+    const width = sign * normalWidth(Number(level))
+    return prediction.values.map((v, h) => v + width * prediction.std[h])
+  })
+export const forecast_lower = edge(-1)
+export const forecast_upper = edge(1)
 
 export const multivariate_forecast = perGroup(([target, predictor], times, [horizon]) => {
   // Rows in which both are there: then both lie on the same steps.

@@ -22,7 +22,7 @@ const CONNECTIONS = 2
 const folder = await mkdtemp(join(tmpdir(), 'svc-bench-'))
 await writeFile(
   join(folder, 'svc.toml'),
-  'plugins = ["line_protocol", "sql"]\n[server]\nhttp_addr = "$' + '{SVC_BIND}"\nlog_level = "warn"\n[database]\ndata_dir = "$' + '{SVC_DATA_DIR}"\n',
+  'plugins = ["line_protocol", "sql"]\n[server]\nhttp_addr = "$' + '{SVC_BIND}"\n[database]\ndata_dir = "$' + '{SVC_DATA_DIR}"\n',
 )
 const server = await runServer(join(folder, 'svc.toml'))
 const agent = new Agent({ keepAlive: true, maxSockets: 16 })

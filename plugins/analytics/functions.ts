@@ -32,11 +32,15 @@ const window = (name: string, args: readonly SqlArgument[], summary: string, bod
   ...body,
 })
 const overSeries = { module: SERIES, returns: 'DOUBLE' } as const
-const counter = { kind: 'aggregate', args: [value('v'), { name: 'ts', type: 'TIMESTAMP_NS' }], orderedBy: 'ts', ...overSeries } as const
+/** Samples of groups come as they lie and are sorted by the modules: an aggregate that sorts takes 64 KB a group, and a statement has thousands of them. */
+const counter = { kind: 'aggregate', args: [value('v'), { name: 'ts', type: 'TIMESTAMP_NS' }], ...overSeries } as const
 
 const time: SqlArgument = { name: 'ts', type: 'TIMESTAMP_NS' }
 const horizon: SqlArgument = { name: 'horizon', type: 'INTEGER', constant: { min: 1, max: MAX_HORIZON } }
-const ahead = { kind: 'aggregate', orderedBy: 'ts', module: FORECASTS, returns: 'DOUBLE[]' } as const
+const byModel: SqlArgument = { name: 'model', type: 'VARCHAR', constant: true, default: 'ses' }
+/** A level of 1 would have no ends. */
+const level: SqlArgument = { name: 'level', type: 'DOUBLE', constant: { above: 0, max: 0.999999 }, default: 0.95 }
+const ahead = { kind: 'aggregate', module: FORECASTS, returns: 'DOUBLE[]' } as const
 const detector = (name: string): SqlArgument => ({ name: 'detector', type: 'VARCHAR', constant: true, default: name })
 const byDetector = { module: ANOMALIES, makesExpression: true } as const
 
@@ -44,8 +48,22 @@ export const functions: readonly SqlFunction[] = [
   {
     name: 'forecast',
     summary: 'The next values of a series, by exponential smoothing or a model by name',
-    args: [value('v'), time, horizon, { name: 'model', type: 'VARCHAR', constant: true, default: 'ses' }],
+    args: [value('v'), time, horizon, byModel],
     ...ahead,
+  },
+  ...(['lower', 'upper'] as const).map((edge) => ({
+    name: `forecast_${edge}`,
+    summary: `The ${edge} ends of the intervals of a forecast`,
+    args: [value('v'), time, horizon, byModel, level],
+    ...ahead,
+  })),
+  {
+    name: 'forecast_interval',
+    kind: 'aggregate',
+    summary: 'A forecast with its intervals',
+    args: [value('v'), time, horizon, byModel, level],
+    expression:
+      'struct_pack(forecast := forecast(v, ts, horizon, model), lower := forecast_lower(v, ts, horizon, model, level), upper := forecast_upper(v, ts, horizon, model, level))',
   },
   { name: 'auto_forecast', summary: 'The next values of a series, by the model that would have forecast it best', args: [value('v'), time, horizon], ...ahead },
   {

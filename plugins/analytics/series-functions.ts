@@ -14,10 +14,19 @@ function rates(instant: boolean): SqlFunctionBody {
     const begins = (times.lists as NonNullable<SqlFunctionColumn['lists']>).starts
     for (let i = 0; i < rows; i++) {
       const samples = numbers(values).subarray(starts[i], starts[i] + lengths[i])
-      out[i] = rateOf(samples, (times.values as BigInt64Array).subarray(begins[i], begins[i] + lengths[i]), instant)
+      const sorted = byTime(samples, (times.values as BigInt64Array).subarray(begins[i], begins[i] + lengths[i]))
+      out[i] = rateOf(sorted.samples, sorted.times, instant)
     }
     return { values: out }
   }
+}
+
+function byTime(samples: Float64Array, times: BigInt64Array): { samples: Float64Array; times: BigInt64Array } {
+  let sorted = true
+  for (let i = 1; i < times.length && sorted; i++) sorted = times[i - 1] <= times[i]
+  if (sorted) return { samples, times }
+  const order = Array.from(times, (_, i) => i).sort((a, b) => (times[a] < times[b] ? -1 : times[a] > times[b] ? 1 : a - b))
+  return { samples: Float64Array.from(order, (i) => samples[i]), times: BigInt64Array.from(order, (i) => times[i]) }
 }
 
 export const rate = rates(false)

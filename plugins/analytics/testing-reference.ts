@@ -37,8 +37,8 @@ export interface ReferenceCase {
   problem(answer: Answer): string | undefined
 }
 
-/** Of one series. @param seasonal with models of a period of 12. */
-export function forecastCases(name: string, values: Float64Array, seasonal: boolean): ReferenceCase[] {
+/** Of one series. @param seasonal with models of a period of 12. @param sarima with SARIMA among them, which takes the reference some seconds each. */
+export function forecastCases(name: string, values: Float64Array, seasonal: boolean, sarima = seasonal): ReferenceCase[] {
   const unit = deviation(values) || 1
   const list = Array.from(values)
   const cases: ReferenceCase[] = []
@@ -77,7 +77,7 @@ export function forecastCases(name: string, values: Float64Array, seasonal: bool
     )
   }
   const orders = [orderOf(1, 1, 1), orderOf(1, 0, 1), orderOf(2, 0, 0), orderOf(0, 1, 1)]
-  if (seasonal) orders.push(orderOf(1, 0, 1, [0, 1, 1, PERIOD]), orderOf(1, 1, 1, [1, 1, 0, PERIOD]))
+  if (sarima) orders.push(orderOf(1, 0, 1, [0, 1, 1, PERIOD]), orderOf(1, 1, 1, [1, 1, 0, PERIOD]))
   for (const order of orders) {
     const { model } = fitArima(values, order)
     const { p, d, q, sp, sd, sq, m } = order

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { KIND_NAMES, seriesOf } from '../testing-series.ts'
+import { KIND_NAMES, normal, seriesOf } from '../testing-series.ts'
 import { chooseModel } from './automatic.ts'
 import { forecastErrors } from './errors.ts'
 import { followed } from './following.ts'
@@ -214,5 +214,31 @@ t.test('the state of arima after following is that of a filter over all', (t) =>
     t.ok(close(predict(at, 1).values[0], next.fitted[i - 200]), `step ${i}`)
     at = followed(at, Float64Array.of(all[i])).model
   }
+  t.end()
+})
+
+t.test('a season of local time is found again after the clock has changed', (t) => {
+  // Hours of days of 24 steps; from a day of 23 hours on everything comes an hour earlier.
+  const hours = 24 * 42
+  const change = 24 * 21
+  const random = normal(11)
+  const values = Float64Array.from({ length: hours }, (_, i) => 100 + 20 * Math.sin((2 * Math.PI * (i + (i >= change ? 1 : 0))) / 24) + random())
+  const { model } = fitModel('holt_winters', series(values.subarray(0, change)), { period: 24 })
+  const { fitted } = followed(model, values.subarray(change))
+  const rmse = (day: number): number =>
+    forecastErrors(values.subarray(change + 24 * day, change + 24 * (day + 1)), fitted.subarray(24 * day, 24 * (day + 1))).rmse
+  t.ok(rmse(0) > 2, `the first day is off: ${rmse(0)}`)
+  // Retrained on what came, it is as good as before.
+  const again = fitModel('holt_winters', series(values.subarray(change, change + 24 * 14)), { period: 24 }).model
+  const after = followed(again, values.subarray(change + 24 * 14)).fitted
+  const rest = forecastErrors(values.subarray(change + 24 * 14), after).rmse
+  t.ok(rest < 1.6, `after a retraining: ${rest}`)
+  t.end()
+})
+
+t.test('a leap second makes no gap: time is that of POSIX', (t) => {
+  // 2016-12-31T23:59:58Z to 2017-01-01T00:00:02Z, with a leap second between.
+  const times = BigInt64Array.from([1_483_228_798n, 1_483_228_799n, 1_483_228_800n, 1_483_228_801n], (seconds) => seconds * 1_000_000_000n)
+  t.match(regular(Float64Array.of(1, 2, 3, 4), times, 10), { interval: 1_000_000_000n, bridged: 0, moved: 0 })
   t.end()
 })

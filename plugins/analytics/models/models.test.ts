@@ -268,3 +268,47 @@ t.test('anomalies of one field, and of several together', async (t) => {
     body: { error: /zscore needs 3 points; there are 2/ },
   })
 })
+
+t.test('odd data comes to what the guide says', async (t) => {
+  const one = await node(t, { analytics: { max_training_points: 50 } })
+  const at = (seconds: number): bigint => begin + BigInt(seconds) * 1_000_000_000n
+  const series: Record<string, string[]> = {
+    gaps: [0, 1, 2, 6, 7, 8, 9].map((i) => `gaps load=${10 + i} ${at(60 * i)}`),
+    none: [0, 1, 2, 3, 4].map((i) => (i === 2 ? `none other=1 ${at(60 * i)}` : `none load=${10 + i} ${at(60 * i)}`)),
+    uneven: [0, 61, 118, 180, 245, 300].map((seconds) => `uneven load=${seconds} ${at(seconds)}`),
+    constant: Array.from({ length: 30 }, (_, i) => `constant load=7 ${at(60 * i)}`),
+    two: [0, 1].map((i) => `two load=${i} ${at(60 * i)}`),
+    integers: [0, 1, 2, 3].map((i) => `integers load=${i}i ${at(60 * i)}`),
+    long: Array.from({ length: 80 }, (_, i) => `long load=${i} ${at(60 * i)}`),
+  }
+  await write(one, Object.values(series).flat())
+  const trained = async (measurement: string, model_type = 'linear_regression') => {
+    const made = await call(one, 'POST', MODELS, { name: model_type, measurement, field: 'load', model_type })
+    const asked = made.status === 201 ? await call(one, 'GET', `/api/v1/analytics/models/${measurement}/${model_type}/forecast?horizon=2`) : undefined
+    return { status: made.status, error: made.body.error, version: made.body.versions?.[0], forecast: asked?.body }
+  }
+  const near = (found: number, wanted: number): boolean => Math.abs(found - wanted) < 1e-6 * Math.abs(wanted)
+  const gaps = await trained('gaps')
+  t.match(gaps.version, { training_points: 7, bridged_points: 3, left_out_points: 0 })
+  t.ok(near(gaps.forecast.values[0], 20), `a line through a gap goes on: ${gaps.forecast.values}`)
+  t.match((await trained('none')).version, { training_points: 4, bridged_points: 1 }, 'a row without the field is a missing step')
+  const uneven = await trained('uneven')
+  t.equal(uneven.version.interval_ns, 61_000_000_000, 'a step is the median distance')
+  t.ok(Math.abs(uneven.forecast.values[0] - 361) < 5)
+  const constant = await trained('constant', 'auto')
+  t.match(constant.forecast, { values: [7, 7], confidence_lower: [7, 7], confidence_upper: [7, 7] })
+  const none = await call(one, 'POST', '/api/v1/analytics/anomalies', { measurement: 'constant', field: 'load' })
+  t.match(none.body, { anomaly_count: 0, anomalies: [] })
+  for (const [kind, values] of Object.entries({ ses: 2, holt: 2, linear_regression: [2, 3] })) {
+    const two = await trained('two', kind)
+    t.equal(two.status, 201, kind)
+    if (Array.isArray(values)) t.ok(values.every((v, i) => near(two.forecast.values[i], v)))
+  }
+  t.match(await trained('two', 'arima'), { status: 400, error: /needs \d+ points; there are 2/ })
+  t.match(await trained('two', 'auto'), { status: 400, error: /needs 2 \* horizon \+ 4 = 28 points; there are 2/ })
+  t.ok(near((await trained('integers')).forecast.values[0], 4))
+  const long = await trained('long')
+  t.match(long.version, { training_points: 50, left_out_points: 30 }, 'the newest, and how many were left out')
+  t.ok(near(long.forecast.values[0], 80))
+  t.match((await call(one, 'POST', '/api/v1/analytics/anomalies', { measurement: 'long', field: 'load' })).body, { points: 50, left_out_points: 30 })
+})

@@ -21,7 +21,8 @@ export function constantOf(name: string, arg: SqlArgument, node: Node | undefine
       return value
     }
     case 'DOUBLE': {
-      const value = constantNumber(node)
+      // An expression that hands its constant on to another function writes it as CAST(0.5 AS DOUBLE), see template.ts.
+      const value = constantNumber(node?.class === 'CAST' && node.cast_type?.id === 'DOUBLE' ? node.child : node)
       const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY, above = Number.NEGATIVE_INFINITY } = bounds
       if (value === undefined || !(value >= min && value <= max && value > above)) throw wrong(`a constant number${inWords(bounds)}`)
       return value
