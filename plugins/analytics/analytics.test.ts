@@ -238,7 +238,16 @@ t.test('forecasts with their intervals', async (t) => {
        forecast_upper(v, _time, 6, 'auto', 0.99), auto_forecast(v, _time, 6), forecast_lower(v, _time, 6), forecast_upper(v, _time, 6) FILTER (WHERE n < 1) FROM many`,
   )
   type Interval = { forecast: number[]; lower: number[]; upper: number[] }
-  const [together, values, lower, upper, wider, auto, simple, few] = rows[0] as unknown as [Interval, ...number[][], null]
+  const [together, values, lower, upper, wider, auto, simple, few] = rows[0] as unknown as [
+    Interval,
+    number[],
+    number[],
+    number[],
+    number[],
+    number[],
+    number[],
+    number[] | null,
+  ]
   t.same(together, { forecast: values, lower, upper })
   t.same(values, auto, 'by the model that suits best')
   for (let h = 0; h < 6; h++) {

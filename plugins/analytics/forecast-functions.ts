@@ -56,7 +56,7 @@ const recent = new Map<string, Model>()
 function fitted(values: Float64Array, times: BigInt64Array, model: string, horizon: number): Model {
   if (model !== AUTO && !(MODEL_NAMES as readonly string[]).includes(model))
     throw new SvcError('SQL_ERROR', `cannot forecast: there is no model "${model}"; use one of ${[...MODEL_NAMES, AUTO].join(', ')}`)
-  const digest = createHash('sha1').update(bytesOf(values)).update(bytesOf(times)).digest('latin1')
+  const digest = createHash('sha1').update(bytesOf(values)).update(bytesOf(times)).digest('base64')
   const key = `${model}/${model === AUTO ? horizon : ''}/${values.length}/${digest}`
   const known = recent.get(key)
   if (known !== undefined) return known
