@@ -15,6 +15,8 @@ const BETWEEN_MS = 60
 /** Requests until heaps are as large as they will be. */
 const FIRST = 60
 const QUESTION_EACH = 12
+/** Collections of all that a start and rests bring, whatever is written; without what is tested here there were nine beside 18 of the young generation. */
+const USUAL = 5
 
 t.test('the young generation is collected more often than all of a heap', async (t) => {
   const server = await runServer(join(ROOT, 'svc.toml'), { nodeArgs: ['--trace-gc'] })
@@ -36,5 +38,5 @@ t.test('the young generation is collected more often than all of a heap', async 
   }
   const count = (kind: RegExp): number => server.output().slice(before).match(kind)?.length ?? 0
   const [all, young] = [count(/ms: Mark-Compact /g), count(/ms: Scavenge /g)]
-  t.ok(young > 0 && all <= young / 2, `${young} collections of the young generation, ${all} of all`)
+  t.ok(young > 0 && all <= Math.max(USUAL, young / 4), `${young} collections of the young generation, ${all} of all`)
 })
