@@ -79,6 +79,7 @@ export {
 export type { Schedule, ScheduledJob, ScheduledRun, ScheduleOptions, ScheduleStatus } from './schedule/schedule.ts'
 export { AUDIT_LOG, type AuditAction, type AuditLog, type AuditRecord, audited } from './services/audit-log.ts'
 export { CONNECTORS, type Connector, type Connectors, type Replayed } from './services/connectors.ts'
+export { EXEMPLARS, type Exemplar, type Exemplars, type ExemplarsOfSeries, type SeriesExemplar } from './services/exemplars.ts'
 export { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from './services/metric-metadata.ts'
 export { MODEL_KINDS, type ModelKind, type ModelKinds } from './services/model-kinds.ts'
 export {

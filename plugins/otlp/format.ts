@@ -1,11 +1,12 @@
 /** OTLP as a format of messages: an ExportMetricsServiceRequest, in protobuf or JSON, as the OpenTelemetry Collector's exporters to brokers write it. */
-import { METRIC_METADATA, type MetricMetadata, type PointFormat, type PointMessage, type PointReader, type Svc, type WriteBatch } from 'svcdb'
+import { EXEMPLARS, METRIC_METADATA, type MetricMetadata, type PointFormat, type PointMessage, type PointReader, type Svc, type WriteBatch } from 'svcdb'
 import type { SvcError } from 'svcdb/lib/errors'
 import { refusalOf } from './answer.ts'
 import type { OtlpConfig } from './config.ts'
 import type { OtlpDecoder } from './decoder.ts'
 import type { JsonThread } from './json-thread.ts'
 import type { OtlpMetrics } from './metrics.ts'
+import type { Outcome } from './outcome.ts'
 
 const BRACE = 123
 
@@ -14,6 +15,7 @@ export interface OtlpFormatDependencies {
   metrics: OtlpMetrics
   json: JsonThread
   newDecoder(namespace: string): OtlpDecoder
+  keepExemplars(namespace: string, outcome: Outcome): void
 }
 
 /** Points name their measurements and tags. */
@@ -36,7 +38,8 @@ class OtlpReader implements PointReader {
     // A message in protobuf begins with the tag of resource_metrics, 10.
     const message = body[0] === BRACE ? await json.convert(Buffer.from(body.buffer, body.byteOffset, body.length)) : body
     const metadata = this.svc.find<MetricMetadata>(METRIC_METADATA)
-    const options = { maxPoints: config.max_points_per_write, maxFailures: config.max_reported_errors }
+    const exemplars = this.svc.provided.has(EXEMPLARS)
+    const options = { maxPoints: config.max_points_per_write, maxFailures: config.max_reported_errors, exemplars }
     const decoder = this.decoderFor(batch.namespace)
     const outcome = await decoder.turns.run(() =>
       decoder.decode(
@@ -46,7 +49,7 @@ class OtlpReader implements PointReader {
         options,
       ),
     )
-    metrics.exemplars.inc(outcome.exemplars)
+    this.dependencies.keepExemplars(batch.namespace, outcome)
     metrics.skipped.inc(outcome.skipped)
     this.svc.ingest.countNonFinite(outcome.nonFinite)
     const { points, refused, failures } = outcome

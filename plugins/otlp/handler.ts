@@ -1,7 +1,18 @@
 /** The HTTP side: reads the request, hands its bytes to the namespace's decoder and its points to `svc.ingest`. */
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
-import { type CallContext, type HttpRequest, hungUp, METRIC_METADATA, type MetricMetadata, type Svc, toSvcError, type WriteResult } from 'svcdb'
+import {
+  type CallContext,
+  EXEMPLARS,
+  type Exemplars,
+  type HttpRequest,
+  hungUp,
+  METRIC_METADATA,
+  type MetricMetadata,
+  type Svc,
+  toSvcError,
+  type WriteResult,
+} from 'svcdb'
 import { PerNamespace } from 'svcdb/lib/cache'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import type { ErrorKind } from 'svcdb/lib/errors'
@@ -111,16 +122,22 @@ export class OtlpHandler implements OtlpFormatDependencies {
     // What may be sent again comes before what may not.
     const failed = parts.find((part) => part.status === 'rejected')
     if (failed !== undefined) throw failed.reason
+    this.keepExemplars(context.dataNamespace, outcome)
     return tally
+  }
+
+  keepExemplars(namespace: string, { exemplars, found }: Outcome): void {
+    const kept = found.length === 0 ? 0 : (this.svc.find<Exemplars>(EXEMPLARS)?.add(namespace, found) ?? 0)
+    if (exemplars > kept) this.metrics.exemplars.inc(exemplars - kept)
   }
 
   private async decode({ context, ended }: Caller, message: Uint8Array, open: () => WriteBatch): Promise<Outcome> {
     const namespace = context.dataNamespace
     const metadata = this.svc.find<MetricMetadata>(METRIC_METADATA)
-    const options = { maxPoints: this.config.max_points_per_write, maxFailures: this.config.max_reported_errors }
+    const exemplars = this.svc.provided.has(EXEMPLARS)
+    const options = { maxPoints: this.config.max_points_per_write, maxFailures: this.config.max_reported_errors, exemplars }
     const decoder = this.decoders.get(namespace)
     const outcome = await decoder.turns.run(() => decoder.decode(message, open, (entry) => metadata?.note?.(namespace, entry), options), ended)
-    this.metrics.exemplars.inc(outcome.exemplars)
     this.metrics.skipped.inc(outcome.skipped)
     this.svc.ingest.countNonFinite(outcome.nonFinite)
     return outcome

@@ -5,6 +5,7 @@ import { CUSTOM_BUCKETS_SCHEMA, checkHistogram, type NativeHistogram, reduceToKe
 import { NumberList, type ProtobufReader } from 'svcdb/lib/protobuf'
 import type { AttributeRun } from './attribute-run.ts'
 import { sideOf } from './bucket-side.ts'
+import { type ExemplarSeries, PointExemplars } from './exemplars.ts'
 import { NO_RECORDED_VALUE } from './number-points.ts'
 import type { PointWriter } from './point-writer.ts'
 import type { PointsReader } from './points-of.ts'
@@ -28,6 +29,7 @@ abstract class HistogramPoints implements PointsReader {
   private readonly streams: Streams
   private stream!: Stream
   private delta = false
+  private readonly exemplars: PointExemplars
 
   constructor(reader: ProtobufReader, writer: PointWriter, streams: Streams, attributes: AttributeRun, most: number) {
     this.reader = reader
@@ -35,6 +37,7 @@ abstract class HistogramPoints implements PointsReader {
     this.streams = streams
     this.attributes = attributes
     this.most = most
+    this.exemplars = new PointExemplars(reader)
   }
 
   begin(stream: Stream, delta: boolean): void {
@@ -49,6 +52,7 @@ abstract class HistogramPoints implements PointsReader {
     this.timeLow = this.timeHigh = this.count = this.flags = 0
     this.sum = Number.NaN
     this.clear()
+    this.exemplars.clear()
     attributes.begin(reader)
     reader.at = start
     reader.end = end
@@ -83,6 +87,7 @@ abstract class HistogramPoints implements PointsReader {
       // What was added up since the point before says nothing of resets: it is a gauge to PromQL.
       if (read !== undefined && this.delta) read.counterReset = 'gauge'
       writer.histogram(metric, this.streams.seriesOf(this.stream, attributes), this.timeLow, this.timeHigh, read)
+      this.exemplars.read(() => this.series(), writer.outcome.found)
     } catch (error) {
       if (!(error instanceof SvcError) || error.code === 'BAD_REQUEST') throw error
       writer.refuse(error)
@@ -101,8 +106,15 @@ abstract class HistogramPoints implements PointsReader {
   }
 
   protected exemplar(): void {
-    this.reader.span()
-    this.writer.outcome.exemplars++
+    const { reader, writer } = this
+    const at = reader.span()
+    writer.outcome.exemplars++
+    if (writer.wantsExemplars) this.exemplars.add(at, reader.at)
+  }
+
+  private series(): ExemplarSeries | undefined {
+    const labels = this.streams.labelsOf(this.stream, this.attributes, this.stream.metric.ref.name)
+    return labels === undefined ? undefined : { labels, histogram: true }
   }
 
   protected tooMany(parts: number): string | undefined {

@@ -128,8 +128,30 @@ function anyValue(depth: number): Write {
 const anyValues: Write[] = []
 
 const attributes = (number: number): Field => many(number, message({ key: string(1), value: one(2, anyValue(0)) }))
-/** Exemplars are counted, not read. */
-const exemplars = (number: number): Field => many(number, () => {})
+/** An id, in hexadecimal digits as OTLP/JSON has it. */
+const id = (number: number): Field =>
+  scalar(number, (out, field, value) => {
+    if (typeof value === 'string' && /^(?:[\da-f]{2})*$/i.test(value)) out.blob(field, Buffer.from(value, 'hex'))
+  })
+const exemplar = message({
+  timeUnixNano: fixed64(2),
+  asDouble: double(3),
+  spanId: id(4),
+  traceId: id(5),
+  asInt: fixed64(6, true),
+  filteredAttributes: attributes(7),
+})
+/** One that cannot be read is counted all the same, and refuses nothing. */
+const exemplars = (number: number): Field =>
+  many(number, (out, value, path) => {
+    const inner = new ProtobufWriter(128)
+    try {
+      exemplar(inner, value, path)
+    } catch {
+      return
+    }
+    out.append(inner.take())
+  })
 const times = { startTimeUnixNano: fixed64(2), timeUnixNano: fixed64(3) }
 
 const numberPoint = message({ ...times, asDouble: double(4), exemplars: exemplars(5), asInt: fixed64(6, true), attributes: attributes(7), flags: uint32(8) })

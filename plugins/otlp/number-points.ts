@@ -1,7 +1,9 @@
 /** NumberDataPoint, of gauges and sums, from bytes to columns. */
+import { VALUE_FIELD } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import type { ProtobufReader } from 'svcdb/lib/protobuf'
 import type { AttributeRun } from './attribute-run.ts'
+import { type ExemplarSeries, PointExemplars } from './exemplars.ts'
 import type { PointWriter } from './point-writer.ts'
 import type { PointsReader } from './points-of.ts'
 import type { Stream, Streams } from './streams.ts'
@@ -21,12 +23,14 @@ export class NumberPoints implements PointsReader {
   private readonly attributes: AttributeRun
   private stream!: Stream
   private gauge = false
+  private readonly exemplars: PointExemplars
 
   constructor(reader: ProtobufReader, writer: PointWriter, streams: Streams, attributes: AttributeRun) {
     this.reader = reader
     this.writer = writer
     this.streams = streams
     this.attributes = attributes
+    this.exemplars = new PointExemplars(reader)
   }
 
   begin(stream: Stream, gauge: boolean): void {
@@ -65,6 +69,7 @@ export class NumberPoints implements PointsReader {
   private unusual(start: number, end: number): void {
     const { reader, attributes } = this
     attributes.begin(reader)
+    this.exemplars.clear()
     let timeLow = 0
     let timeHigh = 0
     let low = 0
@@ -87,10 +92,12 @@ export class NumberPoints implements PointsReader {
           low = reader.low
           high = reader.high
           break
-        case 5:
-          reader.span()
+        case 5: {
+          const at = reader.span()
           this.writer.outcome.exemplars++
+          if (this.writer.wantsExemplars) this.exemplars.add(at, reader.at)
           break
+        }
         case 7:
           reader.span()
           attributes.add(from, reader.at)
@@ -103,7 +110,18 @@ export class NumberPoints implements PointsReader {
       }
     }
     attributes.finish()
+    const { outcome } = this.writer
+    const { refused } = outcome
     this.write(timeLow, timeHigh, (flags & NO_RECORDED_VALUE) !== 0 ? STALE : tag, low, high)
+    if (outcome.refused === refused) this.exemplars.read(() => this.series(), outcome.found)
+  }
+
+  private series(): ExemplarSeries | undefined {
+    const { stream, gauge, writer } = this
+    const { name } = stream.metric.ref
+    const field = gauge ? writer.gaugeField : VALUE_FIELD
+    const labels = this.streams.labelsOf(stream, this.attributes, field === VALUE_FIELD ? name : `${name}_${field}`)
+    return labels === undefined ? undefined : { labels }
   }
 
   /** Writes the point of the attributes at hand. @param tag of the value's field, 0 = there is none. */

@@ -1,11 +1,13 @@
 /** What a decode is told and what it answers. */
-import type { Rejection } from 'svcdb'
+import type { Rejection, SeriesExemplar } from 'svcdb'
 
 export interface DecodeOptions {
   /** Data points above these end the decode. */
   maxPoints: number
   /** Failures kept with their text; the others are counted. */
   maxFailures: number
+  /** Exemplars are read; otherwise they are counted. */
+  exemplars?: boolean
 }
 
 export interface Outcome {
@@ -15,6 +17,8 @@ export interface Outcome {
   skipped: number
   refused: number
   exemplars: number
+  /** Those of them that were read, of points that were taken. */
+  found: SeriesExemplar[]
   /** Values that are not finite, and staleness markers. */
   nonFinite: number
   /** Positions are places of data points among all of the request, from 0. */

@@ -25,7 +25,7 @@ export class PointWriter {
   /** Place of the data point at hand in the request; -1 before the first one. */
   position = -1
   outcome: Outcome = noOutcome()
-  private readonly gaugeField: string
+  readonly gaugeField: string
   private open!: (name: BatchName) => WriteBatch
   private points: WriteBatch | undefined
   private gauges: WriteBatch | undefined
@@ -47,6 +47,11 @@ export class PointWriter {
     this.outcome = noOutcome()
     this.position = -1
     this.serial++
+  }
+
+  /** Exemplars are read. */
+  get wantsExemplars(): boolean {
+    return this.options.exemplars === true
   }
 
   /** How many more data points the request may hold. */
@@ -224,5 +229,5 @@ function shared(batch: WriteBatch, field: string): Slot {
 }
 
 function noOutcome(): Outcome {
-  return { points: 0, skipped: 0, refused: 0, exemplars: 0, nonFinite: 0, failures: [], metrics: [] }
+  return { points: 0, skipped: 0, refused: 0, exemplars: 0, found: [], nonFinite: 0, failures: [], metrics: [] }
 }

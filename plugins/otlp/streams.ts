@@ -161,6 +161,16 @@ export class Streams {
     return series
   }
 
+  /** Labels of a data point's series as PromQL shows them; undefined where its attributes are none. @param name of the metric. */
+  labelsOf(stream: Stream, at: Bytes, name: string): string[] | undefined {
+    try {
+      return ['__name__', name, ...joinedTags(stream.tags, tagsOf(this.attributes(at, undefined), this.options.prometheus))]
+    } catch (error) {
+      if (error instanceof AttributeError) return undefined
+      throw error
+    }
+  }
+
   private newSeries(stream: Stream, at: Bytes): number {
     const { prometheus, dropped } = this.options
     if (!prometheus && dropped.size === 0) {

@@ -1,5 +1,6 @@
 /** For tests: the request of `wire.ts` as OTLP/JSON. */
 import type { WireAttributes, WireExponential, WireHistogram, WireMetric, WireNumber, WirePoint, WireResource, WireSummary, WireValue } from './wire.ts'
+import { exemplarsOf } from './wire.ts'
 
 type Json = Record<string, unknown>
 
@@ -18,13 +19,19 @@ function anyValueOf(value: WireValue): Json {
 const double = (value: number): unknown => (Object.is(value, -0) ? '-0' : Number.isFinite(value) ? value : String(value))
 const attributesOf = (attributes: WireAttributes = {}): Json[] => Object.entries(attributes).map(([key, value]) => ({ key, value: anyValueOf(value) }))
 
-function common({ attributes, start, time, flags, exemplars = 0 }: WirePoint): Json {
+function common({ attributes, start, time, flags, exemplars }: WirePoint): Json {
   return {
     attributes: attributesOf(attributes),
     startTimeUnixNano: start === undefined ? undefined : String(start),
     timeUnixNano: String(time),
     flags,
-    exemplars: Array.from({ length: exemplars }, () => ({ timeUnixNano: '1', asDouble: 1, traceId: '5b8efff798038103d269b633813fc60c' })),
+    exemplars: exemplarsOf(exemplars).map((one) => ({
+      timeUnixNano: String(one.time),
+      ...(typeof one.value === 'bigint' ? { asInt: String(one.value) } : { asDouble: double(one.value) }),
+      traceId: one.traceId,
+      spanId: one.spanId,
+      filteredAttributes: attributesOf(one.attributes),
+    })),
   }
 }
 

@@ -9,7 +9,8 @@ export interface WirePoint {
   start?: bigint
   time: bigint
   flags?: number
-  exemplars?: number
+  /** A number: so many, of the epoch. */
+  exemplars?: number | WireExemplar[]
 }
 
 /** A number is `double`, a bigint `int`; undefined: none. */
@@ -101,8 +102,29 @@ function times(out: Message, { start, time }: WirePoint): Message {
   return out.fixed(3, time)
 }
 
-function exemplarsInto(out: Message, field: number, count = 0): void {
-  for (let i = 0; i < count; i++) out.put(field, new Message().fixed(2, 1n).double(3, 1).put(5, Buffer.alloc(16, i)).done())
+export interface WireExemplar {
+  time: bigint
+  value: number | bigint
+  traceId?: string
+  spanId?: string
+  attributes?: WireAttributes
+}
+
+export function exemplarsOf(exemplars: number | WireExemplar[] = 0): WireExemplar[] {
+  if (typeof exemplars !== 'number') return exemplars
+  return Array.from({ length: exemplars }, (_, i) => ({ time: 1n, value: 1, traceId: Buffer.alloc(16, i).toString('hex') }))
+}
+
+function exemplarsInto(out: Message, field: number, exemplars?: number | WireExemplar[]): void {
+  for (const { time, value, traceId, spanId, attributes } of exemplarsOf(exemplars)) {
+    const one = new Message().fixed(2, time)
+    if (typeof value === 'number') one.double(3, value)
+    if (spanId !== undefined) one.put(4, Buffer.from(spanId, 'hex'))
+    if (traceId !== undefined) one.put(5, Buffer.from(traceId, 'hex'))
+    if (typeof value === 'bigint') one.fixed(6, value)
+    attributesInto(one, 7, attributes)
+    out.put(field, one.done())
+  }
 }
 
 export function numberPoint(point: WireNumber): Buffer {

@@ -96,11 +96,11 @@ async function answer(source: SampleSource, args: QueryArgs, io: JobIo): Promise
 }
 
 /** @throws bad_data in the words of Prometheus. */
-export function parsed(query: string, limits: ParseLimits): Expr {
+export function parsed(query: string, limits: ParseLimits, refusal = (text: string): Error => invalidParameter('query', text)): Expr {
   try {
     return queries.get(query, limits)
   } catch (error) {
-    if (error instanceof ParseError) throw invalidParameter('query', error.message)
+    if (error instanceof ParseError) throw refusal(error.message)
     throw error
   }
 }

@@ -2,6 +2,7 @@ import { definePlugin, PROMQL_QUERIES } from 'svcdb'
 import { configSchema } from './config.ts'
 import { adminEndpoints } from './http/admin-endpoints.ts'
 import { discoveryEndpoints } from './http/discovery-endpoints.ts'
+import { exemplarsEndpoint } from './http/exemplars-endpoint.ts'
 import { metadataEndpoint } from './http/metadata-endpoint.ts'
 import { Form } from './http/params.ts'
 import { QueryApi } from './http/query-api.ts'
@@ -26,6 +27,7 @@ export default definePlugin({
     queryEndpoints(api, config)
     discoveryEndpoints(api, config)
     metadataEndpoint(api)
+    exemplarsEndpoint(api, config)
     textEndpoints(api, config)
     statusEndpoints(api, config)
     readEndpoint(api, config)

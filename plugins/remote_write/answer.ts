@@ -23,7 +23,7 @@ export function tallyOf(outcome: Outcome, floats: WriteResult, histograms: Write
   }
 }
 
-/** The headers of version 2: senders compare them with what they sent. @param exemplars that are said to be written, though they are not stored. */
+/** The headers of version 2: senders compare them with what they sent. @param exemplars that are said to be written. */
 export function writtenHeaders({ samples, histograms }: Tally, exemplars = 0): Record<string, string> {
   return {
     'x-prometheus-remote-write-samples-written': String(Math.max(0, samples)),

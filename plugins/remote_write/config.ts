@@ -45,7 +45,7 @@ export const configSchema = Type.Object({
   exemplars_written: Type.Union([Type.Literal('none'), Type.Literal('accepted')], {
     default: 'none',
     description:
-      'What version 2.0 answers as written exemplars, which are not stored: none (0), or accepted (those of a request that was taken whole, for senders that call what is not counted an error)',
+      'What version 2.0 answers as written exemplars that are not kept, as none are without the plugin exemplars: none (only those that are kept count), or accepted (all of a request that was taken whole, for senders that call what is not counted an error)',
   }),
   series_cache_bytes: Type.Integer({
     default: 268_435_456,

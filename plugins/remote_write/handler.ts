@@ -61,12 +61,13 @@ export class WriteHandler {
     const { filled: decoded, results } = await this.svc.ingest.writeSeveral(context, options, (open) =>
       this.payloads.read(body, (message) => (message.length === 0 ? undefined : this.decode(request, context, version, message, open))),
     )
-    if (decoded !== undefined) this.answer(reply, version, decoded, results)
+    if (decoded !== undefined) this.answer(reply, version, context.dataNamespace, decoded, results)
     return reply.code(204).send()
   }
 
   /** @throws SvcError for what was not written, after what could be. */
-  private answer(reply: FastifyReply, version: Version, { outcome, floats, histograms }: Decoded, parts: PromiseSettledResult<WriteResult>[]): void {
+  private answer(reply: FastifyReply, version: Version, namespace: string, decoded: Decoded, parts: PromiseSettledResult<WriteResult>[]): void {
+    const { outcome, floats, histograms } = decoded
     const written = parts.map((part) => (part.status === 'fulfilled' ? part.value : NOTHING_WRITTEN))
     const floatResult = floats ? written[0] : NOTHING_WRITTEN
     const histogramResult = histograms ? (written.at(-1) as WriteResult) : NOTHING_WRITTEN
@@ -75,8 +76,10 @@ export class WriteHandler {
     this.rejected.inc(tally.rejected)
     // What may be sent again comes before what may not.
     const failed = parts.find((part) => part.status === 'rejected')
-    if (version === 2)
-      reply.headers(writtenHeaders(tally, failed === undefined && tally.rejected === 0 && this.config.exemplars_written === 'accepted' ? outcome.exemplars : 0))
+    // Of what comes again, exemplars come again too.
+    const kept = failed === undefined ? this.requests.keep(namespace, outcome) : 0
+    const accepted = failed === undefined && tally.rejected === 0 && this.config.exemplars_written === 'accepted'
+    if (version === 2) reply.headers(writtenHeaders(tally, accepted ? outcome.exemplars : kept))
     if (failed !== undefined) throw failed.reason
     const refused = refusal(outcome, floatResult, histogramResult, tally)
     if (refused !== undefined) throw refused

@@ -1,4 +1,5 @@
 /** What a decode is told and what it answers. */
+import type { SeriesExemplar } from 'svcdb'
 
 export interface DecodeOptions {
   /** Samples and histograms above this end the decode. */
@@ -9,6 +10,8 @@ export interface DecodeOptions {
   keepBoth: boolean
   /** NaN, infinities and staleness markers are counted and left out. */
   skipNonFinite?: boolean
+  /** Exemplars are read; otherwise they are counted. */
+  exemplars?: boolean
 }
 
 export interface Failure {
@@ -31,6 +34,8 @@ export interface Outcome {
   refusedSamples: number
   refusedHistograms: number
   exemplars: number
+  /** Those of them that were read. */
+  found: SeriesExemplar[]
   /** Samples that are NaN, infinite or staleness markers. */
   nonFinite: number
   failures: Failure[]

@@ -4,6 +4,7 @@
 import { SvcError } from 'svcdb/lib/errors'
 import type { Work } from 'svcdb/lib/event-loop'
 import type { ProtobufReader } from 'svcdb/lib/protobuf'
+import { labelV1, readExemplars } from './exemplars.ts'
 import { type LabelSet, MAX_LABELS_BYTES } from './label-set.ts'
 import { labelsFirst } from './labels-first.ts'
 import type { NoteMetadata } from './metadata.ts'
@@ -103,6 +104,7 @@ export class RequestV1 {
     body.scan(labelsEnd, end, writer.room)
     if (body.scattered) return this.reordered(start, end)
     writer.outcome.exemplars += body.exemplars
+    if (body.exemplars > 0 && writer.wantsExemplars) this.exemplars(start, labelsEnd, end)
     const samples = body.samples
     const histograms = body.histograms
     if (samples + histograms === 0) return // nothing to store, so there is no series to begin
@@ -111,6 +113,15 @@ export class RequestV1 {
     const { metric, series } = cache
     const at = body.read(labelsEnd, end, metric, series)
     return at < end ? this.further(at, end, metric, series) : undefined
+  }
+
+  private exemplars(start: number, labelsEnd: number, end: number): void {
+    const { reader, writer } = this
+    const series: string[] = []
+    reader.at = start
+    reader.end = labelsEnd
+    while (reader.next()) series.push(...labelV1(reader))
+    readExemplars(reader, [labelsEnd, end, FIELDS_V1.exemplars], series, () => labelV1(reader), writer.outcome.found)
   }
 
   private *further(start: number, end: number, metric: Metric, series: number): Work<void> {

@@ -4,6 +4,7 @@
 import { SvcError } from 'svcdb/lib/errors'
 import type { Work } from 'svcdb/lib/event-loop'
 import { BYTES, type ProtobufReader } from 'svcdb/lib/protobuf'
+import { labelsV2, readExemplars, textsOf } from './exemplars.ts'
 import { type LabelSet, MAX_LABELS } from './label-set.ts'
 import { labelsFirst } from './labels-first.ts'
 import { familyOf, METRIC_TYPES, type NoteMetadata } from './metadata.ts'
@@ -125,6 +126,7 @@ export class RequestV2 {
     body.scan(labelsEnd, end, writer.room)
     if (body.scattered) return this.reordered(start, end)
     writer.outcome.exemplars += body.exemplars
+    if (body.exemplars > 0 && writer.wantsExemplars) this.exemplars(labelsEnd, end)
     const { samples, histograms, metadataStart, metadataEnd } = body
     if (samples + histograms === 0) return // nothing to store, so there is no series to begin
     writer.offer(samples + histograms)
@@ -133,6 +135,12 @@ export class RequestV2 {
     const { metric, series } = cache
     const at = body.read(labelsEnd, end, metric, series)
     return at < end ? this.further(at, end, metric, series) : undefined
+  }
+
+  private exemplars(start: number, end: number): void {
+    const { reader, symbols, writer, refs, refCount } = this
+    const series = this.tooMany || refCount % 2 !== 0 ? undefined : textsOf(refs.subarray(0, refCount), symbols)
+    readExemplars(reader, [start, end, FIELDS_V2.exemplars], series, () => labelsV2(reader, symbols), writer.outcome.found)
   }
 
   private *further(start: number, end: number, metric: Metric, series: number): Work<void> {

@@ -1,6 +1,6 @@
 /** Decodes requests, whatever they came by: with the configured limits, and with what is counted and kept of each. */
 import { randomInt } from 'node:crypto'
-import type { Counter, MetricMetadataEntry, Svc } from 'svcdb'
+import { type Counter, EXEMPLARS, type Exemplars, type MetricMetadataEntry, type Svc } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import type { RemoteWriteConfig } from './config.ts'
 import type { Version } from './content.ts'
@@ -34,7 +34,7 @@ export class Requests {
     this.config = config
     this.metadata = metadata
     this.keeper = keeper
-    this.exemplars = svc.metrics.counter('remote_write_exemplars_dropped_total', 'Exemplars received by remote write, which are not stored')
+    this.exemplars = svc.metrics.counter('remote_write_exemplars_dropped_total', 'Exemplars received by remote write that are not kept')
     this.droppedMetadata = svc.metrics.counter('remote_write_metadata_dropped_total', 'Times that metadata of a metric found no room')
   }
 
@@ -50,18 +50,26 @@ export class Requests {
       maxFailures: this.config.max_reported_errors,
       keepBoth: this.config.float_and_histogram === 'keep_both',
       skipNonFinite: this.config.non_finite === 'skip',
+      exemplars: this.svc.provided.has(EXEMPLARS),
     }
     try {
       const outcome = await decoder.turns.run(
         () => decoder.decode(version, message, floats, histograms, (entry) => this.note(namespace, entry), options),
         ended,
       )
-      this.exemplars.inc(outcome.exemplars)
       this.svc.ingest.countNonFinite(outcome.nonFinite)
       return outcome
     } finally {
       this.keeper.schedule()
     }
+  }
+
+  /** Hands over the exemplars of what was written. @returns how many are kept. */
+  keep(namespace: string, { exemplars, found }: Outcome): number {
+    if (exemplars === 0) return 0
+    const kept = found.length === 0 ? 0 : (this.svc.find<Exemplars>(EXEMPLARS)?.add(namespace, found) ?? 0)
+    this.exemplars.inc(exemplars - kept)
+    return kept
   }
 
   private note(namespace: string, entry: MetricMetadataEntry): void {

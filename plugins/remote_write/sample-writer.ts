@@ -52,6 +52,11 @@ export class SampleWriter {
     return ++this.serial
   }
 
+  /** Exemplars are read. */
+  get wantsExemplars(): boolean {
+    return this.options.exemplars === true
+  }
+
   /** How many more samples and histograms the request may hold. */
   get room(): number {
     return this.options.maxSamples - this.offered
@@ -204,6 +209,7 @@ function noOutcome(): Outcome {
     refusedSamples: 0,
     refusedHistograms: 0,
     exemplars: 0,
+    found: [],
     nonFinite: 0,
     failures: [],
   }

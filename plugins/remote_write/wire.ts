@@ -26,11 +26,18 @@ export interface WireSample {
   value: number | bigint
 }
 
+export interface WireExemplar {
+  labels: [string, string][]
+  value: number
+  ms: number
+}
+
 export interface WireSeries {
   labels: [string | Uint8Array, string | Uint8Array][]
   samples?: WireSample[]
   histograms?: WireHistogram[]
-  exemplars?: number
+  /** A number: so many, of the epoch. */
+  exemplars?: number | WireExemplar[]
   metadata?: { type: number; help: string; unit: string }
 }
 
@@ -92,20 +99,22 @@ export function labelOf([name, value]: WireSeries['labels'][number]): Buffer {
   return new Message().put(1, name).put(2, value).done()
 }
 
+function exemplarsOf(exemplars: number | WireExemplar[]): WireExemplar[] {
+  if (typeof exemplars !== 'number') return exemplars
+  return Array.from({ length: exemplars }, (_, i) => ({ labels: [['trace_id', `t${i}`]], value: 1, ms: 0 }))
+}
+
 export function writeRequest(series: readonly WireSeries[], metadata: readonly WireMetadata[] = []): Buffer {
   const out = new Message()
   for (const { labels, samples = [], histograms = [], exemplars = 0 } of series) {
     const one = new Message()
     for (const label of labels) one.put(1, labelOf(label))
     for (const sample of samples) one.put(2, sampleOf(sample))
-    for (let i = 0; i < exemplars; i++)
-      one.put(
-        3,
-        new Message()
-          .put(1, labelOf(['trace_id', `t${i}`]))
-          .double(2, 1)
-          .done(),
-      )
+    for (const { labels, value, ms } of exemplarsOf(exemplars)) {
+      const exemplar = new Message()
+      for (const label of labels) exemplar.put(1, labelOf(label))
+      one.put(3, exemplar.double(2, value).int(3, ms).done())
+    }
     for (const histogram of histograms) one.put(4, histogramOf(histogram))
     out.put(1, one.done())
   }
@@ -131,17 +140,10 @@ export function writeRequestV2(series: readonly WireSeries[]): Buffer {
     )
     for (const sample of samples) one.put(2, sampleOf(sample))
     for (const histogram of histograms) one.put(3, histogramOf(histogram))
-    for (let i = 0; i < exemplars; i++)
-      one.put(
-        4,
-        new Message()
-          .put(
-            1,
-            packed(['trace_id', `t${i}`], (m, text) => m.varint(ref(text))),
-          )
-          .double(2, 1)
-          .done(),
-      )
+    for (const { labels, value, ms } of exemplarsOf(exemplars)) {
+      const refs = packed(labels.flat(), (m, text) => m.varint(ref(text)))
+      one.put(4, new Message().put(1, refs).double(2, value).int(3, ms).done())
+    }
     if (metadata !== undefined) one.put(5, new Message().int(1, metadata.type).int(3, ref(metadata.help)).int(4, ref(metadata.unit)).done())
     rest.put(5, one.done())
   }

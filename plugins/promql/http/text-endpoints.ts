@@ -1,10 +1,10 @@
-/** /format_query, /parse_query, and /query_exemplars, which has none to give. */
+/** /format_query and /parse_query; /rules and /alerts, which have none to give. */
 
 import type { HttpRequest } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { TextArgs } from '../text-job.ts'
-import { apiError, invalidParameter } from './api-error.ts'
+import { invalidParameter } from './api-error.ts'
 import type { QueryApi } from './query-api.ts'
 
 const JOB = moduleUrl('../text-job.ts', import.meta.url)
@@ -23,12 +23,6 @@ export function textEndpoints(api: QueryApi, config: PromqlConfig): void {
   api.serve('/parse_query', { summary: 'The syntax tree of a query', ...query }, (params, request) =>
     run(request, { query: params.get('query'), wanted: 'tree' }),
   )
-  api.serve('/query_exemplars', { summary: 'Exemplars: none are kept', methods: FORMS, parameters: ['query', 'start', 'end'] }, async (params, request) => {
-    const [start, end] = [params.time('start'), params.time('end')]
-    if (start !== undefined && end !== undefined && end < start) throw apiError('bad_data', 'end timestamp must not be before start timestamp')
-    await run(request, { query: params.get('query'), wanted: 'check' })
-    return []
-  })
   api.serve('/rules', { summary: 'Rules: none are evaluated', methods: ['GET'], parameters: ['type'] }, (params) => {
     const type = params.get('type').toLowerCase()
     if (type !== '' && type !== 'alert' && type !== 'record') throw invalidParameter('type', `not supported value ${JSON.stringify(type)}`)

@@ -1,0 +1,234 @@
+/**
+ * Exemplars in memory, by namespace and series. Pure: time is handed in.
+ *
+ * Invariants
+ * - Of a series they are in the order of their times, and no two are the same.
+ * - `order` of a namespace has its series once for each exemplar that is kept, in the order in which they came: what is at its front has the oldest.
+ * - Both bounds hold after each call of `add`.
+ */
+import type { Exemplar, ExemplarsOfSeries, Matcher, SeriesExemplar } from 'svcdb'
+import type { Work } from 'svcdb/lib/event-loop'
+import { TextPattern } from 'svcdb/lib/regex'
+
+/** OpenMetrics, "Exemplars": names and values together, in characters. */
+const MAX_LABEL_CHARACTERS = 128
+/** Of the labels of a series, in characters; what is longer is no series that an engine takes. */
+const MAX_SERIES_CHARACTERS = 65_536
+/** What an exemplar, a series and a namespace take beside their texts, about. */
+const EXEMPLAR_BYTES = 160
+const SERIES_BYTES = 400
+const NAME = '__name__'
+const CLASSIC = ['_bucket', '_count', '_sum']
+/** Series between two places where a question can be interrupted. */
+const SLICE = 512
+/** Places at the front of a queue that may be empty. */
+const MAX_EMPTY = 1024
+
+export type Refusal = 'out_of_order' | 'too_long' | 'too_old'
+
+export interface StoreOptions {
+  maxExemplars: number
+  maxBytes: number
+  maxAgeMs: number
+  /** Told of those that are not kept, and of those that gave way. */
+  dropped(why: Refusal | 'evicted' | 'expired'): void
+}
+
+interface Series {
+  key: string
+  labels: readonly string[]
+  byName: ReadonlyMap<string, string>
+  histogram: boolean
+  exemplars: Exemplar[]
+  bytes: number
+}
+
+class Namespace {
+  readonly series = new Map<string, Series>()
+  private order: Series[] = []
+  private front = 0
+
+  get count(): number {
+    return this.order.length - this.front
+  }
+
+  add(series: Series): void {
+    this.order.push(series)
+  }
+
+  /** The series with the oldest exemplar. */
+  oldest(): Series {
+    return this.order[this.front]
+  }
+
+  removeOldest(): void {
+    this.front++
+    if (this.front < MAX_EMPTY || this.front * 2 < this.order.length) return
+    this.order = this.order.slice(this.front)
+    this.front = 0
+  }
+}
+
+export class ExemplarStore {
+  count = 0
+  bytes = 0
+  private readonly namespaces = new Map<string, Namespace>()
+  private readonly options: StoreOptions
+
+  constructor(options: StoreOptions) {
+    this.options = options
+  }
+
+  get seriesCount(): number {
+    let count = 0
+    for (const { series } of this.namespaces.values()) count += series.size
+    return count
+  }
+
+  /** @param now milliseconds since the Unix epoch. @returns whether it is kept, or was there already. */
+  add(namespace: string, given: SeriesExemplar, now: number): boolean {
+    const labels = lengthOf(given.series) > MAX_SERIES_CHARACTERS ? [] : sorted(given.series)
+    const key = JSON.stringify(labels)
+    const own = this.namespaces.get(namespace) ?? new Namespace()
+    let series = own.series.get(key)
+    const why = labels.length === 0 ? 'too_long' : this.refusal(series?.exemplars.at(-1), given, now)
+    if (why === 'known') return true
+    if (why !== undefined) {
+      this.options.dropped(why)
+      return false
+    }
+    this.namespaces.set(namespace, own)
+    if (series === undefined) {
+      series = { key, labels, byName: mapOf(labels), histogram: given.histogram === true, exemplars: [], bytes: SERIES_BYTES + key.length * 4 }
+      own.series.set(key, series)
+      this.bytes += series.bytes
+    }
+    const exemplar = { labels: [...given.labels], value: given.value, time: given.time }
+    series.exemplars.push(exemplar)
+    own.add(series)
+    this.count++
+    this.bytes += bytesOf(exemplar)
+    while (this.count > this.options.maxExemplars || this.bytes > this.options.maxBytes) {
+      this.options.dropped('evicted')
+      // A namespace that has its share gives way to itself, and others find room where most is.
+      this.removeOldest(own.count * this.namespaces.size >= this.count ? own : this.fullest())
+    }
+    return true
+  }
+
+  private refusal(newest: Exemplar | undefined, { labels, value, time }: SeriesExemplar, now: number): Refusal | 'known' | undefined {
+    if (characters(labels) > MAX_LABEL_CHARACTERS) return 'too_long'
+    if (!(time > now - this.options.maxAgeMs)) return 'too_old'
+    if (newest === undefined || time > newest.time) return undefined
+    if (time < newest.time) return 'out_of_order'
+    if (Object.is(value, newest.value) && sameTexts(labels, newest.labels)) return 'known'
+    return value < newest.value ? 'out_of_order' : undefined
+  }
+
+  /** Lets go of those that are too old. Work in the order in which they came: one that came late goes late. */
+  expire(now: number): void {
+    for (const own of [...this.namespaces.values()]) {
+      while (own.count > 0 && own.oldest().exemplars[0].time <= now - this.options.maxAgeMs) {
+        this.options.dropped('expired')
+        this.removeOldest(own)
+      }
+    }
+  }
+
+  forget(namespace: string): void {
+    const own = this.namespaces.get(namespace)
+    while (own !== undefined && own.count > 0) this.removeOldest(own)
+  }
+
+  /** As `Exemplars.select`. */
+  *select(namespace: string, selectors: readonly (readonly Matcher[])[], start: number, end: number, now: number): Work<ExemplarsOfSeries[]> {
+    const own = this.namespaces.get(namespace)
+    if (own === undefined || selectors.length === 0) return []
+    const from = Math.max(start, now - this.options.maxAgeMs + 1)
+    const tests = selectors.map((matchers) => matchers.map(testOf))
+    const found: ExemplarsOfSeries[] = []
+    let left = SLICE
+    for (const { labels, byName, histogram, exemplars } of [...own.series.values()]) {
+      if (--left === 0) {
+        yield
+        left = SLICE
+      }
+      const first = exemplars.findIndex(({ time }) => time >= from && time <= end)
+      if (first < 0 || !tests.some((all) => matchesAny(all, byName, histogram))) continue
+      found.push({ series: labels, exemplars: exemplars.slice(first).filter(({ time }) => time <= end) })
+    }
+    return found.sort((a, b) => compareTexts(a.series, b.series))
+  }
+
+  private fullest(): Namespace {
+    let most: Namespace | undefined
+    for (const own of this.namespaces.values()) if (most === undefined || own.count > most.count) most = own
+    return most as Namespace
+  }
+
+  private removeOldest(own: Namespace): void {
+    const series = own.oldest()
+    own.removeOldest()
+    const exemplar = series.exemplars.shift() as Exemplar
+    this.count--
+    this.bytes -= bytesOf(exemplar)
+    if (series.exemplars.length > 0) return
+    own.series.delete(series.key)
+    this.bytes -= series.bytes
+    if (own.series.size > 0) return
+    for (const [namespace, each] of this.namespaces) if (each === own) this.namespaces.delete(namespace)
+  }
+}
+
+interface Test {
+  name: string
+  matches(value: string): boolean
+}
+
+function testOf({ tag, op, value }: Matcher): Test {
+  if (op === '=') return { name: tag, matches: (text) => text === value }
+  if (op === '!=') return { name: tag, matches: (text) => text !== value }
+  const pattern = new TextPattern(value)
+  const wanted = op === '=~' ? 1 : 0
+  return { name: tag, matches: (text) => pattern.flags([text])[0] === wanted }
+}
+
+/** A label that a series does not have is empty. */
+function matches(tests: readonly Test[], labels: ReadonlyMap<string, string>, name: string, without?: string): boolean {
+  return tests.every((test) => test.name === without || test.matches(test.name === NAME ? name : (labels.get(test.name) ?? '')))
+}
+
+function matchesAny(tests: readonly Test[], labels: ReadonlyMap<string, string>, histogram: boolean): boolean {
+  const name = labels.get(NAME) ?? ''
+  if (matches(tests, labels, name)) return true
+  // A bucket has no series of its own here: an exemplar is that of all of them.
+  return histogram && CLASSIC.some((ending) => matches(tests, labels, name + ending, 'le'))
+}
+
+/** Name, value, name, value ..., in the order of the names. */
+function sorted(labels: readonly string[]): string[] {
+  const names = [...mapOf(labels)].sort(([a], [b]) => (a < b ? -1 : 1))
+  return names.flat()
+}
+
+/** Without those that are empty, which are none. */
+function mapOf(labels: readonly string[]): Map<string, string> {
+  const map = new Map<string, string>()
+  for (let i = 0; i + 1 < labels.length; i += 2) if (labels[i + 1] !== '') map.set(labels[i], labels[i + 1])
+  return map
+}
+
+const lengthOf = (texts: readonly string[]): number => texts.reduce((sum, text) => sum + text.length, 0)
+const bytesOf = ({ labels }: Exemplar): number => EXEMPLAR_BYTES + lengthOf(labels) * 2 + labels.length * 24
+const sameTexts = (a: readonly string[], b: readonly string[]): boolean => a.length === b.length && a.every((text, i) => text === b[i])
+
+function characters(labels: readonly string[]): number {
+  const length = lengthOf(labels)
+  // A character takes two units at most.
+  return length > 2 * MAX_LABEL_CHARACTERS ? length : labels.reduce((sum, text) => sum + [...text].length, 0)
+}
+
+function compareTexts(a: readonly string[], b: readonly string[]): number {
+  for (let i = 0; i < a.length && i < b.length; i++) if (a[i] !== b[i]) return a[i] < b[i] ? -1 : 1
+  return a.length - b.length
+}
