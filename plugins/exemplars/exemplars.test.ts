@@ -279,6 +279,28 @@ t.test('OTLP: of sums, gauges and histograms, in protobuf and JSON', async (t) =
   }
 })
 
+t.test('remote write: an exemplar that cannot be read costs nothing but itself', async (t) => {
+  const node = await start(t)
+  const now = Date.now()
+  const exemplar = { labels: [['trace_id', 'good']] as [string, string][], value: 1, ms: now }
+  const series: WireSeries = { labels: [['__name__', 'm']], samples: [{ ms: now, value: 1 }], exemplars: [exemplar] }
+  for (const [encode, headers, field] of [
+    [writeRequest, V1, 3],
+    [writeRequestV2, V2, 4],
+  ] as const) {
+    const message = Buffer.from(encode([series]))
+    // A second exemplar, whose value is cut short; it makes the series longer.
+    const bad = Buffer.from([(field << 3) | 2, 2, 0x11, 0])
+    const at = headers === V1 ? 0 : message.indexOf(Buffer.from([(5 << 3) | 2]), message.indexOf('good'))
+    const longer = Buffer.concat([message, bad])
+    longer[at + 1] += bad.length
+    const answer = await write(node, longer, headers)
+    t.equal(answer.statusCode, 204, answer.body)
+    if (headers === V2) t.equal(answer.headers['x-prometheus-remote-write-exemplars-written'], '1')
+    t.equal((await ask(node, 'm')).split('good').length, 2)
+  }
+})
+
 t.test('OTLP/JSON: an exemplar that cannot be read costs nothing but itself', async (t) => {
   const node = await start(t)
   const time = String(BigInt(Date.now()) * 1_000_000n)

@@ -227,7 +227,11 @@ export function fuzz(seed: number, milliseconds: number): number {
   const until = Date.now() + milliseconds
   let requests = 0
   while (Date.now() < until) {
-    const decoder = decoding({ maxCacheBytes: pick(random, [64, 600, 1 << 20]), seed: requests }, undefined, random() < 0.5 ? new AsciiResolver() : undefined)
+    const decoder = decoding(
+      { maxCacheBytes: pick(random, [64, 600, 1 << 20]), seed: requests },
+      { maxPoints: 1e9, maxFailures: 10, exemplars: true },
+      random() < 0.5 ? new AsciiResolver() : undefined,
+    )
     const pool = times(6, () => metric(random))
     const resources = times(3, () => attributes(random))
     for (let round = 0; round < 8; round++, requests++) {

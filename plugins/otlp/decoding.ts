@@ -6,7 +6,7 @@ import { atOnce } from 'svcdb/lib/event-loop'
 import { decodeHistogram, isStaleHistogram, type NativeHistogram } from 'svcdb/lib/histogram'
 import { FakeResolver } from 'svcdb/testkit'
 import { type DecoderOptions, OtlpDecoder } from './decoder.ts'
-import type { Outcome } from './outcome.ts'
+import type { DecodeOptions, Outcome } from './outcome.ts'
 import type { WireMetric, WireResource } from './wire.ts'
 
 export type Cell = number | bigint | 'stale' | NativeHistogram
@@ -33,7 +33,11 @@ export class AsciiResolver extends FakeResolver {
   }
 }
 
-export function decoding(options: Partial<DecoderOptions> = {}, limits = { maxPoints: 1e9, maxFailures: 10 }, resolver: FakeResolver = new FakeResolver()) {
+export function decoding(
+  options: Partial<DecoderOptions> = {},
+  limits: DecodeOptions = { maxPoints: 1e9, maxFailures: 10 },
+  resolver: FakeResolver = new FakeResolver(),
+) {
   const defaults: DecoderOptions = { names: 'otel', scopeTags: false, refuseDelta: false, dropped: new Set(), maxBuckets: 100, maxCacheBytes: 1 << 20, seed: 3 }
   const decoder = new OtlpDecoder(resolver, '', { ...defaults, ...options })
   const batches = { points: new WriteBatch(resolver), gauges: new WriteBatch(resolver) }

@@ -1,5 +1,6 @@
 /** Exemplars of a data point: where they lie in the message, and what they say once the point is taken. */
 import type { SeriesExemplar } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { ProtobufReader } from 'svcdb/lib/protobuf'
 import { AttributeError, attributeText, keyValueAt } from './attribute-value.ts'
 
@@ -7,7 +8,7 @@ import { AttributeError, attributeText, keyValueAt } from './attribute-value.ts'
 const MAX_FOUND = 10_000
 /** OpenMetrics, "Exemplars": names and values together, in characters. Of more, attributes are left out. */
 const MAX_CHARACTERS = 128
-const NS_PER_MS = 1e6
+const NS_PER_MS = 1_000_000n
 const TWO_32 = 4294967296
 
 /** Name, value, name, value ... of a series as PromQL shows it. */
@@ -33,7 +34,7 @@ export class PointExemplars {
     this.places.push(start, end)
   }
 
-  /** @param series asked for once, if at all; undefined = it cannot be told. */
+  /** One that cannot be read is left out. @param series asked for once, if at all; undefined = it cannot be told. */
   read(series: () => ExemplarSeries | undefined, found: SeriesExemplar[]): void {
     const { places, reader } = this
     if (places.length === 0 || found.length >= MAX_FOUND) return
@@ -42,8 +43,12 @@ export class PointExemplars {
     if (of === undefined) return
     for (let i = 0; i < places.length && found.length < MAX_FOUND; i += 2) {
       reader.begin(bytes.subarray(places[i], places[i + 1]))
-      const { labels, value, time } = exemplarIn(reader)
-      if (value !== undefined) found.push({ series: of.labels, ...(of.histogram === true ? { histogram: true } : {}), labels, value, time })
+      try {
+        const { labels, value, time } = exemplarIn(reader)
+        if (value !== undefined) found.push({ series: of.labels, ...(of.histogram === true ? { histogram: true } : {}), labels, value, time })
+      } catch (error) {
+        if (!(error instanceof SvcError)) throw error
+      }
     }
     reader.begin(bytes)
   }
@@ -59,7 +64,8 @@ function exemplarIn(reader: ProtobufReader): { labels: string[]; value: number |
     switch (reader.field) {
       case 2:
         reader.fixed64()
-        time = Math.floor(((reader.high >>> 0) * TWO_32 + (reader.low >>> 0)) / NS_PER_MS)
+        // A double would not hold it.
+        time = Number(((BigInt(reader.high >>> 0) << 32n) | BigInt(reader.low >>> 0)) / NS_PER_MS)
         break
       case 3:
         value = reader.double()

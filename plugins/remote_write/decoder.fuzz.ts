@@ -157,7 +157,7 @@ function compare(version: 1 | 2, message: Buffer, decoder: RequestDecoder, batch
   let histograms = 0
   try {
     const open = () => new WriteBatch(resolver)
-    const outcome = atOnce(decoder.decode(version, message, batch, open, () => {}, { maxSamples: 1e9, maxFailures: 1e9, keepBoth: false }))
+    const outcome = atOnce(decoder.decode(version, message, batch, open, () => {}, { maxSamples: 1e9, maxFailures: 1e9, keepBoth: false, exemplars: true }))
     histograms = outcome.histogramRows + outcome.refusedHistograms
     found = { points: sorted(pointsOf(batch, resolver)), refused: outcome.refusedSamples }
   } catch (error) {

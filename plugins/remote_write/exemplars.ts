@@ -1,5 +1,6 @@
 /** Exemplars behind the labels of a series: the two versions differ in how they say labels. */
-import type { SeriesExemplar } from 'svcdb'
+import type { Exemplar, SeriesExemplar } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { BYTES, type ProtobufReader } from 'svcdb/lib/protobuf'
 import type { Symbols } from './symbols.ts'
 
@@ -9,7 +10,7 @@ const MAX_FOUND = 10_000
 /** Reads the labels in the field at hand. @returns undefined where they name no labels. */
 export type ReadLabels = () => string[] | undefined
 
-/** Those in [start, end), which has been scanned. @param series its labels, asked for once. */
+/** Those in [start, end), which has been scanned. One that cannot be read is left out. @param series its labels; undefined = none is read. */
 export function readExemplars(
   reader: ProtobufReader,
   [start, end, field]: readonly [number, number, number],
@@ -20,29 +21,41 @@ export function readExemplars(
   reader.at = start
   reader.end = end
   while (reader.next()) {
-    if (reader.field !== field || found.length >= MAX_FOUND) {
+    if (reader.field !== field || series === undefined || found.length >= MAX_FOUND) {
       reader.skip()
       continue
     }
-    const outer = reader.enter()
-    const labels: string[] = []
-    let good = series !== undefined
-    let value = 0
-    let time = 0
-    while (reader.next()) {
-      if (reader.field === 1) {
-        const read = labelsOf()
-        if (read === undefined) good = false
-        else labels.push(...read)
-      } else if (reader.field === 2) value = reader.double()
-      else if (reader.field === 3) {
-        reader.int64()
-        time = reader.signed
-      } else reader.skip()
+    const from = reader.span()
+    const after = reader.at
+    reader.at = from
+    reader.end = after
+    try {
+      const exemplar = exemplarIn(reader, labelsOf)
+      if (exemplar !== undefined) found.push({ series, ...exemplar })
+    } catch (error) {
+      if (!(error instanceof SvcError)) throw error
     }
-    reader.leave(outer)
-    if (good) found.push({ series: series as string[], labels, value, time })
+    reader.at = after
+    reader.end = end
   }
+}
+
+function exemplarIn(reader: ProtobufReader, labelsOf: ReadLabels): Exemplar | undefined {
+  const labels: string[] = []
+  let value = 0
+  let time = 0
+  while (reader.next()) {
+    if (reader.field === 1) {
+      const read = labelsOf()
+      if (read === undefined) return undefined
+      for (const text of read) labels.push(text)
+    } else if (reader.field === 2) value = reader.double()
+    else if (reader.field === 3) {
+      reader.int64()
+      time = reader.signed
+    } else reader.skip()
+  }
+  return { labels, value, time }
 }
 
 /** A message Label of version 1. */
