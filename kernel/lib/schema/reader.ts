@@ -29,8 +29,6 @@ const FOREIGN = [
   'dependentRequired',
   'dependentSchemas',
   'else',
-  'exclusiveMaximum',
-  'exclusiveMinimum',
   'if',
   'maxContains',
   'maxProperties',
@@ -48,6 +46,8 @@ const FOREIGN = [
   '~codec',
   '~refine',
 ]
+/** Of numbers; a schema of anything else that has them is TypeBox's. */
+const EXCLUSIVE = ['exclusiveMaximum', 'exclusiveMinimum']
 /** What a schema of each `type` may have, beside what only describes it. */
 const STRUCTURE = ['anyOf', 'const', 'enum', 'items', 'patternProperties', 'properties']
 const ALLOWED: Record<string, readonly string[]> = {
@@ -81,6 +81,7 @@ function compiled(given: unknown): Compiled | undefined {
   // Without its mark TypeBox checks it, but converts nothing.
   const kind = marked ?? (STRUCTURE.some((keyword) => keyword !== 'enum' && keyword in schema) ? undefined : KINDS[String(schema.type)])
   if (kind === undefined) return undefined
+  if (kind !== 'Integer' && kind !== 'Number' && EXCLUSIVE.some((keyword) => keyword in schema)) return undefined
   const allowed = marked === undefined ? ['enum'] : (ALLOWED[kind] ?? [])
   if (STRUCTURE.some((keyword) => keyword in schema && !allowed.includes(keyword))) return undefined
   if (kind in TYPES && schema.type !== TYPES[kind]) return undefined
@@ -144,13 +145,15 @@ function oneOf({ enum: values }: Schema): ((value: unknown) => boolean) | undefi
 
 function numbers(schema: Schema, text: RegExp, isOne: (value: unknown) => boolean): Compiled {
   const { minimum = -Infinity, maximum = Infinity } = schema as { minimum?: number; maximum?: number }
+  const { exclusiveMinimum: above = -Infinity, exclusiveMaximum: below = Infinity } = schema as { exclusiveMinimum?: number; exclusiveMaximum?: number }
+  const isWithin = (value: number): boolean =>
+    value >= minimum && value <= maximum && (value > above || above === -Infinity) && (value < below || below === Infinity)
   const member = oneOf(schema)
   return {
     plain: true,
     read(given, convert) {
       const value = convert && typeof given === 'string' && text.test(given) ? Number(given) : given
-      const fits = isOne(value) && (value as number) >= minimum && (value as number) <= maximum
-      return fits && (member === undefined || member(value)) ? value : REFUSED
+      return isOne(value) && isWithin(value as number) && (member === undefined || member(value)) ? value : REFUSED
     },
   }
 }

@@ -26,6 +26,7 @@ const NAMES = ['a', 'b', 'limit', 'x-y', 'toString']
 
 function leaf(): Build {
   const number = { ...sometimes({ minimum: one([0, 1, 5]) }), ...sometimes({ maximum: one([1, 7, 50]) }), ...sometimes({ default: one([1, 2, 3]) }) }
+  Object.assign(number, sometimes({ exclusiveMinimum: one([0, 1, 2.5]) }), sometimes({ exclusiveMaximum: one([1, 7, 100]) }))
   const text = {
     ...sometimes({ minLength: one([0, 1, 2, 3]) }),
     ...sometimes({ maxLength: one([1, 2, 5]) }),
