@@ -293,7 +293,8 @@ export class Cluster {
   }
 
   private armLook(): void {
-    if (this.stopped) return
+    // Alone there is nothing to look at: a node that rests rests.
+    if (this.stopped || !this.shared) return
     const ms = this.failing === undefined ? this.settings.heartbeatMs / 2 : this.settings.heartbeatMs / RETRY_PART
     this.cancelLook = this.dependencies.clock.after(ms, () => void this.look().then(() => this.armLook()))
   }

@@ -19,11 +19,14 @@ type RegionBody = Omit<Region, 'state' | 'namespace'> & { namespace?: string }
 export class ClusterHandler {
   private readonly svc: Svc
   private readonly regions: RegionStore
+  private readonly watch: () => void
   private readonly startedAt: number
 
-  constructor(svc: Svc, regions: RegionStore) {
+  /** @param watch called when there are regions whose leaders may go. */
+  constructor(svc: Svc, regions: RegionStore, watch: () => void) {
     this.svc = svc
     this.regions = regions
+    this.watch = watch
     this.startedAt = svc.clock.monotonic()
   }
 
@@ -95,6 +98,7 @@ export class ClusterHandler {
     await this.noted(request, 'region_create', `region/${region_id}`, { measurement, leader_node_id: String(leader_node_id) }, () =>
       this.regions.create(region),
     )
+    this.watch()
     return { ok: true, message: `region ${region_id} is created` }
   }
 

@@ -30,8 +30,17 @@ export default definePlugin({
       cpuCores: cpus().length,
     })
     const regions = new RegionStore(() => svc.storage.state(svc.id), MAX_REGIONS)
-    const handler = new ClusterHandler(svc, regions)
-    svc.schedule('regions', heartbeatMs, ({ guard }) => handler.failOver(guard))
+    let watching = false
+    const watch = (): void => {
+      if (watching) return
+      watching = true
+      svc.schedule('regions', heartbeatMs, ({ guard }) => handler.failOver(guard))
+    }
+    const handler = new ClusterHandler(svc, regions, watch)
+    // A node that is alone and has no regions rests.
+    svc.start(async () => {
+      if (svc.nodes.isShared || (await regions.read()).regions.length > 0) watch()
+    })
 
     const route = (summary: string, answer: object, more: object = {}) => ({ config, schema: { tags, summary, ...more, response: answer } })
     const { http } = svc
