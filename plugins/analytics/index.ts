@@ -41,8 +41,9 @@ export default definePlugin({
     const handler = new ModelsHandler({ svc, config, registry, models, custom })
 
     svc.start(async () => {
-      await registry.open(svc.storage.state(svc.id))
-      await series.open(svc.storage.state(svc.id))
+      const failed = (err: Error) => svc.log.error({ err }, 'cannot read models as other nodes have changed them; it is tried again')
+      await registry.open(svc.storage.state(svc.id), failed)
+      await series.open(svc.storage.state(svc.id), failed)
       svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)?.onDelete?.(async (name) => {
         for (const entry of registry.list(name)) await models.delete(entry)
         for (const each of series.list(name)) await series.delete(each)
@@ -52,7 +53,11 @@ export default definePlugin({
     svc.schedule('models', config.watch_interval_secs * 1000, ({ signal }) => models.watch(signal))
     svc.schedule('derived', config.derived_interval_secs * 1000, ({ signal }) => series.pass(signal))
     svc.drain(() => models.stop())
-    svc.stop(() => threads.stop())
+    svc.stop(async () => {
+      await registry.close()
+      await series.close()
+      await threads.stop()
+    })
 
     const tags = ['analytics']
     const admin = { action: 'admin' } as const

@@ -2,7 +2,7 @@
  * Derived series: what a statement over measurements comes to, kept up to date as points of a measurement. Each evaluation goes over the time since the last one and a
  * span before it, so that what came late within the span is in; rows that came to the same as before are not written again.
  */
-import type { StateStore, Svc } from 'svcdb'
+import { type Following, followState, type StateStore, type Svc } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
 import type { AnalyticsConfig } from '../config.ts'
@@ -33,6 +33,8 @@ export interface KeptDerived {
 export interface Derived {
   kept: KeptDerived
   alive: boolean
+  /** It is not in the state store yet. */
+  creating: boolean
   /** Milliseconds of the monotonic clock. */
   triedAt: number
   lastError: string | undefined
@@ -49,18 +51,48 @@ export class DerivedSeries {
   private readonly deps: DerivedDependencies
   private readonly all = new Map<string, Derived>()
   private state: StateStore | undefined
+  private following: Following | undefined
 
   constructor(deps: DerivedDependencies) {
     this.deps = deps
   }
 
-  async open(state: StateStore): Promise<void> {
+  /** Reads all, and then what other processes change. @param failed is told what kept it from that. */
+  async open(state: StateStore, failed: (error: Error) => void): Promise<void> {
     this.state = state
+    this.following = await followState(state, {
+      prefixes: [PREFIX],
+      apply: (keys) => (keys === undefined ? this.readAll(state) : this.readSome(state, keys)),
+      failed,
+    })
+  }
+
+  /** Nothing comes from other processes any more. */
+  async close(): Promise<void> {
+    await this.following?.stop()
+  }
+
+  private async readAll(state: StateStore): Promise<void> {
+    const keys = new Set(this.all.keys())
     for (let start: string | undefined; ; ) {
       const page = await state.list<KeptDerived>({ prefix: PREFIX, limit: PAGE, ...(start === undefined ? {} : { start }) })
-      for (const { key, value } of page) this.all.set(key, fresh(value))
-      if (page.length < PAGE) return
+      for (const { key } of page) keys.add(key)
+      if (page.length < PAGE) break
       start = `${page[page.length - 1].key}\0`
+    }
+    await this.readSome(state, keys)
+  }
+
+  private async readSome(state: StateStore, keys: ReadonlySet<string>): Promise<void> {
+    for (const key of keys) {
+      const kept = await state.get<KeptDerived>(key)
+      const known = this.all.get(key)
+      if (kept === undefined) {
+        if (known === undefined || known.creating) continue
+        known.alive = false
+        this.all.delete(key)
+      } else if (known === undefined) this.all.set(key, fresh(kept))
+      else known.kept = kept
     }
   }
 
@@ -87,12 +119,19 @@ export class DerivedSeries {
     this.check(kept)
     const derived = fresh(kept)
     const key = keyOf(kept.namespace, kept.name)
+    derived.creating = true
     this.all.set(key, derived)
     try {
-      await this.store.transaction((tx) => tx.put(key, kept))
+      await this.store.transaction(async (tx) => {
+        if ((await tx.get(key)) !== undefined)
+          throw new SvcError('CONFLICT', `cannot create derived series "${kept.name}": there is one of this name, made by another node`)
+        tx.put(key, kept)
+      })
     } catch (error) {
       this.all.delete(key)
       throw error
+    } finally {
+      derived.creating = false
     }
     return derived
   }
@@ -149,10 +188,13 @@ export class DerivedSeries {
       at = until - lookback
     }
     const next = { ...kept, evaluated_until: String(end) }
-    await this.store.transaction((tx) => {
-      if (derived.alive) tx.put(keyOf(kept.namespace, kept.name), next)
+    const stays = await this.store.transaction(async (tx) => {
+      const stored = await tx.get<KeptDerived>(keyOf(kept.namespace, kept.name))
+      if (!derived.alive || stored?.created_at !== kept.created_at) return false
+      tx.put(keyOf(kept.namespace, kept.name), next)
+      return true
     })
-    derived.kept = next
+    if (stays) derived.kept = next
   }
 
   private async evaluate(kept: KeptDerived, range: Pick<EvalArgs, 'start' | 'end' | 'checkOnly'>, signal: AbortSignal): Promise<EvalRows | undefined> {
@@ -204,7 +246,14 @@ export class DerivedSeries {
   }
 }
 
-const fresh = (kept: KeptDerived): Derived => ({ kept, alive: true, triedAt: Number.NEGATIVE_INFINITY, lastError: undefined, written: new Map() })
+const fresh = (kept: KeptDerived): Derived => ({
+  kept,
+  alive: true,
+  creating: false,
+  triedAt: Number.NEGATIVE_INFINITY,
+  lastError: undefined,
+  written: new Map(),
+})
 const keyOf = (namespace: string, name: string): string => `${PREFIX}${namespace}/${name}`
 const min = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 const max = (a: bigint, b: bigint): bigint => (a > b ? a : b)

@@ -3,7 +3,7 @@
  * What is in memory is what is durable: a record changes here once its transaction is committed.
  */
 import { createHash } from 'node:crypto'
-import type { StateStore } from 'svcdb'
+import { type Following, followState, type StateStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Trained } from './compute.ts'
 import { type Definition, keyOf } from './definition.ts'
@@ -33,19 +33,59 @@ export class Registry {
   private readonly countOf = new Map<string, number>()
   private readonly last = new WeakMap<ModelEntry, Promise<unknown>>()
   private state: StateStore | undefined
+  private following: Following | undefined
 
   constructor(limits: RegistryLimits) {
     this.limits = limits
   }
 
-  async open(state: StateStore): Promise<void> {
+  /** Reads all, and then what other processes change. @param failed is told what kept it from that. */
+  async open(state: StateStore, failed: (error: Error) => void): Promise<void> {
     this.state = state
+    this.following = await followState(state, {
+      prefixes: [MODELS],
+      apply: (keys) => (keys === undefined ? this.readAll(state) : this.readSome(state, keys)),
+      failed,
+    })
+  }
+
+  /** Nothing comes from other processes any more. */
+  async close(): Promise<void> {
+    await this.following?.stop()
+  }
+
+  private async readAll(state: StateStore): Promise<void> {
+    const before = new Set(this.byKey.keys())
     for (let start: string | undefined; ; ) {
       const page = await state.list<KeptModel>({ prefix: MODELS, limit: PAGE, ...(start === undefined ? {} : { start }) })
-      for (const { key, value } of page) this.add({ key: key.slice(MODELS.length), kept: value, alive: true })
-      if (page.length < PAGE) return
+      for (const { key, value } of page) {
+        before.delete(key.slice(MODELS.length))
+        await this.take(state, key.slice(MODELS.length), value)
+      }
+      if (page.length < PAGE) break
       start = `${page[page.length - 1].key}\0`
     }
+    await this.readSome(state, new Set([...before].map((key) => MODELS + key)))
+  }
+
+  private async readSome(state: StateStore, keys: ReadonlySet<string>): Promise<void> {
+    for (const key of keys) await this.take(state, key.slice(MODELS.length), undefined)
+  }
+
+  /** Takes over a record as it is kept. @param read for one that is not known here; one that is known is read in its turn. */
+  private async take(state: StateStore, key: string, read: KeptModel | undefined): Promise<void> {
+    const known = this.byKey.get(key)
+    if (known === undefined) {
+      const kept = read ?? (await state.get<KeptModel>(MODELS + key))
+      if (kept !== undefined && !this.byKey.has(key)) this.add({ key, kept, alive: true })
+      return
+    }
+    await this.next(known, async () => {
+      const kept = await state.get<KeptModel>(MODELS + key)
+      if (kept !== undefined) known.kept = kept
+      // One that is being created is not there yet.
+      else if (known.kept.versions.length > 0) this.remove(known)
+    })
   }
 
   get size(): number {
@@ -111,15 +151,25 @@ export class Registry {
   ): Promise<Version> {
     return this.next(entry, async () => {
       const options = { checksum: checksumOf(trained.state.text), now, found, most: this.limits.versions, asChampion }
-      const { model, version, gone } = withVersion(entry.kept, trained, options)
-      const kept = change(model)
-      await this.store.transaction((tx) => {
+      const isNew = entry.kept.versions.length === 0
+      const result = await this.store.transaction(async (tx) => {
+        const stored = await tx.get<KeptModel>(MODELS + entry.key)
+        if (isNew !== (stored === undefined)) return undefined
+        const { model, version, gone } = withVersion(stored ?? entry.kept, trained, options)
+        const kept = change(model)
         tx.put(MODELS + entry.key, kept)
         tx.put(stateKey(entry, version.version), trained.state.text)
         for (const each of gone) tx.delete(stateKey(entry, each))
+        return { kept, version }
       })
-      entry.kept = kept
-      return version
+      if (result !== undefined) {
+        entry.kept = result.kept
+        return result.version
+      }
+      const { measurement, name } = entry.kept.definition
+      if (isNew) throw new SvcError('CONFLICT', `cannot create model "${name}" on "${measurement}": there is one of this name, made by another node`)
+      this.remove(entry)
+      throw new SvcError('NOT_FOUND', `cannot train model "${name}" on "${measurement}": it was deleted meanwhile`)
     })
   }
 
@@ -127,9 +177,15 @@ export class Registry {
   async update(entry: ModelEntry, change: (kept: KeptModel) => KeptModel): Promise<void> {
     await this.next(entry, async () => {
       if (!entry.alive) return
-      const kept = change(entry.kept)
-      await this.store.transaction((tx) => tx.put(MODELS + entry.key, kept))
-      entry.kept = kept
+      const kept = await this.store.transaction(async (tx) => {
+        const stored = await tx.get<KeptModel>(MODELS + entry.key)
+        if (stored === undefined) return undefined
+        const changed = change(stored)
+        tx.put(MODELS + entry.key, changed)
+        return changed
+      })
+      if (kept === undefined) this.remove(entry)
+      else entry.kept = kept
     })
   }
 
@@ -147,9 +203,10 @@ export class Registry {
   async delete(entry: ModelEntry): Promise<void> {
     await this.next(entry, async () => {
       if (!entry.alive) return
-      await this.store.transaction((tx) => {
+      await this.store.transaction(async (tx) => {
+        const { versions } = (await tx.get<KeptModel>(MODELS + entry.key)) ?? entry.kept
         tx.delete(MODELS + entry.key)
-        for (const { version } of entry.kept.versions) tx.delete(stateKey(entry, version))
+        for (const { version } of versions) tx.delete(stateKey(entry, version))
       })
       this.remove(entry)
     })
