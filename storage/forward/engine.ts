@@ -3,7 +3,7 @@
  * there; senders bring it to the upstream. What would have to look at points is refused: the upstream has them.
  */
 import { randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type {
@@ -38,7 +38,7 @@ import { admissionOf, Window } from '../common/window.ts'
 import { admit } from './admission.ts'
 import { type ForwardSection, policyOf } from './config.ts'
 import { ForwardMetrics } from './metrics.ts'
-import { paths, positionFileName } from './paths.ts'
+import { ownerOf, paths, positionFileName } from './paths.ts'
 import { Queue } from './queue.ts'
 import { estimateBytes } from './record.ts'
 import { SendTimes } from './send-times.ts'
@@ -295,6 +295,15 @@ export class ForwardEngine implements StorageEngine {
     let state = this.states.get(owner)
     if (state === undefined) this.states.set(owner, (state = new FileState(this.files.state, owner)))
     return state
+  }
+
+  async stateOwners(): Promise<string[]> {
+    const owners: string[] = []
+    for (const name of (await readdir(this.files.state)).sort()) {
+      const owner = ownerOf(name)
+      if (owner !== undefined && (await this.state(owner).list({ limit: 1 })).length > 0) owners.push(owner)
+    }
+    return owners.sort()
   }
 
   status(): StorageStatus {

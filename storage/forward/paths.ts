@@ -23,3 +23,5 @@ export const positionFileName = (sender: string): string => `${sender}.json`
 export const damagedFileName = (file: number, at: number): string => `${queueFileName(file)}.${at}`
 /** An owner may be called what no file can be. */
 export const stateFileName = (owner: string): string => `${encodeURIComponent(owner).replaceAll('.', '%2E')}.json`
+/** @returns undefined for a file that is none of those. */
+export const ownerOf = (file: string): string | undefined => (file.endsWith('.json') ? decodeURIComponent(file.slice(0, -'.json'.length)) : undefined)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { InjectOptions } from 'fastify'
 import type { Storage } from 'svcdb'
-import { boot, Logs, resolveConfig, run, SvcNode } from 'svcdb/testkit'
+import { boot, Logs, readConfig, resolveConfig, run, SvcNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { NO_POSTGRES, startPostgres, type TestPostgres } from '../../test/support/postgres.ts'
 import { openState } from './testing.ts'
@@ -117,6 +117,47 @@ function real(postgres: TestPostgres): void {
     t.equal((await stateOf(node)('owner').list({ prefix: 'k/' })).length, 1234)
     await node.stop()
     t.match(await copy('nowhere', 'postgres'), { code: 1, err: /--from and --to are database and postgres, one each/ })
+  })
+
+  t.test('the state of an edge moves as well', async (t) => {
+    const dataDir = await folder(t)
+    const url = await postgres.database()
+    const file = join(await folder(t), 'svc.toml')
+    const edge = `plugins = ["line_protocol", "remote_write"]\n[server]\nhttp_addr = "127.0.0.1:0"\n[database]\nengine = "forward"\ndata_dir = "${dataDir}"\n[[database.forward.upstream]]\nname = "up"\nurl = "http://127.0.0.1:1"\n`
+    const there = `[state]\nengine = "postgres"\nurl = "${url}"\n`
+    await writeFile(file, edge + there)
+    const startEdge = async (toml: string): Promise<SvcNode> => {
+      await writeFile(file, toml)
+      const node = new SvcNode(await resolveConfig(readConfig({ config: file }, {})), {
+        logs: new Logs({ level: 'error', format: 'json', destination: { write() {} } }),
+      })
+      try {
+        await node.setup()
+        await node.start()
+        return node
+      } catch (error) {
+        await node.stop()
+        throw error
+      }
+    }
+    const copy = async (from: string, to: string) => {
+      await writeFile(file, edge + there)
+      return command(['state', 'copy', '--config', file, '--from', from, '--to', to])
+    }
+    let node = await startEdge(edge)
+    await stateOf(node)('an owner/of it').transaction((tx) => [1, 2, 3].forEach((n) => void tx.put(`k/${n}`, n)))
+    await node.stop()
+    await t.rejects(startEdge(edge + there), /this database has state of an owner\/of it/)
+    t.match(await copy('database', 'postgres'), { code: 0, out: /copied and compared/ })
+    await t.rejects(startEdge(edge), /moved to "postgres"/)
+    node = await startEdge(edge + there)
+    t.equal((await stateOf(node)('an owner/of it').list()).length, 3)
+    await stateOf(node)('an owner/of it').transaction((tx) => tx.delete('k/1'))
+    await node.stop()
+    t.match(await copy('postgres', 'database'), { code: 0 })
+    node = await startEdge(edge)
+    t.equal((await stateOf(node)('an owner/of it').list()).length, 2)
+    await node.stop()
   })
 
   t.test('commands read and write what is there, alone with it, and not what has moved', async (t) => {

@@ -1,10 +1,10 @@
 /** A real PostgreSQL for tests, on a free port of 127.0.0.1, in a temporary folder. Undefined where none is installed: the test is skipped and says so. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chownSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, chownSync, existsSync, globSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { delimiter, dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 
@@ -23,6 +23,8 @@ export interface TestPostgres {
   dataDir: string
   /** Of the postmaster. */
   pid: number
+  /** As an administrator does: sessions are ended, what is committed is on the disk. */
+  restart(): Promise<void>
   /** SIGKILL, and its children with it, as a machine that goes. */
   kill(): Promise<void>
   start(): Promise<void>
@@ -48,18 +50,30 @@ function asOther(): { uid?: number; gid?: number } {
   return { uid: id('-u'), gid: id('-g') }
 }
 
+export interface PostgresOptions {
+  /** A hot standby that follows it. */
+  of?: TestPostgres
+  /** Where its folder is made. */
+  within?: string
+}
+
 /** @param settings `name=value` each. */
-export async function startPostgres(settings: readonly string[] = []): Promise<TestPostgres | undefined> {
+export async function startPostgres(settings: readonly string[] = [], { of, within = tmpdir() }: PostgresOptions = {}): Promise<TestPostgres | undefined> {
   const bin = postgresBin()
   if (bin === undefined) return undefined
   const user = asOther()
-  const folder = mkdtempSync(join(tmpdir(), 'svc-postgres-'))
+  const folder = mkdtempSync(join(within, 'svc-postgres-'))
   if (user.uid !== undefined) chownSync(folder, user.uid, user.gid as number)
   const dataDir = join(folder, 'data')
   const init = ['-D', dataDir, '-U', 'svc', '--auth=trust', '--encoding=UTF8', '--no-locale', '--no-sync', '--no-instructions']
-  execFileSync(join(bin, 'initdb'), init, { ...user, cwd: folder, stdio: 'ignore' })
   const port = await freePort()
-  writeFileSync(join(dataDir, 'postgresql.auto.conf'), `port = ${port}\n`)
+  if (of === undefined) execFileSync(join(bin, 'initdb'), init, { ...user, cwd: folder, stdio: 'ignore' })
+  else {
+    // The folder in the path may have links to the server's own programs only.
+    const copy = join(dirname(realpathSync(join(bin, 'postgres'))), 'pg_basebackup')
+    execFileSync(copy, ['-D', dataDir, '-h', '127.0.0.1', '-p', String(of.port), '-U', 'svc', '-R', '-c', 'fast'], { ...user, cwd: folder, stdio: 'ignore' })
+  }
+  appendFileSync(join(dataDir, 'postgresql.auto.conf'), `port = ${port}\n`)
   let child: ChildProcess | undefined
   const url = (database: string): string => `postgres://svc@127.0.0.1:${port}/${database}`
   let databases = 0
@@ -98,6 +112,12 @@ export async function startPostgres(settings: readonly string[] = []): Promise<T
           await setTimeout(50)
         }
       }
+    },
+    async restart() {
+      const gone = once(child as ChildProcess, 'exit')
+      child?.kill('SIGINT')
+      await gone
+      await running.start()
     },
     async kill() {
       if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
