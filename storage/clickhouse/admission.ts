@@ -44,6 +44,8 @@ export interface Draft {
   readonly life: Life | undefined
   /** Fields that begin with it. */
   readonly created: Map<string, FieldInfo>
+  /** Fields that have a NaN or an infinity somewhere. */
+  readonly infinite: Set<string>
   readonly parts: Map<TableBatch, Part>
   /** Series of rows that are admitted. */
   readonly series: LocalSeries[]
@@ -134,7 +136,7 @@ class Admission {
     const { namespace } = this.batch
     const life = this.judge.catalog.find(namespace, name)
     if (life === undefined) this.judge.gate.requireRoom(namespace, 'measurements', this.measurements + this.begun++)
-    const draft: Draft = { namespace, name, life, created: new Map(), parts: new Map(), series: [] }
+    const draft: Draft = { namespace, name, life, created: new Map(), infinite: new Set(), parts: new Map(), series: [] }
     this.drafts.set(name, draft)
     return draft
   }
@@ -163,15 +165,17 @@ class Admission {
     if (time !== ADMITTED) throw window.refusal(time, own, low, high)
   }
 
-  private checkValues({ name: measurement }: Draft, table: TableBatch, row: number): void {
+  private checkValues(draft: Draft, table: TableBatch, row: number): void {
+    const { name: measurement } = draft
     const { limits, nonFinite } = this.judge
     let fields = 0
     for (const column of table.columns) {
       if (!column.has(row)) continue
       fields++
       const { name, type } = column
-      if (type === 'float64' && !nonFinite && !Number.isFinite(column.f64[row]))
-        throw unfit(measurement, name, `${column.f64[row]} is not stored; leave the field out`)
+      const infinite = type === 'float64' && !Number.isFinite(column.f64[row])
+      if (infinite && nonFinite) draft.infinite.add(name)
+      else if (infinite) throw unfit(measurement, name, `${column.f64[row]} is not stored; leave the field out`)
       if (type === 'string' && column.i32[row * 2 + 1] > limits.maxStringBytes)
         throw unfit(measurement, name, `the text takes ${column.i32[row * 2 + 1]} bytes of UTF-8, max_string_bytes is ${limits.maxStringBytes}`)
     }
@@ -242,7 +246,17 @@ class Admission {
 }
 
 /** Of the fields that rows were admitted with. */
-function eventsOf({ namespace, name: measurement, life, created, parts }: Draft): CatalogEvent[] {
+function eventsOf(draft: Draft): CatalogEvent[] {
+  const begun = fieldsOf(draft)
+  const { life, infinite, namespace, name: measurement } = draft
+  if (life?.infinite === true || infinite.size === 0 || (life === undefined && begun.length === 0)) return begun
+  // Those of the shared table are looked at one by one.
+  const narrow = new Set(begun.flatMap((event) => (event.narrow === true && event.field !== undefined ? [event.field.name] : [])))
+  const told = [...infinite].some((name) => life?.fields.get(name)?.narrow !== true && !narrow.has(name))
+  return told ? [...begun, { kind: 'infinite', namespace, measurement, life: life?.number ?? 0 }] : begun
+}
+
+function fieldsOf({ namespace, name: measurement, life, created, parts }: Draft): CatalogEvent[] {
   if (created.size === 0) return []
   const used = new Set<string>()
   for (const { table, rows } of parts.values())

@@ -9,13 +9,13 @@ import type { FieldInfo, FieldType, MeasurementInfo } from 'svcdb'
 import { KEPT_ENDED_DROPS } from '../common/retention.ts'
 import type { ColumnDefinition } from './statements.ts'
 
-export type EventKind = 'create' | 'field' | 'drop' | 'restore' | 'end' | 'release'
+export type EventKind = 'create' | 'field' | 'infinite' | 'drop' | 'restore' | 'end' | 'release'
 
 export interface CatalogEvent {
   kind: EventKind
   namespace: string
   measurement: string
-  /** Of `create` and of the fields that come with it: 0, which stands for the number it will have. */
+  /** Of `create` and of what comes with it: 0, which stands for the number it will have. */
   life: number
   /** Of `field`. */
   field?: FieldInfo
@@ -38,6 +38,8 @@ export interface Life {
   readonly fields: Map<string, StoredField>
   /** Sequence of the newest event that gave series back; 0 = none has. */
   released: number
+  /** Its own table may have a NaN or an infinity, which readers of rows do not see. */
+  infinite: boolean
   /** It has been dropped, and may have been restored since. */
   dropped: boolean
   /** Series that are known to be stored, by the bytes of their ids. */
@@ -94,10 +96,12 @@ export class Catalog {
   apply(sequence: number, position: number, event: CatalogEvent): Life | undefined {
     this.sequence = sequence
     if (event.kind === 'create') return this.create(sequence * PLACES + position, event)
-    // Fields come right behind the creation that they are of.
-    const life = event.kind === 'field' && event.life === 0 ? this.find(event.namespace, event.measurement) : this.lives.get(event.life)
+    // Fields, and what is said of their values, come right behind the creation that they are of.
+    const life =
+      (event.kind === 'field' || event.kind === 'infinite') && event.life === 0 ? this.find(event.namespace, event.measurement) : this.lives.get(event.life)
     if (life === undefined) return undefined
     if (event.kind === 'field' && event.field !== undefined) addField(life, event.field, event.narrow === true)
+    if (event.kind === 'infinite') life.infinite = true
     if (event.kind === 'drop') this.drop(life, event.deadline ?? 0n)
     if (event.kind === 'restore') this.restore(life)
     if (event.kind === 'end') this.end(life)
@@ -109,7 +113,7 @@ export class Catalog {
   }
 
   private create(number: number, { namespace, measurement: name }: CatalogEvent): Life {
-    const life: Life = { number, namespace, name, fields: new Map(), released: 0, dropped: false, known: new Set(), series: 0 }
+    const life: Life = { number, namespace, name, fields: new Map(), released: 0, infinite: false, dropped: false, known: new Set(), series: 0 }
     this.lives.set(number, life)
     this.name(life)
     this.namespaces.add(namespace)

@@ -16,8 +16,8 @@ interface Aggregation {
 
 type Aggregate = (aggregation: Aggregation) => (Partial<Expr> & { text: string }) | string | undefined
 
-/** @param over ` OVER (...)`, or nothing. */
-export function printAggregate(node: PlanNode, inputs: Inputs, over = ''): Expr {
+/** @param over ` OVER (...)`, or nothing. @param merged what to write for a call whose states are computed before. */
+export function printAggregate(node: PlanNode, inputs: Inputs, over = '', merged?: (call: string, parameters: string, args: string) => string): Expr {
   const name = String(node.name)
   const type = typeOf(node.return_type)
   clickHouseType(type)
@@ -29,8 +29,10 @@ export function printAggregate(node: PlanNode, inputs: Inputs, over = ''): Expr 
   if (ordered && !IN_ORDER.has(name)) raise(`ORDER BY within ${name}()`)
   if (distinct && !['count', 'sum', 'avg', 'min', 'max', 'list', 'array_agg'].includes(name)) raise(`DISTINCT within ${name}()`)
   const run = (called: string, given: readonly string[], parameters = ''): string => {
-    const combined = `${called}${distinct && !IGNORES_DISTINCT.has(called) ? 'Distinct' : ''}${NEVER_NULL.has(called) ? '' : 'OrNull'}${condition === undefined ? '' : 'If'}`
-    return `${combined}${parameters}(${[...given, ...(condition === undefined ? [] : [condition])].join(', ')})${over}`
+    const simple = OF_NULLABLE.has(called)
+    const combined = `${called}${distinct && !IGNORES_DISTINCT.has(called) ? 'Distinct' : ''}${NEVER_NULL.has(called) || simple ? '' : 'OrNull'}${condition === undefined ? '' : 'If'}`
+    const all = [...(simple ? given.map((text) => `toNullable(${text})`) : given), ...(condition === undefined ? [] : [condition])].join(', ')
+    return merged === undefined ? `${combined}${parameters}(${all})${over}` : merged(combined, parameters, all)
   }
   const aggregate = Object.hasOwn(AGGREGATES, name) ? AGGREGATES[name] : undefined
   const printed = aggregate?.({ args, type, node, inputs, run })
@@ -40,6 +42,8 @@ export function printAggregate(node: PlanNode, inputs: Inputs, over = ''): Expr 
 }
 
 const NEVER_NULL = new Set(['count', 'uniqExact', 'uniq', 'groupArray'])
+/** Of what may be missing they are missing where nothing is there, and quicker at that. */
+const OF_NULLABLE = new Set(['sum', 'avg', 'min', 'max'])
 const IGNORES_DISTINCT = new Set(['uniqExact', 'min', 'max'])
 const IN_ORDER = new Set(['string_agg', 'listagg', 'group_concat', 'list', 'array_agg', 'sum', 'avg', 'min', 'max', 'count'])
 

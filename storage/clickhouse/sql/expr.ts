@@ -16,6 +16,10 @@ export interface Expr {
   numbers?: boolean
   /** A call of a plugin's module over what the text is a tuple of: it can only be a column of the answer. */
   deferred?: Deferred
+  /** Of `x - x % step`: the next multiple towards zero. */
+  cut?: { of: Expr; step: bigint }
+  /** A tag, by its column, where rows are grouped by series before they have their tags. */
+  tag?: string
   /** All values of a partition, as a tuple of the row's own and the partition's number: only a module can have them. */
   series?: true
   /** Of a constant; `value` undefined = NULL. */
@@ -29,6 +33,9 @@ export interface Deferred {
   types: readonly SqlType[]
   constants: readonly SqlConstant[]
 }
+
+/** An expression works with a tag, which rows must have then. */
+export class TagWanted extends Error {}
 
 /** What an expression may refer to, and what the statement knows. */
 export interface Inputs {
@@ -46,6 +53,7 @@ const MAX_LENGTH = 1 << 20
 export function printExpr(node: PlanNode, inputs: Inputs, whole = false): Expr {
   const expr = print(node, inputs)
   if (expr.text.length > MAX_LENGTH) raise('room for an expression as long as this one becomes')
+  if (!whole && expr.tag !== undefined) throw new TagWanted()
   if (!whole && expr.deferred !== undefined) raise(`function "${expr.deferred.spec.name}" but as a column of the answer`)
   if (!whole && expr.series === true) raise('lists of all values of a partition')
   return expr

@@ -55,14 +55,40 @@ function arithmetic(sign: '+' | '-' | '*'): Scalar {
     if (isTimestamp(type) || type.id === 'DATE') return shifted(sign, a, b, type)
     if (!isInteger(type) && type.id !== 'DECIMAL') return undefined
     if (![a, b].every((arg) => isInteger(arg.type) || arg.type.id === 'DECIMAL')) return undefined
-    const range = sign === '-' && remainderOf(a, b) ? a.range : combined(sign, a, b)
-    return fit(`${wide(a.text, type)} ${sign} ${wide(b.text, type)}`, `${a.text} ${sign} ${b.text}`, type, range)
+    const floored = sign === '-' ? floorOf(a, b) : undefined
+    if (floored !== undefined) return floored
+    const step = sign === '-' && type.id === 'BIGINT' ? remainderOf(a, b) : undefined
+    const range = step === undefined ? combined(sign, a, b) : a.range
+    const cut = step === undefined ? {} : { cut: { of: a, step } }
+    return {
+      ...cut,
+      ...fit(`${wide(a.text, type)} ${sign} ${wide(b.text, type)}`, `${a.text} ${sign} ${b.text}`, type, range),
+    }
   }
 }
 
-/** `x - x % n` is no farther from zero than x. */
-function remainderOf(a: Expr, b: Expr): boolean {
-  return b.text.startsWith(`toInt64(moduloOrZero(${a.text}, `)
+/** `x - x % n` is no farther from zero than x. @returns n */
+function remainderOf(a: Expr, b: Expr): bigint | undefined {
+  const head = `toInt64(moduloOrZero(${a.text}, toInt64(`
+  const step = b.text.startsWith(head) ? /^(\d+)\)\)\)$/.exec(b.text.slice(head.length))?.[1] : undefined
+  return step === undefined ? undefined : BigInt(step)
+}
+
+/** `x - x % n - CASE WHEN x % n < 0 THEN n ELSE 0 END`, which buckets are printed as: rounded down, with one comparison for those that have no room. */
+function floorOf({ cut }: Expr, b: Expr): Expr | undefined {
+  if (cut === undefined) return undefined
+  const { of, step } = cut
+  const rest = `toInt64(moduloOrZero(${of.text}, toInt64(${step})))`
+  if (b.text !== `CAST(if(ifNull((${rest} < toInt64(0)), 0), toInt64(${step}), toInt64(0)) AS Nullable(Int64))`) return undefined
+  const least = (rangeOf(of.type) as Range)[0] + step
+  const text = `${of.text} - toInt64(positiveModulo(${of.text}, toInt64(${step})))`
+  const safe = of.range !== undefined && of.range[0] >= least
+  const guard = safe ? '' : ` + throwIf(ifNull(${of.text} < toInt64('${least}'), 0), 'out of range')`
+  return {
+    text: `toInt64(${text}${guard})`,
+    type: of.type,
+    range: of.range === undefined ? undefined : [of.range[0] - step > least - step ? of.range[0] - step : least - step, of.range[1]],
+  }
 }
 
 function combined(sign: string, a: Expr, b: Expr): Range | undefined {

@@ -4,14 +4,23 @@
  */
 import type { PlanNode } from '../../embedded/sql/bind.ts'
 import { printAggregate } from './aggregates.ts'
-import { comparison, type Deferred, type Expr, type Inputs, printExpr } from './expr.ts'
+import { comparison, type Deferred, type Expr, type Inputs, printExpr, TagWanted } from './expr.ts'
 import { integerOf } from './literals.ts'
-import { BOOLEAN, clickHouseType, isFloat, nullable, type Range, raise, type SqlType, typeOf } from './types.ts'
+import { BOOLEAN, clickHouseType, isFloat, nullable, plain, type Range, raise, type SqlType, typeOf } from './types.ts'
 import { printWindow } from './windows.ts'
 
+export interface ScanColumn {
+  place: number
+  name: string
+}
+
 export interface ScanPrinter {
-  /** @returns a SELECT of columns with those names, by their places among the scan's columns. */
-  print(table: string, columns: readonly { place: number; name: string }[]): string
+  /** @returns a SELECT of columns with those names, by their places among the scan's columns. @param series name for a column of the series' ids. */
+  print(table: string, columns: readonly ScanColumn[], series?: string): string
+  /** Which of a scan's columns are tags. */
+  tags(table: string): ReadonlySet<number>
+  /** @returns a SELECT of the series that a scan reads: their ids, called `id`, and tags. */
+  series(table: string, columns: readonly ScanColumn[], id: string): string
   /** First and last time that a scan can have. */
   times(table: string): Range
 }
@@ -82,6 +91,8 @@ class PlanPrinter {
   private readonly ctes = new Map<string, { name: string; columns: readonly Expr[] }>()
   private readonly definitions: string[] = []
   private made = 0
+  /** Rows are printed with their series in place of its tags, as the last column. */
+  private split = false
 
   constructor(scans: ScanPrinter, around: Omit<Inputs, 'columns'>) {
     this.scans = scans
@@ -107,12 +118,13 @@ class PlanPrinter {
         const input = this.relation(children[0])
         // What orders stays where it is ordered.
         const over = input.order === undefined && input.limit === undefined ? this.over(children[0], input) : input
-        return { ...over, columns: ((node.expressions ?? []) as PlanNode[]).map((each) => printExpr(each, this.inputs(over.columns), true)) }
+        const columns = ((node.expressions ?? []) as PlanNode[]).map((each) => printExpr(each, this.inputs(over.columns), true))
+        return { ...over, columns: this.withSeries(columns, over) }
       }
       case 'LOGICAL_FILTER':
         return this.filter(node, complete(this.nested(this.relation(children[0])), 'a condition'))
       case 'LOGICAL_AGGREGATE_AND_GROUP_BY':
-        return this.aggregate(node, this.nested(this.relation(children[0])))
+        return this.early(node, children[0]) ?? this.aggregate(node, this.nested(this.relation(children[0])))
       case 'LOGICAL_WINDOW': {
         const input = this.nested(this.relation(children[0]))
         const windows = (node.expressions as PlanNode[]).map((each) =>
@@ -200,14 +212,71 @@ class PlanPrinter {
     const columns = places.map((place) => ({ place, name: this.name('c') }))
     const times = this.scans.times(table)
     const types = (node.returned_types as object[]).map((type) => typeOf(type))
-    return {
-      from: `(${this.scans.print(table, columns)}) AS ${this.name('r')}`,
-      columns: columns.map(({ place, name }) => ({
-        text: name,
-        type: types[place],
-        numbers: true,
-        ...(types[place].id === 'TIMESTAMP_NS' ? { range: times } : {}),
-      })),
+    const found = columns.map(
+      ({ place, name }): Expr => ({ text: name, type: types[place], numbers: true, ...(types[place].id === 'TIMESTAMP_NS' ? { range: times } : {}) }),
+    )
+    if (!this.split) return { from: `(${this.scans.print(table, columns)}) AS ${this.name('r')}`, columns: found }
+    const tags = this.scans.tags(table)
+    const series = this.name('c')
+    const rows = this.scans.print(
+      table,
+      columns.filter(({ place }) => !tags.has(place)),
+      series,
+    )
+    const split = found.map((column, i) => (tags.has(columns[i].place) ? { ...column, text: 'NULL', tag: String(columns[i].place) } : column))
+    return { from: `(${rows}) AS ${this.name('r')}`, columns: [...split, { text: series, type: plain('UHUGEINT') }] }
+  }
+
+  private withSeries(columns: Expr[], { columns: before }: Relation): Expr[] {
+    return this.split ? [...columns, before[before.length - 1]] : columns
+  }
+
+  /**
+   * Grouped by series before rows have their tags: ids are quicker to group by than texts, and only groups meet the tags. Undefined where that cannot be, or
+   * would gain nothing.
+   */
+  private early(node: PlanNode, child: PlanNode): Relation | undefined {
+    const table = scanBelow(child)
+    const expressions = (node.expressions ?? []) as PlanNode[]
+    const groups = (node.groups ?? []) as PlanNode[]
+    const sets = (node.grouping_sets ?? []) as unknown[][]
+    if (this.split || table === undefined || groups.length === 0 || sets.length > 1 || (sets.length === 1 && sets[0].length < groups.length)) return undefined
+    if (((node.grouping_functions ?? []) as unknown[]).length > 0 || !expressions.every(({ name }) => EARLY.has(String(name)))) return undefined
+    // As many groups as rows.
+    if (groups.some(({ expression_class, return_type }) => expression_class === 'BOUND_REF' && return_type?.id === 'TIMESTAMP_NS')) return undefined
+    this.split = true
+    try {
+      const input = this.nested(this.relation(child))
+      const keys = groups.map((each) => printExpr(each, this.inputs(input.columns), true))
+      if (keys.some(({ deferred, series }) => deferred !== undefined || series === true) || !keys.some(({ tag }) => tag !== undefined)) return undefined
+      const states: string[] = []
+      const aggregates = expressions.map((each) =>
+        printAggregate(each, this.inputs(input.columns), '', (call, parameters, args) => {
+          const name = this.name('c')
+          states.push(`${call}State${parameters}(${args}) AS ${name}`)
+          return `${call}Merge${parameters}(${name})`
+        }),
+      )
+      const [id, other, rows, tags] = [this.name('c'), this.name('c'), this.name('r'), this.name('r')]
+      const inner = keys.map((key) => ({ ...asKey(key), text: asKey(key).text, name: this.name('k') }))
+      const own = inner.filter(({ tag }) => tag === undefined)
+      const list = [`${input.columns[input.columns.length - 1].text} AS ${id}`, ...own.map(({ text, name }) => `${text} AS ${name}`), ...states]
+      const grouped = `SELECT ${list.join(', ')} FROM ${input.from} GROUP BY ${[id, ...own.map(({ name }) => name)].join(', ')}`
+      const wanted = inner.flatMap(({ tag, name }) => (tag === undefined ? [] : [{ place: Number(tag), name }]))
+      const joined = `(${grouped}) AS ${rows} INNER JOIN (${this.scans.series(table, wanted, other)}) AS ${tags} ON ${rows}.${id} = ${tags}.${other}`
+      const out = inner.map(({ type, range, numbers }) => ({ text: this.name('k'), type, range, ...(numbers === undefined ? {} : { numbers }) }))
+      const results = aggregates.map((each) => ({ ...each, text: this.name('c') }))
+      const select = [
+        ...inner.map(({ name }, i) => `${name} AS ${out[i].text}`),
+        ...aggregates.map(({ text, type }, i) => `CAST(${text} AS ${nullable(type)}) AS ${results[i].text}`),
+      ]
+      const from = `(SELECT ${select.join(', ')} FROM ${joined} GROUP BY ${out.map(({ text }) => text).join(', ')}) AS ${this.name('r')}`
+      return { from, columns: [...out, ...results] }
+    } catch (error) {
+      if (error instanceof TagWanted) return undefined
+      throw error
+    } finally {
+      this.split = false
     }
   }
 
@@ -226,7 +295,13 @@ class PlanPrinter {
   private filter(node: PlanNode, input: Relation): Relation {
     const conditions = this.exprs(node.expressions, input.columns).map(({ text }) => text)
     const map = node.projection_map as (number | string)[] | undefined
-    const columns = map === undefined || map.length === 0 ? input.columns : map.map((place) => input.columns[Number(place)])
+    const columns =
+      map === undefined || map.length === 0
+        ? input.columns
+        : this.withSeries(
+            map.map((place) => input.columns[Number(place)]),
+            input,
+          )
     const names = input.columns.map(({ text }) => text).join(', ') || '1'
     return { from: `(SELECT ${names} FROM ${input.from} WHERE ${conditions.map((text) => `(${text})`).join(' AND ')}) AS ${this.name('r')}`, columns }
   }
@@ -376,6 +451,18 @@ class PlanPrinter {
     this.ctes.set(String(node.table_index ?? 0), { name, columns })
     return this.relation(rest)
   }
+}
+
+/** Aggregates whose state is a few values. */
+const EARLY = new Set(
+  'sum avg mean min max count count_star arg_max arg_min argmax argmin max_by min_by stddev stddev_samp stddev_pop variance var_samp var_pop'.split(' '),
+)
+
+/** The table that a plan reads with nothing but conditions and expressions above it. */
+function scanBelow(node: PlanNode): string | undefined {
+  if (node.type === 'LOGICAL_GET') return String(node.function_data?.table)
+  if (node.type !== 'LOGICAL_PROJECTION' && node.type !== 'LOGICAL_FILTER') return undefined
+  return scanBelow(node.children[0])
 }
 
 /** Values that are grouped: 0 and -0 are one. */

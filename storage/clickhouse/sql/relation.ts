@@ -9,6 +9,7 @@ import { type Life, ownFields, type StoredField } from '../catalog.ts'
 import { timeLiteral } from '../rows-query.ts'
 import { columnName, databaseOf, ownTable, type Place, wireType } from '../statements.ts'
 import { textLiteral } from './literals.ts'
+import type { ScanColumn } from './plan.ts'
 
 export interface SqlLife {
   life: Life
@@ -63,14 +64,18 @@ export function timesOf({ request, keptFrom }: ScanOf): readonly [bigint, bigint
   return [request.time[0] > keptFrom ? request.time[0] : keptFrom, request.time[1]]
 }
 
-/** @param columns of the request, and what to call each. */
-export function relationStatement(place: Place, scan: ScanOf, columns: readonly { place: number; name: string }[]): string {
+/** Places of tags among the columns of a request. */
+export function tagPlaces({ sql, request }: ScanOf): ReadonlySet<number> {
+  return new Set(request.columns.flatMap((name, i) => (sql.tags.has(name) ? [i] : [])))
+}
+
+/** @param columns of the request, and what to call each. @param id what to call the series' ids, if they are wanted. */
+export function relationStatement(place: Place, scan: ScanOf, columns: readonly ScanColumn[], id?: string): string {
   const { sql, request } = scan
-  const { life } = sql
   const names = request.columns
   const tags = columns.flatMap(({ place: at, name }) => (sql.tags.has(names[at]) ? [{ name, key: sql.tags.get(names[at]) as string }] : []))
   const fields = columns.flatMap(({ place: at, name }) => (sql.fields.has(names[at]) ? [{ name, field: sql.fields.get(names[at]) as StoredField }] : []))
-  const series = `FROM ${databaseOf(place, life.namespace)}.series FINAL WHERE ${[`life = ${life.number}`, ...request.tags.map((hint) => hintCondition(sql, hint))].join(' AND ')}`
+  const series = seriesOf(place, scan)
   const within = request.tags.length === 0 ? undefined : `series GLOBAL IN (SELECT series ${series})`
   const rows = rowsStatement(
     place,
@@ -85,10 +90,24 @@ export function relationStatement(place: Place, scan: ScanOf, columns: readonly 
     const i = fields.findIndex((one) => one.name === name)
     return `r.v${i} AS ${name}`
   })
-  if (tags.length === 0) return `SELECT ${list.join(', ')} FROM (${rows}) AS r`
-  // An absent tag reads as the empty text, which none has.
-  const values = tags.map(({ name, key }) => `nullIf(tags[${textLiteral(key)}], '') AS ${name}_t`)
+  if (id !== undefined) list.push(`r.series AS ${id}`)
+  if (tags.length === 0) return `SELECT ${list.join(', ') || '1'} FROM (${rows}) AS r`
+  const values = tags.map(({ name, key }) => `${tagValue(key)} AS ${name}_t`)
   return `SELECT ${list.join(', ')} FROM (${rows}) AS r INNER JOIN (SELECT series, ${values.join(', ')} ${series}) AS s ON r.series = s.series`
+}
+
+/** The series of a scan. @param columns tags of the request, and what to call each. */
+export function seriesStatement(place: Place, scan: ScanOf, columns: readonly ScanColumn[], id: string): string {
+  const values = columns.map(({ place: at, name }) => `${tagValue(scan.sql.tags.get(scan.request.columns[at]) as string)} AS ${name}`)
+  return `SELECT ${[`series AS ${id}`, ...values].join(', ')} ${seriesOf(place, scan)}`
+}
+
+/** An absent tag reads as the empty text, which none has. */
+const tagValue = (key: string): string => `nullIf(tags[${textLiteral(key)}], '')`
+
+function seriesOf(place: Place, { sql, request }: ScanOf): string {
+  const conditions = [`life = ${sql.life.number}`, ...request.tags.map((hint) => hintCondition(sql, hint))]
+  return `FROM ${databaseOf(place, sql.life.namespace)}.series FINAL WHERE ${conditions.join(' AND ')}`
 }
 
 function hintCondition({ tags }: SqlLife, { tag, values }: RelationRequest['tags'][number]): string {
@@ -116,18 +135,18 @@ function rowsStatement(place: Place, scan: ScanOf, fields: readonly StoredField[
   const value = 'if(isFinite(value), value, NULL)'
   if (own.length === 0) return narrow(fields.map((_, i) => `, ${value} AS v${i}`).join(''))
   const table = (list: string): string => `SELECT series, time${list} FROM ${database}.${ownTable(life.number)} FINAL${where([])}`
-  if (own.length === all.length) return table(fields.map((field, i) => `, ${shownValue(field)} AS v${i}`).join(''))
+  if (own.length === all.length) return table(fields.map((field, i) => `, ${shownValue(field, scan.sql.life)} AS v${i}`).join(''))
   const missing = ({ type, scale }: StoredField): string => `CAST(NULL AS Nullable(${type === 'decimal' ? 'Int128' : wireType(type, scale)}))`
   const first = narrow(fields.map((field, i) => `, ${field.narrow ? value : missing(field)} AS v${i}`).join(''))
-  const second = table(fields.map((field, i) => `, ${field.narrow ? missing(field) : shownValue(field)} AS v${i}`).join(''))
+  const second = table(fields.map((field, i) => `, ${field.narrow ? missing(field) : shownValue(field, scan.sql.life)} AS v${i}`).join(''))
   // A field's value is in one of the two.
   return `SELECT series, time${fields.map((_, i) => `, any(a.v${i}) AS v${i}`).join('')} FROM (${first} UNION ALL ${second}) AS a GROUP BY series, time`
 }
 
 /** A field's value as statements compute with it; NULL where readers see none. */
-function shownValue({ index, type }: StoredField): string {
+function shownValue({ index, type }: StoredField, { infinite }: Life): string {
   const column = columnName(index)
-  if (type === 'float64') return `if(isFinite(${column}), ${column}, NULL)`
+  if (type === 'float64' && infinite) return `if(isFinite(${column}), ${column}, NULL)`
   if (type === 'decimal') return `reinterpret(${column}, 'Int128')`
   // A marker of staleness, which is no histogram, has two bytes.
   return type === 'histogram' ? `if(length(${column}) = 2, NULL, ${column})` : column

@@ -15,7 +15,7 @@ import { AGGREGATE_NAMES } from './aggregates.ts'
 import { chunksOf } from './answer.ts'
 import { COMPUTED } from './functions.ts'
 import { printPlan, type ScanPrinter } from './plan.ts'
-import { relationStatement, type ScanOf, type SqlLife, sqlLife, timesOf } from './relation.ts'
+import { relationStatement, type ScanOf, type SqlLife, seriesStatement, sqlLife, tagPlaces, timesOf } from './relation.ts'
 import { type Range, raise } from './types.ts'
 
 export interface SqlContext {
@@ -94,7 +94,9 @@ function scanPrinter(place: Place, scans: ReadonlyMap<string, ScanOf>): ScanPrin
     return scan
   }
   return {
-    print: (table, columns) => relationStatement(place, find(table), columns),
+    print: (table, columns, series) => relationStatement(place, find(table), columns, series),
+    tags: (table) => tagPlaces(find(table)),
+    series: (table, columns, id) => seriesStatement(place, find(table), columns, id),
     times: (table) => timesOf(find(table)),
   }
 }

@@ -29,11 +29,12 @@ const FUNCTIONS = new Set(
   last_value_respect_nulls leadInFrame least length lengthUTF8 like log log10 log2 lower lowerUTF8 makeDate32 match materialize maxOrNull minOrNull modulo moduloOrZero negate notILike
   notLike nullIf Nullable percent_rank pi position positiveModulo pow quantileExactInclusiveOrNull rank reinterpret reinterpretAsFloat64 replaceAll reverseUTF8 round roundBankers
   roundDown row_number sign sqrt startsWith stddevSampStableOrNull stddevPopStableOrNull substringUTF8 sumOrNull throwIf toDate32 toDayOfMonth toDayOfWeek toDayOfYear toFloat32 toFloat64
-  toHour toInt128 toInt16 toInt256 toInt32 toInt64 toInt8 toISOWeek toISOYear toMinute toMonth toQuarter toSecond toString toUInt128 toUInt16 toUInt32 toUInt64 toUInt8
+  toHour toNullable toInt128 toInt16 toInt256 toInt32 toInt64 toInt8 toISOWeek toISOYear toMinute toMonth toQuarter toSecond toString toUInt128 toUInt16 toUInt32 toUInt64 toUInt8
   toUnixTimestamp64Micro toUnixTimestamp64Nano toYear trimBoth trimLeft trimRight trunc tuple tupleElement unhex uniq uniqExact upperUTF8 varPopStableOrNull varSampStableOrNull Array
   Decimal`.split(/\s+/),
 )
-const COMBINED = /^(any|avg|count|groupArray|max|min|stddev\w+|sum|uniqExact|var\w+|quantile\w+|corrStable|covar\w+|argMin|argMax)(Distinct)?(OrNull)?(If)?$/
+const COMBINED =
+  /^(any|avg|count|groupArray|max|min|stddev\w+|sum|uniqExact|var\w+|quantile\w+|corrStable|covar\w+|argMin|argMax)(Distinct)?(OrNull)?(If)?(State|Merge)?$/
 const WORDS = new Set(
   `ALL AND AS ASC BETWEEN BY CROSS CURRENT DESC DISTINCT EXCEPT FINAL FIRST FOLLOWING FROM FULL GLOBAL GROUP GROUPING IN INNER INTERSECT IS JOIN LAST LEFT LIMIT NOT NULL NULLS OFFSET ON OR
   ORDER OVER PARTITION PRECEDING RANGE RIGHT ROW ROWS SELECT SEMI ANTI SETS SETTINGS UNBOUNDED UNION WHERE WITH nan one series time tags life value keys
@@ -82,7 +83,7 @@ const field = (name: string, type: StoredField['type'], index: number, narrow = 
   { info: { name, type, ...(type === 'decimal' ? { scale: 3 } : {}) }, narrow, index, type, scale: type === 'decimal' ? 3 : 0 },
 ]
 const life = (number: number, namespace: string, name: string, fields: [string, StoredField][]): Life => ({
-  ...{ number, namespace, name, fields: new Map(fields), released: 0, dropped: false, known: new Set<string>(), series: 0 },
+  ...{ number, namespace, name, fields: new Map(fields), released: 0, infinite: true, dropped: false, known: new Set<string>(), series: 0 },
 })
 
 const CPU = [
