@@ -313,6 +313,19 @@ t.test('fields in an order that no encoder writes, in parts, many of them', asyn
   t.equal(decoder.decode(new Message().put(1, Buffer.concat([scope, ...resource])).done()).refused, 2, 'also when there are very many parts')
 })
 
+t.test('an exemplar of a point that is skipped refuses nothing, whatever the attributes of the point are', async (t) => {
+  // A list whose first value is no message.
+  const broken = new Message()
+    .put(1, 'k')
+    .put(2, new Message().put(5, new Message().put(1, Buffer.from([0xff, 0x7f])).done()).done())
+    .done()
+  const skipped = new Message().fixed(3, time).put(5, new Message().fixed(2, time).double(3, 1).done()).put(7, broken).done()
+  const metric = new Message().put(1, 'm').put(7, new Message().put(1, skipped).int(2, 2).done()).done()
+  const message = new Message().put(1, new Message().put(2, new Message().put(2, metric).done()).done()).done()
+  for (const exemplars of [false, true])
+    t.match(decoding({}, { maxPoints: 1e9, maxFailures: 10, exemplars }).decode(message), { skipped: 1, refused: 0, exemplars: 1 }, `exemplars: ${exemplars}`)
+})
+
 t.test('corrupted requests are refused whole, and everything else as the reference does', async (t) => {
   const message = writeMetrics([{ name: 'm', sum: [{ ...point, value: 1 }] }])
   for (let length = 1; length < message.length; length++)

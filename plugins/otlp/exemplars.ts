@@ -10,6 +10,7 @@ const MAX_FOUND = 10_000
 const MAX_CHARACTERS = 128
 const NS_PER_MS = 1_000_000n
 const TWO_32 = 4294967296
+const NOTHING = { labels: [], value: undefined, time: 0 }
 
 /** Name, value, name, value ... of a series as PromQL shows it. */
 export interface ExemplarSeries {
@@ -39,18 +40,24 @@ export class PointExemplars {
     const { places, reader } = this
     if (places.length === 0 || found.length >= MAX_FOUND) return
     const { bytes } = reader
-    const of = series()
+    const of = attempted(series)
     if (of === undefined) return
     for (let i = 0; i < places.length && found.length < MAX_FOUND; i += 2) {
       reader.begin(bytes.subarray(places[i], places[i + 1]))
-      try {
-        const { labels, value, time } = exemplarIn(reader)
-        if (value !== undefined) found.push({ series: of.labels, ...(of.histogram === true ? { histogram: true } : {}), labels, value, time })
-      } catch (error) {
-        if (!(error instanceof SvcError)) throw error
-      }
+      const { labels, value, time } = attempted(() => exemplarIn(reader)) ?? NOTHING
+      if (value !== undefined) found.push({ series: of.labels, ...(of.histogram === true ? { histogram: true } : {}), labels, value, time })
     }
     reader.begin(bytes)
+  }
+}
+
+/** A point that has no value is skipped, and nobody has looked at its attributes: those of its exemplars may be no message. @returns undefined for what cannot be read. */
+function attempted<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error
+    return undefined
   }
 }
 
