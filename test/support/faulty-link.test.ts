@@ -52,6 +52,22 @@ t.test('bytes go both ways, late when asked', async (t) => {
   t.ok(performance.now() - began >= 49)
 })
 
+t.test('a close ends what only one side has closed', async (t) => {
+  const { link, client, server } = await ends(t)
+  const heard = once(server.resume(), 'end')
+  const gone = closed(client.resume())
+  client.end()
+  await heard
+  // Now the client is gone, and the server keeps its own side open.
+  link.halfClose('down')
+  await gone
+  await link.close()
+  const ended = closed(server)
+  const timer = setInterval(() => server.write('still there?'), 10)
+  await ended
+  clearInterval(timer)
+})
+
 t.test('a cut resets both sides and each new connection until it is mended', async (t) => {
   const { link, client, server, open } = await ends(t)
   const gone = Promise.all([closed(client), closed(server)])

@@ -108,7 +108,8 @@ export class FaultyLink {
       half.from.on('end', () => this.late(() => end(half)))
       half.from.on('error', () => {})
       half.from.on('close', () => {
-        this.pairs.delete(pair)
+        // The other one may stay half open for as long as its peer likes: it is still to be reset.
+        if (half.to.destroyed) this.pairs.delete(pair)
         // What the other side has sent before it closed is still to come.
         this.late(() => (half.from.errored === null ? end(half) : half.to.destroy()))
       })
