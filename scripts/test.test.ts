@@ -65,3 +65,19 @@ t.test('slow files run when they are asked for', async (t) => {
     t.same([...text.matchAll(/^ok \d+ - (\S+\.test\.ts) # time/gm)].map(([, name]) => name).sort(), said, args.join())
   }
 })
+
+t.test('a file that fails is run again when that is asked for, with the seed that it printed, and listed as unsteady when it passes', async (t) => {
+  // Fails unless it is told a seed, as a test whose failure came from the machine passes the second time.
+  const once = `console.log('# SVC_SEED=7'); if (process.env.SVC_SEED === '7') { ${GOOD} } else { ${BAD} }`
+  const again = run({ 'a.test.ts': GOOD, 'once.test.ts': once }, '--again')
+  t.equal(again.status, 0)
+  t.match(again.text, /^not ok 2 - wrong$/m, 'the first failure is shown')
+  t.match(again.text, /^# unsteady: once\.test\.ts failed among others and passed by itself$/m)
+  t.match(again.text, /^# \{ total: 4, pass: 2, skip: 2 \}$/m)
+  t.equal(run({ 'once.test.ts': once }).status, 1, 'not by itself')
+  const always = run({ 'a.test.ts': GOOD, 'bad.test.ts': BAD }, '--again')
+  t.equal(always.status, 1)
+  t.match(always.text, /^# failed: bad\.test\.ts$/m)
+  const many = run({ 'b.test.ts': once, 'c.test.ts': once, 'd.test.ts': once }, '--again')
+  t.equal(many.status, 1, 'three are a fault of the change')
+})
