@@ -3,8 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const LOOK_MS = 10
 
-/** Looks until it finds something true. @returns that. @throws Error with what did not come. */
-export async function until<T>(what: string, look: () => T | Promise<T>, limitMs = 60_000): Promise<T> {
+/** What a look has not found. */
+type Nothing = undefined | null | false | 0 | ''
+
+/** Looks until it finds something. @returns that. @throws Error with what did not come. */
+export async function until<T>(what: string, look: () => T | Nothing | Promise<T | Nothing>, limitMs = 60_000): Promise<T> {
   for (const end = performance.now() + limitMs; ; ) {
     const found = await look()
     if (found) return found
