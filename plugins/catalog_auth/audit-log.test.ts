@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import { MetricsRegistry, systemClock } from 'svcdb/testkit'
 import t from 'tap'
+import { until } from '../../test/support/until.ts'
 import { AuditLog } from './audit-log.ts'
 import { FileSink } from './audit-sink.ts'
 import { catalogMetrics } from './metrics.ts'
@@ -117,8 +118,7 @@ t.test('a disk that is full', { skip: existsSync('/dev/full') ? false : 'there i
     t.teardown(() => node.stop())
     t.equal((await node.inject({ url: LIST, headers: bearer('red') })).statusCode, 200)
     const lost = async () => /audit_lost_total\{reason="write_failed"\} (\d+)/.exec((await node.inject({ url: '/metrics', headers: bearer('root') })).body)?.[1]
-    for (let i = 0; i < 200 && (await lost()) !== '1'; i++) await new Promise((resolve) => setTimeout(resolve, 5))
-    t.equal(await lost(), '1')
+    await until('it is counted', async () => (await lost()) === '1')
   })
 })
 

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { boot, ManualClock, run } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { until } from '../../test/support/until.ts'
 import plugin from './index.ts'
 import { MODELS } from './library.ts'
 
@@ -206,10 +207,10 @@ t.test('the default folder is below the data directory', async (t) => {
   await mkdir(join(node.dataDir, 'dashboards'))
   await writeFile(join(node.dataDir, 'dashboards/a.json'), model('mine'))
   let titles: string[] = []
-  for (let i = 0; i < 50 && !titles.includes('mine'); i++) {
-    await new Promise((resolve) => setTimeout(resolve, 100))
+  await until('it is there', async () => {
     titles = (await node.inject(PATH)).json().map(({ title }: { title: string }) => title)
-  }
+    return titles.includes('mine')
+  })
   t.equal(titles.length, shipped.length + 1)
 })
 

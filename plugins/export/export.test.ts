@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
+import { until } from '../../test/support/until.ts'
 import line from '../line_protocol/index.ts'
 import sql from '../sql/index.ts'
 import plugin from './index.ts'
@@ -154,8 +155,7 @@ t.test('a caller who leaves ends the export', async (t) => {
   while ((await metric(node, 'svc_exports_running')) !== 0) await new Promise((resolve) => setTimeout(resolve, 5))
   t.equal(await metric(node, 'svc_exports_total{result="cancelled"}'), 1)
   const left = (): string[] => (existsSync(join(node.dataDir, 'exports')) ? readdirSync(join(node.dataDir, 'exports')) : [])
-  for (let i = 0; i < 200 && left().length > 0; i++) await new Promise((resolve) => setTimeout(resolve, 10))
-  t.same(left(), [])
+  await until('its file is gone', () => left().length === 0)
 })
 
 t.test('what is deleted is not in the file, whether its segment has it or not', async (t) => {

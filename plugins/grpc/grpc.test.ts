@@ -2,6 +2,7 @@ import type { ServiceError } from '@grpc/grpc-js'
 import { tableFromIPC } from 'apache-arrow'
 import { encodeHistogram, type NativeHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import t, { type Test } from 'tap'
+import { until } from '../../test/support/until.ts'
 import { type Message, point, type StartOptions, start, TestClient } from './testing.ts'
 
 const NOW = BigInt(Date.now()) * 1_000_000n
@@ -148,16 +149,15 @@ t.test('many rows come in many messages, and no more than allowed', async (t) =>
 })
 
 t.test('a client that does not read does not keep its query beyond its time', async (t) => {
-  const { client, node } = await setUp(t, { config: { server: { query_timeout_secs: 1 } }, section: { send_buffer_bytes: 65_536 } })
+  const { client, node } = await setUp(t, { config: { server: { query_timeout_secs: 5 } }, section: { send_buffer_bytes: 65_536 } })
   const points = Array.from({ length: 1000 }, (_, i) => point('long', NOW + BigInt(i), {}, { text: 'x'.repeat(30_000) }))
   await client.call('Write', { points })
   const stream = client.service.Query({ measurement: 'long', format: 'ROWS' })
   const ended = new Promise<{ code: number }>((resolve) => stream.on('error', resolve))
   stream.once('data', () => stream.pause())
   const running = async (): Promise<string | undefined> => /^svc_grpc_calls_running (\d)/m.exec((await node.inject('/metrics')).body)?.[1]
-  while ((await running()) !== '1') await new Promise((resolve) => setTimeout(resolve, 20))
-  for (let i = 0; i < 100 && (await running()) !== '0'; i++) await new Promise((resolve) => setTimeout(resolve, 50))
-  t.equal(await running(), '0')
+  await until('the call is running', async () => (await running()) === '1')
+  await until('its time is over', async () => (await running()) === '0')
   stream.on('data', () => {}).resume()
   t.ok([1, 4, 13, 14].includes((await ended).code), 'it does not pass for the whole answer')
 })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
 import { systemClock } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { until } from '../../test/support/until.ts'
 import { Authority, issue, noOpenssl, startMtls, temporaryFolder } from './testing.ts'
 
 type Version = 'TLSv1.2' | 'TLSv1.3'
@@ -103,10 +104,10 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
       const next = new Authority(folder, 'next')
       copyFileSync(next.own.certFile, client_ca)
       let fresh = await visit(node.url, options, version)
-      for (let i = 0; i < 500 && fresh.who === 'ann'; i++) {
-        await new Promise((resolve) => setTimeout(resolve, 10))
+      await until('the new authority counts', async () => {
         fresh = await visit(node.url, options, version)
-      }
+        return fresh.who !== 'ann'
+      })
       t.equal(fresh.who, undefined, 'the old authority counts no more')
       const resumed = await visit(node.url, { ...options, session: first.session }, version)
       t.match(resumed, { who: undefined, reused: false })

@@ -79,5 +79,5 @@ t.test('a name that cannot be resolved yet may be defined, and one whose resolve
   await t.resolves(hanging.check('https://hooks.example/'))
   t.match(await post(hanging)('https://hooks.example/', {}, '{}', signal), { kind: 'timeout' })
   clearInterval(keepAlive)
-  t.ok(Date.now() - began < 8000)
+  t.ok(Date.now() - began < 60_000)
 })

@@ -165,7 +165,7 @@ export async function openNode(
 }
 
 /** Polls until it holds. @throws Error naming what did not come. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
+export async function until(what: string, holds: () => boolean | Promise<boolean>, ms = 60_000): Promise<void> {
   const end = Date.now() + ms
   while (!(await holds())) {
     if (Date.now() > end) throw new Error(`not within ${ms} ms: ${what}`)

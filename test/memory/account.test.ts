@@ -6,12 +6,12 @@ import { accountOf } from '../support/memory.ts'
 import { runServer } from '../support/server.ts'
 import { ROOT } from '../support/tree.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 const SERIES = 500
 const ROWS = 5000
 const REQUESTS = 60
-const READINGS = 12
+const READINGS = 24
 /** V8 and the allocators give back what they do not need when nothing has been asked of them for a while. */
 const BETWEEN_MS = 3000
 const TOLERANCE = 0.15

@@ -7,7 +7,8 @@ import { accountOf } from '../support/memory.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 import { ROOT } from '../support/tree.ts'
 
-t.setTimeout(180_000)
+/** For all looks at all three, starts and stops. */
+t.setTimeout(500_000)
 
 /** Anonymous memory in MiB as measured, node 24.21 on Linux x64 (docs/benchmarks.md): what files are mapped is the system's to keep. */
 const MEASURED = { 'ingest-only': 33, full: 121, 'full, without data': 61 }

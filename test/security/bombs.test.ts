@@ -2,11 +2,16 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { BOMBS, family, QUERY_MEMORY_MIB, Target, TIMEOUT_SECS } from './bombs.ts'
+import { family } from '../support/processor-time.ts'
+import { ANSWER_LIMIT_MS, BOMBS, QUERY_MEMORY_MIB, Target, TIMEOUT_SECS } from './bombs.ts'
 
 /** As many as engine processes, so that none waits for another's bomb. */
 const READERS = 2
 const OTHERS_MIB = 256
+/** Processor time of all that is at work until a bomb is answered: what counts is no busy machine's time. */
+const BOMB_WORK_MS = (TIMEOUT_SECS * 1000 + 4000) * READERS
+/** The same of a stop, of which shutdown_timeout_secs is the limit. */
+const STOP_WORK_MS = 12_000 * READERS
 /** They cost nothing: what they describe does not run, or is large and does nothing. */
 const HARMLESS = new Set(['describe', 'shortConjunction'])
 /** Like others of the list: the script `bombs.ts` sends them too. */
@@ -19,38 +24,42 @@ t.test('bombs end by an error that names a limit, others go on, and nothing is l
   t.teardown(() => target.stop())
   const bombs = Object.entries(BOMBS).filter(([name]) => !LEFT_OUT.has(name))
   let readers = READERS
-  const others = { queries: 0, writes: 0, slowest: 0 }
+  const others = { queries: 0, late: 0, writes: 0, slowest: 0 }
 
   const reader = async (): Promise<void> => {
     for (let bomb = bombs.shift(); bomb !== undefined; bomb = bombs.shift()) {
       const [name, sql] = bomb
+      const before = target.processorMs()
       const { status, body, ms } = await target.query(sql)
+      const used = target.processorMs() - before
       if (HARMLESS.has(name) && status === 200) continue
       t.ok(status === 400 || status === 504, `${name}: ${status} ${body.slice(0, 200)}`)
       t.match(body, /per_query_memory_limit|sql_query_timeout_secs|sql_max_|max_scratch_size|only compare the name/, name)
-      t.ok(ms < TIMEOUT_SECS * 1000 + 4000, `${name}: after ${Math.round(ms)} ms`)
+      t.ok(used < BOMB_WORK_MS && ms < ANSWER_LIMIT_MS, `${name}: after ${Math.round(ms)} ms, ${used} ms of processor time`)
     }
     readers--
   }
   const bystander = async (): Promise<void> => {
     while (readers > 0) {
       const { status, body, ms } = await target.query('SELECT host, count(*) FROM load WHERE v < 1000 GROUP BY host ORDER BY host')
-      if (status !== 200) t.fail(body)
       others.slowest = Math.max(others.slowest, ms)
-      others.queries++
+      // Where the machine is busy with other things a small query may meet its limit as well.
+      if (status === 504) others.late++
+      else if (status === 200) others.queries++
+      else t.fail(body)
       if ((await target.write(`other v=${others.writes}`)) === 204) others.writes++
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
   }
   await Promise.all([...Array.from({ length: READERS }, reader), bystander()])
 
-  t.ok(others.queries >= 5, `${others.queries} other queries were answered, the slowest in ${Math.round(others.slowest)} ms`)
-  t.equal(others.writes, others.queries, 'and as many writes')
+  t.ok(others.queries >= 5, `${others.queries} other queries were answered, ${others.late} were late, the slowest took ${Math.round(others.slowest)} ms`)
+  t.equal(others.writes, others.queries + others.late, 'and as many writes')
   const peak = Math.round(target.peak() / (1 << 20))
   t.ok(peak < QUERY_MEMORY_MIB + OTHERS_MIB, `memory grew by ${peak} MiB at most`)
   // What a bomb left at work would never rest.
   let [windows, used] = [0, Number.POSITIVE_INFINITY]
-  for (; windows < 10 && used > WINDOW_MS / 5; windows++) {
+  for (; windows < 60 && used > WINDOW_MS / 5; windows++) {
     const before = target.processorMs()
     await new Promise((resolve) => setTimeout(resolve, WINDOW_MS))
     used = target.processorMs() - before
@@ -69,9 +78,15 @@ t.test('SIGTERM ends the node in time while bombs run', { skip }, async (t) => {
   const running = Promise.allSettled([target.query(BOMBS.levenshtein), target.query(BOMBS.join), target.query(BOMBS.lambdas)])
   while (family(target.server.pid).length < 3) await new Promise((resolve) => setTimeout(resolve, 20))
   const processes = family(target.server.pid)
-  const began = performance.now()
+  const [began, before] = [performance.now(), target.processorMs()]
+  let used = 0
+  const look = setInterval(() => {
+    used = Math.max(used, target.processorMs() - before)
+  }, 100)
   t.equal(await target.stop(), 0)
-  t.ok(performance.now() - began < 12_000, `after ${Math.round(performance.now() - began)} ms`)
+  clearInterval(look)
+  const ms = performance.now() - began
+  t.ok(used < STOP_WORK_MS && ms < ANSWER_LIMIT_MS, `after ${Math.round(ms)} ms, ${used} ms of processor time`)
   await running
   for (const pid of processes) t.throws(() => process.kill(pid, 0), `process ${pid} has ended`)
 })

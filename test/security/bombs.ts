@@ -2,17 +2,17 @@
  * Statements that no reader may do harm with, and what they cost: sends them to a real server and watches the memory and the processor time of its
  * processes from outside. `node test/security/bombs.ts 200 7` sends 200 that are made at random from seed 7, several at once, and prints each.
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { seeded } from 'svcdb/lib/random'
+import { family, processorMs } from '../support/processor-time.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 
 const MIB = 1 << 20
 export const TIMEOUT_SECS = 4
 /** One query thread, two engine processes. */
 export const QUERY_MEMORY_MIB = 3 * 64
-const TICK_MS = 10
 
 export const BOMBS: Record<string, string> = {
   range: 'SELECT len(range(1000000000))',
@@ -38,6 +38,9 @@ export const BOMBS: Record<string, string> = {
   explain: 'EXPLAIN ANALYZE SELECT len(range(1000000000))',
   describe: "DESCRIBE SELECT repeat('x', 1000000000)",
 }
+
+/** Of an answer that does not come at all. */
+export const ANSWER_LIMIT_MS = 120_000
 
 export interface Answer {
   status: number
@@ -93,7 +96,7 @@ export class Target {
 
   /** Processor time that the server and its processes have used, those that have ended included. */
   processorMs(): number {
-    return family(this.server.pid).reduce((sum, pid) => sum + processorMs(pid), 0)
+    return processorMs(this.server.pid)
   }
 
   async stop(): Promise<number | null> {
@@ -110,7 +113,7 @@ async function query(url: string, sql: string): Promise<Answer> {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ query: sql }),
-    signal: AbortSignal.timeout(60_000),
+    signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
   })
   // What fails behind its first rows can only be cut.
   const body = await answer.text().catch((error: Error) => `cut: ${error.message}`)
@@ -119,37 +122,6 @@ async function query(url: string, sql: string): Promise<Answer> {
 
 async function write(url: string, lines: string): Promise<number> {
   return (await fetch(`${url}/write`, { method: 'POST', headers: { 'content-type': 'text/plain' }, body: lines })).status
-}
-
-/** A process and its children. */
-export function family(pid: number): number[] {
-  const children = statFields().filter(({ parent }) => parent === pid)
-  return [pid, ...children.map((child) => child.pid)]
-}
-
-function* processes(): Generator<{ pid: number; fields: string[] }> {
-  for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue
-    const fields = fieldsOf(Number(name))
-    if (fields !== undefined) yield { pid: Number(name), fields }
-  }
-}
-
-/** Those of /proc/PID/stat from the state on. */
-function fieldsOf(pid: number): string[] | undefined {
-  try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    return text.slice(text.lastIndexOf(')') + 2).split(' ')
-  } catch {
-    return undefined // it has ended
-  }
-}
-
-const statFields = (): { pid: number; parent: number }[] => Array.from(processes(), ({ pid, fields }) => ({ pid, parent: Number(fields[1]) }))
-/** With that of children that have ended. */
-const processorMs = (pid: number): number => {
-  const fields = fieldsOf(pid)
-  return fields === undefined ? 0 : (Number(fields[11]) + Number(fields[12]) + Number(fields[13]) + Number(fields[14])) * TICK_MS
 }
 
 /** Anonymous memory: what is mapped from files, the program above all, is shared. */

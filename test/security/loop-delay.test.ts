@@ -1,13 +1,16 @@
 /**
  * No request holds the event loop for long: short forms of the attack bodies, against a real server. What counts is the processor time of the main thread
- * in one turn, so that a busy machine does not change it; `node test/security/loop-delay.ts` has all bodies in full.
+ * in one turn, as a share of what the processor does in that time, so that a busy machine does not change it; `node test/security/loop-delay.ts` has all bodies
+ * in full.
  */
 import t from 'tap'
 import { attackBodies } from './loop-bodies.ts'
-import { watchedNode } from './loop-node.ts'
+import { type WatchedNode, watchedNode } from './loop-node.ts'
 
 /** Twice the requirement: a collection of garbage may fall into a turn. */
 const MAX_MS = 100
+/** A body that takes longer than two bounds in all is one for several turns, on any processor: no turn takes more than this part of it. */
+const MAX_PART = 2 / 3
 const TRIES = 3
 const SCALE = 0.4
 /** One at least for each way to decode. Without slices each takes more than the bound, most of them far more. */
@@ -39,18 +42,28 @@ const NAMES = [
 t.test('one request never holds the event loop', async (t) => {
   const bodies = attackBodies(SCALE).filter(({ name }) => NAMES.includes(name))
   t.same(bodies.map(({ name }) => name).sort(), [...NAMES].sort())
-  const node = await watchedNode()
+  let node = await warmNode()
   t.teardown(() => node.stop())
-  // The first request of a kind compiles what it needs.
-  for (const body of attackBodies(0.001)) if (NAMES.includes(body.name)) await node.send(body)
   for (const body of bodies) {
-    const turns: number[] = []
-    let status: number | string = 0
-    do {
-      const measured = await node.send(body)
-      status = measured.status
-      turns.push(Math.round(measured.processorMs))
-    } while (Math.min(...turns) > MAX_MS && turns.length < TRIES)
-    t.ok(Math.min(...turns) <= MAX_MS, `${body.name}: ${turns.join(', ')} ms, status ${status}`)
+    const tries: string[] = []
+    let good = false
+    while (!good && tries.length < TRIES) {
+      if (tries.length > 0) {
+        // To the same one nothing of it would be new.
+        await node.stop()
+        node = await warmNode()
+      }
+      const { processorMs, totalMs, slowness, status } = await node.send(body)
+      good = processorMs <= MAX_MS * slowness && (totalMs <= 2 * MAX_MS || processorMs <= totalMs * MAX_PART)
+      tries.push(`${Math.round(processorMs)} of ${Math.round(totalMs)} ms on a processor that is ${slowness.toFixed(1)} times slower, status ${status}`)
+    }
+    t.ok(good, `${body.name}: ${tries.join('; ')}`)
   }
 })
+
+async function warmNode(): Promise<WatchedNode> {
+  const node = await watchedNode()
+  // The first request of a kind compiles what it needs.
+  for (const body of attackBodies(0.001)) if (NAMES.includes(body.name)) await node.send(body)
+  return node
+}

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { TestDatabase } from '../testing/engine-state.ts'
 import { collectGarbage } from '../threads/collect.ts'
 
@@ -23,6 +24,8 @@ t.test('it is settled when no statement is on its way: a thread that leaves befo
 })
 
 const MIB = 1 << 20
+/** Other threads may allocate where something was just freed, or the system may take it by itself. */
+const ATTEMPTS = 5
 const glibc = (process.report.getReport() as { header: { glibcVersionRuntime?: string } }).header.glibcVersionRuntime
 
 t.test('what was freed is given back to the system', { skip: glibc === undefined && 'only glibc keeps it' }, async (t) => {
@@ -32,11 +35,20 @@ t.test('what was freed is given back to the system', { skip: glibc === undefined
   await duck.giveBack()
   t.equal(await duck.memory(), 0, 'no instance is opened for it')
   await duck.run('SELECT 1')
-  const freed = freedButKept(200 * MIB)
-  const before = process.memoryUsage.rss()
-  await duck.giveBack()
-  const after = process.memoryUsage.rss()
-  t.ok(before - after > freed / 2, `${Math.round(before / MIB)} MiB, then ${Math.round(after / MIB)}`)
+  let outcome = 'the allocator kept nothing of what was freed'
+  let given = false
+  for (let attempt = 0; attempt < ATTEMPTS && !given; attempt++) {
+    const base = process.memoryUsage.rss()
+    const freed = await freedButKept(200 * MIB)
+    const before = process.memoryUsage.rss()
+    // What has gone by itself cannot be given back.
+    if (before - base <= freed / 2) continue
+    await duck.giveBack()
+    const after = process.memoryUsage.rss()
+    given = before - after > freed / 2
+    outcome = `${[base, before, after].map((bytes) => Math.round(bytes / MIB)).join(', then ')} MiB`
+  }
+  t.ok(given, outcome)
 })
 
 t.test('it has no other setting for it, and none where statements of clients run', async (t) => {
@@ -50,13 +62,17 @@ t.test('it has no other setting for it, and none where statements of clients run
 })
 
 /** Small buffers of which some are still there, so that the allocator cannot give back the rest by itself. @returns bytes that were freed. */
-function freedButKept(bytes: number): number {
+async function freedButKept(bytes: number): Promise<number> {
   const each = 64 << 10
+  const others = process.memoryUsage().arrayBuffers
   const all = Array.from({ length: bytes / each }, () => new ArrayBuffer(each))
   for (const buffer of all) new Uint8Array(buffer).fill(1)
   left = all.filter((_, i) => i % 16 === 0)
   all.length = 0
   collectGarbage()
+  // V8 frees them in a thread of its own: the next collection waits for it, and whatever is late is waited for here.
+  collectGarbage()
+  await until('what was collected is freed', () => process.memoryUsage().arrayBuffers <= others + left.length * each + MIB)
   return bytes - left.length * each
 }
 

@@ -8,7 +8,7 @@ import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { closeAndRemove, NOW, NOW_MS, tempDir } from '../testing/harness.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(400_000)
 
 const SEED = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
 const JOB = new URL('../testing/slow-scan-job.ts', import.meta.url)
@@ -168,7 +168,7 @@ t.test('writes are answered later while a reader at work holds memory, and in ti
   }
   await write()
   t.equal(await slowdown(), 0)
-  const job = engine.run<number>(JOB, { namespace: '', measurement: 'cpu', salt: 1, pauses: 0, workMs: 60_000, start: START })
+  const job = engine.run<number>(JOB, { namespace: '', measurement: 'cpu', salt: 1, pauses: 0, workMs: 600_000, start: START })
   // Rows until a memtable was flushed that the reader has.
   for (let i = 0; i < 60 && (await slowdown()) === 0; i++) {
     await write()
