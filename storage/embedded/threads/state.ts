@@ -2,7 +2,8 @@
  * An engine thread's picture of the database: the sum of the StateEvents it was sent (messages.ts), and consistent snapshots of it.
  *
  * Invariants: lists (chunks, segments, memtables) are replaced, never changed in place, so that a snapshot can keep them; the row
- * counts of a snapshot were taken while no batch was being applied.
+ * counts of a snapshot were taken while no batch was being applied. A table's summary changes with rows only, and rows come to its last chunk only, so
+ * that what a snapshot has of a table holds for the next one while the chunks and the rows of the last one are the same.
  */
 import type { MeasurementFields } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
@@ -28,6 +29,8 @@ export interface MemtableState {
 export interface MemtableTableState {
   summary: BigInt64Array
   chunks: ChunkView[]
+  /** What the last snapshot has of it; none once chunks have come, which it would keep the old ones of. */
+  part?: MemtablePart
 }
 
 /** The rows of one table in one memtable, as of a snapshot. */
@@ -73,6 +76,8 @@ export class WorkerState {
   private readonly followers: ((event: Extract<StateEvent, { kind: 'segments' }>) => void)[] = []
   private readonly byName = new Map<string, Map<string, MeasurementDef>>()
   private readonly schemas = new Map<string, readonly MeasurementFields[]>()
+  /** What the last snapshot was made of, until a state event comes, and `Shared.SEQ` then. */
+  private taken: { parts: Map<number, MemtablePart[]>; writes: number } | undefined
 
   /** @param regexTimeoutMs as in WorkerConfig. */
   constructor(shared: Int32Array, regexTimeoutMs?: number) {
@@ -100,6 +105,7 @@ export class WorkerState {
 
   apply(event: StateEvent): void {
     this.applied = (this.applied + 1) | 0
+    this.taken = undefined
     switch (event.kind) {
       case 'series':
         this.series.setArrays(event.arrays)
@@ -140,11 +146,13 @@ export class WorkerState {
       case 'chunk': {
         const table = this.memtableTable(event.memtable, event.table)
         table.chunks = [...table.chunks, new ChunkView(event.chunk)]
+        table.part = undefined
         break
       }
       case 'chunk-grown': {
         const table = this.memtableTable(event.memtable, event.table)
         table.chunks = [...table.chunks.slice(0, -1), new ChunkView(event.chunk)]
+        table.part = undefined
         break
       }
       case 'heap':
@@ -195,24 +203,33 @@ export class WorkerState {
           tooLate?.()
           return undefined
         }
-        const parts = this.takeParts()
-        if (Atomics.load(this.shared, Shared.SEQ) === before) return new Snapshot(parts, this.segments, this.tombstones, this.cutoffs, before, this.applied)
+        const parts = this.taken?.writes === before ? this.taken.parts : this.takeParts(before)
+        if (parts !== undefined) return new Snapshot(parts, this.segments, this.tombstones, this.cutoffs, before, this.applied)
       } else Atomics.wait(this.shared, Shared.SEQ, before, 1)
       if (performance.now() > deadline) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: a write has held the sequence lock for too long')
     }
   }
 
-  private takeParts(): Map<number, MemtablePart[]> {
+  /** Undefined when a batch was applied meanwhile: what was read then is not kept either. */
+  private takeParts(writes: number): Map<number, MemtablePart[]> | undefined {
     const parts = new Map<number, MemtablePart[]>()
+    const changed: { table: MemtableTableState; part: MemtablePart }[] = []
     for (const memtable of this.memtables) {
       for (const [id, table] of memtable.tables) {
-        const part = takePart(memtable, table)
+        let { part } = table
+        if (part === undefined || part.counts[part.counts.length - 1] !== table.chunks[table.chunks.length - 1]?.published()) {
+          part = takePart(memtable, table)
+          changed.push({ table, part })
+        }
         if (part.rows === 0) continue
         const list = parts.get(id)
         if (list === undefined) parts.set(id, [part])
         else list.push(part)
       }
     }
+    if (Atomics.load(this.shared, Shared.SEQ) !== writes) return undefined
+    for (const { table, part } of changed) table.part = part
+    this.taken = { parts, writes }
     return parts
   }
 
