@@ -19,6 +19,7 @@ const run = promisify(execFile)
 const documents = filesBelow('.', /\.md$/)
 const plugins = await Promise.all(builtinPlugins().map((id) => loadPlugin(id, '.')))
 
+t.setTimeout(300_000)
 // The process metrics are those of Linux.
 t.test('the generated pages and tables are up to date', { skip: process.platform === 'linux' ? false : 'it needs Linux' }, async (t) => {
   const files = await generatedDocs((file) => (filesBelow(dirname(file)).includes(file) ? read(file) : undefined))
