@@ -294,9 +294,9 @@ export class Engine {
   private tenant(namespace: string): Tenant {
     let tenant = this.tenants.get(namespace)
     if (tenant === undefined) {
-      const { max_cooldowns, max_cooldowns_per_namespace } = this.options.config
+      const { max_cooldowns, max_cooldowns_per_namespace, max_composite_groups_per_namespace } = this.options.config
       const most = (): number => Math.min(max_cooldowns_per_namespace, Math.floor(max_cooldowns / Math.max(1, this.watchers.size)))
-      this.tenants.set(namespace, (tenant = new Tenant(namespace, this.shared, most)))
+      this.tenants.set(namespace, (tenant = new Tenant(namespace, this.shared, most, max_composite_groups_per_namespace)))
     }
     return tenant
   }
@@ -354,7 +354,7 @@ export class Engine {
     this.watchers.delete(tenant.namespace)
   }
 
-  private requireRoom(namespace: string, { name, measurement }: CreateTrigger): void {
+  private requireRoom(namespace: string, { name, measurement, condition }: CreateTrigger): void {
     const { config } = this.options
     const tenant = this.tenants.get(namespace)
     if (tenant?.triggers.has(name)) throw taken(name)
@@ -364,7 +364,10 @@ export class Engine {
     if (enabled + disabled >= config.max_triggers) throw full('the server has', config.max_triggers, 'max_triggers')
     if ((tenant?.triggers.size ?? 0) >= config.max_triggers_per_namespace)
       throw full('the namespace has', config.max_triggers_per_namespace, 'max_triggers_per_namespace')
-    if ((tenant?.on(measurement).length ?? 0) >= config.max_triggers_per_measurement)
+    if (condition.kind === 'signals') {
+      if ((tenant?.composites.size ?? 0) >= config.max_composites_per_namespace)
+        throw full('composites of the namespace are', config.max_composites_per_namespace, 'max_composites_per_namespace')
+    } else if ((tenant?.on(measurement).length ?? 0) >= config.max_triggers_per_measurement)
       throw full(`measurement "${measurement}" has`, config.max_triggers_per_measurement, 'max_triggers_per_measurement')
   }
 

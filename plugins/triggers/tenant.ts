@@ -36,7 +36,7 @@ export class Tenant {
   readonly triggers = new Map<string, Trigger>()
   readonly byId = new Map<string, Trigger>()
   cooldowns: Cooldowns
-  readonly composites = new Composites()
+  readonly composites: Composites
   /** As they are committed. */
   ring: Ring = NO_RING
   place: Place = NOWHERE
@@ -49,9 +49,10 @@ export class Tenant {
   private readonly shared: Shared
   private readonly most: () => number
 
-  /** @param most cooldowns that there may be. */
-  constructor(namespace: string, shared: Shared, most: () => number) {
+  /** @param most cooldowns that there may be. @param groups of composites that are remembered. */
+  constructor(namespace: string, shared: Shared, most: () => number, groups: number) {
     this.namespace = namespace
+    this.composites = new Composites(groups)
     this.shared = shared
     this.most = most
     this.cooldowns = new Cooldowns(most)
@@ -139,6 +140,11 @@ export class Tenant {
     const order = (a: KeptCooldown, b: KeptCooldown): number => Number((newest.get(a) as bigint) - (newest.get(b) as bigint))
     for (const { entry, trigger, spans } of cooldowns.toSorted(order)) this.cooldowns.load(entry, trigger, spans)
     this.composites.remember(recent)
+    // Newest first: when composites fired was once not kept.
+    for (const { trigger_id, tags, timestamp } of recent.toReversed()) {
+      const trigger = this.byId.get(trigger_id)
+      if (trigger?.condition.kind === 'signals') this.cooldowns.recall(trigger, tags, timestamp)
+    }
   }
 
   clear(): void {

@@ -288,7 +288,9 @@ export class Watcher {
   private async commitNow(to: Judged): Promise<void> {
     await this.held
     const { options, tenant, pending } = this
-    const composed = tenant.composites.of(pending.signals)
+    // A stop waits for it: what is committed without it would never be looked at again.
+    const work = tenant.composites.of(pending.signals, tenant.cooldowns, pending.changes)
+    const composed = tenant.composites.size === 0 ? [] : ((await options.share.run(work, () => false)) ?? [])
     pending.signals.push(...composed)
     const { ring, place, evicted } = await this.patiently(() => options.store.commit(tenant, to, pending, options.capacity))
     tenant.ring = ring
