@@ -220,13 +220,18 @@ function metricTable(metrics: readonly DeclaredMetric[], labels: boolean): strin
   return [...head, ...metrics.map(({ name, type, labels, help }) => row(name, type, ...(anyLabels ? [labels.join(', ')] : []), help))]
 }
 
-/** Puts the table in the place of the first one under the heading; a section without a table is left as it is. */
+/** Puts the table in the place of the first one under the heading, or first where there is none; without rows there is no table. */
 export function withTable(markdown: string, heading: string, table: readonly string[]): string {
   return markdown
     .split(/^(?=## )/m)
     .map((part) => {
-      if (!part.startsWith(`## ${heading}\n`)) return part
-      return part.replace(/(?:^\|.*\n?)+/m, `${table.join('\n')}\n`)
+      const title = `## ${heading}\n`
+      if (!part.startsWith(title)) return part
+      const text = table.map((line) => `${line}\n`).join('')
+      const there = /(?:^\|.*\n?)+/m
+      if (there.test(part)) return table.length > 0 ? part.replace(there, () => text) : part.replace(/(?:^\|.*\n?)+\n*/m, '')
+      if (!table[0]?.startsWith('|')) return part
+      return `${title}\n${text}\n${part.slice(title.length).trimStart()}`
     })
     .join('')
 }

@@ -9,7 +9,7 @@ import { isShown, valueAt } from '../lib/columns/index.ts'
 
 /**
  * A place between two changes, for the state store and for clients: text without spaces that orders as the changes do. It holds after a restart, under another
- * configuration too; in another database, or one restored from a backup, it is answered with a `gap`.
+ * configuration too; in another database, or one restored from a backup, it is answered with a `gap`. It begins with its history and a "-" (`historyOf` of `svcdb/lib/changes`).
  */
 export type ChangePosition = string
 

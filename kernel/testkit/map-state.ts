@@ -1,5 +1,5 @@
 /** A state store that is a map, for tests of what is kept in one. */
-import type { StateStore, StateTransaction } from '../storage/state.ts'
+import type { StateRange, StateStore, StateTransaction } from '../storage/state.ts'
 
 /** Transactions run one after the other. @param commit called before each, and fails it by a throw. */
 export function mapState(commit: () => void = () => {}): StateStore {
@@ -7,10 +7,11 @@ export function mapState(commit: () => void = () => {}): StateStore {
   let last: Promise<unknown> = Promise.resolve()
   const readerOf = (from: () => Map<string, unknown>): Pick<StateStore, 'get' | 'list'> => ({
     get: async <T>(key: string) => from().get(key) as T | undefined,
-    list: async <T>({ prefix = '' } = {}) =>
+    list: async <T>({ prefix = '', start = '', end, limit }: StateRange = {}) =>
       [...from()]
-        .filter(([key]) => key.startsWith(prefix))
+        .filter(([key]) => key.startsWith(prefix) && key >= start && (end === undefined || key < end))
         .sort(([a], [b]) => (a < b ? -1 : 1))
+        .slice(0, limit)
         .map(([key, value]) => ({ key, value: value as T })),
   })
   const run = async <T>(body: (tx: StateTransaction) => T | Promise<T>): Promise<T> => {

@@ -1,4 +1,4 @@
-import { definePlugin, NAMESPACES, type NamespaceLifecycle } from 'svcdb'
+import { type ChangePosition, definePlugin, NAMESPACES, type NamespaceLifecycle, type Storage } from 'svcdb'
 import { configSchema } from './config.ts'
 import { Follower } from './follower.ts'
 import { RollupsHandler } from './handler.ts'
@@ -11,6 +11,7 @@ import { createBody, listing, listQuery, namePath, nothing, refreshed, refreshQu
 
 const PATH = '/api/v1/rollups'
 const tags = ['rollups']
+// Schedules are local: each node of those that share the state computes and trims the points that it has.
 /** The place of the change cursor is written when rollups have changed, and at least so often while others write. */
 const POSITION_MS = 10_000
 
@@ -49,14 +50,19 @@ export default definePlugin({
     let savedAt = Number.NEGATIVE_INFINITY
 
     svc.start(async () => {
-      await registry.open(svc.storage.state(svc.id), {
-        made(rollup) {
-          follower.follow()
-          passes.wake(rollup)
+      const shared = svc.storage.capabilities.has('shared_state')
+      await registry.open(
+        svc.storage.state(svc.id),
+        { now: await endOfChanges(svc.storage), shared },
+        {
+          made(rollup) {
+            follower.follow()
+            passes.wake(rollup)
+          },
+          deleted: () => follower.follow(),
+          failed: (err) => svc.log.warn({ err }, 'cannot read which rollups other nodes have made and deleted; it is tried again'),
         },
-        deleted: () => follower.follow(),
-        failed: (err) => svc.log.warn({ err }, 'cannot read which rollups other nodes have made and deleted; it is tried again'),
-      })
+      )
       release = svc.storage.holdRetention(
         retentionHold({ registry, follower, config, nowMs: () => svc.clock.now(), closed: (namespace) => passes.closed.get(namespace) }),
       )
@@ -82,9 +88,10 @@ export default definePlugin({
         await registry.save(old ? position : undefined)
         await passes.run(signal)
       },
-      { first: config.interval_ms, jitter: 0 },
+      { first: config.interval_ms, jitter: 0, local: true },
     )
-    svc.schedule('trim', config.trim_interval_secs * 1000, ({ signal }) => trim(svc, registry, (rollup, body) => passes.alone(rollup, body), signal))
+    const trimAll = (signal: AbortSignal) => trim(svc, registry, (rollup, body) => passes.alone(rollup, body), signal)
+    svc.schedule('trim', config.trim_interval_secs * 1000, ({ signal }) => trimAll(signal), { local: true })
     svc.drain(async () => {
       await registry.close()
       const position = await follower.position()
@@ -118,6 +125,15 @@ export default definePlugin({
     svc.http.get(`${PATH}/:name/query`, { schema: query, serializerCompiler: asItIs }, (request, reply) => handler.view(request, reply))
   },
 })
+
+async function endOfChanges(storage: Storage): Promise<ChangePosition> {
+  const cursor = storage.changes({ measurements: [] })
+  try {
+    return await cursor.position()
+  } finally {
+    cursor.close()
+  }
+}
 
 /** The answer is JSON text already. */
 const asItIs = () => (text: unknown) => text as string

@@ -1,18 +1,25 @@
 /**
- * All rollups, and what is kept of them: one entry each in the state store, and the place of the change cursor, written together.
+ * All rollups, and what is kept of them: what each is, how far it has come, and the place of the change cursor, the last two written together.
  *
- * Nodes that share a state store share the rollups: each hears which others make and delete. How far one has come is written by whoever computes it, and read at a
- * start only. What another node has deleted, or made anew by the same name, is never written again.
+ * Nodes that share a state store share what the rollups are: each hears which others make and delete. Sources and targets are points, of which each node has its own:
+ * how far a rollup has come, and the place of the cursor, are kept by the history of the points (`historyOf`), read at a start and written by that node alone. Nothing is
+ * written of what another node has deleted, or made anew by the same name.
  */
-import { type ChangePosition, type Following, followState, type StateStore, type StateTransaction } from 'svcdb'
+import { type ChangePosition, type Following, followState, type StateEntry, type StateStore, type StateTransaction } from 'svcdb'
+import { historyOf } from 'svcdb/lib/changes'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Definition } from './definition.ts'
 import { type KeptRollup, keyOf, Rollup } from './rollup.ts'
 
-const POSITION = 'position'
+/** As it was kept, with how far rollups have come beside what they are, before nodes had places of their own. */
+const FORMER_POSITION = 'position'
+const POSITIONS = 'position/'
+/** What rollups are; formerly also how far they have come. */
 const PREFIX = 'rollup/'
-/** Changes with what a rollup is, and not with how far it has come. */
+/** As `PREFIX`; never written again once it is made. */
 const DEFINED = 'defined/'
+/** How far rollups have come, by history. */
+const PROGRESS = 'progress/'
 const PAGE = 256
 
 export interface RegistryLimits {
@@ -40,6 +47,11 @@ export class Registry {
   /** Versions as last written. */
   private readonly written = new WeakMap<Rollup, number>()
   private state: StateStore | undefined
+  private history = ''
+  /** What is kept of before counts here, whatever its history: other nodes cannot have written it. */
+  private alone = false
+  /** That of before is of the points here. */
+  private takesFormer = false
   private following: Following | undefined
   private saving: Promise<void> = Promise.resolve()
   /** Up to where changes were seen, as last written. */
@@ -49,9 +61,12 @@ export class Registry {
     this.limits = limits
   }
 
-  async open(state: StateStore, watcher: RegistryWatcher): Promise<void> {
+  /** @param now a place in the log of changes here. @param shared other nodes may have the store, too. */
+  async open(state: StateStore, { now, shared }: { now: ChangePosition; shared: boolean }, watcher: RegistryWatcher): Promise<void> {
     this.state = state
-    this.position = await state.get<ChangePosition>(POSITION)
+    this.history = historyOf(now)
+    this.alone = !shared
+    await this.readPosition(state)
     let isRead = false
     const made = (rollup: Rollup) => {
       if (isRead) watcher.made(rollup)
@@ -66,6 +81,42 @@ export class Registry {
         }),
     })
     isRead = true
+  }
+
+  private async readPosition(state: StateStore): Promise<void> {
+    this.position = await state.get<ChangePosition>(POSITIONS + this.history)
+    if (this.position !== undefined) return
+    const former = await state.get<ChangePosition>(FORMER_POSITION)
+    this.takesFormer = former !== undefined && (this.alone || historyOf(former) === this.history)
+    if (this.takesFormer) this.position = former
+    else if (this.alone) await this.takeOver(state)
+  }
+
+  /** A database that was restored has a history of its own: how far rollups had come in the one before is where it begins, and all of that is looked at again. */
+  private async takeOver(state: StateStore): Promise<void> {
+    const [newest] = (await state.list<ChangePosition>({ prefix: POSITIONS, limit: PAGE })).toReversed()
+    if (newest === undefined) return
+    this.position = newest.value
+    const former = `${PROGRESS}${newest.key.slice(POSITIONS.length)}/`
+    const own = this.own('')
+    for (;;) {
+      const page = await state.list<KeptRollup>({ prefix: former, limit: PAGE })
+      await state.transaction((tx) => {
+        for (const { key, value } of page) {
+          tx.put(own + key.slice(former.length), value)
+          tx.delete(key)
+        }
+        if (page.length < PAGE) {
+          tx.delete(newest.key)
+          tx.put(POSITIONS + this.history, newest.value)
+        }
+      })
+      if (page.length < PAGE) return
+    }
+  }
+
+  private own(key: string): string {
+    return `${PROGRESS}${this.history}/${key}`
   }
 
   /** Nothing comes from other nodes any more. */
@@ -151,6 +202,7 @@ export class Registry {
     await this.transact((tx) => {
       tx.delete(PREFIX + rollup.key)
       tx.delete(DEFINED + rollup.key)
+      tx.delete(this.own(rollup.key))
     })
     this.forget(rollup)
   }
@@ -166,7 +218,7 @@ export class Registry {
     const entries = changed.map((rollup) => ({ rollup, version: rollup.version, need: rollup.need, kept: rollup.kept() }))
     return this.transact(async (tx) => {
       const known = await Promise.all(entries.map(({ rollup }) => tx.get<KeptRollup>(PREFIX + rollup.key)))
-      if (moved !== undefined) tx.put(POSITION, moved)
+      if (moved !== undefined) tx.put(POSITIONS + this.history, moved)
       for (const [i, { rollup, kept }] of entries.entries()) {
         const isNew = more.includes(rollup)
         // By another node, which may have been heard of while this waited for its turn.
@@ -174,7 +226,10 @@ export class Registry {
         if (rollup.deleted) continue
         // Another node has deleted it.
         if (!isNew && !isSame(known[i], rollup)) continue
-        tx.put(PREFIX + rollup.key, kept)
+        tx.put(this.own(rollup.key), kept)
+        // What there was of before is here now.
+        if (!isNew && !(this.takesFormer && known[i]?.until !== undefined)) continue
+        tx.put(PREFIX + rollup.key, { definition: rollup.definition, dirty: [] } satisfies KeptRollup)
         if (isNew) tx.put(DEFINED + rollup.key, rollup.definition)
       }
     }).then(() => {
@@ -202,19 +257,38 @@ export class Registry {
   private async readAll(state: StateStore, made: (rollup: Rollup) => void): Promise<number> {
     // One that is being made is not stored yet.
     const missing = new Set([...this.byKey.values()].filter((rollup) => this.written.has(rollup)))
-    for (let start: string | undefined; ; ) {
-      const page = await state.list<KeptRollup>({ prefix: PREFIX, limit: PAGE, ...(start === undefined ? {} : { start }) })
-      for (const { value } of page) {
-        const known = this.get(value.definition.namespace, value.definition.name)
-        if (known !== undefined && isSame(value, known)) missing.delete(known)
-        else this.takeUp(value, made)
-      }
-      if (page.length < PAGE) break
-      start = `${page[page.length - 1].key}\0`
+    const progress = new Map<string, KeptRollup>()
+    for await (const { key, value } of this.allOf(state, this.own(''))) progress.set(key.slice(this.own('').length), value)
+    for await (const { value } of this.allOf(state, PREFIX)) {
+      const known = this.get(value.definition.namespace, value.definition.name)
+      if (known !== undefined && isSame(value, known)) missing.delete(known)
+      else this.takeUp(value, progress.get(keyOf(value.definition.namespace, value.definition.name)), made)
     }
+    // Deleted by another node while this one was away.
+    await this.forgetProgress(
+      state,
+      [...progress.keys()].filter((key) => !this.byKey.has(key)),
+    )
     const gone = [...missing].filter(({ deleted }) => !deleted)
     for (const rollup of gone) this.forget(rollup)
     return gone.length
+  }
+
+  private async *allOf(state: StateStore, prefix: string): AsyncGenerator<StateEntry<KeptRollup>> {
+    for (let start = prefix; ; ) {
+      const page = await state.list<KeptRollup>({ prefix, limit: PAGE, start })
+      yield* page
+      if (page.length < PAGE) return
+      start = `${page[page.length - 1].key}\0`
+    }
+  }
+
+  /** @param keys of rollups that are gone, as far as is known. */
+  private async forgetProgress(state: StateStore, keys: readonly string[]): Promise<void> {
+    if (keys.length === 0) return
+    await state.transaction(async (tx) => {
+      for (const key of keys) if ((await tx.get(PREFIX + key)) === undefined) tx.delete(this.own(key))
+    })
   }
 
   private async read(state: StateStore, keys: ReadonlySet<string>, made: (rollup: Rollup) => void): Promise<number> {
@@ -223,21 +297,27 @@ export class Registry {
       const own = key.slice(DEFINED.length)
       const kept = await state.get<KeptRollup>(PREFIX + own)
       const known = this.byKey.get(own)
-      if (kept !== undefined && !isSame(kept, known)) this.takeUp(kept, made)
+      if (kept !== undefined && !isSame(kept, known)) this.takeUp(kept, await state.get<KeptRollup>(this.own(own)), made)
       else if (kept === undefined && known !== undefined && this.written.has(known)) {
         this.forget(known)
+        await this.forgetProgress(state, [own])
         gone++
       }
     }
     return gone
   }
 
-  private takeUp(kept: KeptRollup, made: (rollup: Rollup) => void): void {
-    const rollup = Rollup.restore(kept, this.limits.dirtyRanges)
+  private takeUp(kept: KeptRollup, progress: KeptRollup | undefined, made: (rollup: Rollup) => void): void {
+    const { definition } = kept
+    const former = this.takesFormer ? kept : { definition, dirty: [] }
+    // That of another of the same name, which is gone, says nothing.
+    const own = progress !== undefined && JSON.stringify(progress.definition) === JSON.stringify(definition) ? progress : former
+    const rollup = Rollup.restore(own, this.limits.dirtyRanges)
     const known = this.byKey.get(rollup.key)
     if (known !== undefined) this.forget(known)
     this.add(rollup)
-    this.written.set(rollup, rollup.version)
+    // What is only there as it was is written anew before the place moves on.
+    this.written.set(rollup, own === former && this.takesFormer ? rollup.version - 1 : rollup.version)
     made(rollup)
   }
 

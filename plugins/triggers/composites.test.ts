@@ -1,8 +1,15 @@
 /** Triggers on signals of other triggers. */
-
+import { randomUUID } from 'node:crypto'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
+import { Composites } from './composites.ts'
+import { Cooldowns } from './cooldown/cooldowns.ts'
+import type { Signal } from './signal.ts'
+import { parseStatement } from './statement/parse.ts'
 import { asked, start } from './testing.ts'
+import { made } from './trigger.ts'
+
+t.setTimeout(300_000)
 
 const now = BigInt(Math.floor(Date.now() / 1000)) * 1_000_000_000n
 const at = (seconds: number): string => String(now - 3600n * 1_000_000_000n + BigInt(seconds) * 1_000_000_000n)
@@ -75,4 +82,69 @@ t.test('what is no composite is refused with what to write', async (t) => {
   t.equal((await run(storm)).status, 200)
   await refused("CREATE TRIGGER x ON SIGNALS (hot, storm) WITHIN INTERVAL '1m'", /trigger "storm" is a composite itself/)
   t.equal((await run('CREATE TRIGGER own ON signals WHEN v > 1')).status, 200, 'a measurement may be called signals')
+})
+
+t.test('the cooldown of a composite outlives a restart, however many signals came since', async (t) => {
+  const dataDir = t.testdir()
+  const options = { plugins: ['line_protocol', 'triggers'], config: { triggers: {} }, storage: 'embedded', dataDir }
+  const first = asked(await boot(options))
+  for (const query of [...plain, storm, "CREATE TRIGGER noise ON other WHEN v > 0 COOLDOWN INTERVAL '0s'"]) await first.run(query)
+  await first.write([`cpu,host=a heat=95 ${at(0)}`, `web,host=a ms=1 ${at(10)}`])
+  await first.settled(3)
+  // More than composites remember after a start.
+  await first.write(Array.from({ length: 1100 }, (_, i) => `other,host=a v=1 ${at(i)}`))
+  await first.settled(1103)
+  await first.node.stop()
+  const node = await boot(options)
+  t.teardown(() => node.stop())
+  const second = asked(node)
+  await second.write([`cpu,host=a heat=95 ${at(60)}`, `web,host=a ms=1 ${at(70)}`])
+  const storms = async (count: number) => (await second.settled(count)).filter(({ trigger_name }) => trigger_name === 'storm').length
+  t.equal(await storms(1105), 1, 'silent for five minutes of points')
+  await second.write([`cpu,host=a heat=95 ${at(400)}`, `web,host=a ms=1 ${at(410)}`])
+  t.equal(await storms(1108), 2)
+})
+
+t.test('composites are bounded in number, and so is what they remember', async (t) => {
+  const { run, write, settled } = await start(t, { config: { triggers: { max_composites_per_namespace: 2, max_composite_groups_per_namespace: 2 } } })
+  for (const query of plain) await run(query)
+  const made = (name: string, tag = 'host') => run(`CREATE TRIGGER ${name} ON SIGNALS (hot, slow) WITHIN INTERVAL '1m' BY (${tag}) COOLDOWN INTERVAL '0s'`)
+  t.equal((await made('one')).status, 200)
+  t.equal((await made('two')).status, 200)
+  t.match(await made('three'), { status: 429, body: { code: 'RATE_LIMITED', error: /raise triggers\.max_composites_per_namespace/ } })
+  t.equal((await run('DROP TRIGGER two')).status, 200)
+  // Three groups where two are remembered: the first is met longest ago when the second member comes.
+  await write(['a', 'b', 'c'].map((host) => `cpu,host=${host} heat=95 ${at(0)}`))
+  await settled(3)
+  await write(['c', 'b', 'a'].map((host, i) => `web,host=${host} ms=1 ${at(i + 1)}`))
+  const found = await settled(8)
+  t.same(
+    found.filter(({ trigger_name }) => trigger_name === 'one').map(({ tags }) => tags.host),
+    ['c', 'b'],
+  )
+})
+
+t.test('work for many composites yields, and is for those that name the trigger alone', async (t) => {
+  const composites = new Composites(10)
+  const tagged = (member: string, i: number) => {
+    const created = parseStatement(`CREATE TRIGGER c${i} ON SIGNALS (${member}, other) WITHIN INTERVAL '1m' BY (host)`, {
+      maxBytes: 1000,
+      maxComparisons: 9,
+      maxDepth: 9,
+      maxChannels: 9,
+    })
+    if (created.kind !== 'create' || created.condition.kind !== 'signals') throw new Error('a composite is expected')
+    composites.add(made(created, { id: randomUUID(), cooldown: '0', enabled: true, after: '', created_at: 0 }), created.condition)
+  }
+  for (let i = 0; i < 300; i++) tagged('hot', i)
+  for (let i = 300; i < 400; i++) tagged('cold', i)
+  const signals = (name: string) =>
+    Array.from({ length: 1000 }, (_, i) => ({ trigger_name: name, tags: { host: `h${i}` }, timestamp: '1', severity: 'info' }) as unknown as Signal)
+  const yields = (name: string): number => {
+    const changes = { put: new Map(), deleted: new Set<string>(), floors: new Map() }
+    return [...composites.of(signals(name), new Cooldowns(() => 10), changes)].length
+  }
+  t.equal(yields('hot'), Math.floor(300_000 / 64))
+  t.equal(yields('cold'), Math.floor(100_000 / 64))
+  t.equal(yields('lukewarm'), 0)
 })

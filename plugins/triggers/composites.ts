@@ -1,114 +1,140 @@
 /**
  * Composites of one namespace: triggers that fire when all their members have fired for points within a span of time, with the same values of the tags they are by.
  *
- * Memory is of the newest point of each member and group, bounded. It is no state of its own: after a start, and after a commit that failed, it follows from the
- * newest signals that are kept, the composites' own among them. An id follows from the composite, the group and the time: the same is found again under the same id.
+ * Memory is of the newest point of each member and group, bounded over all composites. It is no state of its own: after a start, and after a commit that failed, it follows
+ * from the newest signals that are kept. When a composite has fired is a cooldown as those of other triggers, committed with its signal. An id follows from the
+ * composite, the group and the time: the same is found again under the same id.
  */
+import type { CooldownChanges, Cooldowns } from './cooldown/cooldowns.ts'
 import { eventId, type Severity, type Signal } from './signal.ts'
 import type { Composite } from './statement/parse.ts'
 import type { Trigger } from './trigger.ts'
 
-/** Of one composite; the one that was met longest ago goes. */
-const MAX_GROUPS = 10_000
 const SEVERITIES: readonly Severity[] = ['info', 'warning', 'critical']
+/** Pairs of a signal and a composite between two yields. */
+const PAIRS = 64
 
 interface Group {
   tags: Record<string, string>
   /** By member: the newest point that it fired for. */
   newest: (Pick<Signal, 'severity'> & { time: bigint })[]
-  /** Nanoseconds: when the composite fired last. */
-  fired: bigint | undefined
 }
 
-interface Member {
+interface Known {
   trigger: Trigger
   composite: Composite
-  groups: Map<string, Group>
 }
 
 export class Composites {
-  private readonly byId = new Map<string, Member>()
+  private readonly byId = new Map<string, Known>()
+  private readonly byMember = new Map<string, Known[]>()
+  /** By composite and values of its tags, in the order in which they were met. */
+  private readonly groups = new Map<string, Group>()
+  private readonly most: number
+
+  /** @param most groups that are remembered, of all; the one that was met longest ago goes. */
+  constructor(most: number) {
+    this.most = most
+  }
+
+  get size(): number {
+    return this.byId.size
+  }
 
   add(trigger: Trigger, composite: Composite): void {
-    const groups = this.byId.get(trigger.id)?.groups ?? new Map()
-    this.byId.set(trigger.id, { trigger, composite, groups })
+    const known = { trigger, composite }
+    this.byId.set(trigger.id, known)
+    for (const member of composite.members) {
+      const others = this.byMember.get(member)
+      if (others === undefined) this.byMember.set(member, [known])
+      else others.push(known)
+    }
   }
 
   remove({ id }: Trigger): void {
+    const known = this.byId.get(id)
+    if (known === undefined) return
     this.byId.delete(id)
+    for (const member of known.composite.members) {
+      const others = (this.byMember.get(member) ?? []).filter((other) => other !== known)
+      if (others.length === 0) this.byMember.delete(member)
+      else this.byMember.set(member, others)
+    }
+    for (const key of this.groups.keys()) if (key.startsWith(id)) this.groups.delete(key)
   }
 
   clear(): void {
     this.byId.clear()
+    this.byMember.clear()
+    this.groups.clear()
   }
 
   /** Takes in signals that are committed. */
   remember(signals: readonly Signal[]): void {
-    for (const signal of signals) {
-      const own = this.byId.get(signal.trigger_id)
-      if (own !== undefined) this.group(own, signal.tags).fired = BigInt(signal.timestamp)
-      else for (const each of this.byId.values()) this.note(each, signal)
-    }
+    for (const signal of signals) for (const known of this.byMember.get(signal.trigger_name) ?? []) this.note(known, signal)
   }
 
-  /** @param signals that are about to be committed, in order. @returns those of composites that they complete. */
-  of(signals: readonly Signal[]): Signal[] {
+  /**
+   * Yields where it may be interrupted.
+   * @param signals that are about to be committed, in order. @param changes gets what is to be remembered of those that fire. @returns those of composites that they complete.
+   */
+  *of(signals: readonly Signal[], cooldowns: Cooldowns, changes: CooldownChanges): Generator<void, Signal[], void> {
     const composed: Signal[] = []
-    if (this.byId.size === 0) return composed
+    let pairs = 0
     for (const signal of signals) {
-      for (const each of this.byId.values()) {
-        const { trigger } = each
-        const group = this.note(each, signal)
-        const found = group === undefined || !trigger.enabled || !trigger.alive ? undefined : fired(each, group)
-        if (found !== undefined) composed.push(found)
+      // Copied: one may be dropped at a yield.
+      for (const known of [...(this.byMember.get(signal.trigger_name) ?? [])]) {
+        if (++pairs % PAIRS === 0) yield
+        const { trigger } = known
+        if (!trigger.alive) continue
+        const group = this.note(known, signal)
+        const found = trigger.enabled ? completed(known, group) : undefined
+        if (found !== undefined && cooldowns.judgeTime(trigger, group.tags, BigInt(found.timestamp), changes) === 'fires') composed.push(found)
       }
     }
     return composed
   }
 
-  private note(each: Member, { trigger_name, tags, timestamp, severity }: Signal): Group | undefined {
-    const place = each.composite.members.indexOf(trigger_name)
-    if (place < 0) return undefined
-    const group = this.group(each, tags)
+  private note({ trigger, composite }: Known, { trigger_name, tags, timestamp, severity }: Signal): Group {
+    const group = this.group(trigger.id, composite, tags)
+    const place = composite.members.indexOf(trigger_name)
     const time = BigInt(timestamp)
     const known = group.newest[place]
     if (known === undefined || time >= known.time) group.newest[place] = { time, severity }
     return group
   }
 
-  private group({ composite, groups }: Member, tags: Readonly<Record<string, string>>): Group {
-    const own = Object.fromEntries(composite.by.filter((tag) => Object.hasOwn(tags, tag)).map((tag) => [tag, tags[tag]]))
-    const key = JSON.stringify(composite.by.map((tag) => own[tag] ?? ''))
-    const known = groups.get(key) ?? { tags: own, newest: new Array(composite.members.length), fired: undefined }
-    groups.delete(key)
-    groups.set(key, known)
-    if (groups.size > MAX_GROUPS) groups.delete(groups.keys().next().value as string)
+  private group(id: string, { by, members }: Composite, tags: Readonly<Record<string, string>>): Group {
+    const own = Object.fromEntries(by.filter((tag) => Object.hasOwn(tags, tag)).map((tag) => [tag, tags[tag]]))
+    const key = id + JSON.stringify(by.map((tag) => own[tag] ?? ''))
+    const known = this.groups.get(key) ?? { tags: own, newest: new Array(members.length) }
+    this.groups.delete(key)
+    this.groups.set(key, known)
+    if (this.groups.size > this.most) this.groups.delete(this.groups.keys().next().value as string)
     return known
   }
 }
 
-function fired({ trigger, composite: { members, within } }: Member, group: Group): Signal | undefined {
+/** The signal of a composite whose members have all fired within its span. */
+function completed({ trigger, composite: { members, within } }: Known, { tags, newest }: Group): Signal | undefined {
   let first: bigint | undefined
   let last: bigint | undefined
   let worst = 0
   for (let i = 0; i < members.length; i++) {
-    const newest = group.newest[i]
-    if (newest === undefined) return undefined
-    if (first === undefined || newest.time < first) first = newest.time
-    if (last === undefined || newest.time > last) last = newest.time
-    worst = Math.max(worst, SEVERITIES.indexOf(newest.severity))
+    const point = newest[i]
+    if (point === undefined) return undefined
+    if (first === undefined || point.time < first) first = point.time
+    if (last === undefined || point.time > last) last = point.time
+    worst = Math.max(worst, SEVERITIES.indexOf(point.severity))
   }
   if (first === undefined || last === undefined || last - first > within) return undefined
-  // Late points of before count as well: a span is silent on both sides.
-  if (group.fired !== undefined && last < group.fired + trigger.cooldown && group.fired < last + trigger.cooldown) return undefined
-  group.fired = last
   const timestamp = String(last)
   return {
-    event_id: eventId(trigger.id, group.tags, timestamp),
+    event_id: eventId(trigger.id, tags, timestamp),
     trigger_id: trigger.id,
     trigger_name: trigger.name,
     measurement: trigger.measurement,
-    tags: group.tags,
+    tags,
     timestamp,
     severity: SEVERITIES[worst],
     value: members.length,

@@ -20,6 +20,12 @@ export const configSchema = Type.Object({
   max_triggers: count(100_000, 10_000_000, 'Triggers in all'),
   max_triggers_per_namespace: count(10_000, 1_000_000, 'Triggers of a namespace'),
   max_triggers_per_measurement: count(1000, 10_000, 'Triggers on one measurement'),
+  max_composites_per_namespace: count(100, 10_000, 'Composites of a namespace; each signal is looked at for those that name its trigger'),
+  max_composite_groups_per_namespace: count(
+    50_000,
+    1_000_000,
+    'Values of the tags that composites of a namespace are by, for which it is remembered what their members have found; those met longest ago are forgotten',
+  ),
   max_statement_bytes: count(16_384, 1_048_576, 'Bytes of a statement'),
   max_comparisons: count(32, 1000, 'Comparisons of a condition'),
   max_condition_depth: count(16, 100, 'Parentheses of a condition within one another'),

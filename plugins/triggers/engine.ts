@@ -1,6 +1,7 @@
 /** All namespaces' triggers: makes, changes and drops them, and has the writes of those that have some judged. */
 import { randomUUID } from 'node:crypto'
 import type { ChangePosition, Clock, Following, Logger, Storage, Webhooks } from 'svcdb'
+import { historyOf } from 'svcdb/lib/changes'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Channels, endpointName, webhookNamespace } from './channels.ts'
 import type { TriggersConfig } from './config.ts'
@@ -11,7 +12,7 @@ import type { TriggersMetrics } from './metrics.ts'
 import { Share } from './share.ts'
 import type { Signal } from './signal.ts'
 import type { CreateTrigger } from './statement/parse.ts'
-import { Store } from './store.ts'
+import { type KeptTenant, Store } from './store.ts'
 import { Tenant } from './tenant.ts'
 import { made, type Trigger, triggerOf } from './trigger.ts'
 import { Watcher } from './watcher.ts'
@@ -42,6 +43,8 @@ export class Engine {
   /** The last change of definitions of each namespace: one after the other. */
   private readonly last = new Map<string, Promise<unknown>>()
   private opened: Store | undefined
+  /** Where the changes ended when the process began: before anything could be written. */
+  private begun: ChangePosition | undefined
   private following: Following | undefined
   private stopping = false
 
@@ -55,9 +58,16 @@ export class Engine {
     return this.opened
   }
 
+  /** Call before anything is written: where nothing is known, judging begins here. */
+  async prepare(): Promise<void> {
+    this.begun = await this.now('')
+  }
+
   /** Reads what is kept, and begins to judge. */
   async start(): Promise<void> {
-    const store = new Store(this.options.storage().state(this.options.id))
+    this.begun ??= await this.now('')
+    const storage = this.options.storage()
+    const store = new Store(storage.state(this.options.id), storage.capabilities.has('shared_state'), historyOf(this.begun))
     const failed = (err: Error): void => this.options.log.warn({ err }, 'cannot read what other nodes have changed of triggers; it is tried again')
     this.following = await store.follow((changed) => this.takeUp(store, changed), failed)
   }
@@ -115,7 +125,7 @@ export class Engine {
       try {
         await this.define(namespace, trigger)
         // Nothing was judged lately: what is written from now on is.
-        const begins = this.watchers.has(namespace) ? undefined : beginningAt(tenant.place, after)
+        const begins = this.watchers.has(namespace) ? undefined : beginningAt(tenant, after)
         if (!(await this.store.create(namespace, trigger, begins))) throw taken(trigger.name)
         if (begins !== undefined) tenant.place = begins
         tenant.add(trigger)
@@ -135,7 +145,7 @@ export class Engine {
       const trigger = this.require(namespace, name, 'alter')
       if (trigger.enabled === enabled) return
       const after = enabled ? await this.now(namespace) : trigger.after
-      const begins = enabled && !this.watchers.has(namespace) ? beginningAt(tenant.place, after) : undefined
+      const begins = enabled && !this.watchers.has(namespace) ? beginningAt(tenant, after) : undefined
       const enabledAt = enabled ? this.options.clock.now() : trigger.enabledAt
       if (!(await this.store.update(namespace, [{ ...trigger, enabled, after, enabledAt }], begins))) throw unknown(name, 'alter')
       if (begins !== undefined) tenant.place = begins
@@ -207,39 +217,65 @@ export class Engine {
   private async readAll(store: Store): Promise<void> {
     for (const namespace of await store.namespaces()) {
       const kept = await store.read(namespace, this.unreadable)
+      await this.settle(store, namespace, kept, this.begun as ChangePosition)
       this.tenant(namespace).become(kept)
-      await store.deleteOrphans(kept)
+      await store.deleteOrphans(namespace, kept)
     }
     this.opened = store
     await this.removeUnusedEndpoints()
-    for (const tenant of this.tenants.values()) if (tenant.enabled > 0) this.watch(tenant, true)
+    for (const tenant of this.tenants.values()) if (tenant.enabled > 0) this.watch(tenant)
+  }
+
+  /**
+   * Has what is not placed in the log of changes of this node begin at a position: triggers that another node has made or enabled, and all of a namespace that was never
+   * judged here, or is placed behind the end of a log that was cut. @param moves the place is moved there in any case: nothing was judged lately.
+   */
+  private async settle(store: Store, namespace: string, kept: KeptTenant, position: ChangePosition, moves = false): Promise<void> {
+    const { place, triggers, unplaced } = kept
+    if (!triggers.some(({ enabled }) => enabled)) return
+    const begun = [...unplaced, ...triggers.filter(({ enabled, after }) => enabled && after > position)]
+    for (const trigger of begun) trigger.after = position
+    const anew = place === undefined || place.position > position || (moves && place.position !== position)
+    if (!anew && begun.length === 0) return
+    if (anew) {
+      const { handed, until } = place ?? (await store.left(namespace))
+      kept.place = { version: (place?.version ?? 0) + 1, position, handed, until, caught_up: this.options.clock.now() }
+    }
+    await store.begin(namespace, anew ? kept.place : undefined, begun)
   }
 
   /** What other nodes have made of a namespace's triggers. @param names undefined = of all. */
   private async takeUpOf(namespace: string, names: readonly string[] | undefined): Promise<void> {
     const tenant = this.tenant(namespace)
-    if (!this.watchers.has(namespace)) tenant.become(await this.store.read(namespace, this.unreadable))
-    else for (const name of names ?? new Set([...(await this.store.names(namespace)), ...tenant.triggers.keys()])) await this.takeUpOne(tenant, name)
+    if (!this.watchers.has(namespace)) {
+      const kept = await this.store.read(namespace, this.unreadable)
+      await this.settle(this.store, namespace, kept, await this.now(namespace), true)
+      tenant.become(kept)
+    } else for (const name of names ?? new Set([...(await this.store.names(namespace)), ...tenant.triggers.keys()])) await this.takeUpOne(tenant, name)
     if (tenant.enabled > 0) this.watch(tenant)
     else await this.unwatchIfIdle(tenant)
   }
 
   private async takeUpOne(tenant: Tenant, name: string): Promise<void> {
-    const kept = await this.store.trigger(tenant.namespace, name)
+    const found = await this.store.trigger(tenant.namespace, name)
     const known = tenant.triggers.get(name)
-    if (kept !== undefined && known?.id === kept.id) {
-      known.enabled = kept.enabled
-      known.after = kept.after
-      known.enabledAt = kept.enabled_at ?? kept.created_at
-      return
-    }
-    if (known !== undefined) {
+    if (known !== undefined && known.id !== found?.kept.id) {
       tenant.remove(known)
       tenant.cooldowns.drop(known.id)
     }
-    if (kept === undefined) return
+    if (found === undefined) return
+    const { kept } = found
+    const enabledAt = kept.enabled_at ?? kept.created_at
+    let { after = '' } = found
+    if (kept.enabled && found.after === undefined) {
+      after = await this.now(tenant.namespace)
+      await this.store.begin(tenant.namespace, undefined, [{ id: kept.id, after, enabledAt }])
+    }
     try {
-      tenant.add(triggerOf(kept))
+      const trigger = tenant.byId.get(kept.id) ?? triggerOf(kept)
+      Object.assign(trigger, { enabled: kept.enabled, after, enabledAt })
+      tenant.generation++
+      if (!tenant.byId.has(kept.id)) tenant.add(trigger)
     } catch (error) {
       this.unreadable(name, error)
     }
@@ -258,9 +294,9 @@ export class Engine {
   private tenant(namespace: string): Tenant {
     let tenant = this.tenants.get(namespace)
     if (tenant === undefined) {
-      const { max_cooldowns, max_cooldowns_per_namespace } = this.options.config
+      const { max_cooldowns, max_cooldowns_per_namespace, max_composite_groups_per_namespace } = this.options.config
       const most = (): number => Math.min(max_cooldowns_per_namespace, Math.floor(max_cooldowns / Math.max(1, this.watchers.size)))
-      this.tenants.set(namespace, (tenant = new Tenant(namespace, this.shared, most)))
+      this.tenants.set(namespace, (tenant = new Tenant(namespace, this.shared, most, max_composite_groups_per_namespace)))
     }
     return tenant
   }
@@ -275,7 +311,7 @@ export class Engine {
     return tenant
   }
 
-  private watch(tenant: Tenant, handedBefore = false): void {
+  private watch(tenant: Tenant): void {
     const { namespace } = tenant
     const known = this.watchers.get(namespace)
     if (known !== undefined) return known.select()
@@ -296,13 +332,16 @@ export class Engine {
       reload: (of) => this.reload(of),
     })
     this.watchers.set(namespace, watcher)
-    watcher.start(handedBefore)
+    watcher.start()
   }
 
   private async reload(tenant: Tenant): Promise<void> {
     for (;;) {
-      const { generation } = tenant
-      const kept = await this.store.read(tenant.namespace, this.unreadable)
+      const { generation, namespace } = tenant
+      this.store.history = historyOf(await this.now(namespace))
+      const kept = await this.store.read(namespace, this.unreadable)
+      // Taken behind all that was read.
+      await this.settle(this.store, namespace, kept, await this.now(namespace))
       // Made or dropped meanwhile: what was read may be from before.
       if (tenant.generation === generation) return tenant.become(kept)
     }
@@ -315,7 +354,7 @@ export class Engine {
     this.watchers.delete(tenant.namespace)
   }
 
-  private requireRoom(namespace: string, { name, measurement }: CreateTrigger): void {
+  private requireRoom(namespace: string, { name, measurement, condition }: CreateTrigger): void {
     const { config } = this.options
     const tenant = this.tenants.get(namespace)
     if (tenant?.triggers.has(name)) throw taken(name)
@@ -325,7 +364,10 @@ export class Engine {
     if (enabled + disabled >= config.max_triggers) throw full('the server has', config.max_triggers, 'max_triggers')
     if ((tenant?.triggers.size ?? 0) >= config.max_triggers_per_namespace)
       throw full('the namespace has', config.max_triggers_per_namespace, 'max_triggers_per_namespace')
-    if ((tenant?.on(measurement).length ?? 0) >= config.max_triggers_per_measurement)
+    if (condition.kind === 'signals') {
+      if ((tenant?.composites.size ?? 0) >= config.max_composites_per_namespace)
+        throw full('composites of the namespace are', config.max_composites_per_namespace, 'max_composites_per_namespace')
+    } else if ((tenant?.on(measurement).length ?? 0) >= config.max_triggers_per_measurement)
       throw full(`measurement "${measurement}" has`, config.max_triggers_per_measurement, 'max_triggers_per_measurement')
   }
 
@@ -381,8 +423,8 @@ export class Engine {
   }
 }
 
-function beginningAt({ partial: _, ...place }: Place, position: ChangePosition): Place {
-  return { ...place, version: place.version + 1, position, handed: place.next }
+function beginningAt({ place: { partial: _, ...place }, handed }: Tenant, position: ChangePosition): Place {
+  return { ...place, version: place.version + 1, position, handed: Math.max(place.handed, handed) }
 }
 
 /** Composites are of triggers that are there, and judge points. */

@@ -44,7 +44,8 @@ export default definePlugin({
     })
     const handler = new TriggersHandler(svc, config, engine, subscribers)
 
-    svc.start(() => {
+    svc.start(async () => {
+      await engine.prepare()
       const namespaces = svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)
       namespaces?.holdDelete?.((name) => heldBy(engine.list(svc.server.multi_tenancy ? name : '').length, svc.server.multi_tenancy))
       namespaces?.onDelete?.((name) => engine.forget(name))

@@ -1,4 +1,8 @@
-/** Keys in the state store. A namespace has no "/"; without multi_tenancy it is empty. */
+/**
+ * Keys in the state store. A namespace has no "/"; without multi_tenancy it is empty.
+ *
+ * Nodes may share the store, each with points of its own: what is of a log of changes is kept by its history (`historyOf`), everything else is of all of them.
+ */
 export const TRIGGERS = 'trigger/'
 
 /** Digits of a signal's place: keys order as the places do. */
@@ -7,7 +11,13 @@ const DIGITS = 16
 export interface Keys {
   trigger(name: string): string
   triggers: string
-  place: string
+  ring: string
+  place(history: string): string
+  places: string
+  /** @param trigger its id. */
+  after(trigger: string, history: string): string
+  afters: string
+  aftersOf(trigger: string): string
   signal(sequence: number): string
   signals: string
   /** @param entry of a trigger and a series. */
@@ -21,18 +31,24 @@ export interface Keys {
 
 export function keysOf(namespace: string): Keys {
   const of = (kind: string) => `${kind}/${namespace}/`
-  const [triggers, place, signals, cooldowns, floors] = [of('trigger'), of('place'), of('signal'), of('cooldown'), of('floor')]
+  const [triggers, ring, places, afters] = [of('trigger'), of('place'), of('reader'), of('after')]
+  const [signals, cooldowns, floors] = [of('signal'), of('cooldown'), of('floor')]
   return {
     trigger: (name) => triggers + name,
     triggers,
-    place,
+    ring,
+    place: (history) => places + history,
+    places,
+    after: (trigger, history) => `${afters}${trigger}/${history}`,
+    afters,
+    aftersOf: (trigger) => `${afters}${trigger}/`,
     signal: (sequence) => signals + String(sequence).padStart(DIGITS, '0'),
     signals,
     cooldown: (entry) => cooldowns + entry,
     cooldowns,
     floor: (trigger) => floors + trigger,
     floors,
-    all: [triggers, place, signals, cooldowns, floors],
+    all: [triggers, ring, places, afters, signals, cooldowns, floors],
   }
 }
 
@@ -43,19 +59,36 @@ export function partsOf(key: string): { namespace: string; rest: string } {
   return { namespace: key.slice(from, to), rest: key.slice(to + 1) }
 }
 
-/** How far a namespace is. */
+/** Which signals of a namespace are kept, whoever found them. */
+export interface Ring {
+  /** Rises with each commit of what nodes share: whoever finds another number than he left has a rival. */
+  version: number
+  /** Of the oldest signal that is kept, and of the next one. */
+  first: number
+  next: number
+}
+
+/** How far the changes of one history are judged. */
 export interface Place {
-  /** Rises with each commit: whoever finds another number than he left has a rival. */
+  /** Likewise. */
   version: number
   /** Behind the last change that is judged whole. */
   position: string
   /** Of the change that ends there, the first rows are judged. */
   partial?: { position: string; rows: number }
-  /** Of the oldest signal that is kept, and of the next one. */
-  first: number
-  next: number
-  /** Signals before it were handed to their channels. */
+  /** Signals that were found there: those before `until` are committed, those before `handed` were handed to their channels. */
   handed: number
+  until: number
   /** Milliseconds since the Unix epoch: what was written before is judged. Absent = as far as is known, nothing. */
   caught_up?: number
+}
+
+/** As it was kept before nodes had places of their own. */
+export type FormerPlace = Ring & Omit<Place, 'until'>
+
+/** From where on a trigger judges in one history, and since when it is so enabled. */
+export interface After {
+  position: string
+  /** Milliseconds since the Unix epoch. */
+  enabled_at: number
 }

@@ -1,7 +1,8 @@
 /** What triggers keep in the state store, and how it is read and committed. */
-import { type Following, followState, type StateEntry, type StateStore } from 'svcdb'
+import { type ChangePosition, type Following, followState, type StateEntry, type StateStore, type StateTransaction } from 'svcdb'
+import { historyOf } from 'svcdb/lib/changes'
 import type { KeptSpans } from './cooldown/spans.ts'
-import { keysOf, type Place, partsOf, TRIGGERS } from './keys.ts'
+import { type After, type FormerPlace, keysOf, type Place, partsOf, type Ring, TRIGGERS } from './keys.ts'
 import type { Signal } from './signal.ts'
 import type { Pending, Tenant } from './tenant.ts'
 import { type KeptTrigger, keptOf, type Trigger, triggerOf } from './trigger.ts'
@@ -25,8 +26,12 @@ export interface KeptCooldown {
 
 /** A namespace as it is kept. */
 export interface KeptTenant {
+  ring: Ring | undefined
+  /** Of the history that is judged here. */
   place: Place | undefined
   triggers: Trigger[]
+  /** Those of them that are enabled, and of which it is not known from where on they judge here. */
+  unplaced: Trigger[]
   cooldowns: KeptCooldown[]
   /** The newest signals, oldest first, where composites have to remember them. */
   recent: Signal[]
@@ -35,10 +40,16 @@ export interface KeptTenant {
 }
 
 export class Store {
+  /** The one that is judged here. */
+  history: string
   private readonly state: StateStore
+  /** Other nodes may have their places in it. */
+  private readonly shared: boolean
 
-  constructor(state: StateStore) {
+  constructor(state: StateStore, shared: boolean, history: string) {
     this.state = state
+    this.shared = shared
+    this.history = history
   }
 
   /** Has all read, and then which triggers other nodes make, change and drop: names by namespace. @param apply undefined = all. */
@@ -58,8 +69,16 @@ export class Store {
     })
   }
 
-  trigger(namespace: string, name: string): Promise<KeptTrigger | undefined> {
-    return this.state.get<KeptTrigger>(keysOf(namespace).trigger(name))
+  /** @returns a definition, and from where on it judges here, as far as that is known. */
+  async trigger(namespace: string, name: string): Promise<{ kept: KeptTrigger; after: ChangePosition | undefined } | undefined> {
+    const keys = keysOf(namespace)
+    const kept = await this.state.get<KeptTrigger>(keys.trigger(name))
+    return kept === undefined ? undefined : { kept, after: this.afterOf(kept, await this.state.get<After>(keys.after(kept.id, this.history))) }
+  }
+
+  private afterOf({ after, created_at, enabled_at = created_at }: KeptTrigger, own: After | undefined): ChangePosition | undefined {
+    if (own?.enabled_at === enabled_at) return own.position
+    return historyOf(after) === this.history || (after === '' && !this.shared) ? after : undefined
   }
 
   /** Names of a namespace's triggers. */
@@ -85,16 +104,32 @@ export class Store {
   /** Reads all of a namespace, but for its signals. @param unreadable called for a trigger that cannot be understood. */
   async read(namespace: string, unreadable: (key: string, error: unknown) => void): Promise<KeptTenant> {
     const keys = keysOf(namespace)
-    const place = await this.state.get<Place>(keys.place)
+    const ring = await this.state.get<Ring & Partial<FormerPlace>>(keys.ring)
+    const place = (await this.state.get<Place>(keys.place(this.history))) ?? this.former(ring)
     const triggers = new Map<string, Trigger>()
+    const definitions: KeptTrigger[] = []
     for await (const { key, value } of this.all<KeptTrigger>(keys.triggers)) {
       try {
         triggers.set(value.id, triggerOf(value))
+        definitions.push(value)
       } catch (error) {
         unreadable(key, error)
       }
     }
     const orphans: string[] = []
+    const afters = new Map<string, After>()
+    for await (const { key, value } of this.all<After>(keys.afters)) {
+      const [id, history] = key.slice(keys.afters.length).split('/')
+      if (!triggers.has(id)) orphans.push(key)
+      else if (history === this.history) afters.set(id, value)
+    }
+    const unplaced: Trigger[] = []
+    for (const kept of definitions) {
+      const trigger = triggers.get(kept.id) as Trigger
+      const after = this.afterOf(kept, afters.get(kept.id))
+      trigger.after = after ?? ''
+      if (after === undefined && trigger.enabled) unplaced.push(trigger)
+    }
     for await (const { key, value } of this.all<string>(keys.floors)) {
       const trigger = triggers.get(key.slice(keys.floors.length))
       if (trigger === undefined) orphans.push(key)
@@ -108,18 +143,52 @@ export class Store {
       else cooldowns.push({ entry, trigger, spans: value })
     }
     const wanted = [...triggers.values()].some(({ condition }) => condition.kind === 'signals')
-    const recent = wanted && place !== undefined ? await this.signals(namespace, Math.max(place.first, place.next - RECENT), place.next, RECENT) : []
-    return { place, triggers: [...triggers.values()], cooldowns, orphans, recent }
+    const recent = wanted && ring !== undefined ? await this.signals(namespace, Math.max(ring.first, ring.next - RECENT), ring.next, RECENT) : []
+    return { ring, place, triggers: [...triggers.values()], unplaced, cooldowns, orphans, recent }
+  }
+
+  /** From before nodes had places of their own. */
+  private former(ring: (Ring & Partial<FormerPlace>) | undefined): Place | undefined {
+    if (ring?.position === undefined || historyOf(ring.position) !== this.history) return undefined
+    const { position, partial, handed = ring.next, caught_up, next } = ring
+    return { version: 0, position, ...(partial === undefined ? {} : { partial }), handed, until: next, ...(caught_up === undefined ? {} : { caught_up }) }
+  }
+
+  /**
+   * Signals of a namespace without a place here that were not handed over, such as one that was restored from a backup: where no other node can have found them, it is
+   * for this one to hand them over.
+   */
+  async left(namespace: string): Promise<Pick<Place, 'handed' | 'until'>> {
+    const none = { handed: 0, until: 0 }
+    if (this.shared) return none
+    const keys = keysOf(namespace)
+    const ring = await this.state.get<Ring & Partial<FormerPlace>>(keys.ring)
+    const places = (await this.state.list<Place>({ prefix: keys.places, limit: PAGE })).map(({ value: { handed, until } }) => ({ handed, until }))
+    if (ring?.handed !== undefined) places.push({ handed: ring.handed, until: ring.next })
+    return places.reduce((newest, each) => (each.until > newest.until ? each : newest), none)
   }
 
   /** What a drop was kept from deleting. */
-  async deleteOrphans({ orphans }: KeptTenant): Promise<void> {
-    await this.deleteAll(orphans)
+  async deleteOrphans(namespace: string, { orphans }: KeptTenant): Promise<void> {
+    if (orphans.length === 0) return
+    // Of a trigger that another node has made meanwhile it is none.
+    const ids = new Set<string>()
+    for await (const { value } of this.all<KeptTrigger>(keysOf(namespace).triggers)) ids.add(value.id)
+    await this.deleteAll(orphans.filter((key) => !ids.has(partsOf(key).rest.split('/')[0])))
+  }
+
+  /** Notes from where on triggers judge here, and where that is where reading begins, the place. */
+  async begin(namespace: string, place: Place | undefined, triggers: readonly Pick<Trigger, 'id' | 'after' | 'enabledAt'>[]): Promise<void> {
+    const keys = keysOf(namespace)
+    await this.state.transaction((tx) => {
+      if (place !== undefined) tx.put(keys.place(this.history), place)
+      for (const { id, after, enabledAt } of triggers) tx.put(keys.after(id, this.history), { position: after, enabled_at: enabledAt } satisfies After)
+    })
   }
 
   /** Places of a namespace's signals that are kept: the first, and the next one. */
   async range(namespace: string): Promise<{ first: number; next: number }> {
-    return (await this.state.get<Place>(keysOf(namespace).place)) ?? { first: 0, next: 0 }
+    return (await this.state.get<Ring>(keysOf(namespace).ring)) ?? { first: 0, next: 0 }
   }
 
   /** Signals from a place on, oldest first. */
@@ -135,7 +204,7 @@ export class Store {
     return this.state.transaction(async (tx) => {
       if ((await tx.get(keys.trigger(trigger.name))) !== undefined) return false
       tx.put(keys.trigger(trigger.name), keptOf(trigger))
-      if (place !== undefined) tx.put(keys.place, place)
+      if (place !== undefined) tx.put(keys.place(this.history), place)
       return true
     })
   }
@@ -147,14 +216,15 @@ export class Store {
       const known = await Promise.all(triggers.map(({ name }) => tx.get<KeptTrigger>(keys.trigger(name))))
       const there = triggers.filter(({ id }, i) => known[i]?.id === id)
       for (const trigger of there) tx.put(keys.trigger(trigger.name), keptOf(trigger))
-      if (place !== undefined) tx.put(keys.place, place)
+      if (place !== undefined) tx.put(keys.place(this.history), place)
       return there.length === triggers.length
     })
   }
 
   async drop(namespace: string, { name, id }: Trigger): Promise<void> {
     const keys = keysOf(namespace)
-    await this.state.transaction((tx) => {
+    await this.state.transaction(async (tx) => {
+      for (const { key } of await tx.list({ prefix: keys.aftersOf(id), limit: PAGE })) tx.delete(key)
       tx.delete(keys.trigger(name))
       tx.delete(keys.floor(id))
     })
@@ -168,34 +238,51 @@ export class Store {
 
   /**
    * All that was judged up to a place, or nothing: signals, cooldowns and the place in one transaction. What waits in `pending` is numbered in it.
-   * @param capacity signals that are kept. @returns the place as it is now, and how many signals went. @throws RivalError when another process came first.
+   * @param capacity signals that are kept. @returns what is kept now, and how many signals went. @throws RivalError when another process came first.
    */
-  async commit(tenant: Tenant, to: Judged, pending: Pending, capacity: number): Promise<{ place: Place; evicted: number }> {
+  async commit(tenant: Tenant, to: Judged, pending: Pending, capacity: number): Promise<{ ring: Ring; place: Place; evicted: number }> {
     const keys = keysOf(tenant.namespace)
-    const { version, first, next } = tenant.place
-    const alive = (entry: string): boolean => tenant.byId.has(entry.slice(0, entry.indexOf('/')))
+    const { first, next } = tenant.ring
+    const { changes } = pending
     const signals = pending.signals.filter(({ trigger_id }) => tenant.byId.has(trigger_id))
     for (const [i, signal] of signals.entries()) signal.metadata.sequence = next + i
     pending.signals = signals
     const end = next + signals.length
     // Those of this very commit stay until they were handed to their channels.
     const kept = Math.max(first, Math.min(next, end - capacity))
-    const place: Place = { version: version + 1, ...to, first: kept, next: end, handed: next }
+    const isFound = signals.length > 0 || changes.put.size > 0 || changes.deleted.size > 0 || changes.floors.size > 0
+    const ring: Ring = isFound ? { version: tenant.ring.version + 1, first: kept, next: end } : tenant.ring
+    const own = signals.length > 0 ? { handed: next, until: end } : { handed: tenant.place.until, until: tenant.place.until }
+    const place: Place = { version: tenant.place.version + 1, ...to, ...own }
     if (to.partial === undefined) delete place.partial
     const caughtUp = to.caught_up ?? tenant.place.caught_up
     if (caughtUp !== undefined) place.caught_up = caughtUp
     await this.state.transaction(async (tx) => {
-      const known = await tx.get<Place>(keys.place)
-      if ((known?.version ?? 0) !== version)
+      const known = await tx.get<Place>(keys.place(this.history))
+      const shared = await tx.get<Ring & Partial<FormerPlace>>(keys.ring)
+      if ((known?.version ?? 0) !== tenant.place.version || (isFound && (shared?.version ?? 0) !== tenant.ring.version))
         throw new RivalError(`cannot commit what was judged of namespace "${tenant.namespace}": another process has judged it`)
-      tx.put(keys.place, place)
-      for (let i = first; i < kept; i++) tx.delete(keys.signal(i))
-      for (const signal of signals) tx.put(keys.signal(signal.metadata.sequence), signal)
-      for (const entry of pending.changes.deleted) tx.delete(keys.cooldown(entry))
-      for (const [entry, spans] of pending.changes.put) if (alive(entry)) tx.put(keys.cooldown(entry), spans)
-      for (const [id, floor] of pending.changes.floors) if (tenant.byId.has(id)) tx.put(keys.floor(id), String(floor))
+      tx.put(keys.place(this.history), place)
+      if (!isFound) return
+      tx.put(keys.ring, { ...this.othersFormer(shared), ...ring })
+      this.putFound(tx, tenant, { ...pending, signals }, first, kept)
     })
-    return { place, evicted: kept - first }
+    return { ring, place, evicted: kept - first }
+  }
+
+  private putFound(tx: StateTransaction, { namespace, byId }: Tenant, { signals, changes }: Pending, first: number, kept: number): void {
+    const keys = keysOf(namespace)
+    for (let i = first; i < kept; i++) tx.delete(keys.signal(i))
+    for (const signal of signals) tx.put(keys.signal(signal.metadata.sequence), signal)
+    for (const entry of changes.deleted) tx.delete(keys.cooldown(entry))
+    for (const [entry, spans] of changes.put) if (byId.has(entry.slice(0, entry.indexOf('/')))) tx.put(keys.cooldown(entry), spans)
+    for (const [id, floor] of changes.floors) if (byId.has(id)) tx.put(keys.floor(id), String(floor))
+  }
+
+  /** What another node still needs of a place from before nodes had their own. */
+  private othersFormer(ring: (Ring & Partial<FormerPlace>) | undefined): Partial<FormerPlace> {
+    const isOthers = this.shared && ring?.position !== undefined && historyOf(ring.position) !== this.history
+    return isOthers ? ring : {}
   }
 
   /** Moves places on, of namespaces of which nothing else has changed. @returns those that were moved. */
@@ -203,7 +290,7 @@ export class Store {
     return this.state.transaction(async (tx) => {
       const moved = new Set<string>()
       for (const { namespace, place } of places) {
-        const { place: key } = keysOf(namespace)
+        const key = keysOf(namespace).place(this.history)
         if (((await tx.get<Place>(key))?.version ?? 0) !== place.version - 1) continue
         tx.put(key, place)
         moved.add(namespace)

@@ -6,7 +6,7 @@ import { Evaluator } from './evaluate/evaluator.ts'
 import { compile } from './evaluate/program.ts'
 import type { Scratch } from './evaluate/scratch.ts'
 import type { FactsBudget } from './evaluate/series-facts.ts'
-import type { Place } from './keys.ts'
+import type { Place, Ring } from './keys.ts'
 import type { Signal } from './signal.ts'
 import type { Condition } from './statement/condition.ts'
 import type { KeptCooldown, KeptTenant } from './store.ts'
@@ -36,9 +36,12 @@ export class Tenant {
   readonly triggers = new Map<string, Trigger>()
   readonly byId = new Map<string, Trigger>()
   cooldowns: Cooldowns
-  readonly composites = new Composites()
-  /** As it is committed. */
+  readonly composites: Composites
+  /** As they are committed. */
+  ring: Ring = NO_RING
   place: Place = NOWHERE
+  /** Signals before it, of those found here, were handed to their channels. */
+  handed = 0
   /** Rises with each change of what there is. */
   generation = 0
   private readonly byMeasurement = new Map<string, Trigger[]>()
@@ -46,9 +49,10 @@ export class Tenant {
   private readonly shared: Shared
   private readonly most: () => number
 
-  /** @param most cooldowns that there may be. */
-  constructor(namespace: string, shared: Shared, most: () => number) {
+  /** @param most cooldowns that there may be. @param groups of composites that are remembered. */
+  constructor(namespace: string, shared: Shared, most: () => number, groups: number) {
     this.namespace = namespace
+    this.composites = new Composites(groups)
     this.shared = shared
     this.most = most
     this.cooldowns = new Cooldowns(most)
@@ -125,14 +129,22 @@ export class Tenant {
   }
 
   /** Becomes what is kept. */
-  become({ place, triggers, cooldowns, recent }: KeptTenant): void {
+  become({ ring = NO_RING, place = NOWHERE, triggers, cooldowns, recent }: KeptTenant): void {
     this.clear()
-    this.place = place ?? NOWHERE
+    // A namespace that was deleted meanwhile counts from the beginning.
+    this.handed = ring.version < this.ring.version ? place.handed : Math.max(this.handed, place.handed)
+    this.ring = ring
+    this.place = place
     for (const trigger of triggers) this.add(trigger)
     const newest = new Map(cooldowns.map((each) => [each, BigInt(each.spans.spans.at(-1) ?? '0')]))
     const order = (a: KeptCooldown, b: KeptCooldown): number => Number((newest.get(a) as bigint) - (newest.get(b) as bigint))
     for (const { entry, trigger, spans } of cooldowns.toSorted(order)) this.cooldowns.load(entry, trigger, spans)
     this.composites.remember(recent)
+    // Newest first: when composites fired was once not kept.
+    for (const { trigger_id, tags, timestamp } of recent.toReversed()) {
+      const trigger = this.byId.get(trigger_id)
+      if (trigger?.condition.kind === 'signals') this.cooldowns.recall(trigger, tags, timestamp)
+    }
   }
 
   clear(): void {
@@ -147,4 +159,5 @@ export class Tenant {
   }
 }
 
-const NOWHERE: Place = { version: 0, position: '', first: 0, next: 0, handed: 0 }
+const NO_RING: Ring = { version: 0, first: 0, next: 0 }
+const NOWHERE: Place = { version: 0, position: '', handed: 0, until: 0 }

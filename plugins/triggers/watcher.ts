@@ -3,7 +3,8 @@
  *
  * Invariants
  * - Signals, cooldowns and place are one transaction. What was judged behind the place is judged again after a crash, by the same memory, and comes to the same.
- * - A signal is handed to its channels after it is committed, and again by the next start until a later commit says that it was.
+ * - A signal is handed to its channels after it is committed, by the node that found it, and again by its next start until a later commit says that it was.
+ * - Nodes that share the state store have a place each, and one memory of what has fired: who commits second reads it again, and judges again.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ChangeCursor, ChangeGap, Clock, Logger, RowsChanged, Storage } from 'svcdb'
@@ -71,9 +72,8 @@ export class Watcher {
     this.judged = tenant.place.position
   }
 
-  /** @param handedBefore whether there can be signals that were not handed over. */
-  start(handedBefore: boolean): void {
-    this.done = this.run(handedBefore)
+  start(): void {
+    this.done = this.run()
   }
 
   get behind(): number {
@@ -112,26 +112,23 @@ export class Watcher {
     if (this.busy || this.changes !== changes || this.cursor !== cursor) return undefined
     const { place } = tenant
     const caughtUp = cursor.behind === 0 ? { caught_up: this.options.clock.now() } : {}
-    if (place.position === position && place.partial === undefined && place.handed === place.next) return undefined
+    if (place.position === position && place.partial === undefined && place.handed === place.until) return undefined
     const { partial: _, ...rest } = place
-    return { ...rest, version: place.version + 1, position, handed: place.next, ...caughtUp }
+    return { ...rest, version: place.version + 1, position, handed: place.until, ...caughtUp }
   }
 
   private get ended(): boolean {
     return this.ending.signal.aborted
   }
 
-  private async run(handedBefore: boolean): Promise<void> {
-    let hand = handedBefore
+  private async run(): Promise<void> {
     while (!this.ended) {
       try {
-        if (hand) await this.handOverAgain()
-        hand = false
+        await this.handOverAgain()
         await this.follow()
       } catch (error) {
         if (this.ended) return
         await this.recover(error)
-        hand = true
       }
     }
   }
@@ -242,22 +239,22 @@ export class Watcher {
     const where = { namespace: tenant.namespace, from: gap.from, to: gap.to, cause: gap.cause }
     if (gap.cause === 'other_history') {
       options.log.warn(where, 'the log of changes is of another history: triggers judge what comes from now on')
-      // Places of the other history say nothing here: all that comes is judged.
-      for (const trigger of tenant.triggers.values()) trigger.after = ''
-      await options.store.update(tenant.namespace, [...tenant.triggers.values()])
-    } else {
-      options.log.warn(where, 'points went from the log of changes before triggers judged them: those that are stored are judged now')
+      // The place, and those behind which triggers judge, say nothing here.
+      await options.reload(tenant)
+      this.judged = tenant.place.position
+      return false
+    }
+    options.log.warn(where, 'points went from the log of changes before triggers judged them: those that are stored are judged now')
+    tenant.forgetSeries()
+    try {
+      this.attempts++
+      for (const [measurement, since] of tenant.enabledSince())
+        if (!(await this.judgeStored(measurement, latest(since, this.lookedBack), gap.position))) return false
+    } catch (error) {
+      if (this.ended || error instanceof RivalError || this.attempts < MAX_ATTEMPTS) throw error
+      options.log.error({ err: error, ...where }, 'points that triggers have missed cannot be read: they go on behind them')
+    } finally {
       tenant.forgetSeries()
-      try {
-        this.attempts++
-        for (const [measurement, since] of tenant.enabledSince())
-          if (!(await this.judgeStored(measurement, latest(since, this.lookedBack), gap.position))) return false
-      } catch (error) {
-        if (this.ended || error instanceof RivalError || this.attempts < MAX_ATTEMPTS) throw error
-        options.log.error({ err: error, ...where }, 'points that triggers have missed cannot be read: they go on behind them')
-      } finally {
-        tenant.forgetSeries()
-      }
     }
     this.attempts = 0
     await this.commit({ position: gap.position })
@@ -291,10 +288,14 @@ export class Watcher {
   private async commitNow(to: Judged): Promise<void> {
     await this.held
     const { options, tenant, pending } = this
-    const composed = tenant.composites.of(pending.signals)
+    // A stop waits for it: what is committed without it would never be looked at again.
+    const work = tenant.composites.of(pending.signals, tenant.cooldowns, pending.changes)
+    const composed = tenant.composites.size === 0 ? [] : ((await options.share.run(work, () => false)) ?? [])
     pending.signals.push(...composed)
-    const { place, evicted } = await this.patiently(() => options.store.commit(tenant, to, pending, options.capacity))
+    const { ring, place, evicted } = await this.patiently(() => options.store.commit(tenant, to, pending, options.capacity))
+    tenant.ring = ring
     tenant.place = place
+    tenant.handed = Math.max(tenant.handed, place.handed)
     this.pending = nothingPending()
     if (evicted > 0) options.metrics.evicted.inc(evicted)
     if (pending.signals.length === 0) return
@@ -302,14 +303,17 @@ export class Watcher {
     if (composed.length > 0) options.metrics.composites.inc(composed.length)
     options.publish(tenant, pending.signals)
     await this.patiently(() => options.handOver(tenant, pending.signals))
+    tenant.handed = place.until
   }
 
   private async handOverAgain(): Promise<void> {
     const { options, tenant } = this
-    const { handed, next } = tenant.place
-    for (let at = handed; at < next && !this.ended; at += PAGE) {
-      const signals = await options.store.signals(tenant.namespace, at, Math.min(next, at + PAGE), PAGE)
+    const { until } = tenant.place
+    for (let at = tenant.handed; at < until && !this.ended; at += PAGE) {
+      const end = Math.min(until, at + PAGE)
+      const signals = await options.store.signals(tenant.namespace, at, end, PAGE)
       await this.patiently(() => options.handOver(tenant, signals))
+      tenant.handed = end
     }
   }
 

@@ -6,12 +6,13 @@ import { run } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { FaultyLink } from '../../test/support/faulty-link.ts'
 import { NO_POSTGRES, startPostgres, type TestPostgres } from '../../test/support/postgres.ts'
-import { runServer } from '../../test/support/server.ts'
+import { type RunningServer, runServer } from '../../test/support/server.ts'
 
 const ADMIN = `svc_${'a'.repeat(43)}`
 const CONFIGURED = `svc_${'c'.repeat(43)}`
 const LIMIT_MS = 20_000
 
+t.setTimeout(300_000)
 const postgres = await startPostgres()
 if (postgres === undefined) t.test('over a real PostgreSQL', { skip: NO_POSTGRES }, async () => {})
 else {
@@ -26,12 +27,15 @@ interface Answer {
 }
 
 class Caller {
+  readonly dataDir: string
   private readonly url: string
   private readonly file: string
-  private readonly dataDir: string
+  private readonly server: RunningServer
+  private isUp = true
 
-  constructor(url: string, file: string, dataDir: string) {
-    this.url = url
+  constructor(server: RunningServer, file: string, dataDir: string) {
+    this.server = server
+    this.url = server.url
     this.file = file
     this.dataDir = dataDir
   }
@@ -48,6 +52,12 @@ class Caller {
     return { code, ...said }
   }
 
+  async stop(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+    if (signal === 'SIGKILL' && this.isUp) process.kill(this.server.pid, signal)
+    this.isUp = false
+    await this.server.stop()
+  }
+
   async ask(method: string, path: string, body?: unknown, token = ADMIN): Promise<Answer> {
     const headers = { authorization: `Bearer ${token}`, ...(typeof body === 'object' ? { 'content-type': 'application/json' } : {}) }
     const answer = await fetch(`${this.url}${path}`, {
@@ -56,7 +66,7 @@ class Caller {
       body: body === undefined ? null : typeof body === 'string' ? body : JSON.stringify(body),
     })
     const text = await answer.text()
-    return { status: answer.status, body: text.startsWith('{') ? JSON.parse(text) : text }
+    return { status: answer.status, body: /^[{[]/.test(text) ? JSON.parse(text) : text }
   }
 
   /** Waits until it is so. How long is told: on a machine that does other things nothing else can be held to it. */
@@ -72,7 +82,7 @@ class Caller {
 }
 
 function real(postgres: TestPostgres): void {
-  const start = async (t: Test, url: string): Promise<Caller> => {
+  const start = async (t: Test, url: string, { keepData = false, dataDir }: { keepData?: boolean; dataDir?: string } = {}): Promise<Caller> => {
     const folder = await mkdtemp(join(tmpdir(), 'svc-nodes-'))
     t.teardown(() => rm(folder, { recursive: true, force: true }))
     const file = join(folder, 'svc.toml')
@@ -84,9 +94,9 @@ function real(postgres: TestPostgres): void {
       file,
       `plugins = ["api_keys", "audit", "namespaces", "line_protocol", "native", "triggers", "rollups"]\n[namespaces]\nauto_create = false\n[triggers]\n${keys.join('')}[state]\nengine = "postgres"\nurl = "${url}"\nretry_secs = 1\n`,
     )
-    const server = await runServer(file)
+    const server = await runServer(file, { keepData, ...(dataDir === undefined ? {} : { env: { SVC_DATA_DIR: dataDir } }) })
     t.teardown(() => server.stop())
-    return new Caller(server.url, file, server.dataDir)
+    return new Caller(server, file, dataDir ?? server.dataDir)
   }
 
   t.test('what one node changes is in force on the other', async (t) => {
@@ -165,6 +175,50 @@ function real(postgres: TestPostgres): void {
       201,
     )
     once(await both((node, name) => node.ask('POST', '/api/v1/triggers', { query: `CREATE TRIGGER ${name} ON cpu WHEN value > 90` })), 200)
+  })
+
+  t.test('each node judges its own points, from where it has left off, also when it is killed', async (t) => {
+    const url = await postgres.database()
+    const [a, b] = await Promise.all([start(t, url, { keepData: true }), start(t, url, { keepData: true })])
+    const base = Math.floor(Date.now() / 1000) - 3600
+    const write = async (node: Caller, host: string, second: number) =>
+      t.equal((await node.ask('POST', '/write', `cpu,host=${host} value=99 ${BigInt(base + second) * 1_000_000_000n}`)).status, 204)
+    const fired = async (node: Caller): Promise<string[]> =>
+      (await node.ask('GET', '/api/v1/signals')).body.map(
+        ({ trigger_name, tags, timestamp }: { trigger_name: string; tags: { host: string }; timestamp: number }) =>
+          `${trigger_name} ${tags.host} ${Math.round(timestamp / 1e9) - base}`,
+      )
+    const shows = async (node: Caller, expected: string[], what: string) => {
+      await node.soon(t, what, async () => (await fired(node)).length >= expected.length)
+      t.same(await fired(node), expected, what)
+    }
+    await write(b, 'old', 1)
+    t.equal((await a.ask('POST', '/api/v1/triggers', { query: "CREATE TRIGGER hot ON cpu WHEN value > 90 COOLDOWN INTERVAL '60s'" })).status, 200)
+    await b.soon(t, 'a trigger', async () => JSON.stringify((await b.ask('GET', '/api/v1/triggers')).body).includes('"hot"'))
+    await write(a, 'a', 2)
+    await shows(a, ['hot a 2'], 'one fires here')
+    await write(b, 'b', 3)
+    await shows(b, ['hot a 2', 'hot b 3'], 'the other there, and nothing of before the trigger')
+    await b.stop('SIGTERM')
+    t.equal((await a.ask('POST', '/api/v1/triggers', { query: "CREATE TRIGGER late ON cpu WHEN value > 95 COOLDOWN INTERVAL '60s'" })).status, 200)
+    await write(a, 'a', 200)
+    await shows(a, ['hot a 2', 'hot b 3', 'hot a 200', 'late a 200'], 'the other is away')
+    for (const [round, signal] of (['SIGKILL', 'SIGTERM'] as const).entries()) {
+      const again = await start(t, url, { keepData: true, dataDir: b.dataDir })
+      // Within the cooldown of what fired on the other node; and one that is new.
+      await write(again, 'a', 205 + round)
+      await write(again, `c${round}`, 300 + round)
+      const expected = ['hot a 2', 'hot b 3', 'hot a 200', 'late a 200', ...['hot c0 300', 'late c0 300', 'hot c1 301', 'late c1 301'].slice(0, 2 + round * 2)]
+      await shows(again, expected, 'and back')
+      await again.stop(signal)
+    }
+    await write(a, 'd', 400)
+    await shows(
+      a,
+      ['hot a 2', 'hot b 3', 'hot a 200', 'late a 200', 'hot c0 300', 'late c0 300', 'hot c1 301', 'late c1 301', 'hot d 400', 'late d 400'],
+      'at last',
+    )
+    await rm(b.dataDir, { recursive: true, force: true })
   })
 
   t.test('what was changed while a node was cut off is in force when it is back', async (t) => {

@@ -10,7 +10,7 @@ import type { Schema } from 'svcdb'
 import { boot, builtinPlugins, loadPlugin, readConfig, resolveConfig } from 'svcdb/testkit'
 import t from 'tap'
 import { minimalConfig } from '../../scripts/minimal-config.ts'
-import { configKeys, generatedDocs, otherMetrics } from '../../scripts/reference.ts'
+import { configKeys, declaredMetrics, generatedDocs, otherMetrics, withTable } from '../../scripts/reference.ts'
 import { fences, section, tableRows } from '../support/markdown.ts'
 import { bare } from '../support/server.ts'
 import { filesBelow, ROOT, read } from '../support/tree.ts'
@@ -19,11 +19,38 @@ const run = promisify(execFile)
 const documents = filesBelow('.', /\.md$/)
 const plugins = await Promise.all(builtinPlugins().map((id) => loadPlugin(id, '.')))
 
+t.setTimeout(300_000)
 // The process metrics are those of Linux.
 t.test('the generated pages and tables are up to date', { skip: process.platform === 'linux' ? false : 'it needs Linux' }, async (t) => {
   const files = await generatedDocs((file) => (filesBelow(dirname(file)).includes(file) ? read(file) : undefined))
   t.ok(files.size > 4)
   for (const [file, text] of files) t.equal(filesBelow(dirname(file)).includes(file) ? read(file) : '', text, `${file}; npm run docs writes it`)
+})
+
+t.test('a table that is filled in goes where there is one, and comes where there is none', async (t) => {
+  const page = (metrics: string) => `# a\n\n## Configuration\n\n| Key |\n|---|\n| x |\n\n## Metrics\n\n${metrics}## Errors\n\n| Status |\n|---|\n| 400 |\n`
+  const table = ['| Metric |', '|---|', '| svc_a |']
+  const filled = page(`${table.join('\n')}\n\n`)
+  t.equal(withTable(page('| Metric |\n|---|\n| svc_old |\n\n'), 'Metrics', table), filled, 'in place of another')
+  t.equal(withTable(page('\n\n'), 'Metrics', table), filled, 'where one has gone')
+  t.equal(withTable(page(''), 'Metrics', table), filled, 'where there was none')
+  t.equal(withTable(page('Two counters.\n\n'), 'Metrics', table), page(`${table.join('\n')}\n\nTwo counters.\n\n`), 'before a text')
+  t.equal(withTable(filled, 'Metrics', []), page(''), 'what is no more goes')
+  t.equal(withTable(page('None of its own.\n\n'), 'Metrics', []), page('None of its own.\n\n'), 'and a text stays')
+})
+
+t.test('every metric of a plugin is in its README, with its labels', async (t) => {
+  const declared = await declaredMetrics(plugins)
+  for (const { id } of plugins) {
+    const documented = tableRows(section(read(`plugins/${id}/README.md`), 'Metrics') ?? '').map(([name]) => name)
+    t.same(documented.length, declared.filter(({ owner }) => owner === id).length, id)
+    for (const { name, owner } of declared)
+      if (owner === id)
+        t.ok(
+          documented.some((text) => text.includes(name)),
+          `${id}: ${name}`,
+        )
+  }
 })
 
 t.test('every config key is documented where it belongs, and no other', async (t) => {

@@ -58,24 +58,50 @@ export class Cooldowns {
     if (entry?.spans.isSurelySilent(low, high)) return 'silent'
     let key = entry?.key
     if (entry === undefined) {
-      key = `${trigger.id}/${seriesHash(tags())}`
+      key = keyOf(trigger, tags())
       entry = this.entries.get(key)
       if (entry !== undefined) this.name(entry, series)
     }
     const time = (BigInt(high) << 32n) | BigInt(low >>> 0)
     if (entry === undefined) {
       if (trigger.floor !== undefined && time <= trigger.floor) return 'forgotten'
-      this.makeRoom(changes)
-      // It may have been here before, and be forgotten.
-      entry = { key: key as string, trigger, series: undefined, spans: new Spans(trigger.floor) }
+      entry = this.made(key as string, trigger, changes)
       this.name(entry, series)
     } else if (entry.spans.isSilent(time, trigger.cooldown)) return 'silent'
-    entry.spans.add(time, trigger.cooldown)
+    this.fire(entry, time, changes)
+    return 'fires'
+  }
+
+  /** As `judge`, of what has tags and is no series. */
+  judgeTime(trigger: TriggerCooldowns, tags: Record<string, string>, time: bigint, changes: CooldownChanges): Judgement {
+    const key = keyOf(trigger, tags)
+    let entry = this.entries.get(key)
+    if (entry === undefined) {
+      if (trigger.floor !== undefined && time <= trigger.floor) return 'forgotten'
+      entry = this.made(key, trigger, changes)
+    } else if (entry.spans.isSilent(time, trigger.cooldown)) return 'silent'
+    this.fire(entry, time, changes)
+    return 'fires'
+  }
+
+  /** Remembers what fired before this was kept. */
+  recall(trigger: TriggerCooldowns, tags: Record<string, string>, time: string): void {
+    const key = keyOf(trigger, tags)
+    if (!this.entries.has(key) && trigger.floor === undefined) this.load(key, trigger, { spans: [time, time] })
+  }
+
+  private made(key: string, trigger: TriggerCooldowns, changes: CooldownChanges): Entry {
+    this.makeRoom(changes)
+    // It may have been here before, and be forgotten.
+    return { key, trigger, series: undefined, spans: new Spans(trigger.floor) }
+  }
+
+  private fire(entry: Entry, time: bigint, changes: CooldownChanges): void {
+    entry.spans.add(time, entry.trigger.cooldown)
     this.entries.delete(entry.key)
     this.entries.set(entry.key, entry)
     changes.put.set(entry.key, entry.spans.kept())
     changes.deleted.delete(entry.key)
-    return 'fires'
   }
 
   /** Forgets a trigger that is dropped, by its id. @returns the keys of its entries. */
@@ -114,6 +140,8 @@ export class Cooldowns {
     }
   }
 }
+
+const keyOf = ({ id }: TriggerCooldowns, tags: Readonly<Record<string, string>>): string => `${id}/${seriesHash(tags)}`
 
 /** The same for the same tags in every process. */
 export function seriesHash(tags: Readonly<Record<string, string>>): string {
