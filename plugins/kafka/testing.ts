@@ -220,7 +220,7 @@ export interface Listed {
   metrics: Record<string, number | null>
 }
 
-export const listed = async (node: TestNode): Promise<Listed[]> => (await node.inject('/api/v1/connectors')).json()
+export const listed = async (node: TestNode): Promise<Listed[]> => (await node.inject('/api/v1/connectors')).json().items
 
 /** Waits until it is so. */
 export async function until(what: () => boolean | Promise<boolean>): Promise<void> {

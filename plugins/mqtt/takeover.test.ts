@@ -34,7 +34,7 @@ t.test('one node takes messages; another goes on when that one is decommissioned
       if (node.node.storage === undefined) continue
       // One that is decommissioned answers nothing.
       const connectors = await listed(node)
-      if (Array.isArray(connectors) && ['running', 'idle'].includes(connectors[0].status as string)) found.push(i + 1)
+      if (Array.isArray(connectors) && ['Running', 'Idle'].includes(connectors[0].status as string)) found.push(i + 1)
     }
     return found
   }
