@@ -317,6 +317,19 @@ t.test('configurations that cannot be', async (t) => {
   })
 })
 
+t.test('the log has a sample of what cannot be stored, and says how much it has left out', async (t) => {
+  const logged: string[] = []
+  const kafka = new FakeKafka(1)
+  const node = await start(t, kafka, { log: (line) => void (line.includes('dead letters') && logged.push(line)) })
+  for (let i = 0; i < 500; i++) kafka.add(0, { value: 'nonsense' })
+  await until(async () => (await listed(node))[0].metrics.decode_errors === 500)
+  await sleep(1000)
+  kafka.add(0, { value: 'nonsense' })
+  await until(async () => (await listed(node))[0].metrics.decode_errors === 501)
+  t.ok(logged.length < 60, `${logged.length} lines for 501 records`)
+  t.match(logged.at(-1), /"more":\d+/)
+})
+
 t.test('brokers that are away: the node is ready, and says so', async (t) => {
   const node = await boot({ plugins: ['kafka', 'line_protocol'], config: { kafka: { brokers: '127.0.0.1:1', topics: ['t'], reconnect_ms: 100 } } })
   t.teardown(() => node.stop())

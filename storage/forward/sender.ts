@@ -9,7 +9,7 @@
 import { readFile } from 'node:fs/promises'
 import type { StorageContext } from 'svcdb'
 import { replaceFile } from 'svcdb/lib/files'
-import { type DeadLetters, patiently } from 'svcdb/lib/source'
+import { type DeadLetters, patiently, SampledLog } from 'svcdb/lib/source'
 import { Bandwidth } from './bandwidth.ts'
 import type { ForwardConfig } from './config.ts'
 import { measurementAt, setAside } from './dead-letter.ts'
@@ -82,11 +82,13 @@ export class Sender {
   /** A file that could not be read everywhere: its records are read one by one, so that one costs no other. */
   private worn: number | undefined
   private complained: string | undefined
+  private readonly refusals: SampledLog
 
   /** @param saved by `savedPosition`. */
   constructor(options: SenderOptions, saved: QueuePosition | undefined) {
     this.options = options
     this.name = options.name
+    this.refusals = new SampledLog(options.log, () => performance.now())
     this.bandwidth = new Bandwidth(options.config.max_bandwidth)
     this.position = options.queue.attach(options.name, saved)
   }
@@ -255,7 +257,7 @@ export class Sender {
   }
 
   private async refuse(rows: Rows, refused: RefusedRow[], namespace: string): Promise<void> {
-    const { letters, metrics, now, log, conflict } = this.options
+    const { letters, metrics, now, conflict } = this.options
     if (refused.length === 0) return
     const attempt = () => setAside(letters, rows, refused, now(), namespace)
     // A full disk holds them up, and does not lose them.
@@ -264,7 +266,7 @@ export class Sender {
     for (const { code } of refused) metrics.setAside.inc({ upstream: this.upstream.name, code })
     for (const { code, position } of refused) if (code === 'SCHEMA_ERROR') conflict(namespace, measurementAt(rows, position))
     const [{ code, message }] = refused
-    log.warn(
+    this.refusals.warn(
       { upstream: this.upstream.name, points: refused.length, code, error: message, file: letters.path },
       'points were refused by the upstream and set aside',
     )

@@ -267,6 +267,25 @@ t.test('what is too large, or refused as a record, is a dead letter, and holds u
   t.ok((await node.state.get<Place>('sinks/one')) !== undefined)
 })
 
+t.test('the log has a sample of what cannot be sent, and says how much it has left out', async (t) => {
+  const node = await sinkNode(t)
+  const brokers = new FakeBrokers()
+  const logged: object[] = []
+  const log = { info() {}, debug() {}, error() {}, warn: (o: object, text: string) => void (text.includes('dead letters') && logged.push(o)) }
+  const sink = node.sink(brokers, { max_message_bytes: 2000 }, { log: log as never, letters: { add: async () => {}, close: async () => {} } })
+  sink.start()
+  await until(() => sink.status().up, 'it is up')
+  const large = (count: number): string => Array.from({ length: count }, (_, n) => `m,n=${n} s="${'x'.repeat(3000)}" ${n + 1}`).join('\n')
+  await node.write(large(200))
+  await until(() => sink.status().deadLettered === 200, 'all are dead letters')
+  await new Promise((resolve) => setTimeout(resolve, 1000))
+  await node.write(large(1))
+  await until(() => sink.status().deadLettered === 201, 'one more')
+  t.ok(logged.length < 60, `${logged.length} lines for 201 changes`)
+  t.match(logged.at(-1), { more: Number })
+  await sink.stop()
+})
+
 t.test('a dead letter that cannot be kept is no dead letter: nothing behind it is sent before', async (t) => {
   const node = await sinkNode(t)
   const brokers = new FakeBrokers()

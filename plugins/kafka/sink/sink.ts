@@ -9,7 +9,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { ChangeCursor, ChangePosition, Clock, Connector, StateStore, Storage } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import type { DeadLetters, SourceStatus } from 'svcdb/lib/source'
+import { type DeadLetters, SampledLog, type SourceStatus } from 'svcdb/lib/source'
 import type { Access } from '../client.ts'
 import { Batch } from './batch.ts'
 import type { SinkConfig } from './config.ts'
@@ -54,6 +54,7 @@ export class KafkaSink implements Connector {
   private readonly wanted: (measurement: string) => boolean
   private readonly delivery: Delivery
   private readonly encoder: RecordEncoder
+  private readonly unsent: SampledLog
   /** No more is read; then, nothing is sent any more. */
   private readonly draining = new AbortController()
   private readonly ending = new AbortController()
@@ -79,6 +80,7 @@ export class KafkaSink implements Connector {
     this.name = config.name
     this.namespace = config.namespace
     this.wanted = measurementFilter(config.measurements)
+    this.unsent = new SampledLog(host.log, () => host.clock.monotonic())
     this.encoder = new RecordEncoder(config.format, new TopicNames(config.topic ?? config.topic_template ?? '', config.namespace))
     this.delivery = new Delivery({
       sink: config.name,
@@ -351,7 +353,7 @@ export class KafkaSink implements Connector {
     const { host, name } = this
     host.metrics.deadLetters.inc({ sink: name })
     this.delivery.deadLetters++
-    host.log.warn({ sink: name, topic, code: error.code }, `a change is with the dead letters: ${error.message}`)
+    this.unsent.warn({ sink: name, topic, code: error.code }, `a change is with the dead letters: ${error.message}`)
     await host.letters?.add({ time: host.clock.now(), topic, code: error.code, error: error.message, body: value })
   }
 }
