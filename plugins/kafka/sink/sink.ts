@@ -17,7 +17,7 @@ import { Delivery } from './delivery.ts'
 import { measurementFilter } from './measurements.ts'
 import type { SinkMetrics } from './metrics.ts'
 import { pause } from './pause.ts'
-import { type Place, Places } from './place.ts'
+import { historyOf, type Place, Places } from './place.ts'
 import type { SinkLibrary, SinkRecord } from './producer.ts'
 import { RecordEncoder } from './records.ts'
 import { TopicNames } from './topics.ts'
@@ -31,6 +31,8 @@ const IDLE_MS = 10_000
 export interface SinkHost {
   storage(): Pick<Storage, 'changes'>
   state(): StateStore
+  /** Other nodes, with changes of their own, have the same state. */
+  stateIsShared(): boolean
   /** @returns the namespace in the storage. @throws NAMESPACE_NOT_FOUND */
   dataNamespace(): Promise<string>
   clock: Clock
@@ -177,9 +179,8 @@ export class KafkaSink implements Connector {
 
   private async follow(): Promise<void> {
     const { host } = this
-    this.places ??= new Places(host.state(), this.name)
     const namespace = await host.dataNamespace()
-    const place = this.acknowledged ?? (await this.places.read()) ?? (await this.begin(namespace))
+    const place = this.acknowledged ?? (await this.begin(namespace))
     this.acknowledged = place
     const cursor = host.storage().changes({
       namespace,
@@ -257,13 +258,17 @@ export class KafkaSink implements Connector {
     }
   }
 
-  /** Where it begins: what takes effect from now on, also when it ends before it has sent anything. */
+  /** Where it was; a new one begins with what takes effect from now on, also when it ends before it has sent anything. */
   private async begin(namespace: string): Promise<Place> {
     const probe = this.host.storage().changes({ namespace, measurements: [] })
     try {
-      const place: Place = { position: await probe.position() }
-      await this.places?.keep(place)
-      return place
+      const { host, name } = this
+      const now: Place = { position: await probe.position() }
+      const places = new Places(host.state(), name, { history: historyOf(now.position), shared: host.stateIsShared() })
+      const known = await places.read()
+      if (known === undefined) await places.keep(now)
+      this.places = places
+      return known ?? now
     } finally {
       probe.close()
     }

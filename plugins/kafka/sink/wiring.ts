@@ -31,6 +31,7 @@ export function addSinks(svc: Svc, configs: readonly SinkConfig[], listing: Conn
       {
         storage: () => svc.storage,
         state: () => svc.storage.state(svc.id),
+        stateIsShared: () => svc.nodes.isShared,
         dataNamespace: async () => (await svc.systemContext(config.namespace, { name })).dataNamespace,
         clock: svc.clock,
         log: svc.log,
