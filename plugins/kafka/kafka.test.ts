@@ -327,7 +327,7 @@ t.test('the log has a sample of what cannot be stored, and says how much it has 
   kafka.add(0, { value: 'nonsense' })
   await until(async () => (await listed(node))[0].metrics.decode_errors === 501)
   t.ok(logged.length < 60, `${logged.length} lines for 501 records`)
-  t.match(logged.at(-1), /"more":\d+/)
+  t.ok(logged.some((line) => /"more":\d+/.test(line)))
 })
 
 t.test('brokers that are away: the node is ready, and says so', async (t) => {

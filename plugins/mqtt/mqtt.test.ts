@@ -172,7 +172,7 @@ t.test('the log has a sample of what cannot be stored, and says how much it has 
   await client.publishAsync('t', 'nonsense', { qos: 1 })
   await send(501)
   t.ok(logged.length < 60, `${logged.length} lines for 501 messages`)
-  t.match(logged.at(-1), /"more":\d+/)
+  t.ok(logged.some((line) => /"more":\d+/.test(line)))
 })
 
 t.test('a message is acknowledged when its points are durable, in the order in which they came', async (t) => {

@@ -329,7 +329,7 @@ t.test('the log has a sample of what cannot be sent, and says how much it has le
   await node.write(large(1))
   await until(() => sink.status().deadLettered === 201, 'one more')
   t.ok(logged.length < 60, `${logged.length} lines for 201 changes`)
-  t.match(logged.at(-1), { more: Number })
+  t.ok(logged.some((line) => 'more' in line))
   await sink.stop()
 })
 
