@@ -255,10 +255,10 @@ export class MqttConnector implements Connector {
       ...(cert !== undefined && { cert }),
       ...(key !== undefined && { key }),
       ...(config.protocol_version === '5' && {
+        // No maximumPacketSize: a broker discards what is larger and tells nobody; here it is cut, and a dead letter.
         properties: {
           sessionExpiryInterval: config.session_expiry_secs,
           receiveMaximum: config.max_in_flight,
-          maximumPacketSize: Math.min(268_435_455, config.max_message_bytes + 65_536 + 1024),
         },
       }),
     }
