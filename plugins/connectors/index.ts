@@ -19,14 +19,17 @@ const metrics = Type.Object({
   }),
   throughput: Type.Number({ description: 'Points a second since it was connected' }),
 })
-const listing = Type.Array(
-  Type.Object({
-    name: Type.String(),
-    connector_type: Type.String({ description: 'kafka, mqtt, kafka_sink or forward' }),
-    status: Type.Union([Type.String(), Type.Object({ failed: Type.String() })], { description: 'running, idle, reconnecting, stopped, or {"failed": reason}' }),
-    metrics,
-  }),
-)
+const view = Type.Object({
+  name: Type.String(),
+  connector_type: Type.String({ description: 'kafka, mqtt, kafka_sink or forward' }),
+  status: Type.Union([Type.String(), Type.Object({ failed: Type.String() })], { description: 'Running, Idle, Reconnecting, Stopped, or {"failed": reason}' }),
+  metrics,
+})
+const listing = Type.Object({ items: Type.Array(view), total: Type.Integer(), offset: Type.Integer(), limit: Type.Integer() })
+const listQuery = Type.Object({
+  offset: Type.Integer({ default: 0, minimum: 0 }),
+  limit: Type.Integer({ default: 100, minimum: 0, maximum: 100_000 }),
+})
 
 const replayed = Type.Object({
   messages: Type.Integer({ description: 'Dead letters that were read again' }),
@@ -50,14 +53,21 @@ export default definePlugin({
       open = false
     })
     svc.provide(CONNECTORS, registry)
-    svc.metrics.gauge('connector_up', 'Whether a connector is connected: 1 = running or idle', ['connector', 'type'], (gauge) => {
+    svc.metrics.gauge('connector_up', 'Whether a connector is connected: 1 = Running or Idle', ['connector', 'type'], (gauge) => {
       for (const connector of registry.all()) gauge.set({ connector: connector.name, type: connector.type }, connector.status().up ? 1 : 0)
     })
     const visible = (context: CallContext): Connector[] =>
       registry.all().filter(({ namespace }) => !svc.server.multi_tenancy || administersServer(context) || namespace === context.namespace)
-    const schema = { tags: ['admin'], summary: 'Connectors with their status and figures; those of the namespace of the caller', response: { 200: listing } }
+    const schema = {
+      tags: ['admin'],
+      summary: 'Connectors with their status and figures; those of the namespace of the caller',
+      querystring: listQuery,
+      response: { 200: listing },
+    }
     svc.http.get('/api/v1/connectors', { schema }, async (request) => {
-      return registry.views(visible(svc.context(request)))
+      const { offset, limit } = request.query as { offset: number; limit: number }
+      const all = visible(svc.context(request))
+      return { items: registry.views(all.slice(offset, offset + limit)), total: all.length, offset, limit }
     })
     const replay = {
       tags: ['admin'],

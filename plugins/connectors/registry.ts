@@ -4,7 +4,8 @@ import type { Connector, Connectors } from 'svcdb'
 export interface ConnectorView {
   name: string
   connector_type: string
-  status: string | { failed: string }
+  /** As the contract writes it. */
+  status: 'Running' | 'Idle' | 'Reconnecting' | 'Stopped' | { failed: string }
   metrics: {
     messages_total: number
     points_total: number
@@ -39,12 +40,14 @@ export class Registry implements Connectors {
   }
 }
 
+const SHOWN = { running: 'Running', idle: 'Idle', reconnecting: 'Reconnecting', stopped: 'Stopped' } as const
+
 function viewOf(connector: Connector): ConnectorView {
   const { received, points, deadLettered, pointsPerSecond, status } = connector.status()
   return {
     name: connector.name,
     connector_type: connector.type,
-    status,
+    status: typeof status === 'string' ? SHOWN[status] : status,
     metrics: {
       messages_total: received,
       points_total: points,

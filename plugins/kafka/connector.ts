@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Connector, PointFormat, PointReader, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { nextTurn } from 'svcdb/lib/event-loop'
-import { DeadLetters, type GiveAgain, Replay, type Replayed, requireWhole, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
+import { DeadLetters, type GiveAgain, Replay, type Replayed, requireWhole, SampledLog, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
 import { accessOf } from './access.ts'
 import type { ConsumerClient, ConsumerOptions, Fetched, KafkaLibrary, KafkaRecord, PartitionOffset, ProducerClient } from './client.ts'
 import { beginOf, type ConnectorConfig } from './config.ts'
@@ -40,6 +40,7 @@ export class KafkaConnector implements Connector {
   private readonly again: Replay<Message>
   private readonly rules: TopicRules
   private readonly letters: DeadLetters | undefined
+  private readonly unread: SampledLog
   private readonly offsets = new GroupOffsets()
   private format: PointFormat | undefined
   private reader: PointReader | undefined
@@ -63,6 +64,7 @@ export class KafkaConnector implements Connector {
     this.library = library
     this.name = config.name
     this.namespace = config.namespace
+    this.unread = new SampledLog(svc.log, () => svc.clock.monotonic())
     this.rules = new TopicRules({ measurements: config.topic_measurement_map, tags: config.tags_from_topic, fallback: 'topic', separator: '.' })
     if (svc.dataDir !== undefined && config.dead_letter_topic === undefined)
       this.letters = new DeadLetters({
@@ -345,7 +347,7 @@ export class KafkaConnector implements Connector {
     if (again !== undefined) again.replayed.failed++
     else {
       this.metrics.errors.inc()
-      this.svc.log.warn({ connector: this.name, topic, partition, offset, code: error.code }, `a record is with the dead letters: ${error.message}`)
+      this.unread.warn({ connector: this.name, topic, partition, offset, code: error.code }, `a record is with the dead letters: ${error.message}`)
     }
     const { code, message } = error
     const place = `${topic}/${partition}@${offset}`

@@ -63,7 +63,7 @@ const config = {
 const node = await boot({ plugins: ['kafka', 'line_protocol'], storage: 'embedded', config: { kafka: config, database: { warm_up_ms: 0 } } })
 try {
   const figures = async (): Promise<Record<string, number>> =>
-    ((await node.inject('/api/v1/connectors')).json() as Listed[])[0].metrics as Record<string, number>
+    ((await node.inject('/api/v1/connectors')).json().items as Listed[])[0].metrics as Record<string, number>
   const reach = async (points: number): Promise<void> => {
     while ((await figures()).points_total < points) await new Promise((resolve) => setTimeout(resolve, 20))
   }
@@ -75,7 +75,7 @@ try {
   const warm = await boot({ plugins: ['kafka', 'line_protocol'], storage: 'embedded', config: { kafka: config, database: { warm_up_ms: 0 } } })
   try {
     const second = async (): Promise<Record<string, number>> =>
-      ((await warm.inject('/api/v1/connectors')).json() as Listed[])[0].metrics as Record<string, number>
+      ((await warm.inject('/api/v1/connectors')).json().items as Listed[])[0].metrics as Record<string, number>
     while ((await second()).points_total === 0) await new Promise((resolve) => setTimeout(resolve, 1))
     const before = (await second()).points_total
     // Of what was before.

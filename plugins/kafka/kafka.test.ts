@@ -40,7 +40,7 @@ t.test('records become points, and are committed', async (t) => {
   ])
   t.match(kafka.members[0].options, { groupId: 'g', topics: ['plant.press'], begin: 'earliest' })
   t.match(await listed(node), [
-    { name: 'kafka-default', connector_type: 'kafka', status: 'running', metrics: { messages_total: 3, points_total: 3, decode_errors: 0, lag: 0 } },
+    { name: 'kafka-default', connector_type: 'kafka', status: 'Running', metrics: { messages_total: 3, points_total: 3, decode_errors: 0, lag: 0 } },
   ])
   const text = (await node.inject('/metrics')).body
   t.match(text, /svc_connector_up\{connector="kafka-default",type="kafka"\} 1/)
@@ -93,7 +93,7 @@ t.test('a full disk: nothing is committed, no more is taken than there is room f
   for (let i = 0; i < 200; i++) await turn()
   const [{ metrics, status }] = await listed(node)
   t.ok((metrics.messages_total ?? 0) <= 10)
-  t.equal(status, 'running')
+  t.equal(status, 'Running')
   t.same(kafka.committed, [0, 0, 0])
   t.equal(metrics.lag, 300)
   full = false
@@ -117,23 +117,23 @@ t.test('a partition that goes while the disk is full is not committed, not even 
   t.same(kafka.committed, [0])
   t.equal((await listed(node))[0].metrics.lag, 20 - 0, 'it does not know yet')
   member.lose('connect ECONNREFUSED', 'reconnecting')
-  t.match(await listed(node), [{ status: 'reconnecting', metrics: { lag: 0 } }])
+  t.match(await listed(node), [{ status: 'Reconnecting', metrics: { lag: 0 } }])
 })
 
 t.test('states', async (t) => {
   const kafka = new FakeKafka(1)
   const node = await start(t, kafka)
   await until(() => kafka.members.length === 1)
-  await until(async () => (await listed(node))[0].status === 'idle')
+  await until(async () => (await listed(node))[0].status === 'Idle')
   const [member] = kafka.members
   member.lose('no such topic', 'failed')
   t.match(await listed(node), [{ status: { failed: 'no such topic' } }])
   t.match((await node.inject('/metrics')).body, /svc_connector_up\{connector="kafka-default",type="kafka"\} 0/)
   t.equal((await node.inject('/ready')).statusCode, 200)
   await kafka.rebalance()
-  t.match(await listed(node), [{ status: 'idle' }])
+  t.match(await listed(node), [{ status: 'Idle' }])
   kafka.add(0, { value: 'cpu v=1' })
-  await until(async () => (await listed(node))[0].status === 'running')
+  await until(async () => (await listed(node))[0].status === 'Running')
   await node.stop()
   t.same(kafka.committed, [1], 'a stop settles and commits')
   t.equal(kafka.members.length, 0, 'and leaves the group')
@@ -317,10 +317,23 @@ t.test('configurations that cannot be', async (t) => {
   })
 })
 
+t.test('the log has a sample of what cannot be stored, and says how much it has left out', async (t) => {
+  const logged: string[] = []
+  const kafka = new FakeKafka(1)
+  const node = await start(t, kafka, { log: (line) => void (line.includes('dead letters') && logged.push(line)) })
+  for (let i = 0; i < 500; i++) kafka.add(0, { value: 'nonsense' })
+  await until(async () => (await listed(node))[0].metrics.decode_errors === 500)
+  await sleep(1000)
+  kafka.add(0, { value: 'nonsense' })
+  await until(async () => (await listed(node))[0].metrics.decode_errors === 501)
+  t.ok(logged.length < 60, `${logged.length} lines for 501 records`)
+  t.ok(logged.some((line) => /"more":\d+/.test(line)))
+})
+
 t.test('brokers that are away: the node is ready, and says so', async (t) => {
   const node = await boot({ plugins: ['kafka', 'line_protocol'], config: { kafka: { brokers: '127.0.0.1:1', topics: ['t'], reconnect_ms: 100 } } })
   t.teardown(() => node.stop())
   t.equal((await node.inject('/ready')).statusCode, 200)
-  await until(async () => (await listed(node))[0].status === 'reconnecting')
+  await until(async () => (await listed(node))[0].status === 'Reconnecting')
   t.match((await node.inject('/metrics')).body, /svc_connector_up\{connector="kafka-default",type="kafka"\} 0/)
 })

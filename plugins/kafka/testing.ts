@@ -160,8 +160,12 @@ export class FakeConsumer implements ConsumerClient {
 }
 
 /** A node whose connector consumes from there. */
-export async function start(t: Test, kafka: FakeKafka, more: Partial<ConnectorConfig> & { storage?: string } = {}): Promise<TestNode> {
-  const { storage, ...keys } = more
+export async function start(
+  t: Test,
+  kafka: FakeKafka,
+  more: Partial<ConnectorConfig> & { storage?: string; log?: (line: string) => void } = {},
+): Promise<TestNode> {
+  const { storage, log, ...keys } = more
   const plugin = definePlugin({
     id: 'fake',
     summary: 'A connector to brokers in memory',
@@ -187,7 +191,8 @@ export async function start(t: Test, kafka: FakeKafka, more: Partial<ConnectorCo
   const node = await boot({
     plugins: [plugin, 'line_protocol', 'native'],
     config: { fake: { brokers: 'b:1', topics: [kafka.topic], auto_offset_reset: 'earliest', ...keys } },
-    ...(storage === undefined ? {} : { storage }),
+    ...(storage !== undefined && { storage }),
+    ...(log !== undefined && { log }),
   } as never)
   t.teardown(() => node.stop())
   return node
@@ -220,7 +225,7 @@ export interface Listed {
   metrics: Record<string, number | null>
 }
 
-export const listed = async (node: TestNode): Promise<Listed[]> => (await node.inject('/api/v1/connectors')).json()
+export const listed = async (node: TestNode): Promise<Listed[]> => (await node.inject('/api/v1/connectors')).json().items
 
 /** Waits until it is so. */
 export async function until(what: () => boolean | Promise<boolean>): Promise<void> {

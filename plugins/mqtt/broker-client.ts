@@ -44,6 +44,8 @@ export interface BrokerOptions extends IClientOptions {
 }
 
 const CONNECT_MS = 15_000
+/** What a broker may take for the last message, and for the end of the connection. */
+const END_MS = 3000
 const KEEP_ALIVE_SECS = 60
 const ONLINE = 'online'
 const OFFLINE = 'offline'
@@ -53,6 +55,17 @@ const UNREACHABLE: ReadonlySet<string> = new Set(
 )
 /** From here on a subscription was refused. */
 const REFUSED = 128
+
+/** @returns whether it has come to an end in time, if not to a good one. */
+async function within(ms: number, work: Promise<unknown>): Promise<boolean> {
+  const late = Promise.withResolvers<boolean>()
+  const timer = setTimeout(() => late.resolve(false), ms)
+  const done = work.then(
+    () => true,
+    () => true,
+  )
+  return Promise.race([done, late.promise]).finally(() => clearTimeout(timer))
+}
 
 type StreamBuilder = (client: MqttClient) => Stream
 type Stream = MqttClient['stream']
@@ -221,8 +234,11 @@ export class BrokerClient {
     this.resume()
     this.acks.flush()
     const { statusTopic } = this.options
-    if (statusTopic !== undefined && this.client.connected) await this.client.publishAsync(statusTopic, OFFLINE, { qos: 1, retain: true }).catch(() => {})
-    await this.client.endAsync(!this.client.connected)
+    const { client } = this
+    let answers = client.connected
+    if (statusTopic !== undefined && answers) answers = await within(END_MS, client.publishAsync(statusTopic, OFFLINE, { qos: 1, retain: true }))
+    // A broker that is silent is left: it publishes the last will, and keeps what was not acknowledged.
+    if (!(await within(END_MS, client.endAsync(!answers)))) client.stream?.destroy()
   }
 
   private take(topic: string, payload: Buffer, packet: IPublishPacket): void {

@@ -6,15 +6,13 @@ import type { IClientOptions } from 'mqtt'
 import type { Connector, PointFormat, PointReader, Replayed, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { readBounded } from 'svcdb/lib/files'
-import { DeadLetters, Replay, requireWhole, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
+import { DeadLetters, Replay, requireWhole, SampledLog, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
 import { BrokerClient, type BrokerMessage } from './broker-client.ts'
 import type { ConnectorConfig } from './config.ts'
 import { load } from './library.ts'
 import type { MqttMetrics } from './metrics.ts'
 
 const MAX_CREDENTIALS = 65_536
-/** Between two dead letters in the log. */
-const TELL_MS = 1000
 /** How long what has come may take to be stored when another node is to go on. */
 const HAND_OVER_MS = 3000
 const MIN_BATCH_BYTES = 4 * 1024 * 1024
@@ -39,6 +37,7 @@ export class MqttConnector implements Connector {
   private readonly again: Replay<Message>
   private readonly rules: TopicRules
   private readonly letters: DeadLetters | undefined
+  private readonly unread: SampledLog
   private format: PointFormat | undefined
   private reader: PointReader | undefined
   private client: BrokerClient | undefined
@@ -46,9 +45,6 @@ export class MqttConnector implements Connector {
   private looking: Promise<void> | undefined
   private over: AbortSignal | undefined
   private everConnected = false
-  /** When a dead letter was last told of, and how many there have been since. */
-  private told = Number.NEGATIVE_INFINITY
-  private untold = 0
   private reconnectTimer: (() => void) | undefined
 
   /** Call it in setup. @throws Error for topic patterns that are none. */
@@ -58,6 +54,7 @@ export class MqttConnector implements Connector {
     this.metrics = metrics
     this.name = config.name
     this.namespace = config.namespace
+    this.unread = new SampledLog(svc.log, () => svc.clock.monotonic())
     this.rules = new TopicRules({ measurements: config.topic_measurement_map, tags: config.tags_from_topic, fallback: 'last level' })
     if (svc.dataDir !== undefined)
       this.letters = new DeadLetters({
@@ -217,22 +214,9 @@ export class MqttConnector implements Connector {
     if (replayed !== undefined) replayed.failed++
     else {
       this.metrics.decodeErrors.inc()
-      this.tell(topic, error)
+      this.unread.warn({ connector: this.name, topic: topic.slice(0, 256), code: error.code }, `a message is with the dead letters: ${error.message}`)
     }
     await this.letters?.add({ time: this.svc.clock.now(), topic, code: error.code, error: error.message, body: payload, bytes: length, pointTime: time })
-  }
-
-  /** A sample: whoever sends what cannot be read may send a lot of it. */
-  private tell(topic: string, error: SvcError): void {
-    const now = this.svc.clock.monotonic()
-    if (now - this.told < TELL_MS) {
-      this.untold++
-      return
-    }
-    const more = this.untold > 0 ? { more: this.untold } : {}
-    this.svc.log.warn({ connector: this.name, topic: topic.slice(0, 256), code: error.code, ...more }, `a message is with the dead letters: ${error.message}`)
-    this.told = now
-    this.untold = 0
   }
 
   private connected(): void {
@@ -271,10 +255,10 @@ export class MqttConnector implements Connector {
       ...(cert !== undefined && { cert }),
       ...(key !== undefined && { key }),
       ...(config.protocol_version === '5' && {
+        // No maximumPacketSize: a broker discards what is larger and tells nobody; here it is cut, and a dead letter.
         properties: {
           sessionExpiryInterval: config.session_expiry_secs,
           receiveMaximum: config.max_in_flight,
-          maximumPacketSize: Math.min(268_435_455, config.max_message_bytes + 65_536 + 1024),
         },
       }),
     }

@@ -30,7 +30,7 @@ const node = await boot({
 })
 try {
   const metrics = async (): Promise<Record<string, number>> =>
-    ((await node.inject('/api/v1/connectors')).json() as Listed[])[0].metrics as Record<string, number>
+    ((await node.inject('/api/v1/connectors')).json().items as Listed[])[0].metrics as Record<string, number>
   while (!(await node.inject('/metrics')).body.includes('svc_connector_up{connector="mqtt-default",type="mqtt"} 1')) await sleep(20)
   const start = BigInt(Date.now()) * 1_000_000n
   for (const round of ['cold', 'warm']) {

@@ -42,7 +42,7 @@ for (const qos of [0, 1, 2]) {
       {
         name: 'mqtt-default',
         connector_type: 'mqtt',
-        status: 'running',
+        status: 'Running',
         metrics: { messages_total: 3, points_total: 2, decode_errors: 1, lag: null, throughput: Number },
       },
     ])
@@ -172,7 +172,7 @@ t.test('the log has a sample of what cannot be stored, and says how much it has 
   await client.publishAsync('t', 'nonsense', { qos: 1 })
   await send(501)
   t.ok(logged.length < 60, `${logged.length} lines for 501 messages`)
-  t.match(logged.at(-1), /"more":\d+/)
+  t.ok(logged.some((line) => /"more":\d+/.test(line)))
 })
 
 t.test('a message is acknowledged when its points are durable, in the order in which they came', async (t) => {
@@ -212,7 +212,7 @@ t.test('a broker that is away, comes, goes and comes again', async (t) => {
   })
   t.teardown(() => node.stop())
   t.equal((await node.inject('/ready')).statusCode, 200, 'the node is ready without it')
-  await until(async () => (await listed(node))[0].status === 'reconnecting')
+  await until(async () => (await listed(node))[0].status === 'Reconnecting')
   t.match((await node.inject('/metrics')).body, /svc_connector_up\{connector="mqtt-default",type="mqtt"\} 0/)
   t.ok(logged.some((line) => /cannot reach the broker, tried again every 0\.2 s: connect ECONNREFUSED/.test(line)))
   await mqtt.up()
@@ -223,7 +223,7 @@ t.test('a broker that is away, comes, goes and comes again', async (t) => {
   await client.publishAsync('t', `cpu v=1 ${now}`, { qos: 1 })
   await until(async () => (await rowsOf(node)).length === 1)
   await mqtt.down()
-  await until(async () => (await listed(node))[0].status === 'reconnecting')
+  await until(async () => (await listed(node))[0].status === 'Reconnecting')
   await mqtt.up()
   await until(() => client.connected)
   await client.publishAsync('t', `cpu,kept=yes v=2 ${now}`, { qos: 1 })
@@ -267,13 +267,13 @@ t.test('a broker that refuses is named in the status', async (t) => {
     },
   })
   t.teardown(() => node.stop())
-  await until(async () => (await listed(node)).every(({ status }) => status !== 'stopped' && status !== 'reconnecting'))
+  await until(async () => (await listed(node)).every(({ status }) => status !== 'Stopped' && status !== 'Reconnecting'))
   t.match(
     (await listed(node)).map(({ name, status }) => [name, status]),
     [
       ['wrong', { failed: /[Bb]ad user ?name or password|[Nn]ot authorized/ }],
       ['unsubscribed', { failed: /the broker refuses the subscription to "secret"/ }],
-      ['right', /^(idle|running)$/],
+      ['right', /^(Idle|Running)$/],
     ],
   )
 })
@@ -319,7 +319,7 @@ t.test('a connection that is lost under back-pressure acknowledges nothing on th
   for (let i = 0; i < 3; i++) {
     await sleep(50)
     await mqtt.down()
-    await until(async () => (await listed(node))[0].status === 'reconnecting')
+    await until(async () => (await listed(node))[0].status === 'Reconnecting')
     await mqtt.up()
     await running(node)
   }
@@ -380,15 +380,15 @@ t.test('several connectors, namespaces, and what each caller sees of them', asyn
     ...(namespace === undefined ? {} : { 'x-namespace': namespace }),
   })
   const names = async (headers: Record<string, string>) =>
-    ((await node.inject({ url: '/api/v1/connectors', headers })).json() as { name: string }[]).map(({ name }) => name)
+    ((await node.inject({ url: '/api/v1/connectors', headers })).json().items as { name: string }[]).map(({ name }) => name)
   for (const name of ['one', 'two'])
     t.equal((await node.inject({ method: 'POST', url: '/api/v1/namespaces', headers: as('r'), payload: { name } })).statusCode, 201)
   t.same(await names(as('r')), ['a', 'b'])
   t.same(await names(as('o', 'one')), ['a'])
   const client = await mqtt.client()
   await until(async () =>
-    ((await node.inject({ url: '/api/v1/connectors', headers: as('r') })).json() as { status: unknown }[]).every(
-      ({ status }) => status === 'idle' || status === 'running',
+    ((await node.inject({ url: '/api/v1/connectors', headers: as('r') })).json().items as { status: unknown }[]).every(
+      ({ status }) => status === 'Idle' || status === 'Running',
     ),
   )
   await client.publishAsync('a/x', 'cpu v=1', { qos: 1 })

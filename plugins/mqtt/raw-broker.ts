@@ -6,6 +6,8 @@ export interface RawConnection {
   socket: Socket
   /** Identifiers of what was acknowledged. */
   acked: number[]
+  /** The largest packet that the client says it takes; a broker that keeps to version 5 discards what is larger. */
+  takes: number
 }
 
 export interface RawBroker {
@@ -24,7 +26,7 @@ const PINGREQ = 12
 export async function rawBroker(t: Test, ready: (connection: RawConnection, index: number) => void): Promise<RawBroker> {
   const connections: RawConnection[] = []
   const server = createServer((socket) => {
-    const connection: RawConnection = { socket, acked: [] }
+    const connection: RawConnection = { socket, acked: [], takes: Number.POSITIVE_INFINITY }
     const index = connections.push(connection) - 1
     let rest: Buffer = Buffer.alloc(0)
     let five = false
@@ -36,6 +38,7 @@ export async function rawBroker(t: Test, ready: (connection: RawConnection, inde
         const { type, body } = frame
         if (type === CONNECT) {
           five = body[6] === 5
+          if (five) connection.takes = maximumPacketSize(body)
           socket.write(five ? Buffer.from([0x20, 3, 0, 0, 0]) : Buffer.from([0x20, 2, 0, 0]))
         } else if (type === SUBSCRIBE) {
           socket.write(five ? Buffer.from([0x90, 4, body[0], body[1], 0, 1]) : Buffer.from([0x90, 3, body[0], body[1], 1]))
@@ -51,6 +54,16 @@ export async function rawBroker(t: Test, ready: (connection: RawConnection, inde
     server.close()
   })
   return { port: (server.address() as { port: number }).port, connections }
+}
+
+/** Of a CONNECT of version 5 (MQTT 5, 3.1.2.11.4), behind the name, version, flags and keep-alive; lengths of properties that clients here send. */
+function maximumPacketSize(body: Buffer): number {
+  const lengths: Record<number, number> = { 17: 4, 33: 2, 34: 2, 39: 4, 23: 1, 25: 1 }
+  for (let at = 11; at < 11 + body[10]; at += 1 + lengths[body[at]]) {
+    if (!(body[at] in lengths)) throw new Error(`a property 0x${body[at].toString(16)} that is not known here`)
+    if (body[at] === 0x27) return body.readUInt32BE(at + 1)
+  }
+  return Number.POSITIVE_INFINITY
 }
 
 function frameOf(bytes: Buffer): { type: number; body: Buffer; end: number } | undefined {

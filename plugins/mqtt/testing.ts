@@ -82,7 +82,7 @@ export interface Listed {
   metrics: Record<string, number | null>
 }
 
-export const listed = async (node: TestNode): Promise<Listed[]> => (await node.inject('/api/v1/connectors')).json()
+export const listed = async (node: TestNode): Promise<Listed[]> => (await node.inject('/api/v1/connectors')).json().items
 
 /** Waits until it is so. */
 export async function until(what: () => boolean | Promise<boolean>): Promise<void> {
@@ -99,4 +99,4 @@ export async function start(t: Test, mqtt: object, more: { config?: object; stor
   return node
 }
 
-export const running = (node: TestNode): Promise<void> => until(async () => ['running', 'idle'].includes((await listed(node))[0].status as string))
+export const running = (node: TestNode): Promise<void> => until(async () => ['Running', 'Idle'].includes((await listed(node))[0].status as string))

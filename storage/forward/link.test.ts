@@ -23,7 +23,7 @@ async function nodes(t: Test) {
   const storage = edgeOf({ data_dir: folder(t), forward: { upstream: [{ name: 'one', url }] } })
   const edge = await boot({ plugins: ['connectors', 'line_protocol'], storage, clock: CLOCK })
   t.teardown(() => edge.stop())
-  const listed = async () => (await edge.inject('/api/v1/connectors')).json()[0]
+  const listed = async () => (await edge.inject('/api/v1/connectors')).json().items[0]
   const up = async () => Number(/svc_connector_up\{connector="forward-upstream",type="forward"\} (\d)/.exec((await edge.inject('/metrics')).body)?.[1])
   const send = async (body: string) => t.equal((await edge.inject({ method: 'POST', url: '/write', payload: body })).statusCode, 204)
   const until = async (status: RegExp) => {
@@ -35,25 +35,25 @@ async function nodes(t: Test) {
 
 t.test('the upstream is listed, with what waits for it and what it has refused', async (t) => {
   const { edge, node, listed, up, send, until, refuse } = await nodes(t)
-  t.match(await listed(), { name: 'forward-upstream', connector_type: 'forward', status: 'idle', metrics: { messages_total: 0, points_total: 0, lag: 0 } })
+  t.match(await listed(), { name: 'forward-upstream', connector_type: 'forward', status: 'Idle', metrics: { messages_total: 0, points_total: 0, lag: 0 } })
   t.equal(await up(), 1)
   await send('cpu v=1\ncpu,host=b v=2')
-  await until(/running/)
+  await until(/Running/)
   refuse('OVERLOADED')
   await send('cpu,host=c v=3')
-  await until(/reconnecting/)
+  await until(/Reconnecting/)
   t.match(await listed(), { metrics: { points_total: 2, lag: 1 } })
   t.equal(await up(), 0)
   refuse('UNAUTHORIZED')
   await until(/^."failed":"one: .*UNAUTHORIZED: for the test/)
   t.equal(await up(), 0)
   refuse(undefined)
-  await until(/running/)
+  await until(/Running/)
   t.match(await listed(), { metrics: { points_total: 3, decode_errors: 0, lag: 0 } })
   await node.storage.declareField('', 'cpu', { name: 'text', type: 'string' })
   await send('cpu text=5')
   for (let tries = 0; tries < 1000 && (await listed()).metrics.decode_errors === 0; tries++) await new Promise((go) => setTimeout(go, 5))
-  t.match(await listed(), { status: 'running', metrics: { points_total: 3, decode_errors: 1, lag: 0 } }, 'refused points are set aside')
+  t.match(await listed(), { status: 'Running', metrics: { points_total: 3, decode_errors: 1, lag: 0 } }, 'refused points are set aside')
   await edge.stop()
 })
 

@@ -6,6 +6,7 @@ import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { seeded } from 'svcdb/lib/random'
 import t, { type Test } from 'tap'
 import { f64, HOUR, i64, lines, NOW, str, type TestPoint, write } from '../conformance/points.ts'
+import { realEnvironment } from './engine.ts'
 import { CallError } from './grpc-client.ts'
 import { edgeOf, folder, upstream } from './testing.ts'
 import { verdictOf } from './upstream.ts'
@@ -34,7 +35,8 @@ function moody(refusal: () => ErrorCode | undefined): Plugin {
   })
 }
 
-async function pair(t: Test, forward: Record<string, unknown> = {}, options: Parameters<typeof upstream>[1] = {}) {
+/** @param impatient does not pause for longer than a millisecond, and tells for how long it would have. */
+async function pair(t: Test, forward: Record<string, unknown> = {}, options: Parameters<typeof upstream>[1] = {}, impatient = false) {
   const { node, url } = await upstream(t, { ...options, config: { ...OPEN, ...options.config } })
   const dir = folder(t)
   const warned: string[] = []
@@ -44,8 +46,16 @@ async function pair(t: Test, forward: Record<string, unknown> = {}, options: Par
     warn: (o: object, m?: string) => void warned.push(`${m} ${JSON.stringify(o)}`),
     error: (o: object, m?: string) => void warned.push(`${m} ${JSON.stringify(o)}`),
   }
+  const pauses: number[] = []
+  const environment = {
+    ...realEnvironment,
+    pause: async (ms: number, signal: AbortSignal) => {
+      pauses.push(ms)
+      await realEnvironment.pause(impatient ? Math.min(ms, 1) : ms, signal)
+    },
+  }
   const start = async (more: Record<string, unknown> = {}) => {
-    const edge = edgeOf({ data_dir: dir, forward: { upstream: [{ name: 'one', url }], ...forward, ...more } }, { log })
+    const edge = edgeOf({ data_dir: dir, forward: { upstream: [{ name: 'one', url }], ...forward, ...more } }, { log, environment })
     await edge.open()
     t.teardown(() => edge.close())
     return edge
@@ -61,7 +71,7 @@ async function pair(t: Test, forward: Record<string, unknown> = {}, options: Par
       return []
     }
   }
-  return { node, url, dir, start, letters, warned, stored: () => lines(node.storage, { namespace: '', measurement: 'cpu' }).catch(() => []) }
+  return { node, url, dir, start, letters, warned, pauses, stored: () => lines(node.storage, { namespace: '', measurement: 'cpu' }).catch(() => []) }
 }
 
 t.test('rows that the upstream refuses are set aside with the reason, and the others are there', async (t) => {
@@ -121,9 +131,15 @@ t.test('each refusal that time or an operator may mend is waited for', async (t)
     'WRITE_TIMEOUT',
     'INTERNAL_ERROR',
     'DATABASE_CLOSED',
+    'NOT_FOUND',
+    'PRECONDITION_FAILED',
+    'ENCRYPTION_KEY_UNAVAILABLE',
+    'IO_ERROR',
+    'DATABASE_ERROR',
+    ...Array<ErrorCode>(20).fill('NOT_FOUND'),
   ]
   const coming = [...codes]
-  const { start, stored, letters, warned } = await pair(t, {}, { plugins: [moody(() => coming.shift())] })
+  const { start, stored, letters, warned } = await pair(t, {}, { plugins: [moody(() => coming.shift())] }, true)
   const edge = await start()
   await write(edge, [point('a', 1)], { namespace: '' })
   await edge.drained()
@@ -137,36 +153,98 @@ t.test('each refusal that time or an operator may mend is waited for', async (t)
   t.ok(warned.some((text) => /configuration has to be mended.*FORBIDDEN/.test(text)))
 })
 
-t.test('what the upstream fails over again and again is found and set aside', async (t) => {
-  const { start, stored, letters } = await pair(
-    t,
-    { max_pause_secs: 1 },
-    {
-      plugins: [
-        definePlugin({
-          id: 'poisoned',
-          summary: 'Fails over one point',
-          stability: 'experimental',
-          capabilities: ['points'],
-          setup(svc) {
-            svc.ingest.admit((batch) => {
-              for (const { rows, time } of batch.tables)
-                for (let row = 0; row < rows; row++) if (time[row * 2] === Number(BigInt.asIntN(32, NOW + 2n))) throw new SvcError('BAD_REQUEST', 'this one')
-            })
-          },
-        }),
-      ],
+/** Fails over points by their number. */
+function poisoned(refusal: (n: number) => ErrorCode | undefined): Plugin {
+  return definePlugin({
+    id: 'poisoned',
+    summary: 'Fails over some points',
+    stability: 'experimental',
+    capabilities: ['points'],
+    setup(svc) {
+      svc.ingest.admit((batch) => {
+        const base = Number(BigInt.asIntN(32, NOW))
+        for (const { rows, time } of batch.tables)
+          for (let row = 0; row < rows; row++) {
+            const code = refusal((time[row * 2] - base) | 0)
+            if (code !== undefined) throw new SvcError(code, 'this one')
+          }
+      })
     },
-  )
+  })
+}
+const numbered = (count: number) => Array.from({ length: count }, (_, n) => point('a', n))
+
+t.test('a request that the upstream refuses whole is divided, and the point is set aside', async (t) => {
+  const { start, stored, letters } = await pair(t, {}, { plugins: [poisoned((n) => (n === 2 ? 'BAD_REQUEST' : undefined))] })
   const edge = await start()
-  await write(
-    edge,
-    Array.from({ length: 5 }, (_, n) => point('a', n)),
-    { namespace: '' },
-  )
+  await write(edge, numbered(5), { namespace: '' })
   await edge.drained()
   t.equal((await stored()).length, 4)
   t.match(letters(), [{ code: 'BAD_REQUEST', error: /this one/, point: { timestamp: String(NOW + 2n) } }])
+})
+
+t.test('what the upstream fails over again and again is found and set aside: the tries are those of the request, not of each point', async (t) => {
+  const bad = (n: number) => n === 7 || (n >= 500 && n < 510) || n === 999
+  const { start, stored, letters, pauses } = await pair(
+    t,
+    { max_pause_secs: 60 },
+    { plugins: [poisoned((n) => (bad(n) ? 'INTERNAL_ERROR' : undefined))] },
+    true,
+  )
+  const edge = await start()
+  await write(edge, numbered(1000), { namespace: '' })
+  await edge.drained()
+  t.equal((await stored()).length, 988)
+  const aside = letters()
+  t.same(
+    aside.map(({ point }) => Number(BigInt(point.timestamp) - NOW)).sort((a, b) => a - b),
+    [7, ...Array.from({ length: 10 }, (_, i) => 500 + i), 999],
+  )
+  t.ok(
+    aside.every(({ code }) => code === 'INTERNAL_ERROR'),
+    'with the reason',
+  )
+  const waited = pauses.reduce((sum, ms) => sum + ms, 0)
+  t.ok(waited < 120_000, `${waited} ms of pauses`)
+})
+
+t.test('an upstream that fails over everything is waited for: it is at fault, not the points', async (t) => {
+  let failing = 0
+  let broken = true
+  const { start, stored, letters, pauses } = await pair(
+    t,
+    { max_pause_secs: 60 },
+    { plugins: [moody(() => (broken && ++failing ? 'INTERNAL_ERROR' : undefined))] },
+    true,
+  )
+  const edge = await start()
+  await write(edge, numbered(300), { namespace: '' })
+  while (failing < 100) await new Promise((resolve) => setTimeout(resolve, 1))
+  t.same(letters(), [])
+  t.ok(pauses.length > 10)
+  broken = false
+  await edge.drained()
+  t.same([(await stored()).length, letters()], [300, []])
+})
+
+t.test('one that never takes the points holds up what is behind them for a bounded time', async (t) => {
+  const { start, stored, letters, pauses } = await pair(
+    t,
+    { max_pause_secs: 60, batch_points: 40 },
+    { plugins: [poisoned((n) => (n < 40 ? 'INTERNAL_ERROR' : undefined))] },
+    true,
+  )
+  const edge = await start()
+  await write(edge, numbered(40), { namespace: '' })
+  await write(
+    edge,
+    Array.from({ length: 40 }, (_, n) => point('b', 40 + n)),
+    { namespace: '' },
+  )
+  await edge.drained()
+  t.same([(await stored()).length, letters().length], [40, 40])
+  const waited = pauses.reduce((sum, ms) => sum + ms, 0)
+  t.ok(waited > 240_000 && waited < 7_200_000, `${waited} ms of pauses`)
 })
 
 t.test('what was sent and not answered is not written twice', async (t) => {
@@ -337,6 +415,11 @@ t.test('what an answer means', async (t) => {
     [16, 'UNAUTHORIZED', 'mend'],
     [7, 'FORBIDDEN', 'mend'],
     [12, undefined, 'mend'],
+    [5, 'NOT_FOUND', 'mend'],
+    [9, 'PRECONDITION_FAILED', 'mend'],
+    [9, 'ENCRYPTION_KEY_UNAVAILABLE', 'mend'],
+    [13, 'IO_ERROR', 'wait'],
+    [13, 'DATABASE_ERROR', 'wait'],
     [13, 'INTERNAL_ERROR', 'broken'],
     [2, undefined, 'broken'],
   ]

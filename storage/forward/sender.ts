@@ -9,7 +9,7 @@
 import { readFile } from 'node:fs/promises'
 import type { StorageContext } from 'svcdb'
 import { replaceFile } from 'svcdb/lib/files'
-import { type DeadLetters, patiently } from 'svcdb/lib/source'
+import { type DeadLetters, patiently, SampledLog } from 'svcdb/lib/source'
 import { Bandwidth } from './bandwidth.ts'
 import type { ForwardConfig } from './config.ts'
 import { measurementAt, setAside } from './dead-letter.ts'
@@ -20,6 +20,7 @@ import { chosenOf, countOf, partOf, type Rows, rowsOf } from './points.ts'
 import type { Queue, QueuePosition, ReadRecord } from './queue.ts'
 import { isUnreadable } from './queue-file.ts'
 import type { SendTimes } from './send-times.ts'
+import { LAST_TRIES, Suspects } from './suspects.ts'
 import { type Outcome, type RefusedRow, type Upstream, type Verdict, verdictOf } from './upstream.ts'
 
 /** How often a place is noted on the disk; what is sent again after a crash is what was sent within it. */
@@ -28,8 +29,6 @@ const CLOSED_LOOK_MS = 5000
 /** How often a place that the disk does not give back is read, with pauses of a minute in all, until it is passed over. */
 const READ_TRIES = 8
 const FIRST_PAUSE_MS = 500
-/** Requests that the other side fails over, until it is taken to be what is in them. */
-const BROKEN_TRIES = 8
 /** Of refused rows, that the upstream lists. */
 const LISTED = 16
 /** What is too old for the live window, and no more, has this code. */
@@ -83,11 +82,13 @@ export class Sender {
   /** A file that could not be read everywhere: its records are read one by one, so that one costs no other. */
   private worn: number | undefined
   private complained: string | undefined
+  private readonly refusals: SampledLog
 
   /** @param saved by `savedPosition`. */
   constructor(options: SenderOptions, saved: QueuePosition | undefined) {
     this.options = options
     this.name = options.name
+    this.refusals = new SampledLog(options.log, () => performance.now())
     this.bandwidth = new Bandwidth(options.config.max_bandwidth)
     this.position = options.queue.attach(options.name, saved)
   }
@@ -192,18 +193,39 @@ export class Sender {
     this.options.queue.advance(this.name, next)
   }
 
-  /** Resolves when each row is written or set aside. @throws when the sender is stopped. */
-  private async send(batch: Batch): Promise<void> {
+  /** Resolves when each row is written or set aside. @param lastTries of a suspect, after which it is set aside. @throws when the sender is stopped. */
+  private async send(batch: Batch, lastTries?: number): Promise<void> {
     const { rows } = batch
     const count = countOf(rows)
     const most = this.options.config.batch_points
     const tooOld: number[] = []
+    const suspects = new Suspects()
     let size = Math.min(count, most)
     for (let at = 0; at < count; ) {
       const to = Math.min(count, at + size)
       const chunk = partOf(rows, at, to)
-      const outcome = await this.request({ ...batch, rows: chunk, key: `${batch.key}/${at}-${to}${batch.backfill ? 'b' : ''}` })
+      const request = { ...batch, rows: chunk, key: `${batch.key}/${at}-${to}${batch.backfill ? 'b' : ''}` }
+      const outcome = await this.request(request, lastTries ?? suspects.tries)
       let done = to - at
+      if (outcome instanceof CallError && lastTries === undefined && verdictOf(outcome) === 'broken') {
+        suspects.searching = true
+        if (done > 1) {
+          size = Math.ceil(done / 2)
+          continue
+        }
+        suspects.add({ rows: chunk, at })
+        const then = suspects.conclude(to === count)
+        if (then === 'again') {
+          at = to - suspects.take().length
+          size = Math.min(count - at, most)
+          continue
+        }
+        if (then === 'guilty') await this.convict(suspects, batch)
+        at = to
+        continue
+      }
+      await this.convict(suspects, batch)
+      suspects.taken()
       if (outcome instanceof CallError || (outcome.rejected > 0 && outcome.refused.length === 0)) {
         const refused = outcome instanceof CallError ? { code: outcome.code ?? 'BAD_REQUEST', message: outcome.message } : UNKNOWN
         if (done > 1) {
@@ -230,8 +252,12 @@ export class Sender {
     if (tooOld.length > 0) await this.send({ ...batch, rows: chosenOf(rows, tooOld), backfill: true })
   }
 
+  private async convict(suspects: Suspects, batch: Batch): Promise<void> {
+    for (const [i, { rows, at }] of suspects.take().entries()) await this.send({ ...batch, rows, key: `${batch.key}/again-${at}` }, i === 0 ? LAST_TRIES : 1)
+  }
+
   private async refuse(rows: Rows, refused: RefusedRow[], namespace: string): Promise<void> {
-    const { letters, metrics, now, log, conflict } = this.options
+    const { letters, metrics, now, conflict } = this.options
     if (refused.length === 0) return
     const attempt = () => setAside(letters, rows, refused, now(), namespace)
     // A full disk holds them up, and does not lose them.
@@ -240,7 +266,7 @@ export class Sender {
     for (const { code } of refused) metrics.setAside.inc({ upstream: this.upstream.name, code })
     for (const { code, position } of refused) if (code === 'SCHEMA_ERROR') conflict(namespace, measurementAt(rows, position))
     const [{ code, message }] = refused
-    log.warn(
+    this.refusals.warn(
       { upstream: this.upstream.name, points: refused.length, code, error: message, file: letters.path },
       'points were refused by the upstream and set aside',
     )
@@ -250,9 +276,9 @@ export class Sender {
     return this.options.upstreams[this.current]
   }
 
-  /** What the upstream makes of rows; a CallError that says that they are to be divided. Waits for all else. @throws when the sender is stopped. */
-  private async request(batch: Batch): Promise<Outcome | CallError> {
-    const { config, metrics } = this.options
+  /** What the upstream makes of rows; a CallError that says that they are to be divided, or that it has failed over them so often. Waits for all else. @throws when the sender is stopped. */
+  private async request(batch: Batch, tries: number): Promise<Outcome | CallError> {
+    const { config, metrics, pause } = this.options
     let broken = 0
     let divided: CallError | undefined
     const outcome = await patiently(
@@ -272,7 +298,7 @@ export class Sender {
           if (!(error instanceof CallError)) throw error
           const verdict = verdictOf(error)
           metrics.requests.inc({ upstream: upstream.name, outcome: verdict })
-          if (verdict === 'divide' || (verdict === 'broken' && ++broken >= BROKEN_TRIES)) {
+          if (verdict === 'divide' || (verdict === 'broken' && ++broken >= tries)) {
             divided = error
             return undefined
           }
@@ -283,7 +309,13 @@ export class Sender {
           if (upstream.connections > connections) metrics.connections.inc({ upstream: upstream.name }, upstream.connections - connections)
         }
       },
-      { signal: this.signal, firstPauseMs: FIRST_PAUSE_MS, maxPauseMs: config.max_pause_secs * 1000, transient: () => !this.signal.aborted },
+      {
+        signal: this.signal,
+        firstPauseMs: FIRST_PAUSE_MS,
+        maxPauseMs: config.max_pause_secs * 1000,
+        transient: () => !this.signal.aborted,
+        pause: (ms) => pause(ms, this.signal),
+      },
     )
     return outcome ?? (divided as CallError)
   }

@@ -27,15 +27,17 @@ export interface Outcome {
 
 /**
  * What a failed request asks for. `wait`: the same again, later. `mend`: the same, but somebody has to change a configuration first. `divide`: something in it is
- * wrong or too much, and it has to be found out what. `broken`: the other side's own fault; the same again, but not for ever.
+ * wrong or too much, and it has to be found out what. `broken`: the other side fails, over these points or over any; the same again, but not for ever.
  */
 export type Verdict = 'wait' | 'mend' | 'divide' | 'broken'
 
 const CANCELLED = 1
 const INVALID_ARGUMENT = 3
 const DEADLINE_EXCEEDED = 4
+const NOT_FOUND = 5
 const PERMISSION_DENIED = 7
 const RESOURCE_EXHAUSTED = 8
+const FAILED_PRECONDITION = 9
 const ABORTED = 10
 const OUT_OF_RANGE = 11
 const UNIMPLEMENTED = 12
@@ -43,6 +45,8 @@ const UNAVAILABLE = 14
 const UNAUTHENTICATED = 16
 /** RESOURCE_EXHAUSTED that time does not mend. */
 const TOO_MUCH: ReadonlySet<ErrorCode | undefined> = new Set(['PAYLOAD_TOO_LARGE', 'CARDINALITY_EXCEEDED'])
+/** Faults of the server that no point has made. */
+const OF_THE_SERVER: ReadonlySet<ErrorCode | undefined> = new Set(['DATABASE_ERROR', 'IO_ERROR', 'CONFIG_ERROR', 'TLS_ERROR'])
 /** gRPC's INVALID_ARGUMENT of a server that says no word of the points. */
 const OF_THE_CALL: ReadonlySet<ErrorCode | undefined> = new Set(['METHOD_NOT_ALLOWED', 'UNSUPPORTED_MEDIA_TYPE'])
 
@@ -59,12 +63,15 @@ export function verdictOf({ status, code }: CallError): Verdict {
     case UNAUTHENTICATED:
     case PERMISSION_DENIED:
     case UNIMPLEMENTED:
+    // A namespace that is not there, a key for the data at rest that the server does not get at.
+    case NOT_FOUND:
+    case FAILED_PRECONDITION:
       return 'mend'
     case INVALID_ARGUMENT:
     case OUT_OF_RANGE:
       return OF_THE_CALL.has(code) ? 'mend' : 'divide'
     default:
-      return 'broken'
+      return OF_THE_SERVER.has(code) ? 'wait' : 'broken'
   }
 }
 

@@ -59,7 +59,7 @@ test('examples/edge: what Mosquitto has is stored by the full node, which was aw
     await until(() => accepts(mqttPort), 'mosquitto accepts connections')
     const edge = await runServer(config)
     servers.push(edge)
-    await until(async () => JSON.stringify(await (await fetch(`${edge.url}/api/v1/connectors`)).json()).includes('"idle"'), 'the connector is up')
+    await until(async () => JSON.stringify(await (await fetch(`${edge.url}/api/v1/connectors`)).json()).includes('"Idle"'), 'the connector is up')
     const client = await connectAsync({ host: '127.0.0.1', port: mqttPort })
     const start = BigInt(Date.now()) * 1_000_000n
     for (let i = 0; i < 500; i++) await client.publishAsync(`site/3/press${i % 4}`, `press n=${i}i,ok=true ${start + BigInt(i)}`, { qos: 1 })

@@ -41,8 +41,8 @@ interface Listed {
   status: string | { failed: string }
   metrics: { messages_total: number; points_total: number; decode_errors: number; lag: number | null }
 }
-const listed = async (url: string): Promise<Listed[]> => (await fetch(`${url}/api/v1/connectors`)).json() as never
-const isUp = async (url: string): Promise<boolean> => (await listed(url)).every(({ status }) => status === 'idle' || status === 'running')
+const listed = async (url: string): Promise<Listed[]> => ((await (await fetch(`${url}/api/v1/connectors`)).json()) as { items: never }).items
+const isUp = async (url: string): Promise<boolean> => (await listed(url)).every(({ status }) => status === 'Idle' || status === 'Running')
 
 async function write(url: string, lines: string): Promise<void> {
   const answer = await fetch(`${url}/write?backfill=true`, { method: 'POST', body: lines })
@@ -138,7 +138,7 @@ for (const version of KAFKA_VERSIONS) {
       ].join(''),
     )
     t.after(() => svc.stop())
-    await until(async () => (await listed(svc.url))[0]?.status === 'idle', 'one is up')
+    await until(async () => (await listed(svc.url))[0]?.status === 'Idle', 'one is up')
     await write(svc.url, `m s="${'x'.repeat(30_000)}" 1700000000000000000\nm v=1 1700000000000000001\nm v=2 1700000000000000002`)
     await until(async () => (await listed(svc.url))[0]?.metrics.points_total === 2, 'those that fit are sent')
     assert.equal((await listed(svc.url))[0]?.metrics.decode_errors, 1)

@@ -155,7 +155,7 @@ async function writes(broker: KafkaBroker, folder: string, rows: number, topic: 
   const section = topic === undefined ? '' : `[[kafka.sink]]\nname = "out"\nbrokers = "${broker.address()}"\ntopic = "${topic}"\n`
   const svc = await server(folder, ['kafka', 'line_protocol'], section)
   try {
-    if (topic !== undefined) await reach(async () => (await (await fetch(`${svc.url}/api/v1/connectors`)).text()).includes('"idle"'), 'the sink is up')
+    if (topic !== undefined) await reach(async () => (await (await fetch(`${svc.url}/api/v1/connectors`)).text()).includes('"Idle"'), 'the sink is up')
     const bodies = Array.from({ length: Math.ceil(rows / WRITE_ROWS) }, (_, i) =>
       Array.from({ length: WRITE_ROWS }, (_, k) => lineOf(i * WRITE_ROWS + k)).join('\n'),
     )

@@ -42,7 +42,7 @@ interface Listed {
   metrics: { messages_total: number; points_total: number; decode_errors: number; lag: number }
 }
 
-const connectors = async (url: string): Promise<Listed[]> => (await fetch(`${url}/api/v1/connectors`)).json() as never
+const connectors = async (url: string): Promise<Listed[]> => ((await (await fetch(`${url}/api/v1/connectors`)).json()) as { items: never }).items
 
 async function sql(url: string, query: string): Promise<unknown[][]> {
   const answer = await fetch(`${url}/api/v1/svc/sql`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ query }) })
@@ -200,7 +200,7 @@ test('where a group begins: latest, earliest, a time; a topic that is not there'
     `${sections}[[kafka.connector]]\nname = "none"\nbrokers = "${broker.address()}"\ntopics = ["missing"]\nreconnect_ms = 300\n`,
     { keepData: true },
   )
-  await until(async () => (await connectors(svc.url)).slice(0, 3).every(({ status }) => status === 'idle' || status === 'running'), 'three are up')
+  await until(async () => (await connectors(svc.url)).slice(0, 3).every(({ status }) => status === 'Idle' || status === 'Running'), 'three are up')
   await until(async () => (await count(svc.url, 'earliest')) === 10 && (await count(svc.url, 'timed')) === 4, 'what was there')
   await until(
     async () => /failed.*no such topic.*missing/.test(JSON.stringify((await connectors(svc.url))[3].status)),

@@ -68,8 +68,8 @@ async function server(name: string, section: string, options: { dataDir?: string
 }
 
 const connectors = async (url: string): Promise<{ status: unknown; metrics: Record<string, number> }[]> =>
-  (await fetch(`${url}/api/v1/connectors`)).json() as never
-const isUp = async (url: string): Promise<boolean> => (await connectors(url)).every(({ status }) => status === 'idle' || status === 'running')
+  ((await (await fetch(`${url}/api/v1/connectors`)).json()) as { items: never }).items
+const isUp = async (url: string): Promise<boolean> => (await connectors(url)).every(({ status }) => status === 'Idle' || status === 'Running')
 
 async function sql(url: string, query: string): Promise<unknown[][]> {
   const answer = await fetch(`${url}/api/v1/svc/sql`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ query }) })
@@ -175,12 +175,12 @@ ${more}
     ].join(''),
   )
   try {
-    await until(async () => (await connectors(svc.url)).filter(({ status }) => status === 'idle').length === 1, 'one of the four is up')
-    await until(async () => (await connectors(svc.url))[1].status !== 'stopped' && (await connectors(svc.url))[3].status !== 'stopped', 'the others have tried')
+    await until(async () => (await connectors(svc.url)).filter(({ status }) => status === 'Idle').length === 1, 'one of the four is up')
+    await until(async () => (await connectors(svc.url))[1].status !== 'Stopped' && (await connectors(svc.url))[3].status !== 'Stopped', 'the others have tried')
     const states = (await connectors(svc.url)).map(({ status }) => status)
-    assert.equal(states[0], 'idle')
+    assert.equal(states[0], 'Idle')
     assert.match(JSON.stringify(states[1]), /failed.*[Nn]ot authorized/)
-    assert.notEqual(states[2], 'idle')
+    assert.notEqual(states[2], 'Idle')
     assert.match(JSON.stringify(states[3]), /failed.*(certificate|self.signed)/)
   } finally {
     await svc.stop()

@@ -31,7 +31,9 @@ async function sql(url: string, query: string): Promise<unknown[][]> {
 }
 
 const isUp = async (url: string): Promise<boolean> =>
-  ((await (await fetch(`${url}/api/v1/connectors`)).json()) as { status: unknown }[]).every(({ status }) => status === 'idle' || status === 'running')
+  ((await (await fetch(`${url}/api/v1/connectors`)).json()) as { items: { status: unknown }[] }).items.every(
+    ({ status }) => status === 'Idle' || status === 'Running',
+  )
 
 test('an edge node with a device, through Mosquitto', { skip: missing, timeout: 180_000 }, async () => {
   const folder = await mkdtemp(join(tmpdir(), 'svc-sparkplug-'))

@@ -167,11 +167,11 @@ export class DeadLetters {
     const { folder } = this.options
     await makeFolder(folder)
     const file = await open(this.path, 'a+', 0o600)
-    const text = await file.readFile()
-    this.bytes = text.length
-    this.lines = count(text)
+    const { bytes, lines, whole } = await counted(file)
+    this.bytes = bytes
+    this.lines = lines
     // A line that a crash has cut is ended, so that the next begins its own.
-    if (text.length > 0 && text[text.length - 1] !== NEWLINE) {
+    if (!whole) {
       await file.appendFile('\n')
       this.bytes++
     }
@@ -185,8 +185,7 @@ export class DeadLetters {
     const before = `${this.path}.1`
     if (this.linesBefore === 0 && (await stat(before).catch(() => undefined)) !== undefined) {
       const file = await open(before)
-      this.linesBefore = count(await file.readFile())
-      await file.close()
+      this.linesBefore = (await counted(file).finally(() => file.close())).lines
     }
     await rename(this.path, before)
     await syncFolder(this.options.folder)
@@ -198,6 +197,8 @@ export class DeadLetters {
 }
 
 const NEWLINE = 10
+/** Bytes that are looked at at a time. */
+const COUNTED = 1 << 20
 /** Letters that are given again at a time. */
 const MAX_GIVEN = 256
 /** Of base64 and the other members. */
@@ -219,10 +220,18 @@ function lineOf({ time, topic, code, error, body, bytes: sent = body.length, poi
   return Buffer.from(`${JSON.stringify(whole)}\n`)
 }
 
-function count(text: Buffer): number {
-  let lines = 0
-  for (let at = text.indexOf(NEWLINE); at >= 0; at = text.indexOf(NEWLINE, at + 1)) lines++
-  return lines
+/** @returns also whether the last line is ended. */
+async function counted(file: FileHandle): Promise<{ bytes: number; lines: number; whole: boolean }> {
+  const buffer = Buffer.allocUnsafe(COUNTED)
+  let [bytes, lines, whole] = [0, 0, true]
+  for (;;) {
+    const { bytesRead } = await file.read(buffer, 0, COUNTED, bytes)
+    if (bytesRead === 0) return { bytes, lines, whole }
+    const part = buffer.subarray(0, bytesRead)
+    for (let at = part.indexOf(NEWLINE); at >= 0; at = part.indexOf(NEWLINE, at + 1)) lines++
+    whole = part[bytesRead - 1] === NEWLINE
+    bytes += bytesRead
+  }
 }
 
 /** What is no letter, such as a line that a crash has cut, is passed over. */

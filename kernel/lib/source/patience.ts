@@ -32,6 +32,8 @@ export interface Patience {
   transient?(error: SvcError): boolean
   /** Called before each pause. */
   waiting?(error: SvcError, pauseMs: number): void
+  /** Pauses, and ends early when the signal does, without an error; for those who pause otherwise. */
+  pause?(ms: number, signal: AbortSignal | undefined): Promise<void>
   /** Milliseconds that never go back; for tests. */
   monotonic?(): number
   /** 0 to 1; for tests. */
@@ -55,7 +57,8 @@ export async function patiently<T>(attempt: () => T | Promise<T>, patience: Pati
       if (!transient(error) || signal?.aborted || now >= until) throw thrown
       const pause = Math.min(pauseOf(error, tries, patience), until - now)
       patience.waiting?.(error, pause)
-      if (!(await slept(pause, signal))) throw thrown
+      await (patience.pause ?? slept)(pause, signal)
+      if (signal?.aborted) throw thrown
     }
   }
 }
@@ -69,12 +72,6 @@ function pauseOf(error: SvcError, tries: number, patience: Patience): number {
   return Math.min(maxPauseMs, asked > doubled ? asked : doubled) * (0.5 + random() / 2)
 }
 
-/** @returns false when the signal has cut it. */
-async function slept(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
-  try {
-    await sleep(ms, undefined, signal === undefined ? {} : { signal })
-    return true
-  } catch {
-    return false
-  }
+async function slept(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  await sleep(ms, undefined, signal === undefined ? {} : { signal }).catch(() => {})
 }

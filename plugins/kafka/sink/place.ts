@@ -13,27 +13,52 @@ export interface Place {
   partial?: { position: ChangePosition; frames: number }
 }
 
-const keyOf = (sink: string): string => `sinks/${sink}`
+/** Of a sink on the database whose changes have this history (docs/decisions/060-the-change-cursor.md): others may have a sink of that name in the same state. */
+const keyOf = (sink: string, history: string): string => `sinks/${sink}/${history}`
+/** As it was before. */
+const formerKeyOf = (sink: string): string => `sinks/${sink}`
+
+export const historyOf = (position: ChangePosition): string => position.split('-', 1)[0]
 
 export class Places {
   private readonly state: StateStore
   private readonly sink: string
+  private readonly history: string
+  private readonly shared: boolean
   private kept: Place | undefined
+  /** Other keys with places of this sink, which go with the next that is kept. */
+  private former: string[] = []
 
-  constructor(state: StateStore, sink: string) {
+  /** @param history of the changes. @param shared the state is that of other databases too. */
+  constructor(state: StateStore, sink: string, { history, shared }: { history: string; shared: boolean }) {
     this.state = state
     this.sink = sink
+    this.history = history
+    this.shared = shared
   }
 
+  /** Of another history where the database was restored: what the cursor makes of it is a gap. */
   async read(): Promise<Place | undefined> {
-    this.kept = await this.state.get<Place>(keyOf(this.sink))
-    return this.kept
+    this.kept = await this.state.get<Place>(keyOf(this.sink, this.history))
+    if (this.kept !== undefined) return this.kept
+    const former = formerKeyOf(this.sink)
+    const one = await this.state.get<Place>(former)
+    const known = one === undefined ? [] : [{ key: former, value: one }]
+    if (!this.shared) known.push(...(await this.state.list<Place>({ prefix: `${former}/` })))
+    const own = known.filter(({ value }) => !this.shared || historyOf(value.position) === this.history)
+    this.former = own.map(({ key }) => key)
+    return known.at(-1)?.value
   }
 
   /** @throws what the state store throws. */
   async keep(place: Place): Promise<void> {
     if (this.kept !== undefined && samePlace(this.kept, place)) return
-    await this.state.transaction((tx) => tx.put(keyOf(this.sink), place))
+    const { former } = this
+    await this.state.transaction((tx) => {
+      tx.put(keyOf(this.sink, this.history), place)
+      for (const key of former) tx.delete(key)
+    })
+    this.former = []
     this.kept = place
   }
 }

@@ -74,6 +74,10 @@ function inOrder(t: Test, frames: readonly Frame[], records: readonly Kept[]): v
   }
 }
 
+async function placeOf(node: SinkNode): Promise<Place | undefined> {
+  return (await node.state.list<Place>({ prefix: 'sinks/one/' }))[0]?.value
+}
+
 async function life(t: Test, seed: number): Promise<void> {
   const random = seeded(seed)
   const node = await sinkNode(t)
@@ -163,7 +167,7 @@ async function life(t: Test, seed: number): Promise<void> {
     const sink = node.sink(brokers, config, { storage: storage as never, state, library, drainMs: 200 })
     sink.start()
     // The first life is to have a place before anything is written.
-    if (number === 1) await until(async () => (await node.state.get('sinks/one')) !== undefined, 'the first place is kept')
+    if (number === 1) await until(async () => (await placeOf(node)) !== undefined, 'the first place is kept')
     for (let i = 0; i < 15; i++) {
       await write()
       await pauses()
@@ -181,7 +185,7 @@ async function life(t: Test, seed: number): Promise<void> {
     }
   }
   inOrder(t, told.frames, brokers.records)
-  const kept = await node.state.get<Place>('sinks/one')
+  const kept = await placeOf(node)
   t.ok(kept !== undefined)
   checkPlace(kept as Place)
   told.close()
@@ -228,6 +232,49 @@ t.test('nothing is behind once all is sent, deletes of series included', async (
   await sink.stop()
 })
 
+t.test('sinks of one name on databases of their own, which share their state, each keep their place', async (t) => {
+  const nodes = [await sinkNode(t), await sinkNode(t)]
+  const [{ state }] = nodes
+  const brokers = [new FakeBrokers(), new FakeBrokers()]
+  const sink = (i: number) => nodes[i].sink(brokers[i], {}, { state, shared: true })
+  const running = [sink(0), sink(1)]
+  for (const each of running) each.start()
+  await until(() => running.every((each) => each.status().up), 'both are up')
+  for (const [i, node] of nodes.entries()) await node.write(`m,node=${i} v=1 1`)
+  await until(() => brokers.every(({ records }) => records.length === 1), 'each has sent its own')
+  for (const each of running) await each.stop()
+  for (const [i, node] of nodes.entries()) await node.write(`m,node=${i} v=2 2`)
+  for (const i of [0, 1]) {
+    const again = sink(i)
+    again.start()
+    await until(() => brokers[i].records.length === 2, 'it goes on where it was')
+    await again.stop()
+    t.same(
+      brokers[i].records.map(({ value }) => JSON.parse(value).PointWritten.tags.node),
+      [`${i}`, `${i}`],
+      'and tells no gap',
+    )
+  }
+})
+
+t.test('a place that was kept by the name alone is gone on from', async (t) => {
+  for (const shared of [false, true]) {
+    const node = await sinkNode(t)
+    const brokers = new FakeBrokers()
+    const probe = node.node.storage.changes({})
+    const position = await probe.position()
+    probe.close()
+    await node.write('m v=1 1')
+    await node.state.transaction((tx) => tx.put('sinks/one', { position }))
+    const sink = node.sink(brokers, {}, { shared })
+    sink.start()
+    await until(() => brokers.records.length === 1, 'what was written since is sent')
+    await sink.stop()
+    t.equal(await node.state.get('sinks/one'), undefined, 'it is kept once')
+    t.ok(await placeOf(node))
+  }
+})
+
 t.test('a gap is told, with its range and cause', async (t) => {
   const node = await sinkNode(t)
   const brokers = new FakeBrokers()
@@ -264,7 +311,26 @@ t.test('what is too large, or refused as a record, is a dead letter, and holds u
   t.ok(letters.every(({ code, topic }) => code === 'PAYLOAD_TOO_LARGE' && topic === 'all'))
   t.match(sink.status(), { deadLettered: 2, points: 4 })
   await sink.stop()
-  t.ok((await node.state.get<Place>('sinks/one')) !== undefined)
+  t.ok((await placeOf(node)) !== undefined)
+})
+
+t.test('the log has a sample of what cannot be sent, and says how much it has left out', async (t) => {
+  const node = await sinkNode(t)
+  const brokers = new FakeBrokers()
+  const logged: object[] = []
+  const log = { info() {}, debug() {}, error() {}, warn: (o: object, text: string) => void (text.includes('dead letters') && logged.push(o)) }
+  const sink = node.sink(brokers, { max_message_bytes: 2000 }, { log: log as never, letters: { add: async () => {}, close: async () => {} } })
+  sink.start()
+  await until(() => sink.status().up, 'it is up')
+  const large = (count: number): string => Array.from({ length: count }, (_, n) => `m,n=${n} s="${'x'.repeat(3000)}" ${n + 1}`).join('\n')
+  await node.write(large(200))
+  await until(() => sink.status().deadLettered === 200, 'all are dead letters')
+  await new Promise((resolve) => setTimeout(resolve, 1000))
+  await node.write(large(1))
+  await until(() => sink.status().deadLettered === 201, 'one more')
+  t.ok(logged.length < 60, `${logged.length} lines for 201 changes`)
+  t.ok(logged.some((line) => 'more' in line))
+  await sink.stop()
 })
 
 t.test('a dead letter that cannot be kept is no dead letter: nothing behind it is sent before', async (t) => {

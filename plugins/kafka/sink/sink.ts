@@ -9,7 +9,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { ChangeCursor, ChangePosition, Clock, Connector, StateStore, Storage } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import type { DeadLetters, SourceStatus } from 'svcdb/lib/source'
+import { type DeadLetters, SampledLog, type SourceStatus } from 'svcdb/lib/source'
 import type { Access } from '../client.ts'
 import { Batch } from './batch.ts'
 import type { SinkConfig } from './config.ts'
@@ -17,7 +17,7 @@ import { Delivery } from './delivery.ts'
 import { measurementFilter } from './measurements.ts'
 import type { SinkMetrics } from './metrics.ts'
 import { pause } from './pause.ts'
-import { type Place, Places } from './place.ts'
+import { historyOf, type Place, Places } from './place.ts'
 import type { SinkLibrary, SinkRecord } from './producer.ts'
 import { RecordEncoder } from './records.ts'
 import { TopicNames } from './topics.ts'
@@ -31,6 +31,8 @@ const IDLE_MS = 10_000
 export interface SinkHost {
   storage(): Pick<Storage, 'changes'>
   state(): StateStore
+  /** Other nodes, with changes of their own, have the same state. */
+  stateIsShared(): boolean
   /** @returns the namespace in the storage. @throws NAMESPACE_NOT_FOUND */
   dataNamespace(): Promise<string>
   clock: Clock
@@ -54,6 +56,7 @@ export class KafkaSink implements Connector {
   private readonly wanted: (measurement: string) => boolean
   private readonly delivery: Delivery
   private readonly encoder: RecordEncoder
+  private readonly unsent: SampledLog
   /** No more is read; then, nothing is sent any more. */
   private readonly draining = new AbortController()
   private readonly ending = new AbortController()
@@ -79,6 +82,7 @@ export class KafkaSink implements Connector {
     this.name = config.name
     this.namespace = config.namespace
     this.wanted = measurementFilter(config.measurements)
+    this.unsent = new SampledLog(host.log, () => host.clock.monotonic())
     this.encoder = new RecordEncoder(config.format, new TopicNames(config.topic ?? config.topic_template ?? '', config.namespace))
     this.delivery = new Delivery({
       sink: config.name,
@@ -175,9 +179,8 @@ export class KafkaSink implements Connector {
 
   private async follow(): Promise<void> {
     const { host } = this
-    this.places ??= new Places(host.state(), this.name)
     const namespace = await host.dataNamespace()
-    const place = this.acknowledged ?? (await this.places.read()) ?? (await this.begin(namespace))
+    const place = this.acknowledged ?? (await this.begin(namespace))
     this.acknowledged = place
     const cursor = host.storage().changes({
       namespace,
@@ -255,13 +258,17 @@ export class KafkaSink implements Connector {
     }
   }
 
-  /** Where it begins: what takes effect from now on, also when it ends before it has sent anything. */
+  /** Where it was; a new one begins with what takes effect from now on, also when it ends before it has sent anything. */
   private async begin(namespace: string): Promise<Place> {
     const probe = this.host.storage().changes({ namespace, measurements: [] })
     try {
-      const place: Place = { position: await probe.position() }
-      await this.places?.keep(place)
-      return place
+      const { host, name } = this
+      const now: Place = { position: await probe.position() }
+      const places = new Places(host.state(), name, { history: historyOf(now.position), shared: host.stateIsShared() })
+      const known = await places.read()
+      if (known === undefined) await places.keep(now)
+      this.places = places
+      return known ?? now
     } finally {
       probe.close()
     }
@@ -351,7 +358,7 @@ export class KafkaSink implements Connector {
     const { host, name } = this
     host.metrics.deadLetters.inc({ sink: name })
     this.delivery.deadLetters++
-    host.log.warn({ sink: name, topic, code: error.code }, `a change is with the dead letters: ${error.message}`)
+    this.unsent.warn({ sink: name, topic, code: error.code }, `a change is with the dead letters: ${error.message}`)
     await host.letters?.add({ time: host.clock.now(), topic, code: error.code, error: error.message, body: value })
   }
 }

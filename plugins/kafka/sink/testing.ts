@@ -70,6 +70,7 @@ export interface SinkLife {
   letters: { add(letter: { topic: string; body: Uint8Array; code: string; error: string }): Promise<void>; close(): Promise<void> }
   log: Svc['log']
   drainMs: number
+  shared?: boolean
   library: SinkLibrary
 }
 
@@ -108,6 +109,7 @@ export async function sinkNode(t: Test, storage = 'memory'): Promise<SinkNode> {
         {
           storage: () => life.storage ?? node.storage,
           state: () => life.state ?? state,
+          stateIsShared: () => life.shared ?? false,
           dataNamespace: async () => '',
           clock: host.clock,
           log: life.log ?? host.log,

@@ -86,11 +86,18 @@ t.test('sections that are refused', async (t) => {
 t.test('a node with a sink and brokers that are away starts, lists it, and stops', async (t) => {
   const node = await boot({ plugins: ['line_protocol', 'kafka'], config: { kafka: { sink: [{ name: 'one', topic: 'out', brokers: '127.0.0.1:1' }] } } })
   let status: unknown
-  for (const end = Date.now() + 10_000; status !== 'reconnecting' && Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 20)))
-    status = (await node.inject('/api/v1/connectors')).json()[0].status
-  t.match((await node.inject('/api/v1/connectors')).json(), [
-    { name: 'one', connector_type: 'kafka_sink', status: 'reconnecting', metrics: { messages_total: 0 } },
+  for (const end = Date.now() + 10_000; status !== 'Reconnecting' && Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 20)))
+    status = (await node.inject('/api/v1/connectors')).json().items[0].status
+  t.match((await node.inject('/api/v1/connectors')).json().items, [
+    { name: 'one', connector_type: 'kafka_sink', status: 'Reconnecting', metrics: { messages_total: 0 } },
   ])
   t.match((await node.inject('/metrics')).body, /svc_connector_up\{connector="one",type="kafka_sink"\} 0/)
   t.same(await node.stop(), [])
+})
+
+t.test('an engine that tells no changes is refused at the start', async (t) => {
+  const forward = { upstream: [{ name: 'one', url: 'http://127.0.0.1:9' }] }
+  const kafka = { sink: [{ name: 'one', topic: 'out', brokers: '127.0.0.1:1' }] }
+  const message = /cannot start kafka\.sink "one": the storage engine of this node tells no changes; leave the sinks out/
+  await t.rejects(boot({ plugins: ['line_protocol', 'kafka'], storage: 'forward', config: { kafka, database: { forward } } as never }), { message })
 })

@@ -9,6 +9,10 @@ import { KafkaSink } from './sink.ts'
 
 /** A crash sends again what is between two places that are kept. */
 const KEEP_MS = 500
+const NEEDED = [
+  ['state', 'keeps no state'],
+  ['changes', 'tells no changes'],
+] as const
 /** Of the time that a node has to stop. */
 const DRAIN_SHARE = 0.3
 
@@ -31,6 +35,7 @@ export function addSinks(svc: Svc, configs: readonly SinkConfig[], listing: Conn
       {
         storage: () => svc.storage,
         state: () => svc.storage.state(svc.id),
+        stateIsShared: () => svc.nodes.isShared,
         dataNamespace: async () => (await svc.systemContext(config.namespace, { name })).dataNamespace,
         clock: svc.clock,
         log: svc.log,
@@ -48,8 +53,9 @@ export function addSinks(svc: Svc, configs: readonly SinkConfig[], listing: Conn
   }
   if (sinks.length === 0) return
   svc.start(() => {
-    if (!svc.storage.capabilities.has('state'))
-      throw new Error(`cannot start kafka.sink "${sinks[0].name}": the storage engine of this node keeps no state; leave the sinks out`)
+    for (const [capability, lacking] of NEEDED)
+      if (!svc.storage.capabilities.has(capability))
+        throw new Error(`cannot start kafka.sink "${sinks[0].name}": the storage engine of this node ${lacking}; leave the sinks out`)
   })
   svc.ready(() => {
     for (const sink of sinks) sink.start()

@@ -1,0 +1,68 @@
+import { appendFile, mkdtemp, open, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { DeadLetters } from './dead-letters.ts'
+
+const MIB = 1024 * 1024
+
+async function folderOf(t: Test): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-letters-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+const letter = (text: string) => ({ time: 0, topic: 't', code: 'BAD_REQUEST', error: 'bad', body: Buffer.from(text) })
+
+/** The most bytes outside the heap that are held meanwhile, beyond those before. */
+async function mostHeld(work: Promise<unknown>): Promise<number> {
+  const before = process.memoryUsage().external
+  let most = 0
+  let over = false
+  const done = work.finally(() => {
+    over = true
+  })
+  while (!over) {
+    most = Math.max(most, process.memoryUsage().external - before)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await done
+  return most
+}
+
+/** So many lines in so many bytes, most of them in no block of the disk. */
+async function sparse(path: string, bytes: number, lines: number): Promise<void> {
+  await writeFile(path, '\n'.repeat(lines - 1))
+  const file = await open(path, 'r+')
+  await file.truncate(bytes - 1)
+  await file.close()
+  await appendFile(path, '\n')
+}
+
+t.test('large files are counted in parts', async (t) => {
+  const folder = await folderOf(t)
+  const dropped: number[] = []
+  const size = 256 * MIB
+  await sparse(join(folder, 'one.jsonl'), size, 1000)
+  await sparse(join(folder, 'one.jsonl.1'), size, 77)
+  const letters = new DeadLetters({ folder, name: 'one', maxBytes: size + 1000, dropped: (messages) => void dropped.push(messages) })
+  t.teardown(() => letters.close())
+  const held = await mostHeld(letters.add(letter('first')))
+  t.ok(held < 64 * MIB, `${Math.round(held / MIB)} MiB were held`)
+  t.same(dropped, [])
+  const turned = await mostHeld(letters.add(letter('x'.repeat(2000))))
+  t.ok(turned < 64 * MIB, `${Math.round(turned / MIB)} MiB were held`)
+  t.same(dropped, [77], 'the file before is gone, and counted')
+  t.match(JSON.parse(await readFile(join(folder, 'one.jsonl'), 'utf8')), { topic: 't', code: 'BAD_REQUEST' })
+  t.ok((await stat(join(folder, 'one.jsonl.1'))).size > size)
+})
+
+t.test('a line that a crash has cut is ended', async (t) => {
+  const folder = await folderOf(t)
+  await writeFile(join(folder, 'one.jsonl'), '{"whole":1}\n{"cut"')
+  const letters = new DeadLetters({ folder, name: 'one', maxBytes: MIB, dropped() {} })
+  await letters.add(letter('next'))
+  await letters.close()
+  const lines = (await readFile(join(folder, 'one.jsonl'), 'utf8')).split('\n')
+  t.match(lines, ['{"whole":1}', '{"cut"', /^{"time":.*}$/, ''])
+})
