@@ -152,7 +152,7 @@ export class Driver {
       const known = idempotencyKey === undefined ? undefined : await runOfKey(tx, idempotencyKey)
       if (known !== undefined) return { run: known, existing: true }
       checkTime(request, now())
-      await checkAdmission(tx, acting, this.tools.quota, now())
+      await checkAdmission(tx, acting, this.tools.quota, now(), parent?.run)
       takeSlot(tx, run, now())
       keepActing(tx, run, acting)
       for (const config of [...(request.push ?? []), ...(this.tools.destinations ?? [])]) await register(tx, run, config, now())
