@@ -1,6 +1,15 @@
 /** Runs that are commissioned, or that signals begin, where there is no room for them yet. */
-import { definePlugin } from 'svcdb'
-import { AGENT_PLANES, type AgentContext, type AgentManifest, type AgentPlanes, defineAgent, type HaltOperations, type Json } from 'svcdb/agents'
+import { definePlugin, SIGNAL_SINK, type SignalSink, type TriggerSignal } from 'svcdb'
+import {
+  AGENT_PLANES,
+  type AgentContext,
+  type AgentManifest,
+  type AgentPlanes,
+  defineAgent,
+  type HaltOperations,
+  type Json,
+  type OperatedPlane,
+} from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import t from 'tap'
 import { start } from '../testing/node.ts'
@@ -59,7 +68,8 @@ function steering() {
     requires: [AGENT_PLANES],
     setup: (svc) => void (held.planes = svc.use<AgentPlanes>(AGENT_PLANES)),
   })
-  return { plugin, halts: () => held.planes?.find('default')?.halts as HaltOperations }
+  const plane = (tenant = 'default') => held.planes?.find(tenant) as OperatedPlane
+  return { plugin, plane, halts: () => plane().halts as HaltOperations }
 }
 
 t.test('a halt keeps runs from being commissioned, and does not touch the one that commissions', async (t) => {
@@ -76,4 +86,49 @@ t.test('a halt keeps runs from being commissioned, and does not touch the one th
   await halts().lift('agent:hand', OPERATOR)
   t.equal(await over(plane, run), 'succeeded')
   t.match(await plane.replay(run), { divergences: [], output: 'done' })
+})
+
+t.test('a signal that may begin no run yet is handed back, and others of its batch begin theirs', async (t) => {
+  const { plugin, halts, plane: planeOf } = steering()
+  const held: { sink?: SignalSink } = {}
+  const peek = definePlugin({
+    id: 'peek',
+    summary: 'Hands signals over',
+    stability: 'experimental',
+    requires: [SIGNAL_SINK],
+    setup: (svc) => void (held.sink = svc.use<SignalSink>(SIGNAL_SINK)),
+  })
+  let free = (): void => {}
+  const gate = new Promise<void>((resolve) => {
+    free = resolve
+  })
+  const busy = agent('busy', (ctx) =>
+    ctx.effect({ kind: 'work', args: null, mutates: false }, async () => {
+      await gate
+      return null
+    }),
+  )
+  const rule = (trigger: string, more = {}) => ({ trigger, capability: 'hand.do', ...more })
+  const on_signal = [rule('full'), rule('other', { tenant: 'acme' }), { trigger: 'missing', capability: 'none.do' }]
+  const { plane } = await start(t, [], {
+    agents: [hand, busy],
+    plugins: [plugin, peek],
+    config: { agent_plane: { sweep_interval_secs: 0.1, quota: { max_concurrent_runs: 1 }, on_signal, tenants: ['acme'] } },
+  })
+  const signal = (trigger_name: string) =>
+    ({ event_id: `id-${trigger_name}`, trigger_name, measurement: 'disk', tags: {}, timestamp: '1', value: 1 }) as unknown as TriggerSignal
+  const take = () => held.sink?.take('default', ['full', 'missing', 'other'].map(signal))
+  const begun = async (tenant: string) => (await planeOf(tenant).runs.list('succeeded', 10)).rows.length
+  const { run } = await plane.run({ capability: 'busy.do', input: null, actor: 'ann' })
+  await t.rejects(take(), { code: 'RATE_LIMITED' }, 'there is no room')
+  free()
+  t.equal(await plane.settled(run), 'succeeded')
+  await halts().place('tenant', 'to look at it', OPERATOR)
+  await t.rejects(take(), { code: 'FORBIDDEN' }, 'it is halted')
+  await halts().lift('tenant', OPERATOR)
+  await take()
+  await take()
+  const end = Date.now() + 20_000
+  while (((await begun('default')) < 2 || (await begun('acme')) < 1) && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
+  t.same([await begun('default'), await begun('acme')], [2, 1], 'each once')
 })
