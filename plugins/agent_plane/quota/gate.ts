@@ -52,10 +52,11 @@ export async function beginEffect(
   budgets: Budgets,
   now: number,
 ): Promise<BudgetExceeded | undefined> {
-  const rate = grant === undefined ? undefined : budgets.rates?.get(grant)
-  if (grant !== undefined && rate !== undefined) {
-    const reached = await usesOf(tx, grant, rate.windowMs, now, rate.allowed)
-    if (reached >= rate.allowed) return { limit: 'rate', grant, allowed: rate.allowed, window_seconds: Math.ceil(rate.windowMs / 1000), reached }
+  const rates = grant === undefined ? undefined : budgets.rates?.get(grant)
+  for (const rate of rates ?? []) {
+    const reached = await usesOf(tx, grant as string, rate.windowMs, now, rate.allowed)
+    if (reached >= rate.allowed)
+      return { limit: 'rate', grant: grant as string, allowed: rate.allowed, window_seconds: Math.ceil(rate.windowMs / 1000), reached }
   }
   if (spends !== undefined) {
     const period = periodOf(now, limits.period)
@@ -67,6 +68,6 @@ export async function beginEffect(
       return { limit: 'money', allowed: limits.maxMinorUnits, used: used.minor_units }
     await reserve(tx, run, effectKey, period, spends)
   }
-  if (grant !== undefined && rate !== undefined) use(tx, grant, run, effectKey, now)
+  if (grant !== undefined && rates !== undefined) use(tx, grant, run, effectKey, now)
   return undefined
 }
