@@ -5,7 +5,6 @@
 import type { PolicyBundle, StateStore, StateTransaction, Tracing } from 'svcdb'
 import type {
   AgentPlane,
-  AgentRef,
   Calendar,
   CaseChoice,
   HaltLiftView,
@@ -27,6 +26,7 @@ import { attachRun, checkCase, knownCase, openCase, openCaseOf } from '../cases/
 import { haltOf, isScope, place as placeHalt, remove as removeHalt } from '../halts/store.ts'
 import { awaitSealing, sealRuns, unsealed } from '../log/log.ts'
 import { sentence } from '../operate/run-view.ts'
+import { type Governing, governingOf } from '../plan/governing.ts'
 import { type FrozenPlan, freeze } from '../plan/plan.ts'
 import { checkPush } from '../push/config.ts'
 import { register, touch } from '../push/store.ts'
@@ -83,8 +83,7 @@ export interface DriverTools extends EventRules {
   checkReceiver?(url: string): Promise<void>
   /** Told of every run. */
   destinations?: readonly PushConfig[]
-  /** The agent that a run of this capability is governed by. */
-  governing?(capability: string): AgentRef | undefined
+  governing?: Governing
   /** What its manifest allows; the least of it and of `limits` holds. */
   limitsOf?(capability: string): Partial<DriverTools['limits']>
   /** A run goes on, as one is over that it has commissioned, or as the one is undone that has commissioned it. */
@@ -123,7 +122,7 @@ export class Driver {
   /** @returns what admits it, in a transaction. */
   private async prepared(given: RunRequest, parent?: Parent): Promise<(tx: StateTransaction) => Promise<Admitted>> {
     const { plan, label, input } = this.admissible(given)
-    const agent = governedBy(this.tools.governing?.(label), given.agent, label)
+    const agent = governedBy(governingOf(plan.nodes, this.tools.governing), given.agent, label)
     const request = agent === undefined ? given : { ...given, agent }
     const { idempotencyKey, actor, case: asked } = request
     const { now, holder, leaseMs } = this.tools
@@ -239,9 +238,9 @@ export class Driver {
   }
 
   private limitsOf(journal: RunJournal): DriverTools['limits'] {
-    const { limits } = this.tools
-    const own = this.tools.limitsOf?.(journal.last('RunAdmitted')?.payload.capability as string) ?? {}
-    return least(limits, own)
+    const { limits, limitsOf, governing } = this.tools
+    const governed = journal.plans.all.find(({ capability }) => governing?.(capability) !== undefined)?.capability
+    return least(limits, limitsOf?.(governed ?? (journal.last('RunAdmitted')?.payload.capability as string)) ?? {})
   }
 
   /** A journal that cannot be read is not written to either. */

@@ -5,6 +5,7 @@ import { SchemaReader } from 'svcdb/lib/schema'
 import { traced } from 'svcdb/lib/trace'
 import { pausing } from '../halts/store.ts'
 import { awaitSealing } from '../log/log.ts'
+import { isGovernedBy } from '../plan/governing.ts'
 import { type FrozenNode, inputOf } from '../plan/plan.ts'
 import { touch } from '../push/store.ts'
 import { type Budgets, stepExceeds, usedOf } from '../quota/budgets.ts'
@@ -28,7 +29,6 @@ export interface PassTools extends Omit<StepTools, 'journal' | 'limits'> {
   limits: Budgets
   /** What a skill gets in place of the bare context. */
   govern?: Govern
-  governing?(capability: string): AgentRef | undefined
   policyBundle?: PolicyBundle
   resumed?(run: string): void
 }
@@ -114,7 +114,7 @@ export class Pass {
       policy_bundle?: PolicyBundle
       capability: string
     }
-    if (governed?.digest !== this.tools.governing?.(capability)?.digest)
+    if (!isGovernedBy(governed, this.journal.plans.all, this.tools.governing))
       return this.conclude('quarantined', `the agent "${governed?.name ?? capability}" is declared otherwise than when the run was admitted`)
     // Which policies a run was admitted under that does not say so is not known.
     if (bundle !== undefined && bundle.rules !== this.tools.policyBundle?.rules)
