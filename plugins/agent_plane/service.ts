@@ -22,6 +22,11 @@ export interface PlaneParts {
   /** Likewise. */
   calendars: Map<string, Calendar>
   turns: Turns
+  /** Runs that wait for their turn, of all tenants; what is above it is left to a sweep, and to whoever else looks. */
+  maxQueued: number
+  leaseMs: number
+  /** Told of each run that is left. */
+  left?(): void
   clock: Clock
   log: Logger
   metrics: PlaneMetrics
@@ -68,7 +73,7 @@ export class PlaneService implements AgentPlane {
     const { run, existing, epoch } = await this.driver.admit(request, parent)
     if (!existing) {
       this.parts.metrics.admitted.inc()
-      this.launch(run, epoch)
+      this.offer(run, epoch)
     }
     return { run, existing }
   }
@@ -105,9 +110,9 @@ export class PlaneService implements AgentPlane {
     this.parts.metrics.events.inc({ delivery: answer.delivery })
     for (const { run, epoch } of begun) {
       this.parts.metrics.admitted.inc()
-      this.launch(run, epoch)
+      this.offer(run, epoch)
     }
-    if (answer.delivery === 'resumed' && answer.run !== undefined) this.launch(answer.run)
+    if (answer.delivery === 'resumed' && answer.run !== undefined) this.offer(answer.run)
     return answer
   }
 
@@ -117,7 +122,7 @@ export class PlaneService implements AgentPlane {
 
   async cancel(run: string, by: Operator, reason: string): ReturnType<AgentPlane['cancel']> {
     const answer = await this.driver.cancel(run, by, reason)
-    this.launch(run)
+    this.offer(run)
     return answer
   }
 
@@ -138,6 +143,14 @@ export class PlaneService implements AgentPlane {
     return this.passes.has(run)
   }
 
+  /** As `launch`, where not too many wait already. */
+  offer(run: string, epoch?: number): void {
+    const { turns, maxQueued, left } = this.parts
+    if (this.passes.has(run) || turns.waiting < maxQueued) return this.launch(run, epoch)
+    if (epoch !== undefined) void this.handBack(run, epoch)
+    left?.()
+  }
+
   /** Has a run go on, as soon as there is room. @param epoch of the lease that this process has for it. */
   launch(run: string, epoch?: number): void {
     if (this.closing) return
@@ -145,14 +158,20 @@ export class PlaneService implements AgentPlane {
       this.again.add(run)
       return
     }
+    const lease = new UnusedLease(epoch, (unused) => this.handBack(run, unused))
+    let cancel = (): void => {}
     const turn = new Promise<void>((begin) => {
       this.parts.turns.take(this, () => {
+        cancel()
         this.begun.add(run)
         begin()
       })
     })
+    // Before it lapses: nothing renews it as long as its run only waits.
+    if (!this.begun.has(run) && epoch !== undefined) cancel = this.parts.clock.after(this.parts.leaseMs / 2, () => lease.giveBack())
     const pass = turn
-      .then(() => this.counted(() => this.driver.drive(run, epoch)))
+      .then(() => lease.taken())
+      .then((taken) => this.counted(() => this.driver.drive(run, taken)))
       .then(
         () => {},
         (error: unknown) => {
@@ -168,6 +187,11 @@ export class PlaneService implements AgentPlane {
         this.parts.turns.end()
       })
     this.passes.set(run, pass)
+  }
+
+  private async handBack(run: string, epoch: number): Promise<void> {
+    // A lease that cannot be given back lapses.
+    await this.driver.handBack(run, epoch).catch((error: unknown) => this.parts.log.warn({ err: error, run }, 'a lease was not given back, and lapses'))
   }
 
   /** Begins nothing any more. Resolves when what is under way is done. */
@@ -193,5 +217,33 @@ export class PlaneService implements AgentPlane {
 
   private get driver(): Driver {
     return this.parts.driver()
+  }
+}
+
+/** The lease of a run that waits for its turn. */
+class UnusedLease {
+  private epoch: number | undefined
+  private readonly back: (epoch: number) => Promise<void>
+  private given: Promise<void> | undefined
+
+  constructor(epoch: number | undefined, back: (epoch: number) => Promise<void>) {
+    this.epoch = epoch
+    this.back = back
+  }
+
+  /** Does nothing once it is taken. */
+  giveBack(): Promise<void> {
+    const { epoch } = this
+    this.epoch = undefined
+    if (epoch !== undefined) this.given = this.back(epoch)
+    return this.given ?? Promise.resolve()
+  }
+
+  /** For its use. @returns undefined when it was given back. */
+  async taken(): Promise<number | undefined> {
+    await this.given
+    const { epoch } = this
+    this.epoch = undefined
+    return epoch
   }
 }

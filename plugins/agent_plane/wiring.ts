@@ -50,6 +50,8 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     log: svc.log,
     metrics,
     leaseMs: config.lease_secs * SECOND,
+    maxQueued: config.max_queued,
+    left: (tenant) => takeUps.get(planes.find(tenant) as TenantPlane)?.follow(),
     pushes: svc.provided.has(WEBHOOKS),
   })
   const takeUps = new Map(planes.all.map((plane) => [plane, new TakeUp({ plane, turns, slice: config.sweep_runs, taken: () => metrics.recovered.inc() })]))

@@ -34,7 +34,7 @@ import { actingFor, actingOfRequest, checkChain, checkTime, governedBy, permitAd
 import { type Budgets, least, recordedExhaustion } from '../quota/budgets.ts'
 import { checkAdmission } from '../quota/gate.ts'
 import { periodOf } from '../quota/period.ts'
-import { giveSlotBack, hasSlot, keepActing, type QuotaLimits, reservationOf, settle, settleAll, sum, takeSlot, UNBOUNDED, whole } from '../quota/store.ts'
+import { handBack, hasSlot, keepActing, type QuotaLimits, reservationOf, settle, settleAll, sum, takeSlot, UNBOUNDED, whole } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
@@ -247,8 +247,7 @@ export class Driver {
   private async setAside(run: string, epoch: number): Promise<Status> {
     await this.tools.state.transaction(async (tx) => {
       await setStatus(tx, run, 'quarantined')
-      giveSlotBack(tx, run)
-      await releaseLease(tx, run, epoch)
+      await handBack(tx, run, epoch)
     })
     return 'quarantined'
   }
@@ -289,6 +288,11 @@ export class Driver {
     if ((await this.known(state, run)) === 'failed' && (await cancellationOf(state, run)) === undefined && (await RunJournal.read(state, run)).hasCompensated)
       throw new SvcError('CONFLICT', `cannot go on with "${run}": some of it was undone; begin another run`)
     return this.drive(run)
+  }
+
+  /** @param epoch of a lease that nobody here uses: the run is left to whoever looks for runs that are due. */
+  handBack(run: string, epoch: number): Promise<void> {
+    return this.tools.state.transaction((tx) => handBack(tx, run, epoch))
   }
 
   status(run: string): Promise<Status> {

@@ -6,6 +6,7 @@
 import type { StateReader, StateTransaction } from 'svcdb'
 import type { AgentRef, Spend } from 'svcdb/agents'
 import { digest } from '../record/names.ts'
+import { leaseOf, releaseLease } from '../store/leases.ts'
 import type { PeriodLength } from './period.ts'
 
 /** 0 = no bound. */
@@ -80,6 +81,13 @@ export function takeSlot(tx: StateTransaction, run: string, now: number): void {
 /** With the lease. */
 export function giveSlotBack(tx: StateTransaction, run: string): void {
   tx.delete(slotKey(run))
+}
+
+/** Slot and lease, of a pass that is over or that never began; nothing where another process has them now. */
+export async function handBack(tx: StateTransaction, run: string, epoch: number): Promise<void> {
+  if ((await leaseOf(tx, run))?.epoch !== epoch) return
+  giveSlotBack(tx, run)
+  await releaseLease(tx, run, epoch)
 }
 
 export async function hasSlot(state: StateReader, run: string): Promise<boolean> {
