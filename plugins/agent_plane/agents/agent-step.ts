@@ -197,7 +197,7 @@ export class AgentStep {
     if (chain.length >= MAX_CHAIN) throw refuse(`a chain has ${MAX_CHAIN} principals at most`)
     const next: ChainLink[] = [...chain, { id: `agent:${metadata.name}`, scope: spec.identity?.scope ?? ['*'] }]
     const begun = this.commissioning.then(async () => {
-      const { run, leftMs } = await this.begun(capability, input, { actor: chain[0].id, chain: next }, withinMs)
+      const { run, leftMs } = await this.begun(capability, input, { actor: this.asker, chain: next }, withinMs)
       return { run, end: this.context.awaitEvent({ kind: RUN_CONCLUDED, correlation: [{ namespace: RUN_KEY, value: run }], withinMs: leftMs }) }
     })
     this.commissioning = begun.catch(() => {})
@@ -207,6 +207,11 @@ export class AgentStep {
     if (status !== 'succeeded')
       throw new Error(`the run "${run}" that was commissioned for "${capability}" is ${status}${reason === undefined ? '' : `: ${reason}`}`)
     return output ?? null
+  }
+
+  /** Who asked for this run, who need not be who it acts for: they do not decide about what it commissions either. */
+  private get asker(): string {
+    return (this.journal.last('RunAdmitted')?.payload.admitted_by as string | undefined) ?? this.chain[0].id
   }
 
   /** Where it may not begin yet, this run sleeps, and so gives its own slot back. @throws EffectError when it may not at all, or not in time. */
