@@ -41,13 +41,14 @@ import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
 import { type Parent, setParent, tellParent } from '../store/children.ts'
 import { type Delivery, endWaits, ordered, retire } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
-import { releaseLease, renewLease, takeLease } from '../store/leases.ts'
+import { releaseLease, takeLease } from '../store/leases.ts'
 import { cancellationOf, claimKey, FINAL, requestCancel, runOfKey, type Status, setStatus, statusOf } from '../store/runs.ts'
 import { type SweptEntry, writeSealedRun } from '../store/sealed-run.ts'
 import { withdrawTasks } from '../tasks/store.ts'
 import { spendOf } from './attempt.ts'
 import { checkedEvent, deliver, type EventRules } from './delivery.ts'
 import { dueRuns } from './due.ts'
+import { HeldLease } from './held-lease.ts'
 import { BrokenPass, checked, type Govern, Pass } from './pass.ts'
 import { RunJournal } from './run-journal.ts'
 import { sweep } from './sweep.ts'
@@ -221,13 +222,12 @@ export class Driver {
   }
 
   private async under(run: string, epoch: number): Promise<Status> {
-    const { state, leaseMs } = this.tools
-    const end = this.tools.every(leaseMs / 3, () => {
-      state.transaction((tx) => renewLease(tx, run, epoch, this.tools.now(), leaseMs)).catch(() => {})
-    })
+    const { state } = this.tools
+    const lease = await HeldLease.of(run, epoch, this.tools)
+    const end = this.tools.every(this.tools.leaseMs / 3, () => void lease.renew().catch(() => {}))
     try {
       const journal = await RunJournal.own(run, { state, epoch, soon: this.tools.soon })
-      const pass = () => new Pass(journal, epoch, { ...this.tools, limits: this.limitsOf(journal), mode: 'live' }).live()
+      const pass = () => new Pass(journal, epoch, { ...this.tools, limits: this.limitsOf(journal), held: () => lease.required(), mode: 'live' }).live()
       return await (this.tools.operation === undefined ? pass() : this.tools.operation('agent run', pass, { attributes: { 'svc.run': run } }))
     } catch (error) {
       if (error instanceof BrokenChain) return await this.setAside(run, epoch)

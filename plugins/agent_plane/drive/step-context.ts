@@ -49,6 +49,8 @@ const INTERRUPTED = 'the process ended before it was known'
 export interface StepTools extends KeptTools, MeterTools {
   /** Strict = nothing is done and nothing written. */
   mode: 'live' | 'strict'
+  /** Of a live one: resolves when this process surely drives the run. @throws Fenced. */
+  held?(): Promise<void> | undefined
   random(): number
   sleep(ms: number): Promise<void>
   /** Told how each attempt ended. @param ms that it took, with both its records. */
@@ -352,6 +354,9 @@ export class OpenStep extends MarkedStep implements StepContext {
         return
       }
       next()
+      // The announcement may have taken long: whoever has taken the run over since has looked whether this was done.
+      const renewed = this.tools.held?.()
+      if (renewed !== undefined) await renewed
       const ended = await outcomeOf(asked, call, act)
       if (ended.retryAfterMs !== undefined) this.retryAfter.set(call.effectKey, Math.min(ended.retryAfterMs, MAX_RETRY_AFTER_MS))
       const isFree = call.used.tokens + call.used.minor_units === 0
