@@ -48,7 +48,7 @@ async function setup(t: Test) {
     log: { warn() {} } as never,
     metrics: { admitted: counter, settled: counter, broken: counter, events: counter } as never,
   })
-  const driver = parts.driver()
+  const driver = parts.driver({ stopping: () => !service.isOpen })
   const begin = async (capability = 'quick') => (await service.run({ capability, input: null, actor: 'ann' })).run
   const held = async () => (await slots(parts.state, 100)).map(({ run }) => run).sort()
   const until = async (what: string, holds: () => boolean | Promise<boolean>) => {
@@ -92,4 +92,68 @@ t.test('a run that waits long for its turn gives its lease back, and takes one w
   t.equal(await service.settled(run), 'succeeded')
   t.equal((await records(run, 'QuotaPassStarted')).length, 1)
   t.same(performed, ['slow', 'quick'])
+})
+
+t.test('a process that ends begins no run, and leaves those that only wait for their turn without a lease', async (t) => {
+  const { service, driver, begin, held, performed, until, free, state, records } = await setup(t)
+  const slow = await begin('slow')
+  const quick = await begin()
+  await until('the first one is at work', () => performed.length === 1)
+  const closed = service.close()
+  await t.rejects(begin(), { code: 'OVERLOADED', message: /the node is stopping/ })
+  await until('only what is under way has a lease', async () => (await held()).length === 1)
+  t.equal((await leaseOf(state, quick))?.holder, undefined)
+  free()
+  await closed
+  t.same(await held(), [], 'the run that has come to a boundary has none either')
+  t.match(
+    (await records(slow)).map(({ kind }) => kind),
+    ['RunAdmitted', 'PlanFrozen', 'StepStarted', 'EffectStarted', 'EffectDone', 'StepFinished'],
+    'its step was let to its end',
+  )
+  t.same((await driver.due(10)).sort(), [slow, quick].sort(), 'at once, and not when their leases lapse')
+})
+
+t.test('a pass ends at a boundary between steps when its process is to end', async (t) => {
+  let stopping = false
+  const { driver, records, clock } = await controlled([
+    skill('first', async () => {
+      stopping = true
+      return null
+    }),
+    skill('second', async () => null),
+  ])
+  const plan = [
+    { id: 'one', capability: 'first' },
+    { id: 'two', capability: 'second', depends_on: ['one'], terminal: true },
+  ]
+  const ending = driver({ stopping: () => stopping })
+  const { run, epoch } = await ending.admit({ plan, input: null, actor: 'ann' })
+  const before = clock.now
+  t.equal(await ending.drive(run, epoch), 'running')
+  t.equal((await records(run, 'StepStarted')).length, 1)
+  t.equal(await driver().drive(run), 'succeeded', 'the next process goes on')
+  t.equal(clock.now, before, 'without waiting for a lease')
+})
+
+t.test('what is delivered to a process that ends begins its run elsewhere', async (t) => {
+  const { state, driver, clock } = await controlled([skill('quick', async () => null)])
+  const counter = { inc() {} }
+  const one = driver({ beginnings: () => [{ capability: 'quick', input: null, actor: 'svc:event/go' }] })
+  const service = new PlaneService({
+    driver: () => one,
+    registry: new AgentRegistry(),
+    calendars: new Map(),
+    turns: new Turns(1),
+    maxQueued: 2,
+    leaseMs: LEASE_MS,
+    clock: { now: () => clock.now, after: () => () => {} } as never,
+    log: { warn() {} } as never,
+    metrics: { admitted: counter, settled: counter, broken: counter, events: counter } as never,
+  })
+  await service.close()
+  const { run = '' } = await service.deliver({ id: '1', source: 's', kind: 'go', payload: null })
+  const end = Date.now() + 20_000
+  while ((await leaseOf(state, run))?.holder !== undefined && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 5))
+  t.same(await one.due(10), [run])
 })

@@ -6,6 +6,7 @@ import type { AgentRegistry } from './agents/registry.ts'
 import type { Driver } from './drive/driver.ts'
 import { Sealer } from './log/sealer.ts'
 import type { PlaneMetrics } from './metrics.ts'
+import { NotNow } from './quota/gate.ts'
 import type { Parent } from './store/children.ts'
 import { FINAL, type Status } from './store/runs.ts'
 import type { Turns } from './turns.ts'
@@ -40,6 +41,9 @@ export class PlaneService implements AgentPlane {
   private readonly begun = new Set<string>()
   /** Something has happened to them while a pass was under way. */
   private readonly again = new Set<string>()
+  /** Leases of those that wait for their turn. */
+  private readonly unused = new Map<string, UnusedLease>()
+  private readonly handingBack = new Set<Promise<void>>()
   private closing = false
 
   constructor(parts: PlaneParts) {
@@ -68,8 +72,9 @@ export class PlaneService implements AgentPlane {
     return this.begin(request)
   }
 
-  /** @param parent the run that commissions it. */
+  /** @param parent the run that commissions it. @throws NotNow when the process is to end. */
   async begin(request: RunRequest, parent?: Parent): Promise<{ run: string; existing: boolean }> {
+    if (this.closing) throw new NotNow('OVERLOADED', 'cannot begin a run: the node is stopping; begin it when it is back, or at another one')
     const { run, existing, epoch } = await this.driver.admit(request, parent)
     if (!existing) {
       this.parts.metrics.admitted.inc()
@@ -146,9 +151,9 @@ export class PlaneService implements AgentPlane {
   /** As `launch`, where not too many wait already. */
   offer(run: string, epoch?: number): void {
     const { turns, maxQueued, left } = this.parts
-    if (this.passes.has(run) || turns.waiting < maxQueued) return this.launch(run, epoch)
+    if (!this.closing && (this.passes.has(run) || turns.waiting < maxQueued)) return this.launch(run, epoch)
     if (epoch !== undefined) void this.handBack(run, epoch)
-    left?.()
+    if (!this.closing) left?.()
   }
 
   /** Has a run go on, as soon as there is room. @param epoch of the lease that this process has for it. */
@@ -159,10 +164,12 @@ export class PlaneService implements AgentPlane {
       return
     }
     const lease = new UnusedLease(epoch, (unused) => this.handBack(run, unused))
+    this.unused.set(run, lease)
     let cancel = (): void => {}
     const turn = new Promise<void>((begin) => {
       this.parts.turns.take(this, () => {
         cancel()
+        this.unused.delete(run)
         this.begun.add(run)
         begin()
       })
@@ -189,17 +196,24 @@ export class PlaneService implements AgentPlane {
     this.passes.set(run, pass)
   }
 
-  private async handBack(run: string, epoch: number): Promise<void> {
-    // A lease that cannot be given back lapses.
-    await this.driver.handBack(run, epoch).catch((error: unknown) => this.parts.log.warn({ err: error, run }, 'a lease was not given back, and lapses'))
+  private handBack(run: string, epoch: number): Promise<void> {
+    const done = this.driver
+      .handBack(run, epoch)
+      // A lease that cannot be given back lapses.
+      .catch((error: unknown) => this.parts.log.warn({ err: error, run }, 'a lease was not given back, and lapses'))
+      .finally(() => this.handingBack.delete(done))
+    this.handingBack.add(done)
+    return done
   }
 
-  /** Begins nothing any more. Resolves when what is under way is done. */
+  /** Begins nothing any more. Resolves when what is under way has come to a boundary between steps, and no lease is held. */
   async close(): Promise<void> {
     this.closing = true
     this.parts.turns.forget(this)
     for (const run of [...this.passes.keys()]) if (!this.begun.has(run)) this.passes.delete(run)
+    for (const lease of this.unused.values()) void lease.giveBack()
     await Promise.allSettled([...this.passes.values()])
+    while (this.handingBack.size > 0) await Promise.allSettled(this.handingBack)
     await this.sealer.idle()
   }
 

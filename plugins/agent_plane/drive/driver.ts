@@ -89,6 +89,8 @@ export interface DriverTools extends EventRules {
   limitsOf?(capability: string): Partial<DriverTools['limits']>
   /** A run goes on, as one is over that it has commissioned, or as the one is undone that has commissioned it. */
   resumed?(run: string): void
+  /** The process is to end: passes go no further than their next boundary. */
+  stopping?(): boolean
   /** Milliseconds since the Unix epoch. */
   now(): number
   random(): number
