@@ -43,7 +43,7 @@ export interface AgentContext<T extends readonly AnyTool[] = readonly AnyTool[]>
    * @throws Error when that run did not succeed in time.
    */
   commission(request: Commission): Promise<Json>
-  /** Has a person release a value, so that it may be used in protected fields by this step. @throws ToolRefused when it was rejected. */
+  /** Has a person release a value, so that it may be used in protected fields by this step. @throws ToolRefused when it was rejected, EffectError when the policies forbid it. */
   release(value: Json, asked: { summary: string; withinMs?: number }): Promise<void>
   /** Keeps a value for later runs of the agent, under a name of at most 256 characters. */
   remember(name: string, value: Json): Promise<void>

@@ -18,6 +18,7 @@ import {
   type Proposal,
   type RunRequest,
   type Sink,
+  type TaskRequest,
   type ToolCall,
   ToolRefused,
   type ToolServices,
@@ -245,7 +246,7 @@ export class AgentStep {
     const { context, agent } = this
     const { roles } = agent.manifest.spec.oversight ?? {}
     const label = context.label as unknown as Json
-    const decision = await context.task({
+    const request: TaskRequest = {
       kind: 'data.release',
       summary,
       proposed_action: value,
@@ -253,7 +254,8 @@ export class AgentStep {
       schema: { const: value },
       ...(roles === undefined ? {} : { candidate_roles: roles }),
       ...(withinMs === undefined ? {} : { withinMs }),
-    })
+    }
+    const decision = await context.task(request, { resource: agent.manifest.metadata.name, label: context.label })
     if (!decision.approved) throw new ToolRefused(`the value was not released by ${decision.decided_by}: ${decision.reason || 'no reason was given'}`)
     const by = { actor: decision.decided_by, basis: decision.basis }
     await context.mark('Released', { releaser: by, release: summary.slice(0, 256), label, field_labels: {}, value: digestOf(value) })
