@@ -59,7 +59,7 @@ export class TenantPlane implements OperatedPlane {
     this.halts = new OperatedHalts(control)
     this.live = new OperatedLive(control)
     if (parts.pushes) this.push = new OperatedPush(control)
-    this.attention = new OperatedAttention(control)
+    this.attention = new OperatedAttention(control, parts.pushes)
   }
 
   start(running: Running): void {
