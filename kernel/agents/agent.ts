@@ -19,10 +19,10 @@ type OutputOf<T> = T extends { call(...args: never): Promise<infer O> } ? O : ne
 export type Proposal = Partial<Pick<TaskRequest, 'summary' | 'evidence' | 'cost' | 'confidence' | 'priority'>>
 
 export interface Commission {
-  /** Of another agent's skill, or of a skill of none. */
+  /** Of another agent's skill, which the manifest names in `spec.security.commissions`. */
   capability: string
   input: Json
-  /** Milliseconds until the run must be over. */
+  /** Milliseconds until the run must be over. It may begin later, for want of room or under a halt: that counts. */
   withinMs: number
 }
 
@@ -43,7 +43,10 @@ export interface AgentContext<T extends readonly AnyTool[] = readonly AnyTool[]>
    * @throws Error when that run did not succeed in time.
    */
   commission(request: Commission): Promise<Json>
-  /** Has a person release a value, so that it may be used in protected fields by this step. @throws ToolRefused when it was rejected. */
+  /**
+   * Has a person release a value, so that it may be used in protected fields by this step.
+   * @throws ToolRefused when it was rejected, EffectError when the policies forbid it.
+   */
   release(value: Json, asked: { summary: string; withinMs?: number }): Promise<void>
   /** Keeps a value for later runs of the agent, under a name of at most 256 characters. */
   remember(name: string, value: Json): Promise<void>

@@ -18,7 +18,7 @@ export interface TriggerSignal {
 export interface SignalSink {
   /**
    * Resolves when what is to be done about them is durable. The same signals may come again, after a crash or where another channel failed.
-   * @param namespace `default` without multi_tenancy. @throws what the state store throws: they come again.
+   * @param namespace `default` without multi_tenancy. @throws what the state store throws, and when it may not be done yet: they come again.
    */
   take(namespace: string, signals: readonly TriggerSignal[]): Promise<void>
 }

@@ -105,6 +105,11 @@ export const configSchema = Type.Object({
     'Runs that one such look takes up, of each tenant; where there are more, the next ones follow as soon as these have got their turn',
   ),
   max_driving: count(256, 100_000, 'Runs that go on at one time in this process, of all tenants; others wait for their turn'),
+  max_queued: count(
+    1024,
+    1_000_000,
+    'Runs that wait for their turn in this process, of all tenants; what comes beside them gives its lease back, and is taken up when there is room, here or by another node',
+  ),
   max_steps: count(1000, 1000, 'Steps that a run may begin; then it is exhausted, and goes on when there are more'),
   max_effects: count(10_000, 1_000_000, 'Attempts of effects that a run may begin; then likewise'),
   max_replans: bound('Plans of a run beside its first one'),

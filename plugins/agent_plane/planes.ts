@@ -18,8 +18,9 @@ export interface Running {
   driver: Driver
 }
 
-export interface TenantParts extends Omit<PlaneParts, 'driver'> {
-  leaseMs: number
+export interface TenantParts extends Omit<PlaneParts, 'driver' | 'left'> {
+  /** Runs of the tenant are left to a sweep. */
+  left(tenant: string): void
   /** Whether there is something to send pushes with. */
   pushes: boolean
 }
@@ -43,7 +44,7 @@ export class TenantPlane implements OperatedPlane {
 
   constructor(tenant: string, parts: TenantParts) {
     this.tenant = tenant
-    this.agents = new PlaneService({ ...parts, driver: () => this.running.driver })
+    this.agents = new PlaneService({ ...parts, driver: () => this.running.driver, left: () => parts.left(tenant) })
     const state = () => this.running.state
     this.runs = new OperatedRuns(this.agents, state)
     this.events = new OperatedEvents(this.agents, state)
@@ -53,12 +54,12 @@ export class TenantPlane implements OperatedPlane {
     this.drill = new OperatedDrill(tools)
     const argumentsOf = (tool: string, agent: string | undefined) => parts.registry.argumentsOf(tool, agent)
     const desk = () => new Desk({ state: this.running.state, now: tools.now, argumentsOf })
-    this.tasks = new OperatedTasks(desk, (run) => this.agents.launch(run))
+    this.tasks = new OperatedTasks(desk, (run) => this.agents.offer(run))
     const control = { state, driver: () => this.running.driver, now: () => parts.clock.now(), leaseMs: parts.leaseMs }
     this.halts = new OperatedHalts(control)
     this.live = new OperatedLive(control)
     if (parts.pushes) this.push = new OperatedPush(control)
-    this.attention = new OperatedAttention(control)
+    this.attention = new OperatedAttention(control, parts.pushes)
   }
 
   start(running: Running): void {

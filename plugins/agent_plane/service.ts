@@ -6,6 +6,7 @@ import type { AgentRegistry } from './agents/registry.ts'
 import type { Driver } from './drive/driver.ts'
 import { Sealer } from './log/sealer.ts'
 import type { PlaneMetrics } from './metrics.ts'
+import { NotNow } from './quota/gate.ts'
 import type { Parent } from './store/children.ts'
 import { FINAL, type Status } from './store/runs.ts'
 import type { Turns } from './turns.ts'
@@ -22,6 +23,11 @@ export interface PlaneParts {
   /** Likewise. */
   calendars: Map<string, Calendar>
   turns: Turns
+  /** Runs that wait for their turn, of all tenants; what is above it is left to a sweep, and to whoever else looks. */
+  maxQueued: number
+  leaseMs: number
+  /** Told of each run that is left. */
+  left?(): void
   clock: Clock
   log: Logger
   metrics: PlaneMetrics
@@ -35,6 +41,9 @@ export class PlaneService implements AgentPlane {
   private readonly begun = new Set<string>()
   /** Something has happened to them while a pass was under way. */
   private readonly again = new Set<string>()
+  /** Leases of those that wait for their turn. */
+  private readonly unused = new Map<string, UnusedLease>()
+  private readonly handingBack = new Set<Promise<void>>()
   private closing = false
 
   constructor(parts: PlaneParts) {
@@ -63,12 +72,13 @@ export class PlaneService implements AgentPlane {
     return this.begin(request)
   }
 
-  /** @param parent the run that commissions it. */
+  /** @param parent the run that commissions it. @throws NotNow when the process is to end. */
   async begin(request: RunRequest, parent?: Parent): Promise<{ run: string; existing: boolean }> {
+    if (this.closing) throw new NotNow('OVERLOADED', 'cannot begin a run: the node is stopping; begin it when it is back, or at another one')
     const { run, existing, epoch } = await this.driver.admit(request, parent)
     if (!existing) {
       this.parts.metrics.admitted.inc()
-      this.launch(run, epoch)
+      this.offer(run, epoch)
     }
     return { run, existing }
   }
@@ -105,9 +115,9 @@ export class PlaneService implements AgentPlane {
     this.parts.metrics.events.inc({ delivery: answer.delivery })
     for (const { run, epoch } of begun) {
       this.parts.metrics.admitted.inc()
-      this.launch(run, epoch)
+      this.offer(run, epoch)
     }
-    if (answer.delivery === 'resumed' && answer.run !== undefined) this.launch(answer.run)
+    if (answer.delivery === 'resumed' && answer.run !== undefined) this.offer(answer.run)
     return answer
   }
 
@@ -117,7 +127,7 @@ export class PlaneService implements AgentPlane {
 
   async cancel(run: string, by: Operator, reason: string): ReturnType<AgentPlane['cancel']> {
     const answer = await this.driver.cancel(run, by, reason)
-    this.launch(run)
+    this.offer(run)
     return answer
   }
 
@@ -138,6 +148,14 @@ export class PlaneService implements AgentPlane {
     return this.passes.has(run)
   }
 
+  /** As `launch`, where not too many wait already. */
+  offer(run: string, epoch?: number): void {
+    const { turns, maxQueued, left } = this.parts
+    if (!this.closing && (this.passes.has(run) || turns.waiting < maxQueued)) return this.launch(run, epoch)
+    if (epoch !== undefined) void this.handBack(run, epoch)
+    if (!this.closing) left?.()
+  }
+
   /** Has a run go on, as soon as there is room. @param epoch of the lease that this process has for it. */
   launch(run: string, epoch?: number): void {
     if (this.closing) return
@@ -145,14 +163,22 @@ export class PlaneService implements AgentPlane {
       this.again.add(run)
       return
     }
+    const lease = new UnusedLease(epoch, (unused) => this.handBack(run, unused))
+    this.unused.set(run, lease)
+    let cancel = (): void => {}
     const turn = new Promise<void>((begin) => {
       this.parts.turns.take(this, () => {
+        cancel()
+        this.unused.delete(run)
         this.begun.add(run)
         begin()
       })
     })
+    // Before it lapses: nothing renews it as long as its run only waits.
+    if (!this.begun.has(run) && epoch !== undefined) cancel = this.parts.clock.after(this.parts.leaseMs / 2, () => lease.giveBack())
     const pass = turn
-      .then(() => this.counted(() => this.driver.drive(run, epoch)))
+      .then(() => lease.taken())
+      .then((taken) => this.counted(() => this.driver.drive(run, taken)))
       .then(
         () => {},
         (error: unknown) => {
@@ -170,12 +196,24 @@ export class PlaneService implements AgentPlane {
     this.passes.set(run, pass)
   }
 
-  /** Begins nothing any more. Resolves when what is under way is done. */
+  private handBack(run: string, epoch: number): Promise<void> {
+    const done = this.driver
+      .handBack(run, epoch)
+      // A lease that cannot be given back lapses.
+      .catch((error: unknown) => this.parts.log.warn({ err: error, run }, 'a lease was not given back, and lapses'))
+      .finally(() => this.handingBack.delete(done))
+    this.handingBack.add(done)
+    return done
+  }
+
+  /** Begins nothing any more. Resolves when what is under way has come to a boundary between steps, and no lease is held. */
   async close(): Promise<void> {
     this.closing = true
     this.parts.turns.forget(this)
     for (const run of [...this.passes.keys()]) if (!this.begun.has(run)) this.passes.delete(run)
+    for (const lease of this.unused.values()) void lease.giveBack()
     await Promise.allSettled([...this.passes.values()])
+    while (this.handingBack.size > 0) await Promise.allSettled(this.handingBack)
     await this.sealer.idle()
   }
 
@@ -193,5 +231,33 @@ export class PlaneService implements AgentPlane {
 
   private get driver(): Driver {
     return this.parts.driver()
+  }
+}
+
+/** The lease of a run that waits for its turn. */
+class UnusedLease {
+  private epoch: number | undefined
+  private readonly back: (epoch: number) => Promise<void>
+  private given: Promise<void> | undefined
+
+  constructor(epoch: number | undefined, back: (epoch: number) => Promise<void>) {
+    this.epoch = epoch
+    this.back = back
+  }
+
+  /** Does nothing once it is taken. */
+  giveBack(): Promise<void> {
+    const { epoch } = this
+    this.epoch = undefined
+    if (epoch !== undefined) this.given = this.back(epoch)
+    return this.given ?? Promise.resolve()
+  }
+
+  /** For its use. @returns undefined when it was given back. */
+  async taken(): Promise<number | undefined> {
+    await this.given
+    const { epoch } = this
+    this.epoch = undefined
+    return epoch
   }
 }

@@ -27,7 +27,7 @@ export class TakeUp {
 
   /** One slice, and what else time has brought about. @throws what the store throws: what was found is taken up all the same. */
   async once(): Promise<void> {
-    const { plane, turns, slice, taken } = this.parts
+    const { plane, slice, taken } = this.parts
     const { agents, running } = plane
     const due = await running.driver.due(slice, (run) => agents.isTaken(run))
     try {
@@ -39,7 +39,13 @@ export class TakeUp {
         agents.launch(run)
       }
     }
-    if (due.length < slice || this.following) return
+    if (due.length >= slice) this.follow()
+  }
+
+  /** More is due than waits here: the next slice follows. */
+  follow(): void {
+    if (this.following) return
+    const { turns, slice } = this.parts
     this.following = true
     void turns.below(slice).then(() => this.next())
   }

@@ -50,6 +50,8 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     log: svc.log,
     metrics,
     leaseMs: config.lease_secs * SECOND,
+    maxQueued: config.max_queued,
+    left: (tenant) => takeUps.get(planes.find(tenant) as TenantPlane)?.follow(),
     pushes: svc.provided.has(WEBHOOKS),
   })
   const takeUps = new Map(planes.all.map((plane) => [plane, new TakeUp({ plane, turns, slice: config.sweep_runs, taken: () => metrics.recovered.inc() })]))
@@ -59,7 +61,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     for (const plane of planes.all) {
       const state = tenantState(svc.storage.state(svc.id), plane.tenant)
       const parts = { state, skills: registry.skills, calendars, holder, metrics, tally: tallyOf(plane.tenant), ...policies(plane.tenant) }
-      plane.start({ state, driver: driverOf(svc, config, parts, agency(plane, state)) })
+      plane.start({ state, driver: driverOf(svc, config, parts, { ...agency(plane, state), stopping: () => !plane.agents.isOpen }) })
     }
   })
   svc.schedule('sweep', config.sweep_interval_secs * 1000, async () => {
@@ -146,7 +148,7 @@ interface DriverParts extends Governing {
   metrics: PlaneMetrics
 }
 
-function driverOf(svc: Svc, config: AgentPlaneConfig, { metrics, tally, ...parts }: DriverParts, agency: Agency): Driver {
+function driverOf(svc: Svc, config: AgentPlaneConfig, { metrics, tally, ...parts }: DriverParts, agency: Agency & Pick<DriverTools, 'stopping'>): Driver {
   const { clock } = svc
   return new Driver({
     ...agency,

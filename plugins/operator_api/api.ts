@@ -1,6 +1,7 @@
 /** What answers a call, whichever listener it came in by: through the gate, to its operation, and back as JSON. */
 import type { AuditLog } from 'svcdb'
 import { audited } from 'svcdb'
+import { inTurns } from 'svcdb/lib/event-loop'
 import type { JsonBounds } from 'svcdb/lib/json'
 import type { SchemaReader, TSchema } from 'svcdb/lib/schema'
 import { parseJson, readerOf, requireJson, shaped } from './body.ts'
@@ -10,6 +11,7 @@ import { Refusal, refusedBy } from './refusal.ts'
 import { Router } from './router.ts'
 import { Type } from './schema.ts'
 import type { Caller } from './tokens.ts'
+import { written } from './written.ts'
 
 /** A call as a listener brings it. */
 export interface Incoming {
@@ -29,7 +31,7 @@ export interface Incoming {
 export interface Answer {
   status: number
   headers: Record<string, string>
-  body: string
+  body: string | Buffer
   /** Empty where no route has the path. */
   operationId: string
 }
@@ -105,7 +107,7 @@ export class OperatorApi {
       const act = async () => operation.handle(call as never)
       const isAudited = operation.method !== 'GET' || this.parts.auditReads
       const body = isAudited ? await audited(this.parts.auditLog(), { ...record, by: byOf(caller, incoming), metadata: metadataOf(caller) }, act) : await act()
-      return { status: operation.status, headers: HEADERS, body: operation.status === 204 ? '' : JSON.stringify(body), operationId }
+      return { status: operation.status, headers: HEADERS, body: operation.status === 204 ? '' : await inTurns(written(body)), operationId }
     } catch (error) {
       return this.refused(error, operation, operationId, incoming)
     }

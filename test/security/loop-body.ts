@@ -3,11 +3,15 @@ import { ProtobufWriter } from 'svcdb/lib/protobuf'
 
 export interface HttpBody {
   over: 'http'
+  /** Default: POST. */
+  method?: 'GET'
   name: string
   path: string
   headers: Record<string, string>
   /** Made when it is asked for: some take a while, and all of them much memory. */
   body(): Buffer
+  /** What has to be there before. */
+  prepare?(url: string): Promise<void>
 }
 
 export interface GrpcBody {

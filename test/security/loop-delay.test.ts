@@ -19,6 +19,7 @@ const NAMES = [
   '/api/v1/svc/sql: JSON keys, 1 MB',
   '/api/v1/svc/sql: JSON nesting',
   'PromQL fields',
+  'GET /tasks: prose of many scripts',
   'remote read: queries',
   'JSON write: new series',
   'JSON write: keys of tags',

@@ -8,10 +8,11 @@ import { fileURLToPath } from 'node:url'
 import { Client, credentials } from '@grpc/grpc-js'
 import { runServer } from '../support/server.ts'
 import type { AttackBody, GrpcBody, HttpBody } from './loop-body.ts'
+import { PLANE_PLUGINS, planeConfig } from './loop-plane.ts'
 import type { LongestTurn } from './loop-probe.ts'
 
 const PROBE = fileURLToPath(new URL('./loop-probe.ts', import.meta.url))
-const PLUGINS = ['native', 'line_protocol', 'remote_write', 'otlp', 'grpc', 'flight_sql', 'promql', 'sql', 'export', 'backup', 'namespaces']
+const PLUGINS = ['native', 'line_protocol', 'remote_write', 'otlp', 'grpc', 'flight_sql', 'promql', 'sql', 'export', 'backup', 'namespaces', ...PLANE_PLUGINS]
 /** What an answer may take. */
 const ANSWER_MS = 60_000
 /** Of a write that is told to come again. */
@@ -37,8 +38,11 @@ export interface WatchedNode {
 export async function watchedNode(): Promise<WatchedNode> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-loop-'))
   const socket = join(folder, 'probe')
-  await writeFile(join(folder, 'svc.toml'), `plugins = ${JSON.stringify(PLUGINS)}\n[database]\nwarm_up_ms = 0\n`)
-  const server = await runServer(join(folder, 'svc.toml'), { nodeArgs: ['--import', PROBE], env: { SVC_LOOP_PROBE: socket } })
+  await writeFile(join(folder, 'svc.toml'), `plugins = ${JSON.stringify(PLUGINS)}\n[database]\nwarm_up_ms = 0\n${await planeConfig(folder)}`)
+  const server = await runServer(join(folder, 'svc.toml'), {
+    nodeArgs: ['--import', PROBE],
+    env: { SVC_LOOP_PROBE: socket },
+  })
   const clients = Object.fromEntries(
     ['grpc', 'flight_sql'].map((plugin) => [plugin, new Client(`127.0.0.1:${portOf(server.output(), plugin)}`, credentials.createInsecure(), UNLIMITED)]),
   )
@@ -49,6 +53,7 @@ export async function watchedNode(): Promise<WatchedNode> {
     async send(body) {
       const payload = body.over === 'http' ? body.body() : body.message()
       const once = () => (body.over === 'http' ? post(agent, server.url, body, payload) : call(clients[body.over], body, payload))
+      if (body.over === 'http') await body.prepare?.(server.url)
       const before = await longest()
       const began = performance.now()
       let status = await once()
@@ -87,14 +92,18 @@ async function ask(socket: string): Promise<LongestTurn> {
   return JSON.parse(text) as LongestTurn
 }
 
-function post(agent: Agent, url: string, { path, headers }: HttpBody, body: Buffer): Promise<number | string> {
+function post(agent: Agent, url: string, { method = 'POST', path, headers }: HttpBody, body: Buffer): Promise<number | string> {
   return new Promise((resolve) => {
-    const sent = request(`${url}${path}`, { method: 'POST', agent, headers: { ...headers, 'content-length': body.length } }, (answer) => {
-      answer.resume()
-      answer.on('end', () => resolve(answer.statusCode ?? 0))
-      // Its connection may be cut while the rest of a body that is too large is on its way.
-      answer.on('error', () => resolve(answer.statusCode ?? 0))
-    })
+    const sent = request(
+      `${url}${path}`,
+      { method, agent, headers: { ...headers, ...(method === 'GET' ? {} : { 'content-length': body.length }) } },
+      (answer) => {
+        answer.resume()
+        answer.on('end', () => resolve(answer.statusCode ?? 0))
+        // Its connection may be cut while the rest of a body that is too large is on its way.
+        answer.on('error', () => resolve(answer.statusCode ?? 0))
+      },
+    )
     sent.setTimeout(ANSWER_MS, () => sent.destroy(new Error('no answer')))
     sent.on('error', (error) => resolve((error as NodeJS.ErrnoException).code ?? error.message))
     sent.end(body)

@@ -49,7 +49,7 @@ export function agencies(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     limitsOf: (capability) => limitsOf(registry.of(capability)),
     beginnings: (event) => beginningsOf(event, tenant, config),
     refused: ({ kind, id, source }, error) => svc.log.warn({ err: error, tenant, kind, id, source }, 'an event has not begun a run'),
-    resumed: (run) => agents.launch(run),
+    resumed: (run) => agents.offer(run),
   })
 }
 

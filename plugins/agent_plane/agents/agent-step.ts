@@ -18,12 +18,14 @@ import {
   type Proposal,
   type RunRequest,
   type Sink,
+  type TaskRequest,
   type ToolCall,
   ToolRefused,
   type ToolServices,
 } from 'svcdb/agents'
 import { COMMISSION, type RunJournal } from '../drive/run-journal.ts'
 import type { OpenStep } from '../drive/step-context.ts'
+import { NotNow } from '../quota/gate.ts'
 import { digest } from '../record/names.ts'
 import { type ChildEnd, type Parent, RUN_CONCLUDED, RUN_KEY } from '../store/children.ts'
 import { problemOf } from './checked.ts'
@@ -34,6 +36,10 @@ const MAX_CHAIN = 3
 const MAX_NAME = 256
 const MAX_REMEMBERED = 65_536
 const TOOL_TIMEOUT_MS = 30_000
+/** How the error begins of a run that may be commissioned later. */
+const NOT_NOW = 'not now: '
+const FIRST_PAUSE_MS = 1000
+const MAX_PAUSE_MS = 60_000
 
 /** What the plane of a tenant has for its agents. */
 export interface AgentServices {
@@ -192,8 +198,8 @@ export class AgentStep {
     if (chain.length >= MAX_CHAIN) throw refuse(`a chain has ${MAX_CHAIN} principals at most`)
     const next: ChainLink[] = [...chain, { id: `agent:${metadata.name}`, scope: spec.identity?.scope ?? ['*'] }]
     const begun = this.commissioning.then(async () => {
-      const run = await this.begin(capability, input, { actor: chain[0].id, chain: next })
-      return { run, end: this.context.awaitEvent({ kind: RUN_CONCLUDED, correlation: [{ namespace: RUN_KEY, value: run }], withinMs }) }
+      const { run, leftMs } = await this.begun(capability, input, { actor: this.asker, chain: next }, withinMs)
+      return { run, end: this.context.awaitEvent({ kind: RUN_CONCLUDED, correlation: [{ namespace: RUN_KEY, value: run }], withinMs: leftMs }) }
     })
     this.commissioning = begun.catch(() => {})
     const { run, end } = await begun
@@ -204,13 +210,34 @@ export class AgentStep {
     return output ?? null
   }
 
+  /** Who asked for this run, who need not be who it acts for: they do not decide about what it commissions either. */
+  private get asker(): string {
+    return (this.journal.last('RunAdmitted')?.payload.admitted_by as string | undefined) ?? this.chain[0].id
+  }
+
+  /** Where it may not begin yet, this run sleeps, and so gives its own slot back. @throws EffectError when it may not at all, or not in time. */
+  private async begun(capability: string, input: Json, more: Pick<RunRequest, 'actor' | 'chain'>, withinMs: number): Promise<{ run: string; leftMs: number }> {
+    for (let round = 0, leftMs = withinMs; ; round++) {
+      try {
+        return { run: await this.begin(capability, input, more), leftMs }
+      } catch (error) {
+        const pause = pauseOf(this.context.run, round)
+        leftMs -= pause
+        if (!(error instanceof EffectError) || !error.message.startsWith(NOT_NOW) || leftMs <= 0) throw error
+        await this.context.sleep(pause)
+      }
+    }
+  }
+
   private begin(capability: string, input: Json, more: Pick<RunRequest, 'actor' | 'chain'>): Promise<string> {
     return this.context.effect({ kind: COMMISSION, args: { capability, input }, mutates: true, recovery: 'idempotent' }, async ({ idempotencyKey }) => {
       try {
         return (await this.parts.begin({ capability, input, idempotencyKey, ...more }, this.journal)).run
       } catch (error) {
-        if (!['BAD_REQUEST', 'FORBIDDEN'].includes((error as { code?: string }).code ?? '')) throw error
-        throw new EffectError((error as Error).message, { disposition: 'did_not_happen', permanent: true })
+        const { code = '', message } = error as { code?: string; message: string }
+        const isNotNow = error instanceof NotNow
+        if (!isNotNow && !['BAD_REQUEST', 'FORBIDDEN'].includes(code)) throw error
+        throw new EffectError(isNotNow ? `${NOT_NOW}${message}` : message, { disposition: 'did_not_happen', permanent: true })
       }
     })
   }
@@ -219,7 +246,7 @@ export class AgentStep {
     const { context, agent } = this
     const { roles } = agent.manifest.spec.oversight ?? {}
     const label = context.label as unknown as Json
-    const decision = await context.task({
+    const request: TaskRequest = {
       kind: 'data.release',
       summary,
       proposed_action: value,
@@ -227,7 +254,8 @@ export class AgentStep {
       schema: { const: value },
       ...(roles === undefined ? {} : { candidate_roles: roles }),
       ...(withinMs === undefined ? {} : { withinMs }),
-    })
+    }
+    const decision = await context.task(request, { resource: agent.manifest.metadata.name, label: context.label })
     if (!decision.approved) throw new ToolRefused(`the value was not released by ${decision.decided_by}: ${decision.reason || 'no reason was given'}`)
     const by = { actor: decision.decided_by, basis: decision.basis }
     await context.mark('Released', { releaser: by, release: summary.slice(0, 256), label, field_labels: {}, value: digestOf(value) })
@@ -254,6 +282,12 @@ export class AgentStep {
     if (name === '' || name.length > MAX_NAME) throw new Error(`cannot keep "${name.slice(0, 64)}": a name has 1 to ${MAX_NAME} characters`)
     return `memory/${this.agent.manifest.metadata.name}/${name}`
   }
+}
+
+/** Doubled each time, half of it by a chance that follows from the run: several that wait for the same room do not ask at the same time. */
+function pauseOf(run: string, round: number): number {
+  const whole = Math.min(FIRST_PAUSE_MS * 2 ** round, MAX_PAUSE_MS)
+  return Math.round(whole * (0.5 + Number.parseInt(digest('svc.commission.pause.v1', [run, round]).slice(0, 8), 16) / 2 ** 33))
 }
 
 function digestOf(value: Json): string {

@@ -7,18 +7,27 @@ import type { AgentEvent, CaseChoice, Json, RunRequest } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import type { AgentPlaneConfig } from '../config.ts'
 import type { Planes } from '../planes.ts'
+import { NotNow } from '../quota/gate.ts'
 
 /** What begins has no name of its own beside this. */
 const actorOf = (what: string): string => `svc:${what}`.slice(0, 256)
 
-/** @throws what the store throws; a run that is refused is told to the log, for it would be refused again. */
-async function begin(svc: Svc, planes: Planes, tenant: string, request: RunRequest): Promise<void> {
+/**
+ * @returns why it may not begin yet. @throws what the store throws; a run that is refused for good is told to the log, for it would be refused again.
+ */
+async function begin(svc: Svc, planes: Planes, tenant: string, request: RunRequest): Promise<NotNow | undefined> {
   try {
     await planes.named(tenant).agents.run(request)
   } catch (error) {
-    if (!(error instanceof SvcError) || !['BAD_REQUEST', 'FORBIDDEN', 'CONFLICT', 'RATE_LIMITED'].includes(error.code)) throw error
-    svc.log.warn({ err: error, capability: request.capability, by: request.actor }, 'a run has not been begun')
+    if (error instanceof NotNow) return error
+    if (!(error instanceof SvcError) || !['BAD_REQUEST', 'FORBIDDEN', 'CONFLICT'].includes(error.code)) throw error
+    refused(svc, request, error)
   }
+  return undefined
+}
+
+function refused(svc: Svc, { capability, actor }: RunRequest, error: SvcError): void {
+  svc.log.warn({ err: error, capability, by: actor }, 'a run has not been begun')
 }
 
 export function signalSink(svc: Svc, config: AgentPlaneConfig, planes: Planes): SignalSink {
@@ -26,6 +35,7 @@ export function signalSink(svc: Svc, config: AgentPlaneConfig, planes: Planes): 
   for (const rule of config.on_signal) rules.set(keyOf(rule.namespace, rule.trigger), [...(rules.get(keyOf(rule.namespace, rule.trigger)) ?? []), rule])
   return {
     async take(namespace, signals) {
+      let later: NotNow | undefined
       for (const signal of signals)
         for (const { capability, tenant, case: matter } of rules.get(keyOf(namespace, signal.trigger_name)) ?? []) {
           const idempotencyKey = `signal:${namespace}:${signal.event_id}:${capability}`
@@ -33,8 +43,10 @@ export function signalSink(svc: Svc, config: AgentPlaneConfig, planes: Planes): 
           const missing = matter?.keys.find(({ tag }) => signal.tags[tag] === undefined)?.tag
           if (missing !== undefined)
             svc.log.warn({ capability, trigger: signal.trigger_name, tag: missing }, 'a run has not been begun: its signal lacks a tag of its case')
-          else await begin(svc, planes, tenant, { ...request, ...(matter === undefined ? {} : { case: caseOf(matter, signal) }) })
+          else later = (await begin(svc, planes, tenant, { ...request, ...(matter === undefined ? {} : { case: caseOf(matter, signal) }) })) ?? later
         }
+      // They come again, all of them; what has begun begins once.
+      if (later !== undefined) throw later
     },
   }
 }
@@ -72,7 +84,10 @@ export function addSchedules(svc: Svc, config: AgentPlaneConfig, planes: Planes)
     svc.schedule(`agents_${name}`, everyMs, async () => {
       // Another process that shares the state may have begun it at the same time.
       const slot = Math.floor(svc.clock.now() / everyMs)
-      await begin(svc, planes, tenant, { capability, input: input as Json, idempotencyKey: `schedule:${name}:${slot}`, actor: actorOf(`schedule/${name}`) })
+      const request = { capability, input: input as Json, idempotencyKey: `schedule:${name}:${slot}`, actor: actorOf(`schedule/${name}`) }
+      const later = await begin(svc, planes, tenant, request)
+      // The next time comes by itself.
+      if (later !== undefined) refused(svc, request, later)
     })
   }
 }

@@ -1,6 +1,6 @@
 /** What the manifest of an agent bounds. */
 import type { Agent } from 'svcdb/agents'
-import type { Budgets, Rate } from '../quota/budgets.ts'
+import { type Budgets, type Rate, ratesOf } from '../quota/budgets.ts'
 
 const SECOND = 1000
 
@@ -18,8 +18,8 @@ export function limitsOf(agent: Agent | undefined): Partial<Budgets> {
     maxEgressBytes: budgets.max_egress_bytes,
     maxParallelSteps: budgets.max_parallel_steps,
   }
-  const rates = tools.flatMap(({ ref, rate_limit: limit }): [string, Rate][] =>
-    limit === undefined ? [] : [[ref, { allowed: limit.calls, windowMs: limit.per_secs * SECOND }]],
+  const rates = tools.flatMap(({ ref, rate_limit: limit }): [string, Rate[]][] =>
+    limit === undefined ? [] : [[ref, [{ allowed: limit.calls, windowMs: limit.per_secs * SECOND }]]],
   )
-  return { ...Object.fromEntries(Object.entries(bounds).filter(([, bound]) => bound !== undefined)), rates: new Map(rates) }
+  return { ...Object.fromEntries(Object.entries(bounds).filter(([, bound]) => bound !== undefined)), rates: ratesOf(rates) }
 }

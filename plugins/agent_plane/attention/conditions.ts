@@ -57,7 +57,6 @@ async function ofSlots(state: StateReader, is: (slot: Slot) => Promise<boolean>)
   return { subjects: held.filter((_, index) => marks[index]).map(({ run }) => run), isFull: held.length >= PAGE }
 }
 
-/** Each store is there on every node: what was parked is found where nothing sends any more as well. */
 const CHECKS: Readonly<Record<Condition, Check>> = {
   'run.quarantined': byStatus('quarantined'),
   'run.exhausted': byStatus('exhausted'),
@@ -80,15 +79,18 @@ function hasLapsed(lease: { holder?: string; until: number } | undefined, now: n
   return lease?.holder !== undefined && lease.until <= now
 }
 
-/** @param now milliseconds since the Unix epoch. */
-export async function attention(state: StateReader, now: number): Promise<AttentionView> {
+const NO_PUSH = 'push registrations were not looked at: the plane has no push store, as nothing here sends; select the plugin webhooks'
+
+/** @param now milliseconds since the Unix epoch. @param sends whether the plane has pushes: the other stores are there on every node. */
+export async function attention(state: StateReader, now: number, sends: boolean): Promise<AttentionView> {
   const conditions: ConditionView[] = []
   for (const condition of CONDITIONS) {
+    if (condition === 'push.parked' && !sends) continue
     const { subjects, count, isFull } = await CHECKS[condition](state, now)
     const found = count ?? subjects.length
     if (found === 0) continue
     const listed = subjects.slice(0, MAX_SUBJECTS)
     conditions.push({ condition, found, at_least: isFull, subjects: listed, unlisted: subjects.length - listed.length, remedy: REMEDIES[condition] })
   }
-  return { needs_attention: conditions.length > 0, conditions, not_checked: [] }
+  return { needs_attention: conditions.length > 0, conditions, not_checked: sends ? [] : [NO_PUSH] }
 }

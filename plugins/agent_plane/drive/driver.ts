@@ -5,7 +5,6 @@
 import type { PolicyBundle, StateStore, StateTransaction, Tracing } from 'svcdb'
 import type {
   AgentPlane,
-  AgentRef,
   Calendar,
   CaseChoice,
   HaltLiftView,
@@ -27,6 +26,7 @@ import { attachRun, checkCase, knownCase, openCase, openCaseOf } from '../cases/
 import { haltOf, isScope, place as placeHalt, remove as removeHalt } from '../halts/store.ts'
 import { awaitSealing, sealRuns, unsealed } from '../log/log.ts'
 import { sentence } from '../operate/run-view.ts'
+import { type Governing, governingOf } from '../plan/governing.ts'
 import { type FrozenPlan, freeze } from '../plan/plan.ts'
 import { checkPush } from '../push/config.ts'
 import { register, touch } from '../push/store.ts'
@@ -34,20 +34,21 @@ import { actingFor, actingOfRequest, checkChain, checkTime, governedBy, permitAd
 import { type Budgets, least, recordedExhaustion } from '../quota/budgets.ts'
 import { checkAdmission } from '../quota/gate.ts'
 import { periodOf } from '../quota/period.ts'
-import { giveSlotBack, hasSlot, keepActing, type QuotaLimits, reservationOf, settle, settleAll, sum, takeSlot, UNBOUNDED, whole } from '../quota/store.ts'
+import { handBack, hasSlot, keepActing, type QuotaLimits, reservationOf, settle, settleAll, sum, takeSlot, UNBOUNDED, whole } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
 import { type Parent, setParent, tellParent } from '../store/children.ts'
 import { type Delivery, endWaits, ordered, retire } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
-import { releaseLease, renewLease, takeLease } from '../store/leases.ts'
+import { releaseLease, takeLease } from '../store/leases.ts'
 import { cancellationOf, claimKey, FINAL, requestCancel, runOfKey, type Status, setStatus, statusOf } from '../store/runs.ts'
 import { type SweptEntry, writeSealedRun } from '../store/sealed-run.ts'
 import { withdrawTasks } from '../tasks/store.ts'
 import { spendOf } from './attempt.ts'
 import { checkedEvent, deliver, type EventRules } from './delivery.ts'
 import { dueRuns } from './due.ts'
+import { HeldLease } from './held-lease.ts'
 import { BrokenPass, checked, type Govern, Pass } from './pass.ts'
 import { RunJournal } from './run-journal.ts'
 import { sweep } from './sweep.ts'
@@ -83,12 +84,13 @@ export interface DriverTools extends EventRules {
   checkReceiver?(url: string): Promise<void>
   /** Told of every run. */
   destinations?: readonly PushConfig[]
-  /** The agent that a run of this capability is governed by. */
-  governing?(capability: string): AgentRef | undefined
+  governing?: Governing
   /** What its manifest allows; the least of it and of `limits` holds. */
   limitsOf?(capability: string): Partial<DriverTools['limits']>
   /** A run goes on, as one is over that it has commissioned, or as the one is undone that has commissioned it. */
   resumed?(run: string): void
+  /** The process is to end: passes go no further than their next boundary. */
+  stopping?(): boolean
   /** Milliseconds since the Unix epoch. */
   now(): number
   random(): number
@@ -123,7 +125,7 @@ export class Driver {
   /** @returns what admits it, in a transaction. */
   private async prepared(given: RunRequest, parent?: Parent): Promise<(tx: StateTransaction) => Promise<Admitted>> {
     const { plan, label, input } = this.admissible(given)
-    const agent = governedBy(this.tools.governing?.(label), given.agent, label)
+    const agent = governedBy(governingOf(plan.nodes, this.tools.governing), given.agent, label)
     const request = agent === undefined ? given : { ...given, agent }
     const { idempotencyKey, actor, case: asked } = request
     const { now, holder, leaseMs } = this.tools
@@ -152,7 +154,7 @@ export class Driver {
       const known = idempotencyKey === undefined ? undefined : await runOfKey(tx, idempotencyKey)
       if (known !== undefined) return { run: known, existing: true }
       checkTime(request, now())
-      await checkAdmission(tx, acting, this.tools.quota, now())
+      await checkAdmission(tx, acting, this.tools.quota, now(), parent?.run)
       takeSlot(tx, run, now())
       keepActing(tx, run, acting)
       for (const config of [...(request.push ?? []), ...(this.tools.destinations ?? [])]) await register(tx, run, config, now())
@@ -222,13 +224,12 @@ export class Driver {
   }
 
   private async under(run: string, epoch: number): Promise<Status> {
-    const { state, leaseMs } = this.tools
-    const end = this.tools.every(leaseMs / 3, () => {
-      state.transaction((tx) => renewLease(tx, run, epoch, this.tools.now(), leaseMs)).catch(() => {})
-    })
+    const { state } = this.tools
+    const lease = await HeldLease.of(run, epoch, this.tools)
+    const end = this.tools.every(this.tools.leaseMs / 3, () => void lease.renew().catch(() => {}))
     try {
       const journal = await RunJournal.own(run, { state, epoch, soon: this.tools.soon })
-      const pass = () => new Pass(journal, epoch, { ...this.tools, limits: this.limitsOf(journal), mode: 'live' }).live()
+      const pass = () => new Pass(journal, epoch, { ...this.tools, limits: this.limitsOf(journal), held: () => lease.required(), mode: 'live' }).live()
       return await (this.tools.operation === undefined ? pass() : this.tools.operation('agent run', pass, { attributes: { 'svc.run': run } }))
     } catch (error) {
       if (error instanceof BrokenChain) return await this.setAside(run, epoch)
@@ -239,17 +240,16 @@ export class Driver {
   }
 
   private limitsOf(journal: RunJournal): DriverTools['limits'] {
-    const { limits } = this.tools
-    const own = this.tools.limitsOf?.(journal.last('RunAdmitted')?.payload.capability as string) ?? {}
-    return least(limits, own)
+    const { limits, limitsOf, governing } = this.tools
+    const governed = journal.plans.all.find(({ capability }) => governing?.(capability) !== undefined)?.capability
+    return least(limits, limitsOf?.(governed ?? (journal.last('RunAdmitted')?.payload.capability as string)) ?? {})
   }
 
   /** A journal that cannot be read is not written to either. */
   private async setAside(run: string, epoch: number): Promise<Status> {
     await this.tools.state.transaction(async (tx) => {
       await setStatus(tx, run, 'quarantined')
-      giveSlotBack(tx, run)
-      await releaseLease(tx, run, epoch)
+      await handBack(tx, run, epoch)
     })
     return 'quarantined'
   }
@@ -290,6 +290,11 @@ export class Driver {
     if ((await this.known(state, run)) === 'failed' && (await cancellationOf(state, run)) === undefined && (await RunJournal.read(state, run)).hasCompensated)
       throw new SvcError('CONFLICT', `cannot go on with "${run}": some of it was undone; begin another run`)
     return this.drive(run)
+  }
+
+  /** @param epoch of a lease that nobody here uses: the run is left to whoever looks for runs that are due. */
+  handBack(run: string, epoch: number): Promise<void> {
+    return this.tools.state.transaction((tx) => handBack(tx, run, epoch))
   }
 
   status(run: string): Promise<Status> {

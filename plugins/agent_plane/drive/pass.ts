@@ -5,10 +5,11 @@ import { SchemaReader } from 'svcdb/lib/schema'
 import { traced } from 'svcdb/lib/trace'
 import { pausing } from '../halts/store.ts'
 import { awaitSealing } from '../log/log.ts'
+import { isGovernedBy } from '../plan/governing.ts'
 import { type FrozenNode, inputOf } from '../plan/plan.ts'
 import { touch } from '../push/store.ts'
 import { type Budgets, stepExceeds, usedOf } from '../quota/budgets.ts'
-import { giveSlotBack, NOTHING, settleAll, sum } from '../quota/store.ts'
+import { giveSlotBack, handBack, NOTHING, settleAll, sum } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { CANON, type JournalRecord, type NewRecord } from '../record/record.ts'
 import { tellParent } from '../store/children.ts'
@@ -28,9 +29,10 @@ export interface PassTools extends Omit<StepTools, 'journal' | 'limits'> {
   limits: Budgets
   /** What a skill gets in place of the bare context. */
   govern?: Govern
-  governing?(capability: string): AgentRef | undefined
   policyBundle?: PolicyBundle
   resumed?(run: string): void
+  /** The process is to end: a pass goes no further than its next boundary. */
+  stopping?(): boolean
 }
 
 export type Govern = (context: OpenStep, skill: Skill, journal: RunJournal) => StepContext
@@ -114,7 +116,7 @@ export class Pass {
       policy_bundle?: PolicyBundle
       capability: string
     }
-    if (governed?.digest !== this.tools.governing?.(capability)?.digest)
+    if (!isGovernedBy(governed, this.journal.plans.all, this.tools.governing))
       return this.conclude('quarantined', `the agent "${governed?.name ?? capability}" is declared otherwise than when the run was admitted`)
     // Which policies a run was admitted under that does not say so is not known.
     if (bundle !== undefined && bundle.rules !== this.tools.policyBundle?.rules)
@@ -127,6 +129,7 @@ export class Pass {
         if (stop !== undefined) return this.stopped(stop.kind === 'quarantined' || stop.kind === 'broken' ? stop : { kind: 'quarantined', reason: whyOf(stop) })
         continue
       }
+      if (this.tools.stopping?.()) return this.leave()
       const plan = this.journal.plans.current
       const ready = this.ready(plan.nodes)
       const cancelled = await this.boundary()
@@ -143,6 +146,15 @@ export class Pass {
       const status = worst.kind === 'suspended' ? await this.suspend() : await this.stopped(worst)
       if (status !== undefined) return status
     }
+  }
+
+  /** As it is, to whoever looks for runs that nobody drives. */
+  private async leave(): Promise<Status> {
+    await this.journal.append(async (tx) => {
+      await handBack(tx, this.journal.run, this.epoch)
+      return []
+    })
+    return 'running'
   }
 
   private ready(nodes: readonly FrozenNode[]): FrozenNode[] {

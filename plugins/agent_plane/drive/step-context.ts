@@ -19,7 +19,7 @@ import type {
 } from 'svcdb/agents'
 import { EffectError, OWN, TASK_DECIDED, taskKey } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
-import { Meter, type MeterTools } from '../quota/meter.ts'
+import { Meter, type MeterTools, type Release } from '../quota/meter.ts'
 import { NOTHING } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import type { JournalRecord } from '../record/record.ts'
@@ -49,6 +49,8 @@ const INTERRUPTED = 'the process ended before it was known'
 export interface StepTools extends KeptTools, MeterTools {
   /** Strict = nothing is done and nothing written. */
   mode: 'live' | 'strict'
+  /** Of a live one: resolves when this process surely drives the run. @throws Fenced. */
+  held?(): Promise<void> | undefined
   random(): number
   sleep(ms: number): Promise<void>
   /** Told how each attempt ended. @param ms that it took, with both its records. */
@@ -154,8 +156,9 @@ export class OpenStep extends MarkedStep implements StepContext {
     return this.guarded(async () => (await this.wait({ asked: plain, until, event, any })) as unknown as AgentEvent)
   }
 
-  task(request: TaskRequest): Promise<TaskDecision> {
-    const asked = this.plain(TASK, checkedRequest(request))
+  /** @param releases a value, when it is approved: the policies are asked before a person is. */
+  task(request: TaskRequest, releases?: Release): Promise<TaskDecision> {
+    const asked = { ...plain(TASK, checkedRequest(request), this.ordinal++), ...(releases === undefined ? {} : { releases }) }
     const event = { kind: TASK_DECIDED, correlation: [taskKey(taskIdOf(this.run, this.records.keyOf(asked, 1)))] }
     return this.guarded(async () => (await this.wait({ asked, until: () => FOREVER, event })) as unknown as TaskDecision)
   }
@@ -352,6 +355,9 @@ export class OpenStep extends MarkedStep implements StepContext {
         return
       }
       next()
+      // The announcement may have taken long: whoever has taken the run over since has looked whether this was done.
+      const renewed = this.tools.held?.()
+      if (renewed !== undefined) await renewed
       const ended = await outcomeOf(asked, call, act)
       if (ended.retryAfterMs !== undefined) this.retryAfter.set(call.effectKey, Math.min(ended.retryAfterMs, MAX_RETRY_AFTER_MS))
       const isFree = call.used.tokens + call.used.minor_units === 0
@@ -406,33 +412,38 @@ export class OpenStep extends MarkedStep implements StepContext {
     if (journal.attempt(key)?.ended === undefined) {
       if (mode === 'strict') return this.stop({ kind: 'suspended' })
       if (isNew && opensTask) await this.require(this.meter.exceeded(asked))
+      const withheld = isNew ? await this.meter.withheld(this.records.started(asked, key, 1, 0), asked) : undefined
       const isRefused = !isNew && (await this.isRefused())
-      await this.append(async (tx) => {
-        if (opensTask) await openTask(tx, openingOf(this.tools, key, asked.args as TaskRequest, this.label))
-        const begun = isNew ? [this.records.started(asked, key, 1, 0)] : []
-        const said = journal.waitsUntil(key) ?? (await until(tx))
-        if (said === undefined)
-          return [...begun, this.records.failedForGood(key, 'cannot wait until an obligation is due that the case does not have; register it before')]
-        const end = Math.floor(said)
-        const wait: Wait = { run: this.run, key, until: end, ...(event === undefined ? {} : { event }), ...(any ? { any } : {}) }
-        const waiting = await waitOf(tx, this.run, key)
-        const arrived = await arrivedAt(tx, wait)
-        if (arrived !== undefined || end <= now()) {
-          if (waiting !== undefined) await endWait(tx, waiting)
-          return [...begun, this.records.endOfWait(asked.kind, key, wait, arrived)]
-        }
-        if (isRefused) {
-          if (waiting !== undefined) await endWait(tx, waiting)
-          return [this.records.failedForGood(key, ABORTED)]
-        }
-        if (waiting !== undefined) return begun
-        const first = await beginWait(tx, wait)
-        return [...begun, first === undefined ? this.records.suspended(key, wait) : this.records.endOfWait(asked.kind, key, wait, first)]
-      })
+      await this.append(
+        withheld ??
+          (async (tx) => {
+            if (opensTask) await openTask(tx, openingOf(this.tools, key, asked.args as TaskRequest, this.label))
+            const begun = isNew ? [this.records.started(asked, key, 1, 0)] : []
+            const said = journal.waitsUntil(key) ?? (await until(tx))
+            if (said === undefined)
+              return [...begun, this.records.failedForGood(key, 'cannot wait until an obligation is due that the case does not have; register it before')]
+            const end = Math.floor(said)
+            const wait: Wait = { run: this.run, key, until: end, ...(event === undefined ? {} : { event }), ...(any ? { any } : {}) }
+            const waiting = await waitOf(tx, this.run, key)
+            const arrived = await arrivedAt(tx, wait)
+            if (arrived !== undefined || end <= now()) {
+              if (waiting !== undefined) await endWait(tx, waiting)
+              return [...begun, this.records.endOfWait(asked.kind, key, wait, arrived)]
+            }
+            if (isRefused) {
+              if (waiting !== undefined) await endWait(tx, waiting)
+              return [this.records.failedForGood(key, ABORTED)]
+            }
+            if (waiting !== undefined) return begun
+            const first = await beginWait(tx, wait)
+            return [...begun, first === undefined ? this.records.suspended(key, wait) : this.records.endOfWait(asked.kind, key, wait, first)]
+          }),
+      )
     }
     next()
     const { ended } = journal.attempt(key) as Attempt
     if (ended === undefined) return this.stop({ kind: 'suspended' })
+    if (mode === 'live' && ended.kind === 'EffectFailed') await this.require(this.meter.tooManyDenials(ended.payload.error as string))
     return this.told(ended.seq, () => {
       if (ended.kind === 'EffectFailed') throw permanently(ended.payload.error as string)
       if (event !== undefined) this.hasRead(ended, ...provenanceOf(ended))

@@ -60,7 +60,8 @@ export function askedOfSink(sink: Sink, read: Label, ordinal: number): Asked {
   const { accepts, acceptsUntrusted, label = read, mutates = true, ...effect } = sink
   const asked = askedOf({ ...effect, mutates, outboundBytes: Buffer.byteLength(canonical(effect.args)) }, ordinal)
   const refusal = sinkRefusal(label, accepts, acceptsUntrusted ?? !mutates)
-  return { ...asked, outboundLabel: label, ...(refusal === undefined ? {} : { refusal }) }
+  const releases = { resource: asked.grant ?? asked.kind, label }
+  return { ...asked, outboundLabel: label, releases, ...(refusal === undefined ? {} : { refusal }) }
 }
 
 /** Why a value may not go somewhere; undefined = it may. */

@@ -103,12 +103,15 @@ export class OperatedLive implements LiveOperations {
 
 export class OperatedAttention implements AttentionOperations {
   private readonly parts: ControlParts
+  private readonly sends: boolean
 
-  constructor(parts: ControlParts) {
+  /** @param sends whether the plane has pushes. */
+  constructor(parts: ControlParts, sends: boolean) {
     this.parts = parts
+    this.sends = sends
   }
 
   view(): Promise<AttentionView> {
-    return attention(this.parts.state(), this.parts.now())
+    return attention(this.parts.state(), this.parts.now(), this.sends)
   }
 }

@@ -1,5 +1,6 @@
 /** What persons see of the tasks of a tenant, and do to them. */
 import type { Task, TaskCaller, TaskOperations, TaskView } from 'svcdb/agents'
+import { inTurns, type Work } from 'svcdb/lib/event-loop'
 import { instant } from '../record/names.ts'
 import { type Desk, mayDecide, withheldOf } from '../tasks/desk.ts'
 import { rendered } from '../tasks/rendering.ts'
@@ -17,15 +18,15 @@ export class OperatedTasks implements TaskOperations {
 
   async list(caller: TaskCaller, limit: number): Promise<{ rows: TaskView[]; truncated: boolean }> {
     const { rows, truncated } = await this.desk().queue(caller, limit)
-    return { rows: rows.map((task) => taskView(task, caller)), truncated }
+    return { rows: await inTurns(taskViews(rows, caller)), truncated }
   }
 
   async view(task: string, caller: TaskCaller): Promise<TaskView> {
-    return taskView(await this.desk().task(task), caller)
+    return inTurns(taskView(await this.desk().task(task), caller))
   }
 
   async claim(task: string, caller: TaskCaller): Promise<TaskView> {
-    return taskView(await this.desk().claim(task, caller), caller)
+    return inTurns(taskView(await this.desk().claim(task, caller), caller))
   }
 
   release(task: string, caller: TaskCaller): Promise<void> {
@@ -33,7 +34,7 @@ export class OperatedTasks implements TaskOperations {
   }
 
   async takeOver(task: string, from: string, caller: TaskCaller): Promise<TaskView> {
-    return taskView(await this.desk().takeOver(task, from, caller), caller)
+    return inTurns(taskView(await this.desk().takeOver(task, from, caller), caller))
   }
 
   async decide(...[task, said, caller]: Parameters<TaskOperations['decide']>): ReturnType<TaskOperations['decide']> {
@@ -55,10 +56,17 @@ export class OperatedTasks implements TaskOperations {
   }
 }
 
-function taskView(task: Task, caller: TaskCaller): TaskView {
+function* taskViews(tasks: readonly Task[], caller: TaskCaller): Work<TaskView[]> {
+  const views: TaskView[] = []
+  for (const task of tasks) views.push(yield* taskView(task, caller))
+  return views
+}
+
+function* taskView(task: Task, caller: TaskCaller): Work<TaskView> {
   const { id, run, kind, priority, state, digest, assignee, due } = task
   const { summary, cost, evidence } = task.justification
   const withheld = withheldOf(task)
+  yield
   return {
     id,
     run,
@@ -68,7 +76,7 @@ function taskView(task: Task, caller: TaskCaller): TaskView {
     state,
     decidable_by_you: isPending(task) && mayDecide(task, caller),
     has_untrusted_prose: [summary, ...(cost === undefined ? [] : [cost]), ...evidence].some(({ label }) => label.trust === 'untrusted'),
-    rendering: rendered(task, withheld),
+    rendering: yield* rendered(task, withheld),
     digest,
     ...(assignee === undefined ? {} : { assignee }),
     ...(task.case === undefined ? {} : { case: task.case }),

@@ -4,6 +4,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { RunJournal } from '../drive/run-journal.ts'
 import { checkChain, permitAdmission } from '../quota/admission.ts'
 import { canonical } from '../record/canonical.ts'
+import { checkGoverned, type Governing } from './governing.ts'
 import { type FrozenPlan, freeze } from './plan.ts'
 
 export interface Successor {
@@ -16,10 +17,15 @@ export interface Successor {
 export interface SuccessorTools {
   skills: ReadonlyMap<string, Skill>
   policy?: PlanePolicy | undefined
+  governing?: Governing
 }
 
 /** @throws SvcError BAD_REQUEST, FORBIDDEN: the plan in force stays. */
-export async function successorOf(journal: RunJournal, { nodes: given, reason, topology }: Successor, { skills, policy }: SuccessorTools): Promise<FrozenPlan> {
+export async function successorOf(
+  journal: RunJournal,
+  { nodes: given, reason, topology }: Successor,
+  { skills, policy, governing }: SuccessorTools,
+): Promise<FrozenPlan> {
   const { plans } = journal
   const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot use plan: ${why}`)
   const { version, digest, topology: before, nodes: known } = plans.current
@@ -45,6 +51,7 @@ export async function successorOf(journal: RunJournal, { nodes: given, reason, t
     governed_by?: AgentRef
     admitted_by?: string
   }
+  checkGoverned(agent, plan.nodes, governing)
   const chain = journal.last('IdentityBound')?.payload.chain as ChainLink[] | undefined
   if (chain !== undefined) checkChain({ chain, input: null, actor }, plan)
   await permitAdmission(policy, capability, { subjects: journal.subjects, ...(agent === undefined ? {} : { agent }) }, plan)

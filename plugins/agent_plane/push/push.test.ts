@@ -152,6 +152,23 @@ t.test('a process that dies between the answer and the note tells again, under t
   t.same(await state.list({ prefix: 'push/' }), [])
 })
 
+t.test('a record that cannot be read parks its registration, and does not keep others from being told', async (t) => {
+  const { driver, run, sender, told, state } = await setup()
+  const [bad, good] = [await run(driver, 'wait', { push: [CONFIG] }), await run(driver, 'wait', { push: [CONFIG] })]
+  const [{ key, value }] = await state.list<{ raw: string }>({ prefix: `record/${bad.run}/`, limit: 1 })
+  await state.transaction((tx) => tx.put(key, { ...value, raw: '{"v":99}' }))
+  await t.resolves(sender.drain())
+  t.match(await pushOf(state, bad.run, 'one'), { parked: true, next_seq: 1, last_error: /record 1 of its run cannot be read: .*its version is 99/ })
+  t.same(
+    told.map(({ subject }) => subject),
+    Array(4).fill(good.run),
+  )
+  await state.transaction((tx) => tx.put(key, value))
+  t.ok(await state.transaction((tx) => rearm(tx, bad.run, 'one', 0)), 'it goes on when the record is restored')
+  await sender.drain()
+  t.equal(told.filter(({ subject }) => subject === bad.run).length, 2)
+})
+
 t.test('registrations are checked, and shown without what is secret', async (t) => {
   const { driver, run } = await setup()
   for (const bad of [

@@ -4,6 +4,7 @@
  */
 import type { StateStore, WebhookAttempt, WebhookEvent } from 'svcdb'
 import type { PushConfig } from 'svcdb/agents'
+import type { Sealed } from '../record/record.ts'
 import { recordsOf } from '../store/journal.ts'
 import { pushEvent } from './event.ts'
 import { advance, clear, duePushes, fail, pushOf } from './store.ts'
@@ -13,6 +14,7 @@ const BATCH = 64
 const IN_FLIGHT = 16
 const MAX_FAILURES = 32
 const MAX_EXPONENT = 8
+const MAX_REASON = 1024
 const MAX_RETRY_AFTER_MS = 3_600_000
 
 export interface PushSenderTools {
@@ -53,15 +55,26 @@ export class PushSender {
     }
   }
 
+  /** @returns undefined for a record that is told to nobody; one that cannot be read is not told before somebody has repaired it. */
+  private async attempt(config: PushConfig, sealed: Sealed, seq: number): Promise<WebhookAttempt | undefined> {
+    const { tenant, send, now } = this.tools
+    let event: WebhookEvent | undefined
+    try {
+      event = pushEvent(tenant, sealed, now())
+    } catch (error) {
+      return { result: 'refused', reason: `record ${seq} of its run cannot be read: ${(error as Error).message}`.slice(0, MAX_REASON) }
+    }
+    return event === undefined ? undefined : send(config, event)
+  }
+
   /** One batch of one registration. */
   private async tell({ run, id, key }: { run: string; id: string; key: string }, signal?: AbortSignal): Promise<void> {
-    const { state, tenant, send, now, random, told } = this.tools
+    const { state, now, random, told } = this.tools
     const row = await pushOf(state, run, id)
     if (row?.due === undefined) return state.transaction((tx) => clear(tx, run, id, key))
     let next = row.next_seq
     for (const sealed of await recordsOf(state, run, next, BATCH)) {
-      const event = pushEvent(tenant, sealed, now())
-      const attempt = event === undefined ? undefined : await send(row.config, event)
+      const attempt = await this.attempt(row.config, sealed, next)
       if (attempt !== undefined && attempt.result !== 'taken') {
         // It was broken off: the receiver has not failed.
         if (signal?.aborted) return

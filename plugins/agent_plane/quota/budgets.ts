@@ -15,13 +15,22 @@ export interface Budgets {
   maxEgressBytes?: number
   /** Steps under way at one time. */
   maxParallelSteps?: number
-  /** By grant, over all runs of the tenant. */
-  rates?: ReadonlyMap<string, Rate>
+  /** By grant, over all runs of the tenant; all of a grant hold. */
+  rates?: Rates
 }
 
 export interface Rate {
   allowed: number
   windowMs: number
+}
+
+export type Rates = ReadonlyMap<string, readonly Rate[]>
+
+/** @param each of a grant, which may be there several times. */
+export function ratesOf(each: Iterable<readonly [grant: string, rates: readonly Rate[]]>): Rates {
+  const all = new Map<string, readonly Rate[]>()
+  for (const [grant, rates] of each) all.set(grant, [...(all.get(grant) ?? []), ...rates])
+  return all
 }
 
 /** What is about to be begun. */
@@ -30,14 +39,14 @@ export interface Asking {
   outboundBytes?: number
 }
 
-/** The lesser of each. */
+/** The lesser of each, and the rates of both. */
 export function least(one: Budgets, other: Partial<Budgets>): Budgets {
   const bounds = { ...one } as Record<string, unknown>
   for (const [name, bound] of Object.entries(other)) {
     const own = bounds[name]
     bounds[name] = typeof own === 'number' && typeof bound === 'number' ? Math.min(own, bound) : bound
   }
-  bounds.rates = new Map([...(one.rates ?? []), ...(other.rates ?? [])])
+  bounds.rates = ratesOf([...(one.rates ?? []), ...(other.rates ?? [])])
   return bounds as unknown as Budgets
 }
 

@@ -1,6 +1,6 @@
 /** Bounds as the config says them. */
 import type { AgentPlaneConfig } from '../config.ts'
-import type { Budgets } from './budgets.ts'
+import { type Budgets, ratesOf } from './budgets.ts'
 import type { QuotaLimits } from './store.ts'
 
 export function budgetsOf(config: AgentPlaneConfig): Budgets {
@@ -17,7 +17,7 @@ export function budgetsOf(config: AgentPlaneConfig): Budgets {
     maxSteps: config.max_steps,
     maxEffects: config.max_effects,
     ...Object.fromEntries(Object.entries(bounds).filter(([, bound]) => bound > 0)),
-    rates: new Map(config.rates.map(({ grant, allowed, window_secs: window }) => [grant, { allowed, windowMs: window * 1000 }])),
+    rates: ratesOf(config.rates.map(({ grant, allowed, window_secs: window }) => [grant, [{ allowed, windowMs: window * 1000 }]])),
   }
 }
 

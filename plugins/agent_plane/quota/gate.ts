@@ -8,15 +8,21 @@ import type { Budgets } from './budgets.ts'
 import { periodOf } from './period.ts'
 import { type Acting, periodRow, type QuotaLimits, reserve, slots, use, usesOf, whole } from './store.ts'
 
-/** Standing halts, what the period has come to, and how many runs go on. @throws SvcError FORBIDDEN, RATE_LIMITED. */
-export async function checkAdmission(tx: StateTransaction, acting: Acting, limits: QuotaLimits, now: number): Promise<void> {
+/** What is asked for may be begun later, as it is: for now a halt stands, or there is no room. */
+export class NotNow extends SvcError {}
+
+/**
+ * Standing halts, what the period has come to, and how many runs go on. @param parent the run that commissions it: that waits for it, and gives its slot back, so
+ * it takes no room from it. @throws NotNow FORBIDDEN, RATE_LIMITED.
+ */
+export async function checkAdmission(tx: StateTransaction, acting: Acting, limits: QuotaLimits, now: number, parent?: string): Promise<void> {
   const halt = await haltFor(tx, acting)
   if (halt !== undefined)
-    throw new SvcError(
+    throw new NotNow(
       'FORBIDDEN',
       `cannot begin a run: "${halt.scope}" is halted since ${instant(halt.thrown_at * 1000)}: ${halt.reason}; it begins when the halt is lifted`,
     )
-  const refuse = (what: string, key: string) => new SvcError('RATE_LIMITED', `cannot begin a run: ${what}; wait, or raise agent_plane.quota.${key}`)
+  const refuse = (what: string, key: string) => new NotNow('RATE_LIMITED', `cannot begin a run: ${what}; wait, or raise agent_plane.quota.${key}`)
   const { maxConcurrentRuns, maxTokens, maxMinorUnits } = limits
   if (maxTokens > 0 || maxMinorUnits > 0) {
     const period = periodOf(now, limits.period)
@@ -26,8 +32,9 @@ export async function checkAdmission(tx: StateTransaction, acting: Acting, limit
     if (maxMinorUnits > 0 && settled.minor_units + reserved.minor_units >= maxMinorUnits)
       throw refuse(`the ${maxMinorUnits} minor units of ${period} are used up`, 'max_minor_units_per_period')
   }
-  if (maxConcurrentRuns > 0 && (await slots(tx, maxConcurrentRuns)).length >= maxConcurrentRuns)
-    throw refuse(`${maxConcurrentRuns} runs go on already`, 'max_concurrent_runs')
+  if (maxConcurrentRuns === 0) return
+  const others = (await slots(tx, maxConcurrentRuns + 1)).filter(({ run }) => run !== parent)
+  if (others.length >= maxConcurrentRuns) throw refuse(`${maxConcurrentRuns} runs go on already`, 'max_concurrent_runs')
 }
 
 export interface Beginning {
@@ -45,10 +52,11 @@ export async function beginEffect(
   budgets: Budgets,
   now: number,
 ): Promise<BudgetExceeded | undefined> {
-  const rate = grant === undefined ? undefined : budgets.rates?.get(grant)
-  if (grant !== undefined && rate !== undefined) {
-    const reached = await usesOf(tx, grant, rate.windowMs, now, rate.allowed)
-    if (reached >= rate.allowed) return { limit: 'rate', grant, allowed: rate.allowed, window_seconds: Math.ceil(rate.windowMs / 1000), reached }
+  const rates = grant === undefined ? undefined : budgets.rates?.get(grant)
+  for (const rate of rates ?? []) {
+    const reached = await usesOf(tx, grant as string, rate.windowMs, now, rate.allowed)
+    if (reached >= rate.allowed)
+      return { limit: 'rate', grant: grant as string, allowed: rate.allowed, window_seconds: Math.ceil(rate.windowMs / 1000), reached }
   }
   if (spends !== undefined) {
     const period = periodOf(now, limits.period)
@@ -60,6 +68,6 @@ export async function beginEffect(
       return { limit: 'money', allowed: limits.maxMinorUnits, used: used.minor_units }
     await reserve(tx, run, effectKey, period, spends)
   }
-  if (grant !== undefined && rate !== undefined) use(tx, grant, run, effectKey, now)
+  if (grant !== undefined && rates !== undefined) use(tx, grant, run, effectKey, now)
   return undefined
 }

@@ -8,7 +8,7 @@ import type { NewRecord } from '../record/record.ts'
 import { type Budgets, denials, effectExceeds, replanExceeds, usedOf } from './budgets.ts'
 import { beginEffect } from './gate.ts'
 import { periodOf } from './period.ts'
-import { questionOf } from './policy.ts'
+import { type PlaneAction, questionOf } from './policy.ts'
 import { type QuotaLimits, reservationOf, settle, whole } from './store.ts'
 
 /** Characters of arguments that policies see. */
@@ -39,9 +39,18 @@ export interface Metered {
   outboundBytes?: number | undefined
   /** Of what goes out. */
   outboundLabel?: Label
+  /** A value goes out with it, of this label; or a person is asked to release one. */
+  releases?: Release
   /** Why it must not be done, whatever the policies say. */
   refusal?: string
   grant?: string
+}
+
+/** What the policies are asked about a value. */
+export interface Release {
+  /** Where it goes, or whose it is. */
+  resource: string
+  label: Label
 }
 
 export class Meter {
@@ -90,17 +99,34 @@ export class Meter {
   }
 
   /** Asks the policies. @returns what is written when they say no, or it must not be done at all: an effect that was begun and did not happen. */
-  async denied(started: NewRecord, { kind, args, grant, mutates, refusal }: Metered): Promise<NewRecord[] | undefined> {
-    const { policy, journal } = this.tools
+  async denied(started: NewRecord, asked: Metered): Promise<NewRecord[] | undefined> {
+    const { kind, args, grant, mutates, refusal } = asked
     const resource = grant ?? kind
     if (refusal !== undefined) return this.refused(started, { action: 'data:release', resource, reason: refusal }, WITHHELD)
+    const more = () => ({ mutates, args: canonical(args).slice(0, MAX_POLICY_ARGS) })
+    return (await this.withheld(started, asked)) ?? (await this.asked(started, { action: 'effect:perform', resource, kind, more }, DENIED))
+  }
+
+  /** Likewise, of a value alone that is to be released. */
+  async withheld(started: NewRecord, { kind, releases }: Metered): Promise<NewRecord[] | undefined> {
+    if (releases === undefined) return undefined
+    const { resource, label } = releases
+    const more = () => ({ sensitivity: label.sensitivity, trust: label.trust, provenance: [...label.provenance] })
+    return this.asked(started, { action: 'data:release', resource, kind, more }, WITHHELD)
+  }
+
+  private async asked(
+    started: NewRecord,
+    { action, resource, kind, more }: { action: PlaneAction; resource: string; kind: string; more(): Record<string, unknown> },
+    prefix: string,
+  ): Promise<NewRecord[] | undefined> {
+    const { policy, journal } = this.tools
     if (policy === undefined) return undefined
-    const { subjects } = journal
-    const context = { run: journal.run, kind, mutates, subjects, args: canonical(args).slice(0, MAX_POLICY_ARGS) }
-    const answer = await policy(questionOf(subjects[0] ?? '', 'effect:perform', resource, context))
+    const { subjects, run } = journal
+    const answer = await policy(questionOf(subjects[0] ?? '', action, resource, { run, kind, subjects, ...more() }))
     if (answer.outcome === 'permit') return undefined
     const reason = answer.outcome === 'deny' ? answer.reason : 'the policies could not be evaluated'
-    return this.refused(started, { action: 'effect:perform', resource, reason }, DENIED)
+    return this.refused(started, { action, resource, reason }, prefix)
   }
 
   private refused(started: NewRecord, denied: { action: string; resource: string; reason: string }, prefix: string): NewRecord[] {

@@ -2,7 +2,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { EffectError } from 'svcdb/agents'
+import { defineAgent, type EffectError } from 'svcdb/agents'
+import { Type } from 'svcdb/lib/schema'
 import { boot } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { skill } from '../testing/control.ts'
@@ -94,4 +95,62 @@ t.test('a run goes on under the policies that it was admitted under, and no othe
   await third.node.stop()
   const bare = await start(t, [nap], { storage: 'embedded', dataDir })
   t.match((await bare.run('nap', null)).status, 'suspended', 'without policies there is no bundle')
+})
+
+t.test('the policies are asked before a value goes out, and before a person is asked to release one', async (t) => {
+  const policy = `
+permit (principal, action in [Action::"run:admit", Action::"effect:perform"], resource);
+permit (principal, action == Action::"data:release", resource == Resource::"tool://mail/send") when { context.sensitivity != "secret" };
+permit (principal, action == Action::"data:release", resource == Resource::"orders") when { context.provenance.contains("actor:ann") };
+@reason("nothing of a web page")
+forbid (principal, action == Action::"data:release", resource) when { context.provenance.contains("web") };
+`
+  const sent: unknown[] = []
+  const label = (sensitivity: 'public' | 'secret', provenance: string[] = []) => ({ trust: 'trusted' as const, sensitivity, provenance })
+  const sends = skill('sends', async (context, input) => {
+    const { grant, of } = input as { grant?: string; of: 'public' | 'secret' }
+    return context
+      .sink({ kind: 'send', args: null, accepts: 'secret', label: label(of), ...(grant === undefined ? {} : { grant }) }, async () => sent.push(grant ?? null))
+      .catch((error: EffectError) => error.message)
+  })
+  const agent = defineAgent({
+    manifest: {
+      apiVersion: 'svc/v1alpha1',
+      kind: 'Agent',
+      metadata: { name: 'orders', version: '1' },
+      spec: { capabilities: { provides: ['orders.do'] }, budgets: {} },
+    },
+    skills: (skill) => [
+      skill({
+        capability: 'orders.do',
+        summary: 'Of a test',
+        input: Type.Any(),
+        output: Type.Any(),
+        async invoke(ctx) {
+          return ctx.release('a value', { summary: 'Let it out' }).catch((error: EffectError) => error.message)
+        },
+      }),
+    ],
+  })
+  const plane = await start(t, [sends], { agents: [agent], plugins: ['cedar'], config: config(fileOf(t, policy)) })
+  t.match(await plane.run('sends', { grant: 'tool://mail/send', of: 'public' }), { status: 'succeeded', output: 1 })
+  t.match(await plane.run('sends', { grant: 'tool://mail/send', of: 'secret' }), { output: 'it does not go out: no policy permits it' })
+  const other = await plane.run('sends', { of: 'public' })
+  t.match(other, { output: 'it does not go out: no policy permits it' }, 'by what it is done by, or its kind')
+  t.same(sent, ['tool://mail/send'])
+  const records = async (run: string) =>
+    (await plane.node.storage.state('agent_plane').list<{ raw: string }>({ prefix: `record/${run}/` })).map(({ value }) => JSON.parse(value.raw))
+  t.match(
+    (await records(other.run)).find(({ kind }) => kind === 'PolicyDenied'),
+    { action: 'data:release', resource: 'send', reason: 'no policy permits it' },
+  )
+  const { run } = await plane.plane.run({ capability: 'orders.do', input: null, actor: 'ann' })
+  t.equal(await plane.plane.settled(run), 'suspended', 'a person is asked')
+  const denied = await plane.plane.run({ capability: 'orders.do', input: null, actor: 'ann', label: label('public', ['web', 'actor:ann']) })
+  t.equal(await plane.plane.settled(denied.run), 'succeeded', 'nobody is asked')
+  t.match(await plane.plane.replay(denied.run), { divergences: [], output: 'it does not go out: nothing of a web page' })
+  t.match(
+    (await records(denied.run)).find(({ kind }) => kind === 'PolicyDenied'),
+    { action: 'data:release', resource: 'orders' },
+  )
 })

@@ -2,7 +2,7 @@
 import type { LoadedPolicies, Logger, PolicyQuestion } from 'svcdb'
 import type { PlanePolicy } from 'svcdb/agents'
 
-export type PlaneAction = 'run:admit' | 'effect:perform'
+export type PlaneAction = 'run:admit' | 'effect:perform' | 'data:release'
 
 /** Cedar: policies are checked against it when they are loaded. */
 export const PLANE_SCHEMA = `
@@ -17,12 +17,17 @@ action "effect:perform" appliesTo {
   principal: [Actor], resource: [Resource],
   context: { tenant: String, run: String, kind: String, mutates: Bool, subjects: Set<String>, args: String }
 };
+action "data:release" appliesTo {
+  principal: [Actor], resource: [Resource],
+  context: { tenant: String, run: String, kind: String, subjects: Set<String>, sensitivity: String, trust: String, provenance: Set<String> }
+};
 `
 
 /** One question for each action, to find policies that cannot answer before the first run. */
 const REHEARSED: Readonly<Record<PlaneAction, Record<string, unknown>>> = {
   'run:admit': { capabilities: [], subjects: [] },
   'effect:perform': { run: 'rehearsal', kind: 'rehearsal', mutates: false, subjects: [], args: 'null' },
+  'data:release': { run: 'rehearsal', kind: 'rehearsal', subjects: [], sensitivity: 'internal', trust: 'untrusted', provenance: [] },
 }
 
 /** @param principal for whom a run acts. @param resource what it is to do. */

@@ -113,7 +113,7 @@ t.test('each budget refuses, says so in the journal and in the standing, and let
     return context.effect({ kind: 'after', args: null, mutates: false }, async () => null)
   })
   const denied: PlanePolicy = async ({ action }) => (action === 'run:admit' ? { outcome: 'permit' } : { outcome: 'deny', reason: 'not at night' })
-  const rates = new Map([['tool://mail/send', { allowed: 2, windowMs: 60_000 }]])
+  const rates = new Map([['tool://mail/send', [{ allowed: 2, windowMs: 60_000 }]]])
   const cases = [
     { limits: { maxEffects: 2 }, exceeded: { limit: 'effects', allowed: 2, used: 2 } },
     { limits: { maxTokens: 20 }, exceeded: { limit: 'tokens', allowed: 20, used: 20 } },
@@ -150,7 +150,7 @@ t.test('each budget refuses, says so in the journal and in the standing, and let
 t.test('a rate counts over all runs of the tenant, in a window that slides', async (t) => {
   const send = skill('send', (context) => context.effect({ kind: 'send', args: null, mutates: false, grant: 'g' }, async () => null))
   const { driver, run, clock } = await controlled([send])
-  const bounded = driver({ limits: { ...LIMITS, rates: new Map([['g', { allowed: 2, windowMs: 60_000 }]]) } })
+  const bounded = driver({ limits: { ...LIMITS, rates: new Map([['g', [{ allowed: 2, windowMs: 60_000 }]]]) } })
   t.equal((await run(bounded, 'send')).status, 'succeeded')
   clock.now += 40_000
   t.equal((await run(bounded, 'send')).status, 'succeeded')
@@ -159,6 +159,23 @@ t.test('a rate counts over all runs of the tenant, in a window that slides', asy
   clock.now += 20_000
   t.equal(await bounded.resume(third.run), 'succeeded', 'the first use is out of the window')
   t.equal((await run(bounded, 'send')).status, 'exhausted', 'the second is not')
+})
+
+t.test('of two rates of a grant both hold, that of the node and that of a manifest, and neither forgets what the other one counts', async (t) => {
+  const send = skill('send', (context) => context.effect({ kind: 'send', args: null, mutates: false, grant: 'g' }, async () => null))
+  const { driver, run, clock } = await controlled([send])
+  const rated = (allowed: number, windowMs: number) => new Map([['g', [{ allowed, windowMs }]]])
+  const hourly = { ...LIMITS, rates: rated(3, 3_600_000) }
+  const both = driver({ limits: hourly, limitsOf: () => ({ rates: rated(2, 1000) }) })
+  const by = async (one: typeof both) => (await run(one, 'send')).status
+  t.same([await by(both), await by(both)], ['succeeded', 'succeeded'])
+  t.equal(await by(both), 'exhausted', 'the narrow one')
+  clock.now += 2000
+  t.equal(await by(both), 'succeeded')
+  t.equal(await by(both), 'exhausted', 'the wide one, which the manifest does not loosen')
+  clock.now += 2000
+  t.equal(await by(driver({ limits: { ...LIMITS, rates: rated(2, 1000) } })), 'succeeded', 'one that looks back a second only')
+  t.equal(await by(driver({ limits: hourly })), 'exhausted', 'has taken nothing away')
 })
 
 t.test('what the policies do not allow is journalled, fails for the step, and is the same when it is run again', async (t) => {

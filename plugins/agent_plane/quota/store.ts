@@ -6,6 +6,7 @@
 import type { StateReader, StateTransaction } from 'svcdb'
 import type { AgentRef, Spend } from 'svcdb/agents'
 import { digest } from '../record/names.ts'
+import { leaseOf, releaseLease } from '../store/leases.ts'
 import type { PeriodLength } from './period.ts'
 
 /** 0 = no bound. */
@@ -53,6 +54,7 @@ const actingKey = (run: string): string => `quota/acting/${run}`
 const periodKey = (period: string): string => `quota/period/${period}`
 const reservedPrefix = (run: string): string => `quota/reserved/${run}/`
 const ratePrefix = (grant: string): string => `quota/rate/${digest('svc.grant.v1', grant)}/`
+const windowKey = (grant: string): string => `quota/rate_window/${digest('svc.grant.v1', grant)}`
 const time = (ms: number): string => String(Math.max(0, Math.floor(ms))).padStart(16, '0')
 
 export function whole(spend: Spend | undefined): Spent {
@@ -79,6 +81,13 @@ export function takeSlot(tx: StateTransaction, run: string, now: number): void {
 /** With the lease. */
 export function giveSlotBack(tx: StateTransaction, run: string): void {
   tx.delete(slotKey(run))
+}
+
+/** Slot and lease, of a pass that is over or that never began; nothing where another process has them now. */
+export async function handBack(tx: StateTransaction, run: string, epoch: number): Promise<void> {
+  if ((await leaseOf(tx, run))?.epoch !== epoch) return
+  giveSlotBack(tx, run)
+  await releaseLease(tx, run, epoch)
 }
 
 export async function hasSlot(state: StateReader, run: string): Promise<boolean> {
@@ -128,10 +137,16 @@ export async function settleAll(tx: StateTransaction, run: string): Promise<Spen
   return all
 }
 
-/** Uses of a grant in a window that ends now, up to the limit; those before it are taken out on the way. */
+/**
+ * Uses of a grant in a window that ends now, up to the limit. Those are taken out on the way that the widest window does not have that was ever asked for: the
+ * manifests of several agents, and several nodes, may look at one grant through windows of their own.
+ */
 export async function usesOf(tx: StateTransaction, grant: string, windowMs: number, now: number, limit: number): Promise<number> {
   const prefix = ratePrefix(grant)
-  for (const { key } of await tx.list({ prefix, end: `${prefix}${time(now - windowMs + 1)}`, limit: 100 })) tx.delete(key)
+  const known = (await tx.get<number>(windowKey(grant))) ?? 0
+  const widest = Math.max(windowMs, known)
+  if (widest > known) tx.put(windowKey(grant), widest)
+  for (const { key } of await tx.list({ prefix, end: `${prefix}${time(now - widest + 1)}`, limit: 100 })) tx.delete(key)
   return (await tx.list({ prefix, start: `${prefix}${time(now - windowMs + 1)}`, limit })).length
 }
 

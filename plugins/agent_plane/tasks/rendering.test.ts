@@ -1,9 +1,13 @@
 import { OWN, ownProse, type Task } from 'svcdb/agents'
+import { atOnce } from 'svcdb/lib/event-loop'
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { rendered, visible } from './rendering.ts'
+import { rendered as rendering, visible } from './rendering.ts'
 import { newTask } from './request.ts'
 import { mixedWords, systemsOf } from './scripts.ts'
+
+const wordsOf = (text: string) => atOnce(mixedWords(text))
+const rendered = (...given: Parameters<typeof rendering>) => atOnce(rendering(...given))
 
 const LAST = 0x10ffff
 /** Of what each category is, apart from what the renderer asks. */
@@ -55,14 +59,14 @@ t.test('every letter has a script, and a word of several is found', async (t) =>
     if (systemsOf(character).length === 0) without.push(code.toString(16))
   }
   t.same(without, [])
-  t.same(mixedWords('p\u0430y to \u0430pple and p\u0430y'), [
+  t.same(wordsOf('p\u0430y to \u0430pple and p\u0430y'), [
     { word: 'p\u0430y', scripts: ['Cyrillic', 'Latin'] },
     { word: '\u0430pple', scripts: ['Cyrillic', 'Latin'] },
   ])
-  t.match(mixedWords('p\u200b\u0430y'), [{ scripts: ['Cyrillic', 'Latin'] }], 'what is invisible does not part a word')
+  t.match(wordsOf('p\u200b\u0430y'), [{ scripts: ['Cyrillic', 'Latin'] }], 'what is invisible does not part a word')
   for (const text of ['naïve café', 'Привет мир', '東京タワーへ', '한국漢字', 'e\u0301', 'µs 5½', 'Ελλάδα', 'שלום', 'नमस्ते', 'ASCII_only x1'])
-    t.same(mixedWords(text), [], text)
-  t.match(mixedWords('Κa'), [{ scripts: ['Greek', 'Latin'] }])
+    t.same(wordsOf(text), [], text)
+  t.match(wordsOf('Κa'), [{ scripts: ['Greek', 'Latin'] }])
 })
 
 t.test('all texts of a task are shown so, the names and values of its action too', async (t) => {

@@ -1,5 +1,6 @@
 /** Texts of tasks as they may be shown: what cannot be seen, or changes the direction of what can, is written out. */
 import type { Json, Task, TaskRendering, Withheld } from 'svcdb/agents'
+import type { Work } from 'svcdb/lib/event-loop'
 import { mixedWords } from './scripts.ts'
 
 /**
@@ -17,33 +18,50 @@ class Renderer {
   escaped = false
   readonly mixed: NonNullable<TaskRendering['mixed_script']> = []
 
-  text(at: string, value: string): string {
-    for (const { word, scripts } of mixedWords(value)) this.mixed.push({ at: visible(at), word: visible(word), scripts })
+  private shown(value: string): string {
     const shown = visible(value)
     this.escaped ||= shown !== value
     return shown
   }
 
-  json(at: string, value: Json): Json {
-    if (typeof value === 'string') return this.text(at, value)
+  *text(at: string, value: string): Work<string> {
+    for (const { word, scripts } of yield* mixedWords(value)) this.mixed.push({ at: visible(at), word: visible(word), scripts })
+    yield
+    return this.shown(value)
+  }
+
+  *json(at: string, value: Json): Work<Json> {
+    if (typeof value === 'string') return yield* this.text(at, value)
     if (typeof value !== 'object' || value === null) return value
-    if (Array.isArray(value)) return value.map((one, index) => this.json(`${at}/${index}`, one))
-    return Object.fromEntries(Object.entries(value).map(([name, one]) => [this.text(`${at}/${name}`, name), this.json(`${at}/${name}`, one)]))
+    if (Array.isArray(value)) {
+      const shown: Json[] = []
+      for (const [index, one] of value.entries()) shown.push(yield* this.json(`${at}/${index}`, one))
+      return shown
+    }
+    const members: [string, Json][] = []
+    for (const [name, one] of Object.entries(value)) members.push([yield* this.text(`${at}/${name}`, name), yield* this.json(`${at}/${name}`, one)])
+    return Object.fromEntries(members)
   }
 }
 
-export function rendered({ justification }: Task, withheld: Withheld | undefined): TaskRendering {
+/** In turns: texts come from anywhere, and a page of them is long. */
+export function* rendered({ justification }: Task, withheld: Withheld | undefined): Work<TaskRendering> {
   const renderer = new Renderer()
   const { summary, proposed_action: action, cost, evidence, reach } = justification
+  const shown: string[] = []
   const texts = {
-    summary: renderer.text('summary', summary.value),
-    ...(cost === undefined ? {} : { cost: renderer.text('cost', cost.value) }),
-    ...(evidence.length === 0 ? {} : { evidence: evidence.map(({ value }, index) => renderer.text(`evidence/${index}`, value)) }),
-    proposed_action: withheld === undefined ? renderer.json('proposed_action', action) : null,
-    ...(reach === undefined ? {} : { reach: renderer.json('reach', reach) }),
+    summary: yield* renderer.text('summary', summary.value),
+    ...(cost === undefined ? {} : { cost: yield* renderer.text('cost', cost.value) }),
+  }
+  for (const [index, { value }] of evidence.entries()) shown.push(yield* renderer.text(`evidence/${index}`, value))
+  const rest = {
+    ...(shown.length === 0 ? {} : { evidence: shown }),
+    proposed_action: withheld === undefined ? yield* renderer.json('proposed_action', action) : null,
+    ...(reach === undefined ? {} : { reach: yield* renderer.json('reach', reach) }),
   }
   return {
     ...texts,
+    ...rest,
     escaped: renderer.escaped,
     ...(renderer.mixed.length === 0 ? {} : { mixed_script: renderer.mixed }),
     ...(withheld === undefined ? {} : { withheld }),
