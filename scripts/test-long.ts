@@ -91,6 +91,7 @@ const RUNS: Long[] = [
     run: ['plugins/agent_plane/testing/simulate.ts', '20000'],
     turn: (seed) => ({ run: ['plugins/agent_plane/testing/simulate.ts', '1000', seed] }),
   },
+  { run: ['test/crash/plane.ts', '1000', '20'], turn: (seed) => ({ run: ['test/crash/plane.ts', '100', '4', seed] }) },
   { run: ['test/soak/soak.ts', '10', '--rate', 'half'] },
   { run: ['test/soak/soak.ts', '60', '--automation'] },
   { run: ['scripts/run-each.ts', 'fuzz', '--', '60'] },

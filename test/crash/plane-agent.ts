@@ -1,9 +1,14 @@
-/** The plugin that plane.ts has its server load: a skill whose effects are requests to a server that counts them, and strict replay by HTTP. */
+/**
+ * The plugin that plane.ts has its server load: a skill whose effects are requests to a server that counts them, the event
+ * that it waits for, and strict replay by HTTP.
+ */
 import { definePlugin } from 'svcdb'
 import { AGENTS, type AgentPlane, defineSkill, type EffectCall, EffectError, type Json } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 
 const TIMEOUT_MS = 10_000
+const DAY_MS = 86_400_000
+const GO = 'crash.go'
 
 async function ask(url: string, init: RequestInit = {}): Promise<Json> {
   const answer = await fetch(url, { ...init, signal: AbortSignal.timeout(TIMEOUT_MS) }).catch((error: Error) => {
@@ -14,11 +19,12 @@ async function ask(url: string, init: RequestInit = {}): Promise<Json> {
 
 const work = defineSkill({
   capability: 'crash.work',
-  summary: 'Does so many things outside, and sleeps in between',
-  input: Type.Object({ url: Type.String(), effects: Type.Integer() }),
+  summary: 'Waits until it is told to, does so many things outside, and sleeps in between',
+  input: Type.Object({ url: Type.String(), effects: Type.Integer(), pauseMs: Type.Integer() }),
   output: Type.Any(),
-  async invoke(context, { url, effects }): Promise<Json> {
+  async invoke(context, { url, effects, pauseMs }): Promise<Json> {
     const began = await context.now()
+    await context.awaitEvent({ kind: GO, correlation: [{ namespace: GO, value: context.run }], withinMs: DAY_MS })
     const given: Json[] = []
     for (let n = 0; n < effects; n++) {
       const about = `${context.run}/${n}`
@@ -33,7 +39,7 @@ const work = defineSkill({
       given.push(
         await context.effect(n % 3 === 2 ? { ...effect, recovery: 'reconcile', probe } : { ...effect, recovery: 'idempotent', maxAttempts: 100 }, post),
       )
-      if (n % 4 === 1) await context.sleep(50)
+      await context.sleep(Math.floor(pauseMs * (0.5 + (await context.random()))))
     }
     return { began, given }
   },
@@ -47,6 +53,10 @@ export default definePlugin({
   setup(svc) {
     const plane = svc.use<AgentPlane>(AGENTS)
     plane.skill(work)
+    svc.http.post('/crash-agent/:run/go', { config: { action: 'admin' } }, async (request) => {
+      const { run } = request.params as { run: string }
+      return plane.deliver({ id: run, source: GO, kind: GO, correlation: [{ namespace: GO, value: run }], payload: null })
+    })
     svc.http.get('/crash-agent/:run', { config: { action: 'admin' } }, async (request) => plane.replay((request.params as { run: string }).run))
   },
 })

@@ -1,5 +1,6 @@
 /**
- * Kills a node with many runs of agents under way, again and again, with effects that are requests to a server that counts them. In the end
+ * Kills a node with many runs of agents under way, again and again, with effects that are requests to a server that counts them. All runs have begun and wait
+ * for an event before the first one is told, and the first process dies; they last as long as the kills do. In the end
  * - no attempt of an effect has reached it twice, and each effect has happened once;
  * - every run has succeeded, and its code replays its journal without a difference;
  * - all chains of records are whole.
@@ -23,12 +24,25 @@ const AGENT = fileURLToPath(new URL('./plane-agent.ts', import.meta.url))
 const RUNS = '/api/v1/admin/agents/runs'
 const EFFECTS = 6
 const READY_MS = 60_000
+/** For anything to happen. */
 const PATIENCE_MS = 240_000
+/** That a run lasts for each kill, about: the pause before it, and the start after it. */
+const KILL_MS = 5000
+/** Between two looks at all runs. */
+const LOOK_MS = 500
+/** Of the number of runs: effects between two kills, at least. */
+const DONE = 0.1
+/** A late answer of the counter. */
+const LATE_MS = 200
 const AT_ONCE = 32
 
 export interface PlaneReport {
   runs: number
   kills: number
+  /** At the first kill, at the one with the fewest, and at the last one: runs that have begun and whose end nobody knew. */
+  underWay: { first: number; fewest: number; last: number }
+  /** Requests that had no answer yet when a process was killed. */
+  inFlight: number
   /** Requests that came. */
   attempts: number
   /** Of a kind that was announced, and of which nobody heard. */
@@ -40,14 +54,18 @@ export interface PlaneReport {
 class Counter {
   readonly attempts = new Map<string, number>()
   readonly landed = new Map<string, number>()
+  /** Requests without an answer. */
+  open = 0
   private readonly known = new Set<string>()
   private readonly random: Random
   private readonly server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url as string, 'http://localhost')
     const about = decodeURIComponent(pathname.slice(1))
     if (request.method === 'POST') this.count(about, searchParams.get('key') as string, searchParams.get('once') as string)
-    // Some answers come late, so that a process dies before it has them.
-    setTimeout(() => response.end(JSON.stringify({ landed: this.landed.get(about) ?? 0 })), this.random() * 30)
+    this.open++
+    response.once('close', () => this.open--)
+    // Answers come late, so that a process dies before it has them.
+    setTimeout(() => response.end(JSON.stringify({ landed: this.landed.get(about) ?? 0 })), this.random() * LATE_MS)
   })
 
   constructor(random: Random) {
@@ -89,30 +107,53 @@ export async function plane(runs: number, kills: number, seed: number, say: (lin
   let server = await start()
   let over = false
   try {
-    const ids = Array.from<string | undefined>({ length: runs })
-    const ended = new Set<string>()
+    const all: Runs = { ids: Array.from({ length: runs }), told: new Set(), ended: new Set() }
+    const input = { url, effects: EFFECTS, pauseMs: Math.round((kills * KILL_MS) / EFFECTS) }
     let killed = 0
+    let inFlight = 0
+    const underWay: number[] = []
     const killer = async (): Promise<void> => {
       for (let pause = 1000; killed < kills; pause = 500 + random() * 4000) {
+        // Not before something has been done since the kill before.
+        const before = counter.attempts.size
         await sleep(pause)
-        if (ended.size === runs || over) return
+        while (counter.attempts.size < before + runs * DONE && all.ended.size < runs && !over) await sleep(20)
+        if (all.ended.size === runs || over) return
+        underWay.push(runs - all.ended.size)
+        inFlight += counter.open
         await server.end('SIGKILL')
         killed++
-        say(`kill ${killed}: ${ended.size} of ${runs} runs have ended, ${counter.attempts.size} attempts`)
+        say(`kill ${killed}: ${all.ended.size} of ${runs} runs have ended, ${counter.attempts.size} attempts`)
         server = await start()
       }
     }
-    const driver = async (): Promise<void> => {
-      const end = performance.now() + PATIENCE_MS
-      while (ended.size < runs) {
-        if (performance.now() > end)
-          throw new Wrong(`${runs - ended.size} of ${runs} runs have not ended; the first is ${ids.find((id) => id === undefined || !ended.has(id))}`)
-        await goOn(server, url, ids, ended)
-        await sleep(50)
+    const until = async (act: () => Promise<void>, done: () => boolean): Promise<void> => {
+      const state = () => [counter.attempts.size, all.ended.size, all.told.size, all.ids.filter(Boolean).length].join()
+      let [seen, since] = [state(), performance.now()]
+      while (!done()) {
+        await act()
+        await sleep(LOOK_MS)
+        const now = state()
+        if (now !== seen) [seen, since] = [now, performance.now()]
+        if (performance.now() < since + PATIENCE_MS) continue
+        const first = all.ids.find((id) => id === undefined || !all.ended.has(id))
+        throw new Wrong(`${runs - all.ended.size} of ${runs} runs have not ended, and nothing happens any more; the first is ${first}`)
       }
     }
-    await Promise.all([killer(), driver()])
-    await judge(server, ids as string[], counter)
+    const waiting = new Set<number>()
+    await until(
+      () => begin(server, input, all, waiting),
+      () => waiting.size === runs,
+    )
+    say(`${runs} runs have begun and wait, ${counter.attempts.size} attempts`)
+    await Promise.all([
+      killer(),
+      until(
+        () => goOn(server, all),
+        () => all.ended.size === runs,
+      ),
+    ])
+    await judge(server, all.ids as string[], counter)
     await server.end('SIGTERM')
     const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, 'plane', 'verify', '--config', join(folder, 'svc.toml')], {
       cwd: folder,
@@ -124,6 +165,8 @@ export async function plane(runs: number, kills: number, seed: number, say: (lin
     return {
       runs,
       kills: killed,
+      underWay: { first: underWay[0] ?? 0, fewest: Math.min(...underWay), last: underWay.at(-1) ?? 0 },
+      inFlight,
       attempts: counter.attempts.size,
       interrupted: counter.attempts.size - counter.landed.size,
       seconds: Math.round((performance.now() - began) / 1000),
@@ -136,33 +179,47 @@ export async function plane(runs: number, kills: number, seed: number, say: (lin
   }
 }
 
-/** Begins what is not known to have begun, and looks how the others stand. Ends early when the server is gone. */
-async function goOn(server: ServerProcess, url: string, ids: (string | undefined)[], ended: Set<string>): Promise<void> {
-  const one = async (index: number): Promise<void> => {
+interface Runs {
+  readonly ids: (string | undefined)[]
+  /** Those that are known to have got the event that they wait for. */
+  readonly told: Set<string>
+  readonly ended: Set<string>
+}
+
+/** Begins all, and looks which of them wait. */
+async function begin(server: ServerProcess, input: object, { ids }: Runs, waiting: Set<number>): Promise<void> {
+  await inParts([...ids.keys()], async (index) => {
     const id = ids[index]
-    if (id !== undefined && ended.has(id)) return
-    if (id === undefined) {
-      const body = JSON.stringify({ capability: 'crash.work', input: { url, effects: EFFECTS }, idempotency_key: `run-${index}` })
-      const { run } = (await ask(server, RUNS, { method: 'POST', headers: { 'content-type': 'application/json' }, body }, 202)) as { run: string }
-      ids[index] = run
+    if (waiting.has(index)) return
+    if (id !== undefined) {
+      if ((await standing(server, id)) === 'suspended') waiting.add(index)
       return
     }
-    const { status, reason } = (await ask(server, `${RUNS}/${id}`, {}, 200)) as { status: string; reason?: string }
-    if (status === 'succeeded') ended.add(id)
-    else if (status !== 'running' && status !== 'suspended') throw new Wrong(`${id} is ${status}: ${reason}`)
+    const body = JSON.stringify({ capability: 'crash.work', input, idempotency_key: `run-${index}` })
+    const { run } = (await ask(server, RUNS, { method: 'POST', headers: { 'content-type': 'application/json' }, body }, 202)) as { run: string }
+    ids[index] = run
+  })
+}
+
+/** Tells those that are not known to have been told, and looks how the others stand. Ends early when the server is gone. */
+async function goOn(server: ServerProcess, { ids, told, ended }: Runs): Promise<void> {
+  const one = async (id: string): Promise<void> => {
+    if (ended.has(id)) return
+    if (!told.has(id)) {
+      await ask(server, `/crash-agent/${id}/go`, { method: 'POST' }, 200)
+      told.add(id)
+    } else if ((await standing(server, id)) === 'succeeded') ended.add(id)
   }
-  await inParts(
-    ids.map((_, index) => index),
-    async (index) => {
-      try {
-        await one(index)
-      } catch (error) {
-        if (error instanceof Wrong || server.running) throw error
-      }
-    },
-  ).catch((error: unknown) => {
+  await inParts(ids as string[], one).catch((error: unknown) => {
     if (error instanceof Wrong || server.running) throw error
   })
+}
+
+/** @throws Wrong where it is none that comes before success. */
+async function standing(server: ServerProcess, id: string): Promise<string> {
+  const { status, reason } = (await ask(server, `${RUNS}/${id}`, {}, 200)) as { status: string; reason?: string }
+  if (!['running', 'suspended', 'succeeded'].includes(status)) throw new Wrong(`${id} is ${status}: ${reason}`)
+  return status
 }
 
 class Wrong extends Error {}

@@ -1,11 +1,16 @@
 /** The worked example of docs/formats/plane-records.md is what the code reads, and writes again to the byte. */
+import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import type { StateStore } from 'svcdb'
 import t from 'tap'
 import { wallClock } from '../../plugins/agent_plane/cases/calendar.ts'
+import { RunJournal } from '../../plugins/agent_plane/drive/run-journal.ts'
 import { isWhole } from '../../plugins/agent_plane/plan/plan.ts'
 import { canonical } from '../../plugins/agent_plane/record/canonical.ts'
+import { lazily } from '../../plugins/agent_plane/record/lazy.ts'
 import { effectKey } from '../../plugins/agent_plane/record/names.ts'
 import { CHAIN_START, decode, seal, verified } from '../../plugins/agent_plane/record/record.ts'
+import { memoryState } from '../../plugins/agent_plane/testing/world.ts'
 import { fences } from '../support/markdown.ts'
 
 const page = readFileSync(new URL('../../docs/formats/plane-records.md', import.meta.url), 'utf8')
@@ -54,6 +59,65 @@ t.test('notices are read, written again to the byte, and chained', async (t) => 
   t.same(kinds, [['Swept', 'Swept'], ['HoldReleased']])
   t.match(page, wallClock.digest)
 })
+
+t.test('records of all kinds are read, written again to the byte, and chained', async (t) => {
+  const vectors = fences(page).filter(({ line }) => page.split('\n')[line - 1].endsWith(' vectors'))
+  const heads = [...page.slice(page.indexOf('## All kinds')).matchAll(/The hash of the last one is `([0-9a-f]{64})`/g)].map(([, hash]) => hash)
+  t.equal(heads.length, vectors.length)
+  const kinds = new Set(fences(page).flatMap(({ text, line }) => (/ (records|notices)$/.test(page.split('\n')[line - 1]) ? kindsOf(text) : [])))
+  for (const [index, { text }] of vectors.entries()) {
+    let previous = CHAIN_START
+    const sealed = text
+      .trim()
+      .split('\n')
+      .map((raw) => {
+        const one = seal(decode(raw), previous)
+        t.equal(one.raw, raw)
+        previous = one.hash
+        return one
+      })
+    t.equal(previous, heads[index])
+    const own = { run: decode(sealed[0].raw).run, end: { seq: sealed.length, hash: previous } }
+    const records = verified(own.run, sealed, own.end)
+    // As the plane itself reads them.
+    const read = verified(own.run, sealed, own.end, lazily)
+    t.same(
+      read.map(({ kind, step, phase, effectKey, payload }) => ({ kind, step, phase, effectKey, payload })),
+      records.map(({ kind, step, phase, effectKey, payload }) => ({ kind, step, phase, effectKey, payload })),
+    )
+    for (const { kind } of records) kinds.add(kind)
+  }
+  const listed = [...page.matchAll(/^\| ([A-Z]\w+) \| /gm)].map(([, kind]) => kind).filter((kind) => !/^(Member|Kind|Key)$/.test(kind))
+  t.equal(listed.length, 33)
+  t.same([...kinds].sort(), listed.sort(), 'there is none without one')
+  const journal = await RunJournal.read(await stored(vectors[0].text), decode(vectors[0].text.split('\n')[0]).run)
+  t.equal(journal.case, 'case_01HF7YAT00V7V4D9JM0W4Q3K5T')
+  t.same(journal.undecided(), [], 'what somebody has said counts')
+  t.match(journal.last('RunConcluded'), { payload: { outcome: 'abandoned' } })
+  t.same(journal.subjects, ['ann', 'agent:refunds'])
+})
+
+/** A journal as rows of the state store, at the keys that the page has. */
+async function stored(text: string): Promise<StateStore> {
+  const state = await memoryState()
+  await state.transaction((tx) => {
+    let previous = CHAIN_START
+    for (const [index, raw] of text.trim().split('\n').entries()) {
+      const { run, case: matter } = decode(raw)
+      previous = hash('sha256', Buffer.concat([Buffer.from(previous, 'hex'), Buffer.from(raw)]))
+      tx.put(`record/${run}/${String(index + 1).padStart(12, '0')}`, { raw, hash: previous })
+      tx.put(`head/${run}`, { seq: index + 1, hash: previous, case: matter })
+    }
+  })
+  return state
+}
+
+function kindsOf(text: string): string[] {
+  return text
+    .trim()
+    .split('\n')
+    .map((raw) => decode(raw).kind)
+}
 
 t.test('what is not of this version is refused', async (t) => {
   const note = { seq: 1, run, epoch: 1, v: 1, kind: 'Note', text: 'x' }

@@ -7,7 +7,7 @@ import { changeStatus, registerDeadline, transition } from '../cases/obligations
 import { instant } from '../record/names.ts'
 import type { NewRecord } from '../record/record.ts'
 
-/** Answered in a transaction. What it throws as SvcError, before it has written anything, is the failure of the effect. */
+/** Answered in a transaction. A refusal that it throws as SvcError, before it has written anything, is the failure of the effect. */
 export interface StoreEffect {
   kind: string
   args: Json

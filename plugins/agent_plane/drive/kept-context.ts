@@ -3,9 +3,10 @@ import type { StateReader } from 'svcdb'
 import type { BlobContext, BlobOptions, Json, Label, PlanNode, Topology } from 'svcdb/agents'
 import { type SuccessorTools, successorOf } from '../plan/successor.ts'
 import { canonical } from '../record/canonical.ts'
-import { blobDigest, blobOf, keepBlob } from '../store/blobs.ts'
+import { blobDigest, blobOf, DamagedBlob, keepBlob } from '../store/blobs.ts'
 import { CaseStep, type CaseTools, permanently } from './case-context.ts'
 import type { Phase } from './run-journal.ts'
+import type { Stop } from './stop.ts'
 
 export interface KeptTools extends CaseTools, SuccessorTools {
   state: StateReader
@@ -21,6 +22,8 @@ export abstract class KeptStep extends CaseStep implements BlobContext {
   protected abstract reads(label: Label): void
   /** Nothing else is told to the code of the step meanwhile. */
   protected abstract readUnrecorded<T>(act: () => Promise<T>): Promise<T>
+  /** Does not resolve. */
+  protected abstract stop(stop: Stop): Promise<never>
 
   async storeBlob(bytes: Uint8Array, { label = this.label }: BlobOptions = {}): Promise<string> {
     const kept = Uint8Array.from(bytes)
@@ -47,7 +50,11 @@ export abstract class KeptStep extends CaseStep implements BlobContext {
 
   readBlob(digest: string): Promise<Uint8Array> {
     return this.readUnrecorded(async () => {
-      const found = await blobOf(this.tools.state, this.caseId ?? this.run, digest)
+      const found = await blobOf(this.tools.state, this.caseId ?? this.run, digest).catch((error: unknown) => {
+        if (error instanceof DamagedBlob) throw error
+        // The step would fail of it, whatever the journal says of that step.
+        return this.stop({ kind: 'broken', error })
+      })
       if (found === undefined)
         throw permanently(
           `cannot read blob ${JSON.stringify(digest.slice(0, 64))}: this ${this.caseId === undefined ? 'run' : 'case'} has kept none of that digest`,

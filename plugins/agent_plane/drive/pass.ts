@@ -84,6 +84,7 @@ export class Pass {
       const ready = this.finished()
       if (ready.length === 0) break
       const stop = gravest((await Promise.all(ready.map((node) => this.runStep(node)))).filter(isStop))
+      if (stop?.kind === 'broken') throw new BrokenPass(stop.error)
       if (stop !== undefined) {
         this.divergences.push(whyOf(stop))
         return

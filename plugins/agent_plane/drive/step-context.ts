@@ -189,7 +189,8 @@ export class OpenStep extends MarkedStep implements StepContext {
             const { output, records = [] } = await act(tx, key)
             return [...readmitted, started, ...records.map((record) => ({ ...this.records.place, ...record })), this.records.done(key, output, DECLARED)]
           } catch (error) {
-            if (!(error instanceof SvcError)) throw error
+            // What is the store's own fault is no answer.
+            if (!(error instanceof SvcError) || error.kind.http >= 500) throw error
             return [...readmitted, started, this.records.failedForGood(key, error.message)]
           }
         })

@@ -12,6 +12,9 @@ export const MAX_BLOB_BYTES = 4 << 20
 const PART_BYTES = 192 << 10
 const DIGEST = /^[0-9a-f]{64}$/
 
+/** Bytes are not there, or are others than were kept. */
+export class DamagedBlob extends Error {}
+
 interface Content {
   size: number
   parts: number
@@ -47,14 +50,14 @@ export async function keepBlob(tx: StateTransaction, owner: string, bytes: Uint8
   return digest
 }
 
-/** @returns undefined where the owner does not have it. @throws Error for what is damaged. */
+/** @returns undefined where the owner does not have it. @throws DamagedBlob. */
 export async function blobOf(state: StateReader, owner: string, digest: string): Promise<{ bytes: Uint8Array; label: Label } | undefined> {
   const held = DIGEST.test(digest) ? await state.get<Holding>(holdingPrefix(owner) + digest) : undefined
   return held === undefined ? undefined : { bytes: await contentOf(state, digest), label: held.label }
 }
 
 async function contentOf(state: StateReader, digest: string): Promise<Uint8Array> {
-  const refuse = (why: string) => new Error(`cannot read blob "${digest}": ${why}`)
+  const refuse = (why: string) => new DamagedBlob(`cannot read blob "${digest}": ${why}`)
   const content = await state.get<Content>(contentKey(digest))
   if (content === undefined) throw refuse('it is not there')
   const parts = await state.list<string>({ prefix: `blob-part/${digest}/` })
@@ -70,6 +73,7 @@ export async function blobFaults(state: StateReader, owner: string): Promise<str
     try {
       await contentOf(state, key.slice(holdingPrefix(owner).length))
     } catch (error) {
+      if (!(error instanceof DamagedBlob)) throw error
       faults.push((error as Error).message)
     }
   }

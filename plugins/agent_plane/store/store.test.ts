@@ -4,8 +4,11 @@ import t from 'tap'
 import { caseRules } from '../testing/case-conformance.ts'
 import { rules } from '../testing/conformance.ts'
 import { controlRules } from '../testing/control-conformance.ts'
+import { keptRules } from '../testing/kept-conformance.ts'
 import { taskRules } from '../testing/tasks.ts'
 import { tenantReader, tenantState } from './tenant.ts'
+
+t.setTimeout(300_000)
 
 for (const storage of ['memory', 'embedded']) {
   t.test(storage, async (t) => {
@@ -20,7 +23,7 @@ for (const storage of ['memory', 'embedded']) {
     const node = await boot({ plugins: [owner], storage })
     t.teardown(() => node.stop())
     for (const tenant of ['default', 'acme'])
-      for (const [index, [rule, body]] of [...rules, ...controlRules, ...caseRules, ...taskRules].entries())
+      for (const [index, [rule, body]] of [...rules, ...controlRules, ...caseRules, ...keptRules, ...taskRules].entries())
         await t.test(`${rule} (${tenant})`, (t) => body(t, tenantState(held.state?.(`plane_${index}`) as StateStore, tenant)))
 
     await t.test('tenants see their own keys', async (t) => {

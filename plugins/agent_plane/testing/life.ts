@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import type { PlanNode, RecoveryMode } from 'svcdb/agents'
 import { BrokenPass } from '../drive/pass.ts'
+import { COMMISSION } from '../drive/run-journal.ts'
 import { standingHalts } from '../halts/store.ts'
 import { hasSlot, type PeriodRow, type Reservation } from '../quota/store.ts'
 import { decode, type JournalRecord, type Sealed, verified } from '../record/record.ts'
@@ -14,7 +15,7 @@ import { holdOrRelease, randomCase, randomCaseAct } from './case-acts.ts'
 import { judgeCases } from './case-model.ts'
 import { judgeIndexes } from './indexes.ts'
 import { assertNotDecided, decideAll, judgeTasks, personActs, REQUESTER, sweep } from './persons.ts'
-import { type Act, Died, memoryState, type Process, World } from './world.ts'
+import { type Act, Died, isOfStore, memoryState, OF_STORE, type Process, World } from './world.ts'
 
 const MODES: readonly RecoveryMode[] = ['retry', 'idempotent', 'reconcile', 'requires_operator']
 const BOSS = ['boss.undone', 'boss.undone', 'boss.plain', 'sim.undone', 'sim.nothing']
@@ -32,6 +33,8 @@ const DIVERGED = /another one than|fewer|now fails|was not before|nothing here/
 export interface LifeOptions {
   death: number
   failure: number
+  /** That a call of the store fails. */
+  store: number
   /** Two processes work at one time, and clocks jump over leases. */
   rivals: boolean
   dieAt?: number
@@ -40,6 +43,8 @@ export interface LifeOptions {
 export interface LifeReport {
   calls: number
   deaths: number
+  /** Calls that the store has failed. */
+  failed: number
   performed: number
   records: number
   tasks: number
@@ -52,7 +57,7 @@ export interface LifeReport {
 /** @throws AssertionError saying what did not hold. */
 export async function live(seed: number, options: LifeOptions): Promise<LifeReport> {
   const disk = await memoryState()
-  const world = new World(seed, disk, { death: options.death, failure: options.failure })
+  const world = new World(seed, disk, { death: options.death, failure: options.failure, store: options.store })
   world.dieAt = options.dieAt
   if (options.rivals) world.jump = 0.03
   const { random } = world
@@ -68,7 +73,7 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
     try {
       return await act()
     } catch (error) {
-      if (error instanceof Died || error instanceof BrokenPass || !process.alive) return undefined
+      if (error instanceof Died || error instanceof BrokenPass || isOfStore(error) || !process.alive) return undefined
       // A halt stands, or the run or its case is over.
       if (['CONFLICT', 'FORBIDDEN'].includes((error as { code?: string }).code ?? '') || (error as Error).name === 'Error') return undefined
       throw error
@@ -107,10 +112,7 @@ export async function live(seed: number, options: LifeOptions): Promise<LifeRepo
   let quiet = 0
   for (let round = 0; quiet < 3 || begun < wanted; round++) {
     assert.ok(round < ROUNDS, `the runs come to rest: ${await statusesOf(runs, world)}`)
-    if (round === ROUNDS / 4) {
-      world.chances.death = 0
-      world.chances.failure = 0
-    }
+    if (round === ROUNDS / 4) world.calm()
     for (const [run] of await parents(world)) runs.add(run)
     await checkSlots(runs, world)
     await nobodyWaitsInVain(runs, world)
@@ -226,8 +228,7 @@ async function statusesOf(runs: ReadonlySet<string>, world: World): Promise<stri
 }
 
 async function judge(runs: ReadonlySet<string>, world: World, random: () => number, { rivals }: LifeOptions): Promise<LifeReport> {
-  world.chances.death = 0
-  world.dieAt = undefined
+  world.calm()
   await checkSlots(runs, world)
   await judgeIndexes(world.disk)
   await checkSpend(runs, world)
@@ -248,6 +249,7 @@ async function judge(runs: ReadonlySet<string>, world: World, random: () => numb
     const last = records.findLast(({ kind }) => kind === 'RunConcluded')?.payload.outcome
     assert.equal(status, last, `${run} stands as its journal says`)
     checkPasses(run, records)
+    checkAnswers(run, records)
     flipOne(run, sealed, head, random)
     const modes = new Map(
       records
@@ -268,7 +270,7 @@ async function judge(runs: ReadonlySet<string>, world: World, random: () => numb
     assert.deepEqual(divergences, [], `${run} replays strictly`)
   }
   const tasks = await judgeTasks(world)
-  return { calls: world.calls, deaths: world.deaths, performed: world.performed.size, records: all, tasks, ...commissioned, statuses }
+  return { calls: world.calls, deaths: world.deaths, failed: world.failed, performed: world.performed.size, records: all, tasks, ...commissioned, statuses }
 }
 
 /** What a run that was undone had commissioned, and has not read the end of, is over; nothing that the plane tells its runs is left for a person. */
@@ -309,6 +311,20 @@ function checkPasses(run: string, records: readonly JournalRecord[]): void {
     else if (kind === 'RunConcluded') has = false
     else if (!OF_OPERATORS.has(kind)) assert.ok(has, `${run}: record ${seq}, ${kind}, is of a pass that has a slot`)
   }
+}
+
+/** What the store could not do is no answer to what a step has asked. A run that is commissioned begins outside of the journal: then it is. */
+function checkAnswers(run: string, records: readonly JournalRecord[]): void {
+  const commissions = new Set(
+    records.flatMap(({ payload, effectKey }) => ((payload.descriptor as { kind?: string } | undefined)?.kind === COMMISSION ? [effectKey] : [])),
+  )
+  for (const { kind, seq, effectKey, payload } of records)
+    if ((kind === 'EffectFailed' && !commissions.has(effectKey)) || kind === 'RunConcluded')
+      assert.doesNotMatch(
+        JSON.stringify([payload.error, payload.reason]),
+        OF_STORE,
+        `${run}: record ${seq}, ${kind}, has an answer that the store did not give`,
+      )
 }
 
 async function checkSpend(runs: ReadonlySet<string>, { disk }: World): Promise<void> {

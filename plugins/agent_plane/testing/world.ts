@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { setImmediate as soon } from 'node:timers/promises'
-import type { StateStore, StateTransaction } from 'svcdb'
+import type { StateRange, StateStore, StateTransaction } from 'svcdb'
 import {
   type AgentContext,
   type CorrelationKey,
@@ -23,6 +23,7 @@ import {
   type ToolServices,
   taskKey,
 } from 'svcdb/agents'
+import { SvcError } from 'svcdb/lib/errors'
 import { seeded } from 'svcdb/lib/random'
 import { Type } from 'svcdb/lib/schema'
 import { loadEngine } from 'svcdb/testkit'
@@ -38,13 +39,37 @@ import { Desk } from '../tasks/desk.ts'
 import { actOnCase, type CaseAct, isCaseAct } from './case-acts.ts'
 
 const LEASE_MS = 30_000
+/** Calls for which the disk stays full, at most. */
+const MAX_FULL = 12
+/** Of a transaction, about. */
+const READS = 8
 
 export class Died extends Error {}
 
+/** What the store answers that cannot do its work now: the process lives on. */
+class StoreFailed extends SvcError {}
+
+/** In the text of each of them. */
+export const OF_STORE = /the store of the world/
+
+/** Whether it is, or comes of, an answer of a store that cannot do its work now. */
+export function isOfStore(error: unknown): boolean {
+  return error instanceof StoreFailed || (error instanceof Error && error.cause !== undefined && isOfStore(error.cause))
+}
+
+let memory: ReturnType<typeof loadEngine> | undefined
+
 /** Whatever is kept over the deaths of processes. */
 export async function memoryState(): Promise<StateStore> {
-  const { createEngine } = await loadEngine('memory', '.')
+  memory ??= loadEngine('memory', '.')
+  const { createEngine } = await memory
   return createEngine({ config: {}, now: Date.now } as never).state('agent_plane')
+}
+
+export interface Chances {
+  death: number
+  failure: number
+  store: number
 }
 
 export class World {
@@ -58,9 +83,13 @@ export class World {
   private readonly known = new Set<string>()
   /** Decisions of persons that were answered with success, by task. */
   readonly accepted = new Map<string, Set<string>>()
-  /** Chance of a death at each call, of a failure of each effect. */
-  readonly chances: { death: number; failure: number }
+  /** Chance of a death at each call, of a failure of each effect, and at each call of the store that it fails. */
+  readonly chances: Chances
   deaths = 0
+  /** Calls that the store has failed. */
+  failed = 0
+  /** Calls for which the disk is still full. */
+  private full = 0
   calls = 0
   /** Exactly this call is the last one of its process. */
   dieAt: number | undefined
@@ -70,10 +99,17 @@ export class World {
   /** Chance that the clock goes on by more than a lease at a call of the store. */
   jump = 0
 
-  constructor(seed: number, disk: StateStore, chances = { death: 0, failure: 0 }) {
+  constructor(seed: number, disk: StateStore, chances: Chances = { death: 0, failure: 0, store: 0 }) {
     this.random = seeded(seed)
     this.disk = disk
     this.chances = chances
+  }
+
+  /** From now on nobody dies, and nothing fails. */
+  calm(): void {
+    Object.assign(this.chances, { death: 0, failure: 0, store: 0 })
+    this.dieAt = undefined
+    this.full = 0
   }
 
   /** A process over the disk. */
@@ -86,6 +122,60 @@ export class World {
     const dies = this.dieAt === this.calls || this.random() < this.chances.death
     if (dies) this.deaths++
     return dies
+  }
+
+  /** Whether the disk is full at a call that writes: then for some calls. Nothing of it is stored. */
+  private isFull(): boolean {
+    if (this.full === 0 && this.chances.store > 0 && this.random() < this.chances.store) this.full = 1 + Math.floor(this.random() * MAX_FULL)
+    if (this.full === 0) return false
+    this.full--
+    return true
+  }
+
+  private lost(chance = this.chances.store): boolean {
+    return chance > 0 && this.random() < chance
+  }
+
+  /** @throws StoreFailed: the store cannot be reached. */
+  read(chance?: number): void {
+    if (this.lost(chance)) throw this.storeFailed('OVERLOADED', 'cannot read: the store of the world does not answer')
+  }
+
+  /**
+   * A transaction that the store may fail: before anything is stored, as a full disk does, or with an answer that is lost, so that nobody knows.
+   * @throws StoreFailed.
+   */
+  async commit<T>(body: (tx: StateTransaction) => T | Promise<T>): Promise<T> {
+    let writes = false
+    const answer = await this.disk.transaction(async (tx) => {
+      writes = false
+      const put = (key: string, value: unknown) => {
+        writes = true
+        tx.put(key, value)
+      }
+      const remove = (key: string) => {
+        writes = true
+        tx.delete(key)
+      }
+      const get = async <T>(key: string) => {
+        this.read(this.chances.store / READS)
+        return tx.get<T>(key)
+      }
+      const list = async <T>(range?: StateRange) => {
+        this.read(this.chances.store / READS)
+        return tx.list<T>(range)
+      }
+      const given = await body({ get, list, put, delete: remove })
+      if (writes && this.isFull()) throw this.storeFailed('STORAGE_FULL', 'cannot write: the store of the world has no space left')
+      return given
+    })
+    if (this.lost()) throw this.storeFailed('OVERLOADED', 'cannot commit: the store of the world has not answered')
+    return answer
+  }
+
+  private storeFailed(code: 'OVERLOADED' | 'STORAGE_FULL', message: string): StoreFailed {
+    this.failed++
+    return new StoreFailed(code, message)
   }
 
   /** Tasks that have come to their end by their time. */
@@ -158,7 +248,7 @@ export class Process {
     if (!this.alive) throw new Died('the process is dead')
   }
 
-  /** Each call may be the last one: before it is done, or after it was and before its answer. */
+  /** Each call may be the last one: before it is done, or after it was and before its answer. Or it fails. */
   private state(): StateStore {
     const { world } = this
     const { disk, random } = world
@@ -171,17 +261,19 @@ export class Process {
       get: async <T>(key: string) => {
         await turns()
         this.point()
+        world.read()
         return disk.get<T>(key)
       },
       list: async <T>(range?: object) => {
         await turns()
         this.point()
+        world.read()
         return disk.list<T>(range)
       },
       transaction: async <T>(body: (tx: StateTransaction) => T | Promise<T>) => {
         await turns()
         this.point()
-        const answer = await disk.transaction(body)
+        const answer = await world.commit(body)
         this.point()
         return answer
       },
