@@ -248,7 +248,10 @@ export class ClickHouseEngine implements StorageEngine {
       const remove = () => this.maintenance.deleteRows(life, keys, { start, end })
       if (start !== undefined || end !== undefined) await remove()
       else {
-        await this.maintenance.releaseSeries(life, keys, remove)
+        await this.maintenance.releaseSeries(life, async () => {
+          await remove()
+          return keys
+        })
         this.resolver.forget()
       }
       return { series: series.length, segmentsSkipped: 0 }

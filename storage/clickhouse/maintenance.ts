@@ -104,14 +104,19 @@ export class Maintenance {
     }
   }
 
-  /** Gives series back that rows may come to again. @param keys undefined = all. */
-  async releaseSeries(life: Life, keys: readonly string[] | undefined, remove: () => Promise<void>): Promise<void> {
+  /**
+   * Gives series back that rows may come to again. This is announced first: a write that is acknowledged before other nodes can know of it has its rows stored by
+   * then, and one that is acknowledged later stores its series anew.
+   * @param removed takes rows away and says whose series go with them, as they are after the announcement; undefined = all.
+   */
+  async releaseSeries(life: Life, removed: () => Promise<readonly string[] | undefined>): Promise<void> {
     const { log, series } = this.around
     await log.append(() =>
       log.catalog.lives.has(life.number) ? [{ kind: 'release', namespace: life.namespace, measurement: life.name, life: life.number }] : [],
     )
-    await remove()
-    await series.remove(life, keys, life.released)
+    const { released } = life
+    const keys = await removed()
+    await series.remove(life, keys, released)
     life.series -= keys?.length ?? life.series
   }
 
@@ -123,9 +128,9 @@ export class Maintenance {
     if (!['narrow', ownTable(life.number)].some((table) => reachesBefore(days.get(table), cutoff))) return false
     if (!(await this.hasRows(life, { start: undefined, end: cutoff }))) return false
     await this.deleteRows(life, undefined, { start: undefined, end: cutoff })
-    const empty = await this.emptySeries(life)
-    if (empty.length > 0) await this.releaseSeries(life, empty, async () => {})
-    return empty.length > 0
+    if ((await this.emptySeries(life)).length === 0) return false
+    await this.releaseSeries(life, () => this.emptySeries(life))
+    return true
   }
 
   private async hasRows(life: Life, range: RowRange): Promise<boolean> {
