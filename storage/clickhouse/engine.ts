@@ -51,6 +51,7 @@ import type { Life } from './catalog.ts'
 import { CatalogLog } from './catalog-log.ts'
 import { Client } from './client.ts'
 import { type ClickHouseSection, sectionOf } from './config.ts'
+import { Expiry } from './expiry.ts'
 import { endOf, Maintenance } from './maintenance.ts'
 import { type Days, daysOf, namespaceBytes, newestTime } from './measures.ts'
 import { ClickHouseMetrics } from './metrics.ts'
@@ -86,6 +87,7 @@ export class ClickHouseEngine implements StorageEngine {
   private readonly tables: Tables
   private readonly points: Points
   private readonly maintenance: Maintenance
+  private readonly expiry: Expiry
   private readonly numbers = new SeriesNumbers()
   private readonly turns = new Turns()
   private readonly pool: WriteBatch[] = []
@@ -116,7 +118,9 @@ export class ClickHouseEngine implements StorageEngine {
     const { limits, client, place, log, tables, series, resolver, gate } = this
     const now = () => context.now()
     const newest = () => [...this.points.windows.values()].map((window) => window.newest)
-    this.maintenance = new Maintenance({ client, place, log, tables, series, settings, limits, now, newest })
+    const around = { client, place, log, tables, series, settings, limits, now, newest }
+    this.maintenance = new Maintenance(around)
+    this.expiry = new Expiry(around, this.maintenance)
     const cutoffs = () => admissionCutoffs(settings, limits, this.maintenance.clock)
     this.points = new Points({ resolver, log, series, tables, limits, gate, now, cutoffs })
   }
@@ -378,12 +382,8 @@ export class ClickHouseEngine implements StorageEngine {
     await this.refreshed()
     await this.count()
     for (const namespace of this.log.catalog.namespaces)
-      for (const life of this.log.catalog.list(namespace))
-        if (this.accepting)
-          await this.turns.alone(namespace, async () => {
-            if (this.log.catalog.find(namespace, life.name) === life && (await this.maintenance.expire(life, this.days.get(namespace) ?? new Map())))
-              this.resolver.forget()
-          })
+      if (this.accepting && (await this.expiry.pass(namespace, this.days.get(namespace) ?? new Map(), (body) => this.turns.alone(namespace, body))))
+        this.resolver.forget()
   }
 
   /** Counts what is stored, by whichever node. */

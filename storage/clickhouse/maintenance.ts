@@ -6,7 +6,6 @@ import { INT64_MIN } from '../common/time.ts'
 import { type CatalogEvent, type Life, ownFields, PLACES } from './catalog.ts'
 import type { CatalogLog } from './catalog-log.ts'
 import type { Client } from './client.ts'
-import { type Days, reachesBefore } from './measures.ts'
 import { conditionOf } from './rows-query.ts'
 import { IDS_AT_ONCE, idAt, type SeriesStore } from './series-store.ts'
 import { databaseOf, deleteRows, dropOwn, ownTable, type Place } from './statements.ts'
@@ -120,30 +119,17 @@ export class Maintenance {
     life.series -= keys?.length ?? life.series
   }
 
-  /** Removes the rows that retention no longer keeps, and gives the series back that have none left. */
-  async expire(life: Life, days: ReadonlyMap<string, Days>): Promise<boolean> {
-    const cutoff = this.keptFrom(life)
-    if (cutoff === INT64_MIN || life.fields.size === 0) return false
-    // Most have nothing that old, which the names of their partitions say.
-    if (!['narrow', ownTable(life.number)].some((table) => reachesBefore(days.get(table), cutoff))) return false
-    if (!(await this.hasRows(life, { start: undefined, end: cutoff }))) return false
-    await this.deleteRows(life, undefined, { start: undefined, end: cutoff })
-    if ((await this.emptySeries(life)).length === 0) return false
-    await this.releaseSeries(life, () => this.emptySeries(life))
+  /** Gives the series back that have no rows from a time on. @returns whether there were any. */
+  async releaseEmpty(life: Life, from: bigint): Promise<boolean> {
+    if ((await this.emptySeries(life, from)).length === 0) return false
+    await this.releaseSeries(life, () => this.emptySeries(life, from))
     return true
   }
 
-  private async hasRows(life: Life, range: RowRange): Promise<boolean> {
-    const { client } = this.around
-    for (const [table, narrow] of this.tablesOf(life))
-      for await (const { rows } of client.blocks(`SELECT 1 FROM ${table} WHERE ${conditionOf({ life, series: undefined, ...range }, narrow)} LIMIT 1`))
-        if (rows > 0) return true
-    return false
-  }
-
-  private async emptySeries(life: Life): Promise<string[]> {
+  private async emptySeries(life: Life, from: bigint): Promise<string[]> {
     const { client, place } = this.around
-    const rows = this.tablesOf(life).map(([table, narrow]) => `SELECT series FROM ${table}${narrow ? ` WHERE life = ${life.number}` : ''}`)
+    const asked = { life, series: undefined, start: from, end: undefined }
+    const rows = this.tablesOf(life).map(([table, narrow]) => `SELECT series FROM ${table} WHERE ${conditionOf(asked, narrow)}`)
     const stored = `${databaseOf(place, life.namespace)}.series`
     const select = `SELECT DISTINCT series FROM ${stored} WHERE life = ${life.number} AND series GLOBAL NOT IN (${rows.join(' UNION ALL ')})`
     const found: string[] = []

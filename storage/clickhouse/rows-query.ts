@@ -33,8 +33,11 @@ export function activeStatement(place: Place, query: RowsQuery): string {
   return `SELECT DISTINCT series FROM (${rowsOf(place, query)})${settings(query.memory)}`
 }
 
-export function conditionOf({ life, series, within, start, end }: Pick<RowsQuery, 'life' | 'series' | 'within' | 'start' | 'end'>, narrow: boolean): string {
-  const conditions = narrow ? [`life = ${life.number}`] : []
+export function conditionOf(
+  { life, series, within, start, end }: Pick<RowsQuery, 'series' | 'within' | 'start' | 'end'> & { life: Life | undefined },
+  narrow: boolean,
+): string {
+  const conditions = narrow && life !== undefined ? [`life = ${life.number}`] : []
   if (series !== undefined && series.length <= IDS_AT_ONCE) conditions.push(`series IN (${[...inGroups(series)].join(', ') || 'toUInt128(0)'})`)
   else if (series !== undefined && within !== undefined) conditions.push(`series GLOBAL IN (${within})`)
   if (start !== undefined) conditions.push(`time >= ${timeLiteral(start)}`)

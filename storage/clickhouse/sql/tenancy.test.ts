@@ -83,7 +83,7 @@ const field = (name: string, type: StoredField['type'], index: number, narrow = 
   { info: { name, type, ...(type === 'decimal' ? { scale: 3 } : {}) }, narrow, index, type, scale: type === 'decimal' ? 3 : 0 },
 ]
 const life = (number: number, namespace: string, name: string, fields: [string, StoredField][]): Life => ({
-  ...{ number, namespace, name, fields: new Map(fields), released: 0, infinite: true, dropped: false, known: new Set<string>(), series: 0 },
+  ...{ number, namespace, name, fields: new Map(fields), released: 0, infinite: true, dropped: false, known: new Set<string>(), doubtful: new Set<string>(), series: 0 },
 })
 
 const CPU = [
