@@ -29,7 +29,7 @@ t.test('a server that is not there', async (t) => {
   const url = 'http://127.0.0.1:9'
   await t.rejects(engineAt(url, 'none', {}, { write_timeout_secs: 1 }), {
     code: 'OVERLOADED',
-    message: /^cannot change in ClickHouse at http:\/\/127\.0\.0\.1:9: .*ECONNREFUSED/,
+    message: /^cannot read in ClickHouse at http:\/\/127\.0\.0\.1:9: .*ECONNREFUSED/,
   })
 })
 

@@ -313,7 +313,7 @@ export class ClickHouseEngine implements StorageEngine {
     try {
       deadline.signal.throwIfAborted()
       await this.enter(request.namespace)
-      for await (const chunk of this.reader(deadline.signal).scan(request)) {
+      for await (const chunk of this.reader(deadline.signal, undefined, options.timeoutMs).scan(request)) {
         deadline.signal.throwIfAborted()
         yield chunk
       }
@@ -436,7 +436,6 @@ export class ClickHouseEngine implements StorageEngine {
       series,
       numbers,
       regexTimeoutMs: this.limits.regexTimeoutMs,
-      memory: this.section.query_memory,
       begin: () => (begun ??= begin()),
       lives: (namespace) => this.log.catalog.list(namespace),
       schema: (namespace) => this.schemaOf(namespace),
@@ -449,7 +448,7 @@ export class ClickHouseEngine implements StorageEngine {
         binder: () => this.openBinder(),
         now: () => BigInt(Math.floor(this.context.now())) * 1_000_000n,
         functions: new Map((this.context.sqlFunctions ?? []).map((one) => [one.name, one])),
-        limits: { memory: this.section.query_memory, rows: this.section.query_rows },
+        limits: { rows: this.section.query_rows },
       }),
     }
     return new ClickHouseReader(context, signal, timeoutMs)

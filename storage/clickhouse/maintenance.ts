@@ -1,5 +1,6 @@
 /** What time brings about: drops end, retention removes, series without rows are given back, tables of lives that have ended go. Any node may do it, and twice. */
 import type { RetentionHold } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Limits } from '../common/limits.ts'
 import { deadlinePassed, measurementCutoff, type RetentionSettings, retentionClock } from '../common/retention.ts'
 import { INT64_MIN } from '../common/time.ts'
@@ -97,10 +98,23 @@ export class Maintenance {
     await tables.ensureNamespace(life.namespace)
     await tables.ensureOwn(life)
     for (const group of keys === undefined ? [undefined] : groupsOf(keys)) {
-      const asked = { life, series: group, ...range }
-      if ([...life.fields.values()].some(({ narrow }) => narrow)) await client.command(deleteRows(place, life.namespace, 'narrow', conditionOf(asked, true)))
-      if (ownFields(life).length > 0) await client.command(deleteRows(place, life.namespace, ownTable(life.number), conditionOf(asked, false)))
+      for (const [table, narrow] of this.tablesOf(life)) {
+        const condition = conditionOf({ life, series: group, ...range }, narrow)
+        await client.delete(deleteRows(place, life.namespace, table, condition))
+        // It ends before that where a server of the cluster takes long, or is away.
+        if (place.cluster !== undefined && (await this.hasRows(life.namespace, table, condition)))
+          throw new SvcError(
+            'WRITE_TIMEOUT',
+            `cannot delete rows of measurement "${life.name}": ClickHouse has not done it in time; it goes on, look again later`,
+          )
+      }
     }
+  }
+
+  private async hasRows(namespace: string, table: string, condition: string): Promise<boolean> {
+    const { client, place } = this.around
+    for await (const { rows } of client.blocks(`SELECT 1 FROM ${databaseOf(place, namespace)}.${table} WHERE ${condition} LIMIT 1`)) if (rows > 0) return true
+    return false
   }
 
   /**
@@ -129,7 +143,9 @@ export class Maintenance {
   private async emptySeries(life: Life, from: bigint): Promise<string[]> {
     const { client, place } = this.around
     const asked = { life, series: undefined, start: from, end: undefined }
-    const rows = this.tablesOf(life).map(([table, narrow]) => `SELECT series FROM ${table} WHERE ${conditionOf(asked, narrow)}`)
+    const rows = this.tablesOf(life).map(
+      ([table, narrow]) => `SELECT series FROM ${databaseOf(place, life.namespace)}.${table} WHERE ${conditionOf(asked, narrow)}`,
+    )
     const stored = `${databaseOf(place, life.namespace)}.series`
     const select = `SELECT DISTINCT series FROM ${stored} WHERE life = ${life.number} AND series GLOBAL NOT IN (${rows.join(' UNION ALL ')})`
     const found: string[] = []
@@ -138,11 +154,10 @@ export class Maintenance {
   }
 
   private tablesOf(life: Life): [table: string, narrow: boolean][] {
-    const database = databaseOf(this.around.place, life.namespace)
     const narrow = [...life.fields.values()].some((field) => field.narrow)
     return [
-      ...(narrow ? [[`${database}.narrow`, true] as [string, boolean]] : []),
-      ...(ownFields(life).length > 0 ? [[`${database}.${ownTable(life.number)}`, false] as [string, boolean]] : []),
+      ...(narrow ? [['narrow', true] as [string, boolean]] : []),
+      ...(ownFields(life).length > 0 ? [[ownTable(life.number), false] as [string, boolean]] : []),
     ]
   }
 }

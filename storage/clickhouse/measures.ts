@@ -3,9 +3,12 @@ import { earlier, INT64_MAX, INT64_MIN, later } from '../common/time.ts'
 import type { Life } from './catalog.ts'
 import type { Client } from './client.ts'
 import { timeLiteral } from './rows-query.ts'
+import { WITHOUT_THE_AWAY } from './settings.ts'
 import { databaseOf, ownTable, type Place } from './statements.ts'
 
 const DAY_NS = 86_400_000_000_000n
+/** Of what the servers say of themselves. */
+const SYSTEM = { settings: [WITHOUT_THE_AWAY] }
 const PARTS_TABLE = `replaceRegexpOne(table, '_local$', '')`
 
 /** The first and the last day that a table has rows of, as its partitions are called: whole days since the Unix epoch, rounded towards it. */
@@ -18,7 +21,7 @@ export interface Days {
 export async function daysOf(client: Client, place: Place, namespace: string): Promise<Map<string, Days>> {
   const select = `SELECT ${PARTS_TABLE} AS name, min(toInt64(partition)), max(toInt64(partition)) FROM ${partsOf(place)} WHERE ${wantedParts(place, namespace)} GROUP BY name`
   const days = new Map<string, Days>()
-  for await (const { rows, columns } of client.blocks(select)) {
+  for await (const { rows, columns } of client.blocks(select, SYSTEM)) {
     const [oldest, newest] = columns.slice(1).map(({ bytes }) => new BigInt64Array(bytes.buffer))
     for (let row = 0; row < rows; row++) days.set(Buffer.from(columns[0].texts?.[row] ?? []).toString(), { oldest: oldest[row], newest: newest[row] })
   }
@@ -50,7 +53,7 @@ export function firstOfDay(time: bigint): bigint {
 export async function daysBefore(client: Client, place: Place, namespace: string, time: bigint): Promise<Map<string, bigint[]>> {
   const days = new Map<string, bigint[]>()
   const select = `SELECT DISTINCT ${PARTS_TABLE} AS name, toInt64(partition) AS day FROM ${partsOf(place)} WHERE ${wantedParts(place, namespace)} AND day < ${time / DAY_NS} ORDER BY name, day`
-  for await (const { rows, columns } of client.blocks(select)) {
+  for await (const { rows, columns } of client.blocks(select, SYSTEM)) {
     const numbers = new BigInt64Array(columns[1].bytes.buffer)
     for (let row = 0; row < rows; row++) {
       const name = Buffer.from(columns[0].texts?.[row] ?? []).toString()
@@ -66,7 +69,7 @@ export async function daysBefore(client: Client, place: Place, namespace: string
 export async function isChanging(client: Client, place: Place, namespace: string, table: string): Promise<boolean> {
   const tables = `table IN ('${table}', '${table}_local')`
   const select = `SELECT 1 FROM ${onAll(place, 'system.mutations')} WHERE database = '${databaseOf(place, namespace)}' AND ${tables} AND NOT is_done LIMIT 1`
-  for await (const { rows } of client.blocks(select)) if (rows > 0) return true
+  for await (const { rows } of client.blocks(select, SYSTEM)) if (rows > 0) return true
   return false
 }
 
@@ -108,7 +111,7 @@ export async function namespaceBytes(client: Client, place: Place, namespace: st
   const wanted = new Set(lives.flatMap(({ number }) => [ownTable(number), `${ownTable(number)}_local`]))
   let bytes = 0
   let narrow = { bytes: 0, rows: 0 }
-  for await (const { rows, columns } of client.blocks(select)) {
+  for await (const { rows, columns } of client.blocks(select, SYSTEM)) {
     const [sizes, counts] = columns.slice(1).map((column) => new BigUint64Array(column.bytes.buffer))
     for (let row = 0; row < rows; row++) {
       const table = Buffer.from(columns[0].texts?.[row] ?? []).toString()

@@ -135,7 +135,8 @@ function createTable(place: Place, database: string, name: string, columns: stri
   ]
 }
 
-function tablesOf({ cluster }: Place, table: string): [string, ...string[]] {
+/** The tables of that name: with a cluster those of the shards, and the one over them. */
+export function tablesOf({ cluster }: Place, table: string): [string, ...string[]] {
   return cluster === undefined ? [table] : [`${table}_local`, table]
 }
 

@@ -1,5 +1,5 @@
 /** A way to a server of the tests on which statements and answers can be kept waiting, or lost. */
-import { createServer, type IncomingMessage, request } from 'node:http'
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export interface Forwarding {
@@ -12,7 +12,7 @@ export interface Forwarding {
 /** @param pass calls `forward` for what the server is to see. `statement` is the text of the statement, without the blocks of an insert. */
 export async function proxyTo(
   server: string,
-  pass: (statement: string, forward: (options?: Forwarding) => void, from: IncomingMessage) => void,
+  pass: (statement: string, forward: (options?: Forwarding) => void, from: IncomingMessage, to: ServerResponse) => void,
 ): Promise<{ url: string; close(): void }> {
   const proxy = createServer((from, to) => {
     const parts: Buffer[] = []
@@ -31,7 +31,7 @@ export async function proxyTo(
         onward.on('error', () => from.socket.destroy())
         onward.end(body)
       }
-      pass(query ?? body.toString(), forward, from)
+      pass(query ?? body.toString(), forward, from, to)
     })
   })
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
