@@ -13,7 +13,7 @@ import type { Limits } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
 import type { NamespaceGate } from '../common/namespace-gate.ts'
 import { ADMITTED, type Bounds, boundsOf, verdict, type Window } from '../common/window.ts'
-import { beginsNarrow, type Catalog, type CatalogEvent, type Life } from './catalog.ts'
+import { beginsNarrow, type Catalog, type CatalogEvent, isStored, type Life } from './catalog.ts'
 import type { LocalSeries, Resolver } from './resolver.ts'
 import { idOf } from './series-id.ts'
 
@@ -143,7 +143,7 @@ class Admission {
 
   private requireSeries({ life }: Draft, series: LocalSeries): void {
     if (this.provisional.has(series)) return
-    if (life?.known.has(idOf(series, life.number).key)) return
+    if (life !== undefined && isStored(life, idOf(series, life.number).key)) return
     const { limits, gate } = this.judge
     const fresh = this.provisional.size
     if (this.total + fresh >= limits.maxSeriesCardinality) {

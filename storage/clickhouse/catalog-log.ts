@@ -8,6 +8,7 @@ import type { FieldType } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { Catalog, type CatalogEvent, type EventKind, type Life } from './catalog.ts'
 import type { Client } from './client.ts'
+import { define, hasTables } from './definitions.ts'
 import type { ReadBlock } from './native/decode.ts'
 import { int64s, strings, uint64s } from './native/encode.ts'
 import { CATALOG_COLUMNS, createCatalog, type Place } from './statements.ts'
@@ -38,7 +39,8 @@ export class CatalogLog {
   }
 
   async open(): Promise<void> {
-    for (const statement of createCatalog(this.place)) await this.client.command(statement)
+    const { client, place } = this
+    await define(client, place, `the catalog of prefix "${place.prefix}"`, createCatalog(place), () => hasTables(client, place.prefix, ['catalog']))
     await this.refresh()
   }
 
@@ -96,9 +98,9 @@ export class CatalogLog {
   private async read(): Promise<void> {
     const { catalog } = this
     const select = `SELECT ${CATALOG_COLUMNS.map(([name]) => name).join(', ')} FROM ${this.place.prefix}.catalog WHERE sequence > ${catalog.sequence}`
-    const consistent = this.place.cluster === undefined ? '' : ' SETTINGS select_sequential_consistency = 1'
+    const settings = this.place.cluster === undefined ? [] : ['select_sequential_consistency = 1']
     const entries: Entry[] = []
-    for await (const block of this.client.blocks(`${select} ORDER BY sequence, position${consistent}`)) entries.push(...entriesOf(block))
+    for await (const block of this.client.blocks(`${select} ORDER BY sequence, position`, { settings })) entries.push(...entriesOf(block))
     const lives = new Set<Life>()
     for (const { sequence, position, append, event } of entries) {
       this.newest.set(sequence, append)

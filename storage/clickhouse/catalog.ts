@@ -42,8 +42,10 @@ export interface Life {
   infinite: boolean
   /** It has been dropped, and may have been restored since. */
   dropped: boolean
-  /** Series that are known to be stored, by the bytes of their ids. */
+  /** Series that are known to be stored and not given back since, by the bytes of their ids. */
   readonly known: Set<string>
+  /** Series that were stored before the newest event that gave some back: they may be among those, and are stored again before they get rows. */
+  readonly doubtful: Set<string>
   /** Series stored, as counted last and since. */
   series: number
 }
@@ -108,12 +110,24 @@ export class Catalog {
     if (event.kind === 'release') {
       life.released = sequence
       life.known.clear()
+      life.doubtful.clear()
     }
     return life
   }
 
   private create(number: number, { namespace, measurement: name }: CatalogEvent): Life {
-    const life: Life = { number, namespace, name, fields: new Map(), released: 0, infinite: false, dropped: false, known: new Set(), series: 0 }
+    const life: Life = {
+      number,
+      namespace,
+      name,
+      fields: new Map(),
+      released: 0,
+      infinite: false,
+      dropped: false,
+      known: new Set(),
+      doubtful: new Set(),
+      series: 0,
+    }
     this.lives.set(number, life)
     this.name(life)
     this.namespaces.add(namespace)
@@ -150,6 +164,11 @@ export class Catalog {
 
 export function infoOf(life: Life, tags: readonly string[]): MeasurementInfo {
   return { name: life.name, tags: [...tags], fields: [...life.fields.values()].map(({ info }) => ({ ...info })) }
+}
+
+/** Whether a series counts as stored. */
+export function isStored({ known, doubtful }: Life, key: string): boolean {
+  return known.has(key) || doubtful.has(key)
 }
 
 /** Fields that are columns of the measurement's own table. */

@@ -8,6 +8,7 @@ import { Client } from './client.ts'
 import { sectionOf } from './config.ts'
 import { ClickHouseEngine } from './engine.ts'
 import { seriesId } from './series-id.ts'
+import { WITHIN_DAYS } from './settings.ts'
 import { ask } from './testing/sql.ts'
 
 const hosts = Number(process.argv[2] ?? 200)
@@ -95,7 +96,7 @@ const series = (column: string): string => `SELECT series, tags['hostname'] AS $
 
 const drain = async (statement: string): Promise<number> => {
   let rows = 0
-  for await (const block of client.blocks(`${statement} SETTINGS do_not_merge_across_partitions_select_final = 1`)) rows += block.rows
+  for await (const block of client.blocks(statement, { settings: [WITHIN_DAYS], timeoutMs: 0 })) rows += block.rows
   return rows
 }
 const averages = (form: (name: string) => string): string => fields.map(form).join(', ')

@@ -1,6 +1,4 @@
 /** Nodes on one ClickHouse: what each protocol and PromQL see, what one node does while another looks away, and a server that cannot be reached. */
-import { createServer, type IncomingMessage, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
 import { NO_CLICKHOUSE, startClickHouse } from '../../test/support/clickhouse/clickhouse.ts'
@@ -9,6 +7,7 @@ import { f64, fill, lines, NOW, NOW_MS, str, type TestPoint, write } from '../co
 import { Client } from './client.ts'
 import { sectionOf } from './config.ts'
 import { ClickHouseEngine } from './engine.ts'
+import { proxyTo } from './testing/proxy.ts'
 
 let made = 0
 const point = (value: number | string, host = 'a', measurement = 'cpu', time = NOW): TestPoint => ({
@@ -30,7 +29,7 @@ t.test('a server that is not there', async (t) => {
   const url = 'http://127.0.0.1:9'
   await t.rejects(engineAt(url, 'none', {}, { write_timeout_secs: 1 }), {
     code: 'OVERLOADED',
-    message: /^cannot change in ClickHouse at http:\/\/127\.0\.0\.1:9: .*ECONNREFUSED/,
+    message: /^cannot read in ClickHouse at http:\/\/127\.0\.0\.1:9: .*ECONNREFUSED/,
   })
 })
 
@@ -44,22 +43,6 @@ else {
     return Promise.all(Array.from({ length: count }, () => engineAt(server.url, name, config)))
   }
   const close = (engines: readonly ClickHouseEngine[]) => Promise.all(engines.map((engine) => engine.close()))
-
-  /** A way to the server. @param pass calls `forward`, true = without giving the answer back. */
-  const proxied = async (pass: (from: IncomingMessage, forward: (lost?: boolean) => void) => void): Promise<{ url: string; close(): void }> => {
-    const proxy = createServer((from, to) => {
-      pass(from, (lost = false) => {
-        const onward = request(`${server.url}${from.url}`, { method: from.method, headers: from.headers }, (answer) => {
-          if (lost) return void answer.resume().on('end', () => from.socket.destroy())
-          to.writeHead(answer.statusCode ?? 500, answer.headers)
-          answer.pipe(to)
-        })
-        from.pipe(onward)
-      })
-    })
-    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
-    return { url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, close: () => void proxy.close() }
-  }
 
   t.test('plugins run on it', async (t) => {
     const engine = new ClickHouseEngine(testContext({ clickhouse: { url: server.url, prefix: prefix() } }, Date.now))
@@ -201,7 +184,7 @@ else {
 
   t.test('a server that goes away and comes back: reads and writes say so, and what was refused can be sent again', async (t) => {
     let away = false
-    const proxy = await proxied((from, forward) => (away ? void from.socket.destroy() : forward()))
+    const proxy = await proxyTo(server.url, (_, forward, from) => (away ? void from.socket.destroy() : forward()))
     t.teardown(() => proxy.close())
     const engine = await engineAt(proxy.url, prefix(), {}, { write_timeout_secs: 1 })
     t.match(await write(engine, [point(1)]), { written: 1 })
@@ -216,9 +199,7 @@ else {
 
   t.test('rows that wait are bounded: above it a write is refused at once', async (t) => {
     let hold = Promise.resolve()
-    const proxy = await proxied(
-      (from, forward) => void (/INSERT INTO \S+\.m_/.test(decodeURIComponent(from.url ?? '').replaceAll('+', ' ')) ? hold.then(() => forward()) : forward()),
-    )
+    const proxy = await proxyTo(server.url, (statement, forward) => void (/^INSERT INTO \S+\.m_/.test(statement) ? hold.then(() => forward()) : forward()))
     t.teardown(() => proxy.close())
     const engine = await engineAt(proxy.url, prefix(), {}, { max_waiting_bytes: 1_048_576 })
     await write(engine, [point(1)])
@@ -242,9 +223,9 @@ else {
 
   t.test('an insert whose answer is lost is stored once', async (t) => {
     let cuts = 0
-    const proxy = await proxied((from, forward) => {
+    const proxy = await proxyTo(server.url, (statement, forward) => {
       // The server has it; its answer does not arrive, every second time.
-      forward(/INSERT/.test(decodeURIComponent(from.url ?? '')) && cuts++ % 2 === 0)
+      forward({ lost: /INSERT/.test(statement) && cuts++ % 2 === 0 })
     })
     t.teardown(() => proxy.close())
     const name = prefix()

@@ -9,6 +9,7 @@ import type { ClickHouseSection } from './config.ts'
 import type { ClickHouseMetrics } from './metrics.ts'
 import { decodeBlocks, type ReadBlock } from './native/decode.ts'
 import { encodeBlock, type WireColumn } from './native/encode.ts'
+import { readSettings } from './settings.ts'
 
 /** Between two tries of an insert, milliseconds; each next one waits twice as long. */
 const FIRST_PAUSE_MS = 50
@@ -28,12 +29,20 @@ const CODES = new Map<string, ErrorCode>([
   ['319', 'OVERLOADED'],
   ['999', 'OVERLOADED'],
 ])
+/** UNFINISHED: of a change of rows. */
+const REPLICAS_AWAY = '341'
+/** How long a definition waits for the servers of a cluster. */
+const DEFINITION_SECS = 5
 /** After these an insert is tried again under the same token: too many parts, too few replicas, what became of it is unknown, the coordinator was away. */
 const AGAIN = new Set(['202', '252', '285', '286', '319', '999'])
 
 export interface QueryOptions {
   params?: Record<string, string | number>
   signal?: AbortSignal
+  /** Of the statement's own, beside those of every read. */
+  settings?: readonly string[]
+  /** How long it may take in ClickHouse; 0 = as long as it wants, undefined: as a write. */
+  timeoutMs?: number
   /** What an error of ClickHouse means to who asked, by its number; undefined: as elsewhere. */
   meaning?(code: string, message: string): SvcError
 }
@@ -64,21 +73,35 @@ export class Client {
     await this.client.close()
   }
 
-  /** Definitions of tables, and deletes. */
-  async command(statement: string, params?: Record<string, string | number>): Promise<void> {
+  /** Definitions of tables, and changes of them. With a cluster it ends when the servers that are there have done it, or after `waitSecs`: others do it when they are back. */
+  async command(statement: string, waitSecs = DEFINITION_SECS): Promise<void> {
+    const wait = { distributed_ddl_output_mode: 'null_status_on_timeout' as const, distributed_ddl_task_timeout: waitSecs }
+    const settings = this.section.cluster === undefined ? {} : { clickhouse_settings: wait }
     try {
-      await this.client.command({ query: statement, ...(params === undefined ? {} : { query_params: params }), abort_signal: this.closing.signal })
+      await this.client.command({ query: statement, ...settings, abort_signal: this.closing.signal })
     } catch (error) {
+      // Replicas that are away do it when they are back, those that are there have.
+      if (error instanceof ClickHouseError && error.code === REPLICAS_AWAY) return
       throw this.told('change', error)
     }
   }
 
-  /** The blocks of an answer as they come; the statement ends with FORMAT Native. */
-  async *blocks(statement: string, { params, signal, meaning }: QueryOptions = {}): AsyncGenerator<ReadBlock> {
+  /** Deletes, which callers wait for. */
+  async delete(statement: string): Promise<void> {
+    await this.command(statement, Math.max(1, this.section.write_timeout_secs - DEFINITION_SECS))
+  }
+
+  /** The blocks of an answer as they come; settings and FORMAT Native are put behind the statement. */
+  async *blocks(statement: string, { params, signal, settings, timeoutMs, meaning }: QueryOptions = {}): AsyncGenerator<ReadBlock> {
+    const limits = { memory: this.section.query_memory, timeoutMs: timeoutMs ?? this.section.write_timeout_secs * 1000 }
     const both = signal === undefined ? this.closing.signal : AbortSignal.any([signal, this.closing.signal])
     let stream: Readable | undefined
     try {
-      const asked = { query: `${statement} FORMAT Native`, ...(params === undefined ? {} : { query_params: params }), abort_signal: both }
+      const asked = {
+        query: `${statement}${readSettings(limits, settings)} FORMAT Native`,
+        ...(params === undefined ? {} : { query_params: params }),
+        abort_signal: both,
+      }
       stream = (await this.client.exec(asked)).stream as Readable
       yield* decodeBlocks(stream)
       both.throwIfAborted()

@@ -51,6 +51,7 @@ import type { Life } from './catalog.ts'
 import { CatalogLog } from './catalog-log.ts'
 import { Client } from './client.ts'
 import { type ClickHouseSection, sectionOf } from './config.ts'
+import { Expiry } from './expiry.ts'
 import { endOf, Maintenance } from './maintenance.ts'
 import { type Days, daysOf, namespaceBytes, newestTime } from './measures.ts'
 import { ClickHouseMetrics } from './metrics.ts'
@@ -86,6 +87,7 @@ export class ClickHouseEngine implements StorageEngine {
   private readonly tables: Tables
   private readonly points: Points
   private readonly maintenance: Maintenance
+  private readonly expiry: Expiry
   private readonly numbers = new SeriesNumbers()
   private readonly turns = new Turns()
   private readonly pool: WriteBatch[] = []
@@ -116,7 +118,9 @@ export class ClickHouseEngine implements StorageEngine {
     const { limits, client, place, log, tables, series, resolver, gate } = this
     const now = () => context.now()
     const newest = () => [...this.points.windows.values()].map((window) => window.newest)
-    this.maintenance = new Maintenance({ client, place, log, tables, series, settings, limits, now, newest })
+    const around = { client, place, log, tables, series, settings, limits, now, newest }
+    this.maintenance = new Maintenance(around)
+    this.expiry = new Expiry(around, this.maintenance)
     const cutoffs = () => admissionCutoffs(settings, limits, this.maintenance.clock)
     this.points = new Points({ resolver, log, series, tables, limits, gate, now, cutoffs })
   }
@@ -248,7 +252,10 @@ export class ClickHouseEngine implements StorageEngine {
       const remove = () => this.maintenance.deleteRows(life, keys, { start, end })
       if (start !== undefined || end !== undefined) await remove()
       else {
-        await this.maintenance.releaseSeries(life, keys, remove)
+        await this.maintenance.releaseSeries(life, async () => {
+          await remove()
+          return keys
+        })
         this.resolver.forget()
       }
       return { series: series.length, segmentsSkipped: 0 }
@@ -306,7 +313,7 @@ export class ClickHouseEngine implements StorageEngine {
     try {
       deadline.signal.throwIfAborted()
       await this.enter(request.namespace)
-      for await (const chunk of this.reader(deadline.signal).scan(request)) {
+      for await (const chunk of this.reader(deadline.signal, undefined, options.timeoutMs).scan(request)) {
         deadline.signal.throwIfAborted()
         yield chunk
       }
@@ -375,12 +382,8 @@ export class ClickHouseEngine implements StorageEngine {
     await this.refreshed()
     await this.count()
     for (const namespace of this.log.catalog.namespaces)
-      for (const life of this.log.catalog.list(namespace))
-        if (this.accepting)
-          await this.turns.alone(namespace, async () => {
-            if (this.log.catalog.find(namespace, life.name) === life && (await this.maintenance.expire(life, this.days.get(namespace) ?? new Map())))
-              this.resolver.forget()
-          })
+      if (this.accepting && (await this.expiry.pass(namespace, this.days.get(namespace) ?? new Map(), (body) => this.turns.alone(namespace, body))))
+        this.resolver.forget()
   }
 
   /** Counts what is stored, by whichever node. */
@@ -433,7 +436,6 @@ export class ClickHouseEngine implements StorageEngine {
       series,
       numbers,
       regexTimeoutMs: this.limits.regexTimeoutMs,
-      memory: this.section.query_memory,
       begin: () => (begun ??= begin()),
       lives: (namespace) => this.log.catalog.list(namespace),
       schema: (namespace) => this.schemaOf(namespace),
@@ -446,7 +448,7 @@ export class ClickHouseEngine implements StorageEngine {
         binder: () => this.openBinder(),
         now: () => BigInt(Math.floor(this.context.now())) * 1_000_000n,
         functions: new Map((this.context.sqlFunctions ?? []).map((one) => [one.name, one])),
-        limits: { memory: this.section.query_memory, rows: this.section.query_rows },
+        limits: { rows: this.section.query_rows },
       }),
     }
     return new ClickHouseReader(context, signal, timeoutMs)

@@ -1,12 +1,12 @@
 /** What time brings about: drops end, retention removes, series without rows are given back, tables of lives that have ended go. Any node may do it, and twice. */
 import type { RetentionHold } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import type { Limits } from '../common/limits.ts'
 import { deadlinePassed, measurementCutoff, type RetentionSettings, retentionClock } from '../common/retention.ts'
 import { INT64_MIN } from '../common/time.ts'
 import { type CatalogEvent, type Life, ownFields, PLACES } from './catalog.ts'
 import type { CatalogLog } from './catalog-log.ts'
 import type { Client } from './client.ts'
-import { type Days, reachesBefore } from './measures.ts'
 import { conditionOf } from './rows-query.ts'
 import { IDS_AT_ONCE, idAt, type SeriesStore } from './series-store.ts'
 import { databaseOf, deleteRows, dropOwn, ownTable, type Place } from './statements.ts'
@@ -98,47 +98,54 @@ export class Maintenance {
     await tables.ensureNamespace(life.namespace)
     await tables.ensureOwn(life)
     for (const group of keys === undefined ? [undefined] : groupsOf(keys)) {
-      const asked = { life, series: group, ...range }
-      if ([...life.fields.values()].some(({ narrow }) => narrow)) await client.command(deleteRows(place, life.namespace, 'narrow', conditionOf(asked, true)))
-      if (ownFields(life).length > 0) await client.command(deleteRows(place, life.namespace, ownTable(life.number), conditionOf(asked, false)))
+      for (const [table, narrow] of this.tablesOf(life)) {
+        const condition = conditionOf({ life, series: group, ...range }, narrow)
+        await client.delete(deleteRows(place, life.namespace, table, condition))
+        // It ends before that where a server of the cluster takes long, or is away.
+        if (place.cluster !== undefined && (await this.hasRows(life.namespace, table, condition)))
+          throw new SvcError(
+            'WRITE_TIMEOUT',
+            `cannot delete rows of measurement "${life.name}": ClickHouse has not done it in time; it goes on, look again later`,
+          )
+      }
     }
   }
 
-  /** Gives series back that rows may come to again. @param keys undefined = all. */
-  async releaseSeries(life: Life, keys: readonly string[] | undefined, remove: () => Promise<void>): Promise<void> {
+  private async hasRows(namespace: string, table: string, condition: string): Promise<boolean> {
+    const { client, place } = this.around
+    for await (const { rows } of client.blocks(`SELECT 1 FROM ${databaseOf(place, namespace)}.${table} WHERE ${condition} LIMIT 1`)) if (rows > 0) return true
+    return false
+  }
+
+  /**
+   * Gives series back that rows may come to again. This is announced first: a write that is acknowledged before other nodes can know of it has its rows stored by
+   * then, and one that is acknowledged later stores its series anew.
+   * @param removed takes rows away and says whose series go with them, as they are after the announcement; undefined = all.
+   */
+  async releaseSeries(life: Life, removed: () => Promise<readonly string[] | undefined>): Promise<void> {
     const { log, series } = this.around
     await log.append(() =>
       log.catalog.lives.has(life.number) ? [{ kind: 'release', namespace: life.namespace, measurement: life.name, life: life.number }] : [],
     )
-    await remove()
-    await series.remove(life, keys, life.released)
+    const { released } = life
+    const keys = await removed()
+    await series.remove(life, keys, released)
     life.series -= keys?.length ?? life.series
   }
 
-  /** Removes the rows that retention no longer keeps, and gives the series back that have none left. */
-  async expire(life: Life, days: ReadonlyMap<string, Days>): Promise<boolean> {
-    const cutoff = this.keptFrom(life)
-    if (cutoff === INT64_MIN || life.fields.size === 0) return false
-    // Most have nothing that old, which the names of their partitions say.
-    if (!['narrow', ownTable(life.number)].some((table) => reachesBefore(days.get(table), cutoff))) return false
-    if (!(await this.hasRows(life, { start: undefined, end: cutoff }))) return false
-    await this.deleteRows(life, undefined, { start: undefined, end: cutoff })
-    const empty = await this.emptySeries(life)
-    if (empty.length > 0) await this.releaseSeries(life, empty, async () => {})
-    return empty.length > 0
+  /** Gives the series back that have no rows from a time on. @returns whether there were any. */
+  async releaseEmpty(life: Life, from: bigint): Promise<boolean> {
+    if ((await this.emptySeries(life, from)).length === 0) return false
+    await this.releaseSeries(life, () => this.emptySeries(life, from))
+    return true
   }
 
-  private async hasRows(life: Life, range: RowRange): Promise<boolean> {
-    const { client } = this.around
-    for (const [table, narrow] of this.tablesOf(life))
-      for await (const { rows } of client.blocks(`SELECT 1 FROM ${table} WHERE ${conditionOf({ life, series: undefined, ...range }, narrow)} LIMIT 1`))
-        if (rows > 0) return true
-    return false
-  }
-
-  private async emptySeries(life: Life): Promise<string[]> {
+  private async emptySeries(life: Life, from: bigint): Promise<string[]> {
     const { client, place } = this.around
-    const rows = this.tablesOf(life).map(([table, narrow]) => `SELECT series FROM ${table}${narrow ? ` WHERE life = ${life.number}` : ''}`)
+    const asked = { life, series: undefined, start: from, end: undefined }
+    const rows = this.tablesOf(life).map(
+      ([table, narrow]) => `SELECT series FROM ${databaseOf(place, life.namespace)}.${table} WHERE ${conditionOf(asked, narrow)}`,
+    )
     const stored = `${databaseOf(place, life.namespace)}.series`
     const select = `SELECT DISTINCT series FROM ${stored} WHERE life = ${life.number} AND series GLOBAL NOT IN (${rows.join(' UNION ALL ')})`
     const found: string[] = []
@@ -147,11 +154,10 @@ export class Maintenance {
   }
 
   private tablesOf(life: Life): [table: string, narrow: boolean][] {
-    const database = databaseOf(this.around.place, life.namespace)
     const narrow = [...life.fields.values()].some((field) => field.narrow)
     return [
-      ...(narrow ? [[`${database}.narrow`, true] as [string, boolean]] : []),
-      ...(ownFields(life).length > 0 ? [[`${database}.${ownTable(life.number)}`, false] as [string, boolean]] : []),
+      ...(narrow ? [['narrow', true] as [string, boolean]] : []),
+      ...(ownFields(life).length > 0 ? [[ownTable(life.number), false] as [string, boolean]] : []),
     ]
   }
 }

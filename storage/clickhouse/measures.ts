@@ -1,10 +1,15 @@
 /** What ClickHouse knows of the points of a namespace as a whole. */
+import { earlier, INT64_MAX, INT64_MIN, later } from '../common/time.ts'
 import type { Life } from './catalog.ts'
 import type { Client } from './client.ts'
 import { timeLiteral } from './rows-query.ts'
+import { WITHOUT_THE_AWAY } from './settings.ts'
 import { databaseOf, ownTable, type Place } from './statements.ts'
 
 const DAY_NS = 86_400_000_000_000n
+/** Of what the servers say of themselves. */
+const SYSTEM = { settings: [WITHOUT_THE_AWAY] }
+const PARTS_TABLE = `replaceRegexpOne(table, '_local$', '')`
 
 /** The first and the last day that a table has rows of, as its partitions are called: whole days since the Unix epoch, rounded towards it. */
 export interface Days {
@@ -14,20 +19,58 @@ export interface Days {
 
 /** Of each table of points in a namespace that has rows. */
 export async function daysOf(client: Client, place: Place, namespace: string): Promise<Map<string, Days>> {
-  const table = `replaceRegexpOne(table, '_local$', '')`
-  const wanted = `active AND rows > 0 AND database = '${databaseOf(place, namespace)}' AND match(table, '^(narrow|m_[0-9]+)(_local)?$')`
-  const select = `SELECT ${table} AS name, min(toInt64(partition)), max(toInt64(partition)) FROM ${partsOf(place)} WHERE ${wanted} GROUP BY name`
+  const select = `SELECT ${PARTS_TABLE} AS name, min(toInt64(partition)), max(toInt64(partition)) FROM ${partsOf(place)} WHERE ${wantedParts(place, namespace)} GROUP BY name`
   const days = new Map<string, Days>()
-  for await (const { rows, columns } of client.blocks(select)) {
+  for await (const { rows, columns } of client.blocks(select, SYSTEM)) {
     const [oldest, newest] = columns.slice(1).map(({ bytes }) => new BigInt64Array(bytes.buffer))
     for (let row = 0; row < rows; row++) days.set(Buffer.from(columns[0].texts?.[row] ?? []).toString(), { oldest: oldest[row], newest: newest[row] })
   }
   return days
 }
 
-/** Whether rows of a table may be before a time. */
-export function reachesBefore(days: Days | undefined, time: bigint): boolean {
-  return days !== undefined && (days.oldest <= 0n || days.oldest * DAY_NS < time)
+/** Whether all times of a day are before a time. @param day undefined = there is none. */
+export function endsBefore(day: bigint | undefined, time: bigint): boolean {
+  if (day === undefined) return false
+  return day < 0n ? day * DAY_NS < time : (day + 1n) * DAY_NS <= time
+}
+
+export function timesOfDay(day: bigint): { start: bigint; end: bigint } {
+  const [start, end] = [day > 0n ? day * DAY_NS : (day - 1n) * DAY_NS + 1n, day < 0n ? day * DAY_NS + 1n : (day + 1n) * DAY_NS]
+  return { start: later(start, INT64_MIN), end: earlier(end, INT64_MAX) }
+}
+
+/** The latest time that is not after a time and is the first of a day. */
+export function firstOfDay(time: bigint): bigint {
+  if (time === INT64_MIN) return time
+  if (time >= DAY_NS) return (time / DAY_NS) * DAY_NS
+  // Division rounds up below zero, and a day before 1970 has its last time's number.
+  const before = time > 0n ? 0n : time / DAY_NS - 1n
+  const day = before < -1n ? before : -1n
+  return day * DAY_NS + 1n
+}
+
+/** Days that are over before a time, of each table of points that has rows of them. */
+export async function daysBefore(client: Client, place: Place, namespace: string, time: bigint): Promise<Map<string, bigint[]>> {
+  const days = new Map<string, bigint[]>()
+  const select = `SELECT DISTINCT ${PARTS_TABLE} AS name, toInt64(partition) AS day FROM ${partsOf(place)} WHERE ${wantedParts(place, namespace)} AND day < ${time / DAY_NS} ORDER BY name, day`
+  for await (const { rows, columns } of client.blocks(select, SYSTEM)) {
+    const numbers = new BigInt64Array(columns[1].bytes.buffer)
+    for (let row = 0; row < rows; row++) {
+      const name = Buffer.from(columns[0].texts?.[row] ?? []).toString()
+      const all = days.get(name) ?? []
+      days.set(name, all)
+      if (endsBefore(numbers[row], time)) all.push(numbers[row])
+    }
+  }
+  return days
+}
+
+/** Whether a change of a table's rows is under way. */
+export async function isChanging(client: Client, place: Place, namespace: string, table: string): Promise<boolean> {
+  const tables = `table IN ('${table}', '${table}_local')`
+  const select = `SELECT 1 FROM ${onAll(place, 'system.mutations')} WHERE database = '${databaseOf(place, namespace)}' AND ${tables} AND NOT is_done LIMIT 1`
+  for await (const { rows } of client.blocks(select, SYSTEM)) if (rows > 0) return true
+  return false
 }
 
 /** Newest time of all points, those of drops that can be undone included; undefined when there are none. Reads the newest day only, unless all of it was deleted. */
@@ -49,8 +92,16 @@ async function newestFrom(client: Client, place: Place, namespace: string, from:
   return undefined
 }
 
-function partsOf({ cluster }: Place): string {
-  return cluster === undefined ? 'system.parts' : `clusterAllReplicas('${cluster}', system.parts)`
+function partsOf(place: Place): string {
+  return onAll(place, 'system.parts')
+}
+
+function onAll({ cluster }: Place, table: string): string {
+  return cluster === undefined ? table : `clusterAllReplicas('${cluster}', ${table})`
+}
+
+function wantedParts(place: Place, namespace: string): string {
+  return `active AND rows > 0 AND database = '${databaseOf(place, namespace)}' AND match(table, '^(narrow|m_[0-9]+)(_local)?$')`
 }
 
 /** Bytes on the disks of the tables of measurements; of the shared table by their part of its rows. */
@@ -60,7 +111,7 @@ export async function namespaceBytes(client: Client, place: Place, namespace: st
   const wanted = new Set(lives.flatMap(({ number }) => [ownTable(number), `${ownTable(number)}_local`]))
   let bytes = 0
   let narrow = { bytes: 0, rows: 0 }
-  for await (const { rows, columns } of client.blocks(select)) {
+  for await (const { rows, columns } of client.blocks(select, SYSTEM)) {
     const [sizes, counts] = columns.slice(1).map((column) => new BigUint64Array(column.bytes.buffer))
     for (let row = 0; row < rows; row++) {
       const table = Buffer.from(columns[0].texts?.[row] ?? []).toString()

@@ -13,7 +13,7 @@ import type { NamespaceGate } from '../common/namespace-gate.ts'
 import { type AdmissionCutoffs, staleSeries } from '../common/retention.ts'
 import { Window } from '../common/window.ts'
 import { admit, type Draft, type Part, type Verdicts } from './admission.ts'
-import type { Life, StoredField } from './catalog.ts'
+import { isStored, type Life, type StoredField } from './catalog.ts'
 import type { CatalogLog } from './catalog-log.ts'
 import type { LocalSeries, Resolver } from './resolver.ts'
 import { idOf } from './series-id.ts'
@@ -72,20 +72,24 @@ export class Points {
     context.tables.requireRoom()
     const window = this.window(batch.namespace)
     const bounds = window.open(context.now(), backfill, context.cutoffs())
-    const verdicts = await this.judged(batch, (): Verdicts => admit(batch, { ...context, catalog: context.log.catalog, window, bounds, nonFinite }))
+    const { verdicts, sequence } = await this.judged(
+      batch,
+      (): Verdicts => admit(batch, { ...context, catalog: context.log.catalog, window, bounds, nonFinite }),
+    )
     if (verdicts.newest !== undefined) window.advance(...verdicts.newest)
     if (verdicts.released) context.resolver.forget()
     if (verdicts.rows > 0) await this.storeSeries(verdicts.drafts)
-    const sequence = context.log.catalog.sequence
     const stored = verdicts.drafts.map((draft) => this.fill(batch, draft))
     for (const { written } of stored) written.catch(() => {})
     return { result: this.acknowledged(stored, verdicts, sequence) }
   }
 
-  private async judged(batch: WriteBatch, judge: () => Verdicts): Promise<Verdicts> {
+  /** @returns also the sequence before it was looked which series are stored: what is given back later may be them. */
+  private async judged(batch: WriteBatch, judge: () => Verdicts): Promise<{ verdicts: Verdicts; sequence: number }> {
     const { log } = this.context
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      await this.look(batch)
+      const before = log.catalog.sequence
+      if (!(await this.look(batch))) continue
       const { sequence } = log.catalog
       const verdicts = judge()
       // What another node has changed may be why.
@@ -98,7 +102,7 @@ export class Points {
           if (now !== sequence) throw new Changed()
           return verdicts.events
         })
-        return verdicts
+        return { verdicts, sequence: before }
       } catch (error) {
         if (!(error instanceof Changed)) throw error
       }
@@ -107,7 +111,7 @@ export class Points {
   }
 
   /** Finds out which series of a batch are stored. */
-  private async look(batch: WriteBatch): Promise<void> {
+  private async look(batch: WriteBatch): Promise<boolean> {
     const { resolver, log, series } = this.context
     const unknown = new Map<Life, Set<LocalSeries>>()
     const seen = new Set<number>()
@@ -118,13 +122,14 @@ export class Points {
         seen.add(number)
         const one = resolver.byNumber(number)
         const life = log.catalog.find(batch.namespace, one.measurement.name)
-        if (life === undefined || life.known.has(idOf(one, life.number).key)) continue
+        if (life === undefined || isStored(life, idOf(one, life.number).key)) continue
         const all = unknown.get(life) ?? new Set()
         unknown.set(life, all.add(one))
       }
     }
     if (unknown.size > 0) await this.context.tables.ensureNamespace(batch.namespace)
-    for (const [life, all] of unknown) await series.look(life, all)
+    for (const [life, all] of unknown) if (!(await series.look(life, all))) return false
+    return true
   }
 
   private async storeSeries(drafts: readonly Draft[]): Promise<void> {
@@ -134,8 +139,9 @@ export class Points {
       const fresh = draft.series.filter((one) => !life.known.has(idOf(one, life.number).key))
       if (fresh.length === 0) continue
       await tables.ensureNamespace(draft.namespace)
+      const counted = fresh.filter((one) => isStored(life, idOf(one, life.number).key)).length
       await series.store(life, fresh, log.catalog.sequence)
-      life.series += fresh.length
+      life.series += fresh.length - counted
     }
   }
 

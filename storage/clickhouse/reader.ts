@@ -4,12 +4,13 @@ import type { SampleRequest, SampleSet, SeriesSet, TagColumn, TagSets } from 'sv
 import { SvcError } from 'svcdb/lib/errors'
 import { INT64_MAX, INT64_MIN, later } from '../common/time.ts'
 import { infoOf, type Life, type StoredField } from './catalog.ts'
-import type { Client } from './client.ts'
+import type { Client, QueryOptions } from './client.ts'
 import type { ReadBlock } from './native/decode.ts'
 import { activeStatement, type RowsQuery, rowsStatement, samplesStatement } from './rows-query.ts'
 import { sampleBlocks } from './sample-blocks.ts'
 import type { SeriesNumbers } from './series-numbers.ts'
 import { idAt, type Selected, type SeriesStore, type StoredSeries, tagValue } from './series-store.ts'
+import { WITHIN_DAYS } from './settings.ts'
 import type { SqlContext } from './sql/run.ts'
 import type { Place } from './statements.ts'
 import { chunkOf, isShown } from './values.ts'
@@ -23,7 +24,6 @@ export interface ReaderContext {
   series: SeriesStore
   numbers: SeriesNumbers
   regexTimeoutMs: number
-  memory: number
   /** Awaited before the first question. */
   begin(): Promise<void>
   /** Measurements of a namespace as they are now, by name. */
@@ -143,7 +143,11 @@ export class ClickHouseReader implements Reader {
   private async select(life: Life, { matchers = [] }: Pick<SampleRequest, 'matchers'>): Promise<Selected> {
     await this.context.ready(life)
     const { series, regexTimeoutMs } = this.context
-    return series.select(life, matchers, regexTimeoutMs, this.signal === undefined ? {} : { signal: this.signal })
+    return series.select(life, matchers, regexTimeoutMs, this.bounds())
+  }
+
+  private bounds(): Pick<QueryOptions, 'signal' | 'timeoutMs'> {
+    return { timeoutMs: this.timeoutMs ?? 0, ...(this.signal === undefined ? {} : { signal: this.signal }) }
   }
 
   private query(life: Life, fields: readonly StoredField[], selected: Selected, { start, end }: Pick<Asked, 'start' | 'end'>): RowsQuery {
@@ -156,14 +160,13 @@ export class ClickHouseReader implements Reader {
       within: selected.within?.statement,
       start: kept === INT64_MIN ? start : later(start ?? kept, kept),
       end,
-      memory: this.context.memory,
     }
   }
 
   private ask(statement: string, { within }: Selected): AsyncIterable<ReadBlock> {
     // Parameters that a statement does not use are left alone.
     const params = within === undefined ? {} : { params: within.params }
-    return this.context.client.blocks(statement, { ...params, ...(this.signal === undefined ? {} : { signal: this.signal }) })
+    return this.context.client.blocks(statement, { ...params, ...this.bounds(), settings: [WITHIN_DAYS] })
   }
 
   private setOf(life: Life, series: readonly StoredSeries[]): SeriesSet {

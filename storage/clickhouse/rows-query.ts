@@ -1,4 +1,4 @@
-/** Statements that read rows of a measurement, sorted by series and time, each time once. All in them is made here: names, numbers, ids. */
+/** Statements that read rows of a measurement, sorted by series and time, each time once (with the setting `WITHIN_DAYS`). All in them is made here: names, numbers, ids. */
 import type { Life, StoredField } from './catalog.ts'
 import { IDS_AT_ONCE, inGroups } from './series-store.ts'
 import { columnName, databaseOf, ownTable, type Place, wireType } from './statements.ts'
@@ -13,11 +13,10 @@ export interface RowsQuery {
   within?: string | undefined
   start: bigint | undefined
   end: bigint | undefined
-  memory: number
 }
 
 export function rowsStatement(place: Place, query: RowsQuery): string {
-  return `SELECT * FROM (${rowsOf(place, query)}) ORDER BY series, time${settings(query.memory)}`
+  return `SELECT * FROM (${rowsOf(place, query)}) ORDER BY series, time`
 }
 
 /** Times in whole milliseconds, rounded down, and one field that has a value. */
@@ -25,16 +24,19 @@ export function samplesStatement(place: Place, query: RowsQuery, newestOnly: boo
   const ns = 'toUnixTimestamp64Nano(time)'
   const ms = `toFloat64(intDiv(${ns}, 1000000) - toInt64(modulo(${ns}, 1000000) < 0))`
   const order = newestOnly ? 'ORDER BY series, time DESC LIMIT 1 BY series' : 'ORDER BY series, time'
-  return `SELECT series, ${ms} AS ms, v0 FROM (${rowsOf(place, query)}) WHERE isNotNull(v0) ${order}${settings(query.memory)}`
+  return `SELECT series, ${ms} AS ms, v0 FROM (${rowsOf(place, query)}) WHERE isNotNull(v0) ${order}`
 }
 
 /** Ids of series that have rows. */
 export function activeStatement(place: Place, query: RowsQuery): string {
-  return `SELECT DISTINCT series FROM (${rowsOf(place, query)})${settings(query.memory)}`
+  return `SELECT DISTINCT series FROM (${rowsOf(place, query)})`
 }
 
-export function conditionOf({ life, series, within, start, end }: Pick<RowsQuery, 'life' | 'series' | 'within' | 'start' | 'end'>, narrow: boolean): string {
-  const conditions = narrow ? [`life = ${life.number}`] : []
+export function conditionOf(
+  { life, series, within, start, end }: Pick<RowsQuery, 'series' | 'within' | 'start' | 'end'> & { life: Life | undefined },
+  narrow: boolean,
+): string {
+  const conditions = narrow && life !== undefined ? [`life = ${life.number}`] : []
   if (series !== undefined && series.length <= IDS_AT_ONCE) conditions.push(`series IN (${[...inGroups(series)].join(', ') || 'toUInt128(0)'})`)
   else if (series !== undefined && within !== undefined) conditions.push(`series GLOBAL IN (${within})`)
   if (start !== undefined) conditions.push(`time >= ${timeLiteral(start)}`)
@@ -62,9 +64,4 @@ function rowsOf(place: Place, query: RowsQuery): string {
   // A field's value is in one of the two.
   const merged = fields.map((_, i) => `any(a.v${i}) AS v${i}`).join(', ')
   return `SELECT series, time, ${merged} FROM (${narrow} UNION ALL ${own}) AS a GROUP BY series, time`
-}
-
-function settings(memory: number): string {
-  // A day is a function of the time, which is a part of the key: rows of two partitions are never one.
-  return ` SETTINGS do_not_merge_across_partitions_select_final = 1, max_memory_usage = ${memory}`
 }

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Matcher } from 'svcdb'
 import { compileMatchers } from '../common/matchers.ts'
-import type { Life } from './catalog.ts'
+import { isStored, type Life } from './catalog.ts'
 import type { Client, QueryOptions } from './client.ts'
 import { bytesOf, maps, uint64s } from './native/encode.ts'
 import type { LocalSeries } from './resolver.ts'
@@ -39,14 +39,20 @@ export class SeriesStore {
     this.place = place
   }
 
-  /** Finds out which of the series are stored, and notes those that are. */
-  async look(life: Life, series: Iterable<LocalSeries>): Promise<void> {
-    const missing = [...series].map((one) => idOf(one, life.number).key).filter((key) => !life.known.has(key))
+  /** Finds out which of the series are stored, and notes those that are. @returns false: series were given back meanwhile, so that it has to be asked again. */
+  async look(life: Life, series: Iterable<LocalSeries>): Promise<boolean> {
+    const missing = [...series].map((one) => idOf(one, life.number).key).filter((key) => !isStored(life, key))
+    const { released } = life
     for (let at = 0; at < missing.length; at += IDS_AT_ONCE) {
       const ids = missing.slice(at, at + IDS_AT_ONCE).map(literalOf)
-      const select = `SELECT DISTINCT series FROM ${this.table(life.namespace)} WHERE life = ${life.number} AND series IN (${ids.join(', ')})`
-      for await (const { rows, columns } of this.client.blocks(select)) for (let row = 0; row < rows; row++) life.known.add(idAt(columns[0].bytes, row))
+      const select = `SELECT series, max(since) FROM ${this.table(life.namespace)} WHERE life = ${life.number} AND series IN (${ids.join(', ')}) GROUP BY series`
+      for await (const { rows, columns } of this.client.blocks(select)) {
+        if (life.released !== released) return false
+        const since = new BigUint64Array(columns[1].bytes.buffer)
+        for (let row = 0; row < rows; row++) (Number(since[row]) < released ? life.doubtful : life.known).add(idAt(columns[0].bytes, row))
+      }
     }
+    return true
   }
 
   /** Stores series that are not. @param since the catalog's sequence: what is given back later than that is them. */
@@ -59,8 +65,14 @@ export class SeriesStore {
       { name: 'since', type: 'UInt64', data: uint64s(series.map(() => since)) },
       { name: 'tags', type: 'Map(String, String)', data: maps(series.map(({ tags }) => tags)) },
     ]
+    const { released } = life
     await this.client.insert(this.table(life.namespace), columns, series.length, randomUUID())
-    for (const one of series) life.known.add(idOf(one, life.number).key)
+    // Given back meanwhile they are stored for nobody.
+    if (life.released !== released) return
+    for (const { key } of series.map((one) => idOf(one, life.number))) {
+      life.known.add(key)
+      life.doubtful.delete(key)
+    }
   }
 
   /** Takes series away that were stored before. @param keys undefined = all of the measurement. */

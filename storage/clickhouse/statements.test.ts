@@ -2,7 +2,19 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { addColumns, type ColumnDefinition, createCatalog, createNamespace, createOwn, databaseOf, deleteRows, dropOwn, type Place } from './statements.ts'
+import {
+  addColumns,
+  type ColumnDefinition,
+  createCatalog,
+  createNamespace,
+  createOwn,
+  databaseOf,
+  deleteFromDay,
+  deleteRows,
+  dropDays,
+  dropOwn,
+  type Place,
+} from './statements.ts'
 
 const FOLDER = join(import.meta.dirname, 'testcases')
 const TYPES = ['float64', 'int64', 'uint64', 'bool', 'string', 'histogram', 'decimal'] as const
@@ -16,6 +28,8 @@ const all = (place: Place): string =>
     ...addColumns(place, 'default', 7_000_000, [{ index: 7, type: 'float64', scale: 0 }]),
     deleteRows(place, 'default', 'narrow', 'life = 7000000'),
     deleteRows(place, 'default', 'm_7000000', "time < fromUnixTimestamp64Nano(toInt64('0'), 'UTC')"),
+    dropDays(place, 'default', 'm_7000000', [-3n, 19_000n]),
+    deleteFromDay(place, 'default', 'narrow', 19_000n, 'life < 9000000 AND life NOT IN (7000000)'),
     ...dropOwn(place, 'default', 7_000_000),
   ]
     .map((statement) => `${statement};\n`)

@@ -110,6 +110,18 @@ export function deleteRows(place: Place, namespace: string, table: string, condi
   return `DELETE FROM ${databaseOf(place, namespace)}.${local}${onCluster(place)} WHERE ${condition}`
 }
 
+/** @param days as the partitions are called. */
+export function dropDays(place: Place, namespace: string, table: string, days: readonly bigint[]): string {
+  const [local] = tablesOf(place, table)
+  return `ALTER TABLE ${databaseOf(place, namespace)}.${local}${onCluster(place)} ${days.map((day) => `DROP PARTITION ${day}`).join(', ')}`
+}
+
+/** Rewrites a day without the rows that meet a condition of names and numbers made here; goes on when the statement has ended. */
+export function deleteFromDay(place: Place, namespace: string, table: string, day: bigint, condition: string): string {
+  const [local] = tablesOf(place, table)
+  return `ALTER TABLE ${databaseOf(place, namespace)}.${local}${onCluster(place)} DELETE IN PARTITION ${day} WHERE ${condition}`
+}
+
 function createTable(place: Place, database: string, name: string, columns: string, engine: string, versions: readonly string[], order: string): string[] {
   if (place.cluster === undefined) {
     const settings = `SETTINGS non_replicated_deduplication_window = ${REMEMBERED}`
@@ -123,7 +135,8 @@ function createTable(place: Place, database: string, name: string, columns: stri
   ]
 }
 
-function tablesOf({ cluster }: Place, table: string): [string, ...string[]] {
+/** The tables of that name: with a cluster those of the shards, and the one over them. */
+export function tablesOf({ cluster }: Place, table: string): [string, ...string[]] {
   return cluster === undefined ? [table] : [`${table}_local`, table]
 }
 

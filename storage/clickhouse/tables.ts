@@ -7,7 +7,8 @@ import { SvcError } from 'svcdb/lib/errors'
 import { Block } from './block.ts'
 import { type Life, ownFields } from './catalog.ts'
 import type { Client } from './client.ts'
-import { addColumns, createNamespace, createOwn, databaseOf, ownTable, type Place } from './statements.ts'
+import { define, hasColumns, hasTables } from './definitions.ts'
+import { addColumns, columnName, createNamespace, createOwn, databaseOf, ownTable, type Place, tablesOf } from './statements.ts'
 
 interface Waiting {
   block: Block
@@ -54,7 +55,10 @@ export class Tables {
   async ensureNamespace(namespace: string): Promise<void> {
     let made = this.namespaces.get(namespace)
     if (made === undefined) {
-      made = this.run(createNamespace(this.place, namespace))
+      const { client, place } = this
+      const tables = ['series', 'narrow'].flatMap((table) => tablesOf(place, table))
+      const exist = (): Promise<boolean> => hasTables(client, databaseOf(place, namespace), tables)
+      made = define(client, place, `the tables of namespace "${namespace}"`, createNamespace(place, namespace), exist)
       this.namespaces.set(namespace, made)
       made.catch(() => this.namespaces.delete(namespace))
     }
@@ -109,12 +113,14 @@ export class Tables {
     const has = this.columns.get(life.number)
     if (has === life.fields.size || fields.length === 0) return
     const { size } = life.fields
-    if (has === undefined) await this.run(createOwn(this.place, life.namespace, life.number, fields))
-    await this.run(addColumns(this.place, life.namespace, life.number, fields))
+    const { client, place } = this
+    const statements = [
+      ...(has === undefined ? createOwn(place, life.namespace, life.number, fields) : []),
+      ...addColumns(place, life.namespace, life.number, fields),
+    ]
+    const names = fields.map(({ index }) => columnName(index))
+    const exist = (): Promise<boolean> => hasColumns(client, databaseOf(place, life.namespace), tablesOf(place, ownTable(life.number)), names)
+    await define(client, place, `the table of measurement "${life.name}"`, statements, exist)
     this.columns.set(life.number, size)
-  }
-
-  private async run(statements: readonly string[]): Promise<void> {
-    for (const statement of statements) await this.client.command(statement)
   }
 }

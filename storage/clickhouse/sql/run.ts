@@ -10,6 +10,7 @@ import type { Life } from '../catalog.ts'
 import type { Client } from '../client.ts'
 import { daysOf } from '../measures.ts'
 import type { SeriesStore } from '../series-store.ts'
+import { WITHIN_DAYS } from '../settings.ts'
 import { ownTable, type Place } from '../statements.ts'
 import { AGGREGATE_NAMES } from './aggregates.ts'
 import { chunksOf } from './answer.ts'
@@ -34,8 +35,6 @@ export interface SqlContext {
 }
 
 export interface SqlLimits {
-  /** Bytes. */
-  memory: number
   rows: number
 }
 
@@ -62,10 +61,14 @@ export async function openSql(
   if (bound.kind === 'explained') return explained([...scans.values()])
   const described = bound.columns
   if (described.length !== columns.length) throw new Error(`a statement has ${described.length} columns, its plan ${columns.length}`)
-  const statement = `${sql}${settings(context.limits, options.timeoutMs)}`
-  if (statement.length > MAX_STATEMENT) raise('room for a statement as long as this one becomes')
+  if (sql.length > MAX_STATEMENT) raise('room for a statement as long as this one becomes')
   const { signal } = options
-  const blocks = context.client.blocks(statement, { meaning: (code, message) => sqlError(code, message), ...(signal === undefined ? {} : { signal }) })
+  const blocks = context.client.blocks(sql, {
+    settings: settings(context.limits),
+    timeoutMs: options.timeoutMs ?? 0,
+    meaning: (code, message) => sqlError(code, message),
+    ...(signal === undefined ? {} : { signal }),
+  })
   const textBytes = request.textBytes === true
   return { columns: described, parameters: [], [Symbol.asyncIterator]: () => chunksOf(blocks, columns, described, textBytes, signal) }
 }
@@ -120,10 +123,9 @@ async function timesRead({ client, place }: SqlContext, namespace: string, plan:
   return [low, high]
 }
 
-function settings({ memory, rows }: SqlLimits, timeoutMs: number | undefined): string {
-  const list = [
-    // A day is a function of the time, which is a part of the key: rows of two partitions are never one.
-    'do_not_merge_across_partitions_select_final = 1',
+function settings({ rows }: SqlLimits): string[] {
+  return [
+    WITHIN_DAYS,
     ...[
       'join_use_nulls = 1',
       'group_by_use_nulls = 1',
@@ -131,14 +133,9 @@ function settings({ memory, rows }: SqlLimits, timeoutMs: number | undefined): s
       'aggregate_functions_null_for_empty = 0',
       "short_circuit_function_evaluation = 'enable'",
     ],
-    `max_memory_usage = ${memory}`,
-    ...(timeoutMs === undefined || timeoutMs <= 0 ? [] : [`max_execution_time = ${Math.ceil(timeoutMs / 1000)}`, "timeout_overflow_mode = 'throw'"]),
     `max_result_rows = ${rows}`,
     "result_overflow_mode = 'throw'",
-    'cancel_http_readonly_queries_on_client_close = 1',
-    'readonly = 1',
   ]
-  return ` SETTINGS ${list.join(', ')}`
 }
 
 /** ClickHouse's own texts tell of tables that are nobody's business. */

@@ -10,8 +10,9 @@ import { Random } from '../../conformance/random.ts'
 import { Binder } from '../../embedded/sql/bind.ts'
 import { StatementGenerator } from '../../embedded/sql/testing/statements.ts'
 import type { Life, StoredField } from '../catalog.ts'
-import type { Client } from '../client.ts'
+import type { Client, QueryOptions } from '../client.ts'
 import type { SeriesStore } from '../series-store.ts'
+import { readSettings } from '../settings.ts'
 import { databaseOf } from '../statements.ts'
 import { TypedStatements } from '../testing/statements.ts'
 import { openSql, type SqlContext } from './run.ts'
@@ -42,7 +43,7 @@ const WORDS = new Set(
 )
 const GENERATED = /^([crkt]\d+|c\d+_t|v\d+|f\d+|[rsat])$/
 const SETTINGS =
-  /^ SETTINGS do_not_merge_across_partitions_select_final = 1, join_use_nulls = 1, group_by_use_nulls = 1, transform_null_in = 0, aggregate_functions_null_for_empty = 0, short_circuit_function_evaluation = 'enable', max_memory_usage = 1000000, max_execution_time = 5, timeout_overflow_mode = 'throw', max_result_rows = 1000, result_overflow_mode = 'throw', cancel_http_readonly_queries_on_client_close = 1, readonly = 1$/
+  /^ SETTINGS do_not_merge_across_partitions_select_final = 1, join_use_nulls = 1, group_by_use_nulls = 1, transform_null_in = 0, aggregate_functions_null_for_empty = 0, short_circuit_function_evaluation = 'enable', max_result_rows = 1000, result_overflow_mode = 'throw', max_memory_usage = 1000000, max_execution_time = 5, timeout_overflow_mode = 'throw', cancel_http_readonly_queries_on_client_close = 1, readonly = 1$/
 const MESSAGES =
   /^(division by zero|out of range|a number is out of the range of its type|more than one row [a-z ]+|cannot take [a-z ]+|a date outside of the years 1900 to 2299)$/
 
@@ -83,7 +84,18 @@ const field = (name: string, type: StoredField['type'], index: number, narrow = 
   { info: { name, type, ...(type === 'decimal' ? { scale: 3 } : {}) }, narrow, index, type, scale: type === 'decimal' ? 3 : 0 },
 ]
 const life = (number: number, namespace: string, name: string, fields: [string, StoredField][]): Life => ({
-  ...{ number, namespace, name, fields: new Map(fields), released: 0, infinite: true, dropped: false, known: new Set<string>(), series: 0 },
+  ...{
+    number,
+    namespace,
+    name,
+    fields: new Map(fields),
+    released: 0,
+    infinite: true,
+    dropped: false,
+    known: new Set<string>(),
+    doubtful: new Set<string>(),
+    series: 0,
+  },
 })
 
 const CPU = [
@@ -208,8 +220,8 @@ t.test('statements name nothing but the tables of their namespace', async (t) =>
   t.teardown(() => binder.close())
   let sent: string[] = []
   const client = {
-    blocks(statement: string) {
-      sent.push(statement)
+    blocks(statement: string, { settings, timeoutMs = 0 }: QueryOptions) {
+      sent.push(`${statement}${readSettings({ memory: 1_000_000, timeoutMs }, settings)}`)
       return Readable.from([])
     },
   }
@@ -224,7 +236,7 @@ t.test('statements name nothing but the tables of their namespace', async (t) =>
     keptFrom: () => -(2n ** 63n),
     ready: async () => {},
     now: () => 1_704_110_400_000_000_000n,
-    limits: { memory: 1_000_000, rows: 1000 },
+    limits: { rows: 1000 },
     functions: new Map(functions.map((one) => [one.name, one])),
   }
   const random = new Random(SEED)
@@ -265,7 +277,7 @@ t.test('statements name nothing but the tables of their namespace', async (t) =>
 t.test('the rules find what must not be there', async (t) => {
   const database = databaseOf(PLACE, 'mine')
   const limits = 'max_memory_usage = 1000000, max_execution_time = 5'
-  const settings = ` SETTINGS do_not_merge_across_partitions_select_final = 1, join_use_nulls = 1, group_by_use_nulls = 1, transform_null_in = 0, aggregate_functions_null_for_empty = 0, short_circuit_function_evaluation = 'enable', ${limits}, timeout_overflow_mode = 'throw', max_result_rows = 1000, result_overflow_mode = 'throw', cancel_http_readonly_queries_on_client_close = 1, readonly = 1`
+  const settings = ` SETTINGS do_not_merge_across_partitions_select_final = 1, join_use_nulls = 1, group_by_use_nulls = 1, transform_null_in = 0, aggregate_functions_null_for_empty = 0, short_circuit_function_evaluation = 'enable', max_result_rows = 1000, result_overflow_mode = 'throw', ${limits}, timeout_overflow_mode = 'throw', cancel_http_readonly_queries_on_client_close = 1, readonly = 1`
   t.equal(strayIn(`SELECT c1 AS c2 FROM (SELECT time AS c1 FROM ${database}.m_1 FINAL) AS r1${settings}`, database), undefined)
   for (const sql of [
     ...[

@@ -11,5 +11,7 @@ ALTER TABLE svc_n_default.m_7000000_local ON CLUSTER 'main' ADD COLUMN IF NOT EX
 ALTER TABLE svc_n_default.m_7000000 ON CLUSTER 'main' ADD COLUMN IF NOT EXISTS f7 Nullable(Float64) CODEC(ZSTD(1));
 DELETE FROM svc_n_default.narrow_local ON CLUSTER 'main' WHERE life = 7000000;
 DELETE FROM svc_n_default.m_7000000_local ON CLUSTER 'main' WHERE time < fromUnixTimestamp64Nano(toInt64('0'), 'UTC');
+ALTER TABLE svc_n_default.m_7000000_local ON CLUSTER 'main' DROP PARTITION -3, DROP PARTITION 19000;
+ALTER TABLE svc_n_default.narrow_local ON CLUSTER 'main' DELETE IN PARTITION 19000 WHERE life < 9000000 AND life NOT IN (7000000);
 DROP TABLE IF EXISTS svc_n_default.m_7000000 ON CLUSTER 'main' SYNC;
 DROP TABLE IF EXISTS svc_n_default.m_7000000_local ON CLUSTER 'main' SYNC;

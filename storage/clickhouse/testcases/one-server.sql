@@ -7,4 +7,6 @@ CREATE TABLE IF NOT EXISTS svc_n_default.m_7000000 (series UInt128 CODEC(ZSTD(1)
 ALTER TABLE svc_n_default.m_7000000 ADD COLUMN IF NOT EXISTS f7 Nullable(Float64) CODEC(ZSTD(1));
 DELETE FROM svc_n_default.narrow WHERE life = 7000000;
 DELETE FROM svc_n_default.m_7000000 WHERE time < fromUnixTimestamp64Nano(toInt64('0'), 'UTC');
+ALTER TABLE svc_n_default.m_7000000 DROP PARTITION -3, DROP PARTITION 19000;
+ALTER TABLE svc_n_default.narrow DELETE IN PARTITION 19000 WHERE life < 9000000 AND life NOT IN (7000000);
 DROP TABLE IF EXISTS svc_n_default.m_7000000 SYNC;

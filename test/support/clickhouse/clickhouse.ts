@@ -11,6 +11,9 @@ import { ROOT } from '../tree.ts'
 
 const PACKAGES = join(ROOT, 'test/interop')
 
+/** Why chdb is not there; undefined when it is. */
+export const NO_CHDB = existsSync(join(PACKAGES, 'node_modules/chdb')) ? undefined : 'no chdb: run npm install --prefix test/interop, which brings it (550 MB)'
+
 /** Why there is none; undefined when there is one. */
 export const NO_CLICKHOUSE =
   process.env.SVC_TEST_CLICKHOUSE_URL !== undefined || existsSync(join(PACKAGES, 'node_modules/chdb'))
@@ -24,9 +27,15 @@ export interface ClickHouse {
 
 export async function startClickHouse(): Promise<ClickHouse> {
   const { SVC_TEST_CLICKHOUSE_URL: url } = process.env
-  if (url !== undefined) return { url, async stop() {} }
+  return url === undefined ? startChdb() : { url, async stop() {} }
+}
+
+/** @param cluster it takes statements for a cluster of that name, of which it is the only server that is there. */
+export async function startChdb(cluster = ''): Promise<ClickHouse> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-clickhouse-'))
-  const child: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, 'server.ts'), PACKAGES, folder], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const child: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, 'server.ts'), PACKAGES, folder, cluster], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
   const exited = once(child, 'exit')
   const lines = createInterface({ input: child.stdout as NonNullable<ChildProcess['stdout']> })
   const port = await Promise.race([once(lines, 'line').then(([line]) => Number(line)), exited.then(() => Number.NaN)])

@@ -1,6 +1,8 @@
 /**
  * Enough of ClickHouse's HTTP interface for `@clickhouse/client`, over chdb: ClickHouse in this process. Run as a program it prints the port that it listens on.
- * One statement runs at a time, and an answer is whole before it is sent. Replication, quorums and ON CLUSTER are not to be had here.
+ * One statement runs at a time, and an answer is whole before it is sent. Replication, quorums and ON CLUSTER are not to be had here: with a cluster's name,
+ * statements that need them are taken without them, and the rest of the cluster's form (tables over shards, `clusterAllReplicas`) runs, on a shard of two
+ * replicas of which the second is always away.
  */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -18,9 +20,15 @@ interface Session {
 const INSERT = /^\s*(INSERT INTO [\s\S]*?)(\s+SETTINGS [\s\S]*?)?\s+FORMAT (\w+)\s*$/
 const PARAM = 'param_'
 
-export async function serve(packages: string, folder: string, port = 0): Promise<{ port: number }> {
-  const { Session } = createRequire(join(packages, 'noop.js'))('chdb') as { Session: new (path: string) => Session }
-  const session = new Session(join(folder, 'data'))
+export async function serve(packages: string, folder: string, cluster = ''): Promise<{ port: number }> {
+  const { Session: Opened } = createRequire(join(packages, 'noop.js'))('chdb') as { Session: new (path: string, options?: object) => Session }
+  if (cluster !== '') writeFileSync(join(folder, 'config.xml'), clusterConfig(cluster))
+  const options = cluster === '' ? {} : { connectionArgs: [`--config-file=${join(folder, 'config.xml')}`] }
+  const chdb = new Opened(join(folder, 'data'), options)
+  const session: Session = {
+    queryAsync: (query, options) => chdb.queryAsync(cluster === '' ? query : unreplicated(query), options),
+    queryBindAsync: (query, params, options) => chdb.queryBindAsync(query, params, options),
+  }
   let turn: Promise<unknown> = Promise.resolve()
   const server = createServer((request, response) => {
     bodyOf(request)
@@ -35,9 +43,23 @@ export async function serve(packages: string, folder: string, port = 0): Promise
       )
   })
   server.keepAliveTimeout = 60_000
-  server.listen(port, '127.0.0.1')
+  server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return server.address() as { port: number }
+}
+
+/** It is the server itself whose port is the first; nobody listens on the second. */
+function clusterConfig(cluster: string): string {
+  const replica = (port: number): string => `<replica><host>127.0.0.1</host><port>${port}</port></replica>`
+  const shard = `<shard><internal_replication>true</internal_replication>${replica(9000)}${replica(1)}</shard>`
+  return `<clickhouse><tcp_port>9000</tcp_port><remote_servers><${cluster}>${shard}</${cluster}></remote_servers></clickhouse>`
+}
+
+function unreplicated(query: string): string {
+  return query
+    .replace(/ ON CLUSTER '[^']*'/, '')
+    .replace(/ENGINE = Replicated(\w+)\('[^']*', '[^']*'(?:, )?/, 'ENGINE = $1(')
+    .replace(/SETTINGS replicated_deduplication_window = (\d+).*$/, 'SETTINGS non_replicated_deduplication_window = $1')
 }
 
 async function bodyOf(request: IncomingMessage): Promise<Buffer> {
@@ -87,8 +109,8 @@ function refuse(response: ServerResponse, message: string): void {
 }
 
 if (import.meta.main) {
-  const [packages, folder] = process.argv.slice(2)
-  const { port } = await serve(packages, folder)
+  const [packages, folder, cluster] = process.argv.slice(2)
+  const { port } = await serve(packages, folder, cluster)
   process.stdout.write(`${port}\n`)
   // Ends with who started it.
   process.stdin.on('end', () => process.exit()).resume()

@@ -1,0 +1,19 @@
+/** Settings of statements that read. Each has all of them: what it may not do, how much it may take, and that it ends with who asked. */
+
+/** A day is a function of the time, which is a part of the key: rows of two partitions are never one. */
+export const WITHIN_DAYS = 'do_not_merge_across_partitions_select_final = 1'
+/** Of tables of every server: one that is away is left out. */
+export const WITHOUT_THE_AWAY = 'skip_unavailable_shards = 1'
+
+export interface ReadLimits {
+  /** Bytes. */
+  memory: number
+  /** 0 = none. */
+  timeoutMs: number
+}
+
+/** @param more settings of the statement's own. */
+export function readSettings({ memory, timeoutMs }: ReadLimits, more: readonly string[] = []): string {
+  const time = timeoutMs > 0 ? [`max_execution_time = ${Math.ceil(timeoutMs / 1000)}`, "timeout_overflow_mode = 'throw'"] : []
+  return ` SETTINGS ${[...more, `max_memory_usage = ${memory}`, ...time, 'cancel_http_readonly_queries_on_client_close = 1', 'readonly = 1'].join(', ')}`
+}
