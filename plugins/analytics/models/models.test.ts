@@ -56,6 +56,29 @@ t.test('a model is trained, shown, asked, trained again and deleted', async (t) 
   t.same(await one.storage.state('analytics').list(), [], 'nothing is kept of it')
 })
 
+t.test('a model stays that of its series when another one appears that has its tags and more', async (t) => {
+  const one = await node(t, { analytics: { watch_interval_secs: 1 } })
+  await write(one, lines(0, 100))
+  t.match(await call(one, 'POST', MODELS, model({ tags: {} })), { status: 201, body: { tags: { host: 'a' } } })
+  await write(one, [
+    ...Array.from({ length: 110 }, (_, i) => `cpu,host=a,core=1 load=1000 ${begin + BigInt(i) * MINUTE}`),
+    ...Array.from({ length: 110 }, (_, i) => `cpu,host=a,zone=z load=1000 ${begin + BigInt(i) * MINUTE}`),
+    ...lines(100, 110),
+  ])
+  const asked = await call(one, 'GET', '/api/v1/analytics/models/cpu/load/forecast?horizon=3')
+  t.match(asked, { status: 200, body: { timestamps: [Number(begin + 110n * MINUTE)] } }, JSON.stringify(asked.body))
+  t.ok(
+    asked.body.values?.every((v: number) => v < 100),
+    'from its own samples',
+  )
+  t.equal((await call(one, 'POST', '/api/v1/admin/analytics/retrain', { measurement: 'cpu' })).status, 202)
+  const shown = await until(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
+    ({ versions, last_error }) => versions.length === 2 || last_error !== null,
+  )
+  t.match(shown, { last_error: null, versions: [{}, { training_points: 110 }] })
+})
+
 t.test('what cannot be a model is refused, saying what to do', async (t) => {
   const one = await node(t)
   await write(one, [...lines(0, 40), ...lines(0, 40, season, 'b'), `cpu,host=c note="x" ${begin}`, `cpu,host=d load=1 ${begin}`])

@@ -39,6 +39,8 @@ export interface Selection {
   measurement: string
   fields: readonly string[]
   tags: Readonly<Record<string, string>>
+  /** They are all the tags of the series: others that have more are not meant. */
+  exact?: true
   start?: bigint
   end?: bigint
 }
@@ -70,7 +72,7 @@ export class Models {
     const check = () => registry.check(definition, this.quota(quotaOf), quotaOf)
     check()
     try {
-      const { trained, found, tags } = await this.train(definition, call)
+      const { trained, found, tags } = await this.train(definition, call, false)
       return await registry.create({ ...definition, tags }, trained, { found, now: svc.clock.now(), check })
     } catch (error) {
       throw about(error, `cannot create model "${definition.name}" on "${definition.measurement}"`)
@@ -314,11 +316,11 @@ export class Models {
     })
   }
 
-  private async train(definition: Definition, { signal, asked }: Call) {
+  private async train(definition: Definition, { signal, asked }: Call, exact = true) {
     const { threads, metrics, config } = this.deps
     return threads.turn({ signal, asked, namespace: definition.namespace }, async (run) => {
       const spec = this.specOf(definition)
-      const { times, columns, found, tags } = await this.read(this.selectionOf(definition), signal)
+      const { times, columns, found, tags } = await this.read(this.selectionOf(definition, exact), signal)
       const { trained, seconds } = await run({ kind: 'train', samples: { times, values: columns[0] }, spec, most: config.max_training_points })
       observe(metrics, seconds)
       metrics.clockCorrections.inc(trained.moved)
@@ -375,9 +377,11 @@ export class Models {
     return url.href
   }
 
-  private selectionOf(definition: Definition): Selection {
+  /** @param exact its tags are those of its series: they are once it was trained. */
+  private selectionOf(definition: Definition, exact = true): Selection {
     const { namespace, measurement, field, tags } = definition
-    return { namespace, measurement, fields: [field], tags, ...rangeOf(definition, this.deps.svc.clock.nowNanos()) }
+    const range = rangeOf(definition, this.deps.svc.clock.nowNanos())
+    return { namespace, measurement, fields: [field], tags, ...(exact ? { exact } : {}), ...range }
   }
 
   /** @param maybeNone no samples are no error. @throws NOT_FOUND, INVALID_REQUEST. */
@@ -386,7 +390,7 @@ export class Models {
     const { namespace, measurement, fields, tags, start, end } = selection
     const key = JSON.stringify([namespace, measurement, fields])
     const args: ReadArgs = {
-      ...{ namespace, measurement, fields, tags, most: config.max_training_points, plain: this.plain.has(key) },
+      ...{ namespace, measurement, fields, tags, most: config.max_training_points, plain: this.plain.has(key), exact: selection.exact === true },
       ...(start === undefined ? {} : { start }),
       ...(end === undefined ? {} : { end }),
     }

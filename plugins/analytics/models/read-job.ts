@@ -1,13 +1,15 @@
 /** Beside the data: the newest samples of fields of one series, in order of time. */
-import type { ColumnChunk, FieldInfo, Job, Matcher } from 'svcdb'
+import type { ColumnChunk, FieldInfo, Job, Matcher, Reader } from 'svcdb'
+import type { SampleRequest } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 
 export interface ReadArgs {
   namespace: string
   measurement: string
   fields: readonly string[]
-  /** That the series has; others may be there too. */
+  /** That the series has; others may be there too, unless it is `exact`. */
   tags: Readonly<Record<string, string>>
+  exact: boolean
   start?: bigint
   end?: bigint
   /** Rows, the newest of them. */
@@ -36,42 +38,78 @@ const read: Job<ReadArgs, ReadSeries | undefined> = async (reader, args, { signa
   if (known === undefined) throw new SvcError('NOT_FOUND', `there is no measurement "${measurement}"; GET /api/v1/measurements lists those there are`)
   for (const field of fields) requireNumbers(measurement, field, known.fields)
   if (!args.plain) requirePlain(measurement, fields, (await reader.measurements(namespace)).find(({ name }) => name === measurement)?.fields ?? [])
-  const matchers = Object.entries(tags).map(([tag, value]): Matcher => ({ tag, op: '=', value }))
   const range = { ...(args.start === undefined ? {} : { start: args.start }), ...(args.end === undefined ? {} : { end: args.end }) }
-  let series: number | undefined
-  let seriesTags: Record<string, string> = {}
-  const others: Record<string, string>[] = []
-  let lastOther: number | undefined
+  const given = Object.entries(tags).map(([tag, value]): Matcher => ({ tag, op: '=', value }))
+  const series = await choose(reader, { namespace, measurement, fields, matchers: given, ...range }, args.exact ? tags : undefined)
+  if (series === undefined) return undefined
+  const matchers = [...given, ...series.others.map((tag): Matcher => ({ tag, op: '=', value: '' }))]
   const rows = new NewestRows(fields.length, most)
   for await (const chunk of reader.scan({ namespace, measurement, fields: [...fields], matchers, ...range })) {
     signal.throwIfAborted()
-    if (series !== undefined && chunk.series !== series) {
-      if (chunk.series !== lastOther) others.push(chunk.tags)
-      lastOther = chunk.series
-      if (others.length >= SHOWN) break
-      continue
-    }
+    if (!sameTags(chunk.tags, series.tags)) continue
     const columns = fields.map((name) => chunk.columns.find((column) => column.name === name))
     if (columns.every((column) => column === undefined)) continue
-    series = chunk.series
-    seriesTags = chunk.tags
     rows.add(
       chunk.times,
       columns.map((column) => (column === undefined ? undefined : numbersOf(column))),
     )
   }
-  if (others.length > 0) {
-    const named = [seriesTags, ...others].slice(0, SHOWN).map((each) => JSON.stringify(each))
-    const shown = named.join(', ')
-    throw new SvcError(
-      'INVALID_REQUEST',
-      `several series of "${measurement}" have these tags: ${shown}${others.length >= SHOWN ? ' and more' : ''}; name tags that one series has`,
-    )
-  }
-  return series === undefined ? undefined : { tags: seriesTags, ...rows.result(), found: rows.found }
+  return rows.found === 0 ? undefined : { tags: series.tags, ...rows.result(), found: rows.found }
 }
 
 export default read
+
+interface Chosen {
+  /** All of the series. */
+  tags: Record<string, string>
+  /** Tags that it does not have, and others do that the matchers select. */
+  others: string[]
+}
+
+const MS = 1_000_000n
+
+/** @param exact all tags of the series that is meant; absent = the only one. @throws INVALID_REQUEST for several. */
+async function choose(
+  reader: Reader,
+  { fields, start, end, ...request }: Omit<SampleRequest, 'field'> & { fields: readonly string[] },
+  exact: Readonly<Record<string, string>> | undefined,
+): Promise<Chosen | undefined> {
+  const range = {
+    ...(start === undefined ? {} : { start: start - (((start % MS) + MS) % MS) }),
+    ...(end === undefined ? {} : { end: end + ((MS - (((end % MS) + MS) % MS)) % MS) }),
+  }
+  const found = new Map<number, Record<string, string>>()
+  const names = new Set<string>()
+  for (const field of fields) {
+    const { series, tags, blocks } = await reader.samples({ ...request, field, ...range, newestOnly: true })
+    for (const name of tags.keys()) names.add(name)
+    for await (const { first, starts } of blocks()) {
+      for (let i = 0; i + 1 < starts.length; i++) if (starts[i + 1] > starts[i]) found.set(series[first + i], recordOf(tags.at(first + i)))
+    }
+  }
+  const all = [...found].sort(([a], [b]) => a - b).map(([, tags]) => tags)
+  const candidates = exact === undefined ? all : all.filter((tags) => sameTags(tags, exact))
+  if (candidates.length > 1) {
+    const shown = candidates
+      .slice(0, SHOWN)
+      .map((each) => JSON.stringify(each))
+      .join(', ')
+    throw new SvcError(
+      'INVALID_REQUEST',
+      `several series of "${request.measurement}" have these tags: ${shown}${candidates.length > SHOWN ? ' and more' : ''}; name tags that one series has`,
+    )
+  }
+  const [tags] = candidates
+  return tags === undefined ? undefined : { tags, others: [...names].filter((name) => !Object.hasOwn(tags, name)) }
+}
+
+const recordOf = (pairs: readonly string[]): Record<string, string> =>
+  Object.fromEntries(Array.from({ length: pairs.length / 2 }, (_, i) => [pairs[2 * i], pairs[2 * i + 1]]))
+
+function sameTags(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {
+  const names = Object.keys(a)
+  return names.length === Object.keys(b).length && names.every((name) => Object.hasOwn(b, name) && a[name] === b[name])
+}
 
 function requireNumbers(measurement: string, name: string, fields: readonly FieldInfo[]): void {
   const field = fields.find((each) => each.name === name)
