@@ -5,9 +5,10 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { AnalyticsConfig } from '../config.ts'
 import { type CreateBody, definitionOf } from './definition.ts'
 import { kindOf } from './kind-names.ts'
-import type { Call, Models } from './models.ts'
+import type { Models } from './models.ts'
 import { championOf, type Version } from './record.ts'
 import type { ModelEntry, Registry } from './registry.ts'
+import type { Call } from './work.ts'
 
 const LISTED = 'GET /api/v1/admin/analytics/models lists those there are'
 /** Digits that JSON.stringify writes as they are (ECMAScript's JSON.rawJSON). */

@@ -1,69 +1,34 @@
 /** Models in use: trained, followed over what comes, compared, replaced, and asked for forecasts. */
-import { NAMESPACES, type NamespaceDirectory, type Svc } from 'svcdb'
+import { NAMESPACES, type NamespaceDirectory } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
-import { moduleUrl } from 'svcdb/lib/modules'
-import type { AnalyticsConfig } from '../config.ts'
-import { UnfitError } from '../forecast/model.ts'
-import type { DetectResult, FollowResult, Standing } from './compute.ts'
-import type { ComputeThreads, Run } from './compute-threads.ts'
-import { type Definition, rangeOf } from './definition.ts'
-import { kindOf } from './kind-names.ts'
-import type { FitSpec, KeptState } from './kinds.ts'
-import { type ModelFigures, type ModelMetrics, observe } from './metrics.ts'
-import type { ReadArgs, ReadSeries } from './read-job.ts'
+import type { DetectResult, FollowResult } from './compute.ts'
+import type { Definition } from './definition.ts'
+import { type ModelFigures, observe } from './metrics.ts'
+import type { ReadSeries } from './read-job.ts'
 import { challengerOf, championOf, type KeptModel, keptAccuracy, LEAST_COMPARED, promoted, retired, type Version } from './record.ts'
-import type { ModelEntry, Registry } from './registry.ts'
+import type { ModelEntry } from './registry.ts'
+import { about, type Call, type Selection, Work, type WorkDependencies } from './work.ts'
 import { writeForecast } from './written-forecast.ts'
 
-const JOB = moduleUrl('./read-job.ts', import.meta.url)
-/** Steps that `auto` compares candidates by, where no scheduled forecast says how many matter. */
-const AUTO_HORIZON = 12
 /** Samples that a score above it calls an anomaly. */
 const ANOMALY = 3
 /** A trained error of 0 is exceeded by any. */
 const MOST_DRIFT = 1e6
 const FIGURES_MS = 20
 
-export interface ModelsDependencies {
-  svc: Svc
-  config: AnalyticsConfig
-  registry: Registry
-  threads: ComputeThreads
-  metrics: ModelMetrics
-  /** Registered kinds by name. */
-  custom: ReadonlyMap<string, URL>
-}
-
-export interface Selection {
-  namespace: string
-  measurement: string
-  fields: readonly string[]
-  tags: Readonly<Record<string, string>>
-  /** They are all the tags of the series: others that have more are not meant. */
-  exact?: true
-  start?: bigint
-  end?: bigint
-}
-
-/** Work that somebody waits for, or that runs by itself. */
-export interface Call {
-  signal: AbortSignal
-  asked: boolean
-}
-
 export class Models {
-  private readonly deps: ModelsDependencies
+  private readonly deps: WorkDependencies
+  private readonly work: Work
   /** What is done with each model, one after the other. */
   private readonly chains = new WeakMap<ModelEntry, Promise<unknown>>()
   private readonly aborts = new WeakMap<ModelEntry, AbortController>()
-  /** Fields that are known not to be encrypted. */
-  private readonly plain = new Set<string>()
   private readonly training = new Set<ModelEntry>()
   private lastFigures: { at: number; figures: ModelFigures } | undefined
   private readonly background = new Set<Promise<unknown>>()
 
-  constructor(deps: ModelsDependencies) {
+  constructor(deps: WorkDependencies) {
     this.deps = deps
+    this.work = new Work(deps)
   }
 
   /** @throws CONFLICT, RATE_LIMITED, and what is wrong with the samples. */
@@ -72,7 +37,7 @@ export class Models {
     const check = () => registry.check(definition, this.quota(quotaOf), quotaOf)
     check()
     try {
-      const { trained, found, tags } = await this.train(definition, call, false)
+      const { trained, found, tags } = await this.work.train(definition, call, false)
       return await registry.create({ ...definition, tags }, trained, { found, now: svc.clock.now(), check })
     } catch (error) {
       throw about(error, `cannot create model "${definition.name}" on "${definition.measurement}"`)
@@ -121,7 +86,7 @@ export class Models {
       throw new SvcError('NOT_FOUND', `${what}: it has no version ${options.version}; it has ${versions.map((each) => each.version).join(', ')}`)
     try {
       const found = await this.deps.threads.turn({ ...call, namespace: definition.namespace }, async (run) =>
-        this.followed(run, entry, [version], { ...options, scoresAfter: undefined, since: BigInt(version.training_end) }, call.signal),
+        this.work.followed(run, entry, [version], { ...options, scoresAfter: undefined, since: BigInt(version.training_end) }, call.signal),
       )
       return { version, found }
     } catch (error) {
@@ -138,7 +103,7 @@ export class Models {
     const began = svc.clock.monotonic()
     try {
       return await threads.turn({ ...call, namespace: selection.namespace }, async (run) => {
-        const series = await this.read(selection, call.signal)
+        const series = await this.work.read(selection, call.signal)
         const found = await run({ kind: 'detect', times: series.times, columns: series.columns, detector, threshold, most })
         observe(metrics, { correlation: found.seconds.correlation })
         if (found.seconds.fit !== undefined) metrics.anomalyFit.observe(found.seconds.fit)
@@ -217,7 +182,7 @@ export class Models {
       since,
       scoresAfter: due ? BigInt(scored_until ?? champion.training_end) : undefined,
     }
-    const found = await threads.turn({ ...call, namespace: definition.namespace }, (run) => this.followed(run, entry, versions, asked, call.signal))
+    const found = await threads.turn({ ...call, namespace: definition.namespace }, (run) => this.work.followed(run, entry, versions, asked, call.signal))
     let scoredUntil = scored_until
     let writtenUntil: bigint | undefined
     if (due && found.forecast !== undefined) {
@@ -268,13 +233,13 @@ export class Models {
     const { threads, registry, metrics, config, svc } = this.deps
     const { definition } = entry.kept
     const { result, found } = await threads.turn({ ...call, namespace: definition.namespace }, async (run) => {
-      const series = await this.read(this.selectionOf(definition), call.signal)
+      const series = await this.work.read(this.work.selectionOf(definition), call.signal)
       const samples = { times: series.times, values: series.columns[0] }
       const task = {
         kind: 'refit',
         samples,
-        spec: this.specOf(definition),
-        champion: await this.standing(entry, champion),
+        spec: this.work.specOf(definition),
+        champion: await this.work.standing(entry, champion),
         most: config.max_training_points,
       } as const
       return { result: await run(task), found: series.found }
@@ -303,7 +268,7 @@ export class Models {
         return rest
       }
       try {
-        const { trained, found } = await this.train(entry.kept.definition, { signal, asked: false })
+        const { trained, found } = await this.work.train(entry.kept.definition, { signal, asked: false })
         metrics.refits.inc()
         if (entry.alive) await registry.putVersion(entry, trained, { found, now: svc.clock.now(), asChampion: false, change: done })
       } catch (error) {
@@ -314,94 +279,6 @@ export class Models {
         this.training.delete(entry)
       }
     })
-  }
-
-  private async train(definition: Definition, { signal, asked }: Call, exact = true) {
-    const { threads, metrics, config } = this.deps
-    return threads.turn({ signal, asked, namespace: definition.namespace }, async (run) => {
-      const spec = this.specOf(definition)
-      const { times, columns, found, tags } = await this.read(this.selectionOf(definition, exact), signal)
-      const { trained, seconds } = await run({ kind: 'train', samples: { times, values: columns[0] }, spec, most: config.max_training_points })
-      observe(metrics, seconds)
-      metrics.clockCorrections.inc(trained.moved)
-      return { trained, found, tags }
-    })
-  }
-
-  private async followed(
-    run: Run,
-    entry: ModelEntry,
-    versions: readonly Version[],
-    { horizon, level, since, scoresAfter }: { horizon: number; level: number; since: bigint; scoresAfter: bigint | undefined },
-    signal: AbortSignal,
-  ): Promise<FollowResult> {
-    const { config, metrics } = this.deps
-    const { definition } = entry.kept
-    const standing = await Promise.all(versions.map((version) => this.standing(entry, version)))
-    const start = standing.map(({ end }) => end).reduce((first, end) => (end < first ? end : first)) + 1n
-    const series = await this.read({ ...this.selectionOf(definition), start, end: undefined }, signal, true)
-    const samples = { times: series.times, values: series.columns[0] }
-    const task = {
-      kind: 'follow',
-      samples,
-      versions: standing,
-      since,
-      window: config.drift_points,
-      horizon,
-      level,
-      scoresAfter,
-      most: config.max_training_points,
-    } as const
-    const found = await run(task)
-    observe(metrics, found.seconds)
-    metrics.clockCorrections.inc(found.moved)
-    return found
-  }
-
-  private async standing(entry: ModelEntry, version: Version): Promise<Standing> {
-    const state = await this.deps.registry.readState(entry, version)
-    const module = this.moduleOf(entry.kept.definition.model, version.kind)
-    const kept: KeptState = module === undefined ? state : { ...state, module }
-    return { state: kept, end: BigInt(version.training_end), interval: BigInt(version.interval) }
-  }
-
-  private specOf({ model, parameters, forecast }: Definition): FitSpec {
-    const module = this.moduleOf(model, kindOf(model))
-    return { model, parameters, horizon: forecast?.horizon ?? AUTO_HORIZON, ...(module === undefined ? {} : { module }) }
-  }
-
-  private moduleOf(model: string, kind: string): string | undefined {
-    if (!kind.startsWith('Custom(')) return undefined
-    const url = this.deps.custom.get(model)
-    if (url === undefined) throw new UnfitError(`nothing registers the model kind "${model}" any more; select the plugin that brings it`)
-    return url.href
-  }
-
-  /** @param exact its tags are those of its series: they are once it was trained. */
-  private selectionOf(definition: Definition, exact = true): Selection {
-    const { namespace, measurement, field, tags } = definition
-    const range = rangeOf(definition, this.deps.svc.clock.nowNanos())
-    return { namespace, measurement, fields: [field], tags, ...(exact ? { exact } : {}), ...range }
-  }
-
-  /** @param maybeNone no samples are no error. @throws NOT_FOUND, INVALID_REQUEST. */
-  private async read(selection: Selection, signal: AbortSignal, maybeNone = false): Promise<ReadSeries> {
-    const { svc, config } = this.deps
-    const { namespace, measurement, fields, tags, start, end } = selection
-    const key = JSON.stringify([namespace, measurement, fields])
-    const args: ReadArgs = {
-      ...{ namespace, measurement, fields, tags, most: config.max_training_points, plain: this.plain.has(key), exact: selection.exact === true },
-      ...(start === undefined ? {} : { start }),
-      ...(end === undefined ? {} : { end }),
-    }
-    const options = { namespace, signal, timeoutMs: config.training_timeout_secs * 1000, timeoutSetting: 'analytics.training_timeout_secs' }
-    const found = await svc.storage.run<ReadSeries | undefined>(JOB, args, options).result
-    if (this.plain.size > 100_000) this.plain.clear()
-    this.plain.add(key)
-    if (found !== undefined) return found
-    if (maybeNone) return { tags: { ...tags }, times: new BigInt64Array(0), columns: fields.map(() => new Float64Array(0)), found: 0 }
-    const named = fields.map((field) => `"${field}"`).join(', ')
-    throw new SvcError('NOT_FOUND', `no series of "${measurement}" has these tags and a value of ${named} in the range`)
   }
 
   private quota(namespace: string): number {
@@ -466,13 +343,6 @@ function driftOf(champion: Version, rmse: number, enough: boolean): number | und
   if (!enough || !Number.isFinite(rmse)) return undefined
   const trained = champion.metrics.rmse ?? 0
   return rmse === 0 ? 0 : Math.min(MOST_DRIFT, rmse / Math.max(trained, Number.MIN_VALUE))
-}
-
-/** The same error, with what could not be done before it. */
-export function about(error: unknown, what: string): unknown {
-  if (error instanceof UnfitError) return new SvcError('INVALID_REQUEST', `${what}: ${error.message}`)
-  if (error instanceof SvcError && !error.message.startsWith('cannot')) return new SvcError(error.code, `${what}: ${error.message}`, { cause: error })
-  return error
 }
 
 const mean = (values: readonly number[]): number => values.reduce((sum, v) => sum + v, 0) / values.length

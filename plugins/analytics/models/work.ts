@@ -1,0 +1,152 @@
+/** What models need of the data and of the threads that compute: samples are read, and models trained and followed. */
+import type { Svc } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { moduleUrl } from 'svcdb/lib/modules'
+import type { AnalyticsConfig } from '../config.ts'
+import { UnfitError } from '../forecast/model.ts'
+import type { FollowResult, Standing } from './compute.ts'
+import type { ComputeThreads, Run } from './compute-threads.ts'
+import { type Definition, rangeOf } from './definition.ts'
+import { kindOf } from './kind-names.ts'
+import type { FitSpec, KeptState } from './kinds.ts'
+import { type ModelMetrics, observe } from './metrics.ts'
+import type { ReadArgs, ReadSeries } from './read-job.ts'
+import type { Version } from './record.ts'
+import type { ModelEntry, Registry } from './registry.ts'
+
+const JOB = moduleUrl('./read-job.ts', import.meta.url)
+/** Steps that `auto` compares candidates by, where no scheduled forecast says how many matter. */
+const AUTO_HORIZON = 12
+
+export interface WorkDependencies {
+  svc: Svc
+  config: AnalyticsConfig
+  registry: Registry
+  threads: ComputeThreads
+  metrics: ModelMetrics
+  /** Registered kinds by name. */
+  custom: ReadonlyMap<string, URL>
+}
+
+export interface Selection {
+  namespace: string
+  measurement: string
+  fields: readonly string[]
+  tags: Readonly<Record<string, string>>
+  /** They are all the tags of the series: others that have more are not meant. */
+  exact?: true
+  start?: bigint
+  end?: bigint
+}
+
+/** Work that somebody waits for, or that runs by itself. */
+export interface Call {
+  signal: AbortSignal
+  asked: boolean
+}
+
+export class Work {
+  private readonly deps: WorkDependencies
+  /** Fields that are known not to be encrypted. */
+  private readonly plain = new Set<string>()
+
+  constructor(deps: WorkDependencies) {
+    this.deps = deps
+  }
+
+  async train(definition: Definition, { signal, asked }: Call, exact = true) {
+    const { threads, metrics, config } = this.deps
+    return threads.turn({ signal, asked, namespace: definition.namespace }, async (run) => {
+      const spec = this.specOf(definition)
+      const { times, columns, found, tags } = await this.read(this.selectionOf(definition, exact), signal)
+      const { trained, seconds } = await run({ kind: 'train', samples: { times, values: columns[0] }, spec, most: config.max_training_points })
+      observe(metrics, seconds)
+      metrics.clockCorrections.inc(trained.moved)
+      return { trained, found, tags }
+    })
+  }
+
+  /** Follows versions over what came after their training. */
+  async followed(
+    run: Run,
+    entry: ModelEntry,
+    versions: readonly Version[],
+    { horizon, level, since, scoresAfter }: { horizon: number; level: number; since: bigint; scoresAfter: bigint | undefined },
+    signal: AbortSignal,
+  ): Promise<FollowResult> {
+    const { config, metrics } = this.deps
+    const { definition } = entry.kept
+    const standing = await Promise.all(versions.map((version) => this.standing(entry, version)))
+    const start = standing.map(({ end }) => end).reduce((first, end) => (end < first ? end : first)) + 1n
+    const series = await this.read({ ...this.selectionOf(definition), start, end: undefined }, signal, true)
+    const samples = { times: series.times, values: series.columns[0] }
+    const task = {
+      kind: 'follow',
+      samples,
+      versions: standing,
+      since,
+      window: config.drift_points,
+      horizon,
+      level,
+      scoresAfter,
+      most: config.max_training_points,
+    } as const
+    const found = await run(task)
+    observe(metrics, found.seconds)
+    metrics.clockCorrections.inc(found.moved)
+    return found
+  }
+
+  async standing(entry: ModelEntry, version: Version): Promise<Standing> {
+    const state = await this.deps.registry.readState(entry, version)
+    const module = this.moduleOf(entry.kept.definition.model, version.kind)
+    const kept: KeptState = module === undefined ? state : { ...state, module }
+    return { state: kept, end: BigInt(version.training_end), interval: BigInt(version.interval) }
+  }
+
+  specOf({ model, parameters, forecast }: Definition): FitSpec {
+    const module = this.moduleOf(model, kindOf(model))
+    return { model, parameters, horizon: forecast?.horizon ?? AUTO_HORIZON, ...(module === undefined ? {} : { module }) }
+  }
+
+  private moduleOf(model: string, kind: string): string | undefined {
+    if (!kind.startsWith('Custom(')) return undefined
+    const url = this.deps.custom.get(model)
+    if (url === undefined) throw new UnfitError(`nothing registers the model kind "${model}" any more; select the plugin that brings it`)
+    return url.href
+  }
+
+  /** @param exact its tags are those of its series: they are once it was trained. */
+  selectionOf(definition: Definition, exact = true): Selection {
+    const { namespace, measurement, field, tags } = definition
+    const range = rangeOf(definition, this.deps.svc.clock.nowNanos())
+    return { namespace, measurement, fields: [field], tags, ...(exact ? { exact } : {}), ...range }
+  }
+
+  /** @param maybeNone no samples are no error. @throws NOT_FOUND, INVALID_REQUEST. */
+  async read(selection: Selection, signal: AbortSignal, maybeNone = false): Promise<ReadSeries> {
+    const { svc, config } = this.deps
+    const { namespace, measurement, fields, tags, start, end } = selection
+    const key = JSON.stringify([namespace, measurement, fields])
+    const args: ReadArgs = {
+      ...{ namespace, measurement, fields, tags, most: config.max_training_points, plain: this.plain.has(key), exact: selection.exact === true },
+      ...(start === undefined ? {} : { start }),
+      ...(end === undefined ? {} : { end }),
+    }
+    const options = { namespace, signal, timeoutMs: config.training_timeout_secs * 1000, timeoutSetting: 'analytics.training_timeout_secs' }
+    const found = await svc.storage.run<ReadSeries | undefined>(JOB, args, options).result
+    if (this.plain.size > 100_000) this.plain.clear()
+    this.plain.add(key)
+    if (found !== undefined) return found
+    if (maybeNone) return { tags: { ...tags }, times: new BigInt64Array(0), columns: fields.map(() => new Float64Array(0)), found: 0 }
+    const named = fields.map((field) => `"${field}"`).join(', ')
+    throw new SvcError('NOT_FOUND', `no series of "${measurement}" has these tags and a value of ${named} in the range`)
+  }
+}
+
+/** The same error, with what could not be done before it. */
+export function about(error: unknown, what: string): unknown {
+  if (error instanceof UnfitError) return new SvcError('INVALID_REQUEST', `${what}: ${error.message}`)
+  if (error instanceof SvcError && !error.message.startsWith('cannot')) return new SvcError(error.code, `${what}: ${error.message}`, { cause: error })
+  return error
+}
