@@ -120,7 +120,7 @@ export type TaskResult = { kind: 'train'; trained: Trained; seconds: Seconds } |
 /** Part of a series that is held out for comparing a champion with its challenger. */
 const HELD_OUT = 0.2
 /** Steps behind a training that a version is followed over. */
-const MOST_STEPS = 4_000_000
+export const MOST_STEPS = 4_000_000
 /** The newest, of those that were not written yet. */
 const MOST_SCORES = 10_000
 
@@ -189,7 +189,10 @@ export function stepsAfter({ times, values }: Samples, { end, interval }: { end:
     if (places[i] > last) last = places[i]
   }
   const count = Math.round(last)
-  if (count > MOST_STEPS) throw new UnfitError(`its training ended ${count} steps ago, and a model is followed over ${MOST_STEPS}; retrain it`)
+  if (count > MOST_STEPS)
+    throw new UnfitError(
+      `its training ended ${count} steps ago, and a model is followed over ${MOST_STEPS}; retrain it, or where its range has an end, create it anew without one`,
+    )
   const out = new Float64Array(count).fill(Number.NaN)
   const distances = new Float64Array(count).fill(Number.POSITIVE_INFINITY)
   let moved = 0

@@ -7,7 +7,7 @@ import { type ModelFigures, observe } from './metrics.ts'
 import type { ReadSeries } from './read-job.ts'
 import { challengerOf, championOf, type KeptModel, keptAccuracy, LEAST_COMPARED, promoted, retired, type Version } from './record.ts'
 import type { ModelEntry } from './registry.ts'
-import { about, type Call, type Selection, Work, type WorkDependencies } from './work.ts'
+import { AgedError, about, type Call, type Selection, Work, type WorkDependencies } from './work.ts'
 import { writeForecast } from './written-forecast.ts'
 
 /** Samples that a score above it calls an anomaly. */
@@ -25,6 +25,10 @@ export class Models {
   private readonly training = new Set<ModelEntry>()
   private lastFigures: { at: number; figures: ModelFigures } | undefined
   private readonly background = new Set<Promise<unknown>>()
+  /** What there was when a model was looked at last. */
+  private readonly looked = new WeakMap<ModelEntry, string>()
+  /** When an aged model was last tried to be trained again, milliseconds of the monotonic clock. */
+  private readonly renewed = new WeakMap<ModelEntry, number>()
 
   constructor(deps: WorkDependencies) {
     this.deps = deps
@@ -173,6 +177,9 @@ export class Models {
     const now = svc.clock.now()
     const job = definition.forecast
     const due = job !== undefined && now - forecast_at >= job.every_secs * 1000
+    const newest = due ? undefined : await this.work.newest(definition, champion, call.signal)
+    const state = `${champion.version} ${challenger?.version} ${newest}`
+    if (!due && (newest === undefined || this.looked.get(entry) === state)) return
     const versions = challenger === undefined ? [champion] : [champion, challenger]
     // What both have not seen in their training.
     const since = versions.map((each) => BigInt(each.training_end)).reduce((latest, end) => (end > latest ? end : latest))
@@ -181,8 +188,15 @@ export class Models {
       level: job?.level ?? 0.95,
       since,
       scoresAfter: due ? BigInt(scored_until ?? champion.training_end) : undefined,
+      young: this.mayRenew(entry),
     }
-    const found = await threads.turn({ ...call, namespace: definition.namespace }, (run) => this.work.followed(run, entry, versions, asked, call.signal))
+    let found: FollowResult
+    try {
+      found = await threads.turn({ ...call, namespace: definition.namespace }, (run) => this.work.followed(run, entry, versions, asked, call.signal))
+    } catch (error) {
+      if (!(error instanceof AgedError)) throw error
+      return this.renew(entry, call)
+    }
     let scoredUntil = scored_until
     let writtenUntil: bigint | undefined
     if (due && found.forecast !== undefined) {
@@ -208,10 +222,32 @@ export class Models {
       }),
     }))
     if (challenger !== undefined && first.accuracy.points >= config.drift_points) await this.judge(entry, first.accuracy.rmse, second.accuracy.rmse)
-    if (drift === undefined || first.accuracy.points < config.drift_points || drift <= config.drift_threshold) return
-    if (now - (entry.kept.refit_at ?? 0) < config.refit_pause_secs * 1000) return
-    metrics.drifts.inc()
-    await this.refit(entry, champion, call)
+    const drifted = drift !== undefined && first.accuracy.points >= config.drift_points && drift > config.drift_threshold
+    if (drifted && now - (entry.kept.refit_at ?? 0) >= config.refit_pause_secs * 1000) {
+      metrics.drifts.inc()
+      await this.refit(entry, champion, call)
+    }
+    if (!due) this.looked.set(entry, state)
+  }
+
+  /** What is trained on a range that has an end is the same again. */
+  private mayRenew(entry: ModelEntry): boolean {
+    const { config, svc } = this.deps
+    const tried = this.renewed.get(entry) ?? Number.NEGATIVE_INFINITY
+    return entry.kept.definition.range.end === undefined && svc.clock.monotonic() - tried >= config.refit_pause_secs * 1000
+  }
+
+  /** Trains a model again whose Champion soon cannot be followed any more; what it was compared with is of before. */
+  private async renew(entry: ModelEntry, call: Call): Promise<void> {
+    const { registry, metrics, svc } = this.deps
+    const { definition } = entry.kept
+    this.renewed.set(entry, svc.clock.monotonic())
+    const { trained, found } = await this.work.train(definition, call)
+    metrics.refits.inc()
+    if (!entry.alive) return
+    await registry.putVersion(entry, trained, { found, now: svc.clock.now(), asChampion: true, change: forgetting })
+    this.renewed.delete(entry)
+    svc.log.info({ model: definition.name, measurement: definition.measurement }, 'a model is trained again: much has come since its last training')
   }
 
   /** Whether the Challenger takes the Champion's place: both have forecast the same samples. */

@@ -12,7 +12,7 @@ export interface ReadArgs {
   exact: boolean
   start?: bigint
   end?: bigint
-  /** Rows, the newest of them. */
+  /** Rows, the newest of them; 0 = only the time of the newest sample, which is then the only row and without values. */
   most: number
   /** The fields are known not to be encrypted. */
   plain: boolean
@@ -42,6 +42,7 @@ const read: Job<ReadArgs, ReadSeries | undefined> = async (reader, args, { signa
   const given = Object.entries(tags).map(([tag, value]): Matcher => ({ tag, op: '=', value }))
   const series = await choose(reader, { namespace, measurement, fields, matchers: given, ...range }, args.exact ? tags : undefined)
   if (series === undefined) return undefined
+  if (most === 0) return { tags: series.tags, times: BigInt64Array.of(series.newest), columns: [], found: 1 }
   const matchers = [...given, ...series.others.map((tag): Matcher => ({ tag, op: '=', value: '' }))]
   const rows = new NewestRows(fields.length, most)
   for await (const chunk of reader.scan({ namespace, measurement, fields: [...fields], matchers, ...range })) {
@@ -64,6 +65,8 @@ interface Chosen {
   tags: Record<string, string>
   /** Tags that it does not have, and others do that the matchers select. */
   others: string[]
+  /** Time of its newest sample, to the millisecond. */
+  newest: bigint
 }
 
 const MS = 1_000_000n
@@ -78,29 +81,35 @@ async function choose(
     ...(start === undefined ? {} : { start: start - (((start % MS) + MS) % MS) }),
     ...(end === undefined ? {} : { end: end + ((MS - (((end % MS) + MS) % MS)) % MS) }),
   }
-  const found = new Map<number, Record<string, string>>()
+  const found = new Map<number, { tags: Record<string, string>; newest: bigint }>()
   const names = new Set<string>()
   for (const field of fields) {
     const { series, tags, blocks } = await reader.samples({ ...request, field, ...range, newestOnly: true })
     for (const name of tags.keys()) names.add(name)
-    for await (const { first, starts } of blocks()) {
-      for (let i = 0; i + 1 < starts.length; i++) if (starts[i + 1] > starts[i]) found.set(series[first + i], recordOf(tags.at(first + i)))
+    for await (const { first, starts, times } of blocks()) {
+      for (let i = 0; i + 1 < starts.length; i++) {
+        if (starts[i + 1] === starts[i]) continue
+        const number = series[first + i]
+        const time = BigInt(times[starts[i + 1] - 1]) * MS
+        const before = found.get(number)
+        found.set(number, { tags: before?.tags ?? recordOf(tags.at(first + i)), newest: before !== undefined && before.newest > time ? before.newest : time })
+      }
     }
   }
-  const all = [...found].sort(([a], [b]) => a - b).map(([, tags]) => tags)
-  const candidates = exact === undefined ? all : all.filter((tags) => sameTags(tags, exact))
+  const all = [...found].sort(([a], [b]) => a - b).map(([, each]) => each)
+  const candidates = exact === undefined ? all : all.filter(({ tags }) => sameTags(tags, exact))
   if (candidates.length > 1) {
     const shown = candidates
       .slice(0, SHOWN)
-      .map((each) => JSON.stringify(each))
+      .map(({ tags }) => JSON.stringify(tags))
       .join(', ')
     throw new SvcError(
       'INVALID_REQUEST',
       `several series of "${request.measurement}" have these tags: ${shown}${candidates.length > SHOWN ? ' and more' : ''}; name tags that one series has`,
     )
   }
-  const [tags] = candidates
-  return tags === undefined ? undefined : { tags, others: [...names].filter((name) => !Object.hasOwn(tags, name)) }
+  const [one] = candidates
+  return one === undefined ? undefined : { ...one, others: [...names].filter((name) => !Object.hasOwn(one.tags, name)) }
 }
 
 const recordOf = (pairs: readonly string[]): Record<string, string> =>

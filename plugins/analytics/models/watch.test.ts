@@ -99,3 +99,46 @@ t.test('a Challenger that forecasts better what comes takes the place of the Cha
   const [before, after] = decided.versions
   t.ok(after.after.rmse < before.after.rmse, `${after.after.rmse} instead of ${before.after.rmse}`)
 })
+
+t.test('a model that much came after is trained again by itself, and one that nothing came after is let alone', async (t) => {
+  const one = await node(t, { analytics: { watch_interval_secs: 1, max_training_points: 60 } })
+  await write(one, lines(0, 60))
+  t.equal((await call(one, 'POST', MODELS, model({ tags: { host: 'a' } }))).status, 201)
+  // More than half of what it may be followed over.
+  await write(one, lines(60, 95))
+  const renewed = await until(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
+    ({ version }) => version > 1,
+  )
+  t.match(renewed, { last_error: null, training_data_end: Number(begin + 94n * MINUTE), versions: [{ tag: 'Retired' }, { version: 2, tag: 'Champion' }] })
+
+  // 10,000,000 steps of a microsecond: more than anything is followed over.
+  const at = (microseconds: number, v: number): string => `fast load=${v} ${begin + BigInt(microseconds) * 1000n}`
+  await write(
+    one,
+    Array.from({ length: 50 }, (_, i) => at(i, i % 7)),
+  )
+  t.equal((await call(one, 'POST', MODELS, { name: 'fast', measurement: 'fast', field: 'load' })).status, 201)
+  await write(one, [at(10_000_000, 3)])
+  const fast = await until(
+    async () => (await call(one, 'GET', `${MODELS}/fast/fast`)).body,
+    ({ version, last_error }) => version > 1 || last_error !== null,
+  )
+  t.match(fast, { version: 2, last_error: null })
+
+  const rounds = async (): Promise<number> =>
+    Number(/schedule_runs_total\{plugin="analytics",schedule="models",result="done"\} (\d+)/.exec((await one.inject('/metrics')).body)?.[1] ?? 0)
+  const followed = async (): Promise<number> =>
+    Number(/^svc_forecast_predict_duration_seconds_count (\d+)/m.exec((await one.inject('/metrics')).body)?.[1] ?? 0)
+  const past = async (): Promise<void> => {
+    const from = await rounds()
+    await until(rounds, (found) => found >= from + 3)
+  }
+  await past()
+  const before = await followed()
+  await past()
+  t.equal(await followed(), before, 'nothing new came')
+  await write(one, lines(95, 96))
+  await until(followed, (found) => found > before)
+  t.ok((await followed()) > before, 'a new sample is looked at')
+})

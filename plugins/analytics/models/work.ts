@@ -4,7 +4,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
 import type { AnalyticsConfig } from '../config.ts'
 import { UnfitError } from '../forecast/model.ts'
-import type { FollowResult, Standing } from './compute.ts'
+import { type FollowResult, MOST_STEPS, type Standing } from './compute.ts'
 import type { ComputeThreads, Run } from './compute-threads.ts'
 import { type Definition, rangeOf } from './definition.ts'
 import { kindOf } from './kind-names.ts'
@@ -45,6 +45,12 @@ export interface Call {
   asked: boolean
 }
 
+/** So much has come since a version's training that it is better trained again than followed. */
+export class AgedError extends Error {}
+
+/** Part of what a version can be followed over that may come before it is trained again. */
+const AGED = 0.5
+
 export class Work {
   private readonly deps: WorkDependencies
   /** Fields that are known not to be encrypted. */
@@ -66,19 +72,33 @@ export class Work {
     })
   }
 
-  /** Follows versions over what came after their training. */
+  /** Follows versions over what came after their training. @throws AgedError. */
   async followed(
     run: Run,
     entry: ModelEntry,
     versions: readonly Version[],
-    { horizon, level, since, scoresAfter }: { horizon: number; level: number; since: bigint; scoresAfter: bigint | undefined },
+    {
+      horizon,
+      level,
+      since,
+      scoresAfter,
+      young = false,
+    }: {
+      horizon: number
+      level: number
+      since: bigint
+      scoresAfter: bigint | undefined
+      /** It may not have aged. */
+      young?: boolean
+    },
     signal: AbortSignal,
   ): Promise<FollowResult> {
     const { config, metrics } = this.deps
     const { definition } = entry.kept
     const standing = await Promise.all(versions.map((version) => this.standing(entry, version)))
     const start = standing.map(({ end }) => end).reduce((first, end) => (end < first ? end : first)) + 1n
-    const series = await this.read({ ...this.selectionOf(definition), start, end: undefined }, signal, true)
+    const series = await this.read({ ...this.selectionOf(definition), start, end: undefined }, signal, { maybeNone: true })
+    if (young && (series.found > AGED * config.max_training_points || stepsOf(standing[0], series.times) > AGED * MOST_STEPS)) throw new AgedError()
     const samples = { times: series.times, values: series.columns[0] }
     const task = {
       kind: 'follow',
@@ -123,13 +143,20 @@ export class Work {
     return { namespace, measurement, fields: [field], tags, ...(exact ? { exact } : {}), ...range }
   }
 
+  /** Time of the newest sample that came after a training, to the millisecond; undefined = none came. */
+  async newest(definition: Definition, { training_end }: Version, signal: AbortSignal): Promise<bigint | undefined> {
+    const selection = { ...this.selectionOf(definition), start: BigInt(training_end) + 1n, end: undefined }
+    const { found, times } = await this.read(selection, signal, { maybeNone: true, most: 0 })
+    return found === 0 ? undefined : times[0]
+  }
+
   /** @param maybeNone no samples are no error. @throws NOT_FOUND, INVALID_REQUEST. */
-  async read(selection: Selection, signal: AbortSignal, maybeNone = false): Promise<ReadSeries> {
+  async read(selection: Selection, signal: AbortSignal, { maybeNone = false, most = this.deps.config.max_training_points } = {}): Promise<ReadSeries> {
     const { svc, config } = this.deps
     const { namespace, measurement, fields, tags, start, end } = selection
     const key = JSON.stringify([namespace, measurement, fields])
     const args: ReadArgs = {
-      ...{ namespace, measurement, fields, tags, most: config.max_training_points, plain: this.plain.has(key), exact: selection.exact === true },
+      ...{ namespace, measurement, fields, tags, most, plain: this.plain.has(key), exact: selection.exact === true },
       ...(start === undefined ? {} : { start }),
       ...(end === undefined ? {} : { end }),
     }
@@ -142,6 +169,11 @@ export class Work {
     const named = fields.map((field) => `"${field}"`).join(', ')
     throw new SvcError('NOT_FOUND', `no series of "${measurement}" has these tags and a value of ${named} in the range`)
   }
+}
+
+/** From the end of a training to the newest sample. */
+function stepsOf({ end, interval }: Standing, times: BigInt64Array): number {
+  return times.length === 0 ? 0 : Number((times[times.length - 1] - end) / interval)
 }
 
 /** The same error, with what could not be done before it. */
