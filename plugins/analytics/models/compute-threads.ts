@@ -38,6 +38,8 @@ interface Waiting extends Turn {
 
 export class ComputeThreads {
   private readonly settings: ThreadSettings
+  /** Those that have not ended. */
+  private readonly alive = new Set<Worker>()
   private readonly idle: Worker[] = []
   private readonly timers = new Map<Worker, NodeJS.Timeout>()
   private readonly waiting: Waiting[] = []
@@ -59,18 +61,24 @@ export class ComputeThreads {
     return this.active
   }
 
+  /** Threads that there are, idle ones too. */
+  get started(): number {
+    return this.alive.size
+  }
+
   async turn<T>(turn: Turn, body: (run: Run) => Promise<T>): Promise<T> {
     await this.begin(turn)
     let worker: Worker | undefined
     try {
       return await body(async (task) => {
         turn.signal.throwIfAborted()
+        if (worker !== undefined && !this.alive.has(worker)) worker = undefined
         const mine = (worker ??= this.idle.pop() ?? this.start())
         clearTimeout(this.timers.get(mine))
         try {
           return await this.run(mine, task, turn.signal)
         } catch (error) {
-          if (!(error instanceof UnfitError)) worker = undefined
+          if (!(error instanceof UnfitError) || !this.alive.has(mine)) worker = undefined
           throw error
         }
       })
@@ -125,7 +133,7 @@ export class ComputeThreads {
     this.active--
     if (worker !== undefined) this.keep(worker)
     if (this.waiting.length === 0) return
-    const rank = ({ namespace, asked }: Waiting): number => (asked ? 0 : Number.MAX_SAFE_INTEGER / 2) + (this.lastTurn.get(namespace) ?? 0)
+    const rank = ({ namespace, asked }: Waiting): number => (asked ? 0 : 2 ** 51) + (this.lastTurn.get(namespace) ?? 0)
     let first = 0
     for (let i = 1; i < this.waiting.length; i++) if (rank(this.waiting[i]) < rank(this.waiting[first])) first = i
     const [next] = this.waiting.splice(first, 1)
@@ -133,6 +141,7 @@ export class ComputeThreads {
   }
 
   private keep(worker: Worker): void {
+    if (!this.alive.has(worker)) return
     if (this.stopped) return void worker.terminate()
     this.idle.push(worker)
     const retire = (): void => {
@@ -143,7 +152,9 @@ export class ComputeThreads {
     this.timers.set(worker, setTimeout(retire, IDLE_MS).unref())
   }
 
+  /** It has ended, or is about to. */
   private forget(worker: Worker): void {
+    this.alive.delete(worker)
     const at = this.idle.indexOf(worker)
     if (at >= 0) this.idle.splice(at, 1)
   }
@@ -155,7 +166,9 @@ export class ComputeThreads {
       resourceLimits: { maxOldGenerationSizeMb: memoryMb },
     })
     worker.unref()
-    worker.on('error', () => {}) // whoever runs a task in it is told
+    this.alive.add(worker)
+    // Whoever runs a task in it is told, too.
+    worker.on('error', () => this.forget(worker))
     worker.on('exit', () => this.forget(worker))
     return worker
   }
@@ -166,6 +179,7 @@ export class ComputeThreads {
     return new Promise<Extract<TaskResult, { kind: K }>>((resolve, reject) => {
       const end = (error: unknown): void => {
         reject(error)
+        this.forget(worker)
         void worker.terminate()
       }
       const abort = (): void => end(signal.reason)
