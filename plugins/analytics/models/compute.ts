@@ -75,6 +75,8 @@ export type Task =
       level: number
       /** Of the first version: scores of samples after this time; undefined = none. */
       scoresAfter: bigint | undefined
+      /** Samples after this time are counted where they lie off their step; undefined = none. */
+      movedAfter: bigint | undefined
       most: number
     }
   | { kind: 'refit'; samples: Samples; spec: FitSpec; champion: Standing; most: number }
@@ -95,6 +97,8 @@ export interface FollowResult {
   /** Distance of samples from their forecasts, in standard deviations of the forecast. */
   scores: { times: BigInt64Array; values: Float64Array; expected: Float64Array } | undefined
   moved: number
+  /** Time of the newest sample. */
+  newest: bigint | undefined
   seconds: Seconds
 }
 export interface RefitResult {
@@ -176,11 +180,12 @@ function accuracyOf(values: Float64Array, forecasts: Float64Array): Accuracy {
 interface Steps {
   /** One a step after the training, NaN where there is no sample. */
   values: Float64Array
+  /** Samples after the time given that lay off their step. */
   moved: number
 }
 
 /** Samples after a training on the steps that go on behind it; of two on one step the nearer one, then the later. */
-export function stepsAfter({ times, values }: Samples, { end, interval }: { end: bigint; interval: bigint }): Steps {
+export function stepsAfter({ times, values }: Samples, { end, interval }: { end: bigint; interval: bigint }, movedAfter?: bigint): Steps {
   const step = Number(interval)
   let last = 0
   const places = new Float64Array(times.length)
@@ -200,7 +205,7 @@ export function stepsAfter({ times, values }: Samples, { end, interval }: { end:
     const place = Math.round(places[i])
     if (!(place >= 1 && place <= count)) continue
     const distance = Math.abs(places[i] - place)
-    if (distance > OFF) moved++
+    if (distance > OFF && movedAfter !== undefined && times[i] > movedAfter) moved++
     if (distance > distances[place - 1]) continue
     distances[place - 1] = distance
     out[place - 1] = values[i]
@@ -209,7 +214,7 @@ export function stepsAfter({ times, values }: Samples, { end, interval }: { end:
 }
 
 async function follow(
-  { samples, versions, since, window, horizon, level, scoresAfter }: Extract<Task, { kind: 'follow' }>,
+  { samples, versions, since, window, horizon, level, scoresAfter, movedAfter }: Extract<Task, { kind: 'follow' }>,
   seconds: Seconds,
 ): Promise<Omit<FollowResult, 'kind' | 'seconds'>> {
   const out: Followed[] = []
@@ -218,7 +223,7 @@ async function follow(
   let moved = 0
   for (const [i, version] of versions.entries()) {
     const model = await live(version.state)
-    const steps = timed(seconds, 'preprocess', () => stepsAfter(samples, version))
+    const steps = timed(seconds, 'preprocess', () => stepsAfter(samples, version, movedAfter))
     const { length } = steps.values
     if (i === 0) moved = steps.moved
     // Before it goes on: of how wide its next interval is.
@@ -241,7 +246,7 @@ async function follow(
       expected: Float64Array.from(places, (step) => fitted[step]),
     }
   }
-  return { versions: out, forecast, scores, moved }
+  return { versions: out, forecast, scores, moved, newest: samples.times.at(-1) }
 }
 
 /** Something that was never off is off by any distance. */

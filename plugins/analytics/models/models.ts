@@ -8,7 +8,7 @@ import type { ReadSeries } from './read-job.ts'
 import { challengerOf, championOf, type KeptModel, keptAccuracy, LEAST_COMPARED, promoted, retired, type Version } from './record.ts'
 import type { ModelEntry } from './registry.ts'
 import { AgedError, about, type Call, type Selection, Work, type WorkDependencies } from './work.ts'
-import { writeForecast } from './written-forecast.ts'
+import { requireWritable, writeForecast } from './written-forecast.ts'
 
 /** Samples that a score above it calls an anomaly. */
 const ANOMALY = 3
@@ -42,6 +42,7 @@ export class Models {
     check()
     try {
       const { trained, found, tags } = await this.work.train(definition, call, false)
+      await requireWritable(svc, definition, trained.end + trained.interval)
       return await registry.create({ ...definition, tags }, trained, { found, now: svc.clock.now(), check })
     } catch (error) {
       throw about(error, `cannot create model "${definition.name}" on "${definition.measurement}"`)
@@ -171,7 +172,7 @@ export class Models {
 
   private async lookNow(entry: ModelEntry, call: Call): Promise<void> {
     const { threads, registry, metrics, config, svc } = this.deps
-    const { definition, forecast_at = 0, scored_until } = entry.kept
+    const { definition, forecast_at = 0, scored_until, looked_until } = entry.kept
     const [champion, challenger] = [championOf(entry.kept), challengerOf(entry.kept)]
     if (champion === undefined) return
     const now = svc.clock.now()
@@ -189,6 +190,7 @@ export class Models {
       since,
       scoresAfter: due ? BigInt(scored_until ?? champion.training_end) : undefined,
       young: this.mayRenew(entry),
+      movedAfter: BigInt(looked_until ?? champion.training_end),
     }
     let found: FollowResult
     try {
@@ -197,24 +199,22 @@ export class Models {
       if (!(error instanceof AgedError)) throw error
       return this.renew(entry, call)
     }
-    let scoredUntil = scored_until
-    let writtenUntil: bigint | undefined
-    if (due && found.forecast !== undefined) {
-      const { points, until } = await writeForecast(svc, entry.kept, found)
-      metrics.forecastPoints.inc(points)
-      writtenUntil = until
-      if (found.scores !== undefined && found.scores.times.length > 0) {
-        scoredUntil = String(found.scores.times[found.scores.times.length - 1])
-        metrics.anomalies.inc(found.scores.values.filter((score) => score > ANOMALY).length)
-      }
-    }
     const [first, second] = found.versions
     const drift = driftOf(champion, first.accuracy.rmse, first.accuracy.points >= LEAST_COMPARED)
+    // What cannot be written says nothing of the model: how well it does is looked at all the same.
+    let written: Partial<KeptModel> = {}
+    let failure: unknown
+    if (due) {
+      try {
+        written = { forecast_at: now, ...(await this.writeDue(entry, found)) }
+      } catch (error) {
+        failure = error
+      }
+    }
     await registry.update(entry, (kept) => ({
       ...kept,
-      ...(due ? { forecast_at: now } : {}),
-      ...(writtenUntil === undefined ? {} : { written_until: String(writtenUntil) }),
-      ...(scoredUntil === undefined ? {} : { scored_until: scoredUntil }),
+      ...written,
+      ...(found.newest === undefined ? {} : { looked_until: String(found.newest) }),
       ...(drift === undefined ? {} : { drift_score: drift }),
       versions: kept.versions.map((each) => {
         const of = each.version === champion.version ? first : each.version === challenger?.version ? second : undefined
@@ -227,7 +227,19 @@ export class Models {
       metrics.drifts.inc()
       await this.refit(entry, champion, call)
     }
+    if (failure !== undefined) throw failure
     if (!due) this.looked.set(entry, state)
+  }
+
+  /** Writes a forecast that is due. @returns what of the record changes. */
+  private async writeDue(entry: ModelEntry, found: FollowResult): Promise<Partial<KeptModel>> {
+    const { svc, metrics } = this.deps
+    const { points, until } = await writeForecast(svc, entry.kept, found)
+    metrics.forecastPoints.inc(points)
+    const written = until === undefined ? {} : { written_until: String(until) }
+    if (found.scores === undefined || found.scores.times.length === 0) return written
+    metrics.anomalies.inc(found.scores.values.filter((score) => score > ANOMALY).length)
+    return { ...written, scored_until: String(found.scores.times[found.scores.times.length - 1]) }
   }
 
   /** What is trained on a range that has an end is the same again. */

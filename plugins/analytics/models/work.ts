@@ -67,7 +67,8 @@ export class Work {
       const { times, columns, found, tags } = await this.read(this.selectionOf(definition, exact), signal)
       const { trained, seconds } = await run({ kind: 'train', samples: { times, values: columns[0] }, spec, most: config.max_training_points })
       observe(metrics, seconds)
-      metrics.clockCorrections.inc(trained.moved)
+      // Looks count what comes later: what a model is trained on again they have counted.
+      if (!exact) metrics.clockCorrections.inc(trained.moved)
       return { trained, found, tags }
     })
   }
@@ -83,6 +84,7 @@ export class Work {
       since,
       scoresAfter,
       young = false,
+      movedAfter,
     }: {
       horizon: number
       level: number
@@ -90,6 +92,8 @@ export class Work {
       scoresAfter: bigint | undefined
       /** It may not have aged. */
       young?: boolean
+      /** Moved samples after this time have not been counted yet; absent = they are not to be. */
+      movedAfter?: bigint
     },
     signal: AbortSignal,
   ): Promise<FollowResult> {
@@ -109,6 +113,7 @@ export class Work {
       horizon,
       level,
       scoresAfter,
+      movedAfter,
       most: config.max_training_points,
     } as const
     const found = await run(task)
