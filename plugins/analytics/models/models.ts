@@ -25,6 +25,8 @@ export class Models {
   private readonly training = new Set<ModelEntry>()
   private lastFigures: { at: number; figures: ModelFigures } | undefined
   private readonly background = new Set<Promise<unknown>>()
+  /** Trainings that are not done, by when that was seen first, milliseconds of the monotonic clock. */
+  private pending: ReadonlyMap<ModelEntry, number> = new Map()
   /** What there was when a model was looked at last. */
   private readonly looked = new WeakMap<ModelEntry, string>()
   /** When an aged model was last tried to be trained again, milliseconds of the monotonic clock. */
@@ -122,15 +124,30 @@ export class Models {
     }
   }
 
-  /** One round over all models: writes forecasts that are due, and looks for drift. */
+  /** One round over all models: writes forecasts that are due, looks for drift, and takes up trainings that nobody does. */
   async watch(signal: AbortSignal): Promise<void> {
-    const entries = [...this.deps.registry.all()].filter(({ kept }) => !kept.retrain)
+    const all = [...this.deps.registry.all()]
+    const entries = all.filter(({ kept }) => !kept.retrain)
+    this.takeUp(all.filter(({ kept }) => kept.retrain))
     let at = 0
     const worker = async (): Promise<void> => {
       while (at < entries.length && !signal.aborted) await this.look(entries[at++], signal)
     }
     await Promise.all(Array.from({ length: this.deps.config.compute_threads }, worker))
     signal.throwIfAborted()
+  }
+
+  /** A training that was asked for and is not done for so long was that of a node that has ended. */
+  private takeUp(pending: readonly ModelEntry[]): void {
+    const { svc, config } = this.deps
+    const now = svc.clock.monotonic()
+    const since = new Map(pending.map((entry) => [entry, this.pending.get(entry) ?? now]))
+    this.pending = since
+    for (const [entry, from] of since) {
+      if (now - from < config.training_timeout_secs * 1000 || this.training.has(entry)) continue
+      since.set(entry, now)
+      this.inBackground(this.retrainNow(entry))
+    }
   }
 
   /** Of this moment, or nearly: a scrape asks once for each gauge. */

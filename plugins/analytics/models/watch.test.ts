@@ -198,3 +198,19 @@ t.test('a sample that lies off its step is counted once, however often the model
   )
   t.equal(await moved(), 2)
 })
+
+t.test('a training that was asked of a node that has ended is done by the one that watches', async (t) => {
+  const one = await node(t, { analytics: { watch_interval_secs: 1, training_timeout_secs: 8 } })
+  await write(one, lines(0, 60))
+  t.equal((await call(one, 'POST', MODELS, model())).status, 201)
+  const state = one.storage.state('analytics')
+  const [{ key, value }] = await state.list<object>({ prefix: 'model/' })
+  await state.transaction((tx) => tx.put(key, { ...value, retrain: true }))
+  // Its next look reads the record.
+  await write(one, lines(60, 70))
+  const shown = () => call(one, 'GET', `${MODELS}/cpu/load`)
+  const asked = await until(shown, ({ body }) => body.status === 'training')
+  t.match(asked.body, { status: 'training', versions: [{ version: 1 }] })
+  const done = await until(shown, ({ body }) => body.status === 'ready')
+  t.match(done.body, { status: 'ready', last_error: null, versions: [{ version: 1 }, { version: 2, tag: 'Challenger', training_points: 70 }] })
+})
