@@ -262,30 +262,46 @@ function forecastOf({ values, std }: { values: Float64Array; std: Float64Array }
   }
 }
 
-/** Fits anew, and compares with the champion on what came after it was trained: for that the challenger is fitted to what was before. */
+/**
+ * Fits anew, and compares with the champion on the newest samples that came after it was trained: for that the challenger is fitted to what was before them. Both
+ * follow the samples alike, and are judged on the same ones, none of which is bridged.
+ */
 async function refit({ samples, spec, champion, most }: Extract<Task, { kind: 'refit' }>, seconds: Seconds): Promise<Omit<RefitResult, 'kind' | 'seconds'>> {
-  const series = timed(seconds, 'preprocess', () => regular(samples.values, samples.times, most))
-  const steps = stepsAfter(samples, champion)
-  const after = steps.values.reduce((count, v) => count + (Number.isNaN(v) ? 0 : 1), 0)
-  const held = Math.min(after, Math.floor(series.values.length * HELD_OUT))
-  const trained = await trainedOn(series, spec, seconds)
-  if (held < LEAST_COMPARED) return { compared: undefined, trained }
-  const cut = series.values.length - held
-  const before = { ...series, values: series.values.subarray(0, cut) }
-  let challenger: Accuracy
+  const trained = await train(samples, spec, most, seconds)
+  const rows = Array.from(samples.values.keys()).filter((i) => Number.isFinite(samples.values[i]))
+  const after = rows.filter((i) => samples.times[i] > champion.end).length
+  const held = rows.slice(rows.length - Math.min(after, Math.floor(rows.length * HELD_OUT)))
+  if (held.length < LEAST_COMPARED) return { compared: undefined, trained }
+  const cut = held[0]
+  const before = { times: samples.times.subarray(0, cut), values: samples.values.subarray(0, cut) }
+  let standing: Standing
   try {
-    const made = await timed(seconds, 'fit', () => fit(spec, before))
-    const model = await live(made.state)
-    challenger = accuracyOf(series.values.subarray(cut), model.follow(series.values.subarray(cut)))
+    const { state, end, interval } = await train(before, spec, most, seconds)
+    standing = { state, end, interval }
   } catch (error) {
     // What is left after the part that is held out may be too short for its kind.
     if (error instanceof UnfitError) return { compared: undefined, trained }
     throw error
   }
-  const model = await live(champion.state)
-  const fitted = model.follow(steps.values)
-  const from = Math.max(0, steps.values.length - held)
-  return { compared: { points: held, champion: accuracyOf(steps.values.subarray(from), fitted.subarray(from)), challenger }, trained }
+  const forecasts = await Promise.all([champion, standing].map((each) => forecastsOf(each, samples, held)))
+  // A sample that is nearer to the last step of a training than to the one after has no forecast.
+  const places = held.map((_, k) => k).filter((k) => forecasts.every((all) => Number.isFinite(all[k])))
+  const values = Float64Array.from(places, (k) => samples.values[held[k]])
+  const [ofChampion, ofChallenger] = forecasts.map((all) =>
+    accuracyOf(
+      values,
+      Float64Array.from(places, (k) => all[k]),
+    ),
+  )
+  if (places.length < LEAST_COMPARED) return { compared: undefined, trained }
+  return { compared: { points: places.length, champion: ofChampion, challenger: ofChallenger }, trained }
+}
+
+/** What a version forecasts of some samples, each one step before. */
+async function forecastsOf(version: Standing, samples: Samples, rows: readonly number[]): Promise<Float64Array> {
+  const model = await live(version.state)
+  const fitted = model.follow(stepsAfter(samples, version).values)
+  return Float64Array.from(rows, (i) => fitted[Math.round(Number(samples.times[i] - version.end) / Number(version.interval)) - 1] ?? Number.NaN)
 }
 
 function detect({ columns, detector, threshold: given, most }: Extract<Task, { kind: 'detect' }>, seconds: Seconds): Omit<DetectResult, 'kind' | 'seconds'> {
