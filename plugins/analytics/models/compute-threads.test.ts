@@ -50,6 +50,22 @@ t.test('a thread that ends between two tasks is noticed, within a turn and after
   }
 })
 
+t.test('the memory of a thread is bounded, in objects and in buffers, and the next task has another thread', async (t) => {
+  const threads = opened(t, { memoryMb: 48, timeoutSecs: 60 })
+  for (const where of ['objects', 'buffers']) {
+    const heavy = threads.turn(turn(), (run) => run(kind('heavy', { where, megabytes: 400 })))
+    await t.rejects(heavy, { code: 'OVERLOADED', message: /more than the 48 MiB of analytics.compute_memory_mb/ }, where)
+  }
+  // What is within the bound may be in buffers, and the samples do not count.
+  const large = { ...train(), samples: samples(4_000_000), most: 4_000_000 }
+  t.equal((await opened(t, { memoryMb: 256, timeoutSecs: 60 }).turn(turn(), (run) => run(large))).trained.points, 4_000_000)
+  await t.rejects(
+    threads.turn(turn(), (run) => run(kind('heavy', { where: 'state', megabytes: 5 }))),
+    /has a state of 5242891 characters, and at most 4194304 are kept/,
+  )
+  t.match(await threads.turn(turn(), (run) => run(kind('heavy', { where: 'state', megabytes: 3 }))), { trained: { state: { kind: 'Custom(heavy)' } } })
+})
+
 t.test('what does not fit keeps its thread', async (t) => {
   const threads = opened(t)
   await threads.turn(turn(), async (run) => {

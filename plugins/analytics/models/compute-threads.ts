@@ -31,6 +31,8 @@ export type Run = <K extends Task['kind']>(task: Extract<Task, { kind: K }>) => 
 
 /** A thread that nobody has needed for so long ends. */
 const IDLE_MS = 30_000
+/** Between two looks at the buffers of a thread at work: V8's own limit is for the heap alone. */
+const MEMORY_MS = 200
 
 interface Waiting extends Turn {
   start(): void
@@ -193,10 +195,21 @@ export class ComputeThreads {
         else if ('unfit' in answer) reject(new UnfitError(answer.unfit))
         else end(new SvcError(answer.code as ErrorCode, answer.text))
       }
+      const tooMuch = (): SvcError =>
+        new SvcError(
+          'OVERLOADED',
+          `it takes more than the ${memoryMb} MiB of analytics.compute_memory_mb; choose a shorter range or a simpler model, or raise it`,
+        )
       const failed = (error: NodeJS.ErrnoException): void => {
-        const memory = `it takes more than the ${memoryMb} MiB of analytics.compute_memory_mb; choose a shorter range or a simpler model, or raise it`
-        reject(error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? new SvcError('OVERLOADED', memory) : new UnfitError(error.message))
+        reject(error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? tooMuch() : new UnfitError(error.message))
       }
+      const most = memoryMb * 2 ** 20 + bytesOf(task)
+      const look = async (): Promise<void> => {
+        // It may have ended meanwhile.
+        const held = await worker.getHeapStatistics().catch(() => undefined)
+        if (held !== undefined && held.external_memory > most && looking !== undefined) end(tooMuch())
+      }
+      let looking: NodeJS.Timeout | undefined = setInterval(() => void look(), MEMORY_MS)
       const exited = (): void => reject(new UnfitError('its thread ended'))
       worker.once('message', answered)
       worker.once('error', failed)
@@ -204,10 +217,18 @@ export class ComputeThreads {
       signal.addEventListener('abort', abort, { once: true })
       finish = () => {
         clearTimeout(timer)
+        clearInterval(looking)
+        looking = undefined
         signal.removeEventListener('abort', abort)
         worker.off('message', answered).off('error', failed).off('exit', exited)
       }
       worker.postMessage(task)
     }).finally(() => finish())
   }
+}
+
+/** Of the samples that a task brings along. */
+function bytesOf(task: Task): number {
+  const arrays = task.kind === 'detect' ? [task.times, ...task.columns] : [task.samples.times, task.samples.values]
+  return arrays.reduce((sum, { byteLength }) => sum + byteLength, 0)
 }

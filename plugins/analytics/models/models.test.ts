@@ -109,7 +109,7 @@ t.test('what cannot be a model is refused, saying what to do', async (t) => {
 })
 
 t.test('every kind that is documented, by its name or as it is listed', async (t) => {
-  const one = await node(t)
+  const one = await node(t, { analytics: { compute_threads: 0 } })
   await write(one, lines(0, 120))
   const kinds = {
     ses: 'Ses',
