@@ -75,6 +75,12 @@ export const configSchema = Type.Object({
   }),
   derived_interval_secs: Type.Integer({ default: 5, minimum: 1, maximum: 86_400, description: 'Time between two looks for derived series that are due' }),
   derived_timeout_secs: Type.Integer({ default: 30, minimum: 1, maximum: 86_400, description: 'Time limit of one evaluation of a derived series' }),
+  derived_memory_mb: Type.Integer({
+    default: 32,
+    minimum: 1,
+    maximum: 65_536,
+    description: 'Memory for what derived series have written, of all together, in MiB; what it does not hold is written again',
+  }),
   refit_pause_secs: Type.Integer({
     default: 3600,
     minimum: 1,
