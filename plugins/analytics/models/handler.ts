@@ -127,6 +127,7 @@ export class ModelsHandler {
         threshold: found.threshold,
         points,
         left_out_points: series.found - points,
+        sampled: series.found > points,
         anomaly_count: found.found,
       },
       anomalies: Array.from(found.rows, (row, i) => ({
@@ -227,6 +228,7 @@ function shownVersion(version: Version): object {
     interval_ns: digits(interval),
     bridged_points: bridged,
     left_out_points: left_out,
+    sampled: left_out > 0,
     after: after ?? null,
     ...(candidates === undefined ? {} : { candidates }),
   }

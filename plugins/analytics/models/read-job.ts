@@ -24,7 +24,7 @@ export interface ReadSeries {
   times: BigInt64Array
   /** NaN = there is no value, or none that is finite. */
   columns: Float64Array[]
-  /** Rows of the range. */
+  /** Rows of the range, as many as were looked at: more than `most` of them say that there are more, and not how many. */
   found: number
 }
 
@@ -44,21 +44,69 @@ const read: Job<ReadArgs, ReadSeries | undefined> = async (reader, args, { signa
   if (series === undefined) return undefined
   if (most === 0) return { tags: series.tags, times: BigInt64Array.of(series.newest), columns: [], found: 1 }
   const matchers = [...given, ...series.others.map((tag): Matcher => ({ tag, op: '=', value: '' }))]
-  const rows = new NewestRows(fields.length, most)
-  for await (const chunk of reader.scan({ namespace, measurement, fields: [...fields], matchers, ...range })) {
-    signal.throwIfAborted()
-    if (!sameTags(chunk.tags, series.tags)) continue
-    const columns = fields.map((name) => chunk.columns.find((column) => column.name === name))
-    if (columns.every((column) => column === undefined)) continue
-    rows.add(
-      chunk.times,
-      columns.map((column) => (column === undefined ? undefined : numbersOf(column))),
-    )
+  const parts: Rows[] = []
+  let found = 0
+  for (const window of windowsBack(series.newest, range, () => found * MUCH < most)) {
+    const rows = new NewestRows(fields.length, most - found)
+    for await (const chunk of reader.scan({ namespace, measurement, fields: [...fields], matchers, ...window })) {
+      signal.throwIfAborted()
+      if (!sameTags(chunk.tags, series.tags)) continue
+      const columns = fields.map((name) => chunk.columns.find((column) => column.name === name))
+      if (columns.every((column) => column === undefined)) continue
+      rows.add(
+        chunk.times,
+        columns.map((column) => (column === undefined ? undefined : numbersOf(column))),
+      )
+    }
+    found += rows.found
+    parts.unshift(rows.result())
+    // One more says that there are more.
+    if (found > most) break
   }
-  return rows.found === 0 ? undefined : { tags: series.tags, ...rows.result(), found: rows.found }
+  return found === 0 ? undefined : { tags: series.tags, ...joined(parts), found }
 }
 
 export default read
+
+interface Range {
+  start?: bigint
+  end?: bigint
+}
+
+interface Rows {
+  times: BigInt64Array
+  columns: Float64Array[]
+}
+
+/** The first window; each one before it is twice as long, or longer where little was found. */
+const WINDOW = 3_600_000_000_000n
+const MUCH = 8
+
+/** From the newest sample back to the start: what is enough is read, and a billion samples before it are not. @param newest to the millisecond. @param few were found so far. */
+function* windowsBack(newest: bigint, { start, end }: Range, few: () => boolean): Generator<Range> {
+  let to = end !== undefined && end < newest + MS ? end : newest + MS
+  for (let length = WINDOW; start === undefined || to > start; length *= few() ? BigInt(MUCH) : 2n) {
+    const from = to - length
+    if (start !== undefined && from <= start) return yield { start, end: to }
+    if (from <= OLDEST) return yield { end: to }
+    yield { start: from, end: to }
+    to = from
+  }
+}
+
+function joined(parts: readonly Rows[]): Rows {
+  if (parts.length === 1) return parts[0]
+  const length = parts.reduce((sum, { times }) => sum + times.length, 0)
+  const times = new BigInt64Array(length)
+  const columns = parts[0].columns.map(() => new Float64Array(length))
+  let at = 0
+  for (const part of parts) {
+    times.set(part.times, at)
+    for (const [c, column] of part.columns.entries()) columns[c].set(column, at)
+    at += part.times.length
+  }
+  return { times, columns }
+}
 
 interface Chosen {
   /** All of the series. */
@@ -70,6 +118,7 @@ interface Chosen {
 }
 
 const MS = 1_000_000n
+const OLDEST = -(2n ** 63n)
 
 /** @param exact all tags of the series that is meant; absent = the only one. @throws INVALID_REQUEST for several. */
 async function choose(
@@ -169,7 +218,7 @@ class NewestRows {
     }
   }
 
-  result(): { times: BigInt64Array; columns: Float64Array[] } {
+  result(): Rows {
     const from = Math.max(0, this.length - this.most)
     return { times: this.times.slice(from, this.length), columns: this.columns.map((column) => column.slice(from, this.length)) }
   }
