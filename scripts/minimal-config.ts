@@ -42,7 +42,7 @@ export async function minimalConfig(ids: readonly string[], exempt: readonly str
   if (ids.includes('audit')) config.audit = { path: join(folder, 'audit.jsonl') }
   if (ids.includes('triggers')) config.triggers = {}
   // Nothing is sent.
-  if (ids.includes('tracing')) config.tracing = { sampling: 'always_off', always_sample_errors: false }
+  if (ids.includes('tracing')) config.tracing = { endpoint: 'http://127.0.0.1:1', sampling: 'always_off', always_sample_errors: false }
   if (ids.includes('agent_plane')) config.agent_plane = {}
   if (ids.includes('operator_api')) {
     await writeFile(join(folder, 'tokens.json'), JSON.stringify([{ token: MINIMAL_KEY, actor: 'least', roles: ['admin'] }]))

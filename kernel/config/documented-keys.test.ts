@@ -23,6 +23,7 @@ const ids = [
   'cold_archive',
   'triggers',
   'cluster',
+  'tracing',
 ]
 const plugins = await Promise.all(ids.map((id) => loadPlugin(id, ROOT)))
 
@@ -154,6 +155,34 @@ t.test('keys that have another name', async (t) => {
   }
   const [problem] = (await resolved({ server: { grpc_addr: '127.0.0.1:1' } }, [])) as readonly string[]
   t.equal(problem, 'cannot use "server.grpc_addr" in svc.toml: it belongs to plugin "grpc", which is not selected; add "grpc" to plugins or remove the key')
+})
+
+t.test('traces are told where to go under [tracing.otlp]', async (t) => {
+  const otlp = { endpoint: 'http://collector:4317' }
+  const documented = { tracing: { service_name: 'edge', otlp: { ...otlp, sampling: 'always_on', always_sample_errors: false } } }
+  for (const sampling of ['always_on', 'always_off', 0.25, 0, 1]) {
+    const answer = await resolved({ tracing: { ...documented.tracing, otlp: { ...documented.tracing.otlp, sampling } } })
+    if (!('text' in answer)) return t.fail(answer.join('; '))
+    t.equal(printed(answer.text, 'tracing', 'service_name'), 'edge')
+    t.equal(printed(answer.text, 'tracing', 'endpoint'), 'http://collector:4317')
+    t.equal(printed(answer.text, 'tracing', 'sampling'), sampling)
+    t.equal(printed(answer.text, 'tracing', 'always_sample_errors'), false)
+    t.same(
+      answer.notes,
+      ['endpoint', 'sampling', 'always_sample_errors'].map((key) => `"tracing.otlp.${key}" in svc.toml is "tracing.${key}"`),
+    )
+  }
+  const refused = async (tracing: Tree, text: RegExp) => t.match(await resolved({ tracing }), [text])
+  await refused({ service_name: 'edge' }, /^cannot find "tracing.endpoint" in svc.toml: the key is needed; Where spans go/)
+  await refused({}, /^cannot find "tracing.endpoint"/)
+  await refused({ otlp: { sampling: 0.5 } }, /^cannot find "tracing.endpoint"/)
+  await refused(
+    { otlp, endpoint: 'http://other:4317' },
+    /^cannot use "tracing.otlp.endpoint" beside "tracing.endpoint" in svc.toml: they are two names of one key/,
+  )
+  await refused({ otlp: { ...otlp, sampling: 1.5 } }, /^cannot use "tracing.sampling" 1.5 in svc.toml, where it is "tracing.otlp.sampling": /)
+  await refused({ otlp: { ...otlp, sampling: 'sometimes' } }, /^cannot use "tracing.sampling" "sometimes" in svc.toml, where it is "tracing.otlp.sampling": /)
+  await refused({ otlp: { ...otlp, samplin: 1 } }, /^cannot use "tracing.otlp" in svc.toml: there is no such key/)
 })
 
 t.test('keys and sections that there is no need for', async (t) => {

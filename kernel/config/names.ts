@@ -57,6 +57,7 @@ export function renameKeys(tree: Tree, sections: readonly NamedSection[], file: 
     if (from === undefined || !Object.hasOwn(from.table, from.name)) return false
     const value = from.table[from.name]
     delete from.table[from.name]
+    removeEmptied(tree, alias)
     const to = placeOf(tree, key, true)
     if (to === undefined) return false // no table: the check of that section says so
     if (Object.hasOwn(to.table, to.name)) {
@@ -79,11 +80,23 @@ export function refuseNeedless(tree: Tree, file: string, problems: string[]): vo
   }
 }
 
-/** @param make whether the table is made where there is none. */
+/** @param make whether tables are made where there are none. */
 function placeOf(tree: Tree, path: string, make = false): { table: Tree; name: string } | undefined {
-  const dot = path.lastIndexOf('.')
-  const section = path.slice(0, dot)
-  if (make) tree[section] ??= {}
-  const table = tree[section]
-  return typeof table === 'object' && table !== null && !Array.isArray(table) ? { table: table as Tree, name: path.slice(dot + 1) } : undefined
+  const sections = path.split('.')
+  const name = sections.pop() as string
+  let table = tree
+  for (const section of sections) {
+    if (make && table[section] === undefined) table[section] = {}
+    const below = table[section]
+    if (typeof below !== 'object' || below === null || Array.isArray(below)) return undefined
+    table = below as Tree
+  }
+  return { table, name }
+}
+
+/** A table within a section that has nothing left but what is at home elsewhere is none. */
+function removeEmptied(tree: Tree, alias: string): void {
+  const table = alias.slice(0, alias.lastIndexOf('.'))
+  const place = table.includes('.') ? placeOf(tree, table) : undefined
+  if (place !== undefined && Object.keys(place.table[place.name] as Tree).length === 0) delete place.table[place.name]
 }

@@ -28,8 +28,18 @@ export const configSchema = Type.Object({
     maximum: 1_000_000,
     description: 'Steps that a forecast of a model may reach ahead',
   }),
-  compute_threads: Type.Integer({ default: 1, minimum: 1, maximum: 64, description: 'Threads that fit and forecast; they start when first needed' }),
-  compute_memory_mb: Type.Integer({ default: 256, minimum: 32, maximum: 65_536, description: 'Memory of one of them, beside the samples, in MiB' }),
+  compute_threads: Type.Integer({
+    default: 1,
+    minimum: 0,
+    maximum: 64,
+    description: 'Threads that fit and forecast; they start when first needed. 0 = one for each processor, which ingest and queries then share',
+  }),
+  compute_memory_mb: Type.Integer({
+    default: 256,
+    minimum: 32,
+    maximum: 65_536,
+    description: 'Memory of one of them, beside the samples, in MiB: of objects as of buffers',
+  }),
   training_timeout_secs: Type.Integer({ default: 60, minimum: 1, maximum: 86_400, description: 'Time limit of one training, forecast or detection' }),
   max_waiting: Type.Integer({ default: 100, minimum: 1, maximum: 100_000, description: 'Requests that may wait for a thread; more are refused' }),
   watch_interval_secs: Type.Integer({
@@ -65,6 +75,12 @@ export const configSchema = Type.Object({
   }),
   derived_interval_secs: Type.Integer({ default: 5, minimum: 1, maximum: 86_400, description: 'Time between two looks for derived series that are due' }),
   derived_timeout_secs: Type.Integer({ default: 30, minimum: 1, maximum: 86_400, description: 'Time limit of one evaluation of a derived series' }),
+  derived_memory_mb: Type.Integer({
+    default: 32,
+    minimum: 1,
+    maximum: 65_536,
+    description: 'Memory for what derived series have written, of all together, in MiB; what it does not hold is written again',
+  }),
   refit_pause_secs: Type.Integer({
     default: 3600,
     minimum: 1,

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { definePlugin, MODEL_KINDS, type ModelKinds, NAMESPACES, type NamespaceLifecycle } from 'svcdb'
 import { configSchema } from './config.ts'
 import { DerivedSeries } from './derived/derived-series.ts'
@@ -14,6 +15,8 @@ import * as schemas from './models/schemas.ts'
 
 const ADMIN = '/api/v1/admin/analytics'
 const DATA = '/api/v1/analytics'
+/** Of compute_threads. */
+const MOST_THREADS = 64
 
 export default definePlugin({
   id: 'analytics',
@@ -23,7 +26,8 @@ export default definePlugin({
   capabilities: ['sql', 'sql_functions', 'points', 'jobs', 'state'],
   provides: [MODEL_KINDS],
   auditActions: ['model_create', 'model_delete', 'model_retrain', 'derived_create', 'derived_delete'],
-  setup(svc, config) {
+  setup(svc, given) {
+    const config = { ...given, compute_threads: given.compute_threads || Math.min(MOST_THREADS, availableParallelism()) }
     for (const declaration of functions) svc.sql.function(declaration)
 
     const kinds = customKinds()

@@ -14,6 +14,13 @@ export const configSchema = Type.Object({
     description: 'Bytes of memory that they may take, with the labels of their series, likewise',
   }),
   max_age_secs: Type.Integer({ default: 86_400, minimum: 1, maximum: 315_360_000, description: 'How long one is kept, from its own time on' }),
+  max_future_secs: Type.Integer({
+    default: 3600,
+    minimum: 0,
+    maximum: 3_153_600_000,
+    description:
+      'How far past the server clock the time of one may be, as database.future_write_tolerance_secs has it for points; one further ahead is not kept',
+  }),
 })
 
 export type ExemplarsConfig = Static<typeof configSchema>

@@ -20,6 +20,7 @@ function storeOf(options: Partial<StoreOptions> = {}) {
     maxExemplars: 100,
     maxBytes: 1e6,
     maxAgeMs: HOUR,
+    maxFutureMs: 60_000,
     dropped: (why) => {
       dropped[why] = (dropped[why] ?? 0) + 1
     },
@@ -46,6 +47,20 @@ t.test('of a series they are in order: one again is known, an older one is refus
   t.ok(store.add('', of(['m', 'empty', ''], 'd', NOW + 1), NOW), 'an empty label is none')
   t.same(texts([name('m')]), ['a', 'b', 'd', 'c'])
   t.same(dropped, { out_of_order: 2 })
+})
+
+t.test('one from the future is refused: it would keep out what its series has next, and what came before it from expiring', async (t) => {
+  const { store, dropped, texts } = storeOf()
+  t.notOk(store.add('', of(['m'], 'future', NOW + 60_001), NOW))
+  t.notOk(store.add('', of(['m'], 'never', Number.POSITIVE_INFINITY), NOW))
+  t.notOk(store.add('', of(['m'], 'not a time', Number.NaN), NOW))
+  t.equal(store.count, 0)
+  t.ok(store.add('', of(['m'], 'a', NOW), NOW), 'the series takes what comes')
+  t.ok(store.add('', of(['m'], 'ahead', NOW + 60_000), NOW), 'a clock that is a little ahead')
+  t.same(texts([name('m')]), ['a', 'ahead'])
+  store.expire(NOW + 2 * HOUR)
+  t.equal(store.count, 0)
+  t.same(dropped, { too_new: 2, too_old: 1, expired: 2 })
 })
 
 t.test('texts are bounded as OpenMetrics has it, in characters', async (t) => {

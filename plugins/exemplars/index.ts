@@ -15,14 +15,15 @@ export default definePlugin({
     const stored = metrics.counter('exemplars_stored_total', 'Exemplars that were handed in and are kept, or were there already')
     const dropped = metrics.counter(
       'exemplars_dropped_total',
-      'Exemplars that are not kept: out_of_order, too_long, too_old; or not any more: evicted (no room), expired',
+      'Exemplars that are not kept: out_of_order, too_long, too_old, too_new (ahead of the clock); or not any more: evicted (no room), expired',
       ['reason'],
     )
-    for (const reason of ['out_of_order', 'too_long', 'too_old', 'evicted', 'expired']) dropped.inc({ reason }, 0)
+    for (const reason of ['out_of_order', 'too_long', 'too_old', 'too_new', 'evicted', 'expired']) dropped.inc({ reason }, 0)
     const store = new ExemplarStore({
       maxExemplars: config.max_exemplars,
       maxBytes: config.max_bytes,
       maxAgeMs: config.max_age_secs * 1000,
+      maxFutureMs: config.max_future_secs * 1000,
       dropped: (reason) => dropped.inc({ reason }),
     })
     metrics.gauge('exemplars', 'Exemplars in memory', [], (gauge) => gauge.set(store.count))

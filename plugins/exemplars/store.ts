@@ -24,12 +24,14 @@ const SLICE = 512
 /** Places at the front of a queue that may be empty. */
 const MAX_EMPTY = 1024
 
-export type Refusal = 'out_of_order' | 'too_long' | 'too_old'
+export type Refusal = 'out_of_order' | 'too_long' | 'too_old' | 'too_new'
 
 export interface StoreOptions {
   maxExemplars: number
   maxBytes: number
   maxAgeMs: number
+  /** How far ahead of the clock a time may be. */
+  maxFutureMs: number
   /** Told of those that are not kept, and of those that gave way. */
   dropped(why: Refusal | 'evicted' | 'expired'): void
 }
@@ -119,6 +121,8 @@ export class ExemplarStore {
   private refusal(newest: Exemplar | undefined, { labels, value, time }: SeriesExemplar, now: number): Refusal | 'known' | undefined {
     if (characters(labels) > MAX_LABEL_CHARACTERS) return 'too_long'
     if (!(time > now - this.options.maxAgeMs)) return 'too_old'
+    // The order of its series would let nothing in until then, and nothing that came after it would expire.
+    if (!(time <= now + this.options.maxFutureMs)) return 'too_new'
     if (newest === undefined || time > newest.time) return undefined
     if (time < newest.time) return 'out_of_order'
     if (Object.is(value, newest.value) && sameTexts(labels, newest.labels)) return 'known'

@@ -1,4 +1,4 @@
-import { Secret } from 'svcdb'
+import { alsoNamed, Secret } from 'svcdb'
 import { type Static, Type } from 'svcdb/lib/schema'
 
 export const configSchema = Type.Object({
@@ -9,21 +9,24 @@ export const configSchema = Type.Object({
     description: 'service.name of all spans: what the node is called where traces are shown',
   }),
   endpoint: Type.String({
-    default: 'http://localhost:4317',
+    ...alsoNamed('tracing.otlp.endpoint'),
     pattern: '^https?://[^/\\s]+(/\\S*)?$',
     description:
-      'Where spans go, by OTLP: a collector, as http:// or https:// with host and port; without a port 4317, with http_protobuf 4318. A path counts with http_protobuf only; without one it is /v1/traces',
+      'Where spans go, by OTLP: a collector, as http:// or https:// with host and port, such as http://localhost:4317; without a port 4317, with http_protobuf 4318. A path counts with http_protobuf only; without one it is /v1/traces',
   }),
   protocol: Type.Enum(['grpc', 'http_protobuf'], { default: 'grpc', description: 'How they go' }),
   authorization: Type.Optional(
     Secret.schema({ description: 'Sent to the endpoint as the header `authorization`, such as `Bearer` and a token', minLength: 1 }),
   ),
-  sampling: Type.Enum(['always_on', 'always_off', 'ratio'], {
+  sampling: Type.Union([Type.Enum(['always_on', 'always_off', 'ratio']), Type.Number({ minimum: 0, maximum: 1 })], {
+    ...alsoNamed('tracing.otlp.sampling'),
     default: 'ratio',
-    description: 'Which operations are recorded, decided when they begin: all, none, or a part of them by chance',
+    description:
+      'Which operations are recorded, decided when they begin: all (always_on), none (always_off), or a part of them by chance: of `ratio`, or of the number that is given here, from 0 to 1',
   }),
   ratio: Type.Number({ default: 0.01, minimum: 0, maximum: 1, description: 'The part that `sampling = "ratio"` records' }),
   always_sample_errors: Type.Boolean({
+    ...alsoNamed('tracing.otlp.always_sample_errors'),
     default: true,
     description:
       'What fails by the node (HTTP 5xx, likewise over gRPC, work inside) and was not recorded becomes a single span all the same, whatever `sampling` says',
@@ -59,4 +62,11 @@ export const configSchema = Type.Object({
   }),
 })
 
-export type TracingConfig = Static<typeof configSchema>
+export type GivenConfig = Static<typeof configSchema>
+
+export type TracingConfig = Omit<GivenConfig, 'sampling'> & { sampling: 'always_on' | 'always_off' | 'ratio' }
+
+/** A number is the part that is recorded. */
+export function resolved({ sampling, ...given }: GivenConfig): TracingConfig {
+  return typeof sampling === 'number' ? { ...given, sampling: 'ratio', ratio: sampling } : { ...given, sampling }
+}

@@ -1,5 +1,5 @@
 import { definePlugin, VERSION } from 'svcdb'
-import { configSchema } from './config.ts'
+import { configSchema, resolved } from './config.ts'
 import { endpointUrl } from './endpoint.ts'
 import { type Exporting, openExporting } from './exporting.ts'
 import { OtelTracer } from './tracer.ts'
@@ -10,7 +10,8 @@ export default definePlugin({
   stability: 'beta',
   needsSection: true,
   config: configSchema,
-  setup(svc, config) {
+  setup(svc, given) {
+    const config = resolved(given)
     const url = endpointUrl(config)
     let exporting: Exporting | undefined
     const spans = svc.metrics.counter(

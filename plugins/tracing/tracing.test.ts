@@ -300,7 +300,7 @@ t.test('another plugin may bring a tracer of its own', async (t) => {
   t.teardown(() => node.stop())
   t.same(await (await fetch(`${node.url}/own`)).json(), { id: TRACE })
   t.same(names.slice(0, 3), ['GET /own', 'below', 'end below'])
-  await t.rejects(boot({ plugins: ['tracing', own], config: { tracing: {} } }), /cannot use a second tracer/)
+  await t.rejects(boot({ plugins: ['tracing', own], config: { tracing: { endpoint: 'http://127.0.0.1:1' } } }), /cannot use a second tracer/)
 })
 
 t.test('without the section there is no tracer', async (t) => {
@@ -320,6 +320,24 @@ t.test('without the section there is no tracer', async (t) => {
   t.teardown(() => node.stop())
   t.same(await (await fetch(`${node.url}/asks`)).json(), { recorded: false })
   t.same(seen, [false, false])
+})
+
+t.test('the documented section, and a part to record as a number', async (t) => {
+  for (const [sampling, recorded] of [
+    [1, true],
+    [0, false],
+    ['always_on', true],
+  ] as const) {
+    const collector = await grpcCollector(t)
+    const otlp = { endpoint: collector.url, sampling, always_sample_errors: false }
+    const node = await boot({ plugins: ['tracing', probe], config: { tracing: { service_name: 'named', interval_secs: 0.05, otlp } } })
+    t.teardown(() => node.stop())
+    await (await fetch(`${node.url}/probe/observes`)).arrayBuffer()
+    await (await fetch(`${node.url}/probe/fails`)).arrayBuffer()
+    if (recorded) t.equal((await collector.span(({ name }) => name === 'GET /probe/fails')).resource['service.name'], 'named')
+    await node.stop()
+    t.equal(collector.spans.length > 0, recorded, `sampling = ${sampling}`)
+  }
 })
 
 t.test('sampling by chance', async (t) => {

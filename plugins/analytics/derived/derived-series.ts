@@ -8,6 +8,7 @@ import { moduleUrl } from 'svcdb/lib/modules'
 import type { AnalyticsConfig } from '../config.ts'
 import type { DerivedMetrics } from '../models/metrics.ts'
 import type { EvalArgs, EvalRows } from './eval-job.ts'
+import { sourcesOf } from './sources.ts'
 
 const JOB = moduleUrl('./eval-job.ts', import.meta.url)
 const PREFIX = 'derived/'
@@ -16,6 +17,12 @@ const PAGE = 200
 const BATCH = 4096
 /** Rows that are remembered as written, of one series; with more all are written again. */
 const REMEMBERED = 10_000
+/** What a remembered row takes beside its texts, about. */
+const ROW_BYTES = 120
+/** Evaluations at a time, of a namespace one. */
+const LANES = 4
+/** Between two looks for what has become due while others are at work. */
+const LOOK_MS = 1000
 const NS = 1_000_000_000n
 
 export interface KeptDerived {
@@ -38,7 +45,9 @@ export interface Derived {
   /** Milliseconds of the monotonic clock. */
   triedAt: number
   lastError: string | undefined
-  written: Map<string, string>
+  /** Rows that were written, by time and tags. */
+  written: ReadonlyMap<string, string>
+  writtenBytes: number
 }
 
 export interface DerivedDependencies {
@@ -52,6 +61,11 @@ export class DerivedSeries {
   private readonly all = new Map<string, Derived>()
   private state: StateStore | undefined
   private following: Following | undefined
+  /** When each namespace had its last turn, by number. */
+  private readonly lastTurn = new Map<string, number>()
+  private turns = 0
+  /** Of all rows that are remembered. */
+  private writtenBytes = 0
 
   constructor(deps: DerivedDependencies) {
     this.deps = deps
@@ -90,6 +104,7 @@ export class DerivedSeries {
       if (kept === undefined) {
         if (known === undefined || known.creating) continue
         known.alive = false
+        this.forget(known)
         this.all.delete(key)
       } else if (known === undefined) this.all.set(key, fresh(kept))
       else known.kept = kept
@@ -140,26 +155,65 @@ export class DerivedSeries {
     const key = keyOf(derived.kept.namespace, derived.kept.name)
     await this.store.transaction((tx) => tx.delete(key))
     derived.alive = false
+    this.forget(derived)
     this.all.delete(key)
   }
 
-  /** Evaluates what is due, one after the other. */
+  /** Evaluates what is due: namespaces in turn, and of each one after the other, so that slow statements of one hold up no other. */
   async pass(signal: AbortSignal): Promise<void> {
-    const { svc, metrics } = this.deps
-    for (const derived of [...this.all.values()]) {
-      const now = svc.clock.monotonic()
-      if (signal.aborted || !derived.alive || now - derived.triedAt < derived.kept.every_secs * 1000) continue
-      derived.triedAt = now
-      try {
-        await this.bring(derived, signal)
-        derived.lastError = undefined
-      } catch (error) {
-        if (signal.aborted) return
-        metrics.failures.inc()
-        const text = classify(error).message
-        if (derived.lastError !== text) svc.log.warn({ err: error, derived: derived.kept.name }, 'a derived series cannot be evaluated; it is tried again')
-        derived.lastError = text
+    const { svc, config } = this.deps
+    // What becomes due while slow statements run is begun beside them; a pass has an end all the same.
+    const last = svc.clock.monotonic() + config.derived_timeout_secs * 1000
+    const lanes = new Map<string, Promise<void>>()
+    for (;;) {
+      while (lanes.size < LANES && !signal.aborted && svc.clock.monotonic() <= last) {
+        const next = this.nextDue(lanes)
+        if (next === undefined) break
+        const { namespace } = next.kept
+        this.lastTurn.set(namespace, ++this.turns)
+        lanes.set(
+          namespace,
+          this.attempt(next, signal).finally(() => lanes.delete(namespace)),
+        )
       }
+      if (lanes.size === 0) break
+      let timer: NodeJS.Timeout | undefined
+      const wake = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, LOOK_MS)
+      })
+      await Promise.race([...lanes.values(), wake]).finally(() => clearTimeout(timer))
+    }
+    for (const namespace of this.lastTurn.keys()) if (!this.all.values().some(({ kept }) => kept.namespace === namespace)) this.lastTurn.delete(namespace)
+  }
+
+  /** Of the namespace that has waited longest the series that has. */
+  private nextDue(busy: ReadonlyMap<string, unknown>): Derived | undefined {
+    const now = this.deps.svc.clock.monotonic()
+    let next: Derived | undefined
+    let turn = 0
+    for (const derived of this.all.values()) {
+      const { kept, triedAt, alive } = derived
+      if (!alive || busy.has(kept.namespace) || now - triedAt < kept.every_secs * 1000) continue
+      const own = this.lastTurn.get(kept.namespace) ?? 0
+      if (next !== undefined && (own > turn || (own === turn && triedAt >= next.triedAt))) continue
+      next = derived
+      turn = own
+    }
+    return next
+  }
+
+  private async attempt(derived: Derived, signal: AbortSignal): Promise<void> {
+    const { svc, metrics } = this.deps
+    derived.triedAt = svc.clock.monotonic()
+    try {
+      await this.bring(derived, signal)
+      derived.lastError = undefined
+    } catch (error) {
+      if (signal.aborted) return
+      metrics.failures.inc()
+      const text = classify(error).message
+      if (derived.lastError !== text) svc.log.warn({ err: error, derived: derived.kept.name }, 'a derived series cannot be evaluated; it is tried again')
+      derived.lastError = text
     }
   }
 
@@ -225,19 +279,61 @@ export class DerivedSeries {
       }
       if (points.length > 0) metrics.points.inc((await points.write()).written)
     }
-    derived.written = remembered.size > REMEMBERED ? new Map() : remembered
+    this.remember(derived, remembered)
   }
 
-  private check({ namespace, name, target }: KeptDerived): void {
+  /** Where all take more than they may, the namespace that takes most gives way, by its largest series: their rows are written again. */
+  private remember(derived: Derived, rows: ReadonlyMap<string, string>): void {
+    this.forget(derived)
+    if (rows.size > REMEMBERED || !derived.alive) return
+    derived.written = rows
+    for (const [key, text] of rows) derived.writtenBytes += ROW_BYTES + 2 * (key.length + text.length)
+    this.writtenBytes += derived.writtenBytes
+    while (this.writtenBytes > this.deps.config.derived_memory_mb * 2 ** 20) {
+      const bytesOf = new Map<string, number>()
+      for (const { kept, writtenBytes } of this.all.values()) bytesOf.set(kept.namespace, (bytesOf.get(kept.namespace) ?? 0) + writtenBytes)
+      const [namespace] = [...bytesOf].reduce((most, each) => (each[1] > most[1] ? each : most))
+      this.forget(this.list(namespace).reduce((most, each) => (each.writtenBytes > most.writtenBytes ? each : most)))
+    }
+  }
+
+  private forget(derived: Derived): void {
+    this.writtenBytes -= derived.writtenBytes
+    derived.writtenBytes = 0
+    derived.written = new Map()
+  }
+
+  private check({ namespace, name, target, query }: KeptDerived): void {
     const { config } = this.deps
     const most = config.max_derived_series
-    const refuse = (code: 'CONFLICT' | 'RATE_LIMITED', cause: string) => new SvcError(code, `cannot create derived series "${name}": ${cause}`)
+    const refuse = (code: 'CONFLICT' | 'RATE_LIMITED' | 'INVALID_REQUEST', cause: string) =>
+      new SvcError(code, `cannot create derived series "${name}": ${cause}`)
     if (this.get(namespace, name) !== undefined) throw refuse('CONFLICT', 'there is one of this name; delete it first, or choose another name')
     const own = this.list(namespace)
     const writer = own.find(({ kept }) => kept.target === target)
     if (writer !== undefined) throw refuse('CONFLICT', `"${target}" is written by derived series "${writer.kept.name}"; choose another target_measurement`)
+    const loop = this.loopOf(query, target, own)
+    if (loop !== undefined)
+      throw refuse('INVALID_REQUEST', `it writes "${target}", which ${loop}, and would go round in circles; choose another target_measurement`)
     if (own.length >= most)
       throw refuse('RATE_LIMITED', `the namespace has ${own.length}, and analytics.max_derived_series is as many; delete one, or raise it`)
+  }
+
+  /** How a statement reads the target, itself or by what other derived series write. */
+  private loopOf(query: string, target: string, own: readonly Derived[]): string | undefined {
+    const seen = new Set<Derived>()
+    const reads = (statement: string, by: string): string | undefined => {
+      const sources = sourcesOf(statement)
+      if (sources.has(target.toLowerCase())) return by
+      for (const each of own) {
+        if (seen.has(each) || !sources.has(each.kept.target.toLowerCase())) continue
+        seen.add(each)
+        const found = reads(each.kept.query, `derived series "${each.kept.name}" reads for it`)
+        if (found !== undefined) return found
+      }
+      return undefined
+    }
+    return reads(query, 'it reads')
   }
 
   private get store(): StateStore {
@@ -253,6 +349,7 @@ const fresh = (kept: KeptDerived): Derived => ({
   triedAt: Number.NEGATIVE_INFINITY,
   lastError: undefined,
   written: new Map(),
+  writtenBytes: 0,
 })
 const keyOf = (namespace: string, name: string): string => `${PREFIX}${namespace}/${name}`
 const min = (a: bigint, b: bigint): bigint => (a < b ? a : b)

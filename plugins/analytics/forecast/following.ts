@@ -6,14 +6,26 @@ import { type Arima, oneStep, type Sarima } from './arima.ts'
 import type { Model } from './forecaster.ts'
 import type { HoltLinear } from './holt.ts'
 import type { HoltWinters } from './holt-winters.ts'
-import type { FitResult } from './model.ts'
+import { type FitResult, UnfitError } from './model.ts'
 import type { Ses } from './ses.ts'
 
 /**
- * @param values one a step, from the step after the last one that the model has seen on; NaN = missing, its forecast stands in for it.
- * @returns the model after them, and its forecast of each, one step before. The model given stays as it is.
+ * @param values one a step, from the step after the last one that the model has seen on; NaN = missing, its forecast stands in for it. To a multiplied season values
+ * that are not above 0 are missing, too.
+ * @returns the model after them, and its forecast of each, one step before. The model given stays as it is. @throws UnfitError where that comes to no numbers.
  */
 export function followed(model: Model, values: Float64Array): FitResult<Model> {
+  const result = follow(model, values)
+  const before = model as unknown as Record<string, unknown>
+  for (const [name, value] of Object.entries(result.model))
+    if (!allFinite(value) && allFinite(before[name]))
+      throw new UnfitError(`its ${name} is no finite number after the ${values.length} steps since its training; retrain it`)
+  return result
+}
+
+const allFinite = (value: unknown): boolean => (Array.isArray(value) ? value.every(allFinite) : typeof value !== 'number' || Number.isFinite(value))
+
+function follow(model: Model, values: Float64Array): FitResult<Model> {
   switch (model.kind) {
     case 'Ses':
       return followedSes(model, values)
@@ -62,9 +74,11 @@ function followedHoltWinters(model: HoltWinters, values: Float64Array): FitResul
     const season = seasonal[phase]
     const base = level + phi * trend
     const forecast = multiplicative ? base * season : base + season
-    const v = Number.isNaN(given) ? forecast : given
+    const v = Number.isNaN(given) || (multiplicative && given <= 0) ? forecast : given
     const next = alpha * (multiplicative ? v / season : v - season) + (1 - alpha) * base
-    seasonal[phase] = gamma * (multiplicative ? v / base : v - base) + (1 - gamma) * season
+    // Of a level that has fallen below 0 no value above is a multiple.
+    if (!multiplicative) seasonal[phase] = gamma * (v - base) + (1 - gamma) * season
+    else if (base > 0) seasonal[phase] = gamma * (v / base) + (1 - gamma) * season
     trend = beta * (next - level) + (1 - beta) * phi * trend
     level = next
     phase = phase + 1 === period ? 0 : phase + 1

@@ -217,6 +217,39 @@ t.test('the state of arima after following is that of a filter over all', (t) =>
   t.end()
 })
 
+t.test('a multiplied season outlives zeros and values below, and no model goes on from a state that is no number', (t) => {
+  const period = 6
+  const season = (i: number): number => (20 + i / 10) * (1 + 0.5 * Math.sin((2 * Math.PI * i) / period))
+  const values = Float64Array.from({ length: 60 }, (_, i) => season(i))
+  const { model } = fitModel('holt_winters', series(Array.from(values)), { period, multiplicative: true })
+  for (const wrong of [0, -5]) {
+    // Zeros for two days, then as before.
+    const coming = Float64Array.from({ length: 200 }, (_, i) => (i < 12 ? wrong : season(60 + i)))
+    const next = followed(model, coming)
+    const asMissing = followed(
+      model,
+      coming.map((v) => (v > 0 ? v : Number.NaN)),
+    )
+    t.same(next.fitted, asMissing.fitted, `${wrong} is missing to it`)
+    t.ok(Math.abs(next.fitted[199] / coming[199] - 1) < 0.05, `after ${wrong}: ${next.fitted[199]} for ${coming[199]}`)
+  }
+  // A level that falls through 0 while nothing is measured.
+  const falling = fitModel('holt_winters', series(Array.from(values, (_, i) => season(0) * 40 - 13 * i + 3 * (i % 6))), { period, multiplicative: true }).model
+  const back = Float64Array.from({ length: 300 }, (_, i) => (i < 40 ? Number.NaN : 50 + 10 * Math.sin((2 * Math.PI * i) / period)))
+  const after = followed(falling, back)
+  t.ok(after.fitted.every(Number.isFinite))
+  t.ok(
+    (after.model as { seasonal: number[] }).seasonal.every((v) => v > 0),
+    'no season below 0',
+  )
+  const huge = fitModel('holt', series([1, 2, 3, 4, 5, 6])).model
+  t.throws(
+    () => followed(huge, Float64Array.of(1e308, -1e308, 1e308, -1e308)),
+    /its (level|trend) is no finite number after the 4 steps since its training; retrain it/,
+  )
+  t.end()
+})
+
 t.test('a season of local time is found again after the clock has changed', (t) => {
   // Hours of days of 24 steps; from a day of 23 hours on everything comes an hour earlier.
   const hours = 24 * 42

@@ -31,6 +31,8 @@ export type Run = <K extends Task['kind']>(task: Extract<Task, { kind: K }>) => 
 
 /** A thread that nobody has needed for so long ends. */
 const IDLE_MS = 30_000
+/** Between two looks at the buffers of a thread at work: V8's own limit is for the heap alone. */
+const MEMORY_MS = 200
 
 interface Waiting extends Turn {
   start(): void
@@ -38,6 +40,8 @@ interface Waiting extends Turn {
 
 export class ComputeThreads {
   private readonly settings: ThreadSettings
+  /** Those that have not ended. */
+  private readonly alive = new Set<Worker>()
   private readonly idle: Worker[] = []
   private readonly timers = new Map<Worker, NodeJS.Timeout>()
   private readonly waiting: Waiting[] = []
@@ -59,18 +63,24 @@ export class ComputeThreads {
     return this.active
   }
 
+  /** Threads that there are, idle ones too. */
+  get started(): number {
+    return this.alive.size
+  }
+
   async turn<T>(turn: Turn, body: (run: Run) => Promise<T>): Promise<T> {
     await this.begin(turn)
     let worker: Worker | undefined
     try {
       return await body(async (task) => {
         turn.signal.throwIfAborted()
+        if (worker !== undefined && !this.alive.has(worker)) worker = undefined
         const mine = (worker ??= this.idle.pop() ?? this.start())
         clearTimeout(this.timers.get(mine))
         try {
           return await this.run(mine, task, turn.signal)
         } catch (error) {
-          if (!(error instanceof UnfitError)) worker = undefined
+          if (!(error instanceof UnfitError) || !this.alive.has(mine)) worker = undefined
           throw error
         }
       })
@@ -125,7 +135,7 @@ export class ComputeThreads {
     this.active--
     if (worker !== undefined) this.keep(worker)
     if (this.waiting.length === 0) return
-    const rank = ({ namespace, asked }: Waiting): number => (asked ? 0 : Number.MAX_SAFE_INTEGER / 2) + (this.lastTurn.get(namespace) ?? 0)
+    const rank = ({ namespace, asked }: Waiting): number => (asked ? 0 : 2 ** 51) + (this.lastTurn.get(namespace) ?? 0)
     let first = 0
     for (let i = 1; i < this.waiting.length; i++) if (rank(this.waiting[i]) < rank(this.waiting[first])) first = i
     const [next] = this.waiting.splice(first, 1)
@@ -133,6 +143,7 @@ export class ComputeThreads {
   }
 
   private keep(worker: Worker): void {
+    if (!this.alive.has(worker)) return
     if (this.stopped) return void worker.terminate()
     this.idle.push(worker)
     const retire = (): void => {
@@ -143,7 +154,9 @@ export class ComputeThreads {
     this.timers.set(worker, setTimeout(retire, IDLE_MS).unref())
   }
 
+  /** It has ended, or is about to. */
   private forget(worker: Worker): void {
+    this.alive.delete(worker)
     const at = this.idle.indexOf(worker)
     if (at >= 0) this.idle.splice(at, 1)
   }
@@ -155,7 +168,9 @@ export class ComputeThreads {
       resourceLimits: { maxOldGenerationSizeMb: memoryMb },
     })
     worker.unref()
-    worker.on('error', () => {}) // whoever runs a task in it is told
+    this.alive.add(worker)
+    // Whoever runs a task in it is told, too.
+    worker.on('error', () => this.forget(worker))
     worker.on('exit', () => this.forget(worker))
     return worker
   }
@@ -166,6 +181,7 @@ export class ComputeThreads {
     return new Promise<Extract<TaskResult, { kind: K }>>((resolve, reject) => {
       const end = (error: unknown): void => {
         reject(error)
+        this.forget(worker)
         void worker.terminate()
       }
       const abort = (): void => end(signal.reason)
@@ -179,10 +195,21 @@ export class ComputeThreads {
         else if ('unfit' in answer) reject(new UnfitError(answer.unfit))
         else end(new SvcError(answer.code as ErrorCode, answer.text))
       }
+      const tooMuch = (): SvcError =>
+        new SvcError(
+          'OVERLOADED',
+          `it takes more than the ${memoryMb} MiB of analytics.compute_memory_mb; choose a shorter range or a simpler model, or raise it`,
+        )
       const failed = (error: NodeJS.ErrnoException): void => {
-        const memory = `it takes more than the ${memoryMb} MiB of analytics.compute_memory_mb; choose a shorter range or a simpler model, or raise it`
-        reject(error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? new SvcError('OVERLOADED', memory) : new UnfitError(error.message))
+        reject(error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? tooMuch() : new UnfitError(error.message))
       }
+      const most = memoryMb * 2 ** 20 + bytesOf(task)
+      const look = async (): Promise<void> => {
+        // It may have ended meanwhile.
+        const held = await worker.getHeapStatistics().catch(() => undefined)
+        if (held !== undefined && held.external_memory > most && looking !== undefined) end(tooMuch())
+      }
+      let looking: NodeJS.Timeout | undefined = setInterval(() => void look(), MEMORY_MS)
       const exited = (): void => reject(new UnfitError('its thread ended'))
       worker.once('message', answered)
       worker.once('error', failed)
@@ -190,10 +217,18 @@ export class ComputeThreads {
       signal.addEventListener('abort', abort, { once: true })
       finish = () => {
         clearTimeout(timer)
+        clearInterval(looking)
+        looking = undefined
         signal.removeEventListener('abort', abort)
         worker.off('message', answered).off('error', failed).off('exit', exited)
       }
       worker.postMessage(task)
     }).finally(() => finish())
   }
+}
+
+/** Of the samples that a task brings along. */
+function bytesOf(task: Task): number {
+  const arrays = task.kind === 'detect' ? [task.times, ...task.columns] : [task.samples.times, task.samples.values]
+  return arrays.reduce((sum, { byteLength }) => sum + byteLength, 0)
 }

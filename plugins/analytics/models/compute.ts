@@ -75,6 +75,8 @@ export type Task =
       level: number
       /** Of the first version: scores of samples after this time; undefined = none. */
       scoresAfter: bigint | undefined
+      /** Samples after this time are counted where they lie off their step; undefined = none. */
+      movedAfter: bigint | undefined
       most: number
     }
   | { kind: 'refit'; samples: Samples; spec: FitSpec; champion: Standing; most: number }
@@ -95,6 +97,8 @@ export interface FollowResult {
   /** Distance of samples from their forecasts, in standard deviations of the forecast. */
   scores: { times: BigInt64Array; values: Float64Array; expected: Float64Array } | undefined
   moved: number
+  /** Time of the newest sample. */
+  newest: bigint | undefined
   seconds: Seconds
 }
 export interface RefitResult {
@@ -120,7 +124,7 @@ export type TaskResult = { kind: 'train'; trained: Trained; seconds: Seconds } |
 /** Part of a series that is held out for comparing a champion with its challenger. */
 const HELD_OUT = 0.2
 /** Steps behind a training that a version is followed over. */
-const MOST_STEPS = 4_000_000
+export const MOST_STEPS = 4_000_000
 /** The newest, of those that were not written yet. */
 const MOST_SCORES = 10_000
 
@@ -176,11 +180,12 @@ function accuracyOf(values: Float64Array, forecasts: Float64Array): Accuracy {
 interface Steps {
   /** One a step after the training, NaN where there is no sample. */
   values: Float64Array
+  /** Samples after the time given that lay off their step. */
   moved: number
 }
 
 /** Samples after a training on the steps that go on behind it; of two on one step the nearer one, then the later. */
-export function stepsAfter({ times, values }: Samples, { end, interval }: { end: bigint; interval: bigint }): Steps {
+export function stepsAfter({ times, values }: Samples, { end, interval }: { end: bigint; interval: bigint }, movedAfter?: bigint): Steps {
   const step = Number(interval)
   let last = 0
   const places = new Float64Array(times.length)
@@ -189,7 +194,10 @@ export function stepsAfter({ times, values }: Samples, { end, interval }: { end:
     if (places[i] > last) last = places[i]
   }
   const count = Math.round(last)
-  if (count > MOST_STEPS) throw new UnfitError(`its training ended ${count} steps ago, and a model is followed over ${MOST_STEPS}; retrain it`)
+  if (count > MOST_STEPS)
+    throw new UnfitError(
+      `its training ended ${count} steps ago, and a model is followed over ${MOST_STEPS}; retrain it, or where its range has an end, create it anew without one`,
+    )
   const out = new Float64Array(count).fill(Number.NaN)
   const distances = new Float64Array(count).fill(Number.POSITIVE_INFINITY)
   let moved = 0
@@ -197,7 +205,7 @@ export function stepsAfter({ times, values }: Samples, { end, interval }: { end:
     const place = Math.round(places[i])
     if (!(place >= 1 && place <= count)) continue
     const distance = Math.abs(places[i] - place)
-    if (distance > OFF) moved++
+    if (distance > OFF && movedAfter !== undefined && times[i] > movedAfter) moved++
     if (distance > distances[place - 1]) continue
     distances[place - 1] = distance
     out[place - 1] = values[i]
@@ -206,7 +214,7 @@ export function stepsAfter({ times, values }: Samples, { end, interval }: { end:
 }
 
 async function follow(
-  { samples, versions, since, window, horizon, level, scoresAfter }: Extract<Task, { kind: 'follow' }>,
+  { samples, versions, since, window, horizon, level, scoresAfter, movedAfter }: Extract<Task, { kind: 'follow' }>,
   seconds: Seconds,
 ): Promise<Omit<FollowResult, 'kind' | 'seconds'>> {
   const out: Followed[] = []
@@ -215,7 +223,7 @@ async function follow(
   let moved = 0
   for (const [i, version] of versions.entries()) {
     const model = await live(version.state)
-    const steps = timed(seconds, 'preprocess', () => stepsAfter(samples, version))
+    const steps = timed(seconds, 'preprocess', () => stepsAfter(samples, version, movedAfter))
     const { length } = steps.values
     if (i === 0) moved = steps.moved
     // Before it goes on: of how wide its next interval is.
@@ -238,7 +246,7 @@ async function follow(
       expected: Float64Array.from(places, (step) => fitted[step]),
     }
   }
-  return { versions: out, forecast, scores, moved }
+  return { versions: out, forecast, scores, moved, newest: samples.times.at(-1) }
 }
 
 /** Something that was never off is off by any distance. */
@@ -254,30 +262,46 @@ function forecastOf({ values, std }: { values: Float64Array; std: Float64Array }
   }
 }
 
-/** Fits anew, and compares with the champion on what came after it was trained: for that the challenger is fitted to what was before. */
+/**
+ * Fits anew, and compares with the champion on the newest samples that came after it was trained: for that the challenger is fitted to what was before them. Both
+ * follow the samples alike, and are judged on the same ones, none of which is bridged.
+ */
 async function refit({ samples, spec, champion, most }: Extract<Task, { kind: 'refit' }>, seconds: Seconds): Promise<Omit<RefitResult, 'kind' | 'seconds'>> {
-  const series = timed(seconds, 'preprocess', () => regular(samples.values, samples.times, most))
-  const steps = stepsAfter(samples, champion)
-  const after = steps.values.reduce((count, v) => count + (Number.isNaN(v) ? 0 : 1), 0)
-  const held = Math.min(after, Math.floor(series.values.length * HELD_OUT))
-  const trained = await trainedOn(series, spec, seconds)
-  if (held < LEAST_COMPARED) return { compared: undefined, trained }
-  const cut = series.values.length - held
-  const before = { ...series, values: series.values.subarray(0, cut) }
-  let challenger: Accuracy
+  const trained = await train(samples, spec, most, seconds)
+  const rows = Array.from(samples.values.keys()).filter((i) => Number.isFinite(samples.values[i]))
+  const after = rows.filter((i) => samples.times[i] > champion.end).length
+  const held = rows.slice(rows.length - Math.min(after, Math.floor(rows.length * HELD_OUT)))
+  if (held.length < LEAST_COMPARED) return { compared: undefined, trained }
+  const cut = held[0]
+  const before = { times: samples.times.subarray(0, cut), values: samples.values.subarray(0, cut) }
+  let standing: Standing
   try {
-    const made = await timed(seconds, 'fit', () => fit(spec, before))
-    const model = await live(made.state)
-    challenger = accuracyOf(series.values.subarray(cut), model.follow(series.values.subarray(cut)))
+    const { state, end, interval } = await train(before, spec, most, seconds)
+    standing = { state, end, interval }
   } catch (error) {
     // What is left after the part that is held out may be too short for its kind.
     if (error instanceof UnfitError) return { compared: undefined, trained }
     throw error
   }
-  const model = await live(champion.state)
-  const fitted = model.follow(steps.values)
-  const from = Math.max(0, steps.values.length - held)
-  return { compared: { points: held, champion: accuracyOf(steps.values.subarray(from), fitted.subarray(from)), challenger }, trained }
+  const forecasts = await Promise.all([champion, standing].map((each) => forecastsOf(each, samples, held)))
+  // A sample that is nearer to the last step of a training than to the one after has no forecast.
+  const places = held.map((_, k) => k).filter((k) => forecasts.every((all) => Number.isFinite(all[k])))
+  const values = Float64Array.from(places, (k) => samples.values[held[k]])
+  const [ofChampion, ofChallenger] = forecasts.map((all) =>
+    accuracyOf(
+      values,
+      Float64Array.from(places, (k) => all[k]),
+    ),
+  )
+  if (places.length < LEAST_COMPARED) return { compared: undefined, trained }
+  return { compared: { points: places.length, champion: ofChampion, challenger: ofChallenger }, trained }
+}
+
+/** What a version forecasts of some samples, each one step before. */
+async function forecastsOf(version: Standing, samples: Samples, rows: readonly number[]): Promise<Float64Array> {
+  const model = await live(version.state)
+  const fitted = model.follow(stepsAfter(samples, version).values)
+  return Float64Array.from(rows, (i) => fitted[Math.round(Number(samples.times[i] - version.end) / Number(version.interval)) - 1] ?? Number.NaN)
 }
 
 function detect({ columns, detector, threshold: given, most }: Extract<Task, { kind: 'detect' }>, seconds: Seconds): Omit<DetectResult, 'kind' | 'seconds'> {

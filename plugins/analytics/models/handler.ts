@@ -5,9 +5,10 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { AnalyticsConfig } from '../config.ts'
 import { type CreateBody, definitionOf } from './definition.ts'
 import { kindOf } from './kind-names.ts'
-import type { Call, Models } from './models.ts'
+import type { Models } from './models.ts'
 import { championOf, type Version } from './record.ts'
 import type { ModelEntry, Registry } from './registry.ts'
+import type { Call } from './work.ts'
 
 const LISTED = 'GET /api/v1/admin/analytics/models lists those there are'
 /** Digits that JSON.stringify writes as they are (ECMAScript's JSON.rawJSON). */
@@ -126,6 +127,7 @@ export class ModelsHandler {
         threshold: found.threshold,
         points,
         left_out_points: series.found - points,
+        sampled: series.found > points,
         anomaly_count: found.found,
       },
       anomalies: Array.from(found.rows, (row, i) => ({
@@ -226,6 +228,7 @@ function shownVersion(version: Version): object {
     interval_ns: digits(interval),
     bridged_points: bridged,
     left_out_points: left_out,
+    sampled: left_out > 0,
     after: after ?? null,
     ...(candidates === undefined ? {} : { candidates }),
   }

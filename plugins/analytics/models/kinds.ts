@@ -42,6 +42,9 @@ export interface Fitted {
   candidates?: { name: string; score?: number; reason?: string }[]
 }
 
+/** Of a version that a plugin's kind has made, as JSON in characters: each is kept in the state store. */
+const MAX_STATE = 4 * 2 ** 20
+
 export async function fit(spec: FitSpec, series: RegularSeries): Promise<Fitted> {
   const { model, module, parameters, horizon } = spec
   if (module !== undefined) {
@@ -49,7 +52,10 @@ export async function fit(spec: FitSpec, series: RegularSeries): Promise<Fitted>
     const made = byPlugin(model, () => kind.fit(series.values, parameters))
     if (!(made.fitted instanceof Float64Array) || made.fitted.length !== series.values.length)
       throw new UnfitError(`the model kind "${model}" gave no forecast for each value; its plugin has to be mended`)
-    return { state: { kind: kindOf(model), module, text: JSON.stringify(made.state) }, algorithm: model, fitted: made.fitted }
+    const text = JSON.stringify(made.state) ?? 'null'
+    if (text.length > MAX_STATE)
+      throw new UnfitError(`the model kind "${model}" has a state of ${text.length} characters, and at most ${MAX_STATE} are kept; its plugin has to be mended`)
+    return { state: { kind: kindOf(model), module, text }, algorithm: model, fitted: made.fitted }
   }
   if (model === AUTO) {
     const choice = chooseModel(series, { horizon, ...(parameters as object) })

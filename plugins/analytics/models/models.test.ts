@@ -56,6 +56,29 @@ t.test('a model is trained, shown, asked, trained again and deleted', async (t) 
   t.same(await one.storage.state('analytics').list(), [], 'nothing is kept of it')
 })
 
+t.test('a model stays that of its series when another one appears that has its tags and more', async (t) => {
+  const one = await node(t, { analytics: { watch_interval_secs: 1 } })
+  await write(one, lines(0, 100))
+  t.match(await call(one, 'POST', MODELS, model({ tags: {} })), { status: 201, body: { tags: { host: 'a' } } })
+  await write(one, [
+    ...Array.from({ length: 110 }, (_, i) => `cpu,host=a,core=1 load=1000 ${begin + BigInt(i) * MINUTE}`),
+    ...Array.from({ length: 110 }, (_, i) => `cpu,host=a,zone=z load=1000 ${begin + BigInt(i) * MINUTE}`),
+    ...lines(100, 110),
+  ])
+  const asked = await call(one, 'GET', '/api/v1/analytics/models/cpu/load/forecast?horizon=3')
+  t.match(asked, { status: 200, body: { timestamps: [Number(begin + 110n * MINUTE)] } }, JSON.stringify(asked.body))
+  t.ok(
+    asked.body.values?.every((v: number) => v < 100),
+    'from its own samples',
+  )
+  t.equal((await call(one, 'POST', '/api/v1/admin/analytics/retrain', { measurement: 'cpu' })).status, 202)
+  const shown = await until(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
+    ({ versions, last_error }) => versions.length === 2 || last_error !== null,
+  )
+  t.match(shown, { last_error: null, versions: [{}, { training_points: 110 }] })
+})
+
 t.test('what cannot be a model is refused, saying what to do', async (t) => {
   const one = await node(t)
   await write(one, [...lines(0, 40), ...lines(0, 40, season, 'b'), `cpu,host=c note="x" ${begin}`, `cpu,host=d load=1 ${begin}`])
@@ -86,7 +109,7 @@ t.test('what cannot be a model is refused, saying what to do', async (t) => {
 })
 
 t.test('every kind that is documented, by its name or as it is listed', async (t) => {
-  const one = await node(t)
+  const one = await node(t, { analytics: { compute_threads: 0 } })
   await write(one, lines(0, 120))
   const kinds = {
     ses: 'Ses',
@@ -289,7 +312,7 @@ t.test('odd data comes to what the guide says', async (t) => {
   }
   const near = (found: number, wanted: number): boolean => Math.abs(found - wanted) < 1e-6 * Math.abs(wanted)
   const gaps = await trained('gaps')
-  t.match(gaps.version, { training_points: 7, bridged_points: 3, left_out_points: 0 })
+  t.match(gaps.version, { training_points: 7, bridged_points: 3, left_out_points: 0, sampled: false })
   t.ok(near(gaps.forecast.values[0], 20), `a line through a gap goes on: ${gaps.forecast.values}`)
   t.match((await trained('none')).version, { training_points: 4, bridged_points: 1 }, 'a row without the field is a missing step')
   const uneven = await trained('uneven')
@@ -308,7 +331,8 @@ t.test('odd data comes to what the guide says', async (t) => {
   t.match(await trained('two', 'auto'), { status: 400, error: /needs 2 \* horizon \+ 4 = 28 points; there are 2/ })
   t.ok(near((await trained('integers')).forecast.values[0], 4))
   const long = await trained('long')
-  t.match(long.version, { training_points: 50, left_out_points: 30 }, 'the newest, and how many were left out')
+  t.match(long.version, { training_points: 50, sampled: true }, 'the newest')
+  t.ok(long.version.left_out_points > 0 && long.version.left_out_points <= 30, `${long.version.left_out_points} were seen to be left out`)
   t.ok(near(long.forecast.values[0], 80))
-  t.match((await call(one, 'POST', '/api/v1/analytics/anomalies', { measurement: 'long', field: 'load' })).body, { points: 50, left_out_points: 30 })
+  t.match((await call(one, 'POST', '/api/v1/analytics/anomalies', { measurement: 'long', field: 'load' })).body, { points: 50, sampled: true })
 })

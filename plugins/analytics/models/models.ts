@@ -1,67 +1,40 @@
 /** Models in use: trained, followed over what comes, compared, replaced, and asked for forecasts. */
-import { NAMESPACES, type NamespaceDirectory, type Svc } from 'svcdb'
+import { NAMESPACES, type NamespaceDirectory } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
-import { moduleUrl } from 'svcdb/lib/modules'
-import type { AnalyticsConfig } from '../config.ts'
-import { UnfitError } from '../forecast/model.ts'
-import type { DetectResult, FollowResult, Standing } from './compute.ts'
-import type { ComputeThreads, Run } from './compute-threads.ts'
-import { type Definition, rangeOf } from './definition.ts'
-import { kindOf } from './kind-names.ts'
-import type { FitSpec, KeptState } from './kinds.ts'
-import { type ModelFigures, type ModelMetrics, observe } from './metrics.ts'
-import type { ReadArgs, ReadSeries } from './read-job.ts'
+import type { DetectResult, FollowResult } from './compute.ts'
+import type { Definition } from './definition.ts'
+import { type ModelFigures, observe } from './metrics.ts'
+import type { ReadSeries } from './read-job.ts'
 import { challengerOf, championOf, type KeptModel, keptAccuracy, LEAST_COMPARED, promoted, retired, type Version } from './record.ts'
-import type { ModelEntry, Registry } from './registry.ts'
-import { writeForecast } from './written-forecast.ts'
+import type { ModelEntry } from './registry.ts'
+import { AgedError, about, type Call, type Selection, Work, type WorkDependencies } from './work.ts'
+import { requireWritable, writeForecast } from './written-forecast.ts'
 
-const JOB = moduleUrl('./read-job.ts', import.meta.url)
-/** Steps that `auto` compares candidates by, where no scheduled forecast says how many matter. */
-const AUTO_HORIZON = 12
 /** Samples that a score above it calls an anomaly. */
 const ANOMALY = 3
 /** A trained error of 0 is exceeded by any. */
 const MOST_DRIFT = 1e6
 const FIGURES_MS = 20
 
-export interface ModelsDependencies {
-  svc: Svc
-  config: AnalyticsConfig
-  registry: Registry
-  threads: ComputeThreads
-  metrics: ModelMetrics
-  /** Registered kinds by name. */
-  custom: ReadonlyMap<string, URL>
-}
-
-export interface Selection {
-  namespace: string
-  measurement: string
-  fields: readonly string[]
-  tags: Readonly<Record<string, string>>
-  start?: bigint
-  end?: bigint
-}
-
-/** Work that somebody waits for, or that runs by itself. */
-export interface Call {
-  signal: AbortSignal
-  asked: boolean
-}
-
 export class Models {
-  private readonly deps: ModelsDependencies
+  private readonly deps: WorkDependencies
+  private readonly work: Work
   /** What is done with each model, one after the other. */
   private readonly chains = new WeakMap<ModelEntry, Promise<unknown>>()
   private readonly aborts = new WeakMap<ModelEntry, AbortController>()
-  /** Fields that are known not to be encrypted. */
-  private readonly plain = new Set<string>()
   private readonly training = new Set<ModelEntry>()
   private lastFigures: { at: number; figures: ModelFigures } | undefined
   private readonly background = new Set<Promise<unknown>>()
+  /** Trainings that are not done, by when that was seen first, milliseconds of the monotonic clock. */
+  private pending: ReadonlyMap<ModelEntry, number> = new Map()
+  /** What there was when a model was looked at last. */
+  private readonly looked = new WeakMap<ModelEntry, string>()
+  /** When an aged model was last tried to be trained again, milliseconds of the monotonic clock. */
+  private readonly renewed = new WeakMap<ModelEntry, number>()
 
-  constructor(deps: ModelsDependencies) {
+  constructor(deps: WorkDependencies) {
     this.deps = deps
+    this.work = new Work(deps)
   }
 
   /** @throws CONFLICT, RATE_LIMITED, and what is wrong with the samples. */
@@ -70,7 +43,8 @@ export class Models {
     const check = () => registry.check(definition, this.quota(quotaOf), quotaOf)
     check()
     try {
-      const { trained, found, tags } = await this.train(definition, call)
+      const { trained, found, tags } = await this.work.train(definition, call, false)
+      await requireWritable(svc, definition, trained.end + trained.interval)
       return await registry.create({ ...definition, tags }, trained, { found, now: svc.clock.now(), check })
     } catch (error) {
       throw about(error, `cannot create model "${definition.name}" on "${definition.measurement}"`)
@@ -119,7 +93,7 @@ export class Models {
       throw new SvcError('NOT_FOUND', `${what}: it has no version ${options.version}; it has ${versions.map((each) => each.version).join(', ')}`)
     try {
       const found = await this.deps.threads.turn({ ...call, namespace: definition.namespace }, async (run) =>
-        this.followed(run, entry, [version], { ...options, scoresAfter: undefined, since: BigInt(version.training_end) }, call.signal),
+        this.work.followed(run, entry, [version], { ...options, scoresAfter: undefined, since: BigInt(version.training_end) }, call.signal),
       )
       return { version, found }
     } catch (error) {
@@ -136,7 +110,7 @@ export class Models {
     const began = svc.clock.monotonic()
     try {
       return await threads.turn({ ...call, namespace: selection.namespace }, async (run) => {
-        const series = await this.read(selection, call.signal)
+        const series = await this.work.read(selection, call.signal)
         const found = await run({ kind: 'detect', times: series.times, columns: series.columns, detector, threshold, most })
         observe(metrics, { correlation: found.seconds.correlation })
         if (found.seconds.fit !== undefined) metrics.anomalyFit.observe(found.seconds.fit)
@@ -150,15 +124,30 @@ export class Models {
     }
   }
 
-  /** One round over all models: writes forecasts that are due, and looks for drift. */
+  /** One round over all models: writes forecasts that are due, looks for drift, and takes up trainings that nobody does. */
   async watch(signal: AbortSignal): Promise<void> {
-    const entries = [...this.deps.registry.all()].filter(({ kept }) => !kept.retrain)
+    const all = [...this.deps.registry.all()]
+    const entries = all.filter(({ kept }) => !kept.retrain)
+    this.takeUp(all.filter(({ kept }) => kept.retrain))
     let at = 0
     const worker = async (): Promise<void> => {
       while (at < entries.length && !signal.aborted) await this.look(entries[at++], signal)
     }
     await Promise.all(Array.from({ length: this.deps.config.compute_threads }, worker))
     signal.throwIfAborted()
+  }
+
+  /** A training that was asked for and is not done for so long was that of a node that has ended. */
+  private takeUp(pending: readonly ModelEntry[]): void {
+    const { svc, config } = this.deps
+    const now = svc.clock.monotonic()
+    const since = new Map(pending.map((entry) => [entry, this.pending.get(entry) ?? now]))
+    this.pending = since
+    for (const [entry, from] of since) {
+      if (now - from < config.training_timeout_secs * 1000 || this.training.has(entry)) continue
+      since.set(entry, now)
+      this.inBackground(this.retrainNow(entry))
+    }
   }
 
   /** Of this moment, or nearly: a scrape asks once for each gauge. */
@@ -200,12 +189,15 @@ export class Models {
 
   private async lookNow(entry: ModelEntry, call: Call): Promise<void> {
     const { threads, registry, metrics, config, svc } = this.deps
-    const { definition, forecast_at = 0, scored_until } = entry.kept
+    const { definition, forecast_at = 0, scored_until, looked_until } = entry.kept
     const [champion, challenger] = [championOf(entry.kept), challengerOf(entry.kept)]
     if (champion === undefined) return
     const now = svc.clock.now()
     const job = definition.forecast
     const due = job !== undefined && now - forecast_at >= job.every_secs * 1000
+    const newest = due ? undefined : await this.work.newest(definition, champion, call.signal)
+    const state = `${champion.version} ${challenger?.version} ${newest}`
+    if (!due && (newest === undefined || this.looked.get(entry) === state)) return
     const versions = challenger === undefined ? [champion] : [champion, challenger]
     // What both have not seen in their training.
     const since = versions.map((each) => BigInt(each.training_end)).reduce((latest, end) => (end > latest ? end : latest))
@@ -214,26 +206,32 @@ export class Models {
       level: job?.level ?? 0.95,
       since,
       scoresAfter: due ? BigInt(scored_until ?? champion.training_end) : undefined,
+      young: this.mayRenew(entry),
+      movedAfter: BigInt(looked_until ?? champion.training_end),
     }
-    const found = await threads.turn({ ...call, namespace: definition.namespace }, (run) => this.followed(run, entry, versions, asked, call.signal))
-    let scoredUntil = scored_until
-    let writtenUntil: bigint | undefined
-    if (due && found.forecast !== undefined) {
-      const { points, until } = await writeForecast(svc, entry.kept, found)
-      metrics.forecastPoints.inc(points)
-      writtenUntil = until
-      if (found.scores !== undefined && found.scores.times.length > 0) {
-        scoredUntil = String(found.scores.times[found.scores.times.length - 1])
-        metrics.anomalies.inc(found.scores.values.filter((score) => score > ANOMALY).length)
-      }
+    let found: FollowResult
+    try {
+      found = await threads.turn({ ...call, namespace: definition.namespace }, (run) => this.work.followed(run, entry, versions, asked, call.signal))
+    } catch (error) {
+      if (!(error instanceof AgedError)) throw error
+      return this.renew(entry, call)
     }
     const [first, second] = found.versions
     const drift = driftOf(champion, first.accuracy.rmse, first.accuracy.points >= LEAST_COMPARED)
+    // What cannot be written says nothing of the model: how well it does is looked at all the same.
+    let written: Partial<KeptModel> = {}
+    let failure: unknown
+    if (due) {
+      try {
+        written = { forecast_at: now, ...(await this.writeDue(entry, found)) }
+      } catch (error) {
+        failure = error
+      }
+    }
     await registry.update(entry, (kept) => ({
       ...kept,
-      ...(due ? { forecast_at: now } : {}),
-      ...(writtenUntil === undefined ? {} : { written_until: String(writtenUntil) }),
-      ...(scoredUntil === undefined ? {} : { scored_until: scoredUntil }),
+      ...written,
+      ...(found.newest === undefined ? {} : { looked_until: String(found.newest) }),
       ...(drift === undefined ? {} : { drift_score: drift }),
       versions: kept.versions.map((each) => {
         const of = each.version === champion.version ? first : each.version === challenger?.version ? second : undefined
@@ -241,10 +239,44 @@ export class Models {
       }),
     }))
     if (challenger !== undefined && first.accuracy.points >= config.drift_points) await this.judge(entry, first.accuracy.rmse, second.accuracy.rmse)
-    if (drift === undefined || first.accuracy.points < config.drift_points || drift <= config.drift_threshold) return
-    if (now - (entry.kept.refit_at ?? 0) < config.refit_pause_secs * 1000) return
-    metrics.drifts.inc()
-    await this.refit(entry, champion, call)
+    const drifted = drift !== undefined && first.accuracy.points >= config.drift_points && drift > config.drift_threshold
+    if (drifted && now - (entry.kept.refit_at ?? 0) >= config.refit_pause_secs * 1000) {
+      metrics.drifts.inc()
+      await this.refit(entry, champion, call)
+    }
+    if (failure !== undefined) throw failure
+    if (!due) this.looked.set(entry, state)
+  }
+
+  /** Writes a forecast that is due. @returns what of the record changes. */
+  private async writeDue(entry: ModelEntry, found: FollowResult): Promise<Partial<KeptModel>> {
+    const { svc, metrics } = this.deps
+    const { points, until } = await writeForecast(svc, entry.kept, found)
+    metrics.forecastPoints.inc(points)
+    const written = until === undefined ? {} : { written_until: String(until) }
+    if (found.scores === undefined || found.scores.times.length === 0) return written
+    metrics.anomalies.inc(found.scores.values.filter((score) => score > ANOMALY).length)
+    return { ...written, scored_until: String(found.scores.times[found.scores.times.length - 1]) }
+  }
+
+  /** What is trained on a range that has an end is the same again. */
+  private mayRenew(entry: ModelEntry): boolean {
+    const { config, svc } = this.deps
+    const tried = this.renewed.get(entry) ?? Number.NEGATIVE_INFINITY
+    return entry.kept.definition.range.end === undefined && svc.clock.monotonic() - tried >= config.refit_pause_secs * 1000
+  }
+
+  /** Trains a model again whose Champion soon cannot be followed any more; what it was compared with is of before. */
+  private async renew(entry: ModelEntry, call: Call): Promise<void> {
+    const { registry, metrics, svc } = this.deps
+    const { definition } = entry.kept
+    this.renewed.set(entry, svc.clock.monotonic())
+    const { trained, found } = await this.work.train(definition, call)
+    metrics.refits.inc()
+    if (!entry.alive) return
+    await registry.putVersion(entry, trained, { found, now: svc.clock.now(), asChampion: true, change: forgetting })
+    this.renewed.delete(entry)
+    svc.log.info({ model: definition.name, measurement: definition.measurement }, 'a model is trained again: much has come since its last training')
   }
 
   /** Whether the Challenger takes the Champion's place: both have forecast the same samples. */
@@ -266,13 +298,13 @@ export class Models {
     const { threads, registry, metrics, config, svc } = this.deps
     const { definition } = entry.kept
     const { result, found } = await threads.turn({ ...call, namespace: definition.namespace }, async (run) => {
-      const series = await this.read(this.selectionOf(definition), call.signal)
+      const series = await this.work.read(this.work.selectionOf(definition), call.signal)
       const samples = { times: series.times, values: series.columns[0] }
       const task = {
         kind: 'refit',
         samples,
-        spec: this.specOf(definition),
-        champion: await this.standing(entry, champion),
+        spec: this.work.specOf(definition),
+        champion: await this.work.standing(entry, champion),
         most: config.max_training_points,
       } as const
       return { result: await run(task), found: series.found }
@@ -301,7 +333,7 @@ export class Models {
         return rest
       }
       try {
-        const { trained, found } = await this.train(entry.kept.definition, { signal, asked: false })
+        const { trained, found } = await this.work.train(entry.kept.definition, { signal, asked: false })
         metrics.refits.inc()
         if (entry.alive) await registry.putVersion(entry, trained, { found, now: svc.clock.now(), asChampion: false, change: done })
       } catch (error) {
@@ -312,92 +344,6 @@ export class Models {
         this.training.delete(entry)
       }
     })
-  }
-
-  private async train(definition: Definition, { signal, asked }: Call) {
-    const { threads, metrics, config } = this.deps
-    return threads.turn({ signal, asked, namespace: definition.namespace }, async (run) => {
-      const spec = this.specOf(definition)
-      const { times, columns, found, tags } = await this.read(this.selectionOf(definition), signal)
-      const { trained, seconds } = await run({ kind: 'train', samples: { times, values: columns[0] }, spec, most: config.max_training_points })
-      observe(metrics, seconds)
-      metrics.clockCorrections.inc(trained.moved)
-      return { trained, found, tags }
-    })
-  }
-
-  private async followed(
-    run: Run,
-    entry: ModelEntry,
-    versions: readonly Version[],
-    { horizon, level, since, scoresAfter }: { horizon: number; level: number; since: bigint; scoresAfter: bigint | undefined },
-    signal: AbortSignal,
-  ): Promise<FollowResult> {
-    const { config, metrics } = this.deps
-    const { definition } = entry.kept
-    const standing = await Promise.all(versions.map((version) => this.standing(entry, version)))
-    const start = standing.map(({ end }) => end).reduce((first, end) => (end < first ? end : first)) + 1n
-    const series = await this.read({ ...this.selectionOf(definition), start, end: undefined }, signal, true)
-    const samples = { times: series.times, values: series.columns[0] }
-    const task = {
-      kind: 'follow',
-      samples,
-      versions: standing,
-      since,
-      window: config.drift_points,
-      horizon,
-      level,
-      scoresAfter,
-      most: config.max_training_points,
-    } as const
-    const found = await run(task)
-    observe(metrics, found.seconds)
-    metrics.clockCorrections.inc(found.moved)
-    return found
-  }
-
-  private async standing(entry: ModelEntry, version: Version): Promise<Standing> {
-    const state = await this.deps.registry.readState(entry, version)
-    const module = this.moduleOf(entry.kept.definition.model, version.kind)
-    const kept: KeptState = module === undefined ? state : { ...state, module }
-    return { state: kept, end: BigInt(version.training_end), interval: BigInt(version.interval) }
-  }
-
-  private specOf({ model, parameters, forecast }: Definition): FitSpec {
-    const module = this.moduleOf(model, kindOf(model))
-    return { model, parameters, horizon: forecast?.horizon ?? AUTO_HORIZON, ...(module === undefined ? {} : { module }) }
-  }
-
-  private moduleOf(model: string, kind: string): string | undefined {
-    if (!kind.startsWith('Custom(')) return undefined
-    const url = this.deps.custom.get(model)
-    if (url === undefined) throw new UnfitError(`nothing registers the model kind "${model}" any more; select the plugin that brings it`)
-    return url.href
-  }
-
-  private selectionOf(definition: Definition): Selection {
-    const { namespace, measurement, field, tags } = definition
-    return { namespace, measurement, fields: [field], tags, ...rangeOf(definition, this.deps.svc.clock.nowNanos()) }
-  }
-
-  /** @param maybeNone no samples are no error. @throws NOT_FOUND, INVALID_REQUEST. */
-  private async read(selection: Selection, signal: AbortSignal, maybeNone = false): Promise<ReadSeries> {
-    const { svc, config } = this.deps
-    const { namespace, measurement, fields, tags, start, end } = selection
-    const key = JSON.stringify([namespace, measurement, fields])
-    const args: ReadArgs = {
-      ...{ namespace, measurement, fields, tags, most: config.max_training_points, plain: this.plain.has(key) },
-      ...(start === undefined ? {} : { start }),
-      ...(end === undefined ? {} : { end }),
-    }
-    const options = { namespace, signal, timeoutMs: config.training_timeout_secs * 1000, timeoutSetting: 'analytics.training_timeout_secs' }
-    const found = await svc.storage.run<ReadSeries | undefined>(JOB, args, options).result
-    if (this.plain.size > 100_000) this.plain.clear()
-    this.plain.add(key)
-    if (found !== undefined) return found
-    if (maybeNone) return { tags: { ...tags }, times: new BigInt64Array(0), columns: fields.map(() => new Float64Array(0)), found: 0 }
-    const named = fields.map((field) => `"${field}"`).join(', ')
-    throw new SvcError('NOT_FOUND', `no series of "${measurement}" has these tags and a value of ${named} in the range`)
   }
 
   private quota(namespace: string): number {
@@ -462,13 +408,6 @@ function driftOf(champion: Version, rmse: number, enough: boolean): number | und
   if (!enough || !Number.isFinite(rmse)) return undefined
   const trained = champion.metrics.rmse ?? 0
   return rmse === 0 ? 0 : Math.min(MOST_DRIFT, rmse / Math.max(trained, Number.MIN_VALUE))
-}
-
-/** The same error, with what could not be done before it. */
-export function about(error: unknown, what: string): unknown {
-  if (error instanceof UnfitError) return new SvcError('INVALID_REQUEST', `${what}: ${error.message}`)
-  if (error instanceof SvcError && !error.message.startsWith('cannot')) return new SvcError(error.code, `${what}: ${error.message}`, { cause: error })
-  return error
 }
 
 const mean = (values: readonly number[]): number => values.reduce((sum, v) => sum + v, 0) / values.length

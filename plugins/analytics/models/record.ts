@@ -61,6 +61,8 @@ export interface KeptModel {
   /** Up to where scores, and forecasts, were written, nanoseconds as decimal text. */
   scored_until?: string
   written_until?: string
+  /** The newest sample that was looked at, nanoseconds as decimal text. */
+  looked_until?: string
   last_error?: string
 }
 

@@ -100,7 +100,10 @@ const version = Type.Object({
   interval_ns: Type.Integer({ description: 'Of a step' }),
   training_points: Type.Integer({ description: 'Samples it was fitted to' }),
   bridged_points: Type.Integer({ description: 'Steps that no sample gave' }),
-  left_out_points: Type.Integer({ description: 'Older samples of the range beyond analytics.max_training_points' }),
+  left_out_points: Type.Integer({
+    description: 'Older samples of the range beyond analytics.max_training_points, as far as they were looked at: where `sampled` is true there may be more',
+  }),
+  sampled: Type.Boolean({ description: 'The range has more samples than analytics.max_training_points: the newest were used' }),
   metrics: accuracy,
   after: Type.Union([accuracy, Type.Null()], { description: 'On the newest samples after the training' }),
   created_at: Type.Integer({ description: 'Milliseconds since the Unix epoch' }),
@@ -178,7 +181,10 @@ export const anomalies = Type.Object({
   detector: Type.String(),
   threshold: Type.Number(),
   points: Type.Integer({ description: 'Samples that were looked at' }),
-  left_out_points: Type.Integer({ description: 'Older samples of the range beyond analytics.max_training_points' }),
+  left_out_points: Type.Integer({
+    description: 'Older samples of the range beyond analytics.max_training_points, as far as they were looked at: where `sampled` is true there may be more',
+  }),
+  sampled: Type.Boolean({ description: 'The range has more samples than analytics.max_training_points: the newest were used' }),
   anomaly_count: Type.Integer(),
   anomalies: Type.Array(Type.Object({ timestamp: Type.Integer(), values: Type.Array(nullable(Type.Number())), score: nullable(Type.Number()) })),
   truncated: Type.Boolean(),

@@ -99,3 +99,118 @@ t.test('a Challenger that forecasts better what comes takes the place of the Cha
   const [before, after] = decided.versions
   t.ok(after.after.rmse < before.after.rmse, `${after.after.rmse} instead of ${before.after.rmse}`)
 })
+
+t.test('a model that much came after is trained again by itself, and one that nothing came after is let alone', async (t) => {
+  const one = await node(t, { analytics: { watch_interval_secs: 1, max_training_points: 60 } })
+  await write(one, lines(0, 60))
+  t.equal((await call(one, 'POST', MODELS, model({ tags: { host: 'a' } }))).status, 201)
+  // More than half of what it may be followed over.
+  await write(one, lines(60, 95))
+  const renewed = await until(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
+    ({ version }) => version > 1,
+  )
+  t.match(renewed, { last_error: null, training_data_end: Number(begin + 94n * MINUTE), versions: [{ tag: 'Retired' }, { version: 2, tag: 'Champion' }] })
+
+  // 10,000,000 steps of a microsecond: more than anything is followed over.
+  const at = (microseconds: number, v: number): string => `fast load=${v} ${begin + BigInt(microseconds) * 1000n}`
+  await write(
+    one,
+    Array.from({ length: 50 }, (_, i) => at(i, i % 7)),
+  )
+  t.equal((await call(one, 'POST', MODELS, { name: 'fast', measurement: 'fast', field: 'load' })).status, 201)
+  await write(one, [at(10_000_000, 3)])
+  const fast = await until(
+    async () => (await call(one, 'GET', `${MODELS}/fast/fast`)).body,
+    ({ version, last_error }) => version > 1 || last_error !== null,
+  )
+  t.match(fast, { version: 2, last_error: null })
+
+  const rounds = async (): Promise<number> =>
+    Number(/schedule_runs_total\{plugin="analytics",schedule="models",result="done"\} (\d+)/.exec((await one.inject('/metrics')).body)?.[1] ?? 0)
+  const followed = async (): Promise<number> =>
+    Number(/^svc_forecast_predict_duration_seconds_count (\d+)/m.exec((await one.inject('/metrics')).body)?.[1] ?? 0)
+  const past = async (): Promise<void> => {
+    const from = await rounds()
+    await until(rounds, (found) => found >= from + 3)
+  }
+  await past()
+  const before = await followed()
+  await past()
+  t.equal(await followed(), before, 'nothing new came')
+  await write(one, lines(95, 96))
+  await until(followed, (found) => found > before)
+  t.ok((await followed()) > before, 'a new sample is looked at')
+})
+
+t.test('a forecast that cannot be written does not keep a model from being compared and replaced', async (t) => {
+  const one = await node(t, { analytics: { watch_interval_secs: 1, drift_points: 20, refit_pause_secs: 1 } })
+  const changed = (i: number) => (i < 150 ? season(i) : 60 + season(i, 3))
+  // A field of text, where the forecast would be a number.
+  await write(one, [...lines(0, 150, changed), `cpu_ahead,host=x forecast="text" ${begin}`])
+  const forecast = { horizon: 4, every_secs: 1, target_measurement: 'cpu_ahead' }
+  t.equal((await call(one, 'POST', MODELS, model({ forecast }))).status, 201)
+  await write(one, lines(150, 395, changed))
+  const replaced = await until(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
+    ({ version, last_error }) => version > 1 && last_error !== null,
+  )
+  t.equal(replaced.version, 2)
+  t.match(replaced.last_error, /forecast/)
+  t.equal(replaced.forecast.written_until, null)
+
+  await write(
+    one,
+    Array.from({ length: 30 }, (_, i) => `daily load=${i} ${begin - BigInt(29 - i) * 1440n * MINUTE}`),
+  )
+  const daily = { name: 'd', measurement: 'daily', field: 'load', forecast: { horizon: 3 } }
+  t.match(await call(one, 'POST', MODELS, daily), {
+    status: 400,
+    body: {
+      error:
+        /^cannot write the forecast of model "d": its first step at \d+ lies past \d+, the clock plus \[database\] future_write_tolerance_secs; raise that$/,
+    },
+  })
+  t.equal((await call(one, 'GET', `${MODELS}?measurement=daily`)).body.count, 0)
+})
+
+t.test('a sample that lies off its step is counted once, however often the model is looked at', async (t) => {
+  const one = await node(t, { analytics: { watch_interval_secs: 1 } })
+  const figure = async (name: string): Promise<number> => Number(new RegExp(`^svc_${name} (\\d+)`, 'm').exec((await one.inject('/metrics')).body)?.[1] ?? 0)
+  const moved = () => figure('clock_drift_corrections_total')
+  const late = (i: number): string => `cpu,host=a load=50 ${begin + BigInt(i) * MINUTE + 2_000_000_000n}`
+  await write(one, [...lines(0, 50), late(50), ...lines(51, 100)])
+  const forecast = { horizon: 4, every_secs: 1, target_measurement: 'cpu_ahead' }
+  t.equal((await call(one, 'POST', MODELS, model({ forecast }))).status, 201)
+  t.equal(await moved(), 1)
+  await write(one, [late(100), ...lines(101, 110)])
+  await until(moved, (found) => found > 1)
+  const from = await figure('forecast_predict_duration_seconds_count')
+  await until(
+    () => figure('forecast_predict_duration_seconds_count'),
+    (found) => found >= from + 3,
+  )
+  t.equal((await call(one, 'GET', '/api/v1/analytics/models/cpu/load/forecast')).status, 200)
+  t.equal((await call(one, 'POST', '/api/v1/admin/analytics/retrain', { measurement: 'cpu' })).status, 202)
+  await until(
+    async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
+    ({ versions, status }) => versions.length === 2 && status === 'ready',
+  )
+  t.equal(await moved(), 2)
+})
+
+t.test('a training that was asked of a node that has ended is done by the one that watches', async (t) => {
+  const one = await node(t, { analytics: { watch_interval_secs: 1, training_timeout_secs: 8 } })
+  await write(one, lines(0, 60))
+  t.equal((await call(one, 'POST', MODELS, model())).status, 201)
+  const state = one.storage.state('analytics')
+  const [{ key, value }] = await state.list<object>({ prefix: 'model/' })
+  await state.transaction((tx) => tx.put(key, { ...value, retrain: true }))
+  // Its next look reads the record.
+  await write(one, lines(60, 70))
+  const shown = () => call(one, 'GET', `${MODELS}/cpu/load`)
+  const asked = await until(shown, ({ body }) => body.status === 'training')
+  t.match(asked.body, { status: 'training', versions: [{ version: 1 }] })
+  const done = await until(shown, ({ body }) => body.status === 'ready')
+  t.match(done.body, { status: 'ready', last_error: null, versions: [{ version: 1 }, { version: 2, tag: 'Challenger', training_points: 70 }] })
+})

@@ -2,6 +2,7 @@
 import type { Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { FollowResult } from './compute.ts'
+import type { Definition } from './definition.ts'
 import type { KeptModel } from './record.ts'
 
 /** The tag that says which model it was. */
@@ -21,11 +22,7 @@ export async function writeForecast(
   const { newest } = await svc.storage.admission(namespace, job.target)
   const context = await svc.systemContext(namespace === '' ? undefined : namespace)
   const tags = { ...own, [MODEL_TAG]: name }
-  if (forecast.timestamps[0] > newest)
-    throw new SvcError(
-      'INVALID_REQUEST',
-      `cannot write the forecast of model "${name}": its first step lies past ${newest}, the clock plus [database] future_write_tolerance_secs; raise that`,
-    )
+  requireBefore(newest, forecast.timestamps[0], name)
   let until: bigint | undefined
   const points = svc.ingest.points(context, { backfill: true })
   for (let h = 0; h < forecast.values.length; h++) {
@@ -40,6 +37,19 @@ export async function writeForecast(
       if (fields !== undefined) points.add(job.target, tags, fields, scores.times[i])
     }
   return { points: points.length === 0 ? 0 : (await points.write()).written, until }
+}
+
+/** @throws INVALID_REQUEST where the first step of a model's forecasts may not be written. */
+export async function requireWritable(svc: Svc, { namespace, name, forecast }: Definition, first: bigint): Promise<void> {
+  if (forecast !== undefined) requireBefore((await svc.storage.admission(namespace, forecast.target)).newest, first, name)
+}
+
+function requireBefore(newest: bigint, first: bigint, name: string): void {
+  if (first > newest)
+    throw new SvcError(
+      'INVALID_REQUEST',
+      `cannot write the forecast of model "${name}": its first step at ${first} lies past ${newest}, the clock plus [database] future_write_tolerance_secs; raise that`,
+    )
 }
 
 function finite(fields: Record<string, number>): Record<string, number> | undefined {
