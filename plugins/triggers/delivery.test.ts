@@ -133,3 +133,19 @@ t.test('severities follow from the value, by thresholds of the configuration', a
     ['info', 'warning', 'critical'],
   )
 })
+
+t.test('what waits for a service that fails while the last trigger is disabled is handed over when it is enabled', async (t) => {
+  const service = new FakeWebhooks()
+  const { run, write, settled } = await start(t, { plugins: [plugin(service)] })
+  t.equal((await run("CREATE TRIGGER hot ON m WHEN v > 1 DELIVER webhook('https://a.example') COOLDOWN INTERVAL '0s'")).status, 200)
+  service.failures = Number.POSITIVE_INFINITY
+  await write(`m v=2 ${now}`)
+  const [signal] = await settled(1)
+  t.equal((await run('ALTER TRIGGER hot DISABLE')).status, 200)
+  t.equal(service.deliveries.size, 0)
+  service.failures = 0
+  t.equal((await run('ALTER TRIGGER hot ENABLE')).status, 200)
+  for (const until = performance.now() + 20_000; service.deliveries.size === 0 && performance.now() < until; )
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  t.same([...service.deliveries.keys()], [signal.event_id])
+})
