@@ -95,6 +95,8 @@ export interface Webhooks {
   remove(endpoint: WebhookRef): Promise<void>
   /** By namespace and name. @param namespace undefined = all. */
   list(owner: string, namespace?: string): Promise<WebhookStatus[]>
+  /** Deliveries of an owner that wait, in the process that delivers them; others have none. For metrics: nothing is read. */
+  waiting?(owner: string): number
   /**
    * Resolves when all are durable, with an answer for each, in order. A delivery that was handed over before is `known` and not sent twice, so whoever
    * crashes between this and a commit of its own does both again: give events the same id each time. @throws what the state store throws: do it again.

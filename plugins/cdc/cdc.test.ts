@@ -10,6 +10,8 @@ import { EventClient } from './testing.ts'
 
 const NOW = BigInt(Date.now()) * 1_000_000n
 
+t.setTimeout(300_000)
+
 async function started(t: Test, { config, ...options }: BootOptions = {}): Promise<TestNode> {
   const node = await boot({ plugins: [plugin, line, native], config: { ...config }, ...options })
   t.teardown(() => node.stop())
@@ -23,8 +25,8 @@ async function write(node: TestNode, payload: string, headers: Record<string, st
 
 const streamOf = (node: TestNode, query = ''): string => `${node.url}/api/v1/cdc/stream${query}`
 const remove = (node: TestNode, body: object) => node.inject({ method: 'POST', url: '/api/v1/delete', payload: body })
-const metric = async (node: TestNode, name: string): Promise<string | undefined> =>
-  (await node.inject('/metrics')).body
+const metric = async (node: TestNode, name: string, headers: Record<string, string> = {}): Promise<string | undefined> =>
+  (await node.inject({ url: '/metrics', headers })).body
     .split('\n')
     .find((text) => text.startsWith(`svc_${name}`))
     ?.split(' ')[1]
@@ -182,6 +184,25 @@ t.test('tenants see their own, and no drops', async (t) => {
   await stolen.until(2)
   t.notOk(JSON.stringify(stolen.events).includes('bob'))
   await Promise.all([alice.close(), root.close(), stolen.close()])
+})
+
+t.test('a stream ends with its credential', async (t) => {
+  const node = await started(t, {
+    plugins: [plugin, line, native, 'api_keys'],
+    config: { auth: { api_keys: [{ name: 'root', key: `svc_${'r'.repeat(43)}`, admin: true }] } },
+  })
+  const root = { authorization: `Bearer svc_${'r'.repeat(43)}` }
+  const made = await node.inject({ method: 'POST', url: '/api/v1/admin/auth/keys', payload: { name: 'reader' }, headers: root })
+  t.equal(made.statusCode, 201)
+  const [own, other] = [await EventClient.open(streamOf(node), { authorization: `Bearer ${made.json().key}` }), await EventClient.open(streamOf(node), root)]
+  t.equal((await node.inject({ method: 'DELETE', url: '/api/v1/admin/auth/keys/reader', headers: root })).statusCode, 204)
+  // Nothing is written: it ends by itself.
+  await own.ended
+  t.match(own.events, [{ event: 'end', data: { reason: 'credential', message: /"reader".*was revoked or has expired/ } }])
+  t.equal(await metric(node, 'cdc_streams_ended_total{reason="credential"}', root), '1')
+  await write(node, `m v=1 ${NOW}`, root)
+  t.equal((await other.until(1)).length, 1, 'others go on')
+  await other.close()
 })
 
 t.test('subscribers are bounded, streams end with a sentence, and idle ones are kept alive', async (t) => {

@@ -20,7 +20,8 @@ export const configSchema = Type.Object({
     default: 3600,
     minimum: 1,
     maximum: 86_400,
-    description: 'How long a stream lasts before it is ended, so that the next one is admitted anew: a key that was revoked reads no longer than this',
+    description:
+      'How long a stream lasts before it is ended, so that the next one is admitted anew: what a caller may read is decided then; a key that was revoked ends its streams within a second',
   }),
 })
 

@@ -53,7 +53,7 @@ export default definePlugin({
         ...(measurements === undefined ? {} : { measurements }),
         ...(after === undefined ? {} : { after }),
       })
-      const subscriber = new Subscriber(cursor, subscription, config, svc.clock, metrics)
+      const subscriber = new Subscriber(context, cursor, subscription, config, svc.clock, metrics)
       subscribers.add(subscriber)
       byNamespace.set(namespace, own + 1)
       subscriber.output.once('close', () => {

@@ -15,8 +15,8 @@ export function streamMetrics(metrics: Metrics, subscribers: ReadonlySet<Subscri
   )
   return {
     events: metrics.counter('cdc_events_total', 'Events sent to subscribers'),
-    bytes: metrics.counter('cdc_sent_characters_total', 'Characters sent to subscribers'),
+    bytes: metrics.counter('cdc_sent_characters_total', 'Bytes sent to subscribers'),
     gaps: metrics.counter('cdc_gaps_total', 'Times that a subscriber was told of changes it has missed'),
-    ended: metrics.counter('cdc_streams_ended_total', 'Streams that the server has ended, by reason: lasted, drained, failed, slow', ['reason']),
+    ended: metrics.counter('cdc_streams_ended_total', 'Streams that the server has ended, by reason: lasted, drained, failed, slow, credential', ['reason']),
   }
 }

@@ -4,7 +4,8 @@
  */
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
-import type { Change, ChangeCursor, Clock } from 'svcdb'
+import { type CallContext, type Change, type ChangeCursor, type Clock, requireStanding } from 'svcdb'
+import { classify } from 'svcdb/lib/errors'
 import type { CdcConfig } from './config.ts'
 import { FrameEncoder } from './frames.ts'
 import type { StreamMetrics } from './metrics.ts'
@@ -14,11 +15,14 @@ import { idsOf, type Subscription, withinHistory } from './request.ts'
 const RETRY_MS = 2000
 /** Of the time without an event: timers are not exact. */
 const EARLY = 0.9
+/** Between two looks at the credential of the reader. */
+const LOOK_MS = 1000
 /** For what is still in buffers when a stream has ended. */
 const GRACE_MS = 5000
 
 export class Subscriber {
   readonly output: PassThrough
+  private readonly context: CallContext
   private readonly cursor: ChangeCursor
   private readonly subscription: Subscription
   private readonly config: CdcConfig
@@ -28,9 +32,12 @@ export class Subscriber {
   private ended = false
   private lastSent: number
   private cancelKeepAlive = (): void => {}
+  private cancelLook = (): void => {}
   private readonly cancelEnd: () => void
 
-  constructor(cursor: ChangeCursor, subscription: Subscription, config: CdcConfig, clock: Clock, metrics: StreamMetrics) {
+  /** @param context of the reader, who may read as long as his credential stands. */
+  constructor(context: CallContext, cursor: ChangeCursor, subscription: Subscription, config: CdcConfig, clock: Clock, metrics: StreamMetrics) {
+    this.context = context
     this.cursor = cursor
     this.subscription = subscription
     this.config = config
@@ -57,6 +64,7 @@ export class Subscriber {
       const { skip: had, filters, within } = subscription
       this.send(`retry: ${RETRY_MS}\nid: ${before}${had === 0 ? '' : `.${had}.${filters}.${within}`}\n\n`)
       this.keepAlive()
+      this.look()
       let skip = had
       for (let next = await cursor.next(); !next.done && !this.ended; next = await cursor.next()) {
         await this.tell(next.value, before, withinHistory(next.value.position) === within ? skip : 0)
@@ -123,13 +131,25 @@ export class Subscriber {
     })
   }
 
+  private look(): void {
+    this.cancelLook = this.clock.after(LOOK_MS, () => {
+      try {
+        requireStanding(this.context, this.clock.now())
+      } catch (error) {
+        this.end('credential', classify(error).message)
+      }
+      if (!this.ended) this.look()
+    })
+  }
+
   private stop(): void {
     if (this.ended) return
     this.ended = true
+    this.cancelLook()
     this.cancelKeepAlive()
     this.cancelEnd()
     this.cursor.close()
   }
 }
 
-export type EndReason = 'lasted' | 'drained' | 'failed' | 'slow'
+export type EndReason = 'lasted' | 'drained' | 'failed' | 'slow' | 'credential'

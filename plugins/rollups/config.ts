@@ -37,7 +37,12 @@ export const configSchema = Type.Object({
   }),
   max_refresh_buckets: Type.Integer({ default: 100_000, minimum: 1, maximum: 10_000_000, description: 'Buckets that one refresh may have' }),
   max_query_rows: Type.Integer({ default: 100_000, minimum: 1, maximum: 10_000_000, description: 'Rows that one answer of the real-time view may have' }),
-  job_timeout_secs: Type.Integer({ default: 600, minimum: 1, maximum: 86_400, description: 'Time limit of one slice, and of one real-time query' }),
+  job_timeout_secs: Type.Integer({
+    default: 600,
+    minimum: 1,
+    maximum: 86_400,
+    description: 'Time limit of one slice, and of one real-time query where server.sql_query_timeout_secs is not shorter',
+  }),
   max_hold_secs: Type.Integer({
     default: 2_592_000,
     minimum: 0,

@@ -117,12 +117,27 @@ export class RollupsHandler {
       ...{ maxBuckets: config.max_buckets_per_slice, maxBytes: config.max_slice_bytes, sql: svc.storage.capabilities.has('sql') },
     }
     if (first >= last) throw new SvcError('INVALID_REQUEST', `cannot show rollup "${name}": the start ${start} is not before the end ${end}`)
-    const options = { namespace, timeoutMs: config.job_timeout_secs * 1000, timeoutSetting: 'rollups.job_timeout_secs' }
-    const job: RunningJob<number> = svc.storage.run<number>(VIEW_JOB, args, options)
+    const job: RunningJob<number> = svc.storage.run<number>(VIEW_JOB, args, { namespace, ...this.viewLimit })
     const parts: Uint8Array[] = []
-    for await (const bytes of job.output) parts.push(bytes)
-    await job.result
+    // Nobody waits for the answer any more.
+    request.raw.socket.once('close', job.cancel)
+    try {
+      for await (const bytes of job.output) parts.push(bytes)
+      await job.result
+    } finally {
+      request.raw.socket.off('close', job.cancel)
+    }
     return reply.type('application/json').send(Buffer.concat(parts))
+  }
+
+  /** A view is a question: it has no more time than others have. */
+  private get viewLimit(): { timeoutMs: number; timeoutSetting: string } {
+    const { job_timeout_secs } = this.dependencies.config
+    const { sql_query_timeout_secs } = this.dependencies.svc.server
+    const isShorter = sql_query_timeout_secs > 0 && sql_query_timeout_secs < job_timeout_secs
+    return isShorter
+      ? { timeoutMs: sql_query_timeout_secs * 1000, timeoutSetting: 'server.sql_query_timeout_secs' }
+      : { timeoutMs: job_timeout_secs * 1000, timeoutSetting: 'rollups.job_timeout_secs' }
   }
 
   private async recompute(rollup: Rollup, range: Range): Promise<number> {

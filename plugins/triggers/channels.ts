@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AuditLog, AuditRecord, Clock, Logger, SignalSink, TriggerSignal, WebhookDelivery, WebhookReport, Webhooks } from 'svcdb'
 import { nextTurn } from 'svcdb/lib/event-loop'
-import type { TriggersMetrics } from './metrics.ts'
+import type { ChannelName, TriggersMetrics } from './metrics.ts'
 import { millisOf, type Signal, signalData } from './signal.ts'
 import type { Tenant } from './tenant.ts'
 import type { Trigger } from './trigger.ts'
@@ -38,8 +38,9 @@ export class Channels {
     this.options = options
   }
 
-  get logDepth(): number {
-    return this.lines.length
+  /** Signals that wait, by channel. */
+  get depth(): Record<ChannelName, number> {
+    return { log: this.lines.length, webhook: this.options.webhooks()?.waiting?.(this.options.id) ?? 0 }
   }
 
   /** Has what becomes of deliveries counted. */

@@ -133,3 +133,33 @@ t.test('severities follow from the value, by thresholds of the configuration', a
     ['info', 'warning', 'critical'],
   )
 })
+
+t.test('what waits for a service that fails while the last trigger is disabled is handed over when it is enabled', async (t) => {
+  const service = new FakeWebhooks()
+  const { run, write, settled } = await start(t, { plugins: [plugin(service)] })
+  t.equal((await run("CREATE TRIGGER hot ON m WHEN v > 1 DELIVER webhook('https://a.example') COOLDOWN INTERVAL '0s'")).status, 200)
+  service.failures = Number.POSITIVE_INFINITY
+  await write(`m v=2 ${now}`)
+  const [signal] = await settled(1)
+  t.equal((await run('ALTER TRIGGER hot DISABLE')).status, 200)
+  t.equal(service.deliveries.size, 0)
+  service.failures = 0
+  t.equal((await run('ALTER TRIGGER hot ENABLE')).status, 200)
+  for (const until = performance.now() + 20_000; service.deliveries.size === 0 && performance.now() < until; )
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  t.same([...service.deliveries.keys()], [signal.event_id])
+})
+
+t.test('what waits for a channel is shown, that for webhooks as their service has it', async (t) => {
+  const webhooks = { allow_private_targets: true, drain_secs: 0, signing_secrets: [`whsec_${Buffer.alloc(24, 1).toString('base64')}`] }
+  const { node, run, write, settled } = await start(t, { plugins: ['webhooks'], config: { webhooks } })
+  // Nobody listens there.
+  t.equal((await run("CREATE TRIGGER a ON m WHEN v > 1 DELIVER log, webhook('https://127.0.0.1:1/x') COOLDOWN INTERVAL '0s'")).status, 200)
+  const depth = async () => (await node.inject('/metrics')).body.split('\n').filter((line) => line.startsWith('svc_signal_delivery_queue_depth'))
+  t.same(await depth(), ['svc_signal_delivery_queue_depth{channel="log"} 0', 'svc_signal_delivery_queue_depth{channel="webhook"} 0'])
+  await write([1, 2, 3].map((i) => `m,host=h${i} v=5 ${now}`))
+  await settled(3)
+  for (const until = performance.now() + 20_000; !(await depth())[1].endsWith(' 3') && performance.now() < until; )
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  t.same(await depth(), ['svc_signal_delivery_queue_depth{channel="log"} 0', 'svc_signal_delivery_queue_depth{channel="webhook"} 3'])
+})

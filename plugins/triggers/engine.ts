@@ -153,6 +153,8 @@ export class Engine {
       current.enabled = enabled
       current.after = after
       current.enabledAt = enabledAt
+      // What is being read may be from before.
+      tenant.generation++
       if (enabled) this.watch(tenant)
       else await this.unwatchIfIdle(tenant)
     })

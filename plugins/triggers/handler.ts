@@ -11,7 +11,7 @@ import type { AnnotationsArgs, MeasurementRows } from './annotations-job.ts'
 import type { TriggersConfig } from './config.ts'
 import type { Engine } from './engine.ts'
 import { signalData } from './signal.ts'
-import { createText, parseStatement } from './statement/parse.ts'
+import { type CreateTrigger, createText, parseStatement } from './statement/parse.ts'
 import type { Subscribers } from './subscribers.ts'
 import { type ShownTrigger, shown } from './trigger.ts'
 
@@ -54,7 +54,7 @@ export class TriggersHandler {
       case 'create': {
         // What it finds is told to whoever it names: who may not read must not have it read.
         await this.svc.auth.authorize(context, 'read', '/api/v1/signals')
-        await this.audited(context, 'trigger_create', statement.name, { statement: withoutPaths(createText(statement)) }, () =>
+        await this.audited(context, 'trigger_create', statement.name, { statement: withoutPaths(statement) }, () =>
           this.engine.create(dataNamespace, statement),
         )
         return { message: `trigger "${statement.name}" is created` }
@@ -217,7 +217,14 @@ function inRange(nanos: bigint): bigint {
   return nanos < -INT64 ? -INT64 : nanos >= INT64 ? INT64 - 1n : nanos
 }
 
-/** Paths of webhooks are often secrets. */
-function withoutPaths(statement: string): string {
-  return statement.replace(/(webhook\('https?:\/\/[^/'?#]*)[^']*/gi, '$1/...').slice(0, 4096)
+/** Of a webhook only where it is: paths are often secrets. */
+function withoutPaths(statement: CreateTrigger): string {
+  const delivery = statement.delivery.map((channel) => (channel.kind === 'log' ? channel : { ...channel, url: `${placeOfUrl(channel.url)}...` }))
+  return createText({ ...statement, delivery }).slice(0, 4096)
+}
+
+function placeOfUrl(url: string): string {
+  if (!URL.canParse(url)) return ''
+  const { protocol, host } = new URL(url)
+  return `${protocol}//${host}/`
 }

@@ -23,7 +23,7 @@ export default definePlugin({
       triggers: () => engine.counts(),
       cooldowns: () => engine.cooldowns,
       behind: () => engine.behind,
-      logDepth: () => channels.logDepth,
+      depth: () => channels.depth,
       subscribers: () => subscribers.count,
     })
     const webhooks = () => svc.find<Webhooks>(WEBHOOKS)

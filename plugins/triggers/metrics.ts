@@ -22,7 +22,8 @@ export interface TriggersGauges {
   triggers(): { enabled: number; disabled: number }
   cooldowns(): number
   behind(): number
-  logDepth(): number
+  /** Signals that wait for a channel. */
+  depth(): Record<ChannelName, number>
   subscribers(): number
 }
 
@@ -42,9 +43,9 @@ export function triggersMetrics(metrics: Metrics, gauges: TriggersGauges): Trigg
   metrics.gauge('trigger_cooldown_entries', 'Pairs of a trigger and a series that are remembered', [], (gauge) => gauge.set(gauges.cooldowns()))
   metrics.gauge('trigger_commits_behind', 'Commits that are not judged yet, of the namespace that has most of them', [], (gauge) => gauge.set(gauges.behind()))
   metrics.gauge('annotation_subscribers', 'Readers of the stream of annotations', [], (gauge) => gauge.set(gauges.subscribers()))
-  metrics.gauge('signal_delivery_queue_depth', 'Signals that wait for the log; those for webhooks are counted where they wait', ['channel'], (gauge) =>
-    gauge.set({ channel: 'log' }, gauges.logDepth()),
-  )
+  metrics.gauge('signal_delivery_queue_depth', 'Signals that wait for a channel; those for webhooks in the process that delivers', ['channel'], (gauge) => {
+    for (const [channel, depth] of Object.entries(gauges.depth())) gauge.set({ channel }, depth)
+  })
   const silent = metrics.counter(
     'trigger_points_silenced_total',
     'Points that a condition holds for and that did not fire: cooldown, or forgotten (older than what is remembered of the trigger)',

@@ -58,6 +58,12 @@ export class WebhookService implements Webhooks {
     return (await this.all(namespace)).filter((status) => status.owner === owner)
   }
 
+  waiting(owner: string): number {
+    let sum = 0
+    for (const { ref, items } of this.options.sender().all()) if (ref.owner === owner) sum += items.size
+    return sum
+  }
+
   /** Of all owners. */
   async all(namespace?: string): Promise<WebhookStatus[]> {
     const endpoints = await this.options.outbox().endpoints(namespace)
