@@ -8,7 +8,7 @@ import { accessOf } from './access.ts'
 import type { ConsumerClient, ConsumerOptions, Fetched, KafkaLibrary, KafkaRecord, PartitionOffset, ProducerClient } from './client.ts'
 import { beginOf, type ConnectorConfig } from './config.ts'
 import { letterOf, recordOf, replayTopic } from './dead-letter-topic.ts'
-import { type KafkaMetrics, sumOf } from './metrics.ts'
+import type { KafkaMetrics } from './metrics.ts'
 import { GroupOffsets, Settled } from './offsets.ts'
 import { timeOf } from './record-time.ts'
 
@@ -109,8 +109,8 @@ export class KafkaConnector implements Connector {
     return this.source.status()
   }
 
-  lag(): number {
-    return sumOf(this.offsets.lags())
+  lag(): number | null {
+    return this.offsets.lag
   }
 
   lags(): ReturnType<GroupOffsets['lags']> {

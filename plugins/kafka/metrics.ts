@@ -12,13 +12,24 @@ export interface KafkaMetrics {
 
 export interface LagOf {
   name: string
+  lag(): number | null
   lags(): readonly { topic: string; partition: number; lag: number }[]
 }
 
 export function kafkaMetrics(metrics: Metrics, connectors: () => readonly LagOf[]): KafkaMetrics {
-  metrics.gauge('kafka_consumer_lag', 'Records behind the committed offsets, of the partitions that this node has', ['connector'], (gauge: Gauge) => {
-    for (const connector of connectors()) gauge.set({ connector: connector.name }, sumOf(connector.lags()))
-  })
+  metrics.gauge(
+    'kafka_consumer_lag',
+    'Records behind the committed offsets, of the partitions that this node has; none while that is not known',
+    ['connector'],
+    (gauge: Gauge) => {
+      // Without a value while it is not known: 0 would be good news.
+      gauge.reset()
+      for (const connector of connectors()) {
+        const lag = connector.lag()
+        if (lag !== null) gauge.set({ connector: connector.name }, lag)
+      }
+    },
+  )
   metrics.gauge(
     'kafka_partition_lag',
     'Records behind the committed offset of a partition that this node has',
@@ -41,5 +52,3 @@ export function kafkaMetrics(metrics: Metrics, connectors: () => readonly LagOf[
     dropped: metrics.counter('kafka_dead_letters_dropped_total', 'Dead letters that gave way to newer ones', ['connector']),
   }
 }
-
-export const sumOf = (lags: readonly { lag: number }[]): number => lags.reduce((sum, { lag }) => sum + lag, 0)

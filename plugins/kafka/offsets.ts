@@ -57,8 +57,8 @@ const GIVEN_BACK = 2
 
 interface Place extends PartitionOffset {
   committed: number
-  /** The newest end of the partition that is known. */
-  end: number
+  /** The newest end of the partition that is known, once one is. */
+  end: number | undefined
 }
 
 /** Of the partitions of one member. */
@@ -77,7 +77,7 @@ export class GroupOffsets {
   /** @param owned with the offsets that the group has committed. */
   join(generation: number, owned: readonly PartitionOffset[]): void {
     this.current = generation
-    this.places = new Map(owned.map((place) => [keyOf(place), { ...place, committed: place.offset, end: place.offset }]))
+    this.places = new Map(owned.map((place) => [keyOf(place), { ...place, committed: place.offset, end: undefined }]))
   }
 
   /** The membership is over. */
@@ -91,7 +91,7 @@ export class GroupOffsets {
     const known = generation === this.current ? this.places.get(keyOf(place)) : undefined
     if (known === undefined) return false
     if (place.offset > known.offset) known.offset = place.offset
-    if (place.offset > known.end) known.end = place.offset
+    if (known.end !== undefined && place.offset > known.end) known.end = place.offset
     return true
   }
 
@@ -112,12 +112,21 @@ export class GroupOffsets {
   /** The partition ends there. */
   reaches(place: { topic: string; partition: number; end: number }): void {
     const known = this.places.get(keyOf(place))
-    if (known !== undefined && place.end > known.end) known.end = place.end
+    if (known !== undefined && place.end > (known.end ?? -1)) known.end = Math.max(place.end, known.offset)
   }
 
-  /** Records that are not settled and committed. */
+  /** Records that are not settled and committed, of all partitions; null while that is not known: of who is no member, or has not heard of all ends yet. */
+  get lag(): number | null {
+    const lags = this.lags()
+    if (this.current === Number.NEGATIVE_INFINITY || lags.length < this.places.size) return null
+    return lags.reduce((sum, { lag }) => sum + lag, 0)
+  }
+
+  /** Of each partition whose end is known. */
   lags(): { topic: string; partition: number; lag: number }[] {
-    return [...this.places.values()].map(({ topic, partition, committed, end }) => ({ topic, partition, lag: Math.max(0, end - committed) }))
+    return [...this.places.values()].flatMap(({ topic, partition, committed, end }) =>
+      end === undefined ? [] : [{ topic, partition, lag: Math.max(0, end - committed) }],
+    )
   }
 }
 

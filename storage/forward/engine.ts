@@ -148,8 +148,12 @@ export class ForwardEngine implements StorageEngine {
         folder: files.deadLetters,
         name: connectorName(name),
         maxBytes: config.forward.dead_letter_bytes,
-        dropped: (points) => this.context.log.warn({ points, upstream: name }, 'dead letters are gone, their file was full'),
+        dropped: (points) => {
+          this.metrics.lettersDropped.inc({ upstream: name }, points)
+          this.context.log.warn({ points, upstream: name }, 'dead letters are gone, their file was full')
+        },
       })
+      this.metrics.lettersDropped.inc({ upstream: name }, 0)
       letters.push(dead)
       const own = config.forward.mode === 'copy' ? [upstreams[i]] : upstreams
       const { log } = this.context

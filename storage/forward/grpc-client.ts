@@ -73,6 +73,11 @@ export class GrpcClient {
     return { body: answer, sent: frame.length }
   }
 
+  /** Makes the connection, if there is none. @throws CallError. */
+  async reach(): Promise<void> {
+    await this.connected()
+  }
+
   async close(): Promise<void> {
     const session = await this.session?.catch(() => undefined)
     this.session = undefined

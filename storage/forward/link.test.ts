@@ -3,6 +3,7 @@ import { definePlugin } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { boot, ManualClock } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { FaultyLink } from '../../test/support/faulty-link.ts'
 import { Link } from './link.ts'
 import { CLOCK, edgeOf, folder, upstream } from './testing.ts'
 
@@ -35,6 +36,7 @@ async function nodes(t: Test) {
 
 t.test('the upstream is listed, with what waits for it and what it has refused', async (t) => {
   const { edge, node, listed, up, send, until, refuse } = await nodes(t)
+  await until(/Idle/)
   t.match(await listed(), { name: 'forward-upstream', connector_type: 'forward', status: 'Idle', metrics: { messages_total: 0, points_total: 0, lag: 0 } })
   t.equal(await up(), 1)
   await send('cpu v=1\ncpu,host=b v=2')
@@ -57,9 +59,33 @@ t.test('the upstream is listed, with what waits for it and what it has refused',
   await edge.stop()
 })
 
+t.test('an upstream that was never reached is not up, and one that is reached is, with nothing to send', async (t) => {
+  const { url } = await upstream(t, { config: { server: { allow_open: true } } })
+  const link = await FaultyLink.to(Number(new URL(url).port))
+  t.teardown(() => link.close())
+  link.cut()
+  const storage = edgeOf({ data_dir: folder(t), forward: { upstream: [{ name: 'one', url: `http://127.0.0.1:${link.port}` }] } })
+  const edge = await boot({ plugins: ['connectors', 'line_protocol'], storage, clock: CLOCK })
+  t.teardown(() => edge.stop())
+  const listed = async () => (await edge.inject('/api/v1/connectors')).json().items[0].status
+  const up = async () => Number(/svc_connector_up\{connector="forward-upstream",type="forward"\} (\d)/.exec((await edge.inject('/metrics')).body)?.[1])
+  t.equal(await up(), 0)
+  t.match(await listed(), /Stopped|Reconnecting/)
+  while ((await listed()) !== 'Reconnecting') await new Promise((go) => setTimeout(go, 5))
+  t.equal(await up(), 0)
+  link.mend()
+  while ((await listed()) !== 'Idle') await new Promise((go) => setTimeout(go, 5))
+  t.equal(await up(), 1)
+})
+
 t.test('a link that has nothing to send is idle, and one that is stopped is so', async (t) => {
   const clock = new ManualClock()
   const link = new Link(() => clock.monotonic())
+  t.match(link.status('x'), { status: 'stopped', up: false }, 'nobody knows yet')
+  link.unreached('away')
+  t.match(link.status('x'), { status: 'reconnecting', up: false })
+  t.ok(link.untried)
+  link.reached()
   t.match(link.status('x'), { status: 'idle', up: true, pointsPerSecond: 0 })
   await clock.advance(2000)
   link.answered(100)

@@ -7,8 +7,10 @@ const IDLE_AFTER_MS = 10_000
 export class Link {
   private readonly began: number
   private readonly now: () => number
-  private state: 'stopped' | 'up' | 'reconnecting' | 'failed' = 'up'
+  private state: 'stopped' | 'up' | 'reconnecting' | 'failed' = 'stopped'
   private answeredAt = Number.NEGATIVE_INFINITY
+  /** Nothing was sent. */
+  untried = true
   private lastError: string | undefined
   private requests = 0
   private points = 0
@@ -20,8 +22,20 @@ export class Link {
     this.began = now()
   }
 
+  /** There is a connection, and nothing was sent yet. */
+  reached(): void {
+    this.state = 'up'
+    this.untried = false
+  }
+
+  unreached(error: string): void {
+    this.state = 'reconnecting'
+    this.lastError = error
+  }
+
   answered(points: number): void {
     this.state = 'up'
+    this.untried = false
     this.answeredAt = this.now()
     this.requests++
     this.points += points
@@ -33,12 +47,14 @@ export class Link {
 
   /** @param mend somebody has to change a configuration first. */
   failed(error: string, mend: boolean): void {
+    this.untried = false
     this.state = mend ? 'failed' : 'reconnecting'
     this.lastError = error
   }
 
   stopped(): void {
     this.state = 'stopped'
+    this.untried = false
   }
 
   status(name: string): ReturnType<Connector['status']> {

@@ -19,6 +19,7 @@ export class ForwardMetrics {
   readonly waits: Counter
   readonly setAside: Counter
   readonly dropped: Counter
+  readonly lettersDropped: Counter
   readonly refused: Counter
   readonly damaged: Counter
   readonly fsyncs: Counter
@@ -36,6 +37,9 @@ export class ForwardMetrics {
       'Points that were dropped unsent: for the size of the queue, for their age, or because the disk gave back other bytes',
       ['reason'],
     )
+    this.lettersDropped = metrics.counter('forward_dead_letters_dropped_total', 'Dead letters that gave way to newer ones: points that are nowhere any more', [
+      'upstream',
+    ])
     for (const reason of ['size', 'age', 'damaged']) this.dropped.inc({ reason }, 0)
     this.refused = metrics.counter('forward_refused_writes_total', 'Writes that were refused because the queue was full')
     this.damaged = metrics.counter('forward_damaged_bytes_total', 'Bytes of the queue that could not be read and were set aside')

@@ -94,7 +94,7 @@ export class Sender {
   }
 
   start(): void {
-    this.running = this.run()
+    this.running = Promise.all([this.reach(), this.run()]).then(() => {})
   }
 
   async stop(): Promise<void> {
@@ -102,6 +102,26 @@ export class Sender {
     this.link.stopped()
     await this.running
     await this.note().catch((error) => this.options.log.warn({ err: error }, 'cannot note how far the upstream is; what it has is sent again'))
+  }
+
+  /** Looks whether the upstream is there before there is something to send, so that the link says so. Never rejects. */
+  private async reach(): Promise<void> {
+    const { times, now, config } = this.options
+    for (let pause = FIRST_PAUSE_MS; !this.signal.aborted && this.link.untried; ) {
+      if (!times.isOpen(now())) {
+        await this.pause(CLOSED_LOOK_MS)
+        continue
+      }
+      const upstream = this.upstream
+      try {
+        await Promise.race([upstream.reach(), aborted(this.signal)])
+        if (this.link.untried && !this.signal.aborted) this.link.reached()
+      } catch (error) {
+        if (this.link.untried && !this.signal.aborted) this.link.unreached(`${upstream.name}: ${(error as Error).message}`)
+        await this.pause(pause)
+        pause = Math.min(pause * 2, config.max_pause_secs * 1000)
+      }
+    }
   }
 
   private get signal(): AbortSignal {
@@ -380,6 +400,10 @@ export class Sender {
     this.noted = performance.now()
     await replaceFile(this.options.path, `${JSON.stringify({ version: 1, ...this.position })}\n`)
   }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
 }
 
 const UNKNOWN = { code: 'PARTIAL_WRITE', message: 'the upstream refused the point and did not say why' }

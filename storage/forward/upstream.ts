@@ -120,6 +120,11 @@ export class Upstream {
     }
   }
 
+  /** Makes the connection, if there is none. @throws CallError. */
+  reach(): Promise<void> {
+    return this.client.reach()
+  }
+
   close(): Promise<void> {
     return this.client.close()
   }

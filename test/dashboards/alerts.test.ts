@@ -105,7 +105,11 @@ const FIRE: Record<string, Made[]> = {
   SvcRollupsParked: [{ svc_rollups_parked: 1 }],
   SvcForwardQueueFilling: [{ svc_forward_queue_bytes: 900, svc_forward_queue_max_bytes: 1000 }],
   SvcForwardStuck: [{ svc_forward_queue_oldest_seconds: (secs) => secs - BEFORE_SECS + 901, 'svc_forward_up{upstream="one"}': 0 }],
-  SvcForwardPointsLost: [{ 'svc_forward_dropped_points_total{reason="size"}': step() }, { svc_forward_damaged_bytes_total: step() }],
+  SvcForwardPointsLost: [
+    { 'svc_forward_dropped_points_total{reason="size"}': step() },
+    { svc_forward_damaged_bytes_total: step() },
+    { svc_forward_dead_letters_dropped_total: step() },
+  ],
   SvcObligationsBreached: [{ 'svc_agent_plane_attention{condition="obligation.breached"}': 1 }],
   SvcRunsQuarantined: [{ 'svc_agent_plane_attention{condition="run.quarantined"}': 1 }],
   SvcPushesParked: [{ 'svc_agent_plane_attention{condition="push.parked"}': 2 }],

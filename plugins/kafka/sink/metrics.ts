@@ -12,14 +12,18 @@ export interface SinkMetrics {
 export interface LagOfSink {
   name: string
   /** Commits that are not with the brokers. */
-  lag(): number
+  lag(): number | null
   lagSeconds(): number
 }
 
 export function sinkMetrics(metrics: Metrics, sinks: () => readonly LagOfSink[]): SinkMetrics {
   const of = ['sink']
-  metrics.gauge('kafka_sink_lag_commits', 'Commits that a sink has not looked at', of, (gauge) => {
-    for (const sink of sinks()) gauge.set({ sink: sink.name }, sink.lag())
+  metrics.gauge('kafka_sink_lag_commits', 'Commits that a sink has not looked at; none while it follows none', of, (gauge) => {
+    gauge.reset()
+    for (const sink of sinks()) {
+      const lag = sink.lag()
+      if (lag !== null) gauge.set({ sink: sink.name }, lag)
+    }
   })
   metrics.gauge('kafka_sink_lag_seconds', 'Seconds since brokers had all that a sink is to send; 0 while they have', of, (gauge) => {
     for (const sink of sinks()) gauge.set({ sink: sink.name }, sink.lagSeconds())

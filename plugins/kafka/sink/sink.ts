@@ -122,12 +122,13 @@ export class KafkaSink implements Connector {
     await this.host.letters?.close()
   }
 
-  lag(): number {
-    return this.cursor?.behind ?? 0
+  /** Null while it follows no changes. */
+  lag(): number | null {
+    return this.cursor?.behind ?? null
   }
 
   lagSeconds(): number {
-    const since = this.underway?.since ?? this.gathering?.since ?? (this.lag() > 0 ? this.followedSince : undefined)
+    const since = this.underway?.since ?? this.gathering?.since ?? (this.lag() !== 0 ? this.followedSince : undefined)
     return since === undefined ? 0 : Math.max(0, (this.host.clock.monotonic() - since) / 1000)
   }
 

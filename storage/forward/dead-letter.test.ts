@@ -1,0 +1,19 @@
+import { boot } from 'svcdb/testkit'
+import t from 'tap'
+import { f64, NOW, str, write } from '../conformance/points.ts'
+import { CLOCK, folder, upstream } from './testing.ts'
+
+t.test('dead letters that give way to newer ones are counted', async (t) => {
+  const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
+  await write(node.storage, [{ measurement: 'cpu', tags: {}, time: NOW, fields: { v: str('text') } }], { namespace: '' })
+  const forward = { upstream: [{ name: 'one', url }], batch_interval_ms: 0, dead_letter_bytes: 65_536 }
+  const edge = await boot({ plugins: ['line_protocol'], storage: 'forward', clock: CLOCK, config: { database: { data_dir: folder(t), forward } } })
+  t.teardown(() => edge.stop())
+  const value = async (name: string) => Number(new RegExp(`^${name}(?:\\{.*\\})? (\\d+)$`, 'm').exec((await edge.inject('/metrics')).body)?.[1])
+  t.equal(await value('svc_forward_dead_letters_dropped_total'), 0, 'it is there before it counts')
+  const points = Array.from({ length: 800 }, (_, n) => ({ measurement: 'cpu', tags: { host: `h${n}` }, time: NOW + BigInt(n), fields: { v: f64(n) } }))
+  await write(edge.storage, points, { namespace: '' })
+  while ((await value('svc_forward_set_aside_points_total')) !== 800) await new Promise((resolve) => setTimeout(resolve, 5))
+  const dropped = await value('svc_forward_dead_letters_dropped_total')
+  t.ok(dropped > 100 && dropped < 800, `${dropped} are gone`)
+})
