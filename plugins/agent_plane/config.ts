@@ -166,6 +166,12 @@ export const configSchema = Type.Object({
       'Namespace that gets a point of the measurement agent_plane for each tenant and sweep, with the runs by status, what needs a person, and effects; empty = none',
   }),
   event_grace_secs: secs(3600, 1, 365 * DAY, 'An event for which no run has waited so long after it came is a dead letter'),
+  dedup_retention_days: Type.Integer({
+    default: 0,
+    minimum: 0,
+    maximum: 36_500,
+    description: 'For how many days an event is known by its source and id, so that it counts once; at least as long as event_grace_secs; 0 = for good',
+  }),
   drill_every_secs: secs(0, 0, 365 * DAY, 'How often all cases and the transparency log are checked by reading them; 0 = never by itself'),
   drain_secs: secs(5, 0, 60, 'How long a stop of the server waits for steps that are under way; they are begun again after the next start'),
 })

@@ -177,6 +177,6 @@ function planeOf(state: StateStore, tenant: string, config: AgentPlaneConfig, re
     holds: new OperatedHolds(parts),
     halts: new OperatedHalts(parts),
     push: new OperatedPush(parts),
-    attention: new OperatedAttention(parts),
+    attention: new OperatedAttention(parts, true),
   }
 }

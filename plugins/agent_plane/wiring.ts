@@ -16,6 +16,7 @@ import { headersOf, OPERATOR } from './push/config.ts'
 import { PushSender } from './push/sender.ts'
 import { budgetsOf, quotaOf } from './quota/from-config.ts'
 import { PLANE_SCHEMA, policyOf, rehearse } from './quota/policy.ts'
+import { forget } from './store/events.ts'
 import { runsOf, type Status } from './store/runs.ts'
 import { tenantState } from './store/tenant.ts'
 import { TakeUp } from './take-up.ts'
@@ -23,6 +24,7 @@ import { Turns } from './turns.ts'
 
 const COUNTED: readonly Status[] = ['running', 'suspended', 'exhausted', 'failed', 'quarantined', 'withheld']
 const SECOND = 1000
+const DAY = 86_400_000
 const PUSH_INTERVAL_MS = 1000
 const MAX_COUNTED = 1000
 const MAX_RETIRED = 1000
@@ -66,7 +68,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
   })
   svc.schedule('sweep', config.sweep_interval_secs * 1000, async () => {
     for (const [plane, takeUp] of takeUps)
-      if (plane.isRunning) figures.set(plane.tenant, { ...(await sweep(plane, takeUp, config, metrics)), effects: tallyOf(plane.tenant) })
+      if (plane.isRunning) figures.set(plane.tenant, { ...(await sweep(plane, takeUp, config, metrics, clock.now())), effects: tallyOf(plane.tenant) })
     if (config.figures_namespace !== '' && figures.size > 0) await writePoints(svc, config.figures_namespace, clock.now(), figures)
   })
   if (config.drill_every_secs > 0)
@@ -96,10 +98,20 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
 }
 
 /** Looks at what is due of one tenant. */
-async function sweep({ running, attention }: TenantPlane, takeUp: TakeUp, config: AgentPlaneConfig, metrics: PlaneMetrics): Promise<Omit<Figures, 'effects'>> {
+async function sweep(
+  { running, attention }: TenantPlane,
+  takeUp: TakeUp,
+  config: AgentPlaneConfig,
+  metrics: PlaneMetrics,
+  now: number,
+): Promise<Omit<Figures, 'effects'>> {
   const { driver, state } = running
   await takeUp.once()
-  metrics.deadLetters.inc(await driver.retire(config.event_grace_secs * 1000, MAX_RETIRED))
+  metrics.deadLetters.inc(await driver.retire(config.event_grace_secs * SECOND, MAX_RETIRED))
+  if (config.dedup_retention_days > 0) {
+    const keptMs = Math.max(config.dedup_retention_days * DAY, config.event_grace_secs * SECOND)
+    await state.transaction((tx) => forget(tx, now - keptMs, MAX_RETIRED))
+  }
   const runs = new Map<string, number>()
   for (const status of COUNTED) runs.set(status, (await runsOf(state, status, MAX_COUNTED)).length)
   const { conditions } = await attention.view()

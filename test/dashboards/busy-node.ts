@@ -6,6 +6,7 @@ import { boot, builtinPlugins, loadPlugin, type TestNode } from 'svcdb/testkit'
 import { MINIMAL_KEY, minimalConfig } from '../../scripts/minimal-config.ts'
 import { flightClient, flightSql, grpc, grpcClient } from '../protocols/grpc-protocols.ts'
 import { lineProtocol, native, otlp, remoteWrite } from '../protocols/http-protocols.ts'
+import { agentsConfig, workOfAgents } from './agents.ts'
 import { AUTOMATION, startAutomation } from './automation.ts'
 import { parseExposition, REMOTE_WRITE, requestOf } from './scrape.ts'
 
@@ -32,6 +33,7 @@ export async function startBusyNode(): Promise<BusyNode> {
   const config = {
     ...least,
     ...AUTOMATION,
+    ...(await agentsConfig(folder)),
     // The gRPC clients of other tests have no keys.
     auth: { ...least.auth, exempt_paths: [...paths, '/svc.Service/*', '/arrow.flight.protocol.FlightService/*'] },
     server: { backup_root: folder },
@@ -54,6 +56,7 @@ export async function startBusyNode(): Promise<BusyNode> {
     node,
     async work(round) {
       await work(node, round)
+      await workOfAgents(node, round)
       await automation.work()
     },
     async scrape() {

@@ -62,7 +62,7 @@ async function chosen(dashboard: Dashboard, wanted: Record<string, string>): Pro
 
 /** What a server that is busy and well has none of, or only at moments. All else has to be more than zero somewhere. */
 const MAY_BE_ZERO =
-  /failures|panics|damaged|backpressure|waiting|queue_depth|_running\{|buffered|_held_|leased|awaiting|scratch|_cut_|refused_plans|skipped|truncated|prefetch|dropped|released|retired|cold_archive|jwt_keys|by_statement|rejected|quota|key_limited|banned|5\.\.|status="403"|counted_denials|by_time|_segments_deleted|in_flight|commits_behind|lag_commits|trigger_gaps|pending_repairs|rollups_parked|rollup_lag_seconds|rollup_queue_oldest|connector_up|mqtt_|kafka_/
+  /failures|panics|damaged|backpressure|waiting|queue_depth|_running\{|buffered|_held_|leased|awaiting|scratch|_cut_|refused_plans|skipped|truncated|prefetch|dropped|released|retired|cold_archive|jwt_keys|by_statement|rejected|quota|key_limited|banned|5\.\.|status="403"|counted_denials|by_time|_segments_deleted|in_flight|commits_behind|lag_commits|trigger_gaps|pending_repairs|rollups_parked|rollup_lag_seconds|rollup_queue_oldest|connector_up|mqtt_|kafka_|agent_plane_(attention|driving|queue_length|dead_letters|passes_broken|runs_taken_up|runs\{status="quarantined")/
 
 /** What is wrong with it, or undefined. */
 async function faultOf(target: Target, panel: Panel, values: Record<string, string>): Promise<string | undefined> {
@@ -92,6 +92,7 @@ const CHOICES: Record<string, Record<string, string>[]> = {
   'svc-health': [{ instance: '.*' }, { instance: 'busy:8086' }],
   'svc-storage': [{ instance: '.*' }, { instance: 'busy:8086' }],
   'svc-automation': [{ instance: '.*' }, { instance: 'busy:8086' }],
+  'svc-agents': [{ instance: '.*' }, { instance: 'busy:8086' }],
   'svc-access': [{ instance: '.*' }, { instance: 'busy:8086' }],
   'svc-measurements-promql': [
     { metric: 'load', by: 'host' },

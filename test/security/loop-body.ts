@@ -4,7 +4,7 @@ import { ProtobufWriter } from 'svcdb/lib/protobuf'
 export interface HttpBody {
   over: 'http'
   /** Default: POST. */
-  method?: 'GET'
+  method?: 'GET' | 'POST'
   name: string
   path: string
   headers: Record<string, string>

@@ -117,7 +117,7 @@ t.test('a signal that may begin no run yet is handed back, and others of its bat
   })
   const signal = (trigger_name: string) =>
     ({ event_id: `id-${trigger_name}`, trigger_name, measurement: 'disk', tags: {}, timestamp: '1', value: 1 }) as unknown as TriggerSignal
-  const take = () => held.sink?.take('default', ['full', 'missing', 'other'].map(signal))
+  const take = () => (held.sink as SignalSink).take('default', ['full', 'missing', 'other'].map(signal))
   const begun = async (tenant: string) => (await planeOf(tenant).runs.list('succeeded', 10)).rows.length
   const { run } = await plane.run({ capability: 'busy.do', input: null, actor: 'ann' })
   await t.rejects(take(), { code: 'RATE_LIMITED' }, 'there is no room')

@@ -44,8 +44,9 @@ export class PlanHistory {
 
   private read(): this {
     for (; this.seen < this.records.length; this.seen++) {
-      const { kind, payload } = this.records[this.seen]
-      if (kind === 'PlanFrozen') this.take(payload.plan as FrozenPlan)
+      const record = this.records[this.seen]
+      // The payload of an effect is read when it is asked for, which it seldom is.
+      if (record.kind === 'PlanFrozen') this.take(record.payload.plan as FrozenPlan)
     }
     return this
   }

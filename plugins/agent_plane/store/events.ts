@@ -1,6 +1,6 @@
 /**
  * Events and those who wait for them. A wait is found by its first key, an event that came first by each of its keys, so neither looks at all of the other
- * kind. An event is known by its source and id for good; what nobody waits for is kept, and after a while it is a dead letter, without its payload.
+ * kind. An event is known by its source and id until it is forgotten; what nobody waits for is kept, and after a while it is a dead letter, without its payload.
  */
 import type { StateReader, StateTransaction } from 'svcdb'
 import type { AgentEvent, CorrelationKey } from 'svcdb/agents'
@@ -28,6 +28,8 @@ interface Buffered {
   received: number
 }
 
+/** By when they came. */
+const SEEN_AT = 'seen_at/'
 const inboxKey = ({ run, key }: Pick<Wait, 'run' | 'key'>): string => `inbox/${run}/${key}`
 const addressedKey = (run: string, event: AgentEvent): string => `addressed/${run}/${identity(event)}`
 const identity = ({ source, id }: Pick<AgentEvent, 'source' | 'id'>): string => digest('svc.event.v1', `${source}\u001f${id}`)
@@ -103,6 +105,7 @@ export async function deliver(tx: StateTransaction, event: AgentEvent, now: numb
   const seen = await tx.get<{ run?: string }>(`seen/${identity(event)}`)
   if (seen !== undefined) return { delivery: 'duplicate', ...seen }
   if (event.to !== undefined) await checkAddress(tx, event.to)
+  tx.put(`${SEEN_AT}${number(now)}/${identity(event)}`, null)
   for (const of of bucketsOfEvent(event)) {
     for (const { value: wait } of await tx.list<Wait>({ prefix: `waiter/${of}/` })) {
       if (wait.until <= now || !suits(wait, event)) continue
@@ -164,6 +167,16 @@ export async function retire(tx: StateTransaction, before: number, limit: number
     unbuffer(tx, key, value)
     if (!OF_PLANE.test(kind))
       tx.put(`dead/${key.slice('buffer/'.length)}`, { source, id, kind, correlation, received_at: instant(value.received), reason } satisfies DeadLetter)
+  }
+  return old.length
+}
+
+/** Events that came before are not known any more. @param before milliseconds since the Unix epoch: none that is kept still may be older. @returns how many. */
+export async function forget(tx: StateTransaction, before: number, limit: number): Promise<number> {
+  const old = await tx.list({ prefix: SEEN_AT, end: `${SEEN_AT}${number(before)}`, limit })
+  for (const { key } of old) {
+    tx.delete(key)
+    tx.delete(`seen/${key.slice(key.lastIndexOf('/') + 1)}`)
   }
   return old.length
 }
