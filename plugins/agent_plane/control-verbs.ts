@@ -1,7 +1,7 @@
 /** `svc plane attention`, `halt` and `rearm`: on a running node, over the operator API. */
 import type { CommandCall } from 'svcdb'
 import { askApi } from './api-client.ts'
-import { said } from './case-verbs.ts'
+import { hasReason, said } from './case-verbs.ts'
 
 const OK = 0
 const FINDING = 1
@@ -30,7 +30,7 @@ export async function halt(call: CommandCall, scope: string | undefined): Promis
     call.err('svc: cannot halt: name a scope: tenant, agent:NAME, revision:DIGEST or subject:PRINCIPAL\n')
     return USAGE
   }
-  if (lift === undefined) return said(call, await askApi(call, '/halts', { scope, reason: reason ?? '' }))
+  if (lift === undefined) return hasReason(call, 'halt') ? said(call, await askApi(call, '/halts', { scope, reason })) : USAGE
   return unless(call, await askApi<{ was_standing: boolean }>(call, '/halts/lift', { scope }), 'was_standing')
 }
 

@@ -1,7 +1,7 @@
 /**
- * What operators ask and what a sweep looks for, over many journalled runs: lists and attention by HTTP through the operator API, then looks for what is due
- * where the waits of all suspended runs are over. Runs are written through the stores of the plane, several in a transaction; a million takes some 4 GB of disk.
- * node plugins/agent_plane/plane-lists.bench.ts [runs, by default 20000]
+ * What operators ask and what a sweep costs, over many journalled runs: lists and attention by HTTP through the operator API, then sweeps over runs that wait, a
+ * tenth of all or as many as are asked for: where nothing is due, and where all waits are over. Runs are written through the stores of the plane, several in a transaction; a million takes some 4 GB of disk.
+ * node plugins/agent_plane/plane-lists.bench.ts [runs, by default 20000] [waiting runs]
  */
 import { mkdtemp, rm, statfs, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { seeded } from 'svcdb/lib/random'
 import { boot, type TestNode } from 'svcdb/testkit'
 import { attachRun, openCase } from './cases/case-store.ts'
 import { registerDeadline, sweepDeadlines } from './cases/obligations.ts'
-import { dueRuns } from './drive/due.ts'
+import { Driver } from './drive/driver.ts'
 import { awaitSealing, sealRuns } from './log/log.ts'
 import { freeze } from './plan/plan.ts'
 import { keepActing, takeSlot } from './quota/store.ts'
@@ -137,37 +137,79 @@ async function asked(node: TestNode, path: string): Promise<void> {
   process.stdout.write(`GET ${path}: ${at(0.5)} ms, p99 ${at(0.99)} ms, the first ${first} ms; ${bytes} bytes\n`)
 }
 
-/** What is due is found slice by slice; between two looks a slice is begun, which is not measured. */
-async function looks(state: StateStore): Promise<void> {
-  const timed = async (now: number): Promise<{ due: string[]; ms: number }> => {
+/** Suspended runs until there are so many. */
+async function fillWaiting(state: StateStore, has: number, wanted: number): Promise<void> {
+  const start = Date.now() - wanted
+  for (let begun = has; begun < wanted; begun += BATCH)
+    await state.transaction(async (tx) => {
+      // Of places that are suspended and have nothing beside.
+      for (let n = begun; n < Math.min(begun + BATCH, wanted); n++) await write(tx, start + n, 1_000_000_000 + n * 100 + 1)
+    })
+}
+
+/**
+ * What a process does that sweeps: it finds what is due, slice by slice, and sweeps with each. Between two slices the runs of one are begun, which is not
+ * measured.
+ */
+async function sweeps(state: StateStore, waiting: number): Promise<void> {
+  let now = Date.now() - 2 * DAY
+  const driver = driverOf(state, () => now)
+  const timed = async (): Promise<{ due: string[]; ms: number }> => {
     const began = performance.now()
-    const due = await dueRuns(state, now, LEASE_MS, SLICE)
+    const due = await driver.due(SLICE)
+    await driver.sweep(due)
     return { due, ms: performance.now() - began }
   }
-  const early = await timed(Date.now() - 2 * DAY)
-  process.stdout.write(`a look where nothing is due but what nobody drives: ${early.ms.toFixed(1)} ms, ${early.due.length} runs\n`)
-  const late = Date.now() + 1000 * DAY
-  let [found, total, longest] = [0, 0, 0]
+  const early = await timed()
+  process.stdout.write(
+    `a sweep over ${waiting} waiting runs where nothing is due but what nobody drives: ${early.ms.toFixed(1)} ms, ${early.due.length} runs\n`,
+  )
+  now = Date.now() + 1000 * DAY
+  let [found, total, longest, slices] = [0, 0, 0, 0]
   for (;;) {
-    const { due, ms } = await timed(late)
+    const { due, ms } = await timed()
     total += ms
     longest = Math.max(longest, ms)
     if (due.length === 0) break
+    slices++
     found += due.length
     await state.transaction(async (tx) => {
       for (const run of due) {
-        await takeLease(tx, run, 'bench', late, LEASE_MS)
+        await takeLease(tx, run, 'bench', now, LEASE_MS)
         await setStatus(tx, run, 'succeeded')
       }
     })
   }
-  process.stdout.write(`looks that find all ${found} that are due, ${SLICE} at a time: ${total.toFixed(0)} ms in all, ${longest.toFixed(1)} ms the longest\n`)
+  process.stdout.write(
+    `a sweep of ${waiting} waiting runs whose time is over, in ${slices} slices of ${SLICE}: ${total.toFixed(0)} ms in all, ${longest.toFixed(1)} ms the longest; ${found} runs\n`,
+  )
 }
 
-const [runs = 20_000] = process.argv.slice(2).map(Number)
+/** Nothing is driven by it. */
+function driverOf(state: StateStore, now: () => number): Driver {
+  const never = () => Promise.reject(new Error('nothing is driven'))
+  return new Driver({
+    state,
+    now,
+    random,
+    drives: false,
+    skills: new Map(),
+    calendars: new Map(),
+    holder: 'sweeper',
+    leaseMs: LEASE_MS,
+    limits: { maxSteps: 0, maxEffects: 0 },
+    sleep: never,
+    soon: never,
+    every: () => () => {},
+    performed: () => {},
+  })
+}
+
+const [runs = 20_000, waiting = runs / 10] = process.argv.slice(2).map(Number)
+const rows = runs + Math.max(0, waiting - runs / 10)
 const { bavail, bsize } = await statfs(tmpdir())
-if (bavail * bsize < runs * BYTES_A_RUN * 2)
-  throw new Error(`cannot write ${runs} runs below "${tmpdir()}": they take up to ${(runs * BYTES_A_RUN) / 1e9} GB, and half as much again has to stay free`)
+if (bavail * bsize < rows * BYTES_A_RUN * 2)
+  throw new Error(`cannot write ${runs} runs below "${tmpdir()}": they take up to ${(rows * BYTES_A_RUN) / 1e9} GB, and half as much again has to stay free`)
 const folder = await mkdtemp(join(tmpdir(), 'svc-plane-lists-'))
 await writeFile(join(folder, 'tokens.yaml'), JSON.stringify([{ token: TOKEN, actor: 'ann', roles: ['admin', 'role-0', 'role-1'] }]))
 await writeFile(join(folder, 'all.cedar'), 'permit (principal, action, resource);')
@@ -193,7 +235,8 @@ try {
   await fill(state, runs)
   const lists = ['/attention', '/runs', '/runs?outcome=succeeded', '/runs/waiting', '/runs/live', '/tasks', '/cases', '/obligations', '/dead-letters']
   for (const path of lists) await asked(node, path)
-  await looks(state)
+  await fillWaiting(state, runs / 10, waiting)
+  await sweeps(state, Math.max(waiting, runs / 10))
 } finally {
   await node.stop()
   await rm(folder, { recursive: true, force: true })

@@ -1,7 +1,7 @@
 /** `svc plane waiting`, `cancel`, `reconcile` and `quarantine`: on a running node, over the operator API. */
 import type { CommandCall } from 'svcdb'
 import { askApi } from './api-client.ts'
-import { said } from './case-verbs.ts'
+import { hasReason, said } from './case-verbs.ts'
 
 const USAGE = 2
 
@@ -10,7 +10,8 @@ export async function waiting(call: CommandCall): Promise<number> {
 }
 
 export async function cancel(call: CommandCall, run: string): Promise<number> {
-  return said(call, await askApi(call, `/runs/${encodeURIComponent(run)}/cancel`, { reason: call.flags.reason ?? '' }))
+  if (!hasReason(call, 'cancel')) return USAGE
+  return said(call, await askApi(call, `/runs/${encodeURIComponent(run)}/cancel`, { reason: call.flags.reason }))
 }
 
 /** With --output what the effect gave, which says that it landed; without it that it did not happen. */
@@ -31,5 +32,6 @@ export async function quarantine(call: CommandCall, run: string, decision: strin
     call.err(`svc: cannot decide ${JSON.stringify(decision)}: write svc plane quarantine RUN reopen or abandon\n`)
     return USAGE
   }
-  return said(call, await askApi(call, `/runs/${encodeURIComponent(run)}/${decision}`, { reason: call.flags.reason ?? '' }))
+  if (!hasReason(call, decision)) return USAGE
+  return said(call, await askApi(call, `/runs/${encodeURIComponent(run)}/${decision}`, { reason: call.flags.reason }))
 }

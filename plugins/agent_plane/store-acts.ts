@@ -11,7 +11,7 @@ import type { ApiAnswer } from './api-client.ts'
 import type { AgentPlaneConfig } from './config.ts'
 import { Driver } from './drive/driver.ts'
 import { Sealer } from './log/sealer.ts'
-import { OperatedCases, OperatedHolds } from './operate/cases.ts'
+import { OperatedCases, OperatedDrill, OperatedHolds } from './operate/cases.ts'
 import { OperatedAttention, OperatedHalts, OperatedPush } from './operate/control.ts'
 import { OperatedRuns } from './operate/runs.ts'
 import { OperatedTasks } from './operate/tasks.ts'
@@ -78,6 +78,8 @@ const ACTS: Readonly<Record<string, Handler>> = {
     const { decided_by, approved } = await tasks.decide(task, body as { approved: boolean; reason: string; digest?: string; amendment?: Json }, caller)
     return { decided_by, approved }
   },
+  // No operation of the API: a node drills by itself.
+  'POST /drill': ({ drill }) => drill.run(),
   'POST /obligations/acknowledge': ({ cases }, { body, by }) => cases.acknowledge(body.case, body.obligation, by, body.note),
   'GET /holds': ({ holds }, { query }) =>
     query.get('state') === 'released'
@@ -174,6 +176,7 @@ function planeOf(state: StateStore, tenant: string, config: AgentPlaneConfig, re
       () => {},
     ),
     cases: new OperatedCases(parts),
+    drill: new OperatedDrill(parts),
     holds: new OperatedHolds(parts),
     halts: new OperatedHalts(parts),
     push: new OperatedPush(parts),

@@ -2,7 +2,7 @@
 import type { CommandCall } from 'svcdb'
 import type { TaskView } from 'svcdb/agents'
 import { type ApiAnswer, askApi } from './api-client.ts'
-import { said } from './case-verbs.ts'
+import { hasReason, said } from './case-verbs.ts'
 import { visible } from './tasks/rendering.ts'
 
 const USAGE = 2
@@ -36,7 +36,7 @@ export async function decide(call: CommandCall, id: string): Promise<number> {
     return USAGE
   }
   if ((approve === undefined) === (reject === undefined)) return refuse('cannot decide: write --approve or --reject')
-  if (reason === undefined) return refuse('cannot decide without a reason: write --reason TEXT')
+  if (!hasReason(call, 'decide')) return USAGE
   let amended = {}
   try {
     if (amendment !== undefined) amended = { amendment: JSON.parse(amendment) as unknown }

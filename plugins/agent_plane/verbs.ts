@@ -3,7 +3,7 @@ import type { CommandCall, StateReader } from 'svcdb'
 import { DEFAULT_TENANT } from 'svcdb/agents'
 import { askAdmin } from './admin-client.ts'
 import { manifestVerb } from './agents/verbs.ts'
-import { acknowledge, drillStore, hold, logOf } from './case-verbs.ts'
+import { acknowledge, drillKept, drillStore, hold, logOf } from './case-verbs.ts'
 import { attention, halt, rearm } from './control-verbs.ts'
 import { exportStore, verifyFile } from './export-verbs.ts'
 import { isRunId } from './record/names.ts'
@@ -59,6 +59,7 @@ export async function runPlane(call: CommandCall, usage: string): Promise<number
     if (verb === 'halt') return await halt(call, subject)
     if (verb === 'rearm')
       return subject === undefined || more.length === 0 ? refuse('cannot rearm: name a run and its registration') : await rearm(call, subject, more[0])
+    if (verb === 'drill' && subject === undefined && call.flags.actor !== undefined) return await drillKept(call)
     if (verb === 'drill' && subject === undefined) return await reading(call, (state) => drillStore(call, state))
     if (verb === 'export') return await reading(call, (state) => exportStore(call, state, subject))
     if (verb === 'verify' && call.flags.file !== undefined)

@@ -36,7 +36,7 @@ t.test('svc plane acknowledges obligations, holds cases, drills the store and ho
   t.match(JSON.parse((await svc('bob', 'acknowledge', id, 'answer')).out), { recorded: false })
   t.match(await svc('ann', 'acknowledge', id, 'none'), { code: 1, err: /there is none/ })
   t.match(await svc('ann', 'acknowledge', id), { code: 2 })
-  t.match(await svc('ann', 'hold', id), { code: 4, err: /non-empty/ })
+  t.match(await svc('ann', 'hold', id), { code: 2, err: /cannot hold without a reason/ })
   t.match(JSON.parse((await svc('ann', 'hold', id, '--reason', 'a suit')).out), { placed: true })
   t.match(JSON.parse((await svc('rita', 'hold')).out), { holds: [{ case: id }] })
   t.match(JSON.parse((await svc('bob', 'hold', id, '--release')).out), { lifted: true })

@@ -77,7 +77,7 @@ t.test('a stopped node is steered by its store; it goes on when it starts', asyn
 
   t.match(await act('waiting'), { code: 0, body: { runs: { length: 3 } } })
   t.match(await act('attention'), { code: 1, body: { needs_attention: true } })
-  t.match(await act('cancel', nap), { code: 4, err: /without a reason/ })
+  t.match(await act('cancel', nap), { code: 2, err: /without a reason/ })
   t.match(await act('cancel', nap, '--reason', 'not needed'), { code: 0, body: { requested_by: 'olga', recorded: true } })
   t.match(await act('cancel', nap, '--reason', 'not needed'), { code: 0, body: { requested_by: 'olga', recorded: false } })
   t.match(await act('cancel', 'run_01ARZ3NDEKTSV4RRFFQ69G5FAV', '--reason', 'x'), { code: 1, err: /cannot find run/ })
@@ -128,6 +128,39 @@ t.test('a stopped node is steered by its store; it goes on when it starts', asyn
   t.match((await ann.get(`/cases/${caseId}`)).body.deadlines, [{ acknowledged: { by: { actor: 'olga' }, note: 'late' } }])
   t.match((await ann.get('/halts?state=lifted')).body.lifted, [{ by: 'olga', basis: 'asserted' }])
   t.same((await second.agents.replay(paid)).divergences, [])
+})
+
+t.test('a drill of a stopped store is kept, and a later one clears what it has found', async (t) => {
+  const { start, write, plane } = await stoppable(t)
+  const first = await start()
+  const matter = { kind: 'claim', correlation: [{ namespace: 'claim', value: '7' }] }
+  const { run } = await first.agents.run({ capability: 'nap', input: null, actor: 'test', case: matter })
+  await first.agents.settled(run)
+  t.match(await first.as('ann').get('/drill'), { status: 200, body: { drilled: false } })
+  const key = `record/${run}/000000000002`
+  const rows = first.node.storage.state('agent_plane')
+  const kept = await rows.get(key)
+  await rows.transaction((tx) => tx.delete(key))
+  write()
+  t.match(await plane('drill'), { code: 1, body: { sound: false } }, 'while a server runs it is only read')
+  t.match(await first.as('ann').get('/drill'), { body: { drilled: false } })
+  t.match(await plane('drill', '--actor', 'olga'), { code: 4, err: /cannot open data directory/ }, 'not while a server runs')
+  await first.node.stop()
+  const found = await plane('drill', '--actor', 'olga')
+  t.match(found, { code: 1, err: /^finding: case "case_\w+": cannot use the journal/, body: { drilled: true, sound: false, findings: 1 } })
+
+  const second = await start()
+  const ann = second.as('ann')
+  t.match(await ann.get('/drill'), { body: { drilled: true, sound: false, findings: 1 } })
+  const conditions = async (one: typeof ann) => ((await one.get('/attention')).body.conditions as { condition: string }[]).map(({ condition }) => condition)
+  t.ok((await conditions(ann)).includes('drill.failed'))
+  await second.node.storage.state('agent_plane').transaction((tx) => tx.put(key, kept))
+  await second.node.stop()
+  t.match(await plane('drill', '--actor', 'olga'), { code: 0, err: '', body: { sound: true, findings: 0 } })
+
+  const third = await start()
+  t.match(await third.as('ann').get('/drill'), { body: { drilled: true, sound: true } })
+  t.notOk((await conditions(third.as('ann'))).includes('drill.failed'))
 })
 
 t.test('a run of a node is replayed, resumed and read over its API', async (t) => {

@@ -51,7 +51,7 @@ t.test('runs are shown, cancelled and decided about from the command line', asyn
   const seen = await plane('rita', 'waiting')
   t.match([seen.code, JSON.parse(seen.out)], [0, { runs: [{ run: napping }], truncated: false }])
   t.match(await plane('rita', 'cancel', napping, '--reason', 'x'), { code: 4, err: /may not do "api:run.cancel"/ })
-  t.match(await plane('ann', 'cancel', napping), { code: 4, err: /reason/ })
+  t.match(await plane('ann', 'cancel', napping), { code: 2, err: /reason/ })
   t.match(await plane('ann', 'cancel', napping, '--reason', 'x'), { code: 0, out: /"requested_by":"ann"/ })
   await agents.settled(napping)
   t.match(await plane('ann', 'cancel', napping, '--reason', 'x'), { code: 1, err: /it is cancelled/ })
