@@ -29,7 +29,7 @@ t.test('a server that is not there', async (t) => {
   const url = 'http://127.0.0.1:9'
   await t.rejects(engineAt(url, 'none', {}, { write_timeout_secs: 1 }), {
     code: 'OVERLOADED',
-    message: /^cannot read in ClickHouse at http:\/\/127\.0\.0\.1:9: .*ECONNREFUSED/,
+    message: /^cannot read in ClickHouse: it is not reached \(ECONNREFUSED\)/,
   })
 })
 
@@ -189,8 +189,8 @@ else {
     const engine = await engineAt(proxy.url, prefix(), {}, { write_timeout_secs: 1 })
     t.match(await write(engine, [point(1)]), { written: 1 })
     away = true
-    await t.rejects(write(engine, [point(2)]), { code: 'OVERLOADED', message: /^cannot write in ClickHouse at / })
-    await t.rejects(lines(engine, { measurement: 'cpu' }), { code: 'OVERLOADED', message: /^cannot read in ClickHouse at / })
+    await t.rejects(write(engine, [point(2)]), { code: 'OVERLOADED', message: /^cannot write in ClickHouse: it is not reached / })
+    await t.rejects(lines(engine, { measurement: 'cpu' }), { code: 'OVERLOADED', message: /^cannot read in ClickHouse: it is not reached / })
     away = false
     t.match(await write(engine, [point(2)]), { written: 1 })
     t.same(await lines(engine, { measurement: 'cpu' }), [row(2)])
