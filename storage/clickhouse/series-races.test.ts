@@ -20,7 +20,7 @@ else {
     const prefix = `r${process.pid}_${made++}`
     const clock = { ms: NOW_MS }
     const begin = async (url: string): Promise<ClickHouseEngine> => {
-      const engine = new ClickHouseEngine(testContext({ ...config, clickhouse: { url, prefix } }, () => clock.ms))
+      const engine = new ClickHouseEngine(testContext({ ...config, clickhouse: { ...server.section, url, prefix } }, () => clock.ms))
       await engine.open()
       return engine
     }
