@@ -18,9 +18,9 @@ const START_MS = Date.UTC(2024, 0, 1)
 const fields = Array.from({ length: 10 }, (_, i) => `usage_${i}`)
 const server = await startClickHouse()
 const now = () => START_MS + steps * 10_000
-const engine = new ClickHouseEngine(testContext({ ooo_shard_tolerance: 1_000_000, clickhouse: { url: server.url, prefix: `b${process.pid}` } }, now))
+const engine = new ClickHouseEngine(testContext({ ooo_shard_tolerance: 1_000_000, clickhouse: { ...server.section, prefix: `b${process.pid}` } }, now))
 await engine.open()
-const client = new Client(sectionOf({ clickhouse: { url: server.url } }))
+const client = new Client(sectionOf({ clickhouse: server.section }))
 
 const median = (values: number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1]
 const value = (host: number, step: number, field: number): number => Math.round(50 + 40 * Math.sin(host + step / 30 + field)) + 0.25 * field

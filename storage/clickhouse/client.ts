@@ -16,14 +16,16 @@ const FIRST_PAUSE_MS = 50
 const MAX_PAUSE_MS = 2000
 /** What ClickHouse says by number, and what it means to a caller. */
 const CODES = new Map<string, ErrorCode>([
-  ['159', 'QUERY_TIMEOUT'],
-  ['160', 'QUERY_TIMEOUT'],
   ['202', 'BACKPRESSURE'],
+  ['210', 'OVERLOADED'],
+  ['225', 'OVERLOADED'],
   ['241', 'OVERLOADED'],
   ['242', 'OVERLOADED'],
   ['243', 'STORAGE_FULL'],
   ['252', 'BACKPRESSURE'],
+  ['279', 'OVERLOADED'],
   ['285', 'OVERLOADED'],
+  ['286', 'OVERLOADED'],
   ['289', 'OVERLOADED'],
   ['307', 'BAD_REQUEST'],
   ['319', 'OVERLOADED'],
@@ -33,8 +35,12 @@ const CODES = new Map<string, ErrorCode>([
 const REPLICAS_AWAY = '341'
 /** How long a definition waits for the servers of a cluster. */
 const DEFINITION_SECS = 5
-/** After these an insert is tried again under the same token: too many parts, too few replicas, what became of it is unknown, the coordinator was away. */
-const AGAIN = new Set(['202', '252', '285', '286', '319', '999'])
+/** After these an insert is tried again under the same token: too many parts, too few replicas, what became of it is unknown, a server or the coordinator was away. */
+const AGAIN = new Set(['202', '209', '210', '225', '252', '279', '285', '286', '319', '999'])
+/** Too slow: TIMEOUT_EXCEEDED, TOO_SLOW, SOCKET_TIMEOUT. */
+const SLOW = new Set(['159', '160', '209'])
+/** Of its servers among each other: texts of these have addresses. */
+const BETWEEN_SERVERS = new Set(['209', '210', '225', '279'])
 
 export interface QueryOptions {
   params?: Record<string, string | number>
@@ -52,10 +58,14 @@ export class Client {
   private readonly section: ClickHouseSection
   private readonly metrics: ClickHouseMetrics | undefined
   private readonly closing = new AbortController()
+  private readonly unreached: (told: { url: string; err: unknown }) => void
+  private isReached = true
 
-  constructor(section: ClickHouseSection, metrics?: ClickHouseMetrics) {
+  /** @param unreached told when the server is not reached, once until it is again. */
+  constructor(section: ClickHouseSection, metrics?: ClickHouseMetrics, unreached: (told: { url: string; err: unknown }) => void = () => {}) {
     this.section = section
     this.metrics = metrics
+    this.unreached = unreached
     this.client = createClient({
       url: section.url,
       username: section.username,
@@ -103,6 +113,7 @@ export class Client {
         abort_signal: both,
       }
       stream = (await this.client.exec(asked)).stream as Readable
+      this.isReached = true
       yield* decodeBlocks(stream)
       both.throwIfAborted()
     } catch (error) {
@@ -127,6 +138,7 @@ export class Client {
       try {
         const { stream } = await this.client.exec({ query, values: Readable.from(parts, { objectMode: false }), abort_signal: this.closing.signal })
         for await (const _ of stream);
+        this.isReached = true
         this.metrics?.insertedRows.inc(rows)
         this.metrics?.inserts.observe((performance.now() - begun) / 1000)
         return
@@ -155,19 +167,21 @@ export class Client {
   }
 
   private meaning(verb: string, error: unknown): Error {
+    const slow = verb === 'read' ? 'QUERY_TIMEOUT' : 'WRITE_TIMEOUT'
     if (error instanceof SvcError) return error
     if (this.closing.signal.aborted) return this.closing.signal.reason
     const message = error instanceof Error ? error.message.split('\n', 1)[0].slice(0, 300) : String(error)
     if (error instanceof ClickHouseError) {
-      const code = CODES.get(error.code) ?? 'DATABASE_ERROR'
-      return new SvcError(code, `cannot ${verb} in ClickHouse: ${message} (code ${error.code})`)
+      this.isReached = true
+      const code = SLOW.has(error.code) ? slow : (CODES.get(error.code) ?? 'DATABASE_ERROR')
+      const cause = BETWEEN_SERVERS.has(error.code) ? 'its servers, or its Keeper, do not reach one another' : message
+      return new SvcError(code, `cannot ${verb} in ClickHouse: ${cause} (code ${error.code})`)
     }
-    if (/timeout/i.test(message))
-      return new SvcError(verb === 'read' ? 'QUERY_TIMEOUT' : 'WRITE_TIMEOUT', `cannot ${verb} in ClickHouse: no answer within write_timeout_secs`)
-    return new SvcError(
-      'OVERLOADED',
-      `cannot ${verb} in ClickHouse at ${this.section.url}: ${message || 'the connection failed'}; see that it runs and is reached`,
-    )
+    if (/timeout/i.test(message)) return new SvcError(slow, `cannot ${verb} in ClickHouse: no answer within write_timeout_secs`)
+    if (this.isReached) this.unreached({ url: this.section.url, err: error })
+    this.isReached = false
+    const code = (error as NodeJS.ErrnoException).code ?? 'the connection ended'
+    return new SvcError('OVERLOADED', `cannot ${verb} in ClickHouse: it is not reached (${code}); see that it runs, its address is in the log`)
   }
 }
 

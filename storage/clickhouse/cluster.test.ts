@@ -64,7 +64,7 @@ else {
   })
 
   t.test('PromQL and SQL', async (t) => {
-    const engine = new ClickHouseEngine(testContext({ clickhouse: { url: server.url, prefix: prefix(), cluster: 'main' } }, Date.now))
+    const engine = new ClickHouseEngine(testContext({ clickhouse: { ...server.section, prefix: prefix(), cluster: 'main' } }, Date.now))
     const node = await boot({ plugins: ['line_protocol', 'promql', 'sql'], storage: withState(engine) })
     t.teardown(() => node.stop())
     const now = Math.floor(Date.now() / 1000)

@@ -85,16 +85,21 @@ export function sectionOf(config: Record<string, unknown>): ClickHouseSection {
 /** @throws CONFIG_ERROR for values that cannot be used. */
 export function check(config: Record<string, unknown>): void {
   const { url } = sectionOf(config)
-  if (/^https?:$/.test(URL.parse(url)?.protocol ?? '')) return
-  throw new SvcError('CONFIG_ERROR', `cannot use [database.clickhouse] url "${url}": it is no address of an HTTP interface; write http://host:8123`)
+  // It is not said which: it may have a password.
+  const refuse = (cause: string): SvcError => new SvcError('CONFIG_ERROR', `cannot use [database.clickhouse] url: ${cause}`)
+  const parsed = URL.parse(url)
+  if (parsed === null || !/^https?:$/.test(parsed.protocol)) throw refuse('it is no address of an HTTP interface; write http://host:8123')
+  if (parsed.username !== '' || parsed.password !== '') throw refuse('it has a user; write username and password as keys of their own')
 }
 
 /** For `svc check`. */
 export function explain(config: Record<string, unknown>): string[] {
   const { url, prefix, cluster, insert_quorum } = sectionOf(config)
+  const parsed = URL.parse(url)
+  const address = parsed === null || parsed.host === '' ? '?' : `${parsed.protocol}//${parsed.host}`
   const where = cluster === undefined ? 'one server' : `cluster "${cluster}", a write is acknowledged by ${insert_quorum} replicas`
   return [
-    `points are in ClickHouse at ${url}, databases ${prefix} and ${prefix}_*, on ${where}`,
+    `points are in ClickHouse at ${address}, databases ${prefix} and ${prefix}_*, on ${where}`,
     'the engine keeps no state and tells no changes, and has no exports, backups or archive: plugins that need one of them cannot run on it',
   ]
 }

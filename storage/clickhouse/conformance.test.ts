@@ -12,7 +12,7 @@ else {
   conformance(
     'clickhouse',
     async (config, now) => {
-      const clickhouse = { url: server.url, prefix: `t${process.pid}_${made++}` }
+      const clickhouse = { ...server.section, prefix: `t${process.pid}_${made++}` }
       const begin = async (): Promise<ClickHouseEngine> => {
         const engine = new ClickHouseEngine(testContext({ ...config, clickhouse }, now))
         await engine.open()

@@ -78,8 +78,10 @@ export class Points {
     )
     if (verdicts.newest !== undefined) window.advance(...verdicts.newest)
     if (verdicts.released) context.resolver.forget()
-    if (verdicts.rows > 0) await this.storeSeries(verdicts.drafts)
-    const stored = verdicts.drafts.map((draft) => this.fill(batch, draft))
+    // As they are now: of one that is dropped from here on the rows are refused in the end, and others are stored.
+    const drafts = verdicts.drafts.map((draft): [Draft, Life] => [draft, this.lifeOf(draft)])
+    if (verdicts.rows > 0) await this.storeSeries(drafts)
+    const stored = drafts.map(([draft, life]) => this.fill(batch, draft, life))
     for (const { written } of stored) written.catch(() => {})
     return { result: this.acknowledged(stored, verdicts, sequence) }
   }
@@ -132,10 +134,9 @@ export class Points {
     return true
   }
 
-  private async storeSeries(drafts: readonly Draft[]): Promise<void> {
+  private async storeSeries(drafts: readonly [Draft, Life][]): Promise<void> {
     const { log, series, tables } = this.context
-    for (const draft of drafts) {
-      const life = this.lifeOf(draft)
+    for (const [draft, life] of drafts) {
       const fresh = draft.series.filter((one) => !life.known.has(idOf(one, life.number).key))
       if (fresh.length === 0) continue
       await tables.ensureNamespace(draft.namespace)
@@ -151,9 +152,8 @@ export class Points {
     return life
   }
 
-  private fill(batch: WriteBatch, draft: Draft): Stored {
+  private fill(batch: WriteBatch, draft: Draft, life: Life): Stored {
     const { tables, resolver } = this.context
-    const life = this.lifeOf(draft)
     const written: Promise<void>[] = []
     for (const part of draft.parts.values()) {
       if (part.rows.length === 0) continue

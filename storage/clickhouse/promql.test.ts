@@ -28,7 +28,7 @@ t.test('answers of PromQL', { skip: NO_CLICKHOUSE ?? false }, async (t) => {
   const config = { ooo_shard_tolerance: 1_000_000 }
   const engines = [
     createOracle(testContext(config, now)),
-    withState(new ClickHouseEngine(testContext({ ...config, clickhouse: { url: server.url, prefix: `q${process.pid}` } }, now))),
+    withState(new ClickHouseEngine(testContext({ ...config, clickhouse: { ...server.section, prefix: `q${process.pid}` } }, now))),
   ]
   const options = { plugins: ['remote_write', 'promql'], config: { remote_write: { float_and_histogram: 'keep_both' } } }
   const nodes = await Promise.all(engines.map((storage) => boot({ ...options, storage })))

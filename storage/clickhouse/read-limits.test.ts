@@ -16,7 +16,7 @@ t.test('statements that read', { skip: NO_CLICKHOUSE ?? false }, async (t) => {
     if (/^\s*(SELECT|WITH)\b/.test(statement)) asked.push(statement)
     forward()
   })
-  const clickhouse = { url: proxy.url, prefix: `l${process.pid}`, query_memory: 50_000_000, write_timeout_secs: 17 }
+  const clickhouse = { ...server.section, url: proxy.url, prefix: `l${process.pid}`, query_memory: 50_000_000, write_timeout_secs: 17 }
   const engine = new ClickHouseEngine(testContext({ clickhouse, retention_secs: 86_400 }, Date.now))
   const node = await boot({
     plugins: ['line_protocol', 'promql', 'sql'],

@@ -1,6 +1,6 @@
 /** What retention leaves in ClickHouse: days that no measurement keeps are gone from the disk, without a delete; of others what is kept is left. */
 import t from 'tap'
-import { NO_CLICKHOUSE, startClickHouse } from '../../test/support/clickhouse/clickhouse.ts'
+import { NO_CHDB, startChdb } from '../../test/support/clickhouse/clickhouse.ts'
 import { testContext } from '../conformance/index.ts'
 import { f64, HOUR, lines, NOW, NOW_MS, type TestPoint, write } from '../conformance/points.ts'
 import { Client } from './client.ts'
@@ -21,10 +21,10 @@ const point = (measurement: string, day: bigint, host = 'a'): TestPoint => ({
 const row = (measurement: string, day: bigint, host = 'a'): string =>
   `{"host":"${host}"} ${NOW + day * DAY} ${measurement.startsWith('m') ? 'value' : 'v'}=float64:1`
 
-if (NO_CLICKHOUSE !== undefined) t.comment(NO_CLICKHOUSE)
+if (NO_CHDB !== undefined) t.comment(NO_CHDB)
 else {
-  const server = await startClickHouse()
-  const client = new Client(sectionOf({ clickhouse: { url: server.url } }))
+  const server = await startChdb()
+  const client = new Client(sectionOf({ clickhouse: server.section }))
   t.teardown(async () => {
     await client.close()
     await server.stop()

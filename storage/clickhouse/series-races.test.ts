@@ -20,7 +20,7 @@ else {
     const prefix = `r${process.pid}_${made++}`
     const clock = { ms: NOW_MS }
     const begin = async (url: string): Promise<ClickHouseEngine> => {
-      const engine = new ClickHouseEngine(testContext({ ...config, clickhouse: { url, prefix } }, () => clock.ms))
+      const engine = new ClickHouseEngine(testContext({ ...config, clickhouse: { ...server.section, url, prefix } }, () => clock.ms))
       await engine.open()
       return engine
     }
@@ -45,8 +45,8 @@ else {
       const { held, slow, other, clock } = await nodesOf(t, { retention_secs: 4 * 3600 })
       await write(slow, [point(1), point(1, 'b')])
       await write(other, [point(2), point(2, 'b')])
-      clock.ms += 8 * 3_600_000
-      const later = NOW + 8n * HOUR
+      clock.ms += 48 * 3_600_000
+      const later = NOW + 48n * HOUR
       await write(other, [point(3, 'b', later)])
       await write(slow, [point(3, 'b', later)])
       held.next(statement)
@@ -72,6 +72,21 @@ else {
     held.release()
     await removing
     t.same(await lines(other, { measurement: 'cpu' }), [row(2)])
+  })
+
+  t.test('a measurement that a node hears the drop of while it stores series: its rows are refused, and others are stored', async (t) => {
+    const { held, slow, other } = await nodesOf(t)
+    const another: TestPoint = { ...point(1), measurement: 'mem' }
+    await write(other, [point(1), another])
+    await hear(slow)
+    held.next(/^INSERT INTO \S+\.series /, true)
+    const writing = write(slow, [point(2, 'b'), { ...another, tags: { host: 'b' } }])
+    await held.reached
+    await other.drop('default', 'cpu', { final: true })
+    await hear(slow)
+    held.release()
+    t.match(await writing, { written: 1, rejected: 1, rejections: [{ code: 'CONFLICT', position: 0 }] })
+    t.equal((await lines(other, { measurement: 'mem' })).length, 2)
   })
 
   for (const [what, statement] of [

@@ -44,11 +44,11 @@ t.test('a cluster of two shards', async (t) => {
 t.test('what a real server says', { skip: NO_CLICKHOUSE ?? false }, async (t) => {
   const server = await startClickHouse()
   t.teardown(() => server.stop())
-  const engine = new ClickHouseEngine(testContext({ clickhouse: { url: server.url, prefix: `n${process.pid}_topology` } }, Date.now))
+  const engine = new ClickHouseEngine(testContext({ clickhouse: { ...server.section, prefix: `n${process.pid}_topology` } }, Date.now))
   await engine.open()
   t.teardown(() => engine.close())
   t.match(await engine.topology(), { name: '', shards: [{ number: 1, replicas: [{ local: true, errors: 0, tables: 0, readonly_tables: 0, delay_secs: 0 }] }] })
   t.not((await engine.topology()).shards[0].replicas[0].host, '')
-  const named = new ClickHouseEngine(testContext({ clickhouse: { url: server.url, prefix: `n${process.pid}_none` } }, Date.now))
+  const named = new ClickHouseEngine(testContext({ clickhouse: { ...server.section, prefix: `n${process.pid}_none` } }, Date.now))
   t.throws(() => named.topology(), { code: 'DATABASE_CLOSED' })
 })

@@ -22,7 +22,7 @@ t.test('protocols', { skip: NO_CLICKHOUSE ?? false }, async (t) => {
   t.teardown(() => server.stop())
   for (const [i, protocol] of PROTOCOLS.entries())
     await t.test(protocol.name, async (t) => {
-      const clickhouse = { url: server.url, prefix: `p${process.pid}_${i}` }
+      const clickhouse = { ...server.section, prefix: `p${process.pid}_${i}` }
       const storage = withState(new ClickHouseEngine(testContext({ max_series_cardinality: 6, clickhouse }, Date.now)))
       const node = await boot({ plugins: PLUGINS, storage, config: { grpc: { addr }, flight_sql: { addr } } })
       try {

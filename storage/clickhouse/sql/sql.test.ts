@@ -28,7 +28,7 @@ if (NO_CLICKHOUSE !== undefined) t.test('SQL on ClickHouse', { skip: NO_CLICKHOU
 else {
   const server = await startClickHouse()
   const both: Both = await openBoth(
-    server.url,
+    server.section,
     `s${process.pid}`,
     functions.map((one) => ({ ...one, plugin: 'analytics' })),
   )

@@ -58,11 +58,11 @@ export function samplePoints(): TestPoint[] {
   return points
 }
 
-export async function openBoth(url: string, prefix: string, functions: readonly DeclaredSqlFunction[] = []): Promise<Both> {
+export async function openBoth(section: Record<string, unknown>, prefix: string, functions: readonly DeclaredSqlFunction[] = []): Promise<Both> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-sql-'))
   const context = (config: Record<string, unknown>) => ({ ...testContext(config, () => NOW_MS), sqlFunctions: functions })
   const embedded = createEngine(context({ data_dir: join(folder, 'data') }))
-  const clickhouse = new ClickHouseEngine(context({ clickhouse: { url, prefix } }))
+  const clickhouse = new ClickHouseEngine(context({ clickhouse: { ...section, prefix } }))
   for (const engine of [embedded, clickhouse]) {
     await engine.open()
     const points = samplePoints()

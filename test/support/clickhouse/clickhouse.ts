@@ -1,11 +1,11 @@
-/** A ClickHouse for tests: that of SVC_TEST_CLICKHOUSE_URL, or chdb behind a small server, when its package is installed in test/interop. */
+/** A ClickHouse for tests: that of SVC_TEST_CLICKHOUSE_URL (with _CLUSTER, _USER and _PASSWORD), or chdb behind a small server, when its package is installed in test/interop. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import type { StorageEngine } from 'svcdb'
+import { Secret, type StorageEngine } from 'svcdb'
 import { MapState } from '../../../storage/common/map-state.ts'
 import { ROOT } from '../tree.ts'
 
@@ -20,14 +20,23 @@ export const NO_CLICKHOUSE =
     ? undefined
     : 'no ClickHouse: set SVC_TEST_CLICKHOUSE_URL, or run npm install --prefix test/interop, which brings chdb (550 MB)'
 
+/** What a server that the environment names wants beside its URL: keys of [database.clickhouse]. */
+export const GIVEN: Record<string, unknown> = {
+  ...(process.env.SVC_TEST_CLICKHOUSE_CLUSTER === undefined ? {} : { cluster: process.env.SVC_TEST_CLICKHOUSE_CLUSTER }),
+  ...(process.env.SVC_TEST_CLICKHOUSE_USER === undefined ? {} : { username: process.env.SVC_TEST_CLICKHOUSE_USER }),
+  ...(process.env.SVC_TEST_CLICKHOUSE_PASSWORD === undefined ? {} : { password: new Secret(process.env.SVC_TEST_CLICKHOUSE_PASSWORD) }),
+}
+
 export interface ClickHouse {
   url: string
+  /** Of [database.clickhouse]. */
+  section: Record<string, unknown>
   stop(): Promise<void>
 }
 
 export async function startClickHouse(): Promise<ClickHouse> {
   const { SVC_TEST_CLICKHOUSE_URL: url } = process.env
-  return url === undefined ? startChdb() : { url, async stop() {} }
+  return url === undefined ? startChdb() : { url, section: { url, ...GIVEN }, async stop() {} }
 }
 
 /** @param cluster it takes statements for a cluster of that name, of which it is the only server that is there. */
@@ -40,8 +49,10 @@ export async function startChdb(cluster = ''): Promise<ClickHouse> {
   const lines = createInterface({ input: child.stdout as NonNullable<ChildProcess['stdout']> })
   const port = await Promise.race([once(lines, 'line').then(([line]) => Number(line)), exited.then(() => Number.NaN)])
   if (Number.isNaN(port)) throw new Error('cannot start the ClickHouse of the tests: its process has ended')
+  const url = `http://127.0.0.1:${port}`
   return {
-    url: `http://127.0.0.1:${port}`,
+    url,
+    section: { url, ...(cluster === '' ? {} : { cluster }) },
     async stop() {
       child.kill('SIGKILL')
       await exited
