@@ -249,10 +249,10 @@ t.test('a training that does not end is ended, by its time limit and by the node
       svc.use<ModelKinds>(MODEL_KINDS).register('endless', new URL('./testing-endless.ts', import.meta.url))
     },
   })
-  const one = await node(t, { plugins: [endless], analytics: { training_timeout_secs: 4 } })
+  const one = await node(t, { plugins: [endless], analytics: { training_timeout_secs: 10 } })
   await write(one, lines(0, 60))
   const late = await call(one, 'POST', MODELS, model({ model_type: 'endless', params: {} }))
-  t.match(late.body.error, / 4 s; .*analytics.training_timeout_secs/)
+  t.match(late.body.error, / 10 s; .*analytics.training_timeout_secs/)
   t.match(await call(one, 'POST', MODELS, model()), { status: 201 }, 'the next one has another thread')
   t.same((await call(one, 'GET', MODELS)).body.count, 1)
   const other = await node(t, { plugins: [endless] })
