@@ -103,6 +103,16 @@ t.test('what cannot be a model is refused, saying what to do', async (t) => {
   await refused({ forecast: { horizon: 9000 } }, 400, /analytics.max_forecast_horizon is 8760/)
   await refused({ forecast: { horizon: 9, target_measurement: 'cpu' } }, 400, /choose another target_measurement/)
   await refused({ name: 'a/b' }, 400, /a name is of letters/)
+  await write(
+    one,
+    Array.from({ length: 40 }, (_, i) => `cars,model=x load=${i} ${begin + BigInt(i) * MINUTE}`),
+  )
+  const cars = { measurement: 'cars', field: 'load', model_type: 'ses', name: 'cars' }
+  t.match(await call(one, 'POST', MODELS, { ...cars, forecast: { horizon: 3 } }), {
+    status: 400,
+    body: { error: /^cannot write the forecast of model "cars": its series has the tag "model", .*; rename the tag, or leave out forecast$/ },
+  })
+  t.equal((await call(one, 'POST', MODELS, cars)).status, 201, 'without forecasts that are written it may')
   t.equal((await call(one, 'POST', MODELS, model({ tags: { host: 'a' } }))).status, 201)
   await refused({}, 409, /there is one of this name/)
   t.match(await call(one, 'GET', '/api/v1/analytics/models/cpu/load/forecast?horizon=9000'), { status: 400, body: { error: /max_forecast_horizon/ } })
