@@ -35,15 +35,23 @@ function datasets(): [string, number, Float64Array][] {
   return Object.entries(DATASETS).map(([name, period], i) => [name, period, Float64Array.from(answers[i].values as number[])])
 }
 
+/** Of searches, which may miss the greatest maximum once in a hundred. */
+const searches = { count: 0, missed: [] as string[] }
+const MISSED = 0.01
+
 function compare(cases: readonly ReferenceCase[]): void {
   const answers = answersOf(
     python,
     cases.map(({ task }) => task),
   )
-  const problems = cases.flatMap(({ name, problem }, i) => {
+  const problems = cases.flatMap(({ name, problem, search }, i) => {
     // What the reference cannot fit says nothing of ours.
-    const found = 'error' in answers[i] ? undefined : problem(answers[i])
-    return found === undefined ? [] : [`${name}: ${found}`]
+    if ('error' in answers[i]) return []
+    const found = problem(answers[i])
+    if (search) searches.count++
+    if (found === undefined) return []
+    if (search) searches.missed.push(`${name}: ${found}`)
+    return search ? [] : [`${name}: ${found}`]
   })
   const answered = answers.filter((answer) => !('error' in answer)).length
   console.log(`${answered} of ${cases.length} answers compared, seed ${seed}`)
@@ -67,6 +75,12 @@ test('series that statsmodels ships', { skip }, () => {
   compare(datasets().flatMap(([name, period, values]) => forecastCases(name, values.subarray(0, 400), period === 12)))
 })
 
+test('of a hundred fits of arima one at most misses the maximum that statsmodels finds', { skip }, () => {
+  console.log(`${searches.missed.length} of ${searches.count}, seed ${seed}`, searches.missed)
+  assert.ok(searches.count > 300)
+  assert.ok(searches.missed.length <= MISSED * searches.count, searches.missed.join('\n'))
+})
+
 test('rows of several columns', { skip }, () => {
   compare([0, 1, 2, 3].flatMap((k) => rowCases(`rows ${k}`, rowsOf(200 + 100 * k, seed + k))))
 })
@@ -79,9 +93,14 @@ test('the automatic choice forecasts as well as ETS by its criterion, and better
     ...datasets(),
   ]
   const training = series.map(([, , values]) => values.subarray(0, values.length - HORIZON))
-  const theirs = answersOf(
-    python,
-    series.map(([, period], i) => ({ task: 'auto', values: Array.from(training[i]), period, horizon: HORIZON })),
+  const asked = (task: string) =>
+    answersOf(
+      python,
+      series.map(([, period], i) => ({ task, values: Array.from(training[i]), period, horizon: HORIZON })),
+    )
+  // The first is there wherever statsmodels is.
+  const others = Object.entries({ ETS: asked('auto'), AutoETS: asked('auto_ets'), AutoARIMA: asked('auto_arima'), Prophet: asked('prophet') }).filter(
+    ([, answers]) => !('error' in answers[0]),
   )
   const table = new Map<string, number[][]>()
   for (const [i, [name, period, values]] of series.entries()) {
@@ -92,14 +111,16 @@ test('the automatic choice forecasts as well as ETS by its criterion, and better
       { horizon: HORIZON },
     )
     const naive = truth.map((_, h) => past[past.length - period + (h % period)])
-    const errors = [predict(model, HORIZON).values, Float64Array.from(theirs[i].forecast as number[]), naive].map((each) => forecastErrors(truth, each).smape)
+    const forecasts = [predict(model, HORIZON).values, naive, ...others.map(([, answers]) => Float64Array.from(answers[i].forecast as number[]))]
+    const errors = forecasts.map((each) => forecastErrors(truth, each).smape)
     table.set(name, [...(table.get(name) ?? []), errors])
   }
   const mean = (rows: number[][], column: number): number => rows.reduce((sum, row) => sum + row[column], 0) / rows.length
-  console.log(`sMAPE in %, seed ${seed}`.padEnd(28), 'svc'.padStart(8), 'ETS'.padStart(8), 'naive'.padStart(8))
-  for (const [name, rows] of table) console.log(name.padEnd(28), ...[0, 1, 2].map((column) => (100 * mean(rows, column)).toFixed(2).padStart(8)))
   const all = [...table.values()].flat()
-  console.log('all'.padEnd(28), ...[0, 1, 2].map((column) => (100 * mean(all, column)).toFixed(2).padStart(8)))
-  assert.ok(mean(all, 0) <= 1.15 * mean(all, 1), 'as ETS')
-  assert.ok(mean(all, 0) < mean(all, 2), 'better than the last season')
+  const columns = ['svc', 'naive', ...others.map(([name]) => name)]
+  console.log(`sMAPE in %, seed ${seed}`.padEnd(28), ...columns.map((name) => name.padStart(10)))
+  for (const [name, rows] of [...table, ['all', all] as const])
+    console.log(name.padEnd(28), ...columns.map((_, column) => (100 * mean(rows, column)).toFixed(2).padStart(10)))
+  assert.ok(mean(all, 0) <= 1.15 * mean(all, 2), 'as ETS')
+  assert.ok(mean(all, 0) < mean(all, 1), 'better than the last season')
 })

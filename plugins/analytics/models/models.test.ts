@@ -103,6 +103,16 @@ t.test('what cannot be a model is refused, saying what to do', async (t) => {
   await refused({ forecast: { horizon: 9000 } }, 400, /analytics.max_forecast_horizon is 8760/)
   await refused({ forecast: { horizon: 9, target_measurement: 'cpu' } }, 400, /choose another target_measurement/)
   await refused({ name: 'a/b' }, 400, /a name is of letters/)
+  await write(
+    one,
+    Array.from({ length: 40 }, (_, i) => `cars,model=x load=${i} ${begin + BigInt(i) * MINUTE}`),
+  )
+  const cars = { measurement: 'cars', field: 'load', model_type: 'ses', name: 'cars' }
+  t.match(await call(one, 'POST', MODELS, { ...cars, forecast: { horizon: 3 } }), {
+    status: 400,
+    body: { error: /^cannot write the forecast of model "cars": its series has the tag "model", .*; rename the tag, or leave out forecast$/ },
+  })
+  t.equal((await call(one, 'POST', MODELS, cars)).status, 201, 'without forecasts that are written it may')
   t.equal((await call(one, 'POST', MODELS, model({ tags: { host: 'a' } }))).status, 201)
   await refused({}, 409, /there is one of this name/)
   t.match(await call(one, 'GET', '/api/v1/analytics/models/cpu/load/forecast?horizon=9000'), { status: 400, body: { error: /max_forecast_horizon/ } })
@@ -249,10 +259,10 @@ t.test('a training that does not end is ended, by its time limit and by the node
       svc.use<ModelKinds>(MODEL_KINDS).register('endless', new URL('./testing-endless.ts', import.meta.url))
     },
   })
-  const one = await node(t, { plugins: [endless], analytics: { training_timeout_secs: 4 } })
+  const one = await node(t, { plugins: [endless], analytics: { training_timeout_secs: 10 } })
   await write(one, lines(0, 60))
   const late = await call(one, 'POST', MODELS, model({ model_type: 'endless', params: {} }))
-  t.match(late.body.error, / 4 s; .*analytics.training_timeout_secs/)
+  t.match(late.body.error, / 10 s; .*analytics.training_timeout_secs/)
   t.match(await call(one, 'POST', MODELS, model()), { status: 201 }, 'the next one has another thread')
   t.same((await call(one, 'GET', MODELS)).body.count, 1)
   const other = await node(t, { plugins: [endless] })

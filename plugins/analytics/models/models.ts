@@ -5,7 +5,7 @@ import type { DetectResult, FollowResult } from './compute.ts'
 import type { Definition } from './definition.ts'
 import { type ModelFigures, observe } from './metrics.ts'
 import type { ReadSeries } from './read-job.ts'
-import { challengerOf, championOf, type KeptModel, keptAccuracy, LEAST_COMPARED, promoted, retired, type Version } from './record.ts'
+import { challengerOf, championOf, type KeptModel, keptAccuracy, LEAST_COMPARED, promoted, retired, type Version, verdict } from './record.ts'
 import type { ModelEntry } from './registry.ts'
 import { AgedError, about, type Call, type Selection, Work, type WorkDependencies } from './work.ts'
 import { requireWritable, writeForecast } from './written-forecast.ts'
@@ -44,7 +44,7 @@ export class Models {
     check()
     try {
       const { trained, found, tags } = await this.work.train(definition, call, false)
-      await requireWritable(svc, definition, trained.end + trained.interval)
+      await requireWritable(svc, { ...definition, tags }, trained.end + trained.interval)
       return await registry.create({ ...definition, tags }, trained, { found, now: svc.clock.now(), check })
     } catch (error) {
       throw about(error, `cannot create model "${definition.name}" on "${definition.measurement}"`)
@@ -283,9 +283,9 @@ export class Models {
   private async judge(entry: ModelEntry, champion: number, challenger: number): Promise<void> {
     const { registry, config, svc } = this.deps
     const { definition } = entry.kept
-    const wins = challenger < champion * (1 - config.min_gain)
-    // The newer one where it makes no difference would be a change for nothing; it goes when it is clearly worse.
-    if (!wins && !(challenger > champion)) return
+    const found = verdict(champion, challenger, config.min_gain)
+    if (found === undefined) return
+    const wins = found === 'wins'
     await registry.update(entry, wins ? (kept) => forgetting(promoted(kept)) : retired)
     svc.log.info(
       { model: definition.name, measurement: definition.measurement, champion, challenger },

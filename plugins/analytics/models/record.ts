@@ -113,6 +113,15 @@ export function retired(model: KeptModel): KeptModel {
   return { ...model, versions: model.versions.map((each) => (each.tag === 'Challenger' ? { ...each, tag: 'Retired' } : each)) }
 }
 
+/**
+ * By their errors on the same samples: whether the Challenger takes the Champion's place, or goes. Undefined where the difference is less than `minGain`, a part of the
+ * Champion's error: a change would be for nothing, and what comes may still tell them apart.
+ */
+export function verdict(champion: number, challenger: number, minGain: number): 'wins' | 'loses' | undefined {
+  if (challenger < champion * (1 - minGain)) return 'wins'
+  return challenger > champion * (1 + minGain) ? 'loses' : undefined
+}
+
 function bounded(versions: Version[], most: number): { versions: Version[]; gone: number[] } {
   const gone: number[] = []
   while (versions.length - gone.length > most) {

@@ -39,9 +39,15 @@ export async function writeForecast(
   return { points: points.length === 0 ? 0 : (await points.write()).written, until }
 }
 
-/** @throws INVALID_REQUEST where the first step of a model's forecasts may not be written. */
-export async function requireWritable(svc: Svc, { namespace, name, forecast }: Definition, first: bigint): Promise<void> {
-  if (forecast !== undefined) requireBefore((await svc.storage.admission(namespace, forecast.target)).newest, first, name)
+/** @throws INVALID_REQUEST where the first step of a model's forecasts may not be written, or would lose a tag of the series. */
+export async function requireWritable(svc: Svc, { namespace, name, forecast, tags }: Definition, first: bigint): Promise<void> {
+  if (forecast === undefined) return
+  if (Object.hasOwn(tags, MODEL_TAG))
+    throw new SvcError(
+      'INVALID_REQUEST',
+      `cannot write the forecast of model "${name}": its series has the tag "${MODEL_TAG}", which says in forecasts by which model they are; rename the tag, or leave out forecast`,
+    )
+  requireBefore((await svc.storage.admission(namespace, forecast.target)).newest, first, name)
 }
 
 function requireBefore(newest: bigint, first: bigint, name: string): void {

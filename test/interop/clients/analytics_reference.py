@@ -39,14 +39,23 @@ def smoothed(fit, horizon):
 def ses(task):
     from statsmodels.tsa.holtwinters import SimpleExpSmoothing
 
-    fit = SimpleExpSmoothing(np.array(task["values"]), initialization_method="estimated").fit()
-    return smoothed(fit, task["horizon"])
+    values = np.array(task["values"])
+    if "smoothing" in task:
+        known = SimpleExpSmoothing(values, initialization_method="known", initial_level=task["initial"][0])
+        return smoothed(known.fit(smoothing_level=task["smoothing"][0], optimized=False), task["horizon"])
+    return smoothed(SimpleExpSmoothing(values, initialization_method="estimated").fit(), task["horizon"])
 
 
 def holt(task):
     from statsmodels.tsa.holtwinters import Holt
 
     damped = task["phi"] < 1
+    if "smoothing" in task:
+        level, trend = task["initial"]
+        known = Holt(np.array(task["values"]), damped_trend=damped, initialization_method="known", initial_level=level, initial_trend=trend)
+        alpha, beta = task["smoothing"]
+        given = {"damping_trend": task["phi"]} if damped else {}
+        return smoothed(known.fit(smoothing_level=alpha, smoothing_trend=beta, optimized=False, **given), task["horizon"])
     model = Holt(np.array(task["values"]), damped_trend=damped, initialization_method="estimated")
     return smoothed(model.fit(**({"damping_trend": task["phi"]} if damped else {})), task["horizon"])
 
@@ -158,7 +167,36 @@ def auto(task):
     return {"forecast": numbers(best.forecast(task["horizon"]))}
 
 
-TASKS = {f.__name__: f for f in (dataset, ses, holt, holt_winters, arima, line, kpss, vector, stl, mahalanobis, pca, dbscan, isolation_forest, auto)}
+def auto_ets(task):
+    """ETS as the package forecast of R chooses it, by statsforecast, where that is installed."""
+    from statsforecast.models import AutoETS
+
+    return {"forecast": numbers(AutoETS(season_length=task["period"]).forecast(y=np.array(task["values"]), h=task["horizon"])["mean"])}
+
+
+def auto_arima(task):
+    """SARIMA as the package forecast of R chooses it, by statsforecast, where that is installed."""
+    from statsforecast.models import AutoARIMA
+
+    return {"forecast": numbers(AutoARIMA(season_length=task["period"]).forecast(y=np.array(task["values"]), h=task["horizon"])["mean"])}
+
+
+def prophet(task):
+    """Prophet of months or days, where it is installed."""
+    import logging
+
+    import pandas as pd
+    from prophet import Prophet
+
+    logging.getLogger("cmdstanpy").disabled = True
+    values = task["values"]
+    steps = pd.date_range("1950-01-01", periods=len(values) + task["horizon"], freq="MS" if task["period"] == 12 else "D")
+    model = Prophet(yearly_seasonality=task["period"] == 12, weekly_seasonality=False, daily_seasonality=False)
+    model.fit(pd.DataFrame({"ds": steps[: len(values)], "y": values}))
+    return {"forecast": numbers(model.predict(pd.DataFrame({"ds": steps[len(values) :]}))["yhat"])}
+
+
+TASKS = {f.__name__: f for f in (dataset, ses, holt, holt_winters, arima, line, kpss, vector, stl, mahalanobis, pca, dbscan, isolation_forest, auto, auto_ets, auto_arima, prophet)}
 
 
 def main():
