@@ -110,6 +110,11 @@ export const configSchema = Type.Object({
     1_000_000,
     'Runs that wait for their turn in this process, of all tenants; what comes beside them gives its lease back, and is taken up when there is room, here or by another node',
   ),
+  max_waiting_signals: count(
+    10_000,
+    1_000_000,
+    'Signals of a tenant that are kept while their runs may not begin, for want of room or under a halt; what comes beside them begins none, and is counted',
+  ),
   max_steps: count(1000, 1000, 'Steps that a run may begin; then it is exhausted, and goes on when there are more'),
   max_effects: count(10_000, 1_000_000, 'Attempts of effects that a run may begin; then likewise'),
   max_replans: bound('Plans of a run beside its first one'),

@@ -17,7 +17,7 @@ export interface PlaneGauges {
   driving(): number
   waiting(): number
   /** As of the last sweep. */
-  figures(): Pick<Figures, 'runs' | 'attention'>
+  figures(): Pick<Figures, 'runs' | 'attention' | 'waitingSignals'>
 }
 
 export function planeMetrics(metrics: Metrics, gauges: PlaneGauges): PlaneMetrics {
@@ -34,6 +34,9 @@ export function planeMetrics(metrics: Metrics, gauges: PlaneGauges): PlaneMetric
       for (const [condition, count] of gauges.figures().attention) gauge.set({ condition }, count)
     },
   )
+  metrics.gauge('agent_plane_waiting_signals', 'Signals whose runs may not begin yet, as of the last sweep of this process', [], (gauge) => {
+    gauge.set(gauges.figures().waitingSignals)
+  })
   return {
     pushes: metrics.counter('agent_plane_pushes_total', 'Tries to tell a receiver what became of a run: taken, failed, parked (nothing is tried any more)', [
       'result',

@@ -3,7 +3,7 @@ import { randomBytes, randomInt } from 'node:crypto'
 import { type LoadedPolicies, POLICIES, type Policies, type StateStore, type Svc, WEBHOOKS, type Webhooks } from 'svcdb'
 import type { Calendar, PushConfig, Skill } from 'svcdb/agents'
 import { type Agency, agencies } from './agents/agency.ts'
-import { addSchedules } from './agents/beginnings.ts'
+import { addSchedules, beginWaiting } from './agents/beginnings.ts'
 import type { AgentRegistry } from './agents/registry.ts'
 import { type EffectTally, type Figures, newTally, totals, writePoints } from './attention/figures.ts'
 import { wallClock } from './cases/calendar.ts'
@@ -19,6 +19,7 @@ import { PLANE_SCHEMA, policyOf, rehearse } from './quota/policy.ts'
 import { forget } from './store/events.ts'
 import { runsOf, type Status } from './store/runs.ts'
 import { tenantState } from './store/tenant.ts'
+import { countWaiting } from './store/waiting-signals.ts'
 import { TakeUp } from './take-up.ts'
 import { Turns } from './turns.ts'
 
@@ -68,7 +69,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
   })
   svc.schedule('sweep', config.sweep_interval_secs * 1000, async () => {
     for (const [plane, takeUp] of takeUps)
-      if (plane.isRunning) figures.set(plane.tenant, { ...(await sweep(plane, takeUp, config, metrics, clock.now())), effects: tallyOf(plane.tenant) })
+      if (plane.isRunning) figures.set(plane.tenant, { ...(await sweep(svc, plane, takeUp, config, metrics)), effects: tallyOf(plane.tenant) })
     if (config.figures_namespace !== '' && figures.size > 0) await writePoints(svc, config.figures_namespace, clock.now(), figures)
   })
   if (config.drill_every_secs > 0)
@@ -98,15 +99,12 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
 }
 
 /** Looks at what is due of one tenant. */
-async function sweep(
-  { running, attention }: TenantPlane,
-  takeUp: TakeUp,
-  config: AgentPlaneConfig,
-  metrics: PlaneMetrics,
-  now: number,
-): Promise<Omit<Figures, 'effects'>> {
-  const { driver, state } = running
+async function sweep(svc: Svc, plane: TenantPlane, takeUp: TakeUp, config: AgentPlaneConfig, metrics: PlaneMetrics): Promise<Omit<Figures, 'effects'>> {
+  const { attention } = plane
+  const { driver, state } = plane.running
+  const now = svc.clock.now()
   await takeUp.once()
+  await beginWaiting(svc, config, plane, config.sweep_runs)
   metrics.deadLetters.inc(await driver.retire(config.event_grace_secs * SECOND, MAX_RETIRED))
   if (config.dedup_retention_days > 0) {
     const keptMs = Math.max(config.dedup_retention_days * DAY, config.event_grace_secs * SECOND)
@@ -115,7 +113,8 @@ async function sweep(
   const runs = new Map<string, number>()
   for (const status of COUNTED) runs.set(status, (await runsOf(state, status, MAX_COUNTED)).length)
   const { conditions } = await attention.view()
-  return { runs, attention: new Map(conditions.map(({ condition, found }) => [condition, found])) }
+  const waitingSignals = await countWaiting(state)
+  return { runs, attention: new Map(conditions.map(({ condition, found }) => [condition, found])), waitingSignals }
 }
 
 function pusherOf(svc: Svc, { tenant, running }: TenantPlane, metrics: PlaneMetrics): PushSender {

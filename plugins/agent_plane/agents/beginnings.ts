@@ -2,12 +2,13 @@
  * Runs that begin by themselves: by signals of triggers, by events, and by the clock. A key says of a signal and of a time that its run has begun, so that it
  * begins once; an event begins its run in the transaction that takes it.
  */
-import type { SignalSink, Svc, TriggerSignal } from 'svcdb'
+import type { Counter, SignalSink, Svc, TriggerSignal } from 'svcdb'
 import type { AgentEvent, CaseChoice, Json, RunRequest } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import type { AgentPlaneConfig } from '../config.ts'
-import type { Planes } from '../planes.ts'
+import type { Planes, TenantPlane } from '../planes.ts'
 import { NotNow } from '../quota/gate.ts'
+import { dropWaiting, keepWaiting, type WaitingRun, waitingRuns } from '../store/waiting-signals.ts'
 
 /** What begins has no name of its own beside this. */
 const actorOf = (what: string): string => `svc:${what}`.slice(0, 256)
@@ -15,9 +16,9 @@ const actorOf = (what: string): string => `svc:${what}`.slice(0, 256)
 /**
  * @returns why it may not begin yet. @throws what the store throws; a run that is refused for good is told to the log, for it would be refused again.
  */
-async function begin(svc: Svc, planes: Planes, tenant: string, request: RunRequest): Promise<NotNow | undefined> {
+async function begin(svc: Svc, { agents }: Pick<TenantPlane, 'agents'>, request: RunRequest): Promise<NotNow | undefined> {
   try {
-    await planes.named(tenant).agents.run(request)
+    await agents.run(request)
   } catch (error) {
     if (error instanceof NotNow) return error
     if (!(error instanceof SvcError) || !['BAD_REQUEST', 'FORBIDDEN', 'CONFLICT'].includes(error.code)) throw error
@@ -30,12 +31,13 @@ function refused(svc: Svc, { capability, actor }: RunRequest, error: SvcError): 
   svc.log.warn({ err: error, capability, by: actor }, 'a run has not been begun')
 }
 
+/** In setup. What may not begin yet is kept for the sweep: triggers wait for no agent. */
 export function signalSink(svc: Svc, config: AgentPlaneConfig, planes: Planes): SignalSink {
+  const dropped = svc.metrics.counter('agent_plane_dropped_signals_total', 'Signals that begin no run because max_waiting_signals wait for one already')
   const rules = new Map<string, AgentPlaneConfig['on_signal']>()
   for (const rule of config.on_signal) rules.set(keyOf(rule.namespace, rule.trigger), [...(rules.get(keyOf(rule.namespace, rule.trigger)) ?? []), rule])
   return {
     async take(namespace, signals) {
-      let later: NotNow | undefined
       for (const signal of signals)
         for (const { capability, tenant, case: matter } of rules.get(keyOf(namespace, signal.trigger_name)) ?? []) {
           const idempotencyKey = `signal:${namespace}:${signal.event_id}:${capability}`
@@ -43,12 +45,32 @@ export function signalSink(svc: Svc, config: AgentPlaneConfig, planes: Planes): 
           const missing = matter?.keys.find(({ tag }) => signal.tags[tag] === undefined)?.tag
           if (missing !== undefined)
             svc.log.warn({ capability, trigger: signal.trigger_name, tag: missing }, 'a run has not been begun: its signal lacks a tag of its case')
-          else later = (await begin(svc, planes, tenant, { ...request, ...(matter === undefined ? {} : { case: caseOf(matter, signal) }) })) ?? later
+          else await beginOrKeep(svc, planes.named(tenant), { ...request, ...(matter === undefined ? {} : { case: caseOf(matter, signal) }) }, config, dropped)
         }
-      // They come again, all of them; what has begun begins once.
-      if (later !== undefined) throw later
     },
   }
+}
+
+async function beginOrKeep(svc: Svc, plane: TenantPlane, request: WaitingRun, config: AgentPlaneConfig, dropped: Counter): Promise<void> {
+  const { state } = plane.running
+  const [first] = await waitingRuns(state, request.capability, 1)
+  const later = first === undefined ? await begin(svc, plane, request) : undefined
+  if (first === undefined && later === undefined) return
+  if (await state.transaction((tx) => keepWaiting(tx, request, svc.clock.now(), config.max_waiting_signals))) return
+  dropped.inc()
+  const reason = later?.message ?? 'others of its capability wait already'
+  svc.log.error({ capability: request.capability, by: request.actor, reason }, 'a signal begins no run: agent_plane.max_waiting_signals wait for one already')
+}
+
+/** Begins what waited, of each capability the oldest first, until one may not begin yet. @param slice of each capability. */
+export async function beginWaiting(svc: Svc, config: AgentPlaneConfig, plane: TenantPlane, slice: number): Promise<void> {
+  const { state } = plane.running
+  const capabilities = new Set(config.on_signal.filter(({ tenant }) => tenant === plane.tenant).map(({ capability }) => capability))
+  for (const capability of capabilities)
+    for (const request of await waitingRuns(state, capability, slice)) {
+      if ((await begin(svc, plane, request)) !== undefined) break
+      await state.transaction((tx) => dropWaiting(tx, request))
+    }
 }
 
 const keyOf = (namespace: string, trigger: string): string => JSON.stringify([namespace, trigger])
@@ -85,7 +107,7 @@ export function addSchedules(svc: Svc, config: AgentPlaneConfig, planes: Planes)
       // Another process that shares the state may have begun it at the same time.
       const slot = Math.floor(svc.clock.now() / everyMs)
       const request = { capability, input: input as Json, idempotencyKey: `schedule:${name}:${slot}`, actor: actorOf(`schedule/${name}`) }
-      const later = await begin(svc, planes, tenant, request)
+      const later = await begin(svc, planes.named(tenant), request)
       // The next time comes by itself.
       if (later !== undefined) refused(svc, request, later)
     })

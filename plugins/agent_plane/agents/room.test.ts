@@ -88,7 +88,7 @@ t.test('a halt keeps runs from being commissioned, and does not touch the one th
   t.match(await plane.replay(run), { divergences: [], output: 'done' })
 })
 
-t.test('a signal that may begin no run yet is handed back, and others of its batch begin theirs', async (t) => {
+t.test('a signal that may begin no run yet is kept until it may: neither its triggers nor other agents wait for it', async (t) => {
   const { plugin, halts, plane: planeOf } = steering()
   const held: { sink?: SignalSink } = {}
   const peek = definePlugin({
@@ -109,26 +109,42 @@ t.test('a signal that may begin no run yet is handed back, and others of its bat
     }),
   )
   const rule = (trigger: string, more = {}) => ({ trigger, capability: 'hand.do', ...more })
-  const on_signal = [rule('full'), rule('other', { tenant: 'acme' }), { trigger: 'missing', capability: 'none.do' }]
-  const { plane } = await start(t, [], {
-    agents: [hand, busy],
+  const on_signal = [rule('full'), rule('other', { tenant: 'acme' }), rule('idle', { capability: 'idle.do' }), { trigger: 'missing', capability: 'none.do' }]
+  const { plane, node } = await start(t, [], {
+    agents: [hand, busy, agent('idle', async () => null)],
     plugins: [plugin, peek],
-    config: { agent_plane: { sweep_interval_secs: 0.1, quota: { max_concurrent_runs: 1 }, on_signal, tenants: ['acme'] } },
+    config: {
+      agent_plane: { sweep_interval_secs: 0.1, quota: { max_concurrent_runs: 1 }, on_signal, tenants: ['acme'], max_waiting_signals: 2 },
+    },
   })
-  const signal = (trigger_name: string) =>
-    ({ event_id: `id-${trigger_name}`, trigger_name, measurement: 'disk', tags: {}, timestamp: '1', value: 1 }) as unknown as TriggerSignal
-  const take = () => (held.sink as SignalSink).take('default', ['full', 'missing', 'other'].map(signal))
-  const begun = async (tenant: string) => (await planeOf(tenant).runs.list('succeeded', 10)).rows.length
+  const signal = (trigger_name: string, id = trigger_name) =>
+    ({ event_id: `id-${id}`, trigger_name, measurement: 'disk', tags: {}, timestamp: '1', value: 1 }) as unknown as TriggerSignal
+  const take = (...signals: TriggerSignal[]) => (held.sink as SignalSink).take('default', signals)
+  const all = () => take(...['full', 'missing', 'other'].map((name) => signal(name)))
+  const begun = async (tenant = 'default') => (await planeOf(tenant).runs.list('succeeded', 10)).rows.length
+  const metric = async (name: string) => Number(new RegExp(`^svc_agent_plane_${name} (\\d+)`, 'm').exec((await node.inject('/metrics')).body)?.[1])
+  async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+    const end = Date.now() + 60_000
+    while (!(await holds()) && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
+    t.ok(await holds(), what)
+  }
   const { run } = await plane.run({ capability: 'busy.do', input: null, actor: 'ann' })
-  await t.rejects(take(), { code: 'RATE_LIMITED' }, 'there is no room')
+  await all()
+  await all()
+  await until('one waits for room, and is kept once', async () => (await metric('waiting_signals')) === 1)
+  await until('that of the other tenant has begun', async () => (await begun('acme')) === 1)
+  t.equal(await begun(), 0)
   free()
   t.equal(await plane.settled(run), 'succeeded')
-  await halts().place('tenant', 'to look at it', OPERATOR)
-  await t.rejects(take(), { code: 'FORBIDDEN' }, 'it is halted')
-  await halts().lift('tenant', OPERATOR)
-  await take()
-  await take()
-  const end = Date.now() + 20_000
-  while (((await begun('default')) < 2 || (await begun('acme')) < 1) && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
-  t.same([await begun('default'), await begun('acme')], [2, 1], 'each once')
+  await until('it begins when there is room', async () => (await begun()) === 2)
+  await halts().place('agent:hand', 'to look at it', OPERATOR)
+  await take(signal('full', '2'), signal('full', '3'), signal('full', '4'))
+  await until('so many wait as may', async () => (await metric('waiting_signals')) === 2 && (await metric('dropped_signals_total')) === 1)
+  await take(signal('idle'))
+  await until('an agent that is not halted begins', async () => (await begun()) === 3)
+  await halts().lift('agent:hand', OPERATOR)
+  await until('each of those that were kept begins', async () => (await begun()) === 5)
+  await until('none is left', async () => (await metric('waiting_signals')) === 0)
+  await all()
+  t.equal(await begun(), 5, 'what has begun begins once')
 })

@@ -11,6 +11,8 @@ export interface Figures {
   /** What needs a person, by condition; absent = nothing. */
   attention: ReadonlyMap<string, number>
   effects: Readonly<EffectTally>
+  /** Signals whose runs may not begin yet. */
+  waitingSignals: number
 }
 
 /** Attempts of effects since this process began, by how they ended, and the time that they took. */
@@ -25,14 +27,16 @@ export interface EffectTally {
 export const newTally = (): EffectTally => ({ done: 0, failed: 0, in_doubt: 0, seconds: 0 })
 
 /** Added up over tenants; what nothing was found of is 0. */
-export function totals(all: Iterable<Figures>): Pick<Figures, 'runs' | 'attention'> {
+export function totals(all: Iterable<Figures>): Pick<Figures, 'runs' | 'attention' | 'waitingSignals'> {
+  let waitingSignals = 0
   const runs = new Map<string, number>()
   const attention = new Map<string, number>(CONDITIONS.map((condition) => [condition, 0]))
   for (const each of all) {
+    waitingSignals += each.waitingSignals
     for (const [status, count] of each.runs) runs.set(status, (runs.get(status) ?? 0) + count)
     for (const [condition, count] of each.attention) attention.set(condition, (attention.get(condition) ?? 0) + count)
   }
-  return { runs, attention }
+  return { runs, attention, waitingSignals }
 }
 
 /** One point of each tenant: `runs_<status>`, `attention_<condition>` with "_" for ".", and `effects_<result>` and `effects_seconds`, which count. @param now milliseconds since the Unix epoch. */
