@@ -1,11 +1,14 @@
 /** Annotations and their stream. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { seeded } from 'svcdb/lib/random'
 import t, { type Test } from 'tap'
 import { errorText, placeOf } from './annotation-stream.ts'
+import newestRows from './annotations-job.ts'
 import { NewestRows } from './newest-rows.ts'
 import { start, type TriggerNode } from './testing.ts'
 import { as, tenants } from './testing-tenants.ts'
 
+t.setTimeout(300_000)
 const SECOND = 1_000_000_000n
 const now = BigInt(Math.floor(Date.now() / 1000)) * SECOND
 const at = (seconds: number): bigint => now - 3000n * SECOND + BigInt(seconds) * SECOND
@@ -121,6 +124,42 @@ t.test('tenants, and as many readers as there may be', async (t) => {
   t.equal(again.answer.status, 200)
   t.same(await again.until(0), [], 'there is room again')
   t.match((await node.inject({ url: '/metrics', headers: as('acme') })).statusCode, /200|403/)
+})
+
+t.test('rows are looked for backwards from now, and no further than there have to be', async (t) => {
+  const seed = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
+  t.comment(`SVC_SEED=${seed}`)
+  const random = seeded(seed)
+  const HOUR = 3600n * SECOND
+  const day = (ago: number): bigint => now - BigInt(Math.round(ago * 24 * 3600)) * SECOND
+  for (let round = 0; round < 200; round++) {
+    // Of hours, of years, and some of the future.
+    const span = 10 ** (random() * 5 - 2)
+    const times = Array.from({ length: Math.floor(random() * 40) }, () => day(random() * span - span / 20)).sort((a, b) => (a < b ? -1 : 1))
+    let [scans, read] = [0, 0]
+    const reader = {
+      schema: async () => [{ name: '_alerts' }, { name: 'other' }],
+      async *scan({ start: from, end: before }: { start?: bigint; end?: bigint }) {
+        scans++
+        const found = times.filter((time) => (from === undefined || time >= from) && (before === undefined || time < before))
+        read += found.length
+        if (found.length > 0) yield { times: BigInt64Array.from(found) }
+      },
+    }
+    const start = random() < 0.5 ? undefined : day(random() * span)
+    const end = random() < 0.5 ? undefined : day(random() * span - span / 10)
+    const args = { namespace: '', rows: 1 + Math.floor(random() * 20), now, ...(start === undefined ? {} : { start }), ...(end === undefined ? {} : { end }) }
+    const found = await newestRows(reader as never, args, { signal: new AbortController().signal } as never)
+    const expected = times.filter((time) => (start === undefined || time >= start) && (end === undefined || time < end)).slice(-args.rows)
+    t.same(
+      found[0]?.times ?? [],
+      expected.map((time) => Number(time / 1_000_000n)),
+      `round ${round}`,
+    )
+    t.ok(scans <= 6)
+    const within = times.filter((time) => time >= now - HOUR && (end === undefined || time < end) && (start === undefined || time >= start))
+    if (within.length >= args.rows && (end === undefined || end > now)) t.equal(read, within.length, 'the last hour is enough')
+  }
 })
 
 t.test('parts', (t) => {

@@ -25,8 +25,10 @@ t.test('backup, restore: the same triggers, cooldowns, signals and rollups', asy
     t.equal((await one.run(query)).status, 200, query)
   const rollup = { name: 'hourly', source_measurement: 'cpu', target_measurement: 'cpu_1h', every: '1h', aggregations: ['count'] }
   t.equal((await one.node.inject({ method: 'POST', url: '/api/v1/rollups', payload: rollup })).statusCode, 201)
-  const back = async (lines: string): Promise<void> =>
-    t.equal((await one.node.inject({ method: 'POST', url: '/write?backfill=true', headers: { 'content-type': 'text/plain' }, payload: lines })).statusCode, 204)
+  const back = async (payload: string): Promise<void> => {
+    const answer = await one.node.inject({ method: 'POST', url: '/write?backfill=true', headers: { 'content-type': 'text/plain' }, payload })
+    t.equal(answer.statusCode, 204)
+  }
   for (const hour of [1000n, 999n]) await back(`cpu,host=r v=1 ${now - hour * HOUR}`)
   await one.write([`cpu,host=a v=95 ${at(0)}`, `web,host=a ms=2 ${at(10)}`, `cpu,host=b v=95 ${at(5)}`])
   const before = await one.settled(4)

@@ -53,6 +53,7 @@ class FakeWebhooks implements Webhooks {
 const plugin = (service: Webhooks) =>
   definePlugin({ id: 'fake', summary: 'Takes deliveries', stability: 'experimental', provides: [WEBHOOKS], setup: (svc) => svc.provide(WEBHOOKS, service) })
 
+t.setTimeout(300_000)
 t.test('signals are handed to webhooks, with an id that stays', async (t) => {
   const service = new FakeWebhooks()
   service.endpoints.set('default/triggers/left:0', 'https://a.example')

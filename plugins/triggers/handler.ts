@@ -115,6 +115,7 @@ export class TriggersHandler {
     const args: AnnotationsArgs = {
       namespace,
       rows: annotation_rows,
+      now: this.svc.clock.nowNanos(),
       ...(from === undefined ? {} : { start: inRange(BigInt(from) * NANOS) }),
       ...(to === undefined ? {} : { end: inRange((BigInt(to) + 1n) * NANOS) }),
     }

@@ -11,6 +11,7 @@ const seed = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
 const steps = Number(process.env.SVC_STEPS ?? 250)
 const now = BigInt(Math.floor(Date.now() / 1000)) * 1_000_000_000n
 
+t.setTimeout(300_000)
 t.test(`two tenants, seed ${seed}`, async (t) => {
   const { node, run, write, signals, settled } = await start(t, { plugins: [tenants], config: { server: { multi_tenancy: true } } })
   const random = seeded(seed)

@@ -19,7 +19,7 @@ const HOSTS = 1000
 const print = (line: string): void => void process.stdout.write(`${line}\n`)
 
 function tenantOf(conditions: readonly string[], measurement = (i: number): string => `m${i % 1}`): Tenant {
-  const tenant = new Tenant('', { scratch: new Scratch(), facts: new FactsBudget() }, () => 1e6)
+  const tenant = new Tenant('', { scratch: new Scratch(), facts: new FactsBudget() }, () => 1e6, 10)
   for (const [i, condition] of conditions.entries()) {
     const statement = parseStatement(`CREATE TRIGGER t${i} ON ${measurement(i)} WHEN ${condition}`, LIMITS)
     if (statement.kind !== 'create') throw new Error('no trigger')

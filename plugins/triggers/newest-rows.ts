@@ -7,6 +7,10 @@ export class NewestRows {
     this.most = most
   }
 
+  get size(): number {
+    return this.times.length
+  }
+
   add(time: bigint): void {
     const { times } = this
     if (times.length < this.most) {

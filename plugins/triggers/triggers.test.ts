@@ -6,6 +6,7 @@ import { start } from './testing.ts'
 const now = BigInt(Math.floor(Date.now() / 1000)) * 1_000_000_000n
 const at = (seconds: number): string => String(now - 3600n * 1_000_000_000n + BigInt(seconds) * 1_000_000_000n)
 
+t.setTimeout(300_000)
 t.test('without its section the routes answer 404', async (t) => {
   const node = await boot({ plugins: ['triggers'] })
   t.teardown(() => node.stop())
