@@ -18,6 +18,8 @@ export interface BrokerMessage {
   retained: boolean
   /** It may have come before. */
   redelivered: boolean
+  /** Of version 5; one of a name that is there several times has all values. */
+  userProperties?: Readonly<Record<string, string | string[]>> | undefined
   /** It is durable. */
   ack(): void
 }
@@ -263,7 +265,8 @@ export class BrokerClient {
       }
     }
     const length = this.limit.payloadOf(packet.length ?? 0, payload.length)
-    const message = { topic, payload, length, retained: packet.retain, redelivered: packet.dup, ack }
+    const { userProperties } = packet.properties ?? {}
+    const message = { topic, payload, length, retained: packet.retain, redelivered: packet.dup, userProperties, ack }
     if (this.paused === undefined) this.hand(message)
     else this.early.push(message)
   }

@@ -44,6 +44,9 @@ const keys = {
     default: 'store',
     description: 'What becomes of messages that the broker had kept before the subscription: store, or ignore (they come again at each connection)',
   }),
+  time_property: text(
+    'MQTT 5: user property with the time of points that have none: nanoseconds since the Unix epoch, or RFC 3339; default when the message came',
+  ),
   backfill: Type.Boolean({ default: false, description: 'Admits points older than the live window' }),
   status_topic: text('Topic where "online" is published and kept when the connector is connected, and "offline" by the broker when it is gone'),
   keep_alive_secs: Type.Integer({ default: 60, minimum: 5, maximum: 3600, description: 'How often the connection is tried while nothing comes' }),
@@ -86,11 +89,13 @@ export function connectorsOf({ connector, ...own }: MqttConfig): ConnectorConfig
   const all = [...(own.broker === undefined ? [] : [{ ...own, name: DEFAULT_NAME }]), ...connector]
   if (own.broker === undefined && own.topics.length > 0) throw new Error('cannot use mqtt.topics without mqtt.broker: say where the broker is')
   if (all.length === 0) throw new Error('cannot use the section [mqtt]: it has no connector; add mqtt.broker and mqtt.topics, or leave the section out')
-  for (const { name, broker, topics, client_cert, client_key, credential_file, username, password } of all) {
+  for (const { name, broker, topics, time_property, protocol_version, client_cert, client_key, credential_file, username, password } of all) {
     const where = name === DEFAULT_NAME ? 'mqtt' : `mqtt.connector "${name}"`
     if (broker === undefined) throw new Error(`cannot use ${where}: it has no broker; say where the broker is`)
     if (!/^(mqtts?:\/\/)?[^/\s]+\/?$/.test(broker)) throw new Error(`cannot use ${where}: broker "${broker}" is no host and no URL of mqtt:// or mqtts://`)
     if (topics.length === 0) throw new Error(`cannot use ${where}: it has no topics; add those to subscribe to`)
+    if (time_property !== undefined && protocol_version !== '5')
+      throw new Error(`cannot use ${where}: time_property is a user property of MQTT 5; set protocol_version = "5"`)
     if ((client_cert === undefined) !== (client_key === undefined))
       throw new Error(`cannot use ${where}: client_cert and client_key belong together; give both or none`)
     if (credential_file !== undefined && (username !== undefined || password !== undefined))

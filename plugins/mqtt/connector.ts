@@ -6,7 +6,7 @@ import type { IClientOptions } from 'mqtt'
 import type { Connector, PointFormat, PointReader, Replayed, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { readBounded } from 'svcdb/lib/files'
-import { DeadLetters, Replay, requireWhole, SampledLog, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
+import { DeadLetters, messageTime, Replay, requireWhole, SampledLog, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
 import { BrokerClient, type BrokerMessage } from './broker-client.ts'
 import type { ConnectorConfig } from './config.ts'
 import { load } from './library.ts'
@@ -76,12 +76,13 @@ export class MqttConnector implements Connector {
       maxBytes: config.max_in_flight_bytes,
       maxBatchMessages: config.max_in_flight,
       maxBatchBytes: Math.min(config.max_in_flight_bytes, MIN_BATCH_BYTES),
-      decode: ({ topic, payload, length, time, arrival, replayed }, batch, _, further) => {
+      decode: (message, batch, _, further) => {
+        const { topic, payload, length, arrival, replayed } = message
         if (length > config.max_message_bytes)
           throw new SvcError('PAYLOAD_TOO_LARGE', `cannot read a message of ${length} bytes: mqtt.max_message_bytes is ${config.max_message_bytes}`)
         if (replayed !== undefined) requireWhole({ body: payload, bytes: length })
         const { measurement, tags } = this.rules.of(topic)
-        return (this.reader as PointReader).read({ body: payload, time, measurement, tags, arrival }, batch, further)
+        return (this.reader as PointReader).read({ body: payload, time: this.timeOf(message), measurement, tags, arrival }, batch, further)
       },
       deadLetter: (message, error) => this.bury(message, error),
       pause: () => this.client?.pause(),
@@ -210,13 +211,38 @@ export class MqttConnector implements Connector {
     )
   }
 
-  private async bury({ topic, payload, length, time, replayed }: Message, error: SvcError): Promise<void> {
+  /** Of points that have none. @throws INVALID_POINT for a property that is no time. */
+  private timeOf({ time, userProperties }: Message): bigint {
+    const name = this.config.time_property
+    const given = name === undefined ? undefined : userProperties?.[name]
+    return given === undefined ? time : messageTime(Array.isArray(given) ? given[0] : given, `user property "${name}"`)
+  }
+
+  /** Undefined where that is what is wrong with it. */
+  private readableTimeOf(message: Message): bigint | undefined {
+    try {
+      return this.timeOf(message)
+    } catch {
+      return undefined
+    }
+  }
+
+  private async bury(message: Message, error: SvcError): Promise<void> {
+    const { topic, payload, length, replayed } = message
     if (replayed !== undefined) replayed.failed++
     else {
       this.metrics.decodeErrors.inc()
       this.unread.warn({ connector: this.name, topic: topic.slice(0, 256), code: error.code }, `a message is with the dead letters: ${error.message}`)
     }
-    await this.letters?.add({ time: this.svc.clock.now(), topic, code: error.code, error: error.message, body: payload, bytes: length, pointTime: time })
+    await this.letters?.add({
+      time: this.svc.clock.now(),
+      topic,
+      code: error.code,
+      error: error.message,
+      body: payload,
+      bytes: length,
+      pointTime: this.readableTimeOf(message),
+    })
   }
 
   private connected(): void {

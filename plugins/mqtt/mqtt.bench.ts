@@ -1,6 +1,7 @@
 /**
- * Messages of one point each at QoS 1, from a Mosquitto that has them already to durable points: messages a second, processor of this process and delay.
- * `node plugins/mqtt/mqtt.bench.ts [messages] [qos] [version] [measurements]`; needs `mosquitto`.
+ * Messages of one point each at QoS 1, from a Mosquitto to durable points: messages a second as fast as they go, and processor of this process; then the delay of
+ * messages at a steady rate, from their publish to the acknowledgement of the connector, which a proxy between it and the broker sees.
+ * `node plugins/mqtt/mqtt.bench.ts [messages] [qos] [version] [measurements] [steady rate]`; needs `mosquitto`.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,29 +10,47 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectAsync, type MqttClient } from 'mqtt'
-import { boot } from 'svcdb/testkit'
+import { boot, type TestNode } from 'svcdb/testkit'
+import { ackProxy } from './ack-proxy.ts'
 import type { Listed } from './testing.ts'
 
 const messages = Number(process.argv[2] ?? 200_000)
 const qos = Number(process.argv[3] ?? 1) as 0 | 1 | 2
 const protocol_version = process.argv[4] ?? '5'
 const measurements = process.argv[5] ?? '1'
+const rate = Number(process.argv[6] ?? 1000)
 const SERIES = 1000
+const STEADY_SECS = 10
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-mqtt-bench-'))
 const port = await freePort()
 writeFileSync(join(folder, 'mosquitto.conf'), `listener ${port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n`)
 const mosquitto = spawn('mosquitto', ['-c', join(folder, 'mosquitto.conf')], { stdio: 'ignore' })
 const client = await connected()
-const node = await boot({
-  plugins: ['mqtt', 'line_protocol'],
-  storage: 'embedded',
-  config: { mqtt: { broker: '127.0.0.1', port, topics: ['bench/#'], format: 'line_protocol', qos, protocol_version, client_id: 'bench', reconnect_ms: 100 } },
+/** When each message of the steady part was published, and how long until it was acknowledged, in milliseconds. */
+const published: number[] = []
+const delays: number[] = []
+const underway = new Map<number, number>()
+const proxy = await ackProxy(port, (id, text) => {
+  if (text !== undefined) {
+    const [, n] = /steady n=(\d+)/.exec(text) ?? []
+    if (n !== undefined) underway.set(id, Number(n))
+    return
+  }
+  const n = underway.get(id)
+  underway.delete(id)
+  if (n !== undefined) delays.push(performance.now() - published[n])
 })
+const started = async (port: number, client_id: string, topic: string): Promise<TestNode> => {
+  const mqtt = { broker: '127.0.0.1', port, topics: [topic], format: 'line_protocol', qos, protocol_version, client_id, reconnect_ms: 100 }
+  const node = await boot({ plugins: ['mqtt', 'line_protocol'], storage: 'embedded', config: { mqtt } })
+  while (!(await node.inject('/metrics')).body.includes('svc_connector_up{connector="mqtt-default",type="mqtt"} 1')) await sleep(20)
+  return node
+}
+let node = await started(port, 'bench', 'bench/#')
 try {
   const metrics = async (): Promise<Record<string, number>> =>
     ((await node.inject('/api/v1/connectors')).json().items as Listed[])[0].metrics as Record<string, number>
-  while (!(await node.inject('/metrics')).body.includes('svc_connector_up{connector="mqtt-default",type="mqtt"} 1')) await sleep(20)
   const start = BigInt(Date.now()) * 1_000_000n
   for (const round of ['cold', 'warm']) {
     const before = (await metrics()).points_total
@@ -52,8 +71,26 @@ try {
     console.log(`${round}: ${Math.round(messages / seconds)} messages/s, ${((user + system) / messages).toFixed(1)} µs of processor a message`)
     sender.kill()
   }
+  if (qos > 0) {
+    await node.stop()
+    node = await started(proxy.port, 'steady', 'steady')
+    const total = rate * STEADY_SECS
+    const began = performance.now()
+    for (let n = 0; n < total; n++) {
+      const due = began + (n * 1000) / rate
+      const early = due - performance.now()
+      if (early > 0) await sleep(early)
+      published[n] = performance.now()
+      client.publish('steady', `steady n=${n}i ${start + BigInt(n)}`, { qos })
+    }
+    while (delays.length < total) await sleep(20)
+    delays.sort((a, b) => a - b)
+    const [p50, p99, most] = [0.5, 0.99, 1].map((share) => delays[Math.ceil(delays.length * share) - 1].toFixed(1))
+    console.log(`steady: ${total} messages at ${rate}/s, from publish to acknowledgement p50 ${p50} ms, p99 ${p99} ms, at most ${most} ms`)
+  }
 } finally {
   await node.stop()
+  proxy.close()
   await client.endAsync(true)
   mosquitto.kill()
   rmSync(folder, { recursive: true })

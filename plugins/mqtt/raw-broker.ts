@@ -77,14 +77,30 @@ function frameOf(bytes: Buffer): { type: number; body: Buffer; end: number } | u
   return undefined
 }
 
+interface PublishOptions {
+  id?: number
+  qos?: number
+  five?: boolean
+  /** User properties, of less than 128 bytes. */
+  user?: Record<string, string>
+}
+
+const userProperties = (user: Record<string, string>): Buffer =>
+  Buffer.concat(
+    Object.entries(user).flatMap(([name, value]) => [
+      Buffer.from([0x26]),
+      ...[name, value].map((text) => Buffer.concat([Buffer.from([0, Buffer.byteLength(text)]), Buffer.from(text)])),
+    ]),
+  )
+
 /** The beginning of a PUBLISH whose payload of `length` bytes is still to come. @param five of version 5. */
-export function publishHead(topic: string, length: number, { id = 1, qos = 1, five = false } = {}): Buffer {
+export function publishHead(topic: string, length: number, { id = 1, qos = 1, five = false, user = {} }: PublishOptions = {}): Buffer {
   const name = Buffer.from(topic)
   const variable = Buffer.concat([
     Buffer.from([name.length >> 8, name.length & 255]),
     name,
     ...(qos > 0 ? [Buffer.from([id >> 8, id & 255])] : []),
-    ...(five ? [Buffer.from([0])] : []),
+    ...(five ? [Buffer.from([userProperties(user).length]), userProperties(user)] : []),
   ])
   const size: number[] = []
   let rest = variable.length + length
@@ -95,5 +111,5 @@ export function publishHead(topic: string, length: number, { id = 1, qos = 1, fi
   return Buffer.concat([Buffer.from([0x30 | (qos << 1), ...size]), variable])
 }
 
-export const publish = (topic: string, payload: string, options: { id?: number; qos?: number; five?: boolean } = {}): Buffer =>
+export const publish = (topic: string, payload: string, options: PublishOptions = {}): Buffer =>
   Buffer.concat([publishHead(topic, Buffer.byteLength(payload), options), Buffer.from(payload)])

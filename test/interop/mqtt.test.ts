@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { connect as connectSocket } from 'node:net'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
@@ -188,13 +188,44 @@ ${more}
   }
 })
 
+test('a server that is killed leaves its last will', { skip: missing }, async () => {
+  for (const version of ['3.1.1', '5']) {
+    const port = await freePort()
+    const broker = await mosquitto(`will-${version}`, port, 'allow_anonymous true')
+    const topic = 'svc/status'
+    const client = await connectAsync({ host: '127.0.0.1', port })
+    const told: string[] = []
+    client.on('message', (_, payload) => void told.push(String(payload)))
+    await client.subscribeAsync(topic, { qos: 1 })
+    const section = `[mqtt]\nbroker = "127.0.0.1"\nport = ${port}\nprotocol_version = "${version}"\ntopics = ["x"]\nformat = "line_protocol"\nstatus_topic = "${topic}"\n`
+    const svc = await server(`will-${version}`, section)
+    try {
+      await until(() => told.length === 1, 'it is online')
+      process.kill(svc.pid, 'SIGKILL')
+      await until(() => told.length === 2, 'the broker has told its will')
+      assert.deepEqual(told, ['online', 'offline'])
+      const late = await connectAsync({ host: '127.0.0.1', port })
+      const kept = new Promise((resolve) => late.once('message', (_, payload, { retain }) => resolve([String(payload), retain])))
+      await late.subscribeAsync(topic)
+      assert.deepEqual(await kept, ['offline', true], 'and keeps it')
+      await late.endAsync(true)
+    } finally {
+      await client.endAsync(true)
+      await svc.stop().catch(() => {})
+      await end(broker)
+    }
+  }
+})
+
 test(`numbered points while the broker, the server and the link fail: SVC_SEED=${SEED}`, { skip: missing, timeout: 3_600_000 }, async () => {
   const random = seeded(SEED)
   const port = await freePort()
   const lines = `allow_anonymous true\npersistence true\npersistence_location ${folder}/\nmax_queued_messages 0\nmax_inflight_messages 200`
   let broker = await mosquitto('loop', port, lines)
   const link = await FaultyLink.to(port)
-  const section = `[mqtt]\nbroker = "127.0.0.1"\nport = ${link.port}\ntopics = ["loop"]\nqos = 1\nformat = "line_protocol"\nclient_id = "loop"\nreconnect_ms = 100\nkeep_alive_secs = 5\n`
+  const version = random() < 0.5 ? '3.1.1' : '5'
+  const qos = random() < 0.5 ? 1 : 2
+  const section = `[mqtt]\nbroker = "127.0.0.1"\nport = ${link.port}\nprotocol_version = "${version}"\ntopics = ["loop"]\nqos = ${qos}\nformat = "line_protocol"\nclient_id = "loop"\nreconnect_ms = 100\nkeep_alive_secs = 5\n`
   let svc = await server('loop', section, { keepData: true })
   const { dataDir } = svc
   let client: MqttClient | undefined
@@ -204,17 +235,45 @@ test(`numbered points while the broker, the server and the link fail: SVC_SEED=$
     client.on('error', () => {})
     const start = BigInt(Date.now()) * 1_000_000n
     let sent = 0
+    const under = new Set<Promise<unknown>>()
+    let held: Promise<void> | undefined
+    /** What Mosquitto has acknowledged is on its disk when it is killed: what it lost itself would tell nothing of the server. */
+    const killBroker = async (): Promise<void> => {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      held = promise
+      await Promise.all(under)
+      const file = join(folder, 'mosquitto.db')
+      const saved = async (): Promise<number> => (await stat(file, { bigint: true }).catch(() => undefined))?.mtimeNs as never
+      const before = await saved()
+      broker.kill('SIGUSR1')
+      await until(async () => (await saved()) !== before, 'Mosquitto has saved what it has')
+      await end(broker, 'SIGKILL')
+      broker = await mosquitto('loop', port, lines)
+      held = undefined
+      resolve()
+    }
+    /** The package gives up what was in its store while a connection ends: it is sent again, the same point. */
+    const publish = async (line: string): Promise<void> => {
+      for (;;) {
+        try {
+          await (client as MqttClient).publishAsync('loop', line, { qos })
+          return
+        } catch {
+          await sleep(50)
+        }
+      }
+    }
     const sending = (async () => {
-      const under = new Set<Promise<unknown>>()
       for (; sent < POINTS; sent++) {
-        const one = (client as MqttClient).publishAsync('loop', `m v=${sent} ${start + BigInt(sent)}`, { qos: 1 })
+        await held
+        const one = publish(`m v=${sent} ${start + BigInt(sent)}`)
         under.add(one)
         void one.finally(() => under.delete(one))
         if (under.size >= 50) await Promise.race(under)
       }
       await Promise.all(under)
     })()
-    const kills = { svc: 0, broker: 0, link: {} as Record<string, number> }
+    const kills = { svc: 0, broker: 0, brokerEnds: 0, link: {} as Record<string, number> }
     while (sent < POINTS) {
       await sleep(300 + random() * 700)
       const chosen = random()
@@ -227,10 +286,15 @@ test(`numbered points while the broker, the server and the link fail: SVC_SEED=$
         await sleep(random() * 200)
         svc = await server('loop', section, { dataDir, keepData: true })
       } else {
-        kills.broker++
-        // Not killed: Mosquitto keeps its sessions on disk at its end, and what it has acknowledged since would be its own loss.
-        await end(broker)
-        broker = await mosquitto('loop', port, lines)
+        link.mend()
+        if (random() < 0.6) {
+          kills.broker++
+          await killBroker()
+        } else {
+          kills.brokerEnds++
+          await end(broker)
+          broker = await mosquitto('loop', port, lines)
+        }
       }
     }
     await sending
@@ -246,7 +310,7 @@ test(`numbered points while the broker, the server and the link fail: SVC_SEED=$
       `SELECT count(*), count(DISTINCT v), sum(v), count(*) FILTER (WHERE epoch_ns(_time) - ${start} <> v) FROM m`,
     )
     console.log(
-      `# ${POINTS} points, ${kills.svc} kills of the server, ${kills.broker} restarts of the broker, faults of the link: ${JSON.stringify(kills.link)}`,
+      `# version ${version}, QoS ${qos}, ${POINTS} points, ${kills.svc} kills of the server, ${kills.broker} kills and ${kills.brokerEnds} restarts of the broker, faults of the link: ${JSON.stringify(kills.link)}`,
     )
     assert.deepEqual([count, different, sum, wrong].map(Number), [POINTS, POINTS, (POINTS * (POINTS - 1)) / 2, 0])
   } finally {
