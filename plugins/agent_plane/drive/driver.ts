@@ -225,7 +225,7 @@ export class Driver {
 
   private async under(run: string, epoch: number): Promise<Status> {
     const { state } = this.tools
-    const lease = await HeldLease.of(run, epoch, this.tools)
+    const lease = await HeldLease.of(run, epoch, this.tools).catch((error: unknown) => Promise.reject(new BrokenPass(error)))
     const end = this.tools.every(this.tools.leaseMs / 3, () => void lease.renew().catch(() => {}))
     try {
       const journal = await RunJournal.own(run, { state, epoch, soon: this.tools.soon })
