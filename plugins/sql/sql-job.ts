@@ -1,7 +1,7 @@
 /** A SQL statement beside the data: runs it and emits the answer, JSON or CSV, as it comes. */
 import type { Job, JobIo, Reader, SqlChunk, SqlColumn } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { JsonRowEncoder } from 'svcdb/lib/sql-result'
+import { JsonRowBytes } from 'svcdb/lib/sql-result'
 import { startSpan, traced } from 'svcdb/lib/trace'
 import { CsvEncoder } from './csv.ts'
 
@@ -20,60 +20,112 @@ export interface SqlOutcome {
   truncated: boolean
 }
 
-/** Text gathered before it is handed over; a first failure before that still gets a status of its own. */
+/** Gathered before it is handed over; a first failure before that still gets a status of its own. */
 const EMIT_LENGTH = 65_536
 
+/** Gathers an answer, from its head on. */
 interface Writer {
-  readonly head: string
-  rows(chunk: SqlChunk, to: number, before: number): string
-  tail(rows: number, truncated: boolean): string
+  /** Of what is gathered. */
+  readonly length: number
+  rows(chunk: SqlChunk, to: number, before: number): void
+  tail(rows: number, truncated: boolean): void
+  /** Hands out what is gathered. */
+  take(): Uint8Array
+  close(): void
 }
 
-function jsonWriter(columns: readonly SqlColumn[]): Writer {
-  const encoder = new JsonRowEncoder(columns)
-  return {
-    head: `{"columns":${JSON.stringify(columns.map(({ name, type }) => ({ name, data_type: type })))},"rows":[`,
-    rows: (chunk, to, before) => (before > 0 ? ',\n' : '') + encoder.rows(chunk, 0, to),
-    tail: (rows, truncated) => `],"row_count":${rows},"truncated":${truncated}}`,
+class JsonWriter implements Writer {
+  private readonly out: JsonRowBytes
+
+  constructor(columns: readonly SqlColumn[]) {
+    this.out = new JsonRowBytes(columns)
+    this.text(`{"columns":${JSON.stringify(columns.map(({ name, type }) => ({ name, data_type: type })))},"rows":[`)
+  }
+
+  get length(): number {
+    return this.out.length
+  }
+
+  rows(chunk: SqlChunk, to: number, before: number): void {
+    if (before > 0) this.out.raw(',\n')
+    this.out.rows(chunk, 0, to)
+  }
+
+  tail(rows: number, truncated: boolean): void {
+    this.out.raw(`],"row_count":${rows},"truncated":${truncated}}`)
+  }
+
+  take(): Uint8Array {
+    return this.out.take()
+  }
+
+  close(): void {
+    this.out.close()
+  }
+
+  private text(text: string): void {
+    const bytes = Buffer.from(text)
+    this.out.room(bytes.length)
+    this.out.put(bytes)
   }
 }
 
 /** CSV has no word for an answer that was cut, which would pass for the whole: it is refused. */
-function csvWriter(columns: readonly SqlColumn[], maxRows: number): Writer {
-  const encoder = new CsvEncoder(columns)
-  return {
-    head: encoder.header,
-    rows: (chunk, to) => encoder.rows(chunk, 0, to),
-    tail(_, truncated) {
-      if (!truncated) return ''
-      throw new SvcError(
-        'SQL_ERROR',
-        `cannot answer in CSV: the result has more than ${maxRows} rows (server.sql_max_rows); add a LIMIT or narrow the time range`,
-      )
-    },
+class CsvWriter implements Writer {
+  private readonly encoder: CsvEncoder
+  private readonly maxRows: number
+  private text: string
+
+  constructor(columns: readonly SqlColumn[], maxRows: number) {
+    this.encoder = new CsvEncoder(columns)
+    this.maxRows = maxRows
+    this.text = this.encoder.header
   }
+
+  get length(): number {
+    return this.text.length
+  }
+
+  rows(chunk: SqlChunk, to: number): void {
+    this.text += this.encoder.rows(chunk, 0, to)
+  }
+
+  tail(_: number, truncated: boolean): void {
+    if (!truncated) return
+    throw new SvcError(
+      'SQL_ERROR',
+      `cannot answer in CSV: the result has more than ${this.maxRows} rows (server.sql_max_rows); add a LIMIT or narrow the time range`,
+    )
+  }
+
+  take(): Uint8Array {
+    const bytes = Buffer.from(this.text)
+    this.text = ''
+    return bytes
+  }
+
+  close(): void {}
 }
 
 export async function runSql(reader: Reader, { namespace, query, maxRows, format }: SqlArgs, io: JobIo): Promise<SqlOutcome> {
-  const cursor = await traced('plan', () => reader.sql({ namespace, query }))
+  const csv = format === 'csv'
+  const cursor = await traced('plan', () => reader.sql(csv ? { namespace, query } : { namespace, query, textBytes: true }))
   const rest = startSpan('read and write the answer')
-  const writer = format === 'csv' ? csvWriter(cursor.columns, maxRows) : jsonWriter(cursor.columns)
-  let text = writer.head
+  const writer: Writer = csv ? new CsvWriter(cursor.columns, maxRows) : new JsonWriter(cursor.columns)
   let rows = 0
   let truncated = false
   for await (const chunk of cursor) {
     io.signal.throwIfAborted()
     const take = Math.min(chunk.rows, maxRows - rows)
-    if (take > 0) text += writer.rows(chunk, take, rows)
+    if (take > 0) writer.rows(chunk, take, rows)
     rows += take
     truncated = take < chunk.rows
     if (truncated) break
-    if (text.length >= EMIT_LENGTH) {
-      await io.emit(Buffer.from(text))
-      text = ''
-    }
+    if (writer.length >= EMIT_LENGTH) await io.emit(writer.take())
   }
-  await io.emit(Buffer.from(text + writer.tail(rows, truncated)))
+  writer.tail(rows, truncated)
+  await io.emit(writer.take())
+  writer.close()
   rest?.set('svc.rows', rows)
   rest?.end()
   return { rows, truncated }

@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { SqlChunk, SqlColumn } from './chunk.ts'
 import { JsonRowEncoder, jsonEncoderOf } from './json.ts'
+import { JsonRowBytes } from './json-row-bytes.ts'
 
 t.test('values by type', (t) => {
   for (const [type, value, json] of [
@@ -34,6 +35,7 @@ t.test('values by type', (t) => {
     ['Null', 0, 'null'],
   ] as const) {
     t.equal(jsonEncoderOf(type)(value), json, type)
+    t.equal(bytesOf([{ name: 'c', type }], { rows: 2, columns: [{ values: [value, null] }] }), `[${json}],[null]`, `${type} as bytes`)
   }
   for (const bad of ['', 'Int65', 'List(Int64', 'decimal(x)', 'Struct(a: Int64)', 'Int64)'])
     t.throws(() => jsonEncoderOf(bad), /not the name of a result type/, bad)
@@ -96,6 +98,21 @@ t.test('columns are written as their values one by one', (t) => {
     const wanted = Array.from(values as ArrayLike<unknown>, (value) => `[${value === null ? 'null' : one(value)}]`).join(',')
     const found = new JsonRowEncoder([{ name: 'c', type }]).rows({ rows: values.length, columns: [{ values }] }, 0, values.length)
     t.equal(found, wanted, `${type}, SVC_SEED=${seed}`)
+    t.equal(bytesOf([{ name: 'c', type }], { rows: values.length, columns: [{ values }] }), wanted, `${type} as bytes, SVC_SEED=${seed}`)
+  }
+  const parts = texts.map((text) => Buffer.from(text ?? ''))
+  const ends = new Int32Array(texts.length + 1)
+  for (const [i, part] of parts.entries()) ends[i + 1] = ends[i] + part.length
+  const validity = Uint8Array.from(texts, (text) => (text === null ? 0 : 1))
+  // A surrogate that stands alone has no bytes.
+  const whole = texts.map((text) => (text === null ? null : Buffer.from(text).toString()))
+  const dictionary = [...new Set(texts)].filter((text) => text !== null)
+  for (const [name, vector, expected] of [
+    ['bytes', { values: ends, bytes: Buffer.concat(parts), validity }, whole],
+    ['a dictionary', { values: Int32Array.from(texts, (text) => (text === null ? 7e6 : dictionary.indexOf(text))), dictionary, validity }, texts],
+  ] as const) {
+    const wanted = expected.map((text) => `[${JSON.stringify(text)}]`).join(',')
+    t.equal(bytesOf([{ name: 'c', type: 'Utf8' }], { rows: texts.length, columns: [vector] }), wanted, `text by ${name}, SVC_SEED=${seed}`)
   }
   const finite = doubles.filter((value) => Number.isFinite(value))
   const read = JSON.parse(
@@ -107,6 +124,14 @@ t.test('columns are written as their values one by one', (t) => {
   )
   t.end()
 })
+
+function bytesOf(columns: readonly SqlColumn[], chunk: SqlChunk, from = 0, to = chunk.rows): string {
+  const out = new JsonRowBytes(columns)
+  out.rows(chunk, from, to)
+  const bytes = out.take()
+  out.close()
+  return Buffer.from(bytes).toString()
+}
 
 function randomOf(seed: number): () => number {
   let state = seed
@@ -130,5 +155,7 @@ t.test('rows, with missing values by validity or as null', (t) => {
   const encoder = new JsonRowEncoder(columns)
   t.equal(encoder.rows(chunk, 0, 3), '[1,"x"],[null,null],[3,"z"]')
   t.equal(encoder.rows(chunk, 2, 3), '[3,"z"]')
+  t.equal(bytesOf(columns, chunk), '[1,"x"],[null,null],[3,"z"]')
+  t.equal(bytesOf(columns, chunk, 2, 3), '[3,"z"]')
   t.end()
 })

@@ -132,9 +132,9 @@ class Groups {
     const series = this.seriesOf(value)
     if (value.kind === 'tag') {
       const { codes, texts } = table.tag(value.name)
-      const list = new Array<string | null>(groups.length)
-      for (let i = 0; i < groups.length; i++) list[i] = texts[codes[series[groups[i]]]] ?? null
-      return textVector(list, textBytes)
+      const own = new Int32Array(groups.length)
+      for (let i = 0; i < groups.length; i++) own[i] = codes[series[groups[i]]]
+      return textVector(own, texts, textBytes)
     }
     if (value.kind === 'time') {
       const times = new BigInt64Array(groups.length)

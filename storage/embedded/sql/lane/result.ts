@@ -5,7 +5,7 @@ import type { Evaluated } from './evaluate.ts'
 import { integerValues } from './integers.ts'
 import { sortedPositions, tagRanks } from './order.ts'
 import type { AggregateKind, AggregatePlan, GroupsPlan, OrderPlan, ValueRef } from './plan.ts'
-import { CHUNK_ROWS, NUMBER_NAMES, nanoseconds, textVector, timeVector } from './vectors.ts'
+import { CHUNK_ROWS, NUMBER_NAMES, nanosecondValues, textVector, timeVector } from './vectors.ts'
 
 /** Above all values and their negatives: an aggregate that is not finite is no value. */
 const LAST = Number.POSITIVE_INFINITY
@@ -95,8 +95,9 @@ function vectorOf(
   }
   const tag = tags[value.key]
   if (tag !== undefined) {
-    const texts = Array.from(cells, (cell) => tag.texts[tag.codes[Math.floor(cell / buckets.count)]] ?? null)
-    return textVector(texts, textBytes)
+    const codes = new Int32Array(cells.length)
+    for (let i = 0; i < codes.length; i++) codes[i] = tag.codes[Math.floor(cells[i] / buckets.count)]
+    return textVector(codes, tag.texts, textBytes)
   }
   return timeVector(cells, (cell) => buckets.first + (cell % buckets.count) * buckets.step)
 }
@@ -114,7 +115,7 @@ function numbers({ kind, type }: AggregatePlan, of: Cells, cells: Uint32Array): 
 
 function valuesOf(kind: AggregateKind, type: AggregatePlan['type'], numbers: Float64Array): SqlVector['values'] {
   if (kind === 'rows' || kind === 'count') return integerValues('int64', numbers)
-  if (type === 'time') return BigInt64Array.from(numbers, nanoseconds)
+  if (type === 'time') return nanosecondValues(numbers)
   if (type === undefined || type === 'float64' || kind === 'avg') return numbers
   return kind === 'sum' ? Array.from(numbers, BigInt) : integerValues(type, numbers)
 }

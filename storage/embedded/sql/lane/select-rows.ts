@@ -161,10 +161,9 @@ function vectorOf(
   if (role === 'time') return timeVector(positions, (position) => found.times[position])
   if (role === 'tag') {
     const { codes, texts } = rows.tag(column)
-    return textVector(
-      Array.from(positions, (position) => texts[codes[found.series[position]]] ?? null),
-      textBytes,
-    )
+    const own = new Int32Array(positions.length)
+    for (let i = 0; i < own.length; i++) own[i] = codes[found.series[positions[i]]]
+    return textVector(own, texts, textBytes)
   }
   const of = found.values[fields.indexOf(column)]
   const values = new Float64Array(positions.length)
