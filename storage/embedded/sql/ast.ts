@@ -6,7 +6,7 @@
 import { RecentMap } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
 import type { SqlHost } from './host.ts'
-import { fill, isTreeOf, type MarkPath, marksOf, shapeOf } from './shapes.ts'
+import { fill, isTreeOf, type MarkPath, marksOf, type Shape, shapeOf } from './shapes.ts'
 
 // The tree is data from outside: members are looked at one by one.
 // biome-ignore lint/suspicious/noExplicitAny: see above
@@ -21,10 +21,12 @@ const SHAPE = 'shape '
 const TEXT = 'text '
 
 interface KeptTree {
-  /** Of a `Parsed`; undefined for a shape that is not parsed by itself, its statements are kept one by one. */
+  /** Of a `Parsed`; undefined for a shape that is not parsed by itself yet, or never: its statements are kept one by one. */
   json: string | undefined
   /** Where literals go. */
   marks: readonly MarkPath[]
+  /** Of a shape that one statement had by now: the tree as DuckDB gave it, which is to become of the shape's. */
+  first?: { json: string; shape: Shape }
 }
 
 const UNFIT: KeptTree = { json: undefined, marks: [] }
@@ -54,28 +56,39 @@ export async function parse(host: Pick<SqlHost, 'connection'>, text: string): Pr
 export function parsedBefore(text: string): Parsed | undefined {
   const shape = shapeOf(text)
   const kept = shape === undefined ? undefined : trees.get(SHAPE + shape.key)
-  if (shape !== undefined && kept?.json !== undefined) {
-    const parsed = JSON.parse(kept.json) as Parsed
-    fill(parsed, kept.marks, shape.literals)
-    return parsed
-  }
+  if (shape !== undefined && kept?.json !== undefined) return filled(kept.json, kept.marks, shape)
   const own = trees.get(TEXT + text)
   return own?.json === undefined ? undefined : (JSON.parse(own.json) as Parsed)
 }
 
+/** A shape is parsed by itself when a second statement has it: the first one is answered sooner, and many are alone. */
 async function parsedNow(host: Pick<SqlHost, 'connection'>, text: string): Promise<Parsed> {
+  const found = shapeOf(text)
+  const shape = found === undefined || found.literals.length === 0 ? undefined : found
+  const kept = shape === undefined ? undefined : trees.get(SHAPE + shape.key)
+  if (shape !== undefined && kept?.first !== undefined) {
+    const template = await templateOf(host, kept.first)
+    keep(SHAPE + shape.key, template)
+    if (template.json !== undefined) return filled(template.json, template.marks, shape)
+  }
   const json = await serialize(host, text)
   const result = parsed(read(json))
-  const shape = shapeOf(text)
-  if (shape !== undefined && shape.literals.length > 0 && trees.get(SHAPE + shape.key) === undefined) {
-    const marked = await serialize(host, shape.marked)
-    const fits = isTreeOf(read(marked), shape, read(json))
-    const template = fits ? parsed(read(marked)) : undefined
-    const marks = template === undefined ? undefined : marksOf(template, shape.literals.length)
-    keep(SHAPE + shape.key, marks === undefined ? UNFIT : { json: JSON.stringify(template), marks })
-    if (marks !== undefined) return result
-  }
+  if (shape !== undefined && kept === undefined) keep(SHAPE + shape.key, { ...UNFIT, first: { json, shape } })
   keep(TEXT + text, { json: JSON.stringify(result), marks: [] })
+  return result
+}
+
+async function templateOf(host: Pick<SqlHost, 'connection'>, { json, shape }: NonNullable<KeptTree['first']>): Promise<KeptTree> {
+  const marked = await serialize(host, shape.marked)
+  if (!isTreeOf(read(marked), shape, read(json))) return UNFIT
+  const template = parsed(read(marked))
+  const marks = marksOf(template, shape.literals.length)
+  return marks === undefined ? UNFIT : { json: JSON.stringify(template), marks }
+}
+
+function filled(template: string, marks: readonly MarkPath[], { literals }: Shape): Parsed {
+  const result = JSON.parse(template) as Parsed
+  fill(result, marks, literals)
   return result
 }
 
@@ -106,8 +119,8 @@ function keep(key: string, tree: KeptTree): void {
   if (key.length <= KEPT_LENGTH) trees.set(key, tree)
 }
 
-function sizeOf({ json = '', marks }: KeptTree, key: string): number {
-  return Math.max(KEPT_BYTES / KEPT_SHAPES, (key.length + json.length + marks.length * 64) * 2)
+function sizeOf({ json = '', marks, first }: KeptTree, key: string): number {
+  return Math.max(KEPT_BYTES / KEPT_SHAPES, (key.length + json.length + (first?.json.length ?? 0) + marks.length * 64) * 2)
 }
 
 /** Takes out members that are empty, except where empty means something: the value of a constant, a grouping set. */

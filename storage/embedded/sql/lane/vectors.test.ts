@@ -23,5 +23,15 @@ t.test('texts are numbers in a dictionary where bytes are asked for, and those o
   const texts = ['a', 'b']
   t.same(textVector(Int32Array.of(1, -1, 0), texts, false), { values: ['b', null, 'a'] })
   t.same(textVector(Int32Array.of(1, 0), texts, true), { values: Int32Array.of(1, 0), dictionary: texts })
-  t.same(textVector(Int32Array.of(1, -1, 0), texts, true), { values: Int32Array.of(1, -1, 0), dictionary: texts, validity: Uint8Array.of(1, 0, 1) })
+  const some = textVector(Int32Array.of(1, -1, 0), texts, true)
+  t.same(some, { values: Int32Array.of(1, 2 ** 31 - 1, 0), dictionary: texts, validity: Uint8Array.of(1, 0, 1) })
+  t.equal(some.dictionary, texts, 'the same array in each chunk')
+})
+
+t.test('of a dictionary that is much larger than the answer only what is in the answer is handed on', async (t) => {
+  const texts = Array.from({ length: 100 }, (_, i) => `hö_${i}`)
+  const { values, bytes, dictionary, validity } = textVector(Int32Array.of(7, -1, 42), texts, true)
+  t.equal(dictionary, undefined)
+  t.equal(Buffer.from(bytes as Uint8Array).toString(), 'hö_7hö_42')
+  t.same([values, validity], [Int32Array.of(0, 5, 5, 11), Uint8Array.of(1, 0, 1)])
 })
