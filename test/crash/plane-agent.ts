@@ -57,6 +57,18 @@ export default definePlugin({
       const { run } = request.params as { run: string }
       return plane.deliver({ id: run, source: GO, kind: GO, correlation: [{ namespace: GO, value: run }], payload: null })
     })
+    svc.http.post('/crash-agent/:run/settle', { config: { action: 'admin' } }, async (request) => {
+      const { run } = request.params as { run: string }
+      const { reached } = request.body as { reached: string[] }
+      const by = { actor: 'person', basis: 'asserted' } as const
+      const { undecided } = await plane.standing(run)
+      for (const { effect } of undecided) {
+        const landed = reached.includes(effect)
+        const said = landed ? { disposition: 'landed' as const, output: { settled: true } } : { disposition: 'did_not_happen' as const }
+        await plane.reconcile(run, effect, { ...said, note: 'looked at the counter' }, by)
+      }
+      return { status: await plane.decide(run, 'reopen', by, 'it is known') }
+    })
     svc.http.get('/crash-agent/:run', { config: { action: 'admin' } }, async (request) => plane.replay((request.params as { run: string }).run))
   },
 })

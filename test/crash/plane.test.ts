@@ -3,7 +3,7 @@ import t from 'tap'
 import { plane } from './plane.ts'
 
 t.setTimeout(600_000)
-const { SVC_RUNS = '150', SVC_KILLS = '2', SVC_SEED = String(Date.now() % 1e9) } = process.env
+const { SVC_RUNS = '60', SVC_KILLS = '2', SVC_SEED = String(Date.now() % 1e9) } = process.env
 t.comment(`SVC_SEED=${SVC_SEED}`)
 
 t.test('runs of agents end, and no attempt of an effect is made twice, over SIGKILL', async (t) => {

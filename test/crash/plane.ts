@@ -30,8 +30,8 @@ const PATIENCE_MS = 240_000
 const KILL_MS = 5000
 /** Between two looks at all runs. */
 const LOOK_MS = 500
-/** Of the number of runs: effects between two kills, at least. */
-const DONE = 0.1
+/** Of the number of runs: answers between two kills, at least. */
+const DONE = 0.2
 /** A late answer of the counter. */
 const LATE_MS = 200
 const AT_ONCE = 32
@@ -43,6 +43,8 @@ export interface PlaneReport {
   underWay: { first: number; fewest: number; last: number }
   /** Requests that had no answer yet when a process was killed. */
   inFlight: number
+  /** Runs with an effect that was interrupted so often that a person had to say what became of it. */
+  settled: number
   /** Requests that came. */
   attempts: number
   /** Of a kind that was announced, and of which nobody heard. */
@@ -54,8 +56,9 @@ export interface PlaneReport {
 class Counter {
   readonly attempts = new Map<string, number>()
   readonly landed = new Map<string, number>()
-  /** Requests without an answer. */
+  /** Requests without an answer, and with one. */
   open = 0
+  answered = 0
   private readonly known = new Set<string>()
   private readonly random: Random
   private readonly server = createServer((request, response) => {
@@ -64,9 +67,18 @@ class Counter {
     if (request.method === 'POST') this.count(about, searchParams.get('key') as string, searchParams.get('once') as string)
     this.open++
     response.once('close', () => this.open--)
+    response.once('finish', () => this.answered++)
     // Answers come late, so that a process dies before it has them.
     setTimeout(() => response.end(JSON.stringify({ landed: this.landed.get(about) ?? 0 })), this.random() * LATE_MS)
   })
+
+  /** Runs that a person has looked at. */
+  readonly settled = new Set<string>()
+
+  /** Keys of attempts of a run that have reached it. */
+  reachedOf(run: string): string[] {
+    return [...this.attempts.keys()].filter((attempt) => attempt.startsWith(`${run}/`)).map((attempt) => attempt.slice(run.length + 1))
+  }
 
   constructor(random: Random) {
     this.random = random
@@ -111,16 +123,18 @@ export async function plane(runs: number, kills: number, seed: number, say: (lin
     const input = { url, effects: EFFECTS, pauseMs: Math.round((kills * KILL_MS) / EFFECTS) }
     let killed = 0
     let inFlight = 0
+    const dying = new WeakSet<ServerProcess>()
     const underWay: number[] = []
     const killer = async (): Promise<void> => {
       for (let pause = 1000; killed < kills; pause = 500 + random() * 4000) {
-        // Not before something has been done since the kill before.
-        const before = counter.attempts.size
+        // Not before something has come to its end since the kill before: an effect that is interrupted ten times is left to a person.
+        const before = counter.answered
         await sleep(pause)
-        while (counter.attempts.size < before + runs * DONE && all.ended.size < runs && !over) await sleep(20)
+        while (counter.answered < before + runs * DONE && all.ended.size < runs && !over) await sleep(20)
         if (all.ended.size === runs || over) return
         underWay.push(runs - all.ended.size)
         inFlight += counter.open
+        dying.add(server)
         await server.end('SIGKILL')
         killed++
         say(`kill ${killed}: ${all.ended.size} of ${runs} runs have ended, ${counter.attempts.size} attempts`)
@@ -149,7 +163,7 @@ export async function plane(runs: number, kills: number, seed: number, say: (lin
     await Promise.all([
       killer(),
       until(
-        () => goOn(server, all),
+        () => goOn(server, all, counter, dying),
         () => all.ended.size === runs,
       ),
     ])
@@ -167,6 +181,7 @@ export async function plane(runs: number, kills: number, seed: number, say: (lin
       kills: killed,
       underWay: { first: underWay[0] ?? 0, fewest: Math.min(...underWay), last: underWay.at(-1) ?? 0 },
       inFlight,
+      settled: counter.settled.size,
       attempts: counter.attempts.size,
       interrupted: counter.attempts.size - counter.landed.size,
       seconds: Math.round((performance.now() - began) / 1000),
@@ -202,22 +217,30 @@ async function begin(server: ServerProcess, input: object, { ids }: Runs, waitin
 }
 
 /** Tells those that are not known to have been told, and looks how the others stand. Ends early when the server is gone. */
-async function goOn(server: ServerProcess, { ids, told, ended }: Runs): Promise<void> {
+async function goOn(server: ServerProcess, { ids, told, ended }: Runs, counter: Counter, dying: WeakSet<ServerProcess>): Promise<void> {
   const one = async (id: string): Promise<void> => {
     if (ended.has(id)) return
     if (!told.has(id)) {
       await ask(server, `/crash-agent/${id}/go`, { method: 'POST' }, 200)
       told.add(id)
-    } else if ((await standing(server, id)) === 'succeeded') ended.add(id)
+    } else if ((await standing(server, id, counter)) === 'succeeded') ended.add(id)
   }
   await inParts(ids as string[], one).catch((error: unknown) => {
-    if (error instanceof Wrong || server.running) throw error
+    // Its connections may be gone before its end is known.
+    if (error instanceof Wrong || !dying.has(server)) throw error
   })
 }
 
 /** @throws Wrong where it is none that comes before success. */
-async function standing(server: ServerProcess, id: string): Promise<string> {
+async function standing(server: ServerProcess, id: string, counter?: Counter): Promise<string> {
   const { status, reason } = (await ask(server, `${RUNS}/${id}`, {}, 200)) as { status: string; reason?: string }
+  if (status === 'quarantined' && counter !== undefined) {
+    // An effect that was interrupted ten times is left to a person, who sees what the counter has.
+    const body = JSON.stringify({ reached: counter.reachedOf(id) })
+    await ask(server, `/crash-agent/${id}/settle`, { method: 'POST', headers: { 'content-type': 'application/json' }, body }, 200)
+    counter.settled.add(id)
+    return 'running'
+  }
   if (!['running', 'suspended', 'succeeded'].includes(status)) throw new Wrong(`${id} is ${status}: ${reason}`)
   return status
 }

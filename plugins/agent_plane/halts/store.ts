@@ -2,7 +2,7 @@
 import type { StateReader, StateTransaction } from 'svcdb'
 import type { HaltLiftView, HaltRow, Operator } from 'svcdb/agents'
 import type { Acting } from '../quota/store.ts'
-import { digest } from '../record/names.ts'
+import { digest, timeOfRun } from '../record/names.ts'
 
 const MAX_PRINCIPAL = 256
 const AGENT = /^agent:[^\s\p{Cc}]{1,128}$/u
@@ -10,7 +10,8 @@ const REVISION = /^revision:[0-9a-f]{64}$/
 const SUBJECT = /^subject:[^\p{Cc}]+$/u
 
 const haltKey = (scope: string): string => `halt/standing/${digest('svc.halt.v1', scope)}`
-const liftedKey = (at: number, record: string): string => `halt/lifted/${String(Number.MAX_SAFE_INTEGER - at).padStart(16, '0')}/${record}`
+/** In milliseconds: those of one second have an order. What was kept in seconds lies behind. */
+const liftedKey = (record: string): string => `halt/lifted/${String(Number.MAX_SAFE_INTEGER - timeOfRun(record)).padStart(16, '0')}/${record}`
 
 export function isScope(scope: string): boolean {
   if (scope === 'tenant' || AGENT.test(scope) || REVISION.test(scope)) return true
@@ -47,7 +48,7 @@ export function haltOf(state: StateReader, scope: string): Promise<HaltRow | und
 
 export function remove(tx: StateTransaction, scope: string, lifted: HaltLiftView): void {
   tx.delete(haltKey(scope))
-  tx.put(liftedKey(lifted.lifted_at, lifted.record), lifted)
+  tx.put(liftedKey(lifted.record), lifted)
 }
 
 /** All of them, oldest first. */

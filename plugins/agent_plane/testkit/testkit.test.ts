@@ -1,4 +1,4 @@
-import { type AgentManifest, defineAgent, defineTool, type FakeReply, type Json } from 'svcdb/agents'
+import { type AgentManifest, defineAgent, defineSkill, defineTool, type FakeReply, type Json } from 'svcdb/agents'
 import { AgentRunner, crashEverywhere } from 'svcdb/agents/testkit'
 import { Type } from 'svcdb/lib/schema'
 import t from 'tap'
@@ -190,4 +190,27 @@ t.test('what an agent remembers it finds again in another run', async (t) => {
   const second = await runner.run('counter.do', null)
   t.match(second, { output: 2 })
   t.same(await runner.replay(second.run), [])
+})
+
+t.test('a skill sleeps until an instant, and not longer', async (t) => {
+  const waker = defineSkill({
+    capability: 'waker',
+    summary: 'Wakes at a time',
+    input: Type.Any(),
+    output: Type.Any(),
+    async invoke(ctx, { inMs }: { inMs: number }) {
+      const began = await ctx.now()
+      await ctx.sleepUntil(began + inMs)
+      return (await ctx.now()) - began
+    },
+  })
+  const runner = await AgentRunner.create({ skills: [waker] })
+  const { run, status, waiting_for: waiting } = await runner.run('waker', { inMs: 3_600_000 })
+  t.match([status, waiting], ['suspended', /^sleeping until \d{4}-\d\d-\d\dT/])
+  await runner.advance(3_599_000)
+  t.equal((await runner.report(run)).status, 'suspended', 'not before')
+  await runner.advance(1000)
+  t.match(await runner.report(run), { status: 'succeeded', output: 3_600_000 })
+  t.same(await runner.replay(run), [])
+  t.match(await runner.run('waker', { inMs: -1 }), { status: 'succeeded' }, 'an instant that is over is no wait')
 })
