@@ -110,7 +110,12 @@ export class ClickHouseEngine implements StorageEngine {
     this.place = { prefix: this.section.prefix, cluster: this.section.cluster }
     const metrics = new ClickHouseMetrics(context.metrics, () => this.tables.waitingBytes)
     this.client = new Client(this.section, metrics, (told) => context.log.warn(told, 'ClickHouse is not reached'))
-    this.log = new CatalogLog(this.client, this.place, (lives) => this.learn(lives))
+    this.log = new CatalogLog(
+      this.client,
+      this.place,
+      () => context.now(),
+      (lives) => this.learn(lives),
+    )
     this.resolver = new Resolver(this.limits, (namespace, name) => fieldsOf(this.log.catalog.find(namespace, name)))
     this.series = new SeriesStore(this.client, this.place)
     this.tables = new Tables(this.client, this.place, this.section.max_waiting_bytes)
