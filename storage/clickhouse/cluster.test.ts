@@ -86,6 +86,23 @@ else {
     })
   })
 
+  t.test('the topology says nothing of the tables of a server that is away', async (t) => {
+    const engine = await begin(prefix())
+    t.teardown(() => engine.close())
+    const { name, shards } = await engine.topology()
+    t.equal(name, 'main')
+    t.match(shards, [
+      {
+        number: 1,
+        replicas: [
+          { addr: '127.0.0.1:9000', local: true, tables: 0, readonly_tables: 0, delay_secs: 0 },
+          { addr: '127.0.0.1:1', local: false },
+        ],
+      },
+    ])
+    for (const key of ['tables', 'readonly_tables', 'delay_secs']) t.notOk(key in shards[0].replicas[1], key)
+  })
+
   t.test('tables that are there are not defined again; those that are not wait for no server that is away', async (t) => {
     const asked: { statement: string; settings: URLSearchParams }[] = []
     const proxy = await proxyTo(server.url, (statement, forward, from) => {
