@@ -123,7 +123,7 @@ export class ClickHouseEngine implements StorageEngine {
     const { limits, client, place, log, tables, series, resolver, gate } = this
     const now = () => context.now()
     const newest = () => [...this.points.windows.values()].map((window) => window.newest)
-    const around = { client, place, log, tables, series, settings, limits, now, newest }
+    const around = { client, place, log, tables, series, settings, limits, now, newest, quorum: this.section.insert_quorum }
     this.maintenance = new Maintenance(around)
     this.expiry = new Expiry(around, this.maintenance)
     const cutoffs = () => admissionCutoffs(settings, limits, this.maintenance.clock)
