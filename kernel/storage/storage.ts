@@ -405,11 +405,11 @@ export interface StorageReplica {
   local: boolean
   /** Of its peers with it, of late. */
   errors: number
-  /** Replicated tables of the one that was asked; 0 of others. */
-  tables: number
-  readonly_tables: number
+  /** Replicated tables, as the replica itself says; these three are absent where it did not answer. */
+  tables?: number
+  readonly_tables?: number
   /** Of the table that is most behind. */
-  delay_secs: number
+  delay_secs?: number
 }
 
 /** What an engine's constructor is given. */

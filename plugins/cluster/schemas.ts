@@ -107,9 +107,9 @@ const replica = Type.Object({
   addr: Type.String(),
   local: Type.Boolean({ description: 'Whether it is the one that answered' }),
   errors: Type.Integer({ description: 'Of its peers with it, of late' }),
-  tables: Type.Integer({ description: 'Replicated tables of this system, where it is the one that answered' }),
-  readonly_tables: Type.Integer(),
-  delay_secs: Type.Integer({ description: 'How far the table that is most behind is behind' }),
+  tables: Type.Optional(Type.Integer({ description: 'Replicated tables of this system; absent, as the next two, where the replica did not answer' })),
+  readonly_tables: Type.Optional(Type.Integer()),
+  delay_secs: Type.Optional(Type.Integer({ description: 'How far the table that is most behind is behind' })),
 })
 export const topology = Type.Object({
   routing_version: Type.Integer(),

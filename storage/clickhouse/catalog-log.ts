@@ -14,6 +14,8 @@ import { int64s, strings, uint64s } from './native/encode.ts'
 import { CATALOG_COLUMNS, createCatalog, type Place } from './statements.ts'
 
 const MAX_ATTEMPTS = 100
+/** A node that reads every second has not read for this long: it looks before it appends. */
+const OLD_MS = 5000
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 interface Entry {
@@ -28,11 +30,15 @@ export class CatalogLog {
   private readonly client: Client
   private readonly place: Place
   private readonly changed: (lives: ReadonlySet<Life>) => void
+  private readonly now: () => number
+  /** When the newest reading that was answered began. */
+  private readAt = 0
   private turn: Promise<unknown> = Promise.resolve()
   private reading: Promise<void> | undefined
 
-  /** @param changed told of the lives that events were about. */
-  constructor(client: Client, place: Place, changed: (lives: ReadonlySet<Life>) => void) {
+  /** @param now milliseconds. @param changed told of the lives that events were about. */
+  constructor(client: Client, place: Place, now: () => number, changed: (lives: ReadonlySet<Life>) => void) {
+    this.now = now
     this.client = client
     this.place = place
     this.changed = changed
@@ -62,9 +68,15 @@ export class CatalogLog {
    */
   append(decide: (catalog: Catalog) => readonly CatalogEvent[]): Promise<void> {
     const done = this.turn.then(async () => {
+      let looked = false
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         const events = decide(this.catalog)
-        if (events.length === 0 || (await this.tryAppend(events))) return
+        if (events.length === 0) return
+        // So long that others may have come far: the token of the sequence that would follow may be forgotten.
+        const old = !looked && Math.abs(this.now() - this.readAt) > OLD_MS
+        if (!old && (await this.tryAppend(events))) return
+        looked = true
+        if (old) await this.refresh()
       }
       throw new SvcError('CONFLICT', 'cannot change the catalog in ClickHouse: other nodes came first each time; try again')
     })
@@ -97,10 +109,12 @@ export class CatalogLog {
 
   private async read(): Promise<void> {
     const { catalog } = this
+    const begun = this.now()
     const select = `SELECT ${CATALOG_COLUMNS.map(([name]) => name).join(', ')} FROM ${this.place.prefix}.catalog WHERE sequence > ${catalog.sequence}`
     const settings = this.place.cluster === undefined ? [] : ['select_sequential_consistency = 1']
     const entries: Entry[] = []
     for await (const block of this.client.blocks(`${select} ORDER BY sequence, position`, { settings })) entries.push(...entriesOf(block))
+    this.readAt = begun
     const lives = new Set<Life>()
     for (const { sequence, position, append, event } of entries) {
       this.newest.set(sequence, append)

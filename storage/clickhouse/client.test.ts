@@ -70,7 +70,11 @@ t.test('errors of ClickHouse', async (t) => {
     for (const [i, { verb, error }] of (await Promise.all(asked[at])).entries()) {
       t.equal(error.code, expected[i], `${what}: ${verb}`)
       t.ok(error.message.startsWith(`cannot ${verb} in ClickHouse: `) && error.message.endsWith(`(code ${number})`), error.message)
-      if (COME_AGAIN.has(error.code)) t.ok([503, 504].includes(ERRORS[error.code].http), `${what}: ${ERRORS[error.code].http}`)
+      if (COME_AGAIN.has(error.code))
+        t.ok(
+          [503, 504].includes((ERRORS as Record<string, { http: number }>)[error.code].http),
+          `${what}: ${(ERRORS as Record<string, { http: number }>)[error.code].http}`,
+        )
       if ([209, 210, 225, 279].includes(number)) t.notOk(error.message.includes('10.1.2'), error.message)
     }
   }

@@ -85,7 +85,7 @@ export class Client {
 
   /** Definitions of tables, and changes of them. With a cluster it ends when the servers that are there have done it, or after `waitSecs`: others do it when they are back. */
   async command(statement: string, waitSecs = DEFINITION_SECS): Promise<void> {
-    const wait = { distributed_ddl_output_mode: 'null_status_on_timeout' as const, distributed_ddl_task_timeout: waitSecs }
+    const wait = { distributed_ddl_output_mode: 'null_status_on_timeout' as const, distributed_ddl_task_timeout: String(waitSecs) }
     const settings = this.section.cluster === undefined ? {} : { clickhouse_settings: wait }
     try {
       await this.client.command({ query: statement, ...settings, abort_signal: this.closing.signal })

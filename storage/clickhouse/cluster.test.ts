@@ -86,6 +86,41 @@ else {
     })
   })
 
+  t.test('series are not given back where rows may be on servers that are away', async (t) => {
+    for (const [insert_quorum, series] of [
+      [1, 2],
+      ['auto', 1],
+    ] as const) {
+      const clock = { ms: NOW_MS }
+      const engine = await begin(prefix(), server.url, { retention_secs: 86_400 }, () => clock.ms, { insert_quorum })
+      t.teardown(() => engine.close())
+      await write(engine, [point(1)])
+      clock.ms += 4 * 86_400_000
+      await write(engine, [point(2, 'cpu', 'b', NOW + 96n * HOUR)])
+      if (insert_quorum === 1) await t.rejects(engine.maintain(), { code: 'OVERLOADED', message: /^cannot give series back: / })
+      else await engine.maintain()
+      t.equal((await engine.usage('default')).series, series)
+      t.same(await lines(engine, { measurement: 'cpu' }), [row(2, 'b', NOW + 96n * HOUR)])
+    }
+  })
+
+  t.test('the topology says nothing of the tables of a server that is away', async (t) => {
+    const engine = await begin(prefix())
+    t.teardown(() => engine.close())
+    const { name, shards } = await engine.topology()
+    t.equal(name, 'main')
+    t.match(shards, [
+      {
+        number: 1,
+        replicas: [
+          { addr: '127.0.0.1:9000', local: true, tables: 0, readonly_tables: 0, delay_secs: 0 },
+          { addr: '127.0.0.1:1', local: false },
+        ],
+      },
+    ])
+    for (const key of ['tables', 'readonly_tables', 'delay_secs']) t.notOk(key in shards[0].replicas[1], key)
+  })
+
   t.test('tables that are there are not defined again; those that are not wait for no server that is away', async (t) => {
     const asked: { statement: string; settings: URLSearchParams }[] = []
     const proxy = await proxyTo(server.url, (statement, forward, from) => {

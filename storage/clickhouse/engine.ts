@@ -110,7 +110,12 @@ export class ClickHouseEngine implements StorageEngine {
     this.place = { prefix: this.section.prefix, cluster: this.section.cluster }
     const metrics = new ClickHouseMetrics(context.metrics, () => this.tables.waitingBytes)
     this.client = new Client(this.section, metrics, (told) => context.log.warn(told, 'ClickHouse is not reached'))
-    this.log = new CatalogLog(this.client, this.place, (lives) => this.learn(lives))
+    this.log = new CatalogLog(
+      this.client,
+      this.place,
+      () => context.now(),
+      (lives) => this.learn(lives),
+    )
     this.resolver = new Resolver(this.limits, (namespace, name) => fieldsOf(this.log.catalog.find(namespace, name)))
     this.series = new SeriesStore(this.client, this.place)
     this.tables = new Tables(this.client, this.place, this.section.max_waiting_bytes)
@@ -118,7 +123,7 @@ export class ClickHouseEngine implements StorageEngine {
     const { limits, client, place, log, tables, series, resolver, gate } = this
     const now = () => context.now()
     const newest = () => [...this.points.windows.values()].map((window) => window.newest)
-    const around = { client, place, log, tables, series, settings, limits, now, newest }
+    const around = { client, place, log, tables, series, settings, limits, now, newest, quorum: this.section.insert_quorum }
     this.maintenance = new Maintenance(around)
     this.expiry = new Expiry(around, this.maintenance)
     const cutoffs = () => admissionCutoffs(settings, limits, this.maintenance.clock)

@@ -42,7 +42,9 @@ export class Expiry {
       if ([...life.fields.values()].some((field) => field.narrow)) narrow.set(life, from)
     }
     let released = false
-    for (const life of await this.withOldRows(namespace, own, narrow, days)) {
+    const old = await this.withOldRows(namespace, own, narrow, days)
+    if (old.size > 0) await this.maintenance.requireReplicas()
+    for (const life of old) {
       await alone(async () => {
         if (catalog.find(namespace, life.name) === life) released = (await this.maintenance.releaseEmpty(life, kept.get(life) as bigint)) || released
       })

@@ -9,8 +9,10 @@ import type { CatalogLog } from './catalog-log.ts'
 import type { Client } from './client.ts'
 import { conditionOf } from './rows-query.ts'
 import { IDS_AT_ONCE, idAt, type SeriesStore } from './series-store.ts'
+import { WITHOUT_THE_AWAY } from './settings.ts'
 import { databaseOf, deleteRows, dropOwn, ownTable, type Place } from './statements.ts'
 import type { Tables } from './tables.ts'
+import { topologyOf } from './topology.ts'
 
 export interface Surroundings {
   client: Client
@@ -21,6 +23,8 @@ export interface Surroundings {
   settings: RetentionSettings
   limits: Limits
   now(): number
+  /** Replicas that have a write before it is acknowledged, with a cluster. */
+  quorum: number | 'auto'
   /** Newest admitted time of each namespace. */
   newest(): Iterable<bigint | undefined>
 }
@@ -140,16 +144,31 @@ export class Maintenance {
     return true
   }
 
+  /** @throws OVERLOADED when rows that were acknowledged may be on none of the servers that answer. */
+  async requireReplicas(): Promise<void> {
+    const { client, place, quorum } = this.around
+    if (place.cluster === undefined) return
+    for (const { number, replicas } of (await topologyOf(client, place)).shards) {
+      const stored = quorum === 'auto' ? Math.floor(replicas.length / 2) + 1 : Math.max(1, quorum)
+      const answered = replicas.filter(({ tables }) => tables !== undefined).length
+      if (answered > replicas.length - stored) continue
+      throw new SvcError('OVERLOADED', `cannot give series back: of shard ${number} ${answered} of ${replicas.length} replicas answer; it is tried again`)
+    }
+  }
+
+  /** A replica may be behind: of the rows of all of them each counts. */
   private async emptySeries(life: Life, from: bigint): Promise<string[]> {
     const { client, place } = this.around
+    const database = databaseOf(place, life.namespace)
+    const all = (table: string): string =>
+      place.cluster === undefined ? `${database}.${table}` : `clusterAllReplicas('${place.cluster}', ${database}.${table}_local)`
     const asked = { life, series: undefined, start: from, end: undefined }
-    const rows = this.tablesOf(life).map(
-      ([table, narrow]) => `SELECT series FROM ${databaseOf(place, life.namespace)}.${table} WHERE ${conditionOf(asked, narrow)}`,
-    )
-    const stored = `${databaseOf(place, life.namespace)}.series`
+    const rows = this.tablesOf(life).map(([table, narrow]) => `SELECT series FROM ${all(table)} WHERE ${conditionOf(asked, narrow)}`)
+    const stored = `${database}.series`
     const select = `SELECT DISTINCT series FROM ${stored} WHERE life = ${life.number} AND series GLOBAL NOT IN (${rows.join(' UNION ALL ')})`
     const found: string[] = []
-    for await (const { rows, columns } of client.blocks(select)) for (let row = 0; row < rows; row++) found.push(idAt(columns[0].bytes, row))
+    for await (const { rows, columns } of client.blocks(select, { settings: [WITHOUT_THE_AWAY] }))
+      for (let row = 0; row < rows; row++) found.push(idAt(columns[0].bytes, row))
     return found
   }
 

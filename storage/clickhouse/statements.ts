@@ -33,8 +33,9 @@ const TYPES: Record<Exclude<FieldType, 'decimal'>, [wire: string, codec: string]
 }
 /** Whole days since the Unix epoch: DateTime64 is signed, and days outside of the calendar's range would all be one. */
 const DAY = 'PARTITION BY intDiv(toUnixTimestamp64Nano(time), 86400000000000)'
-/** Inserts of one table that are remembered by their token. */
+/** Inserts of one table that are remembered by their token; with replicas for so many seconds. */
 const REMEMBERED = 10_000
+const REMEMBERED_SECS = 604_800
 
 export const CATALOG_COLUMNS = [
   ['sequence', 'UInt64'],
@@ -65,10 +66,9 @@ export function createCatalog(place: Place): string[] {
   const columns = CATALOG_COLUMNS.map(([name, type]) => `${name} ${type}`).join(', ')
   const path = `/clickhouse/svc/${place.prefix}/catalog`
   const engine = place.cluster === undefined ? 'MergeTree' : `ReplicatedMergeTree('${path}', '{shard}-{replica}')`
-  const remembered = place.cluster === undefined ? 'non_replicated_deduplication_window' : 'replicated_deduplication_window'
   return [
     `CREATE DATABASE IF NOT EXISTS ${place.prefix}${onCluster(place)}`,
-    `CREATE TABLE IF NOT EXISTS ${place.prefix}.catalog${onCluster(place)} (${columns}) ENGINE = ${engine} ORDER BY (sequence, position) SETTINGS ${remembered} = ${REMEMBERED}`,
+    `CREATE TABLE IF NOT EXISTS ${place.prefix}.catalog${onCluster(place)} (${columns}) ENGINE = ${engine} ORDER BY (sequence, position) ${remembered(place)}`,
   ]
 }
 
@@ -124,13 +124,11 @@ export function deleteFromDay(place: Place, namespace: string, table: string, da
 
 function createTable(place: Place, database: string, name: string, columns: string, engine: string, versions: readonly string[], order: string): string[] {
   if (place.cluster === undefined) {
-    const settings = `SETTINGS non_replicated_deduplication_window = ${REMEMBERED}`
-    return [`CREATE TABLE IF NOT EXISTS ${database}.${name} (${columns}) ENGINE = ${engine}(${versions.join(', ')}) ${order} ${settings}`]
+    return [`CREATE TABLE IF NOT EXISTS ${database}.${name} (${columns}) ENGINE = ${engine}(${versions.join(', ')}) ${order} ${remembered(place)}`]
   }
   const path = `'/clickhouse/tables/{shard}/${database}/${name}', '{replica}'`
-  const settings = `SETTINGS replicated_deduplication_window = ${REMEMBERED}`
   return [
-    `CREATE TABLE IF NOT EXISTS ${database}.${name}_local${onCluster(place)} (${columns}) ENGINE = Replicated${engine}(${[path, ...versions].join(', ')}) ${order} ${settings}`,
+    `CREATE TABLE IF NOT EXISTS ${database}.${name}_local${onCluster(place)} (${columns}) ENGINE = Replicated${engine}(${[path, ...versions].join(', ')}) ${order} ${remembered(place)}`,
     `CREATE TABLE IF NOT EXISTS ${database}.${name}${onCluster(place)} AS ${database}.${name}_local ENGINE = Distributed('${place.cluster}', '${database}', '${name}_local', cityHash64(series))`,
   ]
 }
@@ -138,6 +136,11 @@ function createTable(place: Place, database: string, name: string, columns: stri
 /** The tables of that name: with a cluster those of the shards, and the one over them. */
 export function tablesOf({ cluster }: Place, table: string): [string, ...string[]] {
   return cluster === undefined ? [table] : [`${table}_local`, table]
+}
+
+function remembered({ cluster }: Place): string {
+  if (cluster === undefined) return `SETTINGS non_replicated_deduplication_window = ${REMEMBERED}`
+  return `SETTINGS replicated_deduplication_window = ${REMEMBERED}, replicated_deduplication_window_seconds = ${REMEMBERED_SECS}`
 }
 
 function definitionOf({ index, type, scale }: ColumnDefinition): string {

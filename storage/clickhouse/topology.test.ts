@@ -14,13 +14,19 @@ t.test('a cluster of two shards', async (t) => {
   const client = {
     async *blocks(statement: string) {
       asked.push(statement)
-      if (statement.includes('system.replicas')) yield block([['12', '1', '30']])
+      // The third is away; the second has none of this prefix.
+      if (statement.includes('system.one')) yield block([['1'], ['2']])
+      else if (statement.includes('system.replicas')) yield block([['1', '12', '1', '30']])
       else {
         yield block([
           ['1', 'a', '10.0.0.1:9000', '1', '0'],
           ['1', 'b', '10.0.0.2:9000', '0', '3'],
         ])
-        yield block([['2', 'c', '10.0.0.3:9000', '0', '0']])
+        yield block([
+          ['2', 'c', '10.0.0.3:9000', '0', '0'],
+          // One server may be a replica of several shards.
+          ['2', 'a', '10.0.0.1:9000', '1', '0'],
+        ])
       }
     },
   }
@@ -34,11 +40,17 @@ t.test('a cluster of two shards', async (t) => {
           { host: 'b', addr: '10.0.0.2:9000', local: false, errors: 3, tables: 0, readonly_tables: 0, delay_secs: 0 },
         ],
       },
-      { number: 2, replicas: [{ host: 'c', addr: '10.0.0.3:9000', local: false, errors: 0, tables: 0, readonly_tables: 0, delay_secs: 0 }] },
+      {
+        number: 2,
+        replicas: [
+          { host: 'c', addr: '10.0.0.3:9000', local: false, errors: 0 },
+          { host: 'a', addr: '10.0.0.1:9000', local: true, errors: 0, tables: 12, readonly_tables: 1, delay_secs: 30 },
+        ],
+      },
     ],
   })
-  t.match(asked[0], /FROM system\.replicas WHERE database = 'svc' OR startsWith\(database, 'svc_'\)/)
-  t.match(asked[1], /FROM system\.clusters WHERE cluster = 'main'/)
+  t.match(asked[1], /FROM clusterAllReplicas\('main', system\.replicas\) WHERE database = 'svc' OR startsWith\(database, 'svc_'\)/)
+  t.match(asked[2], /FROM system\.clusters WHERE cluster = 'main'/)
 })
 
 t.test('what a real server says', { skip: NO_CLICKHOUSE ?? false }, async (t) => {
