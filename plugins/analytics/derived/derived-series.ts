@@ -185,7 +185,7 @@ export class DerivedSeries {
       })
       await Promise.race([...lanes.values(), wake]).finally(() => clearTimeout(timer))
     }
-    const known = new Set(this.all.values().map(({ kept }) => kept.namespace))
+    const known = new Set(Array.from(this.all.values(), ({ kept }) => kept.namespace))
     for (const namespace of this.lastTurn.keys()) if (!known.has(namespace)) this.lastTurn.delete(namespace)
   }
 
