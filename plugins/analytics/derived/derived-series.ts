@@ -143,6 +143,8 @@ export class DerivedSeries {
         tx.put(key, kept)
       })
     } catch (error) {
+      derived.alive = false
+      this.forget(derived)
       this.all.delete(key)
       throw error
     } finally {
@@ -183,7 +185,8 @@ export class DerivedSeries {
       })
       await Promise.race([...lanes.values(), wake]).finally(() => clearTimeout(timer))
     }
-    for (const namespace of this.lastTurn.keys()) if (!this.all.values().some(({ kept }) => kept.namespace === namespace)) this.lastTurn.delete(namespace)
+    const known = new Set(Array.from(this.all.values(), ({ kept }) => kept.namespace))
+    for (const namespace of this.lastTurn.keys()) if (!known.has(namespace)) this.lastTurn.delete(namespace)
   }
 
   /** Of the namespace that has waited longest the series that has. */

@@ -1,5 +1,5 @@
 /** Threads that fit: whose turn it is, what ends a task, and what a thread leaves behind that ends. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import type { Task } from './compute.ts'
 import { ComputeThreads, type Run, type ThreadSettings } from './compute-threads.ts'
 import { until } from './testing.ts'
@@ -11,7 +11,6 @@ const opened = (t: Test, settings: Partial<ThreadSettings> = {}): ComputeThreads
   t.teardown(() => threads.stop())
   return threads
 }
-type Test = typeof t
 const turn = (more: object = {}) => ({ namespace: '', asked: true, signal: new AbortController().signal, ...more })
 const samples = (length = 10) => ({ times: BigInt64Array.from({ length }, (_, i) => BigInt(i)), values: Float64Array.from({ length }, (_, i) => i) })
 const train = (spec: object = {}): Train => ({ kind: 'train', samples: samples(), spec: { model: 'ses', parameters: {}, horizon: 1, ...spec }, most: 1000 })

@@ -203,11 +203,19 @@ export class ComputeThreads {
       const failed = (error: NodeJS.ErrnoException): void => {
         reject(error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? tooMuch() : new UnfitError(error.message))
       }
-      const most = memoryMb * 2 ** 20 + bytesOf(task)
+      const bound = memoryMb * 2 ** 20
+      /** What earlier tasks have left and V8 has not collected yet. */
+      let left = 0
+      void worker.getHeapStatistics().then(
+        ({ external_memory }) => {
+          left = Math.min(external_memory, bound)
+        },
+        () => {},
+      )
       const look = async (): Promise<void> => {
         // It may have ended meanwhile.
         const held = await worker.getHeapStatistics().catch(() => undefined)
-        if (held !== undefined && held.external_memory > most && looking !== undefined) end(tooMuch())
+        if (held !== undefined && held.external_memory > left + bound + bytesOf(task) && looking !== undefined) end(tooMuch())
       }
       let looking: NodeJS.Timeout | undefined = setInterval(() => void look(), MEMORY_MS)
       const exited = (): void => reject(new UnfitError('its thread ended'))

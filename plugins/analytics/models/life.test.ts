@@ -158,8 +158,7 @@ t.test('models and derived series of a namespace go with it', async (t) => {
 })
 
 t.test('all detectors by name, over HTTP and in SQL', async (t) => {
-  // On a busy machine a statement waits for a process to be there.
-  const one = await node(t, { config: { server: { sql_query_timeout_secs: 300 } } })
+  const one = await node(t)
   const odd = 150
   const point = (i: number): string => {
     const v = season(i) + (i === odd ? 60 : 0)

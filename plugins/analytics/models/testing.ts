@@ -10,7 +10,7 @@ export const begin = (BigInt(Date.now()) / 60_000n - 400n) * MINUTE
 export const season = (i: number, by = 1): number => 50 + 10 * by * Math.sin((2 * Math.PI * i) / 12) + (((i * 7919) % 13) - 6) / 20
 
 interface Booted {
-  config?: object
+  config?: { server?: object; [section: string]: object | undefined }
   analytics?: object
   dataDir?: string
   plugins?: readonly (string | ReturnType<typeof definePlugin>)[]
@@ -21,7 +21,12 @@ export async function node(t: Test, { config, analytics = {}, dataDir, plugins =
     plugins: ['line_protocol', 'sql', 'native', ...plugins] as never,
     storage: 'embedded',
     ...(dataDir === undefined ? {} : { dataDir }),
-    config: { analytics: { watch_interval_secs: 86_400, ...analytics }, ...config },
+    // On a busy machine a statement waits for a process to be there.
+    config: {
+      analytics: { watch_interval_secs: 86_400, derived_timeout_secs: 300, ...analytics },
+      ...config,
+      server: { sql_query_timeout_secs: 300, ...config?.server },
+    },
   })
   t.teardown(() => one.stop())
   return one
