@@ -6,7 +6,7 @@ import type { StateReader, StateTransaction } from 'svcdb'
 import type { RunRequest } from 'svcdb/agents'
 import { digest } from '../record/names.ts'
 
-export type WaitingRun = RunRequest & { idempotencyKey: string }
+export type WaitingRun = RunRequest & { capability: string; idempotencyKey: string }
 
 const COUNT = 'signals/count'
 const of = (capability: string): string => `signals/of/${encodeURIComponent(capability)}/`
