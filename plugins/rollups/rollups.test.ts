@@ -49,7 +49,7 @@ async function rows(one: TestNode, measurement = 'cpu_1h'): Promise<string[]> {
 
 async function until(t: Test, what: () => Promise<unknown>, wanted: unknown, name: string): Promise<void> {
   let found: unknown
-  for (const end = Date.now() + 10_000; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 20))) {
+  for (const end = Date.now() + 60_000; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 20))) {
     found = await what()
     if (JSON.stringify(found) === JSON.stringify(wanted)) break
   }
