@@ -69,13 +69,12 @@ t.test('a plugin that fails to start is named, and the others and the storage ar
 
 t.test('a plugin that hangs in setup or start is named', async (t) => {
   const never = () => new Promise<void>(() => {})
-  const server = { setup_timeout_secs: 0.05, start_timeout_secs: 0.05 }
   await t.rejects(
-    boot({ plugins: [plugin('sleepy', never)], config: { server } }),
+    boot({ plugins: [plugin('sleepy', never)], config: { server: { setup_timeout_secs: 0.05 } } }),
     /^cannot set up plugin "sleepy": it took longer than 0.05 s; .*server.setup_timeout_secs/,
   )
   await t.rejects(
-    boot({ plugins: [plugin('sleepy', (svc) => svc.start(never))], config: { server } }),
+    boot({ plugins: [plugin('sleepy', (svc) => svc.start(never))], config: { server: { start_timeout_secs: 0.5 } } }),
     /^cannot start plugin "sleepy".*server.start_timeout_secs/,
   )
 })

@@ -98,7 +98,7 @@ t.test('a node answers beside it, and shows nothing of it', async (t) => {
   const logged: string[] = []
   const start = (warmUpMs: number): Promise<TestNode> =>
     boot({ plugins: PLUGINS, storage: 'embedded', config: { database: { warm_up_ms: warmUpMs, query_threads: 1 } }, log: (line) => void logged.push(line) })
-  const [warm, cold] = [await start(300), await start(0)]
+  const [warm, cold] = [await start(1500), await start(0)]
   t.teardown(() => Promise.all([warm.stop(), cold.stop()]))
   const folder = join(warm.dataDir, 'tmp')
   const made = (): boolean => existsSync(folder) && readdirSync(folder).some((name) => name.startsWith('warm-up'))

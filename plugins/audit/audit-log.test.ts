@@ -185,7 +185,7 @@ t.test('with sync_each false the disk is synced by the clock, and at the stop', 
   const auditLog = await stopAtEnd(t, makeAuditLog(path, { files, config: { sync_each: false, sync_interval_ms: 10 } }))
   await auditLog.record(entry('a'))
   t.match(readFileSync(path, 'utf8'), '"resource":"a"')
-  for (let i = 0; i < 1000 && files.synced.get(path) !== readFileSync(path).length; i++) await new Promise((done) => setTimeout(done, 5))
+  for (let i = 0; i < 12_000 && files.synced.get(path) !== readFileSync(path).length; i++) await new Promise((done) => setTimeout(done, 5))
   t.equal(files.synced.get(path), readFileSync(path).length)
   files.failSync = 'EIO'
   await auditLog.record(entry('b'))

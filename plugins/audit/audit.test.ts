@@ -208,7 +208,7 @@ t.test('many refusals do not fill the disk, and are all counted', async (t) => {
   const short = await start(t, { denials_per_address: 1, denial_window_secs: 1 })
   for (let i = 0; i < 10; i++) await short.call('GET', '/data')
   let found: Entry[] = []
-  for (let i = 0; i < 1000 && total(found) < 10; i++) {
+  for (let i = 0; i < 6000 && total(found) < 10; i++) {
     await new Promise((done) => setTimeout(done, 10))
     found = [...found, ...short.entries()]
   }

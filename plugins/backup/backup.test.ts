@@ -5,6 +5,7 @@ import { type Clock, definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type BootOptions, boot, loadEngine, MetricsRegistry, systemClock, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { until } from '../../test/support/until.ts'
 import { checkpointName, checkpointTime, surplus, waitFor } from './checkpoint-names.ts'
 import plugin from './index.ts'
 
@@ -55,7 +56,7 @@ t.test('a backup made during load, restored elsewhere, answers the same at its p
   const load = (async () => {
     for (; !stop; sent += 50) await write(one, sent, sent + 50)
   })()
-  await new Promise((resolve) => setTimeout(resolve, 300))
+  while (sent < 200) await new Promise((resolve) => setTimeout(resolve, 5))
   const acknowledged = sent
   const made = await post(one, 'backup', { target_dir: 'monday' })
   stop = true
@@ -194,24 +195,28 @@ t.test('checkpoints: named by their time, the oldest go after a success, unfinis
   const one = await node(t, { clock, config: { server: { backup_root: root }, database: { checkpoints: { interval_secs: 1, keep: 2 } } } })
   const others = ['20200230T000000Z', 'notes']
   const checkpoints = () => readdirSync(directory).filter((name) => !others.includes(name) && existsSync(join(directory, name, 'backup_manifest.json')))
-  const until = async (name: string) => {
-    for (let i = 0; i < 200 && !checkpoints().includes(name); i++) await new Promise((resolve) => setTimeout(resolve, 25))
-    await new Promise((resolve) => setTimeout(resolve, 100))
-  }
-  await until('20240101T120000Z')
-  t.notOk(existsSync(join(directory, '20200101T000000Z')), 'the unfinished one')
+  const made = (name: string) => until(`checkpoint ${name}`, () => checkpoints().includes(name))
+  await made('20240101T120000Z')
+  await until('the unfinished one goes', () => !existsSync(join(directory, '20200101T000000Z')))
   for (const secs of [1, 2, 3]) {
     now = Date.UTC(2024, 0, 1, 12, 0, secs)
-    await until(`20240101T12000${secs}Z`)
+    await made(`20240101T12000${secs}Z`)
   }
+  await until('the oldest go', () => checkpoints().length === 2)
   t.same(checkpoints(), ['20240101T120002Z', '20240101T120003Z'], 'keep = 2')
   t.same(
     others.filter((name) => existsSync(join(directory, name))),
     others,
     'nothing else is touched',
   )
-  t.ok((await metric(one, 'svc_backups_total')) >= 4)
-  t.equal((await post(one, 'backup/verify', { backup_dir: 'checkpoints/20240101T120003Z' })).statusCode, 200)
+  await until('they are counted', async () => (await metric(one, 'svc_backups_total')) >= 4)
+  // 409 while the next checkpoint is at work.
+  let verified = 409
+  await until('it can be verified', async () => {
+    verified = (await post(one, 'backup/verify', { backup_dir: 'checkpoints/20240101T120003Z' })).statusCode
+    return verified !== 409
+  })
+  t.equal(verified, 200)
   // A failure removes nothing that is finished.
   await one.stop()
   const before = checkpoints()

@@ -15,7 +15,7 @@ import { S3Store } from './s3-store.ts'
 
 const DAY_MS = 86_400_000
 const TODAY = Math.floor(Date.now() / DAY_MS) * DAY_MS
-const PATIENCE_MS = 20_000
+const PATIENCE_MS = 60_000
 const DEFAULTS = { take_over_from: '', cold_after_secs: 1, interval_secs: 1, max_objects_per_run: 8, endpoint: '', region: '', request_timeout_secs: 5 }
 const KEY = 'namespace=a%2Fb/measurement=c p\u00fc/date=2024-01-01/1.parquet'
 

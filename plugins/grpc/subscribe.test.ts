@@ -23,7 +23,7 @@ async function setUp(t: Test, { plugins = [], ...options }: StartOptions = {}) {
       .find((text) => text.startsWith(`svc_${name} `))
       ?.split(' ')[1]
   const settled = async (name: string, value: string): Promise<string | undefined> => {
-    for (let i = 0; i < 500 && (await metric(name)) !== value; i++) await setTimeout(10)
+    for (let i = 0; i < 6000 && (await metric(name)) !== value; i++) await setTimeout(10)
     return metric(name)
   }
   return { node, port, client, metric, settled }

@@ -28,7 +28,7 @@ t.test('svc plane acknowledges obligations, holds cases, drills the store and ho
   const { run } = await agents.run({ capability: 'late', input: null, actor: 'test', case: { kind: 'support.order', correlation } })
   await agents.settled(run)
   const id = (await plane().runs.view(run)).case as string
-  for (const end = Date.now() + 20_000; (await as('rita').get('/obligations')).body.obligations.length === 0 && Date.now() < end; )
+  for (const end = Date.now() + 60_000; (await as('rita').get('/obligations')).body.obligations.length === 0 && Date.now() < end; )
     await new Promise((resolve) => setTimeout(resolve, 20))
   t.match(await svc('rita', 'acknowledge', id, 'answer'), { code: 4, err: /may not do "api:obligation.acknowledge"/ })
   const first = await svc('ann', 'acknowledge', id, 'answer', '--note', 'called them')
@@ -42,7 +42,7 @@ t.test('svc plane acknowledges obligations, holds cases, drills the store and ho
   t.match(JSON.parse((await svc('bob', 'hold', id, '--release')).out), { lifted: true })
   t.match(JSON.parse((await svc('rita', 'hold', '--released')).out), { released: [{ case: id, by: 'bob' }] })
   t.match(await svc('ann', 'hold', 'case_01ARZ3NDEKTSV4RRFFQ69G5FAV', '--release'), { code: 1 })
-  for (const end = Date.now() + 20_000; Date.now() < end && !(await svc('ann', 'verify')).out.includes(' 0 waiting'); );
+  for (const end = Date.now() + 60_000; Date.now() < end && !(await svc('ann', 'verify')).out.includes(' 0 waiting'); );
   t.match(await svc('ann', 'verify'), {
     code: 0,
     out: /^3 of 3 runs whole, \d+ records\nlog svc\/agent_plane\/default: 3 entries, 0 waiting, root [0-9a-f]{64}\n$/,

@@ -48,7 +48,7 @@ t.test('attention says what was found; what is parked is told again', async (t) 
   t.match(await plane('nobody', 'attention'), { code: 4, err: /may not do "api:attention"/ })
   const { run } = await agents.run({ capability: 'echo', input: null, actor: 'test', push: [{ id: 'one', url }] })
   let seen = await plane('rita', 'attention')
-  for (const end = Date.now() + 20_000; seen.code === 0 && Date.now() < end; seen = await plane('rita', 'attention'))
+  for (const end = Date.now() + 60_000; seen.code === 0 && Date.now() < end; seen = await plane('rita', 'attention'))
     await new Promise((resolve) => setTimeout(resolve, 50))
   t.match(seen, { code: 1, body: { conditions: [{ condition: 'push.parked', subjects: [`${run}/one`] }] } })
   gone = false

@@ -11,7 +11,7 @@ import { OPERATIONS } from './routes/index.ts'
 import { type ApiNode, type Client, type Reply, startApi } from './testing.ts'
 
 const TENANTS = ['once', 'again', 'together'] as const
-const WAIT_MS = 20_000
+const WAIT_MS = 60_000
 const any = { summary: 'Of a test', input: Type.Any(), output: Type.Any() }
 const about = [{ namespace: 'n', value: 'x' }]
 

@@ -63,7 +63,7 @@ t.test('a stopped node is steered by its store; it goes on when it starts', asyn
   const matter = { kind: 'claim', correlation: [{ namespace: 'claim', value: '7' }] }
   const { run: opener } = await first.agents.run({ capability: 'matter', input: null, actor: 'test', case: matter })
   await first.agents.settled(opener)
-  const until = Date.now() + 20_000
+  const until = Date.now() + 60_000
   while ((await first.as('ann').get('/obligations')).body.obligations.length === 0 && Date.now() < until)
     await new Promise((resolve) => setTimeout(resolve, 50))
   const [{ case: caseId }] = (await first.as('ann').get('/obligations')).body.obligations

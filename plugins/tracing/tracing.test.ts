@@ -250,7 +250,7 @@ t.test('a collector that is not there is told of once, and bounds what is kept',
   await collector.close()
   const lines: string[] = []
   const log = (line: string) => lines.push(line)
-  const options = { protocol: 'http_protobuf', queue_size: 16, batch_size: 4, timeout_secs: 0.1 }
+  const options = { protocol: 'http_protobuf', queue_size: 16, batch_size: 4, timeout_secs: 10 }
   const { node, get, metric } = await start(t, options, { collector, log })
   const told = () => lines.filter((line) => line.includes('cannot send spans'))
   while ((await metric('svc_tracing_spans_total{result="failed"}')) < 12) await get('/health')

@@ -65,7 +65,7 @@ t.test('signals are handed to webhooks, with an id that stays', async (t) => {
   service.failures = 2
   await write([`m,host=a v=5 ${now}`, `m,host=a v=0 ${now + 1n}`, `m,host=a v=7 ${now + 5n}`])
   const signals = await settled(2)
-  for (let i = 0; i < 100 && service.deliveries.size < 2; i++) await new Promise((resolve) => setTimeout(resolve, 20))
+  for (let i = 0; i < 3000 && service.deliveries.size < 2; i++) await new Promise((resolve) => setTimeout(resolve, 20))
   t.same([...service.deliveries.keys()].sort(), signals.map(({ event_id }) => event_id).sort(), 'a store without room is waited for')
   const [first] = service.deliveries.values()
   t.match(first.event, { source: 'svc:trigger/a', type: 'io.svc.signal.fired', time: Number(now / 1_000_000n) })

@@ -4,6 +4,7 @@
  */
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
+import { until } from '../../test/support/until.ts'
 import { start } from './testing.ts'
 import { as, tenants } from './testing-tenants.ts'
 
@@ -75,7 +76,7 @@ t.test(`two tenants, seed ${seed}`, async (t) => {
 })
 
 t.test('whoever has a thousand triggers that hold for every row holds nobody up', async (t) => {
-  const { run, write, settled } = await start(t, {
+  const { run, write, signals, settled } = await start(t, {
     storage: 'embedded',
     plugins: [tenants],
     config: {
@@ -93,9 +94,12 @@ t.test('whoever has a thousand triggers that hold for every row holds nobody up'
   await write(`m,host=a v=5 ${now}`, as('good'))
   const found = await settled(1, as('good'))
   const took = performance.now() - began
+  const kept = (await signals('', as('hostile'))).length
   t.equal(found.length, 1)
-  t.ok(took < 2000, `${Math.round(took)} ms`)
-  t.comment(`the signal was there after ${Math.round(took)} ms, ${(await settled(0, as('hostile'))).length} of the other's were kept by then`)
+  t.ok(took < 30_000, `${Math.round(took)} ms`)
+  t.comment(`the signal was there after ${Math.round(took)} ms, ${kept} of the other's were kept by then`)
+  // Which came first, and which take seconds.
+  await until("more of the other's come later", async () => (await signals('', as('hostile'))).length > kept)
 })
 
 t.test('a namespace with triggers is not deleted; when they are dropped, its signals go with it', async (t) => {

@@ -169,9 +169,9 @@ t.test('an endpoint that takes nothing for too long is parked, and what waits is
 t.test('hostile receivers: endless bodies and heads, silence, wrong names, broken answers', async (t) => {
   const certificate = await makeCertificate(t)
   const wrong = await makeCertificate(t, [{ type: 'dns', value: 'other.example' }])
-  const { hooks, node, reports } = await start(t, { ca_file: certificate.caFile, timeout_secs: 0.5, retry_initial_secs: 0.2, retry_max_secs: 1 })
+  const { hooks, node, reports } = await start(t, { ca_file: certificate.caFile, timeout_secs: 2, retry_initial_secs: 0.2, retry_max_secs: 1 })
   const cases: Record<string, [Awaited<ReturnType<typeof receive>>, RegExp]> = {
-    silent: [await receive(t, certificate, () => {}), /no answer within 0.5 s/],
+    silent: [await receive(t, certificate, () => {}), /no answer within 2 s/],
     closing: [await receive(t, certificate, (_, response) => void response.socket?.destroy()), /./],
     head: [
       await receive(t, certificate, (_, response) => {
@@ -184,7 +184,7 @@ t.test('hostile receivers: endless bodies and heads, silence, wrong names, broke
         const timer = setInterval(() => (response.destroyed ? clearInterval(timer) : response.writeProcessing()), 5)
         response.on('close', () => clearInterval(timer))
       }),
-      /no answer within 0.5 s/,
+      /no answer within 2 s/,
     ],
     nonsense: [await receive(t, certificate, (_, __, socket) => void socket.end('GO AWAY\r\n\r\n')), /./],
     wrong: [await receive(t, wrong), /certificate/],
@@ -195,7 +195,12 @@ t.test('hostile receivers: endless bodies and heads, silence, wrong names, broke
   await hooks.enqueue([...Object.keys(cases), 'good'].map((name) => delivery(name, name)))
   await until('all have failed', () => Object.keys(cases).every((name) => reports.some(({ id, result }) => id === name && result === 'retried')))
   t.equal(good.received.length, 1)
-  for (const status of await hooks.list('teller')) if (status.name !== 'good') t.match(status, { state: 'failing', reason: cases[status.name][1] }, status.name)
+  // Where a machine was too slow for the first attempt, the next one says what is wrong.
+  for (const [name, [, reason]] of Object.entries(cases)) {
+    await until(`${name} fails as it should`, async () =>
+      (await hooks.list('teller')).some((status) => status.name === name && status.state === 'failing' && reason.test(String(status.reason))),
+    )
+  }
   t.equal(cases.wrong[0].received.length, 0, 'nothing is sent to a server of another name')
   t.ok((await metric(node, 'svc_webhook_attempts_total{result="tls"}')) >= 1)
 
@@ -212,12 +217,14 @@ t.test('hostile receivers: endless bodies and heads, silence, wrong names, broke
   })
   await hooks.define(at('endless'), endless.url)
   await hooks.enqueue([delivery('endless', 'endless')])
-  await until('it is taken', () => reports.some(({ id, result }) => id === 'endless' && result === 'delivered'), 5000)
+  await until('it is taken', () => reports.some(({ id, result }) => id === 'endless' && result === 'delivered'))
   t.equal(endless.received.length, 1)
-  await wait(50)
-  const before = sent
-  await wait(200)
-  t.equal(sent, before, `${sent} bytes, and no more`)
+  let before = -1
+  await until('no more is sent', async () => {
+    before = sent
+    await wait(200)
+    return sent === before
+  })
 })
 
 t.test('a receiver that is killed and comes back gets everything', async (t) => {

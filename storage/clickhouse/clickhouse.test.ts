@@ -188,7 +188,7 @@ else {
     let away = false
     const proxy = await proxyTo(server.url, (_, forward, from) => (away ? void from.socket.destroy() : forward()))
     t.teardown(() => proxy.close())
-    const engine = await engineAt(proxy.url, prefix(), {}, { write_timeout_secs: 1 })
+    const engine = await engineAt(proxy.url, prefix(), {}, { write_timeout_secs: 5 })
     t.match(await write(engine, [point(1)]), { written: 1 })
     away = true
     await t.rejects(write(engine, [point(2)]), { code: 'OVERLOADED', message: /^cannot write in ClickHouse: it is not reached / })

@@ -132,7 +132,7 @@ t.test('rows of several sources are merged field by field, when they are read an
   await check(t, engine, 'segment and memtable')
   await engine.flush()
   await check(t, engine, 'two segments')
-  for (let i = 0; i < 100 && (await engine.explain({ namespace: '', measurement: 'latency' })).segments.total > 1; i++)
+  for (let i = 0; i < 600 && (await engine.explain({ namespace: '', measurement: 'latency' })).segments.total > 1; i++)
     await new Promise((done) => setTimeout(done, 100))
   t.match(await engine.explain({ namespace: '', measurement: 'latency' }), { segments: { total: 1 } })
   await check(t, engine, 'merged')

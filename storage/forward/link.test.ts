@@ -28,7 +28,7 @@ async function nodes(t: Test) {
   const up = async () => Number(/svc_connector_up\{connector="forward-upstream",type="forward"\} (\d)/.exec((await edge.inject('/metrics')).body)?.[1])
   const send = async (body: string) => t.equal((await edge.inject({ method: 'POST', url: '/write', payload: body })).statusCode, 204)
   const until = async (status: RegExp) => {
-    for (let tries = 0; tries < 1000 && !status.test(JSON.stringify((await listed()).status)); tries++) await new Promise((go) => setTimeout(go, 5))
+    for (let tries = 0; tries < 12_000 && !status.test(JSON.stringify((await listed()).status)); tries++) await new Promise((go) => setTimeout(go, 5))
     t.match(JSON.stringify((await listed()).status), status)
   }
   return { edge, node, listed, up, send, until, refuse: (code: ErrorCode | undefined) => void (refusal = code) }

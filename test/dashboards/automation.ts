@@ -96,7 +96,7 @@ export async function startAutomation(node: TestNode, headers: Record<string, st
       await settled()
       await post('/write?backfill=true', lines.map((_, i) => `visits value=${written} ${now - 30n * DAY + BigInt(i)}`).join('\n'), 'text/plain')
       await settled()
-      for (let i = 0; i < 400 && ((got.get('/takes') ?? 0) < written || !got.has('/gone')); i++) await sleep(25)
+      for (let i = 0; i < 2400 && ((got.get('/takes') ?? 0) < written || !got.has('/gone')); i++) await sleep(25)
       if ((got.get('/takes') ?? 0) < written || !got.has('/gone')) throw new Error(`of ${written} signals came ${JSON.stringify([...got])}`)
       const foreign = await open('/api/v1/cdc/stream?measurement=alarms', { 'last-event-id': FOREIGN_ID })
       const [gap] = await foreign.until(1)

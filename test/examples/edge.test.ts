@@ -50,7 +50,7 @@ t.test('examples/edge', { skip: linux ? false : 'it looks into /proc' }, async (
   const central = await runServer('examples/edge/upstream.toml', { env: { SVC_GRPC_BIND: `127.0.0.1:${port}` } })
   t.teardown(() => central.stop())
   t.equal(await write(edge, 1000), 204)
-  for (let i = 0; i < 600 && (await count(central)) < 2000; i++) await sleep(50)
+  for (let i = 0; i < 1200 && (await count(central)) < 2000; i++) await sleep(50)
   t.equal(await count(central), 2000)
   t.equal(await edge.stop(), 0)
 })

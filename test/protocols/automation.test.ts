@@ -34,7 +34,7 @@ for (const storage of ['memory', 'embedded']) {
     const line = (hour: number, host: string, usage: number): string => `cpu,host=${host} usage=${usage} ${T0 + BigInt(hour) * HOUR}`
     t.equal((await post('/write?backfill=true', [line(0, 'a', 40), line(0, 'b', 90), line(1, 'a', 95), line(9, 'a', 99)].join('\n'))).statusCode, 204)
     const signals = async (): Promise<{ tags: { host: string }; timestamp: number; value: number }[]> => (await node.inject('/api/v1/signals')).json()
-    for (let i = 0; i < 500 && ((await signals()).length < 2 || told.split('event: point_written').length < 4); i++) await sleep(20)
+    for (let i = 0; i < 3000 && ((await signals()).length < 2 || told.split('event: point_written').length < 4); i++) await sleep(20)
     t.same((await signals()).map(({ tags, timestamp, value }) => [tags.host, timestamp, value]).sort(), [
       ['a', Number(T0 + HOUR), 95],
       ['b', Number(T0), 90],

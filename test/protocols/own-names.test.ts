@@ -204,7 +204,7 @@ async function readAll(t: Test, node: TestNode, grpc: TestClient, name: string, 
 }
 
 async function eventually(condition: () => Promise<boolean>): Promise<void> {
-  for (let i = 0; i < 1000 && !(await condition()); i++) await setTimeout(10)
+  for (let i = 0; i < 6000 && !(await condition()); i++) await setTimeout(10)
 }
 
 for (const [protocol, writer] of Object.entries(WRITERS))

@@ -40,7 +40,7 @@ t.test('listeners of a node stop together, and calls that are cut are told why',
         svc.stop(() => listener.stop())
       },
     })
-  const config = { server: { shutdown_timeout_secs: 1 }, one: { addr: '127.0.0.1:0' }, two: { addr: '127.0.0.1:0' } }
+  const config = { server: { shutdown_timeout_secs: 6 }, one: { addr: '127.0.0.1:0' }, two: { addr: '127.0.0.1:0' } }
   const node = await boot({ plugins: [plugin('one'), plugin('two')], config })
   const ends = await Promise.all(
     listeners.map(async ({ port }) => {

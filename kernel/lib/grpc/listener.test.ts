@@ -3,6 +3,7 @@ import { connect } from 'node:http2'
 import { connect as connectTcp } from 'node:net'
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import type { Identity } from '../../auth/auth.ts'
 import type { CallContext } from '../../index.ts'
 import { definePlugin } from '../../plugin.ts'
@@ -295,26 +296,26 @@ t.test('a port in use stops the start and names the key', async (t) => {
 })
 
 t.test('a node that stops ends the calls under way, then cuts what is left', async (t) => {
+  const began: number[] = []
+  const gate = Promise.withResolvers<void>()
   const slow: GrpcMethod<CallContext> = {
     path: '/t.S/Slow',
     action: 'read',
     kind: 'unary',
-    handle: async (request, { signal }) => {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, request.length * 100)
-        signal.addEventListener('abort', () => clearTimeout(timer))
-      })
+    handle: async (request) => {
+      began.push(request.length)
+      await (request.length === 2 ? gate.promise : new Promise(() => {}))
       return request
     },
   }
-  const { client, node } = await start(t, [slow], { config: { server: { shutdown_timeout_secs: 0.5 } } })
+  const { client, node } = await start(t, [slow], { config: { server: { shutdown_timeout_secs: 6 } } })
   const soon = unary(client, '/t.S/Slow', Buffer.alloc(2))
   const late = unary(client, '/t.S/Slow', Buffer.alloc(100))
-  await new Promise((resolve) => setTimeout(resolve, 50))
+  await until('both are being answered', () => began.length === 2)
   const stopped = node.stop()
-  await new Promise((resolve) => setTimeout(resolve, 20))
   const refused = await unary(client, '/t.S/Slow', Buffer.alloc(1), new Metadata(), { deadline: Date.now() + 200 })
   t.ok([4, 14].includes(refused.error?.code as number), 'no new calls')
+  gate.resolve()
   t.equal((await soon).message?.length, 2)
   t.match((await late).error, { code: 14, details: /the server is stopping/ })
   t.same(await stopped, [])

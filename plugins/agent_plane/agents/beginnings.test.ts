@@ -33,7 +33,7 @@ function taking(seen: Json[]) {
 }
 
 async function until(t: Test, what: string, holds: () => boolean): Promise<void> {
-  const end = Date.now() + 20_000
+  const end = Date.now() + 60_000
   while (!holds() && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 20))
   t.ok(holds(), what)
 }
@@ -114,7 +114,7 @@ t.test('an event that no run waits for begins runs, once', async (t) => {
   t.same(await plane.deliver({ ...order, id: '3', kind: 'never' }), { delivery: 'buffered' }, 'what may not begin is kept')
   t.same(await plane.deliver({ ...order, id: '4', kind: 'other' }), { delivery: 'buffered' })
   const dead = async () => (await node.storage.state('agent_plane').list<{ id: string }>({ prefix: 'dead/' })).map(({ value }) => value.id).sort()
-  const end = Date.now() + 20_000
+  const end = Date.now() + 60_000
   while ((await dead()).length < 2 && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
   t.same(await dead(), ['3', '4'], 'the event that has begun a run is no dead letter')
   t.equal(seen.length, 1)
@@ -135,7 +135,7 @@ t.test('a schedule begins runs, and agents come out of files', async (t) => {
   const { node, run } = await start(t, [], { config: { agent_plane: { agents: [file], schedules } } })
   t.match(await run('tick.do', { n: 2 }), { status: 'succeeded', output: { n: 2 } })
   const admitted = async () => Number(/runs_admitted_total (\d+)/.exec((await node.inject('/metrics')).body)?.[1])
-  const end = Date.now() + 20_000
+  const end = Date.now() + 60_000
   while ((await admitted()) < 3 && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
   t.ok((await admitted()) >= 3)
   await t.rejects(start(t, [], { config: { agent_plane: { agents: [join(folder, 'none.ts')] } } }), /cannot load agents of/)

@@ -47,7 +47,7 @@ const trained = (level: number): Trained => ({
   ...{ points: 2, bridged: 0, moved: 0, accuracy },
 })
 const settled = async (done: () => boolean): Promise<void> => {
-  for (let i = 0; i < 200 && !done(); i++) await new Promise((resolve) => setTimeout(resolve, 5))
+  for (let i = 0; i < 12_000 && !done(); i++) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
 t.test('what one node does to a model the other knows', async (t) => {

@@ -127,6 +127,6 @@ export async function sinkNode(t: Test, storage = 'memory'): Promise<SinkNode> {
 }
 
 export async function until(what: () => boolean | Promise<boolean>, why: string): Promise<void> {
-  for (const end = Date.now() + 20_000; !(await what()); await new Promise((resolve) => setTimeout(resolve, 2)))
+  for (const end = Date.now() + 60_000; !(await what()); await new Promise((resolve) => setTimeout(resolve, 2)))
     if (Date.now() > end) throw new Error(`it has not happened: ${why}`)
 }

@@ -51,7 +51,7 @@ async function desk(t: Test, config: object = {}): Promise<Desk> {
 
 /** Until something is as it is to be. */
 async function until<T>(look: () => Promise<T>, is: (seen: T) => boolean): Promise<T> {
-  for (const end = Date.now() + 20_000; ; ) {
+  for (const end = Date.now() + 60_000; ; ) {
     const seen = await look()
     if (is(seen) || Date.now() > end) return seen
     await new Promise((resolve) => setTimeout(resolve, 20))

@@ -179,7 +179,7 @@ t.test('pushes: parked when the receiver is gone, listed without credentials, to
   const one = { id: 'one', url, token: 't-secret', authentication: { scheme: 'Bearer', credentials: 'c-secret' } }
   const { run } = await agents.run({ capability: 'echo', input: 'private', actor: 'test', push: [one] })
   const until = async (is: () => boolean | Promise<boolean>) => {
-    for (let tries = 0; tries < 200 && !(await is()); tries++) await new Promise((resolve) => setTimeout(resolve, 50))
+    for (let tries = 0; tries < 1200 && !(await is()); tries++) await new Promise((resolve) => setTimeout(resolve, 50))
   }
   await until(async () => (await as('rita').get('/push')).body.parked.length === 2)
   const { body } = await as('rita').get('/push')

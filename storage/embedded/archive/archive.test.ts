@@ -190,7 +190,7 @@ t.test('a segment of many days is cut where a run ends, and merges go on beside 
   const engine = await opened(dir, folderStore(folder), { compaction_fan_in: 2 })
   for (let day = 20; day >= 13; day -= 1) await writeDays(engine, day, day, 8)
   await writeDays(engine, 0, 0)
-  for (let i = 0; i < 100 && segmentsIn(dir).length > 4; i++) await new Promise((resolve) => setTimeout(resolve, 50))
+  for (let i = 0; i < 1200 && segmentsIn(dir).length > 4; i++) await new Promise((resolve) => setTimeout(resolve, 50))
   const before = await answers(engine)
   const runs = []
   for (let i = 0; i < 5; i++) {
@@ -203,7 +203,7 @@ t.test('a segment of many days is cut where a run ends, and merges go on beside 
   )
   t.ok(Math.max(...runs) <= 3)
   for (let i = 0; i < 6; i++) await writeDays(engine, 0, 0, 5 + i)
-  for (let i = 0; i < 100 && segmentsIn(dir).length > 3; i++) await new Promise((resolve) => setTimeout(resolve, 50))
+  for (let i = 0; i < 1200 && segmentsIn(dir).length > 3; i++) await new Promise((resolve) => setTimeout(resolve, 50))
   t.ok(segmentsIn(dir).length <= 3, 'compaction is not held up')
   await closeAndRemove(engine, dir, folder)
 })

@@ -128,9 +128,9 @@ t.test('what is stored is compared with what was written', async (t) => {
   rmSync(folder, { recursive: true })
 })
 
-/** Asks again while the answer is OVERLOADED, for ten seconds. */
+/** Asks again while the answer is OVERLOADED, for a minute. */
 async function retried<T>(ask: () => Promise<T>): Promise<T> {
-  for (let left = 100; ; left--) {
+  for (let left = 600; ; left--) {
     try {
       return await ask()
     } catch (error) {

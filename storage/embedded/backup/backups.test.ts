@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, sym
 import { dirname, join } from 'node:path'
 import { MetricsRegistry } from 'svcdb/testkit'
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { closeAndRemove, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 import { Backups } from './backups.ts'
@@ -341,21 +342,29 @@ t.test('one backup at a time; closing ends it and leaves nothing', async (t) => 
   const dir = tempDir()
   const root = tempDir()
   const engine = await filled(dir)
+  let gate = Promise.withResolvers<void>()
+  let links = 0
   const slow: Partial<BackupDisk> = {
     link: async (from, to) => {
-      await new Promise((resolve) => setTimeout(resolve, 200))
+      links++
+      await gate.promise
       await realDisk.link(from, to)
     },
   }
   const backups = onDisk(engine, slow)
   const first = backups.create(join(root, 'a'))
-  await new Promise((resolve) => setTimeout(resolve, 50))
+  await until('it is at work', () => links > 0)
   await t.rejects(backups.create(join(root, 'b')), { code: 'CONFLICT', message: /another backup/ })
   await t.rejects(backups.verify(join(root, 'a')), { code: 'CONFLICT', message: /in use/ })
+  gate.resolve()
   await first
+  gate = Promise.withResolvers()
+  links = 0
   const cut = t.rejects(backups.create(join(root, 'c')), { code: 'DATABASE_CLOSED' })
-  await new Promise((resolve) => setTimeout(resolve, 50))
-  await backups.close()
+  await until('the next one is at work', () => links > 0)
+  const closed = backups.close()
+  gate.resolve()
+  await closed
   await cut
   t.same(readdirSync(root), ['a'])
   await t.rejects(backups.verify(join(root, 'a')), { code: 'DATABASE_CLOSED' })

@@ -25,7 +25,7 @@ const segmentFiles = (dir: string): string[] =>
   readdirSync(join(dir, 'segments'), { recursive: true, withFileTypes: true }).flatMap((entry) => (entry.isFile() ? [entry.name] : []))
 
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (let i = 0; i < 500; i++) {
+  for (let i = 0; i < 3000; i++) {
     if (await condition()) return
     await new Promise((resolve) => setTimeout(resolve, 20))
   }

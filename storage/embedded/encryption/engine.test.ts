@@ -102,7 +102,7 @@ t.test('values come back from the log, segments and merges, and none is in the c
   engine = await openEngine(dir, { ...EMAIL, compaction_fan_in: 2 })
   t.same(await rowsOf(engine, 'm'), expected.toSorted(), 'after a restart')
   const files = (): string[] => readdirSync(join(dir, 'segments'), { recursive: true, encoding: 'utf8' }).filter((name) => name.includes('.'))
-  for (let waited = 0; files().length > 4 && waited < 200; waited++) await new Promise((resolve) => setTimeout(resolve, 25))
+  for (let waited = 0; files().length > 4 && waited < 2400; waited++) await new Promise((resolve) => setTimeout(resolve, 25))
   const names = files()
   t.ok(names.length <= 4, `merged: ${names}`)
   t.same(

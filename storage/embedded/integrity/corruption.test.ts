@@ -11,7 +11,7 @@ import { fileCrc } from './file-crc.ts'
 import { Trust, trustArray, trustOf } from './trust.ts'
 
 const ROWS = 40
-const PATIENCE_MS = 10_000
+const PATIENCE_MS = 60_000
 
 function segmentFiles(dir: string): string[] {
   return readdirSync(join(dir, 'segments'), { recursive: true, encoding: 'utf8' })

@@ -3,6 +3,7 @@ import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { realFileSystem } from '../../common/log/file-system.ts'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
@@ -240,13 +241,11 @@ t.test('a release that the log refuses is not stored by a commit in between', as
   fail = true
   await engine.tidy() // gives the series back, with a record that waits for the disk
   t.equal(await series(engine), 2)
-  for (let i = 0; i < 1000 && blocked === undefined; i++) await new Promise((resolve) => setImmediate(resolve))
-  t.ok(blocked, 'the record was on its way')
+  await until('the record is on its way', () => blocked !== undefined)
   await inside(engine).writer.commit()
   fail = false
   blocked?.()
-  for (let i = 0; i < 1000 && (await series(engine)) < 3; i++) await new Promise((resolve) => setImmediate(resolve))
-  t.equal(await series(engine), 3, 'it is live again')
+  await until('it is live again', async () => (await series(engine)) === 3)
   await writeFloat(engine, 'm', 'a', NOW, { v: 3, w: 4 })
   const copy = crashCopy(dir)
   await closeAndRemove(engine, dir)
@@ -275,7 +274,7 @@ t.test('the series of a delete of many lie in blocks of the catalog, and go with
   engine = await openEngine(dir, { deleted_rows_rewrite_secs: 0, maintenance_interval_secs: 1 })
   const store = () => inside(engine).catalog.store
   t.ok([...store().keys('masked/')].length > 0)
-  for (let i = 0; i < 200 && [...store().keys('masked/')].length > 0; i++) {
+  for (let i = 0; i < 1200 && [...store().keys('masked/')].length > 0; i++) {
     await setTimeout(50)
     await engine.tidy()
   }

@@ -20,7 +20,7 @@ t.test('a shared file counts by its rows, after merges too', async (t) => {
     await write(engine, rows('up', flush * 1000, 1000), { namespace: 'beta', backfill: true })
     await engine.flush()
   }
-  for (let i = 0; i < 200 && (await plan()).segments.total > 1; i++) await setTimeout(50)
+  for (let i = 0; i < 1200 && (await plan()).segments.total > 1; i++) await setTimeout(50)
   t.equal((await plan()).segments.total, 1, 'they were merged')
   const share = ([alpha, beta]: number[]): number => Math.round((alpha / (alpha + beta)) * 1000) / 1000
   t.equal(share(await held()), 0.9)
