@@ -84,9 +84,10 @@ export interface Listed {
 
 export const listed = async (node: TestNode): Promise<Listed[]> => (await node.inject('/api/v1/connectors')).json().items
 
-/** Waits until it is so. */
+/** Waits until it is so. @throws Error when it is not within two minutes. */
 export async function until(what: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await what())) await sleep(5)
+  for (const end = performance.now() + 120_000; !(await what()); await sleep(5))
+    if (performance.now() > end) throw new Error(`has waited in vain for ${what}`)
 }
 
 export async function start(t: Test, mqtt: object, more: { config?: object; storage?: string; plugins?: string[] } = {}): Promise<TestNode> {
