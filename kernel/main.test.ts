@@ -72,7 +72,7 @@ t.test('SIGTERM: stops accepting, finishes what is in flight, exits 0', async (t
 })
 
 t.test('requests that outlast shutdown_timeout_secs are cut', async (t) => {
-  const run = start(['serve', '--config', config(60_000, 0.2)])
+  const run = start(['serve', '--config', config(60_000, 3)])
   const answer = fetch(`${await urlOf(run)}/slow`)
   answer.catch(() => {})
   await until(() => run.err().includes('it is asked'))

@@ -149,7 +149,7 @@ t.test('many rows come in many messages, and no more than allowed', async (t) =>
 })
 
 t.test('a client that does not read does not keep its query beyond its time', async (t) => {
-  const { client, node } = await setUp(t, { config: { server: { query_timeout_secs: 5 } }, section: { send_buffer_bytes: 65_536 } })
+  const { client, node } = await setUp(t, { config: { server: { query_timeout_secs: 10 } }, section: { send_buffer_bytes: 65_536 } })
   const points = Array.from({ length: 1000 }, (_, i) => point('long', NOW + BigInt(i), {}, { text: 'x'.repeat(30_000) }))
   await client.call('Write', { points })
   const stream = client.service.Query({ measurement: 'long', format: 'ROWS' })

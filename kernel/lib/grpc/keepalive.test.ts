@@ -36,7 +36,8 @@ async function cutOff(t: Test, limit: number): Promise<boolean[]> {
   const { port } = server.address() as AddressInfo
   const lively = connect(`http://127.0.0.1:${port}`)
   await once(lively, 'connect')
-  const silent = connectTcp(port, '127.0.0.1')
+  lively.on('error', () => {}) // that it was cut off is seen below
+  const silent = connectTcp(port, '127.0.0.1').on('error', () => {})
   t.teardown(() => {
     for (const stop of stops) stop()
     lively.destroy()
