@@ -139,7 +139,7 @@ export class Pass {
       if (ready.length === 0) return this.conclude('succeeded')
       const withheld = await this.withheld()
       if (withheld !== undefined) return withheld
-      const { admitted, stop } = await this.admit(ready.slice(0, this.tools.limits.maxParallelSteps))
+      const { admitted, stop } = await this.admit(this.next(ready))
       const ends = await Promise.all(admitted.map((node) => this.runStep(node)))
       const worst = gravest([...ends.filter(isStop), ...(stop === undefined ? [] : [stop])])
       // What waits may not be in the plan any more.
@@ -160,6 +160,12 @@ export class Pass {
 
   private ready(nodes: readonly FrozenNode[]): FrozenNode[] {
     return nodes.filter(({ id, depends_on }) => !this.outputs.has(id) && depends_on.every((name) => this.outputs.has(name)))
+  }
+
+  /** Those that have begun are gone on with before new ones are: something may have come for them. */
+  private next(ready: readonly FrozenNode[]): FrozenNode[] {
+    const hasBegun = ({ id }: FrozenNode) => this.journal.steps.has(this.numberOf(id))
+    return [...ready.filter(hasBegun), ...ready.filter((node) => !hasBegun(node))].slice(0, this.tools.limits.maxParallelSteps)
   }
 
   /** Of all plans: what the journal says is done and is not rebuilt yet. */
@@ -293,10 +299,13 @@ export class Pass {
   /** @param undoing nobody waits any more for what the steps themselves have waited for. @returns undefined when something has come meanwhile that the run waits for. */
   private async suspend(undoing = false): Promise<Status | undefined> {
     let waits = false
-    const { run } = this.journal
+    const { run, plans } = this.journal
     const isForward = (key: string) => !this.journal.isOfUnwinding(key)
+    // Of a step that is not in the plan any more: nobody goes on with it, and what has come for it would keep the run awake.
+    const planned = new Set(plans.current.nodes.map(({ id }) => this.numberOf(id)))
+    const isLeft = (key: string) => !planned.has(this.journal.attempt(key)?.started.step ?? 0)
     await this.journal.append(async (tx) => {
-      if (undoing) await endWaits(tx, run, { isFinal: true, now: this.tools.now(), of: isForward })
+      await endWaits(tx, run, { isFinal: true, now: this.tools.now(), of: undoing ? isForward : isLeft })
       waits = !(await hasNews(tx, run, this.tools.now())) && ((await cancellationOf(tx, run)) === undefined || this.journal.last('RunCancelled') !== undefined)
       if (!waits) return []
       await setStatus(tx, run, 'suspended')

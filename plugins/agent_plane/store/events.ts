@@ -210,7 +210,7 @@ export async function endWaits(tx: StateTransaction, run: string, { isFinal, now
 function abandonEvent(tx: StateTransaction, event: AgentEvent, now: number): void {
   const { source, id, kind, correlation } = event
   if (OF_PLANE.test(kind)) return
-  const reason = 'the run that it was for has ended without reading it'
+  const reason = 'the run that it was for, or its step, has ended without reading it'
   tx.put(`dead/${number(now)}/${identity(event)}`, { source, id, kind, correlation, received_at: instant(now), reason } satisfies DeadLetter)
 }
 
