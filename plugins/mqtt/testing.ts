@@ -86,8 +86,11 @@ export const listed = async (node: TestNode): Promise<Listed[]> => (await node.i
 
 /** Waits until it is so. @throws Error when it is not within two minutes. */
 export async function until(what: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = performance.now() + 120_000; !(await what()); await sleep(5))
+  const end = performance.now() + 120_000
+  while (!(await what())) {
     if (performance.now() > end) throw new Error(`has waited in vain for ${what}`)
+    await sleep(5)
+  }
 }
 
 export async function start(t: Test, mqtt: object, more: { config?: object; storage?: string; plugins?: string[] } = {}): Promise<TestNode> {
