@@ -1,6 +1,7 @@
 /**
  * What operators ask and what a sweep costs, over many journalled runs: lists and attention by HTTP through the operator API, then sweeps over runs that wait, a
- * tenth of all or as many as are asked for: where nothing is due, and where all waits are over. Runs are written through the stores of the plane, several in a transaction; a million takes some 4 GB of disk.
+ * tenth of all or as many as are asked for: where nothing is due, and where all waits are over. Runs are written through the stores of the plane, several in a
+ * transaction; a million takes some 4 GB of disk.
  * node plugins/agent_plane/plane-lists.bench.ts [runs, by default 20000] [waiting runs]
  */
 import { mkdtemp, rm, statfs, writeFile } from 'node:fs/promises'
