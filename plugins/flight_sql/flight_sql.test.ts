@@ -108,7 +108,7 @@ t.test('queries', async (t) => {
     t.equal((await ended).code, 1)
     const answers = (): Promise<boolean> =>
       flight.sql('SELECT 600 AS n').then(
-        ({ rows }) => rows[0].n === 600,
+        ({ rows }) => Number(rows[0].n) === 600,
         () => false,
       )
     await until('the engine goes on', answers)
