@@ -12,6 +12,8 @@ import { messageOfJson } from './json-request.ts'
 const SMALL = 32 * 1024
 /** Of what JSON.parse makes: some hundred bytes a member, of which a body has a bounded number. */
 const HEAP_MB = 1024
+/** At its bound a thread has 16 MiB more for the collection under way, or V8 ends the process: what the young generation holds has to find room there. */
+const YOUNG_MB = 12
 
 export type FromJsonWorker = { message: Uint8Array<ArrayBuffer> } | { code: ErrorCode; text: string }
 
@@ -54,7 +56,10 @@ export class JsonThread {
   }
 
   private start(): Worker {
-    const worker = new Worker(moduleUrl('./json-worker.ts', import.meta.url), { name: 'svc-otlp-json', resourceLimits: { maxOldGenerationSizeMb: HEAP_MB } })
+    const worker = new Worker(moduleUrl('./json-worker.ts', import.meta.url), {
+      name: 'svc-otlp-json',
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB, maxYoungGenerationSizeMb: YOUNG_MB },
+    })
     worker.unref()
     worker.on('message', (answer: FromJsonWorker) => {
       if ('message' in answer) this.settle((job) => job.resolve(answer.message))

@@ -11,6 +11,12 @@ import { UnfitError } from '../forecast/model.ts'
 import type { Task, TaskResult } from './compute.ts'
 import type { FromWorker } from './compute-worker.ts'
 
+/**
+ * Node.js gives a thread at its bound 16 MiB more, so that the collection under way can end. What the young generation holds must find room in it, or V8 ends the
+ * process: a half of it is copied at most twice, and a half is a third of this.
+ */
+const YOUNG_MB = 12
+
 export interface ThreadSettings {
   threads: number
   memoryMb: number
@@ -165,7 +171,7 @@ export class ComputeThreads {
     const { memoryMb } = this.settings
     const worker = new Worker(moduleUrl('./compute-worker.ts', import.meta.url), {
       name: 'svc-analytics',
-      resourceLimits: { maxOldGenerationSizeMb: memoryMb },
+      resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: YOUNG_MB },
     })
     worker.unref()
     this.alive.add(worker)
