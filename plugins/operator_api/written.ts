@@ -8,8 +8,8 @@ const CHUNK = 65_536
 export function* written(body: unknown): Work<Buffer> {
   const chunks: Buffer[] = []
   let text = ''
-  for (const piece of piecesOf(body)) {
-    text += piece
+  for (const slice of slicesOf(body)) {
+    text += slice
     if (text.length < CHUNK) continue
     chunks.push(Buffer.from(text))
     text = ''
@@ -20,7 +20,7 @@ export function* written(body: unknown): Work<Buffer> {
 }
 
 /** Lists are members of the whole. */
-function* piecesOf(body: unknown): Generator<string, void, void> {
+function* slicesOf(body: unknown): Generator<string, void, void> {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return yield JSON.stringify(body)
   const members = Object.entries(body).filter(([, value]) => value !== undefined)
   for (const [index, [name, value]] of members.entries()) {

@@ -1,10 +1,10 @@
 /** JSON text of the cells of a vector, for the types that large results are made of: nothing is made for a cell but its text. */
+import { BILLION, billionsOf, restOf } from './billions.ts'
 import type { SqlVector } from './chunk.ts'
 
 /** Of a value that is not missing. */
 export type CellText = (row: number) => string
 
-const BILLION = 1_000_000_000
 const TEXTS = 1024
 const TEXT_LENGTH = 64
 
@@ -26,16 +26,8 @@ function integerTexts(values: BigInt64Array): CellText {
     const high = halves[row * 2 + 1]
     if (high === low >> 31) return String(low)
     if (high < 0) return String(values[row])
-    // The quotient is off by one at most, and the rest has all its bits in the lower half.
-    let billions = Math.floor((high * 4294967296 + (low >>> 0)) / BILLION)
-    let rest = (low - Math.imul(billions, BILLION)) | 0
-    if (rest < 0) {
-      billions--
-      rest += BILLION
-    } else if (rest >= BILLION) {
-      billions++
-      rest -= BILLION
-    }
+    const billions = billionsOf(low, high)
+    const rest = restOf(low, billions)
     if (billions !== known) {
       known = billions
       head = String(billions)

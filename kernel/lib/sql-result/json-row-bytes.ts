@@ -1,5 +1,6 @@
 /** Rows of a result as bytes of JSON, the text that json.ts has: of the types that large results are made of no string is made for a value. */
 import { JsonBytes, NUMBER_BYTES } from '../json/index.ts'
+import { billionsOf, restOf } from './billions.ts'
 import { cellTexts } from './cells.ts'
 import type { SqlChunk, SqlColumn, SqlVector } from './chunk.ts'
 import { type Encode, jsonEncoderOf } from './json.ts'
@@ -10,8 +11,6 @@ type WriteCell = (row: number) => void
 const OPEN = 0x5b
 const CLOSE = 0x5d
 const COMMA = 0x2c
-const BILLION = 1_000_000_000
-const TWO_32 = 4_294_967_296
 /** Bytes of UTF-8 that a character of a JavaScript string takes at most. */
 const CHARACTER_BYTES = 3
 const encoder = new TextEncoder()
@@ -105,16 +104,8 @@ export class JsonRowBytes extends JsonBytes {
 
   /** The two halves of an integer that is not negative: its upper digits are those of a double, and the lower nine of 32 bits. Needs room. */
   private positive(low: number, high: number): void {
-    // The quotient is off by one at most, and the rest has all its bits in the lower half.
-    let billions = Math.floor((high * TWO_32 + (low >>> 0)) / BILLION)
-    let rest = (low - Math.imul(billions, BILLION)) | 0
-    if (rest < 0) {
-      billions--
-      rest += BILLION
-    } else if (rest >= BILLION) {
-      billions++
-      rest -= BILLION
-    }
+    const billions = billionsOf(low, high)
+    const rest = restOf(low, billions)
     if (billions === 0) return this.integer(rest)
     this.integer(billions)
     this.digits(rest, 9)
