@@ -1,26 +1,12 @@
 /** For whom a commissioned run acts: for all that the one acts for that commissions it, and whoever asked for that. */
-import { type AgentContext, type AgentManifest, defineAgent, type Json } from 'svcdb/agents'
 import { AgentRunner } from 'svcdb/agents/testkit'
-import { Type } from 'svcdb/lib/schema'
 import t from 'tap'
+import { oneAgent } from '../testing/one-agent.ts'
 
 const HOUR = 3_600_000
 
-function agent(name: string, does: (ctx: AgentContext) => Promise<Json>, commissions: string[] = []) {
-  const manifest: AgentManifest = {
-    apiVersion: 'svc/v1alpha1',
-    kind: 'Agent',
-    metadata: { name, version: '1' },
-    spec: { capabilities: { provides: [`${name}.do`] }, security: { commissions }, budgets: {} },
-  }
-  return defineAgent({
-    manifest,
-    skills: (skill) => [skill({ capability: `${name}.do`, summary: 'Of a test', input: Type.Any(), output: Type.Any(), invoke: does })],
-  })
-}
-
-const asks = agent('hand', async (ctx) => ({ ...(await ctx.task({ kind: 'ask', summary: 'May I?', proposed_action: null, withinMs: HOUR })) }))
-const boss = agent('boss', (ctx) => ctx.commission({ capability: 'hand.do', input: null, withinMs: HOUR }), ['hand'])
+const asks = oneAgent('hand', async (ctx) => ({ ...(await ctx.task({ kind: 'ask', summary: 'May I?', proposed_action: null, withinMs: HOUR })) }))
+const boss = oneAgent('boss', (ctx) => ctx.commission({ capability: 'hand.do', input: null, withinMs: HOUR }), ['hand'])
 
 t.test('who asked for a run for somebody else does not decide tasks of what it commissions', async (t) => {
   const runner = await AgentRunner.create({ agents: [boss, asks] })

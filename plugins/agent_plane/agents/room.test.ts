@@ -1,36 +1,14 @@
 /** Runs that are commissioned, or that signals begin, where there is no room for them yet. */
 import { definePlugin, SIGNAL_SINK, type SignalSink, type TriggerSignal } from 'svcdb'
-import {
-  AGENT_PLANES,
-  type AgentContext,
-  type AgentManifest,
-  type AgentPlanes,
-  defineAgent,
-  type HaltOperations,
-  type Json,
-  type OperatedPlane,
-} from 'svcdb/agents'
-import { Type } from 'svcdb/lib/schema'
+import { AGENT_PLANES, type AgentContext, type AgentPlanes, type HaltOperations, type OperatedPlane } from 'svcdb/agents'
 import t from 'tap'
 import { start } from '../testing/node.ts'
+import { oneAgent } from '../testing/one-agent.ts'
 
 const OPERATOR = { actor: 'olga', basis: 'asserted' } as const
 const LONG = 600_000
 
-function agent(name: string, does: (ctx: AgentContext) => Promise<Json>, commissions: string[] = []) {
-  const manifest: AgentManifest = {
-    apiVersion: 'svc/v1alpha1',
-    kind: 'Agent',
-    metadata: { name, version: '1' },
-    spec: { capabilities: { provides: [`${name}.do`] }, security: { commissions }, budgets: {} },
-  }
-  return defineAgent({
-    manifest,
-    skills: (skill) => [skill({ capability: `${name}.do`, summary: 'Of a test', input: Type.Any(), output: Type.Any(), invoke: does })],
-  })
-}
-
-const hand = agent('hand', async (ctx) => ctx.effect({ kind: 'work', args: null, mutates: true }, async () => 'done'))
+const hand = oneAgent('hand', async (ctx) => ctx.effect({ kind: 'work', args: null, mutates: true }, async () => 'done'))
 const commission = (ctx: AgentContext, withinMs = LONG) => ctx.commission({ capability: 'hand.do', input: null, withinMs })
 const bounded = (quota: object) => ({ agent_plane: { sweep_interval_secs: 0.1, quota } })
 
@@ -45,13 +23,13 @@ async function over(plane: { settled(run: string): Promise<string> }, run: strin
 }
 
 t.test('a run that commissions takes no room from the one that it waits for', async (t) => {
-  const { plane } = await start(t, [], { agents: [hand, agent('boss', (ctx) => commission(ctx), ['hand'])], config: bounded({ max_concurrent_runs: 1 }) })
+  const { plane } = await start(t, [], { agents: [hand, oneAgent('boss', (ctx) => commission(ctx), ['hand'])], config: bounded({ max_concurrent_runs: 1 }) })
   const { run } = await plane.run({ capability: 'boss.do', input: null, actor: 'ann' })
   t.equal(await over(plane, run), 'succeeded')
 })
 
 t.test('several that are commissioned begin as there is room for them', async (t) => {
-  const boss = agent('boss', (ctx) => Promise.all([commission(ctx), commission(ctx), commission(ctx)]), ['hand'])
+  const boss = oneAgent('boss', (ctx) => Promise.all([commission(ctx), commission(ctx), commission(ctx)]), ['hand'])
   const { plane } = await start(t, [], { agents: [hand, boss], config: bounded({ max_concurrent_runs: 1 }) })
   const { run } = await plane.run({ capability: 'boss.do', input: null, actor: 'ann' })
   t.equal(await over(plane, run), 'succeeded')
@@ -74,7 +52,7 @@ function steering() {
 
 t.test('a halt keeps runs from being commissioned, and does not touch the one that commissions', async (t) => {
   const { plugin, halts } = steering()
-  const agents = [hand, agent('boss', (ctx) => commission(ctx), ['hand']), agent('hasty', (ctx) => commission(ctx, 200), ['hand'])]
+  const agents = [hand, oneAgent('boss', (ctx) => commission(ctx), ['hand']), oneAgent('hasty', (ctx) => commission(ctx, 200), ['hand'])]
   const { plane } = await start(t, [], { agents, plugins: [plugin] })
   await halts().place('agent:hand', 'to look at it', OPERATOR)
   const { run } = await plane.run({ capability: 'boss.do', input: null, actor: 'ann' })
@@ -102,7 +80,7 @@ t.test('a signal that may begin no run yet is kept until it may: neither its tri
   const gate = new Promise<void>((resolve) => {
     free = resolve
   })
-  const busy = agent('busy', (ctx) =>
+  const busy = oneAgent('busy', (ctx) =>
     ctx.effect({ kind: 'work', args: null, mutates: false }, async () => {
       await gate
       return null
@@ -111,7 +89,7 @@ t.test('a signal that may begin no run yet is kept until it may: neither its tri
   const rule = (trigger: string, more = {}) => ({ trigger, capability: 'hand.do', ...more })
   const on_signal = [rule('full'), rule('other', { tenant: 'acme' }), rule('idle', { capability: 'idle.do' }), { trigger: 'missing', capability: 'none.do' }]
   const { plane, node } = await start(t, [], {
-    agents: [hand, busy, agent('idle', async () => null)],
+    agents: [hand, busy, oneAgent('idle', async () => null)],
     plugins: [plugin, peek],
     config: {
       agent_plane: { sweep_interval_secs: 0.1, quota: { max_concurrent_runs: 1 }, on_signal, tenants: ['acme'], max_waiting_signals: 2 },
