@@ -104,7 +104,7 @@ async function sweep(svc: Svc, plane: TenantPlane, takeUp: TakeUp, config: Agent
   const { driver, state } = plane.running
   const now = svc.clock.now()
   await takeUp.once()
-  await beginWaiting(svc, config, plane, config.sweep_runs)
+  await beginWaiting(svc, plane, config.sweep_runs)
   metrics.deadLetters.inc(await driver.retire(config.event_grace_secs * SECOND, MAX_RETIRED))
   if (config.dedup_retention_days > 0) {
     const keptMs = Math.max(config.dedup_retention_days * DAY, config.event_grace_secs * SECOND)

@@ -8,7 +8,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { AgentPlaneConfig } from '../config.ts'
 import type { Planes, TenantPlane } from '../planes.ts'
 import { NotNow } from '../quota/gate.ts'
-import { dropWaiting, keepWaiting, type WaitingRun, waitingRuns } from '../store/waiting-signals.ts'
+import { dropWaiting, keepWaiting, type WaitingRun, waitingCapabilities, waitingRuns } from '../store/waiting-signals.ts'
 
 /** What begins has no name of its own beside this. */
 const actorOf = (what: string): string => `svc:${what}`.slice(0, 256)
@@ -63,10 +63,9 @@ async function beginOrKeep(svc: Svc, plane: TenantPlane, request: WaitingRun, co
 }
 
 /** Begins what waited, of each capability the oldest first, until one may not begin yet. @param slice of each capability. */
-export async function beginWaiting(svc: Svc, config: AgentPlaneConfig, plane: TenantPlane, slice: number): Promise<void> {
+export async function beginWaiting(svc: Svc, plane: TenantPlane, slice: number): Promise<void> {
   const { state } = plane.running
-  const capabilities = new Set(config.on_signal.filter(({ tenant }) => tenant === plane.tenant).map(({ capability }) => capability))
-  for (const capability of capabilities)
+  for (const capability of await waitingCapabilities(state))
     for (const request of await waitingRuns(state, capability, slice)) {
       if ((await begin(svc, plane, request)) !== undefined) break
       await state.transaction((tx) => dropWaiting(tx, request))

@@ -9,7 +9,8 @@ import { digest } from '../record/names.ts'
 export type WaitingRun = RunRequest & { capability: string; idempotencyKey: string }
 
 const COUNT = 'signals/count'
-const of = (capability: string): string => `signals/of/${encodeURIComponent(capability)}/`
+const ALL = 'signals/of/'
+const of = (capability: string): string => `${ALL}${encodeURIComponent(capability)}/`
 const nameOf = ({ idempotencyKey }: WaitingRun): string => digest('svc.waiting-signal.v1', idempotencyKey)
 const idKey = (request: WaitingRun): string => `signals/id/${nameOf(request)}`
 
@@ -23,6 +24,18 @@ export async function keepWaiting(tx: StateTransaction, request: WaitingRun, now
   tx.put(idKey(request), key)
   tx.put(COUNT, count + 1)
   return true
+}
+
+/** Of all that wait, whatever the configuration says by now: what was kept is begun. */
+export async function waitingCapabilities(state: StateReader): Promise<string[]> {
+  const found: string[] = []
+  for (let start = ALL; ; ) {
+    const [first] = await state.list<WaitingRun>({ prefix: ALL, start, limit: 1 })
+    if (first === undefined) return found
+    found.push(first.value.capability)
+    // What follows all keys of the capability.
+    start = `${of(first.value.capability).slice(0, -1)}0`
+  }
 }
 
 /** Those of a capability that have waited longest. */
