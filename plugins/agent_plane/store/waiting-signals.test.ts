@@ -14,7 +14,7 @@ t.test('what waits is found by capability, the oldest first, once each, and coun
     ['b.do', '1', 7],
   ] as const)
     t.ok(await keep(capability, id, at))
-  t.same(await waitingCapabilities(state), ['a/b', 'b', 'b.do'])
+  t.same(await waitingCapabilities(state), ['a/b', 'b.do', 'b'])
   t.same(
     (await waitingRuns(state, 'b.do', 10)).map(({ idempotencyKey }) => idempotencyKey),
     ['2', '1'],
