@@ -154,6 +154,8 @@ async function soak(options: SoakOptions): Promise<boolean> {
     while (load.inPast) await Promise.race([setTimeout(SAMPLE_EVERY_MS), load.failed.then(() => new Promise<never>(() => {}))])
     if (past.rows > 0) print(`${load.rows} rows of the ${past.seconds} s before in ${Math.round(elapsed())} s`)
     const before = load.rows
+    // Lags of rows from before say nothing.
+    answers = new Map()
     began = performance.now()
     print(
       `${series} series, ${rate === undefined ? `${options.rate} speed` : `${rate} rows/s`}, ${minutes} minutes, retention of ${retention} s; ${alone} s of writes alone first`,

@@ -51,4 +51,5 @@ t.test('the median, and a line of the table', async (t) => {
   t.ok(Number.isNaN(median([])))
   t.match(line(window(0), QUESTIONS), /^ {8}60 {3}100000 {7}0 {2}1\.50 {4}400 {7}954 {2}10\.0 {13}1000\/1100$/)
   t.match(line(window(0, { failures: ['gone'] }), QUESTIONS), / {2}1 failed: gone$/)
+  t.match(line(window(0, { answers: new Map([['rate', Array(500_000).fill(7)]]) }), QUESTIONS), / 7\/7$/, 'of as many answers as a fast stream gives')
 })

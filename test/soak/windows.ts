@@ -100,7 +100,7 @@ export function header(questions: readonly string[]): string {
 export function line({ end, seconds, rows, refused, answers, failures, memory, disk, kept, processor }: Window, questions: readonly string[]): string {
   const shown = questions.map((name) => {
     const times = answers.get(name) ?? []
-    return (times.length === 0 ? '-' : `${Math.round(median(times))}/${Math.round(Math.max(...times))}`).padStart(22)
+    return (times.length === 0 ? '-' : `${Math.round(median(times))}/${Math.round(times.reduce((most, time) => Math.max(most, time)))}`).padStart(22)
   })
   const failed = failures.length === 0 ? '' : `  ${failures.length} failed: ${failures[0]}`
   const cell = (value: number, width: number, digits = 0): string => value.toFixed(digits).padStart(width)
