@@ -7,40 +7,13 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { freePort } from './free-port.ts'
 import { type Listeners, startListeners } from './listeners.ts'
-import { metrics } from './otlp-sample.ts'
+import { EXPECTED, metrics } from './otlp-sample.ts'
 import { missing, ownMetric, type Program, startProgram } from './prometheus.ts'
 import { vector } from './promql/compare.ts'
 
 const skip = missing('otelcol')
 const PATIENCE_MS = 30_000
 
-/** What PromQL gives for what was sent: with names as they are, and in the form of Prometheus. */
-const EXPECTED = {
-  otel: {
-    '{"test.temperature_gauge",room="a b","service.name"="shop",region="north"}': 21.5,
-    '{"test.requests"}': 42,
-    'histogram_count({"test.duration"})': 6,
-    'histogram_sum({"test.duration"})': 7.5,
-    'histogram_fraction(1, 2, {"test.duration"}) * 6': 2,
-    'histogram_count({"test.size"})': 9,
-    'histogram_sum({"test.size"})': 30,
-    'histogram_fraction(1, 2, {"test.size"}) * 9': 3,
-    '{"test.latency_quantile_0.5"}': 0.25,
-    '{"test.latency_count"}': 5,
-    '{"test.latency_sum"}': 2.5,
-  },
-  prometheus: {
-    'test_temperature_celsius{room="a b",job="shop",instance="one",region="north"}': 21.5,
-    test_requests_total: 42,
-    'histogram_count(test_duration_seconds)': 6,
-    'histogram_sum(test_duration_seconds)': 7.5,
-    'histogram_fraction(1, 2, test_duration_seconds) * 6': 2,
-    'histogram_count(test_size_bytes)': 9,
-    'histogram_sum(test_size_bytes)': 30,
-    test_latency_seconds_count: 5,
-    test_latency_seconds_sum: 2.5,
-  },
-}
 const GAUGE = { otel: '{"test.temperature_gauge"}', prometheus: 'test_temperature_celsius' }
 
 interface Running {

@@ -44,3 +44,31 @@ export function metrics(ms: number, ended: boolean): unknown {
   const resource = { attributes: attributes({ 'service.name': 'shop', 'service.instance.id': 'one', region: 'north' }) }
   return { resourceMetrics: [{ resource, scopeMetrics: [{ metrics: list }] }] }
 }
+
+/** What PromQL gives for it: with names as they are, and in the form of Prometheus. */
+export const EXPECTED = {
+  otel: {
+    '{"test.temperature_gauge",room="a b","service.name"="shop",region="north"}': 21.5,
+    '{"test.requests"}': 42,
+    'histogram_count({"test.duration"})': 6,
+    'histogram_sum({"test.duration"})': 7.5,
+    'histogram_fraction(1, 2, {"test.duration"}) * 6': 2,
+    'histogram_count({"test.size"})': 9,
+    'histogram_sum({"test.size"})': 30,
+    'histogram_fraction(1, 2, {"test.size"}) * 9': 3,
+    '{"test.latency_quantile_0.5"}': 0.25,
+    '{"test.latency_count"}': 5,
+    '{"test.latency_sum"}': 2.5,
+  },
+  prometheus: {
+    'test_temperature_celsius{room="a b",job="shop",instance="one",region="north"}': 21.5,
+    test_requests_total: 42,
+    'histogram_count(test_duration_seconds)': 6,
+    'histogram_sum(test_duration_seconds)': 7.5,
+    'histogram_fraction(1, 2, test_duration_seconds) * 6': 2,
+    'histogram_count(test_size_bytes)': 9,
+    'histogram_sum(test_size_bytes)': 30,
+    test_latency_seconds_count: 5,
+    test_latency_seconds_sum: 2.5,
+  },
+}
