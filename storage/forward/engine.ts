@@ -39,10 +39,11 @@ import { admit } from './admission.ts'
 import { type ForwardSection, policyOf } from './config.ts'
 import { ForwardMetrics } from './metrics.ts'
 import { ownerOf, paths, positionFileName } from './paths.ts'
+import { savedPlaces } from './position-file.ts'
 import { Queue } from './queue.ts'
 import { estimateBytes } from './record.ts'
 import { SendTimes } from './send-times.ts'
-import { Sender, savedPosition } from './sender.ts'
+import { Sender } from './sender.ts'
 import { SeriesNames } from './series.ts'
 import { FileState } from './state.ts'
 import { Upstream } from './upstream.ts'
@@ -61,12 +62,15 @@ const connectorName = (sender: string): string => `forward-${sender}`
 export interface ForwardEnvironment {
   fs: FileSystem
   lock(path: string): { acquire(): void; release(): void }
+  /** Milliseconds that never go back. */
+  monotonic(): number
   /** Ends early when the signal does, without an error. */
   pause(ms: number, signal: AbortSignal): Promise<void>
 }
 
 export const realEnvironment: ForwardEnvironment = {
   fs: realFileSystem,
+  monotonic: () => performance.now(),
   pause: (ms, signal) => sleep(ms, undefined, { signal, ref: false }).catch(() => {}),
   lock: (path) =>
     new ProcessLock(path, {
@@ -112,7 +116,8 @@ export class ForwardEngine implements StorageEngine {
       bytes: () => this.running?.queue.bytes ?? 0,
       maxBytes: this.config.forward.max_size,
       oldestMs: () => this.running?.queue.oldestMs,
-      waiting: () => this.running?.senders.map(({ name }) => ({ name, ...(this.running as Running).queue.waitingFor(name) })) ?? [],
+      waiting: () =>
+        this.running?.senders.map(({ name, parkedNamespaces }) => ({ name, parkedNamespaces, ...(this.running as Running).queue.waitingFor(name) })) ?? [],
       up: () => this.running?.upstreams ?? [],
       now: () => context.now(),
     })
@@ -136,8 +141,8 @@ export class ForwardEngine implements StorageEngine {
     await makeFolder(files.positions)
     const queue = this.queue()
     const names = config.forward.mode === 'copy' ? config.forward.upstream.map(({ name }) => name) : [FAILOVER]
-    const saved = await Promise.all(names.map((name) => savedPosition(join(files.positions, positionFileName(name)))))
-    const furthest = saved.reduce((a, b) => (b !== undefined && b.sequence > (a?.sequence ?? -1) ? b : a), undefined)
+    const saved = await Promise.all(names.map((name) => savedPlaces(join(files.positions, positionFileName(name)))))
+    const [furthest] = saved.flatMap((one) => one?.at ?? []).sort((a, b) => b.sequence - a.sequence)
     await queue.open(furthest)
     const identity = await this.identity()
     const upstreams = config.forward.upstream.map((one) => new Upstream(one, config.forward))
@@ -171,6 +176,7 @@ export class ForwardEngine implements StorageEngine {
           log,
           tracing: this.context.tracing,
           now: () => this.context.now(),
+          monotonic: this.environment.monotonic,
           pause: this.environment.pause,
           conflict: (namespace, measurement) => this.resolver.forgetTypes(namespace, measurement),
         },
@@ -317,16 +323,16 @@ export class ForwardEngine implements StorageEngine {
     return fault === undefined ? { accepting: true } : { accepting: false, reason: fault.message }
   }
 
-  /** One for each place in the queue: the upstream in use, or in mode copy each. */
+  /** One for each place in the queue: the upstream in use, or in mode copy each. While namespaces are parked there is another one beside it, which says why. */
   connectors(): readonly Connector[] {
     const { running } = this
-    return (running?.senders ?? []).map(({ name, link }) => ({
-      name: connectorName(name),
-      type: 'forward',
-      namespace: '',
-      status: () => link.status(connectorName(name)),
-      lag: () => running?.queue.waitingFor(name).records ?? null,
-    }))
+    return (running?.senders ?? []).flatMap((sender): Connector[] => {
+      const name = connectorName(sender.name)
+      const shared = { type: 'forward', namespace: '' }
+      const whole = { ...shared, name, status: () => sender.link.status(name), lag: () => running?.queue.waitingFor(sender.name).records ?? null }
+      const parked = sender.parkedStatus(`${name}.parked`)
+      return parked === undefined ? [whole] : [whole, { ...shared, name: parked.name, status: () => parked, lag: () => sender.parkedRecords }]
+    })
   }
 
   async flush(): Promise<void> {

@@ -1,12 +1,19 @@
 /** What the forwarding engine counts. */
 import type { Counter, Metrics } from 'svcdb'
 
+interface WaitingFigures {
+  name: string
+  records: number
+  points: number
+  parkedNamespaces: number
+}
+
 export interface QueueFigures {
   bytes(): number
   maxBytes: number
   oldestMs(): number | undefined
   /** By sender. */
-  waiting(): { name: string; records: number; points: number }[]
+  waiting(): WaitingFigures[]
   up(): { name: string; up: boolean }[]
   now(): number
 }
@@ -51,14 +58,24 @@ export class ForwardMetrics {
       const oldest = figures.waiting().some(({ records }) => records > 0) ? figures.oldestMs() : undefined
       gauge.set(oldest === undefined ? 0 : Math.max(0, (figures.now() - oldest) / 1000))
     })
-    const each = (name: string, help: string, value: (one: { records: number; points: number }) => number) =>
+    const each = (name: string, help: string, value: (one: WaitingFigures) => number) =>
       metrics.gauge(name, help, ['upstream'], (gauge) => {
         for (const one of figures.waiting()) gauge.set({ upstream: one.name }, value(one))
       })
     each('forward_queue_records', 'Writes that wait for the upstream; in mode failover for any of them', ({ records }) => records)
     each('forward_queue_points', 'Points that wait for it', ({ points }) => points)
-    metrics.gauge('forward_up', 'Whether the last request to the upstream was answered with something other than a wait', ['upstream'], (gauge) => {
-      for (const { name, up } of figures.up()) gauge.set({ upstream: name }, up ? 1 : 0)
-    })
+    each(
+      'forward_parked_namespaces',
+      'Namespaces of which it takes nothing for now, or which catch up; others go on',
+      ({ parkedNamespaces }) => parkedNamespaces,
+    )
+    metrics.gauge(
+      'forward_up',
+      'Whether the last request to the upstream was answered with something other than a wait for all namespaces',
+      ['upstream'],
+      (gauge) => {
+        for (const { name, up } of figures.up()) gauge.set({ upstream: name }, up ? 1 : 0)
+      },
+    )
   }
 }

@@ -6,7 +6,7 @@ import { type FileSystem, syncDirectory } from '../common/log/file-system.ts'
 import { ackedBehind, frameFault, isUnbegun } from '../common/log/frames.ts'
 import { FRAME_HEADER, type LogForm } from '../common/log/log.ts'
 import { writeAll } from '../common/log/write-all.ts'
-import { queueFileName } from './paths.ts'
+import { damagedFileName, queueFileName } from './paths.ts'
 import { decodeHead, type RecordHead } from './record.ts'
 
 export const QUEUE_FORM: LogForm = { magic: new TextEncoder().encode('SVCFWD01'), fileName: queueFileName }
@@ -188,4 +188,25 @@ export function nextFrame(bytes: Uint8Array, view: DataView, from: number): numb
     if (possible && frameFault(bytes, view, at) === undefined) return at
   }
   return bytes.length
+}
+
+interface DamagedPlace {
+  fs: FileSystem
+  damagedDir: string
+  events: { damaged(file: string, at: number, bytes: number, cause: string): void; warning(error: unknown, text: string): void }
+}
+
+/** Keeps bytes of a file that do not check beside the queue, and tells of them. */
+export async function keepDamaged({ fs, damagedDir, events }: DamagedPlace, file: number, offset: number, bytes: Uint8Array, cause: string): Promise<void> {
+  try {
+    fs.mkdirSync(damagedDir)
+    const path = join(damagedDir, damagedFileName(file, offset))
+    // Looked at again by another sender, or after a restart: once is enough.
+    if (fs.sizeSync(path) !== undefined) return
+    const kept = await fs.promises.open(path, 'w')
+    await kept.writeFile(bytes).finally(() => kept.close())
+    events.damaged(queueFileName(file), offset, bytes.length, cause)
+  } catch (error) {
+    events.warning(error, 'cannot keep what could not be read of the queue')
+  }
 }

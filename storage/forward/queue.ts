@@ -11,25 +11,18 @@
 import { join } from 'node:path'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
+import { ByteReader } from '../common/log/bytes.ts'
 import { type FileSystem, syncDirectory } from '../common/log/file-system.ts'
 import { frameFault } from '../common/log/frames.ts'
 import { FRAME_HEADER, type FsyncPolicy, Wal } from '../common/log/log.ts'
 import type { Timers } from '../common/timers.ts'
-import { damagedFileName, queueFileName, queueFileNumber } from './paths.ts'
-import { bytesOf, firstHead, isUnreadable, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
-import { decodeRecord, encodeRecord, type QueueRecord, type RecordHead } from './record.ts'
+import { queueFileName, queueFileNumber } from './paths.ts'
+import { between, Places, type QueuePosition, type RecordCount } from './places.ts'
+import { bytesOf, firstHead, isUnreadable, keepDamaged, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
+import { decodeHead, decodeRecord, encodeRecord, type QueueRecord, type RecordHead } from './record.ts'
 
 const MAGIC = QUEUE_FORM.magic.length
-
-/** Where a sender goes on: behind the record before. */
-export interface QueuePosition {
-  file: number
-  offset: number
-  /** Of the next record. */
-  sequence: number
-  /** Before it. */
-  points: number
-}
+const NONE: RecordCount = { records: 0, points: 0 }
 
 export interface QueueBounds {
   maxBytes: number
@@ -57,7 +50,20 @@ export interface ReadRecord {
   bytes: number
   /** Behind it. */
   next: QueuePosition
+  /** Records before it, since the place that was read from, that were passed over. */
+  passed: RecordCount
 }
+
+export interface ReadRecords {
+  records: ReadRecord[]
+  /** To go on from; may lie further on than the last record. */
+  next: QueuePosition
+  /** Records up to `next` that were passed over; they are of its file. */
+  passed: RecordCount
+}
+
+/** What a reader does with a record: takes it, passes it over, or reads no further than to what is before it, which is never the first. */
+export type Choose = (head: RecordHead) => 'take' | 'pass' | 'end'
 
 interface QueueOptions {
   dir: string
@@ -84,7 +90,7 @@ export class Queue {
   /** Behind the newest record that senders may read. */
   private end: QueuePosition = { file: 0, offset: MAGIC, sequence: 0, points: 0 }
   private readonly waiting = new Set<() => void>()
-  private readonly senders = new Map<string, QueuePosition>()
+  readonly places = new Places()
   /** Records before it that could not be read have been counted. */
   private lostUpTo = 0
   private rotating = false
@@ -147,16 +153,19 @@ export class Queue {
     return this.files.find(({ first }) => first !== undefined)?.first?.takenMs
   }
 
-  /** What a sender has before it. */
-  waitingFor(name: string): { records: number; points: number } {
-    const at = this.senders.get(name) ?? this.start()
-    return { records: Math.max(0, this.end.sequence - at.sequence), points: Math.max(0, this.end.points - at.points) }
+  /** What waits for a sender, with what it has passed over. */
+  waitingFor(name: string): RecordCount {
+    return this.places.waiting(name, this.end)
   }
 
-  /** What the slowest sender has before it. */
-  get waitingAtMost(): { records: number; points: number } {
-    const all = [...this.senders.keys()].map((name) => this.waitingFor(name))
-    return { records: Math.max(0, ...all.map(({ records }) => records)), points: Math.max(0, ...all.map(({ points }) => points)) }
+  /** What is behind a place. */
+  behind(position: QueuePosition): RecordCount {
+    return between(position, this.end)
+  }
+
+  /** What waits for the slowest sender. */
+  get waitingAtMost(): RecordCount {
+    return this.places.waitingAtMost(this.end)
   }
 
   /** Makes room, or says that there is none. @throws STORAGE_FULL. */
@@ -213,13 +222,13 @@ export class Queue {
     const oldest = this.start()
     const known = saved !== undefined && saved.sequence <= this.end.sequence && saved.sequence >= oldest.sequence
     const at = known && this.files.some(({ file }) => file === saved.file) ? saved : known ? this.startBehind(saved) : oldest
-    this.senders.set(name, at)
+    this.places.attach(name, at)
     return at
   }
 
   /** All before `position` is of no use to the sender any more. */
   advance(name: string, position: QueuePosition): void {
-    this.senders.set(name, position)
+    this.places.advance(name, position)
     this.removeDone()
   }
 
@@ -237,24 +246,25 @@ export class Queue {
   }
 
   /**
-   * Records behind a position, of one file, up to about so many bytes; at least one where there is one. What cannot be read is passed over and counted.
-   * @returns the position to go on from, which may lie further on than the last record.
+   * Records behind a position, of one file, up to about so many bytes; at least one where there is one, wanted or not. What cannot be read is passed over and
+   * counted.
+   * @param choose what to do with each record, in order; default all are decoded.
    */
-  async read(from: QueuePosition, maxBytes: number): Promise<{ records: ReadRecord[]; next: QueuePosition }> {
+  async read(from: QueuePosition, maxBytes: number, choose?: Choose): Promise<ReadRecords> {
     let at = from
     if (!this.files.some(({ file }) => file === at.file)) at = this.startBehind(at)
     for (;;) {
       const index = this.files.findIndex(({ file }) => file === at.file)
-      if (index < 0) return { records: [], next: at }
+      if (index < 0) return { records: [], next: at, passed: NONE }
       const last = index === this.files.length - 1
       const end = last ? this.readable : this.files[index].bytes
       if (at.offset < end) {
-        const found = await this.readFrom(at, end, maxBytes)
+        const found = await this.readFrom(at, end, maxBytes, choose)
         // Dropped meanwhile: it was counted.
-        if (found.records.length > 0 || !this.files.some(({ file }) => file === at.file)) return found
+        if (found.records.length + found.passed.records > 0 || !this.files.some(({ file }) => file === at.file)) return found
         at = found.next
       }
-      if (last) return { records: [], next: this.atEnd(at) }
+      if (last) return { records: [], next: this.atEnd(at), passed: NONE }
       if (at.offset < end) continue
       const next = this.files[index + 1]
       const begin = this.beginOf(next)
@@ -382,23 +392,19 @@ export class Queue {
     const [gone, next, ...others] = this.files
     // The next one may have no record yet.
     const end = [next, ...others].find((file) => file.first !== undefined)?.first ?? { sequence: this.end.sequence, before: this.end.points }
-    // What a sender still had before it is lost to it; counted is what the slowest loses.
-    const places = [...this.senders.values()]
-    const first = gone.first ?? { sequence: end.sequence, before: end.before }
-    const behind = places.length === 0 ? first : { sequence: Math.min(...places.map((at) => at.sequence)), before: Math.min(...places.map((at) => at.points)) }
-    const records = Math.max(0, end.sequence - Math.max(behind.sequence, first.sequence))
-    const points = Math.max(0, end.before - Math.max(behind.before, first.before))
+    const behind = { file: next.file, offset: MAGIC, sequence: end.sequence, points: end.before }
+    const first = { ...behind, sequence: gone.first?.sequence ?? end.sequence, points: gone.first?.before ?? end.before }
+    // What a sender still had before it is lost to it.
+    const { records, points } = this.places.lostWith(gone.file, first, behind)
     this.files.shift()
     this.remove(gone.file)
     if (records > 0) this.options.events.dropped(reason, records, points)
-    const position = { file: next.file, offset: MAGIC, sequence: end.sequence, points: end.before }
-    for (const [name, at] of this.senders) if (at.file <= gone.file) this.senders.set(name, { ...position })
+    this.places.moveBehind(gone.file, behind)
   }
 
   private removeDone(): void {
-    const { senders } = this
-    const needed = senders.size === 0 ? 0 : Math.min(...[...senders.values()].map((at) => this.neededFrom(at)))
-    while (this.files.length > 1 && this.files[0].file < needed) this.remove((this.files.shift() as QueueFile).file)
+    const needed = Math.min(...[...this.places.all()].map((at) => this.neededFrom(at)))
+    while (needed < Number.POSITIVE_INFINITY && this.files.length > 1 && this.files[0].file < needed) this.remove((this.files.shift() as QueueFile).file)
   }
 
   /** The first file with something for a sender. */
@@ -425,7 +431,7 @@ export class Queue {
     }
   }
 
-  private async readFrom(from: QueuePosition, end: number, maxBytes: number): Promise<{ records: ReadRecord[]; next: QueuePosition }> {
+  private async readFrom(from: QueuePosition, end: number, maxBytes: number, choose?: Choose): Promise<ReadRecords> {
     const { fs, dir } = this.options
     const path = join(dir, queueFileName(from.file))
     let bytes = await bytesOf(fs, path, from.offset, Math.min(end, from.offset + Math.max(maxBytes, FRAME_HEADER)))
@@ -438,29 +444,35 @@ export class Queue {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     const complete = from.offset + bytes.length >= end
     const records: ReadRecord[] = []
+    let passed = NONE
     let next = from
     let at = 0
     while (at < bytes.length) {
       const fault = frameFault(bytes, view, at)
       if (fault !== undefined) {
-        if (records.length > 0) break // looked at again, as the first
-        if (!complete) return this.readFrom(from, end, Number.MAX_SAFE_INTEGER)
-        return { records, next: await this.passOver(bytes, view, at, fault.cause, next) }
+        if (at > 0) break // looked at again, as the first
+        if (!complete) return this.readFrom(from, end, Number.MAX_SAFE_INTEGER, choose)
+        return { records, next: await this.passOver(bytes, view, at, fault.cause, next), passed }
       }
       const length = FRAME_HEADER + view.getUint32(at, true)
-      let record: QueueRecord
+      let record: QueueRecord | undefined
+      let head: RecordHead
       try {
-        record = decodeRecord(bytes, at + FRAME_HEADER, at + length)
+        head = decodeHead(new ByteReader(bytes, at + FRAME_HEADER, at + length))
+        const choice = choose?.(head) ?? 'take'
+        if (choice === 'end') break
+        if (choice === 'take') record = decodeRecord(bytes, at + FRAME_HEADER, at + length)
       } catch (error) {
-        if (records.length > 0) break
-        return { records, next: await this.passOver(bytes, view, at, `the record cannot be decoded: ${(error as Error).message}`, next) }
+        if (at > 0) break
+        return { records, next: await this.passOver(bytes, view, at, `the record cannot be decoded: ${(error as Error).message}`, next), passed }
       }
-      this.lost(next, record)
-      next = { file: from.file, offset: next.offset + length, sequence: record.sequence + 1, points: record.before + record.points }
-      records.push({ record, bytes: length, next })
+      this.lost(next, head)
+      next = { file: from.file, offset: next.offset + length, sequence: head.sequence + 1, points: head.before + head.points }
+      if (record === undefined) passed = { records: passed.records + 1, points: passed.points + head.points }
+      else records.push({ record, bytes: length, next, passed })
       at += length
     }
-    return { records, next }
+    return { records, next, passed }
   }
 
   /** Records between two that could not be read. */
@@ -475,20 +487,8 @@ export class Queue {
   /** Sets bytes aside up to the next frame that is whole, or the end. @returns the place of that frame. */
   private async passOver(bytes: Uint8Array, view: DataView, at: number, cause: string, from: QueuePosition): Promise<QueuePosition> {
     const to = nextFrame(bytes, view, at + 1)
-    const { fs, damagedDir, events } = this.options
     const offset = from.offset
-    try {
-      fs.mkdirSync(damagedDir)
-      const path = join(damagedDir, damagedFileName(from.file, offset))
-      // Looked at again by another sender, or after a restart: once is enough.
-      if (fs.sizeSync(path) === undefined) {
-        const file = await fs.promises.open(path, 'w')
-        await file.writeFile(bytes.subarray(at, to)).finally(() => file.close())
-        events.damaged(queueFileName(from.file), offset, to - at, cause)
-      }
-    } catch (error) {
-      events.warning(error, 'cannot keep what could not be read of the queue')
-    }
+    await keepDamaged(this.options, from.file, offset, bytes.subarray(at, to), cause)
     if (to < bytes.length) return { ...from, offset: offset + to - at }
     // Nothing behind it in this file: what follows tells what is lost.
     return { ...from, offset: offset + bytes.length - at }

@@ -1,96 +1,82 @@
 /**
- * Brings what is in the queue to the upstream: in order, one request at a time, so that the order of each series is kept, until each point is taken, set aside
- * for what the upstream says of it, or dropped by the bounds of the queue. Nothing that time or an operator may mend is given up, and nothing else holds up what
- * comes behind it.
+ * Brings what is in the queue to the upstream: one request at a time, in the order of each namespace, so that the order of each series is kept, until each point is
+ * taken, set aside for what the upstream says of it, or dropped by the bounds of the queue. Nothing that time or an operator may mend is given up, but where too many
+ * namespaces are refused (parked.ts), and nothing else holds up what comes behind it.
  *
- * A request that was sent and not answered is sent again under the same key, which the upstream does not take twice; where it has forgotten the key, the same
- * points are written over themselves.
+ * There are two lanes, which take turns. The main lane goes through the queue and passes over what belongs to parked namespaces. A namespace is parked when the
+ * upstream takes nothing of it for now; it has a place of its own, from which its records alone are sent once it is taken again, up to the place of the main lane:
+ * there it is parked no more.
  */
-import { readFile } from 'node:fs/promises'
-import type { StorageContext } from 'svcdb'
-import { replaceFile } from 'svcdb/lib/files'
-import { type DeadLetters, patiently, SampledLog } from 'svcdb/lib/source'
-import { Bandwidth } from './bandwidth.ts'
-import type { ForwardConfig } from './config.ts'
-import { measurementAt, setAside } from './dead-letter.ts'
-import { asSvcError, CallError } from './grpc-client.ts'
+import type { Connector } from 'svcdb'
+import { SampledLog } from 'svcdb/lib/source'
+import { type Batch, Delivery, type DeliveryOptions, FIRST_PAUSE_MS, type Refusal, reasonOf } from './delivery.ts'
 import { Link } from './link.ts'
-import type { ForwardMetrics } from './metrics.ts'
-import { chosenOf, countOf, partOf, type Rows, rowsOf } from './points.ts'
-import type { Queue, QueuePosition, ReadRecord } from './queue.ts'
+import { isProbed, Parked, type ParkedNamespace } from './parked.ts'
+import type { QueuePosition, RecordCount } from './places.ts'
+import { rowsOf } from './points.ts'
+import { notePlaces, type SavedPlaces } from './position-file.ts'
+import type { Choose, Queue, ReadRecord } from './queue.ts'
 import { isUnreadable } from './queue-file.ts'
 import type { SendTimes } from './send-times.ts'
-import { LAST_TRIES, Suspects } from './suspects.ts'
-import { type Outcome, type RefusedRow, type Upstream, type Verdict, verdictOf } from './upstream.ts'
+import { verdictOf } from './upstream.ts'
 
 /** How often a place is noted on the disk; what is sent again after a crash is what was sent within it. */
 const NOTE_MS = 1000
 const CLOSED_LOOK_MS = 5000
 /** How often a place that the disk does not give back is read, with pauses of a minute in all, until it is passed over. */
 const READ_TRIES = 8
-const FIRST_PAUSE_MS = 500
-/** Of refused rows, that the upstream lists. */
-const LISTED = 16
-/** What is too old for the live window, and no more, has this code. */
-const TOO_OLD = 'PARTIAL_WRITE'
+/** Of the queue, to find the record of a probe. */
+const PROBE_BYTES = 65_536
+/** Of records that wait for more of them. */
+const NEVER = Number.POSITIVE_INFINITY
 
-export interface SenderOptions {
+export interface SenderOptions extends DeliveryOptions {
   /** Of the place in the queue, and of files. */
   name: string
-  upstreams: Upstream[]
   queue: Queue
-  config: ForwardConfig
   times: SendTimes
-  letters: DeadLetters
-  metrics: ForwardMetrics
-  /** Where its place is noted. */
+  /** Where its places are noted. */
   path: string
   /** What names the queue to upstreams. */
   identity: string
-  log: StorageContext['log']
-  tracing: StorageContext['tracing']
-  now(): number
-  /** Ends early when the signal does, without an error. */
-  pause(ms: number, signal: AbortSignal): Promise<void>
-  /** The upstream has other types than are known here. */
-  conflict(namespace: string, measurement: string): void
-}
-
-interface Batch {
-  rows: Rows
-  namespace: string
-  backfill: boolean
-  key: string
 }
 
 export class Sender {
   readonly name: string
+  readonly link = new Link()
   private readonly options: SenderOptions
   private readonly stopping = new AbortController()
+  private readonly delivery: Delivery
+  private readonly parked: Parked
+  private readonly held: SampledLog
   private running: Promise<void> | undefined
+  /** Of the main lane. */
   private position: QueuePosition
   private noted = 0
-  private lastSent = 0
-  /** In use. */
-  private current = 0
-  private failingSince: number | undefined
-  private switchedAt = 0
-  private readonly bandwidth: Bandwidth
-  readonly link = new Link()
-  /** Tries to read the place that could not be. */
-  private unread = 0
+  /** A place has changed since. */
+  private moved = true
+  private lastSent = Number.NEGATIVE_INFINITY
+  /** The last turn was of the main lane. */
+  private wasMain = false
+  /** Tries to read a place that could not be, by parked namespace; undefined = the main lane. */
+  private readonly unread = new Map<string | undefined, number>()
   /** A file that could not be read everywhere: its records are read one by one, so that one costs no other. */
   private worn: number | undefined
-  private complained: string | undefined
-  private readonly refusals: SampledLog
 
-  /** @param saved by `savedPosition`. */
-  constructor(options: SenderOptions, saved: QueuePosition | undefined) {
+  /** @param saved by `savedPlaces`. */
+  constructor(options: SenderOptions, saved: SavedPlaces | undefined) {
+    const { name, queue, config, log, monotonic } = options
     this.options = options
-    this.name = options.name
-    this.refusals = new SampledLog(options.log, () => performance.now())
-    this.bandwidth = new Bandwidth(options.config.max_bandwidth)
-    this.position = options.queue.attach(options.name, saved)
+    this.name = name
+    this.delivery = new Delivery(options, this.link, this.signal)
+    this.parked = new Parked(config.max_pause_secs * 1000)
+    this.held = new SampledLog(log, monotonic)
+    this.position = queue.attach(name, saved?.at)
+    for (const { namespace, place } of saved?.parked ?? []) this.parked.park(namespace, place)
+    this.parked.join(this.position)
+    this.delivery.flows = this.parked.size === 0
+    for (const [file, count] of saved?.passed ?? []) queue.places.pass(name, file, count)
+    queue.places.comeBackTo(name, this.parked.from)
   }
 
   start(): void {
@@ -104,6 +90,28 @@ export class Sender {
     await this.note().catch((error) => this.options.log.warn({ err: error }, 'cannot note how far the upstream is; what it has is sent again'))
   }
 
+  get parkedNamespaces(): number {
+    return this.parked.size
+  }
+
+  /** What waits of parked namespaces. */
+  get parkedRecords(): number {
+    return [...this.options.queue.places.passed(this.name).values()].reduce((sum, { records }) => sum + records, 0)
+  }
+
+  /** How the parked namespaces do, as those of connectors to brokers; undefined while there are none. */
+  parkedStatus(name: string): ReturnType<Connector['status']> | undefined {
+    const all = [...this.parked.all()]
+    if (all.length === 0) return undefined
+    const refused = all.filter(({ tries }) => tries > 0)
+    const worst = refused.find(({ mend }) => mend) ?? refused[0]
+    const lastError = worst === undefined ? undefined : `${refused.length} namespaces wait, "${worst.namespace}" for: ${worst.error}`
+    const refusal = { status: worst?.mend ? { failed: lastError ?? '' } : ('reconnecting' as const), up: false }
+    const { status, up } = worst === undefined ? this.link.status(name) : refusal
+    const none = { received: 0, acknowledged: 0, deadLettered: 0, returned: 0, points: 0, pointsRefused: 0, pointsPerSecond: 0 }
+    return { name, status, up, lastError, inFlight: { messages: 0, bytes: 0 }, ...none }
+  }
+
   /** Looks whether the upstream is there before there is something to send, so that the link says so. Never rejects. */
   private async reach(): Promise<void> {
     const { times, now, config } = this.options
@@ -112,7 +120,7 @@ export class Sender {
         await this.pause(CLOSED_LOOK_MS)
         continue
       }
-      const upstream = this.upstream
+      const { upstream } = this.delivery
       try {
         await Promise.race([upstream.reach(), aborted(this.signal)])
         if (this.link.untried && !this.signal.aborted) this.link.reached()
@@ -129,52 +137,178 @@ export class Sender {
   }
 
   private async run(): Promise<void> {
-    const { queue, config } = this.options
     while (!this.signal.aborted) {
+      let parked: ParkedNamespace | undefined
       try {
-        await queue.wait(this.position, this.signal)
-        await this.dueTime()
+        parked = await this.nextTurn()
         if (this.signal.aborted) return
-        const { records, next } = await queue.read(this.position, this.worn === this.position.file ? 1 : config.batch_bytes)
-        this.unread = 0
-        if (records.length === 0) this.advance(next)
-        else await this.deliver(this.alike(records))
-        if (performance.now() - this.noted > NOTE_MS) await this.note()
+        await (parked === undefined ? this.sendMain() : this.sendParked(parked))
+        this.wasMain = parked === undefined
+        if (this.moved && this.options.monotonic() - this.noted > NOTE_MS) await this.note()
       } catch (error) {
         if (this.signal.aborted) return
-        await this.diskFailed(error as NodeJS.ErrnoException)
+        await this.diskFailed(error as NodeJS.ErrnoException, parked)
       }
     }
   }
 
+  /** Waits for something that is due. @returns the parked namespace whose turn it is, undefined for the main lane or when the signal ends. */
+  private async nextTurn(): Promise<ParkedNamespace | undefined> {
+    const { times, now, monotonic } = this.options
+    while (!this.signal.aborted) {
+      const mainIn = this.mainIn()
+      const parkedIn = this.parked.dueIn(monotonic())
+      const soonest = Math.min(mainIn, parkedIn)
+      if (soonest > 0) await this.idle(soonest)
+      else if (!times.isOpen(now())) await this.pause(CLOSED_LOOK_MS)
+      else if (parkedIn <= 0 && (mainIn > 0 || this.wasMain)) return this.parked.next(monotonic())
+      else return undefined
+    }
+    return undefined
+  }
+
+  /** Milliseconds until the main lane has something to send: points wait for more of them, unless there are many; infinite where none wait. */
+  private mainIn(): number {
+    const { queue, config, monotonic } = this.options
+    const { records, points } = queue.behind(this.position)
+    if (records === 0) return NEVER
+    return points >= config.batch_points ? 0 : this.lastSent + config.batch_interval_ms - monotonic()
+  }
+
+  /** Pauses, but for no longer than until there is something for an idle main lane. */
+  private async idle(ms: number): Promise<void> {
+    const { queue, pause } = this.options
+    if (queue.behind(this.position).records > 0) return this.pause(ms)
+    if (ms === NEVER) return queue.wait(this.position, this.signal)
+    const other = new AbortController()
+    const signal = AbortSignal.any([this.signal, other.signal])
+    await Promise.race([queue.wait(this.position, signal), pause(ms, signal)])
+    other.abort()
+  }
+
+  private async sendMain(): Promise<void> {
+    const { queue, config, monotonic } = this.options
+    let wanted: string | undefined
+    const choose: Choose = ({ namespace }) => {
+      if (this.parked.has(namespace)) return 'pass'
+      wanted ??= namespace
+      return namespace === wanted ? 'take' : 'end'
+    }
+    const { records, next, passed } = await queue.read(this.position, this.worn === this.position.file ? 1 : config.batch_bytes, choose)
+    this.unread.delete(undefined)
+    if (records.length === 0) return this.advance(next, passed)
+    const read = this.alike(records)
+    const [{ record: first }] = read
+    const last = read[read.length - 1]
+    const batch = this.batchOf(read)
+    const refusal = batch === undefined ? undefined : await this.delivery.send(batch)
+    this.lastSent = monotonic()
+    if (refusal === undefined) {
+      if (batch !== undefined) this.parked.taken(first.namespace)
+    } else if (this.parked.hasRoom(first.namespace)) {
+      if (this.parked.size === 0) this.delivery.flows = false
+      const member = this.parked.park(first.namespace, this.position)
+      this.refused(member, read, refusal)
+      queue.places.pass(this.name, last.next.file, unsettled(read, member))
+    } else await this.delivery.giveUp(batch as Batch, refusal)
+    this.advance(last.next, last.passed)
+  }
+
+  /** Sends the next records of a parked namespace, as far as the main lane is. */
+  private async sendParked(member: ParkedNamespace): Promise<void> {
+    const { queue, config } = this.options
+    const { namespace, place, rows } = member
+    const probe = isProbed(member)
+    const others = new Set<ParkedNamespace>()
+    let found = false
+    const choose: Choose = (head) => {
+      if (probe && found) return 'end'
+      if (head.sequence >= this.position.sequence) return 'pass'
+      if (head.namespace === namespace) {
+        found = true
+        return 'take'
+      }
+      const other = this.parked.get(head.namespace)
+      if (other !== undefined && head.sequence >= other.place.sequence) others.add(other)
+      return 'pass'
+    }
+    const bytes = probe ? Math.min(PROBE_BYTES, config.batch_bytes) : config.batch_bytes
+    const { records, next } = await queue.read(place, this.worn === place.file ? 1 : bytes, choose)
+    this.unread.delete(namespace)
+    const readTo = next.sequence < this.position.sequence ? next : this.position
+    // Of those that have no record in what was read, it need not be read again.
+    for (const other of this.parked.all()) {
+      if (other !== member && !others.has(other) && other.place.sequence >= place.sequence && other.place.sequence < readTo.sequence) move(other, readTo)
+    }
+    if (records.length === 0) {
+      move(member, readTo)
+      return this.parkedMoved()
+    }
+    const read = this.alike(records)
+    const last = read[read.length - 1]
+    const batch = this.batchOf(read)
+    const from = read[0].record.sequence === place.sequence ? rows : 0
+    const refusal = batch === undefined ? undefined : await this.delivery.send(batch, from, probe)
+    if (refusal !== undefined) {
+      this.refused(member, read, refusal)
+      queue.places.pass(this.name, last.next.file, less(countOf(read), unsettled(read, member)))
+    } else {
+      move(member, !probe && read.length === records.length ? readTo : last.next)
+      if (batch !== undefined) {
+        this.parked.taken(namespace)
+        this.parked.flows(member)
+      }
+      queue.places.pass(this.name, last.next.file, less(countOf(read), NONE))
+    }
+    this.parkedMoved(member.place.sequence !== place.sequence)
+  }
+
+  /** The namespace waits from its first row on that is not settled. */
+  private refused(member: ParkedNamespace, read: ReadRecord[], { error, settled }: Refusal): void {
+    const { monotonic } = this.options
+    const { upstream } = this.delivery
+    let index = 0
+    let rows = settled
+    while (rows >= read[index].record.points) rows -= read[index++].record.points
+    const { record, bytes, next } = read[index]
+    member.place = { file: next.file, offset: next.offset - bytes, sequence: record.sequence, points: record.before }
+    member.rows = rows
+    const mend = verdictOf(error) === 'mend'
+    if (member.error === undefined) {
+      const text = mend
+        ? 'the upstream refuses a namespace: its configuration has to be mended, here or there; its points wait, others go on'
+        : 'the upstream takes no points of a namespace for now; they wait, others go on'
+      this.held.warn({ upstream: upstream.name, namespace: member.namespace, code: reasonOf(error), error: error.message }, text)
+    }
+    this.parked.refused(member, { error: `${upstream.name}: ${error.message}`, mend, retryAfterMs: (error.retryAfterSecs ?? 0) * 1000 }, monotonic())
+  }
+
   /** What the upstream says is dealt with where it says it. */
-  private async diskFailed(error: NodeJS.ErrnoException): Promise<void> {
+  private async diskFailed(error: NodeJS.ErrnoException, parked: ParkedNamespace | undefined): Promise<void> {
     const { log, queue } = this.options
     if (!isUnreadable(error)) {
       log.error({ err: error, upstream: this.name }, 'cannot go on with the queue; trying again')
       return this.pause(CLOSED_LOOK_MS)
     }
-    this.worn = this.position.file
-    if (++this.unread < READ_TRIES) {
-      log.error({ err: error, upstream: this.name, tries: this.unread }, 'cannot read the queue; trying again')
-      return this.pause(FIRST_PAUSE_MS * 2 ** (this.unread - 1))
+    const place = parked?.place ?? this.position
+    this.worn = place.file
+    const tries = (this.unread.get(parked?.namespace) ?? 0) + 1
+    this.unread.set(parked?.namespace, tries)
+    if (tries < READ_TRIES) {
+      log.error({ err: error, upstream: this.name, tries }, 'cannot read the queue; trying again')
+      return this.pause(FIRST_PAUSE_MS * 2 ** (tries - 1))
     }
-    this.unread = 0
-    this.advance(await queue.passUnread(this.position, error.message))
-  }
-
-  /** Waits for a time at which points are sent, and for more of them, unless there are many. */
-  private async dueTime(): Promise<void> {
-    const { times, queue, config, now } = this.options
-    while (!times.isOpen(now()) && !this.signal.aborted) await this.pause(CLOSED_LOOK_MS)
-    const early = this.lastSent + config.batch_interval_ms - performance.now()
-    if (early > 0 && queue.waitingFor(this.name).points < config.batch_points) await this.pause(early)
+    this.unread.delete(parked?.namespace)
+    const behind = await queue.passUnread(place, error.message)
+    if (parked === undefined) return this.advance(behind, NONE)
+    move(parked, behind)
+    this.parkedMoved()
   }
 
   /** The first records that go in one request. */
   private alike(records: ReadRecord[]): ReadRecord[] {
     const [first] = records
-    const late = this.isLate(first)
+    const [old, late] = [this.isOld(first), this.isLate(first)]
     let points = 0
     const end = records.findIndex((one, i) => {
       points += one.record.points
@@ -183,6 +317,7 @@ export class Sender {
         points > this.options.config.batch_points ||
         one.record.namespace !== first.record.namespace ||
         one.record.backfill !== first.record.backfill ||
+        this.isOld(one) !== old ||
         this.isLate(one) !== late
       )
     })
@@ -193,203 +328,41 @@ export class Sender {
     return this.options.now() - record.takenMs > this.options.config.backfill_after_secs * 1000
   }
 
-  private async deliver(read: ReadRecord[]): Promise<void> {
-    const { config, identity, metrics, now } = this.options
-    const last = read[read.length - 1]
-    const oldest = config.max_age_secs > 0 ? now() - config.max_age_secs * 1000 : Number.NEGATIVE_INFINITY
-    const young = read.filter(({ record }) => record.takenMs >= oldest)
-    for (const { record } of read) if (record.takenMs < oldest) metrics.dropped.inc({ reason: 'age' }, record.points)
-    if (young.length > 0) {
-      const { namespace, backfill, sequence, takenMs } = young[0].record
-      const key = `${identity}/${sequence}-${last.record.sequence}/${takenMs}`
-      await this.send({ rows: rowsOf(young.map(({ record }) => record)), namespace, backfill: backfill || this.isLate(young[0]), key })
-    }
-    this.lastSent = performance.now()
-    this.advance(last.next)
+  private isOld({ record }: ReadRecord): boolean {
+    const { max_age_secs } = this.options.config
+    return max_age_secs > 0 && record.takenMs < this.options.now() - max_age_secs * 1000
   }
 
-  private advance(next: QueuePosition): void {
+  /** What is to be sent of records that are alike; undefined for those that are dropped for their age. */
+  private batchOf(read: ReadRecord[]): Batch | undefined {
+    const [first] = read
+    if (this.isOld(first)) {
+      this.options.metrics.dropped.inc({ reason: 'age' }, countOf(read).points)
+      return undefined
+    }
+    const { namespace, backfill, sequence, takenMs } = first.record
+    const key = `${this.options.identity}/${sequence}-${read[read.length - 1].record.sequence}/${takenMs}`
+    return { rows: rowsOf(read.map(({ record }) => record)), namespace, backfill: backfill || this.isLate(first), key }
+  }
+
+  /** @param passed on the way, in the file of the new place. */
+  private advance(next: QueuePosition, passed: RecordCount): void {
+    const { queue } = this.options
+    queue.places.pass(this.name, next.file, passed)
+    queue.places.comeBackTo(this.name, this.parked.from)
     this.position = next
-    this.options.queue.advance(this.name, next)
+    this.moved = true
+    queue.advance(this.name, next)
   }
 
-  /** Resolves when each row is written or set aside. @param lastTries of a suspect, after which it is set aside. @throws when the sender is stopped. */
-  private async send(batch: Batch, lastTries?: number): Promise<void> {
-    const { rows } = batch
-    const count = countOf(rows)
-    const most = this.options.config.batch_points
-    const tooOld: number[] = []
-    const suspects = new Suspects()
-    let size = Math.min(count, most)
-    for (let at = 0; at < count; ) {
-      const to = Math.min(count, at + size)
-      const chunk = partOf(rows, at, to)
-      const request = { ...batch, rows: chunk, key: `${batch.key}/${at}-${to}${batch.backfill ? 'b' : ''}` }
-      const outcome = await this.request(request, lastTries ?? suspects.tries)
-      let done = to - at
-      if (outcome instanceof CallError && lastTries === undefined && verdictOf(outcome) === 'broken') {
-        suspects.searching = true
-        if (done > 1) {
-          size = Math.ceil(done / 2)
-          continue
-        }
-        suspects.add({ rows: chunk, at })
-        const then = suspects.conclude(to === count)
-        if (then === 'again') {
-          at = to - suspects.take().length
-          size = Math.min(count - at, most)
-          continue
-        }
-        if (then === 'guilty') await this.convict(suspects, batch)
-        at = to
-        continue
-      }
-      await this.convict(suspects, batch)
-      suspects.taken()
-      if (outcome instanceof CallError || (outcome.rejected > 0 && outcome.refused.length === 0)) {
-        const refused = outcome instanceof CallError ? { code: outcome.code ?? 'BAD_REQUEST', message: outcome.message } : UNKNOWN
-        if (done > 1) {
-          size = Math.ceil(done / 2)
-          continue
-        }
-        await this.refuse(chunk, [{ position: 0, ...refused }], batch.namespace)
-      } else if (outcome.rejected > 0) {
-        const { refused, rejected } = outcome
-        // What is behind the last that is told is not known: it is sent once more.
-        if (rejected > refused.length) done = refused[refused.length - 1].position + 1
-        const old = batch.backfill ? [] : refused.filter(({ code }) => code === TOO_OLD)
-        tooOld.push(...old.map(({ position }) => at + position))
-        await this.refuse(
-          chunk,
-          refused.filter((one) => !old.includes(one)),
-          batch.namespace,
-        )
-        size = rejected > refused.length ? Math.max(LISTED, size >> 2) : size
-      } else size = Math.min(most, size * 2)
-      at += done
-    }
-    // They were not too old when they were taken here.
-    if (tooOld.length > 0) await this.send({ ...batch, rows: chosenOf(rows, tooOld), backfill: true })
-  }
-
-  private async convict(suspects: Suspects, batch: Batch): Promise<void> {
-    for (const [i, { rows, at }] of suspects.take().entries()) await this.send({ ...batch, rows, key: `${batch.key}/again-${at}` }, i === 0 ? LAST_TRIES : 1)
-  }
-
-  private async refuse(rows: Rows, refused: RefusedRow[], namespace: string): Promise<void> {
-    const { letters, metrics, now, conflict } = this.options
-    if (refused.length === 0) return
-    const attempt = () => setAside(letters, rows, refused, now(), namespace)
-    // A full disk holds them up, and does not lose them.
-    await patiently(attempt, { signal: this.signal, maxPauseMs: CLOSED_LOOK_MS, transient: () => true })
-    this.link.refused(refused.length)
-    for (const { code } of refused) metrics.setAside.inc({ upstream: this.upstream.name, code })
-    for (const { code, position } of refused) if (code === 'SCHEMA_ERROR') conflict(namespace, measurementAt(rows, position))
-    const [{ code, message }] = refused
-    this.refusals.warn(
-      { upstream: this.upstream.name, points: refused.length, code, error: message, file: letters.path },
-      'points were refused by the upstream and set aside',
-    )
-  }
-
-  private get upstream(): Upstream {
-    return this.options.upstreams[this.current]
-  }
-
-  /** What the upstream makes of rows; a CallError that says that they are to be divided, or that it has failed over them so often. Waits for all else. @throws when the sender is stopped. */
-  private async request(batch: Batch, tries: number): Promise<Outcome | CallError> {
-    const { config, metrics, pause } = this.options
-    let broken = 0
-    let divided: CallError | undefined
-    const outcome = await patiently(
-      async () => {
-        this.signal.throwIfAborted()
-        await this.withinBandwidth()
-        const upstream = this.chosen()
-        const { connections, bytes } = upstream
-        try {
-          const send = () => upstream.write(batch.rows, batch.namespace, { backfill: batch.backfill, dedupKey: batch.key }, this.signal)
-          const { tracing } = this.options
-          const attributes = { 'svc.upstream': upstream.name, 'svc.rows': batch.rows.places.length / 3 }
-          const outcome = await (tracing === undefined ? send() : tracing.operation('forward', send, { kind: 'client', attributes }))
-          this.answered(upstream, outcome)
-          return outcome
-        } catch (error) {
-          if (!(error instanceof CallError)) throw error
-          const verdict = verdictOf(error)
-          metrics.requests.inc({ upstream: upstream.name, outcome: verdict })
-          if (verdict === 'divide' || (verdict === 'broken' && ++broken >= tries)) {
-            divided = error
-            return undefined
-          }
-          this.failed(upstream, error, verdict)
-          throw asSvcError(error, 'OVERLOADED')
-        } finally {
-          this.bandwidth.sent(upstream.bytes - bytes, performance.now())
-          if (upstream.connections > connections) metrics.connections.inc({ upstream: upstream.name }, upstream.connections - connections)
-        }
-      },
-      {
-        signal: this.signal,
-        firstPauseMs: FIRST_PAUSE_MS,
-        maxPauseMs: config.max_pause_secs * 1000,
-        transient: () => !this.signal.aborted,
-        pause: (ms) => pause(ms, this.signal),
-      },
-    )
-    return outcome ?? (divided as CallError)
-  }
-
-  /** The upstream to try: another one when this one has failed for long, the first again after a while. */
-  private chosen(): Upstream {
-    const { upstreams, config, log } = this.options
-    const now = performance.now()
-    const was = this.current
-    if (this.failingSince !== undefined && now - this.failingSince >= config.failover_after_secs * 1000 && upstreams.length > 1) {
-      this.current = (this.current + 1) % upstreams.length
-      this.failingSince = undefined
-    } else if (this.current !== 0 && now - this.switchedAt >= config.failback_secs * 1000) this.current = 0
-    if (this.current !== was) {
-      this.switchedAt = now
-      log.warn({ from: upstreams[was].name, to: this.upstream.name }, 'points go to another upstream')
-    }
-    return this.upstream
-  }
-
-  private answered(upstream: Upstream, { written, bytes }: Outcome): void {
-    const { metrics, log } = this.options
-    metrics.requests.inc({ upstream: upstream.name, outcome: 'taken' })
-    metrics.sentPoints.inc({ upstream: upstream.name }, written)
-    metrics.sentBytes.inc({ upstream: upstream.name }, bytes)
-    this.failingSince = undefined
-    if (this.complained !== undefined) log.info({ upstream: upstream.name }, 'the upstream takes points again')
-    this.complained = undefined
-    upstream.up = true
-    this.link.answered(written)
-    upstream.lastError = undefined
-  }
-
-  private failed(upstream: Upstream, error: CallError, verdict: Verdict): void {
-    const { metrics, log } = this.options
-    this.failingSince ??= performance.now()
-    const reason = error.code ?? (error.status === undefined ? 'unreachable' : `status_${error.status}`)
-    metrics.waits.inc({ upstream: upstream.name, reason })
-    upstream.up = false
-    if (!this.signal.aborted) this.link.failed(`${upstream.name}: ${error.message}`, verdict === 'mend')
-    upstream.lastError = error.message
-    const complaint = `${upstream.name} ${reason}`
-    if (this.complained === complaint) return
-    this.complained = complaint
-    const text =
-      verdict === 'mend'
-        ? 'the upstream refuses this node: its configuration has to be mended, here or there; points wait'
-        : 'the upstream takes no points; they wait'
-    log.warn({ upstream: upstream.name, error: error.message }, text)
-  }
-
-  private async withinBandwidth(): Promise<void> {
-    const early = this.bandwidth.waitMs(performance.now())
-    if (early > 0) await this.pause(early)
+  private parkedMoved(moved = true): void {
+    const { queue } = this.options
+    const before = this.parked.size
+    this.parked.join(this.position)
+    this.moved ||= moved
+    queue.places.comeBackTo(this.name, this.parked.from)
+    queue.advance(this.name, this.position)
+    if (before > 0 && this.parked.size === 0) this.options.log.info({ upstream: this.delivery.upstream.name }, 'no namespace waits for the upstream any more')
   }
 
   private async pause(ms: number): Promise<void> {
@@ -397,24 +370,29 @@ export class Sender {
   }
 
   private async note(): Promise<void> {
-    this.noted = performance.now()
-    await replaceFile(this.options.path, `${JSON.stringify({ version: 1, ...this.position })}\n`)
+    const { path, queue, monotonic } = this.options
+    this.noted = monotonic()
+    this.moved = false
+    const passed = queue.places.passed(this.name)
+    await notePlaces(path, { at: this.position, parked: [...this.parked.all()], passed }, this.parked.from)
   }
+}
+
+const NONE: RecordCount = { records: 0, points: 0 }
+
+const less = (count: RecordCount, from: RecordCount): RecordCount => ({ records: from.records - count.records, points: from.points - count.points })
+
+const countOf = (read: readonly ReadRecord[]): RecordCount => ({ records: read.length, points: read.reduce((sum, { record }) => sum + record.points, 0) })
+
+/** Those that a namespace which is refused has left. */
+const unsettled = (read: readonly ReadRecord[], { place }: ParkedNamespace): RecordCount =>
+  countOf(read.filter(({ record }) => record.sequence >= place.sequence))
+
+function move(member: ParkedNamespace, place: QueuePosition): void {
+  member.place = place
+  member.rows = 0
 }
 
 function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
-}
-
-const UNKNOWN = { code: 'PARTIAL_WRITE', message: 'the upstream refused the point and did not say why' }
-
-/** Where a sender was; undefined where nothing was noted, or nothing that can be read: it then begins with the oldest. */
-export async function savedPosition(path: string): Promise<QueuePosition | undefined> {
-  try {
-    const { version, file, offset, sequence, points } = JSON.parse(await readFile(path, 'utf8')) as QueuePosition & { version: number }
-    const whole = [file, offset, sequence, points].every((value) => Number.isSafeInteger(value) && value >= 0)
-    return version === 1 && whole ? { file, offset, sequence, points } : undefined
-  } catch {
-    return undefined
-  }
 }

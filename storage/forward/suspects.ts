@@ -28,6 +28,10 @@ export class Suspects {
   private rounds = 0
   private most = FEW
 
+  get size(): number {
+    return this.suspects.length
+  }
+
   /** Of the next request. */
   get tries(): number {
     return this.searching ? 1 : REQUEST_TRIES

@@ -75,6 +75,19 @@ export function verdictOf({ status, code }: CallError): Verdict {
   }
 }
 
+/**
+ * Refusals that say something of the namespace of a request alone, by the code of svc: points of others may go on. A status without a code is of something between
+ * here and there, and all other codes are of the upstream as a whole, of this node, or of the points.
+ */
+const OF_THE_NAMESPACE: ReadonlySet<ErrorCode | undefined> = new Set<ErrorCode>([
+  'NOT_FOUND', // there is none of its name, or it is being deleted
+  'FORBIDDEN', // the key is for others, or a policy is against it
+  'RATE_LIMITED', // its quota of points a second or of bytes is used up, or there are as many namespaces as there may be
+])
+
+/** Whether a request that is to wait need not keep those of other namespaces waiting. */
+export const concernsNamespace = ({ code }: CallError): boolean => OF_THE_NAMESPACE.has(code)
+
 export class Upstream {
   readonly name: string
   readonly url: string

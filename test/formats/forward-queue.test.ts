@@ -1,5 +1,5 @@
 /** The worked example of docs/formats/forward-queue.md is what the code writes and reads. */
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { WriteBatch } from 'svcdb/lib/columns'
@@ -7,6 +7,7 @@ import t from 'tap'
 import { limitsOf } from '../../storage/common/limits.ts'
 import { realFileSystem } from '../../storage/common/log/file-system.ts'
 import { realTimers } from '../../storage/common/timers.ts'
+import { notePlaces, savedPlaces } from '../../storage/forward/position-file.ts'
 import { Queue } from '../../storage/forward/queue.ts'
 import { SeriesNames } from '../../storage/forward/series.ts'
 import { fences } from '../support/markdown.ts'
@@ -46,4 +47,28 @@ t.test('the example', async (t) => {
   t.match(records, [{ record: { sequence: 0, before: 0, points: 1, takenMs: 1_700_000_000_000, tables: [{ rows: 1, names: ['v', 'n'] }] } }])
   t.equal(Buffer.from(records[0].record.keys[0]).toString('hex'), '0a0363707512090a04686f7374120161')
   await queue.close()
+})
+
+t.test('the example of places', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'svc-places-'))
+  t.teardown(() => rmSync(dir, { recursive: true }))
+  const path = join(dir, 'upstream.json')
+  const example = fences(read('docs/formats/forward-queue.md'))[1].text.trim()
+  writeFileSync(path, example)
+  const saved = await savedPlaces(path)
+  const place = { file: 1, offset: 8, sequence: 0, points: 0 }
+  t.same(saved?.at, { file: 2, offset: 908, sequence: 10, points: 100 })
+  t.same(saved?.parked, [{ namespace: 'red', place }])
+  t.same(
+    [...(saved?.passed ?? [])],
+    [1, 2].map((file) => [file, { records: 1, points: 10 }]),
+  )
+  if (saved !== undefined) await notePlaces(path, saved, place)
+  t.equal(readFileSync(path, 'utf8').trim(), example)
+  writeFileSync(path, '{"version":1,"file":1,"offset":20,"sequence":3,"points":7}')
+  t.same(await savedPlaces(path), { at: { file: 1, offset: 20, sequence: 3, points: 7 }, parked: [], passed: new Map() }, 'as it is without parked namespaces')
+  for (const damaged of ['{"version":1,"file":1', '{"version":2}', example.replace('"offset":908', '"offset":-1'), example.replace('[2,1,10]', '[2,1]')]) {
+    writeFileSync(path, damaged)
+    t.equal(await savedPlaces(path), undefined, damaged)
+  }
 })

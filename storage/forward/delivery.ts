@@ -1,0 +1,322 @@
+/**
+ * How rows get to the upstream: one request at a time, until each row is taken or set aside for what the upstream says of it. What concerns the upstream as a whole
+ * is waited for here; what concerns the namespace of the rows alone ends their delivery, for others may go on.
+ *
+ * A request that was sent and not answered is sent again under the same key, which the upstream does not take twice; where it has forgotten the key, the same
+ * points are written over themselves.
+ */
+import type { StorageContext } from 'svcdb'
+import { type DeadLetters, patiently, SampledLog } from 'svcdb/lib/source'
+import { Bandwidth } from './bandwidth.ts'
+import type { ForwardConfig } from './config.ts'
+import { measurementAt, setAside } from './dead-letter.ts'
+import { asSvcError, CallError } from './grpc-client.ts'
+import type { Link } from './link.ts'
+import type { ForwardMetrics } from './metrics.ts'
+import { chosenOf, countOf, partOf, type Rows } from './points.ts'
+import { LAST_TRIES, Suspects } from './suspects.ts'
+import { concernsNamespace, type Outcome, type RefusedRow, type Upstream, type Verdict, verdictOf } from './upstream.ts'
+
+export const FIRST_PAUSE_MS = 500
+const LETTERS_PAUSE_MS = 5000
+/** Of refused rows, that the upstream lists. */
+const LISTED = 16
+/** Rows that become dead letters at a time. */
+const LETTERS = 256
+/** What is too old for the live window, and no more, has this code. */
+const TOO_OLD = 'PARTIAL_WRITE'
+const UNKNOWN = { code: 'PARTIAL_WRITE', message: 'the upstream refused the point and did not say why' }
+
+export interface DeliveryOptions {
+  upstreams: Upstream[]
+  config: ForwardConfig
+  letters: DeadLetters
+  metrics: ForwardMetrics
+  log: StorageContext['log']
+  tracing: StorageContext['tracing']
+  now(): number
+  /** Milliseconds that never go back. */
+  monotonic(): number
+  /** Ends early when the signal does, without an error. */
+  pause(ms: number, signal: AbortSignal): Promise<void>
+  /** The upstream has other types than are known here. */
+  conflict(namespace: string, measurement: string): void
+}
+
+export interface Batch {
+  rows: Rows
+  /** Empty on a node that keeps none apart. */
+  namespace: string
+  backfill: boolean
+  /** Says which rows these are: with the same key come the same. */
+  key: string
+}
+
+/** The upstream takes nothing of the namespace for now. */
+export interface Refusal {
+  error: CallError
+  /** Rows of the batch, from its begin, that are written or set aside. */
+  settled: number
+}
+
+export class Delivery {
+  /** The upstream has taken something of another namespace since one was refused: it is not down. */
+  flows = true
+  private readonly options: DeliveryOptions
+  private readonly link: Link
+  private readonly signal: AbortSignal
+  private readonly bandwidth: Bandwidth
+  private readonly refusals: SampledLog
+  /** In use. */
+  private current = 0
+  private failingSince: number | undefined
+  private switchedAt = 0
+  private complained: string | undefined
+
+  /** @param signal ends all waits. */
+  constructor(options: DeliveryOptions, link: Link, signal: AbortSignal) {
+    this.options = options
+    this.link = link
+    this.signal = signal
+    this.refusals = new SampledLog(options.log, () => options.monotonic())
+    this.bandwidth = new Bandwidth(options.config.max_bandwidth)
+  }
+
+  get upstream(): Upstream {
+    return this.options.upstreams[this.current]
+  }
+
+  /**
+   * @param from the first row to send; those before are settled. @param probe begins with one row, for the others are likely refused, too.
+   * @returns undefined when each row is written or set aside. @throws when the signal ends.
+   */
+  send(batch: Batch, from = 0, probe = false): Promise<Refusal | undefined> {
+    return this.sendRows(batch, { from, probe })
+  }
+
+  /** Makes dead letters of the rows that were not settled. */
+  async giveUp({ rows, namespace }: Batch, { error, settled }: Refusal): Promise<void> {
+    const [code, message] = [error.code ?? 'BAD_REQUEST', error.message]
+    for (let at = settled; at < countOf(rows); at += LETTERS) {
+      const part = partOf(rows, at, Math.min(countOf(rows), at + LETTERS))
+      await this.refuse(
+        part,
+        Array.from({ length: countOf(part) }, (_, position) => ({ position, code, message })),
+        namespace,
+      )
+    }
+  }
+
+  /** @param lastTries of a suspect, after which it is set aside. */
+  private async sendRows(
+    batch: Batch,
+    { from = 0, probe = false, lastTries }: { from?: number; probe?: boolean; lastTries?: number },
+  ): Promise<Refusal | undefined> {
+    const { rows } = batch
+    const count = countOf(rows)
+    const most = this.options.config.batch_points
+    const tooOld: number[] = []
+    const suspects = new Suspects()
+    let size = probe ? 1 : Math.min(count, most)
+    for (let at = from; at < count; ) {
+      const to = Math.min(count, at + size)
+      const chunk = partOf(rows, at, to)
+      const request = { ...batch, rows: chunk, key: `${batch.key}/${at}-${to}${batch.backfill ? 'b' : ''}` }
+      const outcome = await this.request(request, lastTries ?? suspects.tries)
+      let done = to - at
+      // Rows that were too old, and suspects, are not settled yet.
+      if (outcome instanceof CallError && isHeld(outcome, batch)) return { error: outcome, settled: Math.min(at - suspects.size, tooOld[0] ?? at) }
+      if (outcome instanceof CallError && lastTries === undefined && verdictOf(outcome) === 'broken') {
+        suspects.searching = true
+        if (done > 1) {
+          size = Math.ceil(done / 2)
+          continue
+        }
+        suspects.add({ rows: chunk, at })
+        const then = suspects.conclude(to === count)
+        if (then === 'again') {
+          at = to - suspects.take().length
+          size = Math.min(count - at, most)
+          continue
+        }
+        const held = then === 'guilty' ? await this.convict(suspects, batch) : undefined
+        if (held !== undefined) return { ...held, settled: Math.min(held.settled, tooOld[0] ?? count) }
+        at = to
+        continue
+      }
+      const held = await this.convict(suspects, batch)
+      if (held !== undefined) return { ...held, settled: Math.min(held.settled, tooOld[0] ?? count) }
+      suspects.taken()
+      if (outcome instanceof CallError || (outcome.rejected > 0 && outcome.refused.length === 0)) {
+        const refused = outcome instanceof CallError ? { code: outcome.code ?? 'BAD_REQUEST', message: outcome.message } : UNKNOWN
+        if (done > 1) {
+          size = Math.ceil(done / 2)
+          continue
+        }
+        await this.refuse(chunk, [{ position: 0, ...refused }], batch.namespace)
+      } else if (outcome.rejected > 0) {
+        const { refused, rejected } = outcome
+        // What is behind the last that is told is not known: it is sent once more.
+        if (rejected > refused.length) done = refused[refused.length - 1].position + 1
+        const old = batch.backfill ? [] : refused.filter(({ code }) => code === TOO_OLD)
+        tooOld.push(...old.map(({ position }) => at + position))
+        await this.refuse(
+          chunk,
+          refused.filter((one) => !old.includes(one)),
+          batch.namespace,
+        )
+        size = rejected > refused.length ? Math.max(LISTED, size >> 2) : size
+      } else size = probe ? most : Math.min(most, size * 2)
+      at += done
+    }
+    if (tooOld.length === 0) return undefined
+    // They were not too old when they were taken here.
+    const key = `${batch.key}/old-${tooOld[0]}-${tooOld[tooOld.length - 1]}-${tooOld.length}`
+    const held = await this.sendRows({ ...batch, rows: chosenOf(rows, tooOld), key, backfill: true }, {})
+    return held === undefined ? undefined : { ...held, settled: tooOld[held.settled] }
+  }
+
+  private async convict(suspects: Suspects, batch: Batch): Promise<Refusal | undefined> {
+    for (const [i, { rows, at }] of suspects.take().entries()) {
+      const held = await this.sendRows({ ...batch, rows, key: `${batch.key}/again-${at}` }, { lastTries: i === 0 ? LAST_TRIES : 1 })
+      if (held !== undefined) return { ...held, settled: at }
+    }
+    return undefined
+  }
+
+  private async refuse(rows: Rows, refused: RefusedRow[], namespace: string): Promise<void> {
+    const { letters, metrics, now, conflict } = this.options
+    if (refused.length === 0) return
+    const attempt = () => setAside(letters, rows, refused, now(), namespace)
+    // A full disk holds them up, and does not lose them.
+    await patiently(attempt, { signal: this.signal, maxPauseMs: LETTERS_PAUSE_MS, transient: () => true })
+    this.link.refused(refused.length)
+    for (const { code } of refused) metrics.setAside.inc({ upstream: this.upstream.name, code })
+    for (const { code, position } of refused) if (code === 'SCHEMA_ERROR') conflict(namespace, measurementAt(rows, position))
+    const [{ code, message }] = refused
+    this.refusals.warn(
+      { upstream: this.upstream.name, points: refused.length, code, error: message, file: letters.path },
+      'points were refused by the upstream and set aside',
+    )
+  }
+
+  /**
+   * What the upstream makes of rows; a CallError that says that they are to be divided, that their namespace is refused, or that it has failed over them so often.
+   * Waits for all else. @throws when the signal ends.
+   */
+  private async request(batch: Batch, tries: number): Promise<Outcome | CallError> {
+    const { config, metrics, pause, monotonic } = this.options
+    let broken = 0
+    let final: CallError | undefined
+    const outcome = await patiently(
+      async () => {
+        this.signal.throwIfAborted()
+        await this.withinBandwidth()
+        const upstream = this.chosen()
+        const { connections, bytes } = upstream
+        try {
+          const send = () => upstream.write(batch.rows, batch.namespace, { backfill: batch.backfill, dedupKey: batch.key }, this.signal)
+          const { tracing } = this.options
+          const attributes = { 'svc.upstream': upstream.name, 'svc.rows': batch.rows.places.length / 3 }
+          const outcome = await (tracing === undefined ? send() : tracing.operation('forward', send, { kind: 'client', attributes }))
+          this.answered(upstream, outcome)
+          return outcome
+        } catch (error) {
+          if (!(error instanceof CallError)) throw error
+          const verdict = verdictOf(error)
+          metrics.requests.inc({ upstream: upstream.name, outcome: verdict })
+          if (verdict === 'divide' || (verdict === 'broken' && ++broken >= tries)) {
+            final = error
+            return undefined
+          }
+          if (isHeld(error, batch)) {
+            this.held(upstream, error, verdict)
+            final = error
+            return undefined
+          }
+          this.failed(upstream, error, verdict)
+          throw asSvcError(error, 'OVERLOADED')
+        } finally {
+          this.bandwidth.sent(upstream.bytes - bytes, monotonic())
+          if (upstream.connections > connections) metrics.connections.inc({ upstream: upstream.name }, upstream.connections - connections)
+        }
+      },
+      {
+        signal: this.signal,
+        firstPauseMs: FIRST_PAUSE_MS,
+        maxPauseMs: config.max_pause_secs * 1000,
+        transient: () => !this.signal.aborted,
+        pause: (ms) => pause(ms, this.signal),
+      },
+    )
+    return outcome ?? (final as CallError)
+  }
+
+  /** The upstream to try: another one when this one has failed for long, the first again after a while. */
+  private chosen(): Upstream {
+    const { upstreams, config, log, monotonic } = this.options
+    const now = monotonic()
+    const was = this.current
+    if (this.failingSince !== undefined && now - this.failingSince >= config.failover_after_secs * 1000 && upstreams.length > 1) {
+      this.current = (this.current + 1) % upstreams.length
+      this.failingSince = undefined
+    } else if (this.current !== 0 && now - this.switchedAt >= config.failback_secs * 1000) this.current = 0
+    if (this.current !== was) {
+      this.switchedAt = now
+      log.warn({ from: upstreams[was].name, to: this.upstream.name }, 'points go to another upstream')
+    }
+    return this.upstream
+  }
+
+  private answered(upstream: Upstream, { written, bytes }: Outcome): void {
+    const { metrics, log } = this.options
+    metrics.requests.inc({ upstream: upstream.name, outcome: 'taken' })
+    metrics.sentPoints.inc({ upstream: upstream.name }, written)
+    metrics.sentBytes.inc({ upstream: upstream.name }, bytes)
+    this.failingSince = undefined
+    if (this.complained !== undefined) log.info({ upstream: upstream.name }, 'the upstream takes points again')
+    this.complained = undefined
+    this.flows = true
+    upstream.up = true
+    this.link.answered(written)
+    upstream.lastError = undefined
+  }
+
+  private failed(upstream: Upstream, error: CallError, verdict: Verdict): void {
+    const { metrics, log } = this.options
+    const reason = this.down(upstream, error, verdict)
+    metrics.waits.inc({ upstream: upstream.name, reason })
+    const complaint = `${upstream.name} ${reason}`
+    if (this.complained === complaint) return
+    this.complained = complaint
+    const text =
+      verdict === 'mend'
+        ? 'the upstream refuses this node: its configuration has to be mended, here or there; points wait'
+        : 'the upstream takes no points; they wait'
+    log.warn({ upstream: upstream.name, error: error.message }, text)
+  }
+
+  /** Where nothing else flows, a namespace that is refused is all that can be said of the upstream. */
+  private held(upstream: Upstream, error: CallError, verdict: Verdict): void {
+    const reason = this.flows ? reasonOf(error) : this.down(upstream, error, verdict)
+    this.options.metrics.waits.inc({ upstream: upstream.name, reason })
+  }
+
+  private down(upstream: Upstream, error: CallError, verdict: Verdict): string {
+    this.failingSince ??= this.options.monotonic()
+    upstream.up = false
+    upstream.lastError = error.message
+    if (!this.signal.aborted) this.link.failed(`${upstream.name}: ${error.message}`, verdict === 'mend')
+    return reasonOf(error)
+  }
+
+  private async withinBandwidth(): Promise<void> {
+    const early = this.bandwidth.waitMs(this.options.monotonic())
+    if (early > 0) await this.options.pause(early, this.signal)
+  }
+}
+
+/** A node that keeps no namespaces apart has nothing else that could go on. */
+const isHeld = (error: CallError, { namespace }: Batch): boolean => namespace !== '' && concernsNamespace(error)
+
+export const reasonOf = ({ code, status }: CallError): string => code ?? (status === undefined ? 'unreachable' : `status_${status}`)
