@@ -105,6 +105,7 @@ const FIRE: Record<string, Made[]> = {
   SvcRollupsParked: [{ svc_rollups_parked: 1 }],
   SvcForwardQueueFilling: [{ svc_forward_queue_bytes: 900, svc_forward_queue_max_bytes: 1000 }],
   SvcForwardStuck: [{ svc_forward_queue_oldest_seconds: (secs) => secs - BEFORE_SECS + 901, 'svc_forward_up{upstream="one"}': 0 }],
+  SvcForwardNamespaceParked: [{ 'svc_forward_parked_namespaces{upstream="one"}': 2 }],
   SvcForwardPointsLost: [
     { 'svc_forward_dropped_points_total{reason="size"}': step() },
     { svc_forward_damaged_bytes_total: step() },
@@ -187,6 +188,7 @@ const WELL: Made = {
   svc_forward_queue_max_bytes: 1000,
   svc_forward_queue_oldest_seconds: (secs) => (secs % 600 === 0 ? 60 : 1),
   'svc_forward_up{upstream="one"}': (secs) => (secs % 600 === 0 ? 0 : 1),
+  'svc_forward_parked_namespaces{upstream="one"}': (secs) => (secs % 600 === 0 ? 1 : 0),
   'svc_forward_dropped_points_total{reason="size"}': 100,
   'svc_forward_set_aside_points_total{upstream="one",code="INVALID_POINT"}': 3,
 }
