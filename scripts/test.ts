@@ -86,6 +86,7 @@ const SLOW = [
   'storage/embedded/simulation/',
   'storage/embedded/sql/newest.test.ts',
   'storage/forward/conformance.test.ts',
+  'storage/forward/lanes.test.ts',
   'storage/forward/sender.test.ts',
   'storage/postgres/',
   'test/compat/',

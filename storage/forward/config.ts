@@ -72,6 +72,13 @@ const forward = Type.Object({
     maximum: 86_400,
     description: 'Longest pause between two tries; the first is half a second, each next twice as long',
   }),
+  max_parked_namespaces: Type.Integer({
+    default: 1000,
+    minimum: 1,
+    maximum: 100_000,
+    description:
+      'Namespaces that may wait for themselves while others go on, of those that the upstream has taken nothing of since the start; points of further ones are set aside. Some 300 bytes each',
+  }),
   backfill_after_secs: Type.Integer({
     default: 3600,
     minimum: 0,

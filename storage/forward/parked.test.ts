@@ -1,21 +1,22 @@
 /** Whose turn it is among parked namespaces, and how often they are tried. */
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { isProbed, MOST_UNKNOWN, Parked } from './parked.ts'
+import { isProbed, Parked } from './parked.ts'
 import type { QueuePosition } from './places.ts'
 
 const place = (sequence: number): QueuePosition => ({ file: 1, offset: 8 + sequence, sequence, points: sequence })
+const MOST = 1000
 const refusal = { error: 'no', mend: true, retryAfterMs: 0 }
 
 t.test('turns go to the lowest place and to the one that has waited longest, one after the other', async (t) => {
-  const parked = new Parked(1000)
+  const parked = new Parked(1000, MOST)
   for (const [i, name] of ['a', 'b', 'c'].entries()) parked.park(name, place(i))
   const turns = Array.from({ length: 8 }, () => parked.next(0)?.namespace)
   t.same(turns, ['a', 'b', 'a', 'c', 'a', 'b', 'a', 'c'])
 })
 
 t.test('one that was refused is due after a pause that doubles, heeds what the upstream asks for, and is not longer than it may be', async (t) => {
-  const parked = new Parked(60_000, () => 1)
+  const parked = new Parked(60_000, MOST, () => 1)
   const member = parked.park('a', place(0))
   let now = 0
   const pauses = Array.from({ length: 9 }, () => {
@@ -33,7 +34,7 @@ t.test('one that was refused is due after a pause that doubles, heeds what the u
 })
 
 t.test('what was mended for one is tried for all at once', async (t) => {
-  const parked = new Parked(60_000)
+  const parked = new Parked(60_000, MOST)
   const [one, other] = ['a', 'b'].map((name) => parked.park(name, place(0)))
   for (let i = 0; i < 5; i++) for (const member of [one, other]) parked.refused(member, refusal, 1000)
   t.ok(parked.dueIn(1000) > 0)
@@ -43,7 +44,7 @@ t.test('what was mended for one is tried for all at once', async (t) => {
 })
 
 t.test('what is refused for long is tried with one point, what is throttled is not at once', async (t) => {
-  const parked = new Parked(60_000)
+  const parked = new Parked(60_000, MOST)
   const member = parked.park('a', place(0))
   t.notOk(isProbed(member))
   const probed = (mend: boolean): boolean[] =>
@@ -59,8 +60,8 @@ t.test('what is refused for long is tried with one point, what is throttled is n
 t.test('however many are refused, they are tried some times a second all together', async (t) => {
   const seed = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
   t.comment(`seed ${seed}`)
-  const parked = new Parked(60_000, seeded(seed))
-  for (let i = 0; i < MOST_UNKNOWN; i++) parked.refused(parked.park(`n${i}`, place(i)), refusal, 0)
+  const parked = new Parked(60_000, MOST, seeded(seed))
+  for (let i = 0; i < MOST; i++) parked.refused(parked.park(`n${i}`, place(i)), refusal, 0)
   let tries = 0
   for (let now = 0; now < 1_200_000; ) {
     const member = parked.next(now)
@@ -74,9 +75,9 @@ t.test('however many are refused, they are tried some times a second all togethe
 })
 
 t.test('of namespaces that nobody knows so many are parked, of those that were taken from before all', async (t) => {
-  const parked = new Parked(60_000)
+  const parked = new Parked(60_000, MOST)
   parked.taken('known')
-  for (let i = 0; i < MOST_UNKNOWN; i++) {
+  for (let i = 0; i < MOST; i++) {
     if (!parked.hasRoom(`n${i}`)) t.fail(`n${i} has no room`)
     parked.park(`n${i}`, place(i))
   }
@@ -87,7 +88,7 @@ t.test('of namespaces that nobody knows so many are parked, of those that were t
 })
 
 t.test('those that have come up to the main lane are parked no more', async (t) => {
-  const parked = new Parked(1000)
+  const parked = new Parked(1000, MOST)
   for (const [i, name] of ['a', 'b', 'c'].entries()) parked.park(name, place(i))
   t.same(parked.from, place(0))
   parked.join(place(2))

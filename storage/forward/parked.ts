@@ -7,11 +7,6 @@
  */
 import type { QueuePosition } from './places.ts'
 
-/**
- * Namespaces of which the upstream has not taken a point since the start, that are parked at most: who invents names must not take memory for each, nor the
- * upstream's time. Some 300 bytes each.
- */
-export const MOST_UNKNOWN = 1000
 /** Names of those it has taken points of that are remembered. */
 const MOST_KNOWN = 10_000
 const FIRST_PAUSE_MS = 500
@@ -49,12 +44,17 @@ export class Parked {
   /** The most recent last. */
   private readonly known = new Set<string>()
   private readonly maxPauseMs: number
+  private readonly maxUnknown: number
   private readonly random: () => number
   private turns = 0
 
-  /** @param maxPauseMs longest pause of one, where there are few. @param random 0 to 1. */
-  constructor(maxPauseMs: number, random: () => number = Math.random) {
+  /**
+   * @param maxPauseMs longest pause of one, where there are few. @param maxUnknown how many may be parked of which the upstream has not taken a point since the
+   * start: who invents names must not take memory for each, nor the upstream's time. @param random 0 to 1.
+   */
+  constructor(maxPauseMs: number, maxUnknown: number, random: () => number = Math.random) {
     this.maxPauseMs = maxPauseMs
+    this.maxUnknown = maxUnknown
     this.random = random
   }
 
@@ -85,7 +85,7 @@ export class Parked {
 
   /** Whether a namespace may be parked. */
   hasRoom(namespace: string): boolean {
-    return this.members.size < MOST_UNKNOWN || this.known.has(namespace)
+    return this.members.size < this.maxUnknown || this.known.has(namespace)
   }
 
   /** @param place of the first record that is not settled. */

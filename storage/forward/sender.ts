@@ -69,7 +69,7 @@ export class Sender {
     this.options = options
     this.name = name
     this.delivery = new Delivery(options, this.link, this.signal)
-    this.parked = new Parked(config.max_pause_secs * 1000)
+    this.parked = new Parked(config.max_pause_secs * 1000, config.max_parked_namespaces)
     this.held = new SampledLog(log, monotonic)
     this.position = queue.attach(name, saved?.at)
     for (const { namespace, place } of saved?.parked ?? []) this.parked.park(namespace, place)
