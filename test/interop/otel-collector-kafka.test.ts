@@ -57,7 +57,7 @@ service:
       body: JSON.stringify(metrics(Date.now(), false)),
     })
     assert.equal(answer.status, 200, await answer.text())
-    const found = async () =>
+    const found = async (): Promise<Record<string, number[]>> =>
       Object.fromEntries(await Promise.all(Object.keys(EXPECTED.otel).map(async (query) => [query, (await vector(node.url, query)).map(({ value }) => value)])))
     const expected = Object.fromEntries(Object.entries(EXPECTED.otel).map(([query, value]) => [query, [value]]))
     for (const end = Date.now() + PATIENCE_MS; Date.now() < end; await setTimeout(200))
