@@ -4,6 +4,7 @@ import { chooseModel } from './automatic.ts'
 import { forecastErrors } from './errors.ts'
 import { followed } from './following.ts'
 import { fitModel, forecast, MODEL_NAMES, predict } from './forecaster.ts'
+import { fitHoltWinters } from './holt-winters.ts'
 import { normalWidth } from './model.ts'
 import { type RegularSeries, regular } from './regular.ts'
 import { fitSes } from './ses.ts'
@@ -130,6 +131,15 @@ t.test('the smoothing is the best one', async (t) => {
     for (let alpha = 0.01; alpha <= 1; alpha += 0.01) if (sse(alpha) < best * (1 - 1e-6)) t.fail(`${kind}: ${alpha} is better`)
   }
   t.ok(fitSes(seriesOf('walk', 5000, 3)).model.alpha > 0.9, 'a random walk is where it is')
+})
+
+t.test('a smoothing of the trend that came to its bound on the way is looked for beside it', async (t) => {
+  const values = seriesOf('season_trend', 124, 84_885)
+  const sse = (given: object): number => {
+    const { fitted } = fitHoltWinters(values, { period: 12, multiplicative: true, ...given })
+    return values.reduce((sum, v, i) => sum + (v - fitted[i]) ** 2, 0)
+  }
+  t.ok(sse({}) <= sse({ alpha: 0.0401, beta: 0.06, gamma: 0.3 }))
 })
 
 t.test('differences and periods', async (t) => {

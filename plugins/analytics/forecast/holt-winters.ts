@@ -3,7 +3,7 @@
  * level by alpha from the deseasonalised value, trend by beta from the level, season by gamma from what level and trend before it leave of the value.
  * The states before the first value come from the first cycles (Hyndman et al., "Forecasting with Exponential Smoothing", 2008, section 2.6).
  */
-import { bounded, minimise, unbounded } from './minimise.ts'
+import { bounded, leastMinimum, unbounded } from './minimise.ts'
 import { type FitResult, type Prediction, spread, UnfitError } from './model.ts'
 
 export interface HoltWinters {
@@ -34,7 +34,6 @@ export interface HoltWintersOptions {
 }
 
 const LEAST = 1e-4
-const FOLLOWED = 3
 const STARTS = [0.1, 0.4, 0.8].flatMap((alpha) => [0.01, 0.2].flatMap((beta) => [0.05, 0.4].map((gamma) => ({ alpha, beta, gamma }))))
 
 interface Smoothing {
@@ -63,19 +62,11 @@ export function fitHoltWinters(values: Float64Array, options: HoltWintersOptions
   }
   const season = new Float64Array(period)
   const cost = (x: Float64Array): number => Math.log(run(values, smoothingOf(x), before, multiplicative, season) + Number.MIN_VALUE)
-  // The least of a grid is not always where the least minimum is: several are followed.
   const places = STARTS.map(({ alpha, beta, gamma }) =>
     Float64Array.of(unbounded(alpha, LEAST, 1), unbounded(beta, 0, 1), unbounded(Math.min(gamma, 1 - alpha), 0, 1 - alpha)),
   )
   const allGiven = options.alpha !== undefined && options.beta !== undefined && options.gamma !== undefined
-  const found = allGiven
-    ? [{ x: places[0], value: 0 }]
-    : places
-        .map((x) => ({ x, value: cost(x) }))
-        .sort((a, b) => (Number.isNaN(a.value) ? 1 : Number.isNaN(b.value) ? -1 : a.value - b.value))
-        .slice(0, FOLLOWED)
-        .map(({ x }) => minimise(cost, x, 50))
-  const smoothing = smoothingOf(found.reduce((least, each) => (each.value < least.value ? each : least)).x)
+  const smoothing = smoothingOf(allGiven ? places[0] : leastMinimum(cost, places, 50).x)
   const fitted = new Float64Array(values.length)
   const end = { level: 0, trend: 0 }
   run(values, smoothing, before, multiplicative, season, fitted, end)

@@ -2,7 +2,7 @@
  * Holt's linear smoothing with a damped trend: forecast = level + phi * trend; level = forecast + alpha * error; trend = phi * trend + alpha * beta * error.
  * For given smoothings the errors are linear in the level and the trend before the first value: the best of these follow by least squares.
  */
-import { bounded, minimise, unbounded } from './minimise.ts'
+import { bounded, leastMinimum, unbounded } from './minimise.ts'
 import { type FitResult, type Prediction, spread } from './model.ts'
 
 export interface HoltLinear {
@@ -17,7 +17,6 @@ export interface HoltLinear {
 }
 
 const LEAST = 1e-4
-const FOLLOWED = 3
 const STARTS = [0.02, 0.2, 0.5, 0.9].flatMap((alpha) => [0.01, 0.2, 0.6, 0.98].map((beta) => [alpha, beta] as const))
 
 /** @param values at least 2, without gaps. @param phi above 0, at most 1. */
@@ -58,14 +57,9 @@ function smoothings(values: Float64Array, phi: number, fixed: { alpha?: number; 
   const alphaOf = (x: Float64Array): number => fixed.alpha ?? bounded(x[0], LEAST, 1)
   const betaOf = (x: Float64Array): number => fixed.beta ?? bounded(x[1], 0, 1)
   const cost = (x: Float64Array): number => Math.log(beginning(values, alphaOf(x), betaOf(x), phi).sse + Number.MIN_VALUE)
-  // A trend that the model cannot follow, such as a season, makes several minima: the best three places of a grid are followed.
+  // A trend that the model cannot follow, such as a season, makes several minima.
   const starts = STARTS.map(([alpha, beta]) => Float64Array.of(unbounded(alpha, LEAST, 1), unbounded(beta, 0, 1)))
-  const found = starts
-    .map((x) => ({ x, value: cost(x) }))
-    .sort((a, b) => a.value - b.value)
-    .slice(0, FOLLOWED)
-    .map((each) => minimise(cost, each.x, 40))
-  const { x } = found.reduce((least, each) => (each.value < least.value ? each : least))
+  const { x } = leastMinimum(cost, starts, 40)
   return { alpha: alphaOf(x), beta: betaOf(x) }
 }
 

@@ -56,6 +56,34 @@ export function minimise(f: (x: Float64Array) => number, start: Float64Array, it
   return { x, value }
 }
 
+/** Starts that are followed to their minimum. */
+const FOLLOWED = 3
+/** Of the slope of `bounded`: less is at a bound. */
+const AT_BOUND = 1e-3
+/** Some 6 % of the way from one bound to the other. */
+const BESIDE = 0.25
+
+/**
+ * The least of several minima, over variables of `bounded`: those of the best starts are found. The least of a grid is not always where the least minimum is. At a
+ * bound the slope is 0 whatever lies beside it, so that a search which has come there stays: it is begun once more from beside it.
+ */
+export function leastMinimum(f: (x: Float64Array) => number, starts: readonly Float64Array[], iterations: number): Minimum {
+  const less = (a: Minimum, b: Minimum): Minimum => (b.value < a.value ? b : a)
+  let found = starts
+    .map((x) => ({ x, value: f(x) }))
+    .sort((a, b) => (Number.isNaN(a.value) ? 1 : Number.isNaN(b.value) ? -1 : a.value - b.value))
+    .slice(0, FOLLOWED)
+    .map(({ x }) => minimise(f, x, iterations))
+    .reduce(less)
+  for (let i = 0; i < found.x.length; i++) {
+    if (Math.abs(Math.sin(2 * found.x[i])) > AT_BOUND) continue
+    const beside = Float64Array.from(found.x)
+    beside[i] += BESIDE
+    if (Number.isFinite(f(beside))) found = less(found, minimise(f, beside, iterations))
+  }
+  return found
+}
+
 function gradientAt(f: (x: Float64Array) => number, x: Float64Array): Float64Array<ArrayBuffer> {
   const out = new Float64Array(x.length)
   const probe = Float64Array.from(x)
