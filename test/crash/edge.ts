@@ -37,6 +37,8 @@ export interface EdgeOutcome {
 
 const LONGEST_MS = 600_000
 const LOOK_MS = 1000
+/** Points that one statement looks at: it has no more memory than for so many. */
+const SLICE = 1_000_000
 
 /** Resident bytes of a process; 0 where it has ended, or the system does not say. */
 function residentOf(pid: number): number {
@@ -125,12 +127,26 @@ export async function edgeLoop({ points, seed, pauseMs, linkOnlyMs }: EdgeLoop):
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ query }),
       })
-      return answer.ok ? (((await answer.json()) as { rows: unknown[][] }).rows[0] ?? []).map(Number) : []
+      const text = await answer.text()
+      if (!answer.ok) throw new Error(`"${query}" is answered ${answer.status}: ${text}`)
+      return (JSON.parse(text).rows[0] as unknown[]).map(Number)
     }
-    for (const end = Date.now() + LONGEST_MS; Date.now() < end && ((await sql('SELECT count(*) FROM m'))[0] ?? 0) < sent; ) await sleep(200)
-    const [stored, different, wrong] = await sql(
-      `SELECT count(*), count(DISTINCT v), count(*) FILTER (WHERE epoch_ns(_time) - ${start} <> v OR half * 2 <> v OR s <> CAST(v % 7 AS VARCHAR)) FROM m`,
-    )
+    // The measurement may not be there yet.
+    const count = (): Promise<number> =>
+      sql('SELECT count(*) FROM m').then(
+        ([rows]) => rows,
+        () => 0,
+      )
+    for (const end = Date.now() + LONGEST_MS; Date.now() < end && (await count()) < sent; ) await sleep(200)
+    let [different, wrong] = [0, 0]
+    for (let from = 0; from < sent; from += SLICE) {
+      const [more, bad] = await sql(
+        `SELECT count(DISTINCT v), count(*) FILTER (WHERE epoch_ns(_time) - ${start} <> v OR half * 2 <> v OR s <> CAST(v % 7 AS VARCHAR)) FROM m WHERE v >= ${from} AND v < ${from + SLICE}`,
+      )
+      different += more
+      wrong += bad
+    }
+    const stored = await count()
     const metrics = await (await fetch(`http://127.0.0.1:${edgePort}/metrics`)).text()
     const total = (name: string): number =>
       [...metrics.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\d+)`, 'gm'))].reduce((sum, [, value]) => sum + Number(value), 0)
