@@ -39,7 +39,7 @@ export { IdempotencyKeys } from './ingest/idempotency-keys.ts'
 export type { Admit, Fill, Ingest, IngestOptions, Written, WrittenSeveral } from './ingest/ingest.ts'
 export { partialWrite, type Refused, type RefusedTexts } from './ingest/partial-write.ts'
 export type { Points, PointsOptions } from './ingest/point-writer.ts'
-export type { SampleRequest, SampleSet, SeriesSet } from './lib/columns/index.ts'
+export type { AggregateRequest, AggregateSet, GroupFunction, SampleRequest, SampleSet, SeriesSet, WindowFunction } from './lib/columns/index.ts'
 export { type Column, TableBatch, type WriteBatch } from './lib/columns/index.ts'
 export {
   classify,

@@ -5,7 +5,18 @@
  * data: `run` loads a plugin's module next to the engine and hands it a `Reader`, so that a heavy read never holds up ingest.
  * Times are nanoseconds since the Unix epoch, as bigint. Ranges are half open: [start, end).
  */
-import type { FieldInfo, Matcher, SampleRequest, SampleSet, SeriesChunk, SeriesResolver, SeriesSet, WriteBatch } from '../lib/columns/index.ts'
+import type {
+  AggregateRequest,
+  AggregateSet,
+  FieldInfo,
+  Matcher,
+  SampleRequest,
+  SampleSet,
+  SeriesChunk,
+  SeriesResolver,
+  SeriesSet,
+  WriteBatch,
+} from '../lib/columns/index.ts'
 import type { SvcError } from '../lib/errors/index.ts'
 import type { SqlChunk, SqlColumn } from '../lib/sql-result/index.ts'
 import type { WarmUp } from '../lib/warm-up/index.ts'
@@ -225,6 +236,11 @@ export interface Reader {
   schema(namespace: string): Promise<readonly MeasurementFields[]>
   /** One field's samples, for evaluators that go through series in columns. @throws NOT_FOUND for an unknown measurement or field. */
   samples(request: SampleRequest): Promise<SampleSet>
+  /**
+   * Values of windows by groups of series, as an evaluator would compute them from `samples`; floats may differ from that in their last digits. Undefined = declined,
+   * for whatever reason: ask for the samples. An engine that never does better than that lacks it. @throws NOT_FOUND as `samples`.
+   */
+  aggregate?(request: AggregateRequest): Promise<AggregateSet | undefined>
   /** The series that match and have a row in the range, ascending; whether the field has a value there is looked at by piece, not by row. */
   activeSeries(request: SampleRequest): Promise<SeriesSet>
   /** Read-only SQL, gated; @throws SQL_ERROR with a reason the caller can act on. */

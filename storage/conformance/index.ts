@@ -9,6 +9,7 @@
 import type { Capability, StorageEngine } from 'svcdb'
 import t, { type Test } from 'tap'
 import { admissionConfig, admissionRules } from './admission.ts'
+import { aggregateRules } from './aggregates.ts'
 import { changeLifeRules, changeRules } from './changes.ts'
 import type { EngineUnderTest, MakeEngine } from './context.ts'
 import { deleteConfig, deleteRules } from './deletes.ts'
@@ -130,6 +131,7 @@ export function conformance(
   function rulesAlone(): void {
     t.test(`${name}: points`, async (t) => void (await table(t, pointRules, {})))
     t.test(`${name}: non-finite values`, (t) => life(t, nonFiniteRules, {}))
+    t.test(`${name}: aggregates`, (t) => life(t, aggregateRules, {}))
     t.test(`${name}: admission`, async (t) => void (await table(t, admissionRules, admissionConfig)))
     t.test(`${name}: changes`, async (t) => void (await table(t, changeRules, {})))
     t.test(`${name}: services`, async (t) => void (await table(t, serviceRules, {})))
