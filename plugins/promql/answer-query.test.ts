@@ -2,7 +2,7 @@ import type { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
 import { answerQuery, type QueryArgs } from './answer-query.ts'
 import { FloatHistogram } from './histogram/float-histogram.ts'
-import { Labels } from './labels.ts'
+import { LabelList, Labels } from './labels.ts'
 import { DEFAULT_LIMITS } from './parser/index.ts'
 import { load, MemorySource } from './testing/memory-source.ts'
 
@@ -248,4 +248,11 @@ t.test('a query that was stopped ends', async (t) => {
   const abort = new AbortController()
   abort.abort()
   await t.rejects(ask('up', {}, source, abort.signal), { message: 'query was canceled in expression evaluation', detail: { errorType: 'canceled' } })
+})
+
+t.test('samples that the storage has aggregated count in the statistics', async (t) => {
+  const aggregating = load('up 1', 60_000)
+  const group = { labels: new LabelList([Labels.EMPTY]), values: Float64Array.of(5), present: Uint8Array.of(1), metric: 'up', samples: 70 }
+  const { json } = await ask('sum(up)', { stats: 'all' }, Object.assign(aggregating, { aggregate: async () => group }))
+  t.match(json.data, { result: [{ value: [300, '5'] }], stats: { samples: { totalQueryableSamples: 70 } } })
 })

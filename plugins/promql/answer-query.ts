@@ -8,7 +8,7 @@ import { Annotations } from './eval/annotations.ts'
 import { Budget } from './eval/context.ts'
 import { evaluate } from './eval/evaluate.ts'
 import { isRange } from './eval/range-functions.ts'
-import type { SampleSource, Selection, SelectRequest } from './eval/source.ts'
+import type { AggregateSelection, AggregateSelectRequest, SampleSource, Selection, SelectRequest } from './eval/source.ts'
 import { unwrap } from './eval/unwrap.ts'
 import type { SampleBlock, Steps } from './eval/value.ts'
 import { AnswerStream } from './http/answer-stream.ts'
@@ -115,9 +115,16 @@ function requireSteps(expr: Expr): void {
 class CountedSource implements SampleSource {
   samples = 0
   private readonly source: SampleSource
+  readonly aggregate?: (request: AggregateSelectRequest) => Promise<AggregateSelection | undefined>
 
   constructor(source: SampleSource) {
     this.source = source
+    if (source.aggregate !== undefined)
+      this.aggregate = async (request) => {
+        const found = await source.aggregate!(request)
+        this.samples += found?.samples ?? 0
+        return found
+      }
   }
 
   async select(request: SelectRequest): Promise<Selection> {

@@ -1,14 +1,15 @@
 /** The storage as the evaluator reads it: metric names become measurements and fields, label matchers conditions on tags. */
-import type { Reader } from 'svcdb'
+import type { Matcher, Reader } from 'svcdb'
 import type { SampleRows, SampleSet, StoredRows } from 'svcdb/lib/columns'
 import { TextPattern } from 'svcdb/lib/regex'
 import { traced } from 'svcdb/lib/trace'
 import type { LabelMatcher } from './ast.ts'
 import { Pacer } from './eval/context.ts'
-import type { SampleSource, Selection, SelectRequest } from './eval/source.ts'
+import { markDistinct } from './eval/series-sets.ts'
+import type { AggregateSelection, AggregateSelectRequest, SampleSource, Selection, SelectRequest } from './eval/source.ts'
 import type { SampleBlock } from './eval/value.ts'
 import { HistogramDecoder } from './histogram/native.ts'
-import { LabelList, type LabelSets } from './labels.ts'
+import { LabelList, type LabelSets, Labels } from './labels.ts'
 import { BOUNDARY_LABEL, buckets, totals } from './storage/classic-view.ts'
 import { unlessDropped } from './storage/dropped.ts'
 import { mergedSelection } from './storage/merged-series.ts'
@@ -29,7 +30,11 @@ export const METRIC_CELLS = 4096
 
 /** @param maxSamples that may be held of one series. */
 export function storageSource(reader: Reader, namespace: string, signal: AbortSignal, maxSamples: number): SampleSource {
-  return { select: (request) => traced('select', () => select({ reader, namespace, signal, maxSamples }, request)) }
+  const place = { reader, namespace, signal, maxSamples }
+  return {
+    select: (request) => traced('select', () => select(place, request)),
+    ...(reader.aggregate === undefined ? {} : { aggregate: (request) => traced('aggregate', () => aggregate(place, request)) }),
+  }
 }
 
 interface Place {
@@ -83,14 +88,13 @@ async function selectMetric(
   request: SelectRequest,
 ): Promise<Selection> {
   const { measurement, field, part } = metric
-  // The boundaries of a bucket view are no tags.
-  const onTags = part === 'bucket' ? matchers.filter(({ name }) => name !== BOUNDARY_LABEL) : matchers
   const set = await unlessDropped(
     reader.samples({
       namespace,
       measurement,
       field,
-      matchers: onTags.map(({ name, op, value }) => ({ tag: name, op, value })),
+      // The boundaries of a bucket view are no tags.
+      matchers: onTags(part === 'bucket' ? matchers.filter(({ name }) => name !== BOUNDARY_LABEL) : matchers),
       start: nanoseconds(request.after + 1),
       end: nanoseconds(request.upTo + 1),
       ...(request.newestOnly === true ? { newestOnly: true } : {}),
@@ -105,6 +109,24 @@ async function selectMetric(
   if (part !== 'bucket') return { labels, blocks: () => mapped(decoded(set.blocks()), (block) => totals(block, part)) }
   const view = await buckets(labels, decoded(set.blocks()), boundaryTest(matchers))
   return { labels: view.labels, blocks: () => once(view.block) }
+}
+
+async function aggregate({ reader, namespace }: Place, { matchers, after, upTo, ...request }: AggregateSelectRequest): Promise<AggregateSelection | undefined> {
+  const { names, others } = splitMatchers(matchers)
+  const [metric, ...more] = MetricCatalog.of(await reader.schema(namespace)).select(names)
+  if (metric === undefined || metric.part !== undefined || more.length > 0) return undefined
+  const { measurement, field } = metric
+  const set = await unlessDropped(
+    reader.aggregate!({ ...request, namespace, measurement, field, matchers: onTags(others), start: nanoseconds(after + 1), end: nanoseconds(upTo + 1) }),
+  )
+  if (set === undefined) return undefined
+  const { groups, values, present, samples } = set
+  const labels = new LabelList(Array.from({ length: groups.length }, (_, i) => new Labels(groups.at(i))))
+  return { labels: markDistinct(labels), values, present, metric: metric.name, samples }
+}
+
+function onTags(matchers: readonly LabelMatcher[]): Matcher[] {
+  return matchers.map(({ name, op, value }) => ({ tag: name, op, value }))
 }
 
 const NOTHING: Selection = { labels: new LabelList([]), blocks: () => none() }

@@ -15,6 +15,7 @@ import { walkRanges } from './range-functions.ts'
 import type { RowSink } from './row-sink.ts'
 import { readInstants } from './selectors.ts'
 import { selectorKey } from './shared.ts'
+import { storedAggregate } from './stored-aggregate.ts'
 import { ABSENT, FLOAT, HISTOGRAM, type Steps, type VectorValue } from './value.ts'
 import { newVector } from './vectors.ts'
 
@@ -48,6 +49,8 @@ export async function accumulateRows(expr: AggregateExpr, steps: Steps, evaluati
   const op = accumulatingOp(expr.op)
   const operand = expr.expr
   if (op === undefined) return undefined
+  const stored = await storedAggregate(expr, op, steps, evaluation)
+  if (stored !== undefined) return stored
   const open = (labels: LabelSets): AggregatedRows => new AggregatedRows(expr, op, labels, steps.count, evaluation)
   if (operand.kind === 'vector') {
     if (operand.modifier !== undefined || evaluation.repeated.has(selectorKey(operand))) return undefined

@@ -34,6 +34,11 @@ export class Budget {
     return this.most
   }
 
+  /** Bytes that may still be taken. */
+  get left(): number {
+    return this.limit - this.held
+  }
+
   take(bytes: number): void {
     this.held += bytes
     if (this.held > this.limit) throw new ExecutionError('query processing would load too many samples into memory in query execution')

@@ -1,5 +1,5 @@
 /** Where the evaluator gets series from: the storage, or a test's own samples. */
-import type { SampleWindows, StoredRows } from 'svcdb/lib/columns'
+import type { AggregateRequest, SampleWindows, StoredRows } from 'svcdb/lib/columns'
 import type { LabelMatcher } from '../ast.ts'
 import type { LabelSets } from '../labels.ts'
 import type { SampleBlock } from './value.ts'
@@ -24,6 +24,24 @@ export interface Selection {
   stored?(): AsyncIterable<SampleBlock | StoredRows>
 }
 
+export interface AggregateSelectRequest
+  extends Pick<SelectRequest, 'matchers' | 'after' | 'upTo'>,
+    Pick<AggregateRequest, 'windows' | 'window' | 'group' | 'tags' | 'without' | 'maxCells'> {}
+
+/** Cells as those of a vector (value.ts): group by group, all windows of each. */
+export interface AggregateSelection {
+  /** Of the groups; no two are the same. */
+  labels: LabelSets
+  values: Float64Array
+  /** ABSENT or FLOAT. */
+  present: Uint8Array
+  /** The one that was selected. */
+  metric: string
+  samples: number
+}
+
 export interface SampleSource {
   select(request: SelectRequest): Promise<Selection>
+  /** As Reader.aggregate; also declined where not exactly one metric is selected. Absent where it always would be. */
+  aggregate?(request: AggregateSelectRequest): Promise<AggregateSelection | undefined>
 }
