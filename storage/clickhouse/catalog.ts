@@ -162,8 +162,12 @@ export class Catalog {
   }
 }
 
+export function fieldsOf(life: Life | undefined): FieldInfo[] {
+  return life === undefined ? [] : [...life.fields.values()].map(({ info }) => ({ ...info }))
+}
+
 export function infoOf(life: Life, tags: readonly string[]): MeasurementInfo {
-  return { name: life.name, tags: [...tags], fields: [...life.fields.values()].map(({ info }) => ({ ...info })) }
+  return { name: life.name, tags: [...tags], fields: fieldsOf(life) }
 }
 
 /** Whether a series counts as stored. */

@@ -50,7 +50,7 @@ export interface QueryOptions {
   /** How long it may take in ClickHouse; 0 = as long as it wants, undefined: as a write. */
   timeoutMs?: number
   /** What an error of ClickHouse means to who asked, by its number; undefined: as elsewhere. */
-  meaning?(code: string, message: string): SvcError
+  meaning?(code: string, message: string): SvcError | undefined
 }
 
 export class Client {
@@ -118,8 +118,8 @@ export class Client {
       both.throwIfAborted()
     } catch (error) {
       signal?.throwIfAborted()
-      if (meaning !== undefined && error instanceof ClickHouseError) throw this.told('read', meaning(error.code, error.message))
-      throw this.told('read', error)
+      const own = error instanceof ClickHouseError ? meaning?.(error.code, error.message) : undefined
+      throw this.told('read', own ?? error)
     } finally {
       stream?.destroy()
     }

@@ -1,8 +1,11 @@
 /** The cluster's form of tables and statements, on the one server of a cluster that is there: of its shard the other replica is always away. */
+import type { AggregateRequest } from 'svcdb/lib/columns'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
 import { NO_CHDB, startChdb, withState } from '../../test/support/clickhouse/clickhouse.ts'
+import { jobModule } from '../conformance/context.ts'
 import { testContext } from '../conformance/index.ts'
+import type { AggregateAnswer } from '../conformance/jobs/aggregates.ts'
 import { f64, HOUR, lines, NOW, NOW_MS, str, type TestPoint, write } from '../conformance/points.ts'
 import { ClickHouseEngine } from './engine.ts'
 import { type Forwarding, proxyTo } from './testing/proxy.ts'
@@ -77,6 +80,14 @@ else {
         .data.result.map((one: { value: [number, string] }) => one.value[1])
     t.same(await value('round(sum(rate(hits[1m])), 0.001)'), ['3'])
     t.same(await value('cpu_usage'), ['1.5'])
+    const windows = { first: now * 1000 - 30_000, interval: 10_000, count: 4, range: 60_000 }
+    const request: AggregateRequest = {
+      ...{ namespace: '', measurement: 'hits', field: 'value', matchers: [{ tag: 'host', op: '!=', value: 'c' }], windows },
+      ...{ window: 'rate', group: 'sum', tags: ['host'], without: false, maxCells: 100 },
+    }
+    const { found, expected } = await engine.run<AggregateAnswer>(jobModule('aggregates'), request).result
+    t.equal(expected.length, 2)
+    t.same(found, expected)
     const query = "SELECT time_bucket('1 month', _time, 'Europe/Berlin') IS NOT NULL AS t, host, max(value) AS top FROM hits GROUP BY 1, 2 ORDER BY 2"
     t.match((await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query } })).json(), {
       rows: [

@@ -47,7 +47,8 @@ import {
 import { admissionOf, Window } from '../common/window.ts'
 import type { Binder } from '../embedded/sql/bind.ts'
 import { fieldEvents } from './admission.ts'
-import type { Life } from './catalog.ts'
+import { Aggregates } from './aggregates.ts'
+import { fieldsOf, type Life } from './catalog.ts'
 import { CatalogLog } from './catalog-log.ts'
 import { Client } from './client.ts'
 import { type ClickHouseSection, sectionOf } from './config.ts'
@@ -89,6 +90,7 @@ export class ClickHouseEngine implements StorageEngine {
   private readonly maintenance: Maintenance
   private readonly expiry: Expiry
   private readonly numbers = new SeriesNumbers()
+  private readonly aggregates: Aggregates
   private readonly turns = new Turns()
   private readonly pool: WriteBatch[] = []
   private readonly openBatches = new Set<WriteBatch>()
@@ -118,6 +120,8 @@ export class ClickHouseEngine implements StorageEngine {
     )
     this.resolver = new Resolver(this.limits, (namespace, name) => fieldsOf(this.log.catalog.find(namespace, name)))
     this.series = new SeriesStore(this.client, this.place)
+    const lacking = (why: string): void => context.log.warn({ why }, 'ClickHouse does not compute rates and sums of PromQL')
+    this.aggregates = new Aggregates(this.client, this.place, this.section.query_memory, lacking)
     this.tables = new Tables(this.client, this.place, this.section.max_waiting_bytes)
     const settings = retentionSettings(config, this.limits)
     const { limits, client, place, log, tables, series, resolver, gate } = this
@@ -433,11 +437,12 @@ export class ClickHouseEngine implements StorageEngine {
   }
 
   private reader(signal: AbortSignal | undefined, begin: () => Promise<void> = async () => {}, timeoutMs?: number): ClickHouseReader {
-    const { client, place, series, numbers } = this
+    const { client, place, aggregates, series, numbers } = this
     let begun: Promise<void> | undefined
     const context: ReaderContext = {
       client,
       place,
+      aggregates,
       series,
       numbers,
       regexTimeoutMs: this.limits.regexTimeoutMs,
@@ -487,10 +492,6 @@ export class ClickHouseEngine implements StorageEngine {
   private assertOpen(): void {
     if (!this.accepting) throw new SvcError('DATABASE_CLOSED', 'cannot use the database: it is closed')
   }
-}
-
-function fieldsOf(life: Life | undefined): FieldInfo[] {
-  return life === undefined ? [] : [...life.fields.values()].map(({ info }) => ({ ...info }))
 }
 
 function shown({ type, scale }: FieldInfo): string {

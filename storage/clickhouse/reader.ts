@@ -1,15 +1,16 @@
 /** Reading: each question is a statement of its own, which sees ClickHouse as it is when it begins; what measurements there are is seen as of the reader's beginning. */
 import type { MeasurementFields, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlCursor, SqlRequest } from 'svcdb'
-import type { SampleRequest, SampleSet, SeriesSet, TagColumn, TagSets } from 'svcdb/lib/columns'
+import type { AggregateRequest, AggregateSet, SampleRequest, SampleSet, SeriesSet } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { INT64_MAX, INT64_MIN, later } from '../common/time.ts'
+import { type Aggregates, canAggregate } from './aggregates.ts'
 import { infoOf, type Life, type StoredField } from './catalog.ts'
 import type { Client, QueryOptions } from './client.ts'
 import type { ReadBlock } from './native/decode.ts'
 import { activeStatement, type RowsQuery, rowsStatement, samplesStatement } from './rows-query.ts'
 import { sampleBlocks } from './sample-blocks.ts'
 import type { SeriesNumbers } from './series-numbers.ts'
-import { idAt, type Selected, type SeriesStore, type StoredSeries, tagValue } from './series-store.ts'
+import { idAt, type Selected, type SeriesStore, type StoredSeries, StoredTags } from './series-store.ts'
 import { WITHIN_DAYS } from './settings.ts'
 import type { SqlContext } from './sql/run.ts'
 import type { Place } from './statements.ts'
@@ -21,6 +22,7 @@ const CHUNK_ROWS = 8192
 export interface ReaderContext {
   client: Client
   place: Place
+  aggregates: Aggregates
   series: SeriesStore
   numbers: SeriesNumbers
   regexTimeoutMs: number
@@ -109,6 +111,19 @@ export class ClickHouseReader implements Reader {
     )
   }
 
+  async aggregate(request: AggregateRequest): Promise<AggregateSet | undefined> {
+    await this.context.begin()
+    const { life, field } = this.fieldOf(request)
+    if (!canAggregate(request, field)) return undefined
+    await this.context.ready(life)
+    const { aggregates, series, regexTimeoutMs } = this.context
+    const source = await series.source(life, request.matchers ?? [], regexTimeoutMs, this.bounds())
+    if (source === undefined) return undefined
+    const within = source.all ? undefined : `SELECT series ${source.from}`
+    const rows: RowsQuery = { life, fields: [field], series: undefined, within, ...this.timesOf(life, request) }
+    return aggregates.answer(request, rows, source, this.bounds())
+  }
+
   async explain(request: ScanRequest): Promise<ScanPlan> {
     await this.context.begin()
     const life = this.find(request)
@@ -150,17 +165,20 @@ export class ClickHouseReader implements Reader {
     return { timeoutMs: this.timeoutMs ?? 0, ...(this.signal === undefined ? {} : { signal: this.signal }) }
   }
 
-  private query(life: Life, fields: readonly StoredField[], selected: Selected, { start, end }: Pick<Asked, 'start' | 'end'>): RowsQuery {
-    const kept = this.context.keptFrom(life)
+  private query(life: Life, fields: readonly StoredField[], selected: Selected, asked: Pick<Asked, 'start' | 'end'>): RowsQuery {
     const series = selected.all ? undefined : selected.series.map(({ key }) => key)
     return {
       life,
       fields,
       series,
-      within: selected.within?.statement,
-      start: kept === INT64_MIN ? start : later(start ?? kept, kept),
-      end,
+      within: selected.all ? undefined : selected.within?.statement,
+      ...this.timesOf(life, asked),
     }
+  }
+
+  private timesOf(life: Life, { start, end }: Pick<Asked, 'start' | 'end'>): Pick<RowsQuery, 'start' | 'end'> {
+    const kept = this.context.keptFrom(life)
+    return { start: kept === INT64_MIN ? start : later(start ?? kept, kept), end }
   }
 
   private ask(statement: string, { within }: Selected): AsyncIterable<ReadBlock> {
@@ -179,37 +197,6 @@ export class ClickHouseReader implements Reader {
 }
 
 const NOTHING: AsyncIterable<ReadBlock> = (async function* () {})()
-
-class StoredTags implements TagSets {
-  readonly length: number
-  private readonly series: readonly StoredSeries[]
-
-  constructor(series: readonly StoredSeries[]) {
-    this.series = series
-    this.length = series.length
-  }
-
-  at(i: number): readonly string[] {
-    return this.series[i].tags
-  }
-
-  keys(): readonly string[] {
-    return [...new Set(this.series.flatMap(({ tags }) => tags.filter((_, i) => i % 2 === 0)))]
-  }
-
-  column(key: string): TagColumn {
-    const texts: string[] = []
-    const places = new Map<string, number>()
-    const codes = Int32Array.from(this.series, ({ tags }) => {
-      const text = tagValue(tags, key)
-      if (text === undefined) return -1
-      let code = places.get(text)
-      if (code === undefined) places.set(text, (code = texts.push(text) - 1))
-      return code
-    })
-    return { codes, texts }
-  }
-}
 
 /** Runs of rows of the same series, of at most as many rows as a chunk may have. */
 function* runs({ buffer, byteOffset }: Uint8Array, rows: number): Generator<[from: number, to: number]> {

@@ -3,13 +3,17 @@ import type { Life, StoredField } from './catalog.ts'
 import { IDS_AT_ONCE, inGroups } from './series-store.ts'
 import { columnName, databaseOf, ownTable, type Place, wireType } from './statements.ts'
 
+export const NS = 'toUnixTimestamp64Nano(time)'
+/** Whole milliseconds, rounded down. */
+export const MS = `intDiv(${NS}, 1000000) - toInt64(modulo(${NS}, 1000000) < 0)`
+
 export interface RowsQuery {
   life: Life
   /** At least one. They come as columns from the third on: `series`, `time`, ... */
   fields: readonly StoredField[]
-  /** Ids; undefined = all. Of too many to be named rows of others come as well. */
+  /** Ids; undefined = all, or those of `within`. Of too many to be named rows of others come as well. */
   series: readonly string[] | undefined
-  /** A statement that finds the ids, for when they are too many. */
+  /** A statement that finds the ids, for when they are too many or not known. */
   within?: string | undefined
   start: bigint | undefined
   end: bigint | undefined
@@ -21,10 +25,8 @@ export function rowsStatement(place: Place, query: RowsQuery): string {
 
 /** Times in whole milliseconds, rounded down, and one field that has a value. */
 export function samplesStatement(place: Place, query: RowsQuery, newestOnly: boolean): string {
-  const ns = 'toUnixTimestamp64Nano(time)'
-  const ms = `toFloat64(intDiv(${ns}, 1000000) - toInt64(modulo(${ns}, 1000000) < 0))`
   const order = newestOnly ? 'ORDER BY series, time DESC LIMIT 1 BY series' : 'ORDER BY series, time'
-  return `SELECT series, ${ms} AS ms, v0 FROM (${rowsOf(place, query)}) WHERE isNotNull(v0) ${order}`
+  return `SELECT series, toFloat64(${MS}) AS ms, v0 FROM (${rowsOf(place, query)}) WHERE isNotNull(v0) ${order}`
 }
 
 /** Ids of series that have rows. */
@@ -38,7 +40,7 @@ export function conditionOf(
 ): string {
   const conditions = narrow && life !== undefined ? [`life = ${life.number}`] : []
   if (series !== undefined && series.length <= IDS_AT_ONCE) conditions.push(`series IN (${[...inGroups(series)].join(', ') || 'toUInt128(0)'})`)
-  else if (series !== undefined && within !== undefined) conditions.push(`series GLOBAL IN (${within})`)
+  else if (within !== undefined) conditions.push(`series GLOBAL IN (${within})`)
   if (start !== undefined) conditions.push(`time >= ${timeLiteral(start)}`)
   if (end !== undefined) conditions.push(`time < ${timeLiteral(end)}`)
   return conditions.length === 0 ? '1' : conditions.join(' AND ')
@@ -48,7 +50,8 @@ export function timeLiteral(time: bigint): string {
   return `fromUnixTimestamp64Nano(toInt64('${time}'), 'UTC')`
 }
 
-function rowsOf(place: Place, query: RowsQuery): string {
+/** Rows in no order. */
+export function rowsOf(place: Place, query: RowsQuery): string {
   const { life, fields } = query
   const database = databaseOf(place, life.namespace)
   const columns = (has: (field: StoredField) => boolean): string =>

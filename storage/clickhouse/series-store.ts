@@ -1,7 +1,8 @@
 /** The series of measurements in ClickHouse: ids and tags. A series is stored before its first row is, and taken away when it is given back. */
 import { randomUUID } from 'node:crypto'
 import type { Matcher } from 'svcdb'
-import { compileMatchers } from '../common/matchers.ts'
+import type { TagColumn, TagSets } from 'svcdb/lib/columns'
+import { compileMatchers, compileOne } from '../common/matchers.ts'
 import { isStored, type Life } from './catalog.ts'
 import type { Client, QueryOptions } from './client.ts'
 import { bytesOf, maps, uint64s } from './native/encode.ts'
@@ -11,6 +12,9 @@ import { databaseOf, deleteRows, type Place } from './statements.ts'
 
 /** Ids that are named in one statement. */
 export const IDS_AT_ONCE = 2000
+/** Values of a tag that a regular expression is tried on, and that are named in one statement. */
+const VALUES_LOOKED_AT = 100_000
+const VALUES_AT_ONCE = 1000
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 export interface StoredSeries {
@@ -28,6 +32,16 @@ export interface Selected {
   all: boolean
   /** The statement that finds just their ids, and its parameters; undefined when ClickHouse cannot say all of the conditions. */
   within: { statement: string; params: Record<string, string> } | undefined
+}
+
+/** A selection that is not read here. */
+export interface SeriesSource {
+  /** `FROM ... WHERE ...`: rows with `series` and `tags`. */
+  from: string
+  /** Its parameters; more may be put in (`param`). */
+  params: Record<string, string>
+  /** All series of the measurement are meant. */
+  all: boolean
 }
 
 export class SeriesStore {
@@ -85,17 +99,7 @@ export class SeriesStore {
   /** The series that match, ordered by id. @throws BAD_REQUEST for a regular expression that does not parse or takes too long. */
   async select(life: Life, matchers: readonly Matcher[], timeoutMs: number, options: QueryOptions = {}): Promise<Selected> {
     const matches = compileMatchers(matchers, timeoutMs)
-    const params: Record<string, string> = {}
-    const conditions = [`life = ${life.number}`]
-    for (const { tag, op, value } of matchers) {
-      if (op !== '=' && op !== '!=') continue
-      const n = conditions.length
-      params[`k${n}`] = tag
-      params[`v${n}`] = value
-      // An absent tag reads as the empty text, as it does here.
-      conditions.push(`tags[{k${n}:String}] ${op} {v${n}:String}`)
-    }
-    const from = `FROM ${this.table(life.namespace)} FINAL WHERE ${conditions.join(' AND ')}`
+    const { from, params, exact } = this.among(life, matchers)
     const select = `SELECT series, CAST(mapKeys(tags) AS Array(String)) AS keys, CAST(mapValues(tags) AS Array(String)) AS texts ${from} ORDER BY series`
     const series: StoredSeries[] = []
     for await (const { rows, columns } of this.client.blocks(select, { ...options, params })) {
@@ -106,8 +110,49 @@ export class SeriesStore {
         if (matchers.length === 0 || matches(found)) series.push({ key: idAt(ids.bytes, row), tags })
       }
     }
-    const exact = conditions.length === matchers.length + 1
     return { series, all: matchers.length === 0, within: exact ? { statement: `SELECT series ${from}`, params } : undefined }
+  }
+
+  /**
+   * Where ClickHouse finds the series that match, without naming them here: of a tag with a regular expression its values are read, and tried here.
+   * @returns undefined when they are too many. @throws BAD_REQUEST as `select`.
+   */
+  async source(life: Life, matchers: readonly Matcher[], timeoutMs: number, options: QueryOptions = {}): Promise<SeriesSource | undefined> {
+    const { from, params, conditions } = this.among(life, matchers)
+    const wanted: string[] = []
+    for (const { tag, op, value } of matchers) {
+      if (op === '=' || op === '!=' || (op === '=~' && (value === '.*' || value === '.+'))) continue
+      const condition = compileOne({ op, value }, timeoutMs)
+      const texts = condition.literals === undefined ? await this.valuesOf(tag, from, params, options) : [...condition.literals]
+      if (texts === undefined) return undefined
+      const flags = condition.flags(texts)
+      const passed = texts.filter((_, i) => flags[i] === 1)
+      if (passed.length > VALUES_AT_ONCE) return undefined
+      const key = param(params, tag)
+      wanted.push(passed.length === 0 ? '0' : `tags[${key}] IN (${passed.map((text) => param(params, text)).join(', ')})`)
+    }
+    return { from: [from, ...wanted].join(' AND '), params, all: conditions === 0 && wanted.length === 0 }
+  }
+
+  private async valuesOf(tag: string, from: string, params: Record<string, string>, options: QueryOptions): Promise<string[] | undefined> {
+    const own = { ...params }
+    const select = `SELECT DISTINCT CAST(tags[${param(own, tag)}] AS String) ${from} LIMIT ${VALUES_LOOKED_AT + 1}`
+    const texts: string[] = []
+    for await (const { columns } of this.client.blocks(select, { ...options, params: own }))
+      for (const text of columns[0].texts ?? []) texts.push(decoder.decode(text))
+    return texts.length > VALUES_LOOKED_AT ? undefined : texts
+  }
+
+  /** Series that meet the conditions which ClickHouse can try; `exact`: all of them. */
+  private among(life: Life, matchers: readonly Matcher[]): { from: string; params: Record<string, string>; conditions: number; exact: boolean } {
+    const params: Record<string, string> = {}
+    const conditions: string[] = []
+    // An absent tag reads as the empty text, as it does here.
+    for (const { tag, op, value } of matchers)
+      if (op === '=' || op === '!=') conditions.push(`tags[${param(params, tag)}] ${op} ${param(params, value)}`)
+      else if (op === '=~' && value === '.+') conditions.push(`tags[${param(params, tag)}] != ''`)
+    const from = `FROM ${this.table(life.namespace)} FINAL WHERE ${[`life = ${life.number}`, ...conditions].join(' AND ')}`
+    return { from, params, conditions: conditions.length, exact: conditions.length === matchers.length }
   }
 
   /** Series stored, by life. */
@@ -141,6 +186,38 @@ export class SeriesStore {
   }
 }
 
+/** Tags of series, or of groups of them. */
+export class StoredTags implements TagSets {
+  readonly length: number
+  private readonly series: readonly StoredSeries[]
+
+  constructor(series: readonly StoredSeries[]) {
+    this.series = series
+    this.length = series.length
+  }
+
+  at(i: number): readonly string[] {
+    return this.series[i].tags
+  }
+
+  keys(): readonly string[] {
+    return [...new Set(this.series.flatMap(({ tags }) => tags.filter((_, i) => i % 2 === 0)))]
+  }
+
+  column(key: string): TagColumn {
+    const texts: string[] = []
+    const places = new Map<string, number>()
+    const codes = Int32Array.from(this.series, ({ tags }) => {
+      const text = tagValue(tags, key)
+      if (text === undefined) return -1
+      let code = places.get(text)
+      if (code === undefined) places.set(text, (code = texts.push(text) - 1))
+      return code
+    })
+    return { codes, texts }
+  }
+}
+
 /** Lists of literals for statements of bounded length. */
 export function* inGroups(keys: readonly string[] | undefined): Generator<string | undefined> {
   if (keys === undefined) yield undefined
@@ -150,6 +227,13 @@ export function* inGroups(keys: readonly string[] | undefined): Generator<string
         .slice(at, at + IDS_AT_ONCE)
         .map(literalOf)
         .join(', ')
+}
+
+/** A text as a parameter of a statement. @returns how the statement names it. */
+export function param(params: Record<string, string>, text: string): string {
+  const name = `p${Object.keys(params).length}`
+  params[name] = text
+  return `{${name}:String}`
 }
 
 export function idAt(ids: Uint8Array, row: number): string {
