@@ -99,5 +99,7 @@ t.test('an engine that tells no changes is refused at the start', async (t) => {
   const forward = { upstream: [{ name: 'one', url: 'http://127.0.0.1:9' }] }
   const kafka = { sink: [{ name: 'one', topic: 'out', brokers: '127.0.0.1:1' }] }
   const message = /cannot start kafka\.sink "one": the storage engine of this node tells no changes; leave the sinks out/
-  await t.rejects(boot({ plugins: ['line_protocol', 'kafka'], storage: 'forward', config: { kafka, database: { forward, data_dir: t.testdir() } } as never }), { message })
+  await t.rejects(boot({ plugins: ['line_protocol', 'kafka'], storage: 'forward', config: { kafka, database: { forward, data_dir: t.testdir() } } as never }), {
+    message,
+  })
 })
