@@ -7,7 +7,7 @@ const EVENTS = Number(process.argv[2] ?? 2_000_000)
 const ROWS = 5000
 const position = `${'a'.repeat(16)}-${'0'.repeat(14)}-${'0'.repeat(14)}`
 
-function run(name: string, fields: number): void {
+function run(name: string, fields: number, of = 1000): void {
   const columns = Array.from({ length: fields }, (_, i) => {
     const column = new Column(`field_${i}`, i % 4 === 3 ? 'int64' : 'float64', ROWS)
     for (let row = 0; row < ROWS; row++) {
@@ -22,7 +22,7 @@ function run(name: string, fields: number): void {
     const time = 1_700_000_000_000_000_000n + BigInt(row) * 1_000_000n
     times[row * 2] = Number(BigInt.asIntN(32, time))
     times[row * 2 + 1] = Number(time >> 32n)
-    series[row] = row % 1000
+    series[row] = of > ROWS ? Math.floor(Math.random() * of) : row % of
   }
   const change = {
     ...{
@@ -51,9 +51,10 @@ function run(name: string, fields: number): void {
   const start = process.hrtime.bigint()
   pass(EVENTS)
   const secs = Number(process.hrtime.bigint() - start) / 1e9
-  console.log(`${name.padEnd(20)} ${Math.round(EVENTS / secs).toLocaleString('en')} events/s, ${(bytes / secs / 1e6).toFixed(0)} MB/s`)
+  console.log(`${name.padEnd(52)} ${Math.round(EVENTS / secs).toLocaleString('en')} events/s, ${(bytes / secs / 1e6).toFixed(0)} MB/s`)
 }
 
 run('1 field, 3 tags', 1)
 run('4 fields, 3 tags', 4)
 run('10 fields, 3 tags', 10)
+run('3 fields, 3 tags, 20,000 series in random order', 3, 20_000)

@@ -11,7 +11,7 @@ const CHUNK_ROWS = 512
 const CHUNK_BYTES = 256 * 1024
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text)
 
-const END = utf8('\n\n')
+const END = '\n\n'
 
 /** What the `id:` lines of a change say: the place behind it, or, within it, how many of its frames have come, between two texts. */
 export interface FrameIds {
@@ -48,26 +48,21 @@ export class FrameEncoder {
     const { rows } = change
     const { json } = this
     const start = utf8(`event: point_written\nid: ${ids.before}`)
-    const middle = utf8(`${ids.after}\ndata: `)
-    const lastStart = utf8(`event: point_written\nid: ${ids.last}\ndata: `)
-    const head = start.length + NUMBER_BYTES + middle.length + lastStart.length
-    json.begin(change)
+    const head = start.length + NUMBER_BYTES
+    json.begin(change, `${ids.after}\ndata: `, END)
     const out = new JsonBytes()
     try {
       for (let row = skip; row < rows; row++) {
         const last = row === rows - 1
         const frameAt = out.length
-        out.room(head)
-        if (last) out.put(lastStart)
+        if (last) json.begin(change, `event: point_written\nid: ${ids.last}\ndata: `, END)
         else {
+          out.room(head)
           out.put(start)
           out.integer(row + 1)
-          out.put(middle)
         }
-        if (json.write(out, row, END.length)) {
-          this.frames++
-          out.put(END)
-        } else out.cut(frameAt)
+        if (json.write(out, row)) this.frames++
+        else out.cut(frameAt)
         if (out.length > 0 && (last || (row - skip) % CHUNK_ROWS === CHUNK_ROWS - 1 || out.length >= CHUNK_BYTES)) yield out.take()
       }
     } finally {
@@ -92,5 +87,5 @@ export class FrameEncoder {
 }
 
 function frame(event: string, id: string, data: string): Uint8Array {
-  return utf8(`event: ${event}\nid: ${id}\ndata: ${data}\n\n`)
+  return utf8(`event: ${event}\nid: ${id}\ndata: ${data}${END}`)
 }

@@ -6,51 +6,53 @@ import { createHash } from 'node:crypto'
 import { type Column, isShown, valueAt } from '../columns/index.ts'
 import { type JsonBytes, NUMBER_BYTES } from '../json/index.ts'
 import { decimalText } from '../numbers/index.ts'
+import { SeriesBytes } from './series-bytes.ts'
 import type { ChangedColumns, DeletedSeries } from './types.ts'
 
-/** Tags kept as JSON, by series. */
-const KEPT_TAGS = 50_000
 const KINDS = { float64: 'F64', int64: 'I64', uint64: 'U64', bool: 'Bool', string: 'String', decimal: 'Decimal128', histogram: 'Histogram' } as const
 const encoder = new TextEncoder()
 const utf8 = (text: string): Uint8Array => encoder.encode(text)
 
-const FIELDS = utf8(',"fields":{')
+const FIELDS = ',"fields":{'
 const TIMESTAMP = utf8('}},"timestamp":')
+const NO_BYTES = new Uint8Array(0)
 const TRUE = utf8('true')
 const FALSE = utf8('false')
 const TWO_32 = 2 ** 32
 
 /** The rows of a change, one after the other. */
 export class RowJson {
-  private readonly tags = new Map<number, Uint8Array>()
+  private readonly tags = new SeriesBytes()
+  private readonly tagsJson = (series: number): string => JSON.stringify((this.change as ChangedColumns).tagsOf(series))
   private change: ChangedColumns | undefined
-  private head: Uint8Array = FIELDS
-  private tail: Uint8Array = FIELDS
+  private head: Uint8Array = NO_BYTES
+  private tail: Uint8Array = NO_BYTES
   private names: Uint8Array[] = []
   private firstNames: Uint8Array[] = []
   private most = 0
 
-  begin(change: ChangedColumns): void {
+  /** @param before text that each row stands behind; `after`, before. */
+  begin(change: ChangedColumns, before = '', after = ''): void {
     this.change = change
-    this.head = utf8(`{"PointWritten":{"measurement":${JSON.stringify(change.measurement)},"tags":`)
-    this.tail = utf8(`,"seq":${change.sequence}}}`)
-    this.names = change.fields.map(({ name, type }) => utf8(`},${JSON.stringify(name)}:{"${KINDS[type]}":`))
-    this.firstNames = this.names.map((bytes) => bytes.subarray(2))
+    this.head = utf8(`${before}{"PointWritten":{"measurement":${JSON.stringify(change.measurement)},"tags":`)
+    this.tail = utf8(`,"seq":${change.sequence}}}${after}`)
+    const names = change.fields.map(({ name, type }) => `${JSON.stringify(name)}:{"${KINDS[type]}":`)
+    this.names = names.map((text) => utf8(`},${text}`))
+    this.firstNames = names.map((text) => utf8(`${FIELDS}${text}`))
     this.most = this.head.length + this.tail.length + FIELDS.length + TIMESTAMP.length + NUMBER_BYTES
     for (const { length } of this.names) this.most += length + NUMBER_BYTES
   }
 
-  /** @param more bytes that there is to be room for behind the row. @returns false, with nothing written, for a row without a value that is shown. */
-  write(out: JsonBytes, row: number, more: number): boolean {
+  /** @returns false, with nothing written, for a row without a value that is shown. */
+  write(out: JsonBytes, row: number): boolean {
     const { times, series, fields, columns, heap } = this.change as ChangedColumns
     const { names, firstNames } = this
-    const tags = this.tagBytes(series[row])
-    const most = this.most + more
+    const { tags, most } = this
+    tags.find(series[row], this.tagsJson)
     const start = out.length
-    out.room(most + tags.length)
+    out.room(most + tags.end - tags.start)
     out.put(this.head)
-    out.put(tags)
-    out.put(FIELDS)
+    out.putPart(tags.bytes, tags.start, tags.end)
     let shown = 0
     for (let i = 0; i < columns.length; i++) {
       const column = columns[i]
@@ -69,16 +71,6 @@ export class RowJson {
     writeTime(out, times[row * 2], times[row * 2 + 1])
     out.put(this.tail)
     return true
-  }
-
-  private tagBytes(series: number): Uint8Array {
-    let bytes = this.tags.get(series)
-    if (bytes === undefined) {
-      if (this.tags.size >= KEPT_TAGS) this.tags.clear()
-      bytes = utf8(JSON.stringify((this.change as ChangedColumns).tagsOf(series)))
-      this.tags.set(series, bytes)
-    }
-    return bytes
   }
 }
 
@@ -114,7 +106,7 @@ function writeNumber(out: JsonBytes, column: Column, row: number): boolean {
     case 'uint64': {
       const high = column.type === 'int64' ? i32[row * 2 + 1] : i32[row * 2 + 1] >>> 0
       if (high < SAFE_HIGH && high >= -SAFE_HIGH) out.float(high * TWO_32 + (i32[row * 2] >>> 0))
-      else out.ascii(String(valueAt(column, row, NO_HEAP)))
+      else out.ascii(String(valueAt(column, row, NO_BYTES)))
       return true
     }
     case 'bool':
@@ -137,7 +129,6 @@ function writeText(out: JsonBytes, column: Column, row: number, heap: Uint8Array
   }
 }
 
-const NO_HEAP = new Uint8Array(0)
 const HALF_MILLIONS = 4294
 const HALF_REST = 967_296
 const MILLION = 1_000_000

@@ -3,10 +3,9 @@ import { type Column, isShown, valueAt } from '../columns/index.ts'
 import { type JsonBytes, NUMBER_BYTES } from '../json/index.ts'
 import { decimalText } from '../numbers/index.ts'
 import { writeTime } from './change-json.ts'
+import { SeriesBytes } from './series-bytes.ts'
 import type { ChangedColumns } from './types.ts'
 
-/** Series kept as text. */
-const KEPT_SERIES = 50_000
 const encoder = new TextEncoder()
 const utf8 = (text: string): Uint8Array => encoder.encode(text)
 
@@ -36,8 +35,13 @@ export function seriesKey(measurement: string, tags: Record<string, string>): st
 const UNWRITABLE = /[\n\r]|^#/
 
 export class RowLines {
-  /** Undefined for a series that no line can hold. */
-  private readonly series = new Map<number, Uint8Array | undefined>()
+  private readonly keys = new SeriesBytes()
+  /** Empty for a series that no line can hold. */
+  private readonly keyText = (series: number): string => {
+    const change = this.change as ChangedColumns
+    const key = seriesKey(change.measurement, change.tagsOf(series))
+    return UNWRITABLE.test(key) ? '' : key
+  }
   private writable: boolean[] = []
   private change: ChangedColumns | undefined
   private names: Uint8Array[] = []
@@ -59,16 +63,17 @@ export class RowLines {
    */
   write(out: JsonBytes, row: number): boolean {
     const { times, series, fields, columns, heap } = this.change as ChangedColumns
-    const key = this.keyBytes(series[row])
+    const { keys } = this
+    keys.find(series[row], this.keyText)
     const start = out.length
-    out.room(this.most + (key?.length ?? 0))
-    if (key !== undefined) out.put(key)
+    out.room(this.most + keys.end - keys.start)
+    out.putPart(keys.bytes, keys.start, keys.end)
     out.put(SPACE)
     let shown = 0
     for (let i = 0; i < columns.length; i++) {
       const column = columns[i]
       if (!isShown(column, row, heap)) continue
-      if (key === undefined || !this.writable[i]) {
+      if (keys.end === keys.start || !this.writable[i]) {
         out.cut(start)
         return false
       }
@@ -83,18 +88,6 @@ export class RowLines {
     out.put(SPACE)
     writeTime(out, times[row * 2], times[row * 2 + 1])
     return true
-  }
-
-  private keyBytes(series: number): Uint8Array | undefined {
-    let bytes = this.series.get(series)
-    if (bytes === undefined && !this.series.has(series)) {
-      if (this.series.size >= KEPT_SERIES) this.series.clear()
-      const change = this.change as ChangedColumns
-      const key = seriesKey(change.measurement, change.tagsOf(series))
-      bytes = UNWRITABLE.test(key) ? undefined : utf8(key)
-      this.series.set(series, bytes)
-    }
-    return bytes
   }
 }
 

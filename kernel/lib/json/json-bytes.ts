@@ -11,7 +11,7 @@ const MAX_SPARE_BYTES = 1 << 20
 export const NUMBER_BYTES = 40
 /** What gauges are mostly rounded to; each costs a division where it is in vain. */
 const MAX_DECIMALS = 3
-/** Below it a loop copies sooner than the call. */
+/** Up to it a loop copies sooner than the call. */
 const SHORT_BYTES = 16
 const encoder = new TextEncoder()
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
@@ -83,6 +83,15 @@ export class JsonBytes {
     const { length } = source
     if (length > SHORT_BYTES) bytes.set(source, at)
     else for (let i = 0; i < length; i++) bytes[at + i] = source[i]
+    this.at = at + length
+  }
+
+  /** A part of other bytes. Needs room. */
+  putPart(source: Uint8Array, start: number, end: number): void {
+    const { bytes, at } = this
+    const length = end - start
+    if (length > SHORT_BYTES) bytes.set(source.subarray(start, end), at)
+    else for (let i = 0; i < length; i++) bytes[at + i] = source[start + i]
     this.at = at + length
   }
 

@@ -77,7 +77,7 @@ export class RecordEncoder {
       let row = from
       for (; row < rows && row - from < CHUNK_ROWS && out.length < CHUNK_BYTES; row++) {
         const before = out.length
-        const whole = this.format === 'json' ? this.json.write(out, row, 0) : this.lines.write(out, row)
+        const whole = this.format === 'json' ? this.json.write(out, row) : this.lines.write(out, row)
         if (out.length > before) {
           found.push(row)
           ends.push(out.length)
@@ -100,7 +100,7 @@ export class RecordEncoder {
 
   private asJson(row: number): Buffer {
     const out = new JsonBytes()
-    this.json.write(out, row, 0)
+    this.json.write(out, row)
     const bytes = bufferOf(out.take())
     out.close()
     return bytes
