@@ -260,6 +260,8 @@ export type Job<A = unknown, R = unknown> = (reader: Reader, args: A, io: JobIo)
 export interface JobOptions {
   /** Whose the job is, where namespaces are kept apart: no one of them gets all that may run at once. Absent or empty = nobody's. */
   namespace?: string
+  /** Nobody waits for it: it does not take turns with questions. Where an engine tells no difference it is a job like others. */
+  background?: boolean
   signal?: AbortSignal
   /** @throws QUERY_TIMEOUT after this long; 0 = none. */
   timeoutMs?: number

@@ -104,7 +104,7 @@ export class Materialiser {
     const { max_slice_bytes: maxBytes, job_timeout_secs: timeout } = this.config
     const args: RecomputeArgs = { namespace, source, parts, maxBytes, sql: storage.capabilities.has('sql'), plain }
     const job: RunningJob<Recomputed> = storage.run<Recomputed>(JOB, args, {
-      ...{ namespace, signal, timeoutMs: timeout * 1000 },
+      ...{ namespace, signal, background: true, timeoutMs: timeout * 1000 },
       timeoutSetting: 'rollups.job_timeout_secs',
     })
     return job.result

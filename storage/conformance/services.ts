@@ -38,6 +38,9 @@ export const serviceRules: Rule[] = [
       const again = engine.run<{ rows: number }>(jobModule('rows'), { namespace: 'default', measurement: 'a', pauseMs: 0 })
       await text(again.output)
       t.equal((await again.result).rows, 2)
+      const background = engine.run<{ rows: number }>(jobModule('rows'), { namespace: 'default', measurement: 'a', pauseMs: 0 }, { background: true })
+      t.equal(await text(background.output), 'a\nb\n', 'one that nobody waits for answers no differently')
+      t.equal((await background.result).rows, 2)
     },
   ],
   [

@@ -10,6 +10,7 @@ import { retentionKeys } from '../common/retention.ts'
 import { checkBudget, divide, LEAST_DUCKDB, LEAST_MEMORY, queryThreadsOf, USUAL } from './budget.ts'
 import type { CompactionLimits } from './compaction/plan.ts'
 import { encryptionSchema } from './encryption/config.ts'
+import type { ThreadRole } from './threads/messages.ts'
 import type { SlabOptions } from './memtable/slabs.ts'
 import { DEFAULT_LIMITS } from './sql-limits.ts'
 import type { PressureLimits } from './write/pressure.ts'
@@ -309,7 +310,7 @@ function processesOfThread(config: DatabaseConfig): number {
 }
 
 /** What an engine thread knows of the configuration. */
-export function workerConfig(config: DatabaseConfig, role: 'query' | 'maintenance') {
+export function workerConfig(config: DatabaseConfig, role: ThreadRole) {
   const limits = {
     maxScratchBytes: config.max_scratch_size,
     engineProcesses: processesOfThread(config),
@@ -317,12 +318,13 @@ export function workerConfig(config: DatabaseConfig, role: 'query' | 'maintenanc
   }
   return {
     niceness: config.engine_niceness,
-    duckdbThreads: role === 'query' ? queryParallelism(config) : 1,
-    memoryLimitBytes: role === 'query' ? config.per_query_memory_limit : config.merge_memory_limit,
-    sampleCacheBytes: Math.floor(config.sample_cache_size / queryThreads(config)),
+    duckdbThreads: role === 'maintenance' ? 1 : queryParallelism(config),
+    memoryLimitBytes: role === 'maintenance' ? config.merge_memory_limit : config.per_query_memory_limit,
+    // What a background job reads is not asked for again.
+    sampleCacheBytes: role === 'background' ? 0 : Math.floor(config.sample_cache_size / queryThreads(config)),
     rowGroupRows: config.row_group_rows,
     compression: config.compression,
     zstdLevel: config.zstd_level,
-    ...(role === 'query' ? limits : { givesBack: true as const }),
+    ...(role === 'maintenance' ? { givesBack: true as const } : limits),
   }
 }

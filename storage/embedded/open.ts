@@ -61,7 +61,7 @@ import { SeriesIndex } from './series/series-index.ts'
 import { Signal } from './signal.ts'
 import { slicesOf } from './slices.ts'
 import { functionSpec } from './threads/function-spec.ts'
-import type { WorkerConfig } from './threads/messages.ts'
+import type { ThreadRole, WorkerConfig } from './threads/messages.ts'
 import { WorkerPool } from './threads/pool.ts'
 import { Publisher } from './threads/publisher.ts'
 import { Readers } from './threads/readers.ts'
@@ -145,7 +145,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const counters = catalog.counters()
   const floor = counters?.walFloor ?? 1
   const policy = fsyncPolicy(config.wal_fsync_policy)
-  const threadConfig = (role: 'query' | 'maintenance') => threadConfigOf(role, config, limits, dirs.temp, encryption)
+  const threadConfig = (role: ThreadRole) => threadConfigOf(role, config, limits, dirs.temp, encryption)
   const flushWanted = new Signal()
   const tidyWanted = new Signal()
 
@@ -243,13 +243,15 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   // Engine threads, and deletes, which have them select.
   const ledger = new Ledger(new LmdbState(catalog.store, ARCHIVE_STATE))
   const archived = new ArchivedObjects({ dataDir, paths: dirs, fs, config, log, segments, ledger, identity: () => catalog.identity() })
+  const reading = { ...encryption.query, sqlFunctions: (context.sqlFunctions ?? []).map(functionSpec) }
   const pool = new WorkerPool({
     dataDir,
     shared,
     queryThreads: queryThreads(config),
     maxJobs: config.max_concurrent_queries,
     config: {
-      query: { ...threadConfig('query'), ...encryption.query, sqlFunctions: (context.sqlFunctions ?? []).map(functionSpec) },
+      query: { ...threadConfig('query'), ...reading },
+      background: { ...threadConfig('background'), ...reading },
       maintenance: threadConfig('maintenance'),
     },
     state: () => stateEvents({ schema, index, tombstones, drops, segments, memtables }),
@@ -354,7 +356,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   }
 }
 
-function threadConfigOf(role: 'query' | 'maintenance', config: DatabaseConfig, limits: Limits, tempDir: string, { worker }: Encryption): WorkerConfig {
+function threadConfigOf(role: ThreadRole, config: DatabaseConfig, limits: Limits, tempDir: string, { worker }: Encryption): WorkerConfig {
   return { ...workerConfig(config, role), tempDir, regexTimeoutMs: limits.regexTimeoutMs, ...worker }
 }
 

@@ -33,8 +33,11 @@ export type StateEvent =
   /** One visible step: a flush drops its memtable and adds segments; a compaction replaces segments. */
   | { kind: 'segments'; added: SegmentMeta[]; removed: number[]; droppedMemtable: number }
 
+/** What a thread is there for: questions, flushes and merges, or jobs that nobody waits for. */
+export type ThreadRole = 'query' | 'maintenance' | 'background'
+
 export interface WorkerData {
-  role: 'query' | 'maintenance'
+  role: ThreadRole
   dataDir: string
   shared: Int32Array
   config: WorkerConfig

@@ -1,6 +1,7 @@
 /**
- * Engine threads, started when first needed: one for maintenance (flush, compaction), some for queries. A thread that dies fails what it
- * was doing and is replaced with the next request, the maintenance thread only so often (pressure.ts).
+ * Engine threads, started when first needed: one for maintenance (flush, compaction), some for queries, one for jobs that nobody waits for, so that these and
+ * queries share processors and not turns of one thread. A thread that dies fails what it was doing and is replaced with the next request, the maintenance
+ * thread only so often (pressure.ts).
  */
 import type { JobOptions, RunningJob, StorageContext } from 'svcdb'
 import { classify, type ErrorCode, SvcError } from 'svcdb/lib/errors'
@@ -12,7 +13,7 @@ import type { EngineMetrics } from '../metrics.ts'
 import type { ColdThread } from '../warm-up/schedule.ts'
 import type { WarmedUp, WarmUpSlice } from '../warm-up/thread-warm-up.ts'
 import { JobTrace } from './job-trace.ts'
-import type { ArchiveTask, FromWorker, StateEvent, ToWorker, WireError, WorkerConfig, WorkerData } from './messages.ts'
+import type { ArchiveTask, FromWorker, StateEvent, ThreadRole, ToWorker, WireError, WorkerConfig, WorkerData } from './messages.ts'
 import type { Publisher } from './publisher.ts'
 import type { Readers } from './readers.ts'
 import type { SegmentMeta } from './segment-entry.ts'
@@ -26,7 +27,7 @@ export interface PoolOptions {
   queryThreads: number
   /** Jobs that run at once; others wait. */
   maxJobs: number
-  config: Record<'query' | 'maintenance', WorkerConfig>
+  config: Record<ThreadRole, WorkerConfig>
   /** The whole state, for a thread that starts. */
   state(): StateEvent[]
   /** The maintenance thread has ended by itself. @returns whether the next request may start it again. */
@@ -62,7 +63,7 @@ class EngineThread {
   private readonly exited: Promise<void>
   private readonly options: PoolOptions
 
-  constructor(role: 'query' | 'maintenance', options: PoolOptions, gone: (thread: EngineThread, error: SvcError) => void) {
+  constructor(role: ThreadRole, options: PoolOptions, gone: (thread: EngineThread, error: SvcError) => void) {
     const { publisher, log } = options
     this.options = options
     publisher.flush()
@@ -187,6 +188,7 @@ export class WorkerPool {
   private queries: EngineThread[] = []
   private readonly leaving = new Set<EngineThread>()
   private maintenance: EngineThread | undefined
+  private background: EngineThread | undefined
   /** Set when the maintenance thread is not started any more. */
   private givenUp: SvcError | undefined
   /** Called when a query thread has been started for a query. */
@@ -206,7 +208,7 @@ export class WorkerPool {
   run<R>(module: URL, args: unknown, options: JobOptions = {}): RunningJob<R> {
     if (this.closed) throw shutDown()
     const { readers, archived } = this.options
-    const { namespace = '' } = options
+    const { namespace = '', background = false } = options
     const id = readers.begin()
     let thread: EngineThread | undefined
     const job = new ThreadJob<R>(
@@ -229,7 +231,7 @@ export class WorkerPool {
       JobTrace.begin(module),
     )
     const start = (): void => {
-      thread = this.queryThread()
+      thread = background ? this.backgroundThread() : this.queryThread()
       this.count(namespace, 1)
       thread.jobs.set(id, job as ThreadJob)
       const slot = readers.start(id, { end: () => job.end(heldTooMuch()), stalled: () => job.stalled })
@@ -302,8 +304,12 @@ export class WorkerPool {
 
   /** Where query threads read archived segments from now on. A directory is allowed when a thread starts: those that run make way for others. */
   readArchive(directory: string): void {
-    this.options.config.query.archiveDirectory = directory
-    for (const thread of this.queries.splice(0)) {
+    const { query, background } = this.options.config
+    query.archiveDirectory = directory
+    background.archiveDirectory = directory
+    const threads = [...this.queries.splice(0), ...(this.background === undefined ? [] : [this.background])]
+    this.background = undefined
+    for (const thread of threads) {
       this.leaving.add(thread)
       this.options.readers.afterAll(() => void thread.close().then(() => this.leaving.delete(thread)))
     }
@@ -320,8 +326,7 @@ export class WorkerPool {
 
   /** Of each thread there is. */
   async usage(): Promise<ThreadUsage[]> {
-    const threads = [...this.queries, ...this.leaving, ...(this.maintenance === undefined ? [] : [this.maintenance])]
-    return Promise.all(threads.map((thread) => thread.usage(this.nextTask++)))
+    return Promise.all(this.threads.map((thread) => thread.usage(this.nextTask++)))
   }
 
   async close(): Promise<void> {
@@ -329,8 +334,11 @@ export class WorkerPool {
     const left = [...this.queued.values()]
     this.queued.clear()
     for (const { fail } of left) fail(shutDown())
-    const threads = [...this.queries, ...this.leaving, ...(this.maintenance === undefined ? [] : [this.maintenance])]
-    await Promise.all(threads.map((thread) => thread.close()))
+    await Promise.all(this.threads.map((thread) => thread.close()))
+  }
+
+  private get threads(): EngineThread[] {
+    return [...this.queries, ...this.leaving, this.maintenance, this.background].filter((thread) => thread !== undefined)
   }
 
   /** Jobs that run. */
@@ -378,6 +386,13 @@ export class WorkerPool {
     return this.queries.reduce((idlest, thread) => (thread.jobs.size < idlest.jobs.size ? thread : idlest))
   }
 
+  private backgroundThread(): EngineThread {
+    this.background ??= this.start('background', (gone) => {
+      if (this.background === gone) this.background = undefined
+    })
+    return this.background
+  }
+
   private task(message: (id: number) => ToWorker): Promise<FromWorker> {
     if (this.closed) return Promise.reject(shutDown())
     if (this.givenUp !== undefined) return Promise.reject(this.givenUp)
@@ -397,7 +412,7 @@ export class WorkerPool {
     })
   }
 
-  private start(role: 'query' | 'maintenance', gone: (thread: EngineThread, error: SvcError) => void): EngineThread {
+  private start(role: ThreadRole, gone: (thread: EngineThread, error: SvcError) => void): EngineThread {
     return new EngineThread(role, this.options, gone)
   }
 }

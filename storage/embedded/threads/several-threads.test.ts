@@ -5,6 +5,8 @@ import { boot } from 'svcdb/testkit'
 import t from 'tap'
 
 const JOB = moduleUrl('./testing-thread-id.ts', import.meta.url)
+const BUSY = moduleUrl('./testing-busy.ts', import.meta.url)
+const DIE = moduleUrl('./testing-die.ts', import.meta.url)
 
 const plugin = definePlugin({ id: 'jobs', summary: 'Runs jobs', stability: 'stable', capabilities: ['jobs'], setup: () => {} })
 
@@ -13,4 +15,27 @@ t.test('jobs that come at once go to several threads, as many as there may be', 
   t.teardown(() => node.stop())
   const running = [1, 2, 3].map(() => node.storage.run<number>(JOB, undefined).result)
   t.equal(new Set(await Promise.all(running)).size, 2)
+})
+
+t.test('a job that nobody waits for does not take turns with queries, and is replaced like one when its thread dies', async (t) => {
+  const node = await boot({ plugins: [plugin], storage: 'embedded', config: { database: { query_threads: 1 } } })
+  t.teardown(() => node.stop())
+  const { storage } = node
+  const background = () => storage.run<number>(JOB, undefined, { background: true }).result
+  const first = await background()
+  t.not(await storage.run<number>(JOB, undefined).result, first)
+  t.equal(await background(), first, 'there is one thread for them')
+
+  // Without a thread of its own it would come to its turn when the query has ended.
+  let ended = false
+  const query = storage.run<void>(BUSY, 3000).result.finally(() => {
+    ended = true
+  })
+  await background()
+  t.notOk(ended)
+  await query
+
+  const died = storage.run(DIE, undefined, { background: true })
+  await t.rejects(died.result, { code: 'DATABASE_ERROR', message: /engine thread ended with code 3/ })
+  t.not(await background(), first)
 })
