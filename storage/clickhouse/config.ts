@@ -6,6 +6,7 @@ import { admissionKeys } from '../common/limits.ts'
 import { retentionKeys } from '../common/retention.ts'
 
 const NAME = '^[a-z][a-z0-9_]*$'
+const DISK_NAME = '^[A-Za-z0-9_-]+$'
 
 const clickhouse = Type.Object(
   {
@@ -56,6 +57,23 @@ const clickhouse = Type.Object(
       maximum: 2 ** 40,
       description: 'Rows that ClickHouse answers a statement of SQL with at most; above: SQL_ERROR. Of these server.sql_max_rows are handed on',
     }),
+    storage_policy: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 64,
+        pattern: DISK_NAME,
+        description: "Storage policy of ClickHouse's for the tables of points; it has the disks that they are on. Unset = as the server has it",
+      }),
+    ),
+    cold_volume: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 64, pattern: DISK_NAME, description: 'Volume of that policy that old rows are moved to; with cold_after_secs' }),
+    ),
+    cold_after_secs: Type.Integer({
+      default: 0,
+      minimum: 0,
+      maximum: 3_155_760_000,
+      description: 'Age from which on rows are moved to cold_volume, by whole parts; they are read as before. 0 = never',
+    }),
     query_memory: Type.Integer({ default: 2_147_483_648, minimum: 16_777_216, maximum: 2 ** 46, description: 'Memory of one read in ClickHouse' }),
   },
   { default: {}, description: 'Where the points are' },
@@ -84,22 +102,40 @@ export function sectionOf(config: Record<string, unknown>): ClickHouseSection {
 
 /** @throws CONFIG_ERROR for values that cannot be used. */
 export function check(config: Record<string, unknown>): void {
-  const { url } = sectionOf(config)
+  const { url, storage_policy, cold_volume, cold_after_secs } = sectionOf(config)
   // It is not said which: it may have a password.
   const refuse = (cause: string): SvcError => new SvcError('CONFIG_ERROR', `cannot use [database.clickhouse] url: ${cause}`)
   const parsed = URL.parse(url)
   if (parsed === null || !/^https?:$/.test(parsed.protocol)) throw refuse('it is no address of an HTTP interface; write http://host:8123')
   if (parsed.username !== '' || parsed.password !== '') throw refuse('it has a user; write username and password as keys of their own')
+  if (cold_after_secs > 0 && (storage_policy === undefined || cold_volume === undefined))
+    throw new SvcError('CONFIG_ERROR', 'cannot use [database.clickhouse] cold_after_secs: it needs storage_policy and cold_volume, which say where old rows go')
+}
+
+/** Where the tables of points are, and from when on where else. */
+export interface StoragePolicy {
+  policy: string
+  /** Absent = all rows stay where they are. */
+  cold?: { volume: string; afterSecs: number }
+}
+
+/** Undefined: as the server has it. */
+export function policyOf({ storage_policy: policy, cold_volume: volume, cold_after_secs: afterSecs }: ClickHouseSection): StoragePolicy | undefined {
+  if (policy === undefined) return undefined
+  return afterSecs > 0 && volume !== undefined ? { policy, cold: { volume, afterSecs } } : { policy }
 }
 
 /** For `svc check`. */
 export function explain(config: Record<string, unknown>): string[] {
-  const { url, prefix, cluster, insert_quorum } = sectionOf(config)
+  const section = sectionOf(config)
+  const { url, prefix, cluster, insert_quorum } = section
+  const stored = policyOf(section)
   const parsed = URL.parse(url)
   const address = parsed === null || parsed.host === '' ? '?' : `${parsed.protocol}//${parsed.host}`
   const where = cluster === undefined ? 'one server' : `cluster "${cluster}", a write is acknowledged by ${insert_quorum} replicas`
+  const cold = stored?.cold === undefined ? '' : `; rows older than ${stored.cold.afterSecs} s are on volume "${stored.cold.volume}"`
   return [
-    `points are in ClickHouse at ${address}, databases ${prefix} and ${prefix}_*, on ${where}`,
+    `points are in ClickHouse at ${address}, databases ${prefix} and ${prefix}_*, on ${where}${stored === undefined ? '' : `, with storage policy "${stored.policy}"`}${cold}`,
     'the engine keeps no state and tells no changes, and has no exports, backups or archive: plugins that need one of them cannot run on it',
   ]
 }

@@ -51,12 +51,13 @@ import { Aggregates } from './aggregates.ts'
 import { fieldsOf, type Life } from './catalog.ts'
 import { CatalogLog } from './catalog-log.ts'
 import { Client } from './client.ts'
-import { type ClickHouseSection, sectionOf } from './config.ts'
+import { type ClickHouseSection, policyOf, sectionOf } from './config.ts'
 import { Expiry } from './expiry.ts'
 import { endOf, Maintenance } from './maintenance.ts'
 import { type Days, daysOf, namespaceBytes, newestTime } from './measures.ts'
 import { ClickHouseMetrics } from './metrics.ts'
 import { Points } from './points.ts'
+import { Policies } from './policies.ts'
 import { ClickHouseReader, type ReaderContext } from './reader.ts'
 import { Resolver } from './resolver.ts'
 import { SeriesNumbers } from './series-numbers.ts'
@@ -89,6 +90,7 @@ export class ClickHouseEngine implements StorageEngine {
   private readonly points: Points
   private readonly maintenance: Maintenance
   private readonly expiry: Expiry
+  private readonly policies: Policies
   private readonly numbers = new SeriesNumbers()
   private readonly aggregates: Aggregates
   private readonly turns = new Turns()
@@ -122,6 +124,7 @@ export class ClickHouseEngine implements StorageEngine {
     this.series = new SeriesStore(this.client, this.place)
     const lacking = (why: string): void => context.log.warn({ why }, 'ClickHouse does not compute rates and sums of PromQL')
     this.aggregates = new Aggregates(this.client, this.place, this.section.query_memory, lacking)
+    this.policies = new Policies(this.client, this.place, policyOf(this.section))
     this.tables = new Tables(this.client, this.place, this.section.max_waiting_bytes)
     const settings = retentionSettings(config, this.limits)
     const { limits, client, place, log, tables, series, resolver, gate } = this
@@ -136,6 +139,7 @@ export class ClickHouseEngine implements StorageEngine {
 
   async open(): Promise<void> {
     await this.log.open()
+    await this.policies.check()
     await this.count()
     this.accepting = true
     const interval = (this.context.config.maintenance_interval_secs as number | undefined) ?? 60
@@ -393,6 +397,7 @@ export class ClickHouseEngine implements StorageEngine {
     for (const namespace of this.log.catalog.namespaces)
       if (this.accepting && (await this.expiry.pass(namespace, this.days.get(namespace) ?? new Map(), (body) => this.turns.alone(namespace, body))))
         this.resolver.forget()
+    for (const namespace of this.log.catalog.namespaces) if (this.accepting) await this.policies.pass(namespace)
   }
 
   /** Counts what is stored, by whichever node. */

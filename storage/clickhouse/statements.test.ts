@@ -14,6 +14,9 @@ import {
   dropDays,
   dropOwn,
   type Place,
+  setColdVolume,
+  setPolicy,
+  tablesOf,
 } from './statements.ts'
 
 const FOLDER = join(import.meta.dirname, 'testcases')
@@ -30,6 +33,9 @@ const all = (place: Place): string =>
     deleteRows(place, 'default', 'm_7000000', "time < fromUnixTimestamp64Nano(toInt64('0'), 'UTC')"),
     dropDays(place, 'default', 'm_7000000', [-3n, 19_000n]),
     deleteFromDay(place, 'default', 'narrow', 19_000n, 'life < 9000000 AND life NOT IN (7000000)'),
+    setPolicy(place, 'default', tablesOf(place, 'narrow')[0], 'tiers'),
+    setColdVolume(place, 'default', tablesOf(place, 'narrow')[0], { volume: 'cold', afterSecs: 86_400 }),
+    setColdVolume(place, 'default', tablesOf(place, 'm_7000000')[0], undefined),
     ...dropOwn(place, 'default', 7_000_000),
   ]
     .map((statement) => `${statement};\n`)

@@ -33,6 +33,8 @@ const TYPES: Record<Exclude<FieldType, 'decimal'>, [wire: string, codec: string]
 }
 /** Whole days since the Unix epoch: DateTime64 is signed, and days outside of the calendar's range would all be one. */
 const DAY = 'PARTITION BY intDiv(toUnixTimestamp64Nano(time), 86400000000000)'
+/** That DateTime has. */
+const LAST_SECOND = 2 ** 32 - 1
 /** Inserts of one table that are remembered by their token; with replicas for so many seconds. */
 const REMEMBERED = 10_000
 const REMEMBERED_SECS = 604_800
@@ -120,6 +122,22 @@ export function dropDays(place: Place, namespace: string, table: string, days: r
 export function deleteFromDay(place: Place, namespace: string, table: string, day: bigint, condition: string): string {
   const [local] = tablesOf(place, table)
   return `ALTER TABLE ${databaseOf(place, namespace)}.${local}${onCluster(place)} DELETE IN PARTITION ${day} WHERE ${condition}`
+}
+
+/** @param policy has all disks that the table is on. */
+export function setPolicy(place: Place, namespace: string, table: string, policy: string): string {
+  return `ALTER TABLE ${databaseOf(place, namespace)}.${table}${onCluster(place)} MODIFY SETTING storage_policy = '${policy}'`
+}
+
+/**
+ * When rows move to another volume: a part at a time, by its newest time; undefined = never. It is a matter of disks alone, so the server's own clock is good enough.
+ * Times that its calendar does not have count as the nearest that it has.
+ */
+export function setColdVolume(place: Place, namespace: string, table: string, cold: { volume: string; afterSecs: number } | undefined): string {
+  const alter = `ALTER TABLE ${databaseOf(place, namespace)}.${table}${onCluster(place)}`
+  if (cold === undefined) return `${alter} REMOVE TTL`
+  const time = `toDateTime(greatest(0, least(intDiv(toUnixTimestamp64Nano(time), 1000000000), ${LAST_SECOND - cold.afterSecs})))`
+  return `${alter} MODIFY TTL ${time} + toIntervalSecond(${cold.afterSecs}) TO VOLUME '${cold.volume}'`
 }
 
 function createTable(place: Place, database: string, name: string, columns: string, engine: string, versions: readonly string[], order: string): string[] {

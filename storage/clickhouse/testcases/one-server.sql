@@ -9,4 +9,7 @@ DELETE FROM svc_n_default.narrow WHERE life = 7000000;
 DELETE FROM svc_n_default.m_7000000 WHERE time < fromUnixTimestamp64Nano(toInt64('0'), 'UTC');
 ALTER TABLE svc_n_default.m_7000000 DROP PARTITION -3, DROP PARTITION 19000;
 ALTER TABLE svc_n_default.narrow DELETE IN PARTITION 19000 WHERE life < 9000000 AND life NOT IN (7000000);
+ALTER TABLE svc_n_default.narrow MODIFY SETTING storage_policy = 'tiers';
+ALTER TABLE svc_n_default.narrow MODIFY TTL toDateTime(greatest(0, least(intDiv(toUnixTimestamp64Nano(time), 1000000000), 4294880895))) + toIntervalSecond(86400) TO VOLUME 'cold';
+ALTER TABLE svc_n_default.m_7000000 REMOVE TTL;
 DROP TABLE IF EXISTS svc_n_default.m_7000000 SYNC;

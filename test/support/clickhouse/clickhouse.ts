@@ -39,10 +39,13 @@ export async function startClickHouse(): Promise<ClickHouse> {
   return url === undefined ? startChdb() : { url, section: { url, ...GIVEN }, async stop() {} }
 }
 
-/** @param cluster it takes statements for a cluster of that name, of which it is the only server that is there. */
-export async function startChdb(cluster = ''): Promise<ClickHouse> {
+/**
+ * @param cluster it takes statements for a cluster of that name, of which it is the only server that is there.
+ * @param configuration XML of the server's configuration, in which FOLDER stands for a folder of its own.
+ */
+export async function startChdb(cluster = '', configuration = ''): Promise<ClickHouse> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-clickhouse-'))
-  const child: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, 'server.ts'), PACKAGES, folder, cluster], {
+  const child: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, 'server.ts'), PACKAGES, folder, cluster, configuration], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const exited = once(child, 'exit')

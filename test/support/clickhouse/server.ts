@@ -20,10 +20,12 @@ interface Session {
 const INSERT = /^\s*(INSERT INTO [\s\S]*?)(\s+SETTINGS [\s\S]*?)?\s+FORMAT (\w+)\s*$/
 const PARAM = 'param_'
 
-export async function serve(packages: string, folder: string, cluster = ''): Promise<{ port: number }> {
+/** @param configuration XML of the server's configuration, in which FOLDER stands for that folder. */
+export async function serve(packages: string, folder: string, cluster = '', configuration = ''): Promise<{ port: number }> {
   const { Session: Opened } = createRequire(join(packages, 'noop.js'))('chdb') as { Session: new (path: string, options?: object) => Session }
-  if (cluster !== '') writeFileSync(join(folder, 'config.xml'), clusterConfig(cluster))
-  const options = cluster === '' ? {} : { connectionArgs: [`--config-file=${join(folder, 'config.xml')}`] }
+  const whole = `${cluster === '' ? '' : clusterConfig(cluster)}${configuration.replaceAll('FOLDER', folder)}`
+  if (whole !== '') writeFileSync(join(folder, 'config.xml'), `<clickhouse>${whole}</clickhouse>`)
+  const options = whole === '' ? {} : { connectionArgs: [`--config-file=${join(folder, 'config.xml')}`] }
   const chdb = new Opened(join(folder, 'data'), options)
   const session: Session = {
     queryAsync: (query, options) => chdb.queryAsync(cluster === '' ? query : unreplicated(query), options),
@@ -52,7 +54,7 @@ export async function serve(packages: string, folder: string, cluster = ''): Pro
 function clusterConfig(cluster: string): string {
   const replica = (port: number): string => `<replica><host>127.0.0.1</host><port>${port}</port></replica>`
   const shard = `<shard><internal_replication>true</internal_replication>${replica(9000)}${replica(1)}</shard>`
-  return `<clickhouse><tcp_port>9000</tcp_port><remote_servers><${cluster}>${shard}</${cluster}></remote_servers></clickhouse>`
+  return `<tcp_port>9000</tcp_port><remote_servers><${cluster}>${shard}</${cluster}></remote_servers>`
 }
 
 function unreplicated(query: string): string {
@@ -109,8 +111,8 @@ function refuse(response: ServerResponse, message: string): void {
 }
 
 if (import.meta.main) {
-  const [packages, folder, cluster] = process.argv.slice(2)
-  const { port } = await serve(packages, folder, cluster)
+  const [packages, folder, cluster, configuration] = process.argv.slice(2)
+  const { port } = await serve(packages, folder, cluster, configuration)
   process.stdout.write(`${port}\n`)
   // Ends with who started it.
   process.stdin.on('end', () => process.exit()).resume()
