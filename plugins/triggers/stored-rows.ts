@@ -10,7 +10,7 @@ const LENGTH_BYTES = 4
 
 /** @param position behind which they are taken to have been written. @throws what keeps them from being read. */
 export async function* storedRows(storage: Storage, args: StoredArgs, position: string, signal: AbortSignal): AsyncGenerator<Changed> {
-  const job = storage.run<number>(moduleUrl('./stored-job.ts', import.meta.url), args, { namespace: args.namespace, signal })
+  const job = storage.run<number>(moduleUrl('./stored-job.ts', import.meta.url), args, { namespace: args.namespace, background: true, signal })
   job.result.catch(() => {}) // told below
   try {
     let rest: Uint8Array = new Uint8Array(0)

@@ -258,7 +258,8 @@ export class DerivedSeries {
     const { svc, config, metrics } = this.deps
     const began = svc.clock.monotonic()
     const args: EvalArgs = { namespace: kept.namespace, query: kept.query, ...range, maxRows: config.max_derived_rows }
-    const options = { namespace: kept.namespace, signal, timeoutMs: config.derived_timeout_secs * 1000, timeoutSetting: 'analytics.derived_timeout_secs' }
+    const limit = { timeoutMs: config.derived_timeout_secs * 1000, timeoutSetting: 'analytics.derived_timeout_secs' }
+    const options = { namespace: kept.namespace, background: !range.checkOnly, signal, ...limit }
     const rows = await svc.storage.run<EvalRows | undefined>(JOB, args, options).result
     if (!range.checkOnly) metrics.seconds.observe((svc.clock.monotonic() - began) / 1000)
     return rows
