@@ -38,6 +38,8 @@ export async function openInstance(
   for (const statement of [
     `SET TimeZone = 'UTC'`,
     `SET parquet_metadata_cache = true`,
+    // It keeps parts of segments that are gone, up to the limit of the instance; the system's page cache has those that are read again.
+    `SET enable_external_file_cache = false`,
     `SET preserve_insertion_order = true`,
     `CREATE SCHEMA svc_tags`,
     `SET allowed_directories = [${readable.map(sqlText).join(', ')}]`,
