@@ -100,6 +100,7 @@ export function explain(config: Record<string, unknown>): string[] {
   const where = cluster === undefined ? 'one server' : `cluster "${cluster}", a write is acknowledged by ${insert_quorum} replicas`
   return [
     `points are in ClickHouse at ${address}, databases ${prefix} and ${prefix}_*, on ${where}`,
-    'the engine keeps no state and tells no changes, and has no exports, backups or archive: plugins that need one of them cannot run on it',
+    'the engine keeps no state and tells no changes, and has no backups or archive: plugins that need one of them cannot run on it',
+    'exports are files on this node, in export.directory, which has to be set',
   ]
 }
