@@ -58,6 +58,7 @@ const SLOW = [
   'plugins/webhooks/crash.test.ts',
   'plugins/webhooks/fairness.test.ts',
   'storage/clickhouse/conformance.test.ts',
+  'storage/clickhouse/export/export.test.ts',
   'storage/clickhouse/promql-scripts.test.ts',
   'storage/clickhouse/promql.test.ts',
   'storage/clickhouse/sql/sql.test.ts',

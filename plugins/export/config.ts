@@ -2,7 +2,7 @@ import { FILE_PATH } from 'svcdb'
 import { type Static, Type } from 'svcdb/lib/schema'
 
 export const configSchema = Type.Object({
-  directory: Type.String({ ...FILE_PATH, default: '', description: 'Where the files go; empty = the folder exports of database.data_dir' }),
+  directory: Type.String({ ...FILE_PATH, default: '', description: 'Where the files go; empty = the folder exports of database.data_dir, if there is one' }),
   max_bytes: Type.Integer({
     default: 10_737_418_240,
     minimum: 0,

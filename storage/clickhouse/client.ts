@@ -102,19 +102,33 @@ export class Client {
   }
 
   /** The blocks of an answer as they come; settings and FORMAT Native are put behind the statement. */
-  async *blocks(statement: string, { params, signal, settings, timeoutMs, meaning }: QueryOptions = {}): AsyncGenerator<ReadBlock> {
+  blocks(statement: string, options: QueryOptions = {}): AsyncGenerator<ReadBlock> {
+    return this.read(statement, 'Native', options, decodeBlocks)
+  }
+
+  /** The bytes of a Parquet file as they come, likewise. */
+  parquet(statement: string, options: QueryOptions = {}): AsyncGenerator<Uint8Array> {
+    return this.read(statement, 'Parquet', options, (stream) => stream)
+  }
+
+  private async *read<T>(
+    statement: string,
+    format: string,
+    { params, signal, settings, timeoutMs, meaning }: QueryOptions,
+    decode: (stream: AsyncIterable<Uint8Array>) => AsyncIterable<T>,
+  ): AsyncGenerator<T> {
     const limits = { memory: this.section.query_memory, timeoutMs: timeoutMs ?? this.section.write_timeout_secs * 1000 }
     const both = signal === undefined ? this.closing.signal : AbortSignal.any([signal, this.closing.signal])
     let stream: Readable | undefined
     try {
       const asked = {
-        query: `${statement}${readSettings(limits, settings)} FORMAT Native`,
+        query: `${statement}${readSettings(limits, settings)} FORMAT ${format}`,
         ...(params === undefined ? {} : { query_params: params }),
         abort_signal: both,
       }
       stream = (await this.client.exec(asked)).stream as Readable
       this.isReached = true
-      yield* decodeBlocks(stream)
+      yield* decode(stream)
       both.throwIfAborted()
     } catch (error) {
       signal?.throwIfAborted()

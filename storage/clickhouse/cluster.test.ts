@@ -1,4 +1,7 @@
 /** The cluster's form of tables and statements, on the one server of a cluster that is there: of its shard the other replica is always away. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { AggregateRequest } from 'svcdb/lib/columns'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
@@ -45,6 +48,10 @@ else {
     await write(engine, [point(5)])
     t.same(await lines(engine, { measurement: 'cpu' }), [row(5), row(2, 'b')])
     t.same(await lines(engine, { measurement: 'm1' }), [`{"host":"a"} ${NOW} value=float64:3`, `{"host":"b"} ${NOW} text=string:"x" value=float64:4`])
+    const folder = mkdtempSync(join(tmpdir(), 'svc-cluster-'))
+    for (const measurement of ['cpu', 'm1'])
+      t.match(await engine.export({ namespace: 'default', measurement, path: join(folder, `${measurement}.parquet`), maxBytes: 0 }), { rows: 2 })
+    rmSync(folder, { recursive: true })
     const usage = await engine.usage('default')
     t.match(usage, { series: 4, measurements: 2 })
     t.ok(usage.bytes > 0)

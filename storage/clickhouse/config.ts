@@ -136,6 +136,7 @@ export function explain(config: Record<string, unknown>): string[] {
   const cold = stored?.cold === undefined ? '' : `; rows older than ${stored.cold.afterSecs} s are on volume "${stored.cold.volume}"`
   return [
     `points are in ClickHouse at ${address}, databases ${prefix} and ${prefix}_*, on ${where}${stored === undefined ? '' : `, with storage policy "${stored.policy}"`}${cold}`,
-    'the engine keeps no state and tells no changes, and has no exports, backups or archive: plugins that need one of them cannot run on it',
+    'the engine keeps no state and tells no changes, and has no backups or archive: plugins that need one of them cannot run on it',
+    'exports are files on this node, in export.directory, which has to be set',
   ]
 }

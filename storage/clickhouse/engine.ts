@@ -9,6 +9,8 @@ import type {
   DeleteRequest,
   DeleteResult,
   DropOptions,
+  ExportRequest,
+  ExportResult,
   FieldInfo,
   JobOptions,
   MeasurementFields,
@@ -31,8 +33,10 @@ import type {
 import { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { MAX_DIGITS } from '../common/decimal.ts'
+import { ExportFiles } from '../common/export/export-files.ts'
 import { Deadline, startJob } from '../common/job.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
+import { realFileSystem } from '../common/log/file-system.ts'
 import { checkFieldName, checkMeasurementName } from '../common/names.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
 import {
@@ -53,6 +57,7 @@ import { CatalogLog } from './catalog-log.ts'
 import { Client } from './client.ts'
 import { type ClickHouseSection, policyOf, sectionOf } from './config.ts'
 import { Expiry } from './expiry.ts'
+import { dropped, type ExportContext, exportMeasurement } from './export/export.ts'
 import { endOf, Maintenance } from './maintenance.ts'
 import { type Days, daysOf, namespaceBytes, newestTime } from './measures.ts'
 import { ClickHouseMetrics } from './metrics.ts'
@@ -67,7 +72,7 @@ import { Tables } from './tables.ts'
 import { topologyOf } from './topology.ts'
 import { Turns } from './turns.ts'
 
-export const capabilities: ReadonlySet<Capability> = new Set(['points', 'jobs', 'delete', 'sql', 'sql_functions'])
+export const capabilities: ReadonlySet<Capability> = new Set(['points', 'jobs', 'delete', 'sql', 'sql_functions', 'export'])
 /** Empty batches kept for the next decoder. */
 const POOLED = 4
 /** Names kept above those that the budget of series allows, before the numbers of all are called in. */
@@ -98,7 +103,8 @@ export class ClickHouseEngine implements StorageEngine {
   private readonly openBatches = new Set<WriteBatch>()
   /** Of the tables of each namespace, as counted last. */
   private readonly days = new Map<string, ReadonlyMap<string, Days>>()
-  private readonly jobs = new Set<RunningJob<unknown>>()
+  private readonly jobs = new Set<Pick<RunningJob<unknown>, 'result' | 'cancel'>>()
+  private readonly exports = new ExportFiles(undefined, realFileSystem)
   private readonly schemas = new Map<string, { generation: number; fields: readonly MeasurementFields[] }>()
   private timer: NodeJS.Timeout | undefined
   private poll: NodeJS.Timeout | undefined
@@ -360,6 +366,26 @@ export class ClickHouseEngine implements StorageEngine {
     return job
   }
 
+  async export(request: ExportRequest, options: JobOptions = {}): Promise<ExportResult> {
+    this.assertOpen()
+    const deadline = new Deadline(options)
+    const bounds = { signal: deadline.signal, timeoutMs: options.timeoutMs ?? 0 }
+    const result = this.exports.write(request.path, async (paths) => {
+      await this.enter(request.namespace)
+      const life = this.existing('export', request.namespace, request.measurement)
+      deadline.signal.throwIfAborted()
+      return exportMeasurement(this.exportContext(), life, request, paths, bounds)
+    })
+    const job = { result, cancel: () => deadline.cancel(new SvcError('DATABASE_CLOSED', 'cannot export: the database is closed')) }
+    this.jobs.add(job)
+    try {
+      return await result
+    } finally {
+      this.jobs.delete(job)
+      deadline.clear()
+    }
+  }
+
   changes(): ChangeCursor {
     throw new SvcError('METHOD_NOT_ALLOWED', 'cannot read changes: the storage engine "clickhouse" does not tell them')
   }
@@ -455,10 +481,7 @@ export class ClickHouseEngine implements StorageEngine {
       lives: (namespace) => this.log.catalog.list(namespace),
       schema: (namespace) => this.schemaOf(namespace),
       keptFrom: (life) => this.maintenance.keptFrom(life),
-      ready: async (life) => {
-        await this.tables.ensureNamespace(life.namespace)
-        await this.tables.ensureOwn(life)
-      },
+      ready: (life) => this.ready(life),
       sql: () => ({
         binder: () => this.openBinder(),
         now: () => BigInt(Math.floor(this.context.now())) * 1_000_000n,
@@ -467,6 +490,24 @@ export class ClickHouseEngine implements StorageEngine {
       }),
     }
     return new ClickHouseReader(context, signal, timeoutMs)
+  }
+
+  private exportContext(): ExportContext {
+    const { client, place, series } = this
+    return {
+      ...{ client, place, series, memory: this.section.query_memory },
+      keptFrom: (life) => this.maintenance.keptFrom(life),
+      ready: (life) => this.ready(life),
+      requireLife: async (life) => {
+        await this.refreshed()
+        if (!this.log.catalog.lives.has(life.number)) throw dropped(life)
+      },
+    }
+  }
+
+  private async ready(life: Life): Promise<void> {
+    await this.tables.ensureNamespace(life.namespace)
+    await this.tables.ensureOwn(life)
   }
 
   /** A node that nobody asks in SQL never loads DuckDB. */

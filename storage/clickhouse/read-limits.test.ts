@@ -1,4 +1,7 @@
 /** Every statement that reads, for whatever, is bounded in ClickHouse: it cannot write, takes no more memory and time than it may, and ends with who asked. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
 import { NO_CLICKHOUSE, startClickHouse } from '../../test/support/clickhouse/clickhouse.ts'
@@ -62,6 +65,12 @@ t.test('statements that read', { skip: NO_CLICKHOUSE ?? false }, async (t) => {
   await seen('measurements', '17', () => engine.measurements(''))
   await seen('a scan', '4', async () => {
     for await (const _ of engine.scan({ namespace: '', measurement: 'cpu' }, { timeoutMs: 4000 }));
+  })
+  await seen('an export', '4', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-limits-'))
+    for (const measurement of ['cpu', 'hits'])
+      await engine.export({ namespace: '', measurement, path: join(folder, `${measurement}.parquet`), maxBytes: 0 }, { timeoutMs: 4000 })
+    rmSync(folder, { recursive: true })
   })
   await seen('usage', '17', () => engine.usage(''))
   await seen('a delete', '17', () => engine.delete({ namespace: '', measurement: 'cpu' }))

@@ -15,6 +15,8 @@ export interface RowsQuery {
   series: readonly string[] | undefined
   /** A statement that finds the ids, for when they are too many or not known. */
   within?: string | undefined
+  /** Ids from the first to the last, as numbers. */
+  between?: readonly [first: bigint, last: bigint]
   start: bigint | undefined
   end: bigint | undefined
 }
@@ -35,15 +37,20 @@ export function activeStatement(place: Place, query: RowsQuery): string {
 }
 
 export function conditionOf(
-  { life, series, within, start, end }: Pick<RowsQuery, 'series' | 'within' | 'start' | 'end'> & { life: Life | undefined },
+  { life, series, within, between, start, end }: Pick<RowsQuery, 'series' | 'within' | 'between' | 'start' | 'end'> & { life: Life | undefined },
   narrow: boolean,
 ): string {
   const conditions = narrow && life !== undefined ? [`life = ${life.number}`] : []
   if (series !== undefined && series.length <= IDS_AT_ONCE) conditions.push(`series IN (${[...inGroups(series)].join(', ') || 'toUInt128(0)'})`)
   else if (within !== undefined) conditions.push(`series GLOBAL IN (${within})`)
+  if (between !== undefined) conditions.push(betweenIds(between))
   if (start !== undefined) conditions.push(`time >= ${timeLiteral(start)}`)
   if (end !== undefined) conditions.push(`time < ${timeLiteral(end)}`)
   return conditions.length === 0 ? '1' : conditions.join(' AND ')
+}
+
+export function betweenIds([first, last]: readonly [bigint, bigint]): string {
+  return `series BETWEEN toUInt128('${first}') AND toUInt128('${last}')`
 }
 
 export function timeLiteral(time: bigint): string {

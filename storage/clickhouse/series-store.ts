@@ -9,6 +9,7 @@ import { bytesOf, maps, uint64s } from './native/encode.ts'
 import type { LocalSeries } from './resolver.ts'
 import { ID_BYTES, idOf, keyOf, literalOf } from './series-id.ts'
 import { databaseOf, deleteRows, type Place } from './statements.ts'
+import { floats } from './values.ts'
 
 /** Ids that are named in one statement. */
 export const IDS_AT_ONCE = 2000
@@ -179,6 +180,13 @@ export class SeriesStore {
       }
     }
     return found
+  }
+
+  /** Bytes of the tags' values of a series, on average. */
+  async tagBytes(life: Life, options: QueryOptions): Promise<number> {
+    const select = `SELECT ifNotFinite(avg(length(arrayStringConcat(CAST(mapValues(tags) AS Array(String))))), 0) FROM ${this.table(life.namespace)} WHERE life = ${life.number}`
+    for await (const { columns } of this.client.blocks(select, options)) return floats(columns[0])[0]
+    return 0
   }
 
   private table(namespace: string): string {

@@ -13,6 +13,7 @@ import { aggregateRules } from './aggregates.ts'
 import { changeLifeRules, changeRules } from './changes.ts'
 import type { EngineUnderTest, MakeEngine } from './context.ts'
 import { deleteConfig, deleteRules } from './deletes.ts'
+import { exportConfig, exportRules } from './exports.ts'
 import { EVENTS, type Event, type LifeRule, lifeOf } from './life.ts'
 import { dropConfig, dropRules, finalDropConfig, finalDropRules, keepSomeConfig, keepSomeRules, retentionConfig, retentionRules } from './lifetime.ts'
 import { namespaceRules, namespacesConfig } from './namespaces.ts'
@@ -132,6 +133,7 @@ export function conformance(
     t.test(`${name}: points`, async (t) => void (await table(t, pointRules, {})))
     t.test(`${name}: non-finite values`, (t) => life(t, nonFiniteRules, {}))
     t.test(`${name}: aggregates`, (t) => life(t, aggregateRules, {}))
+    t.test(`${name}: exports`, (t) => life(t, exportRules, exportConfig))
     t.test(`${name}: admission`, async (t) => void (await table(t, admissionRules, admissionConfig)))
     t.test(`${name}: changes`, async (t) => void (await table(t, changeRules, {})))
     t.test(`${name}: services`, async (t) => void (await table(t, serviceRules, {})))

@@ -2,12 +2,11 @@
  * Writes a measurement to one self-contained Parquet file: slice by slice, each sorted, merged and encoded by DuckDB into a file of its own, whose row
  * groups are then joined to the output. Memory is bounded by a slice, scratch space by its file, whatever the measurement's size.
  *
- * The output appears whole or not at all: written under another name, synced, renamed. Rows are ordered by stretch of time, series, time.
+ * The output appears whole or not at all. Rows are ordered by stretch of time, series, time.
  */
-import { mkdir, open, rename, rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import type { ExportRequest, ExportResult } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { joinExport, ROW_GROUP_ROWS } from '../../common/export/join-export.ts'
 import { sqlName, sqlText } from '../duckdb/duckdb.ts'
 import { encryptedField } from '../encryption/open.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
@@ -15,7 +14,6 @@ import { type RelationContext, sourcesOf } from '../read/relation.ts'
 import { scanScope } from '../read/scan.ts'
 import { type Source, unionSql } from '../read/sources.ts'
 import { needsExactBits } from '../segment/encoding.ts'
-import { ParquetJoiner } from '../segment/parquet-joiner.ts'
 import { dictionariesOf, type TagColumn, tagColumns, tagSource } from '../series/tag-source.ts'
 import type { MeasurementDef } from '../threads/definitions.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
@@ -37,7 +35,6 @@ export interface ExportTask {
 const SLICE_SHARE = 1 / 8
 /** Larger ones gain nothing. */
 const MAX_SLICE_BYTES = 64 << 20
-const ROW_GROUP_ROWS = 122_880
 
 /** @throws NOT_FOUND, STORAGE_FULL; and whatever `signal` says. Nothing is left behind then. */
 export async function exportMeasurement(
@@ -56,33 +53,16 @@ export async function exportMeasurement(
   const tags = tagColumns(measurement, view.tagKeys(measurement.id))
   const input: ExportInput = { context, snapshot, measurement, tags }
   const sliceBytes = Math.min(MAX_SLICE_BYTES, task.config.memoryLimitBytes * SLICE_SHARE)
-  const maxBytes = request.maxBytes === 0 ? Number.POSITIVE_INFINITY : request.maxBytes
-  await mkdir(dirname(request.path), { recursive: true })
-  const joiner = await ParquetJoiner.create(unfinished)
-  let truncated = false
-  try {
-    try {
-      // Without rows it gives the schema.
-      await writePart(input, undefined, task, signal)
-      await joiner.append(scratch, maxBytes)
-      for await (const slice of slices({ ...input, time, series, tagKeys: tags.map(({ key }) => key), sliceBytes, signal })) {
-        await writePart(input, slice, task, signal)
-        signal?.throwIfAborted()
-        truncated = !(await joiner.append(scratch, maxBytes))
-        if (truncated) break
-      }
-      const bytes = await joiner.finish()
-      await rename(unfinished, request.path)
-      await syncDirectory(dirname(request.path))
-      return { path: request.path, rows: joiner.rows, bytes, truncated }
-    } finally {
-      await joiner.close()
-      await rm(scratch, { force: true })
+  async function* parts(): AsyncGenerator<void> {
+    await writePart(input, undefined, task, signal)
+    yield
+    for await (const slice of slices({ ...input, time, series, tagKeys: tags.map(({ key }) => key), sliceBytes, signal })) {
+      await writePart(input, slice, task, signal)
+      signal?.throwIfAborted()
+      yield
     }
-  } catch (error) {
-    await rm(unfinished, { force: true })
-    throw error
   }
+  return joinExport({ path: request.path, unfinished, part: scratch, maxBytes: request.maxBytes }, parts())
 }
 
 /** An export would write in the clear what the database keeps encrypted. */
@@ -137,13 +117,4 @@ function copyOptions({ compression, zstdLevel }: ExportTask['config'], negativeZ
 function mayHoldNegativeZero(sources: readonly Source[], { fields }: MeasurementDef): boolean {
   if (!fields.some(({ type }) => type === 'float64')) return false
   return sources.some(({ segment }) => segment === undefined || segment.columns.some(needsExactBits))
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const handle = await open(path, 'r')
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
 }

@@ -73,6 +73,28 @@ t.test('bloom filters come along and tell of the row groups they were made for',
   t.same(await sql(`SELECT count(*) FROM '${at('bloom.parquet')}' WHERE text = 'text 202'`), [[2048n]])
 })
 
+t.test('columns are called as is wished, and mean it; what is stored of them is found as before', async (t) => {
+  const values = (from: number) => `SELECT make_timestamp_ns(${from} + i)::TIMESTAMPTZ AS c0, 'text ' || i AS c1, i AS c2 FROM range(5000) t(i)`
+  const names = ['_time', 'a "b"', 'ü']
+  const columns = [{ name: names[0], as: 'local' }, { name: names[1], as: 'bytes' }, { name: names[2] }] as const
+  const joiner = await ParquetJoiner.create(at('named.parquet'), columns)
+  for (const from of [0, 10_000]) t.ok(await joiner.append(await part(`named${from}`, values(from)), Number.POSITIVE_INFINITY))
+  await joiner.finish()
+  await joiner.close()
+  const described = await sql(`SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM '${at('named.parquet')}')`)
+  t.same(described, [
+    [names[0], 'TIMESTAMP'],
+    [names[1], 'BLOB'],
+    [names[2], 'BIGINT'],
+  ])
+  t.same(await sql(`SELECT DISTINCT path_in_schema FROM parquet_metadata('${at('named.parquet')}') ORDER BY 1`), names.map((name) => [name]).sort())
+  t.same(await sql(`SELECT count(*), sum("ü"), max("a ""b""")::VARCHAR FROM '${at('named.parquet')}' WHERE "ü" >= 2048`), [[5904n, 20_802_744n, 'text 4999']])
+  const other = await ParquetJoiner.create(at('fewer.parquet'), columns.slice(1))
+  t.teardown(() => other.close())
+  await other.append(at('named0'), Number.POSITIVE_INFINITY)
+  await t.rejects(other.finish(), /3 columns, 2 are expected/)
+})
+
 t.test('a part of another kind is refused', async (t) => {
   const joiner = await ParquetJoiner.create(at('refused'))
   t.teardown(() => joiner.close())

@@ -6,6 +6,7 @@
  * the footer; a part with bloom filters is taken whole; `position` is the length of what is written. Format: https://parquet.apache.org/docs/file-format/
  */
 import { type FileHandle, open } from 'node:fs/promises'
+import { type JoinedColumn, joinedPath, joinedSchema } from './joined-columns.ts'
 import { fieldOf, readStruct, type ThriftField, type ThriftList, type ThriftStruct, ThriftType, writeStruct, writeWithList } from './thrift-compact.ts'
 
 const MAGIC = Buffer.from('PAR1')
@@ -16,12 +17,13 @@ const COPY_BYTES = 1 << 20
 const File = { SCHEMA: 2, ROWS: 3, ROW_GROUPS: 4 } as const
 const Group = { COLUMNS: 1, ROWS: 3, FILE_OFFSET: 5, ORDINAL: 7 } as const
 const Chunk = { FILE_OFFSET: 2, META: 3, INDEX_FIRST: 4 } as const
-const Column = { DATA_PAGE: 9, INDEX_PAGE: 10, DICTIONARY_PAGE: 11, BLOOM_FILTER: 14 } as const
+const Column = { PATH: 3, DATA_PAGE: 9, INDEX_PAGE: 10, DICTIONARY_PAGE: 11, BLOOM_FILTER: 14 } as const
 
 export class ParquetJoiner {
   /** Rows of the groups taken. */
   rows = 0
   private readonly file: FileHandle
+  private readonly columns: readonly JoinedColumn[] | undefined
   private position = 0
   private readonly groups: Uint8Array[] = []
   /** The footer of the first part: schema, key-value metadata, writer. */
@@ -29,13 +31,14 @@ export class ParquetJoiner {
   private schema: Uint8Array | undefined
   private readonly buffer = Buffer.allocUnsafeSlow(COPY_BYTES)
 
-  private constructor(file: FileHandle) {
+  private constructor(file: FileHandle, columns: readonly JoinedColumn[] | undefined) {
     this.file = file
+    this.columns = columns
   }
 
-  /** @param path must not exist. */
-  static async create(path: string): Promise<ParquetJoiner> {
-    return new ParquetJoiner(await open(path, 'wx'))
+  /** @param path must not exist. @param columns one for each of the parts; as the parts say when absent. */
+  static async create(path: string, columns?: readonly JoinedColumn[]): Promise<ParquetJoiner> {
+    return new ParquetJoiner(await open(path, 'wx'), columns)
   }
 
   /**
@@ -58,7 +61,7 @@ export class ParquetJoiner {
         if (this.position >= maxBytes) return false
         const shift = BigInt(this.position - starts[i])
         await this.copy(part, starts[i], starts[i + 1])
-        this.groups.push(writeStruct(moved(group, shift)))
+        this.groups.push(writeStruct(moved(group, shift, this.columns)))
         this.rows += Number(fieldOf(group, Group.ROWS)!.value)
       }
       return true
@@ -70,7 +73,11 @@ export class ParquetJoiner {
   /** Writes the footer and makes the file durable. @returns its size. */
   async finish(): Promise<number> {
     if (this.footer === undefined) throw new Error('cannot finish a Parquet file: it has no parts, and so no schema')
-    const whole = this.footer.map((field): ThriftField => (field.id === File.ROWS ? { ...field, value: BigInt(this.rows) } : field))
+    const whole = this.footer.map((field): ThriftField => {
+      if (field.id === File.ROWS) return { ...field, value: BigInt(this.rows) }
+      if (field.id === File.SCHEMA && this.columns !== undefined) return { ...field, value: joinedSchema(field.value as ThriftList, this.columns) }
+      return field
+    })
     const footer = writeWithList(whole, File.ROW_GROUPS, ThriftType.STRUCT, this.groups)
     const tail = Buffer.alloc(TAIL)
     tail.writeUInt32LE(footer.length, 0)
@@ -128,25 +135,26 @@ function groupStart(group: ThriftStruct, maxBytes: number): number {
 }
 
 /** The row group as it stands elsewhere. Its place among the groups, which has 16 bits, is left out. */
-function moved(group: ThriftStruct, shift: bigint): ThriftStruct {
+function moved(group: ThriftStruct, shift: bigint, columns: readonly JoinedColumn[] | undefined): ThriftStruct {
   return group
     .filter(({ id }) => id !== Group.ORDINAL)
     .map((field) => {
       if (field.id === Group.FILE_OFFSET) return shifted(field, shift)
       if (field.id !== Group.COLUMNS) return field
       const { type, items } = field.value as ThriftList
-      return { ...field, value: { type, items: (items as ThriftStruct[]).map((chunk) => movedChunk(chunk, shift)) } }
+      return { ...field, value: { type, items: (items as ThriftStruct[]).map((chunk, i) => movedChunk(chunk, shift, columns?.[i])) } }
     })
 }
 
-function movedChunk(chunk: ThriftStruct, shift: bigint): ThriftStruct {
+function movedChunk(chunk: ThriftStruct, shift: bigint, column: JoinedColumn | undefined): ThriftStruct {
   return chunk.map((field) => {
     if (field.id === Chunk.FILE_OFFSET) return shifted(field, shift)
     if (field.id !== Chunk.META) return field
-    return {
-      ...field,
-      value: (field.value as ThriftStruct).map((member) => (isPageOffset(member.id) || member.id === Column.BLOOM_FILTER ? shifted(member, shift) : member)),
-    }
+    const members = (field.value as ThriftStruct).map((member) => {
+      if (member.id === Column.PATH && column !== undefined) return joinedPath(member, column)
+      return isPageOffset(member.id) || member.id === Column.BLOOM_FILTER ? shifted(member, shift) : member
+    })
+    return { ...field, value: members }
   })
 }
 
