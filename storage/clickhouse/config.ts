@@ -6,6 +6,7 @@ import { admissionKeys } from '../common/limits.ts'
 import { retentionKeys } from '../common/retention.ts'
 
 const NAME = '^[a-z][a-z0-9_]*$'
+const MAX_PREFIX = 32
 
 const clickhouse = Type.Object(
   {
@@ -20,7 +21,7 @@ const clickhouse = Type.Object(
     prefix: Type.String({
       default: 'svc',
       minLength: 1,
-      maxLength: 32,
+      maxLength: MAX_PREFIX,
       pattern: NAME,
       description:
         'Names of databases begin with it: <prefix> has the catalog, <prefix>_... the points of a namespace. Nodes with the same prefix share their data',
@@ -37,6 +38,14 @@ const clickhouse = Type.Object(
       default: 'auto',
       description: 'Replicas that have a write before it is acknowledged, with cluster; auto = more than half, 0 = the one that it was sent to',
     }),
+    backup_disk: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 64,
+        pattern: '^[A-Za-z0-9_-]+$',
+        description: "Disk of ClickHouse's storage_configuration that backups go to, one of backups.allowed_disk; unset = the engine has no backups",
+      }),
+    ),
     max_connections: Type.Integer({ default: 16, minimum: 2, maximum: 1024, description: 'Connections at once' }),
     write_timeout_secs: Type.Integer({
       default: 30,
@@ -82,6 +91,16 @@ export function sectionOf(config: Record<string, unknown>): ClickHouseSection {
   return { ...(Object.fromEntries(defaults) as ClickHouseSection), ...given }
 }
 
+export function isPrefix(text: string): boolean {
+  return text.length <= MAX_PREFIX && new RegExp(NAME).test(text)
+}
+
+/** Capabilities that the section does not give the engine, and what to do for them. */
+export function lacking(config: Record<string, unknown>): Record<string, string> {
+  if (sectionOf(config).backup_disk !== undefined) return {}
+  return { backup: 'name a disk of ClickHouse in database.clickhouse.backup_disk' }
+}
+
 /** @throws CONFIG_ERROR for values that cannot be used. */
 export function check(config: Record<string, unknown>): void {
   const { url } = sectionOf(config)
@@ -94,12 +113,15 @@ export function check(config: Record<string, unknown>): void {
 
 /** For `svc check`. */
 export function explain(config: Record<string, unknown>): string[] {
-  const { url, prefix, cluster, insert_quorum } = sectionOf(config)
+  const { url, prefix, cluster, insert_quorum, backup_disk } = sectionOf(config)
   const parsed = URL.parse(url)
   const address = parsed === null || parsed.host === '' ? '?' : `${parsed.protocol}//${parsed.host}`
   const where = cluster === undefined ? 'one server' : `cluster "${cluster}", a write is acknowledged by ${insert_quorum} replicas`
   return [
     `points are in ClickHouse at ${address}, databases ${prefix} and ${prefix}_*, on ${where}`,
-    'the engine keeps no state and tells no changes, and has no exports, backups or archive: plugins that need one of them cannot run on it',
+    backup_disk === undefined
+      ? 'there are no backups: name a disk of ClickHouse for them in database.clickhouse.backup_disk'
+      : `backups go to disk "${backup_disk}" of ClickHouse, made by its BACKUP`,
+    'the engine keeps no state and tells no changes, and has no exports or archive: plugins that need one of them cannot run on it',
   ]
 }

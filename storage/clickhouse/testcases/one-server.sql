@@ -10,3 +10,12 @@ DELETE FROM svc_n_default.m_7000000 WHERE time < fromUnixTimestamp64Nano(toInt64
 ALTER TABLE svc_n_default.m_7000000 DROP PARTITION -3, DROP PARTITION 19000;
 ALTER TABLE svc_n_default.narrow DELETE IN PARTITION 19000 WHERE life < 9000000 AND life NOT IN (7000000);
 DROP TABLE IF EXISTS svc_n_default.m_7000000 SYNC;
+CREATE TABLE IF NOT EXISTS svc.backups (backup String, made Int64, database String, table String) ENGINE = MergeTree PARTITION BY backup ORDER BY (database, table) SETTINGS non_replicated_deduplication_window = 10000;
+BACKUP DATABASE svc_n_default AS n_default, DATABASE svc_x_00 AS x_00 TO Disk('backups', 'svc/it\'s\\/points') SETTINGS id = 'id-1' ASYNC;
+BACKUP TABLE svc.catalog AS catalog.catalog, TABLE svc.backups AS catalog.backups PARTITION 'record-1' TO Disk('backups', 'svc/it\'s\\/catalog') SETTINGS id = 'id-2' ASYNC;
+SELECT toString(status), error, toString(num_files), toString(total_size) FROM system.backups WHERE id = 'id-2';
+ALTER TABLE svc.backups DROP PARTITION 'record-1';
+CREATE DATABASE other;
+RESTORE TABLE catalog.catalog AS other.catalog, TABLE catalog.backups AS other.backups FROM Disk('backups', 'svc/it\'s\\/catalog') SETTINGS id = 'id-3', allow_different_table_def = 1 ASYNC;
+RESTORE TABLE n_default.m_7000000 AS other_n_default.m_7000000 FROM Disk('backups', 'svc/it\'s\\/points') SETTINGS id = 'id-4', allow_different_table_def = 1 ASYNC;
+DROP DATABASE IF EXISTS svc_Verify_0_00000000_n_default SYNC;

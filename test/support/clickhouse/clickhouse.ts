@@ -31,6 +31,8 @@ export interface ClickHouse {
   url: string
   /** Of [database.clickhouse]. */
   section: Record<string, unknown>
+  /** Directory of its disk for backups, which is called "backups"; a server that the environment names has none that is known. */
+  backups?: string
   stop(): Promise<void>
 }
 
@@ -53,6 +55,7 @@ export async function startChdb(cluster = ''): Promise<ClickHouse> {
   return {
     url,
     section: { url, ...(cluster === '' ? {} : { cluster }) },
+    backups: join(folder, 'backups'),
     async stop() {
       child.kill('SIGKILL')
       await exited

@@ -22,9 +22,9 @@ const PARAM = 'param_'
 
 export async function serve(packages: string, folder: string, cluster = ''): Promise<{ port: number }> {
   const { Session: Opened } = createRequire(join(packages, 'noop.js'))('chdb') as { Session: new (path: string, options?: object) => Session }
-  if (cluster !== '') writeFileSync(join(folder, 'config.xml'), clusterConfig(cluster))
-  const options = cluster === '' ? {} : { connectionArgs: [`--config-file=${join(folder, 'config.xml')}`] }
-  const chdb = new Opened(join(folder, 'data'), options)
+  const config = join(folder, 'config.xml')
+  writeFileSync(config, `<clickhouse>${backupConfig(join(folder, 'backups'))}${cluster === '' ? '' : clusterConfig(cluster)}</clickhouse>`)
+  const chdb = new Opened(join(folder, 'data'), { connectionArgs: [`--config-file=${config}`] })
   const session: Session = {
     queryAsync: (query, options) => chdb.queryAsync(cluster === '' ? query : unreplicated(query), options),
     queryBindAsync: (query, params, options) => chdb.queryBindAsync(query, params, options),
@@ -52,11 +52,17 @@ export async function serve(packages: string, folder: string, cluster = ''): Pro
 function clusterConfig(cluster: string): string {
   const replica = (port: number): string => `<replica><host>127.0.0.1</host><port>${port}</port></replica>`
   const shard = `<shard><internal_replication>true</internal_replication>${replica(9000)}${replica(1)}</shard>`
-  return `<clickhouse><tcp_port>9000</tcp_port><remote_servers><${cluster}>${shard}</${cluster}></remote_servers></clickhouse>`
+  return `<tcp_port>9000</tcp_port><remote_servers><${cluster}>${shard}</${cluster}></remote_servers>`
+}
+
+function backupConfig(path: string): string {
+  const disk = `<storage_configuration><disks><backups><type>local</type><path>${path}/</path></backups></disks></storage_configuration>`
+  return `${disk}<backups><allowed_disk>backups</allowed_disk></backups>`
 }
 
 function unreplicated(query: string): string {
   return query
+    .replace(/^SYSTEM SYNC REPLICA .*$/, 'SELECT 1')
     .replace(/ ON CLUSTER '[^']*'/, '')
     .replace(/ENGINE = Replicated(\w+)\('[^']*', '[^']*'(?:, )?/, 'ENGINE = $1(')
     .replace(/SETTINGS replicated_deduplication_window = (\d+).*$/, 'SETTINGS non_replicated_deduplication_window = $1')
