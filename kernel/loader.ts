@@ -20,7 +20,10 @@ const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
 export interface EngineModule {
   createEngine(context: StorageContext): StorageEngine
   configSchema: Schema
+  /** All that it can have. */
   capabilities: Iterable<Capability>
+  /** Those that the section does not give it, each with what to do for it, such as "name a disk in database.x". @param config resolved, or with what is wrong in it. */
+  lacking?(config: Record<string, unknown>): Readonly<Record<string, string>>
   /** Values for keys that [database] does not have, where another of its keys says so; they come before the schema's defaults. @param given as written, unchecked. */
   presets?(given: Readonly<Record<string, unknown>>): Record<string, unknown>
   /** What else would end a start, without opening anything. @throws SvcError for values that do not fit together, or an environment that lacks what they name. */

@@ -131,7 +131,23 @@ t.test('a [database] that nothing uses is refused', async (t) => {
 
 t.test('a capability that the engine lacks is refused', async (t) => {
   const sql = definePlugin({ id: 'needs_sql', summary: 's', stability: 'beta', capabilities: ['sql'], setup() {} })
-  t.match(await problemsOf('', [sql]), [/cannot run plugin "needs_sql" on storage engine "embedded": the engine lacks the capability "sql"/])
+  t.match(await problemsOf('', [sql]), [
+    /cannot run plugin "needs_sql" on storage engine "embedded": the engine lacks the capability "sql"; use another engine or remove the plugin$/,
+  ])
+})
+
+t.test('a capability that only a key gives is refused with that key, and goes with what comes along', async (t) => {
+  const keeper = definePlugin({ id: 'keeper', summary: 's', stability: 'beta', capabilities: ['backup'], setup() {} })
+  const made: EngineModule = {
+    ...engine,
+    configSchema: Type.Object({ disk: Type.Optional(Type.String({ description: 'Where' })) }),
+    capabilities: ['points', 'backup'],
+    lacking: ({ disk }): Record<string, string> => (disk === undefined ? { backup: 'name a disk in database.disk' } : {}),
+  }
+  const of = (toml: string) => resolveConfig(readConfig({ config: file(toml) }, {}), { plugins: [keeper], engine: made })
+  await t.rejects(of(''), /the engine lacks the capability "backup"; name a disk in database.disk or remove the plugin$/)
+  const { storage } = await of('[database]\ndisk = "x"\n')
+  t.same([...(storage?.capabilities ?? [])], ['points', 'backup'])
 })
 
 t.test('plugins may own a section under another name, nested ones and lists too', async (t) => {

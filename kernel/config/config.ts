@@ -37,6 +37,8 @@ export interface StorageConfig {
   engine: string
   module: EngineModule
   config: Record<string, unknown>
+  /** What the engine can do with this section. */
+  capabilities: ReadonlySet<string>
   /** Keys whose values come from a preset. */
   preset: ReadonlySet<string>
 }
@@ -191,7 +193,7 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   problems.push(...addressProblems(listeners, source.file))
   if (problems.length > 0) throw new ConfigError(problems)
   // What comes along with another plugin is left out where the engine cannot have it.
-  const able = new Set<string>([...(storage?.module.capabilities ?? []), ...beside])
+  const able = new Set<string>([...(storage?.capabilities ?? []), ...beside])
   const running = plugins.filter((plugin) => isListed(plugin) || (plugin.capabilities ?? []).every((needed) => able.has(needed)))
   return {
     file: source.file,
@@ -317,16 +319,17 @@ async function resolveStorage(
     return values
   }
   const config = sections.check('database', schema, origin, absent) as Record<string, unknown>
-  const capabilities = new Set<string>([...module.capabilities, ...beside])
+  const lacking = module.lacking?.(config) ?? {}
+  const capabilities = new Set<string>([...module.capabilities].filter((one) => !Object.hasOwn(lacking, one)))
   for (const plugin of plugins) {
     for (const needed of plugin.capabilities ?? []) {
-      if (!capabilities.has(needed))
+      if (!capabilities.has(needed) && !beside.includes(needed))
         problems.push(
-          `cannot run plugin "${plugin.id}" on storage engine "${named}": the engine lacks the capability "${needed}"; use another engine or remove the plugin`,
+          `cannot run plugin "${plugin.id}" on storage engine "${named}": the engine lacks the capability "${needed}"; ${lacking[needed] ?? 'use another engine'} or remove the plugin`,
         )
     }
   }
-  return { engine: String(named), module, config, preset }
+  return { engine: String(named), module, config, capabilities, preset }
 }
 
 async function resolveState(sections: Sections, source: ConfigSource, origin: Origin, problems: string[]): Promise<StateConfig | undefined> {

@@ -113,15 +113,32 @@ export interface BackupManifest {
   statistics: Record<string, number>
 }
 
-/** Copies of the whole database. Paths are absolute and have been checked by the caller. */
+/** Backups as directories of a file system that the engine reaches. Paths are absolute. */
+export interface BackupDirectories {
+  /** The path without links. @throws Error for a link to nothing, which could come to lead anywhere. */
+  resolve(path: string): Promise<string>
+  /** Directories right below one; none when it is not there. Those that are not `finished` are no backups, or what a crash has left of one. */
+  list(directory: string): Promise<{ name: string; finished: boolean }[]>
+  /** Removes one with all that is in it; cut short, it is not finished. */
+  remove(directory: string): Promise<void>
+}
+
+/** Copies of the whole database. Paths are absolute and have been checked by the caller; an engine elsewhere takes them for names where it keeps backups. */
 export interface BackupService {
   /** Where backups go when the node's configuration names no other place; absolute. */
   readonly root: string
-  /** A consistent copy, made while writes go on; one in the directory is replaced. @throws INVALID_REQUEST for a directory that overlaps the database. */
+  /** What messages call the place that backups are kept in, where that is not this node's file system. */
+  readonly name?: string
+  /** Absent where backups can be neither listed nor removed: nobody but whoever keeps them clears old ones away. */
+  readonly directories?: BackupDirectories
+  /**
+   * A consistent copy, made while writes go on; one in the directory is replaced. @throws INVALID_REQUEST for a directory that overlaps the database, CONFLICT
+   * while another is made, and for one in the directory that the engine cannot replace.
+   */
   create(directory: string): Promise<BackupManifest>
-  /** @throws INVALID_REQUEST naming the file that is missing or wrong. Changes nothing. */
+  /** @throws INVALID_REQUEST naming what is missing or wrong. Changes nothing. */
   verify(directory: string): Promise<BackupManifest>
-  /** Makes a data directory out of a backup. @throws INVALID_REQUEST when the target exists or the backup is not whole. */
+  /** Makes a data directory out of a backup, or what the engine has instead. @throws INVALID_REQUEST when the target exists or the backup is not whole. */
   restore(directory: string, target: string): Promise<BackupManifest>
 }
 

@@ -1,15 +1,12 @@
 /** Checkpoints by the clock: makes them, and clears away what is old or unfinished. Touches nothing whose name is not a checkpoint's. */
-import { existsSync } from 'node:fs'
-import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock, Svc } from 'svcdb'
+import type { BackupDirectories, Clock, Svc } from 'svcdb'
 import { checkpointName, checkpointTime, surplus, waitFor } from './checkpoint-names.ts'
-
-const MANIFEST = 'backup_manifest.json'
 
 export interface CheckpointDependencies {
   /** Absolute. */
   directory(): string
+  directories(): BackupDirectories
   intervalMs: number
   keep: number
   clock: Clock
@@ -41,21 +38,15 @@ export class Checkpoints {
   }
 
   private async list(): Promise<{ finished: string[]; unfinished: string[] }> {
-    const directory = this.dependencies.directory()
-    const entries = await readdir(directory, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return []
-      throw error
-    })
-    const names = entries.filter((entry) => entry.isDirectory() && checkpointTime(entry.name) !== undefined).map(({ name }) => name)
-    const { finished = [], unfinished = [] } = Object.groupBy(names, (name) => (existsSync(join(directory, name, MANIFEST)) ? 'finished' : 'unfinished'))
-    return { finished, unfinished }
+    const { directory, directories } = this.dependencies
+    const checkpoints = (await directories().list(directory())).filter(({ name }) => checkpointTime(name) !== undefined)
+    const names = (wanted: boolean) => checkpoints.filter(({ finished }) => finished === wanted).map(({ name }) => name)
+    return { finished: names(true), unfinished: names(false) }
   }
 
   private async remove(name: string): Promise<void> {
-    const path = join(this.dependencies.directory(), name)
-    // Cut short, it is an unfinished one.
-    await rm(join(path, MANIFEST), { force: true })
-    await rm(path, { recursive: true, force: true })
-    this.dependencies.log.info({ checkpoint: name }, 'removed a checkpoint')
+    const { directory, directories, log } = this.dependencies
+    await directories().remove(join(directory(), name))
+    log.info({ checkpoint: name }, 'removed a checkpoint')
   }
 }

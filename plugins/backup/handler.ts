@@ -1,6 +1,6 @@
 /** Backups on request and by the clock: where they may lie, and what is counted. */
 import { join, resolve } from 'node:path'
-import type { BackupManifest, BackupService, Svc } from 'svcdb'
+import type { BackupDirectories, BackupManifest, BackupService, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { CheckpointConfig } from './config.ts'
 import { confine } from './confine.ts'
@@ -19,16 +19,16 @@ export class BackupHandler {
   }
 
   async backup(targetDir: string): Promise<BackupAnswer> {
-    return this.make(await confine(this.root, targetDir, 'target_dir'))
+    return this.make(await this.confined(targetDir, 'target_dir'))
   }
 
   async verify(backupDir: string): Promise<BackupAnswer> {
-    return answerOf(await this.service.verify(await confine(this.root, backupDir, 'backup_dir')))
+    return answerOf(await this.service.verify(await this.confined(backupDir, 'backup_dir')))
   }
 
   async restore(backupDir: string, targetDir: string): Promise<BackupAnswer> {
-    const from = await confine(this.root, backupDir, 'backup_dir')
-    const to = await confine(this.root, targetDir, 'target_dir')
+    const from = await this.confined(backupDir, 'backup_dir')
+    const to = await this.confined(targetDir, 'target_dir')
     const manifest = await this.service.restore(from, to)
     this.svc.log.info({ backup: from, directory: to, bytes: manifest.bytes }, 'restored a backup')
     return answerOf(manifest)
@@ -39,9 +39,24 @@ export class BackupHandler {
     return this.make(directory, () => true)
   }
 
+  /** @throws CONFIG_ERROR where checkpoints could not be cleared away, or be looked at for when the next is due. */
+  get directories(): BackupDirectories {
+    const { directories, name = 'a place of their own' } = this.service
+    if (directories !== undefined) return directories
+    throw new SvcError(
+      'CONFIG_ERROR',
+      `cannot make checkpoints by database.checkpoints.interval_secs: the storage engine keeps backups on ${name}, where it can neither list nor remove them; set it to 0, have a scheduler send POST /api/v1/admin/backup, and clear old ones away by the means of that place`,
+    )
+  }
+
   get checkpointDirectory(): string {
     const { directory } = this.config
     return directory === undefined ? join(this.root, 'checkpoints') : resolve(directory)
+  }
+
+  private confined(given: string, member: string): Promise<string> {
+    const { directories } = this.service
+    return confine(this.root, given, member, directories === undefined ? undefined : (path) => directories.resolve(path))
   }
 
   private get root(): string {

@@ -21,17 +21,19 @@ export default definePlugin({
   setup(svc, checkpoints) {
     const handler = new BackupHandler(svc, checkpoints)
 
-    const backup = { tags, summary: 'Makes a backup; an older one in the directory is replaced', body: backupBody, response }
+    const backup = { tags, summary: 'Makes a backup; an older one in the directory is replaced where the storage engine can', body: backupBody, response }
     svc.http.post('/api/v1/admin/backup', { config, schema: backup }, ({ body }) => handler.backup(body.target_dir))
     const verify = { tags, summary: 'Checks that a backup is whole', body: verifyBody, response }
     svc.http.post('/api/v1/admin/backup/verify', { config, schema: verify }, ({ body }) => handler.verify(body.backup_dir))
-    const restore = { tags, summary: 'Makes a data directory out of a backup', body: restoreBody, response }
+    const restore = { tags, summary: 'Makes a data directory, or what the storage engine has instead, out of a backup', body: restoreBody, response }
     svc.http.post('/api/v1/admin/restore', { config, schema: restore }, ({ body }) => handler.restore(body.backup_dir, body.target_dir))
 
     if (checkpoints.interval_secs === 0) return
+    svc.start(() => void handler.directories)
     const intervalMs = checkpoints.interval_secs * 1000
     const scheduled = new Checkpoints({
       directory: () => handler.checkpointDirectory,
+      directories: () => handler.directories,
       intervalMs,
       keep: checkpoints.keep,
       clock: svc.clock,

@@ -9,7 +9,9 @@ export const verifyBody = Type.Object({ backup_dir: directory('The backup, insid
 export const restoreBody = Type.Object(
   {
     backup_dir: directory('The backup, inside server.backup_root'),
-    target_dir: directory('The data directory to make, inside server.backup_root; it must not exist'),
+    target_dir: directory(
+      'The data directory to make, inside server.backup_root; it must not exist. Where the engine keeps points elsewhere, its last part names what is made',
+    ),
   },
   closed,
 )

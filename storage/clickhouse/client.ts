@@ -3,7 +3,7 @@
  * statement's text.
  */
 import { Readable } from 'node:stream'
-import { type ClickHouseClient, ClickHouseError, createClient } from '@clickhouse/client'
+import { type ClickHouseClient, ClickHouseError, type ClickHouseSettings, createClient } from '@clickhouse/client'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import type { ClickHouseSection } from './config.ts'
 import type { ClickHouseMetrics } from './metrics.ts'
@@ -15,7 +15,8 @@ import { readSettings } from './settings.ts'
 const FIRST_PAUSE_MS = 50
 const MAX_PAUSE_MS = 2000
 /** What ClickHouse says by number, and what it means to a caller. */
-const CODES = new Map<string, ErrorCode>([
+export const CODES: ReadonlyMap<string, ErrorCode> = new Map<string, ErrorCode>([
+  ['82', 'CONFLICT'],
   ['202', 'BACKPRESSURE'],
   ['210', 'OVERLOADED'],
   ['225', 'OVERLOADED'],
@@ -84,11 +85,11 @@ export class Client {
   }
 
   /** Definitions of tables, and changes of them. With a cluster it ends when the servers that are there have done it, or after `waitSecs`: others do it when they are back. */
-  async command(statement: string, waitSecs = DEFINITION_SECS): Promise<void> {
+  async command(statement: string, waitSecs = DEFINITION_SECS, settings: ClickHouseSettings = {}): Promise<void> {
     const wait = { distributed_ddl_output_mode: 'null_status_on_timeout' as const, distributed_ddl_task_timeout: String(waitSecs) }
-    const settings = this.section.cluster === undefined ? {} : { clickhouse_settings: wait }
+    const all = { ...settings, ...(this.section.cluster === undefined ? {} : wait) }
     try {
-      await this.client.command({ query: statement, ...settings, abort_signal: this.closing.signal })
+      await this.client.command({ query: statement, clickhouse_settings: all, abort_signal: this.closing.signal })
     } catch (error) {
       // Replicas that are away do it when they are back, those that are there have.
       if (error instanceof ClickHouseError && error.code === REPLICAS_AWAY) return

@@ -7,6 +7,7 @@ import { retentionKeys } from '../common/retention.ts'
 
 const NAME = '^[a-z][a-z0-9_]*$'
 const DISK_NAME = '^[A-Za-z0-9_-]+$'
+const MAX_PREFIX = 32
 
 const clickhouse = Type.Object(
   {
@@ -21,7 +22,7 @@ const clickhouse = Type.Object(
     prefix: Type.String({
       default: 'svc',
       minLength: 1,
-      maxLength: 32,
+      maxLength: MAX_PREFIX,
       pattern: NAME,
       description:
         'Names of databases begin with it: <prefix> has the catalog, <prefix>_... the points of a namespace. Nodes with the same prefix share their data',
@@ -38,6 +39,14 @@ const clickhouse = Type.Object(
       default: 'auto',
       description: 'Replicas that have a write before it is acknowledged, with cluster; auto = more than half, 0 = the one that it was sent to',
     }),
+    backup_disk: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 64,
+        pattern: '^[A-Za-z0-9_-]+$',
+        description: "Disk of ClickHouse's storage_configuration that backups go to, one of backups.allowed_disk; unset = the engine has no backups",
+      }),
+    ),
     max_connections: Type.Integer({ default: 16, minimum: 2, maximum: 1024, description: 'Connections at once' }),
     write_timeout_secs: Type.Integer({
       default: 30,
@@ -100,6 +109,16 @@ export function sectionOf(config: Record<string, unknown>): ClickHouseSection {
   return { ...(Object.fromEntries(defaults) as ClickHouseSection), ...given }
 }
 
+export function isPrefix(text: string): boolean {
+  return text.length <= MAX_PREFIX && new RegExp(NAME).test(text)
+}
+
+/** Capabilities that the section does not give the engine, and what to do for them. */
+export function lacking(config: Record<string, unknown>): Record<string, string> {
+  if (sectionOf(config).backup_disk !== undefined) return {}
+  return { backup: 'name a disk of ClickHouse in database.clickhouse.backup_disk' }
+}
+
 /** @throws CONFIG_ERROR for values that cannot be used. */
 export function check(config: Record<string, unknown>): void {
   const { url, storage_policy, cold_volume, cold_after_secs } = sectionOf(config)
@@ -128,7 +147,7 @@ export function policyOf({ storage_policy: policy, cold_volume: volume, cold_aft
 /** For `svc check`. */
 export function explain(config: Record<string, unknown>): string[] {
   const section = sectionOf(config)
-  const { url, prefix, cluster, insert_quorum } = section
+  const { url, prefix, cluster, insert_quorum, backup_disk } = section
   const stored = policyOf(section)
   const parsed = URL.parse(url)
   const address = parsed === null || parsed.host === '' ? '?' : `${parsed.protocol}//${parsed.host}`
@@ -136,7 +155,10 @@ export function explain(config: Record<string, unknown>): string[] {
   const cold = stored?.cold === undefined ? '' : `; rows older than ${stored.cold.afterSecs} s are on volume "${stored.cold.volume}"`
   return [
     `points are in ClickHouse at ${address}, databases ${prefix} and ${prefix}_*, on ${where}${stored === undefined ? '' : `, with storage policy "${stored.policy}"`}${cold}`,
-    'the engine keeps no state and tells no changes, and has no backups or archive: plugins that need one of them cannot run on it',
+    backup_disk === undefined
+      ? 'there are no backups: name a disk of ClickHouse for them in database.clickhouse.backup_disk'
+      : `backups go to disk "${backup_disk}" of ClickHouse, made by its BACKUP`,
+    'the engine keeps no state and tells no changes, and has no archive of its own: plugins that need one of them cannot run on it',
     'exports are files on this node, in export.directory, which has to be set',
   ]
 }

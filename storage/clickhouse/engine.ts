@@ -32,12 +32,10 @@ import type {
 } from 'svcdb'
 import { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
-import { MAX_DIGITS } from '../common/decimal.ts'
 import { ExportFiles } from '../common/export/export-files.ts'
 import { Deadline, startJob } from '../common/job.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { realFileSystem } from '../common/log/file-system.ts'
-import { checkFieldName, checkMeasurementName } from '../common/names.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
 import {
   admissionCutoffs,
@@ -50,12 +48,13 @@ import {
 } from '../common/retention.ts'
 import { admissionOf, Window } from '../common/window.ts'
 import type { Binder } from '../embedded/sql/bind.ts'
-import { fieldEvents } from './admission.ts'
 import { Aggregates } from './aggregates.ts'
+import { type BackupSurroundings, Backups } from './backup/backups.ts'
 import { fieldsOf, type Life } from './catalog.ts'
 import { CatalogLog } from './catalog-log.ts'
 import { Client } from './client.ts'
-import { type ClickHouseSection, policyOf, sectionOf } from './config.ts'
+import { type ClickHouseSection, lacking as lackingWith, policyOf, sectionOf } from './config.ts'
+import { declaration, declaredField } from './declaration.ts'
 import { Expiry } from './expiry.ts'
 import { dropped, type ExportContext, exportMeasurement } from './export/export.ts'
 import { endOf, Maintenance } from './maintenance.ts'
@@ -72,7 +71,8 @@ import { Tables } from './tables.ts'
 import { topologyOf } from './topology.ts'
 import { Turns } from './turns.ts'
 
-export const capabilities: ReadonlySet<Capability> = new Set(['points', 'jobs', 'delete', 'sql', 'sql_functions', 'export'])
+/** Those that the section may take away (`lacking`) included. */
+export const capabilities: ReadonlySet<Capability> = new Set(['points', 'jobs', 'delete', 'sql', 'sql_functions', 'export', 'backup'])
 /** Empty batches kept for the next decoder. */
 const POOLED = 4
 /** Names kept above those that the budget of series allows, before the numbers of all are called in. */
@@ -81,8 +81,9 @@ const SPARE_NAMES = 100_000
 const CATALOG_POLL_MS = 1000
 
 export class ClickHouseEngine implements StorageEngine {
-  readonly capabilities = capabilities
+  readonly capabilities: ReadonlySet<Capability>
   readonly resolver: Resolver
+  readonly backup?: Backups
   private readonly context: StorageContext
   private readonly section: ClickHouseSection
   private readonly limits: Limits
@@ -116,6 +117,8 @@ export class ClickHouseEngine implements StorageEngine {
     const { config } = context
     this.context = context
     this.section = sectionOf(config)
+    const absent = lackingWith(config)
+    this.capabilities = new Set([...capabilities].filter((one) => !Object.hasOwn(absent, one)))
     this.limits = limitsOf(config)
     this.place = { prefix: this.section.prefix, cluster: this.section.cluster }
     const metrics = new ClickHouseMetrics(context.metrics, () => this.tables.waitingBytes)
@@ -140,6 +143,9 @@ export class ClickHouseEngine implements StorageEngine {
     this.maintenance = new Maintenance(around)
     this.expiry = new Expiry(around, this.maintenance)
     const cutoffs = () => admissionCutoffs(settings, limits, this.maintenance.clock)
+    const { backup_disk: disk } = this.section
+    const left: BackupSurroundings['left'] = (told) => context.log.warn(told, 'databases of a backup that was read are left; drop them')
+    if (disk !== undefined) this.backup = new Backups({ section: this.section, disk, client, place, log, tables, now, left })
     this.points = new Points({ resolver, log, series, tables, limits, gate, now, cutoffs })
   }
 
@@ -156,8 +162,10 @@ export class ClickHouseEngine implements StorageEngine {
   }
 
   async close(): Promise<void> {
-    if (!this.accepting && this.timer === undefined) return void (await this.client.close())
+    const isOpen = this.accepting || this.timer !== undefined
     this.accepting = false
+    await this.backup?.close()
+    if (!isOpen) return void (await this.client.close())
     clearInterval(this.timer)
     clearInterval(this.poll)
     this.timer = undefined
@@ -207,28 +215,12 @@ export class ClickHouseEngine implements StorageEngine {
 
   async declareField(namespace: string, measurement: string, field: FieldInfo): Promise<MeasurementInfo> {
     this.assertOpen()
-    checkFieldName(field.name, this.limits)
-    checkMeasurementName(measurement, this.limits)
-    const { name, type, scale } = field
-    if (type === 'decimal' && !(Number.isInteger(scale) && (scale as number) >= 0 && (scale as number) <= MAX_DIGITS))
-      throw new SvcError('INVALID_POINT', `cannot declare field "${name}" of measurement "${measurement}": a decimal needs a scale of 0 to ${MAX_DIGITS}`)
-    const given: FieldInfo = type === 'decimal' ? { name, type, scale: scale as number } : { name, type }
+    const given = declaredField(measurement, field, this.limits)
     await this.turns.take(namespace, async () => {
       this.gate.requireOpen(namespace)
       await this.log.append((catalog) => {
-        const life = catalog.find(namespace, measurement)
-        if (life === undefined) this.gate.requireRoom(namespace, 'measurements', catalog.list(namespace).length)
-        const known = life?.fields.get(name)?.info
-        if (known !== undefined && (known.type !== given.type || known.scale !== given.scale))
-          throw new SvcError('SCHEMA_ERROR', `cannot declare field "${name}" of measurement "${measurement}" as ${shown(given)}: it is of type ${shown(known)}`)
-        if (known !== undefined) return []
-        const limit = this.limits.maxFieldsPerMeasurement
-        if ((life?.fields.size ?? 0) >= limit)
-          throw new SvcError(
-            'INVALID_POINT',
-            `cannot declare field "${name}" of measurement "${measurement}": max_fields_per_measurement of ${limit} is reached`,
-          )
-        return fieldEvents(namespace, measurement, life, [given])
+        if (catalog.find(namespace, measurement) === undefined) this.gate.requireRoom(namespace, 'measurements', catalog.list(namespace).length)
+        return declaration(catalog, namespace, measurement, given, this.limits)
       })
     })
     const info = (await this.measurements(namespace)).find((one) => one.name === measurement)
@@ -538,8 +530,4 @@ export class ClickHouseEngine implements StorageEngine {
   private assertOpen(): void {
     if (!this.accepting) throw new SvcError('DATABASE_CLOSED', 'cannot use the database: it is closed')
   }
-}
-
-function shown({ type, scale }: FieldInfo): string {
-  return scale === undefined ? type : `${type}(38, ${scale})`
 }

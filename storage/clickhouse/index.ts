@@ -2,7 +2,7 @@
 import type { DeclaredSqlFunction, StorageContext, StorageEngine } from 'svcdb'
 import { ClickHouseEngine } from './engine.ts'
 
-export { check, configSchema, explain } from './config.ts'
+export { check, configSchema, explain, lacking } from './config.ts'
 export { capabilities } from './engine.ts'
 
 export function createEngine(context: StorageContext): StorageEngine {

@@ -9,9 +9,6 @@ import { check, explain, sectionOf } from './config.ts'
 import { ClickHouseEngine } from './engine.ts'
 
 const DAY = 24n * HOUR
-const DISKS = '<disks><cold><type>local</type><path>FOLDER/cold/</path></cold></disks>'
-const TIERS = '<tiers><volumes><default><disk>default</disk></default><cold><disk>cold</disk></cold></volumes></tiers>'
-const STORAGE = `<storage_configuration>${DISKS}<policies>${TIERS}</policies></storage_configuration>`
 /** ClickHouse goes by its own clock. */
 const AGE_SECS = Math.ceil((Date.now() - NOW_MS) / 1000) + 5 * 86_400
 const TABLES = ['m_%', 'narrow']
@@ -26,7 +23,7 @@ t.test('keys that say nothing together are refused', async (t) => {
 
 if (NO_CHDB !== undefined) t.test('policies', { skip: NO_CHDB }, async () => {})
 else {
-  const server = await startChdb('', STORAGE)
+  const server = await startChdb()
   const client = new Client(sectionOf({ clickhouse: server.section }))
   t.teardown(async () => {
     await client.close()

@@ -3,6 +3,19 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import {
+  awaitReplicas,
+  backupCatalog,
+  backupPoints,
+  catalogTables,
+  claimDatabase,
+  createRecords,
+  dropDatabase,
+  dropRecord,
+  type Part,
+  restoreTables,
+  statusOf,
+} from './backup/statements.ts'
+import {
   addColumns,
   type ColumnDefinition,
   createCatalog,
@@ -23,6 +36,8 @@ const FOLDER = join(import.meta.dirname, 'testcases')
 const TYPES = ['float64', 'int64', 'uint64', 'bool', 'string', 'histogram', 'decimal'] as const
 const FIELDS = TYPES.map((type, index): ColumnDefinition => ({ index, type, scale: type === 'decimal' ? 4 : 0 }))
 
+const part = (part: Part['part']): Part => ({ disk: 'backups', name: "svc/it's\\", part })
+
 const all = (place: Place): string =>
   [
     ...createCatalog(place),
@@ -37,6 +52,16 @@ const all = (place: Place): string =>
     setColdVolume(place, 'default', tablesOf(place, 'narrow')[0], { volume: 'cold', afterSecs: 86_400 }),
     setColdVolume(place, 'default', tablesOf(place, 'm_7000000')[0], undefined),
     ...dropOwn(place, 'default', 7_000_000),
+    ...createRecords(place),
+    backupPoints(place, part('points'), 'id-1', ['n_default', 'x_00']),
+    backupCatalog(place, part('catalog'), 'id-2', 'record-1'),
+    statusOf(place, 'id-2'),
+    dropRecord(place, 'record-1'),
+    claimDatabase({ ...place, prefix: 'other' }),
+    restoreTables({ ...place, prefix: 'other' }, part('catalog'), 'id-3', catalogTables({ ...place, prefix: 'other' })),
+    restoreTables(place, part('points'), 'id-4', [['n_default.m_7000000', 'other_n_default.m_7000000']]),
+    ...awaitReplicas(place, ['other_n_default.m_7000000']),
+    dropDatabase(place, 'svc_Verify_0_00000000_n_default'),
   ]
     .map((statement) => `${statement};\n`)
     .join('')

@@ -55,8 +55,13 @@ export const CATALOG_COLUMNS = [
 ] as const
 
 export function databaseOf({ prefix }: Place, namespace: string): string {
-  if (/^[a-z0-9]{1,40}$/.test(namespace)) return `${prefix}_n_${namespace}`
-  return `${prefix}_x_${createHash('sha256').update(namespace).digest('hex').slice(0, 32)}`
+  return `${prefix}_${namespacePart(namespace)}`
+}
+
+/** What the name of a namespace's database has behind the prefix. */
+export function namespacePart(namespace: string): string {
+  if (/^[a-z0-9]{1,40}$/.test(namespace)) return `n_${namespace}`
+  return `x_${createHash('sha256').update(namespace).digest('hex').slice(0, 32)}`
 }
 
 export const ownTable = (life: number): string => `m_${life}`
@@ -66,12 +71,15 @@ export const wireType = (type: FieldType, scale: number): string => (type === 'd
 
 export function createCatalog(place: Place): string[] {
   const columns = CATALOG_COLUMNS.map(([name, type]) => `${name} ${type}`).join(', ')
-  const path = `/clickhouse/svc/${place.prefix}/catalog`
-  const engine = place.cluster === undefined ? 'MergeTree' : `ReplicatedMergeTree('${path}', '{shard}-{replica}')`
   return [
     `CREATE DATABASE IF NOT EXISTS ${place.prefix}${onCluster(place)}`,
-    `CREATE TABLE IF NOT EXISTS ${place.prefix}.catalog${onCluster(place)} (${columns}) ENGINE = ${engine} ORDER BY (sequence, position) ${remembered(place)}`,
+    `CREATE TABLE IF NOT EXISTS ${place.prefix}.catalog${onCluster(place)} (${columns}) ENGINE = ${everywhere(place, 'catalog')} ORDER BY (sequence, position) ${remembered(place)}`,
   ]
+}
+
+/** What a table is that every server has whole. */
+export function everywhere({ prefix, cluster }: Place, table: string): string {
+  return cluster === undefined ? 'MergeTree' : `ReplicatedMergeTree('/clickhouse/svc/${prefix}/${table}', '{shard}-{replica}')`
 }
 
 export function createNamespace(place: Place, namespace: string): string[] {
@@ -156,7 +164,7 @@ export function tablesOf({ cluster }: Place, table: string): [string, ...string[
   return cluster === undefined ? [table] : [`${table}_local`, table]
 }
 
-function remembered({ cluster }: Place): string {
+export function remembered({ cluster }: Place): string {
   if (cluster === undefined) return `SETTINGS non_replicated_deduplication_window = ${REMEMBERED}`
   return `SETTINGS replicated_deduplication_window = ${REMEMBERED}, replicated_deduplication_window_seconds = ${REMEMBERED_SECS}`
 }
@@ -166,6 +174,6 @@ function definitionOf({ index, type, scale }: ColumnDefinition): string {
   return `${columnName(index)} Nullable(${wireType(type, scale)}) CODEC(${codec})`
 }
 
-function onCluster({ cluster }: Place): string {
+export function onCluster({ cluster }: Place): string {
   return cluster === undefined ? '' : ` ON CLUSTER '${cluster}'`
 }

@@ -5,7 +5,7 @@ import { WITHOUT_THE_AWAY } from './settings.ts'
 
 /** What is asked, a statement at a time; ends with nothing, as `Client.blocks` wants it. */
 interface Asker {
-  blocks(statement: string, options: { settings: readonly string[] }): AsyncIterable<ReadBlock>
+  blocks(statement: string, options: { settings: readonly string[]; signal?: AbortSignal }): AsyncIterable<ReadBlock>
 }
 
 /** The servers of a cluster. Without one there is a single server, which knows itself as no cluster. */
@@ -54,9 +54,11 @@ async function replicatedTables(client: Asker, prefix: string, cluster: string |
   return found
 }
 
-async function texts(client: Asker, statement: string): Promise<string[][]> {
+/** The rows of an answer of texts. */
+export async function texts(client: Asker, statement: string, signal?: AbortSignal): Promise<string[][]> {
   const all: string[][] = []
-  for await (const { rows, columns } of client.blocks(statement, { settings: [WITHOUT_THE_AWAY] }))
+  const options = { settings: [WITHOUT_THE_AWAY], ...(signal === undefined ? {} : { signal }) }
+  for await (const { rows, columns } of client.blocks(statement, options))
     for (let row = 0; row < rows; row++) all.push(columns.map(({ texts: column }) => Buffer.from(column?.[row] ?? []).toString()))
   return all
 }

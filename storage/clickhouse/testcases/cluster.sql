@@ -18,3 +18,13 @@ ALTER TABLE svc_n_default.narrow_local ON CLUSTER 'main' MODIFY TTL toDateTime(g
 ALTER TABLE svc_n_default.m_7000000_local ON CLUSTER 'main' REMOVE TTL;
 DROP TABLE IF EXISTS svc_n_default.m_7000000 ON CLUSTER 'main' SYNC;
 DROP TABLE IF EXISTS svc_n_default.m_7000000_local ON CLUSTER 'main' SYNC;
+CREATE TABLE IF NOT EXISTS svc.backups ON CLUSTER 'main' (backup String, made Int64, database String, table String) ENGINE = ReplicatedMergeTree('/clickhouse/svc/svc/backups', '{shard}-{replica}') PARTITION BY backup ORDER BY (database, table) SETTINGS replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 604800;
+BACKUP DATABASE svc_n_default AS n_default, DATABASE svc_x_00 AS x_00 ON CLUSTER 'main' TO Disk('backups', 'svc/it\'s\\/points') SETTINGS id = 'id-1' ASYNC;
+BACKUP TABLE svc.catalog AS catalog.catalog, TABLE svc.backups AS catalog.backups PARTITION 'record-1' ON CLUSTER 'main' TO Disk('backups', 'svc/it\'s\\/catalog') SETTINGS id = 'id-2' ASYNC;
+SELECT toString(status), error, toString(num_files), toString(total_size) FROM clusterAllReplicas('main', system.backups) WHERE id = 'id-2';
+ALTER TABLE svc.backups ON CLUSTER 'main' DROP PARTITION 'record-1';
+CREATE DATABASE other ON CLUSTER 'main';
+RESTORE TABLE catalog.catalog AS other.catalog, TABLE catalog.backups AS other.backups ON CLUSTER 'main' FROM Disk('backups', 'svc/it\'s\\/catalog') SETTINGS id = 'id-3', allow_different_table_def = 1 ASYNC;
+RESTORE TABLE n_default.m_7000000 AS other_n_default.m_7000000 ON CLUSTER 'main' FROM Disk('backups', 'svc/it\'s\\/points') SETTINGS id = 'id-4', allow_different_table_def = 1 ASYNC;
+SYSTEM SYNC REPLICA ON CLUSTER 'main' other_n_default.m_7000000;
+DROP DATABASE IF EXISTS svc_Verify_0_00000000_n_default ON CLUSTER 'main' SYNC;

@@ -5,6 +5,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { type Environment, realEnvironment } from '../environment.ts'
 import { paths } from '../paths.ts'
 import { type BackupSource, createBackup } from './create.ts'
+import { Directories } from './directories.ts'
 import { type BackupDisk, backupFault, type Check, type Content, realDisk, resolved, within } from './disk.ts'
 import { type StoredManifest, summary } from './manifest.ts'
 import { restoreBackup } from './restore.ts'
@@ -14,6 +15,7 @@ type Kind = 'create' | 'read'
 
 export class Backups implements BackupService {
   readonly root: string
+  readonly directories: Directories
   private readonly source: BackupSource
   private readonly disk: BackupDisk
   private readonly random: Environment['random']
@@ -26,6 +28,7 @@ export class Backups implements BackupService {
     this.source = source
     this.disk = disk
     this.root = paths(source.dataDir).backups
+    this.directories = new Directories(disk.files)
   }
 
   async create(directory: string): Promise<BackupManifest> {

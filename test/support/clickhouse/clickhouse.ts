@@ -31,6 +31,8 @@ export interface ClickHouse {
   url: string
   /** Of [database.clickhouse]. */
   section: Record<string, unknown>
+  /** Directory of its disk for backups, which is called "backups"; a server that the environment names has none that is known. */
+  backups?: string
   stop(): Promise<void>
 }
 
@@ -39,13 +41,10 @@ export async function startClickHouse(): Promise<ClickHouse> {
   return url === undefined ? startChdb() : { url, section: { url, ...GIVEN }, async stop() {} }
 }
 
-/**
- * @param cluster it takes statements for a cluster of that name, of which it is the only server that is there.
- * @param configuration XML of the server's configuration, in which FOLDER stands for a folder of its own.
- */
-export async function startChdb(cluster = '', configuration = ''): Promise<ClickHouse> {
+/** @param cluster it takes statements for a cluster of that name, of which it is the only server that is there. */
+export async function startChdb(cluster = ''): Promise<ClickHouse> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-clickhouse-'))
-  const child: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, 'server.ts'), PACKAGES, folder, cluster, configuration], {
+  const child: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, 'server.ts'), PACKAGES, folder, cluster], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const exited = once(child, 'exit')
@@ -56,6 +55,7 @@ export async function startChdb(cluster = '', configuration = ''): Promise<Click
   return {
     url,
     section: { url, ...(cluster === '' ? {} : { cluster }) },
+    backups: join(folder, 'backups'),
     async stop() {
       child.kill('SIGKILL')
       await exited

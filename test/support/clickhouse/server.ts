@@ -20,13 +20,11 @@ interface Session {
 const INSERT = /^\s*(INSERT INTO [\s\S]*?)(\s+SETTINGS [\s\S]*?)?\s+FORMAT (\w+)\s*$/
 const PARAM = 'param_'
 
-/** @param configuration XML of the server's configuration, in which FOLDER stands for that folder. */
-export async function serve(packages: string, folder: string, cluster = '', configuration = ''): Promise<{ port: number }> {
+export async function serve(packages: string, folder: string, cluster = ''): Promise<{ port: number }> {
   const { Session: Opened } = createRequire(join(packages, 'noop.js'))('chdb') as { Session: new (path: string, options?: object) => Session }
-  const whole = `${cluster === '' ? '' : clusterConfig(cluster)}${configuration.replaceAll('FOLDER', folder)}`
-  if (whole !== '') writeFileSync(join(folder, 'config.xml'), `<clickhouse>${whole}</clickhouse>`)
-  const options = whole === '' ? {} : { connectionArgs: [`--config-file=${join(folder, 'config.xml')}`] }
-  const chdb = new Opened(join(folder, 'data'), options)
+  const config = join(folder, 'config.xml')
+  writeFileSync(config, `<clickhouse>${diskConfig(folder)}${cluster === '' ? '' : clusterConfig(cluster)}</clickhouse>`)
+  const chdb = new Opened(join(folder, 'data'), { connectionArgs: [`--config-file=${config}`] })
   const session: Session = {
     queryAsync: (query, options) => chdb.queryAsync(cluster === '' ? query : unreplicated(query), options),
     queryBindAsync: (query, params, options) => chdb.queryBindAsync(query, params, options),
@@ -57,8 +55,18 @@ function clusterConfig(cluster: string): string {
   return `<tcp_port>9000</tcp_port><remote_servers><${cluster}>${shard}</${cluster}></remote_servers>`
 }
 
+/** Disks for backups and for old rows, and a policy with the latter. */
+function diskConfig(folder: string): string {
+  const disk = (name: string): string => `<${name}><type>local</type><path>${join(folder, name)}/</path></${name}>`
+  const volumes = '<default><disk>default</disk></default><cold><disk>cold</disk></cold>'
+  const policies = `<policies><tiers><volumes>${volumes}</volumes></tiers></policies>`
+  const storage = `<storage_configuration><disks>${disk('backups')}${disk('cold')}</disks>${policies}</storage_configuration>`
+  return `${storage}<backups><allowed_disk>backups</allowed_disk></backups>`
+}
+
 function unreplicated(query: string): string {
   return query
+    .replace(/^SYSTEM SYNC REPLICA .*$/, 'SELECT 1')
     .replace(/ ON CLUSTER '[^']*'/, '')
     .replace(/ENGINE = Replicated(\w+)\('[^']*', '[^']*'(?:, )?/, 'ENGINE = $1(')
     .replace(/SETTINGS replicated_deduplication_window = (\d+).*$/, 'SETTINGS non_replicated_deduplication_window = $1')
@@ -111,8 +119,8 @@ function refuse(response: ServerResponse, message: string): void {
 }
 
 if (import.meta.main) {
-  const [packages, folder, cluster, configuration] = process.argv.slice(2)
-  const { port } = await serve(packages, folder, cluster, configuration)
+  const [packages, folder, cluster] = process.argv.slice(2)
+  const { port } = await serve(packages, folder, cluster)
   process.stdout.write(`${port}\n`)
   // Ends with who started it.
   process.stdin.on('end', () => process.exit()).resume()

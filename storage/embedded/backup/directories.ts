@@ -1,0 +1,39 @@
+/** Directories of backups: where they lead, which of them are whole, and their end. */
+import { basename, dirname, join } from 'node:path'
+import type { BackupDirectories } from 'svcdb'
+import type { FilePromises } from '../../common/log/file-system.ts'
+import { exists } from './disk.ts'
+import { MANIFEST_FILE } from './manifest.ts'
+
+export class Directories implements BackupDirectories {
+  private readonly files: FilePromises
+
+  constructor(files: FilePromises) {
+    this.files = files
+  }
+
+  async resolve(path: string): Promise<string> {
+    try {
+      return await this.files.realpath(path)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || dirname(path) === path) throw error
+      // What is there and leads nowhere is a link.
+      if (await exists(path, this.files)) throw error
+      return join(await this.resolve(dirname(path)), basename(path))
+    }
+  }
+
+  async list(directory: string): Promise<{ name: string; finished: boolean }[]> {
+    const entries = await this.files.readdir(directory).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return []
+      throw error
+    })
+    const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
+    return Promise.all(names.map(async (name) => ({ name, finished: await exists(join(directory, name, MANIFEST_FILE), this.files) })))
+  }
+
+  async remove(directory: string): Promise<void> {
+    await this.files.rm(join(directory, MANIFEST_FILE), { force: true })
+    await this.files.rm(directory, { recursive: true, force: true })
+  }
+}
