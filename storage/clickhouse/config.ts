@@ -43,7 +43,7 @@ const clickhouse = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 64,
-        pattern: '^[A-Za-z0-9_-]+$',
+        pattern: DISK_NAME,
         description: "Disk of ClickHouse's storage_configuration that backups go to, one of backups.allowed_disk; unset = the engine has no backups",
       }),
     ),
