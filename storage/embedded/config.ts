@@ -10,9 +10,9 @@ import { retentionKeys } from '../common/retention.ts'
 import { checkBudget, divide, LEAST_DUCKDB, LEAST_MEMORY, queryThreadsOf, USUAL } from './budget.ts'
 import type { CompactionLimits } from './compaction/plan.ts'
 import { encryptionSchema } from './encryption/config.ts'
-import type { ThreadRole } from './threads/messages.ts'
 import type { SlabOptions } from './memtable/slabs.ts'
 import { DEFAULT_LIMITS } from './sql-limits.ts'
+import type { ThreadRole } from './threads/messages.ts'
 import type { PressureLimits } from './write/pressure.ts'
 
 const MIB = 1 << 20
