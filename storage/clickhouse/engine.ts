@@ -32,12 +32,8 @@ import type {
 } from 'svcdb'
 import { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
-import { MAX_DIGITS } from '../common/decimal.ts'
-import { ExportFiles } from '../common/export/export-files.ts'
 import { Deadline, startJob } from '../common/job.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
-import { realFileSystem } from '../common/log/file-system.ts'
-import { checkFieldName, checkMeasurementName } from '../common/names.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
 import {
   admissionCutoffs,
@@ -50,14 +46,15 @@ import {
 } from '../common/retention.ts'
 import { admissionOf, Window } from '../common/window.ts'
 import type { Binder } from '../embedded/sql/bind.ts'
-import { fieldEvents } from './admission.ts'
 import { Aggregates } from './aggregates.ts'
 import { fieldsOf, type Life } from './catalog.ts'
 import { CatalogLog } from './catalog-log.ts'
 import { Client } from './client.ts'
 import { type ClickHouseSection, sectionOf } from './config.ts'
+import { checkedField, declarationEvents } from './declaration.ts'
 import { Expiry } from './expiry.ts'
-import { dropped, type ExportContext, exportMeasurement } from './export/export.ts'
+import { dropped } from './export/export.ts'
+import { Exports } from './export/exports.ts'
 import { endOf, Maintenance } from './maintenance.ts'
 import { type Days, daysOf, namespaceBytes, newestTime } from './measures.ts'
 import { ClickHouseMetrics } from './metrics.ts'
@@ -101,8 +98,8 @@ export class ClickHouseEngine implements StorageEngine {
   private readonly openBatches = new Set<WriteBatch>()
   /** Of the tables of each namespace, as counted last. */
   private readonly days = new Map<string, ReadonlyMap<string, Days>>()
-  private readonly jobs = new Set<Pick<RunningJob<unknown>, 'result' | 'cancel'>>()
-  private readonly exports = new ExportFiles(undefined, realFileSystem)
+  private readonly exports: Exports
+  private readonly jobs = new Set<RunningJob<unknown>>()
   private readonly schemas = new Map<string, { generation: number; fields: readonly MeasurementFields[] }>()
   private timer: NodeJS.Timeout | undefined
   private poll: NodeJS.Timeout | undefined
@@ -138,6 +135,17 @@ export class ClickHouseEngine implements StorageEngine {
     this.expiry = new Expiry(around, this.maintenance)
     const cutoffs = () => admissionCutoffs(settings, limits, this.maintenance.clock)
     this.points = new Points({ resolver, log, series, tables, limits, gate, now, cutoffs })
+    this.exports = new Exports({
+      ...{ client, place, series, memory: this.section.query_memory },
+      keptFrom: (life) => this.maintenance.keptFrom(life),
+      ready: (life) => tables.ready(life),
+      enter: (namespace) => this.enter(namespace),
+      find: (namespace, name) => this.existing('export', namespace, name),
+      requireLife: async (life) => {
+        await this.refreshed()
+        if (!log.catalog.lives.has(life.number)) throw dropped(life)
+      },
+    })
   }
 
   async open(): Promise<void> {
@@ -158,6 +166,7 @@ export class ClickHouseEngine implements StorageEngine {
     clearInterval(this.poll)
     this.timer = undefined
     for (const job of this.jobs) job.cancel()
+    await this.exports.close()
     await this.turns.settledAll()
     await this.maintaining?.catch(() => {})
     await Promise.allSettled([...this.jobs].map(({ result }) => result))
@@ -203,29 +212,11 @@ export class ClickHouseEngine implements StorageEngine {
 
   async declareField(namespace: string, measurement: string, field: FieldInfo): Promise<MeasurementInfo> {
     this.assertOpen()
-    checkFieldName(field.name, this.limits)
-    checkMeasurementName(measurement, this.limits)
-    const { name, type, scale } = field
-    if (type === 'decimal' && !(Number.isInteger(scale) && (scale as number) >= 0 && (scale as number) <= MAX_DIGITS))
-      throw new SvcError('INVALID_POINT', `cannot declare field "${name}" of measurement "${measurement}": a decimal needs a scale of 0 to ${MAX_DIGITS}`)
-    const given: FieldInfo = type === 'decimal' ? { name, type, scale: scale as number } : { name, type }
+    const { limits, gate } = this
+    const given = checkedField(measurement, field, limits)
     await this.turns.take(namespace, async () => {
-      this.gate.requireOpen(namespace)
-      await this.log.append((catalog) => {
-        const life = catalog.find(namespace, measurement)
-        if (life === undefined) this.gate.requireRoom(namespace, 'measurements', catalog.list(namespace).length)
-        const known = life?.fields.get(name)?.info
-        if (known !== undefined && (known.type !== given.type || known.scale !== given.scale))
-          throw new SvcError('SCHEMA_ERROR', `cannot declare field "${name}" of measurement "${measurement}" as ${shown(given)}: it is of type ${shown(known)}`)
-        if (known !== undefined) return []
-        const limit = this.limits.maxFieldsPerMeasurement
-        if ((life?.fields.size ?? 0) >= limit)
-          throw new SvcError(
-            'INVALID_POINT',
-            `cannot declare field "${name}" of measurement "${measurement}": max_fields_per_measurement of ${limit} is reached`,
-          )
-        return fieldEvents(namespace, measurement, life, [given])
-      })
+      gate.requireOpen(namespace)
+      await this.log.append((catalog) => declarationEvents({ catalog, gate, limits }, namespace, measurement, given))
     })
     const info = (await this.measurements(namespace)).find((one) => one.name === measurement)
     if (info === undefined) throw unknownMeasurement('declare', measurement)
@@ -364,22 +355,7 @@ export class ClickHouseEngine implements StorageEngine {
 
   async export(request: ExportRequest, options: JobOptions = {}): Promise<ExportResult> {
     this.assertOpen()
-    const deadline = new Deadline(options)
-    const bounds = { signal: deadline.signal, timeoutMs: options.timeoutMs ?? 0 }
-    const result = this.exports.write(request.path, async (paths) => {
-      await this.enter(request.namespace)
-      const life = this.existing('export', request.namespace, request.measurement)
-      deadline.signal.throwIfAborted()
-      return exportMeasurement(this.exportContext(), life, request, paths, bounds)
-    })
-    const job = { result, cancel: () => deadline.cancel(new SvcError('DATABASE_CLOSED', 'cannot export: the database is closed')) }
-    this.jobs.add(job)
-    try {
-      return await result
-    } finally {
-      this.jobs.delete(job)
-      deadline.clear()
-    }
+    return this.exports.export(request, options)
   }
 
   changes(): ChangeCursor {
@@ -476,7 +452,7 @@ export class ClickHouseEngine implements StorageEngine {
       lives: (namespace) => this.log.catalog.list(namespace),
       schema: (namespace) => this.schemaOf(namespace),
       keptFrom: (life) => this.maintenance.keptFrom(life),
-      ready: (life) => this.ready(life),
+      ready: (life) => this.tables.ready(life),
       sql: () => ({
         binder: () => this.openBinder(),
         now: () => BigInt(Math.floor(this.context.now())) * 1_000_000n,
@@ -485,24 +461,6 @@ export class ClickHouseEngine implements StorageEngine {
       }),
     }
     return new ClickHouseReader(context, signal, timeoutMs)
-  }
-
-  private exportContext(): ExportContext {
-    const { client, place, series } = this
-    return {
-      ...{ client, place, series, memory: this.section.query_memory },
-      keptFrom: (life) => this.maintenance.keptFrom(life),
-      ready: (life) => this.ready(life),
-      requireLife: async (life) => {
-        await this.refreshed()
-        if (!this.log.catalog.lives.has(life.number)) throw dropped(life)
-      },
-    }
-  }
-
-  private async ready(life: Life): Promise<void> {
-    await this.tables.ensureNamespace(life.namespace)
-    await this.tables.ensureOwn(life)
   }
 
   /** A node that nobody asks in SQL never loads DuckDB. */
@@ -533,8 +491,4 @@ export class ClickHouseEngine implements StorageEngine {
   private assertOpen(): void {
     if (!this.accepting) throw new SvcError('DATABASE_CLOSED', 'cannot use the database: it is closed')
   }
-}
-
-function shown({ type, scale }: FieldInfo): string {
-  return scale === undefined ? type : `${type}(38, ${scale})`
 }
