@@ -1,14 +1,14 @@
-/** Fields that are declared before they have values. Pure. */
+/** Fields that are declared, without a point that has them. */
 import type { FieldInfo } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { MAX_DIGITS } from '../common/decimal.ts'
 import type { Limits } from '../common/limits.ts'
 import { checkFieldName, checkMeasurementName } from '../common/names.ts'
-import { fieldEvents } from './admission.ts'
-import type { Catalog, CatalogEvent } from './catalog.ts'
+import { fieldEvents, type Judge } from './admission.ts'
+import type { CatalogEvent } from './catalog.ts'
 
-/** What is declared, without what a field of its type has not. @throws INVALID_POINT */
-export function declaredField(measurement: string, { name, type, scale }: FieldInfo, limits: Limits): FieldInfo {
+/** The field as the catalog keeps it. @throws INVALID_POINT for a bad name or scale. */
+export function checkedField(measurement: string, { name, type, scale }: FieldInfo, limits: Limits): FieldInfo {
   checkFieldName(name, limits)
   checkMeasurementName(measurement, limits)
   if (type !== 'decimal') return { name, type }
@@ -17,18 +17,23 @@ export function declaredField(measurement: string, { name, type, scale }: FieldI
   return { name, type, scale: scale as number }
 }
 
-/** Nothing for a field that is there. @throws SCHEMA_ERROR for another type, INVALID_POINT for one field too many. */
-export function declaration(catalog: Catalog, namespace: string, measurement: string, given: FieldInfo, limits: Limits): readonly CatalogEvent[] {
-  const { name } = given
+/** What a declaration does to the catalog. @throws SCHEMA_ERROR for a field of another type, INVALID_POINT and what the gate says for one too many. */
+export function declarationEvents(
+  { catalog, gate, limits }: Pick<Judge, 'catalog' | 'gate' | 'limits'>,
+  namespace: string,
+  measurement: string,
+  field: FieldInfo,
+): CatalogEvent[] {
   const life = catalog.find(namespace, measurement)
-  const known = life?.fields.get(name)?.info
-  if (known !== undefined && (known.type !== given.type || known.scale !== given.scale))
-    throw new SvcError('SCHEMA_ERROR', `cannot declare field "${name}" of measurement "${measurement}" as ${shown(given)}: it is of type ${shown(known)}`)
+  if (life === undefined) gate.requireRoom(namespace, 'measurements', catalog.list(namespace).length)
+  const known = life?.fields.get(field.name)?.info
+  const cannot = `cannot declare field "${field.name}" of measurement "${measurement}"`
+  if (known !== undefined && (known.type !== field.type || known.scale !== field.scale))
+    throw new SvcError('SCHEMA_ERROR', `${cannot} as ${shown(field)}: it is of type ${shown(known)}`)
   if (known !== undefined) return []
   const limit = limits.maxFieldsPerMeasurement
-  if ((life?.fields.size ?? 0) >= limit)
-    throw new SvcError('INVALID_POINT', `cannot declare field "${name}" of measurement "${measurement}": max_fields_per_measurement of ${limit} is reached`)
-  return fieldEvents(namespace, measurement, life, [given])
+  if ((life?.fields.size ?? 0) >= limit) throw new SvcError('INVALID_POINT', `${cannot}: max_fields_per_measurement of ${limit} is reached`)
+  return fieldEvents(namespace, measurement, life, [field])
 }
 
 function shown({ type, scale }: FieldInfo): string {

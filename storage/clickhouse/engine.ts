@@ -32,10 +32,8 @@ import type {
 } from 'svcdb'
 import { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
-import { ExportFiles } from '../common/export/export-files.ts'
 import { Deadline, startJob } from '../common/job.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
-import { realFileSystem } from '../common/log/file-system.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
 import {
   admissionCutoffs,
@@ -54,9 +52,10 @@ import { fieldsOf, type Life } from './catalog.ts'
 import { CatalogLog } from './catalog-log.ts'
 import { Client } from './client.ts'
 import { type ClickHouseSection, lacking as lackingWith, policyOf, sectionOf } from './config.ts'
-import { declaration, declaredField } from './declaration.ts'
+import { checkedField, declarationEvents } from './declaration.ts'
 import { Expiry } from './expiry.ts'
-import { dropped, type ExportContext, exportMeasurement } from './export/export.ts'
+import { dropped } from './export/export.ts'
+import { Exports } from './export/exports.ts'
 import { endOf, Maintenance } from './maintenance.ts'
 import { type Days, daysOf, namespaceBytes, newestTime } from './measures.ts'
 import { ClickHouseMetrics } from './metrics.ts'
@@ -104,8 +103,8 @@ export class ClickHouseEngine implements StorageEngine {
   private readonly openBatches = new Set<WriteBatch>()
   /** Of the tables of each namespace, as counted last. */
   private readonly days = new Map<string, ReadonlyMap<string, Days>>()
-  private readonly jobs = new Set<Pick<RunningJob<unknown>, 'result' | 'cancel'>>()
-  private readonly exports = new ExportFiles(undefined, realFileSystem)
+  private readonly exports: Exports
+  private readonly jobs = new Set<RunningJob<unknown>>()
   private readonly schemas = new Map<string, { generation: number; fields: readonly MeasurementFields[] }>()
   private timer: NodeJS.Timeout | undefined
   private poll: NodeJS.Timeout | undefined
@@ -147,6 +146,17 @@ export class ClickHouseEngine implements StorageEngine {
     const left: BackupSurroundings['left'] = (told) => context.log.warn(told, 'databases of a backup that was read are left; drop them')
     if (disk !== undefined) this.backup = new Backups({ section: this.section, disk, client, place, log, tables, now, left })
     this.points = new Points({ resolver, log, series, tables, limits, gate, now, cutoffs })
+    this.exports = new Exports({
+      ...{ client, place, series, memory: this.section.query_memory },
+      keptFrom: (life) => this.maintenance.keptFrom(life),
+      ready: (life) => tables.ready(life),
+      enter: (namespace) => this.enter(namespace),
+      find: (namespace, name) => this.existing('export', namespace, name),
+      requireLife: async (life) => {
+        await this.refreshed()
+        if (!log.catalog.lives.has(life.number)) throw dropped(life)
+      },
+    })
   }
 
   async open(): Promise<void> {
@@ -170,6 +180,7 @@ export class ClickHouseEngine implements StorageEngine {
     clearInterval(this.poll)
     this.timer = undefined
     for (const job of this.jobs) job.cancel()
+    await this.exports.close()
     await this.turns.settledAll()
     await this.maintaining?.catch(() => {})
     await Promise.allSettled([...this.jobs].map(({ result }) => result))
@@ -215,13 +226,11 @@ export class ClickHouseEngine implements StorageEngine {
 
   async declareField(namespace: string, measurement: string, field: FieldInfo): Promise<MeasurementInfo> {
     this.assertOpen()
-    const given = declaredField(measurement, field, this.limits)
+    const { limits, gate } = this
+    const given = checkedField(measurement, field, limits)
     await this.turns.take(namespace, async () => {
-      this.gate.requireOpen(namespace)
-      await this.log.append((catalog) => {
-        if (catalog.find(namespace, measurement) === undefined) this.gate.requireRoom(namespace, 'measurements', catalog.list(namespace).length)
-        return declaration(catalog, namespace, measurement, given, this.limits)
-      })
+      gate.requireOpen(namespace)
+      await this.log.append((catalog) => declarationEvents({ catalog, gate, limits }, namespace, measurement, given))
     })
     const info = (await this.measurements(namespace)).find((one) => one.name === measurement)
     if (info === undefined) throw unknownMeasurement('declare', measurement)
@@ -360,22 +369,7 @@ export class ClickHouseEngine implements StorageEngine {
 
   async export(request: ExportRequest, options: JobOptions = {}): Promise<ExportResult> {
     this.assertOpen()
-    const deadline = new Deadline(options)
-    const bounds = { signal: deadline.signal, timeoutMs: options.timeoutMs ?? 0 }
-    const result = this.exports.write(request.path, async (paths) => {
-      await this.enter(request.namespace)
-      const life = this.existing('export', request.namespace, request.measurement)
-      deadline.signal.throwIfAborted()
-      return exportMeasurement(this.exportContext(), life, request, paths, bounds)
-    })
-    const job = { result, cancel: () => deadline.cancel(new SvcError('DATABASE_CLOSED', 'cannot export: the database is closed')) }
-    this.jobs.add(job)
-    try {
-      return await result
-    } finally {
-      this.jobs.delete(job)
-      deadline.clear()
-    }
+    return this.exports.export(request, options)
   }
 
   changes(): ChangeCursor {
@@ -473,7 +467,7 @@ export class ClickHouseEngine implements StorageEngine {
       lives: (namespace) => this.log.catalog.list(namespace),
       schema: (namespace) => this.schemaOf(namespace),
       keptFrom: (life) => this.maintenance.keptFrom(life),
-      ready: (life) => this.ready(life),
+      ready: (life) => this.tables.ready(life),
       sql: () => ({
         binder: () => this.openBinder(),
         now: () => BigInt(Math.floor(this.context.now())) * 1_000_000n,
@@ -482,24 +476,6 @@ export class ClickHouseEngine implements StorageEngine {
       }),
     }
     return new ClickHouseReader(context, signal, timeoutMs)
-  }
-
-  private exportContext(): ExportContext {
-    const { client, place, series } = this
-    return {
-      ...{ client, place, series, memory: this.section.query_memory },
-      keptFrom: (life) => this.maintenance.keptFrom(life),
-      ready: (life) => this.ready(life),
-      requireLife: async (life) => {
-        await this.refreshed()
-        if (!this.log.catalog.lives.has(life.number)) throw dropped(life)
-      },
-    }
-  }
-
-  private async ready(life: Life): Promise<void> {
-    await this.tables.ensureNamespace(life.namespace)
-    await this.tables.ensureOwn(life)
   }
 
   /** A node that nobody asks in SQL never loads DuckDB. */

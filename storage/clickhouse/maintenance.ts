@@ -99,8 +99,7 @@ export class Maintenance {
   /** Removes rows of a measurement. @param keys ids of series; undefined = all. */
   async deleteRows(life: Life, keys: readonly string[] | undefined, range: RowRange): Promise<void> {
     const { client, place, tables } = this.around
-    await tables.ensureNamespace(life.namespace)
-    await tables.ensureOwn(life)
+    await tables.ready(life)
     for (const group of keys === undefined ? [undefined] : groupsOf(keys)) {
       for (const [table, narrow] of this.tablesOf(life)) {
         const condition = conditionOf({ life, series: group, ...range }, narrow)

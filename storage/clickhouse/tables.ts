@@ -107,6 +107,12 @@ export class Tables {
     this.tables.delete(key)
   }
 
+  /** Sees that the tables of a measurement are there. */
+  async ready(life: Life): Promise<void> {
+    await this.ensureNamespace(life.namespace)
+    await this.ensureOwn(life)
+  }
+
   /** Makes a measurement's own table, with all fields that it has. */
   async ensureOwn(life: Life): Promise<void> {
     const fields = ownFields(life)
