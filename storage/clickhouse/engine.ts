@@ -13,7 +13,6 @@ import type {
   ExportResult,
   FieldInfo,
   JobOptions,
-  MeasurementFields,
   MeasurementInfo,
   NamespaceGuard,
   NamespaceUsage,
@@ -63,6 +62,7 @@ import { Points } from './points.ts'
 import { Policies } from './policies.ts'
 import { ClickHouseReader, type ReaderContext } from './reader.ts'
 import { Resolver } from './resolver.ts'
+import { Schemas } from './schemas.ts'
 import { SeriesNumbers } from './series-numbers.ts'
 import { SeriesStore } from './series-store.ts'
 import type { Place } from './statements.ts'
@@ -105,7 +105,7 @@ export class ClickHouseEngine implements StorageEngine {
   private readonly days = new Map<string, ReadonlyMap<string, Days>>()
   private readonly exports: Exports
   private readonly jobs = new Set<RunningJob<unknown>>()
-  private readonly schemas = new Map<string, { generation: number; fields: readonly MeasurementFields[] }>()
+  private readonly schemas: Schemas
   private timer: NodeJS.Timeout | undefined
   private poll: NodeJS.Timeout | undefined
   private maintaining: Promise<void> | undefined
@@ -132,22 +132,22 @@ export class ClickHouseEngine implements StorageEngine {
     this.series = new SeriesStore(this.client, this.place)
     const lacking = (why: string): void => context.log.warn({ why }, 'ClickHouse does not compute rates and sums of PromQL')
     this.aggregates = new Aggregates(this.client, this.place, this.section.query_memory, lacking)
+    this.schemas = new Schemas(this.log, this.numbers)
     this.policies = new Policies(this.client, this.place, policyOf(this.section))
     this.tables = new Tables(this.client, this.place, this.section.max_waiting_bytes)
     const settings = retentionSettings(config, this.limits)
-    const { limits, client, place, log, tables, series, resolver, gate } = this
+    const { section, limits, client, place, log, tables, series, resolver, gate } = this
     const now = () => context.now()
     const newest = () => [...this.points.windows.values()].map((window) => window.newest)
-    const around = { client, place, log, tables, series, settings, limits, now, newest, quorum: this.section.insert_quorum }
+    const around = { client, place, log, tables, series, settings, limits, now, newest, quorum: section.insert_quorum }
     this.maintenance = new Maintenance(around)
     this.expiry = new Expiry(around, this.maintenance)
     const cutoffs = () => admissionCutoffs(settings, limits, this.maintenance.clock)
-    const { backup_disk: disk } = this.section
     const left: BackupSurroundings['left'] = (told) => context.log.warn(told, 'databases of a backup that was read are left; drop them')
-    if (disk !== undefined) this.backup = new Backups({ section: this.section, disk, client, place, log, tables, now, left })
+    if (section.backup_disk !== undefined) this.backup = new Backups({ section, disk: section.backup_disk, client, place, log, tables, now, left })
     this.points = new Points({ resolver, log, series, tables, limits, gate, now, cutoffs })
     this.exports = new Exports({
-      ...{ client, place, series, memory: this.section.query_memory },
+      ...{ client, place, series, memory: section.query_memory },
       keptFrom: (life) => this.maintenance.keptFrom(life),
       ready: (life) => tables.ready(life),
       enter: (namespace) => this.enter(namespace),
@@ -465,7 +465,7 @@ export class ClickHouseEngine implements StorageEngine {
       regexTimeoutMs: this.limits.regexTimeoutMs,
       begin: () => (begun ??= begin()),
       lives: (namespace) => this.log.catalog.list(namespace),
-      schema: (namespace) => this.schemaOf(namespace),
+      schema: (namespace) => this.schemas.of(namespace),
       keptFrom: (life) => this.maintenance.keptFrom(life),
       ready: (life) => this.tables.ready(life),
       sql: () => ({
@@ -487,19 +487,10 @@ export class ClickHouseEngine implements StorageEngine {
     return this.binder
   }
 
-  /** The same array until the schema, or the meaning of numbers, changes. */
-  private schemaOf(namespace: string): readonly MeasurementFields[] {
-    const known = this.schemas.get(namespace)
-    if (known?.generation === this.numbers.generation) return known.fields
-    const fields = this.log.catalog.list(namespace).map((life) => ({ name: life.name, fields: fieldsOf(life) }))
-    this.schemas.set(namespace, { generation: this.numbers.generation, fields })
-    return fields
-  }
-
   private learn(lives: ReadonlySet<Life>): void {
     for (const { namespace, name } of lives) {
       this.resolver.learn(namespace, name)
-      this.schemas.delete(namespace)
+      this.schemas.forget(namespace)
     }
   }
 
