@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { COSTS, sheet, simulateMerges, sizeOf } from './sizing.ts'
+import { COSTS, clickHouseSheet, clickHouseSizeOf, sheet, simulateMerges, sizeOf } from './sizing.ts'
 
 const GIB = 2 ** 30
 const MACHINE = { cores: 8, memoryBytes: 32 * GIB }
@@ -10,6 +10,7 @@ t.test('the guide has what the command prints', (t) => {
   const demands = [1e6, 1e7, 1e8].map((series) => ({ series, intervalSecs: 10, days: 30 }))
   const guide = readFileSync(join(import.meta.dirname, '../docs/guides/sizing.md'), 'utf8')
   t.ok(guide.includes(sheet(demands, MACHINE)), 'node scripts/sizing.ts')
+  t.ok(guide.includes(clickHouseSheet(demands, MACHINE)), 'node scripts/sizing.ts, the second table')
   t.end()
 })
 
@@ -29,6 +30,7 @@ t.test('what decides the number of nodes is named', (t) => {
   t.match(sizeOf(demand, MACHINE), { limit: 'main thread', nodes: Math.ceil((1e7 * COSTS.sampleMainMicros) / 1e6 / 0.5) })
   t.match(sizeOf(demand, { cores: 1, memoryBytes: 1024 * GIB }), { limit: 'processor', nodes: 15 })
   t.match(sizeOf({ ...demand, intervalSecs: 1000 }, { cores: 64, memoryBytes: 4 * GIB }), { limit: 'memory' })
+  t.match(clickHouseSizeOf({ series: 1000, intervalSecs: 10, days: 1 }, MACHINE), { nodes: 1, shards: 1 })
   t.equal(sizeOf({ series: 1000, intervalSecs: 10, days: 1 }, MACHINE).nodes, 1)
   t.end()
 })

@@ -34,6 +34,23 @@ export const COSTS = {
   questionNanos: 15,
 } as const
 
+/** The same with the engine `clickhouse`; on one server, without replicas. */
+export const CLICKHOUSE_COSTS = {
+  /** A sample of a series that is known: in the node before ClickHouse, and in ClickHouse, merges included. */
+  nodeMicros: 0.5,
+  sampleMicros: 2,
+  newSeriesNodeMicros: 30,
+  newSeriesMicros: 10,
+  /** Of a sample and of a series on ClickHouse's disk. */
+  sampleBytes: 1,
+  diskBytesPerSeries: 30,
+  /** Memory of a node for a series that it has written. */
+  seriesBytes: 300,
+  nodeBaseBytes: 250 * 2 ** 20,
+  /** A sample that a sum of rates reads, in ClickHouse's processor time. */
+  questionNanos: 100,
+} as const
+
 const FLUSH_BYTES = 64 * 2 ** 20
 const LIMITS = { fanIn: 4, maxRows: 32_000_000 }
 /** Of a core or of memory that is planned for: the rest is for questions, bursts and restarts. */
@@ -145,14 +162,47 @@ export function sizeOf({ series, intervalSecs, days }: Demand, machine: Machine)
   }
 }
 
+export interface ClickHouseSize {
+  samplesPerSec: number
+  /** Of ingest, in cores: in the nodes in front, all in their main threads, and in ClickHouse. */
+  nodeCores: number
+  clickHouseCores: number
+  /** Of all nodes in front, with a series on one of them. */
+  nodeMemoryBytes: number
+  diskBytesPerDay: number
+  diskBytes: number
+  firstSecs: number
+  wholeHourSecs: number
+  nodes: number
+  /** ClickHouse's shards, each of one replica. */
+  shards: number
+}
+
+export function clickHouseSizeOf({ series, intervalSecs, days }: Demand, machine: Machine): ClickHouseSize {
+  const costs = CLICKHOUSE_COSTS
+  const samplesPerSec = series / intervalSecs
+  const nodeCores = (samplesPerSec * costs.nodeMicros) / 1e6
+  const clickHouseCores = (samplesPerSec * costs.sampleMicros) / 1e6
+  const nodes = Math.max(1, Math.ceil(Math.max(nodeCores / PLANNED, (series * costs.seriesBytes) / (machine.memoryBytes * PLANNED - costs.nodeBaseBytes))))
+  const diskBytesPerDay = samplesPerSec * DAY * costs.sampleBytes
+  return {
+    samplesPerSec,
+    nodeCores,
+    clickHouseCores,
+    nodeMemoryBytes: series * costs.seriesBytes + nodes * costs.nodeBaseBytes,
+    diskBytesPerDay,
+    diskBytes: diskBytesPerDay * days + series * costs.diskBytesPerSeries,
+    firstSecs: (series * (costs.newSeriesNodeMicros + costs.newSeriesMicros)) / 1e6,
+    wholeHourSecs: (samplesPerSec * 3600 * costs.questionNanos) / 1e9,
+    nodes,
+    shards: Math.max(1, Math.ceil(clickHouseCores / (machine.cores * PLANNED))),
+  }
+}
+
 /** A Markdown table, a column for each count of series. */
 export function sheet(demands: readonly Demand[], machine: Machine): string {
   const sizes = demands.map((demand) => sizeOf(demand, machine))
-  const round = (value: number): string =>
-    value >= 100 ? Math.round(value).toLocaleString('en-US') : value >= 10 ? value.toFixed(0) : value.toFixed(value >= 1 ? 1 : 2)
-  const bytes = (value: number): string =>
-    value >= 1e12 ? `${round(value / 1e12)} TB` : value >= 1e9 ? `${round(value / 1e9)} GB` : `${round(value / 1e6)} MB`
-  const rows: [string, (size: Size) => string][] = [
+  return table<Size>(demands, sizes, [
     ['samples/s', ({ samplesPerSec }) => Math.round(samplesPerSec).toLocaleString('en-US')],
     ['cores busy with ingest and merges', ({ cores }) => round(cores)],
     ['of it main threads', ({ mainThread }) => round(mainThread)],
@@ -168,10 +218,38 @@ export function sheet(demands: readonly Demand[], machine: Machine): string {
     ['a sum over all series of an hour', ({ wholeHourSecs }) => `${round(wholeHourSecs)} core seconds`],
     [`nodes of ${machine.cores} cores and ${round(machine.memoryBytes / GIB)} GiB, half used`, ({ nodes }) => `${nodes}`],
     ['because of', ({ limit }) => limit],
-  ]
+  ])
+}
+
+/** The same for nodes in front of ClickHouse. */
+export function clickHouseSheet(demands: readonly Demand[], machine: Machine): string {
+  const sizes = demands.map((demand) => clickHouseSizeOf(demand, machine))
+  return table<ClickHouseSize>(demands, sizes, [
+    ['samples/s', ({ samplesPerSec }) => Math.round(samplesPerSec).toLocaleString('en-US')],
+    ['cores of svc busy with ingest', ({ nodeCores }) => round(nodeCores)],
+    ['cores of ClickHouse busy with inserts and merges', ({ clickHouseCores }) => round(clickHouseCores)],
+    ['memory of svc', ({ nodeMemoryBytes }) => `${round(nodeMemoryBytes / GIB)} GiB`],
+    ['disk a day, each replica', ({ diskBytesPerDay }) => bytes(diskBytesPerDay)],
+    [`disk, ${demands[0].days} days, each replica`, ({ diskBytes }) => bytes(diskBytes)],
+    ['the first sample of all series', ({ firstSecs }) => `${round(firstSecs)} core seconds`],
+    ['a sum of rates over all series of an hour', ({ wholeHourSecs }) => `${round(wholeHourSecs)} core seconds`],
+    ['nodes of svc, their main threads half used', ({ nodes }) => `${nodes}`],
+    [`shards of ${machine.cores} cores, half used, each with as many replicas as you want copies`, ({ shards }) => `${shards}`],
+  ])
+}
+
+function table<T>(demands: readonly Demand[], sizes: readonly T[], rows: readonly (readonly [string, (size: T) => string])[]): string {
   const head = `| | ${demands.map(({ series }) => `${(series / 1e6).toLocaleString('en-US')} M series`).join(' | ')} |`
   const lines = rows.map(([name, show]) => `| ${name} | ${sizes.map(show).join(' | ')} |`)
   return [head, `|---|${demands.map(() => '---|').join('')}`, ...lines].join('\n')
+}
+
+function round(value: number): string {
+  return value >= 100 ? Math.round(value).toLocaleString('en-US') : value >= 10 ? value.toFixed(0) : value.toFixed(value >= 1 ? 1 : 2)
+}
+
+function bytes(value: number): string {
+  return value >= 1e12 ? `${round(value / 1e12)} TB` : value >= 1e9 ? `${round(value / 1e9)} GB` : `${round(value / 1e6)} MB`
 }
 
 if (import.meta.main) {
@@ -196,5 +274,6 @@ if (import.meta.main) {
   const [intervalSecs] = numbers('interval')
   const [days] = numbers('days')
   const demands = numbers('series').map((series) => ({ series, intervalSecs, days }))
-  process.stdout.write(`${sheet(demands, { cores: numbers('cores')[0], memoryBytes: numbers('memory')[0] * GIB })}\n`)
+  const machine = { cores: numbers('cores')[0], memoryBytes: numbers('memory')[0] * GIB }
+  process.stdout.write(`${sheet(demands, machine)}\n\nIn front of ClickHouse:\n\n${clickHouseSheet(demands, machine)}\n`)
 }
