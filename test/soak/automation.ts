@@ -20,8 +20,10 @@ const AGGREGATIONS = [['avg', 'max', 'count'], ['min', 'sum'], ['last'], ['stdde
 const ROLLUPS = 20
 const READERS = 10
 const POLL_MS = 1000
-/** Characters of a stream in which a time is looked for. */
-const TAIL = 400
+/** Characters of a stream in which a time and an id are looked for. */
+const TAIL = 600
+/** The server ends streams of `cdc.max_stream_secs`; a reader goes on with another. */
+const LASTED = /^event: end\ndata: \{"reason":"lasted"/m
 
 export class Automation {
   /** Keys of the config file. */
@@ -61,7 +63,7 @@ export class Automation {
       const rows = i < rowReaders
       this.read(`/api/v1/cdc/stream?measurement=${rows ? 'soak' : `soak_r${i * 2},soak_r${i * 2 + 1}`}`, (text, events) => {
         this.told[i] += events
-        if (/^event: (gap|end)$/m.test(text)) this.fail(`stream ${i}: ${/^event: (?:gap|end)\n.*\n.*/m.exec(text)?.[0].slice(0, 300)}`)
+        if (!LASTED.test(text) && /^event: (gap|end)$/m.test(text)) this.fail(`stream ${i}: ${/^event: (?:gap|end)\n.*\n.*/m.exec(text)?.[0].slice(0, 300)}`)
         const time = rows ? /.*"timestamp":(\d{13})\d{6},/s.exec(text.slice(-TAIL))?.[1] : undefined
         if (time !== undefined) this.note('streams', Math.max(0, Date.now() - Number(time)))
       })
@@ -103,9 +105,11 @@ export class Automation {
     this.note('rollups', lag)
   }
 
-  /** @param take of whole events and their number. */
-  private read(path: string, take: (text: string, events: number) => void): void {
-    const request = get(this.url + path, { agent: false }, (answer) => {
+  /** Comes back where it was when the server ends the stream for its age. @param take of whole events and their number. @param after the id of the last event. */
+  private read(path: string, take: (text: string, events: number) => void, after?: string): void {
+    let last = after
+    let lasted = false
+    const request = get(this.url + path, { agent: false, headers: after === undefined ? {} : { 'last-event-id': after } }, (answer) => {
       if (answer.statusCode !== 200) this.fail(`${path} was answered ${answer.statusCode}`)
       answer.setEncoding('latin1')
       let rest = ''
@@ -117,11 +121,17 @@ export class Automation {
         }
         const text = rest + piece.slice(0, end + 2)
         rest = piece.slice(end + 2)
+        last = /.*^id: (\S+)$/ms.exec(text.slice(-TAIL))?.[1] ?? last
+        lasted ||= LASTED.test(text)
         let events = 0
         for (let at = text.indexOf('\ndata: '); at >= 0; at = text.indexOf('\ndata: ', at + 1)) events++
         take(text, events)
       })
-      answer.on('close', () => this.ended || this.fail(`${path} has ended`))
+      answer.on('close', () => {
+        if (this.ended) return
+        if (lasted && last !== undefined) this.read(path, take, last)
+        else this.fail(`${path} has ended`)
+      })
       answer.on('error', () => {})
     })
     request.on('error', (error) => this.ended || this.fail(`${path}: ${error.message}`))
