@@ -37,18 +37,18 @@ export const COSTS = {
 /** The same with the engine `clickhouse`; on one server, without replicas. */
 export const CLICKHOUSE_COSTS = {
   /** A sample of a series that is known: in the node before ClickHouse, and in ClickHouse, merges included. */
-  nodeMicros: 0.5,
-  sampleMicros: 2,
-  newSeriesNodeMicros: 30,
-  newSeriesMicros: 10,
+  nodeMicros: 5.5,
+  sampleMicros: 3.1,
+  newSeriesNodeMicros: 40,
+  newSeriesMicros: 91,
   /** Of a sample and of a series on ClickHouse's disk. */
-  sampleBytes: 1,
-  diskBytesPerSeries: 30,
+  sampleBytes: 2.7,
+  diskBytesPerSeries: 24,
   /** Memory of a node for a series that it has written. */
-  seriesBytes: 300,
+  seriesBytes: 2100,
   nodeBaseBytes: 250 * 2 ** 20,
   /** A sample that a sum of rates reads, in ClickHouse's processor time. */
-  questionNanos: 100,
+  questionNanos: 500,
 } as const
 
 const FLUSH_BYTES = 64 * 2 ** 20
