@@ -7,6 +7,7 @@ import { f64, HOUR, lines, NOW, NOW_MS, write } from '../conformance/points.ts'
 import { Client } from './client.ts'
 import { check, explain, sectionOf } from './config.ts'
 import { ClickHouseEngine } from './engine.ts'
+import { texts } from './topology.ts'
 
 const DAY = 24n * HOUR
 /** ClickHouse goes by its own clock. */
@@ -29,12 +30,7 @@ else {
     await client.close()
     await server.stop()
   })
-  const texts = async (statement: string): Promise<string[]> => {
-    const found: string[] = []
-    for await (const { rows, columns } of client.blocks(statement))
-      for (let i = 0; i < rows; i++) found.push(Buffer.from(columns[0].texts?.[i] ?? []).toString())
-    return found
-  }
+  const names = async (statement: string): Promise<string[]> => (await texts(client, statement)).flat()
   let made = 0
   const begin = async (prefix: string, keys: Record<string, unknown>): Promise<ClickHouseEngine> => {
     const clickhouse = { url: server.url, prefix, ...keys }
@@ -43,7 +39,7 @@ else {
     return engine
   }
   const rowsByDisk = (prefix: string, like: string) =>
-    texts(
+    names(
       `SELECT concat(disk_name, ' ', toString(sum(rows))) FROM system.parts WHERE active AND database = '${prefix}_n_default' AND table LIKE '${like}' GROUP BY disk_name ORDER BY disk_name`,
     )
   const points = [0n, 2n, 10n, 30n].flatMap((days) =>
@@ -73,14 +69,14 @@ else {
     t.same(await Promise.all(['metric', 'other'].map((measurement) => lines(tiered, { measurement }))), before)
 
     const altered = `SELECT command FROM system.mutations WHERE database = '${prefix}_n_default' AND command LIKE '%TTL%'`
-    const told = await texts(altered)
+    const told = await names(altered)
     await tiered.maintain()
-    t.same(await texts(altered), told, 'tables are told once')
+    t.same(await names(altered), told, 'tables are told once')
     await tiered.close()
 
     const without = await begin(prefix, {})
     await without.maintain()
-    t.same(await texts(`SELECT name FROM system.tables WHERE database = '${prefix}_n_default' AND engine_full LIKE '%VOLUME%'`), [])
+    t.same(await names(`SELECT name FROM system.tables WHERE database = '${prefix}_n_default' AND engine_full LIKE '%VOLUME%'`), [])
     t.same(await Promise.all(['metric', 'other'].map((measurement) => lines(without, { measurement }))), before)
     await without.close()
   })

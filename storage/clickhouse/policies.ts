@@ -6,6 +6,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { Client } from './client.ts'
 import type { StoragePolicy } from './config.ts'
 import { databaseOf, type Place, setColdVolume, setPolicy } from './statements.ts'
+import { texts } from './topology.ts'
 
 const TABLES = "match(name, '^(narrow|m_[0-9]+)(_local)?$') AND engine LIKE '%MergeTree'"
 
@@ -25,7 +26,7 @@ export class Policies {
   async check(): Promise<void> {
     if (this.wanted === undefined) return
     const { policy, cold } = this.wanted
-    const volumes = await this.texts(`SELECT volume_name FROM system.storage_policies WHERE policy_name = '${policy}'`, 1)
+    const volumes = await texts(this.client, `SELECT volume_name FROM system.storage_policies WHERE policy_name = '${policy}'`)
     if (volumes.length === 0)
       throw new SvcError('CONFIG_ERROR', `cannot use clickhouse.storage_policy "${policy}": ClickHouse has none of that name; see system.storage_policies`)
     if (cold === undefined || volumes.some(([name]) => name === cold.volume)) return
@@ -37,20 +38,12 @@ export class Policies {
   async pass(namespace: string): Promise<void> {
     const { client, place, wanted } = this
     const select = `SELECT name, storage_policy, engine_full FROM system.tables WHERE database = '${databaseOf(place, namespace)}' AND ${TABLES}`
-    for (const [table, policy, engine] of await this.texts(select, 3)) {
+    for (const [table, policy, engine] of await texts(client, select)) {
       if (wanted !== undefined && policy !== wanted.policy) await client.command(setPolicy(place, namespace, table, wanted.policy))
       const told = /toIntervalSecond\((\d+)\) TO VOLUME '([^']*)'/.exec(engine)
       const { cold } = wanted ?? {}
       if (told?.[1] === cold?.afterSecs.toString() && told?.[2] === cold?.volume) continue
       await client.command(setColdVolume(place, namespace, table, cold))
     }
-  }
-
-  private async texts(select: string, columns: number): Promise<string[][]> {
-    const found: string[][] = []
-    for await (const block of this.client.blocks(select))
-      for (let row = 0; row < block.rows; row++)
-        found.push(Array.from({ length: columns }, (_, i) => Buffer.from(block.columns[i].texts?.[row] ?? []).toString()))
-    return found
   }
 }

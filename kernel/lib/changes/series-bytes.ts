@@ -2,9 +2,9 @@
  * Text of series as UTF-8, kept one behind the other in one buffer: a row costs a look at two numbers, and no object. A series has one slot, which it may lose to
  * another; texts of what has lost its slot stay until the buffer is full, when all begin anew.
  */
-const FIRST_SLOTS = 1024
+const FIRST_SLOTS = 64
 const MOST_SLOTS = 1 << 16
-const FIRST_BYTES = 64 * 1024
+const FIRST_BYTES = 4096
 const MOST_BYTES = 8 << 20
 const UNKNOWN = -1
 const encoder = new TextEncoder()
@@ -39,7 +39,7 @@ export class SeriesBytes {
   }
 
   private grow(needed: number): void {
-    const grown = new Uint8Array(Math.max(this.bytes.length * 2, needed))
+    const grown = new Uint8Array(Math.max(needed, Math.min(this.bytes.length * 2, MOST_BYTES)))
     grown.set(this.bytes.subarray(0, this.used))
     this.bytes = grown
   }
