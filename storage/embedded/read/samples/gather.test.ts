@@ -14,6 +14,7 @@ function gathered(blocks: readonly (readonly Sample[])[], series: readonly numbe
     gatherer.add({ block: builder.build(true), masks: [] })
   }
   const out: string[] = []
+  const stored = gatherer.areStored ? storedOf(gatherer, series) : undefined
   for (let from = 0, to: number; from < series.length; from = to) {
     to = gatherer.blockEnd(from, max)
     const samples = gatherer.samples(from, to)
@@ -21,6 +22,19 @@ function gathered(blocks: readonly (readonly Sample[])[], series: readonly numbe
     const { first, starts, times, values } = gatherer.rows(from, to, { times: new Float64Array(samples), values: new Float64Array(samples) })
     for (let s = 0; s < to - from; s++) for (let i = starts[s]; i < starts[s + 1]; i++) out.push(`${series[first + s]} ${times[i]} ${values[i]}`)
   }
+  if (stored !== undefined && stored.join() !== out.join()) throw new Error(`where they are stored: ${stored.join()}\nand copied: ${out.join()}`)
+  return out
+}
+
+function storedOf(gatherer: Gatherer, series: readonly number[]): string[] {
+  const { first, starts, runs, stored } = gatherer.storedRows(0, series.length)
+  const out: string[] = []
+  for (const [s, number] of series.slice(first).entries())
+    for (let run = starts[s]; run < starts[s + 1]; run++) {
+      const [block, from, to] = runs.subarray(run * 3, run * 3 + 3)
+      const { times, values } = stored[block]
+      for (let i = from; i < to; i++) out.push(`${number} ${times[i]} ${values[i]}`)
+    }
   return out
 }
 

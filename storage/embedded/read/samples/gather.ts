@@ -3,8 +3,8 @@ import type { SampleRows, StoredRows, StoredSamples } from 'svcdb/lib/columns'
 import { IntList } from '../../memtable/int-list.ts'
 import type { BlockBuffer } from './block-buffers.ts'
 import { timeBound, unmaskedRuns } from './mask-times.ts'
-import { inOrder } from './order.ts'
 import { PackedBlock } from './packed-block.ts'
+import { RunMerge } from './run-merge.ts'
 import type { SampleBlock } from './sample-block.ts'
 import type { Scratch } from './scratch.ts'
 import { lowerBound } from './search.ts'
@@ -25,6 +25,8 @@ const NEW_ARRAYS: Pick<Scratch, 'ints' | 'doubles'> = { ints: (length) => new In
 const RUN = 5
 /** And one of StoredRows. */
 const STORED_RUN = 3
+/** With fewer samples a run than this, a series' samples are put together. */
+const SHORT_RUN = 8
 
 interface RunOrder {
   order: Int32Array
@@ -101,48 +103,28 @@ export class Gatherer {
   /** The samples of series [first, end). @param buffer room for them; the result may lie in it. */
   rows(first: number, end: number, buffer: BlockBuffer): SampleRows {
     const n = end - first
+    const { order, runStarts } = this.inOrder()
     const { counts, blocks } = this
+    const { values: runs } = this.runs
     const starts = new Int32Array(n + 1)
     for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + counts[first + i]
     const total = starts[n]
     const rows: SampleRows = { first: this.first + first, starts, times: buffer.times.subarray(0, total), values: buffer.values.subarray(0, total) }
     if (blocks.some((block) => !isPacked(block) && block.kinds !== undefined)) rows.kinds = new Uint8Array(total)
     if (blocks.some((block) => !isPacked(block) && block.blobs !== undefined)) rows.histograms = new Array(total)
-    const rests = blocks.some((block) => !isPacked(block) && block.rests !== undefined) ? new Int32Array(total) : undefined
-    this.ordered ??= this.bySeries()
-    const { order, runStarts } = this.ordered
-    const { values: runs } = this.runs
-    const disordered: number[] = []
-    let ages: Int32Array | undefined
     for (let position = 0; position < n; position++) {
       let at = starts[position]
-      let ascends = true
       for (let r = runStarts[first + position]; r < runStarts[first + position + 1]; r++) {
         const run = order[r] * RUN
         const block = blocks[runs[run + 1]]
         const from = runs[run + 2]
         const to = runs[run + 3]
         if (isPacked(block)) block.unpack(runs[run + 4], from, to, rows.times, rows.values, at)
-        else {
-          if (block.duplicates === true && ascends) ascends = ascending(block.times, from, to)
-          copy(block, from, to, rows, at)
-          if (block.rests !== undefined) rests!.set(block.rests.subarray(from, to), at)
-        }
-        if (at > starts[position] && !(rows.times[at - 1] < rows.times[at])) ascends = false
+        else copy(block, from, to, rows, at)
         at += to - from
       }
-      if (ascends) continue
-      disordered.push(position)
-      ages ??= new Int32Array(total)
-      // Runs lie in the order of their first samples, which need not be that of their sources.
-      for (let r = runStarts[first + position], from = starts[position]; r < runStarts[first + position + 1]; r++) {
-        const run = order[r] * RUN
-        const to = from + runs[run + 3] - runs[run + 2]
-        ages.fill(runs[run + 1], from, to)
-        from = to
-      }
     }
-    return ages === undefined ? rows : inOrder(rows, { rests, ages }, disordered)
+    return rows
   }
 
   /**
@@ -156,30 +138,21 @@ export class Gatherer {
     this.picked ??= new PickedSamples()
     const { picked } = this
     picked.length = 0
-    this.ordered ??= this.bySeries()
-    const { order, runStarts } = this.ordered
+    const { order, runStarts } = this.inOrder()
     const { values: runs } = this.runs
     for (let position = first; position < end; position++) {
-      const stop = runStarts[position + 1]
-      for (let r = runStarts[position], ordinal = 0; r < stop; ) {
-        const next = this.endOfOverlap(r, stop)
+      let ordinal = 0
+      for (let r = runStarts[position]; r < runStarts[position + 1]; r++) {
         const run = order[r] * RUN
         const block = blocks[runs[run + 1]]
         const [from, to] = [runs[run + 2], runs[run + 3]]
-        if (next < 0) {
-          const { times, values } = this.merged(r, -next)
-          picked.whole(times, values, ordinal)
-          ordinal += times.length
-        } else {
-          if (isPacked(block)) picked.pick(block, runs[run + 4], from, to, edges, ordinal)
-          else {
-            picked.reserve(to - from)
-            copy(block, from, to, picked, picked.length)
-            picked.count(to - from, ordinal)
-          }
-          ordinal += to - from
+        if (isPacked(block)) picked.pick(block, runs[run + 4], from, to, edges, ordinal)
+        else {
+          picked.reserve(to - from)
+          copy(block, from, to, picked, picked.length)
+          picked.count(to - from, ordinal)
         }
-        r = Math.abs(next)
+        ordinal += to - from
       }
       starts[position - first + 1] = picked.length
     }
@@ -198,75 +171,111 @@ export class Gatherer {
     return this.blocks.every((block) => !isPacked(block) && block.kinds === undefined && block.blobs === undefined)
   }
 
-  /** The samples of series [first, end) where they are in their blocks; runs that overlap are put together. Void when the blocks are. */
+  /** The samples of series [first, end) where they are in their blocks; those of series with many short runs are put together. Void when the blocks are. */
   storedRows(first: number, end: number): StoredRows {
     const stored = [...this.blocks] as StoredSamples[]
     const starts = new Int32Array(end - first + 1)
-    this.ordered ??= this.bySeries()
-    const { order, runStarts } = this.ordered
+    const { order, runStarts } = this.inOrder()
     const { values: own } = this.runs
     const runs = new IntList((runStarts[end] - runStarts[first]) * STORED_RUN)
+    const together = this.togetherOf(first, end)
+    let at = 0
     for (let position = first; position < end; position++) {
-      for (let r = runStarts[position]; r < runStarts[position + 1]; ) {
-        const next = this.endOfOverlap(r, runStarts[position + 1])
-        const run = order[r] * RUN
-        if (next < 0) {
-          const merged = this.merged(r, -next)
-          runs.push(stored.length)
-          runs.push(0)
-          runs.push(merged.times.length)
-          stored.push(merged)
-        } else for (let k = 1; k <= STORED_RUN; k++) runs.push(own[run + k])
-        r = Math.abs(next)
+      if (this.isScattered(position)) {
+        runs.push(this.blocks.length)
+        runs.push(at)
+        for (let r = runStarts[position]; r < runStarts[position + 1]; r++) {
+          const run = order[r] * RUN
+          copy(this.blocks[own[run + 1]] as SampleBlock, own[run + 2], own[run + 3], together, at)
+          at += own[run + 3] - own[run + 2]
+        }
+        runs.push(at)
+      } else {
+        for (let r = runStarts[position]; r < runStarts[position + 1]; r++) for (let k = 1; k <= STORED_RUN; k++) runs.push(own[order[r] * RUN + k])
       }
       starts[position - first + 1] = runs.length / STORED_RUN
     }
+    if (at > 0) stored.push(together)
     return { first: this.first + first, starts, runs: runs.view(), stored }
   }
 
-  /** Where the run at `r` ends, by number, when the next one is later: r + 1. Else, negative, the end of all that overlap each other, or have a time twice. */
-  private endOfOverlap(r: number, stop: number): number {
-    const { order } = this.ordered as RunOrder
-    const { values: runs } = this.runs
-    let last = Number.NEGATIVE_INFINITY
-    let alone = true
-    let next = r
-    for (; next < stop; next++) {
-      const run = order[next] * RUN
-      const block = this.blocks[runs[run + 1]]
-      const [from, to, at] = [runs[run + 2], runs[run + 3], runs[run + 4]]
-      if (next > r) {
-        if (last < timeIn(block, at, from)) break
-        alone = false
-      }
-      if (!isPacked(block) && block.duplicates === true && !ascending(block.times, from, to)) alone = false
-      last = Math.max(last, timeIn(block, at, to - 1))
-    }
-    return alone ? next : -next
+  /** Room for the samples of the series that are put together. */
+  private togetherOf(first: number, end: number): BlockBuffer {
+    let samples = 0
+    for (let position = first; position < end; position++) if (this.isScattered(position)) samples += this.counts[position]
+    return { times: new Float64Array(samples), values: new Float64Array(samples) }
   }
 
-  /** Runs of a series as one, in order. */
-  private merged(begin: number, stop: number): SampleRows {
-    const { order } = this.ordered as RunOrder
+  /** Whether a series has so many short runs that going from one to the next costs more than copying them. */
+  private isScattered(position: number): boolean {
+    const { runStarts } = this.inOrder()
+    const runs = runStarts[position + 1] - runStarts[position]
+    return runs > 1 && this.counts[position] < runs * SHORT_RUN
+  }
+
+  /** The runs of each series in order of time, no time twice; counts are exact from then on. */
+  private inOrder(): RunOrder {
+    this.ordered ??= this.withoutOverlaps(this.bySeries())
+    return this.ordered
+  }
+
+  /** The same where no runs of a series overlap; else with new runs in the place of those that do. */
+  private withoutOverlaps(found: RunOrder): RunOrder {
+    const { order, runStarts } = found
+    const { length } = this.series
+    let position = 0
+    while (position < length && !this.overlaps(found, position)) position++
+    if (position === length) return found
+    const merge = new RunMerge()
+    const ordered = new IntList(order.length, this.scratch)
+    const starts = this.scratch.ints(length + 1)
+    starts.set(runStarts.subarray(0, position + 1))
+    for (let r = 0; r < runStarts[position]; r++) ordered.push(order[r])
+    for (; position < length; position++) {
+      if (this.overlaps(found, position)) this.mergeRuns(found, position, merge, ordered)
+      else for (let r = runStarts[position]; r < runStarts[position + 1]; r++) ordered.push(order[r])
+      starts[position + 1] = ordered.length
+    }
+    return { order: ordered.values, runStarts: starts }
+  }
+
+  /** Adds runs of a series that have each time once, and their numbers to `ordered`. */
+  private mergeRuns({ order, runStarts }: RunOrder, position: number, merge: RunMerge, ordered: IntList): void {
+    const { runs, blocks, counts } = this
+    const first = runStarts[position]
+    for (let r = first; r < runStarts[position + 1]; r++) {
+      const run = order[r] * RUN
+      const [block, from, to, place] = runs.values.subarray(run + 1, run + RUN)
+      merge.add(blocks[block], block, place, from, to)
+    }
+    counts[position] = 0
+    let before = -1
+    merge.merge((merged, from, to) => {
+      const end = runs.length - 2
+      if (merged === before && runs.values[end] === from) {
+        runs.values[end] = to
+        counts[position] += to - from
+        return
+      }
+      before = merged
+      const run = order[first + merged] * RUN
+      ordered.push(runs.length / RUN)
+      this.run(position, runs.values[run + 1], from, to, runs.values[run + 4])
+    })
+  }
+
+  /** Whether runs of a series have times in common, or a run has one twice. */
+  private overlaps({ order, runStarts }: RunOrder, position: number): boolean {
     const { values: runs } = this.runs
-    let total = 0
-    for (let r = begin; r < stop; r++) total += runs[order[r] * RUN + 3] - runs[order[r] * RUN + 2]
-    const rows: SampleRows = { first: 0, starts: Int32Array.of(0, total), ...bufferOf(total) }
-    const ages = new Int32Array(total)
-    const rests = new Int32Array(total)
-    for (let r = begin, at = 0; r < stop; r++) {
+    let last = Number.NEGATIVE_INFINITY
+    for (let r = runStarts[position]; r < runStarts[position + 1]; r++) {
       const run = order[r] * RUN
       const block = this.blocks[runs[run + 1]]
-      const [from, to] = [runs[run + 2], runs[run + 3]]
-      if (isPacked(block)) block.unpack(runs[run + 4], from, to, rows.times, rows.values, at)
-      else {
-        copy(block, from, to, rows, at)
-        if (block.rests !== undefined) rests.set(block.rests.subarray(from, to), at)
-      }
-      ages.fill(runs[run + 1], at, at + to - from)
-      at += to - from
+      const [from, to, place] = [runs[run + 2], runs[run + 3], runs[run + 4]]
+      if (!(last < timeIn(block, place, from)) || (!isPacked(block) && block.duplicates === true && !ascending(block.times, from, to))) return true
+      last = timeIn(block, place, to - 1)
     }
-    return inOrder(rows, { rests, ages }, [0])
+    return false
   }
 
   /** Numbers of the runs by series, those of a series in ascending time of their first sample, older sources first where that is the same. */
@@ -343,10 +352,6 @@ function timeIn(block: AnyBlock, at: number, position: number): number {
 /** The first position of [from, to) of a series whose time is not below `ms`. */
 function boundIn(block: AnyBlock, at: number, ms: number, from: number, to: number): number {
   return isPacked(block) ? block.timeBound(at, ms, from, to) : timeBound(block.times, ms, from, to)
-}
-
-function bufferOf(samples: number): BlockBuffer {
-  return { times: new Float64Array(samples), values: new Float64Array(samples) }
 }
 
 function ascending(times: Float64Array, from: number, to: number): boolean {

@@ -1,9 +1,7 @@
 /** Several blocks, oldest first, as one: for each series its samples of all of them in order of time, of those of a millisecond the last written. */
 import { SAMPLE_FLOAT } from 'svcdb/lib/columns'
+import { RunMerge } from './run-merge.ts'
 import type { SampleBlock } from './sample-block.ts'
-
-/** Longer runs are not put in order by moving samples one by one. */
-const LONG_RUN = 64
 
 /**
  * @param blocks without nanoseconds beyond milliseconds, by which samples of a millisecond would have to be told apart, and without histograms.
@@ -17,14 +15,27 @@ export function joinedBlocks(blocks: readonly SampleBlock[], wanted: Int32Array)
   const values = new Float64Array(samples)
   const kinds = blocks.some((block) => block.kinds !== undefined) ? new Uint8Array(samples) : undefined
   const cursors = new Int32Array(blocks.length)
+  const merge = new RunMerge()
   let count = 0
   let n = 0
   let minTime = Number.POSITIVE_INFINITY
   let maxTime = Number.NEGATIVE_INFINITY
-  for (let w = 0; w < wanted.length; w++) {
-    const number = wanted[w]
+  const take = ({ times: ownTimes, values: ownValues, kinds: ownKinds }: SampleBlock, first: number, end: number): void => {
+    for (let i = first; i < end; i++, n++) {
+      times[n] = ownTimes[i]
+      values[n] = ownValues[i]
+      if (kinds !== undefined) kinds[n] = ownKinds === undefined ? SAMPLE_FLOAT : ownKinds[i]
+    }
+  }
+  /** Blocks that have the series. */
+  const having: SampleBlock[] = []
+  const places: number[] = []
+  for (const number of wanted) {
     const from = n
+    having.length = 0
+    places.length = 0
     let ascends = true
+    let last = Number.NEGATIVE_INFINITY
     for (let b = 0; b < blocks.length; b++) {
       const block = blocks[b]
       const own = block.series
@@ -32,18 +43,21 @@ export function joinedBlocks(blocks: readonly SampleBlock[], wanted: Int32Array)
       while (cursor < own.length && own[cursor] < number) cursor++
       cursors[b] = cursor
       if (cursor === own.length || own[cursor] !== number) continue
-      const end = block.starts[cursor + 1]
-      for (let i = block.starts[cursor]; i < end; i++) {
-        const time = block.times[i]
-        if (n > from && !(times[n - 1] < time)) ascends = false
-        times[n] = time
-        values[n] = block.values[i]
-        if (kinds !== undefined) kinds[n] = block.kinds === undefined ? SAMPLE_FLOAT : block.kinds[i]
-        n++
-      }
+      const [first, end] = [block.starts[cursor], block.starts[cursor + 1]]
+      if (first === end) continue
+      if (block.duplicates === true || !(last < block.times[first])) ascends = false
+      last = block.times[end - 1]
+      having.push(block)
+      places.push(cursor)
     }
+    for (let i = 0; i < having.length; i++) {
+      const { starts: ownStarts } = having[i]
+      const [first, end] = [ownStarts[places[i]], ownStarts[places[i] + 1]]
+      if (ascends) take(having[i], first, end)
+      else merge.add(having[i], i, places[i], first, end)
+    }
+    if (!ascends) merge.merge((run, first, end) => take(having[run], first, end))
     if (n === from) continue
-    if (!ascends) n = inOrder(times, values, kinds, from, n)
     series[count] = number
     starts[count++] = from
     if (times[from] < minTime) minTime = times[from]
@@ -60,32 +74,4 @@ export function joinedBlocks(blocks: readonly SampleBlock[], wanted: Int32Array)
     minTime,
     maxTime,
   }
-}
-
-/** Sorts samples [from, to) by time, leaves the last of equal ones, and moves them together. @returns the new end. */
-function inOrder(times: Float64Array, values: Float64Array, kinds: Uint8Array | undefined, from: number, to: number): number {
-  const own = { times: times.slice(from, to), values: values.slice(from, to), kinds: kinds?.slice(from, to) }
-  const order = Int32Array.from(own.times, (_, i) => i)
-  if (order.length > LONG_RUN) order.sort((a, b) => own.times[a] - own.times[b] || a - b)
-  else {
-    for (let i = 1; i < order.length; i++) {
-      const position = order[i]
-      let j = i
-      while (j > 0 && own.times[order[j - 1]] > own.times[position]) {
-        order[j] = order[j - 1]
-        j--
-      }
-      order[j] = position
-    }
-  }
-  let n = from
-  for (let i = 0; i < order.length; i++) {
-    const at = order[i]
-    if (i + 1 < order.length && own.times[order[i + 1]] === own.times[at]) continue
-    times[n] = own.times[at]
-    values[n] = own.values[at]
-    if (kinds !== undefined && own.kinds !== undefined) kinds[n] = own.kinds[at]
-    n++
-  }
-  return n
 }

@@ -8,6 +8,7 @@ import { eachCommon } from './gather.ts'
 import { timeBound, unmaskedRuns } from './mask-times.ts'
 import type { Frame } from './page-block.ts'
 import type { MaskedFrame } from './row-block.ts'
+import { RunMerge } from './run-merge.ts'
 import { lowerBound } from './search.ts'
 
 /** With so many times more series on one side, they are looked up instead of passed over. */
@@ -16,18 +17,9 @@ const LOOKED_UP_SHARE = 8
 /** A list with less room is made anew: memory that is used again comes in larger parts. */
 const SCRATCH_NUMBERS = 1024
 
-/** A run of a series whose rows do not simply follow those of other blocks. */
-interface Overlap {
-  position: number
-  block: number
-  /** Place of the series in the block. */
-  at: number
-  from: number
-  to: number
-  begin: number
-  end: number
-  ascends: boolean
-}
+/** Numbers of a run whose rows do not simply follow those of other blocks: block, first row, row after the last. */
+const MOVED = 3
+const FIRST_RUNS = 16
 
 /** Blocks are added first, those of older sources before; then their runs are asked for. */
 export class RowRuns {
@@ -134,110 +126,61 @@ export class RowRuns {
     pushRun(runs, position, from, to)
   }
 
+  /** Leaves out rows of times that others have, too. Runs are not divided where those of other blocks lie between their rows. */
   private putInOrder(): void {
-    const found: Overlap[][] = []
-    for (const [block, runs] of this.runs.entries()) {
-      const frame = this.frames[block]
-      const { values, length } = runs
-      runs.length = 0
+    const { moved, starts } = this.takeDisordered()
+    const merge = new RunMerge()
+    const { series, frames } = this
+    let begun = new Int32Array(FIRST_RUNS)
+    let ended = new Int32Array(FIRST_RUNS)
+    for (let position = 0; position < series.length; position++) {
+      const first = starts[position]
+      const count = starts[position + 1] - first
+      if (count === 0) continue
+      for (let i = first; i < first + count; i++) {
+        const block = moved[i * MOVED]
+        const frame = frames[block]
+        const place = frame.packed === undefined ? 0 : lowerBound(frame.series, series[position])
+        merge.add(frame.packed ?? frame, block, place, moved[i * MOVED + 1], moved[i * MOVED + 2])
+      }
+      if (count > begun.length) {
+        begun = new Int32Array(count * 2)
+        ended = new Int32Array(count * 2)
+      }
+      begun.fill(-1, 0, count)
+      const push = (run: number): void => pushRun(this.runs[moved[(first + run) * MOVED]], position, begun[run], ended[run])
+      merge.merge((run, from, to) => {
+        if (begun[run] >= 0 && ended[run] !== from) push(run)
+        if (begun[run] < 0 || ended[run] !== from) begun[run] = from
+        ended[run] = to
+      })
+      for (let run = 0; run < count; run++) if (begun[run] >= 0) push(run)
+    }
+  }
+
+  /** Takes the runs of series that have to be put in order out of the lists. @returns them by series, of each block by block. */
+  private takeDisordered(): { moved: Int32Array; starts: Int32Array } {
+    const { runs, disordered, series } = this
+    const starts = new Int32Array(series.length + 1)
+    for (const { values, length } of runs) for (let i = 0; i < length; i += RUN) starts[values[i] + 1] += disordered[values[i]]
+    for (let i = 0; i < series.length; i++) starts[i + 1] += starts[i]
+    const next = starts.slice()
+    const moved = new Int32Array(starts[series.length] * MOVED)
+    for (const [block, list] of runs.entries()) {
+      const { values, length } = list
+      list.length = 0
       for (let i = 0; i < length; i += RUN) {
         const [position, from, to] = [values[i], values[i + 1], values[i + 2]]
-        if (this.disordered[position] === 0) pushRun(runs, position, from, to)
+        if (disordered[position] === 0) pushRun(list, position, from, to)
         else {
-          const at = lowerBound(frame.series, this.series[position])
-          const [begin, end] = [timeIn(frame, at, from), timeIn(frame, at, to - 1)]
-          ;(found[position] ??= []).push({ position, block, at, from, to, begin, end, ascends: ascends(frame, from, to) })
+          const at = next[position]++ * MOVED
+          moved[at] = block
+          moved[at + 1] = from
+          moved[at + 2] = to
         }
       }
     }
-    found.forEach((overlaps) => {
-      this.orderOne(overlaps)
-    })
-  }
-
-  /** @param found the runs of one series, block by block. */
-  private orderOne(found: Overlap[]): void {
-    let sorted = true
-    for (let i = 1; i < found.length && sorted; i++) sorted = found[i - 1].begin <= found[i].begin
-    if (!sorted) found.sort((a, b) => a.begin - b.begin || a.block - b.block)
-    for (let i = 0; i < found.length; ) {
-      let { end } = found[i]
-      let to = i + 1
-      for (; to < found.length && found[to].begin <= end; to++) if (found[to].end > end) end = found[to].end
-      if (to === i + 1 && found[i].ascends) pushRun(this.runs[found[i].block], found[i].position, found[i].from, found[i].to)
-      else if (inPairs(found, i, to)) this.mergePairs(found, i, to)
-      else this.merge(found.slice(i, to))
-      i = to
-    }
-  }
-
-  /**
-   * As `merge`, of runs that overlap with the ones beside them only: just the rows that lose are left out. Batches that came over several connections overlap so,
-   * by a few rows of each series at the ends of chunks.
-   */
-  private mergePairs(found: Overlap[], first: number, end: number): void {
-    for (let k = first; k < end; k++) {
-      if (k + 1 < end) this.leaveOut(found[k], found[k + 1])
-      this.push(found[k], found[k].to)
-    }
-  }
-
-  /** Pushes what lies before rows of a time that both have, of the older one, which begins behind them then. @param b begins within `a`. */
-  private leaveOut(a: Overlap, b: Overlap): void {
-    const [frameA, frameB] = [this.frames[a.block], this.frames[b.block]]
-    const laterA = a.block > b.block || (a.block === b.block && a.from > b.from)
-    let i = boundIn(frameA, a.at, b.begin, a.from, a.to)
-    let j = b.from
-    while (i < a.to && j < b.to) {
-      const [timeA, timeB] = [timeIn(frameA, a.at, i), timeIn(frameB, b.at, j)]
-      if (timeA < timeB) i++
-      else if (timeA > timeB) j++
-      else {
-        if (laterA) this.push(b, j)
-        else this.push(a, i)
-        i++
-        j++
-      }
-    }
-  }
-
-  /** The rows up to `to`, which is left out. */
-  private push(overlap: Overlap, to: number): void {
-    const { position, block, from } = overlap
-    if (from < to) pushRun(this.runs[block], position, from, to)
-    overlap.from = to + 1
-  }
-
-  /** Of rows of a millisecond those of the newest block win, and in a block the last. */
-  private merge(overlaps: readonly Overlap[]): void {
-    const rows = overlaps.reduce((sum, { from, to }) => sum + to - from, 0)
-    const times = new Float64Array(rows)
-    const blocks = new Int32Array(rows)
-    const at = new Int32Array(rows)
-    let n = 0
-    for (const { block, at: place, from, to } of overlaps) {
-      for (let row = from; row < to; row++, n++) {
-        times[n] = timeIn(this.frames[block], place, row)
-        blocks[n] = block
-        at[n] = row
-      }
-    }
-    const order = new Uint32Array(rows)
-    for (let i = 0; i < rows; i++) order[i] = i
-    order.sort((a, b) => times[a] - times[b] || blocks[a] - blocks[b] || at[a] - at[b])
-    const [{ position }] = overlaps
-    let [block, from, to] = [-1, 0, 0]
-    for (let i = 0; i < rows; i++) {
-      const row = order[i]
-      if (i + 1 < rows && times[order[i + 1]] === times[row]) continue
-      if (blocks[row] === block && at[row] === to) {
-        to++
-        continue
-      }
-      if (block >= 0) pushRun(this.runs[block], position, from, to)
-      ;[block, from, to] = [blocks[row], at[row], at[row] + 1]
-    }
-    pushRun(this.runs[block], position, from, to)
+    return { moved, starts }
   }
 }
 
@@ -266,12 +209,6 @@ function edgesOf({ series, starts, times, measurements }: Frame): Edges {
   }
   if (measurements === undefined) edges.set(starts, own)
   return own
-}
-
-/** Whether no three of them, by their begins, have a time in common, and all ascend. */
-function inPairs(found: readonly Overlap[], first: number, end: number): boolean {
-  for (let k = first; k < end; k++) if (!found[k].ascends || (k + 2 < end && found[k + 2].begin <= found[k].end)) return false
-  return true
 }
 
 /** Whether times of a series ascend; packed ones do. */
