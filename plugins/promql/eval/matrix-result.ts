@@ -15,7 +15,7 @@ export async function matrixResult(expr: MatrixSelector | SubqueryExpr, steps: S
     const value = mergeSame(withoutNames(child.value), budget)
     return { type: 'matrix', labels: value.labels, blocks: () => counted(owned(blocksOf(value, child.steps)), evaluation) }
   }
-  const input = await rangeInput(expr, steps, evaluation, false)
+  const input = await rangeInput(expr, steps, evaluation, {})
   const end = (input.reference.at ?? steps.start) - input.reference.offset
   const blocks = input.modifier === undefined ? owned(input.blocks()) : extended(input, end)
   return { type: 'matrix', labels: input.labels, blocks: () => counted(blocks, evaluation) }

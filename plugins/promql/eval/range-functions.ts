@@ -53,7 +53,7 @@ export async function walkRanges<Sink extends RowSink>(
   if (modifier !== undefined && fn[modifier] !== true) {
     throw new ExecutionError(`${modifier} modifier can only be used with: ${namesWith(modifier).join(', ')} - not with ${expr.name}`)
   }
-  const input = await rangeInput(arg, steps, evaluation, fn.edges === true)
+  const input = await rangeInput(arg, steps, evaluation, fn)
   // What is said of a subquery's samples names no place of the query: Prometheus has lost it by then.
   const call = new RangeCall(expr, arg.kind === 'subquery' ? NOWHERE : arg.pos, context.annotations)
   call.labels = input.labels

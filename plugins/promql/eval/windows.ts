@@ -1,12 +1,14 @@
 /** Where range functions get their windows from: matrix selectors and subqueries, series by series. */
 import type { StoredRows } from 'svcdb/lib/columns'
 import type { MatrixSelector, SubqueryExpr } from '../ast.ts'
+import type { RangeFunction } from '../functions/contract.ts'
 import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
 import { readUntil } from './fixed-subqueries.ts'
 import { withStatsOnly } from './histogram-stats.ts'
 import { milliseconds, type Reference, referenceOf, referenceSpan } from './modifiers.ts'
 import { markDistinct } from './series-sets.ts'
+import type { SampleSource, Selection, SelectRequest } from './source.ts'
 import { streamedSubquery } from './streamed-subquery.ts'
 import { blocksOf, evaluateSubquery } from './subquery.ts'
 import { SAMPLE_STALE, type SampleBlock, type Steps } from './value.ts'
@@ -28,12 +30,14 @@ export interface RangeInput {
   dropName?: Uint8Array
 }
 
-/** @param edges samples that are not beside an end of a window may be left out (RangeFunction.edges). */
-export async function rangeInput(expr: MatrixSelector | SubqueryExpr, steps: Steps, evaluation: Evaluation, edges: boolean): Promise<RangeInput> {
-  return expr.kind === 'matrix' ? ofSelector(expr, steps, evaluation, edges) : ofSubquery(expr, steps, evaluation)
+/** What matters of windows; all that has neither. */
+type Needs = Pick<RangeFunction, 'edges' | 'newest'>
+
+export async function rangeInput(expr: MatrixSelector | SubqueryExpr, steps: Steps, evaluation: Evaluation, needs: Needs): Promise<RangeInput> {
+  return expr.kind === 'matrix' ? ofSelector(expr, steps, evaluation, needs) : ofSubquery(expr, steps, evaluation)
 }
 
-async function ofSelector(expr: MatrixSelector, steps: Steps, evaluation: Evaluation, edges: boolean): Promise<RangeInput> {
+async function ofSelector(expr: MatrixSelector, steps: Steps, evaluation: Evaluation, { edges, newest }: Needs): Promise<RangeInput> {
   const { context, statsOnly } = evaluation
   const { vector } = expr
   const stats = statsOnly.has(vector)
@@ -45,12 +49,12 @@ async function ofSelector(expr: MatrixSelector, steps: Steps, evaluation: Evalua
   // Whether the counter was reset before a window's first sample shows in the sample at its open end.
   const after = first - range - before - (stats ? 1 : 0)
   const windows = { first, interval: steps.interval, count: reference.at === undefined ? steps.count : 1, range }
-  const selection = await context.source.select({
-    matchers: vector.matchers,
-    after,
-    upTo: readUntil(vector, after, last + ahead, evaluation),
-    ...(edges && !stats && vector.modifier === undefined ? { windows } : {}),
-  })
+  const request = { matchers: vector.matchers, after, upTo: readUntil(vector, after, last + ahead, evaluation) }
+  const whole = !stats && vector.modifier === undefined
+  const selection =
+    newest === true && first === last && whole
+      ? await newestSamples(context.source, request)
+      : await context.source.select({ ...request, ...(edges === true && whole ? { windows } : {}) })
   return {
     labels: markDistinct(selection.labels),
     blocks: async function* () {
@@ -80,6 +84,27 @@ async function ofSubquery(expr: SubqueryExpr, steps: Steps, evaluation: Evaluati
     },
     ...windows,
     ...(value.dropName === undefined ? {} : { dropName: value.dropName }),
+  }
+}
+
+/** The newest sample of each series that is no staleness marker; where one is, all samples of all series. */
+async function newestSamples(source: SampleSource, request: SelectRequest): Promise<Selection> {
+  const { labels, blocks } = await source.select({ ...request, newestOnly: true })
+  return {
+    labels,
+    blocks: async function* () {
+      const found: SampleBlock[] = []
+      for await (const block of blocks()) {
+        if (block.kinds?.includes(SAMPLE_STALE) === true) {
+          yield* (await source.select(request)).blocks()
+          return
+        }
+        // Its arrays are used again.
+        const { first, starts, times, values, kinds, histograms } = block
+        found.push({ first, starts: starts.slice(), times: times.slice(), values: values.slice(), kinds: kinds?.slice(), histograms: histograms?.slice() })
+      }
+      yield* found
+    },
   }
 }
 

@@ -107,6 +107,8 @@ export interface RangeFunction {
   stored?(): StoredWindow
   /** Of a window of floats only its first and last sample, the number of samples, and where values fall, matter. */
   edges?: true
+  /** Nothing of a window matters but its newest sample. */
+  newest?: true
   /** Series keep their metric name; else the evaluator marks them in `dropName`. */
   keepsName?: true
   /** Takes selectors with these modifiers. */
