@@ -1,9 +1,10 @@
 /** The runner of the tests: what fails is shown and fails the run, in each way that a file can fail. */
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import t from 'tap'
+import { EACH, IN_TURN, TURNS } from './slow-tests.ts'
 
 const GOOD = 'console.log("ok 1 - fine\\nok 2 - later # SKIP no broker\\n1..2\\n# { total: 2, pass: 1, skip: 1 }")'
 const BAD = 'console.log("ok 1 - fine\\nnot ok 2 - wrong\\n1..2\\n# { total: 2, pass: 1, fail: 1 }"); process.exitCode = 1'
@@ -12,7 +13,7 @@ function run(files: Record<string, string>, ...args: string[]): { status: number
   const root = mkdtempSync(join(tmpdir(), 'svc-runner-'))
   t.teardown(() => rmSync(root, { recursive: true }))
   mkdirSync(join(root, 'scripts'))
-  cpSync(join(import.meta.dirname, 'test.ts'), join(root, 'scripts/test.ts'))
+  for (const name of ['test.ts', 'slow-tests.ts']) cpSync(join(import.meta.dirname, name), join(root, 'scripts', name))
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(dirname(join(root, name)), { recursive: true })
     writeFileSync(join(root, name), text)
@@ -54,16 +55,39 @@ t.test('files are chosen by parts of their paths', async (t) => {
 })
 
 t.test('slow files run when they are asked for', async (t) => {
-  const files = { 'a.test.ts': GOOD, 'test/crash/b.test.ts': GOOD, 'plugins/audit/crash.test.ts': GOOD, 'plugins/audit/audit.test.ts': GOOD }
+  const files = { 'a.test.ts': GOOD, 'test/crash/b.test.ts': GOOD, 'plugins/audit/crash.test.ts': GOOD, 'plugins/audit/pages.test.ts': GOOD }
   for (const [args, said] of [
-    [[], ['a.test.ts', 'plugins/audit/audit.test.ts']],
+    [[], ['a.test.ts', 'plugins/audit/pages.test.ts']],
     [['--slow'], ['plugins/audit/crash.test.ts', 'test/crash/b.test.ts']],
-    [['--all'], ['a.test.ts', 'plugins/audit/audit.test.ts', 'plugins/audit/crash.test.ts', 'test/crash/b.test.ts']],
+    [['--all'], ['a.test.ts', 'plugins/audit/crash.test.ts', 'plugins/audit/pages.test.ts', 'test/crash/b.test.ts']],
     [['crash'], ['plugins/audit/crash.test.ts', 'test/crash/b.test.ts']],
   ] as const) {
     const { text } = run(files, ...args)
     t.same([...text.matchAll(/^ok \d+ - (\S+\.test\.ts) # time/gm)].map(([, name]) => name).sort(), said, args.join())
   }
+})
+
+t.test('turns that follow each other have all slow files, and each has those that always run', async (t) => {
+  const [first] = IN_TURN.filter((name) => name.endsWith('/'))
+  const others = Array.from({ length: 9 }, (_, i) => `${first}${i}.test.ts`)
+  const files = Object.fromEntries(['a.test.ts', EACH[0], ...others].map((name) => [name, GOOD]))
+  const ran = Array.from({ length: TURNS }, (_, turn) => {
+    const { text } = run(files, '--slow', '--turn', String(turn + 40))
+    return [...text.matchAll(/^ok \d+ - (\S+\.test\.ts) # time/gm)].map(([, name]) => name)
+  })
+  for (const names of ran) t.ok(names.includes(EACH[0]) && names.length <= 1 + Math.ceil(others.length / TURNS), names.join())
+  t.same(
+    ran
+      .flat()
+      .filter((name) => name !== EACH[0])
+      .sort(),
+    others,
+  )
+  t.equal(run(files, '--slow', '--turn', 'x').status, 2)
+})
+
+t.test('what is called slow is there', async (t) => {
+  for (const name of [...EACH, ...IN_TURN]) t.ok(existsSync(join(import.meta.dirname, '..', name)), name)
 })
 
 t.test('a file that fails is run again when that is asked for, with the seed that it printed, and listed as unsteady when it passes', async (t) => {

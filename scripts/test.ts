@@ -1,9 +1,10 @@
 /**
  * Runs the tests: each file in a process of its own, as many at once as there are processors and one more, the long ones first.
  *
- *   node scripts/test.ts [part of a path ...] [--slow | --all] [--jobs n] [--again]
+ *   node scripts/test.ts [part of a path ...] [--slow [--turn n] | --all] [--jobs n] [--again]
  *
- * Without a part of a path the slow ones are left out; --slow runs those only. With --again files that failed, two of them at most, are run once more in
+ * Without a part of a path the slow ones (slow-tests.ts) are left out; --slow runs those only, with --turn what CI has of them: some always, and of the others
+ * the part that the number says, so that those that follow each other have all. With --again files that failed, two of them at most, are run once more in
  * the end, each by itself and with the seeds that it printed: one that passes then failed for want of time or memory, and is listed as unsteady.
  * The files are written with tap and print TAP. They are run by plain node and not by tap's own runner, which loads module hooks into each process and
  * each of its threads: a file that starts engine threads takes more than twice the processor time under them. What a file prints is shown when it fails;
@@ -14,6 +15,7 @@ import { globSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { EACH, IN_TURN, TURNS } from './slow-tests.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const TIMEOUT_MS = 600_000
@@ -39,78 +41,11 @@ const LONG = [
   'test/',
 ]
 
-/** Kills, power cuts, full disks, random lives, bombs, loads, and whatever takes long: half of the files' processor time, in a run of its own. */
-const SLOW = [
-  'kernel/lib/grpc/ends.test.ts',
-  'plugins/agent_plane/simulation.test.ts',
-  'plugins/analytics/derived/derived.test.ts',
-  'plugins/analytics/models/metrics.test.ts',
-  'plugins/analytics/models/watch.test.ts',
-  'plugins/api_keys/key-admin.test.ts',
-  'plugins/audit/crash.test.ts',
-  'plugins/cedar/policy-check.test.ts',
-  'plugins/cedar/reload.test.ts',
-  'plugins/flight_sql/catalogue.test.ts',
-  'plugins/jwt/issuer.test.ts',
-  'plugins/kafka/sink/sink.test.ts',
-  'plugins/mqtt/hostile-broker.test.ts',
-  'plugins/triggers/gap.test.ts',
-  'plugins/webhooks/crash.test.ts',
-  'plugins/webhooks/fairness.test.ts',
-  'storage/clickhouse/conformance.test.ts',
-  'storage/clickhouse/export/export.test.ts',
-  'storage/clickhouse/promql-scripts.test.ts',
-  'storage/clickhouse/promql.test.ts',
-  'storage/clickhouse/sql/sql.test.ts',
-  'storage/embedded/archive/archive.test.ts',
-  'storage/embedded/archive/failures.test.ts',
-  'storage/embedded/archive/owner.test.ts',
-  'storage/embedded/archive/random.test.ts',
-  'storage/embedded/backup/backups.test.ts',
-  'storage/embedded/changes/changes.test.ts',
-  'storage/embedded/compaction/maintenance-faults.test.ts',
-  'storage/embedded/conformance-crash.test.ts',
-  'storage/embedded/conformance-lives.test.ts',
-  'storage/embedded/encryption/encrypted.test.ts',
-  'storage/embedded/encryption/engine.test.ts',
-  'storage/embedded/encryption/random.test.ts',
-  'storage/embedded/engine-process/apart.test.ts',
-  'storage/embedded/export/export.test.ts',
-  'storage/embedded/faults.test.ts',
-  'storage/embedded/integrity/corruption.test.ts',
-  'storage/embedded/integrity/log-note.test.ts',
-  'storage/embedded/memory-growth.test.ts',
-  'storage/embedded/memtable/held-memory.test.ts',
-  'storage/embedded/read/non-finite.test.ts',
-  'storage/embedded/retention/',
-  'storage/embedded/series/provisional-series.test.ts',
-  'storage/embedded/simulation/',
-  'storage/embedded/sql/newest.test.ts',
-  'storage/forward/conformance.test.ts',
-  'storage/forward/lanes.test.ts',
-  'storage/forward/sender.test.ts',
-  'storage/postgres/',
-  'test/compat/',
-  'test/crash/',
-  'test/dashboards/alerts.test.ts',
-  'test/dashboards/queries.test.ts',
-  'test/examples/agents.test.ts',
-  'test/memory/',
-  'test/package/',
-  'test/protocols/own-names.test.ts',
-  'test/protocols/quotas.test.ts',
-  'test/repository/lifecycle.test.ts',
-  'test/security/bombs.test.ts',
-  'test/security/hostile-auth.test.ts',
-  'test/security/loop-delay.test.ts',
-  'test/security/noisy-tenants.test.ts',
-  'test/security/tenants.test.ts',
-]
-
 const { values, positionals } = parseArgs({
   options: {
     jobs: { type: 'string', short: 'j' },
     slow: { type: 'boolean', default: false },
+    turn: { type: 'string' },
     all: { type: 'boolean', default: false },
     again: { type: 'boolean', default: false },
   },
@@ -122,13 +57,15 @@ const rank = (file: string): number => {
   const found = LONG.findIndex((name) => file.startsWith(name))
   return found === -1 ? LONG.length : found
 }
+const turn = values.turn === undefined ? undefined : Number(values.turn)
+if (turn !== undefined && !(Number.isSafeInteger(turn) && turn >= 0)) fail(`cannot run turn "${values.turn}": it is a whole number from 0`)
+const isIn = (names: readonly string[], file: string): boolean => names.some((name) => file.startsWith(name))
 const chosen = (file: string): boolean => {
   if (positionals.length > 0) return positionals.some((part) => file.includes(part))
-  return values.all || SLOW.some((name) => file.startsWith(name)) === values.slow
+  return values.all || (isIn(EACH, file) || isIn(IN_TURN, file)) === values.slow
 }
-const files = globSync('**/*.test.ts', { cwd: ROOT, exclude: (name) => name === 'node_modules' })
-  .filter((file) => !APART.test(file) && chosen(file))
-  .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
+const found = globSync('**/*.test.ts', { cwd: ROOT, exclude: (name) => name === 'node_modules' }).filter((file) => !APART.test(file) && chosen(file))
+const files = (turn === undefined ? found : ofTurn(found, turn)).sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
 if (files.length === 0) fail(`cannot find tests: no file *.test.ts has ${positionals.map((part) => `"${part}"`).join(' or ')} in its path`)
 
 interface Outcome {
@@ -138,6 +75,12 @@ interface Outcome {
 }
 
 type Counts = Record<'total' | 'pass' | 'fail' | 'skip' | 'todo', number>
+
+/** Neighbours have different turns: files of a folder take about as long. */
+function ofTurn(slow: readonly string[], number: number): string[] {
+  const others = slow.filter((file) => !isIn(EACH, file)).sort()
+  return slow.filter((file) => isIn(EACH, file) || others.indexOf(file) % TURNS === number % TURNS)
+}
 
 const running = new Set<ChildProcess>()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -199,7 +142,9 @@ function add(counts: Counts, sign: 1 | -1): void {
 
 /** So that the second run of a random test is the one that failed. Where it printed several, the last: that of the failure. */
 function seedsIn(text: string): Record<string, string> {
-  return Object.fromEntries([...text.matchAll(/\b((?:SVC_)?(?:[A-Z]+_)?SEED)=(\d+)/g)].map(([, name, seed]) => [name, seed]))
+  const named = [...text.matchAll(/\b((?:SVC_)?(?:[A-Z]+_)?SEED)=(\d+)/g)].map(([, name, seed]) => [name, seed])
+  const said = [...text.matchAll(/\(seed (\d+)\)/g)].map(([, seed]) => ['SVC_SEED', seed])
+  return Object.fromEntries([...said, ...named])
 }
 
 function run(file: string, seeds: Record<string, string> = {}): Promise<Outcome> {

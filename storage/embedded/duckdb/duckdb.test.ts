@@ -35,20 +35,18 @@ t.test('what was freed is given back to the system', { skip: glibc === undefined
   await duck.giveBack()
   t.equal(await duck.memory(), 0, 'no instance is opened for it')
   await duck.run('SELECT 1')
-  let outcome = 'the allocator kept nothing of what was freed'
+  const outcomes: string[] = []
   let given = false
   for (let attempt = 0; attempt < ATTEMPTS && !given; attempt++) {
     const base = process.memoryUsage.rss()
     const freed = await freedButKept(200 * MIB)
     const before = process.memoryUsage.rss()
-    // What has gone by itself cannot be given back.
-    if (before - base <= freed / 2) continue
     await duck.giveBack()
     const after = process.memoryUsage.rss()
     given = before - after > freed / 2
-    outcome = `${[base, before, after].map((bytes) => Math.round(bytes / MIB)).join(', then ')} MiB`
+    outcomes.push(`${[base, before, after].map((bytes) => Math.round(bytes / MIB)).join(', then ')} MiB`)
   }
-  t.ok(given, outcome)
+  t.ok(given, outcomes.join('; '))
 })
 
 t.test('it has no other setting for it, and none where statements of clients run', async (t) => {
