@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { SvcError } from '../lib/errors/index.ts'
+import { countShortLived } from '../lib/heap/index.ts'
 import { type BodyLimit, decompress, tooLarge } from '../lib/network/index.ts'
 
 /** Below this a fresh allocation costs less than the bookkeeping. */
@@ -48,7 +49,9 @@ export async function readBody(request: IncomingMessage, limit: BodyLimit, pool:
   const collected = declared >= 0 ? await collectKnown(request, declared, pool) : await collectChunks(request, limit)
   if (encoded || encoding === 'identity' || encoding === '') return collected
   try {
-    return { bytes: await decompress(collected.bytes, encoding, limit.bytes, limit.setting), pooled: undefined }
+    const bytes = await decompress(collected.bytes, encoding, limit.bytes, limit.setting)
+    countShortLived(bytes.length)
+    return { bytes, pooled: undefined }
   } finally {
     if (collected.pooled !== undefined) pool.give(collected.pooled)
   }
@@ -61,6 +64,7 @@ function collectKnown(request: IncomingMessage, length: number, pool: BodyPool):
     request.on('data', (chunk: Buffer) => {
       chunk.copy(buffer, at) // the HTTP parser ends the message at its content-length, so this never overflows
       at += chunk.length
+      countShortLived(chunk.length)
     })
     request.on('end', () => resolve({ bytes: buffer.subarray(0, at), pooled: buffer.length >= SMALLEST_POOLED ? buffer : undefined }))
     whenCut(request, reject)
@@ -73,6 +77,7 @@ function collectChunks(request: IncomingMessage, limit: BodyLimit): Promise<Body
     let length = 0
     request.on('data', (chunk: Buffer) => {
       length += chunk.length
+      countShortLived(chunk.length)
       if (length <= limit.bytes) return void chunks.push(chunk)
       chunks.length = 0
       reject(tooLarge(limit))

@@ -5,6 +5,7 @@
  */
 import type { ServerHttp2Stream } from 'node:http2'
 import { SvcError } from '../errors/index.ts'
+import { countShortLived } from '../heap/index.ts'
 import { decompress } from '../network/index.ts'
 import { GrpcStatusError, UNIMPLEMENTED } from './status.ts'
 
@@ -63,6 +64,7 @@ export class Inbox {
   open(): void {
     const { stream } = this
     stream.on('data', (chunk: Buffer) => {
+      countShortLived(chunk.length)
       if (this.failure !== undefined) return
       try {
         this.take(chunk)

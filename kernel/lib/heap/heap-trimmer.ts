@@ -3,10 +3,8 @@
  * collected as far as it goes once it rests and has grown, and ever less often.
  */
 import { performance } from 'node:perf_hooks'
-import { getHeapStatistics, setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
-
-type Collect = (options: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }) => void
+import { getHeapStatistics } from 'node:v8'
+import { collect } from './collect.ts'
 
 /** What is looked at and done. */
 export interface HeapMeter {
@@ -62,9 +60,6 @@ export class HeapTrimmer {
 
 /** Of the thread that calls it. */
 function threadMeter(): HeapMeter {
-  // The flag is the process's, so it is not taken back: another thread may be between setting it and asking for the function.
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('typeof gc === "function" ? gc : () => {}') as Collect
   let last = performance.eventLoopUtilization()
   return {
     committed: () => getHeapStatistics().total_heap_size,
