@@ -14,8 +14,12 @@ const LAST = 0x10ffff
 const UNSEEN = [/\p{Cc}/u, /\p{Cf}/u, /\p{Cs}/u, /\p{Co}/u, /\p{Cn}/u, /\p{Zs}/u, /\p{Zl}/u, /\p{Zp}/u, /\p{DI}/u, /\p{Bidi_C}/u]
 const SEEN = new Set([0x20, 0x0a, 0x09])
 const BLANK = new Set([0x2800, 0x13441, 0x13442, 0x16fe4, 0x1d159])
-/** The way back. */
-const unescaped = (text: string): string => text.replace(/\\u\{([0-9A-F]+)\}/g, (_, digits: string) => String.fromCodePoint(Number.parseInt(digits, 16)))
+/** The way back; what is no code point stands for itself. */
+const unescaped = (text: string): string =>
+  text.replace(/\\u\{([0-9A-F]+)\}/g, (shown, digits: string) => {
+    const code = Number.parseInt(digits, 16)
+    return code <= LAST ? String.fromCodePoint(code) : shown
+  })
 
 t.test('every code point that cannot be seen, or that changes the direction, is written out, and no other', async (t) => {
   const wrong: string[] = []
