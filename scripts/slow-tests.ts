@@ -169,4 +169,4 @@ export const IN_TURN: readonly string[] = [
 ]
 
 /** Parts of IN_TURN, one a day. */
-export const TURNS = 3
+export const TURNS = 4
