@@ -249,6 +249,21 @@ function real(postgres: TestPostgres): void {
     t.same(told, [])
   })
 
+  t.test('who begins to watch while changes come is told nothing that has not changed', async (t) => {
+    const url = await postgres.database()
+    const [here, there] = [await open(t, url), await open(t, url)]
+    const busy = there.state('busy')
+    await there.state('busy').watch([''], () => {})
+    await here.state('busy').watch([''], () => {})
+    const told: unknown[] = []
+    for (let i = 0; i < 60; i++) {
+      const changes = Array.from({ length: 4 }, () => busy.transaction((tx) => tx.put('k', i)))
+      await here.state(`of ${i}`).watch([''], (keys) => void told.push(keys))
+      await Promise.all(changes)
+    }
+    t.same(told, [])
+  })
+
   t.test('a connection that was lost: anything may have changed', async (t) => {
     const url = await postgres.database()
     const link = await FaultyLink.to(postgres.port)

@@ -28,6 +28,8 @@ interface Watched {
 interface OwnerWatches {
   /** Of the newest row that was seen; undefined: not known on this connection. */
   version: number | undefined
+  /** Those who are about to know it, and wait for that. */
+  beginning: number
   watched: Set<Watched>
 }
 
@@ -64,11 +66,15 @@ export class Watches {
   /** Resolves when nothing is missed from then on. @returns ends it. */
   async watch(owner: string, prefixes: readonly string[], told: Told): Promise<() => void> {
     let watches = this.owners.get(owner)
-    if (watches === undefined) this.owners.set(owner, (watches = { version: undefined, watched: new Set() }))
+    if (watches === undefined) this.owners.set(owner, (watches = { version: undefined, beginning: 0, watched: new Set() }))
     const one: Watched = { prefixes, told }
     watches.watched.add(one)
     // Without a connection all are told when there is one.
-    if (this.client !== undefined && watches.version === undefined) await this.begin(this.client, [owner]).catch(() => {})
+    if (this.client !== undefined && watches.version === undefined) {
+      watches.beginning++
+      await this.begin(this.client, [owner]).catch(() => {})
+      watches.beginning--
+    }
     return () => {
       watches.watched.delete(one)
       if (watches.watched.size === 0 && this.owners.get(owner) === watches) this.owners.delete(owner)
@@ -150,7 +156,7 @@ export class Watches {
   }
 
   private async look(client: Client): Promise<void> {
-    const late = [...this.owners].filter(([, { version }]) => version === undefined)
+    const late = [...this.owners].filter(([, { version, beginning }]) => version === undefined && beginning === 0)
     await this.begin(
       client,
       late.map(([owner]) => owner),
