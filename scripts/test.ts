@@ -76,7 +76,7 @@ interface Outcome {
 
 type Counts = Record<'total' | 'pass' | 'fail' | 'skip' | 'todo', number>
 
-/** Neighbours have different turns: files of a folder take about as long. */
+/** Files beside each other have different turns: those of a folder take about as long. */
 function ofTurn(slow: readonly string[], number: number): string[] {
   const others = slow.filter((file) => !isIn(EACH, file)).sort()
   return slow.filter((file) => isIn(EACH, file) || others.indexOf(file) % TURNS === number % TURNS)

@@ -33,8 +33,7 @@ export class RunMerge {
   private ends = new Int32Array(FIRST_RUNS)
   private times = new Float64Array(FIRST_RUNS)
   private lasts = new Float64Array(FIRST_RUNS)
-  /** Runs by the time they begin; those under way, the earliest first, as a heap. */
-  private begins = new Int32Array(FIRST_RUNS)
+  /** Runs with rows left, the earliest first, as a heap. */
   private heap = new Int32Array(FIRST_RUNS)
   private underWay = 0
 
@@ -54,24 +53,11 @@ export class RunMerge {
   }
 
   merge(found: MergedRows): void {
-    const { count, times, begins } = this
-    for (let run = 0; run < count; run++) {
-      // Runs mostly come in order.
-      let i = run
-      while (i > 0 && times[begins[i - 1]] > times[run]) {
-        begins[i] = begins[i - 1]
-        i--
-      }
-      begins[i] = run
-    }
-    let next = 0
-    while (next < count || this.underWay > 0) {
-      if (this.underWay === 0) this.push(begins[next++])
-      while (next < count && times[begins[next]] <= times[this.heap[0]]) this.push(begins[next++])
+    for (let run = 0; run < this.count; run++) this.push(run)
+    while (this.underWay > 0) {
       const run = this.heap[0]
-      const time = times[run]
-      let limit = this.second()
-      if (next < count && times[begins[next]] < limit) limit = times[begins[next]]
+      const time = this.times[run]
+      const limit = this.second()
       if (limit > time) this.pass(run, limit, found)
       else this.newest(time, found)
     }
@@ -198,7 +184,6 @@ export class RunMerge {
     this.ends = larger(this.ends, new Int32Array(length))
     this.times = larger(this.times, new Float64Array(length))
     this.lasts = larger(this.lasts, new Float64Array(length))
-    this.begins = new Int32Array(length)
     this.heap = new Int32Array(length)
   }
 }
