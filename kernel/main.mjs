@@ -19,6 +19,8 @@ keepCompiledCode(process.env)
 process.env.UV_THREADPOOL_SIZE ??= '16'
 const { becomeSmall } = await import('./cli/footprint.ts')
 becomeSmall(process.argv.slice(2), given)
+const { findOwnModules } = await import('./lib/modules/own-modules.ts')
+findOwnModules()
 const { run } = await import('./cli/cli.ts')
 
 /** Exiting waits for threads, and they for native calls that may never return: this waits for nothing. Locks end with the process. */

@@ -117,7 +117,7 @@ t.test('threads, jobs and processes load libraries, and never the kernel', async
   for (const file of server) if (/\bnew Worker\(new URL\(import\.meta\.url\)/.test(read(file))) entries.add(file)
   const modules = [...entries].filter((file) => file.endsWith('.ts'))
   for (const one of [
-    'storage/embedded/threads/main.ts',
+    'storage/embedded/threads/entry.ts',
     'storage/embedded/engine-process/main.ts',
     'plugins/promql/query-job.ts',
     'plugins/cedar/check-thread.ts',

@@ -4,7 +4,7 @@ import { type ForecastErrors, forecastErrors } from '../forecast/errors.ts'
 import { normalWidth, UnfitError } from '../forecast/model.ts'
 import { OFF, type RegularSeries, regular } from '../forecast/regular.ts'
 import { type FitSpec, type Fitted, fit, type KeptState, live } from './kinds.ts'
-import { LEAST_COMPARED } from './record.ts'
+import { LEAST_COMPARED, MOST_STEPS } from './record.ts'
 
 /** Of one series, by time. */
 export interface Samples {
@@ -123,8 +123,6 @@ export type TaskResult = { kind: 'train'; trained: Trained; seconds: Seconds } |
 
 /** Part of a series that is held out for comparing a champion with its challenger. */
 const HELD_OUT = 0.2
-/** Steps behind a training that a version is followed over. */
-export const MOST_STEPS = 4_000_000
 /** The newest, of those that were not written yet. */
 const MOST_SCORES = 10_000
 

@@ -9,6 +9,8 @@ import type { Definition } from './definition.ts'
 
 /** Fewest samples that errors are judged by, and that a Champion and another version are compared on. */
 export const LEAST_COMPARED = 5
+/** Steps behind a training that a version is followed over. */
+export const MOST_STEPS = 4_000_000
 
 export type Tag = 'Champion' | 'Challenger' | 'Retired'
 
