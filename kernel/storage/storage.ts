@@ -279,6 +279,11 @@ export interface JobOptions {
   namespace?: string
   /** Nobody waits for it: it does not take turns with questions. Where an engine tells no difference it is a job like others. */
   background?: boolean
+  /**
+   * Equal jobs, of the same namespace, module and args, may be answered by one that has not begun when the last of them is asked for. Only for args that are JSON, for jobs
+   * whose answer follows from args and stored points alone, and for callers who do not change its result, which others have as well.
+   */
+  shared?: boolean
   signal?: AbortSignal
   /** @throws QUERY_TIMEOUT after this long; 0 = none. */
   timeoutMs?: number

@@ -26,7 +26,7 @@ export function promqlQueries(svc: Svc, config: PromqlConfig): PromqlQueries {
         stats: '',
       }
       const timeout = { timeoutMs: server.prom_query_timeout_secs * 1000, timeoutSetting: 'server.prom_query_timeout_secs' }
-      const { output, result } = svc.storage.run<QueryOutcome>(JOB, args, { namespace, ...timeout })
+      const { output, result } = svc.storage.run<QueryOutcome>(JOB, args, { namespace, shared: true, ...timeout })
       result.catch(() => {}) // the output fails with the same error
       const parts: Uint8Array[] = []
       for await (const part of output) parts.push(Uint8Array.from(part))

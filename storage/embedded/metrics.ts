@@ -25,6 +25,7 @@ export interface EngineMetrics {
   refusedPlans: Counter
   unreadPages: Counter
   prefetchErrors: Counter
+  sharedAnswers: Counter
   jobsCut: Counter
   writeSlowdown: Counter
 }
@@ -57,6 +58,7 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
       'write_slowdown_seconds_total',
       'Seconds by which writes were answered later while queries held memory of rows written out since they began',
     ),
+    sharedAnswers: metrics.counter('queries_shared_total', 'Queries answered by an equal one that had not begun when they were asked'),
     jobsCut: metrics.counter('queries_cut_total', 'Queries ended because they held memory of rows written out since they began, which was needed for new ones'),
     prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found corrupt'),
     shardsDropped: metrics.counter(

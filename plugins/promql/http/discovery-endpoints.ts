@@ -32,7 +32,7 @@ export function discoveryEndpoints(api: QueryApi, config: PromqlConfig): void {
       limit: limit === 0 ? server.prom_series_limit : Math.min(limit, server.prom_series_limit),
       maxResultBytes: server.prom_max_result_bytes,
     }
-    const { result } = await api.send<DiscoveryOutcome>(request, reply, JOB, args, { type: JSON_TYPE })
+    const { result } = await api.send<DiscoveryOutcome>(request, reply, JOB, args, { type: JSON_TYPE, shared: true })
     result.then(
       ({ truncated }) => truncated && api.truncated(),
       () => {},

@@ -33,6 +33,8 @@ export interface SendOptions {
   encoding?: string
   /** What the request allows itself. */
   timeoutMs?: number
+  /** Of storage: equal jobs may be answered by one. */
+  shared?: true
 }
 
 export class QueryApi {
@@ -65,8 +67,14 @@ export class QueryApi {
   }
 
   /** Runs a job beside the data and sends what it emits; the job ends with the client's connection. */
-  async send<R>(request: HttpRequest, reply: FastifyReply, module: URL, args: unknown, { type, encoding, timeoutMs }: SendOptions): Promise<RunningJob<R>> {
-    const job = this.svc.storage.run<R>(module, args, this.options(request, timeoutMs))
+  async send<R>(
+    request: HttpRequest,
+    reply: FastifyReply,
+    module: URL,
+    args: unknown,
+    { type, encoding, timeoutMs, ...rest }: SendOptions,
+  ): Promise<RunningJob<R>> {
+    const job = this.svc.storage.run<R>(module, args, { ...this.options(request, timeoutMs), ...rest })
     await sendOutput(request, reply, job, () => {
       reply.type(type)
       if (encoding !== undefined) reply.header('content-encoding', encoding)

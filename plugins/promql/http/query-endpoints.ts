@@ -40,7 +40,8 @@ export function queryEndpoints(api: QueryApi, config: PromqlConfig): void {
       memoryBytes: config.max_query_memory_bytes,
       stats: params.get('stats'),
     }
-    return api.send<QueryOutcome>(request, reply, JOB, args, { type: JSON_TYPE, ...(timeoutMs === undefined ? {} : { timeoutMs }) }).then(({ result }) => {
+    const options = { type: JSON_TYPE, shared: true as const, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
+    return api.send<QueryOutcome>(request, reply, JOB, args, options).then(({ result }) => {
       result.then(
         ({ truncated }) => truncated && api.truncated(),
         () => {},

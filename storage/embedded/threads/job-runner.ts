@@ -6,10 +6,8 @@ import { ArchiveRequests, JobSegments } from '../read/archived-segments.ts'
 import { EngineReader } from '../read/reader.ts'
 import type { RelationContext } from '../read/relation.ts'
 import type { FromWorker, ToWorker, WireError } from './messages.ts'
+import { OUTPUT_WINDOW_BYTES } from './output-window.ts'
 import type { SnapshotPin } from './snapshot-pins.ts'
-
-/** Output handed over and not yet taken by its consumer, before `emit` makes its job wait. */
-const DEFAULT_WINDOW_BYTES = 4 << 20
 
 interface Running {
   abort: AbortController
@@ -33,7 +31,7 @@ export class JobRunner {
   /** Resolving a module anew for each job takes longer than some jobs do. */
   private readonly modules = new Map<string, Job>()
 
-  constructor(context: RelationContext, post: Post, window: number = DEFAULT_WINDOW_BYTES) {
+  constructor(context: RelationContext, post: Post, window: number = OUTPUT_WINDOW_BYTES) {
     this.context = context
     this.post = post
     this.window = window

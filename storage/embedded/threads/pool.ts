@@ -17,6 +17,7 @@ import type { ArchiveTask, FromWorker, StateEvent, ThreadRole, ToWorker, WireErr
 import type { Publisher } from './publisher.ts'
 import type { Readers } from './readers.ts'
 import type { SegmentMeta } from './segment-entry.ts'
+import { SharedAnswers } from './shared-answers.ts'
 import { Shared } from './shared-header.ts'
 import { ThreadJob } from './thread-job.ts'
 import type { ThreadUsage } from './usage.ts'
@@ -35,7 +36,7 @@ export interface PoolOptions {
   scrubber: Pick<Scrubber, 'trust' | 'report'>
   readers: Readers
   archived: Pick<ArchivedObjects, 'fetch' | 'jobEnded'>
-  metrics: Pick<EngineMetrics, 'prefetchedBytes' | 'prefetchErrors' | 'refusedPlans' | 'unreadPages'>
+  metrics: Pick<EngineMetrics, 'sharedAnswers' | 'prefetchedBytes' | 'prefetchErrors' | 'refusedPlans' | 'unreadPages'>
   publisher: Publisher
   log: StorageContext['log']
   environment: Pick<Environment, 'startThread' | 'timers'>
@@ -200,24 +201,25 @@ export class WorkerPool {
   /** Of namespaces that are kept apart. */
   private readonly activeOf = new Map<string, number>()
   private readonly queued = new Map<number, QueuedJob>()
+  private readonly answers: SharedAnswers
 
   constructor(options: PoolOptions) {
     this.options = options
+    this.answers = new SharedAnswers(() => options.metrics.sharedAnswers.inc())
   }
 
   run<R>(module: URL, args: unknown, options: JobOptions = {}): RunningJob<R> {
     if (this.closed) throw shutDown()
     const { readers, archived } = this.options
-    const { namespace = '', background = false } = options
+    const { namespace = '', background = false, shared = false } = options
     const id = readers.begin()
     let thread: EngineThread | undefined
+    let slot: number | undefined
     const job = new ThreadJob<R>(
       options,
       {
         cancel: () => {
-          if (thread !== undefined) return thread.post({ kind: 'cancel', id })
-          this.queued.delete(id)
-          job.fail(new SvcError('BAD_REQUEST', 'the query was cancelled'))
+          if (job.answer?.left() !== true) cancel()
         },
         taken: (bytes) => thread?.post({ kind: 'taken', id, bytes }),
         ended: () => {
@@ -230,17 +232,31 @@ export class WorkerPool {
       this.options.environment.timers,
       JobTrace.begin(module),
     )
+    const cancel = (): void => {
+      if (thread !== undefined) return thread.post({ kind: 'cancel', id })
+      this.queued.delete(id)
+      const answer = job.joined
+      job.fail(new SvcError('BAD_REQUEST', 'the query was cancelled'))
+      answer?.abandon()
+    }
     const start = (): void => {
       thread = background ? this.backgroundThread() : this.queryThread()
       this.count(namespace, 1)
       thread.jobs.set(id, job as ThreadJob)
-      const slot = readers.start(id, { end: () => job.end(heldTooMuch()), stalled: () => job.stalled })
+      slot = readers.start(id, { end: () => job.end(heldTooMuch()), stalled: () => job.stalled })
       this.options.publisher.flush()
       job.trace?.started()
       thread.post({ kind: 'job', id, module: module.href, args, slot, ...(job.trace === undefined ? {} : TRACED) })
     }
-    if (this.hasRoom(namespace)) start()
-    else this.queued.set(id, { namespace, start, fail: (error) => job.fail(error) })
+    const begin = (): void => {
+      if (this.hasRoom(namespace)) start()
+      else this.queued.set(id, { namespace, start, fail: (error) => job.fail(error) })
+    }
+    if (!shared) begin()
+    else {
+      const begun = (): boolean => slot !== undefined && readers.pins.begun(slot)
+      this.answers.ask(`${module.href} ${namespace} ${JSON.stringify(args)}`, job as ThreadJob, { begin, begun, cancel })
+    }
     return job
   }
 

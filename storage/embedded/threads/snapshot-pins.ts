@@ -6,11 +6,13 @@
  * - A snapshot as of event E (`Shared.EVENTS`) is noted before the thread looks whether E is still the newest event, and the main thread publishes that
  *   something is gone before it looks for snapshots that have it. All four are Atomics, so either the thread sees the event, and takes a later snapshot,
  *   or the main thread sees the snapshot.
+ * - A job notes that it begins before it takes its first snapshot, so that one that has not begun sees all that is published by then.
  * - What was there from event `since` on and is gone as of event `until` is in a snapshot as of E when since <= E < until, modulo 2^32.
  */
 import { SvcError } from 'svcdb/lib/errors'
 
-const Slot = { STATE: 0, FROM: 1, TO: 2, WORDS: 3 } as const
+/** BEGUN: a snapshot was taken since the slot was given to its job. */
+const Slot = { STATE: 0, FROM: 1, TO: 2, BEGUN: 3, WORDS: 4 } as const
 const State = { NONE: 0, FILES: 1, ALL: 2 } as const
 
 /** When something that readers may have was published, and when that it is gone, as counts of `Shared.EVENTS`. `since` undefined: ever since. */
@@ -34,6 +36,7 @@ export class SnapshotPin {
   take(event: number): () => void {
     const { words, at } = this
     if (this.closed) throw new SvcError('INTERNAL_ERROR', 'cannot take a snapshot: its job has ended')
+    Atomics.store(words, at + Slot.BEGUN, 1)
     const before = Atomics.load(words, at + Slot.TO)
     const state = Atomics.load(words, at + Slot.STATE)
     if (state === State.NONE) Atomics.store(words, at + Slot.FROM, event)
@@ -73,6 +76,7 @@ export class SnapshotPins {
   assign(): number {
     const slot = this.free.pop()
     if (slot === undefined) throw new SvcError('INTERNAL_ERROR', 'cannot start a job: more jobs are under way than there is room for')
+    Atomics.store(this.words, slot * Slot.WORDS + Slot.BEGUN, 0)
     return slot
   }
 
@@ -80,6 +84,11 @@ export class SnapshotPins {
   leave(slot: number): void {
     Atomics.store(this.words, slot * Slot.WORDS + Slot.STATE, State.NONE)
     this.free.push(slot)
+  }
+
+  /** Whether the job may have taken a snapshot; what is published after a `false` is in it. */
+  begun(slot: number): boolean {
+    return Atomics.load(this.words, slot * Slot.WORDS + Slot.BEGUN) !== 0
   }
 
   /** Whether the job has a snapshot that memory of memtables is read of. */

@@ -3,6 +3,7 @@ import type { JobOptions, RunningJob } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Timer, Timers } from '../../common/timers.ts'
 import type { JobTrace } from './job-trace.ts'
+import type { SharedAnswer } from './shared-answers.ts'
 
 interface Link {
   cancel(): void
@@ -16,6 +17,10 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   readonly output: AsyncIterable<Uint8Array>
   /** Undefined where nothing is recorded. */
   readonly trace: JobTrace | undefined
+  /** Its own, which others may get a copy of. */
+  answer: SharedAnswer | undefined
+  /** Another's, which it waits for a copy of. */
+  joined: SharedAnswer | undefined
   private readonly link: Link
   private queue: Uint8Array[] = []
   private state: 'running' | 'done' | 'failed' = 'running'
@@ -66,13 +71,20 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
     return this.queue.length > 0
   }
 
-  /** Ends it before its time. */
+  /** It is answered, or nobody waits for it any more. */
+  get over(): boolean {
+    return this.state !== 'running'
+  }
+
+  /** Ends it before its time, for all who wait for it. */
   end(error: SvcError): void {
+    this.answer?.failed(error)
     this.stop(error)
   }
 
   /** From the engine thread. */
   push(bytes: Uint8Array): void {
+    this.answer?.push(bytes)
     if (this.state !== 'running') return
     this.queue.push(bytes)
     this.wake?.()
@@ -80,6 +92,7 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
 
   /** @param last the end of its output. */
   done(result: unknown, last?: Uint8Array): void {
+    this.answer?.done(result, last)
     this.release()
     if (this.state !== 'running') return
     if (last !== undefined) this.queue.push(last)
@@ -89,6 +102,7 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   }
 
   fail(error: Error): void {
+    this.answer?.failed(error)
     if (this.state === 'running') this.error = error
     this.release()
     this.settle(error)
