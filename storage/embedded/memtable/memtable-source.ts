@@ -190,27 +190,29 @@ export type PositionScope = Pick<MemtableScan, 'part' | 'lo' | 'hi' | 'linked'>
 export function memtablePositions(scan: PositionScope, series: Int32Array | undefined): Int32Array {
   const { part } = scan
   if (series !== undefined && scan.linked && series.length * LINK_COST < part.rows) {
-    const walked = walk(scan, series)
-    if (walked !== undefined) return walked
+    const linked = followLinks(scan, series, (Math.floor(part.rows / LINK_COST) + series.length) * 4)
+    if (linked !== undefined) return linked
   }
   return sweep(scan, series)
 }
 
-/** Follows the links; undefined when they turn out longer than a sweep is, or lead to what this thread does not know yet. */
-function walk(scan: PositionScope, series: Int32Array): Int32Array | undefined {
+/**
+ * Follows the links of each series, backwards; only where they lead through rows of this table.
+ * @returns undefined when that would be more than so many steps, or they lead to what this thread does not know yet.
+ */
+export function followLinks(scan: Omit<PositionScope, 'linked'>, series: Int32Array, maxSteps: number): Int32Array | undefined {
   const { part, lo, hi } = scan
   const { chunks, counts } = part
   const { heads } = part.memtable
   // The links lead to ever older times, but for late rows. Rows that came after the snapshot may be later still: none of theirs is wanted.
   const end = lo - part.lateness
-  const budget = Math.floor(part.rows / LINK_COST) + series.length
   let out = new Int32Array(256)
   let n = 0
   let steps = 0
   for (const s of series) {
     let position = s < heads.length ? ~heads[s] : NO_ROW
     while (position !== NO_ROW) {
-      if (++steps > budget * 4) return undefined
+      if (++steps > maxSteps) return undefined
       const chunk = chunks[position >>> ROW_BITS]
       if (chunk === undefined) return undefined
       const row = position & OFFSET

@@ -1,13 +1,16 @@
-/** Memtable rows as blocks: a full chunk once and for all, the chunk that still grows anew for each state of it that is asked for. */
+/**
+ * Memtable rows as blocks: a full chunk once and for all, the chunk that still grows anew for each state of it that is asked for. Rows of few series are found
+ * by their links, and not kept.
+ */
 
-import { BLOCK_ROWS, type ChunkView, type ColumnView, timeBefore } from '../../memtable/chunk-view.ts'
+import { BLOCK_ROWS, type ChunkView, type ColumnView } from '../../memtable/chunk-view.ts'
 import type { FieldDef } from '../../threads/definitions.ts'
 import type { MemtablePart } from '../../threads/state.ts'
-import { contains } from '../masks.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
-import { type ChunkFrame, FrameSorter, framed } from './chunk-frame.ts'
+import { type ChunkFrame, FrameSorter } from './chunk-frame.ts'
 import { BlockRows, ChunkRows } from './chunk-rows.ts'
 import { built } from './chunk-values.ts'
+import { LinkedRows, type TablePart } from './linked-rows.ts'
 import type { RowBlock } from './row-block.ts'
 import { BLOCK_BYTES, blockBytes, EDGES_BYTES, type SampleBlock } from './sample-block.ts'
 
@@ -17,8 +20,6 @@ const FRAME_ROW_BYTES = 12
 const FRAME_SERIES_BYTES = 8 + EDGES_BYTES
 /** The bytes of a row of a field that is kept, about. */
 const KEPT_BYTES = 24
-/** With fewer wanted series than rows by this factor, picking their rows out of the growing chunk is cheaper than ordering all of them. */
-const FEW_SHARE = 64
 
 interface ChunkEntry {
   owned: OwnedBlocks
@@ -26,8 +27,6 @@ interface ChunkEntry {
   rows: number
   /** Kept as long as blocks that share it are, about. */
   frame: WeakRef<ChunkFrame> | undefined
-  /** Rows when few series were picked out last: asked for again in that state, all of the chunk is worth ordering. */
-  picked: number
   /** Fields whose values were gathered in that state, and for which question: asked for by another, they are worth keeping. */
   gathered: Map<number, number>
 }
@@ -36,13 +35,15 @@ export class ChunkBlocks {
   private readonly cache: BlockCache
   private readonly owned = new WeakMap<ChunkView, ChunkEntry>()
   private readonly sorter = new FrameSorter()
+  private readonly links = new LinkedRows()
 
   constructor(cache: BlockCache) {
     this.cache = cache
   }
 
-  /** One field's rows of a chunk of a part; undefined when it has none of the range. Of the growing chunk maybe only those of `series` (ascending). */
-  of(part: MemtablePart, c: number, field: FieldDef, [lo, hi]: readonly [bigint, bigint], series: Int32Array): SampleBlock | undefined {
+  /** One field's rows of a chunk of a part; undefined when it has none of the range. Maybe only those of `series` (ascending). */
+  of(table: TablePart, c: number, field: FieldDef, [lo, hi]: readonly [bigint, bigint], series: Int32Array, question: number): SampleBlock | undefined {
+    const { part } = table
     const chunk = part.chunks[c]
     const rows = part.counts[c]
     const view = chunk.columns.get(field.id)
@@ -50,12 +51,13 @@ export class ChunkBlocks {
     const entry = this.entryOf(part, chunk, rows)
     const known = this.cache.get(entry.owned, field.id)
     if (known !== undefined) return known
-    if (rows < chunk.def.capacity && series.length * FEW_SHARE < rows && entry.picked !== rows) {
-      entry.picked = rows
-      const positions = sortedPositions(chunk, pick(chunk, rows, series))
-      return built(part, chunk, view, positions, field).build(false)
-    }
     let frame = entry.frame?.deref()
+    const few = frame === undefined ? this.links.of(table, c, series, [lo, hi], question) : undefined
+    if (few !== undefined) {
+      if (few.order.length === 0) return undefined
+      const values = plainValues(chunk, view, few.order, field)
+      return values === undefined ? built(part, chunk, view, few.order, field).build(false) : blockOf(few, values)
+    }
     if (frame === undefined) entry.frame = new WeakRef((frame = this.sorter.frame(chunk, rows)))
     const values = plainValues(chunk, view, frame.order, field)
     if (values === undefined) {
@@ -71,11 +73,11 @@ export class ChunkBlocks {
   }
 
   /**
-   * The rows of a chunk of a part; undefined when it has none of the range. Of the growing chunk maybe only those of `series` (ascending).
+   * The rows of a chunk of a part; undefined when it has none of the range. Maybe only those of `series` (ascending).
    * @param sparse of the one field, rows without a value may be left out. @param question what the cache tells questions apart by.
    */
   rows(
-    part: MemtablePart,
+    table: TablePart,
     c: number,
     fields: readonly FieldDef[],
     sparse: boolean,
@@ -83,16 +85,18 @@ export class ChunkBlocks {
     series: Int32Array,
     question: number,
   ): RowBlock | undefined {
+    const { part } = table
     const chunk = part.chunks[c]
     const rows = part.counts[c]
     const views = fields.map(({ id }) => chunk.columns.get(id))
     if (rows === 0 || (sparse && views[0] === undefined) || !intersects(chunk, rows, lo, hi)) return undefined
     const entry = this.entryOf(part, chunk, rows)
     if (sparse && chunk.hasNulls(views[0] as ColumnView)) {
-      const block = this.of(part, c, fields[0], [lo, hi], series)
+      const block = this.of(table, c, fields[0], [lo, hi], series, question)
       return block === undefined ? undefined : new BlockRows(block)
     }
-    const frame = this.frameOf(entry, chunk, rows, series)
+    const frame = this.frameOf(entry, table, c, series, [lo, hi], question)
+    if (frame.order.length === 0) return undefined
     return new ChunkRows(part, chunk, fields, frame, {
       get: (field) => this.cache.get(entry.owned, field.id),
       whole: (field) => (frame.order.length === rows ? this.whole(entry, chunk, frame, field, question) : undefined),
@@ -113,18 +117,23 @@ export class ChunkBlocks {
     return block
   }
 
-  private frameOf(entry: ChunkEntry, chunk: ChunkView, rows: number, series: Int32Array): ChunkFrame {
+  private frameOf(entry: ChunkEntry, table: TablePart, c: number, series: Int32Array, range: readonly [bigint, bigint], question: number): ChunkFrame {
     const frames = entry.owned as OwnedBlocks<unknown> as OwnedBlocks<ChunkFrame>
     const known = this.cache.get(frames, FRAME) ?? entry.frame?.deref()
     if (known !== undefined) return known
-    if (rows < chunk.def.capacity && series.length * FEW_SHARE < rows && entry.picked !== rows) {
-      entry.picked = rows
-      return framed(chunk, sortedPositions(chunk, pick(chunk, rows, series)))
-    }
+    const chunk = table.part.chunks[c]
+    const rows = table.part.counts[c]
+    const few = this.links.of(table, c, series, range, question)
+    if (few !== undefined) return few
     const frame = this.sorter.frame(chunk, rows)
     entry.frame = new WeakRef(frame)
     this.cache.put(frames, FRAME, frame, BLOCK_BYTES + rows * FRAME_ROW_BYTES + frame.series.length * FRAME_SERIES_BYTES)
     return frame
+  }
+
+  /** A job has ended. */
+  jobEnded(): void {
+    this.links.forget()
   }
 
   /** Lets the blocks of a chunk go that others have taken the place of. */
@@ -136,7 +145,7 @@ export class ChunkBlocks {
   private entryOf(part: MemtablePart, chunk: ChunkView, rows: number): ChunkEntry {
     let entry = this.owned.get(chunk)
     if (entry === undefined) {
-      entry = { owned: new OwnedBlocks(memtableOwner(part.memtable.id)), rows, frame: undefined, picked: 0, gathered: new Map() }
+      entry = { owned: new OwnedBlocks(memtableOwner(part.memtable.id)), rows, frame: undefined, gathered: new Map() }
       this.owned.set(chunk, entry)
     } else if (entry.rows !== rows) {
       for (const field of [...entry.owned.entries.keys()]) this.cache.remove(entry.owned, field)
@@ -154,31 +163,6 @@ export const memtableOwner = (memtable: number): number => -1 - memtable
 function intersects(chunk: ChunkView, rows: number, lo: bigint, hi: bigint): boolean {
   for (let from = 0; from < rows; from += BLOCK_ROWS) if (chunk.blockIntersects(from, Math.min(BLOCK_ROWS, rows - from), lo, hi)) return true
   return false
-}
-
-/** Rows of the series wanted, in order of arrival. */
-function pick(chunk: ChunkView, rows: number, wanted: Int32Array): Int32Array {
-  const found: number[] = []
-  const { series } = chunk
-  const first = wanted[0]
-  const last = wanted[wanted.length - 1]
-  if (last - first + 1 === wanted.length) {
-    for (let row = 0; row < rows; row++) if (series[row] >= first && series[row] <= last) found.push(row)
-  } else for (let row = 0; row < rows; row++) if (series[row] >= first && series[row] <= last && contains(wanted, series[row])) found.push(row)
-  return Int32Array.from(found)
-}
-
-/** By series, then time, then arrival. */
-function sortedPositions(chunk: ChunkView, positions: Int32Array): Int32Array {
-  const { series, time } = chunk
-  let ordered = true
-  for (let i = 1; i < positions.length && ordered; i++) {
-    const a = positions[i - 1]
-    const b = positions[i]
-    ordered = series[a] < series[b] || (series[a] === series[b] && !timeBefore(time, b, time, a))
-  }
-  if (ordered) return positions
-  return positions.sort((a, b) => series[a] - series[b] || (timeBefore(time, a, time, b) ? -1 : timeBefore(time, b, time, a) ? 1 : a - b))
 }
 
 function blockOf({ series, starts, times, rests, duplicates, minTime, maxTime }: ChunkFrame, values: Float64Array): SampleBlock {

@@ -31,12 +31,7 @@ export class FrameSorter {
   private spare = new Int32Array(0)
 
   frame(chunk: ChunkView, rows: number): ChunkFrame {
-    const order = this.bySeries(chunk.series, rows)
-    byTime(chunk, order)
-    return framed(chunk, order)
-  }
-
-  private bySeries(series: Int32Array, rows: number): Int32Array {
+    const { series } = chunk
     let min = series[0]
     let max = min
     for (let row = 1; row < rows; row++) {
@@ -44,30 +39,80 @@ export class FrameSorter {
       if (s > max) max = s
       else if (s < min) min = s
     }
-    const order = new Int32Array(rows)
     const span = max - min + 1
-    if (span <= Math.max(1 << DIGIT_BITS, rows * SPAN_SHARE)) {
-      const next = this.counted(span)
-      for (let row = 0; row < rows; row++) next[series[row] - min]++
-      summed(next, span)
-      for (let row = 0; row < rows; row++) order[next[series[row] - min]++] = row
-      return order
+    if (span <= Math.max(1 << DIGIT_BITS, rows * SPAN_SHARE)) return this.counted(chunk, rows, min, span)
+    const order = this.byDigits(series, rows, min)
+    byTime(chunk, order, 0, rows)
+    return framed(chunk, order)
+  }
+
+  /** Puts rows and times in their places in one pass: reading times in the order of series misses the processor's cache for each. */
+  private counted({ series: numbers, time }: ChunkView, rows: number, min: number, span: number): ChunkFrame {
+    const next = this.zeros(span)
+    for (let row = 0; row < rows; row++) next[numbers[row] - min]++
+    let count = 0
+    for (let i = 0; i < span; i++) if (next[i] > 0) count++
+    const series = new Int32Array(count)
+    const starts = new Int32Array(count + 1)
+    for (let i = 0, n = 0, at = 0; i < span; i++) {
+      const here = next[i]
+      if (here === 0) continue
+      next[i] = at
+      series[n] = min + i
+      starts[n++] = at
+      at += here
     }
+    starts[count] = rows
+    const order = new Int32Array(rows)
+    const times = new Float64Array(rows)
+    let rests: Int32Array | undefined
+    let minTime = Number.POSITIVE_INFINITY
+    let maxTime = Number.NEGATIVE_INFINITY
+    for (let row = 0; row < rows; row++) {
+      const at = next[numbers[row] - min]++
+      const low = time[row * 2]
+      const ms = milliseconds(low, time[row * 2 + 1])
+      const rest = restOf(low, ms)
+      order[at] = row
+      times[at] = ms
+      if (rest !== 0) rests ??= new Int32Array(rows)
+      if (rests !== undefined) rests[at] = rest
+      if (ms < minTime) minTime = ms
+      if (ms > maxTime) maxTime = ms
+    }
+    const frame: ChunkFrame = { order, series, starts, times, rests, duplicates: false, minTime, maxTime }
+    for (let n = 0; n < count; n++) {
+      const from = starts[n]
+      const to = starts[n + 1]
+      let before = times[from]
+      for (let i = from + 1; i < to; i++) {
+        const ms = times[i]
+        if (!(before < ms)) {
+          frame.duplicates = orderedByTime({ series: numbers, time }, frame, from, to) || frame.duplicates
+          break
+        }
+        before = ms
+      }
+    }
+    return frame
+  }
+
+  private byDigits(series: Int32Array, rows: number, min: number): Int32Array {
+    const order = new Int32Array(rows)
     if (this.spare.length < rows) this.spare = new Int32Array(rows)
     const { spare } = this
-    const low = this.counted(1 << DIGIT_BITS)
+    const low = this.zeros(1 << DIGIT_BITS)
     for (let row = 0; row < rows; row++) low[(series[row] - min) & DIGIT_MASK]++
     summed(low, 1 << DIGIT_BITS)
     for (let row = 0; row < rows; row++) spare[low[(series[row] - min) & DIGIT_MASK]++] = row
-    const high = this.counted(1 << DIGIT_BITS)
+    const high = this.zeros(1 << DIGIT_BITS)
     for (let row = 0; row < rows; row++) high[(series[row] - min) >>> DIGIT_BITS]++
     summed(high, 1 << DIGIT_BITS)
     for (let i = 0; i < rows; i++) order[high[(series[spare[i]] - min) >>> DIGIT_BITS]++] = spare[i]
     return order
   }
 
-  /** So many zeros. */
-  private counted(length: number): Int32Array {
+  private zeros(length: number): Int32Array {
     if (this.counts.length < length) this.counts = new Int32Array(length)
     else this.counts.fill(0, 0, length)
     return this.counts
@@ -84,14 +129,28 @@ function summed(counts: Int32Array, length: number): void {
   }
 }
 
-/** Puts the rows of each series in order of time, those of one time in order of arrival. */
-function byTime({ series, time }: ChunkView, order: Int32Array): void {
-  for (let i = 1; i < order.length; i++) {
+/** Puts the rows of one series in order of time. @returns whether rows share a millisecond. */
+function orderedByTime(chunk: Pick<ChunkView, 'series' | 'time'>, { order, times, rests }: ChunkFrame, from: number, to: number): boolean {
+  byTime(chunk, order, from, to)
+  const { time } = chunk
+  let duplicates = false
+  for (let i = from; i < to; i++) {
+    const low = time[order[i] * 2]
+    times[i] = milliseconds(low, time[order[i] * 2 + 1])
+    if (rests !== undefined) rests[i] = restOf(low, times[i])
+    if (i > from && times[i - 1] === times[i]) duplicates = true
+  }
+  return duplicates
+}
+
+/** Puts the rows of each series in order[begin, end) in order of time, those of one time in order of arrival. */
+function byTime({ series, time }: Pick<ChunkView, 'series' | 'time'>, order: Int32Array, begin: number, end: number): void {
+  for (let i = begin + 1; i < end; i++) {
     if (series[order[i]] !== series[order[i - 1]] || !timeBefore(time, order[i], time, order[i - 1])) continue
     let from = i
-    while (from > 0 && series[order[from - 1]] === series[order[i]]) from--
+    while (from > begin && series[order[from - 1]] === series[order[i]]) from--
     let to = i + 1
-    while (to < order.length && series[order[to]] === series[order[i]]) to++
+    while (to < end && series[order[to]] === series[order[i]]) to++
     if (to - from > LONG_RUN) {
       order.subarray(from, to).sort((a, b) => (timeBefore(time, a, time, b) ? -1 : timeBefore(time, b, time, a) ? 1 : a - b))
     } else {

@@ -62,11 +62,11 @@ export class ChunkGroups {
   }
 
   /** All of the measurement's series, at all times: the chunks are full, and nothing is masked in a block. */
-  private make(source: Source, first: number, { field, all }: ReadScope): SampleBlock | undefined {
+  private make(source: Source, first: number, { field, all, question }: ReadScope): SampleBlock | undefined {
     const everything = [-(2n ** 63n), 2n ** 63n - 1n] as const
     const blocks: SampleBlock[] = []
     for (let chunk = first; chunk < first + GROUP_CHUNKS; chunk++) {
-      const block = this.chunks.of(source.memtable!.part, chunk, field, everything, all)
+      const block = this.chunks.of(source.memtable!, chunk, field, everything, all, question)
       if (block === undefined) continue
       // Which of two samples of a millisecond is the later one could not be told any more.
       if (block.rests !== undefined || block.blobs !== undefined) return undefined

@@ -131,6 +131,7 @@ export class SampleBlocks {
 
   /** A job has ended: drops what was made for the last readers of what is gone. @param oldest number of the oldest job under way; undefined: there is none. */
   jobEnded(oldest: number | undefined): void {
+    this.chunks.jobEnded()
     while (this.leaving.length > 0 && (oldest === undefined || oldest > this.leaving[0].newest)) this.drop((this.leaving.shift() as Leaving).gone)
   }
 
@@ -186,7 +187,7 @@ export class SampleBlocks {
       const blocks = await this.segments.rows(source, series, fields, sparse, scope)
       return blocks === undefined ? undefined : { blocks, masks }
     }
-    const block = this.chunks.rows(source.memtable!.part, chunk, fields, sparse, scope.range, series, scope.question)
+    const block = this.chunks.rows(source.memtable!, chunk, fields, sparse, scope.range, series, scope.question)
     return { blocks: block === undefined ? [] : [block], masks }
   }
 
@@ -208,12 +209,11 @@ export class SampleBlocks {
       const blocks = this.segments.of(source, series, scope)
       return blocks instanceof Promise ? blocks.then((list) => list.map(visible)) : blocks.map(visible)
     }
-    const { part } = source.memtable!
     const together = group === true ? this.groups.of(source, chunk, scope, series.length >= GROUP_SERIES) : undefined
     if (together !== undefined) return [visible(together)]
     const out: MaskedBlock<AnyBlock>[] = []
     for (let c = chunk; c < chunk + (group === true ? GROUP_CHUNKS : 1); c++) {
-      const block = this.chunks.of(part, c, scope.field, scope.range, series)
+      const block = this.chunks.of(source.memtable!, c, scope.field, scope.range, series, scope.question)
       if (block !== undefined) out.push(visible(block))
     }
     return out
