@@ -146,7 +146,7 @@ t.test('what takes too long is interrupted, and says so', async (t) => {
     t.throws(() => own.flags(['a', bad]), { code: 'BAD_REQUEST', message: `cannot evaluate regular expression "${pattern}": it takes too long` }, pattern)
     t.throws(() => own.test('a'), { code: 'BAD_REQUEST' }, 'its time is spent')
   }
-  const good = new TextPattern('(a+)+', 50)
+  const good = new TextPattern('(a+)+', 10_000) // a busy machine takes its time
   t.strictSame([...good.flags(['a', 'aaa', 'b', ''])], [1, 1, 0, 0], 'what is fast enough is answered')
   t.ok(good.test('aa'), 'more than once')
 })

@@ -9,6 +9,7 @@ import type { Counted, CountedArgs } from './testing-counted.ts'
 
 const JOB = moduleUrl('./testing-counted.ts', import.meta.url)
 const BUSY = moduleUrl('./testing-busy.ts', import.meta.url)
+const HELD = moduleUrl('./testing-held.ts', import.meta.url)
 const DIE = moduleUrl('./testing-die.ts', import.meta.url)
 const MIB = 1 << 20
 
@@ -29,7 +30,16 @@ async function started(maxJobs = 64) {
     node,
     write,
     acknowledged: () => written,
-    /** Its thread is in the midst of something for so long. */
+    /** Its thread is in the midst of something until the returned function is called. */
+    held: (): (() => void) => {
+      const gate = new Int32Array(new SharedArrayBuffer(4))
+      node.storage.run(HELD, gate).result.catch(() => {})
+      return () => {
+        Atomics.store(gate, 0, 1)
+        Atomics.notify(gate, 0)
+      }
+    },
+    /** The same, for so long. */
     busy: (ms: number): void => void node.storage.run(BUSY, ms).result.catch(() => {}),
     ask: (more: Partial<CountedArgs> = {}, options = {}): RunningJob<Counted> => node.storage.run<Counted>(JOB, args(more), { shared: true, ...options }),
     alone: (more: Partial<CountedArgs> = {}): RunningJob<Counted> => node.storage.run<Counted>(JOB, args(more)),
@@ -52,31 +62,39 @@ async function answer(job: RunningJob<Counted>): Promise<Counted & { bytes: numb
   return { ...result, bytes: all.length - text.length }
 }
 
+const roomy = await started()
+t.teardown(() => roomy.node.stop())
+
+/** How many jobs have run: the next one says so. */
+const before = async (): Promise<number> => (await answer(roomy.alone())).before + 1
+
 t.test('equal jobs are answered by one, others not', async (t) => {
-  const { node, busy, ask, alone, shared } = await started()
-  t.teardown(() => node.stop())
-  await answer(ask())
-  busy(300)
+  const { held, ask, alone, shared } = roomy
+  const sharedBefore = await shared()
+  const open = held()
   const equal = [ask(), ask(), ask({}, { timeoutMs: 60_000 })].map(answer)
   const others = [ask({ name: 'b' }), ask({ bytes: 1 }), ask({}, { namespace: 'other' }), alone()].map(answer)
+  open()
   const [first, ...copies] = await Promise.all(equal)
-  t.equal(first.rows, 1)
+  t.equal(first.rows, roomy.acknowledged())
   t.same(copies, [first, first])
   t.same(new Set([first, ...(await Promise.all(others))].map(({ before }) => before)).size, 5)
-  t.equal(await shared(), 2)
+  t.equal((await shared()) - sharedBefore, 2)
 })
 
 t.test('jobs that wait because enough are under way are shared, too', async (t) => {
-  const { node, busy, ask } = await started(1)
+  const { node, held, ask } = await started(1)
   t.teardown(() => node.stop())
-  busy(200)
-  const [first, ...copies] = await Promise.all([ask(), ask(), ask()].map(answer))
+  const open = held()
+  const answers = [ask(), ask(), ask()].map(answer)
+  open()
+  const [first, ...copies] = await Promise.all(answers)
   t.same(copies, [first, first])
 })
 
 t.test('whoever is answered by a job of another sees what had been acknowledged when he asked', async (t) => {
-  const { node, write, acknowledged, busy, ask, shared } = await started()
-  t.teardown(() => node.stop())
+  const { write, acknowledged, busy, ask, shared } = roomy
+  const sharedBefore = await shared()
   const seed = Math.floor(Math.random() * 2 ** 31)
   t.comment(`seed ${seed}`)
   const random = seeded(seed)
@@ -101,25 +119,27 @@ t.test('whoever is answered by a job of another sees what had been acknowledged 
   }
   await Promise.all(asked)
   t.same(behind, [])
-  t.ok((await shared()) > 5, 'some were shared')
+  t.ok((await shared()) > sharedBefore, 'some were shared')
 })
 
 t.test('a job goes on while somebody waits for it, and ends with the last', async (t) => {
-  const { node, busy, ask } = await started()
-  t.teardown(() => node.stop())
-  busy(200)
+  const { held, ask } = roomy
+  const run = await before()
+  const go = held()
   const [first, second, third] = [ask(), ask(), ask({}, { timeoutMs: 50 })]
   first.cancel()
   await t.rejects(first.result, { message: 'the query was cancelled' })
   await t.rejects(third.result, { code: 'QUERY_TIMEOUT' })
-  t.equal((await answer(second)).before, 0)
+  go()
+  t.equal((await answer(second)).before, run)
 
   // Left by all before it begins, it is nobody's to join.
   for (const count of [1, 2]) {
-    busy(200)
+    const open = held()
     const left = Array.from({ length: count }, () => ask({ end: 'wait' }))
     for (const job of left) job.cancel()
     const next = ask({ end: 'wait' })
+    open()
     t.equal(await Promise.race([next.result.catch(({ message }: Error) => message), sleep(500, 'it waits')]), 'it waits')
     next.cancel()
   }
@@ -138,13 +158,13 @@ t.test('a job that all have left makes way for others', async (t) => {
 })
 
 t.test('who does not read his answer, or leaves in the midst of it, holds up nobody', async (t) => {
-  const { node, busy, ask } = await started()
-  t.teardown(() => node.stop())
+  const { held, ask } = roomy
   for (const size of [1, 2, 3, 4, 5]) {
-    busy(100)
+    const open = held()
     const bytes = size * MIB - 40_000
     const first = ask({ bytes })
     const copies = [ask({ bytes }), ask({ bytes })].map(answer)
+    open()
     if (size % 2 === 1) for await (const _ of first.output) break
     for (const copy of await Promise.all(copies)) t.equal(copy.bytes, bytes)
     first.cancel()
@@ -152,45 +172,48 @@ t.test('who does not read his answer, or leaves in the midst of it, holds up nob
 })
 
 t.test('an answer that is too large to be kept is read by each on his own, whether the first one reads or not', async (t) => {
-  const { node, busy, ask } = await started()
-  t.teardown(() => node.stop())
-  busy(100)
+  const { held, ask } = roomy
+  const run = await before()
+  const open = held()
   const first = ask({ bytes: 9 * MIB })
   const left = ask({ bytes: 9 * MIB })
   const others = [ask({ bytes: 9 * MIB }), ask({ bytes: 9 * MIB })].map(answer)
   left.cancel()
+  open()
   const answers = await Promise.all(others)
-  t.same(answers.map(({ before }) => before).sort(), [1, 2])
+  t.same(new Set(answers.map(({ before }) => before)), new Set([run + 1, run + 2]))
   for (const { bytes } of [...answers, await answer(first)]) t.equal(bytes, 9 * MIB)
-  t.equal((await answer(ask())).before, 3, 'who had left has none')
+  t.equal(await before(), run + 4, 'who had left has none')
 })
 
 t.test('nor does it go on for nobody', async (t) => {
-  const { node, busy, ask } = await started(1)
+  const { node, held, ask } = await started(1)
   t.teardown(() => node.stop())
-  busy(100)
+  const open = held()
   const first = ask({ bytes: 9 * MIB })
   const other = answer(ask({ bytes: 9 * MIB }))
   first.cancel()
+  open()
   t.equal((await other).bytes, 9 * MIB)
 })
 
 t.test('all are told when it fails', async (t) => {
-  const { node, busy, ask } = await started()
-  t.teardown(() => node.stop())
-  busy(100)
+  const { held, ask } = roomy
+  let open = held()
   const failing = [ask({ end: 'fail' }), ask({ end: 'fail' })]
-  for (const { result } of failing) await t.rejects(result, { message: 'job 0 fails' })
-  busy(100)
-  const died = node.storage.run(DIE, undefined)
+  open()
+  for (const { result } of failing) await t.rejects(result, { message: /^job \d+ fails$/ })
+  open = held()
+  const died = roomy.node.storage.run(DIE, undefined)
   const waiting = [ask(), ask()]
+  open()
   for (const { result } of [died, ...waiting]) await t.rejects(result, { code: 'DATABASE_ERROR' })
   t.equal((await answer(ask())).before, 0, 'the next one has a new thread')
 })
 
 t.test('what is asked for when the node stops is told so', async (t) => {
-  const { node, busy, ask } = await started(1)
-  busy(300)
+  const { node, ask } = await started(1)
+  ask({ end: 'wait' }).result.catch(() => {})
   const waiting = [ask(), ask()].map(({ result }) => result)
   const ended = Promise.allSettled(waiting)
   await node.stop()
