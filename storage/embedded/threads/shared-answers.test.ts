@@ -82,6 +82,16 @@ t.test('equal jobs are answered by one, others not', async (t) => {
   t.equal((await shared()) - sharedBefore, 2)
 })
 
+t.test('so many wait for one that copies for all of them take no long turn', async (t) => {
+  const { held, ask } = roomy
+  const open = held()
+  const answers = Array.from({ length: 150 }, () => answer(ask()))
+  open()
+  const runs = new Map<number, number>()
+  for (const { before } of await Promise.all(answers)) runs.set(before, (runs.get(before) ?? 0) + 1)
+  t.same([...runs.values()], [65, 65, 20])
+})
+
 t.test('jobs that wait because enough are under way are shared, too', async (t) => {
   const { node, held, ask } = await started(1)
   t.teardown(() => node.stop())

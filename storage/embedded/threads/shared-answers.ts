@@ -12,7 +12,9 @@ import { OUTPUT_WINDOW_BYTES } from './output-window.ts'
 import type { ThreadJob } from './thread-job.ts'
 
 /** Kept of an answer for those who wait for a copy: less than makes a job wait for its caller. */
-const MAX_BYTES = OUTPUT_WINDOW_BYTES / 2
+const MAX_BYTES = OUTPUT_WINDOW_BYTES / 4
+/** Those who wait for one answer: their copies are made in one turn of the main thread. */
+const MAX_WAITING = 64
 
 interface Waiting {
   job: ThreadJob
@@ -45,9 +47,9 @@ export class SharedAnswer {
     this.ended = ended
   }
 
-  /** @returns false when it is too late. */
+  /** @returns false when it is too late, or too many wait for it. */
   join(one: Waiting): boolean {
-    if (this.over || this.shared.begun()) return false
+    if (this.over || this.waiting.length === MAX_WAITING || this.shared.begun()) return false
     this.waiting.push(one)
     one.job.joined = this
     return true
@@ -122,7 +124,7 @@ export class SharedAnswers {
     this.joined = joined
   }
 
-  /** Answers the job by an equal one that has not begun; where there is none it is begun, and others may join it. */
+  /** Answers the job by an equal one that has not begun; where none takes it in it is begun, and others may join it. */
   ask(key: string, job: ThreadJob, shared: SharedJob): void {
     if (this.byKey.get(key)?.join({ job, begin: () => shared.begin() }) === true) return this.joined()
     const answer = new SharedAnswer(job, shared, () => {
