@@ -5,7 +5,9 @@ import { moduleUrl } from 'svcdb/lib/modules'
 import { seeded } from 'svcdb/lib/random'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
+import { SharedAnswers, type SharedJob } from './shared-answers.ts'
 import type { Counted, CountedArgs } from './testing-counted.ts'
+import type { ThreadJob } from './thread-job.ts'
 
 const JOB = moduleUrl('./testing-counted.ts', import.meta.url)
 const BUSY = moduleUrl('./testing-busy.ts', import.meta.url)
@@ -205,6 +207,23 @@ t.test('nor does it go on for nobody', async (t) => {
   first.cancel()
   open()
   t.equal((await other).bytes, 9 * MIB)
+})
+
+t.test("one that cannot be begun is nobody's to wait for", async (t) => {
+  const answers = new SharedAnswers(() => t.fail('joined'))
+  const job = {} as ThreadJob
+  let begun = 0
+  const shared = (begin: () => void): SharedJob => ({ begin, begun: () => false, cancel: () => {} })
+  const refused = (): never => {
+    throw new Error('no thread')
+  }
+  t.throws(() => answers.ask('a', job, shared(refused)), { message: 'no thread' })
+  answers.ask(
+    'a',
+    job,
+    shared(() => void begun++),
+  )
+  t.equal(begun, 1)
 })
 
 t.test('all are told when it fails', async (t) => {

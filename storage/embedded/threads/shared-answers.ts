@@ -124,7 +124,7 @@ export class SharedAnswers {
     this.joined = joined
   }
 
-  /** Answers the job by an equal one that has not begun; where none takes it in it is begun, and others may join it. */
+  /** Answers the job by an equal one that has not begun; where none takes it in it is begun, and others may join it. @throws what beginning it throws. */
   ask(key: string, job: ThreadJob, shared: SharedJob): void {
     if (this.byKey.get(key)?.join({ job, begin: () => shared.begin() }) === true) return this.joined()
     const answer = new SharedAnswer(job, shared, () => {
@@ -132,6 +132,11 @@ export class SharedAnswers {
     })
     this.byKey.set(key, answer)
     job.answer = answer
-    shared.begin()
+    try {
+      shared.begin()
+    } catch (error) {
+      answer.failed(classify(error))
+      throw error
+    }
   }
 }

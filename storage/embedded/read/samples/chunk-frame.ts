@@ -143,8 +143,8 @@ function orderedByTime(chunk: Pick<ChunkView, 'series' | 'time'>, { order, times
   return duplicates
 }
 
-/** Puts the rows of each series in order[begin, end) in order of time, those of one time in order of arrival. */
-function byTime({ series, time }: Pick<ChunkView, 'series' | 'time'>, order: Int32Array, begin: number, end: number): void {
+/** Puts rows that lie by series in order[begin, end) in order of time within each, those of one time in order of arrival. */
+export function byTime({ series, time }: Pick<ChunkView, 'series' | 'time'>, order: Int32Array, begin: number, end: number): void {
   for (let i = begin + 1; i < end; i++) {
     if (series[order[i]] !== series[order[i - 1]] || !timeBefore(time, order[i], time, order[i - 1])) continue
     let from = i

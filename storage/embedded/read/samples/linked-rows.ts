@@ -1,9 +1,9 @@
 /** Rows of few series of a memtable, along their links: what that costs is their number, whatever else lies in the chunks. */
-import { type ChunkView, timeBefore } from '../../memtable/chunk-view.ts'
+import type { ChunkView } from '../../memtable/chunk-view.ts'
 import { followLinks } from '../../memtable/memtable-source.ts'
 import { CHUNK_ROWS, ROW_BITS } from '../../threads/memtable-layout.ts'
 import type { MemtablePart } from '../../threads/state.ts'
-import { type ChunkFrame, framed } from './chunk-frame.ts'
+import { byTime, type ChunkFrame, framed } from './chunk-frame.ts'
 
 const OFFSET = CHUNK_ROWS - 1
 /** A step along a link misses the processor's cache, as ordering a row does: when less than one row in so many is wanted, following is cheaper for each question anew. */
@@ -66,20 +66,11 @@ function byChunk(chunks: readonly ChunkView[], positions: Int32Array): Int32Arra
     }
     end = from
   }
-  for (let c = 0; c < out.length; c++) inOrder(chunks[c], out[c])
+  for (let c = 0; c < out.length; c++) byTime(chunks[c], out[c], 0, out[c].length)
   return out
 }
 
 const seriesAt = (chunks: readonly ChunkView[], position: number): number => chunks[position >>> ROW_BITS].series[position & OFFSET]
-
-/** Rows that came late go where they belong. */
-function inOrder({ series, time }: ChunkView, rows: Int32Array): void {
-  for (let i = 1; i < rows.length; i++) {
-    if (series[rows[i - 1]] !== series[rows[i]] || !timeBefore(time, rows[i], time, rows[i - 1])) continue
-    rows.sort((a, b) => series[a] - series[b] || (timeBefore(time, a, time, b) ? -1 : timeBefore(time, b, time, a) ? 1 : a - b))
-    return
-  }
-}
 
 const sameRange = (a: Range, b: Range): boolean => a[0] === b[0] && a[1] === b[1]
 
