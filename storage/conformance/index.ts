@@ -121,7 +121,7 @@ export function conformance(
               seed,
               Number(SVC_STEPS ?? 50),
               resolvesLate ? { ...randomConfig, ...unbudgeted } : randomConfig,
-              !resolvesLate,
+              resolvesLate,
             )
             t.ok(points > 0 && compared > 0, `${points} points written, ${compared} rows compared`)
           })

@@ -55,14 +55,15 @@ export class Random {
 /**
  * One run. @throws Error that names the seed, the step and the first difference.
  * @param steps operations, more than half of them writes.
- * @param why whether a row must be refused for the same reason by both, not only be refused.
+ * @param late series are resolved when a batch is written: a row must be refused by both, not for the same reason, and of batches under way together none
+ *   knows the fields that another creates.
  */
 export async function randomRun(
   makeEngine: MakeEngine,
   seed: number,
   steps: number,
   config = randomConfig,
-  why = true,
+  late = false,
 ): Promise<{ points: number; compared: number }> {
   const random = new Random(seed)
   const now = () => NOW_MS
@@ -81,7 +82,8 @@ export async function randomRun(
         log.push(`write ${batches.map((b) => b.points.length).join('+')}`)
         for (const { points } of batches) totals.points += points.length
         again = batches[0]
-        same('write', await writeAll(oracle, batches, why), await writeAll(engine, batches, why))
+        const together = !late || (await fieldsKnown(oracle, batches))
+        same('write', await writeAll(oracle, batches, { late, together }), await writeAll(engine, batches, { late, together }))
       } else if (dice < 0.65) {
         log.push('flush')
         await engine.flush()
@@ -100,7 +102,8 @@ export async function randomRun(
         if (again !== undefined && random.chance(0.5)) {
           const batch = { ...again, points: again.points.filter(() => random.chance(0.5)) }
           log.push(`write again ${batch.points.length}`)
-          same('write again', await writeAll(oracle, [batch], why), await writeAll(engine, [batch], why))
+          const settings = { late, together: true }
+          same('write again', await writeAll(oracle, [batch], settings), await writeAll(engine, [batch], settings))
         }
       } else if (dice < 0.84) {
         const [namespace, measurement] = [randomNamespace(random), random.pick(NAMES)]
@@ -259,15 +262,31 @@ function randomSamples(random: Random, { namespace, measurement, matchers, start
   return request
 }
 
-/** Writes without waiting in between, as several connections do. */
-function writeAll(storage: StorageEngine, batches: Batch[], why: boolean): Promise<Pick<WriteResult, 'written' | 'rejected'>[]> {
-  return Promise.all(
-    batches.map(async ({ points, namespace, backfill, nonFinite }) => {
-      const { written, rejected, rejections } = await write(storage, points, { namespace, backfill, nonFinite })
-      // Each side keeps the first 16 of those it found itself: a part of the list is only comparable when it is the whole.
-      return { written, rejected, codes: rejected <= 16 ? rejections.map((r) => (why ? `${r.position} ${r.code}` : `${r.position}`)) : [] }
-    }),
-  )
+interface Manner {
+  late: boolean
+  /** Without waiting in between, as several connections do. */
+  together: boolean
+}
+
+async function writeAll(storage: StorageEngine, batches: Batch[], { late, together }: Manner): Promise<Pick<WriteResult, 'written' | 'rejected'>[]> {
+  const one = async ({ points, namespace, backfill, nonFinite }: Batch) => {
+    const { written, rejected, rejections } = await write(storage, points, { namespace, backfill, nonFinite })
+    // Each side keeps the first 16 of those it found itself: a part of the list is only comparable when it is the whole.
+    return { written, rejected, codes: rejected <= 16 ? rejections.map((r) => (late ? `${r.position}` : `${r.position} ${r.code}`)) : [] }
+  }
+  if (together) return Promise.all(batches.map(one))
+  const results = []
+  for (const batch of batches) results.push(await one(batch))
+  return results
+}
+
+/** Whether the batches create no field. */
+async function fieldsKnown(storage: StorageEngine, batches: Batch[]): Promise<boolean> {
+  for (const { namespace, points } of batches) {
+    const known = new Map((await storage.measurements(namespace)).map(({ name, fields }) => [name, new Set(fields.map((field) => field.name))]))
+    for (const { measurement, fields } of points) if (!Object.keys(fields).every((name) => known.get(measurement)?.has(name))) return false
+  }
+  return true
 }
 
 async function compare(request: ScanRequest, oracle: StorageEngine, engine: StorageEngine): Promise<number> {
