@@ -3,6 +3,7 @@
 import { compressSync } from 'snappy'
 import { WriteBatch } from 'svcdb/lib/columns'
 import { atOnce } from 'svcdb/lib/event-loop'
+import { webAssembly } from 'svcdb/lib/web-assembly'
 import { boot, FakeResolver } from 'svcdb/testkit'
 import type { Version } from './content.ts'
 import { RequestDecoder } from './decoder.ts'
@@ -11,6 +12,8 @@ import { type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
 const HOSTS = 200
 const SERIES_PER_BODY = 2000
 const FIELDS = ['user', 'system', 'idle', 'nice', 'iowait', 'irq', 'softirq', 'steal', 'guest', 'guest_nice'].map((f) => `cpu_usage_${f}`)
+/** Of the memory that messages lie in, 64 KiB each. */
+const PAGES = 256
 const samplesWanted = Number(process.argv[2] ?? 5_000_000)
 
 /** Bodies shaped like those of node exporters: 11 labels a series. @param each samples of a series in one body */
@@ -42,10 +45,20 @@ function bodies(version: Version, each: number, count: number): Buffer[] {
   })
 }
 
-function decode(name: string, version: Version, each: number): void {
+/** @param inRuns messages lie in the memory of the thread that decompresses. */
+function decode(name: string, version: Version, each: number, inRuns = false): void {
   const input = bodies(version, each, 10)
+  const memory = { memory: new webAssembly!.Memory({ initial: PAGES, maximum: PAGES, shared: true }), maxPages: PAGES }
+  if (inRuns) {
+    let end = 0
+    for (const [i, body] of input.entries()) {
+      input[i] = Buffer.from(memory.memory.buffer, end, body.length)
+      body.copy(input[i])
+      end += body.length
+    }
+  }
   const resolver = new FakeResolver()
-  const decoder = new RequestDecoder(resolver, 'default', { maxCacheBytes: 1 << 28, maxBuckets: 1000, seed: 7 })
+  const decoder = new RequestDecoder(resolver, 'default', { maxCacheBytes: 1 << 28, maxBuckets: 1000, memory: () => memory, seed: 7 })
   const batch = new WriteBatch(resolver)
   let samples = 0
   let bytes = 0
@@ -102,6 +115,7 @@ function report(name: string, samples: number, bytes: number, seconds: number): 
 }
 
 decode('version 1, known series, one sample each', 1, 1)
+decode('the same, decompressed by the thread', 1, 1, true)
 decode('version 1, known series, ten samples each', 1, 10)
 decode('version 2, known series, one sample each', 2, 1)
 decode('version 2, known series, ten samples each', 2, 10)

@@ -8,6 +8,7 @@ import { WriteBatch } from 'svcdb/lib/columns'
 import { atOnce } from 'svcdb/lib/event-loop'
 import { Int64 } from 'svcdb/lib/numbers'
 import { type Random, seeded } from 'svcdb/lib/random'
+import { webAssembly } from 'svcdb/lib/web-assembly'
 import { FakeResolver, Message } from 'svcdb/testkit'
 import { RequestDecoder } from './decoder.ts'
 import { type ReferencePoint, type ReferenceResult, referenceDecode } from './reference.ts'
@@ -17,6 +18,10 @@ const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(rando
 const NAMES = ['__name__', '__name__', 'a', 'job', 'instance', 'é', 'name with spaces', '', 'le']
 const VALUES = ['up', 'm', 'x', 'node:9100', '漢字', '', 'a\tb', 'z'.repeat(130)]
 const NOT_UTF8 = Uint8Array.of(0x66, 0xff)
+/** Where large requests lie when a thread has decompressed them: those are read in runs. */
+const PAGES = 4
+const shared = new webAssembly!.Memory({ initial: PAGES, maximum: PAGES, shared: true })
+const memory = { memory: shared, maxPages: PAGES }
 
 function series(random: Random): WireSeries {
   const labels: WireSeries['labels'] = random() < 0.9 ? [['__name__', pick(random, ['up', 'm', 'x'])]] : []
@@ -30,6 +35,40 @@ function series(random: Random): WireSeries {
     ...(random() < 0.2 && { exemplars: 1 + Math.floor(random() * 2) }),
     ...(random() < 0.3 && { metadata: { type: Math.floor(random() * 9), help: pick(random, VALUES), unit: pick(random, VALUES) } }),
   }
+}
+
+/** Series as an agent sends them: enough labels for a run, and no two alike. */
+function regularSeries(random: Random, number: number): WireSeries {
+  const labels: WireSeries['labels'] = [
+    ['__name__', pick(random, ['up', 'm', 'x'])],
+    ['instance', `n${number}`],
+  ]
+  for (let i = Math.floor(random() * 6); i >= 0; i--) labels.push([`label_${i}`, 'v'.repeat(Math.floor(random() ** 3 * 150))])
+  return { labels, samples: [{ ms: 1_700_000_000_000, value: 1 }] }
+}
+
+/** The same series again: mostly in the same order, with one sample each, of which few are odd. */
+function again(random: Random, known: readonly WireSeries[]): WireSeries[] {
+  const list = known.map((one): WireSeries => {
+    const odd = random() < 0.05
+    const sample = () => ({ ms: odd ? time(random) : 1_700_000_000_000 + Math.floor(random() * 1e6), value: odd ? value(random) : random() - 0.5 })
+    const samples = random() < 0.03 ? [sample(), sample()] : [sample()]
+    return { labels: one.labels, samples, ...(random() < 0.02 && { exemplars: 1 }) }
+  })
+  const at = Math.floor(random() * list.length)
+  const shape = random()
+  if (shape < 0.1) list.splice(at, 1)
+  else if (shape < 0.2) list.splice(at, 0, regularSeries(random, 1000 + Math.floor(random() * 100)))
+  else if (shape < 0.3) list.push(...list.splice(0, at))
+  else if (shape < 0.4) list[at] = { ...list[at], labels: list[at].labels.slice(0, -1) }
+  else if (shape < 0.5) list[at] = { ...list[at], labels: [...list[at].labels, ['more', 'x']] }
+  else if (shape < 0.7) {
+    const labels = [...list[at].labels]
+    const which = Math.floor(random() * labels.length)
+    labels[which] = [labels[which][0], `${labels[which][1]}`.replace(/.$/, 'w')]
+    list[at] = { ...list[at], labels }
+  }
+  return list
 }
 
 function time(random: Random): number | bigint {
@@ -129,21 +168,33 @@ export function fuzz(seed: number, milliseconds: number): number {
   let requests = 0
   while (Date.now() < until) {
     const resolver = new FakeResolver()
-    const decoder = new RequestDecoder(resolver, 'default', { maxCacheBytes: pick(random, [64, 300, 1 << 20]), maxBuckets: 10, seed: requests })
+    const options = { maxCacheBytes: pick(random, [64, 300, 20_000, 1 << 20]), maxBuckets: 10, memory: () => memory, seed: requests }
+    const decoder = new RequestDecoder(resolver, 'default', options)
     const batch = new WriteBatch(resolver)
+    const regular = random() < 0.5 ? Array.from({ length: 1 + Math.floor(random() * 80) }, (_, number) => regularSeries(random, number)) : undefined
     const pool = Array.from({ length: 6 }, () => series(random))
     for (let round = 0; round < 8; round++, requests++) {
       const list = Array.from({ length: Math.floor(random() * 8) }, () => (random() < 0.7 ? pick(random, pool) : series(random)))
-      const version = random() < 0.5 ? 1 : 2
+      const version = regular !== undefined || random() < 0.5 ? 1 : 2
       let message = version === 1 ? writeRequest(list, [{ type: 1, metric: 'up', help: 'h', unit: '' }]) : writeRequestV2(list)
       if (version === 1 && random() < 0.3) message = Buffer.concat(list.map((one) => shuffled(random, one)))
       if (version === 2 && random() < 0.5) message = similarSeries(random)
+      if (regular !== undefined) message = writeRequest(again(random, regular))
       if (random() < 0.3) message = corruption(random, message)
+      if (random() < 0.8) message = inMemory(random, message)
       compare(version, message, decoder, batch, resolver, seed)
       batch.reset()
     }
   }
   return requests
+}
+
+/** The message somewhere in the shared memory, with what lay there before around it. */
+function inMemory(random: Random, message: Buffer): Buffer {
+  const at = Math.floor(random() * (shared.buffer.byteLength - message.length))
+  const placed = Buffer.from(shared.buffer, at, message.length)
+  placed.set(message)
+  return placed
 }
 
 function compare(version: 1 | 2, message: Buffer, decoder: RequestDecoder, batch: WriteBatch, resolver: FakeResolver, seed: number): void {

@@ -3,6 +3,7 @@ import type { SeriesResolver } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { OneByOne, type Work } from 'svcdb/lib/event-loop'
 import { ProtobufReader } from 'svcdb/lib/protobuf'
+import type { SlotMemory } from 'svcdb/lib/snappy'
 import type { Version } from './content.ts'
 import { HistogramMessage } from './histogram-message.ts'
 import { LabelSet } from './label-set.ts'
@@ -19,6 +20,8 @@ export interface DecoderOptions {
   /** Bytes of label sets kept, for each version. */
   maxCacheBytes: number
   maxBuckets: number
+  /** Where large messages lie, once there is such a memory. */
+  memory?: (() => SlotMemory | undefined) | undefined
   /** Any number, best a random one: seeds the hash of label sets. */
   seed: number
 }
@@ -27,11 +30,13 @@ export class RequestDecoder {
   readonly turns = new OneByOne()
   private readonly reader = new ProtobufReader()
   private readonly writer = new SampleWriter()
+  private readonly memory: DecoderOptions['memory']
   private readonly v1: RequestV1
   private readonly v2: RequestV2
 
-  constructor(resolver: SeriesResolver, namespace: string, { maxCacheBytes, maxBuckets, seed }: DecoderOptions) {
+  constructor(resolver: SeriesResolver, namespace: string, { maxCacheBytes, maxBuckets, memory, seed }: DecoderOptions) {
     const { reader, writer } = this
+    this.memory = memory
     const labels = new LabelSet()
     const message = new HistogramMessage(maxBuckets)
     const cache = () => new SeriesCache(resolver, namespace, maxCacheBytes, seed)
@@ -47,7 +52,7 @@ export class RequestDecoder {
   *decode(version: Version, message: Uint8Array, floats: WriteBatch, histograms: () => WriteBatch, note: NoteMetadata, options: DecodeOptions): Work<Outcome> {
     const write = this.writer.begin(floats, histograms, options)
     try {
-      if (version === 1) yield* this.v1.read(message, note)
+      if (version === 1) yield* this.v1.read(message, note, this.memory?.())
       else yield* this.v2.read(message, note, write)
       return this.writer.outcome
     } finally {

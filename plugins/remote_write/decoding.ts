@@ -4,15 +4,26 @@ import type { MetricMetadataEntry } from 'svcdb'
 import { WriteBatch } from 'svcdb/lib/columns'
 import { atOnce } from 'svcdb/lib/event-loop'
 import { decodeHistogram, isStaleHistogram, type NativeHistogram } from 'svcdb/lib/histogram'
+import type { SlotMemory } from 'svcdb/lib/snappy'
 import { FakeResolver, pointsOf } from 'svcdb/testkit'
 import type { Version } from './content.ts'
 import { RequestDecoder } from './decoder.ts'
 import type { Outcome } from './outcome.ts'
 import { type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
 
-export function decoding({ maxCacheBytes = 1 << 20, maxBuckets = 100, maxSeries = 1e9 } = {}) {
+export function decoding({
+  maxCacheBytes = 1 << 20,
+  maxBuckets = 100,
+  maxSeries = 1e9,
+  memory,
+}: {
+  maxCacheBytes?: number
+  maxBuckets?: number
+  maxSeries?: number
+  memory?: SlotMemory
+} = {}) {
   const resolver = new FakeResolver(maxSeries)
-  const decoder = new RequestDecoder(resolver, '', { maxCacheBytes, maxBuckets, seed: 3 })
+  const decoder = new RequestDecoder(resolver, '', { maxCacheBytes, maxBuckets, memory: () => memory, seed: 3 })
   const floats = new WriteBatch(resolver)
   const histograms = new WriteBatch(resolver)
   const said: MetricMetadataEntry[] = []

@@ -29,10 +29,10 @@ export default definePlugin({
       textBytes: config.max_metadata_text_bytes,
     })
     const keeper = new MetadataKeeper(metadata, config.metadata_save_secs * 1000, svc.log)
-    const requests = new Requests(svc, config, metadata, keeper)
     const payloads = new Payloads(config.max_decompressed_bytes, config.max_parallel_decompressions, (error) =>
       svc.log.error({ err: error }, 'the thread that decompresses requests failed; they are decompressed on the main thread from now on'),
     )
+    const requests = new Requests(svc, config, () => payloads.memory, metadata, keeper)
     const handler = new WriteHandler(svc, config, requests, payloads)
     svc.provide(pointFormat('prometheus_remote_write'), remoteWriteFormat(requests, payloads))
     svc.provide(METRIC_METADATA, {

@@ -2,7 +2,7 @@
 
 import { SvcError } from 'svcdb/lib/errors'
 import { decompress } from 'svcdb/lib/network'
-import { decodeSnappy, SnappyBlockDecoder, SnappyThread, snappyLength } from 'svcdb/lib/snappy'
+import { decodeSnappy, type SlotMemory, SnappyBlockDecoder, SnappyThread, snappyLength } from 'svcdb/lib/snappy'
 
 /** Too large for the thread's slots, and too long for the main thread: the library's thread pool does it, in memory that it takes anew. */
 const LARGE = 4 * 1024 * 1024
@@ -18,6 +18,11 @@ export class Payloads {
   constructor(limit: number, slots: number, gone: (error: Error) => void) {
     this.limit = limit
     this.beside = new SnappyThread(slots, gone)
+  }
+
+  /** Where large messages lie, once there is such a memory. */
+  get memory(): SlotMemory | undefined {
+    return this.beside.memory
   }
 
   /**

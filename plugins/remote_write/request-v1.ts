@@ -4,15 +4,18 @@
 import { SvcError } from 'svcdb/lib/errors'
 import type { Work } from 'svcdb/lib/event-loop'
 import type { ProtobufReader } from 'svcdb/lib/protobuf'
+import type { SlotMemory } from 'svcdb/lib/snappy'
 import { labelV1, readExemplars } from './exemplars.ts'
 import { type LabelSet, MAX_LABELS_BYTES } from './label-set.ts'
 import { labelsFirst } from './labels-first.ts'
 import type { NoteMetadata } from './metadata.ts'
 import { METRIC_TYPES } from './metadata.ts'
 import type { Metric } from './metric.ts'
+import { SAMPLE_TAG } from './plain-sample.ts'
 import type { SampleWriter } from './sample-writer.ts'
-import { type BodyFields, LABELS, SAMPLE_TAG, type SeriesBody, SLICE_BYTES } from './series-body.ts'
+import { type BodyFields, LABELS, type SeriesBody, SLICE_BYTES } from './series-body.ts'
 import type { SeriesCache } from './series-cache.ts'
+import type { SeriesRuns } from './series-runs.ts'
 
 export const FIELDS_V1: BodyFields = { exemplars: 3, histograms: 4, metadata: 0 }
 
@@ -39,22 +42,29 @@ export class RequestV1 {
     this.writer = writer
   }
 
-  /** @throws BAD_REQUEST for what is no such message. */
-  *read(message: Uint8Array, note: NoteMetadata): Work<void> {
+  /** @param memory that the message may lie in. @throws BAD_REQUEST for what is no such message. */
+  *read(message: Uint8Array, note: NoteMetadata, memory: SlotMemory | undefined): Work<void> {
     const { reader, cache, writer } = this
     cache.begin()
+    const runs = memory?.memory.buffer === message.buffer ? cache.runsIn(memory) : undefined
     reader.begin(message)
     const { bytes, end } = reader
     let position = 0
     let left = SLICE_SERIES
     let far = SLICE_BYTES
     while (reader.at < end) {
-      if (--left === 0 || reader.at > far) {
+      if (--left <= 0 || reader.at > far) {
         const { at } = reader
         yield
         cache.begin()
         left = SLICE_SERIES
         far = at + SLICE_BYTES
+      }
+      const taken = runs === undefined ? 0 : this.run(runs, message.byteOffset, end, position)
+      if (taken > 0) {
+        position += taken
+        left -= taken
+        continue
       }
       // As nearly all series begin: the tag, and a length of two bytes.
       const { at } = reader
@@ -82,6 +92,22 @@ export class RequestV1 {
       } else if (reader.field === METADATA) this.metadata(note)
       else reader.skip()
     }
+  }
+
+  /** Reads a run of series. @param address of the message. @param position of the first. @returns how many there were. */
+  private run(runs: SeriesRuns, address: number, end: number, position: number): number {
+    const { reader, cache, writer } = this
+    if (cache.lastEntry < 0) return 0
+    const taken = runs.take(address + reader.at, address + end, cache.lastEntry)
+    if (taken === 0) return 0
+    writer.offer(taken)
+    for (let i = 0; i < taken; i++) {
+      cache.takeExpected()
+      writer.position = position + i
+      writer.finite(cache.metric, cache.series, runs.time(i), runs.low(i), runs.high(i))
+    }
+    reader.at = runs.end - address
+    return taken
   }
 
   /** @returns what is left to do: its samples when they are many. */

@@ -2,6 +2,7 @@
 import { randomInt } from 'node:crypto'
 import { type Counter, EXEMPLARS, type Exemplars, type MetricMetadataEntry, type Svc } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
+import type { SlotMemory } from 'svcdb/lib/snappy'
 import type { RemoteWriteConfig } from './config.ts'
 import type { Version } from './content.ts'
 import { RequestDecoder } from './decoder.ts'
@@ -24,14 +25,17 @@ export interface Request {
 export class Requests {
   private readonly svc: Svc
   private readonly config: RemoteWriteConfig
+  private readonly memory: () => SlotMemory | undefined
   private readonly metadata: MetadataStore
   private readonly keeper: MetadataKeeper
   private readonly exemplars: Counter
   private readonly droppedMetadata: Counter
 
-  constructor(svc: Svc, config: RemoteWriteConfig, metadata: MetadataStore, keeper: MetadataKeeper) {
+  /** @param memory where large messages lie. */
+  constructor(svc: Svc, config: RemoteWriteConfig, memory: () => SlotMemory | undefined, metadata: MetadataStore, keeper: MetadataKeeper) {
     this.svc = svc
     this.config = config
+    this.memory = memory
     this.metadata = metadata
     this.keeper = keeper
     this.exemplars = svc.metrics.counter('remote_write_exemplars_dropped_total', 'Exemplars received by remote write that are not kept')
@@ -40,7 +44,7 @@ export class Requests {
 
   newDecoder(namespace: string): RequestDecoder {
     const { series_cache_bytes: maxCacheBytes, max_buckets_per_histogram: maxBuckets } = this.config
-    return new RequestDecoder(this.svc.storage.resolver, namespace, { maxCacheBytes, maxBuckets, seed: randomInt(2 ** 31) })
+    return new RequestDecoder(this.svc.storage.resolver, namespace, { maxCacheBytes, maxBuckets, memory: this.memory, seed: randomInt(2 ** 31) })
   }
 
   /** @param decoder of the request's namespace. */

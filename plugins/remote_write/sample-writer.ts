@@ -7,12 +7,12 @@ import { SvcError } from 'svcdb/lib/errors'
 import { encodeHistogramInto, type NativeHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import { FLOATS, HISTOGRAMS, type Metric, NOTHING } from './metric.ts'
 import type { DecodeOptions, Outcome } from './outcome.ts'
+import { EXPONENT } from './plain-sample.ts'
 
 const TWO_32 = 4294967296
 /** The last whole milliseconds, either side of the epoch, whose nanoseconds are an int64. */
 const MAX_MS = 9223372036854
 const NS_PER_MS = 1_000_000
-const EXPONENT = 0x7ff00000
 /** Halves of the staleness marker and of Prometheus' ordinary NaN; every other NaN becomes this one. */
 const STALE_LOW = 2
 const STALE_HIGH = 0x7ff00000
@@ -113,6 +113,18 @@ export class SampleWriter {
       return
     }
     this.floatRow(metric, column, series, low, high)
+  }
+
+  /** A finite value. @param ms of a plain sample. */
+  finite(metric: Metric, series: number, ms: number, low: number, high: number): void {
+    if (metric.serial !== this.serial) metric.begin(this.serial)
+    const column = metric.floatColumn ?? this.floatColumn(metric, low, high)
+    if (column === undefined) return
+    // Six bytes cannot say a time that nanoseconds could not.
+    this.time(ms)
+    const row = (metric.floats as NonNullable<Metric['floats']>).addRow(series, this.timeLow, this.timeHigh, this.position)
+    this.outcome.floatRows++
+    column.setPair(row, low, high)
   }
 
   /** @param histogram undefined = a staleness marker. */

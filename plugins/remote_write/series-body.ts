@@ -2,18 +2,12 @@
 import type { ProtobufReader } from 'svcdb/lib/protobuf'
 import type { HistogramMessage } from './histogram-message.ts'
 import type { Metric } from './metric.ts'
+import { PLAIN_BYTES, plainTime, SAMPLE_TAG } from './plain-sample.ts'
 import type { SampleWriter } from './sample-writer.ts'
 
 /** The labels' field and that of the samples have the same numbers in both versions. */
 export const LABELS = 1
 const SAMPLES = 2
-/** Tag of a sample: field 2, length-delimited. */
-export const SAMPLE_TAG = 0x12
-const VALUE_TAG = 0x09
-const TIME_TAG = 0x10
-/** The continuation bits of four bytes. */
-const CONTINUED = 0x80808080 | 0
-const TWO_28 = 268435456
 /** Exemplars, and fields that are not known: nobody sends as many, and each costs. */
 const MAX_OTHERS = 262_144
 /** Between two places where the work can be interrupted: some thousand samples. */
@@ -118,19 +112,9 @@ export class SeriesBody {
   /** The message Sample in [start, end). */
   sample(start: number, end: number, metric: Metric, series: number): void {
     const { view } = this.reader
-    // As all encoders write it: the value, then a time of this era, which takes six bytes.
-    if (end - start === 16 && view.getUint8(start) === VALUE_TAG && view.getUint8(start + 9) === TIME_TAG) {
-      const word = view.getInt32(start + 10, true)
-      const fifth = view.getUint8(start + 14)
-      const sixth = view.getUint8(start + 15)
-      if ((word & CONTINUED) === CONTINUED && fifth >= 0x80 && sixth < 0x80) {
-        const low = (word & 0x7f) | ((word >>> 1) & 0x3f80) | ((word >>> 2) & 0x1fc000) | ((word >>> 3) & 0xfe00000)
-        const ms = ((fifth & 0x7f) | (sixth << 7)) * TWO_28 + low
-        this.writer.float(metric, series, ms, view.getInt32(start + 1, true), view.getInt32(start + 5, true))
-        return
-      }
-    }
-    this.unusualSample(start, end, metric, series)
+    const ms = end - start === PLAIN_BYTES ? plainTime(view, start) : -1
+    if (ms >= 0) this.writer.float(metric, series, ms, view.getInt32(start + 1, true), view.getInt32(start + 5, true))
+    else this.unusualSample(start, end, metric, series)
   }
 
   private unusualSample(start: number, end: number, metric: Metric, series: number): void {

@@ -4,8 +4,10 @@
  */
 import type { SeriesResolver } from 'svcdb'
 import { KeyTable } from 'svcdb/lib/columns'
+import type { SlotMemory } from 'svcdb/lib/snappy'
 import type { LabelSet } from './label-set.ts'
 import { type Metric, Metrics } from './metric.ts'
+import { SeriesRuns } from './series-runs.ts'
 
 /** Metrics are kept beyond the series that named them; so many more than there are series, and all are forgotten. */
 const SPARE_METRICS = 65_536
@@ -18,6 +20,8 @@ export class SeriesCache {
   /** Entry of the series before, -1 = none. */
   private last = -1
   private epoch: number
+  /** Of the memory that requests lie in. */
+  private runs: { request: ArrayBufferLike; of: SeriesRuns | undefined } | undefined
   private readonly metrics: Metrics
   private readonly resolver: SeriesResolver
 
@@ -38,6 +42,17 @@ export class SeriesCache {
     this.metrics.clear()
     this.last = -1
     this.epoch = this.resolver.epoch
+  }
+
+  /** Reads runs of series of a request that lies in this memory. @returns undefined where it cannot be done. */
+  runsIn(memory: SlotMemory): SeriesRuns | undefined {
+    if (this.runs?.request !== memory.memory.buffer) this.runs = { request: memory.memory.buffer, of: SeriesRuns.of(memory, this.keys) }
+    return this.runs.of
+  }
+
+  /** Place of the series before among those known, -1 = none. */
+  get lastEntry(): number {
+    return this.last
   }
 
   /** Where the key of the series that is expected next ends, if view[start ...] begins with it; else -1. */

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { seeded } from '../random/index.ts'
+import { PAGE_BYTES, webAssembly } from '../web-assembly/index.ts'
 import { KeyTable } from './key-table.ts'
 
 const viewOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
@@ -65,4 +66,47 @@ t.test('keys that collide under every seed cost a bounded search, and others few
     }
     t.ok(kept > 950, `${kept} of 1000 other keys are kept`)
   }
+})
+
+t.test('keys lie in a memory that grows, and in one of their own once it cannot', async (t) => {
+  const random = seeded(5)
+  const table = new KeyTable(1 << 30, 11)
+  const memory = new webAssembly!.Memory({ initial: 1, maximum: 6 })
+  const keys: Buffer[] = []
+  const entries: number[] = []
+  const hash = (key: Buffer): number => table.hashOf(viewOf(key), 0, key.length)
+  const add = (): void => {
+    const key = Buffer.concat([Buffer.from(`${keys.length} `), Buffer.from(Uint8Array.from({ length: 20 + random() * 200 }, () => random() * 256))])
+    keys.push(key)
+    entries.push(table.add(key, 0, key.length, hash(key), keys.length, 0))
+    const last = entries.length - 2
+    if (last >= 0) table.following[entries[last]] = entries[last + 1]
+  }
+  for (let i = 0; i < 100; i++) add()
+  table.moveTo(memory, PAGE_BYTES)
+  const found = (): boolean => keys.every((key, i) => table.find(viewOf(key), 0, key.length, hash(key)) === entries[i])
+  t.ok(found(), 'those from before')
+  let grown = 0
+  let listed = 0
+  while (table.liesIn(memory)) {
+    const { buffer } = memory
+    add()
+    if (memory.buffer !== buffer) grown++
+    if (!table.liesIn(memory)) break
+    const list = new Int32Array(8)
+    const at = Math.floor(random() * (keys.length - 3))
+    const shortest = Math.floor(random() * 60)
+    const count = table.expected(entries[at], list, 0, 2, shortest)
+    const next = keys.slice(at + 1, at + 3)
+    const long = next.findIndex((key) => key.length < shortest)
+    if (count !== (long < 0 ? 2 : long)) t.fail(`${count} keys of at least ${shortest} bytes are listed after key ${at}`)
+    for (let i = 0; i < count; i++)
+      if (!Buffer.from(memory.buffer, list[i * 4], list[i * 4 + 1]).equals(next[i])) t.fail(`key ${at + 1 + i} does not lie where the list says`)
+    listed += count
+  }
+  t.ok(grown > 0 && listed > 100, `it has grown ${grown} times, ${listed} keys were listed`)
+  for (let i = 0; i < 1000; i++) add()
+  t.ok(found(), 'all of them')
+  table.clear()
+  t.equal(table.expected(entries[0], new Int32Array(4), 0, 1, 1), 0, 'after none that is gone follows another')
 })

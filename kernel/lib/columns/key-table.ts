@@ -5,6 +5,8 @@
  * linear probing; the bytes live in one arena. Invariants: an entry's bytes never change; equal bytes have one entry; a probe ends
  * after MAX_PROBES steps, so that keys made to collide cost a miss each and not a scan of the table.
  */
+import { type GrowingMemory, PAGE_BYTES } from '../web-assembly/index.ts'
+
 const MAX_PROBES = 32
 /** Small: a source has a table for each topic. */
 const FIRST_SLOTS = 128
@@ -27,6 +29,9 @@ export class KeyTable {
   private arena = new Uint8Array(FIRST_ARENA)
   private arenaView = new DataView(this.arena.buffer)
   private arenaLength = 0
+  /** Where the arena lies, behind `reserved` bytes; undefined = in memory of its own. */
+  private memory: GrowingMemory | undefined
+  private reserved = 0
   private readonly maxBytes: number
   private readonly seed: number
 
@@ -39,6 +44,35 @@ export class KeyTable {
   /** Bytes of keys held. */
   get bytes(): number {
     return this.arenaLength
+  }
+
+  /** From now on keys lie in this memory, behind so many bytes, as long as it can grow. */
+  moveTo(memory: GrowingMemory, reserved: number): void {
+    this.memory = memory
+    this.reserved = reserved
+    this.growArena(0)
+  }
+
+  /** Whether keys lie in this memory. */
+  liesIn(memory: GrowingMemory): boolean {
+    return this.memory === memory
+  }
+
+  /**
+   * Lists the keys that are expected after `entry`, in the order of the last time: address and length of each, at every fourth place of `list`.
+   * @param shortest a shorter key ends the list. @returns how many.
+   */
+  expected(entry: number, list: Int32Array, from: number, most: number, shortest: number): number {
+    const { following, offset, length, size, reserved } = this
+    let count = 0
+    let next = following[entry]
+    for (let at = from; count < most && next >= 0 && next < size && length[next] >= shortest; at += 4) {
+      list[at] = reserved + offset[next]
+      list[at + 1] = length[next]
+      next = following[next]
+      count++
+    }
+    return count
   }
 
   clear(): void {
@@ -113,10 +147,30 @@ export class KeyTable {
   }
 
   private growArena(length: number): void {
-    const grown = new Uint8Array(Math.min(this.maxBytes, Math.max(this.arena.length * 2, this.arenaLength + length)))
-    grown.set(this.arena.subarray(0, this.arenaLength))
-    this.arena = grown
-    this.arenaView = new DataView(grown.buffer)
+    const bytes = Math.min(this.maxBytes, Math.max(this.arena.length * 2, this.arenaLength + length))
+    const held = this.arena.subarray(0, this.arenaLength)
+    if (!this.growMemory(bytes)) {
+      this.arena = new Uint8Array(bytes)
+      this.arena.set(held)
+    }
+    this.arenaView = new DataView(this.arena.buffer, this.arena.byteOffset, this.arena.length)
+  }
+
+  /** @returns false when the arena has, or now needs, memory of its own. */
+  private growMemory(bytes: number): boolean {
+    const { memory, reserved } = this
+    if (memory === undefined) return false
+    const held = this.arena.buffer === memory.buffer ? undefined : this.arena.subarray(0, this.arenaLength)
+    const pages = Math.ceil((reserved + bytes - memory.buffer.byteLength) / PAGE_BYTES)
+    try {
+      if (pages > 0) memory.grow(pages)
+    } catch {
+      this.memory = undefined
+      return false
+    }
+    this.arena = new Uint8Array(memory.buffer, reserved)
+    if (held !== undefined) this.arena.set(held)
+    return true
   }
 
   private growEntries(): void {

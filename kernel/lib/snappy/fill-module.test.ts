@@ -1,9 +1,9 @@
 import { compressSync } from 'snappy'
 import t from 'tap'
 import { seeded } from '../random/index.ts'
+import { webAssembly } from '../web-assembly/index.ts'
 import { checkedLength, fill, SLACK } from './fill.ts'
 import { type FillIn, fillIn, WRITE_SLACK } from './fill-module.ts'
-import { webAssembly } from './web-assembly.ts'
 
 const PAGE = 65536
 const OUTPUT = 4 * PAGE

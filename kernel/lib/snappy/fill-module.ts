@@ -24,15 +24,16 @@ import {
   move16,
   moveMany,
   or,
+  type SharedMemory,
   set,
   shl,
   shr,
   store8,
   sub,
   unequal,
+  webAssembly,
   when,
-} from './assembler.ts'
-import { type SharedMemory, webAssembly } from './web-assembly.ts'
+} from '../web-assembly/index.ts'
 
 export const READ_SLACK = 16
 export const WRITE_SLACK = 64
@@ -129,7 +130,7 @@ export type FillIn = (at: number, end: number, out: number, length: number) => b
 /** @param maxPages of 64 KiB, as the memory was made. @returns undefined where this processor, or the way Node.js was started, has no such code. */
 export function fillIn(memory: SharedMemory, maxPages: number): FillIn | undefined {
   if (webAssembly === undefined) return undefined
-  const parts = { name: 'fill', parameters: 4, locals: 7, memory: ['memory', 'shared'] as const, maxPages, body }
+  const parts = { name: 'fill', parameters: 4, locals: 7, memories: [{ name: ['memory', 'shared'] as const, maxPages, shared: true }], body }
   try {
     const { exports } = new webAssembly.Instance(new webAssembly.Module(moduleOf(parts)), { memory: { shared: memory } })
     const fill = exports.fill as Fill

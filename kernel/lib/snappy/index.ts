@@ -2,4 +2,4 @@
 export { SnappyBlockDecoder } from './block.ts'
 export { snappyLength } from './fill.ts'
 export { decodeSnappy, encodeSnappy } from './snappy.ts'
-export { SnappyThread } from './thread.ts'
+export { type SlotMemory, SnappyThread } from './thread.ts'

@@ -9,21 +9,20 @@
  */
 import { Worker } from 'node:worker_threads'
 import { moduleUrl } from '../modules/index.ts'
+import { PAGE_BYTES, type SharedMemory, webAssembly } from '../web-assembly/index.ts'
 import { checkedLength, fill } from './fill.ts'
 import { READ_SLACK, WRITE_SLACK } from './fill-module.ts'
-import { type SharedMemory, webAssembly } from './web-assembly.ts'
 
 /** Below this, sending a block there and back costs more than decoding it. */
 const SMALLEST = 128 * 1024
 /** Larger blocks have no slot: memory that is kept stays bounded. */
 const LARGEST = 4 * 1024 * 1024
-/** Of WebAssembly's memory. */
-const PAGE = 65536
 /** Of a block, and of what it decodes to: address space, of which what was once written takes memory. */
-const INPUT_BYTES = pages(LARGEST + READ_SLACK) * PAGE
-const OUTPUT_BYTES = pages(LARGEST + WRITE_SLACK) * PAGE
+const INPUT_BYTES = pages(LARGEST + READ_SLACK) * PAGE_BYTES
+const OUTPUT_BYTES = pages(LARGEST + WRITE_SLACK) * PAGE_BYTES
 
-export interface SnappyWorkerData {
+/** All slots' memory: it does not grow. */
+export interface SlotMemory {
   memory: SharedMemory
   maxPages: number
 }
@@ -57,7 +56,8 @@ export class SnappyThread {
   private readonly free: Slot[]
   private readonly gone: (error: Error) => void
   private worker: Worker | undefined
-  /** All slots' memory, once there is a thread. */
+  /** Where what the thread has decoded lies, once there is a thread. */
+  memory: SlotMemory | undefined
   private bytes: Uint8Array = new Uint8Array(0)
   private ready = false
   /** Stopped, failed, or without WebAssembly: it is not started again. */
@@ -102,15 +102,15 @@ export class SnappyThread {
 
   private start(): undefined {
     if (this.worker !== undefined) return
-    const maxPages = (this.slots.length * (INPUT_BYTES + OUTPUT_BYTES)) / PAGE
+    const maxPages = (this.slots.length * (INPUT_BYTES + OUTPUT_BYTES)) / PAGE_BYTES
     const memory = sharedMemory(maxPages)
     if (memory === undefined) {
       this.over = true
       return
     }
     this.bytes = new Uint8Array(memory.buffer)
-    const workerData: SnappyWorkerData = { memory, maxPages }
-    const worker = new Worker(moduleUrl('./worker.ts', import.meta.url), { name: 'svc-snappy', workerData })
+    this.memory = { memory, maxPages }
+    const worker = new Worker(moduleUrl('./worker.ts', import.meta.url), { name: 'svc-snappy', workerData: this.memory })
     this.worker = worker
     worker.unref()
     worker.on('message', (message: FromSnappyWorker) => {
@@ -162,5 +162,5 @@ function sharedMemory(size: number): SharedMemory | undefined {
 }
 
 function pages(bytes: number): number {
-  return Math.ceil(bytes / PAGE)
+  return Math.ceil(bytes / PAGE_BYTES)
 }

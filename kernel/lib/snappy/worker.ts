@@ -1,10 +1,10 @@
 /** The other side of SnappyThread: decodes blocks where they lie in shared memory. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { fillIn } from './fill-module.ts'
-import type { FromSnappyWorker, SnappyWorkerData, ToSnappyWorker } from './thread.ts'
+import type { FromSnappyWorker, SlotMemory, ToSnappyWorker } from './thread.ts'
 
 const port = parentPort as NonNullable<typeof parentPort>
-const { memory, maxPages } = workerData as SnappyWorkerData
+const { memory, maxPages } = workerData as SlotMemory
 const fill = fillIn(memory, maxPages)
 const post = (message: FromSnappyWorker): void => port.postMessage(message)
 

@@ -1,15 +1,25 @@
 /** What is used of WebAssembly here: TypeScript declares it with browsers' globals only. */
+
+/** Of a memory: sizes are told in pages. */
+export const PAGE_BYTES = 65536
+
+/** Memory that several threads have. */
 export interface SharedMemory {
   readonly buffer: SharedArrayBuffer
 }
 
+/** Memory of one thread. Grown, it has another buffer. */
+export interface GrowingMemory {
+  readonly buffer: ArrayBuffer
+  /** @throws RangeError when there is no more. */
+  grow(pages: number): number
+}
+
 interface WebAssembly {
-  /** Sizes in pages of 64 KiB. */
-  Memory: new (size: {
-    initial: number
-    maximum: number
-    shared: true
-  }) => SharedMemory
+  Memory: {
+    new (size: { initial: number; maximum: number; shared: true }): SharedMemory
+    new (size: { initial: number; maximum: number }): GrowingMemory
+  }
   Module: new (bytes: Uint8Array) => object
   Instance: new (module: object, imports: Record<string, Record<string, unknown>>) => { exports: Record<string, unknown> }
 }
