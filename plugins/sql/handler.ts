@@ -2,6 +2,7 @@
 import type { FastifyReply } from 'fastify'
 import { type Counter, type HttpRequest, type Svc, sendOutput, truncatedResults } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
+import { isRepeatable } from './repeatable.ts'
 import type { SqlArgs, SqlFormat, SqlOutcome } from './sql-job.ts'
 
 const JOB = moduleUrl('./sql-job.ts', import.meta.url)
@@ -31,7 +32,8 @@ export class SqlHandler {
     const { sql_max_rows: maxRows, sql_query_timeout_secs: timeout } = svc.server
     const namespace = svc.context(request).dataNamespace
     const args: SqlArgs = { namespace, query, maxRows, format }
-    const job = svc.storage.run<SqlOutcome>(JOB, args, { namespace, timeoutMs: timeout * 1000, timeoutSetting: 'server.sql_query_timeout_secs' })
+    const limits = { timeoutMs: timeout * 1000, timeoutSetting: 'server.sql_query_timeout_secs' }
+    const job = svc.storage.run<SqlOutcome>(JOB, args, { namespace, ...limits, ...(isRepeatable(query) && { shared: true as const }) })
     job.result.then(
       (outcome) => {
         if (outcome.truncated) this.truncated.inc()

@@ -16,6 +16,11 @@ const AT_ONCE = [1, 4, 16, 64]
 const ROUNDS = Number(process.argv[2] ?? 12)
 const LOOKBACK = 300
 
+const STATEMENTS = [
+  `SELECT region, time_bucket(INTERVAL '1 minute', _time) AS minute, avg(user) FROM cpu GROUP BY region, minute ORDER BY region, minute`,
+  `SELECT host, median(user) FROM cpu GROUP BY host ORDER BY host`,
+]
+
 const agent = new Agent({ keepAlive: true, maxSockets: 256 })
 
 function ask(url: string): Promise<string> {
@@ -47,7 +52,7 @@ const median = (values: number[]): string =>
     .padStart(12)
 
 const folder = await mkdtemp(join(tmpdir(), 'svc-equal-'))
-const server = await ServerProcess.spawn({ folder, engine: 'embedded', sql: false, plugins: ['promql'] })
+const server = await ServerProcess.spawn({ folder, engine: 'embedded', sql: true, plugins: ['promql'] })
 try {
   await server.ready(60_000)
   const end = Math.floor(Date.now() / 1000 / STEP) * STEP
@@ -59,19 +64,28 @@ try {
   for (const query of ['sum by (region) (rate(cpu_user[5m]))', 'max(cpu_user{host="host_0000003"})']) {
     const url = (lookback: number): string =>
       `${server.url}/api/v1/query_range?${new URLSearchParams({ query, start: String(end - 1800), end: String(end), step: '15', lookback_delta: `${lookback}s` })}`
-    for (let i = 0; i < 20; i++) await round([url(LOOKBACK)])
-    for (const count of AT_ONCE) {
-      const equal: number[] = []
-      const different: number[] = []
-      for (let i = 0; i < ROUNDS; i++) {
-        equal.push(await round(Array.from({ length: count }, () => url(LOOKBACK))))
-        different.push(await round(Array.from({ length: count }, (_, k) => url(LOOKBACK + k))))
-      }
-      process.stdout.write(`${`${query}, ${count} at once`.padEnd(52)}${median(equal)}${median(different)}\n`)
-    }
+    await compare(query, url)
+  }
+  for (const query of STATEMENTS) {
+    const url = (limit: number): string => `${server.url}/api/v1/svc/sql?${new URLSearchParams({ q: `${query} LIMIT ${1000 + limit}` })}`
+    await compare(query, url)
   }
 } finally {
   agent.destroy()
   if (server.running) await server.end('SIGKILL')
   await rm(folder, { recursive: true, force: true })
+}
+
+/** @param url of a question, whose cost does not depend on the number. */
+async function compare(query: string, url: (number: number) => string): Promise<void> {
+  for (let i = 0; i < 20; i++) await round([url(LOOKBACK)])
+  for (const count of AT_ONCE) {
+    const equal: number[] = []
+    const different: number[] = []
+    for (let i = 0; i < ROUNDS; i++) {
+      equal.push(await round(Array.from({ length: count }, () => url(LOOKBACK))))
+      different.push(await round(Array.from({ length: count }, (_, k) => url(LOOKBACK + k))))
+    }
+    process.stdout.write(`${`${query}, ${count} at once`.padEnd(52)}${median(equal)}${median(different)}\n`)
+  }
 }

@@ -1,0 +1,30 @@
+/**
+ * Which statements one run may answer for several that wait: those whose values do not differ from call to call. A run that has not begun takes its snapshot, and the
+ * time that `now()` gives, after all of them have come. So it is enough to know the functions; what is not known here, plugins' functions among them, runs each time.
+ */
+
+/** A longer one is not looked at. */
+const LONGEST = 8192
+
+/** Functions that give the same for the same rows at the same time, and words that stand before a parenthesis. */
+const KNOWN = new Set(
+  `abs all and any_value approx_count_distinct approx_quantile arg_max arg_min array_agg as asc avg between bit_and bit_or bool_and bool_or by cast ceil ceiling
+   coalesce concat contains count date_diff date_part date_trunc datediff datepart datetrunc desc distinct else epoch epoch_ms epoch_ns epoch_us except exists
+   exp extract filter first first_value floor from greatest group having histogram if ifnull in intersect interval join lag last last_value lead least
+   left length like ln log log10 log2 lower make_timestamp max max_by mean median min min_by mod mode not now nullif on or order over partition pow power
+   quantile quantile_cont quantile_disc rank regexp_matches replace round row_number select sign sqrt stddev stddev_pop stddev_samp strftime substr substring sum then
+   time_bucket to_days to_hours to_minutes to_seconds to_timestamp trim trunc try_cast union upper using values var_pop var_samp variance when where with`
+    .trim()
+    .split(/\s+/),
+)
+
+/** What stands before a parenthesis: a name, an operator, or something else. Names in strings count too: it is not worth telling them apart. */
+const CALLS = /(?:([\p{L}\p{N}_]+)|([(,=<>+*%|!-])|(\S)|^)\s*\(/gu
+/** Comments hide what stands before a parenthesis; samples of rows are by chance. */
+const OTHERS = /--|\/\*|\b(?:table)?sample\b/iu
+
+export function isRepeatable(query: string): boolean {
+  if (query.length > LONGEST || OTHERS.test(query)) return false
+  for (const [, name, , other] of query.matchAll(CALLS)) if (other !== undefined || (name !== undefined && !KNOWN.has(name.toLowerCase()))) return false
+  return true
+}
