@@ -132,16 +132,22 @@ const body = [set(FIRST, get(ENTRY)), loop(...header, ...labels, ...sample, ...r
 /** @returns how many series were taken, one after the other; where they end is then at `last`. All are addresses: the request's [at, end), the list's [entry, last). */
 export type Run = (at: number, end: number, entry: number, last: number) => number
 
-/** @param maxPages of both memories, as they were made. @returns undefined where there is no such code. */
+/** The module for memories of these sizes: one is compiled for all namespaces. */
+let compiled: { requestPages: number; keyPages: number; module: object } | undefined
+
+/** @param requestPages @param keyPages what each memory may have at most, as it was made. @returns undefined where there is no such code. */
 export function runIn(request: SharedMemory, requestPages: number, keys: GrowingMemory, keyPages: number): Run | undefined {
   if (webAssembly === undefined) return undefined
-  const memories = [
-    { name: ['memory', 'request'] as const, maxPages: requestPages, shared: true },
-    { name: ['memory', 'keys'] as const, maxPages: keyPages, shared: false },
-  ]
   try {
-    const module = new webAssembly.Module(moduleOf({ name: 'run', parameters: 4, locals: 11, memories, body }))
-    return new webAssembly.Instance(module, { memory: { request, keys } }).exports.run as Run
+    if (compiled?.requestPages !== requestPages || compiled.keyPages !== keyPages) {
+      const memories = [
+        { name: ['memory', 'request'] as const, maxPages: requestPages, shared: true },
+        { name: ['memory', 'keys'] as const, maxPages: keyPages, shared: false },
+      ]
+      const module = new webAssembly.Module(moduleOf({ name: 'run', parameters: 4, locals: 11, memories, body }))
+      compiled = { requestPages, keyPages, module }
+    }
+    return new webAssembly.Instance(compiled.module, { memory: { request, keys } }).exports.run as Run
   } catch {
     return undefined
   }

@@ -20,8 +20,9 @@ export class SeriesCache {
   /** Entry of the series before, -1 = none. */
   private last = -1
   private epoch: number
-  /** Of the memory that requests lie in. */
-  private runs: { request: ArrayBufferLike; of: SeriesRuns | undefined } | undefined
+  /** Requests that lay in the thread's memory. */
+  private requests = 0
+  private runs: SeriesRuns | undefined
   private readonly metrics: Metrics
   private readonly resolver: SeriesResolver
 
@@ -44,10 +45,13 @@ export class SeriesCache {
     this.epoch = this.resolver.epoch
   }
 
-  /** Reads runs of series of a request that lies in this memory. @returns undefined where it cannot be done. */
+  /**
+   * Reads runs of series of a request that lies in this memory, the only one that requests lie in. @returns undefined for the first, which knows no series, and may be the only
+   * one of a namespace that makes room for others; and where it cannot be done.
+   */
   runsIn(memory: SlotMemory): SeriesRuns | undefined {
-    if (this.runs?.request !== memory.memory.buffer) this.runs = { request: memory.memory.buffer, of: SeriesRuns.of(memory, this.keys) }
-    return this.runs.of
+    if (++this.requests === 2) this.runs = SeriesRuns.of(memory, this.keys)
+    return this.runs
   }
 
   /** Place of the series before among those known, -1 = none. */
