@@ -117,8 +117,10 @@ class SchemaReader {
     const known = this.dictionaries.get(id)
     if (known !== undefined && (known.wire !== value.wire || String(known.type) !== String(value.type)))
       throw refused(`column "${name}" shares dictionary ${id} with one of another type`)
-    this.dictionaries.set(id, value)
-    const type = new Dictionary(value.type, indices as never, id, encoding.uint8(2) === 1)
+    // Arrow's library knows a dictionary again by the object that is its type.
+    const values = known ?? value
+    this.dictionaries.set(id, values)
+    const type = new Dictionary(values.type, indices as never, id, encoding.uint8(2) === 1)
     return { name, wire: Type.Int, type, width: indices.bitWidth / 8, children: [], dictionary: id }
   }
 

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { type RecordBatch, type Table, tableFromIPC } from 'apache-arrow'
+import { Dictionary, Int32, makeVector, type RecordBatch, Table, tableFromIPC, tableToIPC, Utf8, vectorFromArray } from 'apache-arrow'
 import t from 'tap'
 import type { SvcError } from '../errors/index.ts'
 import { ArrowEncoder } from './encoder.ts'
@@ -99,6 +99,15 @@ t.test('dictionaries that grow and that are replaced', async (t) => {
     ['a', 'b', 'a'],
     ['x', 'x'],
   ])
+})
+
+t.test('columns that share a dictionary', async (t) => {
+  const type = new Dictionary(new Utf8(), new Int32(), 7)
+  const first = vectorFromArray(['a', 'b', 'a'], type)
+  const second = makeVector({ type, length: 3, nullCount: 0, data: Int32Array.of(1, 1, 0), dictionary: first.data[0].dictionary! })
+  const batches = batchesOf(tableToIPC(new Table({ first, second }), 'stream'))
+  t.strictSame(shown(batches), ['["a","b"]', '["b","b"]', '["a","a"]'])
+  t.equal(batches[0].schema.fields[0].type.dictionary, batches[0].schema.fields[1].type.dictionary)
 })
 
 t.test('a body that lies anywhere in memory', async (t) => {
