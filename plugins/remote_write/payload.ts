@@ -32,7 +32,10 @@ export class Payloads {
    */
   async read<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>): Promise<T> {
     if (body.length === 0) return read(body)
-    if (isZstd(body)) return read(await decodeZstd(body, this.limit))
+    if (isZstd(body)) {
+      const message = await decodeZstd(body, this.limit)
+      return this.beside.place(message, read) ?? read(message)
+    }
     if (snappyLength(body) > this.limit) throw tooLarge(this.limit)
     if (snappyLength(body) > LARGE) return read(await decodeSnappy(body, this.limit))
     return this.beside.decode(body, read) ?? this.readHere(body, read)

@@ -87,3 +87,33 @@ t.test('blocks under way when it is stopped are decoded all the same; later ones
     undefined,
   )
 })
+
+t.test('bytes that were decoded elsewhere are placed in a slot, whether there is a thread or not', async (t) => {
+  const thread = new SnappyThread(2, (error) => t.fail(error.message))
+  t.teardown(() => thread.stop())
+  const length = (bytes: Uint8Array) => bytes.length
+  t.equal(thread.place(text(1, MIN_BYTES - 1), length), undefined, 'too small')
+  t.equal(thread.place(Buffer.alloc(4 * 1024 * 1024 + 1), length), undefined, 'too large')
+  const all = [text(1, MIN_BYTES), text(2, 4 * 1024 * 1024)]
+  for (let round = 0; round < 2; round++) {
+    const held = all.map(() => Promise.withResolvers<void>())
+    const read = all.map((bytes, i) =>
+      thread.place(bytes, async (placed) => {
+        t.equal(placed.buffer, thread.memory?.memory.buffer)
+        await held[i].promise
+        return bytes.equals(placed)
+      }),
+    )
+    t.equal(thread.place(all[0], length), undefined, 'both slots are taken')
+    for (const { resolve } of held) resolve()
+    t.same(await Promise.all(read), [true, true])
+  }
+  await t.rejects(thread.place(all[0], () => Promise.reject(new Error('of the reader'))) as Promise<number>, /of the reader/)
+  const thrown = new Error('at once')
+  const throws = (): number => {
+    throw thrown
+  }
+  await t.rejects(thread.place(all[0], throws) as Promise<number>, thrown)
+  t.equal(await thread.place(all[0], length), MIN_BYTES, 'the slot is free again')
+  t.equal(new SnappyThread(0, () => {}).place(all[0], length), undefined, 'without slots')
+})
