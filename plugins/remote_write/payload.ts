@@ -29,12 +29,13 @@ export class Payloads {
    * Snappy or zstd, told apart by their bytes and not by the header: vmagent has sent zstd blocks under the name of snappy. Every zstd frame
    * begins with its magic number, which no snappy block can: after the length it would be a copy of bytes that are not there yet.
    * @param read called with the message, which is good until what it returns is settled. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST, what `read` throws.
+   * @param inRuns the message is read faster in the memory of large ones: worth a copy.
    */
-  async read<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>): Promise<T> {
+  async read<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>, inRuns = true): Promise<T> {
     if (body.length === 0) return read(body)
     if (isZstd(body)) {
       const message = await decodeZstd(body, this.limit)
-      return this.beside.place(message, read) ?? read(message)
+      return (inRuns ? this.beside.place(message, read) : undefined) ?? read(message)
     }
     if (snappyLength(body) > this.limit) throw tooLarge(this.limit)
     if (snappyLength(body) > LARGE) return read(await decodeSnappy(body, this.limit))

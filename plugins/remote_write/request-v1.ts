@@ -12,6 +12,7 @@ import type { NoteMetadata } from './metadata.ts'
 import { METRIC_TYPES } from './metadata.ts'
 import type { Metric } from './metric.ts'
 import { SAMPLE_TAG } from './plain-sample.ts'
+import { SERIES_TAG } from './runs-module.ts'
 import type { SampleWriter } from './sample-writer.ts'
 import { type BodyFields, LABELS, type SeriesBody, SLICE_BYTES } from './series-body.ts'
 import type { SeriesCache } from './series-cache.ts'
@@ -23,8 +24,7 @@ const TIMESERIES = 1
 const METADATA = 3
 /** Between two places where the work can be interrupted. */
 const SLICE_SERIES = 64
-/** Field 1, length-delimited: of the request a series, of a series a label. */
-const SERIES_TAG = 0x0a
+/** Field 1, length-delimited: of a series a label. */
 const LABEL_TAG = 0x0a
 
 export class RequestV1 {

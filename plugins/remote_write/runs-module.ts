@@ -1,12 +1,11 @@
 /**
  * Reads a run of series as they are expected, as WebAssembly: JavaScript checks each of the ten words that a series' labels have, and each byte of its sample,
- * against the bounds of its array. Decision 059.
+ * against the bounds of its array. Decision 097.
  *
  * The request lies in one memory, the keys and the list of what is expected in another. A series is taken when its labels are the key and what follows them is one plain
  * sample with a finite value (plain-sample.ts); anything else ends the run.
  */
 
-import type { GrowingMemory } from 'svcdb/lib/web-assembly'
 import {
   above,
   add,
@@ -18,6 +17,7 @@ import {
   differences,
   either,
   equal,
+  type GrowingMemory,
   get,
   give,
   int,
@@ -65,7 +65,7 @@ const FIFTH = 13
 const SIXTH = 14
 
 /** Field 1, length-delimited: of the request a series. */
-const SERIES_TAG = 0x0a
+export const SERIES_TAG = 0x0a
 
 const step = (local: number, by: readonly number[]) => set(local, add(get(local), by))
 /** Where the run has ended goes behind the list. */

@@ -31,6 +31,7 @@ t.test('what dashboards ask is, what differs from call to call is not', async (t
     'SELECT avg(v) -- comment\n, random() FROM m',
     'SELECT avg(v) --\r, random() FROM m\n',
     'SELECT rändom() FROM m',
+    'SELECT 😀() FROM m',
     'SELECT random/**/()',
     'SELECT random\u00a0() FROM m',
     'SELECT random\u200b() FROM m',
