@@ -17,5 +17,7 @@ export function collect(options?: Collection): void {
     setFlagsFromString('--expose-gc')
     run = runInNewContext('typeof gc === "function" ? gc : () => {}') as (options?: Collection) => void
   }
-  run(options)
+  // An argument that is undefined is one to V8, which then collects the young generation alone.
+  if (options === undefined) run()
+  else run(options)
 }
