@@ -1,2 +1,3 @@
 /** Long work in turns of the event loop, so that other requests are answered meanwhile. */
 export { atOnce, inTurns, nextTurn, OneByOne, type Work } from './turns.ts'
+export { loopUtilization } from './utilization.ts'

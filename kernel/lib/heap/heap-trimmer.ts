@@ -2,8 +2,8 @@
  * V8 keeps what a heap once took, and a thread that rests has no reason to collect: what a start or a burst of queries left stays resident. This thread's heap is
  * collected as far as it goes once it rests and has grown, and ever less often.
  */
-import { performance } from 'node:perf_hooks'
 import { getHeapStatistics } from 'node:v8'
+import { loopUtilization } from '../event-loop/index.ts'
 import { collect } from './collect.ts'
 
 /** What is looked at and done. */
@@ -60,15 +60,9 @@ export class HeapTrimmer {
 
 /** Of the thread that calls it. */
 function threadMeter(): HeapMeter {
-  let last = performance.eventLoopUtilization()
   return {
     committed: () => getHeapStatistics().total_heap_size,
-    utilization() {
-      const now = performance.eventLoopUtilization()
-      const { utilization } = performance.eventLoopUtilization(now, last)
-      last = now
-      return utilization
-    },
+    utilization: loopUtilization(),
     trim: () => collect({ type: 'major', execution: 'sync', flavor: 'last-resort' }),
   }
 }

@@ -3,8 +3,8 @@
  * It begins while the main thread rests. Should that never be, or end (writes), each job has one turn, with a tenth of a processor; all others wait until it rests.
  * It ends when its processor time is spent.
  */
-import { performance } from 'node:perf_hooks'
 import type { StorageContext, WarmUp } from 'svcdb'
+import { loopUtilization } from 'svcdb/lib/event-loop'
 import type { Timer, Timers } from '../../common/timers.ts'
 import type { WarmUpJob } from '../threads/messages.ts'
 import type { WarmedUp, WarmUpSlice } from './thread-warm-up.ts'
@@ -136,14 +136,5 @@ export class WarmUpSchedule {
       this.timer = this.options.timers.setTimeout(resolve, ms)
       this.timer.unref()
     })
-  }
-}
-
-function loopUtilization(): () => number {
-  let mark = performance.eventLoopUtilization()
-  return () => {
-    const { utilization } = performance.eventLoopUtilization(mark)
-    mark = performance.eventLoopUtilization()
-    return utilization
   }
 }
