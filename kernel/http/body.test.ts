@@ -30,3 +30,17 @@ t.test('a body that cannot be decompressed gives its buffer back once', async (t
   await t.rejects(readBody(request(randomBytes(100_000), 'gzip'), LIMIT, pool), { code: 'BAD_REQUEST' })
   t.not(pool.take(100_000), pool.take(100_000))
 })
+
+t.test('buffers are used again while bodies come, and given up when none has come for a while', (t) => {
+  const pool = new BodyPool()
+  const first = pool.take(100_000)
+  pool.give(first)
+  pool.rest()
+  const second = pool.take(100_000)
+  t.equal(second, first, 'it was taken a moment before')
+  pool.give(second)
+  pool.rest()
+  pool.rest()
+  t.not(pool.take(100_000), first)
+  t.end()
+})

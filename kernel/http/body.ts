@@ -10,14 +10,18 @@ import { type BodyLimit, decompress, tooLarge } from '../lib/network/index.ts'
 /** Below this a fresh allocation costs less than the bookkeeping. */
 const SMALLEST_POOLED = 64 * 1024
 const POOL_BYTES = 64 * 1024 * 1024
+/** Large bodies that do not come for so long are not waited for. */
+export const REST_MS = 10_000
 
 /** Free buffers by power of two. Megabyte bodies otherwise cost a page fault for every 4 KiB, at every request. */
 export class BodyPool {
   private readonly free = new Map<number, Buffer[]>()
   private bytes = 0
+  private taken = false
 
   take(length: number): Buffer {
     if (length < SMALLEST_POOLED) return Buffer.allocUnsafe(length)
+    this.taken = true
     const size = 2 ** Math.ceil(Math.log2(length))
     const buffer = this.free.get(size)?.pop()
     if (buffer === undefined) return Buffer.allocUnsafeSlow(size)
@@ -32,6 +36,15 @@ export class BodyPool {
     const list = this.free.get(size)
     if (list === undefined) this.free.set(size, [buffer])
     else list.push(buffer)
+  }
+
+  /** Call every `REST_MS`: when none was taken since the last call, those that are free are given up. */
+  rest(): void {
+    if (!this.taken) {
+      this.free.clear()
+      this.bytes = 0
+    }
+    this.taken = false
   }
 }
 

@@ -16,7 +16,7 @@ import type { Action, RouteConfig } from '../plugin.ts'
 import type { Tracing } from '../tracing.ts'
 import { admission } from './admission.ts'
 import { arrival } from './arrival.ts'
-import { BodyPool, readBody } from './body.ts'
+import { BodyPool, REST_MS, readBody } from './body.ts'
 import { compression } from './compression.ts'
 import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
@@ -61,6 +61,7 @@ export class HttpServer {
   /** Looks for new TLS files; undefined without TLS. */
   readonly reloadTls: (() => Promise<void>) | undefined
   private readonly paths: KnownPaths
+  private readonly poolTimer: NodeJS.Timeout
   private draining = false
   private readonly unasked: Unasked
 
@@ -70,6 +71,7 @@ export class HttpServer {
     this.app = app
     this.reloadTls = reloadTls
     this.unasked = new Unasked(app.server as Server)
+    this.poolTimer = setInterval(() => this.pool.rest(), REST_MS).unref()
     this.install(paths)
   }
 
@@ -238,6 +240,7 @@ export class HttpServer {
     try {
       await this.app.close()
     } finally {
+      clearInterval(this.poolTimer)
       clearInterval(idle)
       clearTimeout(timer)
     }
