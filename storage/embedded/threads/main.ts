@@ -44,7 +44,8 @@ if (process.platform === 'linux' && config.niceness > 0) setPriority(0, config.n
 
 const post = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
 const state = new WorkerState(shared, config.regexTimeoutMs)
-for (const event of events) state.apply(event)
+// Taken out: what they lead to, memtables' memory above all, would stay as long as the thread.
+for (const event of events.splice(0)) state.apply(event)
 state.applied = eventsPublished
 const duck = new Duck(config, dataDir)
 const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) => post({ kind: 'prefetched', bytes }))
@@ -166,6 +167,7 @@ port.on('message', (message: ToWorker) => {
         if (event.kind === 'measurement-gone') sampleBlocks.newest.forget(event.id)
         if (event.kind === 'segments') sampleBlocks.forget(event.removed, event.droppedMemtable, jobs.newest)
         if (event.kind === 'buffers-left') setImmediate(collectGarbage)
+        if (event.kind === 'buffers-left' && event.resting) freed?.soon()
       }
       reportSamples()
       break
