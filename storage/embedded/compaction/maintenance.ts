@@ -3,6 +3,7 @@
  * a failed step is logged, counted and tried again, and nothing is lost meanwhile: the log still has the rows.
  */
 import type { StorageContext } from 'svcdb'
+import { loopUtilization } from 'svcdb/lib/event-loop'
 import { traced } from 'svcdb/lib/trace'
 import type { FileSystem } from '../../common/log/file-system.ts'
 import type { Timer, Timers } from '../../common/timers.ts'
@@ -11,6 +12,7 @@ import type { KeptLogs } from '../changes/kept-logs.ts'
 import type { DatabaseConfig } from '../config.ts'
 import type { Memtable } from '../memtable/memtable.ts'
 import type { Memtables } from '../memtable/memtables.ts'
+import { LOOK_MS } from '../memtable/slabs.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { RetentionPass } from '../retention/retention-pass.ts'
 import type { Tombstones } from '../retention/tombstones.ts'
@@ -24,8 +26,6 @@ import { type Merge, planMerge } from './plan.ts'
 
 const RETRY_FIRST_MS = 200
 const RETRY_MAX_MS = 10_000
-/** Writes that take no memory for as long rest: what is kept for them is given back. Giving back costs a collection in all threads. */
-const REST_MS = 30_000
 /** How often a full disk is looked at for space. */
 const SPACE_POLL_MS = 500
 
@@ -58,7 +58,7 @@ export class Maintenance {
   /** Segments of merges that failed: tried again when nothing else of their table is due, so that they do not hold up others. */
   private readonly failed = new Set<number>()
   private timer: Timer | undefined
-  private restTimer: Timer | undefined
+  private lookTimer: Timer | undefined
   private stopped = false
   private waiters: { memtable: number; resolve: () => void; reject: (error: Error) => void }[] = []
   private wake: (() => void) | undefined
@@ -70,7 +70,8 @@ export class Maintenance {
 
   start(): void {
     this.timer = this.dependencies.timers.setInterval(() => this.tidySoon(), this.dependencies.config.maintenance_interval_secs * 1000).unref()
-    this.restTimer = this.dependencies.timers.setInterval(() => this.dependencies.memtables.rest(), REST_MS).unref()
+    const utilization = loopUtilization()
+    this.lookTimer = this.dependencies.timers.setInterval(() => this.dependencies.memtables.look(utilization()), LOOK_MS).unref()
     this.flushSoon()
     this.tidySoon()
   }
@@ -118,7 +119,7 @@ export class Maintenance {
   /** No new work; resolves when the flush under way has ended. A merge under way may take long: its result is not waited for and left unused. */
   async stop(): Promise<void> {
     this.dependencies.timers.clearInterval(this.timer)
-    this.dependencies.timers.clearInterval(this.restTimer)
+    this.dependencies.timers.clearInterval(this.lookTimer)
     this.timer = undefined
     this.stopped = true
     this.wake?.()

@@ -17,12 +17,12 @@ export class LeftBuffers {
     this.publisher = publisher
   }
 
-  /** @param atOnce they are worth a collection by themselves. */
-  readonly add = (bytes: number, atOnce = false): void => {
+  /** @param resting writes need less than there was: they are worth a collection by themselves. */
+  readonly add = (bytes: number, resting = false): void => {
     this.bytes += bytes
-    if (!atOnce && this.bytes < this.worth) return
+    if (!resting && this.bytes < this.worth) return
     this.bytes = 0
-    this.publisher.publish({ kind: 'buffers-left' })
+    this.publisher.publish({ kind: 'buffers-left', resting })
     setImmediate(collectGarbage)
   }
 }

@@ -16,6 +16,9 @@ import type { HeldMemory } from './held-memory.ts'
 import { Memtable, type SeriesTimes } from './memtable.ts'
 import { MemtableMemory, type SlabPool } from './slabs.ts'
 
+/** Part of the time that the main thread may be at work for the server to count as idle. */
+const IDLE = 0.1
+
 export interface MemtablesOptions {
   shared: Int32Array
   schema: Schema
@@ -44,6 +47,8 @@ export class Memtables {
   private readonly held: HeldMemory
   private readonly slabs: SlabPool
   private readonly flushWanted: Signal
+  /** At the last look: another number says that rows have come. */
+  private rowsBefore = 0
 
   constructor({ shared, schema, index, publisher, held, slabs, times, flushWanted, nextSequence, firstWal }: MemtablesOptions) {
     this.shared = shared
@@ -142,9 +147,12 @@ export class Memtables {
     this.held.need(memory)
   }
 
-  /** Call now and then: gives back memory that is kept for the next memtables once writes rest. */
-  rest(): void {
-    this.slabs.rest()
+  /** Gives back memory that is kept for the next memtables once writes rest. Call every `LOOK_MS`. @param utilization of the main thread since the last call. */
+  look(utilization: number): void {
+    const rows = this.nextSequence + this.active.rows
+    // Each time costs a collection: what is being flushed goes with what is free.
+    this.slabs.look(this.frozen.length === 0 && rows === this.rowsBefore && utilization <= IDLE)
+    this.rowsBefore = rows
   }
 
   /** Bytes of all memtables. */

@@ -73,33 +73,40 @@ t.test('no more is kept than was said', (t) => {
   t.end()
 })
 
-t.test('what is free is given back once writes rest, and not before', (t) => {
-  let left = 0
-  const slabs = pool(16 * SLAB, (bytes) => {
-    left += bytes
-  })
-  const memory = new MemtableMemory(slabs)
-  for (let i = 0; i < 5; i++) memory.allocate(SLAB)
-  memory.allocate(3 * SLAB)
-  memory.release(now)
-  slabs.rest()
-  t.equal(slabs.freeBytes, 8 * SLAB, 'some was taken a moment ago')
-  const next = new MemtableMemory(slabs)
-  next.allocate(SLAB)
-  slabs.rest()
-  t.equal(slabs.freeBytes, 7 * SLAB)
-  slabs.rest()
-  t.equal(slabs.freeBytes, 0)
-  t.equal(left, 7 * SLAB)
-  next.release(now)
-  t.equal(slabs.freeBytes, SLAB, 'what is in use stays')
-  slabs.rest()
-  slabs.rest()
-  t.equal(left, 8 * SLAB)
-  t.end()
-})
+const looks = (slabs: SlabPool, count: number, idle: boolean): void => {
+  for (let i = 0; i < count; i++) slabs.look(idle)
+}
 
-t.test('what was free all the time for some calls is left, though writes go on', (t) => {
+for (const { what, idle, after } of [
+  { what: 'an idle server', idle: true, after: 2 },
+  { what: 'one that answers questions', idle: false, after: 60 },
+])
+  t.test(`what is free is given back once writes rest, and not before: ${what}`, (t) => {
+    let left = 0
+    const slabs = pool(16 * SLAB, (bytes) => {
+      left += bytes
+    })
+    const memory = new MemtableMemory(slabs)
+    for (let i = 0; i < 5; i++) memory.allocate(SLAB)
+    memory.allocate(3 * SLAB)
+    memory.release(now)
+    looks(slabs, after, idle)
+    t.equal(slabs.freeBytes, 8 * SLAB, 'some was taken before the first look')
+    const next = new MemtableMemory(slabs)
+    next.allocate(SLAB)
+    looks(slabs, after, idle)
+    t.equal(slabs.freeBytes, 7 * SLAB)
+    looks(slabs, 1, idle)
+    t.equal(slabs.freeBytes, 0)
+    t.equal(left, 7 * SLAB)
+    next.release(now)
+    t.equal(slabs.freeBytes, SLAB, 'what is in use stays')
+    looks(slabs, 1, idle)
+    t.equal(left, 8 * SLAB)
+    t.end()
+  })
+
+t.test('what was free all the time for a minute is left, though writes go on', (t) => {
   let left = 0
   const slabs = pool(16 * SLAB, (bytes) => {
     left += bytes
@@ -112,16 +119,16 @@ t.test('what was free all the time for some calls is left, though writes go on',
   const two = [memtable(), memtable()]
   for (const memory of two) memory.release(now)
   t.equal(slabs.freeBytes, 12 * SLAB)
-  for (let call = 0; call < 8; call++) {
+  for (let look = 0; look < 240; look++) {
     memtable().release(now)
-    slabs.rest()
-    if (call < 3) t.equal(left, 0)
+    slabs.look(false)
+    if (look < 119) t.equal(left, 0)
   }
   t.equal(left, 6 * SLAB, 'the second memtable')
   t.equal(slabs.freeBytes, 6 * SLAB)
   memtable().release(now)
   t.equal(slabs.freeBytes, 6 * SLAB, 'and what is used is used again')
-  for (let i = 0; i < 2; i++) slabs.rest()
+  looks(slabs, 61, false)
   t.equal(slabs.freeBytes, 0, 'nothing is taken any more')
   t.equal(left, 12 * SLAB)
   t.end()

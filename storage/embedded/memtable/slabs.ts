@@ -12,8 +12,14 @@ const LARGEST_SLAB = 8 << 20
 const OPEN_SLABS = 4
 /** A buffer larger than a slab is used again for what takes at least this share of it. */
 const FIT = 0.75
-/** What was free through so many calls of `rest` is more than writes need. */
-const SPARE_CALLS = 4
+/** How often `look` is to be called. */
+export const LOOK_MS = 500
+/** What is free is given back, which costs a collection in all threads, after so many looks at which nothing was taken, or at an idle server. */
+const RESTING_LOOKS = 60
+const IDLE_LOOKS = 2
+/** What was free all the time for so many times of so many looks is more than writes need. */
+const SPARE_TIMES = 4
+const SPARE_LOOKS = 30
 /** Of what is kept: less is not worth a collection. */
 const SPARE_SHARE = 1 / 8
 
@@ -38,14 +44,18 @@ export class SlabPool {
   private readonly keptBytes: number
   private readonly slabs: SharedArrayBuffer[] = []
   private readonly larger: SharedArrayBuffer[] = []
-  private readonly left: (bytes: number, atOnce?: boolean) => void
+  private readonly left: (bytes: number, resting?: boolean) => void
   private taken = false
-  /** Since the last call of `rest`, and of the calls before. */
+  private looks = 0
+  /** Looks since something was taken, and since the server was not idle. */
+  private resting = 0
+  private idle = 0
+  /** Since spare memory was looked for last, and of the times before. */
   private leastFree = 0
   private readonly spare: number[] = []
 
-  /** @param left told of bytes that are left to the collectors of all threads, and whether they are worth a collection by themselves. */
-  constructor({ memtableBytes, keptBytes }: SlabOptions, left: (bytes: number, atOnce?: boolean) => void = () => {}) {
+  /** @param left told of bytes that are left to the collectors of all threads, and whether because writes need less: then they are worth a collection by themselves. */
+  constructor({ memtableBytes, keptBytes }: SlabOptions, left: (bytes: number, resting?: boolean) => void = () => {}) {
     this.slabBytes = Math.max(SMALLEST_SLAB, Math.min(LARGEST_SLAB, 2 ** Math.floor(Math.log2(memtableBytes / 8))))
     this.keptBytes = keptBytes
     this.left = left
@@ -61,15 +71,21 @@ export class SlabPool {
     return known
   }
 
-  /** Call now and then: when nothing was taken since the last call, what is free is left to the collectors; else what was free all the time for some calls. */
-  rest(): void {
-    const { freeBytes, taken } = this
+  /** Leaves what is free to the collectors once nothing was taken for a while, and else what was free all the time. @param idle nothing has been written or done since the last call. */
+  look(idle: boolean): void {
+    this.looks++
+    this.resting = this.taken ? 0 : this.resting + 1
+    this.idle = idle && !this.taken ? this.idle + 1 : 0
     this.taken = false
+    if (this.resting >= RESTING_LOOKS || this.idle >= IDLE_LOOKS) this.leave(this.freeBytes)
+    if (this.looks % SPARE_LOOKS === 0) this.leaveSpare()
+  }
+
+  private leaveSpare(): void {
     this.spare.push(this.leastFree)
-    if (this.spare.length > SPARE_CALLS) this.spare.shift()
-    this.leastFree = freeBytes
-    if (!taken) return this.leave(freeBytes)
-    const spare = this.spare.length < SPARE_CALLS ? 0 : Math.min(...this.spare)
+    if (this.spare.length > SPARE_TIMES) this.spare.shift()
+    this.leastFree = this.freeBytes
+    const spare = this.spare.length < SPARE_TIMES ? 0 : Math.min(...this.spare)
     if (spare < this.keptBytes * SPARE_SHARE) return
     this.leave(spare)
     this.spare.length = 0

@@ -15,7 +15,7 @@ function memory(giveBack: () => Promise<void> = async () => {}) {
     },
   })
   made.stop() // the test looks by itself
-  return { process, look: () => made.look() }
+  return { process, look: () => made.look(), soon: () => made.soon() }
 }
 
 t.test('memory is given back when the process has grown', async (t) => {
@@ -51,6 +51,14 @@ t.test('what was freed goes back without growth, too', async (t) => {
   t.equal(process.times, 1)
   await look()
   t.equal(process.times, 2)
+})
+
+t.test('what is being freed, and not taken again, goes back soon, and once', async (t) => {
+  const { process, soon } = memory()
+  for (let i = 0; i < 3; i++) soon()
+  t.equal(process.times, 0, 'threads have yet to collect it')
+  for (let waited = 0; waited < 5000 && process.times === 0; waited += 20) await new Promise((resolve) => setTimeout(resolve, 20))
+  t.equal(process.times, 1)
 })
 
 t.test('once at a time, and a failure is tried again', async (t) => {

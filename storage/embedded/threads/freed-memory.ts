@@ -14,6 +14,8 @@ export interface ProcessMemory {
 const EVERY_MS = 15_000
 /** Less is not worth looking through the arenas for. */
 const GROWN_BYTES = 32 << 20
+/** Until all threads have collected what they were told of. */
+const SOON_MS = 300
 /** What was freed since is given back all the same: without growth it would be kept by a node at rest. */
 const LOOKS_WITHOUT = 8
 
@@ -24,6 +26,7 @@ export class FreedMemory {
   private least = 0
   private busy = false
   private looks = 0
+  private soonTimer: NodeJS.Timeout | undefined
 
   /** Looks every few seconds, as long as something else keeps the thread alive. */
   constructor(memory: ProcessMemory) {
@@ -36,7 +39,20 @@ export class FreedMemory {
     const { memory } = this
     const resident = memory.resident()
     this.least = Math.min(this.least, resident)
-    if (this.busy || (resident - this.least < GROWN_BYTES && ++this.looks < LOOKS_WITHOUT)) return
+    if (resident - this.least >= GROWN_BYTES || ++this.looks >= LOOKS_WITHOUT) await this.giveBack()
+  }
+
+  /** Much is being freed, and will not be taken again soon. */
+  soon(): void {
+    this.soonTimer ??= setTimeout(() => {
+      this.soonTimer = undefined
+      void this.giveBack()
+    }, SOON_MS).unref()
+  }
+
+  private async giveBack(): Promise<void> {
+    const { memory } = this
+    if (this.busy) return
     this.busy = true
     this.looks = 0
     try {
@@ -51,5 +67,6 @@ export class FreedMemory {
 
   stop(): void {
     clearInterval(this.timer)
+    clearTimeout(this.soonTimer)
   }
 }

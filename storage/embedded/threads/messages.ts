@@ -28,8 +28,8 @@ export type StateEvent =
   /** The last chunk of the table was outgrown: replaced by a larger copy (row numbers stay). */
   | { kind: 'chunk-grown'; memtable: number; table: number; chunk: ChunkDef }
   | { kind: 'heap'; memtable: number; bytes: Uint8Array }
-  /** Buffers that were announced are not used again: they go when all threads have collected them. */
-  | { kind: 'buffers-left' }
+  /** Buffers that were announced are not used again: they go when all threads have collected them. `resting`: others will not be needed soon. */
+  | { kind: 'buffers-left'; resting: boolean }
   /** One visible step: a flush drops its memtable and adds segments; a compaction replaces segments. */
   | { kind: 'segments'; added: SegmentMeta[]; removed: number[]; droppedMemtable: number }
 
