@@ -134,7 +134,7 @@ async function close(): Promise<void> {
   jobs.cancelAll()
   processes.close()
   sampleBlocks.close()
-  await warmUp.end()
+  await warmUp.end(true)
   await Promise.all(Object.values(chains))
   while (jobs.active > 0) await new Promise((resolve) => setTimeout(resolve, 1))
   await duck.settled()

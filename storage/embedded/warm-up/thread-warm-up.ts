@@ -7,6 +7,7 @@ import type { RelationContext } from '../read/relation.ts'
 import { JobRunner } from '../threads/job-runner.ts'
 import type { FromWorker, WarmUpJob, WorkerConfig } from '../threads/messages.ts'
 import { SnapshotPin, SnapshotPins } from '../threads/snapshot-pins.ts'
+import { lookThrough } from './known-data.ts'
 import type { MadeUpRows } from './made-up-rows.ts'
 
 export interface WarmUpSlice {
@@ -28,6 +29,8 @@ export interface WarmedUp {
 }
 
 const SLOT = 0
+/** Processor milliseconds that are spent on what there is, at the end. */
+const LOOK_MS = 100
 /** A job of so little is run again at once: from what it has kept. */
 const TWICE_BELOW_MS = 20
 
@@ -58,10 +61,12 @@ export class ThreadWarmUp {
     return running
   }
 
-  /** Ends the slice that runs, and lets go of the rows. */
-  async end(): Promise<void> {
+  /** Ends the slice that runs, and lets go of the rows. @param closing nobody will ask any more. */
+  async end(closing = false): Promise<void> {
     this.ended.abort(new Error('the warm-up has ended'))
     await this.running
+    const began = processorMs()
+    if (!closing) lookThrough(this.thread.state, () => this.busy() || processorMs() - began >= LOOK_MS)
     const rows = await this.rows?.catch(() => undefined)
     this.rows = undefined
     rows?.remove()
