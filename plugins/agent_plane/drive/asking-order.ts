@@ -5,6 +5,11 @@ export class AskingOrder {
   /** Resolves when the effect before has begun. */
   private begun: Promise<void> = Promise.resolve()
 
+  /** Resolves when all that have asked so far have begun. */
+  get all(): Promise<void> {
+    return this.begun
+  }
+
   /** @returns what lets the next one begin. */
   turn(): Promise<() => void> {
     const before = this.begun

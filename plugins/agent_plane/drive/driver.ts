@@ -373,7 +373,7 @@ export class Driver {
         if (drives) records.push(this.passStarted())
       } else {
         const rest = await settleAll(tx, run)
-        const { tokens, minor_units } = sum((await RunJournal.read(tx, run).catch(() => undefined))?.used ?? rest, rest)
+        const { tokens, minor_units } = sum(await RunJournal.spentBy(tx, run), rest)
         const cost = tokens > 0 || minor_units > 0 ? { live_spend: { tokens, minor_units } } : {}
         records.push({ kind: 'RunConcluded', payload: { outcome: 'abandoned', reason, ...cost, chain_head: '' } })
         await touch(tx, run, now())

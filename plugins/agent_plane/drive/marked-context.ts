@@ -24,7 +24,9 @@ export abstract class MarkedStep extends ToldStep {
   protected readonly phase: Phase
   protected abstract override readonly tools: KeptTools & { mode: 'live' | 'strict'; journal: RunJournal }
   /** What is being done. */
-  protected abstract readonly underWay: ReadonlySet<unknown>
+  protected readonly underWay = new Set<Promise<unknown>>()
+  /** The pass has gone on without the step. */
+  protected isClosed = false
   private noted = 0
   /** Records that the step has made, by kind, and by group where that has its own. */
   private readonly marked = new Map<string, number>()
@@ -113,10 +115,19 @@ export abstract class MarkedStep extends ToldStep {
     return true
   }
 
+  /** The step is not closed before it has its end. */
+  protected whole<T>(doing: Promise<T>): Promise<T> {
+    this.underWay.add(doing)
+    return doing.finally(() => this.underWay.delete(doing))
+  }
+
   /** What is decided in a transaction is durable when it resolves; other records are with what follows: nobody outside has heard of them. */
   protected async append(records: Parameters<RunJournal['append']>[0]): Promise<void> {
+    // The run may rest by now, or the step be asked anew: what comes too late is not there, and is asked for again.
+    if (this.isClosed) return new Promise(() => {})
+    const { journal } = this.tools
     try {
-      await (typeof records === 'function' ? this.tools.journal.append(records) : this.tools.journal.keep(records))
+      await this.whole(typeof records === 'function' ? journal.append(records) : journal.keep(records))
     } catch (error) {
       await this.stop({ kind: 'broken', error })
     }

@@ -5,7 +5,7 @@ import { PlanHistory } from '../plan/history.ts'
 import { canonical } from '../record/canonical.ts'
 import { DoneRecord, lazily, StartedRecord } from '../record/lazy.ts'
 import { isRunId, timeOfRun } from '../record/names.ts'
-import { type JournalRecord, type NewRecord, verified } from '../record/record.ts'
+import { BrokenChain, type JournalRecord, type NewRecord, verified } from '../record/record.ts'
 import { RUN_CONCLUDED, RUN_OVER } from '../store/children.ts'
 import { type Appended, type Head, headOf, recordsOf, requireOwned, sealed, store } from '../store/journal.ts'
 
@@ -105,6 +105,16 @@ export class RunJournal {
     this.case = head.case
     this.owned = owned
     for (const record of records) this.take(record)
+  }
+
+  /** What a run has spent, as far as its journal says so: one that is damaged says nothing. */
+  static async spentBy(state: StateReader, run: string): Promise<Required<Spend>> {
+    try {
+      return (await RunJournal.read(state, run)).used
+    } catch (error) {
+      if (error instanceof BrokenChain) return { tokens: 0, minor_units: 0 }
+      throw error
+    }
   }
 
   /** For reading. @throws BrokenChain. */

@@ -70,7 +70,6 @@ export class OpenStep extends MarkedStep implements StepContext {
   protected readonly tools: StepTools
   private ordinal = 0
   private readonly order = new AskingOrder()
-  protected readonly underWay = new Set<Promise<unknown>>()
   /** What other sides have asked to wait, by effect key. */
   private readonly retryAfter = new Map<string, number>()
 
@@ -85,6 +84,7 @@ export class OpenStep extends MarkedStep implements StepContext {
   async close(): Promise<void> {
     this.ended = true
     while (this.underWay.size > 0) await Promise.allSettled([...this.underWay])
+    this.isClosed = true
   }
 
   /** What the journal has and the step has not asked for. */
@@ -327,9 +327,7 @@ export class OpenStep extends MarkedStep implements StepContext {
     if (denied !== undefined) return this.append(denied)
     if (backoff > 0) await this.tools.sleep(backoff)
     if (this.ended) return new Promise(() => {})
-    const doing = this.announced(asked, call, backoff, act, next)
-    this.underWay.add(doing)
-    await doing.finally(() => this.underWay.delete(doing))
+    await this.whole(this.announced(asked, call, backoff, act, next))
     // The step was stopped meanwhile: its end is in the journal, and the step's code goes no further.
     if (this.ended) return new Promise(() => {})
   }
@@ -443,7 +441,11 @@ export class OpenStep extends MarkedStep implements StepContext {
     }
     next()
     const { ended } = journal.attempt(key) as Attempt
-    if (ended === undefined) return this.stop({ kind: 'suspended' })
+    if (ended === undefined) {
+      // What the step has asked for beside it begins as well: its waits by now, and not when this one is over.
+      await this.order.all
+      return this.stop({ kind: 'suspended' })
+    }
     if (mode === 'live' && ended.kind === 'EffectFailed') await this.require(this.meter.tooManyDenials(ended.payload.error as string))
     return this.told(ended.seq, () => {
       if (ended.kind === 'EffectFailed') throw permanently(ended.payload.error as string)

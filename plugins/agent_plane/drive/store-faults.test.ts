@@ -5,6 +5,8 @@ import t from 'tap'
 import { statusOf } from '../store/runs.ts'
 import { controlled, LEASE_MS, skill } from '../testing/control.ts'
 
+const EVE = { actor: 'eve', basis: 'asserted' } as const
+
 /** Whose reads of keys that begin with one fail, until that is taken away. */
 function failing(state: StateStore, fails: { prefix?: string }): StateStore {
   const over = <R extends StateReader>(reader: R) => {
@@ -67,3 +69,24 @@ for (const [what, prefix] of [
     fails.prefix = prefix
     if (prefix === 'blob-part/') await t.rejects(one.replay(run), /a pass over a run has ended before its time/, 'it is no difference either')
   })
+
+t.test('a run is not abandoned while its journal cannot be read: what it has spent is not known', async (t) => {
+  const fails: { prefix?: string } = {}
+  const { state, driver, run, records } = await controlled([
+    skill('pays', (context) =>
+      context.effect({ kind: 'pay', args: null, mutates: true, spends: { tokens: 16 } }, async ({ spend }) => {
+        spend({ tokens: 15 })
+        throw new Error('no answer')
+      }),
+    ),
+  ])
+  const one = driver({ state: failing(state, fails) })
+  const { run: id, status } = await run(one, 'pays')
+  t.equal(status, 'quarantined')
+  fails.prefix = 'record/'
+  await t.rejects(one.decide(id, 'abandon', EVE, 'enough'), { code: 'OVERLOADED' })
+  t.equal(await statusOf(state, id), 'quarantined')
+  fails.prefix = undefined
+  t.equal(await one.decide(id, 'abandon', EVE, 'enough'), 'abandoned')
+  t.match((await records(id, 'RunConcluded')).at(-1)?.payload, { outcome: 'abandoned', live_spend: { tokens: 15 } })
+})

@@ -1,8 +1,9 @@
 /** What a tenant may hold and spend, and what a run may use up. */
+import type { StateStore } from 'svcdb'
 import type { PlanePolicy } from 'svcdb/agents'
 import t from 'tap'
 import { RunJournal } from '../drive/run-journal.ts'
-import { controlled, skill } from '../testing/control.ts'
+import { controlled, LEASE_MS, skill } from '../testing/control.ts'
 import { replanExceeds } from './budgets.ts'
 import { hasSlot, periodRow, type QuotaLimits, reservationOf, slots, UNBOUNDED } from './store.ts'
 
@@ -84,6 +85,30 @@ t.test('an effect of which nobody knows the end has spent what was reserved for 
   t.match(await periodRow(state, '2026-11'), { settled: { minor_units: 70 }, reserved: { minor_units: 0 } })
   t.equal(await payer.decide(id, 'abandon', EVE, 'enough'), 'abandoned')
   t.match(await periodRow(state, '2026-11'), { settled: { minor_units: 70 }, reserved: { minor_units: 0 } }, 'and once')
+})
+
+t.test('what is reserved for a run whose journal is damaged is spent once when it is abandoned', async (t) => {
+  let dead = false
+  const { state, clock, driver, records } = await controlled([
+    skill('pay', (context) =>
+      context.effect({ kind: 'pay', args: null, mutates: true, spends: { tokens: 16 } }, async () => {
+        dead = true
+        return null
+      }),
+    ),
+  ])
+  const transaction: StateStore['transaction'] = async (body) => (dead ? Promise.reject(new Error('the process is dead')) : state.transaction(body))
+  const one = driver({ state: { get: (key) => state.get(key), list: (range) => state.list(range), transaction } })
+  const { run: id, epoch } = await one.admit({ capability: 'pay', input: null, actor: 'ann' })
+  await t.rejects(one.drive(id, epoch), /a pass over a run has ended before its time/)
+  const [{ key, value }] = await state.list<{ raw: string }>({ prefix: `record/${id}/`, limit: 1 })
+  await state.transaction((tx) => tx.put(key, { ...value, raw: value.raw.replace('ann', 'eve') }))
+  clock.now += LEASE_MS + 1
+  const other = driver()
+  t.equal(await other.drive(id), 'quarantined')
+  t.equal(await other.decide(id, 'abandon', EVE, 'its journal is damaged'), 'abandoned')
+  t.match((await records(id, 'RunConcluded')).at(-1)?.payload, { live_spend: { tokens: 16 } })
+  t.match(await periodRow(state, '2026-11'), { settled: { tokens: 16 }, reserved: { tokens: 0 } })
 })
 
 t.test('each budget refuses, says so in the journal and in the standing, and lets the run go on when it is raised', async (t) => {
