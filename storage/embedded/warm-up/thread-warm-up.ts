@@ -65,11 +65,20 @@ export class ThreadWarmUp {
   async end(closing = false): Promise<void> {
     this.ended.abort(new Error('the warm-up has ended'))
     await this.running
-    const began = processorMs()
-    if (!closing) lookThrough(this.thread.state, () => this.busy() || processorMs() - began >= LOOK_MS)
+    if (!closing) await this.look()
     const rows = await this.rows?.catch(() => undefined)
     this.rows = undefined
     rows?.remove()
+  }
+
+  /** Looks through what there is, until somebody waits for the thread. */
+  private async look(): Promise<void> {
+    const began = processorMs()
+    for (const _ of lookThrough(this.thread.state)) {
+      // Messages come in.
+      await new Promise((resolve) => setImmediate(resolve))
+      if (this.busy() || processorMs() - began >= LOOK_MS) return
+    }
   }
 
   private async slice({ jobs, ms, trim }: WarmUpSlice): Promise<WarmedUp> {
