@@ -129,6 +129,20 @@ t.test('bounds hold at any time, and no namespace takes the room of others', asy
   }
 })
 
+t.test('bytes are shared by bytes: long labels take no room from a namespace that has less', async (t) => {
+  const { store, texts } = storeOf({ maxExemplars: 1e9, maxBytes: 1e6 })
+  for (let i = 0; i < 400; i++) store.add('small', of(['m', 'i', `${i}`], `s${i}`), NOW)
+  const small = store.bytes
+  t.ok(small < 5e5, 'less than its half')
+  for (let i = 0; i < 100; i++) store.add('large', of(['m', 'i', `${i}`, 'long', 'x'.repeat(10_000)], `l${i}`), NOW)
+  t.equal(texts([name('m')], -Infinity, Infinity, 'small').length, 400)
+  const kept = texts([name('m')], -Infinity, Infinity, 'large')
+  t.ok(kept.includes('l99') && !kept.includes('l0'))
+  t.ok(store.bytes <= 1e6 && store.bytes > 9e5)
+  store.forget('large')
+  t.equal(store.bytes, small)
+})
+
 t.test('random ones, beside a plain list', async (t) => {
   const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
   t.comment(`SEED=${seed}`)

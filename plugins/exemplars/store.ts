@@ -47,6 +47,7 @@ interface Series {
 
 class Namespace {
   readonly series = new Map<string, Series>()
+  bytes = 0
   private order: Series[] = []
   private front = 0
 
@@ -103,17 +104,19 @@ export class ExemplarStore {
     if (series === undefined) {
       series = { key, labels, byName: mapOf(labels), histogram: given.histogram === true, exemplars: [], bytes: SERIES_BYTES + key.length * 4 }
       own.series.set(key, series)
-      this.bytes += series.bytes
+      this.grow(own, series.bytes)
     }
     const exemplar = { labels: [...given.labels], value: given.value, time: given.time }
     series.exemplars.push(exemplar)
     own.add(series)
     this.count++
-    this.bytes += bytesOf(exemplar)
+    this.grow(own, bytesOf(exemplar))
     while (this.count > this.options.maxExemplars || this.bytes > this.options.maxBytes) {
       this.options.dropped('evicted')
+      // What there is too much of is what is shared: few exemplars may have long labels.
+      const measure = this.count > this.options.maxExemplars ? 'count' : 'bytes'
       // A namespace that has its share gives way to itself, and others find room where most is.
-      this.removeOldest(own.count * this.namespaces.size >= this.count ? own : this.fullest())
+      this.removeOldest(own[measure] * this.namespaces.size >= this[measure] ? own : this.fullest(measure))
     }
     return true
   }
@@ -164,9 +167,14 @@ export class ExemplarStore {
     return found.sort((a, b) => compareTexts(a.series, b.series))
   }
 
-  private fullest(): Namespace {
+  private grow(own: Namespace, bytes: number): void {
+    own.bytes += bytes
+    this.bytes += bytes
+  }
+
+  private fullest(measure: 'count' | 'bytes'): Namespace {
     let most: Namespace | undefined
-    for (const own of this.namespaces.values()) if (most === undefined || own.count > most.count) most = own
+    for (const own of this.namespaces.values()) if (most === undefined || own[measure] > most[measure]) most = own
     return most as Namespace
   }
 
@@ -175,10 +183,10 @@ export class ExemplarStore {
     own.removeOldest()
     const exemplar = series.exemplars.shift() as Exemplar
     this.count--
-    this.bytes -= bytesOf(exemplar)
+    this.grow(own, -bytesOf(exemplar))
     if (series.exemplars.length > 0) return
     own.series.delete(series.key)
-    this.bytes -= series.bytes
+    this.grow(own, -series.bytes)
     if (own.series.size > 0) return
     for (const [namespace, each] of this.namespaces) if (each === own) this.namespaces.delete(namespace)
   }
