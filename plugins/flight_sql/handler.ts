@@ -53,14 +53,15 @@ export class FlightHandler {
       const basic = first.done === true ? undefined : readBasicAuth(readHandshake(first.value))
       if (basic !== undefined && basic.password !== '') credentials = withAuthorization(credentials, `Bearer ${basic.password}`)
     }
-    let namespace: string | undefined
+    let owner: string | undefined
     try {
-      namespace = (await this.svc.auth.admit(credentials, 'read', HANDSHAKE)).dataNamespace
+      const { dataNamespace, method, principal } = await this.svc.auth.admit(credentials, 'read', HANDSHAKE)
+      owner = dataNamespace || `${method}:${principal}`
     } catch (error) {
-      // Known, and not allowed this: what it may do is for each call to say.
+      // Known, and not allowed this: what it may do is for each call to say. Who it is, is not told: all of them have one share.
       if (!(error instanceof SvcError) || error.code !== 'FORBIDDEN') throw error
     }
-    const token = this.dependencies.sessions.open(credentials, namespace)
+    const token = this.dependencies.sessions.open(credentials, owner)
     call.header('authorization', `Bearer ${token}`)
     await send(writeHandshake(token))
   }

@@ -1,4 +1,4 @@
-import { definePlugin, type Identity } from 'svcdb'
+import { definePlugin, type Identity, tokenOf as tokenOfCall } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { systemClock } from 'svcdb/testkit'
 import t from 'tap'
@@ -15,7 +15,7 @@ function keys(revoked = new Set<string>()) {
     stability: 'stable',
     setup(svc) {
       svc.auth.authenticator(({ header }) => {
-        const token = /^Bearer (.*)$/.exec(header('authorization') ?? '')?.[1]
+        const token = tokenOfCall({ header })
         if (token === undefined) return undefined
         if (revoked.has(token) || !['reader', 'writer', 'confined'].includes(token)) return new SvcError('UNAUTHORIZED', 'the key is not known')
         return known(token, token === 'confined' ? ['red'] : [])
@@ -116,6 +116,22 @@ t.test('logins are bounded in number and time', async (t) => {
   monotonic += 9000
   await flight.sql('select 1', { authorization: first })
   await t.rejects(flight.sql('select 1', { authorization: third }), { code: 16 }, 'not used for too long')
+})
+
+t.test('however a caller writes its credentials, it has one share of the logins', async (t) => {
+  const { flight } = await startFlight(t, { others: [keys()], section: { max_sessions: 4 } })
+  const authorization = await tokenOf(flight, 'reader')
+  const spellings = ['Bearer', 'bearer', 'BEARER', 'bEARER', 'BeArEr', 'Token', 'token', 'TOKEN']
+  const logins = async (more: Record<string, string> = {}) => {
+    for (const scheme of spellings) {
+      const { error } = await flight.put('Handshake', [], { authorization: `${scheme} confined`, ...more })
+      t.equal(error, undefined, scheme)
+    }
+  }
+  await logins()
+  t.same((await flight.sql('select 1', { authorization })).rows, [{ 1: 1n }], 'the login of another stands')
+  await logins({ 'x-namespace': 'blue' })
+  t.same((await flight.sql('select 1', { authorization })).rows, [{ 1: 1n }], 'and where it may not read what it asks for')
 })
 
 t.end()

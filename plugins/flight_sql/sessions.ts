@@ -40,12 +40,15 @@ export class Sessions {
     return basic === undefined ? given : withAuthorization(given, `Bearer ${basic.password}`)
   }
 
-  /** @param given checked credentials, as `resolve` answers them. @param namespace where namespaces are kept apart and it is known. @returns the token. */
-  open(given: Credentials, namespace = ''): string {
+  /**
+   * @param given checked credentials, as `resolve` answers them. @param owner whose share of the room it takes: never what the caller can write in many ways, or
+   * each would have a share. @returns the token.
+   */
+  open(given: Credentials, owner?: string): string {
     const authorization = given.header('authorization')
     if ((authorization?.length ?? 0) > MAX_AUTHORIZATION_LENGTH)
       throw new SvcError('BAD_REQUEST', `cannot log in with a token of ${authorization?.length} characters: ${MAX_AUTHORIZATION_LENGTH} are the limit`)
-    return this.sessions.add({ authorization }, 0, namespace || authorization) as string
+    return this.sessions.add({ authorization }, 0, owner) as string
   }
 
   /** @param header of the call as it came. */
