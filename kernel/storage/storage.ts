@@ -419,6 +419,11 @@ export interface Storage {
 
   /** Reads changes as they take effect, or from a place on. Costs next to nothing while there is no cursor. @throws INVALID_REQUEST for a place that is none. */
   changes(request?: ChangeRequest): ChangeCursor
+  /**
+   * A namespace is gone, its measurements have been dropped for good: what was written and deleted in it is not told any more, not after a restart either, since another may have
+   * the name next. An engine without the capability `changes` lacks it.
+   */
+  forgetChanges?(namespace: string): void
   state(owner: string): StateStore
   /** Owners that have something in the engine's own state store, in order. Absent where nothing outlives the process. */
   stateOwners?(): Promise<string[]>

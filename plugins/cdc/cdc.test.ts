@@ -185,6 +185,33 @@ t.test('tenants see their own, and no drops', async (t) => {
   await Promise.all([alice.close(), root.close(), stolen.close()])
 })
 
+t.test('who has the name of a deleted namespace next is told nothing of what it had', async (t) => {
+  for (const storage of ['memory', 'embedded']) {
+    const node = await started(t, { storage, plugins: [plugin, line, native, 'namespaces'], config: { server: { multi_tenancy: true } } })
+    const acme = { 'x-namespace': 'acme' }
+    const old = await EventClient.open(streamOf(node), acme)
+    await write(node, `secret,of=old v=1 ${NOW}\nother v=1 ${NOW}`, acme)
+    const [{ id: place }] = await old.until(2)
+    await old.close()
+    for (const [method, url] of [
+      ['DELETE', '/api/v1/measurements/other'],
+      ['DELETE', '/api/v1/namespaces/acme'],
+    ] as const)
+      t.ok((await node.inject({ method, url, headers: acme })).statusCode < 300, url)
+    await write(node, `own v=2 ${NOW}`, acme)
+    // A place before anything was written, made up from one that is known.
+    const first = place.replace(/-.*/, `-${'0'.repeat(14)}-${'0'.repeat(14)}`)
+    for (const id of [place, first]) {
+      const next = await EventClient.open(streamOf(node), { ...acme, 'last-event-id': id })
+      const told = () => next.events.flatMap(({ data }) => data.PointWritten?.measurement ?? [])
+      await until('its own has come', async () => told().includes('own'))
+      t.same(told(), ['own'], `${storage} ${id}`)
+      await next.close()
+    }
+    await node.stop()
+  }
+})
+
 t.test('a stream ends with its credential', async (t) => {
   const node = await started(t, {
     plugins: [plugin, line, native, 'api_keys'],

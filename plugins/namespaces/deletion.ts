@@ -109,6 +109,7 @@ export class Deletion {
         await setImmediate()
       }
     }
+    storage().forgetChanges?.(name)
     for (const forget of directory.forgets) await forget(name)
   }
 

@@ -224,4 +224,26 @@ export const changeLifeRules: LifeRule[] = [
       t.same(textOf(rest), textOf(told.slice(1)), 'behind the first change of a write')
     },
   ],
+  [
+    'of a namespace that is gone nothing is told: who has the name next may begin anywhere',
+    async (t, life) => {
+      const cursor = life.engine.changes()
+      const after = await cursor.position()
+      const gone = 'alpha'
+      await write(life.engine, [point('m', NOW, 1), single('s', NOW, 2)], { namespace: gone })
+      await write(life.engine, [single('s', NOW, 3)])
+      await life.engine.delete({ namespace: gone, measurement: 's' })
+      await write(life.engine, [single('s', NOW, 4)], { namespace: gone })
+      await life.engine.drop(gone, 'm', { final: true })
+      cursor.close()
+      await life.between()
+      await life.engine.drop(gone, 's', { final: true })
+      life.engine.forgetChanges?.(gone)
+      await life.between()
+      await write(life.engine, [point('n', NOW, 5)], { namespace: gone })
+      const told = await follow(life.engine, { namespace: gone, kinds: ['rows', 'series_deleted'], after }).stop()
+      t.same(textOf(told), [`${gone}/n {"host":"a"} ${NOW} v=5 w=5`])
+      t.same(textOf(await follow(life.engine, { namespace: 'default', after }).stop()), [`default/s {"host":"a"} ${NOW} value=3`], 'others are told of theirs')
+    },
+  ],
 ]

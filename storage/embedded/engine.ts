@@ -210,6 +210,10 @@ export class EmbeddedEngine implements StorageEngine {
     return this.running.changes.open(request)
   }
 
+  forgetChanges(namespace: string): void {
+    this.running.changes.names.forgetNamespace(namespace)
+  }
+
   state(owner: string): StateStore {
     return new LmdbState(this.database.catalog.store, owner)
   }

@@ -56,6 +56,12 @@ export class MemoryChanges {
     return cursor
   }
 
+  /** What was in a namespace that is gone is told no more. */
+  forget(namespace: string): void {
+    this.entries = this.entries.filter(({ change }) => change.namespace !== namespace)
+    this.size = this.entries.reduce((sum, { change }) => sum + weight(change), 0)
+  }
+
   close(): void {
     for (const cursor of [...this.cursors]) cursor.close()
   }

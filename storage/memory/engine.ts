@@ -251,6 +251,10 @@ export class MemoryEngine implements StorageEngine {
     return this.told.open(request)
   }
 
+  forgetChanges(namespace: string): void {
+    this.told.forget(namespace)
+  }
+
   state(owner: string): StateStore {
     const state = this.states.get(owner) ?? new MemoryState()
     this.states.set(owner, state)

@@ -141,6 +141,7 @@ export class ChangeLog {
   /** The log was read back: all of it is durable. */
   begin(): void {
     this.durable = this.options.applied()
+    this.names.begun = true
   }
 
   /** A sync of the log begins, and has ended well. */

@@ -235,9 +235,11 @@ export class Cursor implements ChangeCursor {
       const kind = change.kind === 'drop' ? 'measurement_dropped' : 'measurement_restored'
       return this.wantsKind(kind) ? { kind, ...placed } : undefined
     }
-    if (!this.wantsKind('series_deleted')) return undefined
-    const { series } = change
     const { names } = this.log
+    if (!this.wantsKind('series_deleted')) return undefined
+    // As its rows: of a namespace that is gone, perhaps.
+    if (namespace !== '' && names.measurement(owner.id) === undefined) return undefined
+    const { series } = change
     const listed = function* (): Generator<Record<string, string>> {
       for (const number of series ?? []) if (names.ownerOf(number) >= 0) yield names.tagsOf(number)
     }

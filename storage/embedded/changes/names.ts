@@ -21,6 +21,8 @@ export interface MeasurementName {
 export class ChangeNames {
   /** Whether what goes is remembered. */
   following = false
+  /** The log was read back. */
+  begun = false
   private readonly schema: Schema
   private readonly index: SeriesIndex
   private readonly formerOwners = new Map<number, number>()
@@ -47,6 +49,11 @@ export class ChangeNames {
 
   forget(): void {
     for (const map of [this.formerOwners, this.formerTags, this.former, this.formerTables]) map.clear()
+  }
+
+  /** Nobody is to be told any more what a namespace had that is gone. */
+  forgetNamespace(namespace: string): void {
+    for (const [id, former] of this.former) if (former.namespace === namespace) this.former.delete(id)
   }
 
   /** The measurement of a series; RELEASED when nobody knows any more. */
@@ -82,7 +89,8 @@ export class ChangeNames {
   }
 
   private gone({ id, namespace, name, tables }: Measurement): void {
-    if (!this.following) return
+    // While the log is read back nobody knows whether the namespace went too, and another has its name now.
+    if (!this.following || (!this.begun && namespace !== '')) return
     remember(this.former, id, { id, namespace, name }, KEPT_MEASUREMENTS)
     for (const table of tables) if (table.measurement === id) remember(this.formerTables, table.id, table, KEPT_MEASUREMENTS)
   }
