@@ -57,8 +57,14 @@ const apiKey = Type.Object(
       maximum: 10_000,
       description: 'Keys that wait to be hashed, at most half of them from one address; above: 503',
     }),
+    max_keys_per_namespace: Type.Integer({
+      default: 1000,
+      minimum: 1,
+      maximum: MAX_KEYS,
+      description: 'Made keys of a namespace beyond which its own admins make no more (409), so that all namespaces find room; admins over everything may',
+    }),
   },
-  { default: {}, description: 'How keys are checked' },
+  { default: {}, description: 'How keys are checked, and how many there may be' },
 )
 
 export const configSchema = Type.Object({

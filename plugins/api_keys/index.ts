@@ -53,7 +53,8 @@ export default definePlugin({
 
     for (const path of [PATH, `${PATH}/:name`]) svc.auth.scoped(path)
     const audit = () => svc.find<AuditLog>(AUDIT_LOG)
-    const admin = new KeyAdmin({ sources, prefix, multiTenancy, clock, log, audit, hasOtherWayIn })
+    const maxKeysPerNamespace = options.max_keys_per_namespace
+    const admin = new KeyAdmin({ sources, prefix, multiTenancy, maxKeysPerNamespace, clock, log, audit, hasOtherWayIn })
     const create = { summary: 'Makes an API key; the answer has it, this once', body: createBody, response: { 201: createdKey } }
     svc.http.post(PATH, { config, schema: create }, async (request, reply) => {
       const made = await admin.create(request.body, svc.context(request))

@@ -355,6 +355,30 @@ t.test('there is a limit', async (t) => {
   t.equal((await node.call('POST', ADMIN, '', { name: 'more' })).status, 201)
 })
 
+t.test('admins of a namespace leave room for others', async (t) => {
+  const [red, both] = [keyText(), keyText()]
+  const keys = [
+    { ...admin, namespaces: ['*'] },
+    { name: 'red-admin', key: red, admin: true, namespaces: ['red'] },
+    { name: 'both-admin', key: both, admin: true, namespaces: ['blue', 'red'] },
+  ]
+  const node = await start({ keys, tuning: { max_keys_per_namespace: 3 }, config: { server: { multi_tenancy: true } } })
+  t.teardown(() => node.stop())
+  const make = (by: string, name: string, namespaces: string[]) =>
+    node.inject({ method: 'POST', url: PATH, headers: { authorization: `Bearer ${by}`, 'x-namespace': namespaces[0] }, payload: { name, namespaces } })
+  for (let i = 0; i < 3; i++) t.equal((await make(red, `k${i}`, ['red'])).statusCode, 201)
+  const full = await make(red, 'k3', ['red'])
+  t.equal(full.statusCode, 409)
+  t.match(full.json().error, /API key "k3": namespace "red" has 3, which is auth.api_key.max_keys_per_namespace; revoke some/)
+  t.equal((await make(both, 'of-both', ['blue', 'red'])).statusCode, 409)
+  t.equal((await make(both, 'of-blue', ['blue'])).statusCode, 201)
+  t.equal((await make(ADMIN, 'of-root', ['red'])).statusCode, 201, 'who administers everything is not held back')
+  t.equal((await node.call('DELETE', red, '/k0')).status, 204)
+  t.equal((await make(red, 'k3', ['red'])).statusCode, 409, 'three are left')
+  t.equal((await node.call('DELETE', red, '/k1')).status, 204)
+  t.equal((await make(red, 'k3', ['red'])).statusCode, 201)
+})
+
 t.test('what cannot be kept has not happened', async (t) => {
   const dir = await folder(t)
   const state = faultyState()

@@ -13,6 +13,7 @@ export interface AdminDependencies {
   sources: KeySources
   prefix: string
   multiTenancy: boolean
+  maxKeysPerNamespace: number
   clock: Clock
   log: Logger
   audit(): AuditLog | undefined
@@ -50,6 +51,7 @@ export class KeyAdmin {
         )
       if (sources.isFull())
         throw new SvcError('CONFLICT', `cannot make API key ${JSON.stringify(wanted.name)}: there are ${MAX_KEYS}, which is the limit; revoke some`)
+      this.refuseFull(wanted, context)
       const { text, record } = await newKey(wanted, prefix, clock.now())
       const key = await this.change('api_key_create', { ...wanted, id: record.id }, context, () => sources.add(record))
       this.dependencies.log.info({ key_name: key.name, key_id: key.id, by: context.principal, source: key.source }, 'API key made')
@@ -120,6 +122,19 @@ export class KeyAdmin {
         `cannot make API key ${JSON.stringify(name)} as "${context.principal}": your own credential lacks the role ${JSON.stringify(foreign)}`,
       )
     return wanted
+  }
+
+  /** One namespace's admin cannot take the room of all others. */
+  private refuseFull({ name, namespaces }: Pick<Changed, 'name' | 'namespaces'>, context: CallContext): void {
+    if (context.namespaces.length === 0) return
+    const { sources, maxKeysPerNamespace: most } = this.dependencies
+    const made = sources.keyring.values().filter(({ source }) => source !== 'config')
+    const full = namespaces.find((namespace) => made.filter((key) => key.namespaces.includes(namespace)).length >= most)
+    if (full !== undefined)
+      throw new SvcError(
+        'CONFLICT',
+        `cannot make API key ${JSON.stringify(this.shown(name, context))}: namespace ${JSON.stringify(full)} has ${most}, which is auth.api_key.max_keys_per_namespace; revoke some`,
+      )
   }
 
   private refuseLastAdmin(key: ApiKey): void {
