@@ -1,30 +1,72 @@
 import t from 'tap'
 import { IdempotencyKeys } from './idempotency-keys.ts'
 
+const keyOf = (given: string, namespace = 'a') => IdempotencyKeys.of({ namespace, principal: 'p' }, given)
+
 t.test('a key is free again when its window has passed, not before', async (t) => {
   let now = 1000
   const keys = new IdempotencyKeys(500, 10, () => now)
-  t.ok(keys.claim('a'))
+  t.ok(keys.claim(keyOf('a')))
   now += 499
-  t.notOk(keys.claim('a'))
+  t.notOk(keys.claim(keyOf('a')))
   now += 1
-  t.ok(keys.claim('a'))
+  t.ok(keys.claim(keyOf('a')))
+  t.equal(keys.size, 1)
 })
 
 t.test('a refused claim does not lengthen the window', async (t) => {
   let now = 0
   const keys = new IdempotencyKeys(500, 10, () => now)
-  keys.claim('a')
+  keys.claim(keyOf('a'))
   now = 400
-  keys.claim('a')
+  keys.claim(keyOf('a'))
   now = 500
-  t.ok(keys.claim('a'))
+  t.ok(keys.claim(keyOf('a')))
 })
 
 t.test('the oldest quarter goes when there are too many', async (t) => {
-  const keys = new IdempotencyKeys(500, 4, () => 0)
-  for (const key of ['a', 'b', 'c', 'd', 'e']) t.ok(keys.claim(key))
-  t.equal(keys.size, 4)
-  t.ok(keys.claim('a'))
-  t.notOk(keys.claim('e'))
+  const keys = new IdempotencyKeys(500, 8, () => 0)
+  for (let i = 0; i < 9; i++) t.ok(keys.claim(keyOf(`k${i}`)))
+  t.equal(keys.size, 7)
+  t.ok(keys.claim(keyOf('k0')), 'evicted')
+  t.notOk(keys.claim(keyOf('k2')), 'kept')
+})
+
+t.test('callers do not meet, and a namespace is forgotten as a whole', async (t) => {
+  const keys = new IdempotencyKeys(500, 10, () => 0)
+  t.ok(keys.claim(IdempotencyKeys.of({ namespace: 'a', principal: 'p' }, 'k')))
+  t.ok(keys.claim(IdempotencyKeys.of({ namespace: 'a', principal: 'q' }, 'k')))
+  t.ok(keys.claim(IdempotencyKeys.of({ namespace: 'ab', principal: 'p' }, 'k')))
+  keys.forget('a')
+  t.equal(keys.size, 1)
+  t.ok(keys.claim(IdempotencyKeys.of({ namespace: 'a', principal: 'q' }, 'k')))
+  t.notOk(keys.claim(IdempotencyKeys.of({ namespace: 'ab', principal: 'p' }, 'k')))
+})
+
+t.test('no namespace takes the room of others, whoever comes first', async (t) => {
+  for (const order of ['first', 'last']) {
+    const keys = new IdempotencyKeys(500, 100, () => 0)
+    const few = () => {
+      for (let i = 0; i < 20; i++) t.ok(keys.claim(keyOf(`${i}`, 'few')))
+    }
+    if (order === 'first') few()
+    for (let i = 0; i < 1000; i++) t.ok(keys.claim(keyOf(`${i}`, 'many')))
+    if (order === 'last') few()
+    for (let i = 0; i < 1000; i++) keys.claim(keyOf(`more ${i}`, 'many'))
+    for (let i = 0; i < 20; i++) t.notOk(keys.claim(keyOf(`${i}`, 'few')), `${order} ${i}`)
+    t.ok(keys.size <= 100 && keys.size > 70)
+    t.notOk(keys.claim(keyOf('more 999', 'many')), 'its newest')
+  }
+})
+
+t.test('what has expired gives way before anything else', async (t) => {
+  let now = 0
+  const keys = new IdempotencyKeys(500, 10, () => now)
+  for (let i = 0; i < 8; i++) keys.claim(keyOf(`${i}`, 'old'))
+  now = 400
+  for (const key of ['x', 'y']) keys.claim(keyOf(key, 'new'))
+  now = 500
+  t.ok(keys.claim(keyOf('z', 'new')))
+  t.equal(keys.size, 3)
+  for (const key of ['x', 'y', 'z']) t.notOk(keys.claim(keyOf(key, 'new')), key)
 })

@@ -1,10 +1,14 @@
-/** Idempotency keys seen within a window: bounded, oldest first out. */
+/** Of what gives way at once: looking for the fullest namespace is seldom then. */
+const GIVES_WAY = 4
+
+/** Idempotency keys seen within a window: bounded, and no namespace takes the room of others. */
 export class IdempotencyKeys {
   private readonly windowMs: number
   private readonly capacity: number
   private readonly now: () => number
-  /** Key to the time it was claimed; a Map keeps the order of claims, so the oldest come first. */
-  private readonly seen = new Map<string, number>()
+  /** Of each namespace: key to the time it was claimed; a Map keeps the order of claims, so the oldest come first. */
+  private readonly namespaces = new Map<string, Map<string, number>>()
+  private count = 0
 
   /** @param now milliseconds that never go back. */
   constructor(windowMs: number, capacity: number, now: () => number) {
@@ -13,40 +17,71 @@ export class IdempotencyKeys {
     this.now = now
   }
 
+  /** @returns the key as the other calls take it: keys of different callers never meet. */
+  static of({ namespace, principal }: { namespace: string; principal: string }, given: string): string {
+    return `${namespace}\u0000${principal}\u0000${given}`
+  }
+
   get size(): number {
-    return this.seen.size
+    return this.count
   }
 
   /** False when the key was claimed within the window and not released since. */
   claim(key: string): boolean {
     const now = this.now()
-    this.expire(now)
-    if (this.seen.has(key)) return false
-    if (this.seen.size >= this.capacity) this.evict(Math.ceil(this.capacity / 4))
-    this.seen.set(key, now)
+    const namespace = namespaceOf(key)
+    this.expire(namespace, now)
+    if (this.namespaces.get(namespace)?.has(key)) return false
+    if (this.count >= this.capacity) this.makeRoom(namespace, now)
+    let own = this.namespaces.get(namespace)
+    if (own === undefined) this.namespaces.set(namespace, (own = new Map()))
+    own.set(key, now)
+    this.count++
     return true
   }
 
   release(key: string): void {
-    this.seen.delete(key)
+    const namespace = namespaceOf(key)
+    const own = this.namespaces.get(namespace)
+    if (own?.delete(key)) this.removed(namespace, own)
   }
 
-  /** Frees all keys that begin so. */
-  forget(prefix: string): void {
-    for (const key of this.seen.keys()) if (key.startsWith(prefix)) this.seen.delete(key)
+  /** Frees all keys of a namespace. */
+  forget(namespace: string): void {
+    this.count -= this.namespaces.get(namespace)?.size ?? 0
+    this.namespaces.delete(namespace)
   }
 
-  private expire(now: number): void {
-    for (const [key, at] of this.seen) {
+  private removed(namespace: string, own: ReadonlyMap<string, number>): void {
+    this.count--
+    if (own.size === 0) this.namespaces.delete(namespace)
+  }
+
+  private expire(namespace: string, now: number): void {
+    const own = this.namespaces.get(namespace)
+    if (own === undefined) return
+    for (const [key, at] of own) {
       if (now - at < this.windowMs) return
-      this.seen.delete(key)
+      own.delete(key)
+      this.removed(namespace, own)
     }
   }
 
-  private evict(count: number): void {
-    for (const key of this.seen.keys()) {
-      if (count-- === 0) return
-      this.seen.delete(key)
+  /** A namespace that has its share gives way to itself, and others find room where most is. */
+  private makeRoom(wanting: string, now: number): void {
+    for (const namespace of this.namespaces.keys()) this.expire(namespace, now)
+    if (this.count < this.capacity) return
+    let most = wanting
+    if ((this.namespaces.get(wanting)?.size ?? 0) * this.namespaces.size < this.count)
+      for (const [namespace, { size }] of this.namespaces) if (size > (this.namespaces.get(most)?.size ?? 0)) most = namespace
+    const own = this.namespaces.get(most) as Map<string, number>
+    let left = Math.ceil(own.size / GIVES_WAY)
+    for (const key of own.keys()) {
+      if (left-- === 0) return
+      own.delete(key)
+      this.removed(most, own)
     }
   }
 }
+
+const namespaceOf = (key: string): string => key.slice(0, key.indexOf('\u0000'))

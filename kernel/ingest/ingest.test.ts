@@ -4,7 +4,6 @@ import type { WriteBatch } from '../lib/columns/index.ts'
 import { SvcError } from '../lib/errors/index.ts'
 import { MetricsRegistry } from '../metrics.ts'
 import type { Storage, WriteResult } from '../storage/storage.ts'
-import { IdempotencyKeys } from './idempotency-keys.ts'
 import { IngestGate } from './ingest.ts'
 
 const ok: WriteResult = { written: 3, rejected: 0, rejections: [] }
@@ -207,13 +206,4 @@ t.test('the storage is told what the caller admits', async (t) => {
     { backfill: true, nonFinite: false },
     { backfill: false, nonFinite: true },
   ])
-})
-
-t.test('a full table of keys forgets its oldest quarter', async (t) => {
-  const keys = new IdempotencyKeys(1000, 8, () => 0)
-  for (let i = 0; i < 8; i++) t.ok(keys.claim(`k${i}`))
-  t.ok(keys.claim('k8'))
-  t.equal(keys.size, 7)
-  t.ok(keys.claim('k0'), 'evicted')
-  t.notOk(keys.claim('k2'), 'kept')
 })

@@ -143,7 +143,7 @@ export class IngestGate implements Ingest {
   }
 
   forget(namespace: string): void {
-    this.keys.forget(`${namespace}\u0000`)
+    this.keys.forget(namespace)
   }
 
   async write<T>(context: CallContext, options: IngestOptions, fill: Fill<T>): Promise<Written<T>> {
@@ -241,12 +241,11 @@ function requireReadable({ namespace, dataNamespace }: CallContext, multiTenancy
   )
 }
 
-/** Keys of different callers never meet. */
 function keyOf(context: CallContext, key: string): string {
   if (key.length === 0 || key.length > MAX_KEY_LENGTH) {
     throw new SvcError('BAD_REQUEST', `cannot use an Idempotency-Key of ${key.length} characters: it has 1 to ${MAX_KEY_LENGTH}`)
   }
-  return `${context.namespace}\u0000${context.principal}\u0000${key}`
+  return IdempotencyKeys.of(context, key)
 }
 
 function within(write: Promise<WriteResult>, limitMs: number): Promise<WriteResult> {

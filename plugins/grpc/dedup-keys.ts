@@ -22,11 +22,11 @@ export class DedupKeys {
    * @param own called before the wait for a key that is under way: it may be the caller's own to bring on its way.
    * @returns the key as claimed; null when it was written before, undefined when keys are ignored. @throws BAD_REQUEST for one that is too long.
    */
-  async claim({ namespace, principal }: CallContext, given: string, own?: (key: string) => void): Promise<string | null | undefined> {
+  async claim(context: CallContext, given: string, own?: (key: string) => void): Promise<string | null | undefined> {
     const { seen, pending } = this
     if (seen === undefined || given === '') return undefined
     if (given.length > MAX_KEY_LENGTH) throw new SvcError('BAD_REQUEST', `cannot use a dedup_key of ${given.length} characters: it has 1 to ${MAX_KEY_LENGTH}`)
-    const key = `${namespace}\u0000${principal}\u0000${given}`
+    const key = IdempotencyKeys.of(context, given)
     while (!seen.claim(key)) {
       const written = pending.get(key)
       if (written === undefined) return null
@@ -54,6 +54,6 @@ export class DedupKeys {
 
   /** Frees the keys of a namespace that is gone. */
   forget(namespace: string): void {
-    this.seen?.forget(`${namespace}\u0000`)
+    this.seen?.forget(namespace)
   }
 }
