@@ -3,6 +3,7 @@
  * restriction to some series their rows are collected first, along the links when they are few.
  */
 import type bindings from '@duckdb/node-bindings'
+import { before, highHalf, INT64_MIN, later, lowHalf } from '../../common/time.ts'
 import { logicalType, type RowSource, type RowStream } from '../duckdb/duckdb.ts'
 import { duckdb } from '../duckdb/native.ts'
 import { allNull, copyValidity, copyValues, writeTexts, writeValues } from '../duckdb/vector-writer.ts'
@@ -205,7 +206,9 @@ export function followLinks(scan: Omit<PositionScope, 'linked'>, series: Int32Ar
   const { chunks, counts } = part
   const { heads } = part.memtable
   // The links lead to ever older times, but for late rows. Rows that came after the snapshot may be later still: none of theirs is wanted.
-  const end = lo - part.lateness
+  const end = later(lo - part.lateness, INT64_MIN)
+  // Halves of times: a BigInt for each row costs as much as the step to it.
+  const [loLow, loHigh, hiLow, hiHigh, endLow, endHigh] = [lo, hi, end].flatMap((time) => [lowHalf(time), highHalf(time)])
   let out = new Int32Array(256)
   let n = 0
   let steps = 0
@@ -219,15 +222,16 @@ export function followLinks(scan: Omit<PositionScope, 'linked'>, series: Int32Ar
       if (row >= chunk.def.capacity) return undefined
       if (row < counts[position >>> ROW_BITS]) {
         if (chunk.series[row] !== s) return undefined
-        const time = timeOf(chunk.time, row)
-        if (time >= lo && time <= hi) {
+        const low = chunk.time[row * 2]
+        const high = chunk.time[row * 2 + 1]
+        if (!before(low, high, loLow, loHigh) && !before(hiLow, hiHigh, low, high)) {
           if (n === out.length) {
             const grown = new Int32Array(n * 2)
             grown.set(out)
             out = grown
           }
           out[n++] = position
-        } else if (time < end) break
+        } else if (before(low, high, endLow, endHigh)) break
         // A row that came after the snapshot: its link is there once it is published.
       } else if (row >= chunk.published()) return undefined
       position = chunk.prev[row]
