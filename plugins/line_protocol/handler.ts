@@ -102,15 +102,21 @@ function precisionOf(text: string | undefined): Precision {
   return PRECISIONS[text]
 }
 
-/** Clients of InfluxDB 2 read the reason from the body's `message`, or from a header, which holds printable ASCII only. */
-export async function addInfluxHeaders(request: HttpRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
+async function addVersion(_request: HttpRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
   reply.header('x-influxdb-version', INFLUX_VERSION)
-  if (reply.statusCode < 400 || typeof payload !== 'string') return payload
-  const body = JSON.parse(payload) as { error?: string }
-  if (body.error === undefined) return payload
-  reply.header('x-influx-error', body.error.slice(0, MAX_HEADER_TEXT).replace(/[^\x20-\x7e]/g, '?'))
-  return request.url.startsWith('/api/v2/') ? JSON.stringify({ ...body, message: body.error }) : payload
+  return payload
 }
+
+/** Clients of InfluxDB 2 read the reason from the body's `message`, or from a header, which holds printable ASCII only. */
+async function addReason(request: HttpRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
+  const { error } = payload as { error?: string }
+  if (reply.statusCode < 400 || error === undefined) return payload
+  reply.header('x-influx-error', error.slice(0, MAX_HEADER_TEXT).replace(/[^\x20-\x7e]/g, '?'))
+  return request.url.startsWith('/api/v2/') ? { ...(payload as object), message: error } : payload
+}
+
+/** The reason is added before the answer becomes text: that may be compressed before the route's hooks see it. */
+export const influxHooks = { onSend: addVersion, preSerialization: addReason }
 
 /** What the write endpoint speaks: clients choose the dialect by it. */
 const INFLUX_VERSION = '1.8.10-svc'

@@ -5,7 +5,7 @@ import { databaseName, parametersOf } from './database-name.ts'
 import { DeleteHandler } from './delete.ts'
 import { type BucketQuery, bucketList, QUESTDB_SETTINGS } from './discovery.ts'
 import { lineFormat } from './format.ts'
-import { addInfluxHeaders, WriteHandler } from './handler.ts'
+import { influxHooks, WriteHandler } from './handler.ts'
 import { namespaceSource, requireNamespaceName, requireSelected } from './namespace-source.ts'
 import { answerStatement } from './statement.ts'
 
@@ -65,10 +65,8 @@ export default definePlugin({
         consumes: ['text/plain'],
         response: { 204: NOTHING },
       }
-      svc.http.post(
-        path,
-        { config: { rawBody: true, ingest: true }, bodyLimit: svc.server.max_body_size, schema, onSend: addInfluxHeaders },
-        (request, reply) => handler.write(request, reply),
+      svc.http.post(path, { config: { rawBody: true, ingest: true }, bodyLimit: svc.server.max_body_size, schema, ...influxHooks }, (request, reply) =>
+        handler.write(request, reply),
       )
     }
     const schema = { tags: ['write'], summary: 'Answers what InfluxDB 1 clients ask before they write', querystring: statementQuery }
@@ -78,8 +76,8 @@ export default definePlugin({
       if (byName) requireSelected(databaseName(parametersOf(request.query)).database, namespace)
       return answerStatement(form ?? (request.query as { q?: string }).q, namespace, byName ? requireNamespaceName : undefined)
     }
-    svc.http.get(QUERY_PATH, { schema, onSend: addInfluxHeaders }, answer)
-    svc.http.post(QUERY_PATH, { config: { rawBody: true }, schema, onSend: addInfluxHeaders }, answer)
+    svc.http.get(QUERY_PATH, { schema, ...influxHooks }, answer)
+    svc.http.post(QUERY_PATH, { config: { rawBody: true }, schema, ...influxHooks }, answer)
     const remover = new DeleteHandler(svc, config)
     const removal = {
       tags: ['delete'],
@@ -88,10 +86,10 @@ export default definePlugin({
       body: deleteBody,
       response: { 204: NOTHING },
     }
-    const deletes = { config: { action: 'delete' as const }, schema: removal, onSend: addInfluxHeaders }
+    const deletes = { config: { action: 'delete' as const }, schema: removal, ...influxHooks }
     svc.http.post(DELETE_PATH, deletes, (request, reply) => remover.delete(request, reply))
     const list = { tags: ['write'], summary: 'Buckets that can be written to, as InfluxDB 2 lists them', querystring: bucketQuery }
-    svc.http.get('/api/v2/buckets', { schema: list, onSend: addInfluxHeaders }, async (request) =>
+    svc.http.get('/api/v2/buckets', { schema: list, ...influxHooks }, async (request) =>
       bucketList(request.query as BucketQuery, svc.context(request).namespace, byName),
     )
     const settings = { tags: ['write'], summary: "Versions of the line protocol, for QuestDB's clients" }

@@ -1,4 +1,4 @@
-import { gzipSync } from 'node:zlib'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
 import plugin from './index.ts'
@@ -69,6 +69,18 @@ t.test('on the v2 path the reason is in the member that v2 clients read, too', a
   t.equal(answer.statusCode, 400)
   t.match(answer.json().error, /missing field value/)
   t.equal(answer.json().message, answer.json().error)
+})
+
+t.test('a compressed answer has the reason at both places, too', async (t) => {
+  const line = `long m="${'\u001b[0m'.repeat(200)}",v=`
+  const headers = { 'accept-encoding': 'gzip' }
+  const answer = await node.inject({ method: 'POST', url: '/api/v2/write?org=o&bucket=b', payload: line, headers })
+  t.equal(answer.statusCode, 400)
+  t.equal(answer.headers['content-encoding'], 'gzip')
+  const { error, message } = JSON.parse(gunzipSync(answer.rawPayload).toString())
+  t.match(error, /missing field value/)
+  t.equal(message, error)
+  t.match(answer.headers['x-influx-error'], /^unable to parse 'long m="\?\[0m/)
 })
 
 t.test('a body where nothing parses is a plain 400 that names the first failure', async (t) => {
