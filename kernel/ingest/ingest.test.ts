@@ -137,11 +137,12 @@ t.test('points that nobody could read are not written', async (t) => {
   t.same([...apart.taken, ...together.taken], [])
 })
 
-t.test('several batches are written each by itself; the key stands for the first with rows', async (t) => {
+t.test('several batches are written each by itself, under one key, which is free again when one of them failed', async (t) => {
   const written: WriteBatch[] = []
+  let failing = true
   const { gate, taken, recycled } = setup(t, async (batch) => {
     written.push(batch)
-    if (written.length === 2) throw new SvcError('BACKPRESSURE', 'full')
+    if (failing && written.length % 2 === 0) throw new SvcError('BACKPRESSURE', 'full')
     return ok
   })
   const several = () =>
@@ -153,12 +154,19 @@ t.test('several batches are written each by itself; the key stands for the first
     })
   const { filled, results } = await several()
   t.equal(filled, 'filled')
-  t.match(results, [
+  const half = [
     { status: 'fulfilled', value: ok },
     { status: 'rejected', reason: { code: 'BACKPRESSURE' } },
-  ])
+  ]
+  t.match(results, half)
   t.same([written, recycled], [taken.slice(1), taken.slice(0, 1)])
-  t.match((await several()).results, [{ reason: { code: 'CONFLICT' } }, { status: 'fulfilled' }], 'the second batch has no key')
+  t.match((await several()).results, half, 'the caller is told again what may be sent again')
+  failing = false
+  t.match((await several()).results, [{ status: 'fulfilled' }, { status: 'fulfilled' }])
+  t.equal(written.length, 6)
+  await t.rejects(several(), { code: 'CONFLICT' })
+  t.equal(written.length, 6, 'a repeat writes nothing')
+  t.same(recycled.slice(-3), taken.slice(-3))
 })
 
 t.test('an admission hook refuses before the storage sees the batch', async (t) => {

@@ -44,8 +44,8 @@ export interface Ingest {
   write<T>(context: CallContext, options: IngestOptions, fill: Fill<T>): Promise<Written<T>>
   /**
    * As `write`, for rows that cannot share a batch, such as floats and histograms of one field: `fill` opens as many as it needs. Each is written and
-   * fails by itself, all in one turn, so that they share a write to the log. An idempotency key stands for the first that has rows.
-   * @throws whatever `fill` throws: nothing is written then.
+   * fails by itself, all in one turn, so that they share a write to the log. An idempotency key stands for all of them.
+   * @throws SvcError CONFLICT for a repeated key, and whatever `fill` throws: nothing is written then.
    */
   writeSeveral<T>(context: CallContext, options: IngestOptions, fill: (open: () => WriteBatch) => T | Promise<T>): Promise<WrittenSeveral<T>>
   /** A writer that takes a point in one line; what it gathers is written by its `write`. Slower than filling columns, by some microseconds a point. */
@@ -161,7 +161,9 @@ export class IngestGate implements Ingest {
       storage.recycle(batch)
       return { written: 0, rejected: 0, rejections: [], filled }
     }
-    return { ...(await this.store(storage, batch, context, options)), filled }
+    const [result] = await this.keyed(storage, [batch], context, options)
+    if (result.status === 'rejected') throw result.reason
+    return { ...result.value, filled }
   }
 
   async writeSeveral<T>(context: CallContext, options: IngestOptions, fill: (open: () => WriteBatch) => T | Promise<T>): Promise<WrittenSeveral<T>> {
@@ -182,26 +184,37 @@ export class IngestGate implements Ingest {
     }
     const full = batches.filter((batch) => batch.rows > 0)
     for (const batch of batches) if (!full.includes(batch)) storage.recycle(batch)
-    const { idempotencyKey: _, ...others } = options
-    const results = await Promise.allSettled(full.map((batch, i) => this.store(storage, batch, context, i === 0 ? options : others)))
-    return { filled, results }
+    return { filled, results: await this.keyed(storage, full, context, options) }
+  }
+
+  /** Writes batches under the caller's key. It is free again when one of them failed, and when nothing was stored: the caller may correct the points and try again. */
+  private async keyed(storage: Storage, batches: WriteBatch[], context: CallContext, options: IngestOptions): Promise<PromiseSettledResult<WriteResult>[]> {
+    if (batches.length === 0) return []
+    let key: string | undefined
+    try {
+      key = this.claim(context, options.idempotencyKey)
+    } catch (error) {
+      for (const batch of batches) storage.recycle(batch)
+      this.count(context, reasonOf(classify(error)))
+      throw error
+    }
+    const results = await Promise.allSettled(batches.map((batch) => this.store(storage, batch, context, options)))
+    if (key !== undefined && !isStored(results)) this.keys.release(key)
+    return results
+  }
+
+  /** @returns undefined where keys do not count. @throws CONFLICT, BAD_REQUEST. */
+  private claim(context: CallContext, given: string | undefined): string | undefined {
+    const key = given === undefined ? undefined : keyOf(context, given)
+    if (key === undefined || this.limits.dedupWindowMs === 0) return undefined
+    if (this.keys.claim(key)) return key
+    throw new SvcError('CONFLICT', `cannot repeat the write with Idempotency-Key "${given}": it was accepted before; use a new key for other points`)
   }
 
   /** The batch goes to the storage, or back if the storage never gets it. */
   private async store(storage: Storage, batch: WriteBatch, context: CallContext, options: IngestOptions): Promise<WriteResult> {
     let owned = true // until the storage takes the batch
-    let key: string | undefined
     try {
-      const claimed = options.idempotencyKey === undefined ? undefined : keyOf(context, options.idempotencyKey)
-      if (claimed !== undefined && this.limits.dedupWindowMs > 0) {
-        if (!this.keys.claim(claimed)) {
-          throw new SvcError(
-            'CONFLICT',
-            `cannot repeat the write with Idempotency-Key "${options.idempotencyKey}": it was accepted before; use a new key for other points`,
-          )
-        }
-        key = claimed
-      }
       const began = this.monotonic()
       if (this.checks.length > 0)
         await traced('checks', async () => {
@@ -218,12 +231,9 @@ export class IngestGate implements Ingest {
       this.stored.inc(result.written)
       if (backfill) this.backfilled.inc(result.written)
       if (result.rejected > 0) this.count(context, 'rejected')
-      // Nothing was stored: the caller may correct the points and try again under the same key.
-      if (key !== undefined && result.written === 0 && result.rejected > 0) this.keys.release(key)
       return result
     } catch (error) {
       if (owned) storage.recycle(batch)
-      if (key !== undefined) this.keys.release(key)
       this.count(context, reasonOf(classify(error)))
       throw error
     }
@@ -246,6 +256,12 @@ function keyOf(context: CallContext, key: string): string {
     throw new SvcError('BAD_REQUEST', `cannot use an Idempotency-Key of ${key.length} characters: it has 1 to ${MAX_KEY_LENGTH}`)
   }
   return IdempotencyKeys.of(context, key)
+}
+
+/** Whether there is nothing to be gained by writing the same again. */
+function isStored(results: readonly PromiseSettledResult<WriteResult>[]): boolean {
+  const whole = results.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+  return whole.length === results.length && whole.some(({ written, rejected }) => written > 0 || rejected === 0)
 }
 
 function within(write: Promise<WriteResult>, limitMs: number): Promise<WriteResult> {
