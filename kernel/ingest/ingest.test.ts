@@ -62,6 +62,22 @@ t.test('a failed write frees its key', async (t) => {
   await t.resolves(gate.write(contextOf(), options, fill))
 })
 
+t.test('a repeat waits for the write that is under way with its key: it may fail', async (t) => {
+  const under: PromiseWithResolvers<WriteResult>[] = []
+  const { gate, recycled } = setup(t, () => (under[under.length] = Promise.withResolvers<WriteResult>()).promise)
+  const write = () => gate.write(contextOf(), { idempotencyKey: 'k1' }, fill)
+  const [first, second, third] = [write(), write(), write()]
+  await Promise.resolve()
+  under[0].reject(new SvcError('STORAGE_FULL', 'no space'))
+  await t.rejects(first, { code: 'STORAGE_FULL' })
+  t.equal(under.length, 2, 'one of those that waited is written')
+  under[1].resolve(ok)
+  await t.resolves(second)
+  await t.rejects(third, { code: 'CONFLICT' })
+  t.equal(recycled.length, 1)
+  await t.rejects(write(), { code: 'CONFLICT' })
+})
+
 t.test('a write of which nothing was stored frees its key, a partial one keeps it', async (t) => {
   let written = 0
   const { gate } = setup(t, async () => ({ written, rejected: 1, rejections: [] }))

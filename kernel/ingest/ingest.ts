@@ -82,6 +82,8 @@ export class IngestGate implements Ingest {
   private readonly monotonic: () => number
   private readonly checks: Admit[] = []
   private readonly keys: IdempotencyKeys
+  /** What is being written under a key. */
+  private readonly underWay = new Map<string, Promise<unknown>>()
   private readonly errors: Counter
   private readonly backfilled: Counter
   private readonly nonFinite: Counter
@@ -192,23 +194,37 @@ export class IngestGate implements Ingest {
     if (batches.length === 0) return []
     let key: string | undefined
     try {
-      key = this.claim(context, options.idempotencyKey)
+      key = this.keyOf(context, options.idempotencyKey)
+      while (key !== undefined && !this.keys.claim(key)) await this.earlier(key, options)
     } catch (error) {
       for (const batch of batches) storage.recycle(batch)
       this.count(context, reasonOf(classify(error)))
       throw error
     }
-    const results = await Promise.allSettled(batches.map((batch) => this.store(storage, batch, context, options)))
-    if (key !== undefined && !isStored(results)) this.keys.release(key)
+    const writes = Promise.allSettled(batches.map((batch) => this.store(storage, batch, context, options)))
+    if (key === undefined) return writes
+    this.underWay.set(key, writes) // in the turn of its claim
+    const results = await writes
+    // A key that was forgotten meanwhile may be another's.
+    if (this.underWay.get(key) !== writes) return results
+    this.underWay.delete(key)
+    if (!isStored(results)) this.keys.release(key)
     return results
   }
 
-  /** @returns undefined where keys do not count. @throws CONFLICT, BAD_REQUEST. */
-  private claim(context: CallContext, given: string | undefined): string | undefined {
-    const key = given === undefined ? undefined : keyOf(context, given)
-    if (key === undefined || this.limits.dedupWindowMs === 0) return undefined
-    if (this.keys.claim(key)) return key
+  /** Resolves when what is being written under a key is done: only what is stored may be left out. @throws CONFLICT when it was stored before. */
+  private earlier(key: string, { idempotencyKey: given }: IngestOptions): Promise<unknown> {
+    const writes = this.underWay.get(key)
+    if (writes !== undefined) return writes
     throw new SvcError('CONFLICT', `cannot repeat the write with Idempotency-Key "${given}": it was accepted before; use a new key for other points`)
+  }
+
+  /** @returns undefined where keys do not count. @throws BAD_REQUEST. */
+  private keyOf(context: CallContext, given: string | undefined): string | undefined {
+    if (given === undefined) return undefined
+    if (given.length === 0 || given.length > MAX_KEY_LENGTH)
+      throw new SvcError('BAD_REQUEST', `cannot use an Idempotency-Key of ${given.length} characters: it has 1 to ${MAX_KEY_LENGTH}`)
+    return this.limits.dedupWindowMs === 0 ? undefined : IdempotencyKeys.of(context, given)
   }
 
   /** The batch goes to the storage, or back if the storage never gets it. */
@@ -249,13 +265,6 @@ function requireReadable({ namespace, dataNamespace }: CallContext, multiTenancy
     'FORBIDDEN',
     `cannot write points of namespace ${JSON.stringify(namespace.slice(0, 64))} into ${named}: nobody could read them; ${context}`,
   )
-}
-
-function keyOf(context: CallContext, key: string): string {
-  if (key.length === 0 || key.length > MAX_KEY_LENGTH) {
-    throw new SvcError('BAD_REQUEST', `cannot use an Idempotency-Key of ${key.length} characters: it has 1 to ${MAX_KEY_LENGTH}`)
-  }
-  return IdempotencyKeys.of(context, key)
 }
 
 /** Whether there is nothing to be gained by writing the same again. */
