@@ -1,0 +1,26 @@
+import { zstdCompressSync } from 'node:zlib'
+import t from 'tap'
+import { decompress } from './decompress.ts'
+
+const SKIPPABLE = Buffer.from([0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 1, 2])
+const frame = (text: string): Buffer => zstdCompressSync(text)
+const zstd = async (parts: Buffer[], limit = 1_048_576): Promise<string> => (await decompress(Buffer.concat(parts), 'zstd', limit)).toString()
+
+t.test('zstd: all frames of a body are one text, those to skip are none', async (t) => {
+  const long = 'abc'.repeat(100_000)
+  t.equal(await zstd([frame('one')]), 'one')
+  t.equal(await zstd([SKIPPABLE, frame('one'), frame(''), frame(long), SKIPPABLE, frame('two')]), `one${long}two`)
+  t.equal(await zstd([SKIPPABLE]), '')
+})
+
+t.test('zstd: the limit is for all frames together', async (t) => {
+  t.equal(await zstd([frame('123'), frame('45')], 5), '12345')
+  await t.rejects(zstd([frame('123'), frame('456')], 5), { code: 'PAYLOAD_TOO_LARGE' })
+  await t.rejects(zstd([frame('12345'), frame('6')], 5), { code: 'PAYLOAD_TOO_LARGE' })
+})
+
+t.test('zstd: what is no frame, one that is cut, and frames without end are refused', async (t) => {
+  await t.rejects(zstd([frame('one'), Buffer.from('two')]), { code: 'BAD_REQUEST', message: /cannot decompress the body as zstd/ })
+  await t.rejects(zstd([frame('one'), frame('two').subarray(0, -1)]), { code: 'BAD_REQUEST' })
+  await t.rejects(zstd(Array.from({ length: 1001 }, () => SKIPPABLE)), { code: 'BAD_REQUEST', message: /more than 1000 frames/ })
+})
