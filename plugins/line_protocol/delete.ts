@@ -2,12 +2,12 @@
 import type { FastifyReply } from 'fastify'
 import type { HttpRequest, Matcher, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { rfc3339Nanos } from 'svcdb/lib/numbers'
 import type { LineProtocolConfig } from './config.ts'
 import { databaseName, databaseTags, parametersOf, shown } from './database-name.ts'
 import { DEFAULT_LIMITS } from './limits.ts'
 import { requireSelected } from './namespace-source.ts'
 import { type Predicate, parsePredicate } from './predicate.ts'
-import { nanosOf } from './rfc3339.ts'
 
 export interface DeleteBody {
   start: string
@@ -15,8 +15,9 @@ export interface DeleteBody {
   predicate?: string
 }
 
-/** No point lies here, so a range that ends before it holds all. */
+/** No point lies here, so a range between them holds all. */
 const AFTER_ALL = 2n ** 63n - 1n
+const BEFORE_ALL = -(2n ** 63n)
 
 export class DeleteHandler {
   private readonly svc: Svc
@@ -76,8 +77,8 @@ export class DeleteHandler {
 }
 
 function timeOf(what: 'start' | 'stop', text: string): bigint {
-  const nanos = nanosOf(text)
+  const nanos = rfc3339Nanos(text)
   if (nanos === undefined)
     throw new SvcError('BAD_REQUEST', `cannot use ${what} ${shown(text)}: it is no time as RFC 3339 has it, such as "2026-01-31T00:00:00Z"`)
-  return nanos
+  return nanos < BEFORE_ALL ? BEFORE_ALL : nanos > AFTER_ALL ? AFTER_ALL : nanos
 }
