@@ -10,8 +10,8 @@ const MAX_KEY_LENGTH = 255
 export class DedupKeys {
   /** undefined: keys are ignored. */
   private readonly seen: IdempotencyKeys | undefined
-  /** Of batches under way: resolves to whether they were written whole. */
-  private readonly pending = new Map<string, Promise<boolean>>()
+  /** Of messages under way, from their claim on: resolves to whether they were written whole. */
+  private readonly pending = new Map<string, PromiseWithResolvers<boolean>>()
 
   constructor({ server, clock }: Pick<Svc, 'server' | 'clock'>) {
     const { dedup_window_secs: window, max_dedup_entries: entries } = server
@@ -27,29 +27,23 @@ export class DedupKeys {
     if (seen === undefined || given === '') return undefined
     if (given.length > MAX_KEY_LENGTH) throw new SvcError('BAD_REQUEST', `cannot use a dedup_key of ${given.length} characters: it has 1 to ${MAX_KEY_LENGTH}`)
     const key = IdempotencyKeys.of(context, given)
-    while (!seen.claim(key)) {
-      const written = pending.get(key)
-      if (written === undefined) return null
+    for (let under = pending.get(key); under !== undefined; under = pending.get(key)) {
       // Only what is written may be left out.
       own?.(key)
-      if (await written) return null
+      if (await under.promise) return null
     }
+    if (!seen.claim(key)) return null
+    // In the same turn: another may ask before the caller goes on.
+    pending.set(key, Promise.withResolvers())
     return key
   }
 
-  /** The message of a claimed key is on its way. */
-  begin(key: string, whole: Promise<boolean>): void {
-    this.pending.set(key, whole)
-  }
-
-  /** What has become of it: call it before that promise is resolved. */
+  /** What has become of the message of a claimed key. Call it once for each. */
   end(key: string, whole: boolean): void {
+    const under = this.pending.get(key)
     this.pending.delete(key)
-    if (!whole) this.release(key)
-  }
-
-  release(key: string): void {
-    this.seen?.release(key)
+    if (!whole) this.seen?.release(key)
+    under?.resolve(whole)
   }
 
   /** Frees the keys of a namespace that is gone. */

@@ -44,8 +44,6 @@ interface Gathered {
   rejections: Rejection[]
   messages: GatheredMessage[]
   keys: string[]
-  settle(written: boolean): void
-  settled: Promise<boolean>
 }
 
 export class StreamWrite {
@@ -138,21 +136,17 @@ export class StreamWrite {
       gathered.rejected += outcome.rejected
       gathered.rejections.push(...outcome.rejections)
     } catch (error) {
-      if (key !== undefined) this.keys.release(key)
+      if (key !== undefined) this.keys.end(key, false)
       throw error
     } finally {
       this.reading = false
     }
-    if (key !== undefined) {
-      gathered.keys.push(key)
-      this.keys.begin(key, gathered.settled)
-    }
+    if (key !== undefined) gathered.keys.push(key)
     return gathered
   }
 
   private open(): Gathered {
     if (this.gathered !== undefined) return this.gathered
-    const { promise, resolve } = Promise.withResolvers<boolean>()
     const gathering = Promise.withResolvers<void>()
     let batch!: WriteBatch
     const result = this.write((empty) => {
@@ -172,8 +166,6 @@ export class StreamWrite {
       rejections: [],
       messages: [],
       keys: [],
-      settle: resolve,
-      settled: promise,
     }
     return this.gathered
   }
@@ -248,9 +240,8 @@ export class StreamWrite {
     for (const { message, options, from } of messages) await this.writer.decode(message, batch, options, from, this.call)
   }
 
-  private release({ keys, settle }: Gathered, written: boolean): void {
+  private release({ keys }: Gathered, written: boolean): void {
     for (const key of keys) this.keys.end(key, written)
-    settle(written)
   }
 
   /** The error with the count of what was written before it. */

@@ -33,15 +33,12 @@ export class PointWriter {
     let refused: Stored
     if (key === undefined) refused = await this.store(request, call, envelope)
     else {
-      const { promise, resolve } = Promise.withResolvers<boolean>()
-      this.keys.begin(key, promise)
       let whole = false
       try {
         refused = await this.store(request, call, envelope)
         whole = refused.rejected === 0
       } finally {
         this.keys.end(key, whole)
-        resolve(whole)
       }
     }
     if (envelope.forwarded) return forwardedResponse({ ...refused, rejections: refused.rejections.filter(({ position }) => position <= refused.knownTo) })
