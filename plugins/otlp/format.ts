@@ -36,7 +36,7 @@ class OtlpReader implements PointReader {
   async read({ body }: PointMessage, batch: WriteBatch, further: (name: string) => WriteBatch): Promise<SvcError | undefined> {
     const { config, metrics, json } = this.dependencies
     // A message in protobuf begins with the tag of resource_metrics, 10.
-    const message = body[0] === BRACE ? await json.convert(Buffer.from(body.buffer, body.byteOffset, body.length)) : body
+    const message = body[0] === BRACE ? await json.convert(Buffer.from(body.buffer, body.byteOffset, body.length), batch) : body
     const metadata = this.svc.find<MetricMetadata>(METRIC_METADATA)
     const exemplars = this.svc.provided.has(EXEMPLARS)
     const options = { maxPoints: config.max_points_per_write, maxFailures: config.max_reported_errors, exemplars }

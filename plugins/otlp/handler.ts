@@ -65,8 +65,9 @@ export class OtlpHandler implements OtlpFormatDependencies {
     if (body.length === 0 && encoding === 'protobuf') return reply.code(204).send()
     const { max_decompressed_bytes: limit } = this.config
     const payload = compression === undefined || body.length === 0 ? body : await decodePayload(body, compression, limit)
-    const message = encoding === 'json' ? await this.json.convert(payload) : payload
-    const tally = await this.store(this.callerOf(request), message)
+    const caller = this.callerOf(request)
+    const message = encoding === 'json' ? await this.json.convert(payload, { namespace: caller.context.dataNamespace, ended: caller.ended }) : payload
+    const tally = await this.store(caller, message)
     const refusal = refusalOf(tally)
     if (refusal === undefined) return reply.code(204).send()
     if (tally.written === 0) throw refusal

@@ -1,5 +1,6 @@
 /**
  * OTLP/JSON to protobuf. JSON.parse cannot be interrupted, so bodies that are not small are read by a thread of their own, one after the other.
+ * It takes a second for some of them: namespaces take turns, and what nobody waits for any more is not read.
  *
  * Invariants: the thread has one body at a time; what it was at when it failed is refused, the others are read by the next thread.
  */
@@ -14,28 +15,50 @@ const SMALL = 32 * 1024
 const HEAP_MB = 1024
 /** At its bound a thread has 16 MiB more for the collection under way, or V8 ends the process: what the young generation holds has to find room there. */
 const YOUNG_MB = 12
+/** Bytes of one namespace's bodies that wait for the thread. */
+const MAX_WAITING = 64 * 1024 * 1024
+
+/** Who has sent a body. */
+export interface JsonSender {
+  namespace: string
+  /** Why nobody waits for it any more: asked before the thread is given it. */
+  ended?(): Error | undefined
+}
 
 export type FromJsonWorker = { message: Uint8Array<ArrayBuffer> } | { code: ErrorCode; text: string }
 
 interface Job {
   body: ArrayBuffer
+  sender: JsonSender
   resolve(message: Uint8Array): void
   reject(error: Error): void
 }
 
 export class JsonThread {
   private worker: Worker | undefined
-  private readonly waiting: Job[] = []
+  private readonly maxWaiting: number
+  /** By namespace, the one whose turn is next first. */
+  private readonly waiting = new Map<string, Job[]>()
   private current: Job | undefined
   private stopped = false
 
-  /** @param body may be used again once this has returned. @throws BAD_REQUEST, also later. */
-  convert(body: Buffer): Uint8Array | Promise<Uint8Array> {
+  constructor(maxWaiting: number = MAX_WAITING) {
+    this.maxWaiting = maxWaiting
+  }
+
+  /** @param body may be used again once this has returned. @throws BAD_REQUEST, also later; BACKPRESSURE when as much as may waits already. */
+  convert(body: Buffer, sender: JsonSender): Uint8Array | Promise<Uint8Array> {
     if (body.length < SMALL) return messageOfJson(body)
+    const { namespace } = sender
+    const jobs = this.waiting.get(namespace) ?? []
+    const bytes = jobs.reduce((sum, job) => sum + job.body.byteLength, 0)
+    if (bytes > 0 && bytes + body.length > this.maxWaiting)
+      throw new SvcError('BACKPRESSURE', `cannot read the body: ${bytes} bytes of JSON wait to be read; send it again, or protobuf`)
     const copy = new ArrayBuffer(body.length)
     new Uint8Array(copy).set(body)
     return new Promise((resolve, reject) => {
-      this.waiting.push({ body: copy, resolve, reject })
+      jobs.push({ body: copy, sender, resolve, reject })
+      this.waiting.set(namespace, jobs)
       this.next()
     })
   }
@@ -46,13 +69,28 @@ export class JsonThread {
   }
 
   private next(): void {
-    if (this.current !== undefined) return
-    const job = this.waiting.shift()
-    if (job === undefined) return
-    if (this.stopped) return job.reject(new SvcError('BACKPRESSURE', 'cannot read the body: the node is stopping; send it again'))
-    this.current = job
-    this.worker ??= this.start()
-    this.worker.postMessage(job.body, [job.body])
+    while (this.current === undefined) {
+      const job = this.take()
+      if (job === undefined) return
+      const reason = this.stopped ? stopping() : job.sender.ended?.()
+      if (reason !== undefined) {
+        job.reject(reason)
+        continue
+      }
+      this.current = job
+      this.worker ??= this.start()
+      this.worker.postMessage(job.body, [job.body])
+    }
+  }
+
+  private take(): Job | undefined {
+    for (const [namespace, jobs] of this.waiting) {
+      const job = jobs.shift()
+      this.waiting.delete(namespace)
+      if (jobs.length > 0) this.waiting.set(namespace, jobs)
+      return job
+    }
+    return undefined
   }
 
   private start(): Worker {
@@ -69,7 +107,8 @@ export class JsonThread {
     worker.on('error', () => {})
     worker.on('exit', () => {
       this.worker = undefined
-      const error = new SvcError('BAD_REQUEST', 'cannot read the body as JSON: it takes too much memory; send smaller batches, or protobuf')
+      const tooMuch = () => new SvcError('BAD_REQUEST', 'cannot read the body as JSON: it takes too much memory; send smaller batches, or protobuf')
+      const error = this.stopped ? stopping() : tooMuch()
       this.settle((job) => job.reject(error))
     })
     return worker
@@ -81,4 +120,8 @@ export class JsonThread {
     if (current !== undefined) end(current)
     this.next()
   }
+}
+
+function stopping(): SvcError {
+  return new SvcError('BACKPRESSURE', 'cannot read the body: the node is stopping; send it again')
 }
