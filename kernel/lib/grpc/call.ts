@@ -33,7 +33,6 @@ export interface CallOptions<Context> {
   sendBufferBytes: number
   /** What the calls of the listener hold. */
   memory: CallMemory
-  turn: InboxOptions['turn']
   span: Span | undefined
   /** Wall clock, milliseconds. */
   now(): number
@@ -156,7 +155,7 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
   }
 
   private inboxOptions(encoding: string): InboxOptions {
-    const { memory, turn, section, maxReceiveBytes, maxControlBytes, method } = this.options
+    const { memory, section, maxReceiveBytes, maxControlBytes, method } = this.options
     const { carriesPoints, maxRequestBytes = Number.POSITIVE_INFINITY } = method
     const control = carriesPoints !== true && maxControlBytes < maxReceiveBytes
     const maxBytes = control ? maxControlBytes : maxReceiveBytes
@@ -164,7 +163,6 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
       maxBytes: Math.min(maxBytes, maxRequestBytes),
       setting: maxRequestBytes < maxBytes ? undefined : control ? 'server.max_control_body_size' : `${section}.max_receive_bytes`,
       encoding,
-      turn,
       hold: (bytes) => (bytes < 0 ? memory.give(this, -bytes) : memory.take(this, bytes)),
     }
   }

@@ -20,7 +20,6 @@ function inboxOf(encoding = 'identity') {
     setting: undefined,
     encoding,
     hold: (bytes) => void (held.bytes += bytes),
-    turn: (work) => work(),
   })
   inbox.open()
   return { stream, inbox, held }

@@ -27,8 +27,6 @@ export interface InboxOptions {
   encoding: string
   /** Bytes more, or less, are held for messages that are not done with. */
   hold(bytes: number): void
-  /** Runs a decompression when it is its turn. */
-  turn<T>(work: () => Promise<T>): Promise<T>
 }
 
 interface Frame {
@@ -184,11 +182,11 @@ export class Inbox {
   }
 
   private async plain(bytes: Buffer): Promise<Uint8Array> {
-    const { encoding, maxBytes, hold, turn } = this.options
+    const { encoding, maxBytes, hold } = this.options
     if (encoding === 'identity')
       throw new SvcError('BAD_REQUEST', 'cannot read the message: it is marked as compressed, and grpc-encoding names no compression')
     try {
-      const plain = await turn(() => decompress(bytes, encoding, maxBytes))
+      const plain = await decompress(bytes, encoding, maxBytes)
       hold(plain.length - bytes.length)
       if (this.failure !== undefined) throw this.failure
       return plain

@@ -29,8 +29,6 @@ import { type GrpcStatus, GrpcStatusError, STATUS_NAMES, statusHeaders, statusOf
 const GRPC_CONTENT = /^application\/grpc(?:\+proto)?\s*(?:;|$)/
 /** How long calls that were cut have to tell their clients. */
 const CUT_MS = 100
-/** Messages decompressed at one time: each may take max_receive_bytes before it is known how large it is. */
-const MAX_DECOMPRESSIONS = 4
 
 export class GrpcListener<Context> {
   private readonly owner: GrpcOwner<Context>
@@ -44,7 +42,6 @@ export class GrpcListener<Context> {
   private readonly sessions = new Set<ServerHttp2Session>()
   private readonly calls = new Set<Call<Context>>()
   private readonly memory: CallMemory
-  private readonly turn = inTurn(MAX_DECOMPRESSIONS)
   private server: Http2Server | Http2SecureServer | undefined
   private draining = false
   private drained: Promise<void> | undefined
@@ -219,7 +216,6 @@ export class GrpcListener<Context> {
       maxSendBytes: config.max_send_bytes,
       sendBufferBytes: config.send_buffer_bytes,
       memory: this.memory,
-      turn: this.turn,
       now: () => owner.clock.now(),
       resolve: this.resolve,
       admit: (credentials, action, resource) => owner.auth.admit(credentials, action, resource),
@@ -278,23 +274,6 @@ const spanName = (path: string): string => path.slice(1)
 function spanAttributes(path: string): Attributes {
   const [, service, method] = path.split('/')
   return { 'rpc.system': 'grpc', 'rpc.service': service, 'rpc.method': method }
-}
-
-/** Runs so many pieces of work at a time, in the order in which they come. */
-function inTurn(many: number): <T>(work: () => Promise<T>) => Promise<T> {
-  let running = 0
-  const waiting: (() => void)[] = []
-  return async (work) => {
-    if (running === many) await new Promise<void>((resolve) => waiting.push(resolve))
-    else running++
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) running--
-      else next()
-    }
-  }
 }
 
 function stopping(): SvcError {

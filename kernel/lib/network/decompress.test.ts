@@ -1,4 +1,5 @@
-import { zstdCompressSync } from 'node:zlib'
+import { stat } from 'node:fs/promises'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
 import t from 'tap'
 import { decompress } from './decompress.ts'
 
@@ -23,4 +24,17 @@ t.test('zstd: what is no frame, one that is cut, and frames without end are refu
   await t.rejects(zstd([frame('one'), Buffer.from('two')]), { code: 'BAD_REQUEST', message: /cannot decompress the body as zstd/ })
   await t.rejects(zstd([frame('one'), frame('two').subarray(0, -1)]), { code: 'BAD_REQUEST' })
   await t.rejects(zstd(Array.from({ length: 1001 }, () => SKIPPABLE)), { code: 'BAD_REQUEST', message: /more than 1000 frames/ })
+})
+
+t.test('the disk has threads of the pool left, however many bodies come', async (t) => {
+  const body = gzipSync(Buffer.alloc(4_000_000))
+  let done = 0
+  const all = Array.from({ length: 40 }, async () => {
+    await decompress(body, 'gzip', 4_000_000)
+    done++
+  })
+  // The first looks behind which of them it comes, the others give those the time to say that they are done.
+  for (let i = 0; i < 5; i++) await stat(import.meta.filename)
+  t.ok(done < 20, `${done} bodies were decompressed before`)
+  await Promise.all(all)
 })

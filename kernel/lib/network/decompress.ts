@@ -6,6 +6,8 @@ import { SvcError } from '../errors/index.ts'
 /** Deflate cannot expand further than this (zlib technical details); a larger size in a gzip trailer is not believed. */
 const MAX_EXPANSION = 1032
 
+/** At one time, of all listeners: threads of the pool are left for the disk, which each write waits for. There are four at least. */
+const MAX_AT_ONCE = 3
 /** Of one zstd body, each some 0.1 ms of work: encoders that write several have megabytes in each. */
 const MAX_FRAMES = 1000
 /** Of frames behind the first: what a chunk takes is taken for each. */
@@ -23,7 +25,25 @@ export interface BodyLimit {
 
 /** @param setting the key that sets the limit, for the message. @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST. */
 export async function decompress(bytes: Buffer, encoding: string, limit: number, setting = 'server.max_body_size'): Promise<Buffer> {
-  if (bytes.length === 0) return bytes
+  return bytes.length === 0 ? bytes : inTurn(() => decompressNow(bytes, encoding, limit, setting))
+}
+
+let running = 0
+const waiting: (() => void)[] = []
+
+async function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  if (running === MAX_AT_ONCE) await new Promise<void>((resolve) => waiting.push(resolve))
+  else running++
+  try {
+    return await work()
+  } finally {
+    const next = waiting.shift()
+    if (next === undefined) running--
+    else next()
+  }
+}
+
+async function decompressNow(bytes: Buffer, encoding: string, limit: number, setting: string): Promise<Buffer> {
   const options = { maxOutputLength: limit, chunkSize: outputHint(bytes, encoding, limit) }
   try {
     switch (encoding) {
