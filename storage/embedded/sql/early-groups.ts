@@ -8,8 +8,11 @@
  * Only plain shapes qualify: one measurement, keys that are tags or computed from `_time` alone with a tag among them, select items that are keys
  * or aggregates that combine, conditions that look at tags alone or not at all. Everything else is printed as it stands.
  */
+import type { FunctionSpec } from '../threads/function-spec.ts'
 import { constantInteger, type Node, walk } from './ast.ts'
+import { AGGREGATES } from './functions.ts'
 import { foldName } from './names.ts'
+import { NATIVE } from './plugin-functions/expand.ts'
 import type { Printer } from './printer.ts'
 import { kindOf, resolveHere, type Scope, type Source } from './scope.ts'
 
@@ -124,7 +127,7 @@ function rolesIn(part: Node, scope: Scope, source: Source): Role {
   let field = false
   let opaque = false
   walk(part, (node) => {
-    if (OPAQUE.has(node.class)) opaque = true
+    if (OPAQUE.has(node.class) || isAggregate(node)) opaque = true
     if (node.class !== 'COLUMN_REF') return
     const [hit] = resolveHere(node.column_names, scope)
     const role = hit?.source === source ? hit.column.column?.role : undefined
@@ -135,6 +138,12 @@ function rolesIn(part: Node, scope: Scope, source: Source): Role {
   })
   if (opaque || (tag && (time || field))) return 'mixed'
   return tag ? 'tag' : field ? 'row' : time ? 'time' : 'none'
+}
+
+/** One that does not combine, or within another expression: GROUP BY ALL says of none of them that it is no key. */
+function isAggregate(node: Node): boolean {
+  if (node.class !== 'FUNCTION') return false
+  return (node[NATIVE] as FunctionSpec | undefined)?.kind === 'aggregate' || AGGREGATES.has(foldName(String(node.function_name)))
 }
 
 /** The aggregate an item is, if it is one that combines. */

@@ -301,7 +301,24 @@ t.test('rows are grouped by series before their tags are joined, where that cann
     'SELECT hostname, max(procs) FROM cpu GROUP BY hostname ORDER BY max(procs)',
     'SELECT max(procs) FROM cpu',
     'SELECT a.hostname, max(a.procs) FROM cpu a JOIN cpu b USING (hostname) GROUP BY a.hostname',
+    // Aggregates of the time that do not combine: GROUP BY ALL would take them for keys.
+    'SELECT region, max(_time) - min(_time) FROM cpu GROUP BY ALL',
+    'SELECT region, count(DISTINCT _time) FROM cpu GROUP BY ALL',
+    'SELECT region, max(_time) FILTER (WHERE _time > now()) FROM cpu GROUP BY ALL',
+    'SELECT region, spread(epoch(_time)) FROM cpu GROUP BY ALL',
+    'SELECT region, middle(epoch(_time)) FROM cpu GROUP BY ALL',
   ]) {
     t.notOk(await early(sql), sql)
   }
+})
+
+t.test('a group of several series is one row, whatever is asked of its times', async (t) => {
+  const series = await testHost([
+    [CPU, `SELECT * REPLACE ('eu' AS region, _time + (hostname = 'b')::INTEGER * INTERVAL '1 second' AS _time) FROM (${CPU_ROWS})`],
+  ])
+  t.teardown(() => series.close())
+  const { rows } = await series.query(
+    'SELECT region, epoch_ns(max(_time)) - epoch_ns(min(_time)) AS span, count(DISTINCT _time) AS times FROM cpu GROUP BY ALL',
+  )
+  t.same(rows, [['eu', 119n * 60_000_000_000n + 1_000_000_000n, 240n]])
 })
