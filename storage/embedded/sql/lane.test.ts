@@ -2,7 +2,7 @@ import type { SqlCursor } from 'svcdb'
 import t from 'tap'
 import { lane } from '../read/lane.ts'
 import { EngineReader } from '../read/reader.ts'
-import { TestDatabase } from '../testing/engine-state.ts'
+import { TestDatabase, type TestPoint } from '../testing/engine-state.ts'
 import type { Snapshot } from '../threads/state.ts'
 import { LaneHarness, type Tried } from './testing/lane.ts'
 
@@ -109,6 +109,40 @@ t.test('integers are answered from samples while doubles hold them, and their su
   t.same(await read('SELECT sum(n) FROM sums'), ['duckdb', ['decimal(38, 0)'], [[2n * most - 2n]]])
   t.same(await read('SELECT max(n) FROM larger'), ['duckdb', ['Int64'], [[most + 2n]]])
   t.same(await read('SELECT n FROM larger ORDER BY n'), ['duckdb', ['Int64'], [[1n], [most + 2n]]])
+})
+
+/** The rows of a statement, or why there are none. */
+async function answerOf(reader: EngineReader, query: string): Promise<unknown> {
+  try {
+    const rows: unknown[][] = []
+    for await (const { rows: count, columns } of await reader.sql({ namespace: 'default', query }))
+      for (let i = 0; i < count; i++) rows.push(columns.map(({ values }) => values[i]))
+    return rows
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+t.test('DISTINCT ON means an alias before a column, as in DuckDB', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const at = (ms: bigint, host: string, region: string): TestPoint => ({
+    tags: { host, region },
+    time: 1_700_000_000_000_000_000n + ms * 1_000_000n,
+    fields: { value: 1 },
+  })
+  db.write(db.measurement('m', { value: 'float64' }), [at(0n, 'a', 'eu'), at(1n, 'b', 'eu'), at(2n, 'c', 'us')])
+  const reader = await EngineReader.open(await db.context())
+  t.teardown(() => reader.close())
+  for (const [query, rows] of [
+    ['SELECT DISTINCT ON (host) region AS host, value FROM m ORDER BY _time DESC', ['us', 'eu']],
+    ['SELECT DISTINCT ON (host) host, value FROM m ORDER BY _time DESC', ['c', 'b', 'a']],
+    ['SELECT DISTINCT ON (h) host AS h, value FROM m ORDER BY _time DESC', ['c', 'b', 'a']],
+  ] as const) {
+    const wanted = rows.map((row) => [row, 1])
+    t.same(await answerOf(reader, query), wanted, query)
+    t.same(await answerOf(reader, query.replace('FROM m', 'FROM m WHERE 1 = 1')), wanted, `${query} in DuckDB`)
+  }
 })
 
 const VALUES = { doubles: Math.sqrt, 'integers, which are unpacked': (i: number) => i % 7 }

@@ -78,7 +78,8 @@ class NewestRecogniser extends Recogniser {
   private distinctTags(): string[] | undefined {
     const targets = this.modifier('DISTINCT_MODIFIER')?.distinct_on_targets as Node[] | undefined
     if (targets === undefined || this.tree.qualify !== undefined || this.tree.aggregate_handling !== 'STANDARD_HANDLING') return undefined
-    const by = this.tagsOf(targets)
+    // As in ORDER BY an alias goes before a column; a number is left to DuckDB.
+    const by = this.tagsOf(targets.map((target) => (target.class === 'COLUMN_REF' ? this.meant(target, false) : undefined)))
     for (const { type, expression } of (this.modifier('ORDER_MODIFIER')?.orders ?? []) as Node[]) {
       const column = this.column(this.meant(expression, false) ?? expression)
       if (column?.role === 'time') return type === 'DESCENDING' ? by : undefined
