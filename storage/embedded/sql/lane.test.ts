@@ -145,6 +145,17 @@ t.test('DISTINCT ON means an alias before a column, as in DuckDB', async (t) => 
   }
 })
 
+t.test('a bucket that would begin before all times is refused, not wrapped around', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  db.write(db.measurement('m', { value: 'float64' }), [{ tags: { host: 'a' }, time: -9_223_372_036_854_000_000n, fields: { value: 1 } }])
+  const reader = await EngineReader.open(await db.context())
+  t.teardown(() => reader.close())
+  for (const bucket of ["time_bucket('1w', _time)", "time_bucket('1h', _time)", "date_trunc('day', _time)"])
+    t.match(await answerOf(reader, `SELECT ${bucket}, max(value) FROM m GROUP BY 1`), /Overflow/, bucket)
+  t.same(await answerOf(reader, "SELECT time_bucket('1ms', _time), max(value) FROM m GROUP BY 1"), [[-9_223_372_036_854_000_000n, 1]])
+})
+
 const VALUES = { doubles: Math.sqrt, 'integers, which are unpacked': (i: number) => i % 7 }
 for (const [name, of] of Object.entries(VALUES))
   t.test(`what is known of values that are not kept does not outlive them: ${name}`, async (t) => {

@@ -5,6 +5,8 @@ import type { GroupsPlan, KeyPlan, ScanPlan } from './plan.ts'
 
 /** Groups times buckets times aggregates: more are left to DuckDB, which can spill. */
 const MAX_CELLS = 1 << 22
+/** No time has an earlier millisecond: a bucket that begins before is DuckDB's to refuse. */
+const FIRST_MS = -9_223_372_036_854
 
 export interface GroupTag {
   /** Of each group the number of its value, negative for none. */
@@ -84,5 +86,5 @@ function bucketsOf(keys: readonly KeyPlan[], low: number, high: number): Buckets
   const { step, anchor } = key
   const first = Math.floor((low - anchor) / step) * step + anchor
   const count = Math.floor((high - first) / step) + 1
-  return count <= MAX_CELLS ? { step, first, count } : undefined
+  return count <= MAX_CELLS && first >= FIRST_MS ? { step, first, count } : undefined
 }
