@@ -53,6 +53,34 @@ t.test('the shape of an answer, values exact', async (t) => {
   t.same(kinds.rows, [[[1.5, null], { a: 1 }, [{ key: 'k', value: 1 }], { months: 0, days: 1, nanoseconds: 0 }, 'QQ==', null, 1, '1.50', 1_000_000]])
 })
 
+t.test('structs have all of their members, and times with a zone their offset', async (t) => {
+  const { columns, rows } = (
+    await sql(`SELECT row(1, 'x') AS r, [(host, idle), NULL] AS l, map {('a', 1): row(2.5::DOUBLE)} AS m, {'__proto__': 1, 'a': 'b'} AS p,
+        '12:34:56.5+02'::TIMETZ AS t, ['12:34:56-03:30'::TIMETZ] AS ts FROM cpu WHERE _time = ${base}`)
+  ).json()
+  t.same(rows, [
+    [
+      { 1: 1, 2: 'x' },
+      [{ 1: 'h0', 2: 0 }, null],
+      [{ key: { 1: 'a', 2: 1 }, value: { 1: 2.5 } }],
+      JSON.parse('{"__proto__":1,"a":"b"}'),
+      '12:34:56.5+02',
+      ['12:34:56-03:30'],
+    ],
+  ])
+  t.same(
+    columns.map(({ data_type }: { data_type: string }) => data_type),
+    [
+      'Struct("1": Int32, "2": Utf8)',
+      'List(Struct("1": Utf8, "2": Int64))',
+      'Map(Struct("1": Utf8, "2": Int32), Struct("1": Float64))',
+      'Struct("__proto__": Int32, "a": Utf8)',
+      'Utf8',
+      'List(Utf8)',
+    ],
+  )
+})
+
 t.test('by GET, and as CSV', async (t) => {
   const get = (query: Record<string, string>, headers: Record<string, string> = {}) =>
     node.inject({ url: `/api/v1/svc/sql?${new URLSearchParams(query)}`, headers })

@@ -1,17 +1,8 @@
 /** DuckDB's result vectors as SqlVectors: typed arrays where the type has one, JavaScript values otherwise. */
-import {
-  DuckDBArrayValue,
-  DuckDBBlobValue,
-  type DuckDBDataChunk,
-  DuckDBDecimalValue,
-  DuckDBIntervalValue,
-  DuckDBListValue,
-  DuckDBMapValue,
-  DuckDBStructValue,
-  type DuckDBValue,
-} from '@duckdb/node-api'
+import { type DuckDBDataChunk, DuckDBLogicalType, type DuckDBType } from '@duckdb/node-api'
 import duckdb from '@duckdb/node-bindings'
 import type { SqlVector } from 'svcdb'
+import { byPlace, plainValues } from './nested-values.ts'
 
 const STRING_SLOT = 16
 const INLINE_BYTES = 12
@@ -22,6 +13,8 @@ export interface ResultColumn {
   id: duckdb.Type
   /** Of ENUM columns. */
   dictionary: string[] | undefined
+  /** Of columns that are read value by value. */
+  values: { type: DuckDBType; placed: DuckDBType } | undefined
 }
 
 export function resultColumn(type: duckdb.LogicalType): ResultColumn {
@@ -31,7 +24,12 @@ export function resultColumn(type: duckdb.LogicalType): ResultColumn {
     dictionary = []
     for (let i = 0, n = duckdb.enum_dictionary_size(type); i < n; i++) dictionary.push(duckdb.enum_dictionary_value(type, i))
   }
-  return { type, id, dictionary }
+  return { type, id, dictionary, values: isPlain(id) ? undefined : valueTypes(type) }
+}
+
+function valueTypes(logical: duckdb.LogicalType): ResultColumn['values'] {
+  const type = DuckDBLogicalType.create(logical).asType()
+  return { type, placed: byPlace(type) }
 }
 
 type TypedArray = { new (buffer: ArrayBuffer, offset: number, length: number): SqlVector['values'] & { BYTES_PER_ELEMENT?: number }; BYTES_PER_ELEMENT: number }
@@ -57,6 +55,9 @@ const TYPED = new Map<duckdb.Type, TypedArray>([
   [Type.TIMESTAMP_TZ, BigInt64Array],
 ])
 
+/** Types that are read without the library's values. */
+const isPlain = (id: duckdb.Type): boolean => TYPED.has(id) || [Type.VARCHAR, Type.BLOB, Type.ENUM, Type.DECIMAL, Type.HUGEINT].includes(id)
+
 /**
  * One column of a chunk. BOOLEAN 0 or 1; DATE days; times and timestamps in their unit; DECIMAL and HUGEINT bigint (unscaled); text and
  * ENUM string; BLOB Uint8Array; INTERVAL {months, days, nanoseconds}; LIST and ARRAY arrays; STRUCT an object; MAP an array of {key, value}.
@@ -77,7 +78,8 @@ export function readVector(chunk: DuckDBDataChunk, index: number, column: Result
   if (column.id === Type.BLOB) return { values: readTexts(vector, rows, validity, (bytes) => new Uint8Array(bytes)), validity }
   if (column.dictionary !== undefined) return { values: readEnum(vector, rows, validity, column), validity }
   if (column.id === Type.DECIMAL || column.id === Type.HUGEINT) return { values: readIntegers(vector, rows, validity, column), validity }
-  return { values: chunk.getColumnValues(index).map(plainValue), validity }
+  const { type, placed } = column.values!
+  return { values: plainValues(vector, rows, type, placed), validity }
 }
 
 /** One byte a row, undefined when all are present. */
@@ -190,17 +192,4 @@ function readIntegers(vector: duckdb.Vector, rows: number, validity: Uint8Array 
     else out[i] = (view.getBigInt64(at + 8, true) << 64n) | view.getBigUint64(at, true)
   }
   return out
-}
-
-function plainValue(value: DuckDBValue): unknown {
-  if (value === null || typeof value !== 'object') return value
-  if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue) return value.items.map(plainValue)
-  if (value instanceof DuckDBStructValue) return Object.fromEntries(Object.entries(value.entries).map(([key, member]) => [key, plainValue(member)]))
-  if (value instanceof DuckDBMapValue) return value.entries.map((entry) => ({ key: plainValue(entry.key), value: plainValue(entry.value) }))
-  if (value instanceof DuckDBIntervalValue) return { months: value.months, days: value.days, nanoseconds: value.micros * 1000n }
-  if (value instanceof DuckDBDecimalValue) return value.value
-  if (value instanceof DuckDBBlobValue) return value.bytes
-  // Dates, times and timestamps inside nested values: their one number.
-  for (const unit of ['nanos', 'micros', 'millis', 'seconds', 'days'] as const) if (unit in value) return (value as unknown as Record<string, unknown>)[unit]
-  return String(value)
 }

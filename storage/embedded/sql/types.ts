@@ -1,5 +1,6 @@
 /** Types: printing those of a CAST, and the Arrow names of a result's columns. */
 import { type DuckDBType, DuckDBTypeId } from '@duckdb/node-api'
+import { memberName } from '../duckdb/nested-values.ts'
 import { ident, members, type Node, refuse } from './ast.ts'
 import { foldName } from './names.ts'
 
@@ -102,7 +103,7 @@ export function arrowName(type: DuckDBType): string {
       return `List(${arrowName((type as unknown as { valueType: DuckDBType }).valueType)})`
     case DuckDBTypeId.STRUCT: {
       const { entryNames, entryTypes } = type as unknown as { entryNames: string[]; entryTypes: DuckDBType[] }
-      return `Struct(${entryNames.map((name, i) => `${JSON.stringify(name)}: ${arrowName(entryTypes[i])}`).join(', ')})`
+      return `Struct(${entryNames.map((name, i) => `${JSON.stringify(memberName(name, i))}: ${arrowName(entryTypes[i])}`).join(', ')})`
     }
     case DuckDBTypeId.MAP: {
       const { keyType, valueType } = type as unknown as { keyType: DuckDBType; valueType: DuckDBType }
