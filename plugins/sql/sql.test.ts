@@ -146,6 +146,23 @@ t.test('after a flush the same answers come from segments', async (t) => {
   t.notMatch(plan, /svc-test|segments|shard_|parquet\b/)
 })
 
+t.test('what a column with a subquery is called says nothing of files', async (t) => {
+  await node.storage.flush()
+  for (const item of [
+    '(SELECT max(idle) FROM cpu)',
+    'EXISTS (SELECT 1 FROM cpu)',
+    '1 IN (SELECT idle FROM cpu)',
+    'count(*) FILTER (WHERE (SELECT max(idle) FROM cpu) > 1)',
+    "{'a': (SELECT max(idle) FROM cpu)}",
+    'array(SELECT idle FROM cpu LIMIT 1)',
+  ]) {
+    const { body } = await sql(`SELECT ${item}`)
+    t.match(JSON.parse(body).columns[0].name, /subquery/, item)
+    t.notMatch(body, /svc|segments|shard_|parquet|_series/, item)
+    t.notMatch((await sql(`DESCRIBE SELECT ${item}`)).body, /svc|segments|shard_|parquet|_series/, item)
+  }
+})
+
 t.test('no name makes the node read a file or a catalogue', async (t) => {
   await node.storage.flush()
   const segments = `${node.dataDir}/segments`

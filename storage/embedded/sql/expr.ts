@@ -373,6 +373,8 @@ function frame(p: Printer, node: Node, scope: Scope): string {
 function subquery(p: Printer, node: Node, scope: Scope): string {
   members(node, ['class', 'type', 'alias', 'subquery_type', 'subquery', 'child', 'comparison_type'])
   if (p.plain) return '(subquery)'
+  // DuckDB would call a column by the text of the scans.
+  p.rewrites++
   members(node.subquery, ['node'])
   const query = p.query(node.subquery.node, scope)
   const text = `(${query.text})`
