@@ -7,6 +7,9 @@ import type { Names } from './names.ts'
 const CALLERS =
   /^(Parser|Binder|Catalog|Conversion|Out of Range|Invalid Input|Not implemented|Constraint|Mismatch Type|Type|Invalid type|Syntax|Expression|Sequence|Divide by Zero|Decimal|Parameter Not Resolved) Error: /i
 
+/** The second is what a source of rows met, in an error about that source. */
+const OUT_OF_MEMORY = /^Out of Memory Error|^Invalid Input Error: \{"exception_type":"Out of Memory"/i
+
 /**
  * @param names of the statement, which DuckDB's texts have in their generated form.
  * @returns an SvcError whose text names neither files nor the rewritten statement; what is not DuckDB's error passes unchanged.
@@ -29,7 +32,7 @@ export function sqlError(error: unknown, signal?: AbortSignal, names?: Names): u
       { cause: error },
     )
   }
-  if (/^Out of Memory Error/i.test(text)) {
+  if (OUT_OF_MEMORY.test(text)) {
     return new SvcError(
       'SQL_ERROR',
       'cannot run this query: it needs more memory than per_query_memory_limit allows; narrow the time range, group less finely or raise the limit',
