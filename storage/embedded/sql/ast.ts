@@ -97,12 +97,16 @@ function read(json: string): Node {
   return JSON.parse(json.replace(LONG_INTEGER, '"$1":"$2"')) as Node
 }
 
+/** What `json_serialize_sql` says of other statements. */
+const NO_QUERY = 'Only SELECT statements'
+
 function parsed(tree: Node): Parsed {
   if (tree.error === true) {
-    if (tree.error_type === 'not implemented') {
+    const unknown = tree.error_type === 'not implemented'
+    if (unknown && String(tree.error_message).startsWith(NO_QUERY)) {
       throw refuse('cannot run this statement: only queries are allowed (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN); data is written by the write API')
     }
-    throw refuse(`cannot parse the query: ${tree.error_message}`)
+    throw refuse(`cannot parse the query: ${unknown ? 'not supported: ' : ''}${tree.error_message}`)
   }
   const statements = tree.statements as Node[]
   if (statements.length !== 1) throw refuse(`cannot run ${statements.length} statements: a request holds exactly one`)

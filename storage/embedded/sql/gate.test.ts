@@ -112,6 +112,11 @@ for (const sql of [
   refused(sql)
 }
 
+// Clauses of queries that DuckDB's parser does not have are not taken for other statements.
+refused('SELECT procs FROM cpu WHERE procs BETWEEN SYMMETRIC 9 AND 1', /^cannot parse the query: not supported: /)
+refused("SELECT hostname SIMILAR TO 'a' ESCAPE 'b' FROM cpu", /^cannot parse the query: not supported: Custom escape in SIMILAR TO/)
+refused('DROP TABLE cpu', /^cannot run this statement: only queries are allowed/)
+
 // Names that DuckDB knows, or reads as a file, where a caller could have them taken for a CTE's: __m0 is a table that is no measurement.
 const KELVIN = '\u212a'
 for (const name of ['__m0', 'duckdb_tables', 'duckdb_views', 'sqlite_master', 'pragma_database_list', 'pg_tables', '/etc/passwd.csv', '/tmp/*/*.parquet']) {
