@@ -33,6 +33,8 @@ const UNFIT: KeptTree = { json: undefined, marks: [] }
 
 /** Integers of 64 and 128 bits lie as plain JSON numbers under these keys; JSON.parse would round them. Inside a string the quotes are escaped, so this cannot match there. */
 const LONG_INTEGER = /"(value|upper|lower)":(-?\d{16,})(?=[,}\]])/g
+/** Doubles that no digits reach, such as 1e400, which are no JSON either. */
+const INFINITE = /"value":(-?Infinity)(?=[,}])/g
 
 export function refuse(message: string): SvcError {
   return new SvcError('SQL_ERROR', message)
@@ -94,7 +96,7 @@ function filled(template: string, marks: readonly MarkPath[], { literals }: Shap
 
 /** Not skip_empty: it would lose empty strings and the empty set of GROUPING SETS. */
 function read(json: string): Node {
-  return JSON.parse(json.replace(LONG_INTEGER, '"$1":"$2"')) as Node
+  return JSON.parse(json.replace(LONG_INTEGER, '"$1":"$2"').replace(INFINITE, '"value":"$1"')) as Node
 }
 
 /** What `json_serialize_sql` says of other statements. */

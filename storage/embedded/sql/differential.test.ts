@@ -39,6 +39,7 @@ for (const sql of [
   "SELECT extract(hour FROM _time), date_part('minute', _time), date_trunc('hour', _time), strftime(_time, '%Y-%m-%d'), _time + INTERVAL 1 DAY, _time::DATE FROM cpu ORDER BY ALL LIMIT 2",
   "SELECT TRY_CAST('x' AS INTEGER), CAST('1' AS DECIMAL(5, 2)), '2024-01-01'::DATE, 1::UTINYINT, '[1, 2]'::INTEGER[], TRY(1), coalesce(NULL, 2), nullif(1, 1), ifnull(NULL, 3)",
   "SELECT 1e300, 1.0e0, 0.1, 123456789012345678901234567890, -9223372036854775808, 18446744073709551615, 1e-10, 'a''b', '', E'\\t', true, NULL",
+  `SELECT 1e400 AS a, -1e400 AS b, 1e-400 AS c, 'x "value":Infinity,' AS d FROM cpu WHERE usage_user < 1e999 AND procs > -1e999 ORDER BY procs LIMIT 1`,
   "SELECT interval '1 year 2 months 3 days 4 hours', INTERVAL 5 MINUTE, INTERVAL (1 + 1) DAY, to_days(3)",
   'SELECT hostname COLLATE NOCASE AS h FROM cpu ORDER BY h, procs LIMIT 1',
   'SELECT * REPLACE (procs + 1 AS procs) FROM cpu ORDER BY ALL LIMIT 1',

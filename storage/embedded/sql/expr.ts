@@ -92,6 +92,7 @@ function constant(value: Node): string {
     case 'DOUBLE':
     case 'FLOAT': {
       const text = String(Number(value.value))
+      if (text.endsWith('Infinity')) return `CAST('${text}' AS DOUBLE)`
       return /e/i.test(text) ? text : `${text}e0`
     }
     default: {
