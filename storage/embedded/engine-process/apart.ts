@@ -34,8 +34,11 @@ export interface ApartSettings {
 /** Rows in a file's row group: its writer keeps that many of each column. */
 const ROW_GROUP_ROWS = 32_768
 const SIZE_LOOK_MS = 50
-/** DuckDB's, and those of JavaScript. */
-const OUT_OF_MEMORY = /out of memory|too large/i
+/**
+ * Failures after which a process is of no use: memory is full, by DuckDB's words or those of JavaScript, or something in DuckDB went wrong that must not, after
+ * which it refuses all statements.
+ */
+const SPENT = /out of memory|too large|^(?:INTERNAL|FATAL) Error/i
 
 export function apart(host: SqlHost, settings: ApartSettings): SqlApart {
   const relations = new Map<string, { request: RelationRequest; view: View }>()
@@ -112,7 +115,7 @@ class Session {
     process.listener = (message) => {
       if (message.kind === 'ready' || message.id !== this.id) return
       if (message.kind === 'failed') {
-        this.refused = !OUT_OF_MEMORY.test(message.message)
+        this.refused = !SPENT.test(message.message)
         this.fail(message.code === undefined ? new Error(message.message) : new SvcError(message.code as ErrorCode, message.message))
       } else if (message.kind === 'refused-plan') settings.refusedPlan(message.reason)
       else this.received.push(message)
@@ -182,7 +185,7 @@ class Session {
     this.end(true)
   }
 
-  /** A process that has said what was wrong waits for the next statement. One that is at work is ended, and one whose memory is full. */
+  /** A process that has said what was wrong waits for the next statement. One that is at work is ended, and one that is spent. */
   private abandon(): void {
     if (this.refused) this.leave()
     else this.end(false)
