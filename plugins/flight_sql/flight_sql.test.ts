@@ -62,6 +62,15 @@ t.test('queries', async (t) => {
     await t.rejects(flight.sql(`SELECT TIMESTAMP '9999-01-01'`), { code: 3, details: /before 1677 or after 2262/ })
   })
 
+  t.test('an integer that no decimal of 38 digits holds is text, with all its digits', async (t) => {
+    const most = String(2n ** 128n - 1n)
+    const { schema, rows } = await flight.sql(`SELECT ${most}::UHUGEINT AS u, [NULL, ${most}::UHUGEINT] AS l, NULL::UHUGEINT AS n`)
+    t.same(schema, ['u: Utf8', 'l: List<Utf8>', 'n: Utf8'])
+    t.equal(rows[0].u, most)
+    t.same([...(rows[0].l as Iterable<unknown>)], [null, most])
+    t.equal(rows[0].n, null)
+  })
+
   t.test('text comes as dictionaries for those who ask for them', async (t) => {
     const { schema, rows } = await flight.sql('SELECT host, idle FROM cpu WHERE idle < 4 ORDER BY idle', { 'x-arrow-dictionaries': 'true' })
     t.same(schema, ['host: Dictionary<Int32, Utf8>', 'idle: Int64'])

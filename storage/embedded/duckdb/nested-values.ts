@@ -13,6 +13,7 @@ import {
   DuckDBStructValue,
   DuckDBTimeTZValue,
   type DuckDBType,
+  DuckDBTypeId,
   type DuckDBValue,
   DuckDBVector,
 } from '@duckdb/node-api'
@@ -40,6 +41,8 @@ export function plainValues(vector: duckdb.Vector, rows: number, type: DuckDBTyp
 }
 
 function plainValue(value: DuckDBValue, type: DuckDBType): unknown {
+  // More than a decimal of 128 bits holds.
+  if (typeof value === 'bigint' && type.typeId === DuckDBTypeId.UHUGEINT) return String(value)
   if (value === null || typeof value !== 'object') return value
   if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue) {
     const { valueType } = type as DuckDBListType | DuckDBArrayType

@@ -44,7 +44,7 @@ function printMembers(info: Node | undefined): string {
   return ((info?.child_types ?? []) as Node[]).map((member) => `${ident(String(member.first))} ${printType(member.second)}`).join(', ')
 }
 
-/** Arrow's name for a DuckDB type, `decimal(p, s)` for decimals and 128-bit integers. */
+/** Arrow's name for a DuckDB type, `decimal(p, s)` for decimals and signed integers of 128 bits. */
 export function arrowName(type: DuckDBType): string {
   switch (type.typeId) {
     case DuckDBTypeId.BOOLEAN:
@@ -66,7 +66,6 @@ export function arrowName(type: DuckDBType): string {
     case DuckDBTypeId.UBIGINT:
       return 'UInt64'
     case DuckDBTypeId.HUGEINT:
-    case DuckDBTypeId.UHUGEINT:
       return 'decimal(38, 0)'
     case DuckDBTypeId.FLOAT:
       return 'Float32'
@@ -110,6 +109,6 @@ export function arrowName(type: DuckDBType): string {
       return `Map(${arrowName(keyType)}, ${arrowName(valueType)})`
     }
     default:
-      return 'Utf8' // VARCHAR, ENUM, UUID, BIT, JSON, times with a zone, unions: their text
+      return 'Utf8' // VARCHAR, ENUM, UUID, BIT, JSON, UHUGEINT, times with a zone, unions: their text
   }
 }
