@@ -132,6 +132,14 @@ t.test('joins, aliases, subqueries and CTEs restrict the scan they mean', async 
   t.same(await ranges('SELECT procs AS _time FROM cpu ORDER BY _time > 5'), [FULL])
 })
 
+t.test('a statement with LATEST ON is described as others are', async (t) => {
+  const { rows } = await host.query('DESCRIBE SELECT hostname, procs FROM cpu LATEST ON _time PARTITION BY hostname')
+  t.same(rows, [
+    ['hostname', 'VARCHAR', 'YES'],
+    ['procs', 'BIGINT', 'YES'],
+  ])
+})
+
 t.test('LATEST ON takes a time, and no other column', async (t) => {
   const latest = (time: string, from = 'cpu'): Promise<{ rows: unknown[][] }> =>
     host.query(`SELECT hostname, _time FROM ${from} WHERE procs >= 0 LATEST ON ${time} PARTITION BY hostname ORDER BY hostname`)

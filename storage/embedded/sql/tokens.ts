@@ -94,7 +94,8 @@ export function classifyStatement(source: string): Statement {
     } else {
       const name = plainName(isWord(words[0], 'table') && words.length > 1 ? words.slice(1) : words)
       if (name !== undefined) return { kind: 'columns', explain, name }
-      if (['select', 'with', 'from', 'values'].some((word) => isWord(words[0], word))) return { kind: 'describe', explain, text: rest.slice(head!.end) }
+      if (['select', 'with', 'from', 'values'].some((word) => isWord(words[0], word)))
+        return { kind: 'describe', explain, text: withoutLatestOn(rest.slice(head!.end)) }
     }
   }
   return { kind: 'query', explain, text: withoutLatestOn(rest) }
