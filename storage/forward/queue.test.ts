@@ -185,6 +185,24 @@ async function filled(disk: LogDisk, records: number, bounds: Partial<QueueBound
   return life
 }
 
+t.test('a write of very many equal points, which take hardly a byte of the queue, is read back', async (t) => {
+  const disk = new LogDisk(() => 0)
+  const life = lifeOn(disk)
+  await disk.run(life.queue.open())
+  const from = life.queue.attach(READER, undefined)
+  const points = 1 << 18
+  const batch = new WriteBatch(names)
+  const ref = names.measurement('', 'm')
+  const table = batch.table(ref)
+  names.begun(batch)
+  for (let i = 0; i < points; i++) table.column('n', 'float64').setF64(table.addRow(names.series(ref, ['host', 'a']), 0, 0, i), 5)
+  names.ended(batch)
+  const head = { points, takenMs: 1000, namespace: '', backfill: false, nonFinite: false }
+  await disk.run(life.queue.append(batch, head, (series) => names.of(series).key))
+  t.same((await readAll(disk, life, from)).numbers, [5])
+  t.same(life.dropped, [])
+})
+
 t.test('a flipped bit costs its record, is counted, and holds up nothing', async (t) => {
   const seed = seedOf()
   t.comment(`seed ${seed}`)

@@ -5,7 +5,7 @@
  */
 import { bytesPerValue, type Column, type WriteBatch } from 'svcdb/lib/columns'
 import { ByteReader, type ByteWriter } from '../common/log/bytes.ts'
-import { decodeInts, decodeTimes, encodeInts, encodeTimes } from '../common/log/column-codec.ts'
+import { decodeInts, decodeTimes, encodeInts, encodeTimes, requireRows } from '../common/log/column-codec.ts'
 import { COLUMN_TYPES, decodeColumn, encodeColumn } from '../common/log/columns.ts'
 
 const RECORD_POINTS = 1
@@ -121,8 +121,7 @@ export function decodeRecord(bytes: Uint8Array, start: number, end: number): Que
 
 function decodeTable(reader: ByteReader, keys: number, keep: (bytes: Uint8Array) => number): RecordTable {
   const rows = reader.varint()
-  // A count that damage has made huge must not take memory.
-  if (rows > (reader.end - reader.position + 16) * 4096) throw new RangeError(`the record cannot hold ${rows} rows`)
+  requireRows(reader, rows)
   const series = new Int32Array(rows)
   decodeInts(reader, series, rows)
   for (const place of series) if (place < 0 || place >= keys) throw new RangeError(`a row is of series ${place}, there are ${keys}`)

@@ -98,6 +98,27 @@ export function decodeTimes(reader: ByteReader, time: Int32Array, n: number): vo
   if (row !== n) throw new RangeError('the runs of times are shorter than the table')
 }
 
+/**
+ * Whether ints and then times of n rows follow, before memory is taken for as many: rows of one series and one time take none of the log, so that its
+ * length says nothing. Does not move the reader. @throws RangeError when they do not.
+ */
+export function requireRows(reader: ByteReader, n: number): void {
+  const start = reader.position
+  reader.take(4)
+  const width = reader.u8()
+  reader.take(n * width)
+  if (reader.u8() === TIME_RAW) reader.take(n * 8)
+  else {
+    let rows = 0
+    for (let runs = reader.varint(); runs > 0; runs--) {
+      reader.take(8)
+      rows += reader.varint()
+    }
+    if (rows !== n) throw new RangeError(`the record has times of ${rows} rows, and says ${n}`)
+  }
+  reader.position = start
+}
+
 export function encodeFloats(out: ByteWriter, values: Float64Array, n: number): void {
   const scale = n === 0 ? 0 : commonScale(values, n)
   if (scale < 0) {

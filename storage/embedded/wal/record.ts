@@ -5,7 +5,7 @@
 import type { FieldType } from 'svcdb'
 import type { Column } from 'svcdb/lib/columns'
 import { ByteReader, type ByteWriter } from '../../common/log/bytes.ts'
-import { decodeInts, decodeTimes, encodeInts, encodeTimes } from '../../common/log/column-codec.ts'
+import { decodeInts, decodeTimes, encodeInts, encodeTimes, requireRows } from '../../common/log/column-codec.ts'
 import { COLUMN_TYPES, decodeColumn, encodeColumn } from '../../common/log/columns.ts'
 import { KeyRing } from '../encryption/keys.ts'
 import type { FieldDef } from '../threads/definitions.ts'
@@ -142,8 +142,7 @@ export function decodeSeries(bytes: Uint8Array, start: number, end: number): Log
 function decodeTable(reader: ByteReader, keep: (bytes: Uint8Array) => number, sequence: number, keys: KeyRing): TableRows {
   const table = reader.varint()
   const rows = reader.varint()
-  // A row takes at least a bit somewhere; this refuses a count that corruption has made huge before memory is taken for it.
-  if (rows > (reader.end - reader.position + 16) * 4096) throw new RangeError(`the record cannot hold ${rows} rows`)
+  requireRows(reader, rows)
   const series = new Int32Array(rows)
   decodeInts(reader, series, rows)
   const time = new Int32Array(rows * 2)

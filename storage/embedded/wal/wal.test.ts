@@ -5,7 +5,17 @@ import { crc32c } from 'svcdb/lib/files'
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import { ByteReader, ByteWriter } from '../../common/log/bytes.ts'
-import { decodeFloats, decodeInt64s, decodeInts, decodeTimes, encodeFloats, encodeInt64s, encodeInts, encodeTimes } from '../../common/log/column-codec.ts'
+import {
+  decodeFloats,
+  decodeInt64s,
+  decodeInts,
+  decodeTimes,
+  encodeFloats,
+  encodeInt64s,
+  encodeInts,
+  encodeTimes,
+  requireRows,
+} from '../../common/log/column-codec.ts'
 import { realFileSystem } from '../../common/log/file-system.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 import { replay } from './replay.ts'
@@ -117,6 +127,39 @@ t.test('a whole record behind a torn one of the same commit is not an acknowledg
   writeFileSync(join(work, '000000000001.wal'), bytes)
   t.equal(replayed(work).records, 0)
   rmSync(dir, { recursive: true })
+})
+
+t.test('a write of very many equal rows, which take hardly a byte of the log, is read back', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir)
+  const batch = engine.batch('')
+  const ref = engine.resolver.measurement('', 'm')
+  const series = engine.resolver.series(ref, ['host', 'a'])
+  const table = batch.table(ref)
+  const rows = 1 << 20
+  for (let i = 0; i < rows; i++) table.column('v', 'float64').setF64(table.addRow(series, Number(BigInt.asIntN(32, NOW)), Number(NOW >> 32n), i), 1)
+  t.equal((await engine.write(batch)).written, rows)
+  const copy = crashCopy(dir)
+  await closeAndRemove(engine, dir)
+  const again = await openEngine(copy)
+  t.same(await rowsOf(again, 'm'), [`a ${NOW} v=1`])
+  await closeAndRemove(again, copy)
+})
+
+t.test('a record that says more rows than it has times takes no memory for them', async (t) => {
+  for (const rows of [0, 1, 2, 1000]) {
+    const out = new ByteWriter()
+    encodeInts(out, new Int32Array(rows), rows)
+    encodeTimes(
+      out,
+      Int32Array.from({ length: rows * 2 }, (_, i) => (rows === 2 ? i : 7)),
+      rows,
+    )
+    const reader = new ByteReader(out.bytes, 0, out.length)
+    requireRows(reader, rows)
+    t.equal(reader.position, 0)
+    for (const other of [rows + 1, 2 ** 40]) t.throws(() => requireRows(reader, other), RangeError, `${other} of ${rows}`)
+  }
 })
 
 /** A log of `n` commits of one row each: where it is and the file's length after each. */
