@@ -270,7 +270,25 @@ t.test('the queue is bounded by bytes: new points are refused, or the oldest go'
     Array.from({ length: 60 - records }, (_, i) => records + i),
     'the newest are there',
   )
-  t.throws(() => other.queue.admit(10_000), { code: 'STORAGE_FULL' }, 'what is larger than all of it')
+})
+
+t.test('what finds no room drops nothing, whatever the bounds say', async (t) => {
+  for (const whenFull of ['refuse', 'drop_oldest'] as const) {
+    const disk = new LogDisk(seeded(3))
+    const life = await filled(disk, 60, { maxBytes: 8192, whenFull })
+    life.dropped.length = 0
+    const before = life.queue.waitingFor(READER)
+    t.throws(() => life.queue.admit(10_000), { code: 'PAYLOAD_TOO_LARGE', message: /forward.max_size is 8192; send smaller batches/ }, 'no try would find room')
+    t.throws(() => life.queue.admit(8180), { code: 'STORAGE_FULL' }, 'the file that is written to leaves too little')
+    t.same(life.queue.waitingFor(READER), before)
+    t.same(life.dropped, [])
+    settle(disk)
+    await new Promise((resolve) => setImmediate(resolve))
+    settle(disk)
+    if (whenFull === 'refuse') t.throws(() => life.queue.admit(8180), { code: 'STORAGE_FULL' })
+    else life.queue.admit(8180)
+    t.equal(life.queue.waitingFor(READER).records, whenFull === 'refuse' ? before.records : 0, 'the next try finds room where the oldest go')
+  }
 })
 
 t.test('points that are too old go by files, and are counted', async (t) => {

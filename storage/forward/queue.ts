@@ -168,13 +168,18 @@ export class Queue {
     return this.places.waitingAtMost(this.end)
   }
 
-  /** Makes room, or says that there is none. @throws STORAGE_FULL. */
+  /** Makes room, or says that there is none, and drops nothing then. @throws STORAGE_FULL, PAYLOAD_TOO_LARGE for what an empty queue would not take. */
   admit(bytes: number): void {
     const { maxBytes, whenFull } = this.options.bounds
     if (this.bytes + bytes <= maxBytes) return
+    if (MAGIC + bytes > maxBytes)
+      throw new SvcError('PAYLOAD_TOO_LARGE', `cannot take points: about ${bytes} bytes, [database] forward.max_size is ${maxBytes}; send smaller batches`)
     if (whenFull === 'drop_oldest') {
-      while (this.bytes + bytes > maxBytes && this.files.length > 1) this.dropFirst('size')
-      if (this.bytes + bytes <= maxBytes) return
+      if ((this.files.at(-1) as QueueFile).bytes + bytes <= maxBytes) {
+        while (this.bytes + bytes > maxBytes) this.dropFirst('size')
+        return
+      }
+      this.rotate() // the file that is written to cannot go: with the next try it can
     }
     throw new SvcError(
       'STORAGE_FULL',
@@ -397,24 +402,20 @@ export class Queue {
     // What a sender still had before it is lost to it.
     const { records, points } = this.places.lostWith(gone.file, first, behind)
     this.files.shift()
-    this.remove(gone.file)
+    this.removed(gone.file)
     if (records > 0) this.options.events.dropped(reason, records, points)
     this.places.moveBehind(gone.file, behind)
   }
 
   private removeDone(): void {
     const needed = Math.min(...[...this.places.all()].map((at) => this.neededFrom(at)))
-    while (needed < Number.POSITIVE_INFINITY && this.files.length > 1 && this.files[0].file < needed) this.remove((this.files.shift() as QueueFile).file)
+    while (needed < Number.POSITIVE_INFINITY && this.files.length > 1 && this.files[0].file < needed) this.removed((this.files.shift() as QueueFile).file)
   }
 
   /** The first file with something for a sender. */
   private neededFrom(at: QueuePosition): number {
     const index = this.files.findIndex(({ file }) => file === at.file)
     return index >= 0 && index < this.files.length - 1 && at.offset >= this.files[index].bytes ? this.files[index + 1].file : at.file
-  }
-
-  private remove(file: number): void {
-    this.removed(file)
   }
 
   /** @returns whether it is gone. */
