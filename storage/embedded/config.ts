@@ -56,7 +56,8 @@ export const configSchema = Type.Object({
     default: USUAL.memtable_flush_threshold,
     minimum: 65_536,
     maximum: 2 ** 36,
-    description: 'Bytes of rows after which the memtable is flushed; 2 GiB of text, or 1,073,741,824 rows of a table, flush it earlier',
+    description:
+      'Bytes of rows after which the memtable is flushed; 2 GiB of text, 1,073,741,824 rows of a table, or three quarters of max_memtable_memory in use flush it earlier',
   }),
   max_memtable_memory: Type.Integer({
     default: USUAL.max_memtable_memory,

@@ -5,10 +5,13 @@ import type { Wal } from '../../common/log/log.ts'
 import type { DatabaseConfig } from '../config.ts'
 import type { Memtables } from '../memtable/memtables.ts'
 
+/** Of the memory of all memtables: the rest is for those that are written to while the first is flushed. */
+const SHARE = 3 / 4
+
 export class Rotation {
   private readonly wal: Wal
   private readonly memtables: Memtables
-  private readonly config: Pick<DatabaseConfig, 'memtable_flush_threshold' | 'wal_max_file_size' | 'wal_max_unflushed'>
+  private readonly config: Pick<DatabaseConfig, 'memtable_flush_threshold' | 'max_memtable_memory' | 'wal_max_file_size' | 'wal_max_unflushed'>
   private readonly log: StorageContext['log']
   private requested = false
 
@@ -19,11 +22,11 @@ export class Rotation {
     this.log = log
   }
 
-  /** Call when a record has taken effect. */
-  afterApply(): void {
+  /** Call when a record has taken effect, or a write has found no room. */
+  look(): void {
     if (this.requested) return
     const { wal, memtables, config } = this
-    if (memtables.active.bytes >= config.memtable_flush_threshold) this.request(true)
+    if (memtables.active.bytes >= config.memtable_flush_threshold || this.isCrowded()) this.request(true)
     else if (wal.length >= config.wal_max_file_size) this.request(wal.file - memtables.active.firstWal + 1 >= config.wal_max_unflushed)
   }
 
@@ -36,6 +39,12 @@ export class Rotation {
         else reject(classify(error))
       }),
     )
+  }
+
+  /** Few rows each of many tables take far more memory than they have bytes: it must not be full while nothing is flushed that gives some back. */
+  private isCrowded(): boolean {
+    const { memtables, config } = this
+    return memtables.frozen.length === 0 && memtables.memory >= config.max_memtable_memory * SHARE
   }
 
   private request(freeze: boolean): void {

@@ -145,7 +145,7 @@ export class WritePath {
         () => {
           apply(sequence)
           this.lastApplied = sequence
-          rotation.afterApply()
+          rotation.look()
           resolve()
         },
         (error) => reject(classify(error)),
@@ -199,11 +199,14 @@ export class WritePath {
   }
 
   private refused(): SvcError | undefined {
-    const { wal, memtables, pressure } = this.dependencies
+    const { wal, memtables, pressure, rotation } = this.dependencies
     const memory = memtables.memory + wal.waiting
     const held = memtables.heldMemory
     if (held > 0) memtables.needMemory(memory)
-    return this.fault ?? pressure.refusal(memory, held)
+    const refusal = this.fault ?? pressure.refusal(memory, held)
+    // After a start nothing else may say that what was read back is to be flushed.
+    if (refusal !== undefined && this.fault === undefined) rotation.look()
+    return refusal
   }
 
   private append(
@@ -238,7 +241,7 @@ export class WritePath {
           memtables.apply(namespace, tables, heap, admitted.lastSeries)
           this.lastApplied = sequence
           index.releaseProvisional(batches.settled)
-          rotation.afterApply()
+          rotation.look()
           done(sequence)
         },
         revoke,

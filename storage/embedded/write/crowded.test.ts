@@ -1,0 +1,44 @@
+/** Memtables whose rows take far more memory than they have bytes: a few of each of many wide tables. */
+import t from 'tap'
+import { until } from '../../../test/support/until.ts'
+import type { EmbeddedEngine } from '../engine.ts'
+import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
+
+t.setTimeout(120_000)
+const MIB = 1 << 20
+const SMALL = { memtable_flush_threshold: MIB, max_memtable_memory: 4 * MIB }
+const TABLES = 30
+const WIDE = Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`f${i}`, i]))
+
+const memory = (engine: EmbeddedEngine): number => (engine as unknown as { opened: { memtables: { memory: number } } }).opened.memtables.memory
+
+/** Refused for want of memory it is sent again, as its sender is told. */
+const written = (engine: EmbeddedEngine, table: number): Promise<unknown> =>
+  until(`table ${table} is written`, () =>
+    writeFloat(engine, `m${table}`, 'a', NOW, WIDE).catch((error) => {
+      if (error.code !== 'BACKPRESSURE') throw error
+      return undefined
+    }),
+  )
+
+t.test('they are flushed before they fill the memory', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir, SMALL)
+  for (let table = 0; table < TABLES; table++) await written(engine, table)
+  for (let table = 0; table < TABLES; table++) t.equal((await rowsOf(engine, `m${table}`)).length, 1)
+  await closeAndRemove(engine, dir)
+})
+
+t.test('so are those that a start has read back', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir)
+  for (let table = 0; table < TABLES; table++) await written(engine, table)
+  t.ok(memory(engine) > SMALL.max_memtable_memory)
+  const copy = crashCopy(dir)
+  await closeAndRemove(engine, dir)
+  const again = await openEngine(copy, SMALL)
+  t.ok(memory(again) > SMALL.max_memtable_memory)
+  await written(again, TABLES)
+  for (let table = 0; table <= TABLES; table++) t.equal((await rowsOf(again, `m${table}`)).length, 1)
+  await closeAndRemove(again, copy)
+})
