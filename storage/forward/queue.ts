@@ -461,8 +461,8 @@ export class Queue {
       try {
         head = decodeHead(new ByteReader(bytes, at + FRAME_HEADER, at + length))
         const choice = choose?.(head) ?? 'take'
-        if (choice === 'end') break
-        if (choice === 'take') record = decodeRecord(bytes, at + FRAME_HEADER, at + length)
+        if (choice === 'end' && at > 0) break
+        if (choice !== 'pass') record = decodeRecord(bytes, at + FRAME_HEADER, at + length)
       } catch (error) {
         if (at > 0) break
         return { records, next: await this.passOver(bytes, view, at, `the record cannot be decoded: ${(error as Error).message}`, next), passed }

@@ -8,6 +8,7 @@ import t, { type Test } from 'tap'
 import { f64, HOUR, i64, lines, NOW, str, type TestPoint, write } from '../conformance/points.ts'
 import { realEnvironment } from './engine.ts'
 import { CallError } from './grpc-client.ts'
+import type { Queue } from './queue.ts'
 import { edgeOf, folder, upstream } from './testing.ts'
 import { verdictOf } from './upstream.ts'
 
@@ -94,6 +95,35 @@ t.test('rows that the upstream refuses are set aside with the reason, and the ot
   )
   await edge.drained()
   t.equal((await stored()).length, 202)
+})
+
+t.test('no more points are read than go in one request, however little of the queue they take', async (t) => {
+  let refuses = true
+  const { start, stored } = await pair(t, { batch_points: 25, max_pause_secs: 1 }, { plugins: [moody(() => (refuses ? 'OVERLOADED' : undefined))] }, true)
+  const edge = await start()
+  const { queue } = (edge as unknown as { running: { queue: Queue } }).running
+  const read = queue.read.bind(queue)
+  const atOnce: number[] = []
+  queue.read = async (...given) => {
+    const found = await read(...given)
+    atOnce.push(found.records.reduce((sum, { record }) => sum + record.points, 0))
+    return found
+  }
+  const sizes = [10, 10, 10, 40, 1, 24, 25, 2, 30]
+  let n = 0
+  for (const size of sizes)
+    await write(
+      edge,
+      Array.from({ length: size }, () => point('a', n++)),
+      { namespace: '' },
+    )
+  refuses = false
+  await edge.drained()
+  t.equal((await stored()).length, n)
+  t.ok(
+    atOnce.every((points) => points <= 25 || points === 30 || points === 40),
+    `read ${atOnce}`,
+  )
 })
 
 t.test('a request that is too large is divided', async (t) => {

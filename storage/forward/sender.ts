@@ -189,10 +189,11 @@ export class Sender {
   private async sendMain(): Promise<void> {
     const { queue, config, monotonic } = this.options
     let wanted: string | undefined
-    const choose: Choose = ({ namespace }) => {
+    const fits = this.fitting()
+    const choose: Choose = ({ namespace, points }) => {
       if (this.parked.has(namespace)) return 'pass'
       wanted ??= namespace
-      return namespace === wanted ? 'take' : 'end'
+      return namespace === wanted && fits(points) ? 'take' : 'end'
     }
     const { records, next, passed } = await queue.read(this.position, this.worn === this.position.file ? 1 : config.batch_bytes, choose)
     this.unread.delete(undefined)
@@ -221,12 +222,13 @@ export class Sender {
     const probe = isProbed(member)
     const others = new Set<ParkedNamespace>()
     let found = false
+    const fits = this.fitting()
     const choose: Choose = (head) => {
       if (probe && found) return 'end'
       if (head.sequence >= this.position.sequence) return 'pass'
       if (head.namespace === namespace) {
         found = true
-        return 'take'
+        return fits(head.points) ? 'take' : 'end'
       }
       const other = this.parked.get(head.namespace)
       if (other !== undefined && head.sequence >= other.place.sequence) others.add(other)
@@ -303,6 +305,16 @@ export class Sender {
     if (parked === undefined) return this.advance(behind, NONE)
     move(parked, behind)
     this.parkedMoved()
+  }
+
+  /** Whether one record more goes in the same request. No more are read: equal points take next to nothing of the queue, and much memory. */
+  private fitting(): (points: number) => boolean {
+    let all = 0
+    return (points) => {
+      const fits = all === 0 || all + points <= this.options.config.batch_points
+      if (fits) all += points
+      return fits
+    }
   }
 
   /** The first records that go in one request. */
