@@ -8,7 +8,7 @@ import { EmbeddedEngine } from '../engine.ts'
 import { SegmentVerifier } from '../segment/verify.ts'
 import { closeAndRemove, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 import { fileCrc } from './file-crc.ts'
-import { Trust, trustArray, trustOf } from './trust.ts'
+import { setTrust, Trust, trustOf, trustTable } from './trust.ts'
 
 const ROWS = 40
 const PATIENCE_MS = 60_000
@@ -210,8 +210,8 @@ async function oneFile(t: Test) {
   writeFileSync(join(dir, 'f'), Buffer.alloc(3 << 20, 7))
   const { crc, bytes } = await fileCrc(join(dir, 'f'))
   const meta = { id: 3, file: 'f', bytes, crc } as Parameters<SegmentVerifier['ensure']>[0][number]
-  const trust = trustArray(4)
-  trust[3] = Trust.UNVERIFIED
+  const trust = trustTable([3])
+  setTrust(trust, 3, Trust.UNVERIFIED)
   return { dir, meta, trust }
 }
 
@@ -228,12 +228,12 @@ t.test('threads that want the same segment at once check it once', async (t) => 
 
 t.test('a check that was given up is taken on by another thread', async (t) => {
   const { dir, meta, trust } = await oneFile(t)
-  trust[3] = Trust.CHECKING // by a thread that has ended
+  setTrust(trust, 3, Trust.CHECKING) // by a thread that has ended
   const alive = setInterval(() => {}, 1000) // waiting for another thread does not keep a process running
   t.teardown(() => clearInterval(alive))
   await new SegmentVerifier(trust, dir, () => t.fail('nothing is corrupt'), 50).ensure([meta])
   t.equal(trustOf(trust, 3), Trust.VERIFIED)
-  trust[3] = Trust.UNVERIFIED
+  setTrust(trust, 3, Trust.UNVERIFIED)
   const abort = AbortSignal.abort(new Error('cancelled'))
   await t.rejects(new SegmentVerifier(trust, dir, () => {}).ensure([meta], abort), /cancelled/)
   t.equal(trustOf(trust, 3), Trust.UNVERIFIED, 'a query that was cancelled leaves it to the next')

@@ -12,7 +12,7 @@ import type { DatabaseConfig } from '../config.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { fileCrc } from './file-crc.ts'
-import { corruptSegment, segmentFault, setTrust, Trust, trustArray, trustOf } from './trust.ts'
+import { corruptSegment, segmentFault, setTrust, Trust, type TrustTable, trustOf, trustPlace, trustTable } from './trust.ts'
 
 export interface ScrubberOptions {
   dataDir: string
@@ -25,7 +25,7 @@ export interface ScrubberOptions {
 }
 
 export class Scrubber {
-  readonly trust: Int32Array
+  readonly trust: TrustTable
   private readonly options: ScrubberOptions
   private readonly stopping = new AbortController()
   private readonly found = new Set<number>()
@@ -39,9 +39,9 @@ export class Scrubber {
     this.options = options
     this.fs = options.fs ?? realFileSystem
     this.timers = options.timers ?? realTimers
-    this.trust = trustArray(segments.reduce((max, { id }) => Math.max(max, id + 1), 0))
+    this.trust = trustTable(segments.map(({ id }) => id))
     if (options.config.segment_verification !== 'first_use') return
-    for (const { id, crc } of segments) if (crc !== undefined) this.trust[id] = Trust.UNVERIFIED
+    for (const { id, crc } of segments) if (crc !== undefined) setTrust(this.trust, id, Trust.UNVERIFIED)
   }
 
   isCorrupt(segment: number): boolean {
@@ -115,7 +115,8 @@ export class Scrubber {
     const fault = await segmentFault(dataDir, segment, this.pace, this.fs)
     // Merged away meanwhile, it is nobody's any more, and `report` knows.
     if (fault !== undefined) this.report(segment.id, fault)
-    else if (trustOf(this.trust, segment.id) === Trust.UNVERIFIED) Atomics.compareExchange(this.trust, segment.id, Trust.UNVERIFIED, Trust.VERIFIED)
+    else if (trustOf(this.trust, segment.id) === Trust.UNVERIFIED)
+      Atomics.compareExchange(this.trust.states, trustPlace(this.trust, segment.id), Trust.UNVERIFIED, Trust.VERIFIED)
   }
 
   private readonly pace = async (bytes: number): Promise<void> => {

@@ -1,6 +1,7 @@
 /**
- * What this process knows of each segment, in memory that all threads share: an Int32 a segment number. Numbers beyond the end are trusted, so
- * that only a segment that was there at the start, or one found corrupt, needs an entry.
+ * What this process knows of each segment, in memory that all threads share. A segment that has no entry is trusted, so that only one that was there at the
+ * start, or was found corrupt, needs one. Numbers of segments only go up, and a database with many tables gives millions a day: entries are found by number,
+ * and there are as many as segments.
  */
 
 import { join } from 'node:path'
@@ -18,21 +19,57 @@ export const Trust = {
   CORRUPT: 4,
 } as const
 
-/** Segment numbers that can have an entry; the memory is taken as it is needed. */
-const MAX_SEGMENTS = 1 << 26
+/** Segments that may be found corrupt of those that came since the start; the memory is taken as it is needed. */
+const MAX_LATER = 1 << 20
 
-export function trustArray(segments: number): Int32Array {
-  return new Int32Array(new SharedArrayBuffer(segments * 4, { maxByteLength: MAX_SEGMENTS * 4 }))
+export interface TrustTable {
+  /** Numbers of segments: ascending up to `sorted`, then in the order in which they were found. */
+  ids: Float64Array
+  /** Of each, what is known. As many as count. */
+  states: Int32Array
+  sorted: number
 }
 
-export function trustOf(trust: Int32Array, segment: number): number {
-  return segment < trust.length ? Atomics.load(trust, segment) : Trust.TRUSTED
+/** @param ids of the segments there are. */
+export function trustTable(ids: Iterable<number>): TrustTable {
+  const sorted = Float64Array.from(ids).sort()
+  const count = sorted.length
+  const shared = (width: number): SharedArrayBuffer => new SharedArrayBuffer(count * width, { maxByteLength: (count + MAX_LATER) * width })
+  const table = { ids: new Float64Array(shared(8)), states: new Int32Array(shared(4)), sorted: count }
+  table.ids.set(sorted)
+  return table
+}
+
+/** Where the segment's state is among `states`; -1 = it has none. */
+export function trustPlace({ ids, states, sorted }: TrustTable, segment: number): number {
+  let low = 0
+  for (let high = sorted; low < high; ) {
+    const middle = (low + high) >> 1
+    if (ids[middle] < segment) low = middle + 1
+    else high = middle
+  }
+  if (low < sorted && ids[low] === segment) return low
+  for (let place = sorted; place < states.length; place++) if (ids[place] === segment) return place
+  return -1
+}
+
+export function trustOf(table: TrustTable, segment: number): number {
+  const place = trustPlace(table, segment)
+  return place < 0 ? Trust.TRUSTED : Atomics.load(table.states, place)
 }
 
 /** Main thread only. */
-export function setTrust(trust: Int32Array, segment: number, value: number): void {
-  if (segment >= trust.length) (trust.buffer as SharedArrayBuffer).grow((segment + 1) * 4)
-  Atomics.store(trust, segment, value)
+export function setTrust(table: TrustTable, segment: number, value: number): void {
+  const { ids, states } = table
+  let place = trustPlace(table, segment)
+  if (place < 0) {
+    place = states.length
+    ;(ids.buffer as SharedArrayBuffer).grow((place + 1) * 8)
+    ids[place] = segment
+    // Who sees the state sees the number.
+    ;(states.buffer as SharedArrayBuffer).grow((place + 1) * 4)
+  }
+  Atomics.store(states, place, value)
 }
 
 export function corruptSegment(file: string, cause: string): SvcError {

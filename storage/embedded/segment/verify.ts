@@ -1,5 +1,5 @@
 /** Before an engine thread reads a segment for the first time, its file is checked: once a process, by whichever thread comes first. */
-import { corruptSegment, segmentFault, Trust, trustOf } from '../integrity/trust.ts'
+import { corruptSegment, segmentFault, Trust, type TrustTable, trustOf, trustPlace } from '../integrity/trust.ts'
 import type { Source } from '../read/sources.ts'
 import type { FromWorker } from '../threads/messages.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
@@ -29,7 +29,7 @@ export interface SegmentGate {
 }
 
 export class SegmentVerifier implements SegmentGate {
-  private readonly trust: Int32Array
+  private readonly trust: TrustTable
   private readonly dataDir: string
   private readonly report: (message: Extract<FromWorker, { kind: 'corrupt' }>) => void
   private readonly patienceMs: number
@@ -37,7 +37,7 @@ export class SegmentVerifier implements SegmentGate {
 
   /** @param report called for each corrupt segment this thread finds, @param prefetched of each file it has read, 0 for one it could not. */
   constructor(
-    trust: Int32Array,
+    trust: TrustTable,
     dataDir: string,
     report: (message: Extract<FromWorker, { kind: 'corrupt' }>) => void,
     patienceMs: number = PATIENCE_MS,
@@ -87,11 +87,12 @@ export class SegmentVerifier implements SegmentGate {
       const known = trustOf(trust, id)
       if (known === Trust.TRUSTED || known === Trust.VERIFIED) return
       if (known === Trust.CORRUPT) throw corruptSegment(file, 'it is corrupt')
-      if (takeOver || Atomics.compareExchange(trust, id, Trust.UNVERIFIED, Trust.CHECKING) === Trust.UNVERIFIED) {
+      const place = trustPlace(trust, id)
+      if (takeOver || Atomics.compareExchange(trust.states, place, Trust.UNVERIFIED, Trust.CHECKING) === Trust.UNVERIFIED) {
         await this.check(segment, signal)
         continue
       }
-      const waiting = Atomics.waitAsync(trust, id, Trust.CHECKING, this.patienceMs)
+      const waiting = Atomics.waitAsync(trust.states, place, Trust.CHECKING, this.patienceMs)
       takeOver = waiting.async && (await waiting.value) === 'timed-out'
     }
   }
@@ -104,8 +105,9 @@ export class SegmentVerifier implements SegmentGate {
       if (fault !== undefined) this.report({ kind: 'corrupt', segment: segment.id, cause: fault })
       this.prefetched(fault === undefined ? segment.bytes : 0)
     } finally {
-      Atomics.store(this.trust, segment.id, found)
-      Atomics.notify(this.trust, segment.id)
+      const place = trustPlace(this.trust, segment.id)
+      Atomics.store(this.trust.states, place, found)
+      Atomics.notify(this.trust.states, place)
     }
   }
 }

@@ -2,6 +2,7 @@
 
 import type { SpanRecord } from 'svcdb/lib/trace'
 import type { KeyMaterial } from '../encryption/keys.ts'
+import type { TrustTable } from '../integrity/trust.ts'
 import type { MeasurementDef, TableDef } from './definitions.ts'
 import type { FunctionSpec } from './function-spec.ts'
 import type { ChunkDef } from './memtable-layout.ts'
@@ -45,7 +46,7 @@ export interface WorkerData {
   /** `Shared.EVENTS` when `state` was taken. */
   eventsPublished: number
   /** What is known of each segment's file (integrity/trust.ts). */
-  trust: Int32Array
+  trust: TrustTable
   /** Which snapshots jobs have (snapshot-pins.ts). */
   pins: Int32Array
 }

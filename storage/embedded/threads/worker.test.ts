@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
-import { trustArray } from '../integrity/trust.ts'
+import { trustTable } from '../integrity/trust.ts'
 import { TestDatabase } from '../testing/engine-state.ts'
 import type { TestJob } from '../testing/worker-job.ts'
 import type { FromWorker, ToWorker, WorkerData } from './messages.ts'
@@ -25,7 +25,7 @@ class Thread {
       config: { ...db.config, ...overrides },
       state: [...db.events],
       eventsPublished: db.events.length,
-      trust: trustArray(0),
+      trust: trustTable([]),
       pins: this.pins.words,
     }
     this.worker = new Worker(new URL('./main.ts', import.meta.url), { workerData })

@@ -8,7 +8,7 @@ import type { MeasurementRef } from 'svcdb'
 import { ByteHeap, TableBatch } from 'svcdb/lib/columns'
 import { WARM_UP_ROWS } from 'svcdb/lib/warm-up'
 import { ProcessPool } from '../engine-process/pool.ts'
-import { trustArray } from '../integrity/trust.ts'
+import { trustTable } from '../integrity/trust.ts'
 import { Memtable, SeriesTimes } from '../memtable/memtable.ts'
 import { MemtableMemory, SlabPool } from '../memtable/slabs.ts'
 import type { RelationContext } from '../read/relation.ts'
@@ -60,7 +60,7 @@ export class MadeUpRows {
     this.thread = thread
     this.dataDir = dataDir
     this.processes = new ProcessPool({ ...config, engineProcesses: 0 })
-    this.verifier = new SegmentVerifier(trustArray(0), dataDir, () => {})
+    this.verifier = new SegmentVerifier(trustTable([]), dataDir, () => {})
   }
 
   /** @param thread the engine thread's own context. @param folder below its scratch space; it goes with the rows. */
