@@ -19,6 +19,8 @@ interface Copy {
   readers: Set<number>
   /** Set by whoever needs it first. */
   ready?: Promise<void>
+  /** It is under way: its job may have ended. */
+  loading?: boolean
 }
 
 export class ObjectCache {
@@ -110,7 +112,7 @@ export class ObjectCache {
     const needed = missing.reduce((sum, { bytes }) => sum + bytes, 0)
     for (const [key, copy] of this.copies) {
       if (this.used + needed <= this.maxBytes) break
-      if (copy.readers.size === 0) this.drop(key, copy)
+      if (copy.readers.size === 0 && copy.loading !== true) this.drop(key, copy)
     }
     if (this.used + needed > this.maxBytes) {
       const all = objects.reduce((sum, { bytes }) => sum + bytes, 0)
@@ -126,7 +128,7 @@ export class ObjectCache {
     return objects.map((object) => async () => {
       const copy = this.copies.get(object.file)
       if (copy === undefined) throw new SvcError('OVERLOADED', `cannot read archived segment "${object.file}": another query failed to fetch it; retry`)
-      copy.ready ??= this.download(object)
+      copy.ready ??= this.load(object, copy)
       try {
         await copy.ready
       } catch (error) {
@@ -134,6 +136,17 @@ export class ObjectCache {
         throw error
       }
     })
+  }
+
+  private async load(object: ArchivedObject, copy: Copy): Promise<void> {
+    copy.loading = true
+    try {
+      await this.download(object)
+    } finally {
+      copy.loading = false
+      // It may be gone for good meanwhile.
+      if (!this.copies.has(object.file)) this.fs.rmSync(join(this.directory, object.file))
+    }
   }
 
   private async download(object: ArchivedObject): Promise<void> {
