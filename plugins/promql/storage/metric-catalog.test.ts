@@ -54,6 +54,7 @@ t.test('native histograms answer to classic names that nothing else has', async 
   t.same(select(['=', 'latency_count']), ['latency_count = latency_count.value'])
   t.same(select(['=~', 'latency_(sum|bucket)']), [], 'they are not listed')
   t.same(select(['=', 'up_count']), [])
+  t.same(select(['=', 'both_sum']), ['both_sum = both.value:histogram sum'], 'floats beside them have none')
   t.equal(catalog.select([{ name: '__name__', op: '=', value: 'latency_sum' }])[0], catalog.select([{ name: '__name__', op: '=', value: 'latency_sum' }])[0])
 })
 

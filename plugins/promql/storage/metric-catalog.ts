@@ -70,7 +70,8 @@ export class MetricCatalog {
   /** By name. */
   readonly metrics: readonly Metric[]
   private readonly byName = new Map<string, Metric[]>()
-  private readonly histograms = new Set<string>()
+  /** Those of native histograms, by name. */
+  private readonly histograms = new Map<string, Metric[]>()
   private readonly classic = new Map<string, Metric[]>()
   private readonly kept = new KeptLabels(KEPT_LABELS)
 
@@ -110,11 +111,12 @@ export class MetricCatalog {
     const known = this.byName.get(name)
     if (known !== undefined) return known
     const suffix = /_(?:bucket|count|sum)$/.exec(name)?.[0] as keyof typeof CLASSIC | undefined
-    const base = suffix === undefined ? '' : name.slice(0, -suffix.length)
-    if (suffix === undefined || !this.histograms.has(base)) return []
+    const histograms = suffix === undefined ? undefined : this.histograms.get(name.slice(0, -suffix.length))
+    if (suffix === undefined || histograms === undefined) return []
     let views = this.classic.get(name)
     if (views === undefined) {
-      views = (this.byName.get(base) ?? []).map((metric) => new Metric(this.kept, name, metric.measurement, metric.field, CLASSIC[suffix]))
+      // What else has the name has no buckets.
+      views = histograms.map((metric) => new Metric(this.kept, name, metric.measurement, metric.field, CLASSIC[suffix]))
       this.classic.set(name, views)
     }
     return views
@@ -123,12 +125,16 @@ export class MetricCatalog {
   private add(measurement: string, field: string, type: FieldType): Metric {
     const name = OWN_FIELDS.includes(field) ? measurement : `${measurement}_${field}`
     const metric = new Metric(this.kept, name, measurement, field)
-    const same = this.byName.get(name)
-    if (same === undefined) this.byName.set(name, [metric])
-    else same.push(metric)
-    if (type === 'histogram') this.histograms.add(name)
+    put(this.byName, name, metric)
+    if (type === 'histogram') put(this.histograms, name, metric)
     return metric
   }
+}
+
+function put(lists: Map<string, Metric[]>, name: string, metric: Metric): void {
+  const list = lists.get(name)
+  if (list === undefined) lists.set(name, [metric])
+  else list.push(metric)
 }
 
 /** The field `value` comes before those beside it, whichever there was first: it has most of the samples. */
