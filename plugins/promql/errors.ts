@@ -8,6 +8,9 @@ export class ExecutionError extends Error {
   }
 }
 
+/** Of a query above the memory it may hold, in the words of Prometheus. */
+export const TOO_MANY_SAMPLES = 'query processing would load too many samples into memory in query execution'
+
 /** An expression that makes no sense at the query's times: Prometheus refuses it as it refuses one that is not well formed. */
 export class ExpressionError extends Error {
   private readonly pos: Pos

@@ -28,7 +28,7 @@ export function nanoseconds(ms: number): bigint {
 /** Cells that finding the series of a metric counts as, in looks at the clock. */
 export const METRIC_CELLS = 4096
 
-/** @param maxSamples that may be held of one series. */
+/** @param maxSamples that may be held of one series, and of all where series have to be put together. */
 export function storageSource(reader: Reader, namespace: string, signal: AbortSignal, maxSamples: number): SampleSource {
   const place = { reader, namespace, signal, maxSamples }
   return {
@@ -82,7 +82,7 @@ async function* joinedBlocks(parts: readonly Selection[]): AsyncGenerator<Sample
 }
 
 async function selectMetric(
-  { reader, namespace, maxSamples }: Place,
+  { reader, namespace, signal, maxSamples }: Place,
   metric: Metric,
   matchers: readonly LabelMatcher[],
   request: SelectRequest,
@@ -107,8 +107,7 @@ async function selectMetric(
   if (labels.length === 0) return NOTHING
   if (part === undefined) return { labels, blocks: () => decoded(set.blocks()), ...storedOf(set) }
   if (part !== 'bucket') return { labels, blocks: () => mapped(decoded(set.blocks()), (block) => totals(block, part)) }
-  const view = await buckets(labels, decoded(set.blocks()), boundaryTest(matchers))
-  return { labels: view.labels, blocks: () => once(view.block) }
+  return buckets(labels, decoded(set.blocks()), boundaryTest(matchers), maxSamples, new Pacer(signal))
 }
 
 async function aggregate({ reader, namespace }: Place, { matchers, after, upTo, ...request }: AggregateSelectRequest): Promise<AggregateSelection | undefined> {
@@ -132,10 +131,6 @@ function onTags(matchers: readonly LabelMatcher[]): Matcher[] {
 const NOTHING: Selection = { labels: new LabelList([]), blocks: () => none() }
 
 async function* none(): AsyncGenerator<SampleBlock> {}
-
-async function* once(block: SampleBlock): AsyncGenerator<SampleBlock> {
-  yield block
-}
 
 async function* mapped(blocks: AsyncIterable<SampleBlock>, map: (block: SampleBlock) => SampleBlock): AsyncGenerator<SampleBlock> {
   for await (const block of blocks) yield map(block)

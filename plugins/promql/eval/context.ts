@@ -1,6 +1,6 @@
 /** What an evaluation runs in: where samples come from, the query's own times, and the limits that end it. */
 import type { Expr, VectorSelector } from '../ast.ts'
-import { ExecutionError, QueryStoppedError } from '../errors.ts'
+import { ExecutionError, QueryStoppedError, TOO_MANY_SAMPLES } from '../errors.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { Annotations } from './annotations.ts'
 import type { SampleSource } from './source.ts'
@@ -41,7 +41,7 @@ export class Budget {
 
   take(bytes: number): void {
     this.held += bytes
-    if (this.held > this.limit) throw new ExecutionError('query processing would load too many samples into memory in query execution')
+    if (this.held > this.limit) throw new ExecutionError(TOO_MANY_SAMPLES)
     if (this.held > this.most) this.most = this.held
   }
 

@@ -1,5 +1,7 @@
 /** Native histograms as buckets, counts and sums. */
 import t from 'tap'
+import { TOO_MANY_SAMPLES } from '../errors.ts'
+import { Pacer } from '../eval/context.ts'
 import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock } from '../eval/value.ts'
 import { FloatHistogram } from '../histogram/float-histogram.ts'
 import { LabelList, Labels } from '../labels.ts'
@@ -39,16 +41,22 @@ t.test('counts and sums are floats; markers stay', async (t) => {
   t.same([...totals(block, 'sum').values], [60, 80, 0, 70])
 })
 
-async function bucketsOf(passes: (boundary: string) => boolean): Promise<string[]> {
-  const view = await buckets(labels, once(), passes)
-  const { starts, times, values, kinds } = view.block
-  return Array.from({ length: view.labels.length }, (_, s) => {
-    const samples = Array.from({ length: starts[s + 1] - starts[s] }, (_, i) => {
-      const at = starts[s] + i
-      return `${times[at]}:${kinds?.[at] === SAMPLE_STALE ? 'stale' : values[at]}`
-    })
-    return `${view.labels.at(s).pairs.join('=')} ${samples.join(' ')}`
-  })
+const pacer = () => new Pacer(new AbortController().signal)
+
+async function bucketsOf(passes: (boundary: string) => boolean, blocks = once(), sets = labels): Promise<string[]> {
+  const view = await buckets(sets, blocks, passes, 1e6, pacer())
+  const lines: string[] = []
+  for await (const { first, starts, times, values, kinds } of view.blocks()) {
+    for (let s = 0; s + 1 < starts.length; s++) {
+      const samples = Array.from({ length: starts[s + 1] - starts[s] }, (_, i) => {
+        const at = starts[s] + i
+        return `${times[at]}:${kinds?.[at] === SAMPLE_STALE ? 'stale' : values[at]}`
+      })
+      lines.push(`${view.labels.at(first + s).pairs.join('=')} ${samples.join(' ')}`)
+    }
+  }
+  t.equal(lines.length, view.labels.length)
+  return lines
 }
 
 t.test('buckets are cumulative, one series for each boundary met', async (t) => {
@@ -64,4 +72,53 @@ t.test('buckets are cumulative, one series for each boundary met', async (t) => 
 t.test('only boundaries that are wanted', async (t) => {
   t.same(await bucketsOf((boundary) => boundary === '+Inf'), ['id=a=le=+Inf 10:6 20:8 30:stale', 'id=c=le=+Inf 10:7'])
   t.same(await bucketsOf(() => false), [])
+})
+
+/** As many series, each of so many samples of two buckets. */
+async function* many(series: number, samples: number): AsyncGenerator<SampleBlock> {
+  const total = series * samples
+  yield {
+    first: 0,
+    starts: Int32Array.from({ length: series + 1 }, (_, s) => s * samples),
+    times: Float64Array.from({ length: total }, (_, i) => i % samples),
+    values: new Float64Array(total),
+    kinds: new Uint8Array(total).fill(SAMPLE_HISTOGRAM),
+    histograms: Array.from({ length: total }, (_, i) => histogram(i, 1)),
+  }
+}
+const ids = (series: number) => new LabelList(Array.from({ length: series }, (_, s) => Labels.of({ id: String(s).padStart(4, '0') })))
+
+t.test('of many samples, series follow each other in several blocks', async (t) => {
+  const lines = await bucketsOf(() => true, many(100, 1000), ids(100))
+  const expected = Array.from({ length: 100 }, (_, s) =>
+    ['1.0', '5.0', '+Inf'].map(
+      (le, b) => `id=${String(s).padStart(4, '0')}=le=${le} ${Array.from({ length: 1000 }, (_, i) => `${i}:${s * 1000 + i + Math.min(1, b)}`).join(' ')}`,
+    ),
+  )
+  t.same(lines, expected.flat())
+})
+
+/** Looks at the signal whenever it is asked. */
+class Restless extends Pacer {
+  override due(): boolean {
+    return true
+  }
+}
+
+t.test('what is held is bounded, and who cancels is heard', async (t) => {
+  const error = { name: 'ExecutionError', message: TOO_MANY_SAMPLES }
+  await t.rejects(
+    buckets(ids(100), many(100, 100), () => true, 19_000, pacer()),
+    error,
+  )
+  await t.rejects(
+    buckets(ids(9000), many(9000, 1), () => true, 30_000, pacer()),
+    error,
+    'label sets count, too',
+  )
+  await t.resolves(buckets(ids(100), many(100, 100), (le) => le === '+Inf', 19_000, pacer()))
+  await t.rejects(
+    buckets(ids(1), many(1, 10), () => true, 1e6, new Restless(AbortSignal.abort())),
+    { name: 'QueryStoppedError' },
+  )
 })
