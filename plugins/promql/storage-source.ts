@@ -53,7 +53,7 @@ async function select(place: Place, request: SelectRequest): Promise<Selection> 
   let name: string | undefined
   // Metrics come by name: those that share one follow each other.
   const close = (): void => {
-    const merged = same.length > 1 ? mergedSelection(same) : undefined
+    const merged = same.length > 1 ? mergedSelection(same, place.maxSamples, pacer) : undefined
     parts.push(...(merged === undefined ? same : [merged]))
     same = []
   }

@@ -1,9 +1,13 @@
 /** Selections put together: series of several parts that have the same labels. */
 import t from 'tap'
+import { TOO_MANY_SAMPLES } from '../errors.ts'
+import { Pacer } from '../eval/context.ts'
 import type { Selection } from '../eval/source.ts'
 import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock } from '../eval/value.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
+import { histogram } from '../histogram/testing.ts'
 import { LabelList, Labels } from '../labels.ts'
+import { Restless } from '../testing/restless.ts'
 import { mergedSelection } from './merged-series.ts'
 import { JoinedLabels } from './metric-labels.ts'
 
@@ -33,6 +37,8 @@ function selection(...series: Series[]): Selection {
   }
 }
 
+const merge = (parts: readonly Selection[], maxSamples = 1e6, pacer = new Pacer(new AbortController().signal)) => mergedSelection(parts, maxSamples, pacer)
+
 async function read({ labels, blocks }: Selection): Promise<string[]> {
   const out: string[] = []
   for await (const { first, starts, times, values, kinds, histograms } of blocks())
@@ -46,12 +52,11 @@ async function read({ labels, blocks }: Selection): Promise<string[]> {
 }
 
 t.test('parts without a label set in common stay apart', async (t) => {
-  t.equal(mergedSelection([selection([{ a: '1' }, [[1, 1]]]), selection([{ a: '2' }, [[1, 2]]])]), undefined)
+  t.equal(merge([selection([{ a: '1' }, [[1, 1]]]), selection([{ a: '2' }, [[1, 2]]])]), undefined)
 })
 
 t.test('samples come in ascending time; of equal times the later part wins', async (t) => {
-  const histogram = { count: 9 } as FloatHistogram
-  const merged = mergedSelection([
+  const merged = merge([
     selection(
       [{ a: '0' }, []],
       [
@@ -67,7 +72,7 @@ t.test('samples come in ascending time; of equal times the later part wins', asy
       [
         { a: '1' },
         [
-          [2, histogram],
+          [2, histogram({ count: 9, sum: 1 })],
           [3, 'stale'],
           [6, 6],
         ],
@@ -81,12 +86,53 @@ t.test('samples come in ascending time; of equal times the later part wins', asy
 
 t.test('the first part is read as it is where the others have no samples', async (t) => {
   const first = selection([{ a: '1' }, [[1, 1]]], [{ a: '2' }, [[2, 2]]])
-  const merged = mergedSelection([first, selection([{ a: '2' }, []], [{ a: '3' }, []])])
+  const merged = merge([first, selection([{ a: '2' }, []], [{ a: '3' }, []])])
   t.equal(merged?.labels.length, 3)
   t.same(await read(merged as Selection), ['a1 1 1', 'a2 2 2'])
   let blocks = 0
   for await (const { starts } of (merged as Selection).blocks()) blocks += starts.length - 1
   t.equal(blocks, 2)
+})
+
+t.test('series of the first part that others have nothing of are read as they are', async (t) => {
+  const block: SampleBlock = { first: 1, starts: Int32Array.of(0, 1, 2), times: Float64Array.of(1, 1), values: Float64Array.of(1, 2) }
+  const labels = new LabelList(['0', '1', '2', '3'].map((a) => Labels.of({ a })))
+  const first: Selection = {
+    labels,
+    async *blocks() {
+      yield block
+      yield { ...block, first: 3, starts: Int32Array.of(0, 1) }
+    },
+  }
+  const merged = merge([first, selection([{ a: '4' }, [[9, 9]]], [{ a: '3' }, [[2, 4]]], [{ a: '0' }, [[5, 5]]])])
+  const blocks: SampleBlock[] = []
+  for await (const each of (merged as Selection).blocks()) blocks.push(each)
+  t.same(
+    blocks.map(({ first, values }) => [first, ...values]),
+    [
+      [0, 5],
+      [1, 1, 2],
+      [3, 1, 4],
+      [4, 9],
+    ],
+    'in the order of their places',
+  )
+  t.equal(blocks[1], block)
+})
+
+t.test('series of one part that have the same labels', async (t) => {
+  const merged = merge([selection([{ a: '1' }, [[1, 1]]], [{ a: '2' }, [[2, 2]]], [{ a: '1' }, [[3, 3]]])])
+  t.same(await read(merged as Selection), ['a1 1 1', 'a1 3 3', 'a2 2 2'])
+})
+
+t.test('what is held of the parts beside the first is bounded, and who cancels is heard', async (t) => {
+  const floats = (count: number): Series => [{ a: '1' }, Array.from({ length: count }, (_, i) => [i, i])]
+  const native: Series = [{ a: '1' }, [[1, histogram({ count: 1, sum: 1, positive: { 1: 1 } })]]]
+  const error = { name: 'ExecutionError', message: TOO_MANY_SAMPLES }
+  t.equal((await read(merge([selection(floats(100)), selection(floats(9))], 10) as Selection)).length, 100)
+  await t.rejects(read(merge([selection(floats(9)), selection(floats(100))], 10) as Selection), error)
+  await t.rejects(read(merge([selection(floats(9)), selection(native)], 10) as Selection), error, 'histograms count with their buckets')
+  await t.rejects(read(merge([selection(floats(9)), selection(floats(9))], 10, new Restless(AbortSignal.abort())) as Selection), { name: 'QueryStoppedError' })
 })
 
 t.test('labels of parts as one list', async (t) => {
