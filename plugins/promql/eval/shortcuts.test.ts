@@ -1,5 +1,6 @@
 /** Samples that are read where they are stored, and subqueries that are read series by series, give what all other ways give, bit by bit. */
 import t from 'tap'
+import { TOO_MANY_SAMPLES } from '../errors.ts'
 import { histogram } from '../histogram/testing.ts'
 import { MemorySource, parseLabels, StoredSource } from '../testing/memory-source.ts'
 import { at, over, type RunOptions } from '../testing/run-query.ts'
@@ -111,4 +112,22 @@ t.test('a long subquery takes the memory of one series', async (t) => {
   const samples = Array.from({ length: 360 }, (_, i) => ({ time: i * 10_000, value: i % 7 }))
   for (let i = 0; i < 100; i++) source.add(parseLabels(`x{i="${i}"}`), samples)
   t.same(await at(59, 'sum(count_over_time((x > 4)[50m:10s]))', source, { budgetBytes: 10_000 }), ['{} 8500'])
+})
+
+t.test('a subquery of more steps than memory is refused before anything is made or read', async (t) => {
+  const error = { name: 'ExecutionError', message: TOO_MANY_SAMPLES }
+  const source = new MemorySource()
+  source.add(parseLabels('x'), [{ time: 0, value: 1 }])
+  for (const window of ['[1y:1ms]', '[1h:1ms]'])
+    for (const inner of ['x', 'x > 4']) await t.rejects(at(59, `count_over_time((${inner})${window})`, source, { budgetBytes: 5e7 }), error, inner + window)
+  t.same(await at(1, 'count_over_time(x[1h:1ms])', source, { budgetBytes: 1e8 }), ['{} 60001'])
+  let read = 0
+  const counting = {
+    select(request: Parameters<MemorySource['select']>[0]) {
+      read++
+      return source.select(request)
+    },
+  }
+  await t.rejects(at(59, 'count_over_time(x[1y:1ms])', counting), error)
+  t.equal(read, 0)
 })

@@ -40,10 +40,15 @@ export async function streamedSubquery(subquery: SubqueryExpr, outer: Steps, eva
   const steps = subquerySteps(subquery, outer, evaluation)
   if (steps.count === 0) return undefined
   const { context, pacer } = evaluation
+  const bytes = bytesOf(steps, comparison !== undefined)
+  // Refused before anything is read: arrays of so many steps could not even be made.
+  context.budget.take(bytes)
+  context.budget.give(bytes)
   const { labels, blocks, stored = blocks, reference } = await openInstants(selector, steps, evaluation)
   return {
     labels,
     async *blocks() {
+      context.budget.take(bytes)
       const row = new SeriesRow(steps.count)
       const test = comparison === undefined ? undefined : new RowTest(comparison, steps.count, { sink: context.annotations, pos: comparison.pos })
       const cells = new CellBlock(steps)
@@ -64,8 +69,19 @@ export async function streamedSubquery(subquery: SubqueryExpr, outer: Steps, eva
         }
       }
       yield cells.take()
+      context.budget.give(bytes)
     },
   }
+}
+
+/** A cell in a row, and in the row of a comparison's bounds. */
+const ROW_BYTES = 9
+/** A sample in a block. */
+const SAMPLE_BYTES = 17
+
+/** What one series takes, and a block where it needs more than others have. */
+function bytesOf({ count }: Steps, compared: boolean): number {
+  return count * (compared ? 2 * ROW_BYTES : ROW_BYTES) + (count > BLOCK_CELLS ? count * SAMPLE_BYTES : 0)
 }
 
 function isStreamed(selector: VectorSelector, { statsOnly, repeated }: Evaluation): boolean {
