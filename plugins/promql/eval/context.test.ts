@@ -13,6 +13,8 @@ t.test('a budget is held and given back', async (t) => {
   budget.take(40)
   t.throws(() => budget.take(1), TOO_MANY)
   budget.give(101)
+  t.throws(() => budget.expect(101), TOO_MANY)
+  budget.expect(100)
   budget.take(100)
   t.equal(budget.peak, 100)
 })
@@ -23,6 +25,14 @@ t.test('a query that would take too much memory is refused', async (t) => {
   t.equal((await over(0, 4, 'x', source, { budgetBytes: 10_000 })).length, 100)
   for (const query of ['x', 'x * 2', 'x + x', 'x or x', 'rate(x[5m:1s])', 'topk(3, x)', 'count_values("v", x)', 'x @ 0']) {
     await t.rejects(over(0, 4, query, source, { budgetBytes: 4000 }), TOO_MANY, query)
+  }
+})
+
+t.test('more steps than memory has room for are refused, whatever is evaluated at them', async (t) => {
+  const source = load('x 1x10', MINUTE)
+  const inner = ['vector(1)', 'vector(time())', 'hour()', 'sum(x)', 'sum(rate(x[5m]))', 'topk(1, x)', 'absent(y)', 'x + x', 'timestamp(x)', 'vector(scalar(x))']
+  for (const expr of inner) {
+    for (const window of ['[1y:1ms]', '[2h:1ms]']) await t.rejects(at(200, `count_over_time((${expr})${window})`, source, { budgetBytes: 1e7 }), TOO_MANY, expr)
   }
 })
 

@@ -39,9 +39,14 @@ export class Budget {
     return this.limit - this.held
   }
 
+  /** Refuses what would not fit, before it is made. */
+  expect(bytes: number): void {
+    if (this.held + bytes > this.limit) throw new ExecutionError(TOO_MANY_SAMPLES)
+  }
+
   take(bytes: number): void {
     this.held += bytes
-    if (this.held > this.limit) throw new ExecutionError(TOO_MANY_SAMPLES)
+    this.expect(0)
     if (this.held > this.most) this.most = this.held
   }
 
@@ -50,6 +55,8 @@ export class Budget {
   }
 }
 
+/** A step of any value. */
+export const STEP_BYTES = 8
 const CELL_BYTES = 9
 const POINTER_BYTES = 8
 

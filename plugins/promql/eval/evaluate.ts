@@ -7,7 +7,7 @@ import type { Expr, UnaryExpr, VectorSelector } from '../ast.ts'
 import { aggregate } from './aggregate.ts'
 import { binary } from './binary.ts'
 import { evaluateCall } from './calls.ts'
-import { type EvalContext, type Evaluation, Pacer, valueBytes } from './context.ts'
+import { type EvalContext, type Evaluation, Pacer, STEP_BYTES, valueBytes } from './context.ts'
 import { mergeSame, withoutNames } from './finish.ts'
 import { newestTimes } from './fixed-subqueries.ts'
 import { statsOnlySelectors } from './histogram-stats.ts'
@@ -62,6 +62,8 @@ class Run implements Evaluation {
   }
 
   async evaluate(expr: Expr, steps: Steps): Promise<Value> {
+    // Subqueries may have more steps than there can be arrays for.
+    this.context.budget.expect(steps.count * STEP_BYTES)
     if (steps.count > 1 && this.invariants.has(expr) && !isRange(expr)) {
       const one = await this.evaluate(expr, { ...steps, count: 1 })
       const value = repeat(one, steps.count, this.context.budget)

@@ -42,8 +42,7 @@ export async function streamedSubquery(subquery: SubqueryExpr, outer: Steps, eva
   const { context, pacer } = evaluation
   const bytes = bytesOf(steps, comparison !== undefined)
   // Refused before anything is read: arrays of so many steps could not even be made.
-  context.budget.take(bytes)
-  context.budget.give(bytes)
+  context.budget.expect(bytes)
   const { labels, blocks, stored = blocks, reference } = await openInstants(selector, steps, evaluation)
   return {
     labels,
