@@ -19,8 +19,10 @@ const EXEMPLAR_BYTES = 160
 const SERIES_BYTES = 400
 const NAME = '__name__'
 const CLASSIC = ['_bucket', '_count', '_sum']
-/** Series between two places where a question can be interrupted. */
+/** Series that a matcher is tried on between two places where a question can be interrupted. */
 const SLICE = 512
+/** What a regular expression may take of a slice: others wait for it. */
+const PATTERN_MS = 20
 /** Places at the front of a queue that may be empty. */
 const MAX_EMPTY = 1024
 
@@ -39,10 +41,16 @@ export interface StoreOptions {
 interface Series {
   key: string
   labels: readonly string[]
-  byName: ReadonlyMap<string, string>
   histogram: boolean
   exemplars: Exemplar[]
   bytes: number
+}
+
+/** Labels as they were given, and in order. */
+interface LabelSet {
+  given: readonly string[]
+  labels: readonly string[]
+  key: string
 }
 
 class Namespace {
@@ -77,6 +85,7 @@ export class ExemplarStore {
   bytes = 0
   private readonly namespaces = new Map<string, Namespace>()
   private readonly options: StoreOptions
+  private last: LabelSet | undefined
 
   constructor(options: StoreOptions) {
     this.options = options
@@ -90,8 +99,7 @@ export class ExemplarStore {
 
   /** @param now milliseconds since the Unix epoch. @returns whether it is kept, or was there already. */
   add(namespace: string, given: SeriesExemplar, now: number): boolean {
-    const labels = lengthOf(given.series) > MAX_SERIES_CHARACTERS ? [] : sorted(given.series)
-    const key = JSON.stringify(labels)
+    const { labels, key } = this.setOf(given.series)
     const own = this.namespaces.get(namespace) ?? new Namespace()
     let series = own.series.get(key)
     const why = labels.length === 0 ? 'too_long' : this.refusal(series?.exemplars.at(-1), given, now)
@@ -102,7 +110,7 @@ export class ExemplarStore {
     }
     this.namespaces.set(namespace, own)
     if (series === undefined) {
-      series = { key, labels, byName: mapOf(labels), histogram: given.histogram === true, exemplars: [], bytes: SERIES_BYTES + key.length * 4 }
+      series = { key, labels, histogram: given.histogram === true, exemplars: [], bytes: SERIES_BYTES + key.length * 4 }
       own.series.set(key, series)
       this.grow(own, series.bytes)
     }
@@ -119,6 +127,13 @@ export class ExemplarStore {
       this.removeOldest(own[measure] * this.namespaces.size >= this[measure] ? own : this.fullest(measure))
     }
     return true
+  }
+
+  /** Exemplars of one series come together, with one list of its labels: to sort a long one for each would hold up the loop. */
+  private setOf(series: readonly string[]): LabelSet {
+    if (this.last?.given === series) return this.last
+    const labels = lengthOf(series) > MAX_SERIES_CHARACTERS ? [] : sorted(series)
+    return (this.last = { given: series, labels, key: JSON.stringify(labels) })
   }
 
   private refusal(newest: Exemplar | undefined, { labels, value, time }: SeriesExemplar, now: number): Refusal | 'known' | undefined {
@@ -152,17 +167,14 @@ export class ExemplarStore {
     const own = this.namespaces.get(namespace)
     if (own === undefined || selectors.length === 0) return []
     const from = Math.max(start, now - this.options.maxAgeMs + 1)
-    const tests = selectors.map((matchers) => matchers.map(testOf))
+    const all = [...own.series.values()]
     const found: ExemplarsOfSeries[] = []
-    let left = SLICE
-    for (const { labels, byName, histogram, exemplars } of [...own.series.values()]) {
-      if (--left === 0) {
-        yield
-        left = SLICE
+    for (let at = 0; at < all.length; at += SLICE) {
+      const inRange = all.slice(at, at + SLICE).filter(({ exemplars }) => exemplars.some(({ time }) => time >= from && time <= end))
+      for (const { labels, exemplars } of yield* matching(selectors, inRange)) {
+        found.push({ series: labels, exemplars: exemplars.filter(({ time }) => time >= from && time <= end) })
       }
-      const first = exemplars.findIndex(({ time }) => time >= from && time <= end)
-      if (first < 0 || !tests.some((all) => matchesAny(all, byName, histogram))) continue
-      found.push({ series: labels, exemplars: exemplars.slice(first).filter(({ time }) => time <= end) })
+      yield
     }
     return found.sort((a, b) => compareTexts(a.series, b.series))
   }
@@ -192,35 +204,64 @@ export class ExemplarStore {
   }
 }
 
-interface Test {
+/** A name that a series answers to. */
+interface Candidate {
+  series: Series
   name: string
-  matches(value: string): boolean
+  /** One of the names of a classic histogram. */
+  classic: boolean
 }
 
-function testOf({ tag, op, value }: Matcher): Test {
-  if (op === '=') return { name: tag, matches: (text) => text === value }
-  if (op === '!=') return { name: tag, matches: (text) => text !== value }
-  const pattern = new TextPattern(value)
-  const wanted = op === '=~' ? 1 : 0
-  return { name: tag, matches: (text) => pattern.flags([text])[0] === wanted }
+/** Those that all matchers of a selector let pass. */
+function* matching(selectors: readonly (readonly Matcher[])[], series: readonly Series[]): Work<Set<Series>> {
+  const found = new Set<Series>()
+  const candidates = series.flatMap(namesOf)
+  for (const matchers of selectors) {
+    let left: readonly Candidate[] = candidates.filter((candidate) => !found.has(candidate.series))
+    for (const matcher of matchers) {
+      yield
+      if (left.length === 0) break
+      const passes = flagsOf(matcher, left)
+      // A bucket has no series of its own here: an exemplar is that of all of them.
+      left = left.filter(({ classic }, i) => passes[i] === 1 || (classic && matcher.tag === 'le'))
+    }
+    for (const candidate of left) found.add(candidate.series)
+  }
+  return found
+}
+
+function namesOf(series: Series): Candidate[] {
+  const name = textOf(series.labels, NAME)
+  const own = { series, name, classic: false }
+  return series.histogram ? [own, ...CLASSIC.map((ending) => ({ series, name: name + ending, classic: true }))] : [own]
+}
+
+/** @throws BAD_REQUEST for an expression that holds up the loop. */
+function flagsOf({ tag, op, value }: Matcher, candidates: readonly Candidate[]): Uint8Array {
+  const texts = candidates.map(({ series, name }) => (tag === NAME ? name : textOf(series.labels, tag)))
+  if (op === '=' || op === '!=') return Uint8Array.from(texts, (text) => Number((text === value) === (op === '=')))
+  const flags = new TextPattern(value, PATTERN_MS).flags(texts)
+  return op === '=~' ? flags : flags.map((flag) => 1 - flag)
 }
 
 /** A label that a series does not have is empty. */
-function matches(tests: readonly Test[], labels: ReadonlyMap<string, string>, name: string, without?: string): boolean {
-  return tests.every((test) => test.name === without || test.matches(test.name === NAME ? name : (labels.get(test.name) ?? '')))
-}
-
-function matchesAny(tests: readonly Test[], labels: ReadonlyMap<string, string>, histogram: boolean): boolean {
-  const name = labels.get(NAME) ?? ''
-  if (matches(tests, labels, name)) return true
-  // A bucket has no series of its own here: an exemplar is that of all of them.
-  return histogram && CLASSIC.some((ending) => matches(tests, labels, name + ending, 'le'))
+function textOf(labels: readonly string[], name: string): string {
+  for (let i = 0; i + 1 < labels.length; i += 2) if (labels[i] === name) return labels[i + 1]
+  return ''
 }
 
 /** Name, value, name, value ..., in the order of the names. */
-function sorted(labels: readonly string[]): string[] {
+function sorted(labels: readonly string[]): readonly string[] {
+  // As senders have them mostly.
+  if (isSorted(labels)) return labels
   const names = [...mapOf(labels)].sort(([a], [b]) => (a < b ? -1 : 1))
   return names.flat()
+}
+
+/** Names ascend, and no label is empty. */
+function isSorted(labels: readonly string[]): boolean {
+  for (let i = 0; i < labels.length; i += 2) if (labels[i + 1] === '' || (i > 0 && !(labels[i - 2] < labels[i]))) return false
+  return labels.length % 2 === 0
 }
 
 /** Without those that are empty, which are none. */

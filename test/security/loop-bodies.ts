@@ -22,6 +22,7 @@ import {
   V1,
   V2,
 } from './loop-body.ts'
+import { exemplarBodies } from './loop-exemplars.ts'
 import { planeBodies } from './loop-plane.ts'
 
 /** @param scale 1 = as large as listeners take by default; less for a quick run. */
@@ -34,6 +35,7 @@ export function attackBodies(scale: number): AttackBody[] {
     ...controlBodies(body),
     ...controlBodies(size(1_000_000)).map((each) => ({ ...each, name: `${each.name}, 1 MB` })),
     ...promqlBodies(size),
+    ...exemplarBodies(size),
     ...planeBodies(size),
     ...jsonWrites(body, points, size),
     ...lineWrites(body, points, size),

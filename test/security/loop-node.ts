@@ -12,7 +12,21 @@ import { PLANE_PLUGINS, planeConfig } from './loop-plane.ts'
 import type { LongestTurn } from './loop-probe.ts'
 
 const PROBE = fileURLToPath(new URL('./loop-probe.ts', import.meta.url))
-const PLUGINS = ['native', 'line_protocol', 'remote_write', 'otlp', 'grpc', 'flight_sql', 'promql', 'sql', 'export', 'backup', 'namespaces', ...PLANE_PLUGINS]
+const PLUGINS = [
+  'native',
+  'line_protocol',
+  'remote_write',
+  'otlp',
+  'grpc',
+  'flight_sql',
+  'promql',
+  'exemplars',
+  'sql',
+  'export',
+  'backup',
+  'namespaces',
+  ...PLANE_PLUGINS,
+]
 /** What an answer may take. */
 const ANSWER_MS = 60_000
 /** Of a write that is told to come again. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { definePlugin } from 'svcdb'
+import { definePlugin, EXEMPLARS, type Exemplars } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
@@ -52,6 +52,32 @@ t.test('escaped label names', async (t) => {
 
 const ask = (node: TestNode, fields: Record<string, string> = {}, signal?: AbortSignal) =>
   fetch(`${node.url}/api/v1/query`, { method: 'POST', body: new URLSearchParams({ query: LONG, ...fields }), ...(signal === undefined ? {} : { signal }) })
+
+t.test('exemplars are looked for until the time is up', async (t) => {
+  const endless = definePlugin({
+    id: 'endless',
+    summary: 'Goes on looking',
+    stability: 'experimental',
+    provides: [EXEMPLARS],
+    setup(svc) {
+      const exemplars: Exemplars = {
+        add: () => 0,
+        *select() {
+          for (;;) yield
+        },
+      }
+      svc.provide(EXEMPLARS, exemplars)
+    },
+  })
+  const node = await boot({ plugins: [plugin, endless], storage: 'embedded', config: { server: { prom_query_timeout_secs: 1 } } })
+  t.teardown(() => node.stop())
+  const late = await fetch(`${node.url}/api/v1/query_exemplars?query=x`)
+  t.equal(late.status, 503)
+  t.match(await late.json(), {
+    errorType: 'timeout',
+    error: 'the query did not end within 1 s; ask with fewer selectors, or raise server.prom_query_timeout_secs',
+  })
+})
 
 t.test('time limits', async (t) => {
   const node = await boot({ plugins: [plugin], storage: 'embedded', config: { server: { prom_query_timeout_secs: 0.05 } } })

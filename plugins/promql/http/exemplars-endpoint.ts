@@ -1,5 +1,6 @@
 /** /query_exemplars: those of the series that the selectors of an expression name, in the form of Prometheus; none where no plugin of the node keeps them. */
-import { EXEMPLARS, type Exemplars, type ExemplarsOfSeries } from 'svcdb'
+import { EXEMPLARS, type Exemplars, type ExemplarsOfSeries, type HttpRequest, hungUp, type Svc } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { inTurns, type Work } from 'svcdb/lib/event-loop'
 import { moduleUrl } from 'svcdb/lib/modules'
 import type { LabelMatcher } from '../ast.ts'
@@ -10,6 +11,8 @@ import { JsonWriter } from './json-writer.ts'
 import { JSON_TYPE, type QueryApi } from './query-api.ts'
 
 const JOB = moduleUrl('../text-job.ts', import.meta.url)
+type Server = Svc['server']
+
 /** Room for a time and a value. */
 const POINT_BYTES = 80
 
@@ -25,10 +28,21 @@ export function exemplarsEndpoint(api: QueryApi, config: PromqlConfig): void {
     const kept = api.svc.find<Exemplars>(EXEMPLARS)
     const { dataNamespace } = api.svc.context(request)
     const { prom_max_result_bytes: maxBytes } = api.svc.server
-    const found = kept === undefined ? [] : await inTurns(kept.select(dataNamespace, matchers, start, end))
+    const found = kept === undefined ? [] : await inTurns(kept.select(dataNamespace, matchers, start, end), endOf(request, api.svc.server))
     reply.type(JSON_TYPE).send(await inTurns(answer(found, maxBytes)))
     return undefined
   })
+}
+
+/** Asks why the work should end: the caller has left, or its time is up. */
+function endOf(request: HttpRequest, { prom_query_timeout_secs: secs }: Server): () => Error | undefined {
+  const gone = hungUp(request)
+  const last = secs === 0 ? Number.POSITIVE_INFINITY : performance.now() + secs * 1000
+  return () => gone() ?? (performance.now() > last ? late(secs) : undefined)
+}
+
+function late(secs: number): SvcError {
+  return new SvcError('QUERY_TIMEOUT', `the query did not end within ${secs} s; ask with fewer selectors, or raise server.prom_query_timeout_secs`)
 }
 
 /** @throws execution above so many bytes. */
