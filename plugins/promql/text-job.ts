@@ -1,6 +1,7 @@
 /** What is done with a query's text alone; beside the data, since a long text takes its time. */
 import type { Job } from 'svcdb'
 import { parsed } from './answer-query.ts'
+import type { LabelMatcher } from './ast.ts'
 import { apiError } from './http/api-error.ts'
 import type { ParseLimits } from './parser/cursor.ts'
 import { toJson } from './parser/json.ts'
@@ -13,11 +14,17 @@ export interface TextArgs {
   wanted: 'format' | 'tree' | 'selectors'
 }
 
-const textJob: Job<TextArgs, unknown> = async (_reader, { query, parseLimits, wanted }) => {
+/** Bytes that are handed over at a time. */
+const PIECE_BYTES = 256 * 1024
+
+/** @returns selectors; all else is emitted as an answer of the HTTP API, for a tree is many times as large as its query. */
+const textJob: Job<TextArgs, LabelMatcher[][] | undefined> = async (_reader, { query, parseLimits, wanted }, io) => {
   // Without the name of the parameter, as Prometheus has it here.
   if (wanted === 'selectors') return selectorsIn(parsed(query, parseLimits, (text) => apiError('bad_data', text)))
   const expr = parsed(query, parseLimits)
-  return wanted === 'format' ? pretty(expr) : toJson(expr)
+  const bytes = Buffer.from(JSON.stringify({ status: 'success', data: wanted === 'format' ? pretty(expr) : toJson(expr) }))
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) await io.emit(Uint8Array.from(bytes.subarray(at, at + PIECE_BYTES)))
+  return undefined
 }
 
 export default textJob

@@ -18,6 +18,7 @@ import {
   nested,
   PROTOBUF,
   range,
+  sumOf,
   TEXT,
   V1,
   V2,
@@ -79,6 +80,8 @@ function promqlBodies(size: (most: number) => number): AttackBody[] {
     form('regex', '/api/v1/query', () => `query=${encodeURIComponent(`m{a=~"${filled(text, (i) => `(a${i}|b)`, '|')}"}`)}`),
     form('strings', '/api/v1/query', () => `query=${encodeURIComponent(`label_replace(m,"a","${'$1'.repeat(text / 2)}","b","(.*)")`)}`),
     form('100,000 match[]', '/api/v1/series', () => filled(size(3_000_000), (i) => `match%5B%5D=m${i}`, '&')),
+    // A plus sign is a space in a form, and all else in it stands for itself.
+    form('syntax tree', '/api/v1/parse_query', () => `query=${sumOf(range(size(40_000), (i) => `n{a="${i}"}`)).replaceAll('+', '%2B')}`),
     form('fields', '/api/v1/query', () => filled(size(10_000_000), (i) => `f${i}=1`, '&')),
     form('escapes', '/api/v1/query', () => `query=${'%41'.repeat(size(10_000_000) / 3)}`),
     http('remote read: queries', '/api/v1/prom/read', PROTOBUF, () =>

@@ -65,6 +65,13 @@ export function filled(bytes: number, item: (i: number) => string, separator = '
 
 export const range = <T>(count: number, item: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => item(i))
 
+/** An expression of PromQL, in parentheses that halve it: a row of operators may not be that long. */
+export function sumOf(terms: readonly string[]): string {
+  if (terms.length === 1) return terms[0]
+  const half = terms.length >> 1
+  return `(${sumOf(terms.slice(0, half))}+${sumOf(terms.slice(half))})`
+}
+
 export function message(write: (out: ProtobufWriter) => void, capacity = 1024): Uint8Array {
   const out = new ProtobufWriter(capacity)
   write(out)

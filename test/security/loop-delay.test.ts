@@ -19,6 +19,7 @@ const NAMES = [
   '/api/v1/svc/sql: JSON keys, 1 MB',
   '/api/v1/svc/sql: JSON nesting',
   'PromQL fields',
+  'PromQL syntax tree',
   'PromQL exemplars: selectors',
   'PromQL exemplars: matchers',
   'PromQL exemplars: regex',

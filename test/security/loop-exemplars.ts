@@ -1,7 +1,7 @@
 /** Exemplars, which are kept and looked through on the main thread, as requests that are made to hold the event loop. */
 import { compressSync } from 'snappy'
 import type { ProtobufWriter } from 'svcdb/lib/protobuf'
-import { bytesOf, FORM, type HttpBody, http, message, nested, range, V1 } from './loop-body.ts'
+import { bytesOf, FORM, type HttpBody, http, message, nested, range, sumOf, V1 } from './loop-body.ts'
 
 const WRITE = '/api/v1/prom/write'
 /** Above what a question looks through in one go. */
@@ -51,11 +51,4 @@ function series(out: ProtobufWriter, labels: Record<string, string>, exemplars: 
       })
     }
   })
-}
-
-/** In parentheses that halve it: a row of operators may not be that long. */
-function sumOf(terms: readonly string[]): string {
-  if (terms.length === 1) return terms[0]
-  const half = terms.length >> 1
-  return `(${sumOf(terms.slice(0, half))}+${sumOf(terms.slice(half))})`
 }
