@@ -1,13 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { definePlugin, EXEMPLARS, type Exemplars } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { atOnce } from 'svcdb/lib/event-loop'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
 import native from '../../native/index.ts'
 import plugin from '../index.ts'
 import { answerOf, apiError } from './api-error.ts'
 import { unescapeName } from './label-names.ts'
-import { metadataOf } from './metadata-endpoint.ts'
+import { metadataAnswer } from './metadata-endpoint.ts'
 
 /** Takes much longer than the time limit. */
 const LONG = 'sum_over_time(sum_over_time(vector(1)[100h:10s])[1000h:1h])'
@@ -217,9 +218,20 @@ t.test('many regular expressions together take no longer than one may', async (t
   t.match(await answer.json(), { errorType: 'bad_data', error: /it takes too long/ })
 })
 
+t.test('metadata: others have their turn while a long answer is made', async (t) => {
+  const known = Array.from({ length: 10_000 }, (_, i) => ({ metric: `m${i}`, type: 'gauge', help: 'x'.repeat(100), unit: '' }))
+  const work = metadataAnswer(known, '', -1, -1, 1e9)
+  let turns = 0
+  for (let step = work.next(); step.done !== true; step = work.next()) turns++
+  t.ok(turns > 100)
+})
+
 t.test('metadata: an answer within the bytes allowed', async (t) => {
   const known = ['one', 'two', 'six'].map((metric) => ({ metric, type: 'gauge', help: 'helps', unit: 'cm' }))
-  t.same(Object.keys(metadataOf(known, '', -1, -1, 30)), ['one', 'two', 'six'])
-  t.same(Object.keys(metadataOf(known, '', 2, -1, 20)), ['one', 'two'])
-  t.throws(() => metadataOf(known, '', -1, -1, 29), { message: /^cannot answer with the metadata: it is larger than 29 bytes; .*prom_max_result_bytes$/ })
+  const answer = (limit: number, maxBytes: number) => JSON.parse(Buffer.from(atOnce(metadataAnswer(known, '', limit, -1, maxBytes))).toString())
+  const entry = { type: 'gauge', help: 'helps', unit: 'cm' }
+  t.same(answer(-1, 30), { status: 'success', data: { one: [entry], two: [entry], six: [entry] } })
+  t.same(answer(2, 20), { status: 'success', data: { one: [entry], two: [entry] } })
+  t.same(answer(0, 20), { status: 'success', data: {} })
+  t.throws(() => answer(-1, 29), { message: /^cannot answer with the metadata: it is larger than 29 bytes; .*prom_max_result_bytes$/ })
 })
