@@ -59,7 +59,7 @@ class Search {
     const met = new Set<string>()
     for await (const { metric, set } of this.active(request)) {
       const labels = new MetricLabels(metric, set)
-      const mayRepeat = several || catalog.shares(metric)
+      const mayRepeat = several || catalog.shares(metric) || labels.mayRepeat
       const list = Array.from({ length: labels.length }, (_, i) => labels.at(i)).sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
       for (const one of list) {
         if (mayRepeat) {

@@ -271,3 +271,21 @@ t.test('the examples of the README answer what is shown below them', async (t) =
     t.equal(stdout.trim(), blocks[i + 1]?.language === 'json' ? blocks[i + 1].text.trim() : '', text)
   }
 })
+
+for (const storage of ['memory', 'embedded']) {
+  t.test(`${storage}: series that differ by a tag called __name__ are one`, async (t) => {
+    const node = await boot({ plugins: [lineProtocol, plugin], storage })
+    t.teardown(() => node.stop())
+    const lines = Array.from({ length: 9 }, (_, i) => `cpu,__name__=${i % 2},host=x usage=${i} ${base + i * 1000}`)
+    const written = await node.inject({ method: 'POST', url: '/write?precision=ms', payload: lines.join('\n') })
+    t.equal(written.statusCode, 204, written.body)
+    const time = seconds(base + 60_000)
+    const metric = { __name__: 'cpu_usage', host: 'x' }
+    t.same((await get(node, '/query', { query: 'cpu_usage', time })).json.data.result, [{ metric, value: [Number(time), '8'] }])
+    t.match((await get(node, '/query', { query: 'count_over_time(cpu_usage[2m])', time })).json.data.result, [{ value: [Number(time), '9'] }])
+    const range = { query: 'increase(cpu_usage[10s])', start: seconds(base), end: seconds(base + 60_000), step: '1s' }
+    const [one, ...others] = (await get(node, '/query_range', range)).json.data.result
+    t.same([others.length, one.values[7]], [0, [Number(seconds(base + 8000)), '8']])
+    t.same((await get(node, '/series', { 'match[]': 'cpu_usage' })).json.data, [metric])
+  })
+}

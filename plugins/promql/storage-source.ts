@@ -53,7 +53,7 @@ async function select(place: Place, request: SelectRequest): Promise<Selection> 
   let name: string | undefined
   // Metrics come by name: those that share one follow each other.
   const close = (): void => {
-    const merged = same.length > 1 ? mergedSelection(same, place.maxSamples, pacer) : undefined
+    const merged = same.length > 1 || same.some(({ labels }) => mayRepeat(labels)) ? mergedSelection(same, place.maxSamples, pacer) : undefined
     parts.push(...(merged === undefined ? same : [merged]))
     same = []
   }
@@ -81,12 +81,10 @@ async function* joinedBlocks(parts: readonly Selection[]): AsyncGenerator<Sample
   }
 }
 
-async function selectMetric(
-  { reader, namespace, signal, maxSamples }: Place,
-  metric: Metric,
-  matchers: readonly LabelMatcher[],
-  request: SelectRequest,
-): Promise<Selection> {
+const mayRepeat = (labels: LabelSets): boolean => labels instanceof MetricLabels && labels.mayRepeat
+
+async function selectMetric(place: Place, metric: Metric, matchers: readonly LabelMatcher[], request: SelectRequest): Promise<Selection> {
+  const { reader, namespace, signal, maxSamples } = place
   const { measurement, field, part } = metric
   const set = await unlessDropped(
     reader.samples({
@@ -105,6 +103,8 @@ async function selectMetric(
   if (set === undefined) return NOTHING
   const labels: LabelSets = new MetricLabels(metric, set)
   if (labels.length === 0) return NOTHING
+  // As of several fields: all samples of what becomes one series are looked at.
+  if (request.windows !== undefined && mayRepeat(labels)) return selectMetric(place, metric, matchers, { ...request, windows: undefined })
   if (part === undefined) return { labels, blocks: () => decoded(set.blocks()), ...storedOf(set) }
   if (part !== 'bucket') return { labels, blocks: () => mapped(decoded(set.blocks()), (block) => totals(block, part)) }
   return buckets(labels, decoded(set.blocks()), boundaryTest(matchers), maxSamples, new Pacer(signal))

@@ -16,6 +16,11 @@ export class MetricLabels implements LabelSets {
     this.length = set.series.length
   }
 
+  /** Series that differ by a tag called like the metric's name have the same labels. */
+  get mayRepeat(): boolean {
+    return this.set.tags.keys().includes(METRIC_NAME)
+  }
+
   at(i: number): Labels {
     return this.metric.labelsOf(this.set.series[i], () => named(this.set.tags.at(i), this.metric.name))
   }
