@@ -4,12 +4,14 @@ import type { SampleRequest, SeriesSet } from 'svcdb/lib/columns'
 import type { LabelMatcher } from './ast.ts'
 import type { Count, DatabaseCounts, DiscoverRequest, Discovery } from './discovery-contract.ts'
 import { Pacer } from './eval/context.ts'
+import { compareLabels } from './http/series-order.ts'
 import { type Labels, METRIC_NAME } from './labels.ts'
 import { unlessDropped } from './storage/dropped.ts'
 import { LabelValues } from './storage/label-values.ts'
 import { type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
 import { MetricLabels } from './storage/metric-labels.ts'
 import { METRIC_CELLS, nanoseconds } from './storage-source.ts'
+import { sortTexts } from './text-order.ts'
 
 const EVERYTHING: readonly (readonly LabelMatcher[])[] = [[]]
 
@@ -39,14 +41,14 @@ class Search {
       names.add(METRIC_NAME)
       for (const key of set.tags.keys()) if (!names.has(key) && set.tags.column(key).codes.some((code) => code >= 0)) names.add(key)
     }
-    return [...names].sort()
+    return sortTexts([...names])
   }
 
   async labelValues(name: string, request: DiscoverRequest): Promise<readonly string[]> {
     if (name === METRIC_NAME) {
       const names = new Set<string>()
       for await (const { metric } of this.active(request)) names.add(metric.name)
-      return [...names].sort()
+      return sortTexts([...names])
     }
     const values = new LabelValues(name)
     for await (const { set } of this.active(request, (matching) => values.lacks(matching))) values.add(set)
@@ -60,7 +62,7 @@ class Search {
     for await (const { metric, set } of this.active(request)) {
       const labels = new MetricLabels(metric, set)
       const mayRepeat = several || catalog.shares(metric) || labels.mayRepeat
-      const list = Array.from({ length: labels.length }, (_, i) => labels.at(i)).sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
+      const list = Array.from({ length: labels.length }, (_, i) => labels.at(i)).sort(compareLabels)
       for (const one of list) {
         if (mayRepeat) {
           if (met.has(one.key)) continue

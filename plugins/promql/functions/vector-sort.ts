@@ -1,9 +1,10 @@
 /** The order of an instant query's series; range queries order theirs by labels whatever a function says. */
 import { ABSENT, FLOAT, type VectorValue } from '../eval/value.ts'
 import type { Labels } from '../labels.ts'
+import { compareText } from '../text-order.ts'
 import type { VectorCall, VectorFn } from './contract.ts'
 import { SORT_IN_RANGE } from './messages.ts'
-import { compareText, naturallyBefore } from './natural-order.ts'
+import { naturallyBefore } from './natural-order.ts'
 import { floatKinds, pickSeries, stringArg, vectorArg } from './vectors.ts'
 
 export const SORT: Record<string, VectorFn> = {

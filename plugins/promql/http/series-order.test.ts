@@ -3,7 +3,7 @@ import { LabelList, Labels } from '../labels.ts'
 import { compareLabels, orderOf } from './series-order.ts'
 
 t.test('by names and values, the shorter set first', async (t) => {
-  const sets = [{}, { a: '1' }, { a: '1', b: '0' }, { a: '1', b: '1' }, { a: '10' }, { a: '2' }, { b: '0' }].map((labels) =>
+  const sets = [{}, { a: '1' }, { a: '1', b: '0' }, { a: '1', b: '1' }, { a: '10' }, { a: '2' }, { a: '～' }, { a: '😀' }, { b: '0' }].map((labels) =>
     Labels.of(labels as Record<string, string>),
   )
   for (const [i, a] of sets.entries()) for (const [j, b] of sets.entries()) t.equal(Math.sign(compareLabels(a, b)), Math.sign(i - j), `${a.key} ${b.key}`)

@@ -1,5 +1,6 @@
 /** The order that the Prometheus API gives matrices in: by label names and values, the shorter set first. */
 import type { LabelSets, Labels } from '../labels.ts'
+import { compareText } from '../text-order.ts'
 
 /** Keeps small limits from sorting at every few series. */
 const SPARE = 1024
@@ -9,9 +10,7 @@ export function compareLabels(a: Labels, b: Labels): number {
   const right = b.pairs
   const length = Math.min(left.length, right.length)
   for (let i = 0; i < length; i++) {
-    const x = left[i]
-    const y = right[i]
-    if (x !== y) return x < y ? -1 : 1
+    if (left[i] !== right[i]) return compareText(left[i], right[i])
   }
   return left.length - right.length
 }

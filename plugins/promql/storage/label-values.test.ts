@@ -44,3 +44,9 @@ t.test('texts that grow stay in order', async (t) => {
   values.add(setOf(texts, 5))
   t.same(values.sorted(), ['c', 'm', 'z'], 'some of them only')
 })
+
+t.test('texts have the order of their UTF-8', async (t) => {
+  const values = new LabelValues('host')
+  values.add(setOf(['😀', '～', 'a'], 0, 1, 2))
+  t.same(values.sorted(), ['a', '～', '😀'])
+})

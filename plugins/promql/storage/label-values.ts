@@ -1,5 +1,7 @@
 /** The values of one label over many metrics, each once. Metrics of one measurement share a column's texts: their codes tell what is known already. */
+
 import type { SeriesSet, TagColumn } from 'svcdb/lib/columns'
+import { sortTexts } from '../text-order.ts'
 
 /** The texts of a tag in order, as many as there were: they only grow, and those added are few. */
 const SORTED = new WeakMap<readonly string[], readonly string[]>()
@@ -43,7 +45,7 @@ export class LabelValues {
   sorted(): readonly string[] {
     const [[texts, known] = []] = this.known
     const all = this.known.size === 1 && texts !== undefined && known?.length === texts.length && this.values.size === texts.length
-    return all ? sortedTexts(texts) : [...this.values].sort()
+    return all ? sortedTexts(texts) : sortTexts([...this.values])
   }
 
   private columnOf({ tags }: SeriesSet): TagColumn | undefined {
@@ -64,7 +66,7 @@ function sortedTexts(texts: readonly string[]): readonly string[] {
   const before = SORTED.get(texts)
   if (before?.length === texts.length) return before
   // Near what it was, and so soon in order.
-  const sorted = [...(before ?? []), ...texts.slice(before?.length ?? 0)].sort()
+  const sorted = sortTexts([...(before ?? []), ...texts.slice(before?.length ?? 0)])
   SORTED.set(texts, sorted)
   return sorted
 }
