@@ -121,3 +121,14 @@ t.test('labels that are made count as memory', async (t) => {
   t.equal((await at(0, 'count_values("v", x)', source, { budgetBytes: 40_000 })).length, 100)
   await t.rejects(at(0, 'count_values("v", x)', source, { budgetBytes: 20_000 }), TOO_MANY)
 })
+
+t.test('rows that info() makes count while they are made', async (t) => {
+  const source = new MemorySource()
+  const samples = Array.from({ length: 50 }, (_, i) => ({ time: i * MINUTE, value: i }))
+  for (const instance of ['a', 'b']) source.add(parseLabels(`x{instance="${instance}"}`), samples)
+  for (let i = 0; i < 50; i++) source.add(parseLabels(`v_info{instance="a",v="${i}"}`), [{ time: i * MINUTE, value: 1 }])
+  for (const i of [1, 2]) source.add(parseLabels(`w${i}_info{instance="b",w="${i}"}`), samples)
+  const query = 'info(x, {__name__=~".+_info"})'
+  await t.rejects(over(0, 49, query, source), { message: 'conflicting label: w' }, 'of the second series')
+  await t.rejects(over(0, 49, query, source, { budgetBytes: 32_000 }), TOO_MANY, 'of the first')
+})

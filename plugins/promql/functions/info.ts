@@ -1,6 +1,7 @@
 /** info(): adds the labels of info series (target_info by default) to the series of the same instance and job. */
 import type { VectorSelector } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
+import { type Budget, vectorBytes } from '../eval/context.ts'
 import { SAME_LABELSET } from '../eval/finish.ts'
 import { markDistinct } from '../eval/series-sets.ts'
 import { ABSENT, HISTOGRAM, type VectorValue } from '../eval/value.ts'
@@ -101,6 +102,10 @@ function labelText({ pairs }: Labels): string {
   return `{${texts.join(', ')}}`
 }
 
+/** A row's label set, its key, and its place among the rows, about. */
+const ROW_BYTES = 256
+
+/** Each change of what is known of a series makes another row. */
 class Rows {
   readonly labels: Labels[] = []
   readonly dropName: number[] = []
@@ -109,14 +114,20 @@ class Rows {
   private readonly histograms: (FloatHistogram | undefined)[] = []
   private readonly byKey = new Map<string, number>()
   private readonly steps: number
+  private readonly budget: Budget
+  private held = 0
 
-  constructor(steps: number) {
+  constructor(steps: number, budget: Budget) {
     this.steps = steps
+    this.budget = budget
   }
 
   row(labels: Labels, dropName: number): number {
     let row = this.byKey.get(labels.key)
     if (row !== undefined) return row
+    const bytes = ROW_BYTES + vectorBytes(1, this.steps, false)
+    this.budget.take(bytes)
+    this.held += bytes
     this.byKey.set(labels.key, (row = this.labels.length))
     this.labels.push(labels)
     this.dropName.push(dropName)
@@ -132,7 +143,9 @@ class Rows {
     if (from.histograms !== undefined) this.histograms[row * this.steps + step] = from.histograms[cell]
   }
 
+  /** What was counted in the budget is given back, for the value is counted by who gets it. */
   vector(histograms: boolean): VectorValue {
+    this.budget.give(this.held)
     const cells = this.labels.length * this.steps
     const out: VectorValue = {
       type: 'vector',
@@ -155,7 +168,7 @@ class Rows {
 }
 
 async function combine(
-  { pacer }: VectorCall,
+  { pacer, budget }: VectorCall,
   base: VectorValue,
   own: readonly Labels[],
   plain: readonly boolean[],
@@ -166,7 +179,7 @@ async function combine(
   const wanted = selector.data.length === 0 ? undefined : new Set(selector.data.map(({ name }) => name))
   // Labels that must have a value cannot come from nowhere.
   const optional = textTest(selector.data)('')
-  const rows = new Rows(steps)
+  const rows = new Rows(steps, budget)
   refuseDuplicates(base, series)
   for (const [i, labels] of own.entries()) {
     const drop = base.dropName?.[i] ?? 0
