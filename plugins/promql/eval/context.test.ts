@@ -132,3 +132,10 @@ t.test('rows that info() makes count while they are made', async (t) => {
   await t.rejects(over(0, 49, query, source), { message: 'conflicting label: w' }, 'of the second series')
   await t.rejects(over(0, 49, query, source, { budgetBytes: 32_000 }), TOO_MANY, 'of the first')
 })
+
+t.test('quantiles that change with each step are refused before their series are made', async (t) => {
+  const source = load('x_bucket{le="1"} 1x100\nx_bucket{le="+Inf"} 2x100', MINUTE)
+  const query = 'count(histogram_quantiles(x_bucket, "q", time() / 1e4))'
+  t.same(await over(0, 99, query, source, { budgetBytes: 200_000 }), [`{} ${new Array(100).fill(1).join(' ')}`])
+  await t.rejects(over(0, 99, query, source, { budgetBytes: 100_000 }), TOO_MANY)
+})

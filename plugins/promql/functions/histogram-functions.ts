@@ -2,6 +2,7 @@
 
 import type { NanNote } from 'svcdb/lib/histogram'
 import type { Pos } from '../ast.ts'
+import { vectorBytes } from '../eval/context.ts'
 import { ABSENT, FLOAT, HISTOGRAM, type VectorValue } from '../eval/value.ts'
 import { bucketFraction, bucketQuantile, Repair } from '../histogram/classic.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
@@ -109,49 +110,58 @@ function quantilesOf(call: VectorCall, groups: HistogramGroups, quantiles: Float
   })
 }
 
+/** A label set with its key, about. */
+const LABELS_BYTES = 256
+
 /** Each quantile as series of their own, told apart by a label. */
-function manyQuantiles(call: VectorCall): VectorValue {
+async function manyQuantiles(call: VectorCall): Promise<VectorValue> {
+  const { budget, pacer } = call
   const target = stringArg(call, 1)
   const places = call.args.map((_, i) => i).slice(2)
   checkQuantiles(call, places)
   const groups = groupsOf(call, 0)
   const { pos } = call.expr.args[0]
-  const parts: { vector: VectorValue; text: string }[] = []
-  for (const place of places) {
-    const quantiles = scalarArg(call, place).values
+  const { steps } = groups.vector
+  const height = groups.labels.length
+  const wanted = places.map((place) => textsOf(scalarArg(call, place).values))
+  const rows = wanted.reduce((sum, { texts }) => sum + texts.length * height, 0)
+  budget.expect(vectorBytes(rows, steps, false) + rows * LABELS_BYTES)
+  const values = new Float64Array(rows * steps)
+  const kinds = new Uint8Array(rows * steps)
+  let first = 0
+  for (const { quantiles, texts, textOf } of wanted) {
     const vector = quantilesOf(call, groups, quantiles, pos)
-    const texts = Array.from(quantiles, formatLabelFloat)
-    // A quantile that changes from step to step is another series with each value.
-    for (const text of new Set(texts)) parts.push({ vector: only(vector, (step) => texts[step] === text), text })
+    for (let cell = 0; cell < vector.kinds.length; cell++) {
+      if (vector.kinds[cell] === ABSENT) continue
+      const step = cell % steps
+      const to = (first + textOf[step] * height) * steps + cell
+      values[to] = vector.values[cell]
+      kinds[to] = vector.kinds[cell]
+    }
+    first += texts.length * height
+    if (pacer.due(vector.kinds.length)) await pacer.pause()
   }
-  const labels = parts.flatMap(({ text }) => labelled(groups, target, text))
-  const all = joined(parts.map(({ vector }) => vector))
-  const dropName = new Uint8Array(labels.length).fill(1)
+  const labels = wanted.flatMap(({ texts }) => texts.flatMap((text) => labelled(groups, target, text)))
+  const all: VectorValue = { type: 'vector', labels: new LabelList(labels), steps, values, kinds, dropName: new Uint8Array(rows).fill(1) }
   // At one step Prometheus lets the same quantile come twice, as long as something is made of it.
-  if (call.steps.count === 1) return { ...all, labels: new LabelList(labels), dropName }
-  return withLabels(all, new LabelList(labels), dropName)
+  return call.steps.count === 1 ? all : withLabels(all, all.labels, all.dropName)
+}
+
+/** A quantile that changes from step to step is another series with each value. */
+function textsOf(quantiles: Float64Array): { quantiles: Float64Array; texts: string[]; textOf: Int32Array } {
+  const known = new Map<string, number>()
+  const textOf = Int32Array.from(quantiles, (quantile) => {
+    const text = formatLabelFloat(quantile)
+    const at = known.get(text) ?? known.size
+    known.set(text, at)
+    return at
+  })
+  return { quantiles, texts: [...known.keys()], textOf }
 }
 
 function labelled({ labels }: HistogramGroups, target: string, text: string): Labels[] {
   const out: Labels[] = []
   for (let g = 0; g < labels.length; g++) out.push(labels.at(g).with(target, text))
-  return out
-}
-
-function only(vector: VectorValue, keep: (step: number) => boolean): VectorValue {
-  return { ...vector, kinds: vector.kinds.map((kind, cell) => (keep(cell % vector.steps) ? kind : ABSENT)) }
-}
-
-/** The series of all, one after the other; the labels are the first one's. */
-function joined(vectors: readonly VectorValue[]): VectorValue {
-  const cells = vectors.reduce((sum, { kinds }) => sum + kinds.length, 0)
-  const out = { ...vectors[0], values: new Float64Array(cells), kinds: new Uint8Array(cells) }
-  let at = 0
-  for (const { values, kinds } of vectors) {
-    out.values.set(values, at)
-    out.kinds.set(kinds, at)
-    at += kinds.length
-  }
   return out
 }
 
