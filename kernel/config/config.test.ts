@@ -230,6 +230,25 @@ t.test('a secret is handed over wrapped, and is in no message', async (t) => {
   t.notMatch(problems[0], '31337')
 })
 
+t.test('a secret is in no message about what lies around it', async (t) => {
+  const keyring = definePlugin({
+    id: 'keyring',
+    summary: 'Holds keys',
+    stability: 'beta',
+    config: Type.Object({
+      keys: Type.Array(Secret.schema({ description: 'A key' }), { default: [], description: 'Keys' }),
+      locks: Type.Array(Type.Object({ key: Secret.schema({ description: 'A key' }) }), { default: [], description: 'Locks' }),
+    }),
+    setup() {},
+  })
+  const wrong = ['keys = "hunter2"', 'keys = { first = "hunter2" }', 'locks = { key = "hunter2" }', 'locks = ["hunter2"]', 'locks = "hunter2"']
+  for (const line of [...wrong.map((each) => `[keyring]\n${each}\n`), 'keyring = "hunter2"\n']) {
+    const problems = await problemsOf(line, [keyring])
+    t.match(problems, [/cannot use "keyring\S*" in svc.toml: must be (array|object)/], line)
+    t.notMatch(problems.join('\n'), 'hunter2')
+  }
+})
+
 t.test('definePlugin refuses bad ids and keys without a description', async (t) => {
   const base = { summary: 's', stability: 'beta' as const, setup() {} }
   t.throws(() => definePlugin({ ...base, id: 'Bad-Id' }), /an id is lower case/)

@@ -46,11 +46,19 @@ export function checkSection(schema: Schema, raw: unknown, path: string, origin:
     if (reported.has(key) || error.keyword === 'additionalProperties') continue
     reported.add(key)
     const at = schemaAt(schema, error.instancePath)
-    const shown = at !== undefined && isSecretSchema(at) ? '' : ` ${JSON.stringify(valueAt(value, error.instancePath))}`
+    const shown = at !== undefined && holdsSecret(at) ? '' : ` ${JSON.stringify(valueAt(value, error.instancePath))}`
     const why = at?.enum === undefined ? error.message : `must be one of ${at.enum.join(', ')}`
     problems.push(`cannot use "${key}"${shown} in ${origin(key)}: ${why}${at?.description === undefined ? '' : `; ${at.description}`}`)
   }
   return problems.length > before ? value : wrapSecrets(schema, value)
+}
+
+/** Whether what is written there may have a secret in it: of the wrong type, too. */
+function holdsSecret(schema: Schema): boolean {
+  return (
+    isSecretSchema(schema) ||
+    [schema.items, ...(schema.anyOf ?? []), ...Object.values(schema.properties ?? {})].some((at) => at !== undefined && holdsSecret(at))
+  )
 }
 
 function findUnknown(schema: Schema, value: unknown, path: string, origin: Origin, problems: string[]): void {
