@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { Change, ChangeCursor, ChangePosition, Storage } from 'svcdb'
 import type { RollupMetrics } from './metrics.ts'
 import type { Registry } from './registry.ts'
-import type { Rollup } from './rollup.ts'
+import { MAX_MARKS, type Rollup } from './rollup.ts'
 
 export interface FollowerDependencies {
   storage(): Storage
@@ -109,10 +109,14 @@ export class Follower {
     }
     // Live rows are behind every watermark: one look at their times is enough for all rollups.
     const first = change.kind === 'rows' ? firstOf(change.times, change.rows) : undefined
-    for (const rollup of registry.of(change.namespace, change.measurement)) {
+    const rollups = registry.of(change.namespace, change.measurement)
+    // Lookups in time zones are dear: the rollups that need them share what one has alone.
+    const sharing = rollups.reduce((count, { buckets }) => count + Number(buckets.kind !== 'fixed'), 0)
+    for (const rollup of rollups) {
       const before = rollup.version
+      const most = rollup.buckets.kind === 'fixed' ? MAX_MARKS : Math.ceil(MAX_MARKS / sharing)
       let marked: boolean
-      if (change.kind === 'rows') marked = rollup.reach !== undefined && (first as bigint) < rollup.reach && rollup.markTimes(change.times, change.rows)
+      if (change.kind === 'rows') marked = rollup.reach !== undefined && (first as bigint) < rollup.reach && rollup.markTimes(change.times, change.rows, most)
       else if (change.kind === 'series_deleted') marked = rollup.mark(change.start, change.end)
       else marked = rollup.mark(undefined, undefined)
       if (marked && before !== rollup.version) this.invalidated(rollup)

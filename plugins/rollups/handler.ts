@@ -3,9 +3,8 @@ import type { FastifyReply } from 'fastify'
 import { AUDIT_LOG, type AuditAction, type AuditLog, type AuditRecord, audited, type HttpRequest, type RunningJob, type Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
-import { bucketOf } from 'svcdb/lib/time-buckets'
 import { PLAIN } from './aggregations.ts'
-import { ceilBucket, clampTime, floorBucket } from './boundaries.ts'
+import { bucketsBetween, ceilBucket, clampTime, floorBucket } from './boundaries.ts'
 import type { RollupsConfig } from './config.ts'
 import { type CreateBody, type Definition, definitionOf } from './definition.ts'
 import type { Follower } from './follower.ts'
@@ -215,8 +214,6 @@ function tagsOf({ definition }: Rollup, text: string | undefined): Record<string
 }
 
 function requireFewBuckets({ buckets }: Rollup, [start, end]: Range, max: number, refused: (code: 'INVALID_REQUEST', cause: string) => SvcError): void {
-  const step = buckets.kind === 'fixed' ? buckets.step : undefined
-  let count = step === undefined ? 0n : (end - start) / step
-  if (step === undefined) for (let at = start; at < end && count <= max; count++) at = bucketOf(at, buckets)[1]
-  if (count > max) throw refused('INVALID_REQUEST', `the range has more than ${max} buckets, which is rollups.max_refresh_buckets; refresh it in parts`)
+  if (bucketsBetween(start, end, buckets) > max)
+    throw refused('INVALID_REQUEST', `the range has more than ${max} buckets, which is rollups.max_refresh_buckets; refresh it in parts`)
 }

@@ -6,7 +6,7 @@
 import type { AdmissionBounds, Svc } from 'svcdb'
 import { classify } from 'svcdb/lib/errors'
 import { bucketOf } from 'svcdb/lib/time-buckets'
-import { boundariesOf, ceilBucket, FIRST_TIME, floorBucket } from './boundaries.ts'
+import { averageLength, ceilBucket, FIRST_TIME, floorBucket } from './boundaries.ts'
 import type { RollupsConfig } from './config.ts'
 import type { Follower } from './follower.ts'
 import type { Materialiser, Outcome, Work } from './materialiser.ts'
@@ -244,11 +244,11 @@ export class Passes {
     }
   }
 
-  /** What the first of a turn has room for; undefined where only the source knows. */
-  private windowOf({ rollup, start, end }: Task): Range | undefined {
+  /** What the first of a turn has room for, about; undefined where only the source knows. */
+  private windowOf({ rollup: { buckets, slice }, start, end }: Task): Range | undefined {
     if (start === undefined) return undefined
-    const boundaries = boundariesOf(rollup.buckets, start, end, Math.min(rollup.slice, this.dependencies.config.max_buckets_per_slice))
-    return [start, boundaries[boundaries.length - 1]]
+    const room = start + averageLength(buckets) * BigInt(Math.min(slice, this.dependencies.config.max_buckets_per_slice))
+    return [start, room < end ? room : end]
   }
 
   /** Brings what was computed into the target, and moves the watermark or shortens the list. */

@@ -34,7 +34,7 @@ export interface RollupFailure {
 }
 
 /** Of one change of the source, buckets that are looked up one by one; the rest are marked from the first to the last. */
-const MAX_MARKS = 256
+export const MAX_MARKS = 256
 
 export class Rollup {
   readonly definition: Definition
@@ -157,8 +157,8 @@ export class Rollup {
     return true
   }
 
-  /** Marks the buckets of rows that were written. @param times two halves a row, low first. */
-  markTimes(times: Int32Array, rows: number): boolean {
+  /** Marks the buckets of rows that were written. @param times two halves a row, low first. @param most buckets that are looked up one by one. */
+  markTimes(times: Int32Array, rows: number, most = MAX_MARKS): boolean {
     const { reach } = this
     if (reach === undefined) return false
     const low = Number(BigInt.asUintN(32, reach))
@@ -172,7 +172,7 @@ export class Rollup {
       if (h > high || (h === high && times[row * 2] >>> 0 >= low)) continue
       const time = (BigInt(h) << 32n) | BigInt(times[row * 2] >>> 0)
       if (time >= start && time < end) continue
-      if (marks < MAX_MARKS) {
+      if (marks < most) {
         marks++
         ;[start, end] = bucketOf(clampTime(time), this.buckets)
         this.markBucket(start, end)
