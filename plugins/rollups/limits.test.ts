@@ -1,5 +1,6 @@
 /** Limits of the configuration: each bounds what it says, and is named where it refuses. */
-import { boot, type TestNode } from 'svcdb/testkit'
+import type { Clock } from 'svcdb'
+import { boot, systemClock, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 
 const HOUR = 3_600_000_000_000n
@@ -8,9 +9,9 @@ const T0 = 1_704_067_200_000_000_000n
 
 t.setTimeout(300_000)
 
-async function start(t: Test, rollups: object, database: object = {}): Promise<TestNode> {
+async function start(t: Test, rollups: object, database: object = {}, clock: Clock = systemClock): Promise<TestNode> {
   const config = { rollups: { interval_ms: 10, ...rollups }, database: { ooo_shard_tolerance: 2, ...database } }
-  const node = await boot({ plugins: ['native', 'line_protocol', 'rollups'], config })
+  const node = await boot({ plugins: ['native', 'line_protocol', 'rollups'], config, clock })
   t.teardown(() => node.stop())
   return node
 }
@@ -81,6 +82,18 @@ t.test('a parked rollup is tried again after parked_retry_secs', async (t) => {
   await node.storage.delete({ namespace: '', measurement: 'cpu', matchers: [{ tag: 'host', op: '=', value: 'b' }] })
   await until(t, async () => (await first(node)).status, 'active', 'and goes on when its cause is gone')
   await until(t, () => rows(node, 'a_1h'), ['a 0'], 'with what it has missed')
+})
+
+t.test('a rollup that has failed is tried again in time though the clock was set back', async (t) => {
+  let ahead = 86_400_000
+  const clock = { ...systemClock, now: () => Date.now() + ahead, nowNanos: () => BigInt(Date.now() + ahead) * 1_000_000n }
+  const node = await start(t, { park_after_failures: 1, parked_retry_secs: 1, max_series_per_rollup: 1 }, {}, clock)
+  t.equal((await create(node, 'a'))[0], 201)
+  await write(node, [line('a', 0), line('b', 0), line('a', 9)])
+  await until(t, async () => (await first(node)).status, 'parked', 'it fails')
+  ahead = 0
+  await node.storage.delete({ namespace: '', measurement: 'cpu', matchers: [{ tag: 'host', op: '=', value: 'b' }] })
+  await until(t, () => rows(node, 'a_1h'), ['a 0'], 'a second later, by a clock that nobody sets')
 })
 
 t.test('raw data is not kept for a rollup for longer than max_hold_secs, and the rollup gives it up', async (t) => {

@@ -134,7 +134,7 @@ export class Passes {
 
   private async look(): Promise<void> {
     const { svc, registry } = this.dependencies
-    const now = svc.clock.now()
+    const now = svc.clock.monotonic()
     for (const rollup of this.resting) {
       if (rollup.notBefore > now) continue
       this.resting.delete(rollup)
@@ -282,7 +282,7 @@ export class Passes {
     const { message, code } = classify(error)
     // Ingest comes first: the storage has no room for work beside it at the moment.
     if (code === 'BACKPRESSURE') {
-      rollup.notBefore = svc.clock.now() + FIRST_PAUSE_MS
+      rollup.notBefore = svc.clock.monotonic() + FIRST_PAUSE_MS
       this.resting.add(rollup)
       return
     }
@@ -291,7 +291,7 @@ export class Passes {
       svc.log.error({ err: error as Error, rollup: rollup.definition.name, namespace: rollup.definition.namespace }, 'a rollup failed; it is tried again')
     rollup.failure = { error: message, time: svc.clock.now(), count }
     const pause = this.isParked(rollup) ? config.parked_retry_secs * 1000 : Math.min(FIRST_PAUSE_MS * 2 ** (count - 1), MAX_PAUSE_MS)
-    rollup.notBefore = svc.clock.now() + pause
+    rollup.notBefore = svc.clock.monotonic() + pause
     this.resting.add(rollup)
     metrics.failures.inc()
     this.due.delete(rollup.definition.namespace)
@@ -311,7 +311,7 @@ export class Passes {
     const closed = below === undefined ? later(bounds.liveFrom, bounds.keptFrom) : below.until
     if (closed === undefined) return undefined
     if (below !== undefined && follower.behind > 0 && svc.clock.monotonic() - below.doneAt < SETTLE_MS) {
-      rollup.notBefore = svc.clock.now()
+      rollup.notBefore = svc.clock.monotonic()
       this.resting.add(rollup)
       return undefined
     }

@@ -54,7 +54,7 @@ export class Rollup {
   /** `dirty` may reach into what is before the floor of the moment. */
   unclipped = false
   failure: RollupFailure | undefined
-  /** Milliseconds of the wall clock before which it is not tried again. */
+  /** Milliseconds that never go back, before which it is not tried again. */
   notBefore = 0
   /** Gone from the registry. */
   deleted = false
