@@ -1,63 +1,15 @@
 /** Channels: the log, and the service that delivers webhooks, here one that keeps what it is given. */
-import { definePlugin, WEBHOOKS, type WebhookDelivery, type WebhookRef, type WebhookReport, type Webhooks } from 'svcdb'
-import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
 import { start } from './testing.ts'
+import { FakeWebhooks, webhooksPlugin } from './testing-webhooks.ts'
 
 const now = BigInt(Math.floor(Date.now() / 1000)) * 1_000_000_000n
-
-class FakeWebhooks implements Webhooks {
-  readonly endpoints = new Map<string, string>()
-  readonly deliveries = new Map<string, WebhookDelivery>()
-  readonly listeners: ((report: WebhookReport) => void)[] = []
-  /** Calls that fail before the next one works. */
-  failures = 0
-
-  async check(url: string): Promise<void> {
-    if (!url.startsWith('https://')) throw new SvcError('BAD_REQUEST', `cannot send to "${url}": it is not https`)
-  }
-  async send() {
-    return { result: 'taken' as const, reason: '' }
-  }
-  async define({ owner, namespace, name }: WebhookRef, url: string): Promise<void> {
-    await this.check(url)
-    this.endpoints.set(`${namespace}/${owner}/${name}`, url)
-  }
-  async remove({ owner, namespace, name }: WebhookRef): Promise<void> {
-    this.endpoints.delete(`${namespace}/${owner}/${name}`)
-  }
-  async list() {
-    return [...this.endpoints.keys()].map((key) => {
-      const [namespace, owner, name] = key.split('/')
-      return { namespace, owner, name, origin: '', state: 'active' as const, waiting: 0, waiting_bytes: 0, delivered: 0, lost: 0 }
-    })
-  }
-  async enqueue(deliveries: readonly WebhookDelivery[]) {
-    if (this.failures > 0) {
-      this.failures--
-      throw new SvcError('STORAGE_FULL', 'no space')
-    }
-    return deliveries.map((delivery) => {
-      const { owner, namespace, name } = delivery.endpoint
-      if (!this.endpoints.has(`${namespace}/${owner}/${name}`)) return 'unrouted' as const
-      const known = this.deliveries.has(delivery.event.id)
-      this.deliveries.set(delivery.event.id, delivery)
-      return known ? ('known' as const) : ('queued' as const)
-    })
-  }
-  observe(_owner: string, listener: (report: WebhookReport) => void): void {
-    this.listeners.push(listener)
-  }
-}
-
-const plugin = (service: Webhooks) =>
-  definePlugin({ id: 'fake', summary: 'Takes deliveries', stability: 'experimental', provides: [WEBHOOKS], setup: (svc) => svc.provide(WEBHOOKS, service) })
 
 t.setTimeout(300_000)
 t.test('signals are handed to webhooks, with an id that stays', async (t) => {
   const service = new FakeWebhooks()
   service.endpoints.set('default/triggers/left:0', 'https://a.example')
-  const { node, run, write, settled } = await start(t, { plugins: [plugin(service)] })
+  const { node, run, write, settled } = await start(t, { plugins: [webhooksPlugin(service)] })
   t.same([...service.endpoints], [], 'what no trigger uses is removed at the start')
   t.match(await run("CREATE TRIGGER a ON m WHEN v > 1 DELIVER webhook('http://a.example')"), { status: 400, body: { code: 'BAD_REQUEST' } })
   t.equal((await run("CREATE TRIGGER a ON m WHEN v > 1 DELIVER log, webhook('https://a.example/x') COOLDOWN INTERVAL '0s'")).status, 200)
@@ -137,7 +89,7 @@ t.test('severities follow from the value, by thresholds of the configuration', a
 
 t.test('what waits for a service that fails while the last trigger is disabled is handed over when it is enabled', async (t) => {
   const service = new FakeWebhooks()
-  const { run, write, settled } = await start(t, { plugins: [plugin(service)] })
+  const { run, write, settled } = await start(t, { plugins: [webhooksPlugin(service)] })
   t.equal((await run("CREATE TRIGGER hot ON m WHEN v > 1 DELIVER webhook('https://a.example') COOLDOWN INTERVAL '0s'")).status, 200)
   service.failures = Number.POSITIVE_INFINITY
   await write(`m v=2 ${now}`)

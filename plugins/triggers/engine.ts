@@ -1,6 +1,6 @@
 /** All namespaces' triggers: makes, changes and drops them, and has the writes of those that have some judged. */
 import { randomUUID } from 'node:crypto'
-import type { ChangePosition, Clock, Following, Logger, Storage, Webhooks } from 'svcdb'
+import type { ChangePosition, Clock, Following, Logger, Storage, WebhookRef, Webhooks } from 'svcdb'
 import { historyOf } from 'svcdb/lib/changes'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Channels, endpointName, webhookNamespace } from './channels.ts'
@@ -217,6 +217,8 @@ export class Engine {
   }
 
   private async readAll(store: Store): Promise<void> {
+    // Before the triggers: one that another node makes meanwhile has endpoints of which nothing is known here yet.
+    const endpoints = (await this.options.webhooks()?.list(this.options.id)) ?? []
     for (const namespace of await store.namespaces()) {
       const kept = await store.read(namespace, this.unreadable)
       await this.settle(store, namespace, kept, this.begun as ChangePosition)
@@ -224,7 +226,7 @@ export class Engine {
       await store.deleteOrphans(namespace, kept)
     }
     this.opened = store
-    await this.removeUnusedEndpoints()
+    await this.removeUnused(endpoints)
     for (const tenant of this.tenants.values()) if (tenant.enabled > 0) this.watch(tenant)
   }
 
@@ -398,14 +400,12 @@ export class Engine {
   }
 
   /** Those of triggers that were dropped, or never made, when the process was killed. */
-  private async removeUnusedEndpoints(): Promise<void> {
-    const webhooks = this.options.webhooks()
-    if (webhooks === undefined) return
+  private async removeUnused(endpoints: readonly WebhookRef[]): Promise<void> {
     const used = new Set<string>()
     for (const { namespace, triggers } of this.tenants.values())
       for (const trigger of triggers.values()) for (const i of trigger.delivery.keys()) used.add(`${webhookNamespace(namespace)}/${endpointName(trigger, i)}`)
-    for (const { namespace, name } of await webhooks.list(this.options.id))
-      if (!used.has(`${namespace}/${name}`)) await webhooks.remove({ owner: this.options.id, namespace, name })
+    for (const { namespace, name } of endpoints)
+      if (!used.has(`${namespace}/${name}`)) await this.options.webhooks()?.remove({ owner: this.options.id, namespace, name })
   }
 
   private oneByOne<T>(namespace: string, work: () => Promise<T>): Promise<T> {

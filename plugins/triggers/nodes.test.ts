@@ -4,6 +4,7 @@ import { seeded } from 'svcdb/lib/random'
 import { boot, SharedState } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { asked, type ShownSignal, type TriggerNode } from './testing.ts'
+import { FakeWebhooks, webhooksPlugin } from './testing-webhooks.ts'
 
 const SEED = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
 const ROUNDS = Number(process.env.SVC_STEPS ?? 20)
@@ -118,4 +119,25 @@ t.test(`both take writes at once: each point fires once (seed ${SEED})`, async (
     all.map((_, i) => i),
     'numbered without holes',
   )
+})
+
+t.test('a node that starts leaves the endpoints of a trigger that another one makes meanwhile', async (t) => {
+  const shared = new SharedState()
+  const service = new FakeWebhooks()
+  const joined = async () => {
+    const plugins = ['line_protocol', 'triggers', webhooksPlugin(service)]
+    const node = await boot({ plugins, config: { triggers: {} }, storage: await shared.engine(() => true, true) })
+    t.teardown(() => node.stop())
+    return asked(node)
+  }
+  const a = await joined()
+  service.endpoints.set('default/triggers/left:0', 'https://a.example')
+  const listed = service.list.bind(service)
+  service.list = async () => {
+    service.list = listed
+    t.equal((await a.run("CREATE TRIGGER hot ON cpu WHEN v > 90 DELIVER webhook('https://a.example/x')")).status, 200)
+    return listed()
+  }
+  await joined()
+  t.same([...service.endpoints.values()], ['https://a.example/x'], 'and removes what no trigger uses')
 })
