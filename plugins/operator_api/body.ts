@@ -48,14 +48,23 @@ export function requireJson(contentType: string | undefined): void {
     throw new Refusal(415, `cannot read a body of Content-Type "${(contentType ?? '').slice(0, 128)}": send application/json`)
 }
 
-/** @throws Refusal 400 for what is no JSON in UTF-8, or too deep, or has too many members. */
+/** @throws Refusal 400 for what is no JSON in UTF-8, or too deep, or has too many members, or half of a surrogate pair: no policy and no record can have it. */
 export function parseJson(bytes: Buffer, bounds: JsonBounds): unknown {
+  let value: unknown
   try {
     checkJsonBounds(bytes, bounds)
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch (error) {
     throw new Refusal(400, error instanceof SvcError ? error.message : `the body is not JSON: ${reasonOf(error as Error)}`)
   }
+  if (!isWhole(value)) throw new Refusal(400, 'a text of the body has half of a surrogate pair, such as "\\ud83d" alone: write whole characters')
+  return value
+}
+
+function isWhole(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed()
+  if (typeof value !== 'object' || value === null) return true
+  return Object.entries(value).every(([name, member]) => name.isWellFormed() && isWhole(member))
 }
 
 /** The parser's words, without the quotation of what it read. */

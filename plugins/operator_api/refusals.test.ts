@@ -66,6 +66,7 @@ function wrongWith(operation: Operation): Wrong[] {
   if (body === undefined) return found
   const { properties, required = [] } = body as { properties: Record<string, { type?: string }>; required?: string[] }
   found.push({ what: 'no JSON', path, body: '{"', headers: JSON_TYPE, statuses: [400], names: /JSON/ })
+  found.push({ what: 'half of a character', path, body: { ...good, [Object.keys(properties)[0]]: '\ud83d' }, statuses: [400], names: /surrogate/ })
   found.push({ what: 'another type', path, body: 'a=b', headers: { 'content-type': 'text/plain' }, statuses: [415], names: /"text\/plain".*application\/json/ })
   found.push({ what: 'too much', path, body: { ...good, more: 'x'.repeat(1 << 20) }, statuses: [413], names: /1048576 bytes/ })
   found.push({ what: 'a member that there is none of', path, body: { ...good, tenant: 'acme' }, statuses: [422], names: /tenant/ })
@@ -85,6 +86,7 @@ function wrongWith(operation: Operation): Wrong[] {
 /** Of an event, whose body comes in three forms. */
 const EVENTS: readonly Omit<Wrong, 'path' | 'statuses'>[] = [
   { what: 'no JSON', body: '{"', headers: JSON_TYPE, names: /JSON/ },
+  { what: 'half of a character', body: { id: '1', kind: 'k', payload: { '\ud83d': 1 } }, names: /surrogate/ },
   { what: 'another type', body: 'a=b', headers: { 'content-type': 'text/plain' }, names: /"text\/plain".*application\/json/ },
   { what: 'no object', body: [], names: /body.*id, kind, payload/ },
   { what: 'no kind', body: { id: '1', payload: null }, names: /`kind`/ },

@@ -27,6 +27,7 @@ import { COMMISSION, type RunJournal } from '../drive/run-journal.ts'
 import type { OpenStep } from '../drive/step-context.ts'
 import { NotNow } from '../quota/gate.ts'
 import { digest } from '../record/names.ts'
+import { shortened } from '../record/text.ts'
 import { type ChildEnd, type Parent, RUN_CONCLUDED, RUN_KEY } from '../store/children.ts'
 import { problemOf } from './checked.ts'
 import type { AgentRegistry } from './registry.ts'
@@ -128,7 +129,7 @@ export class AgentStep {
     const priority = own.priority ?? spec.oversight?.priority
     const decision = await context.task({
       kind: 'tool.approval',
-      summary: summary ?? ownProse(`${metadata.name} wants to call ${tool.ref}: ${tool.description}`.slice(0, 2048)),
+      summary: summary ?? ownProse(shortened(`${metadata.name} wants to call ${tool.ref}: ${tool.description}`, 2048)),
       proposed_action: given,
       tool: tool.ref,
       schema: JSON.parse(JSON.stringify(tool.arguments)) as object,
@@ -258,7 +259,7 @@ export class AgentStep {
     const decision = await context.task(request, { resource: agent.manifest.metadata.name, label: context.label })
     if (!decision.approved) throw new ToolRefused(`the value was not released by ${decision.decided_by}: ${decision.reason || 'no reason was given'}`)
     const by = { actor: decision.decided_by, basis: decision.basis }
-    await context.mark('Released', { releaser: by, release: summary.slice(0, 256), label, field_labels: {}, value: digestOf(value) })
+    await context.mark('Released', { releaser: by, release: shortened(summary, 256), label, field_labels: {}, value: digestOf(value) })
     this.released.add(digestOf(value))
   }
 

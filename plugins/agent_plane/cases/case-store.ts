@@ -62,7 +62,8 @@ export function checkCase(kind: string, keys: readonly CorrelationKey[]): void {
   if (kind.length > MAX_KIND || !KIND.test(kind)) throw refuse(`the kind ${JSON.stringify(kind.slice(0, 64))} is not words of a-z, 0-9, "_" and "-" with dots`)
   if (keys.length === 0 || keys.length > MAX_KEYS) throw refuse(`it has 1 to ${MAX_KEYS} correlation keys`)
   for (const text of keys.flatMap(({ namespace, value }) => [namespace, value]))
-    if (typeof text !== 'string' || text === '' || text.length > MAX_KEY_TEXT) throw refuse(`namespace and value of a key have 1 to ${MAX_KEY_TEXT} characters`)
+    if (typeof text !== 'string' || text === '' || text.length > MAX_KEY_TEXT || !text.isWellFormed())
+      throw refuse(`namespace and value of a key have 1 to ${MAX_KEY_TEXT} characters`)
 }
 
 /** With version 0. @param keys that no open case has. @param now milliseconds since the Unix epoch. */

@@ -3,6 +3,7 @@ import { type EffectCall, EffectError, type Json, type Label, type Spend } from 
 import { traced } from 'svcdb/lib/trace'
 import { canonical } from '../record/canonical.ts'
 import { MAX_RECORD_BYTES } from '../record/record.ts'
+import { shortened } from '../record/text.ts'
 
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 10_000
@@ -55,7 +56,7 @@ export async function outcomeOf<T extends Json>({ mutates, kind, declares }: Tri
   } catch (error) {
     const known = error instanceof EffectError ? error : new EffectError(textOf(error), { disposition: mutates ? 'in_doubt' : 'did_not_happen' })
     const { disposition, permanent, retryAfterMs } = known
-    const payload = { error: known.message.slice(0, 4096), disposition, ...(permanent ? { permanent } : {}) }
+    const payload = { error: shortened(known.message, 4096), disposition, ...(permanent ? { permanent } : {}) }
     return { kind: 'EffectFailed', payload, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) }
   }
   try {

@@ -4,6 +4,7 @@
  */
 import type { Operator, StepContext } from 'svcdb/agents'
 import type { NewRecord } from '../record/record.ts'
+import { shortened } from '../record/text.ts'
 import { parentOf, RUN_KEY, RUN_OVER } from '../store/children.ts'
 import { cancellationOf, FINAL, requestCancel, runOfKey, setStatus, statusOf } from '../store/runs.ts'
 import { DECLARED } from './attempt.ts'
@@ -37,7 +38,7 @@ export async function recall(journal: RunJournal, outcome: 'cancelled' | 'failed
   const children = journal.unended()
   if (children.length === 0) return []
   const by = (journal.last('RunCancelled')?.payload.actor as Operator | undefined) ?? { actor: `svc:run/${run}`, basis: 'asserted' }
-  const reason = `the run ${run} that has commissioned it ${outcome === 'cancelled' ? 'was cancelled' : 'has failed'}: ${why}`.slice(0, MAX_REASON)
+  const reason = shortened(`the run ${run} that has commissioned it ${outcome === 'cancelled' ? 'was cancelled' : 'has failed'}: ${why}`, MAX_REASON)
   let stopped: string[] = []
   await journal.append(async (tx) => {
     stopped = []

@@ -38,6 +38,7 @@ import { handBack, hasSlot, keepActing, type QuotaLimits, reservationOf, settle,
 import { canonical } from '../record/canonical.ts'
 import { isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
+import { checkReason, requireWhole } from '../record/text.ts'
 import { type Parent, setParent, tellParent } from '../store/children.ts'
 import { type Delivery, endWaits, ordered, retire } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
@@ -56,7 +57,6 @@ import { sweep } from './sweep.ts'
 const MAX_INPUT_BYTES = 1 << 19
 const MAX_KEY_BYTES = 512
 const MAX_ACTOR = 256
-const MAX_TEXT = 4096
 const SCOPES = 'a scope is tenant, agent:<name>, revision:<digest> or subject:<principal>'
 
 export interface DriverTools extends EventRules {
@@ -187,6 +187,7 @@ export class Driver {
     const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot begin a run: ${why}`)
     if (actor.trim() === '' || actor.length > MAX_ACTOR) throw refuse(`the actor has 1 to ${MAX_ACTOR} characters`)
     if (idempotencyKey === '' || Buffer.byteLength(idempotencyKey) > MAX_KEY_BYTES) throw refuse(`an idempotency key has 1 to ${MAX_KEY_BYTES} bytes`)
+    for (const [what, text] of Object.entries({ actor, capability: capability ?? '', 'idempotency key': idempotencyKey })) requireWhole(text, what)
     if (matter !== undefined && !('id' in matter)) checkCase(matter.kind, matter.correlation)
     if ((capability === undefined) === (nodes === undefined)) throw refuse('name a capability or a plan, and not both')
     const single: PlanNode[] = [{ id: 'only', capability: capability ?? '', terminal: true }]
@@ -398,6 +399,7 @@ export class Driver {
     const { disposition, output, note } = said
     if ((disposition === 'landed') !== (output !== undefined))
       throw new SvcError('BAD_REQUEST', `cannot reconcile effect "${effect}": an output goes with "landed", and only with it`)
+    requireWhole(note, 'note')
     const { state, holder, leaseMs, now } = this.tools
     await state.transaction(async (tx) => {
       const status = await this.known(tx, run)
@@ -489,9 +491,4 @@ export class Driver {
   retire(graceMs: number, limit: number): Promise<number> {
     return this.tools.state.transaction((tx) => retire(tx, this.tools.now() - graceMs, limit))
   }
-}
-
-function checkReason(reason: string): void {
-  if (reason.trim() === '' || reason.length > MAX_TEXT)
-    throw new SvcError('BAD_REQUEST', `cannot take a decision without a reason: it has 1 to ${MAX_TEXT} characters`)
 }

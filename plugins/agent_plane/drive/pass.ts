@@ -12,6 +12,7 @@ import { type Budgets, stepExceeds, usedOf } from '../quota/budgets.ts'
 import { giveSlotBack, handBack, NOTHING, settleAll, sum } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { CANON, type JournalRecord, type NewRecord } from '../record/record.ts'
+import { shortened } from '../record/text.ts'
 import { tellParent } from '../store/children.ts'
 import { endWaits, hasNews } from '../store/events.ts'
 import { releaseLease } from '../store/leases.ts'
@@ -343,7 +344,7 @@ export class Pass {
           kind: 'RunConcluded',
           payload: {
             outcome,
-            ...(reason === undefined ? {} : { reason: reason.slice(0, MAX_REASON) }),
+            ...(reason === undefined ? {} : { reason: shortened(reason, MAX_REASON) }),
             ...(exhaustion === undefined ? {} : { exhaustion }),
             ...(tokens > 0 || minor_units > 0 ? { live_spend: { tokens, minor_units } } : {}),
             chain_head: '',
@@ -376,7 +377,7 @@ export class Pass {
       // Undoing may take more than one pass: why it is done is said at its end.
       const undoes = open.length > 0 && !journal.hasCompensated
       if (undoes || (isUndone && journal.unwindsFor === undefined))
-        await journal.keep([{ kind: 'Note', ...(undoes ? { phase: 'compensating' } : {}), payload: { text: reason.slice(0, MAX_REASON) } }])
+        await journal.keep([{ kind: 'Note', ...(undoes ? { phase: 'compensating' } : {}), payload: { text: shortened(reason, MAX_REASON) } }])
     }
     for (const { number, node, skill } of open) {
       const status = await this.abort(number, node, skill, outcome, reason)

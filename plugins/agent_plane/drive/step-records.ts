@@ -5,6 +5,7 @@ import type { Metered } from '../quota/meter.ts'
 import { canonical } from '../record/canonical.ts'
 import { effectKey, instant } from '../record/names.ts'
 import type { JournalRecord, NewRecord } from '../record/record.ts'
+import { shortened } from '../record/text.ts'
 import type { Wait } from '../store/waits.ts'
 import { DECLARED, type Declared } from './attempt.ts'
 import { type Phase, TASK } from './run-journal.ts'
@@ -139,7 +140,7 @@ export class StepRecords {
   }
 
   failedForGood(key: string, error: string): NewRecord {
-    return { ...this.place, kind: 'EffectFailed', effectKey: key, payload: { error: error.slice(0, 4096), disposition: 'did_not_happen', permanent: true } }
+    return { ...this.place, kind: 'EffectFailed', effectKey: key, payload: { error: shortened(error, 4096), disposition: 'did_not_happen', permanent: true } }
   }
 
   suspended(key: string, { until, event }: Wait): NewRecord {

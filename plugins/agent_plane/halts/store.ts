@@ -5,9 +5,9 @@ import type { Acting } from '../quota/store.ts'
 import { digest, timeOfRun } from '../record/names.ts'
 
 const MAX_PRINCIPAL = 256
-const AGENT = /^agent:[^\s\p{Cc}]{1,128}$/u
+const AGENT = /^agent:[^\s\p{Cc}\p{Cs}]{1,128}$/u
 const REVISION = /^revision:[0-9a-f]{64}$/
-const SUBJECT = /^subject:[^\p{Cc}]+$/u
+const SUBJECT = /^subject:[^\p{Cc}\p{Cs}]+$/u
 
 const haltKey = (scope: string): string => `halt/standing/${digest('svc.halt.v1', scope)}`
 /** In milliseconds: those of one second have an order. What was kept in seconds lies behind. */

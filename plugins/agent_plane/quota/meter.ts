@@ -5,6 +5,7 @@ import { spendOf } from '../drive/attempt.ts'
 import type { RunJournal } from '../drive/run-journal.ts'
 import { canonical } from '../record/canonical.ts'
 import type { NewRecord } from '../record/record.ts'
+import { shortened } from '../record/text.ts'
 import { type Budgets, denials, effectExceeds, replanExceeds, usedOf } from './budgets.ts'
 import { beginEffect } from './gate.ts'
 import { periodOf } from './period.ts'
@@ -132,7 +133,7 @@ export class Meter {
   private refused(started: NewRecord, denied: { action: string; resource: string; reason: string }, prefix: string): NewRecord[] {
     const { outbound_bytes: _, ...payload } = started.payload
     const { effectKey } = started
-    const error = `${prefix}${denied.reason}`.slice(0, MAX_ERROR)
+    const error = shortened(`${prefix}${denied.reason}`, MAX_ERROR)
     return [
       ...this.records(undefined),
       { ...started, payload },

@@ -5,6 +5,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { holdOf } from '../cases/holds.ts'
 import { actingOf } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
+import { requireWhole } from '../record/text.ts'
 import { FINAL, statusOf } from '../store/runs.ts'
 import { digestOf, problemOf } from './request.ts'
 import { backlogOf, isPending, overdueTasks, putTask, queueFor, settleTask, taskOf } from './store.ts'
@@ -106,6 +107,7 @@ export class Desk implements TaskDesk {
     const amendment = amendmentOf(said.amendment)
     if (reason.trim() === '' || reason.length > MAX_REASON)
       throw new SvcError('BAD_REQUEST', `cannot decide a task without a reason: it has 1 to ${MAX_REASON} characters`)
+    requireWhole(reason, 'reason')
     if (digest !== undefined && !DIGEST.test(digest)) throw new SvcError('BAD_REQUEST', 'cannot decide a task: its digest has 64 hexadecimal digits')
     const decision: TaskDecision = { approved, decided_by: caller.actor, basis: caller.basis, reason, ...(amendment === undefined ? {} : { amendment }) }
     return this.change(text, async (tx, task) => {
