@@ -194,7 +194,7 @@ export class Models {
     if (champion === undefined) return
     const now = svc.clock.now()
     const job = definition.forecast
-    const due = job !== undefined && now - forecast_at >= job.every_secs * 1000
+    const due = job !== undefined && hasPassed(forecast_at, job.every_secs, now)
     const newest = due ? undefined : await this.work.newest(definition, champion, call.signal)
     const state = `${champion.version} ${challenger?.version} ${newest}`
     if (!due && (newest === undefined || this.looked.get(entry) === state)) return
@@ -240,7 +240,7 @@ export class Models {
     }))
     if (challenger !== undefined && first.accuracy.points >= config.drift_points) await this.judge(entry, first.accuracy.rmse, second.accuracy.rmse)
     const drifted = drift !== undefined && first.accuracy.points >= config.drift_points && drift > config.drift_threshold
-    if (drifted && now - (entry.kept.refit_at ?? 0) >= config.refit_pause_secs * 1000) {
+    if (drifted && hasPassed(entry.kept.refit_at ?? 0, config.refit_pause_secs, now)) {
       metrics.drifts.inc()
       await this.refit(entry, champion, call)
     }
@@ -402,6 +402,11 @@ export class Models {
 /** What is known of a Champion that is none any more says nothing of the next. */
 function forgetting({ drift_score: _, ...kept }: KeptModel): KeptModel {
   return kept
+}
+
+/** A time that lies ahead was noted by a clock that was wrong. */
+function hasPassed(since: number, secs: number, now: number): boolean {
+  return since > now || now - since >= secs * 1000
 }
 
 function driftOf(champion: Version, rmse: number, enough: boolean): number | undefined {

@@ -1,5 +1,5 @@
 /** Nodes with series for tests of models: minutes, with a season of twelve. */
-import type { definePlugin } from 'svcdb'
+import type { Clock, definePlugin } from 'svcdb'
 import { boot, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
 
@@ -14,13 +14,15 @@ interface Booted {
   analytics?: object
   dataDir?: string
   plugins?: readonly (string | ReturnType<typeof definePlugin>)[]
+  clock?: Clock
 }
 
-export async function node(t: Test, { config, analytics = {}, dataDir, plugins = [] }: Booted = {}): Promise<TestNode> {
+export async function node(t: Test, { config, analytics = {}, dataDir, plugins = [], clock }: Booted = {}): Promise<TestNode> {
   const one = await boot({
     plugins: ['line_protocol', 'sql', 'native', ...plugins] as never,
     storage: 'embedded',
     ...(dataDir === undefined ? {} : { dataDir }),
+    ...(clock === undefined ? {} : { clock }),
     // On a busy machine a statement waits for a process to be there.
     config: {
       analytics: { watch_interval_secs: 86_400, derived_timeout_secs: 300, ...analytics },

@@ -1,4 +1,5 @@
 /** What is done to models by itself: forecasts are written, drift is found, better ones take the place of others. */
+import { systemClock } from 'svcdb/testkit'
 import t from 'tap'
 import { begin, call, line, lines, MINUTE, MODELS, model, node, season, until, write } from './testing.ts'
 
@@ -32,6 +33,20 @@ t.test('forecasts are written again and again, with intervals and scores, and Pr
   )
   t.equal(shown.versions[0].after.points, 2)
   t.ok(shown.forecast.written_until > Number(begin + 410n * MINUTE))
+})
+
+t.test('a clock that ran ahead and is put right keeps no forecast from being written', async (t) => {
+  let ahead = 86_400_000
+  const clock = { ...systemClock, now: () => Date.now() + ahead, nowNanos: () => BigInt(Date.now() + ahead) * 1_000_000n }
+  const one = await node(t, { clock, analytics: { watch_interval_secs: 1 } })
+  await write(one, lines(0, 399))
+  t.equal((await call(one, 'POST', MODELS, model({ forecast: { horizon: 2, every_secs: 1 } }))).status, 201)
+  const written = async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body.forecast.written_until
+  const first = await until(written, (until) => until !== null)
+  ahead = 0
+  await write(one, [line(399, season(399)), line(400, season(400))])
+  const next = await until(written, (until) => until > first)
+  t.ok(next > first, `${next} after ${first}`)
 })
 
 t.test('a model that has drifted is replaced where that is better, and stays where it is not', async (t) => {
