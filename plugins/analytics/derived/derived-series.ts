@@ -24,6 +24,8 @@ const LANES = 4
 /** Between two looks for what has become due while others are at work. */
 const LOOK_MS = 1000
 const NS = 1_000_000_000n
+/** What a statement fails with that would go well over a shorter time: of memory it is SQL_ERROR, as of much else. */
+const TOO_MUCH: ReadonlySet<string> = new Set(['QUERY_TIMEOUT', 'SQL_ERROR'])
 
 export interface KeptDerived {
   namespace: string
@@ -229,7 +231,11 @@ export class DerivedSeries {
     let slice = end - at
     while (at < end) {
       const until = min(at + slice, end)
-      const rows = await this.evaluate(kept, { start: at, end: until, checkOnly: false }, signal)
+      const rows = await this.evaluate(kept, { start: at, end: until, checkOnly: false }, signal).catch((error: unknown) => {
+        // A shorter time may do with the time and the memory that there are.
+        if (signal.aborted || slice <= 2n * lookback || !TOO_MUCH.has(classify(error).code)) throw error
+        return undefined
+      })
       if (rows === undefined) {
         // The last bucket of a slice may not be whole: the next one begins a lookback before it, or nothing would be gained.
         if (slice <= 2n * lookback) {
@@ -241,14 +247,21 @@ export class DerivedSeries {
       }
       if (!derived.alive) return
       await this.write(derived, rows, signal)
+      await this.note(derived, until)
       if (until === end) break
       at = until - lookback
     }
-    const next = { ...kept, evaluated_until: String(end) }
+  }
+
+  /** It is evaluated up to there. */
+  private async note(derived: Derived, until: bigint): Promise<void> {
+    const { kept } = derived
+    const key = keyOf(kept.namespace, kept.name)
+    const next = { ...kept, evaluated_until: String(until) }
     const stays = await this.store.transaction(async (tx) => {
-      const stored = await tx.get<KeptDerived>(keyOf(kept.namespace, kept.name))
+      const stored = await tx.get<KeptDerived>(key)
       if (!derived.alive || stored?.created_at !== kept.created_at) return false
-      tx.put(keyOf(kept.namespace, kept.name), next)
+      tx.put(key, next)
       return true
     })
     if (stays) derived.kept = next
