@@ -21,10 +21,10 @@ export interface Words {
 const SHORT: Record<string, string> = { config: 'c', version: 'v', help: 'h' }
 export const SWITCHES: readonly string[] = ['version', 'help']
 
-/** The command: the first word that is no flag and no flag's value. */
-export function commandOf(argv: readonly string[], valued: readonly string[]): string {
+/** Words that are no flag and no flag's value: the command and what follows it. */
+export function wordsOf(argv: readonly string[], valued: readonly string[]): string[] {
   const takesValue = (arg: string | undefined) => arg === '-c' || valued.some((flag) => arg === `--${flag}`)
-  return argv.find((arg, i) => !arg.startsWith('-') && !takesValue(argv[i - 1])) ?? 'serve'
+  return argv.filter((arg, i) => !arg.startsWith('-') && !takesValue(argv[i - 1]))
 }
 
 /** The config file that is named, looked for before it is known which flags there are. */

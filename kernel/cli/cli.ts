@@ -7,7 +7,7 @@ import { KERNEL_COMMANDS } from '../declared-names.ts'
 import { didYouMean, printable } from '../lib/text/index.ts'
 import { VERSION } from '../version.ts'
 import { type Io, parseWords, SWITCHES } from './argv.ts'
-import { commandsOf, helpOf, runCommand, type Vocabulary, vocabularyOf } from './plugin-commands.ts'
+import { commandOf, commandsOf, helpOf, runCommand, type Vocabulary, vocabularyOf } from './plugin-commands.ts'
 
 /** Those that need no plugin but the selected ones. */
 const SELECTED_ONLY = ['serve', 'check', 'state']
@@ -68,9 +68,10 @@ async function runState({ valued }: Vocabulary, argv: readonly string[], io: Io)
 
 async function runPlugged({ command: name, plugins }: Vocabulary, argv: readonly string[], io: Io): Promise<number> {
   const all = commandsOf(plugins)
-  const named = all.filter(({ command }) => command.name === name)
-  const verb = argv[argv.indexOf(name) + 1]
-  const found = named.find(({ command }) => command.verbs?.includes(verb)) ?? named.find(({ command }) => command.verbs === undefined) ?? named[0]
+  const found = commandOf(
+    all.filter(({ command }) => command.name === name),
+    argv,
+  )
   if (found !== undefined) return runCommand(found, argv, io)
   const names = [...KERNEL_COMMANDS, ...all.map(({ command }) => command.name)]
   throw new Error(`cannot run command "${name}": there is no such command; ${didYouMean(name, names, `the commands are ${names.join(', ')}`)}`)

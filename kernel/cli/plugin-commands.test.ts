@@ -100,3 +100,18 @@ t.test('a word that is no command gets the nearest, of the plugins too', async (
   t.equal(await run(['-c', '/no/such.toml', 'check'], io), 1)
   t.match(said.err, 'cannot read config "/no/such.toml"')
 })
+
+t.test('the verb that tells commands of one name apart may stand behind flags', async (t) => {
+  const file = join(mkdtempSync(join(tmpdir(), 'svc-verbs-')), 'plane.toml')
+  writeFileSync(file, 'plugins = ["operator_api"]\n')
+  for (const argv of [
+    ['plane', 'openapi', '-c', file],
+    ['-c', file, 'plane', 'openapi'],
+    ['plane', '--config', file, 'openapi'],
+    ['plane', `--config=${file}`, 'openapi'],
+  ]) {
+    const { said, io } = texts()
+    t.equal(await run(argv, io), 0, argv.join(' '))
+    t.match(JSON.parse(said.out), { openapi: /^3/ })
+  }
+})

@@ -4,7 +4,7 @@ import { ConfigError, dataDirOf, type NodeConfig, readConfig, resolveConfig } fr
 import { KERNEL_OVERRIDES, type Override, overridesOf } from '../config/overrides.ts'
 import { builtinPlugins, loadPlugin } from '../loader.ts'
 import type { Plugin } from '../plugin.ts'
-import { commandOf, configPathOf, flagsIn, type Io, parseWords, SWITCHES } from './argv.ts'
+import { configPathOf, flagsIn, type Io, parseWords, SWITCHES, wordsOf } from './argv.ts'
 import type { Command, CommandConfig } from './command.ts'
 
 export interface PluginCommand {
@@ -47,7 +47,7 @@ function loaded(ids: readonly string[]): Promise<(Plugin | undefined)[]> {
 function of(argv: readonly string[], plugins: Plugin[]): Vocabulary {
   const overrides = [...KERNEL_OVERRIDES, ...plugins.flatMap(overridesOf)]
   const valued = ['config', ...overrides.flatMap(({ flag }) => flag ?? [])]
-  return { command: commandOf(argv, valued), overrides, valued, plugins }
+  return { command: wordsOf(argv, valued)[0] ?? 'serve', overrides, valued, plugins }
 }
 
 function withBuiltins(selected: readonly Plugin[], builtin: readonly (Plugin | undefined)[]): Plugin[] {
@@ -75,11 +75,22 @@ export function helpOf({ name, usage, summary, flags = {} }: Command): string {
   return `  ${usage === undefined ? name : `${name} ${usage}`}   ${summary}\n${lines.join('')}`
 }
 
+/** Which of the commands of one name is meant: that of the verb, wherever flags stand. */
+export function commandOf(named: readonly PluginCommand[], argv: readonly string[]): PluginCommand | undefined {
+  const valued = named.flatMap(({ command }) => valuedOf(command))
+  const [, verb] = wordsOf(argv, ['config', ...valued])
+  return named.find(({ command }) => command.verbs?.includes(verb)) ?? named.find(({ command }) => command.verbs === undefined) ?? named[0]
+}
+
+function valuedOf({ flags = {} }: Command): string[] {
+  return Object.keys(flags).filter((flag) => flags[flag].boolean !== true)
+}
+
 /** @param argv with the command's own word. @throws Error in one line. */
 export async function runCommand({ plugin, command }: PluginCommand, argv: readonly string[], io: Io): Promise<number> {
-  const own = Object.entries(command.flags ?? {})
-  const named = (boolean: boolean) => own.filter(([, flag]) => (flag.boolean === true) === boolean).map(([name]) => name)
-  const { words, flags } = parseWords(argv, ['config', ...named(false)], ['help', ...named(true)])
+  const valued = valuedOf(command)
+  const switches = Object.keys(command.flags ?? {}).filter((flag) => !valued.includes(flag))
+  const { words, flags } = parseWords(argv, ['config', ...valued], ['help', ...switches])
   if (flags.help !== undefined) {
     io.out(`${helpOf(command)}${'    -c, --config FILE'.padEnd(38)}TOML file; without it the defaults apply\n`)
     return 0
