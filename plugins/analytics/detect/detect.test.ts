@@ -36,6 +36,27 @@ t.test('one value far off is found, by each detector, and few others', async (t)
   }
 })
 
+t.test('one value far off is found among numbers whose squares are no doubles', async (t) => {
+  for (const name of DETECTOR_NAMES) {
+    const columns = [seriesOf('noise', 400, 8), seriesOf('noise', 400, 9)].slice(0, DETECTORS[name].several === undefined ? 1 : 2)
+    const least = scoresOf(name, far(columns, 150))[250]
+    for (const unit of [2 ** -1000, 2 ** 1000]) {
+      const scores = scoresOf(
+        name,
+        far(columns, 150).map((column) => column.map((v) => v * unit)),
+      )
+      t.ok(Math.abs(scores[250] - least) <= 1e-6 * least, `${name} in units of ${unit}: ${scores[250]}, ${least} otherwise`)
+    }
+    // A program's mark for "no value".
+    const marked = scoresOf(name, far(columns, Number.MAX_VALUE))
+    t.ok(marked[250] >= Math.min(least, DETECTORS[name].threshold), `${name} finds the largest double: ${marked[250]}`)
+  }
+})
+
+function far([first, ...others]: readonly Float64Array[], value: number): Float64Array[] {
+  return [first.with(250, value), ...others]
+}
+
 t.test('what is missing has no score, and counts for nothing', async (t) => {
   for (const name of NAMES) {
     const values = seriesOf('noise', 100, 9)

@@ -22,6 +22,9 @@ interface Detector {
 export const LEAST_POINTS = 3
 /** Rows that DBSCAN compares with one another; of more, so many are taken evenly and the others judged by them. */
 const MOST_COMPARED = 20_000
+/** As powers of two: numbers between them can be squared and summed. */
+const LARGEST = 400
+const FARTHEST = 1000
 const EPS = 0.5
 const MIN_SAMPLES = 5
 
@@ -66,9 +69,9 @@ export function scoresOf(name: string, columns: readonly Float64Array[]): Float6
   if (rows.length < LEAST_POINTS) throw new UnfitError(`${name} needs ${LEAST_POINTS} points; there are ${rows.length}`)
   if (single !== undefined) {
     if (columns.length > 1) throw new UnfitError(`${name} looks at one series; of several use ${namesOfSeveral().join(', ')}`)
-    return single(columns[0])
+    return single(scaled(columns[0]))
   }
-  const scores = (several as Several)(rows.length === columns[0].length ? columns : columns.map((column) => Float64Array.from(rows, (row) => column[row])))
+  const scores = (several as Several)(columns.map((column) => scaled(rows.length === column.length ? column : Float64Array.from(rows, (row) => column[row]))))
   if (rows.length === columns[0].length) return scores
   const out = new Float64Array(columns[0].length).fill(Number.NaN)
   for (let i = 0; i < rows.length; i++) out[rows[i]] = scores[i]
@@ -77,6 +80,19 @@ export function scoresOf(name: string, columns: readonly Float64Array[]): Float6
 
 export const namesOfOne = (): string[] => DETECTOR_NAMES.filter((name) => (DETECTORS[name].columns ?? 1) === 1)
 export const namesOfSeveral = (): string[] => DETECTOR_NAMES.filter((name) => DETECTORS[name].several !== undefined)
+
+/** In a unit in which squares are doubles: no score depends on the unit. */
+function scaled(values: Float64Array): Float64Array {
+  let most = 0
+  for (let i = 0; i < values.length; i++) {
+    const size = Math.abs(values[i])
+    if (size > most && size < Number.POSITIVE_INFINITY) most = size
+  }
+  const power = most > 0 ? Math.max(-FARTHEST, Math.min(FARTHEST, Math.round(Math.log2(most)))) : 0
+  if (Math.abs(power) <= LARGEST) return values
+  const unit = 2 ** -power
+  return values.map((v) => v * unit)
+}
 
 function wholeRows(columns: readonly Float64Array[]): Int32Array {
   const out = new Int32Array(columns[0].length)
