@@ -4,7 +4,7 @@
  */
 import { type ArimaOrder, fitArima, nameOf, orderOf } from './arima.ts'
 import { forecastErrors } from './errors.ts'
-import { type Model, predict } from './forecaster.ts'
+import { type Model, predict, usable } from './forecaster.ts'
 import { fitHolt } from './holt.ts'
 import { fitHoltWinters } from './holt-winters.ts'
 import { fitLine } from './linear.ts'
@@ -59,7 +59,7 @@ interface Entrant {
   excluded?: string
 }
 
-/** @throws UnfitError with fewer than 2 * horizon + 4 values. */
+/** @throws UnfitError with fewer than 2 * horizon + 4 values, or where they come to no numbers. */
 export function chooseModel(series: RegularSeries, options: AutomaticOptions): Choice {
   const { horizon, metric = 'rmse', window = 10_000 } = options
   const needed = 2 * horizon + 4
@@ -94,7 +94,7 @@ export function chooseModel(series: RegularSeries, options: AutomaticOptions): C
   for (const each of candidates)
     if (each.name !== name && each.score !== undefined) each.reason = `${metric} ${brief(each.score)}, that of ${name} is ${brief(score)}`
   candidates.sort((a, b) => (a.score ?? Number.POSITIVE_INFINITY) - (b.score ?? Number.POSITIVE_INFINITY) || (a.name === name ? -1 : b.name === name ? 1 : 0))
-  return { ...fit(values, false), name, metric, folds, period, differences, candidates }
+  return { ...usable(fit(values, false)), name, metric, folds, period, differences, candidates }
 }
 
 const brief = (v: number): string => v.toPrecision(4)

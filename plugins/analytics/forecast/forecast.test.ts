@@ -45,6 +45,16 @@ t.test('two points are enough, or the refusal says how many are', async (t) => {
   t.ok(chooseModel(series([1, 2, 3, 2, 1, 2]), { horizon: 1 }).candidates.length > 5)
 })
 
+t.test('values whose errors are no numbers have no model, rather than one that is sure of itself', async (t) => {
+  const values = seriesOf('season', 120, 4)
+  for (const far of [1e160, -1e200, Number.MAX_VALUE]) {
+    const s = series(values.with(60, far))
+    for (const name of MODEL_NAMES) t.throws(() => fitModel(name, s, { period: 12 }), /^its errors are no finite numbers/, `${name} with ${far}`)
+    t.throws(() => chooseModel(s, { horizon: 3 }), /^(its errors are no finite numbers|no model could be fitted)/, `auto with ${far}`)
+  }
+  for (const name of MODEL_NAMES) t.ok(fitModel(name, series(values.with(60, 1e100)), { period: 12 }), name)
+})
+
 t.test('wrong arguments are named', async (t) => {
   const s = series(line(50))
   t.throws(() => fitModel('prophet', s), /no model "prophet"; use one of ses, holt/)

@@ -43,8 +43,20 @@ const DAMPING = 0.98
 const PERIOD = 24
 const ORDER = [1, 1, 1]
 
-/** @throws UnfitError for a name that is not known, an argument that means nothing, or too few points. */
+/** @throws UnfitError for a name that is not known, an argument that means nothing, too few points, or values that come to no numbers. */
 export function fitModel(name: string, series: RegularSeries, parameters: ModelParameters = {}): FitResult<Model> {
+  return usable(fitted(name, series, parameters))
+}
+
+/** The model, if it can be kept as JSON and says how sure it is. @throws UnfitError */
+export function usable(result: FitResult<Model>): FitResult<Model> {
+  const { values, std } = predict(result.model, 1)
+  if (!Number.isFinite(values[0]) || !Number.isFinite(std[0]))
+    throw new UnfitError('its errors are no finite numbers: values lie too far apart; leave out those that stand for no value')
+  return result
+}
+
+function fitted(name: string, series: RegularSeries, parameters: ModelParameters): FitResult<Model> {
   const { values } = series
   if (!(MODEL_NAMES as readonly string[]).includes(name)) throw new UnfitError(`there is no model "${name}"; use one of ${MODEL_NAMES.join(', ')}`)
   requireValid(parameters)
