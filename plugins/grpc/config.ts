@@ -51,6 +51,12 @@ export const configSchema = Type.Object({
     maximum: 10_000,
     description: 'Refused points of one write whose reasons are kept; the others are counted',
   }),
+  max_query_memory_bytes: Type.Integer({
+    default: 268_435_456,
+    minimum: 1_048_576,
+    maximum: 1_099_511_627_776,
+    description: 'Bytes of rows that one query holds to put them in order, about; above: INVALID_ARGUMENT',
+  }),
   series_cache_bytes: Type.Integer({
     default: 67_108_864,
     minimum: 65_536,

@@ -33,7 +33,8 @@ export class Queries {
       throw new SvcError('BAD_REQUEST', `cannot answer query: limit ${limit} is above server.sql_max_rows, which is ${maxRows}; ask for fewer rows at once`)
     }
     const scan: ScanRequest = { namespace: call.context.dataNamespace, ...plan }
-    const args: QueryArgs = { request: scan, rows, limit, maxRows, messageBytes: Math.min(MESSAGE_BYTES, this.config.max_send_bytes >> 1) }
+    const { max_query_memory_bytes: maxBytes, max_send_bytes: sendBytes } = this.config
+    const args: QueryArgs = { request: scan, rows, limit, maxRows, maxBytes, messageBytes: Math.min(MESSAGE_BYTES, sendBytes >> 1) }
     await forward(this.run<number>(QUERY, args, call, 'query_timeout_secs'), send)
     this.answered.inc()
   }

@@ -15,6 +15,8 @@ export interface QueryArgs {
   limit: number
   /** Rows an answer may have: server.sql_max_rows. */
   maxRows: number
+  /** What rows that are held for their order may take in memory. */
+  maxBytes: number
   /** Bytes of one message, about. */
   messageBytes: number
 }
@@ -22,12 +24,12 @@ export interface QueryArgs {
 type EachRow = (row: (chunk: SeriesChunk, index: number) => boolean | Promise<boolean>) => Promise<void>
 
 export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
-  const { request, limit, maxRows } = args
+  const { request, limit, maxRows, maxBytes } = args
   // Without a limit one row too many is enough to know that the answer is refused.
-  const merge = new TimeMerge(limit === 0 ? maxRows + 1 : limit)
+  const merge = new TimeMerge(limit === 0 ? maxRows + 1 : limit, maxBytes)
   for await (const chunk of reader.scan(request)) {
     io.signal.throwIfAborted()
-    merge.add(chunk)
+    if (!merge.add(chunk)) throw tooLarge(maxBytes)
   }
   if (limit === 0 && merge.held > maxRows) {
     throw new SvcError(
@@ -91,6 +93,13 @@ function response(ipc: Uint8Array): Uint8Array {
   const writer = new ProtobufWriter()
   writer.blob(2, ipc)
   return writer.take()
+}
+
+function tooLarge(maxBytes: number): SvcError {
+  return new SvcError(
+    'BAD_REQUEST',
+    `cannot answer query: its rows take more than ${maxBytes} bytes of memory, which is grpc.max_query_memory_bytes; narrow the range or name fewer fields, or raise it`,
+  )
 }
 
 export default runQuery satisfies Job<QueryArgs, number>

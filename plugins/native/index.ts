@@ -38,7 +38,7 @@ export default definePlugin({
   setup(svc, config) {
     svc.provide(pointFormat('json'), jsonFormat(svc, config))
     const writer = new WriteHandler(svc, config)
-    const reader = new QueryHandler(svc)
+    const reader = new QueryHandler(svc, config)
     const remover = new DeleteHandler(svc, config)
     svc.ready(() => svc.storage.warmUp?.(nativeWarmUp))
 

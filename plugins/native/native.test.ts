@@ -154,3 +154,27 @@ t.test('points and queries are counted', async (t) => {
 })
 
 t.end()
+
+t.test('rows that are held to be put in order are bounded in bytes, whatever is left out of the answer', async (t) => {
+  const node = await boot({ plugins: [plugin], config: { native: { max_query_memory_bytes: 1_048_576 } } })
+  t.teardown(() => node.stop())
+  const send = (url: string, payload: object) => node.inject({ method: 'POST', url, payload })
+  const text = 'x'.repeat(10_000)
+  const points = Array.from({ length: 100 }, (_, i) => ({
+    measurement: 'big',
+    tags: { host: `h${i}` },
+    timestamp: Number(now / 1_000_000_000n) * 1e9 + i,
+    fields: { text, n: i },
+  }))
+  t.equal((await send('/api/v1/write', points)).statusCode, 204)
+  for (const plan of [{ offset: 1000 }, { offset: 1_000_000, limit: 1 }, {}]) {
+    const answer = await send('/api/v1/svc/query', { measurement: 'big', ...plan })
+    t.equal(answer.statusCode, 400, JSON.stringify(plan))
+    t.match(
+      answer.json().error,
+      /its rows take more than 1048576 bytes of memory, which is native.max_query_memory_bytes; lower offset, narrow the range or name fewer/,
+    )
+  }
+  t.equal((await send('/api/v1/svc/query', { measurement: 'big', limit: 10, offset: 5 })).json().length, 10)
+  t.equal((await send('/api/v1/svc/query', { measurement: 'big', fields: ['n'] })).json().length, 100)
+})

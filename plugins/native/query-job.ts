@@ -11,18 +11,20 @@ export interface QueryArgs {
   offset: number
   /** Rows an answer may have: server.sql_max_rows. */
   maxRows: number
+  /** What rows that are held for their order may take in memory. */
+  maxBytes: number
 }
 
 const EMIT_BYTES = 65_536
 
 export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
-  const { request, limit, offset, maxRows } = args
+  const { request, limit, offset, maxRows, maxBytes } = args
   // Without a limit one row too many is enough to know that the answer is refused.
-  const merge = new TimeMerge(offset + (limit ?? maxRows + 1))
+  const merge = new TimeMerge(offset + (limit ?? maxRows + 1), maxBytes)
   await traced('scan', async () => {
     for await (const chunk of reader.scan(request)) {
       io.signal.throwIfAborted()
-      merge.add(chunk)
+      if (!merge.add(chunk)) throw tooLarge(maxBytes)
     }
   })
   if (limit === undefined && merge.held > offset + maxRows) {
@@ -46,6 +48,13 @@ export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Prom
   })
   await io.emit(Buffer.from(`${text}]`))
   return written
+}
+
+function tooLarge(maxBytes: number): SvcError {
+  return new SvcError(
+    'BAD_REQUEST',
+    `cannot answer query: its rows take more than ${maxBytes} bytes of memory, which is native.max_query_memory_bytes; lower offset, narrow the range or name fewer fields, or raise it`,
+  )
 }
 
 export default runQuery satisfies Job<QueryArgs, number>

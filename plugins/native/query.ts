@@ -3,6 +3,7 @@ import type { FastifyReply } from 'fastify'
 import { type Counter, type HttpRequest, type ScanPlan, type ScanRequest, type Svc, sendOutput } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
+import type { NativeConfig } from './config.ts'
 import { type Plan, parsePlan } from './plan.ts'
 import type { QueryArgs } from './query-job.ts'
 
@@ -10,10 +11,12 @@ const JOB = moduleUrl('./query-job.ts', import.meta.url)
 
 export class QueryHandler {
   private readonly svc: Svc
+  private readonly config: NativeConfig
   private readonly queries: Counter
 
-  constructor(svc: Svc) {
+  constructor(svc: Svc, config: NativeConfig) {
     this.svc = svc
+    this.config = config
     this.queries = svc.metrics.counter('http_queries_total', 'Native queries answered')
   }
 
@@ -21,7 +24,9 @@ export class QueryHandler {
     const { svc } = this
     const plan = this.plan(request)
     const { sql_max_rows: maxRows, query_timeout_secs: timeout } = svc.server
-    const args: QueryArgs = { request: this.scan(request, plan), offset: plan.offset, maxRows, ...(plan.limit === undefined ? {} : { limit: plan.limit }) }
+    const { offset, limit } = plan
+    const { max_query_memory_bytes: maxBytes } = this.config
+    const args: QueryArgs = { request: this.scan(request, plan), offset, maxRows, maxBytes, ...(limit === undefined ? {} : { limit }) }
     const job = svc.storage.run<number>(JOB, args, {
       namespace: args.request.namespace,
       timeoutMs: timeout * 1000,

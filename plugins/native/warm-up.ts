@@ -6,6 +6,7 @@ import type { QueryArgs } from './query-job.ts'
 const { namespace, measurement, hosts, start, end } = WARM_UP_ROWS
 const NS_PER_SECOND = 1_000_000_000n
 const MAX_ROWS = 100_000
+const MAX_BYTES = 1 << 24
 
 export const nativeWarmUp: WarmUp = {
   module: moduleUrl('./query-job.ts', import.meta.url),
@@ -13,8 +14,8 @@ export const nativeWarmUp: WarmUp = {
     const range = { start: BigInt(start + round) * NS_PER_SECOND, end: BigInt(end) * NS_PER_SECOND }
     const one = [{ tag: 'host', op: '=' as const, value: `h${round % hosts}` }]
     const args: QueryArgs[] = [
-      { request: { namespace, measurement, matchers: one, fields: ['load'], ...range }, offset: 0, maxRows: MAX_ROWS, limit: 100 },
-      { request: { namespace, measurement, matchers: one, ...range }, offset: round % 10, maxRows: MAX_ROWS },
+      { request: { namespace, measurement, matchers: one, fields: ['load'], ...range }, offset: 0, maxRows: MAX_ROWS, maxBytes: MAX_BYTES, limit: 100 },
+      { request: { namespace, measurement, matchers: one, ...range }, offset: round % 10, maxRows: MAX_ROWS, maxBytes: MAX_BYTES },
     ]
     return args
   },

@@ -37,7 +37,8 @@ t.test('with a limit the first rows are those of a full sort, and few are held',
   const chunks = Array.from({ length: 300 }, (_, series) =>
     chunk(
       series,
-      Array.from({ length: 50 }, () => random(10_000)).sort((a, b) => a - b),
+      // Each once, and most of them in several series.
+      [...new Set(Array.from({ length: 50 }, () => random(500)))].sort((a, b) => a - b),
     ),
   )
   const all = chunks.flatMap((c) => [...c.times].map((time): [number, number] => [Number(time), c.series])).sort((a, b) => a[0] - b[0] || a[1] - b[1])
@@ -49,4 +50,36 @@ t.test('with a limit the first rows are those of a full sort, and few are held',
     most = Math.max(most, merge.held)
   }
   t.ok(most < 1100, `${most} rows held`)
+})
+
+t.test('above so many bytes there is no more room, and what a limit leaves out takes none', async (t) => {
+  const texts = (series: number, times: number[]): SeriesChunk => ({
+    series,
+    tags: {},
+    times: BigInt64Array.from(times, BigInt),
+    columns: [{ name: 'v', type: 'string', values: times.map(() => 'x'.repeat(10_000)) }],
+  })
+  const all = new TimeMerge(1000, 500_000)
+  t.ok(all.add(texts(0, [1, 2, 3, 4])))
+  t.ok(all.bytes > 80_000 && all.bytes < 90_000, 'two bytes a character')
+  let taken = 1
+  while (all.add(texts(taken, [1, 2, 3, 4]))) taken++
+  t.equal(taken, 6)
+  const few = new TimeMerge(3, 500_000)
+  for (let series = 0; series < 100; series++) t.ok(few.add(texts(series, [100 - series, 200])), `${series}`)
+  const same = new TimeMerge(3, 500_000)
+  for (let series = 100; series > 0; series--) t.ok(same.add(texts(series, [1])), `${series}`)
+  const first: number[] = []
+  await same.each(({ series }) => first.push(series) < 3)
+  t.same(first, [1, 2, 3])
+  const numbers = new TimeMerge(1e9, 100_000)
+  t.ok(
+    numbers.add(
+      chunk(
+        0,
+        Array.from({ length: 6000 }, (_, i) => i),
+      ),
+    ),
+  )
+  t.notOk(numbers.add(chunk(1, [7, 8, 9].concat(Array.from({ length: 400 }, (_, i) => 10 + i)))))
 })

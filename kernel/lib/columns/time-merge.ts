@@ -4,7 +4,7 @@
  * When only the first `keep` rows are wanted, what lies behind them in every order is let go while chunks still arrive, so that a
  * small limit over a large measurement holds few rows.
  */
-import type { SeriesChunk } from './chunks.ts'
+import type { ColumnChunk, SeriesChunk } from './chunks.ts'
 
 /** A part of a chunk: its rows at `rows[from, to)`, or, without `rows`, the rows [from, to). */
 interface Run {
@@ -12,27 +12,42 @@ interface Run {
   rows: Int32Array | undefined
   from: number
   to: number
+  /** What the chunk takes in memory, as long as there is the run. */
+  bytes: number
 }
+
+/** An array, with what knows it. */
+const ARRAY_BYTES = 64
+/** A value that is an object of its own, without what it holds. */
+const OBJECT_BYTES = 32
 
 export class TimeMerge {
   private runs: Run[] = []
   private readonly keep: number
+  private readonly maxBytes: number
   /** Rows held now. */
   held = 0
+  /** What their chunks take in memory, about. */
+  bytes = 0
 
-  /** @param keep how many rows will be asked for at most */
-  constructor(keep: number) {
+  /** @param keep how many rows will be asked for at most. @param maxBytes what chunks may take in memory. */
+  constructor(keep: number, maxBytes = Number.POSITIVE_INFINITY) {
     this.keep = keep
+    this.maxBytes = maxBytes
   }
 
-  /** Adds the next chunk; rows without any value are left out. */
-  add(chunk: SeriesChunk): void {
+  /** Adds the next chunk; rows without any value are left out. @returns false when what has to be held takes more than `maxBytes`: nothing may be asked of the merge then. */
+  add(chunk: SeriesChunk): boolean {
     const rows = presentRows(chunk)
     const length = Math.min(rows === undefined ? chunk.times.length : rows.length, this.keep)
-    if (length === 0) return
-    this.runs.push({ chunk, rows, from: 0, to: length })
+    if (length === 0) return true
+    const bytes = bytesOf(chunk)
+    this.runs.push({ chunk, rows, from: 0, to: length, bytes })
     this.held += length
-    if (this.held > this.keep * 2 + 1024) this.trim()
+    this.bytes += bytes
+    const full = this.bytes > this.maxBytes
+    if (this.held > this.keep * 2 + 1024 || (full && this.held > this.keep)) this.trim()
+    return this.bytes <= this.maxBytes
   }
 
   /** Calls `row` for each row in order until it returns false. */
@@ -52,13 +67,13 @@ export class TimeMerge {
     }
   }
 
-  /** Drops rows that are later than the last one wanted. */
+  /** Drops rows that lie behind the last one wanted. */
   private trim(): void {
     const times = new BigInt64Array(this.held)
     let n = 0
     for (const run of this.runs) for (let i = run.from; i < run.to; i++) times[n++] = run.chunk.times[indexOf(run, i)]
     const latest = times.sort()[this.keep - 1]
-    this.held = 0
+    const last: Run[] = []
     for (const run of this.runs) {
       let low = run.from
       let high = run.to
@@ -68,10 +83,29 @@ export class TimeMerge {
         else high = middle
       }
       run.to = low
-      this.held += low - run.from
+      if (low > run.from && run.chunk.times[indexOf(run, low - 1)] === latest) last.push(run)
     }
+    // Of the last time the first series are wanted: all series may have a row of it.
+    last.sort((a, b) => a.chunk.series - b.chunk.series)
+    for (const run of last.slice(this.keep - times.indexOf(latest))) run.to--
+    this.held = this.runs.reduce((sum, { from, to }) => sum + to - from, 0)
     this.runs = this.runs.filter((run) => run.to > run.from)
+    this.bytes = this.runs.reduce((sum, { bytes }) => sum + bytes, 0)
   }
+}
+
+function bytesOf({ times, columns }: SeriesChunk): number {
+  return columns.reduce((sum, column) => sum + columnBytes(column), times.byteLength + ARRAY_BYTES)
+}
+
+function columnBytes({ values, validity }: ColumnChunk): number {
+  let bytes = ARRAY_BYTES + (validity?.byteLength ?? 0)
+  if (ArrayBuffer.isView(values)) return bytes + values.byteLength
+  for (const value of values) {
+    if (typeof value === 'string') bytes += OBJECT_BYTES + value.length * 2
+    else bytes += OBJECT_BYTES + (value instanceof Uint8Array ? value.byteLength : 0)
+  }
+  return bytes
 }
 
 function indexOf(run: Run, i: number): number {
