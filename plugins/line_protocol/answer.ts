@@ -10,6 +10,13 @@ export function nothingParsed(outcome: ParseOutcome): SvcError {
   return new SvcError(code, `${first.message} (line ${first.line}${others(outcome.rejected)})`, { detail: { written: 0, rejected: outcome.rejected } })
 }
 
+/** Some lines did not parse, and the caller wants all of them or none. */
+export function notWhole({ failures, rejected }: ParseOutcome): SvcError {
+  const first = failures[0]
+  const text = `nothing was written, for accept_partial is false: ${first.message} (line ${first.line}${others(rejected)})`
+  return new SvcError(onlyCode(failures) ?? 'INVALID_POINT', text, { detail: { written: 0, rejected } })
+}
+
 /** Undefined when all was written. A partial write begins with just these words: clients then do not send it again. */
 export function refusal(outcome: ParseOutcome, result: WriteResult): SvcError | undefined {
   const rejected = outcome.rejected + result.rejected

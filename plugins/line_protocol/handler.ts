@@ -4,21 +4,39 @@ import { type CallContext, type Counter, type HttpRequest, hungUp, type Svc } fr
 import { PerNamespace } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
 import { withoutBom } from 'svcdb/lib/text'
-import { nothingParsed, refusal, tooManyPoints } from './answer.ts'
+import { nothingParsed, notWhole, refusal, tooManyPoints } from './answer.ts'
 import type { LineProtocolConfig } from './config.ts'
 import { databaseName, databaseTags, parametersOf, shown } from './database-name.ts'
 import { DEFAULT_LIMITS } from './limits.ts'
+import type { Precision } from './line-time.ts'
 import { requireSelected } from './namespace-source.ts'
-import type { Precision } from './outcome.ts'
 import { Parsers } from './parsers.ts'
 
 /** InfluxDB 2 names and the older ones of InfluxDB 1. */
 const PRECISIONS: Record<string, Precision> = { ns: 'ns', n: 'ns', us: 'us', u: 'us', µ: 'us', ms: 'ms', s: 's', m: 'm', h: 'h' }
 
+/** InfluxDB 3 names; it takes the short ones, too. */
+const LONG_PRECISIONS: Record<string, Precision> = {
+  ...{ auto: 'auto', nanosecond: 'ns', microsecond: 'us', millisecond: 'ms', second: 's' },
+  ...{ ns: 'ns', us: 'us', ms: 'ms', s: 's' },
+}
+
 export interface WriteQuery {
   precision?: string
   backfill?: boolean
+  accept_partial?: boolean
 }
+
+/** The API of InfluxDB that a route is of: what `precision` is called, and what it is where none is named. */
+export interface Dialect {
+  precisions: Record<string, Precision>
+  usual: Precision
+}
+
+export const DIALECTS = { 2: { precisions: PRECISIONS, usual: 'ns' }, 3: { precisions: LONG_PRECISIONS, usual: 'auto' } } as const satisfies Record<
+  number,
+  Dialect
+>
 
 export class WriteHandler {
   private readonly svc: Svc
@@ -42,10 +60,10 @@ export class WriteHandler {
     )
   }
 
-  async write(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
+  async write(request: HttpRequest, reply: FastifyReply, dialect: Dialect): Promise<FastifyReply> {
     const { svc } = this
     const query = request.query as WriteQuery
-    const precision = precisionOf(query.precision)
+    const precision = precisionOf(query.precision, dialect)
     const context = svc.context(request)
     const body = withoutBom((request.body as Buffer | undefined) ?? Buffer.alloc(0))
     const maxPoints = svc.server.max_write_batch_size
@@ -56,6 +74,7 @@ export class WriteHandler {
       const parser = this.parsers.get(context.dataNamespace, tags)
       const outcome = await parser.turns.run(() => parser.parse(body, batch, options), hungUp(request))
       if (outcome.tooMany) throw tooManyPoints(maxPoints)
+      if (query.accept_partial === false && outcome.rejected > 0) throw notWhole(outcome)
       return outcome
     })
     if (outcome.rows === 0 && outcome.rejected > 0) throw nothingParsed(outcome)
@@ -95,11 +114,11 @@ export class WriteHandler {
   }
 }
 
-function precisionOf(text: string | undefined): Precision {
-  if (text === undefined || text === '') return 'ns'
-  if (!Object.hasOwn(PRECISIONS, text))
-    throw new SvcError('BAD_REQUEST', `cannot use precision "${text.slice(0, 32)}": it is one of ns, us, ms, s (or n, u, m, h)`)
-  return PRECISIONS[text]
+function precisionOf(text: string | undefined, { precisions, usual }: Dialect): Precision {
+  if (text === undefined || text === '') return usual
+  if (!Object.hasOwn(precisions, text))
+    throw new SvcError('BAD_REQUEST', `cannot use precision "${text.slice(0, 32)}": it is one of ${Object.keys(precisions).join(', ')}`)
+  return precisions[text]
 }
 
 async function addVersion(_request: HttpRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {

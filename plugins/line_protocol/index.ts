@@ -5,7 +5,7 @@ import { databaseName, parametersOf } from './database-name.ts'
 import { DeleteHandler } from './delete.ts'
 import { type BucketQuery, bucketList, QUESTDB_SETTINGS } from './discovery.ts'
 import { lineFormat } from './format.ts'
-import { influxHooks, WriteHandler } from './handler.ts'
+import { DIALECTS, influxHooks, WriteHandler } from './handler.ts'
 import { namespaceSource, requireNamespaceName, requireSelected } from './namespace-source.ts'
 import { answerStatement } from './statement.ts'
 
@@ -18,7 +18,20 @@ const writeQuery = Type.Object({
   org: Type.Optional(Type.String({ description: 'Ignored' })),
   consistency: Type.Optional(Type.String({ description: 'Ignored' })),
 })
-const WRITE_PATHS = ['/write', '/api/v2/write', '/api/v1/write/influx']
+const writeQuery3 = Type.Object({
+  ...{ db: writeQuery.properties.db, rp: writeQuery.properties.rp, bucket: writeQuery.properties.bucket, backfill: writeQuery.properties.backfill },
+  precision: Type.Optional(
+    Type.String({
+      description: 'Unit of the times: auto (default: that of each by its size), nanosecond, microsecond, millisecond, second; also ns, us, ms, s',
+    }),
+  ),
+  accept_partial: Type.Optional(Type.Boolean({ description: 'false: nothing is written when a line cannot be parsed; default true' })),
+  no_sync: Type.Optional(Type.Boolean({ description: 'Ignored: when a write is on disk says database.wal_fsync_policy' })),
+})
+const WRITES = [
+  ...['/write', '/api/v2/write', '/api/v1/write/influx'].map((path) => ({ path, querystring: writeQuery, dialect: DIALECTS[2] })),
+  { path: '/api/v3/write_lp', querystring: writeQuery3, dialect: DIALECTS[3] },
+]
 const QUERY_PATH = '/query'
 const DELETE_PATH = '/api/v2/delete'
 const statementQuery = Type.Object({ q: Type.Optional(Type.String({ description: 'CREATE DATABASE or SHOW DATABASES' })) })
@@ -54,19 +67,19 @@ export default definePlugin({
       throw new Error('cannot use line_protocol.database "namespace": all namespaces share their data; set server.multi_tenancy = true, or use "tag"')
     if (config.database === 'tag' && config.database_tag === config.retention_policy_tag)
       throw new Error(`cannot use tag "${config.database_tag}" for both line_protocol.database_tag and retention_policy_tag: choose two keys`)
-    if (byName) svc.auth.source(namespaceSource(new Set([...WRITE_PATHS, QUERY_PATH, DELETE_PATH])))
+    if (byName) svc.auth.source(namespaceSource(new Set([...WRITES.map(({ path }) => path), QUERY_PATH, DELETE_PATH])))
     svc.provide(pointFormat('line_protocol'), lineFormat(svc, config))
     const handler = new WriteHandler(svc, config)
-    for (const path of WRITE_PATHS) {
+    for (const { path, querystring, dialect } of WRITES) {
       const schema = {
         tags: ['write'],
         summary: 'Writes points in line protocol',
-        querystring: writeQuery,
+        querystring,
         consumes: ['text/plain'],
         response: { 204: NOTHING },
       }
       svc.http.post(path, { config: { rawBody: true, ingest: true }, bodyLimit: svc.server.max_body_size, schema, ...influxHooks }, (request, reply) =>
-        handler.write(request, reply),
+        handler.write(request, reply, dialect),
       )
     }
     const schema = { tags: ['write'], summary: 'Answers what InfluxDB 1 clients ask before they write', querystring: statementQuery }

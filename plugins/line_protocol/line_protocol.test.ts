@@ -5,7 +5,7 @@ import plugin from './index.ts'
 
 let node: TestNode
 t.before(async () => {
-  node = await boot({ plugins: [plugin], config: { server: { max_write_batch_size: 100 }, database: { max_series_cardinality: 20 } } })
+  node = await boot({ plugins: [plugin], config: { server: { max_write_batch_size: 100 }, database: { max_series_cardinality: 40 } } })
 })
 t.after(() => node.stop())
 
@@ -81,6 +81,41 @@ t.test('a compressed answer has the reason at both places, too', async (t) => {
   t.match(error, /missing field value/)
   t.equal(message, error)
   t.match(answer.headers['x-influx-error'], /^unable to parse 'long m="\?\[0m/)
+})
+
+t.test('the write of InfluxDB 3: its units, and all lines or none', async (t) => {
+  const write3 = (payload: string, query = '') => node.inject({ method: 'POST', url: `/api/v3/write_lp?db=any${query}`, payload })
+  const secs = Math.floor(Date.now() / 1000)
+  const at = BigInt(secs) * 1_000_000_000n
+  const times = async (measurement: string) => (await stored(measurement)).map(({ time }) => time)
+  t.equal((await write3(`v3a,h=a v=1 ${secs}\nv3a,h=b v=1 ${secs}000\nv3a,h=c v=1 ${secs}000000\nv3a,h=d v=1 ${at}`)).statusCode, 204)
+  t.same(await times('v3a'), [at, at, at, at], 'the unit of each time by its size')
+  for (const [precision, digits] of Object.entries({
+    second: '',
+    s: '',
+    millisecond: '000',
+    ms: '000',
+    microsecond: '000000',
+    us: '000000',
+    nanosecond: '000000000',
+  })) {
+    t.equal((await write3(`v3_${precision} v=1 ${secs}${digits}`, `&precision=${precision}&no_sync=true`)).statusCode, 204)
+    t.same(await times(`v3_${precision}`), [at], precision)
+  }
+  const unknown = await write3('m v=1', '&precision=h')
+  t.equal(unknown.statusCode, 400)
+  t.match(unknown.json().error, /cannot use precision "h": it is one of auto, nanosecond/)
+  const part = await write3('v3p v=1\nv3p v=')
+  t.equal(part.statusCode, 400)
+  t.match(part.json().error, /^partial write: 1 point written, 1 rejected; first: line 2/)
+  const whole = await write3('v3w v=1\nv3w v=\nv3w w=', '&accept_partial=false')
+  t.equal(whole.statusCode, 400)
+  t.match(whole.json(), {
+    error: /^nothing was written, for accept_partial is false: unable to parse 'v3w v=': .* \(line 2, the first of 2 rejected\)/,
+    code: 'INVALID_POINT',
+  })
+  t.equal((await write3('v3w v=1', '&accept_partial=false')).statusCode, 204)
+  t.equal((await times('v3w')).length, 1)
 })
 
 t.test('a body where nothing parses is a plain 400 that names the first failure', async (t) => {

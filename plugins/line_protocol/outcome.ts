@@ -1,7 +1,6 @@
 /** What a parse is told and what it answers. */
 import type { LineLimits } from './limits.ts'
-
-export type Precision = 'ns' | 'us' | 'ms' | 's' | 'm' | 'h'
+import type { Precision } from './line-time.ts'
 
 export interface LineFailure {
   /** Physical line of the body, from 1. */
@@ -37,14 +36,4 @@ export interface ParserOptions {
   tags?: readonly string[]
   /** Any number, best a random one: seeds the hash of series keys. */
   seed: number
-}
-
-/** Digits behind the unit of the precision that belong to the nanosecond part of a time, and the factor of what stands before. */
-export const TIME_UNITS: Record<Precision, { tailDigits: number; leadFactor: number }> = {
-  ns: { tailDigits: 9, leadFactor: 1 },
-  us: { tailDigits: 6, leadFactor: 1 },
-  ms: { tailDigits: 3, leadFactor: 1 },
-  s: { tailDigits: 0, leadFactor: 1 },
-  m: { tailDigits: 0, leadFactor: 60 },
-  h: { tailDigits: 0, leadFactor: 3600 },
 }

@@ -8,7 +8,7 @@ import { atOnce } from 'svcdb/lib/event-loop'
 import { type Random, seeded } from 'svcdb/lib/random'
 import { FakeResolver, pointsOf } from 'svcdb/testkit'
 import { DEFAULT_LIMITS } from './limits.ts'
-import type { Precision } from './outcome.ts'
+import type { Precision } from './line-time.ts'
 import { LineParser } from './parser.ts'
 import { referenceParse } from './reference.ts'
 
@@ -100,7 +100,7 @@ export function fuzz(seed: number, milliseconds: number): number {
     const pool = Array.from({ length: 6 }, () => line(random))
     for (let round = 0; round < 4; round++, bodies++) {
       const body = Array.from({ length: 1 + Math.floor(random() * 12) }, () => (random() < 0.5 ? pick(random, pool) : line(random))).join('\n')
-      const precision = pick(random, ['ns', 'us', 'ms', 's', 'm', 'h'] as Precision[])
+      const precision = pick(random, ['ns', 'us', 'ms', 's', 'm', 'h', 'auto'] as Precision[])
       const expected = referenceParse(body, precision, NOW, LIMITS)
       const outcome = atOnce(parser.parse(Buffer.from(body), batch, { precision, now: NOW, maxPoints: 1e9 }))
       try {

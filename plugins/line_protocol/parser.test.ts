@@ -4,7 +4,8 @@ import { atOnce } from 'svcdb/lib/event-loop'
 import { type DecodedPoint, FakeResolver, pointsOf } from 'svcdb/testkit'
 import t from 'tap'
 import { DEFAULT_LIMITS, type LineLimits } from './limits.ts'
-import type { ParseOutcome, Precision } from './outcome.ts'
+import type { Precision } from './line-time.ts'
+import type { ParseOutcome } from './outcome.ts'
 import { fuzz } from './parser.fuzz.ts'
 import { LineParser } from './parser.ts'
 
@@ -190,6 +191,17 @@ t.test('times in every precision, exact and refused beyond 64 bits', async (t) =
     ['h', '472222', 1699999200000000000n],
     ['h', '2562048', undefined],
     ['s', '', NOW],
+    ['auto', '4999999999', 4999999999000000000n],
+    ['auto', '-1700000000', -1700000000000000000n],
+    ['auto', '5000000000', 5000000000000000n],
+    ['auto', '4999999999999', 4999999999999000000n],
+    ['auto', '5000000000000', 5000000000000000n],
+    ['auto', '4999999999999999', 4999999999999999000n],
+    ['auto', '5000000000000000', 5000000000000000n],
+    ['auto', '00001700000000123', 1700000000123000000n],
+    ['auto', '-9223372036854775808', -9223372036854775808n],
+    ['auto', '9223372036854775808', undefined],
+    ['auto', '0', 0n],
   ]
   for (const [precision, text, expected] of cases) {
     const { points } = parse(`m v=1 ${text}`, { precision })

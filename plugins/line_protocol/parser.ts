@@ -12,8 +12,9 @@ import { OneByOne, type Work } from 'svcdb/lib/event-loop'
 import { asciiText, decimalEnd, floatOf, Int64, POW10, storeDecimal } from 'svcdb/lib/numbers'
 import { BOOL, DECIMAL, type FieldSlot, FLOAT, INT, MeasurementState, STRING, TYPES, UINT } from './field-slot.ts'
 import { type LineLimits, LOOK_AHEAD, SLICE_BYTES, SLICE_LINES } from './limits.ts'
+import { LineTime } from './line-time.ts'
 import { endOfLine, keyEnd, nameEnd, newlines, quotedLine } from './lines.ts'
-import { type ParseOptions, type ParseOutcome, type ParserOptions, TIME_UNITS } from './outcome.ts'
+import type { ParseOptions, ParseOutcome, ParserOptions } from './outcome.ts'
 import { nameFault, readPlainKey, readSeriesKey, unescapeName } from './series-key.ts'
 import { truthOf } from './truth.ts'
 
@@ -57,13 +58,11 @@ export class LineParser {
   private batch!: WriteBatch
   private code = ''
   private reason = ''
-  private tailDigits = 9
-  private tailFactor = 1
-  private leadFactor = 1
   /** Start and end of keys and values of a plain series key. */
   private readonly ranges = new Int32Array(64 * 4)
   private readonly int = new Int64()
   private readonly now = new Int64()
+  private readonly time = new LineTime()
 
   constructor(resolver: SeriesResolver, namespace: string, options: ParserOptions) {
     this.resolver = resolver
@@ -133,10 +132,7 @@ export class LineParser {
     this.line = 1
     this.batch = batch
     this.serial++
-    const unit = TIME_UNITS[options.precision]
-    this.tailDigits = unit.tailDigits
-    this.tailFactor = POW10[9 - unit.tailDigits]
-    this.leadFactor = unit.leadFactor
+    this.time.precision = options.precision
     this.now.setBigInt(options.now)
   }
 
@@ -451,16 +447,9 @@ export class LineParser {
       at = from
       while (bytes[at] > 47 && bytes[at] < 58) at++
       if (at === from) return this.fail('bad timestamp')
-      const split = Math.max(from, at - this.tailDigits)
-      let lead = 0
-      for (let i = from; i < split; i++) lead = lead * 10 + (bytes[i] - 48)
-      let tail = 0
-      for (let i = split; i < at; i++) tail = tail * 10 + (bytes[i] - 48)
-      if (!this.int.setSeconds(lead * this.leadFactor, tail * this.tailFactor, negative)) {
-        return this.fail('bad timestamp: outside the range of 64-bit nanoseconds')
-      }
-      table.time[row * 2] = this.int.low
-      table.time[row * 2 + 1] = this.int.high
+      if (!this.time.read(bytes, from, at, negative)) return this.fail('bad timestamp: outside the range of 64-bit nanoseconds')
+      table.time[row * 2] = this.time.low
+      table.time[row * 2 + 1] = this.time.high
       while (bytes[at] === SPACE || bytes[at] === 9) at++
     }
     if (bytes[at] === RETURN) at++

@@ -65,7 +65,7 @@ function parseLine(line: string, position: number, precision: string, now: bigin
   }
   const match = /^(?: [ \t]*(-?\d+)?[ \t]*)?\r?$/.exec(rest)
   if (match === null) throw new Bad('end')
-  const time = match[1] === undefined ? now : BigInt(match[1]) * UNITS[precision]
+  const time = match[1] === undefined ? now : BigInt(match[1]) * (precision === 'auto' ? unitBySize(BigInt(match[1])) : UNITS[precision])
   if (time !== BigInt.asIntN(64, time)) throw new Bad('time')
   for (const [key, field] of fields) types.set(`${measurement}\n${key}`, field.type)
   return {
@@ -75,6 +75,12 @@ function parseLine(line: string, position: number, precision: string, now: bigin
     time,
     fields: Object.fromEntries([...fields].map(([k, f]) => [k, f.value])),
   }
+}
+
+/** As InfluxDB 3 tells it. */
+function unitBySize(time: bigint): bigint {
+  const size = (time < 0n ? -time : time) / 1_000_000_000n
+  return size < 5n ? UNITS.s : size < 5000n ? UNITS.ms : size < 5_000_000n ? UNITS.us : UNITS.ns
 }
 
 function name(raw: string, escapes: RegExp, maxBytes: number): string {
