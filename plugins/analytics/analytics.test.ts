@@ -324,6 +324,7 @@ t.test("wrong use is the caller's error", async (t) => {
   ]) {
     await t.rejects(query(`SELECT ${expression} FROM m`), { code: 'SQL_ERROR' }, expression)
   }
+  await t.rejects(query(`SELECT * FROM forecast('m', 'v', 3)`), { code: 'SQL_ERROR', message: /^cannot call table function "forecast": only / })
 })
 
 t.test('a statement over thousands of series keeps within its memory, and samples need no order', async (t) => {

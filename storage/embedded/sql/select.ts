@@ -1,4 +1,6 @@
 /** Queries: SELECT, set operations, WITH, and what may stand behind FROM. */
+
+import { NATIVE_PREFIX } from '../threads/function-spec.ts'
 import { constantInteger, members, type Node, refuse } from './ast.ts'
 import { catalogName, informationSchema, isSchema } from './catalog.ts'
 import { isField } from './columns.ts'
@@ -475,7 +477,8 @@ function tableFunction(p: Printer, node: Node, scope: Scope): From {
   members(call, ['class', 'type', 'alias', 'function_name', 'schema', 'children', 'order_bys'])
   const name = foldName(String(call.function_name))
   if (!TABLE_FUNCTIONS.has(name) || (call.schema !== undefined && call.schema !== 'main')) {
-    throw refuse(`cannot call table function "${[call.schema, name].filter(Boolean).join('.')}": only ${[...TABLE_FUNCTIONS].sort().join(', ')} are allowed`)
+    const shown = [call.schema, name.replace(NATIVE_PREFIX, '')].filter(Boolean).join('.')
+    throw refuse(`cannot call table function "${shown}": only ${[...TABLE_FUNCTIONS].sort().join(', ')} are allowed`)
   }
   const args = ((call.children ?? []) as Node[]).map((child) => printExpr(p, child, scope))
   if (((call.children ?? []) as Node[]).some((child) => child.alias !== undefined)) throw refuse(`cannot call ${name} behind FROM with arguments by name`)
