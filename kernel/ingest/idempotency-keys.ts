@@ -84,4 +84,5 @@ export class IdempotencyKeys {
   }
 }
 
-const namespaceOf = (key: string): string => key.slice(0, key.indexOf('\u0000'))
+/** Of a key that was made otherwise it is the empty one. */
+const namespaceOf = (key: string): string => key.slice(0, Math.max(0, key.indexOf('\u0000')))
