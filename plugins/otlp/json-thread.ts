@@ -6,6 +6,7 @@
  */
 import { Worker } from 'node:worker_threads'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import { OwnerQueue } from 'svcdb/lib/event-loop'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { messageOfJson } from './json-request.ts'
 
@@ -37,8 +38,7 @@ interface Job {
 export class JsonThread {
   private worker: Worker | undefined
   private readonly maxWaiting: number
-  /** By namespace, the one whose turn is next first. */
-  private readonly waiting = new Map<string, Job[]>()
+  private readonly waiting = new OwnerQueue<Job>()
   private current: Job | undefined
   private stopped = false
 
@@ -50,15 +50,13 @@ export class JsonThread {
   convert(body: Buffer, sender: JsonSender): Uint8Array | Promise<Uint8Array> {
     if (body.length < SMALL) return messageOfJson(body)
     const { namespace } = sender
-    const jobs = this.waiting.get(namespace) ?? []
-    const bytes = jobs.reduce((sum, job) => sum + job.body.byteLength, 0)
+    const bytes = this.waiting.of(namespace).reduce((sum, job) => sum + job.body.byteLength, 0)
     if (bytes > 0 && bytes + body.length > this.maxWaiting)
       throw new SvcError('BACKPRESSURE', `cannot read the body: ${bytes} bytes of JSON wait to be read; send it again, or protobuf`)
     const copy = new ArrayBuffer(body.length)
     new Uint8Array(copy).set(body)
     return new Promise((resolve, reject) => {
-      jobs.push({ body: copy, sender, resolve, reject })
-      this.waiting.set(namespace, jobs)
+      this.waiting.push(namespace, { body: copy, sender, resolve, reject })
       this.next()
     })
   }
@@ -70,7 +68,7 @@ export class JsonThread {
 
   private next(): void {
     while (this.current === undefined) {
-      const job = this.take()
+      const job = this.waiting.shift()
       if (job === undefined) return
       const reason = this.stopped ? stopping() : job.sender.ended?.()
       if (reason !== undefined) {
@@ -81,16 +79,6 @@ export class JsonThread {
       this.worker ??= this.start()
       this.worker.postMessage(job.body, [job.body])
     }
-  }
-
-  private take(): Job | undefined {
-    for (const [namespace, jobs] of this.waiting) {
-      const job = jobs.shift()
-      this.waiting.delete(namespace)
-      if (jobs.length > 0) this.waiting.set(namespace, jobs)
-      return job
-    }
-    return undefined
   }
 
   private start(): Worker {

@@ -1,0 +1,27 @@
+/** What waits for something that is there once: owners take turns, so that whoever has much waits for itself, and of each owner the oldest comes first. */
+export class OwnerQueue<T> {
+  /** The owner whose turn is next first. */
+  private readonly waiting = new Map<string, T[]>()
+
+  /** What waits of an owner, the oldest first. */
+  of(owner: string): readonly T[] {
+    return this.waiting.get(owner) ?? []
+  }
+
+  push(owner: string, item: T): void {
+    const own = this.waiting.get(owner)
+    if (own === undefined) this.waiting.set(owner, [item])
+    else own.push(item)
+  }
+
+  /** Takes the next one; undefined when none waits. */
+  shift(): T | undefined {
+    for (const [owner, items] of this.waiting) {
+      const item = items.shift()
+      this.waiting.delete(owner)
+      if (items.length > 0) this.waiting.set(owner, items)
+      return item
+    }
+    return undefined
+  }
+}
