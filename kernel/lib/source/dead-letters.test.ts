@@ -1,4 +1,4 @@
-import { appendFile, mkdtemp, open, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { appendFile, mkdtemp, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -65,4 +65,17 @@ t.test('a line that a crash has cut is ended', async (t) => {
   await letters.close()
   const lines = (await readFile(join(folder, 'one.jsonl'), 'utf8')).split('\n')
   t.match(lines, ['{"whole":1}', '{"cut"', /^{"time":.*}$/, ''])
+})
+
+t.test('a letter is read again whatever characters its error has, and however long it is', async (t) => {
+  const folder = await folderOf(t)
+  const letters = new DeadLetters({ folder, name: 'one', maxBytes: 8 * MIB, dropped() {} })
+  t.teardown(() => letters.close())
+  const bodies = ['first', 'x'.repeat(3 * MIB), 'third']
+  for (const body of bodies) await letters.add({ ...letter(body), error: "unable to parse 'a\u2028b\u2029c\rd\u0085'" })
+  await appendFile(join(folder, 'one.jsonl'), '{"cut"')
+  const read: string[] = []
+  await letters.replay(async ({ body }) => void read.push(`${body}`))
+  t.ok(read.join() === bodies.join(), `${read.length} letters were read`)
+  t.same(await readdir(folder), [])
 })

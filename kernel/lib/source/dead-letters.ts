@@ -2,12 +2,10 @@
  * Messages that could not be stored, kept whole in a file: a line of JSON each (docs/formats/dead-letters.md). When the file is full it takes the place of
  * the one before, whose messages are gone and counted.
  */
-import { createReadStream } from 'node:fs'
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { SvcError } from '../errors/index.ts'
-import { makeFolder, syncFolder } from '../files/index.ts'
+import { fileLines, makeFolder, syncFolder } from '../files/index.ts'
 
 export interface DeadLetter {
   /** Milliseconds since the Unix epoch. */
@@ -236,7 +234,7 @@ async function counted(file: FileHandle): Promise<{ bytes: number; lines: number
 
 /** What is no letter, such as a line that a crash has cut, is passed over. */
 async function* lettersOf(path: string): AsyncGenerator<DeadLetter> {
-  for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY })) {
+  for await (const line of fileLines(path)) {
     const letter = letterOf(line)
     if (letter !== undefined) yield letter
   }
