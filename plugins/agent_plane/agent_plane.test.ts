@@ -214,7 +214,7 @@ t.test('svc plane begins runs on a node, shows their records and checks their ch
     const code = await runCli([...argv, '--config', `${folder}/svc.toml`], io as never)
     return { code, out, err }
   }
-  const begun = await svc('plane', 'run', 'plus', '--input', '{"n":1}', '--url', node.url)
+  const begun = await svc('plane', 'run', 'plus', '--input', '{"n":1,"of":"a\u2028b"}', '--url', node.url)
   t.match(begun, { code: 0, err: '' })
   const { run, output } = JSON.parse(begun.out)
   t.equal(output, 2)

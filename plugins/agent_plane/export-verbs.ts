@@ -1,8 +1,7 @@
 /** `svc plane export` and `verify --file`: journals and cases in a file that can be checked where the store is not. */
-import { createReadStream } from 'node:fs'
-import { createInterface } from 'node:readline'
 import type { CommandCall, StateReader } from 'svcdb'
 import { DEFAULT_TENANT } from 'svcdb/agents'
+import { fileLines } from 'svcdb/lib/files'
 import { caseIds, caseOf } from './cases/case-store.ts'
 import { holdOf } from './cases/holds.ts'
 import { checkpointOf, leafOf } from './log/log.ts'
@@ -95,7 +94,7 @@ export async function verifyFile({ out, err }: CommandCall, file: string): Promi
     }
   }
   try {
-    for await (const text of createInterface({ input: createReadStream(file), crlfDelay: Number.POSITIVE_INFINITY })) {
+    for await (const text of fileLines(file)) {
       number++
       const fault = (why: string) => faults.push(`line ${number}: ${why}`)
       // biome-ignore lint/suspicious/noExplicitAny: whatever is in the file; each member is looked at
