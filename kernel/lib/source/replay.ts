@@ -16,6 +16,8 @@ export class Replay<B> {
   private readonly name: string
   private readonly source: Source<B>
   private running = false
+  /** Letters wait for room one after the other: those that waited together would all find the same room. */
+  private entered: Promise<void> = Promise.resolve()
 
   constructor(name: string, source: Source<B>) {
     this.name = name
@@ -29,9 +31,11 @@ export class Replay<B> {
     const replayed: Replayed = { messages: 0, failed: 0 }
     try {
       await read(async (body, bytes) => {
-        await this.source.room()
         const { promise, resolve, reject } = Promise.withResolvers<void>()
-        void this.source.take({ body: body(replayed), bytes, ack: resolve, nack: reject })
+        this.entered = this.entered.then(async () => {
+          await this.source.room()
+          void this.source.take({ body: body(replayed), bytes, ack: resolve, nack: reject })
+        })
         await promise
         replayed.messages++
       })

@@ -4,6 +4,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { seeded } from 'svcdb/lib/random'
 import { boot } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { Replay } from './replay.ts'
 import { Source } from './source.ts'
 import type { SourceMessage, SourceOptions } from './types.ts'
 
@@ -326,4 +327,16 @@ t.test('whatever the storage does: acknowledged is durable, each is settled once
     t.equal(acknowledged + deadLettered + returned, received)
     t.ok(deadLettered > 30 && returned > 0, `${deadLettered} dead, ${returned} returned`)
   }
+})
+
+t.test('letters that wait for room are given one after the other, however many wait', async (t) => {
+  const { source, message, idle, stored } = await setUp(t, { maxBytes: 1000 })
+  const again = new Replay('feed', source)
+  const letters = Array.from({ length: 50 }, (_, id) => message([{ id }]))
+  const replayed = await again.run(async (give) => {
+    await Promise.all(letters.map(({ body, bytes }) => give(() => body, bytes as number)))
+  })
+  await idle()
+  t.same(replayed, { messages: 50, failed: 0 })
+  t.equal((await stored()).size, 50)
 })
