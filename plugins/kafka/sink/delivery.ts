@@ -40,15 +40,9 @@ export class Delivery {
   private producer: SinkProducer | undefined
   private connectedAt = 0
   private pointsBefore = 0
-  private ended: Promise<never>
 
   constructor(options: DeliveryOptions) {
     this.options = options
-    const { signal } = options
-    this.ended = new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(new Error('the sink has ended')), { once: true })
-    })
-    this.ended.catch(() => {})
   }
 
   /** What is sent now is tried again. */
@@ -133,7 +127,7 @@ export class Delivery {
       },
       () => {},
     )
-    const producer = await Promise.race([opening, this.ended])
+    const producer = await unlessEnded(opening, this.options.signal)
     this.producer = producer
     this.connected = true
     this.failed = undefined
@@ -145,9 +139,9 @@ export class Delivery {
   private async patiently<T>(attempt: () => Promise<T>): Promise<T> {
     const { signal, clock, reconnectMs, metrics, sink, log } = this.options
     for (let tries = 0; ; tries++) {
-      if (signal.aborted) throw new Error('the sink has ended')
+      if (signal.aborted) throw ended()
       try {
-        const result = await Promise.race([attempt(), this.ended])
+        const result = await unlessEnded(attempt(), signal)
         if (tries > 0) log.info({ sink }, 'changes are sent to Kafka again')
         this.failed = undefined
         return result
@@ -165,6 +159,18 @@ export class Delivery {
       }
     }
   }
+}
+
+const ended = (): Error => new Error('the sink has ended')
+
+/** Not a race against a promise that lives as long as the sink: it would keep something for each send. @throws Error when the sink ends before the work. */
+function unlessEnded<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const end = (): void => reject(ended())
+    signal.addEventListener('abort', end, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', end))
+    if (signal.aborted) end()
+  })
 }
 
 const tooLarge = ({ key, value }: SinkRecord, reason: string): SvcError =>
