@@ -1,6 +1,9 @@
-/** Compression of record batches that the client library leaves to others: snappy (blocks, alone or framed as xerial's Java library does), LZ4, Zstandard. */
+/**
+ * Compression of record batches that the client library leaves to others: snappy (blocks, alone or framed as xerial's Java library does), LZ4, Zstandard. And
+ * gzip, which it decompresses to any size.
+ */
 import { promisify } from 'node:util'
-import { zstdCompress, zstdDecompress } from 'node:zlib'
+import { gunzip, gzip, zstdCompress, zstdDecompress } from 'node:zlib'
 import { decodeSnappy, encodeSnappy } from 'svcdb/lib/snappy'
 import { decodeLz4, storeLz4 } from './lz4.ts'
 
@@ -34,14 +37,19 @@ export async function decompressSnappy(bytes: Buffer, limit = MAX_BYTES): Promis
   return Buffer.concat(parts)
 }
 
+const ungzip = promisify<Buffer, object, Buffer>(gunzip)
+const gzipped = promisify<Buffer, Buffer>(gzip)
 const unzstd = promisify<Buffer, object, Buffer>(zstdDecompress)
 const zstd = promisify<Buffer, Buffer>(zstdCompress)
 
 /** Node.js decompresses into chunks of that, 16 KiB by default. */
 const chunkOf = ({ length }: Buffer): number => Math.min(1_048_576, Math.max(16_384, length * 8))
 
+export const decompressGzip = (bytes: Buffer, limit = MAX_BYTES): Promise<Buffer> => ungzip(bytes, { maxOutputLength: limit, chunkSize: chunkOf(bytes) })
+
+export const GZIP: Codec = { compress: ({ buffer }) => gzipped(buffer), decompress: (bytes) => decompressGzip(bytes) }
 export const SNAPPY: Codec = { compress: async ({ buffer }) => bufferOf(await encodeSnappy(buffer)), decompress: (bytes) => decompressSnappy(bytes) }
-export const LZ4: Codec = { compress: async ({ buffer }) => storeLz4(buffer), decompress: async (bytes) => decodeLz4(bytes, MAX_BYTES) }
+export const LZ4: Codec = { compress: async ({ buffer }) => storeLz4(buffer), decompress: (bytes) => decodeLz4(bytes, MAX_BYTES) }
 export const ZSTD: Codec = {
   compress: ({ buffer }) => zstd(buffer),
   decompress: (bytes) => unzstd(bytes, { maxOutputLength: MAX_BYTES, chunkSize: chunkOf(bytes) }),

@@ -7,7 +7,7 @@ import { seeded } from 'svcdb/lib/random'
 import { encodeSnappy } from 'svcdb/lib/snappy'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import { decompressSnappy, LZ4, SNAPPY, ZSTD } from './codecs.ts'
+import { decompressGzip, decompressSnappy, GZIP, LZ4, SNAPPY, ZSTD } from './codecs.ts'
 import { decodeLz4 } from './lz4.ts'
 import { GroupOffsets, Settled } from './offsets.ts'
 import { timeOf } from './record-time.ts'
@@ -246,7 +246,7 @@ t.test('codecs', async (t) => {
   const bodies = [Buffer.alloc(0), Buffer.from('a'), Buffer.alloc(100_000, 'abcdefg'), randomBytes(70_000), Buffer.from('x'.repeat(20) + 'y'.repeat(300))]
   for (let i = 0; i < 20; i++) bodies.push(Buffer.from(Array.from({ length: random() * 5000 }, () => 97 + Math.floor(random() ** 3 * 26))))
   for (const buffer of bodies) {
-    for (const codec of [SNAPPY, LZ4, ZSTD]) t.ok((await codec.decompress(await codec.compress({ buffer }))).equals(buffer))
+    for (const codec of [GZIP, SNAPPY, LZ4, ZSTD]) t.ok((await codec.decompress(await codec.compress({ buffer }))).equals(buffer))
     // Framed as the library for Java does.
     const blocks: Uint8Array[] = [Buffer.from('82534e41505059000000000100000001', 'hex')]
     for (let at = 0; at < buffer.length; at += 32_768) {
@@ -262,7 +262,7 @@ t.test('codecs', async (t) => {
     '04224d18604082170000002f616202003ff000622074686520656e64206f6620697400000000',
     '04224d186440a7170000002f616202003ff000622074686520656e64206f662069740000000064356f62',
   ])
-    t.equal(decodeLz4(Buffer.from(frame, 'hex'), 1000).toString(), `${'ab'.repeat(42)}b the end of it`)
+    t.equal((await decodeLz4(Buffer.from(frame, 'hex'), 1000)).toString(), `${'ab'.repeat(42)}b the end of it`)
   for (const [bytes, error] of [
     ['0422', /does not begin as one/],
     ['04224d1800407300', /of another version/],
@@ -270,8 +270,12 @@ t.test('codecs', async (t) => {
     ['04224d186040820400000010610900', /a match begins before it|it is cut/],
     ['04224d18604082ff0000001061', /it is cut/],
   ] as const)
-    t.throws(() => decodeLz4(Buffer.from(bytes, 'hex'), 1000), { message: error }, bytes)
-  t.throws(() => decodeLz4(Buffer.from(`04224d18604082${'e8030080'}${'00'.repeat(1000)}00000000`, 'hex'), 999), { message: /more than 999 bytes/ })
+    await t.rejects(decodeLz4(Buffer.from(bytes, 'hex'), 1000), { message: error }, bytes)
+  await t.rejects(decodeLz4(Buffer.from(`04224d18604082${'e8030080'}${'00'.repeat(1000)}00000000`, 'hex'), 999), { message: /more than 999 bytes/ })
+  const bomb = Buffer.concat([Buffer.from('04224d186040820a4100001f610100', 'hex'), Buffer.alloc(16_640, 255), Buffer.from('0a106100000000', 'hex')])
+  bomb.writeUInt32LE(bomb.length - 15, 7)
+  await t.rejects(decodeLz4(bomb, 1e9), { message: /a block has more than 4 MiB/ })
+  await t.rejects(decompressGzip(await GZIP.compress({ buffer: Buffer.alloc(2000) }), 1999))
   await t.rejects(decompressSnappy(await SNAPPY.compress({ buffer: Buffer.alloc(2000) }), 1999))
 })
 

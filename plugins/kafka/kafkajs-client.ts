@@ -18,7 +18,7 @@ import type {
   PartitionOffset,
   ProducerClient,
 } from './client.ts'
-import { LZ4, SNAPPY, ZSTD } from './codecs.ts'
+import { GZIP, LZ4, SNAPPY, ZSTD } from './codecs.ts'
 import { batchesDecoder } from './record-batches.ts'
 
 type Library = typeof import('kafkajs')
@@ -49,7 +49,7 @@ const PASSING: ReadonlySet<string> = new Set([
 
 let loaded: Library | undefined
 
-/** @returns the library, with the codecs that it lacks. Nobody else loads it: one of its modules is replaced before the others take it. */
+/** @returns the library, with the codecs that it lacks, or has without a bound. Nobody else loads it: one of its modules is replaced before the others take it. */
 export function load(): Library {
   if (loaded !== undefined) return loaded
   const require = createRequire(import.meta.url)
@@ -63,6 +63,7 @@ export function load(): Library {
   })
   const library = require('kafkajs') as Library
   const { CompressionCodecs: codecs, CompressionTypes: types } = library
+  codecs[types.GZIP] = () => GZIP
   codecs[types.Snappy] = () => SNAPPY
   codecs[types.LZ4] = () => LZ4
   codecs[types.ZSTD] = () => ZSTD

@@ -1,15 +1,20 @@
 /** LZ4 frames (lz4_Frame_format.md 1.6), as Kafka has them: independent or linked blocks. Checksums are not looked at: a record batch has its own. */
+import { nextTurn } from 'svcdb/lib/event-loop'
 
 const MAGIC = 0x184d2204
 const VERSION = 0b01
 const STORED = 0x8000_0000
 const MIN_MATCH = 4
-/** Of a block that is stored. */
+const TURN_MS = 10
+/** Below, a loop is faster. */
+const MIN_COPY = 32
+/** Of a block, decoded, at most. */
 const BLOCK_BYTES = 4 * 1024 * 1024
 
-/** @throws Error for bytes that are no frame, and for those that have more than `limit` when decoded. */
-export function decodeLz4(bytes: Buffer, limit: number): Buffer {
+/** In turns, between blocks. @throws Error for bytes that are no frame, and for those that have more than `limit` when decoded. */
+export async function decodeLz4(bytes: Buffer, limit: number): Promise<Buffer> {
   const out = new Output(limit)
+  let turn = performance.now()
   for (let at = 0; at < bytes.length; ) {
     if (at + 7 > bytes.length || bytes.readUInt32LE(at) !== MAGIC) throw corrupt('it does not begin as one')
     const flags = bytes[at + 4]
@@ -24,9 +29,13 @@ export function decodeLz4(bytes: Buffer, limit: number): Buffer {
       const length = size & ~STORED
       const end = at + length
       if (end > bytes.length) throw corrupt('it is cut')
+      out.beginBlock()
       if (size >>> 31 === 1) out.append(bytes, at, end)
       else block(bytes, at, end, out)
       at = end + (blockChecksum ? 4 : 0)
+      if (performance.now() - turn < TURN_MS) continue
+      await nextTurn()
+      turn = performance.now()
     }
     if ((flags & 4) !== 0) at += 4
   }
@@ -51,15 +60,21 @@ class Output {
   bytes = Buffer.allocUnsafe(65_536)
   size = 0
   private readonly limit: number
+  private block = 0
 
   constructor(limit: number) {
     this.limit = limit
+  }
+
+  beginBlock(): void {
+    this.block = this.size
   }
 
   /** Makes room for so many bytes more. */
   reserve(more: number): void {
     const needed = this.size + more
     if (needed > this.limit) throw new Error(`cannot decompress records: they have more than ${this.limit} bytes`)
+    if (needed - this.block > BLOCK_BYTES) throw corrupt('a block has more than 4 MiB')
     if (needed <= this.bytes.length) return
     const larger = Buffer.allocUnsafe(Math.max(needed, this.bytes.length * 2))
     this.bytes.copy(larger, 0, 0, this.size)
@@ -100,12 +115,17 @@ function block(from: Buffer, start: number, end: number, out: Output): void {
     }
     if (distance === 0 || distance > out.size) throw corrupt('a match begins before it')
     out.reserve(length)
-    const { bytes } = out
-    let to = out.size
-    if (distance >= length) bytes.copyWithin(to, to - distance, to - distance + length)
-    else for (const last = to + length; to < last; to++) bytes[to] = bytes[to - distance]
+    repeat(out.bytes, out.size, distance, length)
     out.size += length
   }
+}
+
+/** Writes what lies `distance` before, also where that reaches into what is written. */
+function repeat(bytes: Buffer, start: number, distance: number, length: number): void {
+  const [from, end] = [start - distance, start + length]
+  if (length < MIN_COPY) for (let to = start; to < end; to++) bytes[to] = bytes[to - distance]
+  // What is there is written behind itself, so that it doubles.
+  else for (let to = start; to < end; to += to - from) bytes.copyWithin(to, from, Math.min(to, from + end - to))
 }
 
 const corrupt = (reason: string): Error => new Error(`cannot decompress records as an LZ4 frame: ${reason}`)
