@@ -58,8 +58,8 @@ export function load(): Library {
   require(ofBatches)
   ;(require.cache[require.resolve(ofBatches)] as NodeJS.Module).exports = batchesDecoder({
     Decoder: require(`${protocol}/decoder.js`),
-    decodeBatch: require(`${protocol}/recordBatch/v0/decoder.js`),
     decodeOld: require(`${protocol}/messageSet/decoder.js`),
+    codecOf: require(`${protocol}/message/compression/index.js`).lookupCodecByAttributes,
   })
   const library = require('kafkajs') as Library
   const { CompressionCodecs: codecs, CompressionTypes: types } = library

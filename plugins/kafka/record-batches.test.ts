@@ -1,0 +1,116 @@
+/** Fetches, by the module of the library that is replaced. */
+import { createRequire } from 'node:module'
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import { load } from './kafkajs-client.ts'
+import type { LibraryRecord } from './record-batches.ts'
+
+load()
+const require = createRequire(import.meta.url)
+const protocol = 'kafkajs/src/protocol'
+const Decoder = require(`${protocol}/decoder.js`)
+const fetchedIn = require(`${protocol}/requests/fetch/v4/decodeMessages.js`) as (decoder: unknown) => Promise<LibraryRecord[]>
+
+/** As they lie in a fetch: behind their size. */
+function decoded(...batches: Buffer[]): Promise<LibraryRecord[]> {
+  const bytes = Buffer.concat([Buffer.alloc(4), ...batches])
+  bytes.writeInt32BE(bytes.length - 4)
+  return fetchedIn(new Decoder(bytes))
+}
+
+function numberOf(value: number): number[] {
+  let rest = value < 0 ? -2 * value - 1 : 2 * value
+  const bytes: number[] = []
+  for (; rest > 127; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 128)
+  return [...bytes, rest]
+}
+
+const blobOf = (text: string | null): number[] => (text === null ? numberOf(-1) : [...numberOf(Buffer.byteLength(text)), ...Buffer.from(text)])
+
+interface Given {
+  time?: number
+  offset?: number
+  key?: string | null
+  value?: string | null
+  headers?: readonly (readonly [string, string])[]
+}
+
+function recordOf({ time = 0, offset = 0, key = null, value = null, headers = [] }: Given): number[] {
+  const body = [0, ...numberOf(time), ...numberOf(offset), ...blobOf(key), ...blobOf(value), ...numberOf(headers.length)]
+  for (const [name, text] of headers) for (const byte of [...blobOf(name), ...blobOf(text)]) body.push(byte)
+  return [...numberOf(body.length), ...body]
+}
+
+function batchOf(records: Buffer, { first = 0n, time = 1000n, attributes = 0, count = 1 } = {}): Buffer {
+  const head = Buffer.alloc(61)
+  head.writeBigInt64BE(first)
+  head.writeInt32BE(49 + records.length, 8)
+  head[16] = 2
+  head.writeInt16BE(attributes, 21)
+  head.writeBigInt64BE(time, 27)
+  head.writeBigInt64BE(77n, 35)
+  head.writeBigInt64BE(5n, 43)
+  head.writeInt32BE(count, 57)
+  return Buffer.concat([head, records])
+}
+
+t.test('records as they were sent', async (t) => {
+  const given: Given[] = [
+    { key: 'k', value: 'one', headers: [['a', 'x'], ['b', 'y'], ['a', 'z'], ['a', '']] }, // biome-ignore format: pairs
+    { time: -5, offset: 1, value: '' },
+    { time: 2 ** 40, offset: 200, key: '', value: 'ä' },
+  ]
+  const bytes = Buffer.from(given.flatMap(recordOf))
+  const first = 2n ** 40n
+  const found = await decoded(batchOf(bytes, { first, count: 3 }), batchOf(gzipSync(bytes), { attributes: 1 | 8 | 16 | 32, count: 3 }), Buffer.alloc(70, 9))
+  t.same(
+    found.map(({ offset, timestamp, key, value }) => [offset, timestamp, key === null ? null : `${key}`, value === null ? null : `${value}`]),
+    [
+      [String(first), '1000', 'k', 'one'],
+      [String(first + 1n), '995', null, ''],
+      [String(first + 200n), String(2 ** 40 + 1000), '', 'ä'],
+      ['0', '77', 'k', 'one'],
+      ['1', '77', null, ''],
+      ['200', '77', '', 'ä'],
+    ],
+    'and what a fetch has cut is left out',
+  )
+  t.same({ ...found[0].headers }, { a: ['x', 'z', ''].map((text) => Buffer.from(text)), b: Buffer.from('y') })
+  t.match(found[0], { isControlRecord: false, batchContext: { producerId: '5', inTransaction: false } })
+  t.match(found[3], { isControlRecord: true, batchContext: { inTransaction: true } })
+  const [far] = await decoded(batchOf(Buffer.from(recordOf({ value: 'v' })), { time: 2n ** 62n }))
+  t.equal(far.timestamp, String(2n ** 62n))
+})
+
+t.test('a record with very many headers', async (t) => {
+  const headers = Array.from({ length: 100_000 }, (_, i) => [i % 2 === 0 ? 'same' : `n${i}`, 'v'] as const)
+  const [record] = await decoded(batchOf(Buffer.from(recordOf({ value: 'v', headers }))))
+  t.equal(Object.keys(record.headers).length, 50_001)
+  t.equal((record.headers.same as Buffer[]).length, 50_000)
+})
+
+t.test('a batch of very many records gives way', async (t) => {
+  const count = 300_000
+  const bytes = Buffer.concat(Array.from({ length: count }, (_, offset) => Buffer.from(recordOf({ offset, value: 'x' }))))
+  let turns = 0
+  const tick = setInterval(() => turns++, 1)
+  const found = await decoded(batchOf(bytes, { count }))
+  clearInterval(tick)
+  t.equal(found.length, count)
+  t.ok(turns > 2, `${turns} turns`)
+})
+
+t.test('what is no batch of records', async (t) => {
+  const bytes = Buffer.from(recordOf({ key: 'k', value: 'v', headers: [['a', 'b']] }))
+  for (const wrong of [
+    batchOf(bytes, { count: 2 }),
+    batchOf(bytes.subarray(0, -1)),
+    batchOf(Buffer.from([0x7f])),
+    batchOf(Buffer.from([12, 0, 0, 0, 2, 120, 9])),
+    batchOf(Buffer.from([12, 0, 0, 0, 3, 1, 0])),
+  ])
+    await t.rejects(decoded(wrong), { message: /cannot read a batch of records: it is corrupt/ })
+  const negative = batchOf(bytes)
+  negative.writeInt32BE(-12, 8)
+  await t.rejects(decoded(negative), { message: /corrupt/ })
+})
