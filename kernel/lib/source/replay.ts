@@ -32,10 +32,11 @@ export class Replay<B> {
     try {
       await read(async (body, bytes) => {
         const { promise, resolve, reject } = Promise.withResolvers<void>()
-        this.entered = this.entered.then(async () => {
+        const enter = async (): Promise<void> => {
           await this.source.room()
           void this.source.take({ body: body(replayed), bytes, ack: resolve, nack: reject })
-        })
+        }
+        this.entered = this.entered.then(enter).catch(reject)
         await promise
         replayed.messages++
       })
