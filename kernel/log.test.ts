@@ -1,3 +1,5 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, openSync } from 'node:fs'
 import t from 'tap'
 import { seeded } from './lib/random/index.ts'
 import { printable } from './lib/text/index.ts'
@@ -80,4 +82,18 @@ t.test('an error is printed with its frames and its causes', async (t) => {
 t.test('printable text is left as it is', async (t) => {
   for (const text of ['', 'plain', 'Zürich 東京 \u{1f600}', 'a\\nb', '"quoted"']) t.equal(printable(text), text)
   t.equal(printable('a\nb\u001b[0m\u0085\u202e'), 'a\\nb\\u001b[0m\\u0085\\u202e')
+})
+
+t.test('a log that has no room ends nothing', { skip: existsSync('/dev/full') ? false : 'there is no /dev/full' }, async (t) => {
+  const script = `
+    const { Logs } = await import(${JSON.stringify(import.meta.resolve('./log.ts'))})
+    for (const format of ${JSON.stringify(LOG_FORMATS)}) {
+      const log = new Logs({ level: 'info', format }).child('storage')
+      for (let i = 0; i < 3; i++) log.error('the disk is full')
+      await new Promise(setImmediate)
+    }
+    process.stdout.write('alive')`
+  const child = spawnSync(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', openSync('/dev/full', 'w')] })
+  t.equal(child.stdout.toString(), 'alive')
+  t.equal(child.status, 0)
 })

@@ -17,12 +17,22 @@ export type { Logger }
 /** Members whose values never reach a log, wherever a caller hands in an object with them. */
 const REDACTED = ['authorization', 'password', 'secret', 'token', 'api_key'].flatMap((name) => [name, `*.${name}`, `*.*.${name}`])
 
+/** What is kept of lines that standard error has no room for, in bytes; they come out before the next that it takes. Further ones are lost. */
+const HELD_BYTES = 1 << 20
+
+/** A file behind it whose disk is full is no reason for the server to end: a log is often on the disk that it tells of. */
+function standardError(): DestinationStream {
+  const output = pino.destination({ dest: 2, sync: true, maxLength: HELD_BYTES })
+  output.on('error', () => {})
+  return output
+}
+
 export class Logs {
   readonly root: Logger
   private readonly children = new Map<string, Logger>()
 
   constructor(options: { level: LogLevel; format: LogFormat; destination?: DestinationStream }) {
-    const output = options.destination ?? pino.destination({ dest: 2, sync: true })
+    const output = options.destination ?? standardError()
     const stream = options.format === 'json' ? { write: (line: string) => output.write(jsonLine(line)) } : new TextLines(output, options.format)
     this.root = pino(
       {
