@@ -5,6 +5,7 @@
  */
 import type { Clock, Logger, Tracing, WebhookRef, WebhookReport } from 'svcdb'
 import { type Span, traceHeaders } from 'svcdb/lib/trace'
+import { type AgeLimits, Ages } from './ages.ts'
 import { CONTENT_TYPE } from './envelope.ts'
 import { type LaneLimits, Lanes, type Slot } from './lanes.ts'
 import type { SenderMetrics } from './metrics.ts'
@@ -23,7 +24,7 @@ const STORE_RETRY_MS = 1000
 /** Deliveries that leave the outbox in one transaction. */
 const BATCH = 500
 
-export interface SenderOptions {
+export interface SenderOptions extends AgeLimits {
   outbox: Outbox
   post: Post
   keys: readonly Buffer[]
@@ -33,8 +34,6 @@ export interface SenderOptions {
   lanes: LaneLimits
   endpointInFlight: number
   retry: RetryLimits
-  maxAgeMs: number
-  parkAfterMs: number
   random(): number
   tracing: Pick<Tracing, 'operation'>
   report(report: WebhookReport): void
@@ -42,6 +41,7 @@ export interface SenderOptions {
 
 export class Sender {
   private readonly options: SenderOptions
+  private readonly ages: Ages
   private readonly lanes: Lanes<TargetQueue>
   private readonly targets = new Map<string, TargetQueue>()
   private readonly over: { target: TargetQueue; item: Item; finished: Finished }[] = []
@@ -53,6 +53,7 @@ export class Sender {
 
   constructor(options: SenderOptions) {
     this.options = options
+    this.ages = new Ages(options.clock, options)
     this.lanes = new Lanes(options.lanes)
   }
 
@@ -114,7 +115,7 @@ export class Sender {
     const { outbox } = this.options
     const endpoint = known ?? (await outbox.endpoint(key))
     if (endpoint === undefined) return this.forget(key)
-    const target = this.targets.get(key) ?? new TargetQueue(endpoint)
+    const target = this.targets.get(key) ?? new TargetQueue(endpoint, this.ages)
     this.targets.set(key, target)
     target.refresh(endpoint, await outbox.waiting(key))
     this.wake(target)
@@ -221,7 +222,7 @@ export class Sender {
   }
 
   private async judge(target: TargetQueue, item: Item, attempt: Attempt): Promise<void> {
-    const { clock, retry, random, metrics, log, parkAfterMs } = this.options
+    const { clock, retry, random, metrics, log } = this.options
     item.attempts++
     if (attempt.result === 'delivered') {
       metrics.delivered((clock.now() - item.at) / 1000)
@@ -241,10 +242,10 @@ export class Sender {
     item.busy = false
     this.tell(target.ref, item, 'retried')
     const now = clock.now()
-    const first = target.failingSince === undefined
-    const since = (target.failingSince ??= now)
+    const first = target.failed(now)
+    const since = target.failingSince
     if (first) log.warn({ endpoint: target.key, reason: attempt.reason }, 'a webhook endpoint does not take deliveries; they are tried again')
-    const parked = attempt.result === 'gone' ? attempt.reason : now - since >= parkAfterMs ? `it has taken nothing for too long: ${attempt.reason}` : undefined
+    const parked = attempt.result === 'gone' ? attempt.reason : target.failsTooLong ? `it has taken nothing for too long: ${attempt.reason}` : undefined
     if (parked !== undefined && target.parked === undefined) {
       target.parked = parked
       log.error({ endpoint: target.key, reason: parked }, 'a webhook endpoint is parked: nothing is sent to it until it is rearmed or defined again')
@@ -266,7 +267,7 @@ export class Sender {
   }
 
   private expire(target: TargetQueue): void {
-    for (const item of target.takeExpired(this.options.clock.now() - this.options.maxAgeMs)) this.finish(target, item, 'expired')
+    for (const item of target.takeExpired()) this.finish(target, item, 'expired')
   }
 
   private sweep(): void {

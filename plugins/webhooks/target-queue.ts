@@ -1,10 +1,13 @@
 /** One endpoint as the process that delivers knows it: what waits, when it may be sent to, and how it fared. Pure but for what is handed in. */
 import type { WebhookRef } from 'svcdb'
+import type { Ages } from './ages.ts'
 import type { Candidate } from './lanes.ts'
 import type { Endpoint, Waiting } from './outbox.ts'
 
 export interface Item extends Waiting {
   attempts: number
+  /** By the monotonic clock, milliseconds: when it was queued, see `Ages`. */
+  since: number
   /** By the monotonic clock, milliseconds. */
   notBefore: number
   /** It is being sent, or is over and not yet out of the outbox. */
@@ -20,6 +23,8 @@ export class TargetQueue implements Candidate {
   parked: string | undefined
   /** Wall clock. */
   failingSince: number | undefined
+  /** The same by the monotonic clock, see `Ages`. */
+  private failingFrom = 0
   /** In a row. */
   failures = 0
   /** Of the last attempt, if that failed. */
@@ -30,13 +35,15 @@ export class TargetQueue implements Candidate {
   /** In the order of their numbers. */
   readonly items = new Map<number, Item>()
   cancelTimer: () => void = () => {}
+  private readonly ages: Ages
 
-  constructor({ key, ref, record }: Endpoint) {
+  constructor({ key, ref, record }: Endpoint, ages: Ages) {
     this.key = key
     this.ref = ref
     this.namespace = ref.namespace
+    this.ages = ages
     this.url = record.url
-    this.failingSince = record.failing_since
+    this.failsSince(record.failing_since)
     this.parked = record.parked?.reason
   }
 
@@ -48,14 +55,14 @@ export class TargetQueue implements Candidate {
     const known = new Map(this.items)
     const newer = [...known.values()].filter(({ seq }) => seq >= record.next)
     this.items.clear()
-    for (const each of waiting) if (each.seq < record.next) this.items.set(each.seq, known.get(each.seq) ?? itemOf(each))
-    for (const each of waiting) if (each.seq >= record.next && !known.has(each.seq)) newer.push(itemOf(each))
+    for (const each of waiting) if (each.seq < record.next) this.items.set(each.seq, known.get(each.seq) ?? this.itemOf(each))
+    for (const each of waiting) if (each.seq >= record.next && !known.has(each.seq)) newer.push(this.itemOf(each))
     for (const item of newer.sort((a, b) => a.seq - b.seq)) this.items.set(item.seq, item)
     const { url, parked, failing_since: failingSince } = record
     const fresh = url !== this.url || (this.parked !== undefined && parked === undefined) || (this.failures > 0 && failingSince === undefined)
     this.url = url
     this.parked = parked?.reason
-    this.failingSince = failingSince
+    if (failingSince !== this.failingSince) this.failsSince(failingSince)
     if (fresh) this.renew()
   }
 
@@ -68,15 +75,14 @@ export class TargetQueue implements Candidate {
   }
 
   add(waiting: Waiting): void {
-    this.items.set(waiting.seq, itemOf(waiting))
+    this.items.set(waiting.seq, this.itemOf(waiting))
   }
 
-  /** Those that are too old; they are busy from then on. @param before wall clock. */
-  takeExpired(before: number): Item[] {
+  /** Those that are too old; they are busy from then on. */
+  takeExpired(): Item[] {
     const old: Item[] = []
     for (const item of this.items.values()) {
-      if (item.at > before) break
-      if (item.busy) continue
+      if (item.busy || !this.ages.isTooOld(item.since)) continue
       item.busy = true
       old.push(item)
     }
@@ -97,6 +103,18 @@ export class TargetQueue implements Candidate {
     return soonest === Number.POSITIVE_INFINITY ? undefined : soonest
   }
 
+  /** An attempt has failed. @param now wall clock. @returns whether that is news. */
+  failed(now: number): boolean {
+    const news = this.failingSince === undefined
+    if (news) this.failsSince(now)
+    return news
+  }
+
+  /** It has taken nothing for as long as it may. */
+  get failsTooLong(): boolean {
+    return this.failingSince !== undefined && this.ages.failsTooLong(this.failingFrom)
+  }
+
   /** An attempt was good. @returns whether that is news. */
   succeeded(): boolean {
     const news = this.failingSince !== undefined
@@ -110,8 +128,13 @@ export class TargetQueue implements Candidate {
   oldest(): Item | undefined {
     return this.items.values().next().value
   }
-}
 
-function itemOf(waiting: Waiting): Item {
-  return { ...waiting, attempts: 0, notBefore: 0, busy: false }
+  private failsSince(time: number | undefined): void {
+    this.failingSince = time
+    if (time !== undefined) this.failingFrom = this.ages.failingFrom(time)
+  }
+
+  private itemOf(waiting: Waiting): Item {
+    return { ...waiting, since: this.ages.waitingFrom(waiting.at), attempts: 0, notBefore: 0, busy: false }
+  }
 }

@@ -6,7 +6,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { definePlugin, type Plugin, WEBHOOKS, type WebhookDelivery, type WebhookReport, type Webhooks } from 'svcdb'
+import { type Clock, definePlugin, type Plugin, WEBHOOKS, type WebhookDelivery, type WebhookReport, type Webhooks } from 'svcdb'
 import { type BootOptions, boot, Logs, resolveConfig, SvcNode, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
 import { selfSigned } from '../catalog_auth/certificate.ts'
@@ -149,11 +149,12 @@ export function withDefaults(section: Record<string, unknown>): Record<string, u
 export async function openNode(
   dataDir: string,
   section: Record<string, unknown>,
+  clock?: Clock,
 ): Promise<{ hooks: Webhooks; reports: WebhookReport[]; stop(): Promise<unknown> }> {
   const { plugin, hooks, reports } = teller()
   const tree = { plugins: [], server: { http_addr: '127.0.0.1:0' }, database: { data_dir: dataDir }, webhooks: withDefaults(section) }
   const config = await resolveConfig({ tree: tree as never, file: 'the test', folder: dataDir, overrides: new Map() }, { plugins: [webhooks, plugin] })
-  const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'json', destination: { write() {} } }) })
+  const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'json', destination: { write() {} } }), clock })
   try {
     await node.setup()
     await node.start()

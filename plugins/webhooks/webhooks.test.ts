@@ -1,10 +1,13 @@
 /** Deliveries over real connections: what receivers get, and what they can do to the server and to one another. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { HTTP } from 'cloudevents'
 import { Webhook } from 'standardwebhooks'
 import { systemClock } from 'svcdb/testkit'
 import t from 'tap'
-import { at, delivery, makeCertificate, metric, ok, receive, SECRETS, start, status, until } from './testing.ts'
+import { at, delivery, makeCertificate, metric, ok, openNode, receive, SECRETS, start, status, until } from './testing.ts'
 
 t.test('a receiver verifies the signature by each secret and reads a CloudEvent', async (t) => {
   const certificate = await makeCertificate(t)
@@ -119,7 +122,7 @@ t.test('an event that its receiver cannot take holds up no other, and is given u
   const certificate = await makeCertificate(t)
   const receiver = await receive(t, certificate, (request, response) => void response.writeHead(request.body.includes('"poison"') ? 500 : 204).end())
   let ahead = 0
-  const clock = { ...systemClock, now: () => Date.now() + ahead }
+  const clock = { ...systemClock, now: () => Date.now() + ahead, monotonic: () => systemClock.monotonic() + ahead }
   const { hooks, reports, node } = await start(t, { ca_file: certificate.caFile, max_age_secs: 3600 }, { clock })
   await hooks.define(at('a'), receiver.url)
   await hooks.enqueue([delivery('a', 'poison'), ...Array.from({ length: 50 }, (_, i) => delivery('a', `e${i}`))])
@@ -134,7 +137,7 @@ t.test('an event that its receiver cannot take holds up no other, and is given u
 
 t.test('an endpoint that takes nothing for too long is parked, and what waits is bounded and given up too', async (t) => {
   let ahead = 0
-  const clock = { ...systemClock, now: () => Date.now() + ahead }
+  const clock = { ...systemClock, now: () => Date.now() + ahead, monotonic: () => systemClock.monotonic() + ahead }
   const certificate = await makeCertificate(t)
   const receiver = await receive(t, certificate, status(404))
   const section = { ca_file: certificate.caFile, park_after_secs: 3600, max_age_secs: 100_000, queue_size: 3 }
@@ -164,6 +167,34 @@ t.test('an endpoint that takes nothing for too long is parked, and what waits is
       .sort(),
     ['e7', 'e8', 'e9'],
   )
+})
+
+t.test('a wall clock that jumps ahead gives nothing up and parks nothing, also when it does so while no server runs', async (t) => {
+  const TEN_DAYS = 864_000_000
+  let ahead = 0
+  const clock = { ...systemClock, now: () => Date.now() + ahead }
+  const folder = mkdtempSync(join(tmpdir(), 'svc-webhooks-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const receiver = await receive(t, undefined, status(503))
+  const first = await openNode(folder, {}, clock)
+  await first.hooks.define(at('a'), receiver.url)
+  await first.hooks.enqueue([delivery('a', 'e1'), delivery('a', 'e2')])
+  await until('failing', async () => (await first.hooks.list('teller'))[0].state === 'failing')
+  ahead = TEN_DAYS
+  const before = receiver.received.length
+  await until('further attempts', () => receiver.received.length >= before + 3)
+  t.match(await first.hooks.list('teller'), [{ state: 'failing', waiting: 2, lost: 0 }])
+  await first.stop()
+
+  ahead = 2 * TEN_DAYS
+  const second = await openNode(folder, {}, clock)
+  const restarted = receiver.received.length
+  await until('attempts after the restart', () => receiver.received.length >= restarted + 3)
+  t.match(await second.hooks.list('teller'), [{ state: 'failing', waiting: 2, lost: 0 }])
+  receiver.answer = ok
+  await until('both', async () => (await second.hooks.list('teller'))[0].delivered === 2)
+  t.match(await second.hooks.list('teller'), [{ state: 'active', waiting: 0, lost: 0 }])
+  await second.stop()
 })
 
 t.test('hostile receivers: endless bodies and heads, silence, wrong names, broken answers', async (t) => {
