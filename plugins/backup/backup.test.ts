@@ -244,5 +244,9 @@ t.test('names and times of checkpoints', async (t) => {
   t.equal(waitFor([], hour, now), 0)
   t.equal(waitFor([a, d], hour, now), hour / 2)
   t.equal(waitFor([a], hour, now), 0)
-  t.equal(waitFor([checkpointName(Date.UTC(2034, 0, 1))], hour, now), hour, 'a time to come does not stop them')
+  const ahead = ['20340101T000000Z', '20340101T010000Z', '20340101T020000Z']
+  t.equal(waitFor(ahead, hour, now), 0, 'times to come do not stop them, also where each start comes before an hour is over')
+  t.equal(waitFor([d, ...ahead], hour, now), hour / 2)
+  t.same(surplus([c, d, ...ahead], 4, d), ahead.slice(0, 1), 'nor do they drive out those that are made since')
+  t.same(surplus([b, c, d, ...ahead.slice(1)], 4, d), ahead.slice(1, 2))
 })

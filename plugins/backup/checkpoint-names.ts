@@ -17,15 +17,17 @@ export function checkpointTime(name: string): number | undefined {
 }
 
 /**
- * Which of the finished checkpoints go. The one made last stays whatever its name says: after the clock was set back, older ones may have later names.
+ * Which of the finished checkpoints go. The one made last stays whatever its name says. Those with a later name go first: they were made before the clock
+ * was set back, and would else hold their places until it is there again, while each new one drives out the one before.
  */
 export function surplus(names: readonly string[], keep: number, last: string): string[] {
   const others = names.filter((name) => name !== last).sort()
-  return others.slice(0, Math.max(0, others.length - (keep - 1)))
+  const ahead = others.filter((name) => name > last)
+  return [...ahead, ...others.filter((name) => name < last)].slice(0, Math.max(0, others.length - (keep - 1)))
 }
 
-/** Milliseconds until the next one: an interval after the newest, never more than an interval from now. */
+/** Milliseconds until the next one: an interval after the newest. A name of a time to come counts as none: a server that restarts often would never make one. */
 export function waitFor(names: readonly string[], intervalMs: number, now: number): number {
-  const newest = Math.max(...names.map((name) => checkpointTime(name) ?? 0))
-  return names.length === 0 ? 0 : Math.min(intervalMs, Math.max(0, newest + intervalMs - now))
+  const newest = Math.max(...names.map((name) => checkpointTime(name) ?? 0).filter((time) => time <= now))
+  return Math.max(0, newest + intervalMs - now)
 }
