@@ -204,7 +204,7 @@ t.test('every failure has the shape of the catalog', async (t) => {
   const node = await bootCatalog({ log: (line) => lines.push(line) })
   t.teardown(() => node.stop())
   for (const url of ['/v1/config', '/v1/namespaces', '/v1/namespaces/red', '/auth/context']) {
-    const call = (headers: Record<string, string>, method: 'GET' | 'POST' | 'DELETE' | 'PUT' = 'GET') => node.inject({ method, url, headers })
+    const call = (headers: Record<string, string>, method: 'GET' | 'POST' | 'DELETE' | 'PUT' | 'OPTIONS' = 'GET') => node.inject({ method, url, headers })
     const none = await call({})
     t.match(none.json(), envelope(401, 'NotAuthenticatedException', /no credentials/), url)
     t.equal(none.statusCode, 401)
@@ -215,9 +215,9 @@ t.test('every failure has the shape of the catalog', async (t) => {
     t.match(limited.json(), envelope(429, 'TooManyRequestsException', /too many/))
     t.match(limited.headers, { 'retry-after': '7', 'x-ratelimit-limit': '5' })
     t.match((await call(bearer('broken'))).json(), envelope(500, 'ServiceException', /^IO_ERROR: an internal error occurred$/))
-    for (const method of ['POST', 'PUT', 'DELETE'] as const) {
+    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS'] as const) {
       const refused = await call(bearer('red'), method)
-      t.match(refused.json(), envelope(405, 'UnsupportedOperationException', /^cannot (POST|PUT|DELETE) /), `${method} ${url}`)
+      t.match(refused.json(), envelope(405, 'UnsupportedOperationException', /^cannot (POST|PUT|DELETE|OPTIONS) /), `${method} ${url}`)
       t.equal(refused.headers.allow, 'GET, HEAD')
       t.equal((await call({}, method)).statusCode, 401)
     }

@@ -102,7 +102,7 @@ export class Catalog {
     // Other methods, so that they are refused in the catalog's shape. Nothing of a body is read.
     const allow = 'GET, HEAD'
     this.svc.http.route({
-      method: ['POST', 'PUT', 'PATCH', 'DELETE'],
+      method: ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'],
       url: path,
       config: { action: 'read' },
       schema: { hide: true },
