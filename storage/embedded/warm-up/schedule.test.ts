@@ -8,7 +8,7 @@ const MODULE = new URL('file:///job.js')
 
 /** Threads whose jobs take 5 ms each, by a clock that goes as far as it is waited. */
 function world(threads = 1, budgetMs = 100) {
-  const at = { now: 0, busy: false, utilization: 0, cold: threads, data: true }
+  const at = { now: 0, busy: false, utilization: 0, cold: threads, data: true, dying: false, started: 0 }
   const ran: { now: number; thread: number; args: unknown }[] = []
   const slices: WarmUpSlice[] = []
   const ended: number[] = []
@@ -29,8 +29,10 @@ function world(threads = 1, budgetMs = 100) {
   const coldThread = (): ColdThread | undefined => {
     if (at.cold === 0) return undefined
     const thread = at.cold
+    at.started++
     return {
       async warmUp(slice) {
+        if (at.dying) throw new Error('the engine thread ended')
         slices.push(slice)
         const jobs = Math.min(slice.jobs.length, Math.ceil(slice.ms / 5))
         for (const { args } of slice.jobs.slice(0, jobs)) {
@@ -130,4 +132,17 @@ t.test('a thread that is gone ends its warm-up, and sources without jobs are non
   schedule.wake()
   await until(() => ended.length === 2)
   t.equal(at.cold, 0)
+})
+
+t.test('a thread that dies is not followed by another, until there is a reason to', async (t) => {
+  const { schedule, ended, at } = world()
+  at.dying = true
+  schedule.add({ module: MODULE, args: () => [1] })
+  await until(() => at.started === 1)
+  for (let i = 0; i < 50; i++) await turn()
+  t.equal(at.started, 1)
+  at.dying = false
+  schedule.wake()
+  await until(() => ended.length === 1)
+  t.equal(at.started, 2)
 })

@@ -1,7 +1,8 @@
 /**
  * When query threads are warmed up, as the main thread sees it: once there is something to ask about, in slices, one thread after the other, while no query runs.
  * It begins while the main thread rests. Should that never be, or end (writes), each job has one turn, with a tenth of a processor; all others wait until it rests.
- * It ends when its processor time is spent.
+ * It ends when its processor time is spent, or with a thread that dies: the next would die of the same, such as no more files, again and again. What is cold
+ * then is warmed up when a query has started a thread.
  */
 import type { StorageContext, WarmUp } from 'svcdb'
 import { loopUtilization } from 'svcdb/lib/event-loop'
@@ -89,7 +90,12 @@ export class WarmUpSchedule {
       if (this.utilization() <= IDLE) break
     }
     for (let thread = this.options.coldThread(); thread !== undefined; thread = this.options.coldThread()) {
-      await this.thread(thread).catch((error: Error) => this.options.log.debug({ err: error }, 'warm-up ended early'))
+      try {
+        await this.thread(thread)
+      } catch (error) {
+        this.options.log.debug({ err: error }, 'warm-up ended early')
+        return
+      }
       thread.endWarmUp()
     }
   }
