@@ -292,6 +292,17 @@ t.test('times of records', (t) => {
   t.end()
 })
 
+t.test('a producer that sends nanoseconds as the timestamp: points without a time are refused, and none is stored at another', async (t) => {
+  const kafka = new FakeKafka(1)
+  const node = await start(t, kafka, { backfill: true })
+  const [now, timestamp] = [BigInt(Date.now()) * 1_000_000n, String(Date.now() * 1e6)]
+  kafka.add(0, { value: 'cpu v=1', timestamp })
+  kafka.add(0, { value: `cpu v=2 ${now}`, timestamp })
+  await until(() => kafka.committed[0] === 2)
+  t.match(await rowsOf(node), [{ time: now, fields: { v: 2 } }])
+  t.match(await listed(node), [{ metrics: { messages_total: 2, decode_errors: 1 } }])
+})
+
 t.test('configurations that cannot be', async (t) => {
   const base = { brokers: 'b:9092', topics: ['t'] }
   for (const [kafka, error] of [
