@@ -82,7 +82,8 @@ export class TargetQueue implements Candidate {
   takeExpired(): Item[] {
     const old: Item[] = []
     for (const item of this.items.values()) {
-      if (item.busy || !this.ages.isTooOld(item.since)) continue
+      if (!this.ages.isTooOld(item.since)) break
+      if (item.busy) continue
       item.busy = true
       old.push(item)
     }
