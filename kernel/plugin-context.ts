@@ -227,7 +227,16 @@ function tagged(id: string, schema: object | undefined): object {
   return { tags: [id], ...schema }
 }
 
-/** A promise whatever the handler is: fastify must never wait for a `reply.send` that a handler's return value stands for. */
+/** A promise whatever the handler is: fastify must never wait for a `reply.send` that a handler's return value stands for. A body is held until it ends. */
 function wrap(handler: HttpHandler): HttpHandler {
-  return async (request, reply) => handler(request, reply)
+  return async (request, reply) => {
+    const hold = request.bodyHold
+    if (hold === null) return handler(request, reply)
+    hold.begin()
+    try {
+      return await handler(request, reply)
+    } finally {
+      hold.end()
+    }
+  }
 }

@@ -41,6 +41,12 @@ export const serverSchema = Type.Object({
     1_073_741_824,
     'The same for bodies that carry no points to write, such as statements, plans and deletes, and for such requests over gRPC; above: 413',
   ),
+  max_body_memory: count(
+    268_435_456,
+    1_048_576,
+    1_099_511_627_776,
+    'Bytes of the bodies of all HTTP requests under way, as sent and decompressed, without those below 8 KiB; above: 503. What other namespaces have counts half; not less than max_body_size',
+  ),
   max_body_depth: count(64, 4, 10_000, 'Arrays and objects within one another in a JSON body without points; above: 400'),
   max_body_members: count(16_384, 16, 10_000_000, 'Members and elements of a JSON body without points, and fields of a form; above: 400'),
   compression_min_bytes: count(

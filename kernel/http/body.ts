@@ -6,12 +6,14 @@ import type { IncomingMessage } from 'node:http'
 import { SvcError } from '../lib/errors/index.ts'
 import { countShortLived } from '../lib/heap/index.ts'
 import { type BodyLimit, decompress, tooLarge } from '../lib/network/index.ts'
+import { type BodyHold, SMALLEST_COUNTED } from './body-memory.ts'
 
 /** Below this a fresh allocation costs less than the bookkeeping. */
 const SMALLEST_POOLED = 64 * 1024
 const POOL_BYTES = 64 * 1024 * 1024
 /** Large bodies that do not come for so long are not waited for. */
 export const REST_MS = 10_000
+const NOTHING = Buffer.alloc(0)
 
 /** Free buffers by power of two. Megabyte bodies otherwise cost a page fault for every 4 KiB, at every request. */
 export class BodyPool {
@@ -54,50 +56,82 @@ export interface Body {
   pooled: Buffer | undefined
 }
 
-/** @param encoded leaves the bytes as they were sent. @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST. */
-export async function readBody(request: IncomingMessage, limit: BodyLimit, pool: BodyPool, encoded = false): Promise<Body> {
+/**
+ * @param encoded leaves the bytes as they were sent. @param hold counts what is there: what arrives, not what is announced.
+ * @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST, BACKPRESSURE; the caller gives back what `hold` has then.
+ */
+export async function readBody(request: IncomingMessage, limit: BodyLimit, pool: BodyPool, encoded = false, hold?: BodyHold): Promise<Body> {
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
   const declared = Number(request.headers['content-length'] ?? -1)
   if (declared > limit.bytes) throw tooLarge(limit)
-  const collected = declared >= 0 ? await collectKnown(request, declared, pool) : await collectChunks(request, limit)
+  const collected = await collect(request, declared, limit, pool, hold)
   if (encoded || encoding === 'identity' || encoding === '') return collected
+  let bytes: Buffer
   try {
-    const bytes = await decompress(collected.bytes, encoding, limit.bytes, limit.setting)
+    bytes = await decompress(collected.bytes, encoding, limit.bytes, limit.setting, () => hold?.ended())
     countShortLived(bytes.length)
-    return { bytes, pooled: undefined }
   } finally {
     if (collected.pooled !== undefined) pool.give(collected.pooled)
   }
+  if (hold !== undefined) {
+    hold.give(hold.bytes)
+    if (bytes.length >= SMALLEST_COUNTED) hold.take(bytes.length)
+  }
+  return { bytes, pooled: undefined }
 }
 
-function collectKnown(request: IncomingMessage, length: number, pool: BodyPool): Promise<Body> {
+/**
+ * One buffer, which grows where no length is declared. Chunks are copied: small ones take more memory than their bytes.
+ * What is refused for want of memory is let in to its end all the same and kept nowhere: a client that still sends would not read the answer.
+ */
+function collect(request: IncomingMessage, declared: number, limit: BodyLimit, pool: BodyPool, hold: BodyHold | undefined): Promise<Body> {
   return new Promise((resolve, reject) => {
-    const buffer = pool.take(length)
+    let buffer = pool.take(Math.max(declared, 0))
     let at = 0
+    let refusal: unknown
+    /** Of no use any more: nothing is copied into it from here on. */
+    const leave = (error: unknown): void => {
+      refusal = error
+      pool.give(buffer)
+      buffer = NOTHING
+      hold?.give(hold.bytes)
+    }
     request.on('data', (chunk: Buffer) => {
-      chunk.copy(buffer, at) // the HTTP parser ends the message at its content-length, so this never overflows
-      at += chunk.length
       countShortLived(chunk.length)
+      const end = at + chunk.length
+      if (refusal === undefined && end <= limit.bytes) {
+        try {
+          count(hold, at, end, declared)
+          if (end > buffer.length) buffer = grown(buffer, at, Math.max(end, buffer.length * 2), pool)
+          chunk.copy(buffer, at)
+        } catch (error) {
+          leave(error)
+        }
+      }
+      at = end
+      if (at <= limit.bytes) return
+      leave(tooLarge(limit))
+      reject(refusal)
     })
-    request.on('end', () => resolve({ bytes: buffer.subarray(0, at), pooled: buffer.length >= SMALLEST_POOLED ? buffer : undefined }))
+    request.on('end', () => {
+      if (refusal !== undefined) reject(refusal)
+      else resolve({ bytes: buffer.subarray(0, at), pooled: buffer.length >= SMALLEST_POOLED ? buffer : undefined })
+    })
     whenCut(request, reject)
   })
 }
 
-function collectChunks(request: IncomingMessage, limit: BodyLimit): Promise<Body> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = []
-    let length = 0
-    request.on('data', (chunk: Buffer) => {
-      length += chunk.length
-      countShortLived(chunk.length)
-      if (length <= limit.bytes) return void chunks.push(chunk)
-      chunks.length = 0
-      reject(tooLarge(limit))
-    })
-    request.on('end', () => resolve({ bytes: chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, length), pooled: undefined }))
-    whenCut(request, reject)
-  })
+/** Counts bytes as they arrive, of bodies that are large enough: all at once where that shows late. */
+function count(hold: BodyHold | undefined, at: number, end: number, declared: number): void {
+  if (hold === undefined || Math.max(end, declared) < SMALLEST_COUNTED) return
+  hold.take(Math.max(at, declared) < SMALLEST_COUNTED ? end : end - at)
+}
+
+function grown(buffer: Buffer, used: number, length: number, pool: BodyPool): Buffer {
+  const larger = pool.take(length)
+  buffer.copy(larger, 0, 0, used)
+  pool.give(buffer)
+  return larger
 }
 
 function whenCut(request: IncomingMessage, reject: (error: Error) => void): void {

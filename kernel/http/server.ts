@@ -17,6 +17,7 @@ import type { Tracing } from '../tracing.ts'
 import { admission } from './admission.ts'
 import { arrival } from './arrival.ts'
 import { BodyPool, REST_MS, readBody } from './body.ts'
+import { type BodyHold, BodyMemory } from './body-memory.ts'
 import { compression } from './compression.ts'
 import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
@@ -32,6 +33,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     svcContext: CallContext | null
     pooledBody: Buffer | null
+    /** Of a request whose body was read. */
+    bodyHold: BodyHold | null
   }
   interface FastifyContextConfig extends RouteConfig {}
 }
@@ -56,6 +59,7 @@ export class HttpServer {
   readonly app: FastifyInstance
   private readonly dependencies: HttpDependencies
   private readonly pool = new BodyPool()
+  private readonly bodies: BodyMemory
   /** Content types that a scope's routes read beside JSON: for messages. */
   private readonly parsed = new WeakMap<object, readonly string[]>()
   /** Looks for new TLS files; undefined without TLS. */
@@ -71,6 +75,14 @@ export class HttpServer {
     this.app = app
     this.reloadTls = reloadTls
     this.unasked = new Unasked(app.server as Server)
+    const { server, metrics } = dependencies
+    this.bodies = new BodyMemory(Math.max(server.max_body_memory, server.max_body_size))
+    metrics.gauge(
+      'http_body_bytes',
+      'Bodies of HTTP requests that are read or worked on, as sent or decompressed; server.max_body_memory bounds them',
+      [],
+      (gauge) => gauge.set(this.bodies.total),
+    )
     this.poolTimer = setInterval(() => this.pool.rest(), REST_MS).unref()
     this.install(paths)
   }
@@ -111,6 +123,7 @@ export class HttpServer {
     const { server, auth, log, metrics, tracing } = this.dependencies
     app.decorateRequest('svcContext', null)
     app.decorateRequest('pooledBody', null)
+    app.decorateRequest('bodyHold', null)
     app.setErrorHandler((error, request, reply) => sendError(error, request, reply, log))
     app.setNotFoundHandler((request, reply) => this.refuse(request, reply, paths))
     app.addHook('onRoute', (route) => {
@@ -127,6 +140,7 @@ export class HttpServer {
     app.addHook('onResponse', (request, reply, done) => {
       // In its span, which the figure then names as an example.
       inSpan(request.svcSpan ?? undefined, () => count(request, reply))
+      request.bodyHold?.answered()
       const pooled = request.pooledBody
       if (pooled !== null) {
         request.pooledBody = null
@@ -187,9 +201,19 @@ export class HttpServer {
   async body(request: FastifyRequest): Promise<Buffer> {
     const { bodyLimit: bytesAllowed = 0, config } = request.routeOptions
     const setting = bytesAllowed === this.dependencies.server.max_control_body_size ? 'server.max_control_body_size' : 'server.max_body_size'
-    const { bytes, pooled } = await readBody(request.raw, { bytes: bytesAllowed, setting }, this.pool, config.encodedBody)
-    if (pooled !== undefined) request.pooledBody = pooled
-    return bytes
+    const hold = this.bodies.open(request.svcContext?.dataNamespace ?? '', request.raw.socket)
+    request.bodyHold = hold
+    hold.begin()
+    try {
+      const { bytes, pooled } = await readBody(request.raw, { bytes: bytesAllowed, setting }, this.pool, config.encodedBody, hold)
+      if (pooled !== undefined) request.pooledBody = pooled
+      return bytes
+    } catch (error) {
+      hold.give(hold.bytes)
+      throw error
+    } finally {
+      hold.end()
+    }
   }
 
   private refuse(request: FastifyRequest, reply: FastifyReply, paths: KnownPaths): void {

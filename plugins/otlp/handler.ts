@@ -6,6 +6,7 @@ import {
   EXEMPLARS,
   type Exemplars,
   type HttpRequest,
+  holdBody,
   hungUp,
   METRIC_METADATA,
   type MetricMetadata,
@@ -64,8 +65,12 @@ export class OtlpHandler implements OtlpFormatDependencies {
     // Of protobuf, nothing is a message without members; of JSON, it is no text at all.
     if (body.length === 0 && encoding === 'protobuf') return reply.code(204).send()
     const { max_decompressed_bytes: limit } = this.config
-    const payload = compression === undefined || body.length === 0 ? body : await decodePayload(body, compression, limit)
     const caller = this.callerOf(request)
+    let payload = body
+    if (compression !== undefined && body.length > 0) {
+      payload = await decodePayload(body, compression, limit, caller.ended)
+      holdBody(request, payload.length)
+    }
     const message = encoding === 'json' ? await this.json.convert(payload, { namespace: caller.context.dataNamespace, ended: caller.ended }) : payload
     const tally = await this.store(caller, message)
     const refusal = refusalOf(tally)

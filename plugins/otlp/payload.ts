@@ -3,10 +3,10 @@
 import { SvcError } from 'svcdb/lib/errors'
 import { decompress } from 'svcdb/lib/network'
 
-/** @throws PAYLOAD_TOO_LARGE, BAD_REQUEST. */
-export async function decodePayload(body: Buffer, compression: string, limit: number): Promise<Buffer> {
+/** @param ended asked before it begins: why nobody waits for it any more. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST. */
+export async function decodePayload(body: Buffer, compression: string, limit: number, ended: () => Error | undefined): Promise<Buffer> {
   try {
-    return await decompress(body, compression, limit)
+    return await decompress(body, compression, limit, undefined, ended)
   } catch (error) {
     if (!(error instanceof SvcError) || error.code !== 'PAYLOAD_TOO_LARGE') throw error
     throw new SvcError(

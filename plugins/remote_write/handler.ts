@@ -1,6 +1,6 @@
 /** The HTTP side: reads the request, hands its bytes to the namespace's decoder and its samples to `svc.ingest`. */
 import type { FastifyReply } from 'fastify'
-import { type CallContext, type Counter, type HttpRequest, hungUp, type Svc, type WriteResult } from 'svcdb'
+import { type CallContext, type Counter, type HttpRequest, holdBody, hungUp, type Svc, type WriteResult } from 'svcdb'
 import { PerNamespace } from 'svcdb/lib/cache'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { NOTHING_WRITTEN, refusal, tallyOf, writtenHeaders } from './answer.ts'
@@ -59,7 +59,12 @@ export class WriteHandler {
     const idempotencyKey = request.headers['idempotency-key'] as string | undefined
     const options = { backfill: query.backfill === true, idempotencyKey, nonFinite: true }
     const { filled: decoded, results } = await this.svc.ingest.writeSeveral(context, options, (open) =>
-      this.payloads.read(body, (message) => (message.length === 0 ? undefined : this.decode(request, context, version, message, open)), version === 1),
+      this.payloads.read(
+        body,
+        (message) => (message.length === 0 ? undefined : this.decode(request, context, version, message, open)),
+        version === 1,
+        (bytes) => holdBody(request, bytes),
+      ),
     )
     if (decoded !== undefined) this.answer(reply, version, context.dataNamespace, decoded, results)
     return reply.code(204).send()

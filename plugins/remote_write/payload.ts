@@ -30,21 +30,30 @@ export class Payloads {
    * begins with its magic number, which no snappy block can: after the length it would be a copy of bytes that are not there yet.
    * @param read called with the message, which is good until what it returns is settled. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST, what `read` throws.
    * @param inRuns the message is read faster in the memory of large ones: worth a copy.
+   * @param hold told of memory that is taken for this message alone; what it throws ends the reading.
    */
-  async read<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>, inRuns = true): Promise<T> {
+  async read<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>, inRuns = true, hold: (bytes: number) => void = () => {}): Promise<T> {
     if (body.length === 0) return read(body)
     if (isZstd(body)) {
       const message = await decodeZstd(body, this.limit)
+      hold(message.length)
       return (inRuns ? this.beside.place(message, read) : undefined) ?? read(message)
     }
-    if (snappyLength(body) > this.limit) throw tooLarge(this.limit)
-    if (snappyLength(body) > LARGE) return read(await decodeSnappy(body, this.limit))
-    return this.beside.decode(body, read) ?? this.readHere(body, read)
+    const length = snappyLength(body)
+    if (length > this.limit) throw tooLarge(this.limit)
+    if (length > LARGE) {
+      hold(length)
+      return read(await decodeSnappy(body, this.limit))
+    }
+    return this.beside.decode(body, read) ?? this.readHere(body, read, hold)
   }
 
   /** The buffer that is kept is for one message at a time: while one is being read, others have memory of their own. */
-  private async readHere<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>): Promise<T> {
-    if (this.reading) return read(new SnappyBlockDecoder().decode(body))
+  private async readHere<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>, hold: (bytes: number) => void): Promise<T> {
+    if (this.reading) {
+      hold(snappyLength(body))
+      return read(new SnappyBlockDecoder().decode(body))
+    }
     this.reading = true
     try {
       return await read(this.here.decode(body))

@@ -38,3 +38,13 @@ t.test('the disk has threads of the pool left, however many bodies come', async 
   t.ok(done < 20, `${done} bodies were decompressed before`)
   await Promise.all(all)
 })
+
+t.test('what nobody waits for any more is not decompressed when its turn comes', async (t) => {
+  const body = gzipSync('text')
+  const gone = new Error('gone')
+  await t.rejects(
+    decompress(body, 'gzip', 10, undefined, () => gone),
+    gone,
+  )
+  t.equal(String(await decompress(body, 'gzip', 10, undefined, () => undefined)), 'text')
+})

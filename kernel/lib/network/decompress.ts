@@ -23,9 +23,23 @@ export interface BodyLimit {
   setting: string
 }
 
-/** @param setting the key that sets the limit, for the message. @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST. */
-export async function decompress(bytes: Buffer, encoding: string, limit: number, setting = 'server.max_body_size'): Promise<Buffer> {
-  return bytes.length === 0 ? bytes : inTurn(() => decompressNow(bytes, encoding, limit, setting))
+/**
+ * @param setting the key that sets the limit, for the message. @param ended asked when its turn has come: why nobody waits for it any more.
+ * @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST, what `ended` returns.
+ */
+export async function decompress(
+  bytes: Buffer,
+  encoding: string,
+  limit: number,
+  setting = 'server.max_body_size',
+  ended?: () => Error | undefined,
+): Promise<Buffer> {
+  if (bytes.length === 0) return bytes
+  return inTurn(async () => {
+    const why = ended?.()
+    if (why !== undefined) throw why
+    return decompressNow(bytes, encoding, limit, setting)
+  })
 }
 
 let running = 0

@@ -1,7 +1,8 @@
 /** /read: remote read. */
 
+import { holdBody } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
-import { decodeSnappy } from 'svcdb/lib/snappy'
+import { decodeSnappy, snappyLength } from 'svcdb/lib/snappy'
 import type { PromqlConfig } from '../config.ts'
 import type { ReadArgs } from '../remote-read/answer-read.ts'
 import { readRequest } from '../remote-read/request.ts'
@@ -19,9 +20,11 @@ export function readEndpoint(api: QueryApi, config: PromqlConfig): void {
     { summary: 'Remote read: snappy, protobuf', methods: ['POST'], encodedBody: true, answers: READ_ANSWERS },
     async (_params, request, reply) => {
       const body = (request.body as Uint8Array | undefined) ?? new Uint8Array(0)
+      const limit = server.max_control_body_size
+      holdBody(request, Math.min(snappyLength(body), limit))
       const args: ReadArgs = {
         namespace: api.svc.context(request).dataNamespace,
-        request: readRequest(await decodeSnappy(body, server.max_control_body_size, 'server.max_control_body_size'), server.max_body_members),
+        request: readRequest(await decodeSnappy(body, limit, 'server.max_control_body_size'), server.max_body_members),
         sampleLimit: config.remote_read_sample_limit,
         maxBytesInFrame: config.remote_read_max_bytes_in_frame,
         maxBytes: server.prom_max_result_bytes,
