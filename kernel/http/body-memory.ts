@@ -68,7 +68,7 @@ export class BodyMemory {
 export class BodyHold {
   bytes = 0
   private readonly memory: BodyMemory
-  private readonly namespace: string
+  readonly namespace: string
   private readonly connection: Connection | undefined
   /** Who is at the body: its reading, or a handler. */
   private users = 0

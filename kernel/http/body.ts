@@ -68,7 +68,7 @@ export async function readBody(request: IncomingMessage, limit: BodyLimit, pool:
   if (encoded || encoding === 'identity' || encoding === '') return collected
   let bytes: Buffer
   try {
-    bytes = await decompress(collected.bytes, encoding, limit.bytes, limit.setting, () => hold?.ended())
+    bytes = await decompress(collected.bytes, encoding, limit.bytes, { setting: limit.setting, owner: hold?.namespace, ended: () => hold?.ended() })
     countShortLived(bytes.length)
   } finally {
     if (collected.pooled !== undefined) pool.give(collected.pooled)

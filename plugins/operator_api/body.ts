@@ -18,7 +18,7 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
   if (encoding === 'identity' || encoding === '') return bytes
   try {
-    return await decompress(bytes, encoding, MAX_BODY_BYTES)
+    return await decompress(bytes, encoding, MAX_BODY_BYTES, { owner: request.socket })
   } catch (error) {
     if (error instanceof SvcError && error.code === 'PAYLOAD_TOO_LARGE') throw tooLarge()
     throw new Refusal(400, (error as Error).message)

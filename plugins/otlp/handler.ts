@@ -66,12 +66,13 @@ export class OtlpHandler implements OtlpFormatDependencies {
     if (body.length === 0 && encoding === 'protobuf') return reply.code(204).send()
     const { max_decompressed_bytes: limit } = this.config
     const caller = this.callerOf(request)
+    const sender = { namespace: caller.context.dataNamespace, ended: caller.ended }
     let payload = body
     if (compression !== undefined && body.length > 0) {
-      payload = await decodePayload(body, compression, limit, caller.ended)
+      payload = await decodePayload(body, compression, limit, sender)
       holdBody(request, payload.length)
     }
-    const message = encoding === 'json' ? await this.json.convert(payload, { namespace: caller.context.dataNamespace, ended: caller.ended }) : payload
+    const message = encoding === 'json' ? await this.json.convert(payload, sender) : payload
     const tally = await this.store(caller, message)
     const refusal = refusalOf(tally)
     if (refusal === undefined) return reply.code(204).send()

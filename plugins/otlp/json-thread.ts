@@ -20,7 +20,7 @@ const YOUNG_MB = 12
 const MAX_WAITING = 64 * 1024 * 1024
 
 /** Who has sent a body. */
-export interface JsonSender {
+export interface Sender {
   namespace: string
   /** Why nobody waits for it any more: asked before the thread is given it. */
   ended?(): Error | undefined
@@ -30,7 +30,7 @@ export type FromJsonWorker = { message: Uint8Array<ArrayBuffer> } | { code: Erro
 
 interface Job {
   body: ArrayBuffer
-  sender: JsonSender
+  sender: Sender
   resolve(message: Uint8Array): void
   reject(error: Error): void
 }
@@ -47,7 +47,7 @@ export class JsonThread {
   }
 
   /** @param body may be used again once this has returned. @throws BAD_REQUEST, also later; BACKPRESSURE when as much as may waits already. */
-  convert(body: Buffer, sender: JsonSender): Uint8Array | Promise<Uint8Array> {
+  convert(body: Buffer, sender: Sender): Uint8Array | Promise<Uint8Array> {
     if (body.length < SMALL) return messageOfJson(body)
     const { namespace } = sender
     const bytes = this.waiting.of(namespace).reduce((sum, job) => sum + job.body.byteLength, 0)

@@ -2,11 +2,12 @@
 
 import { SvcError } from 'svcdb/lib/errors'
 import { decompress } from 'svcdb/lib/network'
+import type { Sender } from './json-thread.ts'
 
-/** @param ended asked before it begins: why nobody waits for it any more. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST. */
-export async function decodePayload(body: Buffer, compression: string, limit: number, ended: () => Error | undefined): Promise<Buffer> {
+/** @throws PAYLOAD_TOO_LARGE, BAD_REQUEST, what `ended` returns. */
+export async function decodePayload(body: Buffer, compression: string, limit: number, { namespace, ended }: Sender): Promise<Buffer> {
   try {
-    return await decompress(body, compression, limit, undefined, ended)
+    return await decompress(body, compression, limit, { owner: namespace, ...(ended && { ended }) })
   } catch (error) {
     if (!(error instanceof SvcError) || error.code !== 'PAYLOAD_TOO_LARGE') throw error
     throw new SvcError(

@@ -59,12 +59,11 @@ export class WriteHandler {
     const idempotencyKey = request.headers['idempotency-key'] as string | undefined
     const options = { backfill: query.backfill === true, idempotencyKey, nonFinite: true }
     const { filled: decoded, results } = await this.svc.ingest.writeSeveral(context, options, (open) =>
-      this.payloads.read(
-        body,
-        (message) => (message.length === 0 ? undefined : this.decode(request, context, version, message, open)),
-        version === 1,
-        (bytes) => holdBody(request, bytes),
-      ),
+      this.payloads.read(body, (message) => (message.length === 0 ? undefined : this.decode(request, context, version, message, open)), version === 1, {
+        namespace: context.dataNamespace,
+        ended: hungUp(request),
+        hold: (bytes) => holdBody(request, bytes),
+      }),
     )
     if (decoded !== undefined) this.answer(reply, version, context.dataNamespace, decoded, results)
     return reply.code(204).send()

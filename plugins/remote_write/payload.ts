@@ -7,6 +7,15 @@ import { decodeSnappy, type SlotMemory, SnappyBlockDecoder, SnappyThread, snappy
 /** Too large for the thread's slots, and too long for the main thread: the library's thread pool does it, in memory that it takes anew. */
 const LARGE = 4 * 1024 * 1024
 
+/** Who has sent a body. */
+export interface Sender {
+  namespace?: string
+  /** Why nobody waits for it any more. */
+  ended?(): Error | undefined
+  /** Told of memory that is taken for the message alone; what it throws ends the reading. */
+  hold?(bytes: number): void
+}
+
 export class Payloads {
   private readonly limit: number
   private readonly here = new SnappyBlockDecoder()
@@ -30,28 +39,27 @@ export class Payloads {
    * begins with its magic number, which no snappy block can: after the length it would be a copy of bytes that are not there yet.
    * @param read called with the message, which is good until what it returns is settled. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST, what `read` throws.
    * @param inRuns the message is read faster in the memory of large ones: worth a copy.
-   * @param hold told of memory that is taken for this message alone; what it throws ends the reading.
    */
-  async read<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>, inRuns = true, hold: (bytes: number) => void = () => {}): Promise<T> {
+  async read<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>, inRuns = true, sender: Sender = {}): Promise<T> {
     if (body.length === 0) return read(body)
     if (isZstd(body)) {
-      const message = await decodeZstd(body, this.limit)
-      hold(message.length)
+      const message = await decodeZstd(body, this.limit, sender)
+      sender.hold?.(message.length)
       return (inRuns ? this.beside.place(message, read) : undefined) ?? read(message)
     }
     const length = snappyLength(body)
     if (length > this.limit) throw tooLarge(this.limit)
     if (length > LARGE) {
-      hold(length)
+      sender.hold?.(length)
       return read(await decodeSnappy(body, this.limit))
     }
-    return this.beside.decode(body, read) ?? this.readHere(body, read, hold)
+    return this.beside.decode(body, read) ?? this.readHere(body, read, sender)
   }
 
   /** The buffer that is kept is for one message at a time: while one is being read, others have memory of their own. */
-  private async readHere<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>, hold: (bytes: number) => void): Promise<T> {
+  private async readHere<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>, sender: Sender): Promise<T> {
     if (this.reading) {
-      hold(snappyLength(body))
+      sender.hold?.(snappyLength(body))
       return read(new SnappyBlockDecoder().decode(body))
     }
     this.reading = true
@@ -67,9 +75,9 @@ export class Payloads {
   }
 }
 
-async function decodeZstd(body: Buffer, limit: number): Promise<Uint8Array> {
+async function decodeZstd(body: Buffer, limit: number, { namespace, ended }: Sender): Promise<Uint8Array> {
   try {
-    return await decompress(body, 'zstd', limit)
+    return await decompress(body, 'zstd', limit, { owner: namespace, ...(ended && { ended }) })
   } catch (error) {
     throw error instanceof SvcError && error.code === 'PAYLOAD_TOO_LARGE' ? tooLarge(limit) : error
   }

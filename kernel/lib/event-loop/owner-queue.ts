@@ -1,14 +1,14 @@
 /** What waits for something that is there once: owners take turns, so that whoever has much waits for itself, and of each owner the oldest comes first. */
-export class OwnerQueue<T> {
+export class OwnerQueue<T, Owner = string> {
   /** The owner whose turn is next first. */
-  private readonly waiting = new Map<string, T[]>()
+  private readonly waiting = new Map<Owner, T[]>()
 
   /** What waits of an owner, the oldest first. */
-  of(owner: string): readonly T[] {
+  of(owner: Owner): readonly T[] {
     return this.waiting.get(owner) ?? []
   }
 
-  push(owner: string, item: T): void {
+  push(owner: Owner, item: T): void {
     const own = this.waiting.get(owner)
     if (own === undefined) this.waiting.set(owner, [item])
     else own.push(item)

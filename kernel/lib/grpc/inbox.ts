@@ -186,7 +186,7 @@ export class Inbox {
     if (encoding === 'identity')
       throw new SvcError('BAD_REQUEST', 'cannot read the message: it is marked as compressed, and grpc-encoding names no compression')
     try {
-      const plain = await decompress(bytes, encoding, maxBytes)
+      const plain = await decompress(bytes, encoding, maxBytes, { owner: this.stream.session ?? this.stream })
       hold(plain.length - bytes.length)
       if (this.failure !== undefined) throw this.failure
       return plain

@@ -42,9 +42,16 @@ t.test('the disk has threads of the pool left, however many bodies come', async 
 t.test('what nobody waits for any more is not decompressed when its turn comes', async (t) => {
   const body = gzipSync('text')
   const gone = new Error('gone')
-  await t.rejects(
-    decompress(body, 'gzip', 10, undefined, () => gone),
-    gone,
+  await t.rejects(decompress(body, 'gzip', 10, { ended: () => gone }), gone)
+  t.equal(String(await decompress(body, 'gzip', 10, { ended: () => undefined })), 'text')
+})
+
+t.test('owners take turns: who has sent much waits for itself', async (t) => {
+  const body = gzipSync('text')
+  const done: string[] = []
+  const all = ['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7', 'b1'].map((name) =>
+    decompress(body, 'gzip', 10, { owner: name[0], ended: () => void done.push(name) }),
   )
-  t.equal(String(await decompress(body, 'gzip', 10, undefined, () => undefined)), 'text')
+  await Promise.all(all)
+  t.same(done, ['a1', 'a2', 'a3', 'a4', 'b1', 'a5', 'a6', 'a7'])
 })

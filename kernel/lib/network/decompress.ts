@@ -2,6 +2,7 @@
 import { promisify } from 'node:util'
 import { gunzip, inflate, inflateRaw, zstdDecompress } from 'node:zlib'
 import { SvcError } from '../errors/index.ts'
+import { OwnerQueue } from '../event-loop/index.ts'
 
 /** Deflate cannot expand further than this (zlib technical details); a larger size in a gzip trailer is not believed. */
 const MAX_EXPANSION = 1032
@@ -23,19 +24,20 @@ export interface BodyLimit {
   setting: string
 }
 
-/**
- * @param setting the key that sets the limit, for the message. @param ended asked when its turn has come: why nobody waits for it any more.
- * @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST, what `ended` returns.
- */
-export async function decompress(
-  bytes: Buffer,
-  encoding: string,
-  limit: number,
-  setting = 'server.max_body_size',
-  ended?: () => Error | undefined,
-): Promise<Buffer> {
+export interface DecompressOptions {
+  /** The key that sets the limit, for the message; default server.max_body_size. */
+  setting?: string
+  /** Whose body it is: a namespace, or what stands for one caller. Owners take turns. */
+  owner?: unknown
+  /** Asked when its turn has come: why nobody waits for it any more. */
+  ended?: () => Error | undefined
+}
+
+/** @param limit bytes, decompressed. @throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, BAD_REQUEST, what `ended` returns. */
+export async function decompress(bytes: Buffer, encoding: string, limit: number, options: DecompressOptions = {}): Promise<Buffer> {
+  const { setting = 'server.max_body_size', owner, ended } = options
   if (bytes.length === 0) return bytes
-  return inTurn(async () => {
+  return inTurn(owner, async () => {
     const why = ended?.()
     if (why !== undefined) throw why
     return decompressNow(bytes, encoding, limit, setting)
@@ -43,10 +45,10 @@ export async function decompress(
 }
 
 let running = 0
-const waiting: (() => void)[] = []
+const waiting = new OwnerQueue<() => void, unknown>()
 
-async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  if (running === MAX_AT_ONCE) await new Promise<void>((resolve) => waiting.push(resolve))
+async function inTurn<T>(owner: unknown, work: () => Promise<T>): Promise<T> {
+  if (running === MAX_AT_ONCE) await new Promise<void>((resolve) => waiting.push(owner, resolve))
   else running++
   try {
     return await work()
