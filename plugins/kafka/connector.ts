@@ -187,6 +187,7 @@ export class KafkaConnector implements Connector {
   /** Never rejects. */
   private async fetched(fetched: Fetched): Promise<number> {
     const { topic, partition, generation, records, end, ending } = fetched
+    if (records.length > 0) this.offsets.begins(generation, { topic, partition, offset: Number(records[0].offset) })
     this.offsets.reaches({ topic, partition, end })
     const settled = new Settled(records.map(({ offset }) => Number(offset)))
     this.under++

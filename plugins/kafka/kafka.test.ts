@@ -241,6 +241,19 @@ t.test('offsets: due is what is settled without a gap, of the generation that is
   t.end()
 })
 
+t.test('a topic that was made anew is committed from its begin on', async (t) => {
+  const kafka = new FakeKafka(1)
+  const node = await start(t, kafka)
+  for (let i = 0; i < 20; i++) kafka.add(0, { value: `cpu,n=${i} v=1` })
+  await until(() => kafka.committed[0] === 20)
+  kafka.partitions[0].length = 0
+  kafka.members[0].startOver(0)
+  for (let i = 20; i < 25; i++) kafka.add(0, { value: `cpu,n=${i} v=1` })
+  await until(() => kafka.committed[0] === 5)
+  t.match(await listed(node), [{ metrics: { lag: 0 } }])
+  t.equal((await rowsOf(node)).length, 25)
+})
+
 t.test('codecs', async (t) => {
   const random = seeded(SEED)
   const bodies = [Buffer.alloc(0), Buffer.from('a'), Buffer.alloc(100_000, 'abcdefg'), randomBytes(70_000), Buffer.from('x'.repeat(20) + 'y'.repeat(300))]

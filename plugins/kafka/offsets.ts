@@ -55,6 +55,9 @@ const OPEN = 0
 const SETTLED = 1
 const GIVEN_BACK = 2
 
+/** As a group that has committed nothing. */
+const NOWHERE = -1
+
 interface Place extends PartitionOffset {
   committed: number
   /** The newest end of the partition that is known, once one is. */
@@ -84,6 +87,15 @@ export class GroupOffsets {
   leave(): void {
     this.current = Number.NEGATIVE_INFINITY
     this.places.clear()
+  }
+
+  /** Records from `offset` on are fetched. Before what is settled they are of a partition that was made anew, or has lost its end: it is gone on from there. */
+  begins(generation: number, place: PartitionOffset): void {
+    const known = generation === this.current ? this.places.get(keyOf(place)) : undefined
+    if (known === undefined || place.offset >= known.offset) return
+    known.offset = place.offset
+    known.committed = NOWHERE
+    known.end = undefined
   }
 
   /** All before `offset` are settled. @returns false when that is no longer this member's to say. */
@@ -124,8 +136,8 @@ export class GroupOffsets {
 
   /** Of each partition whose end is known. */
   lags(): { topic: string; partition: number; lag: number }[] {
-    return [...this.places.values()].flatMap(({ topic, partition, committed, end }) =>
-      end === undefined ? [] : [{ topic, partition, lag: Math.max(0, end - committed) }],
+    return [...this.places.values()].flatMap(({ topic, partition, offset, committed, end }) =>
+      end === undefined ? [] : [{ topic, partition, lag: Math.max(0, end - (committed === NOWHERE ? offset : committed)) }],
     )
   }
 }

@@ -151,6 +151,12 @@ export class FakeConsumer implements ConsumerClient {
     await this.kafka.rebalance()
   }
 
+  /** What the library does about an offset that the broker does not have. */
+  startOver(partition: number): void {
+    this.kafka.committed[partition] = undefined
+    this.owned.set(partition, 0)
+  }
+
   /** As SIGKILL does it: nothing is settled or committed any more, and the group notices later. */
   kill(): void {
     this.fence()
