@@ -18,7 +18,7 @@ export const configSchema = Type.Object({
       'Bytes of one record batch of an answer, about, and fewer rows then; keep it below max_send_bytes and below what clients take, which for some is 4 MiB a message',
   }),
   max_batch_rows: Type.Integer({
-    // A batch is taken apart in one go: a million rows of a number hold all other calls up for a quarter of a second.
+    // A batch is taken apart in turns, and written as one.
     default: 1_048_576,
     minimum: 1,
     maximum: 2_147_483_647,

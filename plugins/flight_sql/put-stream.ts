@@ -176,7 +176,10 @@ export class PutStream {
     const { batch, firstRow } = piece
     try {
       const { filled, ...result } = await svc.ingest.write(context, { backfill: backfill === true }, (write) =>
-        this.writer.append(batch, write, firstRow, piece.now),
+        this.writer.turns.run(
+          () => this.writer.append(batch, write, firstRow, piece.now),
+          () => (this.signal.aborted ? this.signal.reason : undefined),
+        ),
       )
       const { refusals, nonFinite } = filled
       if (!piece.counted) svc.ingest.countNonFinite(nonFinite)

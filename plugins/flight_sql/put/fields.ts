@@ -1,8 +1,12 @@
 /** A column of a record batch into a field's column of a write: at once where all rows have a value and both lie alike in memory, else row by row. */
 import type { Data, Decimal } from 'apache-arrow'
 import type { Column, WriteBatch } from 'svcdb/lib/columns'
+import type { Work } from 'svcdb/lib/event-loop'
 import { pow10 } from './decimals.ts'
 import type { TextColumn } from './texts.ts'
+
+/** Values between two places where the work can be interrupted. */
+const SLICE = 4096
 
 /** Rows of a record batch that are written, and where the first of them goes. */
 export interface Rows {
@@ -20,7 +24,8 @@ export interface FieldValues {
   valid: Uint8Array | undefined
 }
 
-export function storeField(values: FieldValues, column: Column, rows: Rows, write: WriteBatch): void {
+/** In turns. */
+export function* storeField(values: FieldValues, column: Column, rows: Rows, write: WriteBatch): Work<void> {
   const { data, valid } = values
   if (rows.chosen === undefined && valid === undefined && liesAlike(data, column)) {
     const bytes = data.values as ArrayBufferView
@@ -31,6 +36,7 @@ export function storeField(values: FieldValues, column: Column, rows: Rows, writ
   for (let i = 0; i < rows.count; i++) {
     const from = rows.chosen === undefined ? i : rows.chosen[i]
     if (valid === undefined || valid[from] === 1) store(rows.first + i, from)
+    if (i % SLICE === SLICE - 1) yield
   }
 }
 

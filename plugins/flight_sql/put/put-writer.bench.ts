@@ -1,6 +1,7 @@
 /** Record batches into a write: rows a second, 10 float fields and the time. node plugins/flight_sql/put/put-writer.bench.ts */
 import { Dictionary, Field, Float64, Int32, makeData, RecordBatch, Schema, Struct, TimestampNanosecond, Utf8, vectorFromArray } from 'apache-arrow'
 import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
 import { FakeResolver } from 'svcdb/testkit'
 import { PutWriter } from './put-writer.ts'
 
@@ -38,7 +39,7 @@ for (const [name, batch] of cases) {
   for (let round = 0; round < 30; round++) {
     write.reset()
     const began = performance.now()
-    writer.append(batch, write, 0, 0n)
+    atOnce(writer.append(batch, write, 0, 0n))
     rates.push(ROWS / (performance.now() - began) / 1000)
   }
   rates.sort((a, b) => a - b)

@@ -29,6 +29,7 @@ import {
   vectorFromArray,
 } from 'apache-arrow'
 import { WriteBatch } from 'svcdb/lib/columns'
+import { atOnce } from 'svcdb/lib/event-loop'
 import { seeded } from 'svcdb/lib/random'
 import { type DecodedPoint, FakeResolver, pointsOf } from 'svcdb/testkit'
 import t from 'tap'
@@ -55,7 +56,7 @@ function putting(resolver = new FakeResolver(), maxFields = 10) {
     const { schema, batch } = batchOf(columns)
     const writer = new PutWriter({ resolver, namespace: '', measurement, schema, maxFields, seed: 7 })
     const write = new WriteBatch(resolver)
-    const { refusals, nonFinite } = writer.append(batch, write, firstRow, NOW)
+    const { refusals, nonFinite } = atOnce(writer.append(batch, write, firstRow, NOW))
     return { points: pointsOf(write, resolver), refusals, nonFinite }
   }
 }
@@ -283,5 +284,29 @@ t.test('random batches: as a plain reading of the same values', async (t) => {
       expected.push({ position: row, measurement: 'm', tags, time: at[row] as bigint, fields })
     }
     if (!t.same(points, expected, `seed ${seed}, round ${round}`)) return
+  }
+})
+
+t.test('a large batch gives way, and others of the stream wait for it', async (t) => {
+  const rows = 50_000
+  const codes = Array.from({ length: rows }, (_, i) => i)
+  const of = (divisor: number) => text(codes.map((i) => `value ${Math.floor(i / divisor) % 300}`))
+  const { schema, batch } = batchOf([
+    { name: 'a', vector: of(1) },
+    { name: 'b', vector: of(300) },
+    { name: 'v', vector: vectorFromArray(codes, new Float64()) },
+  ])
+  const resolver = new FakeResolver()
+  const writer = new PutWriter({ resolver, namespace: '', measurement: 'm', schema, maxFields: 10, seed: 7 })
+  let slices = 0
+  const work = writer.append(batch, new WriteBatch(resolver), 0, NOW)
+  while (work.next().done !== true) slices++
+  t.ok(slices > rows / 100, `${slices} slices`)
+  const writes = [new WriteBatch(resolver), new WriteBatch(resolver)]
+  await Promise.all(writes.map((write) => writer.turns.run(() => writer.append(batch, write, 0, NOW))))
+  for (const write of writes) {
+    const points = pointsOf(write, resolver)
+    t.equal(points.length, rows)
+    t.match(points[49_999], { tags: { a: 'value 199', b: 'value 166' }, fields: { v: 49_999 } })
   }
 })

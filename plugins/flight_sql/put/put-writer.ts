@@ -1,7 +1,8 @@
-/** Record batches into writes of one measurement. */
+/** Record batches into writes of one measurement, in turns of the event loop: a batch may have a million rows. */
 import type { Data, RecordBatch, Schema } from 'apache-arrow'
-import type { SeriesResolver } from 'svcdb'
+import type { MeasurementRef, SeriesResolver } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
+import { OneByOne, type Work } from 'svcdb/lib/event-loop'
 import { fitsDecimal } from './decimals.ts'
 import { decimalAt, type FieldValues, type Rows, storeField } from './fields.ts'
 import { type FieldColumn, layoutOf, type PutLayout } from './layout.ts'
@@ -27,6 +28,7 @@ export interface Appended {
 }
 
 export class PutWriter {
+  readonly turns = new OneByOne()
   private readonly options: PutOptions
   private readonly layout: PutLayout
   private readonly series: SeriesFinder
@@ -39,26 +41,38 @@ export class PutWriter {
   }
 
   /**
-   * Appends the rows of a record batch. Rows without any value are left out.
+   * Appends the rows of a record batch, in turns; until it is done the writer does nothing else (`turns`). Rows without any value are left out.
    * @param firstRow place of its first row in all that the client sends; @param now the time of rows when there is no column with it, nanoseconds.
    * @throws SCHEMA_ERROR when a field is known under another type, INVALID_POINT: the write is then to be thrown away.
    */
-  append(batch: RecordBatch, write: WriteBatch, firstRow: number, now: bigint): Appended {
+  *append(batch: RecordBatch, write: WriteBatch, firstRow: number, now: bigint): Work<Appended> {
     const { resolver, namespace, measurement } = this.options
     const { time, tags, fields } = this.layout
     const rows = batch.numRows
     const refusals = new RowRefusals(rows, firstRow)
     const columns = batch.data.children
     const times = time === undefined ? repeated(now, rows) : timesOf(columns[time.index], time.perSecond, refusals)
-    const ref = resolver.measurement(namespace, measurement)
+    yield
+    const values: ReturnType<typeof fieldValues>[] = []
+    for (const field of fields) {
+      values.push(fieldValues(field, columns[field.index], refusals))
+      yield
+    }
+    const texts: TagValues[] = []
+    for (const { index, name } of tags) {
+      texts.push(tagValues(columns[index], name))
+      yield
+    }
+    let epoch: number
+    let ref: MeasurementRef
+    let series: Int32Array
+    do {
+      ;({ epoch } = resolver)
+      ref = resolver.measurement(namespace, measurement)
+      series = yield* this.series.find(ref, texts, rows, refusals)
+      // Numbers may have been given back meanwhile. Those that the write has are not.
+    } while (resolver.epoch !== epoch)
     const table = write.table(ref)
-    const series = this.series.find(
-      ref,
-      tags.map(({ index, name }) => tagValues(columns[index], name)),
-      rows,
-      refusals,
-    )
-    const values = fields.map((field) => fieldValues(field, columns[field.index], refusals))
     const place = rowsOf(
       rows,
       values.map(({ values: { valid } }) => valid),
@@ -70,7 +84,10 @@ export class PutWriter {
       const row = place.chosen === undefined ? i : place.chosen[i]
       table.addRow(series[row], times[row * 2], times[row * 2 + 1], firstRow + row)
     }
-    for (const [i, target] of targets.entries()) storeField(values[i].values, target, place, write)
+    for (const [i, target] of targets.entries()) {
+      yield* storeField(values[i].values, target, place, write)
+      yield
+    }
     return { refusals, nonFinite: values.reduce((sum, { nonFinite }) => sum + nonFinite, 0) }
   }
 }

@@ -2,6 +2,7 @@
 import type { MeasurementRef, SeriesResolver } from 'svcdb'
 import { KeyTable } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
+import type { Work } from 'svcdb/lib/event-loop'
 import type { RowRefusals } from './refusals.ts'
 import { type TextColumn, textOf } from './texts.ts'
 import { ValueCoder, type ValueCodes } from './value-codes.ts'
@@ -13,6 +14,9 @@ export interface TagValues {
 }
 
 const UNKNOWN = -2
+/** Rows between two places where the work can be interrupted: those of known series, and such as begin one. */
+const SLICE = 4096
+const FRESH_SLICE = 32
 
 export class SeriesFinder {
   private readonly resolver: SeriesResolver
@@ -25,9 +29,13 @@ export class SeriesFinder {
     this.combinations = new KeyTable(Number.MAX_SAFE_INTEGER, seed)
   }
 
-  /** Number of the series of each row; of refused rows -1. */
-  find(measurement: MeasurementRef, tags: readonly TagValues[], rows: number, refusals: RowRefusals): Int32Array {
-    const values = tags.map(({ column, valid }) => this.coder.encode(column, rows, valid))
+  /** Number of the series of each row; of refused rows -1. In turns. */
+  *find(measurement: MeasurementRef, tags: readonly TagValues[], rows: number, refusals: RowRefusals): Work<Int32Array> {
+    const values: ValueCodes[] = []
+    for (const { column, valid } of tags) {
+      values.push(yield* this.coder.encode(column, rows, valid))
+      yield
+    }
     const series = new Int32Array(rows)
     const resolve = (row: number): number => {
       try {
@@ -38,12 +46,12 @@ export class SeriesFinder {
         return -1
       }
     }
-    if (tags.length === 1) byCode(values[0], series, resolve)
-    else this.byCombination(values, series, resolve)
+    if (tags.length === 1) yield* byCode(values[0], series, resolve)
+    else yield* this.byCombination(values, series, resolve)
     return series
   }
 
-  private byCombination(values: readonly ValueCodes[], series: Int32Array, resolve: (row: number) => number): void {
+  private *byCombination(values: readonly ValueCodes[], series: Int32Array, resolve: (row: number) => number): Work<void> {
     const { combinations } = this
     combinations.clear()
     const key = new Int32Array(values.length)
@@ -53,7 +61,9 @@ export class SeriesFinder {
     const end = key.byteLength
     const columns = values.map(({ codes }) => codes)
     let last = -1
+    let fresh = 0
     for (let row = 0; row < series.length; row++) {
+      if (row % SLICE === SLICE - 1) yield
       for (let i = 0; i < columns.length; i++) view.setInt32(i * 4, columns[i][row], true)
       let entry = combinations.matchEnd(last, view, 0) === end ? last : -1
       if (entry < 0 && last >= 0 && combinations.matchEnd(combinations.following[last], view, 0) === end) entry = combinations.following[last]
@@ -62,6 +72,7 @@ export class SeriesFinder {
         entry = combinations.find(view, 0, end, hash)
         if (entry < 0) {
           series[row] = resolve(row)
+          if (++fresh % FRESH_SLICE === 0) yield
           // A refused series is asked for again: each of its rows has the reason.
           if (series[row] >= 0) entry = combinations.add(bytes, 0, end, hash, series[row], 0)
           if (entry < 0) continue
@@ -74,11 +85,17 @@ export class SeriesFinder {
   }
 }
 
-function byCode({ codes, distinct }: ValueCodes, series: Int32Array, resolve: (row: number) => number): void {
+function* byCode({ codes, distinct }: ValueCodes, series: Int32Array, resolve: (row: number) => number): Work<void> {
   const known = new Int32Array(distinct + 1).fill(UNKNOWN)
+  let fresh = 0
   for (let row = 0; row < codes.length; row++) {
     const code = codes[row]
-    series[row] = known[code] >= 0 ? known[code] : (known[code] = resolve(row))
+    if (known[code] < 0) {
+      known[code] = resolve(row)
+      if (++fresh % FRESH_SLICE === 0) yield
+    }
+    series[row] = known[code]
+    if (row % SLICE === SLICE - 1) yield
   }
 }
 

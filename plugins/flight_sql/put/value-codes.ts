@@ -1,6 +1,10 @@
 /** A text column's values as small numbers, equal for equal values, for one record batch: what is done for a value is then done once. */
 import { KeyTable } from 'svcdb/lib/columns'
+import type { Work } from 'svcdb/lib/event-loop'
 import type { TextColumn } from './texts.ts'
+
+/** Values between two places where the work can be interrupted. */
+const SLICE = 4096
 
 export interface ValueCodes {
   /** Of each row; 0 = there is no value, or an empty one. */
@@ -20,27 +24,28 @@ export class ValueCoder {
     this.table = new KeyTable(Number.MAX_SAFE_INTEGER, seed)
   }
 
-  /** @param valid whether a row has a value; undefined = all have. */
-  encode(column: TextColumn, rows: number, valid: ((row: number) => boolean) | undefined): ValueCodes {
+  /** In turns. @param valid whether a row has a value; undefined = all have. */
+  *encode(column: TextColumn, rows: number, valid: ((row: number) => boolean) | undefined): Work<ValueCodes> {
     this.table.clear()
     this.distinct = 0
     const codes = new Int32Array(rows)
     const { indices } = column
     if (indices === undefined) {
-      this.encodeValues(column, rows, valid, codes)
+      yield* this.encodeValues(column, rows, valid, codes)
     } else {
       const ofEntries = new Int32Array(column.count)
-      this.encodeValues(column, column.count, undefined, ofEntries)
+      yield* this.encodeValues(column, column.count, undefined, ofEntries)
       for (let row = 0; row < rows; row++) if (valid === undefined || valid(row)) codes[row] = ofEntries[indices[row]]
     }
     return { codes, places: this.places.slice(0, this.distinct), distinct: this.distinct }
   }
 
-  private encodeValues({ heap, offsets }: TextColumn, count: number, valid: ((row: number) => boolean) | undefined, codes: Int32Array): void {
+  private *encodeValues({ heap, offsets }: TextColumn, count: number, valid: ((row: number) => boolean) | undefined, codes: Int32Array): Work<void> {
     const { table } = this
     const view = new DataView(heap.buffer, heap.byteOffset, heap.length)
     let last = -1
     for (let i = 0; i < count; i++) {
+      if (i % SLICE === SLICE - 1) yield
       const start = offsets[i]
       const end = offsets[i + 1]
       if (start === end || (valid !== undefined && !valid(i))) continue
