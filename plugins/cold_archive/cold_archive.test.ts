@@ -53,6 +53,15 @@ t.test('remote_url', async (t) => {
   t.match(parse('s3://cold', secrets), { accessKeyId: 'own', secretAccessKey: 's', sessionToken: undefined }, 'a token of other credentials is none of these')
   for (const bad of ['gs://cold', 'file://host/x', 's3://', 's3://a b']) t.throws(() => parse(bad), { code: 'CONFIG_ERROR', message: /remote_url/ }, bad)
   t.throws(() => parse('s3://cold', { endpoint: 'minio:9000' }), { code: 'CONFIG_ERROR', message: /endpoint/ })
+  for (const [url, endpoint] of [
+    ['s3://cold', 'http://user:hunter22@minio:9000'],
+    ['s3://cold', 'user:hunter22@minio:9000'],
+    ['s3://user:hunter22@cold', ''],
+    ['https://user:hunter22@cold', ''],
+  ]) {
+    const message = t.throws(() => parse(url, { endpoint }), { code: 'CONFIG_ERROR' }, `${url} ${endpoint}`) as unknown as Error
+    t.notMatch(message.message, 'hunter22')
+  }
   t.throws(() => parse('s3://cold', {}, {}), { code: 'CONFIG_ERROR', message: /there are no credentials/ })
 })
 

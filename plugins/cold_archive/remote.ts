@@ -47,6 +47,8 @@ function bucketOf(url: string, config: ColdArchiveConfig, env: Readonly<Record<s
   const endpoint = config.endpoint || env.AWS_ENDPOINT_URL_S3 || env.AWS_ENDPOINT_URL || ''
   if (endpoint !== '' && (!URL.canParse(endpoint) || !/^https?:$/.test(new URL(endpoint).protocol)))
     throw refused('endpoint', endpoint, 'it is not an http or https URL; give one such as https://minio.example:9000')
+  const { username, password } = endpoint === '' ? { username: '', password: '' } : new URL(endpoint)
+  if (username !== '' || password !== '') throw refused('endpoint', endpoint, 'it has a user or a password; set access_key_id and secret_access_key')
   const accessKeyId = config.access_key_id?.reveal() ?? env.AWS_ACCESS_KEY_ID
   const secretAccessKey = config.secret_access_key?.reveal() ?? env.AWS_SECRET_ACCESS_KEY
   if (!accessKeyId || !secretAccessKey) {
@@ -67,5 +69,5 @@ function bucketOf(url: string, config: ColdArchiveConfig, env: Readonly<Record<s
 }
 
 function refused(key: string, value: string, cause: string): SvcError {
-  return new SvcError('CONFIG_ERROR', `cannot use [cold_archive] ${key} = "${value}": ${cause}`)
+  return new SvcError('CONFIG_ERROR', `cannot use [cold_archive] ${key} = "${value.replace(/^[^@]*@/, '…@')}": ${cause}`)
 }

@@ -92,6 +92,8 @@ export function connectorsOf({ connector, ...own }: MqttConfig): ConnectorConfig
   for (const { name, broker, topics, time_property, protocol_version, client_cert, client_key, credential_file, username, password } of all) {
     const where = name === DEFAULT_NAME ? 'mqtt' : `mqtt.connector "${name}"`
     if (broker === undefined) throw new Error(`cannot use ${where}: it has no broker; say where the broker is`)
+    // It is not shown: with the user there may be a password.
+    if (broker.includes('@')) throw new Error(`cannot use ${where}: its broker has a user; write username and password as keys of their own`)
     if (!/^(mqtts?:\/\/)?[^/\s]+\/?$/.test(broker)) throw new Error(`cannot use ${where}: broker "${broker}" is no host and no URL of mqtt:// or mqtts://`)
     if (topics.length === 0) throw new Error(`cannot use ${where}: it has no topics; add those to subscribe to`)
     if (time_property !== undefined && protocol_version !== '5')

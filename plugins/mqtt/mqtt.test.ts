@@ -410,6 +410,7 @@ t.test('configurations that cannot be', async (t) => {
     [{ topics: ['t'] }, /mqtt\.topics without mqtt\.broker/],
     [{ broker: 'b' }, /it has no topics/],
     [{ ...base, broker: 'http://b' }, /broker "http:\/\/b" is no host and no URL of mqtt/],
+    [{ ...base, broker: 'mqtt://user:hunter22@b' }, /^(?!.*hunter22).*its broker has a user; write username and password/],
     [{ ...base, format: 'xml' }, /cannot read format "xml" of mqtt-default: the plugins of this node read json, line_protocol/],
     [{ ...base, format: 'otlp' }, /cannot read format "otlp"/],
     [{ ...base, client_cert: 'c.pem' }, /client_cert and client_key belong together/],

@@ -149,6 +149,7 @@ export function check(config: Record<string, unknown>): void {
     const where = `[[database.forward.upstream]] "${name}"`
     if (names.has(name)) throw refuse(`cannot name two upstreams "${name}": give each a name of its own`)
     names.add(name)
+    if (url.includes('@')) throw refuse(`cannot use ${where}: its url has a user; leave it out, and write a key as api_key`)
     if (!/^https?:\/\/[^/?#@\s]+\/?$/.test(url)) throw refuse(`cannot use ${where}: url "${url}" is none of http://host:port or https://host:port`)
     if (url.startsWith('http:') && (ca_cert ?? client_cert) !== undefined)
       throw refuse(`cannot use ${where}: ca_cert and client_cert need TLS; begin the url with https://`)

@@ -7,6 +7,7 @@ import { definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import t, { type Test } from 'tap'
 import { i64, lines, NOW, write } from '../conformance/points.ts'
+import { check } from './config.ts'
 import { edgeOf, folder, upstream } from './testing.ts'
 
 const fixture = (name: string): string => fileURLToPath(new URL(`../../test/support/certificates/${name}`, import.meta.url))
@@ -137,4 +138,9 @@ t.test('a key from a file is the one that is there now', async (t) => {
     both.said.some((text) => /right|wrong/.test(text.replaceAll(both.dir, ''))),
     'no key is logged',
   )
+})
+
+t.test('a user in the url of an upstream is refused and not shown', async (t) => {
+  const config = { forward: { upstream: [{ name: 'up', url: 'https://user:hunter22@up:4243' }] } }
+  t.throws(() => check(config), { code: 'CONFIG_ERROR', message: /^(?!.*hunter22).*"up": its url has a user; leave it out/ })
 })
