@@ -49,6 +49,22 @@ t.test('serves TLS, and takes a changed certificate without a restart', async (t
   t.equal(await ask(node.url), 'second')
 })
 
+t.test('a certificate without its key is a failure until there is one, and told once', async (t) => {
+  const { cert, key, use } = files()
+  const lines: string[] = []
+  const node = await boot({ config: { tls: { cert, key, reload_interval_secs: 0.02 } }, log: (line) => lines.push(line) })
+  t.teardown(() => node.stop())
+  const status = async () => (await node.inject('/api/v1/admin/schedules')).json().schedules.find((each: { name: string }) => each.name === 'tls_reload')
+  copyFileSync(fixture('second.pem'), cert)
+  let failing = await status()
+  for (; failing.failures < 3; failing = await status()) await new Promise((resolve) => setTimeout(resolve, 10))
+  t.equal(lines.filter((line) => line.includes('a scheduled run failed')).length, 1)
+  t.equal(lines.filter((line) => line.includes('succeeds again')).length, 0)
+  use('second')
+  await until(() => lines.some((line) => line.includes('TLS certificate reloaded')))
+  await until(() => lines.some((line) => line.includes('succeeds again')))
+})
+
 t.test('with client_ca a client must show a certificate', async (t) => {
   const { cert, key } = files()
   const node = await boot({ config: { tls: { cert, key, client_ca: fixture('ca.pem').pathname } } })

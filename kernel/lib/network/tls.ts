@@ -103,17 +103,26 @@ function shownOn(socket: Partial<TLSSocket>): ClientCertificate | undefined {
   return socket.authorized ? { der } : { der, error: String(socket.authorizationError ?? 'it was not verified') }
 }
 
-/** What looks at the files, for a schedule, and has the server use them when they have changed. A set that does not load is an error once, and the old one stays. */
+/**
+ * What looks at the files, for a schedule, and has the server use them when they have changed. A set that does not load is a failure, the same each time,
+ * until there is another; the old one stays.
+ */
 export function tlsReload(server: Server, config: TlsSettings, current: SecureContextOptions, log: TlsLog): () => Promise<void> {
   let fingerprint = fingerprintOf(current)
-  let refused = ''
+  let refused: { fingerprint: string; error: unknown } | undefined
   return async () => {
     try {
       const next = await readTls(config)
       const seen = fingerprintOf(next)
-      if (seen === fingerprint || seen === refused) return
-      refused = seen
-      server.setSecureContext(next)
+      if (seen === refused?.fingerprint) throw refused.error
+      refused = undefined
+      if (seen === fingerprint) return
+      try {
+        server.setSecureContext(next)
+      } catch (error) {
+        refused = { fingerprint: seen, error }
+        throw error
+      }
       fingerprint = seen
       log.info({ cert: config.cert }, 'TLS certificate reloaded')
     } catch (error) {
