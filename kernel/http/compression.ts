@@ -7,6 +7,7 @@ import { pipeline, Readable, type Transform } from 'node:stream'
 import { constants, createGzip, createZstdCompress, gzip, zstdCompress } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
+import { vary } from './vary.ts'
 
 export type Coding = 'zstd' | 'gzip'
 
@@ -31,7 +32,7 @@ export const compression = fastifyPlugin<{ minBytes: number }>(
   async (http, { minBytes }) => {
     http.addHook('onSend', (request, reply, payload, done) => {
       if (!large(payload, minBytes) || !compressible(reply)) return done(null, payload)
-      vary(reply)
+      vary(reply, 'Accept-Encoding')
       const coding = request.method === 'HEAD' ? undefined : codingOf(request.headers['accept-encoding'])
       if (coding === undefined) return done(null, payload)
       const finish: Done = (error, compressed) => {
@@ -56,11 +57,6 @@ function large(payload: unknown, minBytes: number): payload is string | Uint8Arr
 function compressible(reply: FastifyReply): boolean {
   const type = reply.getHeader('content-type')
   return typeof type === 'string' && TEXT.test(type) && !reply.hasHeader('content-encoding') && !reply.hasHeader('content-range')
-}
-
-function vary(reply: FastifyReply): void {
-  const before = reply.getHeader('vary')
-  reply.header('vary', before === undefined ? 'Accept-Encoding' : `${before}, Accept-Encoding`)
 }
 
 /** The coding that the client likes best, by RFC 9110, section 12.5.3; undefined = as it is. */

@@ -1,5 +1,6 @@
 /** Cross-origin requests: answers preflights and names the allowed origin. Registered only when origins are configured. */
 import fastifyPlugin from 'fastify-plugin'
+import { vary } from './vary.ts'
 
 const METHODS = 'GET, HEAD, POST, PUT, DELETE, OPTIONS'
 const EXPOSED = 'Retry-After, X-Request-Id'
@@ -12,7 +13,7 @@ export const cors = fastifyPlugin<{ origins: readonly string[] }>(
     const allowed = new Set(origins)
     http.addHook('onRequest', async (request, reply) => {
       const origin = request.headers.origin
-      if (!any) reply.header('vary', 'Origin')
+      if (!any) vary(reply, 'Origin')
       if (origin === undefined || !(any || allowed.has(origin))) return
       reply.header('access-control-allow-origin', any ? '*' : origin)
       if (request.method !== 'OPTIONS' || request.headers['access-control-request-method'] === undefined) {

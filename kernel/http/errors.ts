@@ -1,5 +1,5 @@
 /** Every failure over HTTP: `{error, code}` and the members of the error's detail, with the status and headers of the one table. */
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { classify, type ErrorCode, type ErrorKind, publicText, SvcError } from '../lib/errors/index.ts'
@@ -85,6 +85,16 @@ export function clientError(error: NodeJS.ErrnoException, socket: Socket & { _ht
     socket.write(head + body)
   }
   socket.destroySoon()
+}
+
+/** An Expect other than 100-continue, which Node.js would refuse with an empty answer (RFC 9110, section 10.1.1). */
+export function refuseExpectation(request: IncomingMessage, response: ServerResponse): void {
+  const given = JSON.stringify((request.headers.expect ?? '').slice(0, 64))
+  const body = JSON.stringify({
+    error: `cannot meet the expectation ${given}: this server knows 100-continue only; leave the header Expect out`,
+    code: 'BAD_REQUEST',
+  })
+  response.writeHead(417, { 'content-type': 'application/json; charset=utf-8', 'content-length': Buffer.byteLength(body) }).end(body)
 }
 
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => unknown

@@ -7,6 +7,7 @@ import { LOG_LEVELS, type LogLevel, type Logs } from '../log.ts'
 import type { MetricsRegistry } from '../metrics.ts'
 import { INDEX_PAGE, INDEX_POLICY } from './index-page.ts'
 import { NOTHING } from './openapi.ts'
+import { vary } from './vary.ts'
 
 export interface Health {
   version: string
@@ -76,7 +77,7 @@ export function addHealthRoutes(http: FastifyInstance, health: Health): void {
 export function addMetricsRoute(http: FastifyInstance, path: string, metrics: MetricsRegistry, action: 'read' | 'admin'): void {
   const schema = { tags: ['health'], summary: 'Metrics in the Prometheus text format, or as OpenMetrics where Accept asks for it' }
   http.get(path, { config: { action }, schema }, async (request, reply) => {
-    reply.header('vary', 'accept')
+    vary(reply, 'Accept')
     if (prefersOpenMetrics(request.headers.accept)) return reply.type(metrics.openMetricsType).send(await metrics.openMetrics())
     return reply.type(metrics.contentType).send(await metrics.text())
   })

@@ -169,18 +169,35 @@ t.test('request ids are taken when sane, made otherwise, and returned', async (t
   t.match((await node.inject('/nope')).headers['x-request-id'], /^[0-9a-f-]{36}$/)
 })
 
-t.test('what is not HTTP gets an envelope too', async (t) => {
-  const node = await boot()
-  t.teardown(() => node.stop())
+/** What is answered to bytes on a connection of their own, until it is closed. */
+async function answerTo(url: string, bytes: string): Promise<string> {
   const { connect } = await import('node:net')
-  const { port } = new URL(node.url)
-  const answer = await new Promise<string>((resolve) => {
+  return new Promise((resolve) => {
     let text = ''
-    const socket = connect(Number(port), '127.0.0.1', () => socket.write('NONSENSE\r\n\r\n'))
+    const socket = connect(Number(new URL(url).port), '127.0.0.1', () => socket.write(bytes))
     socket.on('data', (chunk) => (text += chunk))
     socket.on('close', () => resolve(text))
   })
+}
+
+t.test('what is not HTTP gets an envelope too', async (t) => {
+  const node = await boot()
+  t.teardown(() => node.stop())
+  const answer = await answerTo(node.url, 'NONSENSE\r\n\r\n')
   t.match(answer, /^HTTP\/1.1 400 [\s\S]*{"error":"the request is not valid HTTP","code":"BAD_REQUEST"}$/)
+})
+
+t.test('what Node.js would refuse by itself has the envelope', async (t) => {
+  const node = await boot()
+  t.teardown(() => node.stop())
+  const close = 'Connection: close\r\n\r\n'
+  t.match(
+    await answerTo(node.url, `GET /health HTTP/1.1\r\n${close}`),
+    /^HTTP\/1.1 400 [\s\S]*{"error":"cannot read the request: it has no header Host.*","code":"BAD_REQUEST"}$/,
+  )
+  t.match(await answerTo(node.url, 'GET /health HTTP/1.0\r\n\r\n'), /^HTTP\/1.1 200 /)
+  const expecting = `POST /write HTTP/1.1\r\nHost: localhost\r\nExpect: bananas\r\nContent-Length: 0\r\n${close}`
+  t.match(await answerTo(node.url, expecting), /^HTTP\/1.1 417 [\s\S]*{"error":"cannot meet the expectation \\"bananas\\".*","code":"BAD_REQUEST"}$/)
 })
 
 t.test('health, readiness, ping and metrics', async (t) => {
@@ -287,6 +304,8 @@ t.test('CORS', async (t) => {
   t.equal(other.headers['access-control-allow-origin'], undefined)
   const failure = await node.inject({ url: '/nope', headers: { origin: 'https://a.example' } })
   t.equal(failure.headers['access-control-allow-origin'], 'https://a.example', 'failures can be read too')
+  const metrics = await node.inject({ url: '/metrics', headers: { origin: 'https://a.example' } })
+  t.match(metrics.headers.vary, /^Origin, Accept\b/, 'no cache gives one site the answer for another')
   const any = await boot({ config: { server: { cors_allowed_origins: ['*'], allow_unsafe_cors: true } } })
   t.teardown(() => any.stop())
   t.equal((await any.inject({ url: '/health', headers: { origin: 'https://c.example' } })).headers['access-control-allow-origin'], '*')

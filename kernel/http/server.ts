@@ -21,7 +21,7 @@ import { type BodyHold, BodyMemory } from './body-memory.ts'
 import { compression } from './compression.ts'
 import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
-import { clientError, KnownPaths, sendError, unroutable, unsupportedType } from './errors.ts'
+import { clientError, KnownPaths, refuseExpectation, sendError, unroutable, unsupportedType } from './errors.ts'
 import { byMediaType } from './media-type.ts'
 import { countRequests } from './request-metrics.ts'
 import { serializerCompiler } from './serialize.ts'
@@ -113,7 +113,11 @@ export class HttpServer {
         else own(error, request, reply)
       },
     }
-    const app = Fastify((secure === undefined ? options : { ...options, https: secure }) as FastifyServerOptions)
+    // Refused on arrival, with an answer that says so.
+    const listener = { requireHostHeader: false }
+    const own = secure === undefined ? { http: listener } : { https: { ...secure, ...listener } }
+    const app = Fastify({ ...options, ...own } as FastifyServerOptions)
+    app.server.on('checkExpectation', refuseExpectation)
     const reloadTls = tls === undefined || secure === undefined ? undefined : tlsReload(app.server as unknown as TlsServer, tls, secure, log)
     return new HttpServer(dependencies, app, reloadTls, paths)
   }
