@@ -331,6 +331,23 @@ t.test('an exemplar of a point that is skipped refuses nothing, whatever the att
     t.match(decoding({}, { maxPoints: 1e9, maxFailures: 10, exemplars }).decode(message), { skipped: 1, refused: 0, exemplars: 1 }, `exemplars: ${exemplars}`)
 })
 
+t.test('of exemplars nothing long is made, however often it is said', async (t) => {
+  const options = { maxPoints: 1e9, maxFailures: 10, exemplars: true }
+  const ids = { traceId: 'ab'.repeat(16), spanId: 'cd'.repeat(8) }
+  const found = (attributes: Record<string, string>) =>
+    decoding({}, options).decode(writeMetrics([{ name: 'm', sum: [{ ...point, value: 1, exemplars: [{ time, value: 1, ...ids, attributes }] }] }])).found[0]
+      .labels
+  const named = ['span_id', ids.spanId, 'trace_id', ids.traceId]
+  t.same(found({ user: 'u' }), [...named, 'user', 'u'])
+  t.same(found({ user: 'u', long: 'x'.repeat(1e6) }), named)
+  t.same(found(Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`a${i}`, '']))), named)
+  const sum = Array.from({ length: 2000 }, (_, i) => ({ ...point, time: time + BigInt(i), value: 1, exemplars: 1 }))
+  const resource = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`r${i}`, 'x']))
+  const outcome = decoding({}, options).decode(writeMetrics([{ name: 'm', sum }], resource))
+  t.match(outcome, { refused: 0, exemplars: 2000 })
+  t.ok(outcome.found.length > 0 && outcome.found.length < 1000, `${outcome.found.length} exemplars`)
+})
+
 t.test('corrupted requests are refused whole, and everything else as the reference does', async (t) => {
   const message = writeMetrics([{ name: 'm', sum: [{ ...point, value: 1 }] }])
   for (let length = 1; length < message.length; length++)

@@ -1,13 +1,20 @@
 /** Exemplars of a data point: where they lie in the message, and what they say once the point is taken. */
-import type { SeriesExemplar } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { ProtobufReader } from 'svcdb/lib/protobuf'
 import { AttributeError, attributeText, keyValueAt } from './attribute-value.ts'
+import type { Outcome } from './outcome.ts'
 
 /** Kept of one request until it is written. */
 const MAX_FOUND = 10_000
+/** Likewise, of the labels of their series: those of a resource are listed again with each. */
+const MAX_FOUND_LABELS = 1_048_576
 /** OpenMetrics, "Exemplars": names and values together, in characters. Of more, attributes are left out. */
 const MAX_CHARACTERS = 128
+/** As many as fit where each attribute has a name of one character. */
+const MAX_TEXTS = 2 * MAX_CHARACTERS
+/** Of an id, which is shown in twice as many characters, and of an attribute, whose text may be shorter than its message. What is longer is not looked at. */
+const MAX_ID_BYTES = 64
+const MAX_ATTRIBUTE_BYTES = 4096
 const NS_PER_MS = 1_000_000n
 const TWO_32 = 4294967296
 const NOTHING = { labels: [], value: undefined, time: 0 }
@@ -36,12 +43,14 @@ export class PointExemplars {
   }
 
   /** One that cannot be read is left out. @param series asked for once, if at all; undefined = it cannot be told. */
-  read(series: () => ExemplarSeries | undefined, found: SeriesExemplar[]): void {
+  read(series: () => ExemplarSeries | undefined, outcome: Outcome): void {
     const { places, reader } = this
-    if (places.length === 0 || found.length >= MAX_FOUND) return
+    const { found } = outcome
+    if (places.length === 0 || found.length >= MAX_FOUND || outcome.foundLabels >= MAX_FOUND_LABELS) return
     const { bytes } = reader
     const of = attempted(series)
     if (of === undefined) return
+    outcome.foundLabels += of.labels.length
     for (let i = 0; i < places.length && found.length < MAX_FOUND; i += 2) {
       reader.begin(bytes.subarray(places[i], places[i + 1]))
       const { labels, value, time } = attempted(() => exemplarIn(reader)) ?? NOTHING
@@ -65,8 +74,9 @@ function attempted<T>(read: () => T): T | undefined {
 function exemplarIn(reader: ProtobufReader): { labels: string[]; value: number | undefined; time: number } {
   let time = 0
   let value: number | undefined
-  const ids: string[] = []
+  const ids = new Map<string, string>()
   const attributes: string[] = []
+  let fits = true
   while (reader.next()) {
     switch (reader.field) {
       case 2:
@@ -85,19 +95,26 @@ function exemplarIn(reader: ProtobufReader): { labels: string[]; value: number |
       case 5: {
         const name = reader.field === 4 ? 'span_id' : 'trace_id'
         const from = reader.span()
-        const id = Buffer.from(reader.bytes.buffer, reader.bytes.byteOffset + from, reader.at - from).toString('hex')
-        if (/[1-9a-f]/.test(id)) ids.push(name, id)
+        const id = Buffer.from(reader.bytes.buffer, reader.bytes.byteOffset + from, Math.min(reader.at - from, MAX_ID_BYTES)).toString('hex')
+        if (/[1-9a-f]/.test(id)) ids.set(name, id)
         break
       }
-      case 7:
+      case 7: {
+        const { at } = reader
+        const from = reader.span()
+        fits &&= reader.at - from <= MAX_ATTRIBUTE_BYTES && attributes.length < MAX_TEXTS
+        if (!fits) break
+        reader.at = at
         attribute(reader, attributes)
         break
+      }
       default:
         reader.skip()
     }
   }
-  const fits = [...ids, ...attributes].reduce((sum, text) => sum + [...text].length, 0) <= MAX_CHARACTERS
-  return { labels: fits ? [...ids, ...attributes] : ids, value, time }
+  const named = [...ids].flat()
+  fits &&= [...named, ...attributes].reduce((sum, text) => sum + [...text].length, 0) <= MAX_CHARACTERS
+  return { labels: fits ? [...named, ...attributes] : named, value, time }
 }
 
 function attribute(reader: ProtobufReader, into: string[]): void {

@@ -87,7 +87,7 @@ abstract class HistogramPoints implements PointsReader {
       // What was added up since the point before says nothing of resets: it is a gauge to PromQL.
       if (read !== undefined && this.delta) read.counterReset = 'gauge'
       writer.histogram(metric, this.streams.seriesOf(this.stream, attributes), this.timeLow, this.timeHigh, read)
-      this.exemplars.read(() => this.series(), writer.outcome.found)
+      this.exemplars.read(() => this.series(), writer.outcome)
     } catch (error) {
       if (!(error instanceof SvcError) || error.code === 'BAD_REQUEST') throw error
       writer.refuse(error)

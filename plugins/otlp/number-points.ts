@@ -113,7 +113,7 @@ export class NumberPoints implements PointsReader {
     const { outcome } = this.writer
     const { refused } = outcome
     this.write(timeLow, timeHigh, (flags & NO_RECORDED_VALUE) !== 0 ? STALE : tag, low, high)
-    if (outcome.refused === refused) this.exemplars.read(() => this.series(), outcome.found)
+    if (outcome.refused === refused) this.exemplars.read(() => this.series(), outcome)
   }
 
   private series(): ExemplarSeries | undefined {

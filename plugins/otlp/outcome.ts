@@ -19,6 +19,8 @@ export interface Outcome {
   exemplars: number
   /** Those of them that were read, of points that were taken. */
   found: SeriesExemplar[]
+  /** Texts of the labels of their series. */
+  foundLabels: number
   /** Values that are not finite, and staleness markers. */
   nonFinite: number
   /** Positions are places of data points among all of the request, from 0. */

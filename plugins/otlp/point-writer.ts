@@ -229,5 +229,5 @@ function shared(batch: WriteBatch, field: string): Slot {
 }
 
 function noOutcome(): Outcome {
-  return { points: 0, skipped: 0, refused: 0, exemplars: 0, found: [], nonFinite: 0, failures: [], metrics: [] }
+  return { points: 0, skipped: 0, refused: 0, exemplars: 0, found: [], foundLabels: 0, nonFinite: 0, failures: [], metrics: [] }
 }

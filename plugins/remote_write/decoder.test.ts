@@ -224,6 +224,28 @@ for (const version of [1, 2] as const) {
     t.equal(b.resolver.tagSets.length, 0)
   })
 
+  t.test(`version ${version}: of exemplars nothing long is made, however often it is said`, async (t) => {
+    const long = 'x'.repeat(50_000)
+    const exemplar = { labels: [['trace_id', 'a']] as [string, string][], value: 1, ms: MS }
+    const many = Array.from({ length: 100 }, (_, i): [string, string] => [`l${i}`, long])
+    const found = (list: WireSeries[]) => decoding({ exemplars: true }).message(version, encode(version, list)).found
+    t.same(found([{ labels: [['__name__', 'm']], exemplars: [exemplar] }]), [{ series: ['__name__', 'm'], labels: ['trace_id', 'a'], value: 1, time: MS }])
+    t.same(found([{ labels: [['__name__', 'm'], ...many], exemplars: [exemplar] }]), [], 'labels of a series')
+    t.same(found([{ labels: [['__name__', 'm']], exemplars: [{ ...exemplar, labels: many }] }]), [], 'labels of an exemplar')
+    const series = Array.from(
+      { length: 1000 },
+      (_, i): WireSeries => ({
+        labels: [
+          ['__name__', `m${i}`],
+          ['l', long],
+        ],
+        exemplars: [exemplar],
+      }),
+    )
+    const characters = found(series).reduce((sum, { series }) => sum + series[3].length, 0)
+    t.ok(characters > 0 && characters < 2 ** 24 + 2 * long.length, `${characters} characters`)
+  })
+
   t.test(`version ${version}: more samples than allowed`, async (t) => {
     const b = decoding()
     const list: WireSeries[] = [{ labels: [['__name__', 'm']], samples: [1, 2, 3].map((i) => ({ ms: MS + i, value: i })) }]

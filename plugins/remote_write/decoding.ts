@@ -15,11 +15,13 @@ export function decoding({
   maxCacheBytes = 1 << 20,
   maxBuckets = 100,
   maxSeries = 1e9,
+  exemplars = false,
   memory,
 }: {
   maxCacheBytes?: number
   maxBuckets?: number
   maxSeries?: number
+  exemplars?: boolean
   memory?: SlotMemory
 } = {}) {
   const resolver = new FakeResolver(maxSeries)
@@ -35,7 +37,7 @@ export function decoding({
     message: (version: Version, message: Uint8Array, maxSamples = 1e9, skipNonFinite = false): Outcome => {
       floats.reset()
       histograms.reset()
-      const options = { maxSamples, maxFailures: 3, keepBoth: false, skipNonFinite }
+      const options = { maxSamples, maxFailures: 3, keepBoth: false, skipNonFinite, exemplars }
       return atOnce(
         decoder.decode(
           version,

@@ -36,6 +36,8 @@ export interface Outcome {
   exemplars: number
   /** Those of them that were read. */
   found: SeriesExemplar[]
+  /** Memory that the labels of their series take, about. */
+  foundCharacters: number
   /** Samples that are NaN, infinite or staleness markers. */
   nonFinite: number
   failures: Failure[]

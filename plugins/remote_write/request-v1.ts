@@ -5,7 +5,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { Work } from 'svcdb/lib/event-loop'
 import type { ProtobufReader } from 'svcdb/lib/protobuf'
 import type { SlotMemory } from 'svcdb/lib/snappy'
-import { labelV1, readExemplars } from './exemplars.ts'
+import { labelV1, readExemplars, seriesV1 } from './exemplars.ts'
 import { type LabelSet, MAX_LABELS_BYTES } from './label-set.ts'
 import { labelsFirst } from './labels-first.ts'
 import type { NoteMetadata } from './metadata.ts'
@@ -143,11 +143,14 @@ export class RequestV1 {
 
   private exemplars(start: number, labelsEnd: number, end: number): void {
     const { reader, writer } = this
-    const series: string[] = []
-    reader.at = start
-    reader.end = labelsEnd
-    while (reader.next()) series.push(...labelV1(reader))
-    readExemplars(reader, [labelsEnd, end, FIELDS_V1.exemplars], series, () => labelV1(reader), writer.outcome.found)
+    const place = [labelsEnd, end, FIELDS_V1.exemplars] as const
+    readExemplars(
+      reader,
+      place,
+      () => seriesV1(reader, start, labelsEnd),
+      () => labelV1(reader),
+      writer.outcome,
+    )
   }
 
   private *further(start: number, end: number, metric: Metric, series: number): Work<void> {

@@ -4,7 +4,7 @@
 import { SvcError } from 'svcdb/lib/errors'
 import type { Work } from 'svcdb/lib/event-loop'
 import { BYTES, type ProtobufReader } from 'svcdb/lib/protobuf'
-import { labelsV2, readExemplars, textsOf } from './exemplars.ts'
+import { labelsV2, readExemplars, seriesV2 } from './exemplars.ts'
 import { type LabelSet, MAX_LABELS } from './label-set.ts'
 import { labelsFirst } from './labels-first.ts'
 import { familyOf, METRIC_TYPES, type NoteMetadata } from './metadata.ts'
@@ -139,8 +139,14 @@ export class RequestV2 {
 
   private exemplars(start: number, end: number): void {
     const { reader, symbols, writer, refs, refCount } = this
-    const series = this.tooMany || refCount % 2 !== 0 ? undefined : textsOf(refs.subarray(0, refCount), symbols)
-    readExemplars(reader, [start, end, FIELDS_V2.exemplars], series, () => labelsV2(reader, symbols), writer.outcome.found)
+    if (this.tooMany) return
+    readExemplars(
+      reader,
+      [start, end, FIELDS_V2.exemplars],
+      () => seriesV2(refs.subarray(0, refCount), symbols),
+      () => labelsV2(reader, symbols),
+      writer.outcome,
+    )
   }
 
   private *further(start: number, end: number, metric: Metric, series: number): Work<void> {

@@ -222,6 +222,7 @@ function noOutcome(): Outcome {
     refusedHistograms: 0,
     exemplars: 0,
     found: [],
+    foundCharacters: 0,
     nonFinite: 0,
     failures: [],
   }
