@@ -30,7 +30,7 @@ export interface ExemplarsOfSeries {
 /** The service EXEMPLARS. `namespace` is that of the data, as `CallContext.dataNamespace`. */
 export interface Exemplars {
   /** @returns how many are kept now; those that were there already count. */
-  add(namespace: string, exemplars: readonly SeriesExemplar[]): number
+  add(namespace: string, exemplars: readonly SeriesExemplar[]): Work<number>
   /**
    * Those of series that match all matchers of a list, of any of the lists; in order of their labels.
    * @param start milliseconds, inclusive, as is @param end. @throws BAD_REQUEST for an expression that takes too long.

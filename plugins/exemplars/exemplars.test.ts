@@ -58,7 +58,7 @@ t.test('one from the future is refused: it would keep out what its series has ne
   t.ok(store.add('', of(['m'], 'a', NOW), NOW), 'the series takes what comes')
   t.ok(store.add('', of(['m'], 'ahead', NOW + 60_000), NOW), 'a clock that is a little ahead')
   t.same(texts([name('m')]), ['a', 'ahead'])
-  store.expire(NOW + 2 * HOUR)
+  atOnce(store.expire(NOW + 2 * HOUR))
   t.equal(store.count, 0)
   t.same(dropped, { too_new: 2, too_old: 1, expired: 2 })
 })
@@ -72,6 +72,20 @@ t.test('texts are bounded as OpenMetrics has it, in characters', async (t) => {
   t.notOk(store.add('', { ...long('x'.repeat(10_000)), time: NOW + 2 }, NOW))
   t.notOk(store.add('', of(['m', 'l', 'y'.repeat(65_536)], 'a', NOW + 2), NOW))
   t.same(dropped, { too_long: 3 })
+})
+
+t.test('a namespace that is deleted takes nothing more of what was handed in before', async (t) => {
+  const { store } = storeOf()
+  const work = store.addAll(
+    'a',
+    ['1', '2'].map((id) => of(['m', 'i', id], id)),
+    NOW,
+  )
+  t.notOk(work.next().done)
+  t.equal(store.count, 1)
+  store.forget('a')
+  t.equal(atOnce(work), 0)
+  t.same([store.count, store.bytes, store.seriesCount], [0, 0, 0])
 })
 
 t.test('matchers as PromQL has them: a label that is not there is empty', async (t) => {
@@ -105,9 +119,9 @@ t.test('times: a range, an age, and what has expired', async (t) => {
   t.notOk(store.add('', of(['old'], 'x', NOW - HOUR), NOW))
   t.notOk(store.add('', of(['old'], 'x', Number.NaN), NOW))
   t.same(texts([name('m')], -Infinity, Infinity, '', NOW + HOUR + 7), ['8', '9'], 'too old, and not swept yet')
-  store.expire(NOW + HOUR + 7)
+  atOnce(store.expire(NOW + HOUR + 7))
   t.equal(store.count, 2)
-  store.expire(NOW + 3 * HOUR)
+  atOnce(store.expire(NOW + 3 * HOUR))
   t.same([store.count, store.bytes, store.seriesCount], [0, 0, 0])
   t.same(dropped, { too_old: 2, expired: 10 })
 })

@@ -1,4 +1,5 @@
 import { definePlugin, EXEMPLARS, type Exemplars, NAMESPACES, type NamespaceLifecycle } from 'svcdb'
+import { inTurns } from 'svcdb/lib/event-loop'
 import { configSchema } from './config.ts'
 import { ExemplarStore } from './store.ts'
 
@@ -30,9 +31,8 @@ export default definePlugin({
     metrics.gauge('exemplar_series', 'Series that have exemplars in memory', [], (gauge) => gauge.set(store.seriesCount))
     metrics.gauge('exemplar_bytes', 'Memory that exemplars take, about', [], (gauge) => gauge.set(store.bytes))
     svc.provide(EXEMPLARS, {
-      add(namespace, exemplars) {
-        const now = clock.now()
-        const kept = exemplars.reduce((sum, exemplar) => sum + (store.add(namespace, exemplar, now) ? 1 : 0), 0)
+      *add(namespace, exemplars) {
+        const kept = yield* store.addAll(namespace, exemplars, clock.now())
         stored.inc(kept)
         return kept
       },
@@ -41,6 +41,13 @@ export default definePlugin({
     svc.start(() => {
       svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => store.forget(namespace))
     })
-    svc.schedule('sweep', SWEEP_MS, () => store.expire(clock.now()), { local: true })
+    svc.schedule(
+      'sweep',
+      SWEEP_MS,
+      async () => {
+        await inTurns(store.expire(clock.now()))
+      },
+      { local: true },
+    )
   },
 })

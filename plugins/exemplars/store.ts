@@ -42,7 +42,7 @@ interface Series {
   key: string
   labels: readonly string[]
   histogram: boolean
-  exemplars: Exemplar[]
+  exemplars: Queue<Exemplar>
   bytes: number
 }
 
@@ -53,30 +53,54 @@ interface LabelSet {
   key: string
 }
 
-class Namespace {
-  readonly series = new Map<string, Series>()
-  bytes = 0
-  private order: Series[] = []
+/** What is at its front goes without moving all that is behind it. */
+class Queue<T> {
+  private items: T[] = []
   private front = 0
 
+  get length(): number {
+    return this.items.length - this.front
+  }
+
+  first(): T {
+    return this.items[this.front]
+  }
+
+  last(): T | undefined {
+    return this.items.at(-1)
+  }
+
+  all(): T[] {
+    return this.items.slice(this.front)
+  }
+
+  push(item: T): void {
+    this.items.push(item)
+  }
+
+  shift(): T {
+    const item = this.items[this.front]
+    this.items[this.front++] = undefined as T
+    if (this.front >= MAX_EMPTY && this.front * 2 >= this.items.length) {
+      this.items = this.all()
+      this.front = 0
+    }
+    return item
+  }
+}
+
+class Namespace {
+  readonly name: string
+  readonly series = new Map<string, Series>()
+  readonly order = new Queue<Series>()
+  bytes = 0
+
+  constructor(name: string) {
+    this.name = name
+  }
+
   get count(): number {
-    return this.order.length - this.front
-  }
-
-  add(series: Series): void {
-    this.order.push(series)
-  }
-
-  /** The series with the oldest exemplar. */
-  oldest(): Series {
-    return this.order[this.front]
-  }
-
-  removeOldest(): void {
-    this.front++
-    if (this.front < MAX_EMPTY || this.front * 2 < this.order.length) return
-    this.order = this.order.slice(this.front)
-    this.front = 0
+    return this.order.length
   }
 }
 
@@ -86,6 +110,8 @@ export class ExemplarStore {
   private readonly namespaces = new Map<string, Namespace>()
   private readonly options: StoreOptions
   private last: LabelSet | undefined
+  /** Namespaces of calls of `addAll` that are not done. */
+  private readonly adding = new Set<{ namespace: string; deleted: boolean }>()
 
   constructor(options: StoreOptions) {
     this.options = options
@@ -97,12 +123,29 @@ export class ExemplarStore {
     return count
   }
 
+  /** As `Exemplars.add`. */
+  *addAll(namespace: string, exemplars: readonly SeriesExemplar[], now: number): Work<number> {
+    const call = { namespace, deleted: false }
+    this.adding.add(call)
+    let kept = 0
+    try {
+      for (const exemplar of exemplars) {
+        if (this.add(namespace, exemplar, now)) kept++
+        yield
+        if (call.deleted) return 0
+      }
+    } finally {
+      this.adding.delete(call)
+    }
+    return kept
+  }
+
   /** @param now milliseconds since the Unix epoch. @returns whether it is kept, or was there already. */
   add(namespace: string, given: SeriesExemplar, now: number): boolean {
     const { labels, key } = this.setOf(given.series)
-    const own = this.namespaces.get(namespace) ?? new Namespace()
+    const own = this.namespaces.get(namespace) ?? new Namespace(namespace)
     let series = own.series.get(key)
-    const why = labels.length === 0 ? 'too_long' : this.refusal(series?.exemplars.at(-1), given, now)
+    const why = labels.length === 0 ? 'too_long' : this.refusal(series?.exemplars.last(), given, now)
     if (why === 'known') return true
     if (why !== undefined) {
       this.options.dropped(why)
@@ -110,13 +153,13 @@ export class ExemplarStore {
     }
     this.namespaces.set(namespace, own)
     if (series === undefined) {
-      series = { key, labels, histogram: given.histogram === true, exemplars: [], bytes: SERIES_BYTES + key.length * 4 }
+      series = { key, labels, histogram: given.histogram === true, exemplars: new Queue(), bytes: SERIES_BYTES + key.length * 4 }
       own.series.set(key, series)
       this.grow(own, series.bytes)
     }
     const exemplar = { labels: [...given.labels], value: given.value, time: given.time }
     series.exemplars.push(exemplar)
-    own.add(series)
+    own.order.push(series)
     this.count++
     this.grow(own, bytesOf(exemplar))
     while (this.count > this.options.maxExemplars || this.bytes > this.options.maxBytes) {
@@ -148,18 +191,24 @@ export class ExemplarStore {
   }
 
   /** Lets go of those that are too old. Work in the order in which they came: one that came late goes late. */
-  expire(now: number): void {
+  *expire(now: number): Work<void> {
     for (const own of [...this.namespaces.values()]) {
-      while (own.count > 0 && own.oldest().exemplars[0].time <= now - this.options.maxAgeMs) {
+      while (own.count > 0 && own.order.first().exemplars.first().time <= now - this.options.maxAgeMs) {
         this.options.dropped('expired')
         this.removeOldest(own)
+        yield
       }
     }
   }
 
+  /** Calls of `addAll` that are not done add no more: whoever has the name next must not find it. */
   forget(namespace: string): void {
+    for (const call of this.adding) if (call.namespace === namespace) call.deleted = true
     const own = this.namespaces.get(namespace)
-    while (own !== undefined && own.count > 0) this.removeOldest(own)
+    if (own === undefined) return
+    this.count -= own.count
+    this.bytes -= own.bytes
+    this.namespaces.delete(namespace)
   }
 
   /** As `Exemplars.select`. */
@@ -170,9 +219,9 @@ export class ExemplarStore {
     const all = [...own.series.values()]
     const found: ExemplarsOfSeries[] = []
     for (let at = 0; at < all.length; at += SLICE) {
-      const inRange = all.slice(at, at + SLICE).filter(({ exemplars }) => exemplars.some(({ time }) => time >= from && time <= end))
+      const inRange = all.slice(at, at + SLICE).filter(({ exemplars }) => exemplars.all().some(({ time }) => time >= from && time <= end))
       for (const { labels, exemplars } of yield* matching(selectors, inRange)) {
-        found.push({ series: labels, exemplars: exemplars.filter(({ time }) => time >= from && time <= end) })
+        found.push({ series: labels, exemplars: exemplars.all().filter(({ time }) => time >= from && time <= end) })
       }
       yield
     }
@@ -191,16 +240,13 @@ export class ExemplarStore {
   }
 
   private removeOldest(own: Namespace): void {
-    const series = own.oldest()
-    own.removeOldest()
-    const exemplar = series.exemplars.shift() as Exemplar
+    const series = own.order.shift()
     this.count--
-    this.grow(own, -bytesOf(exemplar))
+    this.grow(own, -bytesOf(series.exemplars.shift()))
     if (series.exemplars.length > 0) return
     own.series.delete(series.key)
     this.grow(own, -series.bytes)
-    if (own.series.size > 0) return
-    for (const [namespace, each] of this.namespaces) if (each === own) this.namespaces.delete(namespace)
+    if (own.count === 0) this.namespaces.delete(own.name)
   }
 }
 

@@ -15,7 +15,7 @@ export interface OtlpFormatDependencies {
   metrics: OtlpMetrics
   json: JsonThread
   newDecoder(namespace: string): OtlpDecoder
-  keepExemplars(namespace: string, outcome: Outcome): void
+  keepExemplars(namespace: string, outcome: Outcome): Promise<void>
 }
 
 /** Points name their measurements and tags. */
@@ -49,7 +49,7 @@ class OtlpReader implements PointReader {
         options,
       ),
     )
-    this.dependencies.keepExemplars(batch.namespace, outcome)
+    await this.dependencies.keepExemplars(batch.namespace, outcome)
     metrics.skipped.inc(outcome.skipped)
     this.svc.ingest.countNonFinite(outcome.nonFinite)
     const { points, refused, failures } = outcome

@@ -17,6 +17,7 @@ import {
 import { PerNamespace } from 'svcdb/lib/cache'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import type { ErrorKind } from 'svcdb/lib/errors'
+import { inTurns } from 'svcdb/lib/event-loop'
 import { errorAnswer, partialSuccess, refusalOf, statusMessage, type Tally } from './answer.ts'
 import type { OtlpConfig } from './config.ts'
 import { answerType, compressionOf, encodingOf, requireEncoding } from './content.ts'
@@ -129,12 +130,13 @@ export class OtlpHandler implements OtlpFormatDependencies {
     // What may be sent again comes before what may not.
     const failed = parts.find((part) => part.status === 'rejected')
     if (failed !== undefined) throw failed.reason
-    this.keepExemplars(context.dataNamespace, outcome)
+    await this.keepExemplars(context.dataNamespace, outcome)
     return tally
   }
 
-  keepExemplars(namespace: string, { exemplars, found }: Outcome): void {
-    const kept = found.length === 0 ? 0 : (this.svc.find<Exemplars>(EXEMPLARS)?.add(namespace, found) ?? 0)
+  async keepExemplars(namespace: string, { exemplars, found }: Outcome): Promise<void> {
+    const store = found.length === 0 ? undefined : this.svc.find<Exemplars>(EXEMPLARS)
+    const kept = store === undefined ? 0 : await inTurns(store.add(namespace, found))
     if (exemplars > kept) this.metrics.exemplars.inc(exemplars - kept)
   }
 

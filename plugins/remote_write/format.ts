@@ -27,7 +27,7 @@ class RemoteWriteReader implements PointReader {
       if (this.decoder?.namespace !== namespace) this.decoder = { namespace, decoder: this.requests.newDecoder(namespace) }
       const histograms = () => further('histograms')
       const outcome = await this.requests.decode(this.decoder.decoder, { namespace, version: 1, message, floats: batch, histograms })
-      this.requests.keep(namespace, outcome)
+      await this.requests.keep(namespace, outcome)
       const written = [outcome.floatRows, outcome.histogramRows].map((rows) => ({ ...NOTHING_WRITTEN, written: rows }))
       return refusal(outcome, written[0], written[1], tallyOf(outcome, written[0], written[1]))
     })

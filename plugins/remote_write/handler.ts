@@ -65,12 +65,12 @@ export class WriteHandler {
         hold: (bytes) => holdBody(request, bytes),
       }),
     )
-    if (decoded !== undefined) this.answer(reply, version, context.dataNamespace, decoded, results)
+    if (decoded !== undefined) await this.answer(reply, version, context.dataNamespace, decoded, results)
     return reply.code(204).send()
   }
 
   /** @throws SvcError for what was not written, after what could be. */
-  private answer(reply: FastifyReply, version: Version, namespace: string, decoded: Decoded, parts: PromiseSettledResult<WriteResult>[]): void {
+  private async answer(reply: FastifyReply, version: Version, namespace: string, decoded: Decoded, parts: PromiseSettledResult<WriteResult>[]): Promise<void> {
     const { outcome, floats, histograms } = decoded
     const written = parts.map((part) => (part.status === 'fulfilled' ? part.value : NOTHING_WRITTEN))
     const floatResult = floats ? written[0] : NOTHING_WRITTEN
@@ -81,7 +81,7 @@ export class WriteHandler {
     // What may be sent again comes before what may not.
     const failed = parts.find((part) => part.status === 'rejected')
     // Of what comes again, exemplars come again too.
-    const kept = failed === undefined ? this.requests.keep(namespace, outcome) : 0
+    const kept = failed === undefined ? await this.requests.keep(namespace, outcome) : 0
     const accepted = failed === undefined && tally.rejected === 0 && this.config.exemplars_written === 'accepted'
     if (version === 2) reply.headers(writtenHeaders(tally, accepted ? outcome.exemplars : kept))
     if (failed !== undefined) throw failed.reason

@@ -2,6 +2,7 @@
 import { randomInt } from 'node:crypto'
 import { type Counter, EXEMPLARS, type Exemplars, type MetricMetadataEntry, type Svc } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
+import { inTurns } from 'svcdb/lib/event-loop'
 import type { SlotMemory } from 'svcdb/lib/snappy'
 import type { RemoteWriteConfig } from './config.ts'
 import type { Version } from './content.ts'
@@ -69,9 +70,10 @@ export class Requests {
   }
 
   /** Hands over the exemplars of what was written. @returns how many are kept. */
-  keep(namespace: string, { exemplars, found }: Outcome): number {
+  async keep(namespace: string, { exemplars, found }: Outcome): Promise<number> {
     if (exemplars === 0) return 0
-    const kept = found.length === 0 ? 0 : (this.svc.find<Exemplars>(EXEMPLARS)?.add(namespace, found) ?? 0)
+    const store = found.length === 0 ? undefined : this.svc.find<Exemplars>(EXEMPLARS)
+    const kept = store === undefined ? 0 : await inTurns(store.add(namespace, found))
     this.exemplars.inc(exemplars - kept)
     return kept
   }

@@ -1,7 +1,7 @@
 /** Exemplars, which are kept and looked through on the main thread, as requests that are made to hold the event loop. */
 import { compressSync } from 'snappy'
 import type { ProtobufWriter } from 'svcdb/lib/protobuf'
-import { bytesOf, FORM, type HttpBody, http, message, nested, range, sumOf, V1 } from './loop-body.ts'
+import { bytesOf, FORM, type HttpBody, http, message, nested, range, sumOf, V1, V2 } from './loop-body.ts'
 
 const WRITE = '/api/v1/prom/write'
 /** Above what a question looks through in one go. */
@@ -18,6 +18,65 @@ export function exemplarBodies(size: (most: number) => number): HttpBody[] {
   return [
     http('remote write 1.0: exemplars of many labels', WRITE, V1, () =>
       compressSync(bytesOf(message((out) => series(out, Object.fromEntries(range(500, (i) => [`l${i}`, 'x'.repeat(60)])), size(10_000))))),
+    ),
+    http('remote write 1.0: exemplars of many series', WRITE, V1, () =>
+      compressSync(
+        bytesOf(
+          message((out) => {
+            const labels = Object.fromEntries(range(150, (i) => [`l${150 - i}`, 'x']))
+            for (let i = 0; i < size(10_000); i++) series(out, { ...labels, i: String(i) }, 1)
+          }),
+        ),
+      ),
+    ),
+    http('remote write 1.0: an exemplar of many labels', WRITE, V1, () =>
+      compressSync(
+        bytesOf(
+          message((out) => {
+            const labels = Buffer.alloc(size(24_000_000), Uint8Array.of(0x0a, 0))
+            nested(out, 1, () => nested(out, 3, () => out.append(labels)))
+          }),
+        ),
+      ),
+    ),
+    http('remote write 1.0: labels of a series with an exemplar', WRITE, V1, () =>
+      compressSync(
+        bytesOf(
+          message((out) => {
+            const labels = Buffer.alloc(size(24_000_000), Uint8Array.of(0x0a, 0))
+            nested(out, 1, () => {
+              out.append(labels)
+              out.blob(3, Uint8Array.of())
+            })
+          }),
+        ),
+      ),
+    ),
+    http('remote write 2.0: exemplars of long symbols', WRITE, V2, () =>
+      compressSync(
+        bytesOf(
+          message((out) => {
+            for (const text of ['', '__name__', 'x'.repeat(100_000)]) out.string(4, text)
+            nested(out, 5, () => {
+              out.blob(1, Buffer.alloc(size(10_000), 2))
+              nested(out, 4, () => out.blob(1, Buffer.alloc(2, 2)))
+            })
+          }),
+        ),
+      ),
+    ),
+    http('remote write 2.0: an exemplar of long symbols', WRITE, V2, () =>
+      compressSync(
+        bytesOf(
+          message((out) => {
+            for (const text of ['', '__name__', 'x'.repeat(100_000)]) out.string(4, text)
+            nested(out, 5, () => {
+              out.blob(1, Uint8Array.of(1, 1))
+              nested(out, 4, () => out.blob(1, Buffer.alloc(size(10_000), 2)))
+            })
+          }),
+        ),
+      ),
     ),
     question('selectors', () => sumOf(range(size(20_000), (i) => `n{a="${i}"}`))),
     question('matchers', () => `e{${range(size(20_000), (i) => `l${i}=""`).join(',')}}`),

@@ -62,7 +62,10 @@ t.test('exemplars are looked for until the time is up', async (t) => {
     provides: [EXEMPLARS],
     setup(svc) {
       const exemplars: Exemplars = {
-        add: () => 0,
+        *add() {
+          yield
+          return 0
+        },
         *select() {
           for (;;) yield
         },
