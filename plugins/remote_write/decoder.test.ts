@@ -403,6 +403,32 @@ t.test('metadata is passed on: of version 1 as it is, of version 2 once for each
   )
   b.message(2, writeRequestV2([series('s_total', '', 1, 'other words')]))
   t.equal(b.said.at(-1)?.help, 'other words')
+  const long = Array.from({ length: 10 }, (_, i) => series(`long${i}`, '', 2, 'é'.repeat(1e6)))
+  b.message(2, writeRequestV2(long))
+  for (const { help } of b.said.slice(-10)) t.ok(help.startsWith('é'.repeat(32_768)) && help.length < 40_000, 'a long text is cut, and not made whole for each')
+})
+
+t.test('version 2: of a label that series refer to again and again no more is made than is said to be taken', async (t) => {
+  const labels = (value: string, count: number, i = 0): WireSeries['labels'] => [
+    ['__name__', `m${i}`],
+    ...Array.from({ length: count }, (_, place): [string, string] => [`l${place}`, value]),
+  ]
+  const samples = [{ ms: MS, value: 1 }]
+  const long = 'x'.repeat(100_000)
+  const outcome = decoding().message(
+    2,
+    writeRequestV2([
+      { labels: labels(long, 11), samples },
+      { labels: labels('x', 11), samples },
+    ]),
+  )
+  t.match(outcome, { floatRows: 1, refusedSamples: 1, failures: [{ position: 0, message: /its labels have more than 1048576 bytes/ }] })
+  const many = Array.from({ length: 300 }, (_, i): WireSeries => ({ labels: labels(long, 10, i), samples }))
+  const known = decoding()
+  for (let from = 0; from < 300; from += 100) t.equal(known.message(2, writeRequestV2(many.slice(from, from + 100))).floatRows, 100)
+  t.equal(known.message(2, writeRequestV2(many)).floatRows, 300, 'what is known is not taken apart')
+  const message = /series that are not known have more than 268435456 bytes of labels/
+  for (const maxSeries of [1e9, 0]) t.throws(() => decoding({ maxSeries }).message(2, writeRequestV2(many)), { code: 'BAD_REQUEST', message })
 })
 
 t.test('what is no message is refused as a whole, with its place', async (t) => {

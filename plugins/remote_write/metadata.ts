@@ -8,6 +8,8 @@ export type NoteMetadata = (entry: MetricMetadataEntry) => void
 /** The enum MetricType, which has the same numbers in both versions, in the words of Prometheus' API. */
 export const METRIC_TYPES: readonly string[] = ['unknown', 'counter', 'gauge', 'histogram', 'gaugehistogram', 'summary', 'info', 'stateset']
 
+/** The largest max_metadata_text_bytes, and the rest of a character: longer texts are cut before they are handed in, as many metrics may refer to one. */
+export const MAX_TEXT_BYTES = 65_536 + 3
 /** Longer names are not kept: a key of the state store has its limit. */
 const MAX_METRIC_BYTES = 1024
 /** Stands in no name. */

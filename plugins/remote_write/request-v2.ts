@@ -7,7 +7,7 @@ import { BYTES, type ProtobufReader } from 'svcdb/lib/protobuf'
 import { labelsV2, readExemplars, seriesV2 } from './exemplars.ts'
 import { type LabelSet, MAX_LABELS } from './label-set.ts'
 import { labelsFirst } from './labels-first.ts'
-import { familyOf, METRIC_TYPES, type NoteMetadata } from './metadata.ts'
+import { familyOf, MAX_TEXT_BYTES, METRIC_TYPES, type NoteMetadata } from './metadata.ts'
 import type { Metric } from './metric.ts'
 import type { SampleWriter } from './sample-writer.ts'
 import { type BodyFields, LABELS, type SeriesBody, SLICE_BYTES } from './series-body.ts'
@@ -25,6 +25,8 @@ const SLICE_FIELDS = 2048
 const SLICE_SERIES = 64
 /** As many as the largest request of samples that all begin a series would have for their values. */
 const MAX_SYMBOLS = 2 ** 20
+/** Of the labels of series that are not known yet, those that are refused among them: each reference says its symbol once more. */
+const MAX_NEW_BYTES = 268_435_456
 /** Bytes, and so at most as many references, that the labels of a series may take: no engine takes more labels than fit. */
 const MAX_REFS = MAX_LABELS * 2 * 5
 
@@ -44,6 +46,9 @@ export class RequestV2 {
   /** Whether all symbols have numbers. */
   private keyed = true
   private tooMany = false
+  /** Bytes of labels that were taken apart since the work could last be interrupted, and in this request. */
+  private taken = 0
+  private takenInAll = 0
   /** References beyond those. */
   private surplus = 0
   /** Where the packed references lie in the message that refs[0 ...] were last read of, their bytes (0 = unknown) and their number: all have numbers. */
@@ -71,7 +76,7 @@ export class RequestV2 {
     this.note = note
     this.write = write
     this.cache.begin()
-    this.packedBytes = 0
+    this.packedBytes = this.taken = this.takenInAll = 0
     reader.begin(message)
     yield* this.readSymbols()
     reader.begin(message)
@@ -80,8 +85,9 @@ export class RequestV2 {
     let left = SLICE_SERIES
     let far = SLICE_BYTES
     while (reader.next()) {
-      if (--left === 0 || reader.at > far) {
+      if (--left === 0 || reader.at > far || this.taken > SLICE_BYTES) {
         yield
+        this.taken = 0
         this.cache.begin()
         left = SLICE_SERIES
         far = reader.at + SLICE_BYTES
@@ -310,19 +316,14 @@ export class RequestV2 {
 
   /** Takes the labels of a new series apart; false when they are refused. */
   private intern(samples: number, histograms: number): boolean {
-    const { labels, symbols, refs, refCount } = this
-    labels.begin(symbols.bytes)
-    if (this.tooMany) labels.fail(`it has more than ${MAX_LABELS} labels`)
-    if (refCount % 2 !== 0) labels.fail(`it has ${refCount} label references, which makes a name without a value`)
-    for (let i = 0; i + 1 < refCount; i += 2) {
-      const name = refs[i] >>> 0
-      const value = refs[i + 1] >>> 0
-      if (name >= symbols.count || value >= symbols.count) {
-        labels.fail(`it refers to symbol ${Math.max(name, value)} of ${symbols.count}`)
-        break
-      }
-      labels.add(symbols.starts[name], symbols.ends[name], symbols.starts[value], symbols.ends[value])
-    }
+    const { labels, reader, refCount } = this
+    labels.begin(this.symbols.bytes)
+    const sent = this.labelBytes()
+    const bytes = labels.fits(sent) ? sent : 0
+    this.taken += bytes
+    this.takenInAll += bytes
+    if (this.takenInAll > MAX_NEW_BYTES) throw reader.fault(`series that are not known have more than ${MAX_NEW_BYTES} bytes of labels`, reader.at)
+    if (bytes > 0) this.addLabels()
     try {
       this.cache.add(labels, this.keyBytes, this.keyView, this.keyed ? 0 : -1, refCount * 4)
       return true
@@ -331,6 +332,29 @@ export class RequestV2 {
       this.writer.refuse(samples, histograms, error.code, error.message)
       return false
     }
+  }
+
+  /** Of the labels at hand, each as often as it is referred to; 0 when they cannot be read. */
+  private labelBytes(): number {
+    const { labels, symbols, refs, refCount } = this
+    if (this.tooMany) labels.fail(`it has more than ${MAX_LABELS} labels`)
+    if (refCount % 2 !== 0) labels.fail(`it has ${refCount} label references, which makes a name without a value`)
+    let bytes = 0
+    for (let i = 0; i < refCount; i++) {
+      const ref = refs[i] >>> 0
+      if (ref >= symbols.count) {
+        labels.fail(`it refers to symbol ${ref} of ${symbols.count}`)
+        return 0
+      }
+      bytes += symbols.ends[ref] - symbols.starts[ref]
+    }
+    return bytes
+  }
+
+  private addLabels(): void {
+    const { labels, symbols, refs, refCount } = this
+    const { starts, ends } = symbols
+    for (let i = 0; i + 1 < refCount; i += 2) labels.add(starts[refs[i]], ends[refs[i]], starts[refs[i + 1]], ends[refs[i + 1]])
   }
 
   private *reordered(start: number, end: number): Work<void> {
@@ -369,7 +393,8 @@ export class RequestV2 {
     metric.saidHelp = helpNumber
     metric.saidUnit = unitNumber
     const word = METRIC_TYPES[type] ?? METRIC_TYPES[0]
-    this.note({ metric: familyOf(metric.ref.name, word), type: word, help: symbols.text(help), unit: symbols.text(unit) })
+    const [helpText, unitText] = [help, unit].map((place) => symbols.text(place, MAX_TEXT_BYTES))
+    this.note({ metric: familyOf(metric.ref.name, word), type: word, help: helpText, unit: unitText })
   }
 }
 

@@ -65,9 +65,10 @@ export class Symbols {
     return number
   }
 
-  text(place: number): string {
+  /** @param most bytes: what is longer is cut, perhaps within a character. */
+  text(place: number, most = Number.POSITIVE_INFINITY): string {
     const { bytes } = this
-    return Buffer.from(bytes.buffer, bytes.byteOffset + this.starts[place], this.ends[place] - this.starts[place]).toString('utf8')
+    return Buffer.from(bytes.buffer, bytes.byteOffset + this.starts[place], Math.min(this.ends[place] - this.starts[place], most)).toString('utf8')
   }
 
   release(): void {

@@ -255,6 +255,29 @@ function remoteWrites(size: (most: number) => number): AttackBody[] {
         }
       }),
     ),
+    write('2.0: one long help text', V2, () =>
+      message((out) => {
+        for (const text of ['', '__name__', 'x'.repeat(size(10_000_000)), ...range(2000, (i) => `r7_${i}`)]) out.string(4, text)
+        for (let i = 0; i < 2000; i++) {
+          nested(out, 5, () => {
+            for (const ref of [1, 3 + i]) out.int(1, ref)
+            sample(out, MILLIS)
+            nested(out, 5, () => out.int(3, 2))
+          })
+        }
+      }),
+    ),
+    write('2.0: one long label', V2, () =>
+      message((out) => {
+        for (const text of ['', '__name__', 'r8', 'a', 'x'.repeat(size(1_000_000)), ...range(2000, (i) => `v${i}`)]) out.string(4, text)
+        for (let i = 0; i < size(100_000); i++) {
+          nested(out, 5, () => {
+            for (const ref of [1, 2, 3, 4, 5 + (i % 2000), 4]) out.int(1, ref)
+            sample(out, MILLIS)
+          })
+        }
+      }),
+    ),
     write('2.0: references', V2, () =>
       message((out) => {
         for (const text of ['', '__name__', 'r6', 'a']) out.string(4, text)

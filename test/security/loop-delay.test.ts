@@ -38,6 +38,7 @@ const NAMES = [
   'line protocol: new fields',
   'remote write 1.0: new series',
   'remote write 2.0: new series',
+  'remote write 2.0: one long help text',
   'OTLP attributes of a resource',
   'OTLP empty points',
   'OTLP many histograms',
