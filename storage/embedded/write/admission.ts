@@ -322,8 +322,8 @@ class Work {
     const next = index.count
     const number = index.promote(series)
     if (number < next) return number
-    if (this.promoted.length === this.maxNew.series) throw tooManySeries(this.maxNew.series)
-    this.promoted.push(series)
+    this.promoted.push(series) // what is not here is not taken back
+    if (this.promoted.length > this.maxNew.series) throw tooManySeries(this.maxNew.series)
     this.series.push({ series: number, measurement: index.measurementOf(number) })
     return number
   }
