@@ -94,6 +94,13 @@ export const configSchema = Type.Object({
     maximum: 100_000_000,
     description: 'Series that one write may begin; above: 400. 100,000 take some 40 ms, in which nothing else is done',
   }),
+  max_new_series_bytes_per_write: Type.Integer({
+    default: 33_554_432,
+    minimum: 1_048_576,
+    maximum: 1_073_741_824,
+    description:
+      'Bytes of the tags of the series that one write may begin, each text as often as a series has it, as the log has them; above: 400. The default takes some 100 ms, in which nothing else is done',
+  }),
   maintenance_interval_secs: Type.Integer({
     default: 30,
     minimum: 1,

@@ -222,7 +222,11 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const schemaPublisher = new SchemaPublisher(schema, unstored, publisher)
   const resolver = protectTags(seriesResolver(schema, index, limits), Object.keys(config.field_encryption?.columns ?? {}))
   const batches = new BatchPool(resolver, () => timers.monotonic())
-  const maxNew = { definitions: config.max_new_definitions_per_write, series: config.max_new_series_per_write }
+  const maxNew = {
+    definitions: config.max_new_definitions_per_write,
+    series: config.max_new_series_per_write,
+    seriesBytes: config.max_new_series_bytes_per_write,
+  }
   const admission = new Admission(schema, index, limits, maxNew, clock)
   const rotation = new Rotation(wal, memtables, config, log)
   const writes: WritePath = new WritePath({

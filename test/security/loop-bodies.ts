@@ -278,6 +278,18 @@ function remoteWrites(size: (most: number) => number): AttackBody[] {
         }
       }),
     ),
+    write('2.0: tags that new series share', V2, () =>
+      message((out) => {
+        const tags = range(60, (i) => `t${i}`)
+        for (const text of ['', '__name__', 'r9', 'x'.repeat(4000), 'a', ...tags, ...range(1000, (i) => `v${i}`)]) out.string(4, text)
+        for (let i = 0; i < 1000; i++) {
+          nested(out, 5, () => {
+            for (const ref of [1, 2, 4, 65 + i, ...tags.flatMap((_, tag) => [5 + tag, 3])]) out.int(1, ref)
+            sample(out, MILLIS)
+          })
+        }
+      }),
+    ),
     write('2.0: references', V2, () =>
       message((out) => {
         for (const text of ['', '__name__', 'r6', 'a']) out.string(4, text)

@@ -39,6 +39,8 @@ const NAMES = [
   'remote write 1.0: new series',
   'remote write 2.0: new series',
   'remote write 2.0: one long help text',
+  'remote write 2.0: one long label',
+  'remote write 2.0: tags that new series share',
   'OTLP attributes of a resource',
   'OTLP empty points',
   'OTLP many histograms',

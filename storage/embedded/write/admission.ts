@@ -17,7 +17,7 @@ import { NOT_DURABLE, UNKNOWN } from '../series/provisional-series.ts'
 import { FIRST_HANDLE, RELEASED, type SeriesIndex } from '../series/series-index.ts'
 import type { FieldDef } from '../threads/definitions.ts'
 import type { Definitions, NewSeries, TableRows } from '../wal/record.ts'
-import { type MaxNew, tooManyDefinitions, tooManySeries } from './new-bounds.ts'
+import { type MaxNew, NewSeriesList, tooManyDefinitions } from './new-bounds.ts'
 import { Owners } from './owners.ts'
 import { copyRows, type Rows } from './rows.ts'
 
@@ -139,7 +139,7 @@ class Work {
   private readonly undo: Undo = []
   private readonly series: NewSeries[] = []
   /** Handles of `series`. */
-  private readonly promoted: number[] = []
+  private readonly promoted: NewSeriesList
   private readonly tables: TableRows[] = []
   private readonly owners: Owners
   /** Checked rows whose table is not settled yet, and whose they are. */
@@ -155,6 +155,7 @@ class Work {
     this.index = index
     this.limits = limits
     this.maxNew = maxNew
+    this.promoted = new NewSeriesList(maxNew)
     this.owners = owners
     this.nonFinite = nonFinite
   }
@@ -315,15 +316,14 @@ class Work {
     const { index } = this
     const known = index.numberOf(series)
     if (known !== NOT_DURABLE) return known
-    if (this.promoted.length === 0) {
+    if (this.promoted.handles.length === 0) {
       const symbols = index.symbols.count
-      this.undo.push(() => index.revoke(this.promoted, symbols))
+      this.undo.push(() => index.revoke(this.promoted.handles, symbols))
     }
     const next = index.count
     const number = index.promote(series)
     if (number < next) return number
-    this.promoted.push(series) // what is not here is not taken back
-    if (this.promoted.length > this.maxNew.series) throw tooManySeries(this.maxNew.series)
+    this.promoted.add(series, index.tagBytes(number)) // what is not here is not taken back
     this.series.push({ series: number, measurement: index.measurementOf(number) })
     return number
   }

@@ -34,3 +34,16 @@ t.test('a write that begins too many series leaves nothing of them', async (t) =
   const again = await opened(t, {}, crashCopy(dir))
   t.same(await rowsOf(again.engine, 'm'), rows, 'after a crash')
 })
+
+t.test('its tags are bounded in bytes, as often as they are said', async (t) => {
+  const { engine } = await opened(t, { max_new_series_bytes_per_write: 1 << 20 })
+  const long = Array.from({ length: 60 }, (_, i) => [`t${i}`, 'x'.repeat(4000)]).flat()
+  const tags = (count: number) => hosts(count).map((host) => [...host, ...long])
+  await t.rejects(writeAll(engine, tags(5)), {
+    code: 'BAD_REQUEST',
+    message: /more than 1048576 bytes of tags of series at once; .* database.max_new_series_bytes_per_write/,
+  })
+  t.same(await engine.measurements(''), [])
+  for (const count of [4, 8, 8]) await writeAll(engine, tags(count))
+  t.equal((await rowsOf(engine, 'm')).length, 8, 'known ones are not counted')
+})
