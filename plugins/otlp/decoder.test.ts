@@ -331,6 +331,20 @@ t.test('an exemplar of a point that is skipped refuses nothing, whatever the att
     t.match(decoding({}, { maxPoints: 1e9, maxFailures: 10, exemplars }).decode(message), { skipped: 1, refused: 0, exemplars: 1 }, `exemplars: ${exemplars}`)
 })
 
+t.test('attributes of a resource that very many new series would have are refused, those of known ones are not', async (t) => {
+  const resource = Object.fromEntries(Array.from({ length: 250 }, (_, i) => [`r${i}`, 'x'.repeat(4000)]))
+  const metrics = (count: number, from = 0): WireMetric[] => [
+    { name: 'm', sum: Array.from({ length: count }, (_, i) => ({ time, value: 1, attributes: { i: String(from + i) } })), temporality: 2 },
+  ]
+  const decoder = decoding()
+  for (const from of [0, 150]) t.match(decoder.decode(writeMetrics(metrics(150, from), resource)), { points: 150, refused: 0 })
+  t.match(decoder.decode(writeMetrics(metrics(300), resource)), { points: 300, refused: 0 })
+  t.throws(() => decoding().decode(writeMetrics(metrics(300), resource)), {
+    code: 'BAD_REQUEST',
+    message: /series that are not known have more than 268435456 bytes of attributes/,
+  })
+})
+
 t.test('of exemplars nothing long is made, however often it is said', async (t) => {
   const options = { maxPoints: 1e9, maxFailures: 10, exemplars: true }
   const ids = { traceId: 'ab'.repeat(16), spanId: 'cd'.repeat(8) }

@@ -19,16 +19,18 @@ export interface PointsReader {
 export class PointsMessage {
   private readonly maxBytes: number
   private readonly refuse: (bytes: number) => void
+  private readonly tired: () => boolean
 
   /** What `scan` found. */
   points = 0
   temporality = 0
   monotonic = false
 
-  /** @param mostBytes of a data point, which is read in one go. @param refuse called in place of the reader for a larger one. */
-  constructor(maxBytes: number, refuse: (bytes: number) => void) {
+  /** @param mostBytes of a data point, which is read in one go. @param refuse called in place of the reader for a larger one. @param tired others should have their turn before the next point. */
+  constructor(maxBytes: number, refuse: (bytes: number) => void, tired: () => boolean) {
     this.maxBytes = maxBytes
     this.refuse = refuse
+    this.tired = tired
   }
 
   /** Counts the points in [start, end), and checks that they are fields of a message. @param most ends the count: there are more. */
@@ -66,7 +68,7 @@ export class PointsMessage {
     const { bytes } = reader
     const far = start + SLICE_BYTES
     let at = start
-    for (let left = SLICE_POINTS; at < end && at < far && left > 0; left--) {
+    for (let left = SLICE_POINTS; at < end && at < far && left > 0 && !this.tired(); left--) {
       const next = shortPoint(bytes, at, end)
       if (next > 0) {
         into.point(bytes[at + 1] < 0x80 ? at + 2 : at + 3, next)

@@ -47,12 +47,13 @@ export class MetricsRequest {
     this.streams = streams
     this.options = options
     const maxBytes = POINT_BYTES + options.maxBuckets * BUCKET_BYTES
-    this.message = new PointsMessage(maxBytes, (bytes) => {
+    const refuse = (bytes: number): void => {
       writer.next()
       writer.refuse(
         new SvcError('INVALID_POINT', `cannot write a data point of ${bytes} bytes: it has at most ${maxBytes}; give it fewer attributes or buckets`),
       )
-    })
+    }
+    this.message = new PointsMessage(maxBytes, refuse, () => streams.tired)
     this.numbers = new NumberPoints(reader, writer, streams, attributes)
     this.explicit = new ExplicitPoints(reader, writer, streams, attributes, options.maxBuckets)
     this.exponential = new ExponentialPoints(reader, writer, streams, attributes, options.maxBuckets)
@@ -247,7 +248,7 @@ export class MetricsRequest {
     const { reader } = this
     let at = start
     for (let count = 1; at < end; count++) {
-      if (count % SLICE_MESSAGES === 0) yield* this.pause()
+      if (count % SLICE_MESSAGES === 0 || this.streams.tired) yield* this.pause()
       reader.at = at
       reader.end = end
       reader.next()

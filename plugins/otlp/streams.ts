@@ -19,6 +19,10 @@ const SPARE = 65_536
 const MAX_ATTRIBUTES = 1024
 /** Of a resource, a scope, a metric's header, the attributes of a data point: they are hashed, kept and taken apart in one go. */
 const MAX_TAG_BYTES = 1_048_576
+/** Of the tags of series that are not known yet, in one request: those of a resource are taken apart again for each of its series. */
+const MAX_NEW_BYTES = 268_435_456
+/** Of those, between two places where the work can be interrupted. */
+const SLICE_BYTES = 1_048_576
 /** Field of the message Resource. */
 const RESOURCE_ATTRIBUTES = 1
 /** Kinds and flags of a metric are below this. */
@@ -36,6 +40,8 @@ export interface Stream {
   readonly metric: Metric
   /** Of the resource and the scope. */
   readonly tags: Attributes
+  /** That they were sent in. */
+  readonly tagBytes: number
 }
 
 export interface TagOptions {
@@ -49,6 +55,8 @@ interface Origin {
   /** Why its points cannot be stored. */
   problem: string | undefined
   tags: Attributes
+  /** That they were sent in. */
+  bytes: number
 }
 
 export class Streams {
@@ -66,6 +74,9 @@ export class Streams {
   private readonly options: TagOptions
   private readonly maxBytes: number
   private epoch: number
+  private takenInAll = 0
+  /** Bytes of tags that were taken apart since others had their turn. */
+  private taken = 0
 
   /** @param seed any number, best a random one. */
   constructor(resolver: SeriesResolver, namespace: string, options: TagOptions, maxBytes: number, seed: number) {
@@ -83,6 +94,7 @@ export class Streams {
 
   /** Call before each request. */
   begin(): void {
+    this.taken = this.takenInAll = 0
     const named = this.resources.table.bytes + this.scopes.table.bytes + this.metrics.table.bytes
     const spare = this.origins.length + this.list.length - this.resources.table.size - this.scopes.table.size - this.metrics.table.size
     if (this.epoch === this.resolver.epoch && named <= this.maxBytes && spare <= SPARE) return
@@ -95,7 +107,13 @@ export class Streams {
 
   /** Call when others had their turn: numbers of series may have been given back. What was handed out of the rest stays good until the next request. */
   resume(): void {
+    this.taken = 0
     if (this.epoch !== this.resolver.epoch) this.series.clear()
+  }
+
+  /** So much was taken apart that others should have their turn. */
+  get tired(): boolean {
+    return this.taken > SLICE_BYTES
   }
 
   /** Lets go of a request's bytes. */
@@ -107,7 +125,7 @@ export class Streams {
   resource(at: Bytes): number {
     if (at.end - at.start > MAX_TAG_BYTES) {
       const problem = `the attributes of the resource have ${at.end - at.start} bytes; they have at most ${MAX_TAG_BYTES}`
-      return this.origins.push({ problem, tags: new Map() }) - 1
+      return this.origins.push({ problem, tags: new Map(), bytes: 0 }) - 1
     }
     const known = this.resources.find(at.view, at.start, at.end, 0)
     if (known >= 0) return known
@@ -119,9 +137,9 @@ export class Streams {
     if (at.end - at.start > MAX_TAG_BYTES) throw new SvcError('BAD_REQUEST', `cannot read the message: a scope has more than ${MAX_TAG_BYTES} bytes`)
     const known = this.scopes.find(at.view, at.start, at.end, resource)
     if (known >= 0) return known
-    const { problem, tags } = this.origins[resource]
+    const { problem, tags, bytes } = this.origins[resource]
     const both = new Map([...tags, ...this.scopeTags(at)])
-    return this.keep(this.scopes, at, resource, this.origins.push({ problem, tags: both }) - 1)
+    return this.keep(this.scopes, at, resource, this.origins.push({ problem, tags: both, bytes: bytes + at.end - at.start }) - 1)
   }
 
   /** The stream of a metric. @param at the bytes of its name, description and unit. @throws INVALID_POINT when its points cannot be stored. */
@@ -132,11 +150,11 @@ export class Streams {
     const known = this.metrics.find(at.view, at.start, at.end, parent)
     if (known >= 0) return this.list[known]
     const described = header()
-    const { problem, tags } = this.origins[origin]
+    const { problem, tags, bytes } = this.origins[origin]
     if (problem !== undefined) throw new SvcError('INVALID_POINT', `cannot write points of metric "${described.name}": ${problem}`)
     const metric = this.metric(metricName(described, this.options.prometheus))
     note(metadataOf(described, metric.ref.name, this.options.prometheus))
-    const stream: Stream = { id: this.list.length, metric, tags }
+    const stream: Stream = { id: this.list.length, metric, tags, tagBytes: bytes }
     this.list.push(stream)
     this.keep(this.metrics, at, parent, stream.id)
     return stream
@@ -172,6 +190,14 @@ export class Streams {
   }
 
   private newSeries(stream: Stream, at: Bytes): number {
+    const bytes = stream.tagBytes + at.end - at.start
+    this.taken += bytes
+    this.takenInAll += bytes
+    if (this.takenInAll > MAX_NEW_BYTES)
+      throw new SvcError(
+        'BAD_REQUEST',
+        `cannot read the message: series that are not known have more than ${MAX_NEW_BYTES} bytes of attributes; send smaller batches`,
+      )
     const { prometheus, dropped } = this.options
     if (!prometheus && dropped.size === 0) {
       const series = this.plain.resolve(this.resolver, stream.metric.ref, stream.tags, at)
@@ -201,10 +227,11 @@ export class Streams {
 
   private resourceOrigin(at: Bytes): Origin {
     try {
-      return { problem: undefined, tags: resourceTags(this.attributes(at, RESOURCE_ATTRIBUTES), this.options.prometheus) }
+      const tags = resourceTags(this.attributes(at, RESOURCE_ATTRIBUTES), this.options.prometheus)
+      return { problem: undefined, tags, bytes: at.end - at.start }
     } catch (error) {
       if (!(error instanceof AttributeError)) throw error
-      return { problem: `an attribute of the resource cannot be a tag: ${error.message}`, tags: new Map() }
+      return { problem: `an attribute of the resource cannot be a tag: ${error.message}`, tags: new Map(), bytes: 0 }
     }
   }
 
