@@ -101,7 +101,7 @@ export class PutHandler {
         if (early !== undefined) await stream.decide(early)
         continue
       }
-      const batch = reader.read(header, body)
+      const batch = await reader.read(header, body)
       if (batch !== undefined) await stream.add(batch, message)
     }
     if (stream === undefined)
@@ -131,7 +131,7 @@ async function parametersFrom(first: FlightData, more: AsyncIterable<FlightData>
       reader = new ArrowReader(header, limits)
       continue
     }
-    const batch = reader.read(header, body)
+    const batch = await reader.read(header, body)
     rows += batch?.numRows ?? 0
     if (batch?.numRows === 1) row = batch
   }

@@ -4,8 +4,8 @@
  */
 import { promisify } from 'node:util'
 import { gunzip, gzip, zstdCompress, zstdDecompress } from 'node:zlib'
+import { decodeLz4, storeLz4 } from 'svcdb/lib/lz4'
 import { decodeSnappy, encodeSnappy } from 'svcdb/lib/snappy'
-import { decodeLz4, storeLz4 } from './lz4.ts'
 
 export interface Codec {
   compress(encoder: { buffer: Buffer }): Promise<Buffer>

@@ -8,7 +8,6 @@ import { encodeSnappy } from 'svcdb/lib/snappy'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
 import { decompressGzip, decompressSnappy, GZIP, LZ4, SNAPPY, ZSTD } from './codecs.ts'
-import { decodeLz4 } from './lz4.ts'
 import { GroupOffsets, Settled } from './offsets.ts'
 import { timeOf } from './record-time.ts'
 import { FakeKafka, listed, rowsOf, start, until } from './testing.ts'
@@ -270,24 +269,6 @@ t.test('codecs', async (t) => {
     }
     t.ok((await decompressSnappy(Buffer.concat(blocks))).equals(buffer))
   }
-  // As the program lz4 writes them: matches that overlap themselves, without and with checksums.
-  for (const frame of [
-    '04224d18604082170000002f616202003ff000622074686520656e64206f6620697400000000',
-    '04224d186440a7170000002f616202003ff000622074686520656e64206f662069740000000064356f62',
-  ])
-    t.equal((await decodeLz4(Buffer.from(frame, 'hex'), 1000)).toString(), `${'ab'.repeat(42)}b the end of it`)
-  for (const [bytes, error] of [
-    ['0422', /does not begin as one/],
-    ['04224d1800407300', /of another version/],
-    ['04224d18604082', /it is cut/],
-    ['04224d186040820400000010610900', /a match begins before it|it is cut/],
-    ['04224d18604082ff0000001061', /it is cut/],
-  ] as const)
-    await t.rejects(decodeLz4(Buffer.from(bytes, 'hex'), 1000), { message: error }, bytes)
-  await t.rejects(decodeLz4(Buffer.from(`04224d18604082${'e8030080'}${'00'.repeat(1000)}00000000`, 'hex'), 999), { message: /more than 999 bytes/ })
-  const bomb = Buffer.concat([Buffer.from('04224d186040820a4100001f610100', 'hex'), Buffer.alloc(16_640, 255), Buffer.from('0a106100000000', 'hex')])
-  bomb.writeUInt32LE(bomb.length - 15, 7)
-  await t.rejects(decodeLz4(bomb, 1e9), { message: /a block has more than 4 MiB/ })
   await t.rejects(decompressGzip(await GZIP.compress({ buffer: Buffer.alloc(2000) }), 1999))
   await t.rejects(decompressSnappy(await SNAPPY.compress({ buffer: Buffer.alloc(2000) }), 1999))
 })

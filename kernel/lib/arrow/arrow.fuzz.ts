@@ -76,7 +76,7 @@ while (performance.now() < until) {
     const messages = stream.map((message, i) => (i === target ? corruption(random, message) : message))
     const reader = new ArrowReader(messages[0].header, { maxBytes: 1 << 22 })
     for (const { header, body } of messages.slice(1)) {
-      const batch = reader.read(header, body)
+      const batch = await reader.read(header, body)
       if (batch !== undefined) for (const child of batch.data.children) check(child)
     }
     outcomes.batches++

@@ -2,16 +2,16 @@
  * One batch of a client: arrays over the body's own memory, once lengths, offsets and sizes are known to be within it. What is misaligned,
  * compressed or laid out as views is copied.
  */
-import { zstdDecompressSync } from 'node:zlib'
 import { type Data, makeData } from 'apache-arrow/data'
 import { Type } from 'apache-arrow/enum'
 import type { Dictionary } from 'apache-arrow/type'
 import { Vector } from 'apache-arrow/vector'
 import type { SvcError } from '../errors/index.ts'
+import { decodeLz4 } from '../lz4/index.ts'
+import { decompress } from '../network/index.ts'
 import { indicesOf, rowOutside, rowsWithValue } from './dictionary-rows.ts'
 import type { FlatTable } from './flatbuffer.ts'
 import { type Layout, refused } from './layout.ts'
-import { decodeLz4Frame } from './lz4-frame.ts'
 
 export interface ReadLimits {
   /** Rows of a batch. */
@@ -43,6 +43,8 @@ export class BatchReader {
   private budget: number
   private readonly maxBytes: number
   private column = ''
+  /** Of a batch that is compressed, its buffers, once they are unpacked. */
+  private unpacked: Uint8Array[] | undefined
 
   /** @param table a RecordBatch. @throws RangeError when it is corrupt. */
   constructor(table: FlatTable, body: Uint8Array, dictionaries: ReadonlyMap<number, Vector>, { maxRows, maxBytes }: ReadLimits) {
@@ -65,6 +67,16 @@ export class BatchReader {
   /** Bytes made besides the body. */
   get made(): number {
     return this.maxBytes - this.budget
+  }
+
+  /**
+   * Decompresses the buffers beside the main thread, or in turns. Call it before `read`.
+   * @throws BAD_REQUEST
+   */
+  async unpack(): Promise<void> {
+    if (this.codec === undefined) return
+    this.unpacked = []
+    for (let i = 0; i < this.buffers.length; i += 2) this.unpacked.push(await this.decompressed(this.stored(this.buffers[i], this.buffers[i + 1]), i / 2))
   }
 
   /** @throws BAD_REQUEST */
@@ -218,31 +230,36 @@ export class BatchReader {
 
   /** The next buffer, aligned to 8 and decompressed. */
   private bytes(): Uint8Array {
-    const offset = this.buffers[2 * this.buffer] ?? -1
-    const length = this.buffers[2 * this.buffer + 1] ?? -1
-    this.buffer++
-    if (length === 0) return NONE
-    if (offset < 0 || length < 0 || offset + length > this.body.length) throw this.corrupt('it is not wholly in the body of its message')
-    const bytes = this.body.subarray(offset, offset + length)
-    if (this.codec !== undefined) return this.decompressed(bytes)
+    const at = this.buffer++
+    const unpacked = this.unpacked?.[at]
+    if (unpacked !== undefined) return unpacked
+    const bytes = this.stored(this.buffers[2 * at] ?? -1, this.buffers[2 * at + 1] ?? -1)
     return (bytes.byteOffset & 7) === 0 ? bytes : new Uint8Array(bytes)
   }
 
-  private decompressed(bytes: Uint8Array): Uint8Array {
-    if (bytes.length < 8) throw this.corrupt('a compressed buffer has no length')
+  private stored(offset: number, length: number): Uint8Array {
+    if (length === 0) return NONE
+    if (offset < 0 || length < 0 || offset + length > this.body.length) throw this.corrupt('it is not wholly in the body of its message')
+    return this.body.subarray(offset, offset + length)
+  }
+
+  private async decompressed(bytes: Uint8Array, buffer: number): Promise<Uint8Array> {
+    if (bytes.length === 0) return NONE
+    const bad = (cause: string): SvcError => refused(`buffer ${buffer} of a batch is corrupt: ${cause}`)
+    if (bytes.length < 8) throw bad('a compressed buffer has no length')
     const view = new DataView(bytes.buffer, bytes.byteOffset, 8)
     const size = view.getInt32(4, true) * 2 ** 32 + view.getUint32(0, true)
-    const rest = bytes.subarray(8)
+    const rest = Buffer.from(bytes.buffer, bytes.byteOffset + 8, bytes.length - 8)
     if (size === -1) return new Uint8Array(rest)
-    if (size < 0) throw this.corrupt('a compressed buffer has a negative length')
+    if (size < 0) throw bad('a compressed buffer has a negative length')
     this.spend(size)
     if (size === 0) return NONE
     try {
-      const out = this.codec === LZ4 ? decodeLz4Frame(rest, size) : zstd(rest, size)
+      const out = this.codec === LZ4 ? await decodeLz4(rest, size, size) : await decompress(rest, 'zstd', size)
       if (out.length !== size) throw new RangeError(`${out.length} bytes where ${size} are announced`)
-      return (out.byteOffset & 7) === 0 ? out : new Uint8Array(out)
+      return (out.byteOffset & 7) === 0 ? new Uint8Array(out.buffer, out.byteOffset, size) : new Uint8Array(out)
     } catch (error) {
-      throw this.corrupt(`it does not decompress: ${(error as Error).message}`)
+      throw bad(`it does not decompress: ${(error as Error).message}`)
     }
   }
 
@@ -266,10 +283,6 @@ export class BatchReader {
 }
 
 const BIT_COUNTS = Uint8Array.from({ length: 256 }, (_, byte) => byte.toString(2).replaceAll('0', '').length)
-
-function zstd(bytes: Uint8Array, size: number): Uint8Array {
-  return zstdDecompressSync(bytes, { maxOutputLength: size })
-}
 
 /** Decimals of 32 and 64 bits as such of 128. */
 function widened(data: Uint8Array, width: number): Uint8Array {

@@ -12,10 +12,12 @@ import { arrowSchema } from './types.ts'
 /** Streams that pyarrow 26 wrote: 40 rows, every fourth without values, in batches of 16. */
 const stored = (name: string): Uint8Array => readFileSync(new URL(`testcases/${name}.arrows`, import.meta.url))
 
-function batchesOf(stream: Uint8Array): RecordBatch[] {
+async function batchesOf(stream: Uint8Array): Promise<RecordBatch[]> {
   const [schema, ...messages] = messagesOf(stream)
   const reader = new ArrowReader(schema.header)
-  return messages.flatMap(({ header, body }) => reader.read(header, body) ?? [])
+  const batches: RecordBatch[] = []
+  for (const { header, body } of messages) batches.push(...[(await reader.read(header, body)) ?? []].flat())
+  return batches
 }
 
 /** Rows as plain text, so that every type compares by value. */
@@ -37,7 +39,7 @@ t.test('what the encoder writes is read as it was', async (t) => {
     const encoder = new ArrowEncoder(ALL_COLUMNS, { dictionaries, maxRows: 30 })
     const stream = ipcStream([encoder.schemaMessage(), ...encoder.push(allTypesChunk(100)), ...encoder.flush()])
     const table: Table = tableFromIPC(stream)
-    const batches = batchesOf(stream)
+    const batches = await batchesOf(stream)
     t.strictSame(shown(batches), shown(table.batches))
     t.strictSame(
       batches[0].schema.fields.map(({ type }) => String(type)),
@@ -47,7 +49,7 @@ t.test('what the encoder writes is read as it was', async (t) => {
 })
 
 t.test('every type that pyarrow sends', async (t) => {
-  const batches = batchesOf(stored('all-types-plain'))
+  const batches = await batchesOf(stored('all-types-plain'))
   t.strictSame(
     batches.map(({ numRows }) => numRows),
     [16, 16, 8],
@@ -80,22 +82,29 @@ t.test('every type that pyarrow sends', async (t) => {
 })
 
 t.test('compressed batches hold the same', async (t) => {
-  const plain = shown(batchesOf(stored('all-types-plain')))
-  t.strictSame(shown(batchesOf(stored('all-types-lz4'))), plain)
-  t.strictSame(shown(batchesOf(stored('all-types-zstd'))), plain)
-  const [long] = batchesOf(stored('long-lz4'))
+  const plain = shown(await batchesOf(stored('all-types-plain')))
+  t.strictSame(shown(await batchesOf(stored('all-types-lz4'))), plain)
+  t.strictSame(shown(await batchesOf(stored('all-types-zstd'))), plain)
+  const [long] = await batchesOf(stored('long-lz4'))
   t.equal(long.numRows, 400)
   for (const row of [0, 6, 7, 399]) t.equal(long.getChild('s')!.get(row), `abcabcabcabd${row % 7}`.repeat(20))
 })
 
+t.test('what is compressed is unpacked while others have their turn', async (t) => {
+  let turns = 0
+  setImmediate(() => turns++)
+  await batchesOf(stored('all-types-zstd'))
+  t.equal(turns, 1)
+})
+
 t.test('dictionaries that grow and that are replaced', async (t) => {
-  const texts = (name: string): unknown[][] => batchesOf(stored(name)).map((batch) => [...batch.getChild('d')!])
-  t.strictSame(texts('dictionary-delta'), [
+  const texts = async (name: string): Promise<unknown[][]> => (await batchesOf(stored(name))).map((batch) => [...batch.getChild('d')!])
+  t.strictSame(await texts('dictionary-delta'), [
     ['a', 'b', 'a'],
     ['c', 'b', 'a'],
     ['d', null, 'c'],
   ])
-  t.strictSame(texts('dictionary-replaced'), [
+  t.strictSame(await texts('dictionary-replaced'), [
     ['a', 'b', 'a'],
     ['x', 'x'],
   ])
@@ -105,7 +114,7 @@ t.test('columns that share a dictionary', async (t) => {
   const type = new Dictionary(new Utf8(), new Int32(), 7)
   const first = vectorFromArray(['a', 'b', 'a'], type)
   const second = makeVector({ type, length: 3, nullCount: 0, data: Int32Array.of(1, 1, 0), dictionary: first.data[0].dictionary! })
-  const batches = batchesOf(tableToIPC(new Table({ first, second }), 'stream'))
+  const batches = await batchesOf(tableToIPC(new Table({ first, second }), 'stream'))
   t.strictSame(shown(batches), ['["a","b"]', '["b","b"]', '["a","a"]'])
   t.equal(batches[0].schema.fields[0].type.dictionary, batches[0].schema.fields[1].type.dictionary)
 })
@@ -114,19 +123,19 @@ t.test('a body that lies anywhere in memory', async (t) => {
   const stream = stored('all-types-plain')
   const shifted = new Uint8Array(stream.length + 3)
   shifted.set(stream, 3)
-  t.strictSame(shown(batchesOf(shifted.subarray(3))), shown(batchesOf(stream)))
+  t.strictSame(shown(await batchesOf(shifted.subarray(3))), shown(await batchesOf(stream)))
 })
 
 t.test('a dictionary that did not come', async (t) => {
   const [schema, , batch] = messagesOf(stored('dictionary-replaced'))
-  t.throws(() => new ArrowReader(schema.header).read(batch.header, batch.body), {
+  await t.rejects(new ArrowReader(schema.header).read(batch.header, batch.body), {
     code: 'BAD_REQUEST',
     message: /column "d" is corrupt: row 0 refers to entry 0 of a dictionary that has 0/,
   })
 })
 
 t.test('an entry of a dictionary that is no value', async (t) => {
-  const [batch] = batchesOf(stored('dictionary-nulls'))
+  const [batch] = await batchesOf(stored('dictionary-nulls'))
   const tags = batch.data.children[0]
   t.equal(tags.nullCount, 3)
   t.strictSame(
@@ -139,49 +148,37 @@ t.test('an entry of a dictionary that is no value', async (t) => {
 t.test('messages that are out of place', async (t) => {
   const [schema, batch] = messagesOf(stored('long-lz4'))
   const reader = new ArrowReader(schema.header)
-  t.throws(() => reader.read(schema.header, new Uint8Array(0)), { code: 'BAD_REQUEST', message: /a record batch was expected, and a schema came/ })
+  await t.rejects(reader.read(schema.header, new Uint8Array(0)), { code: 'BAD_REQUEST', message: /a record batch was expected, and a schema came/ })
   t.throws(() => new ArrowReader(batch.header), { code: 'BAD_REQUEST', message: /a schema was expected, and a record batch came/ })
   t.throws(() => new ArrowReader(new Uint8Array(0)), { code: 'BAD_REQUEST', message: /header of a message is corrupt/ })
-  t.throws(() => reader.read(batch.header, batch.body.subarray(8)), { code: 'BAD_REQUEST', message: /announces a body of/ })
+  await t.rejects(reader.read(batch.header, batch.body.subarray(8)), { code: 'BAD_REQUEST', message: /announces a body of/ })
 })
 
 t.test('limits', async (t) => {
   const [schema, batch] = messagesOf(stored('long-lz4'))
-  t.throws(() => new ArrowReader(schema.header, { maxRows: 399 }).read(batch.header, batch.body), { code: 'BAD_REQUEST', message: /at most 399 are allowed/ })
-  t.throws(() => new ArrowReader(schema.header, { maxBytes: 50_000 }).read(batch.header, batch.body), { code: 'BAD_REQUEST', message: /too much memory/ })
-  t.equal(new ArrowReader(schema.header, { maxRows: 400, maxBytes: 200_000 }).read(batch.header, batch.body)!.numRows, 400)
+  await t.rejects(new ArrowReader(schema.header, { maxRows: 399 }).read(batch.header, batch.body), { code: 'BAD_REQUEST', message: /at most 399 are allowed/ })
+  await t.rejects(new ArrowReader(schema.header, { maxBytes: 50_000 }).read(batch.header, batch.body), { code: 'BAD_REQUEST', message: /too much memory/ })
+  t.equal((await new ArrowReader(schema.header, { maxRows: 400, maxBytes: 200_000 }).read(batch.header, batch.body))!.numRows, 400)
 })
 
 t.test('offsets and lengths that lead out of the batch', async (t) => {
   const encoder = new ArrowEncoder([{ name: 'x', type: 'Utf8' }])
   const schema = encoder.schemaMessage()
   const [batch] = [...encoder.push({ rows: 3, columns: [{ values: ['aa', 'bb', 'cc'] }] }), ...encoder.flush()]
-  const refusal = (change: (offsets: Int32Array) => void): string => {
+  const refusal = async (change: (offsets: Int32Array) => void): Promise<string> => {
     const body = Uint8Array.from(batch.body)
     change(new Int32Array(body.buffer, 0, 4))
     try {
-      new ArrowReader(schema.header).read(batch.header, body)
+      await new ArrowReader(schema.header).read(batch.header, body)
       return 'none'
     } catch (error) {
       return (error as SvcError).code + (error as Error).message
     }
   }
-  t.equal(
-    refusal(() => {}),
-    'none',
-  )
-  t.match(
-    refusal((offsets) => void (offsets[1] = 5)),
-    /BAD_REQUEST.*do not ascend/,
-  )
-  t.match(
-    refusal((offsets) => void (offsets[0] = -1)),
-    /BAD_REQUEST.*do not ascend/,
-  )
-  t.match(
-    refusal((offsets) => void (offsets[3] = 7)),
-    /BAD_REQUEST.*reach 7 in 6/,
-  )
+  t.equal(await refusal(() => {}), 'none')
+  t.match(await refusal((offsets) => void (offsets[1] = 5)), /BAD_REQUEST.*do not ascend/)
+  t.match(await refusal((offsets) => void (offsets[0] = -1)), /BAD_REQUEST.*do not ascend/)
+  t.match(await refusal((offsets) => void (offsets[3] = 7)), /BAD_REQUEST.*reach 7 in 6/)
 })
 
 t.test('dictionaries of a stream take no more memory than a batch may', async (t) => {
@@ -194,14 +191,14 @@ t.test('dictionaries of a stream take no more memory than a batch may', async (t
     return large.subarray(0, body.length)
   }
   const reader = new ArrowReader(schema.header, { maxBytes: 5_000_000 })
-  for (let i = 0; i < 20; i++) reader.read(first.header, inMegabyte(first.body))
-  for (let i = 0; i < 4; i++) reader.read(delta.header, inMegabyte(delta.body))
-  t.throws(() => reader.read(delta.header, inMegabyte(delta.body)), { code: 'BAD_REQUEST', message: /dictionaries of the stream take too much memory/ })
+  for (let i = 0; i < 20; i++) await reader.read(first.header, inMegabyte(first.body))
+  for (let i = 0; i < 4; i++) await reader.read(delta.header, inMegabyte(delta.body))
+  await t.rejects(reader.read(delta.header, inMegabyte(delta.body)), { code: 'BAD_REQUEST', message: /dictionaries of the stream take too much memory/ })
 })
 
 t.test('buffers that overlap', async (t) => {
   const schema = new ArrowEncoder(['a', 'b'].map((name) => ({ name, type: 'Int64' }))).schemaMessage()
   const header = recordBatchHeader({ rows: 1000, nodes: [1000, 0, 1000, 0], buffers: [0, 0, 0, 8000, 0, 0, 0, 8000], bodyLength: 8000 })
   const refused = { code: 'BAD_REQUEST', message: /buffers of 16000 bytes in a body of 8000/ }
-  t.throws(() => new ArrowReader(schema.header).read(header, new Uint8Array(8000)), refused)
+  await t.rejects(new ArrowReader(schema.header).read(header, new Uint8Array(8000)), refused)
 })

@@ -6,7 +6,7 @@ import { Struct } from 'apache-arrow/type'
 import { Vector } from 'apache-arrow/vector'
 import { BatchReader, type ReadLimits } from './batch-reader.ts'
 import type { FlatTable } from './flatbuffer.ts'
-import { type DecodedSchema, DICTIONARY_BATCH, decodeSchema, expectKind, guarded, RECORD_BATCH, readMessage, refused } from './layout.ts'
+import { type DecodedSchema, DICTIONARY_BATCH, decodeSchema, expectKind, guarded, type Layout, RECORD_BATCH, readMessage, refused } from './layout.ts'
 
 export type { ReadLimits } from './batch-reader.ts'
 
@@ -32,27 +32,25 @@ export class ArrowReader {
 
   /**
    * @param header a message without its frame. @param body its buffers: the batch may refer to this memory, so leave it alone afterwards.
+   * What is compressed is unpacked beside the main thread, or in turns: read one message after the other.
    * @returns the rows, or undefined for a dictionary. Text is not checked to be UTF-8. @throws BAD_REQUEST
    */
-  read(header: Uint8Array, body: Uint8Array): RecordBatch | undefined {
+  async read(header: Uint8Array, body: Uint8Array): Promise<RecordBatch | undefined> {
+    const message = guarded(() => readMessage(header))
+    if (message.bodyLength > body.length) throw refused(`a message announces a body of ${message.bodyLength} bytes and brings ${body.length}`)
+    if (message.kind === DICTIONARY_BATCH) return this.readDictionary(message.table, body)
+    const reader = guarded(() => new BatchReader(expectKind(message, RECORD_BATCH), body, this.dictionaries, this.limits))
+    await reader.unpack()
     return guarded(() => {
-      const message = readMessage(header)
-      if (message.bodyLength > body.length) throw refused(`a message announces a body of ${message.bodyLength} bytes and brings ${body.length}`)
-      if (message.kind === DICTIONARY_BATCH) return this.readDictionary(message.table, body)
-      const reader = new BatchReader(expectKind(message, RECORD_BATCH), body, this.dictionaries, this.limits)
       const children = reader.read(this.decoded.columns)
       return new RecordBatch(this.schema, makeData({ type: new Struct(this.schema.fields), length: reader.rows, nullCount: 0, children }))
     })
   }
 
-  private readDictionary(table: FlatTable, body: Uint8Array): undefined {
-    const id = table.int64(0)
-    const values = this.decoded.dictionaries.get(id)
-    const batch = table.table(1)
-    if (values === undefined || batch === undefined) throw refused(`dictionary ${id} belongs to no column`)
-    const reader = new BatchReader(batch, body, this.dictionaries, this.limits)
-    const [data] = reader.read([values])
-    const delta = table.uint8(2) === 1
+  private async readDictionary(table: FlatTable, body: Uint8Array): Promise<undefined> {
+    const { id, reader, values, delta } = guarded(() => this.dictionaryReader(table, body))
+    await reader.unpack()
+    const [data] = guarded(() => reader.read([values]))
     const known = delta ? (this.dictionaries.get(id)?.data ?? []) : []
     // All that the body lies in is held, however little of it is used.
     this.dictionaryBytes.set(id, body.buffer.byteLength + reader.made + (delta ? (this.dictionaryBytes.get(id) ?? 0) : 0))
@@ -61,5 +59,13 @@ export class ArrowReader {
     if (held > this.limits.maxBytes) throw refused('the dictionaries of the stream take too much memory; send fewer or smaller ones, or plain values')
     if (known.length >= MAX_PARTS) throw refused(`dictionary ${id} comes in more than ${MAX_PARTS} parts; send it anew`)
     this.dictionaries.set(id, new Vector([...known, data] as never))
+  }
+
+  private dictionaryReader(table: FlatTable, body: Uint8Array): { id: number; reader: BatchReader; values: Layout; delta: boolean } {
+    const id = table.int64(0)
+    const values = this.decoded.dictionaries.get(id)
+    const batch = table.table(1)
+    if (values === undefined || batch === undefined) throw refused(`dictionary ${id} belongs to no column`)
+    return { id, reader: new BatchReader(batch, body, this.dictionaries, this.limits), values, delta: table.uint8(2) === 1 }
   }
 }

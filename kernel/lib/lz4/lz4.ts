@@ -1,19 +1,23 @@
-/** LZ4 frames (lz4_Frame_format.md 1.6), as Kafka has them: independent or linked blocks. Checksums are not looked at: a record batch has its own. */
-import { nextTurn } from 'svcdb/lib/event-loop'
+/** LZ4 frames (lz4_Frame_format.md 1.6): independent or linked blocks. Checksums are not looked at: what frames come in has its own. */
+import { nextTurn } from '../event-loop/index.ts'
 
 const MAGIC = 0x184d2204
 const VERSION = 0b01
 const STORED = 0x8000_0000
 const MIN_MATCH = 4
 const TURN_MS = 10
+const FIRST_BYTES = 65_536
 /** Below, a loop is faster. */
 const MIN_COPY = 32
 /** Of a block, decoded, at most. */
 const BLOCK_BYTES = 4 * 1024 * 1024
 
-/** In turns, between blocks. @throws Error for bytes that are no frame, and for those that have more than `limit` when decoded. */
-export async function decodeLz4(bytes: Buffer, limit: number): Promise<Buffer> {
-  const out = new Output(limit)
+/**
+ * In turns, between blocks. @param limit bytes, decoded. @param expected so many bytes, if they are known: memory is taken for them at once.
+ * @throws RangeError for bytes that are no frame, and for those that have more than `limit` when decoded.
+ */
+export async function decodeLz4(bytes: Buffer, limit: number, expected = FIRST_BYTES): Promise<Buffer> {
+  const out = new Output(limit, Math.min(limit, expected))
   let turn = performance.now()
   for (let at = 0; at < bytes.length; ) {
     if (at + 7 > bytes.length || bytes.readUInt32LE(at) !== MAGIC) throw corrupt('it does not begin as one')
@@ -57,13 +61,14 @@ export function storeLz4(bytes: Buffer): Buffer {
 }
 
 class Output {
-  bytes = Buffer.allocUnsafe(65_536)
+  bytes: Buffer
   size = 0
   private readonly limit: number
   private block = 0
 
-  constructor(limit: number) {
+  constructor(limit: number, first: number) {
     this.limit = limit
+    this.bytes = Buffer.allocUnsafeSlow(first)
   }
 
   beginBlock(): void {
@@ -73,10 +78,10 @@ class Output {
   /** Makes room for so many bytes more. */
   reserve(more: number): void {
     const needed = this.size + more
-    if (needed > this.limit) throw new Error(`cannot decompress records: they have more than ${this.limit} bytes`)
+    if (needed > this.limit) throw new RangeError(`cannot decompress an LZ4 frame: it has more than ${this.limit} bytes`)
     if (needed - this.block > BLOCK_BYTES) throw corrupt('a block has more than 4 MiB')
     if (needed <= this.bytes.length) return
-    const larger = Buffer.allocUnsafe(Math.max(needed, this.bytes.length * 2))
+    const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.bytes.length * 2))
     this.bytes.copy(larger, 0, 0, this.size)
     this.bytes = larger
   }
@@ -128,4 +133,4 @@ function repeat(bytes: Buffer, start: number, distance: number, length: number):
   else for (let to = start; to < end; to += to - from) bytes.copyWithin(to, from, Math.min(to, from + end - to))
 }
 
-const corrupt = (reason: string): Error => new Error(`cannot decompress records as an LZ4 frame: ${reason}`)
+const corrupt = (reason: string): RangeError => new RangeError(`cannot decompress an LZ4 frame: ${reason}`)
