@@ -29,7 +29,7 @@ export const withoutTypes = (source: string): string =>
 /** The file that an import names; undefined for what is not of this package. */
 export function targetOf(from: string, specifier: string): string | undefined {
   if (specifier.startsWith('.')) return posix.normalize(posix.join(posix.dirname(from), specifier))
-  const library = /^svcdb\/lib\/([a-z-]+)$/.exec(specifier)?.[1]
+  const library = /^svcdb\/lib\/([a-z\d-]+)$/.exec(specifier)?.[1]
   if (library !== undefined) return `kernel/lib/${library}/index.ts`
   const others: Record<string, string> = {
     svcdb: 'kernel/index.ts',
