@@ -28,7 +28,8 @@ export const configSchema = Type.Object({
     default: 67_108_864,
     minimum: 1024,
     maximum: 4_294_967_296,
-    description: 'Bytes of one record batch that is put once its buffers are decompressed (LZ4 or ZSTD)',
+    description:
+      'Bytes of one record batch that is put once its buffers are decompressed (LZ4 or ZSTD); likewise of the texts that its rows refer to in dictionaries',
   }),
   max_fields_per_point: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one record batch that is put' }),
   max_batches_in_flight: Type.Integer({

@@ -82,6 +82,7 @@ export class PutHandler {
   private async write(target: PutTarget, context: CallContext, first: FlightData, more: AsyncIterable<FlightData>, signal: AbortSignal): Promise<number> {
     const limits: PutLimits = {
       maxFields: this.config.max_fields_per_point,
+      maxTextBytes: this.config.max_decompressed_bytes,
       maxInFlight: this.config.max_batches_in_flight,
       maxHeldBytes: this.config.max_receive_bytes,
       maxWaitMs: this.config.backpressure_wait_secs * 1000,

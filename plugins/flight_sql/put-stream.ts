@@ -11,6 +11,7 @@ import { PutWriter } from './put/put-writer.ts'
 
 export interface PutLimits {
   maxFields: number
+  maxTextBytes: number
   /** Writes under way. */
   maxInFlight: number
   /** Bytes of record batches kept to be written again, should a later message say `backfill`. */
@@ -83,7 +84,8 @@ export class PutStream {
     this.backfill = target.backfill
     const { resolver } = svc.storage
     const { dataNamespace: namespace } = context
-    this.writer = new PutWriter({ resolver, namespace, measurement: target.measurement, schema, maxFields: limits.maxFields, seed: randomInt(2 ** 31) })
+    const { maxFields, maxTextBytes } = limits
+    this.writer = new PutWriter({ resolver, namespace, measurement: target.measurement, schema, maxFields, maxTextBytes, seed: randomInt(2 ** 31) })
   }
 
   /** The first message with metadata decides: batches before it that were refused in part are then written again. */

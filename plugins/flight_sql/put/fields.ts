@@ -3,7 +3,7 @@ import type { Data, Decimal } from 'apache-arrow'
 import type { Column, WriteBatch } from 'svcdb/lib/columns'
 import type { Work } from 'svcdb/lib/event-loop'
 import { pow10 } from './decimals.ts'
-import type { TextColumn } from './texts.ts'
+import type { TextColumn, TextRoom } from './texts.ts'
 
 /** Values between two places where the work can be interrupted. */
 const SLICE = 4096
@@ -24,15 +24,15 @@ export interface FieldValues {
   valid: Uint8Array | undefined
 }
 
-/** In turns. */
-export function* storeField(values: FieldValues, column: Column, rows: Rows, write: WriteBatch): Work<void> {
+/** In turns. @param room of texts. @throws PAYLOAD_TOO_LARGE. */
+export function* storeField(values: FieldValues, column: Column, rows: Rows, write: WriteBatch, room: TextRoom): Work<void> {
   const { data, valid } = values
   if (rows.chosen === undefined && valid === undefined && liesAlike(data, column)) {
     const bytes = data.values as ArrayBufferView
     column.setRun(rows.first, new Uint8Array(bytes.buffer, bytes.byteOffset, rows.count * 8), rows.count)
     return
   }
-  const store = storeOf(values, column, write)
+  const store = storeOf(values, column, write, room)
   for (let i = 0; i < rows.count; i++) {
     const from = rows.chosen === undefined ? i : rows.chosen[i]
     if (valid === undefined || valid[from] === 1) store(rows.first + i, from)
@@ -48,7 +48,7 @@ function liesAlike(data: Data, column: Column): boolean {
 
 type Store = (row: number, from: number) => void
 
-function storeOf({ data, texts }: FieldValues, column: Column, write: WriteBatch): Store {
+function storeOf({ data, texts }: FieldValues, column: Column, write: WriteBatch, room: TextRoom): Store {
   switch (column.type) {
     case 'float64': {
       const numbers = data.values as Float64Array
@@ -68,6 +68,7 @@ function storeOf({ data, texts }: FieldValues, column: Column, write: WriteBatch
       return (row, from) => {
         const value = indices === undefined ? from : indices[from]
         const length = offsets[value + 1] - offsets[value]
+        room.take(length)
         const at = write.heap.reserve(length)
         write.heap.bytes.set(heap.subarray(offsets[value], offsets[value + 1]), at)
         column.setPair(row, at, length)

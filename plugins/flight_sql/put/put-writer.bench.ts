@@ -33,7 +33,7 @@ const cases: [string, RecordBatch][] = [
 
 for (const [name, batch] of cases) {
   const resolver = new FakeResolver()
-  const writer = new PutWriter({ resolver, namespace: '', measurement: 'cpu', schema: batch.schema, maxFields: 1024, seed: 1 })
+  const writer = new PutWriter({ resolver, namespace: '', measurement: 'cpu', schema: batch.schema, maxFields: 1024, maxTextBytes: 1e9, seed: 1 })
   const write = new WriteBatch(resolver)
   const rates: number[] = []
   for (let round = 0; round < 30; round++) {

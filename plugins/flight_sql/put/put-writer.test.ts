@@ -51,10 +51,10 @@ function batchOf(columns: Column[]): { schema: Schema; batch: RecordBatch } {
   return { schema: read.schema, batch: read.batches[0] }
 }
 
-function putting(resolver = new FakeResolver(), maxFields = 10) {
+function putting(resolver = new FakeResolver(), maxFields = 10, maxTextBytes = 1e6) {
   return (columns: Column[], measurement = 'm', firstRow = 0) => {
     const { schema, batch } = batchOf(columns)
-    const writer = new PutWriter({ resolver, namespace: '', measurement, schema, maxFields, seed: 7 })
+    const writer = new PutWriter({ resolver, namespace: '', measurement, schema, maxFields, maxTextBytes, seed: 7 })
     const write = new WriteBatch(resolver)
     const { refusals, nonFinite } = atOnce(writer.append(batch, write, firstRow, NOW))
     return { points: pointsOf(write, resolver), refusals, nonFinite }
@@ -297,7 +297,7 @@ t.test('a large batch gives way, and others of the stream wait for it', async (t
     { name: 'v', vector: vectorFromArray(codes, new Float64()) },
   ])
   const resolver = new FakeResolver()
-  const writer = new PutWriter({ resolver, namespace: '', measurement: 'm', schema, maxFields: 10, seed: 7 })
+  const writer = new PutWriter({ resolver, namespace: '', measurement: 'm', schema, maxFields: 10, maxTextBytes: 1e9, seed: 7 })
   let slices = 0
   const work = writer.append(batch, new WriteBatch(resolver), 0, NOW)
   while (work.next().done !== true) slices++
@@ -308,5 +308,30 @@ t.test('a large batch gives way, and others of the stream wait for it', async (t
     const points = pointsOf(write, resolver)
     t.equal(points.length, rows)
     t.match(points[49_999], { tags: { a: 'value 199', b: 'value 166' }, fields: { v: 49_999 } })
+  }
+})
+
+t.test('what rows say of a dictionary is bounded as if each had its own text, and a refused series is asked for once', async (t) => {
+  const values = Array.from({ length: 100 }, () => 'x'.repeat(1000))
+  const [long, other] = [dictionary(values), dictionary(values)]
+  const v = vectorFromArray(
+    Array.from({ length: 100 }, () => 1),
+    new Float64(),
+  )
+  const message = (what: string) => ({ code: 'PAYLOAD_TOO_LARGE', message: new RegExp(`its ${what} take more than 50000 bytes`) })
+  t.throws(() => putting(undefined, 10, 50_000)([{ name: 'note', vector: long, role: 'field' }]), message('texts'))
+  const hosts = text(Array.from({ length: 100 }, (_, i) => `h${i}`))
+  const tagged = (...tags: Column[]) => [...tags, { name: 'v', vector: v }]
+  t.throws(() => putting(undefined, 10, 50_000)(tagged({ name: 'host', vector: hosts }, { name: 'tag', vector: long })), message('tags'))
+  for (const tags of [
+    [{ name: 'tag', vector: long }],
+    [
+      { name: 'tag', vector: long },
+      { name: 'other', vector: other },
+    ],
+  ]) {
+    t.equal(putting(undefined, 10, 50_000)(tagged(...tags)).points.length, 100)
+    const { points, refusals } = putting(new FakeResolver(0), 10, 50_000)(tagged(...tags))
+    t.same([points.length, refusals.count, refusals.reasons.length], [0, 100, 16])
   }
 })

@@ -8,7 +8,7 @@ import { decimalAt, type FieldValues, type Rows, storeField } from './fields.ts'
 import { type FieldColumn, layoutOf, type PutLayout } from './layout.ts'
 import { RowRefusals } from './refusals.ts'
 import { SeriesFinder, type TagValues } from './series.ts'
-import { textsOf } from './texts.ts'
+import { TextRoom, textsOf } from './texts.ts'
 import { timesOf } from './times.ts'
 
 export interface PutOptions {
@@ -17,6 +17,8 @@ export interface PutOptions {
   measurement: string
   schema: Schema
   maxFields: number
+  /** Of the fields of a record batch, and of its tags. */
+  maxTextBytes: number
   /** Any number, best a random one: seeds the hashes of tag values. */
   seed: number
 }
@@ -37,13 +39,13 @@ export class PutWriter {
   constructor(options: PutOptions) {
     this.options = options
     this.layout = layoutOf(options.schema, options.maxFields)
-    this.series = new SeriesFinder(options.resolver, options.seed)
+    this.series = new SeriesFinder(options.resolver, options.seed, options.maxTextBytes)
   }
 
   /**
    * Appends the rows of a record batch, in turns; until it is done the writer does nothing else (`turns`). Rows without any value are left out.
    * @param firstRow place of its first row in all that the client sends; @param now the time of rows when there is no column with it, nanoseconds.
-   * @throws SCHEMA_ERROR when a field is known under another type, INVALID_POINT: the write is then to be thrown away.
+   * @throws SCHEMA_ERROR when a field is known under another type, INVALID_POINT, PAYLOAD_TOO_LARGE: the write is then to be thrown away.
    */
   *append(batch: RecordBatch, write: WriteBatch, firstRow: number, now: bigint): Work<Appended> {
     const { resolver, namespace, measurement } = this.options
@@ -84,8 +86,9 @@ export class PutWriter {
       const row = place.chosen === undefined ? i : place.chosen[i]
       table.addRow(series[row], times[row * 2], times[row * 2 + 1], firstRow + row)
     }
+    const room = new TextRoom(this.options.maxTextBytes, 'texts')
     for (const [i, target] of targets.entries()) {
-      yield* storeField(values[i].values, target, place, write)
+      yield* storeField(values[i].values, target, place, write, room)
       yield
     }
     return { refusals, nonFinite: values.reduce((sum, { nonFinite }) => sum + nonFinite, 0) }

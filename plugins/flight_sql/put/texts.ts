@@ -17,6 +17,26 @@ export interface TextColumn extends Texts {
   count: number
 }
 
+/** What texts of one record batch may take: rows name those of a dictionary again and again. */
+export class TextRoom {
+  private left: number
+  private readonly most: number
+  private readonly what: string
+
+  constructor(most: number, what: string) {
+    this.left = this.most = most
+    this.what = what
+  }
+
+  /** @throws PAYLOAD_TOO_LARGE. */
+  take(bytes: number): void {
+    this.left -= bytes
+    if (this.left >= 0) return
+    const cause = `its ${this.what} take more than ${this.most} bytes without their dictionaries, flight_sql.max_decompressed_bytes is ${this.most}`
+    throw new SvcError('PAYLOAD_TOO_LARGE', `cannot write record batch: ${cause}; send smaller batches`)
+  }
+}
+
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** @throws BAD_REQUEST for what is no UTF-8. */
