@@ -40,8 +40,8 @@ import { directoriesAbove, holdsData, removeOrphans, segmentsToServe, syncAbove 
 import { baseMemory, memoryGauge } from './memory-gauge.ts'
 import { HeldMemory } from './memtable/held-memory.ts'
 import { LeftBuffers } from './memtable/left-buffers.ts'
-import { SeriesTimes } from './memtable/memtable.ts'
 import { Memtables } from './memtable/memtables.ts'
+import { SeriesTimes } from './memtable/series-times.ts'
 import { SlabPool } from './memtable/slabs.ts'
 import { engineMetrics } from './metrics.ts'
 import { paths } from './paths.ts'
@@ -52,6 +52,7 @@ import { Releases } from './retention/releases.ts'
 import { changesReplayed, replayChange } from './retention/replay.ts'
 import { RetentionMoves } from './retention/retention-moves.ts'
 import { RetentionPass } from './retention/retention-pass.ts'
+import { SeededTimes } from './retention/seeded-times.ts'
 import { Tombstones } from './retention/tombstones.ts'
 import { Manifest } from './segment/manifest.ts'
 import { RetiredFiles } from './segment/retired-files.ts'
@@ -176,7 +177,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const tombstones = new Tombstones(unstored, (event) => publisher.publish(event))
   const times = new SeriesTimes()
   loadWindows(catalog, windows)
-  seedTimes(schema, index, segments, times)
+  const seeds = seedTimes(schema, index, segments, times)
   tombstones.load(catalog.tombstones(), catalog.cutoffs(), counters?.nextTombstone ?? 1)
   const base = baseMemory()
   const readers = new Readers(new SnapshotPins(config.max_concurrent_queries))
@@ -279,8 +280,9 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const writer: CatalogWriter = new CatalogWriter({ catalog, schema, index, segments, memtables, unstored, tombstones, drops, releases, wal, writes, metrics })
   const retired = new RetiredFiles({ dataDir, fs, log, readers, shared, archived, metrics })
   const manifest = new Manifest({ dataDir, fs, writer, logs, segments, memtables, releases, pressure, publisher, archived, retired })
+  const seeded = new SeededTimes({ schema, index, memtables, segments, tombstones, times, releases, slices, pool, scrubber, tidyWanted, log }, seeds)
   const retention = new RetentionPass({
-    ...{ clock, limits, schema, index, memtables, unstored, tombstones, drops, moves, releases, segments, manifest, metrics, timers, holds },
+    ...{ clock, limits, schema, index, memtables, unstored, tombstones, drops, moves, releases, seeded, segments, manifest, metrics, timers, holds },
     rewriteAfterSecs: config.deleted_rows_rewrite_secs,
   })
   const maintenance = new Maintenance({
@@ -356,7 +358,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
       windows,
       clock,
     },
-    ...{ rotation, writes, releases, drops, deletes, readers, pool, writer, manifest, maintenance, scrubber, archive, backup, exports, flush, warmUp },
+    ...{ rotation, writes, releases, seeded, drops, deletes, readers, pool, writer, manifest, maintenance, scrubber, archive, backup, exports, flush, warmUp },
   }
 }
 
@@ -366,8 +368,9 @@ function threadConfigOf(role: ThreadRole, config: DatabaseConfig, limits: Limits
 
 /** Ends everything, with a flush. Writes have been refused already. */
 export async function closeDatabase(database: OpenDatabase): Promise<void> {
-  const { backup, scrubber, pool, maintenance, archive, catalog, lock, warmUp, changes } = database
+  const { backup, scrubber, pool, maintenance, archive, catalog, lock, warmUp, changes, seeded } = database
   warmUp.stop()
+  seeded.stop()
   changes.close()
   try {
     await backup.close()
@@ -375,6 +378,7 @@ export async function closeDatabase(database: OpenDatabase): Promise<void> {
     await scrubber.stop()
     await pool.close()
     await maintenance.settled()
+    await seeded.settled()
     await archive.settled()
     await changes.settled()
     await catalog.close()

@@ -1,6 +1,6 @@
 /** What the catalog stored, put back into schema, windows and series index when the database is opened. */
 import type { StorageContext } from 'svcdb'
-import type { SeriesTimes } from '../memtable/memtable.ts'
+import { NO_TIME, type SeriesTimes, type TimeHalves } from '../memtable/series-times.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
 import { RELEASED, type SeriesIndex } from '../series/series-index.ts'
 import type { Windows } from '../write/windows.ts'
@@ -32,9 +32,17 @@ export async function loadSeries(catalog: Catalog, make: () => SeriesIndex, log:
   return renumbered
 }
 
+/** What a start has told the times of the series that were there. */
+export interface Seeds {
+  /** They are the series below this number. */
+  count: number
+  /** Of each measurement. */
+  of(measurement: number): TimeHalves
+}
+
 /** For each series a time above which a new row cannot repeat a stored one. Pending drops have left the schema's names. */
-export function seedTimes(schema: Schema, index: SeriesIndex, segments: SegmentTable, times: SeriesTimes): void {
-  const newestOf: ({ low: number; high: number } | undefined)[] = []
+export function seedTimes(schema: Schema, index: SeriesIndex, segments: SegmentTable, times: SeriesTimes): Seeds {
+  const newestOf: (TimeHalves | undefined)[] = []
   for (const one of [...schema.byId, ...schema.pending.values()]) {
     const newest = newestTime(one, segments)
     if (one !== undefined && newest !== undefined) newestOf[one.id] = { low: Number(BigInt.asIntN(32, newest)), high: Number(newest >> 32n) }
@@ -46,6 +54,7 @@ export function seedTimes(schema: Schema, index: SeriesIndex, segments: SegmentT
     const newest = newestOf[measurement[series]]
     if (newest !== undefined) times.seed(series, newest.low, newest.high)
   }
+  return { count: index.count, of: (id) => newestOf[id] ?? NO_TIME }
 }
 
 function newestTime(measurement: Measurement | undefined, segments: SegmentTable): bigint | undefined {

@@ -33,6 +33,7 @@ export class Scrubber {
   private readonly timers: Timers
   private timer: Timer | undefined
   private running: Promise<void> | undefined
+  private looked = false
 
   /** @param segments those found at the start. */
   constructor(options: ScrubberOptions, segments: readonly SegmentMeta[]) {
@@ -46,6 +47,17 @@ export class Scrubber {
 
   isCorrupt(segment: number): boolean {
     return trustOf(this.trust, segment) === Trust.CORRUPT
+  }
+
+  /** Whether all segments that were there at the start have been looked at, or never will be. */
+  get hasLooked(): boolean {
+    return this.looked || this.options.config.segment_verification === 'off'
+  }
+
+  /** Nothing speaks against what the segment's file says. */
+  isSound(segment: number): boolean {
+    const known = trustOf(this.trust, segment)
+    return known === Trust.TRUSTED || known === Trust.VERIFIED
   }
 
   /** Corrupt segments that are still part of the database. */
@@ -64,7 +76,9 @@ export class Scrubber {
     const { segment_verification: policy, scrub_interval_secs: interval } = this.options.config
     if (policy === 'off') return
     const before = new Set(this.options.segments.local().map(({ id }) => id))
-    this.running = this.pass(({ id, crc }) => before.has(id) && (crc === undefined || trustOf(this.trust, id) < Trust.VERIFIED))
+    this.running = this.pass(({ id, crc }) => before.has(id) && (crc === undefined || trustOf(this.trust, id) < Trust.VERIFIED)).then(() => {
+      this.looked = true
+    })
     if (interval === 0) return
     this.timer = this.timers
       .setInterval(() => {

@@ -5,8 +5,9 @@ import t from 'tap'
 import type { FieldDef } from '../threads/definitions.ts'
 import { HEAP_BUFFERS } from '../threads/memtable-layout.ts'
 import type { StateEvent } from '../threads/messages.ts'
-import { Memtable, SeriesTimes } from './memtable.ts'
+import { Memtable } from './memtable.ts'
 import { heapBytes } from './row-gather.ts'
+import { SeriesTimes } from './series-times.ts'
 import { MemtableMemory, SlabPool } from './slabs.ts'
 
 const field: FieldDef = { id: 0, name: 's', column: 's', type: 'string', scale: 0 }

@@ -13,7 +13,8 @@ import type { Publisher } from '../threads/publisher.ts'
 import { Shared } from '../threads/shared-header.ts'
 import type { TableRows } from '../wal/record.ts'
 import type { HeldMemory } from './held-memory.ts'
-import { Memtable, type SeriesTimes } from './memtable.ts'
+import { Memtable } from './memtable.ts'
+import type { SeriesTimes } from './series-times.ts'
 import { MemtableMemory, type SlabPool } from './slabs.ts'
 
 /** Part of the time that the main thread may be at work for the server to count as idle. */

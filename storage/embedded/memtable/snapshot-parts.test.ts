@@ -4,7 +4,8 @@ import t from 'tap'
 import type { StateEvent } from '../threads/messages.ts'
 import { Shared } from '../threads/shared-header.ts'
 import { type MemtablePart, type Snapshot, WorkerState } from '../threads/state.ts'
-import { Memtable, SeriesTimes } from './memtable.ts'
+import { Memtable } from './memtable.ts'
+import { SeriesTimes } from './series-times.ts'
 import { MemtableMemory, SlabPool } from './slabs.ts'
 
 const SEED = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))

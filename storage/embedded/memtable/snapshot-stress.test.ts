@@ -13,7 +13,8 @@ import { Readers } from '../threads/readers.ts'
 import { Shared } from '../threads/shared-header.ts'
 import { SnapshotPins } from '../threads/snapshot-pins.ts'
 import { WorkerState } from '../threads/state.ts'
-import { Memtable, SeriesTimes } from './memtable.ts'
+import { Memtable } from './memtable.ts'
+import { SeriesTimes } from './series-times.ts'
 import { MemtableMemory, SlabPool } from './slabs.ts'
 
 t.setTimeout(300_000)

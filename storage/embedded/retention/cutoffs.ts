@@ -66,6 +66,12 @@ export function settledBelow({ general, own }: RetentionCutoffs, measurement: nu
   return sequence
 }
 
+/** The newest of those that concern a measurement. */
+export function newestOf({ general, own }: RetentionCutoffs, measurement: number): Cutoff | undefined {
+  const all = [...general.filter(({ except }) => !except.has(measurement)), ...(own.get(measurement) ?? [])]
+  return all.reduce<Cutoff | undefined>((newest, one) => (newest === undefined || one.id > newest.id ? one : newest), undefined)
+}
+
 /**
  * The cutoffs with one move more. Those that it covers go; those of an earlier configuration that kept less stay beside it.
  * @param sequence above that of every source with rows that the move masks.

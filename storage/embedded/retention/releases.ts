@@ -14,7 +14,8 @@ import { BLOCK } from '../catalog/catalog.ts'
 import type { Schema } from '../catalog/schema.ts'
 import type { Unstored } from '../catalog/unstored.ts'
 import type { ChangeNames } from '../changes/names.ts'
-import type { Memtable, SeriesTimes } from '../memtable/memtable.ts'
+import type { Memtable } from '../memtable/memtable.ts'
+import type { SeriesTimes } from '../memtable/series-times.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
@@ -53,6 +54,8 @@ interface Group {
   tombstone?: number
   /** Their measurement is gone for good. */
   gone?: true
+  /** They are known to have no rows anywhere (`SeriesTimes.isEmpty`). */
+  bare?: true
   /** Those with rows in memtables that were flushed since have been left out: segments know nothing more. */
   followed?: true
 }
@@ -104,6 +107,13 @@ export class Releases {
     const [low, high] = [Number(BigInt.asIntN(32, cutoff)), Number(cutoff >> 32n)]
     const isBelow = (series: number): boolean => times.isBelow(series, low, high)
     this.below.set(measurement, { candidates: new CandidateMembers(index.members, measurement, isBelow), sequence })
+  }
+
+  /** Series of the measurement that are known to have no rows, as a look into all segments has shown. */
+  bare(measurement: number): void {
+    const { index, times } = this.dependencies
+    const isEmpty = (series: number): boolean => times.isEmpty(series)
+    this.queue.push({ candidates: new CandidateMembers(index.members, measurement, isEmpty), sequence: 0, bare: true })
   }
 
   /** The measurement is gone for good. */
@@ -193,13 +203,14 @@ export class Releases {
   }
 
   /** @returns series looked at. */
-  private slice({ candidates, sequence, gone, followed }: Group, max: number): number {
+  private slice({ candidates, sequence, gone, bare, followed }: Group, max: number): number {
     const { index, writes } = this.dependencies
     const series = candidates.take(max)
     if (gone !== undefined) this.given(index.release(series))
     else {
       const live = series.filter((number) => index.isLive(number))
-      this.release(writes.idle(followed === undefined ? this.unwritten(live, sequence) : live, sequence))
+      const settled = followed !== undefined || bare !== undefined
+      this.release(writes.idle(settled ? live : this.unwritten(live, sequence), sequence))
     }
     return Math.max(1, candidates.looked)
   }

@@ -27,6 +27,7 @@ import { freed, masks, planRewrite, spent, type TableView } from './reclaim.ts'
 import type { Releases } from './releases.ts'
 import { type Kept, nextMove } from './retention.ts'
 import type { RetentionMoves } from './retention-moves.ts'
+import type { SeededTimes } from './seeded-times.ts'
 import { shardsTaken, type Taken } from './shards.ts'
 import type { Tombstones } from './tombstones.ts'
 
@@ -41,6 +42,7 @@ export interface RetentionPassDependencies {
   drops: Drops
   moves: RetentionMoves
   releases: Releases
+  seeded: SeededTimes
   segments: SegmentTable
   manifest: Manifest
   metrics: EngineMetrics
@@ -91,7 +93,7 @@ export class RetentionPass {
   }
 
   private async once(): Promise<void> {
-    const { unstored, tombstones, drops, releases, segments, manifest } = this.dependencies
+    const { unstored, tombstones, drops, releases, seeded, segments, manifest } = this.dependencies
     await drops.expire()
     const moved = await this.moveRetention()
     for (const id of tombstones.byId.keys()) this.note(id)
@@ -112,6 +114,7 @@ export class RetentionPass {
     tombstones.remove(gone)
     for (const id of gone) this.seen.delete(id)
     this.forgetCutoffs()
+    seeded.look(new Set([...this.kept.values()].flatMap(({ id, cutoff }) => (cutoff === INT64_MIN ? [] : [id]))))
   }
 
   /** @returns whether a cutoff moved. */

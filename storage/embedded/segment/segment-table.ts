@@ -8,6 +8,7 @@ export class SegmentTable {
   /** Segments that are being merged or archived: nobody else takes them out. */
   private readonly claimed = new Set<number>()
   private nextId: number
+  private changes = 0
 
   /** @param nextId number of the next segment. */
   constructor(segments: readonly SegmentMeta[], nextId: number) {
@@ -34,6 +35,11 @@ export class SegmentTable {
     return this.all().filter(({ archived }) => !archived)
   }
 
+  /** While it stays the same, so do the segments. */
+  get version(): number {
+    return this.changes
+  }
+
   /** Number of the next segment to be written. */
   get next(): number {
     return this.nextId
@@ -48,6 +54,7 @@ export class SegmentTable {
 
   /** Takes segments out and puts others in. */
   replace(removed: readonly SegmentMeta[], added: readonly SegmentMeta[]): void {
+    this.changes++
     const gone = new Set(removed)
     for (const table of new Set([...removed, ...added].map((segment) => segment.table))) {
       const left = this.of(table).filter((segment) => !gone.has(segment))

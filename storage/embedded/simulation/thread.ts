@@ -10,6 +10,7 @@ import type { EngineWorker } from '../environment.ts'
 import { fileCrc } from '../integrity/file-crc.ts'
 import { orderRows } from '../memtable/row-order.ts'
 import type { Interval } from '../read/sources.ts'
+import { raise } from '../retention/newest-rows.ts'
 import { removeSegmentFiles, segmentPath, writeSegmentFile } from '../segment/segment-file.ts'
 import { countByMeasurement, haveNames, ownersOf } from '../segment/segment-owners.ts'
 import type { Selection, SelectionRequest } from '../series/selection.ts'
@@ -131,6 +132,13 @@ export class SimulatedThread implements EngineWorker {
         break
       case 'archive':
         this.maintain('compact', message.id, async () => ({ kind: 'archived', id: message.id, segment: await this.archive(message) }))
+        break
+      case 'newest-rows':
+        this.maintain('compact', message.id, async () => {
+          const [segment] = this.inputs(message.table, [message.segment])
+          for (const { series, time } of await this.read(segment)) raise(message, series, time)
+          return { kind: 'newest-rows', id: message.id }
+        })
         break
       case 'close':
         void Promise.all(Object.values(this.chains)).then(() => this.exit(0))

@@ -12,6 +12,7 @@ import { ProcessPool } from '../engine-process/pool.ts'
 import type { RelationContext } from '../read/relation.ts'
 import type { PackedFilesOptions } from '../read/samples/packed-files.ts'
 import { SampleBlocks } from '../read/samples/source-blocks.ts'
+import { raiseToNewest } from '../retention/newest-rows.ts'
 import { flushMemtable, type SegmentTarget } from '../segment/segment-writer.ts'
 import { SegmentVerifier } from '../segment/verify.ts'
 import { TagDictionaries } from '../series/tag-source.ts'
@@ -218,6 +219,13 @@ port.on('message', (message: ToWorker) => {
         const inputs = compactionInputs(message)
         await verifier.ensure(inputs)
         return { kind: 'archived', id: message.id, segment: await archiveDay(inputs, message, ownerOf(message.table), state, target) }
+      })
+      break
+    case 'newest-rows':
+      maintain('compact', message.id, async () => {
+        const [segment] = compactionInputs({ table: message.table, segments: [message.segment] })
+        await raiseToNewest(segment, message, target)
+        return { kind: 'newest-rows', id: message.id }
       })
       break
     case 'warm-up': {

@@ -111,6 +111,7 @@ export type ToWorker =
   /** List the UTC days before a time that have rows. */
   | { kind: 'archive-days'; id: number; table: number; segments: number[]; before: string }
   | ({ kind: 'archive'; id: number } & ArchiveTask)
+  | ({ kind: 'newest-rows'; id: number } & NewestRowsTask)
   /** The archived segments that a job asked for can be read, or not. */
   | { kind: 'fetched'; id: number; request: number; error?: WireError }
   /** Run these jobs over made-up rows, as far as a slice goes; the answer is `warmed-up`. */
@@ -124,6 +125,16 @@ export type ToWorker =
 export interface WarmUpJob {
   module: string
   args: unknown
+}
+
+/** Raise the time of each series that has rows in the segment to that of its newest one, or to a later one. */
+export interface NewestRowsTask {
+  table: number
+  segment: number
+  /** Number of the first series. */
+  from: number
+  /** Of each series from there on, nanoseconds, in shared memory. */
+  times: BigInt64Array
 }
 
 /** Write the rows of a UTC day to a self-contained file. */
@@ -162,6 +173,7 @@ export type FromWorker =
   | { kind: 'archive-days'; id: number; days: string[] }
   /** `file` is empty: whoever stores the object names it. */
   | { kind: 'archived'; id: number; segment: SegmentMeta | null }
+  | { kind: 'newest-rows'; id: number }
   /** A job needs archived segments; `id` is the job's. */
   | { kind: 'fetch'; id: number; request: number; objects: ArchivedObject[] }
   /** A segment's file is not what was written. */

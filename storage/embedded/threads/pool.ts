@@ -13,7 +13,7 @@ import type { EngineMetrics } from '../metrics.ts'
 import type { ColdThread } from '../warm-up/schedule.ts'
 import type { WarmedUp, WarmUpSlice } from '../warm-up/thread-warm-up.ts'
 import { JobTrace } from './job-trace.ts'
-import type { ArchiveTask, FromWorker, StateEvent, ThreadRole, ToWorker, WireError, WorkerConfig, WorkerData } from './messages.ts'
+import type { ArchiveTask, FromWorker, NewestRowsTask, StateEvent, ThreadRole, ToWorker, WireError, WorkerConfig, WorkerData } from './messages.ts'
 import type { Publisher } from './publisher.ts'
 import type { Readers } from './readers.ts'
 import type { SegmentMeta } from './segment-entry.ts'
@@ -170,6 +170,7 @@ class EngineThread {
       case 'compacted':
       case 'archive-days':
       case 'archived':
+      case 'newest-rows':
       case 'usage':
       case 'warmed-up':
         this.tasks.get(message.id)?.resolve(message)
@@ -316,6 +317,10 @@ export class WorkerPool {
     const answer = await this.task((id) => ({ kind: 'archive', id, ...task }))
     if (answer.kind !== 'archived') throw new Error(`an archive task was answered by "${answer.kind}"`)
     return answer.segment
+  }
+
+  async newestRows(task: NewestRowsTask): Promise<void> {
+    await this.task((id) => ({ kind: 'newest-rows', id, ...task }))
   }
 
   /** Where query threads read archived segments from now on. A directory is allowed when a thread starts: those that run make way for others. */
