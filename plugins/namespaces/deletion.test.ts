@@ -79,7 +79,7 @@ t.test('a delete that failed is tried again without being asked for', async (t) 
   const deletion = new Deletion({
     directory: directory as unknown as Directory,
     multiTenancy: true,
-    storage: () => ({ measurements: () => [] }) as unknown as Storage,
+    storage: () => ({ measurements: () => [], usage: () => ({ measurements: 0 }) }) as unknown as Storage,
     log: { info() {}, error() {} } as unknown as Logger,
     gone: (name) => done.resolve(name),
     retryMs: 1,
@@ -91,6 +91,31 @@ t.test('a delete that failed is tried again without being asked for', async (t) 
   const alive = setInterval(() => {}, 1000)
   t.equal(await done.promise, 'acme')
   clearInterval(alive)
+  t.equal(definitions.size, 0)
+})
+
+t.test('a delete waits for what writes on their way begin', async (t) => {
+  const definitions = new Map([['acme', { name: 'acme', deleting: true }]])
+  const directory = {
+    registry: { values: () => definitions.values(), commit: async (change: (all: typeof definitions) => void) => change(definitions) },
+    forgets: [],
+  }
+  // The log has not taken it at the first two looks, and refuses the second one.
+  const states = ['on its way', 'on its way', 'durable', 'dropped', 'on its way', 'refused']
+  const storage = {
+    measurements: async () => (states[0] === 'durable' ? [{ name: 'm' }] : []),
+    usage: async () => ({ measurements: states.shift() === 'on its way' ? 1 : 0 }),
+    drop: async () => void states.splice(0, 2),
+  }
+  const deletion = new Deletion({
+    directory: directory as unknown as Directory,
+    multiTenancy: true,
+    storage: () => storage as unknown as Storage,
+    log: { info() {}, error() {} } as unknown as Logger,
+    gone() {},
+  })
+  await deletion.resume()
+  t.same(states, [], 'until nothing is left that could come')
   t.equal(definitions.size, 0)
 })
 

@@ -2,7 +2,7 @@
  * How a namespace goes: marked in the state store, so that nothing is written to it any more and a restart goes on with it; then its measurements, then what
  * others keep for it, then its definition.
  */
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import type { Logger, Storage } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { DEFAULT_NAMESPACE } from './definition.ts'
@@ -11,6 +11,8 @@ import { type Directory, unknownNamespace } from './directory.ts'
 /** Drops on their way through the log at once; between them others have their turn. */
 const AT_ONCE = 8
 const RETRY_MS = 30_000
+/** Between two looks at writes on their way. */
+const LOOK_MS = 20
 
 export interface DeletionDependencies {
   directory: Directory
@@ -100,17 +102,26 @@ export class Deletion {
 
   private async removeData(name: string): Promise<void> {
     const { directory, storage } = this.dependencies
-    // The mark keeps new ones away; those whose first write is on its way are among them.
-    for (let left = await storage().measurements(name); left.length > 0; left = await storage().measurements(name)) {
+    // The mark keeps new ones away; those whose first write is on its way are listed once the log has taken it.
+    for (let left = await storage().measurements(name); ; left = await storage().measurements(name)) {
+      if (left.length === 0) {
+        if ((await storage().usage(name)).measurements === 0) break
+        await sleep(LOOK_MS)
+      }
+      this.requireGoing(name)
       for (let i = 0; i < left.length; i += AT_ONCE) {
-        if (this.stopped)
-          throw new SvcError('DATABASE_CLOSED', `cannot finish the deletion of namespace "${name}": the server stops; the next start goes on with it`)
+        this.requireGoing(name)
         await Promise.all(left.slice(i, i + AT_ONCE).map((measurement) => this.drop(name, measurement.name)))
         await setImmediate()
       }
     }
     storage().forgetChanges?.(name)
     for (const forget of directory.forgets) await forget(name)
+  }
+
+  private requireGoing(name: string): void {
+    if (this.stopped)
+      throw new SvcError('DATABASE_CLOSED', `cannot finish the deletion of namespace "${name}": the server stops; the next start goes on with it`)
   }
 
   private async drop(namespace: string, measurement: string): Promise<void> {

@@ -179,8 +179,9 @@ export class MemoryEngine implements StorageEngine {
   async usage(namespace: string): Promise<NamespaceUsage> {
     this.removal.settle()
     let bytes = 0
-    for (const { series } of this.resolver.list(namespace)) for (const { points } of series.values()) bytes += points.size * POINT_BYTES
-    return { series: this.resolver.seriesOf(namespace), measurements: this.resolver.measurementsOf(namespace), bytes }
+    const measurements = this.resolver.list(namespace)
+    for (const { series } of measurements) for (const { points } of series.values()) bytes += points.size * POINT_BYTES
+    return { series: this.resolver.seriesOf(namespace), measurements: measurements.length, bytes }
   }
 
   guard(guard: NamespaceGuard): void {

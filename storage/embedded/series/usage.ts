@@ -16,14 +16,17 @@ export interface UsageSources {
 export function usageOf(namespace: string, { schema, index, memtables, segments }: UsageSources): NamespaceUsage {
   let bytes = memtables.bytesOf(namespace)
   let oldest = Number.POSITIVE_INFINITY
-  for (const { id, tables } of schema.owned(namespace)) {
+  let measurements = 0
+  for (const { id, tables, kept } of schema.owned(namespace)) {
+    // Not those that a decoder has named: a write of theirs may never come.
+    if (kept && schema.byId[id] !== undefined) measurements++
     oldest = Math.min(oldest, id)
     for (const table of tables) if (table.measurement === id) for (const segment of segments.of(table.id)) bytes += sizeOf(segment)
   }
   for (const { id } of oldest < Number.POSITIVE_INFINITY ? schema.sharedOnes : []) {
     for (const segment of segments.of(id)) bytes += sizeOf(segment) * share(segment, namespace, oldest)
   }
-  return { series: index.seriesOf(namespace), measurements: schema.count(namespace), bytes: Math.round(bytes) }
+  return { series: index.seriesOf(namespace), measurements, bytes: Math.round(bytes) }
 }
 
 const sizeOf = ({ archived, bytes, sidecarBytes = 0 }: SegmentMeta): number => (archived ? 0 : bytes + sidecarBytes)

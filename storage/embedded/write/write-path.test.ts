@@ -74,6 +74,25 @@ t.test('a commit stores nothing of a write on its way: its numbers may be given 
   })
 })
 
+t.test('usage counts measurements of writes on their way, which others do not see yet, and none that was only named', async (t) => {
+  const { engine, log } = await heldEngine(t)
+  const measurements = async () => (await engine.usage('')).measurements
+  const named = engine.batch('')
+  engine.resolver.measurement('', 'named')
+  t.equal(await measurements(), 0)
+  for (const end of ['fail', 'succeed'] as const) {
+    const held = log.hold()
+    const write = codeOf(writeFloat(engine, 'm', 'a', NOW, { v: 1 }))
+    const declared = codeOf(engine.declareField('', 'd', { name: 'f', type: 'bool' }))
+    await held
+    t.same([await measurements(), await schemaOf(engine)], [2, []])
+    log[end]()
+    await Promise.all([write, declared])
+    t.equal(await measurements(), end === 'fail' ? 0 : 2)
+  }
+  engine.recycle(named)
+})
+
 t.test('what failed writes defined and moved is taken back, newest first', async (t) => {
   const { engine, log, dir } = await heldEngine(t, { future_write_tolerance_secs: 864_000 })
   await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
