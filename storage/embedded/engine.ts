@@ -139,8 +139,13 @@ export class EmbeddedEngine implements StorageEngine {
     checkFieldName(field.name, limits)
     this.gate.requireOpen(namespace)
     const known = schema.resolve(namespace, measurement)
-    const { definitions, undo } = declareField(schema, known, field, limits.maxFieldsPerMeasurement)
-    if (Object.keys(definitions).length > 0) await writes.define(definitions, undo)
+    try {
+      const { definitions, undo } = declareField(schema, known, field, limits.maxFieldsPerMeasurement)
+      if (Object.keys(definitions).length > 0) await writes.define(definitions, undo)
+    } catch (error) {
+      writes.giveBack() // a measurement that it would have begun
+      throw error
+    }
     return this.described(known)
   }
 

@@ -1,3 +1,4 @@
+import { SvcError } from 'svcdb/lib/errors'
 import t, { type Test } from 'tap'
 import type { EmbeddedEngine } from '../engine.ts'
 import { failCommits, inside } from '../testing/catalog-faults.ts'
@@ -91,6 +92,21 @@ t.test('usage counts measurements of writes on their way, which others do not se
     t.equal(await measurements(), end === 'fail' ? 0 : 2)
   }
   engine.recycle(named)
+})
+
+t.test('a declaration that is refused leaves no measurement that counts', async (t) => {
+  const { engine } = await heldEngine(t)
+  engine.guard({
+    bounds: () => ({ maxSeries: 0, maxMeasurements: 1 }),
+    refusal: () => undefined,
+    exceeded: () => new SvcError('RATE_LIMITED', 'one is enough'),
+  })
+  const { writes } = inside(engine)
+  writes.refusal = new SvcError('BACKPRESSURE', 'later')
+  for (const name of ['a', 'b']) t.equal(await codeOf(engine.declareField('', name, { name: 'f', type: 'bool' })), 'BACKPRESSURE')
+  writes.refusal = undefined
+  t.equal(await codeOf(engine.declareField('', 'c', { name: 'f', type: 'decimal' })), 'INVALID_POINT')
+  t.equal(await codeOf(engine.declareField('', 'd', { name: 'f', type: 'bool' })), 'done')
 })
 
 t.test('what failed writes defined and moved is taken back, newest first', async (t) => {

@@ -252,7 +252,7 @@ export class WritePath {
   }
 
   /** Gives back series and measurements that no admitted row names, once no decoder can hold them. */
-  private giveBack(): void {
+  giveBack(): void {
     const { index, schema, batches } = this.dependencies
     index.releaseProvisional(batches.settled)
     if (batches.settled && schema.releaseProvisional()) index.epoch++
