@@ -6,7 +6,7 @@ import { compactSegments } from '../compaction/compactor.ts'
 import { type SegmentGate, UnverifiedSegments } from '../segment/verify.ts'
 import { collect, TestDatabase, type TestPoint } from '../testing/engine-state.ts'
 import { EngineReader } from './reader.ts'
-import { relation } from './relation.ts'
+import { type RelationContext, relation } from './relation.ts'
 
 const ALL: [bigint, bigint] = [-(2n ** 63n), 2n ** 63n - 1n]
 const SPEC = { f: 'float64', i: 'int64', u: 'uint64', b: 'bool', s: 'string', d: { decimal: 3 }, h: 'histogram' } as const
@@ -65,8 +65,12 @@ async function readAll(db: TestDatabase, request: object = {}): Promise<{ tags: 
 }
 
 /** The same by SQL over the relation. */
-async function readSql(db: TestDatabase, enumTags: string[] = []): Promise<{ tags: Record<string, string>; time: bigint; fields: Record<string, unknown> }[]> {
-  const context = await db.context()
+async function readSql(
+  db: TestDatabase,
+  enumTags: string[] = [],
+  held?: RelationContext,
+): Promise<{ tags: Record<string, string>; time: bigint; fields: Record<string, unknown> }[]> {
+  const context = held ?? (await db.context())
   const def = db.state.measurement('default', 'm')!
   const { sql, calls } = relation(context, db.state.snapshotNow()!, { measurement: def, time: ALL, enumTags })
   const rows = await context.duck.run(`SELECT * REPLACE (epoch_ns(_time) AS _time) FROM (${sql})`)
@@ -109,6 +113,30 @@ t.test('reads equal the model across memtables, segments and compactions', async
     db.freeze()
     write(100, 600)
     await check('two memtables')
+  }
+})
+
+t.test('tags as ENUM are right after series were given back and others came', async (t) => {
+  for (const seed of [1, 2]) {
+    const db = new TestDatabase()
+    t.teardown(() => db.close())
+    const rnd = seeded(seed)
+    const m = db.measurement('m', { f: 'float64' })
+    const held = await db.context()
+    const live = new Map<string, number>()
+    const host = (n: number): Record<string, string> => ({ host: `h${n}`, ...(n % 3 === 0 ? { zone: `z${n}` } : {}) })
+    for (let n = 0; n < 40; n++) {
+      live.set(JSON.stringify(host(n)), db.series(m, host(n)))
+      db.write(m, [{ tags: host(n), time: BigInt(n), fields: { f: n } }])
+      if (live.size > 2 && rnd() < 0.5) {
+        const gone = [...live].filter(() => rnd() < 0.3)
+        db.release(gone.map(([, series]) => series))
+        for (const [tags] of gone) live.delete(tags)
+      }
+      if (live.size === 0 || rnd() < 0.5) continue
+      const found = (await readSql(db, ['host', 'zone'], held)).map(({ tags }) => JSON.stringify(tags))
+      t.strictSame(found.sort(), [...live.keys()].sort(), `after ${n + 1} series, seed ${seed}`)
+    }
   }
 })
 

@@ -30,9 +30,15 @@ interface DictionaryState {
   dictionary: Dictionary | undefined
 }
 
+/** Of a measurement, by the tag's symbol: as long as its list loses no series, whose positions the states go by. */
+interface MeasurementState {
+  losses: number
+  keys: Map<number, DictionaryState>
+}
+
 export class TagDictionaries {
   private readonly series: SeriesView
-  private readonly states = new Map<number, Map<number, DictionaryState>>()
+  private readonly states = new Map<number, MeasurementState>()
 
   constructor(series: SeriesView) {
     this.series = series
@@ -41,8 +47,7 @@ export class TagDictionaries {
   /** The dictionary of a tag, if it has one that holds all values in use. */
   get(measurement: number, key: number): Dictionary | undefined {
     const list = this.series.of(measurement)
-    let keys = this.states.get(measurement)
-    if (keys === undefined) this.states.set(measurement, (keys = new Map()))
+    const keys = this.keysOf(measurement)
     let state = keys.get(key)
     if (state === undefined) keys.set(key, (state = { symbols: new Set(), upTo: 0, askedAt: -1, dictionary: undefined }))
     const before = state.symbols.size
@@ -60,6 +65,13 @@ export class TagDictionaries {
 
   forget(measurement: number): void {
     this.states.delete(measurement)
+  }
+
+  private keysOf(measurement: number): Map<number, DictionaryState> {
+    const losses = this.series.lossesOf(measurement)
+    let state = this.states.get(measurement)
+    if (state?.losses !== losses) this.states.set(measurement, (state = { losses, keys: new Map() }))
+    return state.keys
   }
 }
 
