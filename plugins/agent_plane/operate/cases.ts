@@ -81,10 +81,15 @@ export class OperatedCases implements CaseOperations {
     const state = this.tools.state()
     const found: RecordView[] = []
     for (const run of await runsAbout(state, id, limit)) {
-      if (found.length >= limit) break
-      for (const { raw } of await recordsOf(state, run, 1, limit)) {
-        const record = decode(raw)
-        if (record.case === id && found.length < limit) found.push(recordView(record))
+      // The run of a sweep has records about many cases, those about this one anywhere among them.
+      for (let from = 1; found.length < limit; ) {
+        const page = await recordsOf(state, run, from, limit)
+        for (const { raw } of page) {
+          const record = raw.includes(id) ? decode(raw) : undefined
+          if (record?.case === id && found.length < limit) found.push(recordView(record))
+        }
+        if (page.length < limit) break
+        from += page.length
       }
     }
     return found
