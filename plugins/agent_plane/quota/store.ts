@@ -147,7 +147,8 @@ export async function usesOf(tx: StateTransaction, grant: string, windowMs: numb
   const widest = Math.max(windowMs, known)
   if (widest > known) tx.put(windowKey(grant), widest)
   for (const { key } of await tx.list({ prefix, end: `${prefix}${time(now - widest + 1)}`, limit: 100 })) tx.delete(key)
-  return (await tx.list({ prefix, start: `${prefix}${time(now - windowMs + 1)}`, limit })).length
+  // What lies further ahead than a window was noted by a wrong clock.
+  return (await tx.list({ prefix, start: `${prefix}${time(now - windowMs + 1)}`, end: `${prefix}${time(now + windowMs)}`, limit })).length
 }
 
 /** With the announcement of the effect. */

@@ -98,6 +98,18 @@ export const controlRules: readonly (readonly [string, (t: Test, state: StateSto
     },
   ],
   [
+    'uses that a wrong clock has noted far ahead hold nobody up when it is set back',
+    async (t, state) => {
+      const [run, grant] = [newRun(), `tool://mail/${next}`]
+      const ahead = NOW + 365 * 86_400_000
+      const uses = (now: number) => state.transaction((tx) => usesOf(tx, grant, 1000, now, 10))
+      await state.transaction((tx) => [0, 1].forEach((ms) => void use(tx, grant, run, `k${ms}`, ahead + ms)))
+      await state.transaction((tx) => use(tx, grant, run, 'k', NOW + 500))
+      t.equal(await uses(NOW), 1, 'that of a node whose clock is a little ahead counts')
+      t.equal(await uses(ahead + 1), 2)
+    },
+  ],
+  [
     'halts stand by scope until they are lifted; the narrowest one is named',
     async (t, state) => {
       const agent = { name: 'seller', version: '1', digest: 'a'.repeat(64) }
