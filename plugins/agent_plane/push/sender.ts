@@ -7,7 +7,7 @@ import type { PushConfig } from 'svcdb/agents'
 import type { Sealed } from '../record/record.ts'
 import { recordsOf } from '../store/journal.ts'
 import { pushEvent } from './event.ts'
-import { advance, clear, duePushes, fail, pushOf } from './store.ts'
+import { advance, clear, duePushes, fail, MAX_PAUSE_MS, pushOf } from './store.ts'
 
 const PAGE = 256
 const BATCH = 64
@@ -15,7 +15,6 @@ const IN_FLIGHT = 16
 const MAX_FAILURES = 32
 const MAX_EXPONENT = 8
 const MAX_REASON = 1024
-const MAX_RETRY_AFTER_MS = 3_600_000
 
 export interface PushSenderTools {
   state: StateStore
@@ -31,7 +30,7 @@ export interface PushSenderTools {
 /** Milliseconds before the try after so many failures in a row, and half of it at least. @param asked what the receiver asks for. */
 export function pauseAfter(failures: number, random: number, asked = 0): number {
   const whole = 2 ** Math.min(failures, MAX_EXPONENT) * 1000
-  return Math.round(Math.max(whole * (1 - random / 2), Math.min(asked, MAX_RETRY_AFTER_MS)))
+  return Math.round(Math.max(whole * (1 - random / 2), Math.min(asked, MAX_PAUSE_MS)))
 }
 
 export class PushSender {

@@ -7,6 +7,9 @@ import type { PushConfig } from 'svcdb/agents'
 import { headOf } from '../store/journal.ts'
 import { FINAL, statusOf } from '../store/runs.ts'
 
+/** Before a next try, whatever a receiver asks for. */
+export const MAX_PAUSE_MS = 3_600_000
+
 export interface PushRow {
   config: PushConfig
   /** Of the first record that the receiver has not taken. */
@@ -55,8 +58,12 @@ export async function touch(tx: StateTransaction, run: string, now: number): Pro
 
 /** Those whose time has come, the longest overdue first. */
 export async function duePushes(state: StateReader, now: number, limit: number): Promise<{ run: string; id: string; key: string }[]> {
-  const end = `push/due/${String(now + 1).padStart(16, '0')}`
-  return (await state.list<{ run: string; id: string }>({ prefix: 'push/due/', end, limit })).map(({ key, value }) => ({ ...value, key }))
+  const prefix = 'push/due/'
+  const at = (ms: number): string => `${prefix}${String(ms).padStart(16, '0')}`
+  const due = await state.list<{ run: string; id: string }>({ prefix, end: at(now + 1), limit })
+  // What lies further ahead than any pause was noted by a wrong clock.
+  if (due.length < limit) due.push(...(await state.list<{ run: string; id: string }>({ prefix, start: at(now + MAX_PAUSE_MS + 1), limit: limit - due.length })))
+  return due.map(({ key, value }) => ({ ...value, key }))
 }
 
 /** Takes a row out that no registration has any more. */

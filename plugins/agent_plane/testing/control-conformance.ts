@@ -2,7 +2,7 @@
 import type { StateStore, StateTransaction } from 'svcdb'
 import type { Test } from 'tap'
 import { haltFor, haltOf, liftedHalts, pausing, place, remove, standingHalts } from '../halts/store.ts'
-import { advance, clear, duePushes, fail, parkedPushes, pushOf, rearm, register, touch } from '../push/store.ts'
+import { advance, clear, duePushes, fail, MAX_PAUSE_MS, parkedPushes, pushOf, rearm, register, touch } from '../push/store.ts'
 import {
   actingOf,
   giveSlotBack,
@@ -194,6 +194,17 @@ export const controlRules: readonly (readonly [string, (t: Test, state: StateSto
       await inTx((tx) => advance(tx, run, 'one', 3, NOW + 50))
       t.equal(await pushOf(state, run, 'one'), undefined, 'nothing will follow')
       t.same([await due(NOW * 2), await parkedPushes(state, 10)], [[], []])
+    },
+  ],
+  [
+    'a push whose next try a wrong clock has noted far ahead is due when that is set back',
+    async (t, state) => {
+      const [run, ahead] = [newRun(), NOW + 86_400_000]
+      const due = async (now: number) => (await duePushes(state, now, 10)).map(({ id }) => id)
+      await state.transaction((tx) => register(tx, run, { id: 'one', url: 'https://a.example' }, ahead))
+      await state.transaction((tx) => register(tx, run, { id: 'two', url: 'https://a.example' }, NOW + MAX_PAUSE_MS))
+      t.same(await due(NOW), ['one'], 'no pause is so long')
+      t.same(await due(ahead), ['two', 'one'])
     },
   ],
 ]
