@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ManualClock } from 'svcdb/testkit'
 import t from 'tap'
 import { Channels } from './channels.ts'
+import { keysOf, type Ring } from './keys.ts'
 import { Share } from './share.ts'
 import { start } from './testing.ts'
 import { root } from './testing-root.ts'
@@ -23,6 +24,25 @@ t.test('max_triggers counts those of all namespaces', async (t) => {
   })
   t.equal((await run('DROP TRIGGER a', as('acme'))).status, 200)
   t.equal((await create('b', 'third')).status, 200)
+})
+
+t.test('a smaller signal_store_capacity is come to in steps, and answers have no more at once', async (t) => {
+  const { node, run, write, signals } = await start(t, { config: { triggers: { signal_store_capacity: 100 } } })
+  const state = node.storage.state('triggers')
+  const keys = keysOf('')
+  await state.transaction((tx) => {
+    tx.put(keys.ring, { version: 1, first: 0, next: 5000 } satisfies Ring)
+    for (let i = 0; i < 5000; i++) tx.put(keys.signal(i), { tags: {}, timestamp: '0', metadata: { sequence: i } })
+  })
+  await run("CREATE TRIGGER a ON m WHEN v > 1 COOLDOWN INTERVAL '0s'")
+  const kept: number[] = []
+  for (let i = 1; i <= 5; i++) {
+    await write(`m v=2 ${now + BigInt(i)}`)
+    while ((await state.get<Ring>(keys.ring))?.next !== 5000 + i) await sleep(5)
+    kept.push((await state.list({ prefix: keys.signals })).length)
+    t.equal((await signals()).length, 100)
+  }
+  t.same(kept, [4000, 3000, 2000, 1000, 100])
 })
 
 t.test('max_annotations', async (t) => {

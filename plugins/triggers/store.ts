@@ -9,6 +9,8 @@ import { type KeptTrigger, keptOf, type Trigger, triggerOf } from './trigger.ts'
 
 /** Entries that are read or deleted at once. */
 const PAGE = 500
+/** Signals that a commit may delete beyond as many as it adds: when fewer are to be kept than before, it may be about a million. */
+const EVICTED = 1000
 /** Signals that composites remember after a start. */
 const RECENT = 1000
 
@@ -249,7 +251,7 @@ export class Store {
     pending.signals = signals
     const end = next + signals.length
     // Those of this very commit stay until they were handed to their channels.
-    const kept = Math.max(first, Math.min(next, end - capacity))
+    const kept = Math.max(first, Math.min(next, end - capacity, first + signals.length + EVICTED))
     const isFound = signals.length > 0 || changes.put.size > 0 || changes.deleted.size > 0 || changes.floors.size > 0
     const ring: Ring = isFound ? { version: tenant.ring.version + 1, first: kept, next: end } : tenant.ring
     const own = signals.length > 0 ? { handed: next, until: end } : { handed: tenant.place.until, until: tenant.place.until }
