@@ -110,3 +110,20 @@ t.test('entries are bounded; what was forgotten never fires twice, over restarts
   t.equal(cooldowns.size, store.size - keys.length)
   t.end()
 })
+
+t.test('a smaller bound is come to in steps', (t) => {
+  let most = 5000
+  const trigger = triggerOf('a', 0n)
+  const cooldowns = new Cooldowns(() => most)
+  const fire = (i: number, changes = changesOf()): number => {
+    cooldowns.judge(trigger, i, i, 0, () => ({ host: String(i) }), changes)
+    return changes.deleted.size
+  }
+  for (let i = 1; i <= most; i++) fire(i)
+  most = 100
+  const deleted = Array.from({ length: 500 }, (_, i) => fire(5001 + i))
+  t.equal(Math.max(...deleted), 16, 'of one that fires')
+  t.equal(deleted.at(-1), 1)
+  t.equal(cooldowns.size, 100)
+  t.end()
+})

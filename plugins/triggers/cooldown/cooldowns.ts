@@ -34,6 +34,9 @@ export interface CooldownChanges {
 
 export type Judgement = 'fires' | 'silent' | 'forgotten'
 
+/** Entries that may go for a new one: when there may be fewer than before, what is too much may be millions. */
+const FORGOTTEN = 16
+
 export class Cooldowns {
   /** Key: trigger's id and the series' hash. In the order in which they fired. */
   private readonly entries = new Map<string, Entry>()
@@ -128,7 +131,7 @@ export class Cooldowns {
   }
 
   private makeRoom(changes: CooldownChanges): void {
-    while (this.entries.size >= Math.max(1, this.most())) {
+    for (let gone = 0; gone < FORGOTTEN && this.entries.size >= Math.max(1, this.most()); gone++) {
       const [oldest] = this.entries.values()
       const { key, trigger, series, spans } = oldest
       this.entries.delete(key)
