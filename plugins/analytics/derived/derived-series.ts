@@ -104,13 +104,22 @@ export class DerivedSeries {
       const kept = await state.get<KeptDerived>(key)
       const known = this.all.get(key)
       if (kept === undefined) {
-        if (known === undefined || known.creating) continue
-        known.alive = false
-        this.forget(known)
-        this.all.delete(key)
+        if (known !== undefined && !known.creating) this.remove(key, known)
       } else if (known === undefined) this.all.set(key, fresh(kept))
-      else known.kept = kept
+      else if (known.kept.created_at === kept.created_at) known.kept = kept
+      else {
+        // Deleted and made anew: nothing of the one before counts for it.
+        this.remove(key, known)
+        this.all.set(key, fresh(kept))
+      }
     }
+  }
+
+  private remove(key: string, derived: Derived): void {
+    derived.alive = false
+    this.forget(derived)
+    // Another node's may be in its place by now.
+    if (this.all.get(key) === derived) this.all.delete(key)
   }
 
   /** By name. */
@@ -145,9 +154,7 @@ export class DerivedSeries {
         tx.put(key, kept)
       })
     } catch (error) {
-      derived.alive = false
-      this.forget(derived)
-      this.all.delete(key)
+      this.remove(key, derived)
       throw error
     } finally {
       derived.creating = false
@@ -158,9 +165,7 @@ export class DerivedSeries {
   async delete(derived: Derived): Promise<void> {
     const key = keyOf(derived.kept.namespace, derived.kept.name)
     await this.store.transaction((tx) => tx.delete(key))
-    derived.alive = false
-    this.forget(derived)
-    this.all.delete(key)
+    this.remove(key, derived)
   }
 
   /** Evaluates what is due: namespaces in turn, and of each one after the other, so that slow statements of one hold up no other. */
