@@ -72,16 +72,17 @@ export class Drops {
     const change: Drop = { kind: 'drop', tombstone: tombstones.nextId++, measurement: measurement.id, deadline, owner: [namespace, name] }
     schema.hide(measurement)
     index.epoch++
-    try {
-      await writes.change(change, (sequence) => {
+    await writes.change(
+      change,
+      (sequence) => {
         this.apply(change, wal.file)
         changes.changed(sequence, measurement, change)
-      })
-    } catch (error) {
-      if (schema.pending.has(measurement.id)) schema.reveal(measurement)
-      index.epoch++
-      throw error
-    }
+      },
+      () => {
+        if (schema.pending.has(measurement.id)) schema.reveal(measurement)
+        index.epoch++
+      },
+    )
     await releases.run()
   }
 
@@ -102,17 +103,18 @@ export class Drops {
     const measurement = schema.pending.get(drop.measurement) as Measurement
     schema.reveal(measurement)
     index.epoch++
-    try {
-      const change: Extract<ChangeRecord, { kind: 'restore' }> = { kind: 'restore', measurement: measurement.id, owner: [namespace, name] }
-      await writes.change(change, (sequence) => {
+    const change: Extract<ChangeRecord, { kind: 'restore' }> = { kind: 'restore', measurement: measurement.id, owner: [namespace, name] }
+    await writes.change(
+      change,
+      (sequence) => {
         this.applyRestore(measurement.id)
         changes.changed(sequence, measurement, change)
-      })
-    } catch (error) {
-      if (schema.byId[measurement.id] === measurement) schema.hide(measurement)
-      index.epoch++
-      throw error
-    }
+      },
+      () => {
+        if (schema.byId[measurement.id] === measurement) schema.hide(measurement)
+        index.epoch++
+      },
+    )
   }
 
   /** Ends drops whose time has passed. */

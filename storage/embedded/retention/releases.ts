@@ -223,16 +223,20 @@ export class Releases {
     const owners = series.length === idle.length ? ownersOf : series.map((number) => ownersOf[idle.indexOf(number)])
     const unsettled = { series, owners, min: series.reduce((a, b) => Math.min(a, b)), max: series.reduce((a, b) => Math.max(a, b)) }
     this.unsettled.add(unsettled)
+    const named = names.following ? { names: Array.from(series, (number, i): [number, string[]] => [owners[i], index.tagsOf(number)]) } : {}
     writes
-      .change({ kind: 'release', series, ...(names.following ? { names: Array.from(series, (number, i) => [owners[i], index.tagsOf(number)]) } : {}) }, () => {
-        this.unsettled.delete(unsettled)
-        this.given(series)
-      })
-      .catch((error) => {
-        this.unsettled.delete(unsettled)
-        for (let i = 0; i < series.length; i++) if (schema.any(owners[i]) !== undefined) index.unrelease(series[i], owners[i])
-        log.warn({ err: error, series: series.length }, 'cannot give series back that have no points left; they keep counting')
-      })
+      .change(
+        { kind: 'release', series, ...named },
+        () => {
+          this.unsettled.delete(unsettled)
+          this.given(series)
+        },
+        () => {
+          this.unsettled.delete(unsettled)
+          for (let i = 0; i < series.length; i++) if (schema.any(owners[i]) !== undefined) index.unrelease(series[i], owners[i])
+        },
+      )
+      .catch((error) => log.warn({ err: error, series: series.length }, 'cannot give series back that have no points left; they keep counting'))
   }
 
   /** Those that no segment from `sequence` on may have rows of. One that may have is found later: by retention, or by the next start. */

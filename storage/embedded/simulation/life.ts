@@ -70,12 +70,12 @@ export class Life {
   private watchDeletes(): void {
     const { writes, index } = inside(this.engine)
     const change = writes.change.bind(writes)
-    writes.change = (record, apply) => {
+    writes.change = (record, apply, undo) => {
       if (record.kind === 'delete') {
         const { series } = record
         this.deleting.getStore()?.(series === null ? undefined : new Set([...series].map((number) => pairs(index.tagsOf(number)))))
       }
-      return change(record, apply)
+      return change(record, apply, undo)
     }
   }
 

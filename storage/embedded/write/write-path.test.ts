@@ -94,6 +94,35 @@ t.test('usage counts measurements of writes on their way, which others do not se
   engine.recycle(named)
 })
 
+t.test('who hears of a refusal finds a refused drop undone, and series back that were to be given back', async (t) => {
+  const { engine, log, dir } = await heldEngine(t)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  await writeFloat(engine, 'gone', 'a', NOW, { v: 1 })
+  /** A write that is refused, and then written again in the same turn. */
+  const persistent = (measurement: string) =>
+    writeFloat(engine, measurement, 'a', NOW + 1n, { v: 2 }).catch(() => writeFloat(engine, measurement, 'a', NOW + 1n, { v: 3 }))
+  let held = log.hold()
+  const drop = codeOf(engine.drop('', 'm'))
+  const again = persistent('m')
+  await held
+  log.fail()
+  t.match([await drop, await again], ['STORAGE_FULL', { written: 1 }])
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`, `a ${NOW + 1n} v=3`])
+
+  held = log.hold()
+  const deleted = codeOf(engine.delete({ namespace: '', measurement: 'gone' }))
+  await held
+  held = log.step()
+  await held // the record that gives its series back
+  t.equal((await engine.usage('')).series, 1)
+  const back = persistent('gone')
+  log.fail()
+  t.match([await deleted, await back], ['done', { written: 1 }])
+  await writeFloat(engine, 'gone', 'a', NOW + 1n, { v: 4 })
+  t.same(await rowsOf(engine, 'gone'), [`a ${NOW + 1n} v=4`], 'one series, and the point once')
+  await afterCrash(dir, async (crashed) => t.same(await rowsOf(crashed, 'gone'), [`a ${NOW + 1n} v=4`]))
+})
+
 t.test('a declaration that is refused leaves no measurement that counts', async (t) => {
   const { engine } = await heldEngine(t)
   engine.guard({

@@ -133,24 +133,38 @@ export class WritePath {
     )
   }
 
-  /** Makes a delete, a drop or another change of stored rows durable; `apply` takes effect in the order of the log, after every write before it. */
-  change(change: ChangeRecord, apply: (sequence: number) => void): Promise<void> {
+  /**
+   * Makes a delete, a drop or another change of stored rows durable; `apply` takes effect in the order of the log, after every write before it.
+   * @param undo takes back what the caller has changed already, when the change is refused: before anybody hears of it, and newest first, as writes are.
+   */
+  change(change: ChangeRecord, apply: (sequence: number) => void, undo: () => void = () => {}): Promise<void> {
     const refusal = this.fault
-    if (refusal !== undefined) return Promise.reject(refusal)
+    if (refusal !== undefined) {
+      undo()
+      return Promise.reject(refusal)
+    }
     const sequence = ++this.lastSequence
     const { wal, rotation } = this.dependencies
-    return new Promise((resolve, reject) =>
-      wal.append(
-        (out) => encodeChange(out, sequence, change),
-        () => {
-          apply(sequence)
-          this.lastApplied = sequence
-          rotation.look()
-          resolve()
-        },
-        (error) => reject(classify(error)),
-      ),
-    )
+    return new Promise((resolve, reject) => {
+      const failed = (error: Error): void => {
+        undo()
+        reject(classify(error))
+      }
+      try {
+        wal.append(
+          (out) => encodeChange(out, sequence, change),
+          () => {
+            apply(sequence)
+            this.lastApplied = sequence
+            rotation.look()
+            resolve()
+          },
+          failed,
+        )
+      } catch (error) {
+        failed(error as Error) // it could not be encoded: the log has nothing of it
+      }
+    })
   }
 
   /**
