@@ -82,9 +82,11 @@ export class Registry {
     }
     await this.next(known, async () => {
       const kept = await state.get<KeptModel>(MODELS + key)
-      if (kept !== undefined) known.kept = kept
-      // One that is being created is not there yet.
-      else if (known.kept.versions.length > 0) this.remove(known)
+      if (kept?.created_at === known.kept.created_at) known.kept = kept
+      // One that is being created is not there yet, unless another node was faster.
+      else if (kept !== undefined || known.kept.versions.length > 0) this.remove(known)
+      // Deleted and made anew.
+      if (kept !== undefined && !this.byKey.has(key)) this.add({ key, kept, alive: true })
     })
   }
 
@@ -154,7 +156,7 @@ export class Registry {
       const isNew = entry.kept.versions.length === 0
       const result = await this.store.transaction(async (tx) => {
         const stored = await tx.get<KeptModel>(MODELS + entry.key)
-        if (isNew !== (stored === undefined)) return undefined
+        if (isNew ? stored !== undefined : stored?.created_at !== entry.kept.created_at) return undefined
         const { model, version, gone } = withVersion(stored ?? entry.kept, trained, options)
         const kept = change(model)
         tx.put(MODELS + entry.key, kept)
@@ -179,7 +181,7 @@ export class Registry {
       if (!entry.alive) return
       const kept = await this.store.transaction(async (tx) => {
         const stored = await tx.get<KeptModel>(MODELS + entry.key)
-        if (stored === undefined) return undefined
+        if (stored?.created_at !== entry.kept.created_at) return undefined
         const changed = change(stored)
         tx.put(MODELS + entry.key, changed)
         return changed
@@ -237,7 +239,7 @@ export class Registry {
     if (!entry.alive) return
     const { namespace } = entry.kept.definition
     entry.alive = false
-    this.byKey.delete(entry.key)
+    if (this.byKey.get(entry.key) === entry) this.byKey.delete(entry.key)
     const left = this.count(namespace) - 1
     if (left > 0) this.countOf.set(namespace, left)
     else this.countOf.delete(namespace)
