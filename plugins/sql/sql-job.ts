@@ -23,11 +23,15 @@ export interface SqlOutcome {
 /** Gathered before it is handed over; a first failure before that still gets a status of its own. */
 const EMIT_LENGTH = 65_536
 
+/** Of rows that are written before a look at how much was gathered: the values of a tag are short in a chunk, and as long as they are in an answer. */
+const CELLS = 4096
+
 /** Gathers an answer, from its head on. */
 interface Writer {
   /** Of what is gathered. */
   readonly length: number
-  rows(chunk: SqlChunk, to: number, before: number): void
+  /** Rows [from, to). @param before rows that were written. */
+  rows(chunk: SqlChunk, from: number, to: number, before: number): void
   tail(rows: number, truncated: boolean): void
   /** Hands out what is gathered. */
   take(): Uint8Array
@@ -46,9 +50,9 @@ class JsonWriter implements Writer {
     return this.out.length
   }
 
-  rows(chunk: SqlChunk, to: number, before: number): void {
+  rows(chunk: SqlChunk, from: number, to: number, before: number): void {
     if (before > 0) this.out.raw(',\n')
-    this.out.rows(chunk, 0, to)
+    this.out.rows(chunk, from, to)
   }
 
   tail(rows: number, truncated: boolean): void {
@@ -86,8 +90,8 @@ class CsvWriter implements Writer {
     return this.text.length
   }
 
-  rows(chunk: SqlChunk, to: number): void {
-    this.text += this.encoder.rows(chunk, 0, to)
+  rows(chunk: SqlChunk, from: number, to: number): void {
+    this.text += this.encoder.rows(chunk, from, to)
   }
 
   tail(_: number, truncated: boolean): void {
@@ -114,10 +118,14 @@ export async function runSql(reader: Reader, { namespace, query, maxRows, format
   const writer: Writer = csv ? new CsvWriter(cursor.columns, maxRows) : new JsonWriter(cursor.columns)
   let rows = 0
   let truncated = false
+  const step = Math.max(1, Math.floor(CELLS / cursor.columns.length))
   for await (const chunk of cursor) {
     io.signal.throwIfAborted()
     const take = Math.min(chunk.rows, maxRows - rows)
-    if (take > 0) writer.rows(chunk, take, rows)
+    for (let from = 0; from < take; from += step) {
+      if (writer.length >= EMIT_LENGTH) await io.emit(writer.take())
+      writer.rows(chunk, from, Math.min(from + step, take), rows + from)
+    }
     rows += take
     truncated = take < chunk.rows
     if (truncated) break

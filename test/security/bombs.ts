@@ -14,6 +14,10 @@ export const TIMEOUT_SECS = 4
 /** One query thread, two engine processes. */
 export const QUERY_MEMORY_MIB = 3 * 64
 
+/** A long text in each row. */
+const LONG = `(SELECT CASE WHEN v >= 0 THEN host || '${'aB'.repeat(8000)}' END AS s, _time FROM load)`
+const columns = (count: number, one: (i: number) => string): string => Array.from({ length: count }, (_, i) => one(i)).join(', ')
+
 export const BOMBS: Record<string, string> = {
   range: 'SELECT len(range(1000000000))',
   repeat: "SELECT repeat('x', 1000000000)",
@@ -37,6 +41,11 @@ export const BOMBS: Record<string, string> = {
   join: 'SELECT sum(a.v * b.v * c.v * d.v) FROM load a JOIN load b ON a.dc = b.dc JOIN load c ON b.dc = c.dc JOIN load d ON c.dc = d.dc',
   explain: 'EXPLAIN ANALYZE SELECT len(range(1000000000))',
   describe: "DESCRIBE SELECT repeat('x', 1000000000)",
+  // Texts in many columns, which DuckDB does not count.
+  texts: `SELECT ${columns(100, (i) => `max(length(left(s, ${16_000 - i})))`)} FROM ${LONG}`,
+  windows: `SELECT ${columns(60, (i) => `max(length(c${i}))`)} FROM (SELECT ${columns(60, (i) => `lag(s, ${i}) OVER (ORDER BY _time) AS c${i}`)} FROM ${LONG})`,
+  formats: `SELECT ${columns(400, (i) => `max(length(strftime(_time, '${'%c'.repeat(110)}${i}')))`)} FROM load`,
+  copies: `SELECT ${columns(200, (i) => `s AS c${i}`)} FROM ${LONG}`,
 }
 
 /** Of an answer that does not come at all. */

@@ -11,13 +11,13 @@ export async function* streamSql(duck: Duck, sql: string, signal: AbortSignal | 
     signal?.throwIfAborted()
     const statement = await connection.prepare(sql)
     const result = await statement.stream().finally(() => statement.destroySync())
-    const { readVector, resultColumn } = await import('./vectors.ts')
+    const [{ resultColumn }, { readParts }] = await Promise.all([import('./vectors.ts'), import('./row-parts.ts')])
     const columns = Array.from({ length: result.columnCount }, (_, i) => resultColumn(result.columnLogicalType(i).logical_type))
     for (;;) {
       const chunk = await result.fetchChunk()
       signal?.throwIfAborted()
       if (chunk === null || chunk.rowCount === 0) break
-      yield { rows: chunk.rowCount, columns: columns.map((column, i) => readVector(chunk, i, column)) }
+      yield* readParts(chunk, columns)
     }
     finished = true
   } catch (error) {

@@ -55,6 +55,8 @@ const TYPED = new Map<duckdb.Type, TypedArray>([
   [Type.TIMESTAMP_TZ, BigInt64Array],
 ])
 
+export const isText = ({ id }: ResultColumn): boolean => id === Type.VARCHAR || id === Type.BLOB
+
 /** Types that are read without the library's values. */
 const isPlain = (id: duckdb.Type): boolean => TYPED.has(id) || [Type.VARCHAR, Type.BLOB, Type.ENUM, Type.DECIMAL, Type.HUGEINT].includes(id)
 
@@ -62,39 +64,49 @@ const isPlain = (id: duckdb.Type): boolean => TYPED.has(id) || [Type.VARCHAR, Ty
  * One column of a chunk. BOOLEAN 0 or 1; DATE days; times and timestamps in their unit; DECIMAL and HUGEINT bigint (unscaled); text and
  * ENUM string; BLOB Uint8Array; INTERVAL {months, days, nanoseconds}; LIST and ARRAY arrays; STRUCT an object; MAP an array of {key, value}.
  * @param textBytes text as UTF-8 of all values, ENUM as its codes; whose codes under a missing value may be any number.
+ * @param from first row; of texts only, others are read as a whole.
+ * @param rows behind the last one.
  */
-export function readVector(chunk: DuckDBDataChunk, index: number, column: ResultColumn, textBytes = false): SqlVector {
-  const rows = chunk.rowCount
+export function readVector(chunk: DuckDBDataChunk, index: number, column: ResultColumn, textBytes = false, from = 0, rows = chunk.rowCount): SqlVector {
   const vector = duckdb.data_chunk_get_vector(chunk.chunk, index)
-  const validity = readValidity(vector, rows)
+  const validity = readValidity(vector, rows, from)
   const typed = TYPED.get(column.id)
   if (typed !== undefined) {
     const data = duckdb.vector_get_data(vector, rows * typed.BYTES_PER_ELEMENT)
     return { values: new typed(data.buffer as ArrayBuffer, data.byteOffset, rows), validity }
   }
-  if (textBytes && column.id === Type.VARCHAR) return { ...readTextBytes(vector, rows, validity), validity }
+  if (textBytes && column.id === Type.VARCHAR) return { ...readTextBytes(vector, from, rows, validity), validity }
   if (textBytes && column.dictionary !== undefined) return { values: enumCodes(vector, rows, column), validity, dictionary: column.dictionary }
-  if (column.id === Type.VARCHAR) return { values: readTexts(vector, rows, validity, (bytes) => bytes.toString()), validity }
-  if (column.id === Type.BLOB) return { values: readTexts(vector, rows, validity, (bytes) => new Uint8Array(bytes)), validity }
+  if (column.id === Type.VARCHAR) return { values: readTexts(vector, from, rows, validity, (bytes) => bytes.toString()), validity }
+  if (column.id === Type.BLOB) return { values: readTexts(vector, from, rows, validity, (bytes) => new Uint8Array(bytes)), validity }
   if (column.dictionary !== undefined) return { values: readEnum(vector, rows, validity, column), validity }
   if (column.id === Type.DECIMAL || column.id === Type.HUGEINT) return { values: readIntegers(vector, rows, validity, column), validity }
   const { type, placed } = column.values!
   return { values: plainValues(vector, rows, type, placed), validity }
 }
 
-/** One byte a row, undefined when all are present. */
-export function readValidity(vector: duckdb.Vector, rows: number): Uint8Array | undefined {
+/** One byte a row from `from` on, undefined when all are present. */
+export function readValidity(vector: duckdb.Vector, rows: number, from = 0): Uint8Array | undefined {
   const bits: Uint8Array | null = duckdb.vector_get_validity(vector, Math.ceil(rows / 64) * 8)
   if (bits === null || bits === undefined) return undefined
-  const out = new Uint8Array(rows)
+  const out = new Uint8Array(rows - from)
   let present = 0
-  for (let i = 0; i < rows; i++) present += out[i] = (bits[i >> 3] >> (i & 7)) & 1
-  return present === rows ? undefined : out
+  for (let i = from; i < rows; i++) present += out[i - from] = (bits[i >> 3] >> (i & 7)) & 1
+  return present === out.length ? undefined : out
 }
 
-function readTexts<T>(vector: duckdb.Vector, rows: number, validity: Uint8Array | undefined, convert: (bytes: Buffer) => T): (T | null)[] {
-  const out: (T | null)[] = new Array(rows)
-  visitBytes(vector, rows, validity, (row, bytes) => {
+/** Adds the bytes of each row's text or blob. */
+export function textLengths(vector: duckdb.Vector, sizes: Float64Array): void {
+  const rows = sizes.length
+  const data = duckdb.vector_get_data(vector, rows * STRING_SLOT)
+  const words = new Uint32Array(data.buffer as ArrayBuffer, data.byteOffset, rows * (STRING_SLOT / 4))
+  const validity = readValidity(vector, rows)
+  for (let i = 0; i < rows; i++) if (validity === undefined || validity[i] === 1) sizes[i] += words[4 * i]
+}
+
+function readTexts<T>(vector: duckdb.Vector, from: number, to: number, validity: Uint8Array | undefined, convert: (bytes: Buffer) => T): (T | null)[] {
+  const out: (T | null)[] = new Array(to - from)
+  visitBytes(vector, from, to, validity, (row, bytes) => {
     out[row] = bytes === undefined ? null : convert(bytes)
   })
   return out
@@ -102,18 +114,25 @@ function readTexts<T>(vector: duckdb.Vector, rows: number, validity: Uint8Array 
 
 /** Texts or blobs of a vector, in order; undefined where it has NULL. The bytes are the vector's own. */
 export function bytesOfRows(vector: duckdb.Vector, rows: number, visit: (row: number, bytes: Buffer | undefined) => void): void {
-  visitBytes(vector, rows, readValidity(vector, rows), visit)
+  visitBytes(vector, 0, rows, readValidity(vector, rows), visit)
 }
 
-function visitBytes(vector: duckdb.Vector, rows: number, validity: Uint8Array | undefined, visit: (row: number, bytes: Buffer | undefined) => void): void {
-  const data = duckdb.vector_get_data(vector, rows * STRING_SLOT)
+/** @param visit is told of row `from` as 0. */
+function visitBytes(
+  vector: duckdb.Vector,
+  from: number,
+  to: number,
+  validity: Uint8Array | undefined,
+  visit: (row: number, bytes: Buffer | undefined) => void,
+): void {
+  const data = duckdb.vector_get_data(vector, to * STRING_SLOT)
   const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength)
-  for (let i = 0; i < rows; i++) {
+  for (let i = 0; i < to - from; i++) {
     if (validity !== undefined && validity[i] === 0) {
       visit(i, undefined)
       continue
     }
-    const at = i * STRING_SLOT
+    const at = (from + i) * STRING_SLOT
     const length = bytes.readUInt32LE(at)
     if (length <= INLINE_BYTES) visit(i, bytes.subarray(at + 4, at + 4 + length))
     else {
@@ -134,10 +153,12 @@ export function textAt(vector: duckdb.Vector, row: number): string {
 }
 
 /** All texts one after the other, without a string of each; a missing one is empty. */
-function readTextBytes(vector: duckdb.Vector, rows: number, validity: Uint8Array | undefined): { values: Int32Array; bytes: Uint8Array } {
-  const data = duckdb.vector_get_data(vector, rows * STRING_SLOT)
-  const slots = new Uint8Array(data.buffer, data.byteOffset, rows * STRING_SLOT)
-  const words = new Uint32Array(data.buffer as ArrayBuffer, data.byteOffset, rows * (STRING_SLOT / 4))
+function readTextBytes(vector: duckdb.Vector, from: number, to: number, validity: Uint8Array | undefined): { values: Int32Array; bytes: Uint8Array } {
+  const rows = to - from
+  const data = duckdb.vector_get_data(vector, to * STRING_SLOT)
+  const offset = data.byteOffset + from * STRING_SLOT
+  const slots = new Uint8Array(data.buffer, offset, rows * STRING_SLOT)
+  const words = new Uint32Array(data.buffer as ArrayBuffer, offset, rows * (STRING_SLOT / 4))
   const ends = new Int32Array(rows + 1)
   for (let i = 0; i < rows; i++) ends[i + 1] = ends[i] + (validity !== undefined && validity[i] === 0 ? 0 : words[4 * i])
   const bytes = new Uint8Array(ends[rows])
@@ -147,8 +168,8 @@ function readTextBytes(vector: duckdb.Vector, rows: number, validity: Uint8Array
     const at = ends[i]
     const length = ends[i + 1] - at
     if (length <= INLINE_BYTES) {
-      const from = i * STRING_SLOT + 4
-      for (let k = 0; k < length; k++) bytes[at + k] = slots[from + k]
+      const inline = i * STRING_SLOT + 4
+      for (let k = 0; k < length; k++) bytes[at + k] = slots[inline + k]
       continue
     }
     const pointer = words[4 * i + 3] * 2 ** 32 + words[4 * i + 2]
@@ -157,7 +178,7 @@ function readTextBytes(vector: duckdb.Vector, rows: number, validity: Uint8Array
       bytes.copyWithin(at, ends[same], ends[same] + length)
       continue
     }
-    const long = duckdb.get_data_from_pointer(data.buffer as ArrayBuffer, data.byteOffset + i * STRING_SLOT + 8, length)
+    const long = duckdb.get_data_from_pointer(data.buffer as ArrayBuffer, offset + i * STRING_SLOT + 8, length)
     bytes.set(new Uint8Array(long.buffer, long.byteOffset, length), at)
     seen.set(pointer, i)
   }

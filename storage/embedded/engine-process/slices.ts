@@ -1,9 +1,9 @@
 /** A result in parts of bounded size: 2048 rows of long texts are no message to send. */
-import type { SqlChunk, SqlVector } from 'svcdb'
-import { SvcError } from 'svcdb/lib/errors'
+import type { SqlChunk } from 'svcdb'
+import { MAX_ROW_BYTES, tooLarge } from '../duckdb/row-parts.ts'
+import { vectorSlice } from '../duckdb/vector-slice.ts'
 
 const SLICE_BYTES = 1 << 20
-const MAX_ROW_BYTES = 16 << 20
 
 export interface Slice {
   chunk: SqlChunk
@@ -16,8 +16,7 @@ export function* slicesOf(chunk: SqlChunk): Generator<Slice> {
   let [from, bytes] = [0, 0]
   for (let row = 0; row < chunk.rows; row++) {
     const size = rowBytes(chunk, row)
-    if (size > MAX_ROW_BYTES)
-      throw new SvcError('SQL_ERROR', `cannot run this query: a row of its result has about ${size} bytes, and at most ${MAX_ROW_BYTES} can be answered`)
+    if (size > MAX_ROW_BYTES) throw tooLarge(size, MAX_ROW_BYTES)
     if (bytes + size > SLICE_BYTES && row > from) {
       yield { chunk: sliceOf(chunk, from, row), bytes }
       ;[from, bytes] = [row, 0]
@@ -44,11 +43,4 @@ function valueBytes(value: unknown): number {
 
 function sliceOf({ columns }: SqlChunk, from: number, to: number): SqlChunk {
   return { rows: to - from, columns: columns.map((vector) => vectorSlice(vector, from, to)) }
-}
-
-function vectorSlice({ values, validity, dictionary, bytes }: SqlVector, from: number, to: number): SqlVector {
-  const rest = { validity: validity?.subarray(from, to), dictionary }
-  if (bytes === undefined) return { values: (values as unknown[]).slice(from, to), ...rest }
-  const ends = values as Int32Array
-  return { values: ends.slice(from, to + 1).map((end) => end - ends[from]), bytes: bytes.subarray(ends[from], ends[to]), ...rest }
 }

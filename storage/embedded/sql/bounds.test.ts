@@ -5,6 +5,7 @@ import { parse } from './ast.ts'
 import { isBounded } from './bounds.ts'
 import { checkText, checkTree } from './limits.ts'
 import { expandFunctions } from './plugin-functions/expand.ts'
+import { runnerOn } from './statement.ts'
 import { CPU, CPU_ROWS, testHost } from './testing/host.ts'
 
 const host = await testHost([[CPU, CPU_ROWS]])
@@ -28,6 +29,8 @@ t.test('statements of dashboards are bounded by the rows they read', async (t) =
     'SELECT lag(usage_user) OVER (PARTITION BY hostname ORDER BY _time), since_last(usage_user) OVER (ORDER BY _time) FROM cpu',
     'WITH a AS (SELECT hostname, avg(usage_user) u FROM cpu GROUP BY 1) SELECT * FROM a WHERE u > (SELECT avg(u) FROM a)',
     'SELECT i FROM range(1000) r(i)',
+    `SELECT ${Array.from({ length: 20 }, (_, i) => `strftime(_time + INTERVAL ${i} HOUR, '%Y-%m-%d %H:%M')`).join(', ')} FROM cpu`,
+    `SELECT ${Array.from({ length: 20 }, (_, i) => `avg(usage_user) OVER (ORDER BY _time ROWS ${i} PRECEDING)`).join(', ')} FROM cpu`,
     `SELECT * FROM cpu WHERE hostname IN (${Array.from({ length: 1000 }, (_, i) => `'h${i}'`).join(', ')})`,
   ])
     t.equal(await bounded(query), true, query)
@@ -56,6 +59,12 @@ t.test('what has no bound but itself is not', async (t) => {
     "SELECT * FROM generate_series(TIMESTAMP '2024-01-01', TIMESTAMP '2025-01-01', INTERVAL 1 SECOND)",
     'WITH RECURSIVE r AS (SELECT 1 i UNION ALL SELECT i + 1 FROM r) SELECT * FROM r',
     'SELECT hostname || hostname || hostname || hostname || hostname || hostname FROM cpu',
+    // Of each of these DuckDB holds a text for each row of a chunk, and counts none of them.
+    `SELECT ${Array.from({ length: 9 }, (_, i) => `length(left(hostname, ${i}))`).join(', ')} FROM cpu`,
+    `SELECT ${Array.from({ length: 9 }, (_, i) => `regexp_extract(hostname, 'h${i}')`).join(', ')} FROM cpu`,
+    `SELECT ${Array.from({ length: 9 }, (_, i) => `lag(hostname, ${i}) OVER (ORDER BY _time)`).join(', ')} FROM cpu`,
+    `SELECT ${Array.from({ length: 5 }, (_, i) => `upper(hostname), max(hostname) OVER (ORDER BY _time ROWS ${i} PRECEDING)`).join(', ')} FROM cpu`,
+    `SELECT ${Array.from({ length: 9 }, () => `strftime(_time, '${'%c'.repeat(100)}')`).join(', ')} FROM cpu`,
     "SELECT * FROM cpu WHERE hostname LIKE '%a_a_a%'",
     'SELECT * FROM cpu WHERE hostname LIKE region',
     'SELECT regexp_matches(hostname, region) FROM cpu',
@@ -68,6 +77,27 @@ t.test('what has no bound but itself is not', async (t) => {
     'SELECT sum(usage_user) FROM cpu GROUP BY CUBE (hostname, region, procs, price, usage_idle)',
   ])
     t.equal(await bounded(query), false, query)
+})
+
+t.test('an answer with texts in many more columns than are read is made apart, for DuckDB copies each of them', async (t) => {
+  const own = await testHost([[CPU, CPU_ROWS]])
+  t.teardown(() => own.close())
+  let apart = 0
+  own.apart = () => {
+    apart++
+    return { host: own, runner: runnerOn(own.connection) }
+  }
+  const columns = (count: number, one: string): string => Array.from({ length: count }, (_, i) => `${one} AS c${i}`).join(', ')
+  const ran = async (query: string): Promise<boolean> => {
+    apart = 0
+    const { rows } = await own.query(query)
+    t.ok(rows.length > 0)
+    return apart > 0
+  }
+  t.equal(await ran(`SELECT ${columns(9, 'hostname')} FROM cpu`), false, 'eight more')
+  t.equal(await ran(`SELECT ${columns(10, 'hostname')} FROM cpu`), true, 'nine more')
+  t.equal(await ran(`SELECT ${columns(10, 'hostname')}, region FROM cpu`), true)
+  t.equal(await ran(`SELECT ${columns(100, 'usage_user')}, * FROM cpu`), false, 'numbers')
 })
 
 t.test('what is too large is refused with the limit and its key', async (t) => {

@@ -13,18 +13,23 @@ import { LATEST_TIME } from './tokens.ts'
 
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
 
-/** Scalar functions whose result is no longer than their longest argument, and whose cost is linear in it. */
+/** Scalar functions whose result is a number, a short text or one of their arguments, and whose cost is linear in these. */
 const SCALARS = words(`
   abs acos acosh add age asin asinh atan atan2 atanh cbrt ceil ceiling century char_length character_length cos cosh cot current_date
   current_localtime current_localtimestamp date_add date_bin date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname
   dayofmonth dayofweek dayofyear days_in_month decade degrees divide ends_with epoch epoch_ms epoch_ns epoch_us era even exp floor get_current_time
-  get_current_timestamp greatest hash histogram_avg histogram_count histogram_fraction histogram_quantile histogram_stddev histogram_stdvar histogram_sum
-  hour instr isfinite isinf isnan isodow isoyear julian last_day lcase least left len length ln log log10 log2 lower ltrim make_date make_time
-  make_timestamp make_timestamp_ms make_timestamp_ns make_timestamptz microsecond millennium millisecond minute mod month monthname multiply nanosecond
-  now nullif octet_length ord pi position pow power prefix quarter radians random right round round_even roundbankers rtrim second sign signbit sin sinh
-  split_part sqrt starts_with strlen strpos substr substring subtract suffix tan tanh time_bucket timezone timezone_hour timezone_minute to_days to_hours
-  to_microseconds to_milliseconds to_minutes to_months to_quarters to_seconds to_timestamp to_weeks to_years today transaction_timestamp trim trunc typeof
-  ucase unicode upper week weekday weekofyear xor year yearweek
+  get_current_timestamp greatest hash histogram_avg histogram_count histogram_fraction histogram_quantile histogram_stddev histogram_stdvar
+  histogram_sum hour instr isfinite isinf isnan isodow isoyear julian last_day least len length ln log log10 log2 make_date make_time make_timestamp
+  make_timestamp_ms make_timestamp_ns make_timestamptz microsecond millennium millisecond minute mod month monthname multiply nanosecond now nullif
+  octet_length ord pi position pow power prefix quarter radians random round round_even roundbankers second sign signbit sin sinh sqrt starts_with
+  strlen strpos subtract suffix tan tanh time_bucket timezone timezone_hour timezone_minute to_days to_hours to_microseconds to_milliseconds
+  to_minutes to_months to_quarters to_seconds to_timestamp to_weeks to_years today transaction_timestamp trunc typeof unicode week weekday weekofyear
+  xor year yearweek
+`)
+
+/** Those that make a text, no longer than their longest argument. */
+const TEXTS = words(`
+  lcase left lower ltrim right rtrim split_part substr substring trim ucase upper
 `)
 
 const OPERATORS = words('% & * ** + - / // << >> ^ ^@ | ~ && @')
@@ -41,6 +46,11 @@ const WINDOWS = words(`
   cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank rank_dense row_number
 `)
 
+/** Those whose result may be a text, of which each row gets a copy. */
+const TEXT_WINDOWS = words(`
+  any_value arbitrary arg_max arg_max_null arg_min arg_min_null argmax argmin first first_value lag last last_value lead max max_by min min_by nth_value
+`)
+
 const CASTS: ReadonlySet<string> = new Set([
   ...'BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE DECIMAL VARCHAR DATE TIME INTERVAL'.split(' '),
   ...['TIMESTAMP', 'TIMESTAMP_S', 'TIMESTAMP_MS', 'TIMESTAMP_NS', 'TIMESTAMP WITH TIME ZONE', 'TIME WITH TIME ZONE'],
@@ -53,6 +63,7 @@ const OPERATOR_TYPES = words(
 /** With a constant pattern; the costs of others are not linear, or a pattern is compiled for each row. */
 const PATTERNS = words('~~ !~~ ~~* !~~* contains')
 const REGEXES = words('~ regexp_matches regexp_full_match regexp_extract')
+const EXTRACTION = 'regexp_extract'
 const FORMATS = words('strftime strptime try_strptime')
 const CONCATENATIONS = words('|| concat concat_ws')
 const DIVISIONS = words('/ // % mod divide')
@@ -64,12 +75,16 @@ const MAX_SELECTS = 24
 const MAX_JOINS = 8
 const MAX_SUBQUERIES = 8
 const MAX_GROUPING_SETS = 16
+/** Each makes a text for each of 2048 rows at a time, which DuckDB does not count: 16 MiB where texts have 8 kB. */
+const MAX_TEXTS = 8
 /** Each may double a text, if its argument is such a text twice. */
 const MAX_CONCATENATIONS = 4
 /** A division by an unknown number is printed with its operands several times. */
 const MAX_NESTED_DIVISIONS = 3
 const MAX_CONSTANT_LENGTH = 16_384
 const MAX_PATTERN_LENGTH = 256
+/** Of all formats of times; a letter of theirs may become twelve. */
+const MAX_FORMATS_LENGTH = 1024
 const MAX_SERIES_ROWS = 100_000n
 
 /** @param nodes of the tree, as `checkTree` counts them. */
@@ -82,6 +97,8 @@ class Bounds {
   private joins = 0
   private subqueries = 0
   private concatenations = 0
+  private texts = 0
+  private formats = 0
 
   allows(part: unknown, divisions: number): boolean {
     if (typeof part !== 'object' || part === null) return true
@@ -127,7 +144,7 @@ class Bounds {
       case 'FUNCTION':
         return this.call(node)
       case 'WINDOW':
-        return isBoundedWindow(node)
+        return isBoundedWindow(node) && (!TEXT_WINDOWS.has(foldName(String(node.function_name))) || this.text())
       default:
         return true
     }
@@ -140,11 +157,21 @@ class Bounds {
     const children = (node.children ?? []) as Node[]
     if (name === LATEST_TIME) return true
     if (AGGREGATES.has(name)) return node.order_bys?.orders === undefined
-    if (CONCATENATIONS.has(name)) return (this.concatenations += children.length - 1) <= MAX_CONCATENATIONS
+    if (CONCATENATIONS.has(name)) return (this.concatenations += children.length - 1) <= MAX_CONCATENATIONS && this.text()
     if (PATTERNS.has(name)) return isPlainPattern(constantText(children[1]))
-    if (REGEXES.has(name)) return (constantText(children[1])?.length ?? Number.POSITIVE_INFINITY) <= MAX_PATTERN_LENGTH
-    if (FORMATS.has(name)) return children.some((child) => (constantText(child)?.length ?? Number.POSITIVE_INFINITY) <= MAX_PATTERN_LENGTH)
+    if (REGEXES.has(name)) return (constantText(children[1])?.length ?? Number.POSITIVE_INFINITY) <= MAX_PATTERN_LENGTH && (name !== EXTRACTION || this.text())
+    if (FORMATS.has(name)) return this.format(children)
+    if (TEXTS.has(name)) return this.text()
     return SCALARS.has(name) || OPERATORS.has(name)
+  }
+
+  private text(): boolean {
+    return ++this.texts <= MAX_TEXTS
+  }
+
+  private format(children: readonly Node[]): boolean {
+    const length = Math.min(...children.map((child) => constantText(child)?.length ?? Number.POSITIVE_INFINITY))
+    return length <= MAX_PATTERN_LENGTH && (this.formats += length) <= MAX_FORMATS_LENGTH
   }
 }
 

@@ -14,6 +14,9 @@ export interface OpenedSql extends SqlCursor {
   discard(): void
 }
 
+/** Columns of texts that an answer may have beyond those that are read. */
+const MORE_TEXTS = 8
+
 /**
  * Opens a statement of a namespace on the host's connection, which belongs to the cursor until it is read to its end or left. It runs when the first
  * row is asked for. `signal` interrupts it. @throws SvcError SQL_ERROR, QUERY_TIMEOUT (interrupted), DATABASE_ERROR; so does reading the cursor.
@@ -23,9 +26,16 @@ export async function openSql(host: SqlHost, { namespace, query, parameters, tex
   const fail = (error: unknown): unknown => sqlError(error, signal, names)
   const calm = interruptible(host, signal)
   try {
-    const prepared = await prepareSql(host, namespace, query, { parameters, enumResults: textBytes })
-    names = prepared.names
-    const statement = await open(host, namespace, prepared, textBytes === true)
+    const openIt = async (apart: boolean): Promise<[PreparedSql, Statement]> => {
+      const prepared = await prepareSql(host, namespace, query, { parameters, enumResults: textBytes, apart })
+      names = prepared.names
+      return [prepared, await open(host, namespace, prepared, textBytes === true)]
+    }
+    let [prepared, statement] = await openIt(false)
+    if (prepared.runner === undefined && prepared.explain === 'no' && copiesTexts(host, namespace, prepared, statement)) {
+      statement.destroy()
+      ;[prepared, statement] = await openIt(true)
+    }
     if (prepared.parameters.length > 0 && parameters === undefined) return await describeOpen(host, namespace, query, prepared, statement)
     const explains = prepared.explain !== 'no'
     if (explains) statement.destroy()
@@ -113,6 +123,17 @@ async function describeOpen(host: SqlHost, namespace: string, query: string, pre
 function readsHistograms(host: SqlHost, namespace: string, scans: readonly Scan[]): boolean {
   const known = new Map(host.measurements(namespace).map((measurement) => [measurement.name, measurement]))
   return scans.some(({ measurement, columns }) => known.get(measurement)?.columns.some(({ name, type }) => type === 'histogram' && columns.includes(name)))
+}
+
+/** Whether an answer shows texts in many more columns than are read. */
+function copiesTexts(host: SqlHost, namespace: string, { scans }: PreparedSql, { copied = 0 }: Statement): boolean {
+  if (copied <= MORE_TEXTS) return false
+  const known = new Map(host.measurements(namespace).map((measurement) => [measurement.name, measurement]))
+  const read = new Set<unknown>()
+  for (const { measurement, columns } of scans)
+    for (const column of known.get(measurement)?.columns ?? [])
+      if ((column.role === 'tag' || column.type === 'string' || column.type === 'histogram') && columns.includes(column.name)) read.add(column)
+  return copied > MORE_TEXTS + read.size
 }
 
 const PLAN_COLUMNS: SqlColumn[] = ['plan_type', 'plan'].map((name) => ({ name, type: 'Utf8' }))

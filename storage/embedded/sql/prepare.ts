@@ -37,12 +37,19 @@ export interface PrepareOptions {
   parameters?: readonly (SqlParameter | undefined)[]
   /** Tags among the result's columns may come as ENUM. */
   enumResults?: boolean
+  /** Where its results are copied to beyond what it reads, it is not bounded, whatever it consists of. */
+  apart?: boolean
 }
 
 const PRINTERS: Printers = { expr: printExpr, query: printQuery }
 
 /** @throws SQL_ERROR with a reason the caller can act on. */
-export async function prepareSql(host: SqlHost, namespace: string, text: string, { parameters, enumResults }: PrepareOptions = {}): Promise<PreparedSql> {
+export async function prepareSql(
+  host: SqlHost,
+  namespace: string,
+  text: string,
+  { parameters, enumResults, apart }: PrepareOptions = {},
+): Promise<PreparedSql> {
   const limits = host.limits ?? DEFAULT_LIMITS
   checkText(text, limits)
   if (text.includes('\0')) throw refuse('cannot parse the query: it contains a NUL character')
@@ -61,7 +68,8 @@ export async function prepareSql(host: SqlHost, namespace: string, text: string,
       if (parameters !== undefined) checkCount(names, parameters)
       bindParameters(tree, names, parameters ?? [])
       if (host.functions !== undefined) await expandFunctions(tree, host.functions, limits, (text) => parse(host, text))
-      const bounded = isBounded(tree, checkTree(tree, limits))
+      const nodes = checkTree(tree, limits)
+      const bounded = apart !== true && isBounded(tree, nodes)
       const enums = enumResults === true && statement.kind === 'query'
       const { sql, printer, runner } = await printed(host, namespace, statement.text, tree, enums, bounded)
       const query = { explain: statement.explain, parameters: names, names: printer.names, runner }

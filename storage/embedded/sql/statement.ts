@@ -1,12 +1,15 @@
 /** A printed statement in DuckDB, and what it answers. Runs on an engine thread and in an engine process alike. */
-import { type DuckDBConnection, type DuckDBDataChunk, type DuckDBPreparedStatement, DuckDBTypeId } from '@duckdb/node-api'
+import { type DuckDBConnection, type DuckDBPreparedStatement, DuckDBTypeId } from '@duckdb/node-api'
 import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
 import { storedHistogramJson } from 'svcdb/lib/histogram'
-import { readVector, resultColumn } from '../duckdb/vectors.ts'
+import { MAX_ROW_BYTES, readParts } from '../duckdb/row-parts.ts'
+import { resultColumn } from '../duckdb/vectors.ts'
 import { arrowName } from './types.ts'
 
 export interface Statement {
   readonly columns: SqlColumn[]
+  /** Columns of whose texts DuckDB makes a copy for each row that waits to be read, and counts none; absent where that does not matter. */
+  readonly copied?: number
   /** False where DuckDB says nothing of the columns, for want of a parameter's type. */
   readonly columnsKnown: boolean
   /** By their numbers in the printed text, from 1; `Null` = any. */
@@ -43,6 +46,7 @@ async function openStatement(connection: DuckDBConnection, sql: string, { textBy
   const typeOf = (i: number): string => (ids[i] === DuckDBTypeId.INVALID ? 'Null' : shown[i] ? 'Utf8' : arrowName(statement.columnType(i)))
   return {
     columns: ids.map((_, i) => ({ name: statement.columnName(i), type: typeOf(i), ...(shown[i] && { histogram: true }) })),
+    copied: ids.filter((id) => id === DuckDBTypeId.VARCHAR || id === DuckDBTypeId.BLOB).length,
     columnsKnown: ids[0] !== DuckDBTypeId.INVALID,
     parameterTypes: Array.from({ length: statement.parameterCount }, (_, i) => parameterType(statement, i + 1)),
     rows: () => rowsOf(statement, shown, textBytes),
@@ -57,14 +61,12 @@ function parameterType(statement: DuckDBPreparedStatement, number: number): stri
 async function* rowsOf(statement: DuckDBPreparedStatement, shown: readonly boolean[], textBytes: boolean): AsyncGenerator<SqlChunk> {
   const result = await statement.stream().finally(() => statement.destroySync())
   const readers = shown.map((_, i) => resultColumn(result.columnLogicalType(i).logical_type))
-  const read = (chunk: DuckDBDataChunk, i: number): SqlVector => {
-    const vector = readVector(chunk, i, readers[i], textBytes)
-    return shown[i] ? { ...vector, values: (vector.values as (Uint8Array | null)[]).map(shownBytes) } : vector
-  }
+  const show = (vector: SqlVector, i: number): SqlVector =>
+    shown[i] ? { ...vector, values: (vector.values as (Uint8Array | null)[]).map(shownBytes) } : vector
   for (;;) {
     const chunk = await result.fetchChunk()
     if (chunk === null || chunk.rowCount === 0) return
-    yield { rows: chunk.rowCount, columns: readers.map((_, i) => read(chunk, i)) }
+    for (const part of readParts(chunk, readers, textBytes, MAX_ROW_BYTES)) yield shown.includes(true) ? { ...part, columns: part.columns.map(show) } : part
   }
 }
 
