@@ -81,9 +81,17 @@ t.test('labels that grow count as memory', async (t) => {
   const tooMany = { name: 'ExecutionError', message: 'query processing would load too many samples into memory in query execution' }
   const doubled = ['a', '$1$1', 'a', '(.*)'].map((arg) => argument(arg))
   const twice = ['a', '', 'a', 'a'].map((arg) => argument(arg))
-  t.equal(lines(await apply('label_replace', [long, ...doubled], { budgetBytes: 2000 }))[0].length, '{a=} 1'.length + 2000)
-  await t.rejects(apply('label_replace', [long, ...doubled], { budgetBytes: 1999 }), tooMany)
+  t.equal(lines(await apply('label_replace', [long, ...doubled], { budgetBytes: 2020 }))[0].length, '{a=} 1'.length + 2000)
+  await t.rejects(apply('label_replace', [long, ...doubled], { budgetBytes: 2019 }), tooMany)
   await t.rejects(apply('label_join', [long, ...twice], { budgetBytes: 1999 }), tooMany)
+})
+
+t.test('a column of labels counts as memory, for labels of labels hold it', async (t) => {
+  const many = vector(...Array.from({ length: 1000 }, (_, i) => [{ a: String(i) }, 1] as const))
+  const args = ['b', 'none', 'none', 'none'].map((arg) => argument(arg))
+  t.equal(lines(await apply('label_replace', [many, ...args], { budgetBytes: 4000 })).length, 1000)
+  const tooMany = { name: 'ExecutionError', message: 'query processing would load too many samples into memory in query execution' }
+  await t.rejects(apply('label_replace', [many, ...args], { budgetBytes: 3999 }), tooMany)
 })
 
 t.test('many series are not relabelled behind the back of who cancels', async (t) => {

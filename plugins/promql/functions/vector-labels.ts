@@ -32,6 +32,7 @@ function literal(arg: Expr): string {
   return arg.kind === 'string' ? arg.value : ''
 }
 
+const POINTER_BYTES = 8
 /** Texts that one look at the clock is for; each such lot of them has the time of an expression. */
 const LOT = 4096
 
@@ -98,6 +99,8 @@ async function relabel(
 ): Promise<VectorValue> {
   const { labels } = vector
   const old = labels.column(target)
+  // Labels of labels hold their columns until the query's end, as they do texts.
+  budget.take(old.codes.byteLength)
   const codes = old.codes.slice()
   const texts: string[] = []
   const known = new Map<string, number>([['', -1]])
@@ -116,6 +119,7 @@ async function relabel(
     }
     codes[i] = code
   }
+  if (texts.length > 0) budget.take((old.texts.length + texts.length) * POINTER_BYTES)
   const column = { codes, texts: texts.length === 0 ? old.texts : [...old.texts, ...texts] }
   const changed = new WithColumn(labels, target, column)
   // A label that was not there before makes no two series the same.
