@@ -72,7 +72,7 @@ export async function compactSegments(
     ...stored.map((column) => valuesSql(column, outputName({ column: column.name }))),
     ...stored.flatMap((column) => apartSql(column, outputName({ column: column.name }))),
   ]
-  const slices = await mergeSlices(target.duck, target.dataDir, inputs, shared, sliceRows(stored, target.config))
+  const slices = mergeSlices(target.dataDir, inputs, shared, sliceRows(stored, target.config))
   const firsts = sources.map(firstLeft)
   const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
   const minTime = before(first, time[0]) ? time[0] : first

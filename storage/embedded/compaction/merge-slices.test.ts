@@ -26,7 +26,7 @@ async function merged(db: TestDatabase, inputs: readonly SegmentMeta[], owner: n
   const file = join(db.dataDir, meta.file)
   const { duck } = target
   const [digest] = await duck.run(
-    `SELECT count(*)::DOUBLE AS n, md5(string_agg(r::VARCHAR, ';' ORDER BY file_row_number)) AS rows FROM (SELECT file_row_number, p AS r FROM read_parquet('${file}', file_row_number = true) p)`,
+    `SELECT count(*)::DOUBLE AS n, md5(string_agg(r::VARCHAR, ';' ORDER BY file_row_number)) AS rows FROM (SELECT file_row_number, p AS r FROM (SELECT * REPLACE (epoch_ns(_time) AS _time) FROM read_parquet('${file}', file_row_number = true)) p)`,
   )
   const [ordered] = await duck.run(
     `SELECT count(*)::DOUBLE AS bad FROM (SELECT row(${owner === undefined ? '_measurement, ' : ''}_series, _time) AS k, lag(k) OVER (ORDER BY file_row_number) AS before FROM read_parquet('${file}', file_row_number = true)) WHERE before > k`,
@@ -42,7 +42,7 @@ async function compare(t: Test, db: TestDatabase, table: number, owner: number |
   const inputs = db.state.snapshotNow()!.table(table).segments
   const rows = inputs.reduce((sum, { rows }) => sum + rows, 0)
   const { duck, dataDir } = await db.target()
-  const slices = await mergeSlices(duck, dataDir, inputs, owner === undefined, 6000)
+  const slices = mergeSlices(dataDir, inputs, owner === undefined, 6000)
   t.ok(slices.length >= rows / 20_000 && slices.length > 3, `${slices.length} slices of ${rows} rows`)
   const whole = await merged(db, inputs, owner, 900, 1 << 30)
   const sliced = await merged(db, inputs, owner, 901, LITTLE)
@@ -53,13 +53,13 @@ async function compare(t: Test, db: TestDatabase, table: number, owner: number |
 }
 
 /** Many series of a few rows, and one that has more than a slice holds; late rows, repeated ones, missing fields. */
-function points(rnd: () => number, rows: number, round: number, names: readonly string[]): TestPoint[] {
+function points(rnd: () => number, rows: number, round: number, names: readonly string[], start = 0n): TestPoint[] {
   return Array.from({ length: rows }, () => {
     const host = rnd() < 0.4 ? 'h0' : `h${Math.floor(rnd() * 900)}`
     const at = Math.floor(round * 20_000 + rnd() * 30_000)
     const fields: TestPoint['fields'] = {}
     for (const [i, name] of names.entries()) if (i === 0 || rnd() < 0.7) fields[name] = Math.floor(rnd() * 1000) / (i === 0 ? 1 : 7)
-    return { tags: { host }, time: BigInt(at) * 1_000_000_007n, fields }
+    return { tags: { host }, time: start + BigInt(at) * 1_000_000_007n, fields }
   })
 }
 
@@ -80,6 +80,19 @@ t.test(`a table of one measurement, seed ${seed}`, async (t) => {
     await db.flush()
   }
   remove(db, m, 1)
+  await compare(t, db, m.table.id, m.def.id)
+})
+
+t.test(`times that DuckDB has no constants of, seed ${seed}`, async (t) => {
+  const rnd = seeded(seed + 2)
+  const db = new TestDatabase()
+  db.config.rowGroupRows = ROW_GROUP_ROWS
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { a: 'float64' })
+  for (let round = 0; round < 4; round++) {
+    db.write(m, points(rnd, 12_000, round, ['a'], -(2n ** 63n) + 2n))
+    await db.flush()
+  }
   await compare(t, db, m.table.id, m.def.id)
 })
 

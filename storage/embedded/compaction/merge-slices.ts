@@ -4,8 +4,11 @@
  * and nothing else. Slices are disjoint and hold everything, so that duplicates meet in one slice.
  */
 import { join } from 'node:path'
-import { type Duck, sqlText } from '../duckdb/duckdb.ts'
+import { comparedTime } from '../duckdb/compared-time.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
+import type { Footer } from '../parquet/footer.ts'
+import { PageFault } from '../parquet/page-fault.ts'
+import { ParquetFile } from '../parquet/parquet-file.ts'
 import { MEASUREMENT_COLUMN } from '../segment/segment-source.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 
@@ -26,33 +29,32 @@ interface RowGroup {
 }
 
 /** @param sliceRows about what a slice holds. @returns in order, at least one. */
-export async function mergeSlices(
-  duck: Duck,
-  dataDir: string,
-  inputs: readonly SegmentMeta[],
-  shared: boolean,
-  sliceRows: number,
-): Promise<readonly MergeSlice[]> {
+export function mergeSlices(dataDir: string, inputs: readonly SegmentMeta[], shared: boolean, sliceRows: number): readonly MergeSlice[] {
   if (inputs.reduce((sum, { rows }) => sum + rows, 0) <= sliceRows) return WHOLE
-  const files = inputs.map(({ file }) => sqlText(join(dataDir, file)))
-  const wanted = keyColumns(shared).map(sqlText).join(', ')
-  const columns = await duck.run(
-    `SELECT file_name AS f, row_group_id AS g, path_in_schema AS c, row_group_num_rows::DOUBLE AS n, stats_min_value AS lo, stats_max_value AS hi, ` +
-      `coalesce(stats_null_count, 0)::DOUBLE AS nulls FROM parquet_metadata([${files.join(', ')}]) WHERE path_in_schema IN (${wanted})`,
-  )
-  const groups = new Map<string, Map<string, Record<string, unknown>>>()
-  for (const column of columns) {
-    // Rows that carry no measurement belong where others of their series lie.
-    if (Number(column.nulls) > 0) return WHOLE
-    const id = `${column.g} ${column.f}`
-    const known = groups.get(id)
-    if (known === undefined) groups.set(id, new Map([[String(column.c), column]]))
-    else known.set(String(column.c), column)
+  const groups: RowGroup[] = []
+  for (const input of inputs) {
+    const footer = footerOf(join(dataDir, input.file), input.bytes)
+    const columns = keyColumns(shared).map((name) => footer?.column(name) ?? -1)
+    if (footer === undefined || columns.includes(-1)) return WHOLE
+    for (let group = 0; group < footer.groups; group++) {
+      // Rows that carry no measurement belong where others of their series lie.
+      if (columns.some((column) => footer.nulls[group * footer.columns.length + column] > 0)) return WHOLE
+      groups.push({ key: keyOf(footer, group, columns), rows: footer.rows[group] })
+    }
   }
-  return slicesOf(
-    [...groups.values()].map((group) => rowGroup(group, shared)),
-    sliceRows,
-  )
+  return slicesOf(groups, sliceRows)
+}
+
+/** Read without DuckDB, whose texts of statistics do not reach as far back as times do. Undefined for what is not understood. */
+function footerOf(path: string, size: number): Footer | undefined {
+  try {
+    const file = ParquetFile.open(path, size)
+    file.close()
+    return file.footer
+  } catch (error) {
+    if (error instanceof PageFault) return undefined
+    throw error
+  }
 }
 
 function keyColumns(shared: boolean): string[] {
@@ -60,29 +62,15 @@ function keyColumns(shared: boolean): string[] {
 }
 
 /** Where a row group begins, as far as its statistics tell: a column's least value is the first row's where those before it have one value only. */
-function rowGroup(columns: ReadonlyMap<string, Record<string, unknown>>, shared: boolean): RowGroup {
+function keyOf(footer: Footer, group: number, columns: readonly number[]): Cut {
   const key: bigint[] = []
-  let rows = 0
-  for (const name of keyColumns(shared)) {
-    const column = columns.get(name)
-    const [lo, hi] = [column?.lo, column?.hi].map((value) => (name === TIME_COLUMN ? nanoseconds(value) : integer(value)))
-    rows = Number(column?.n ?? rows)
-    if (lo === undefined) break
-    key.push(lo)
-    if (lo !== hi) break
+  for (const column of columns) {
+    const bounds = footer.numbers(group, column) ?? footer.integers(group, column)
+    if (bounds === undefined) break
+    key.push(BigInt(bounds.min))
+    if (bounds.min !== bounds.max) break
   }
-  return { key, rows }
-}
-
-function integer(value: unknown): bigint | undefined {
-  return /^-?\d+$/.test(String(value)) ? BigInt(String(value)) : undefined
-}
-
-/** "2026-11-22 10:11:12.123456789", in UTC; undefined for what is not written so. */
-function nanoseconds(value: unknown): bigint | undefined {
-  const [, seconds, fraction = ''] = /^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?$/.exec(String(value)) ?? []
-  if (seconds === undefined) return undefined
-  return BigInt(Date.parse(`${seconds.replace(' ', 'T')}Z`)) * 1_000_000n + BigInt(fraction.padEnd(9, '0'))
+  return key
 }
 
 function slicesOf(groups: RowGroup[], sliceRows: number): MergeSlice[] {
@@ -114,21 +102,20 @@ export function sliceConditions({ from, to }: MergeSlice, shared: boolean): stri
   const out: string[] = []
   let same = 0
   while (from !== undefined && to !== undefined && same < from.length && same < to.length && from[same] === to[same]) {
-    out.push(`${columns[same]} = ${literal(columns[same], from[same])}`)
+    out.push(compared(columns[same], '=', from[same]))
     same++
   }
-  if (from !== undefined && from.length > same) out.push(`${columns[same]} >= ${literal(columns[same], from[same])}`, behind(columns, from, same, '>'))
-  if (to !== undefined && to.length > same) out.push(`${columns[same]} <= ${literal(columns[same], to[same])}`, behind(columns, to, same, '<'))
+  if (from !== undefined && from.length > same) out.push(compared(columns[same], '>=', from[same]), behind(columns, from, same, '>'))
+  if (to !== undefined && to.length > same) out.push(compared(columns[same], '<=', to[same]), behind(columns, to, same, '<'))
   return out
 }
 
 /** A row is at or behind the cut, or before it. */
 function behind(columns: readonly string[], cut: Cut, i: number, side: '>' | '<'): string {
-  const value = literal(columns[i], cut[i])
-  if (i === cut.length - 1) return `${columns[i]} ${side === '>' ? '>=' : '<'} ${value}`
-  return `(${columns[i]} ${side} ${value} OR (${columns[i]} = ${value} AND ${behind(columns, cut, i + 1, side)}))`
+  if (i === cut.length - 1) return compared(columns[i], side === '>' ? '>=' : '<', cut[i])
+  return `(${compared(columns[i], side, cut[i])} OR (${compared(columns[i], '=', cut[i])} AND ${behind(columns, cut, i + 1, side)}))`
 }
 
-function literal(column: string, value: bigint): string {
-  return column === TIME_COLUMN ? `make_timestamp_ns(${value})` : String(value)
+function compared(column: string, operator: '=' | '<' | '<=' | '>' | '>=', value: bigint): string {
+  return column === TIME_COLUMN ? comparedTime(column, operator, value) : `${column} ${operator} ${value}`
 }

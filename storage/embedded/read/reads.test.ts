@@ -184,6 +184,35 @@ t.test('segments and memtables merge in the order of writing', async (t) => {
   }
 })
 
+t.test('times that DuckDB has no constants of are stored twice, and deleted beside others', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { f: 'float64' })
+  const [first, last] = [-(2n ** 63n) + 2n, -9_223_286_400_000_000_000n]
+  const times = [first, first + 1n, last - 1n, last, 5n]
+  const points = (f: number): TestPoint[] => times.flatMap((time) => ['a', 'b', 'c'].map((host) => ({ tags: { host }, time, fields: { f } })))
+  db.write(m, points(1))
+  await db.flush()
+  db.write(m, points(2))
+  await db.flush()
+  const model = new Model()
+  model.add(points(2))
+  t.strictSame(await readSql(db), model.rows(), 'written again')
+  const [a, b] = ['a', 'b'].map((host) => db.series(m, { host }))
+  const tombstone = (id: number, series: number, start: bigint, end: bigint) => ({
+    id,
+    measurement: m.def.id,
+    sequence: db.memtable.sequence,
+    series: Int32Array.of(series),
+    start,
+    end,
+  })
+  db.publish({ kind: 'tombstones', added: [tombstone(1, a, first, first), tombstone(2, b, ALL[0], last - 1n)], removed: [] })
+  const left = model.rows(({ host }, time) => !(host === 'a' && time === first) && !(host === 'b' && time < last))
+  t.strictSame(await readSql(db), left, 'deleted in part')
+  t.strictSame(await readAll(db), left)
+})
+
 t.test('measurements that share a table stay apart', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())

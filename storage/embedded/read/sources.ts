@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path'
 import { staleHistogram } from 'svcdb/lib/histogram'
+import { comparedTime } from '../duckdb/compared-time.ts'
 import { type Duck, sqlName, sqlText, sqlType } from '../duckdb/duckdb.ts'
 import { decryptedColumn } from '../encryption/encrypted-sql.ts'
 import { memtableSource, ORDER_COLUMN, SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
@@ -215,17 +216,13 @@ function valueColumn(segment: SegmentMeta, column: SegmentColumn): string {
 /** The bounds that the source's own times do not settle. */
 export function timeConditions(source: Source, [lo, hi]: readonly [bigint, bigint]): string[] {
   const out: string[] = []
-  if (source.minTime < lo) out.push(`${TIME_COLUMN} >= ${timeSql(lo)}`)
-  if (source.maxTime > hi) out.push(`${TIME_COLUMN} <= ${timeSql(hi)}`)
+  if (source.minTime < lo) out.push(comparedTime(TIME_COLUMN, '>=', lo))
+  if (source.maxTime > hi) out.push(comparedTime(TIME_COLUMN, '<=', hi))
   return out
 }
 
 function within([lo, hi]: Interval): string {
-  return `(${TIME_COLUMN} >= ${timeSql(lo)} AND ${TIME_COLUMN} <= ${timeSql(hi)})`
-}
-
-function timeSql(time: bigint): string {
-  return `make_timestamp_ns(${time})`
+  return `(${comparedTime(TIME_COLUMN, '>=', lo)} AND ${comparedTime(TIME_COLUMN, '<=', hi)})`
 }
 
 /** The range prunes row groups, the list decides. Memtable sources hold nothing but the series wanted. */
@@ -255,8 +252,8 @@ function maskConditions(request: UnionRequest, source: Source): string[] {
     const parts = [
       ...(measurements === undefined ? [] : [`_measurement ${measurements.but ? 'NOT IN' : 'IN'} (${measurements.ids.join(', ')})`]),
       ...(series === undefined ? [] : isAmong(request, series)),
-      ...(lo > source.minTime ? [`${TIME_COLUMN} >= ${timeSql(lo)}`] : []),
-      ...(hi < source.maxTime ? [`${TIME_COLUMN} <= ${timeSql(hi)}`] : []),
+      ...(lo > source.minTime ? [comparedTime(TIME_COLUMN, '>=', lo)] : []),
+      ...(hi < source.maxTime ? [comparedTime(TIME_COLUMN, '<=', hi)] : []),
     ]
     return parts.length === 0 ? 'false' : `NOT (${parts.join(' AND ')})`
   })
@@ -268,7 +265,7 @@ function maskConditions(request: UnionRequest, source: Source): string[] {
 }
 
 function bounded({ series, lo, hi }: MaskBounds): string {
-  return `(${series === undefined ? '' : `${SERIES_COLUMN} IN (${series.join(', ')}) AND `}${TIME_COLUMN} BETWEEN ${timeSql(lo)} AND ${timeSql(hi)})`
+  return `(${series === undefined ? '' : `${SERIES_COLUMN} IN (${series.join(', ')}) AND `}${within([lo, hi])})`
 }
 
 function seriesCall(request: UnionRequest, series: Int32Array): string {
