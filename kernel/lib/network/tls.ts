@@ -41,7 +41,10 @@ export async function readTls(config: TlsSettings): Promise<SecureContextOptions
       throw new SvcError('TLS_ERROR', `cannot read tls.${key} "${file}": ${(error as Error).message}`, { cause: error })
     }
   }
-  const [cert, key, ca] = await Promise.all([read('cert'), read('key'), config.client_ca === undefined ? undefined : read('client_ca')])
+  // One after the other: of several that are missing the first is named.
+  const cert = await read('cert')
+  const key = await read('key')
+  const ca = config.client_ca === undefined ? undefined : await read('client_ca')
   const options = { cert, key, ciphers: config.ciphers, minVersion: `TLSv${config.min_version}` } as const
   checkCiphers(config)
   if (ca === undefined) return options
