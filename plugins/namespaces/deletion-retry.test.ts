@@ -22,7 +22,7 @@ t.test('a delete that failed is tried again by itself, until it succeeds or the 
   const dependencies = {
     directory,
     multiTenancy: true,
-    storage: () => ({ measurements }),
+    storage: () => ({ measurements, usage: async () => ({ measurements: 0 }) }),
     log: { info() {}, error() {} },
     gone: (name: string) => gone.push(name),
   }
