@@ -97,6 +97,7 @@ const GOOD: Record<string, Ask[]> = {
   'POST /write': [lines],
   'POST /api/v2/write': [{ ...lines, url: '/api/v2/write?org=o&bucket=b&precision=ns' }],
   'POST /api/v1/write/influx': [lines],
+  'POST /api/v3/write_lp': [{ ...lines, url: '/api/v3/write_lp?db=any&precision=nanosecond&accept_partial=false' }],
   'POST /api/v1/write': [json([{ measurement: 'air', tags: { room: 'a' }, fields: { temp: 2 } }])],
   'POST /api/v1/prom/write': [snappy, { url: '/api/v1/prom/write?get_vm_proto_version=1' }],
   'POST /v1/metrics': [metrics, partly],

@@ -18,7 +18,7 @@ interface Fault {
 
 type Reply = { id: number; value: unknown } | { id: number; fault: Fault }
 /** Requests that take effect in the order of the calls. */
-const CHANGES = new Set(['write', 'declareField', 'delete', 'drop', 'restore', 'changes'])
+const CHANGES = new Set(['write', 'declareField', 'delete', 'drop', 'restore', 'changes', 'forget changes'])
 
 export type Handle = (kind: string, body: unknown) => unknown
 

@@ -201,6 +201,10 @@ export class RemoteEngine implements StorageEngine {
     return cursor
   }
 
+  forgetChanges(namespace: string): void {
+    this.ask('forget changes', namespace).catch(() => {})
+  }
+
   state(owner: string): StateStore {
     const state = this.states.get(owner) ?? new RemoteState(owner, (kind, body) => this.ask(kind, body))
     this.states.set(owner, state)

@@ -111,6 +111,8 @@ export class Server {
       case 'changes':
         this.cursors.set(body.id, engine.changes(body.request))
         return undefined
+      case 'forget changes':
+        return engine.forgetChanges?.(body)
       case 'changes next':
         return this.cursors
           .get(body)
