@@ -9,6 +9,8 @@ export class IdempotencyKeys {
   /** Of each namespace: key to the time it was claimed; a Map keeps the order of claims, so the oldest come first. */
   private readonly namespaces = new Map<string, Map<string, number>>()
   private count = 0
+  /** What goes on under a key, from its claim on: resolves to whether it was stored. A key that is forgotten meanwhile is waited for all the same. */
+  private readonly underWay = new Map<string, PromiseWithResolvers<boolean>>()
 
   /** @param now milliseconds that never go back. */
   constructor(windowMs: number, capacity: number, now: () => number) {
@@ -44,6 +46,29 @@ export class IdempotencyKeys {
     const namespace = namespaceOf(key)
     const own = this.namespaces.get(namespace)
     if (own?.delete(key)) this.removed(namespace, own)
+  }
+
+  /**
+   * Claims a key, when what goes on under it is over: only what is stored may be left out.
+   * @param waits called before each wait. @returns false when it was stored within the window. Whoever has it says what became of it by `end`.
+   */
+  async enter(key: string, waits?: () => void): Promise<boolean> {
+    for (let before = this.underWay.get(key); before !== undefined; before = this.underWay.get(key)) {
+      waits?.()
+      if (await before.promise) return false
+    }
+    if (!this.claim(key)) return false
+    // In the same turn: another may ask before the caller goes on.
+    this.underWay.set(key, Promise.withResolvers())
+    return true
+  }
+
+  /** Call it once for each key that was entered. */
+  end(key: string, stored: boolean): void {
+    const own = this.underWay.get(key)
+    this.underWay.delete(key)
+    if (!stored) this.release(key)
+    own?.resolve(stored)
   }
 
   /** Frees all keys of a namespace. */

@@ -67,9 +67,12 @@ t.test('a repeat waits for the write that is under way with its key: it may fail
   const { gate, recycled } = setup(t, () => (under[under.length] = Promise.withResolvers<WriteResult>()).promise)
   const write = () => gate.write(contextOf(), { idempotencyKey: 'k1' }, fill)
   const [first, second, third] = [write(), write(), write()]
-  await Promise.resolve()
+  const turn = () => new Promise(setImmediate)
+  await turn()
+  t.equal(under.length, 1)
   under[0].reject(new SvcError('STORAGE_FULL', 'no space'))
   await t.rejects(first, { code: 'STORAGE_FULL' })
+  await turn()
   t.equal(under.length, 2, 'one of those that waited is written')
   under[1].resolve(ok)
   await t.resolves(second)

@@ -82,8 +82,6 @@ export class IngestGate implements Ingest {
   private readonly monotonic: () => number
   private readonly checks: Admit[] = []
   private readonly keys: IdempotencyKeys
-  /** What is being written under a key. */
-  private readonly underWay = new Map<string, Promise<unknown>>()
   private readonly errors: Counter
   private readonly backfilled: Counter
   private readonly nonFinite: Counter
@@ -163,6 +161,7 @@ export class IngestGate implements Ingest {
       storage.recycle(batch)
       return { written: 0, rejected: 0, rejections: [], filled }
     }
+    if (options.idempotencyKey === undefined) return { ...(await this.store(storage, batch, context, options)), filled }
     const [result] = await this.keyed(storage, [batch], context, options)
     if (result.status === 'rejected') throw result.reason
     return { ...result.value, filled }
@@ -195,28 +194,15 @@ export class IngestGate implements Ingest {
     let key: string | undefined
     try {
       key = this.keyOf(context, options.idempotencyKey)
-      while (key !== undefined && !this.keys.claim(key)) await this.earlier(key, options)
+      if (key !== undefined && !(await this.keys.enter(key))) throw repeated(options)
     } catch (error) {
       for (const batch of batches) storage.recycle(batch)
       this.count(context, reasonOf(classify(error)))
       throw error
     }
-    const writes = Promise.allSettled(batches.map((batch) => this.store(storage, batch, context, options)))
-    if (key === undefined) return writes
-    this.underWay.set(key, writes) // in the turn of its claim
-    const results = await writes
-    // A key that was forgotten meanwhile may be another's.
-    if (this.underWay.get(key) !== writes) return results
-    this.underWay.delete(key)
-    if (!isStored(results)) this.keys.release(key)
+    const results = await Promise.allSettled(batches.map((batch) => this.store(storage, batch, context, options)))
+    if (key !== undefined) this.keys.end(key, isStored(results))
     return results
-  }
-
-  /** Resolves when what is being written under a key is done: only what is stored may be left out. @throws CONFLICT when it was stored before. */
-  private earlier(key: string, { idempotencyKey: given }: IngestOptions): Promise<unknown> {
-    const writes = this.underWay.get(key)
-    if (writes !== undefined) return writes
-    throw new SvcError('CONFLICT', `cannot repeat the write with Idempotency-Key "${given}": it was accepted before; use a new key for other points`)
   }
 
   /** @returns undefined where keys do not count. @throws BAD_REQUEST. */
@@ -265,6 +251,10 @@ function requireReadable({ namespace, dataNamespace }: CallContext, multiTenancy
     'FORBIDDEN',
     `cannot write points of namespace ${JSON.stringify(namespace.slice(0, 64))} into ${named}: nobody could read them; ${context}`,
   )
+}
+
+function repeated({ idempotencyKey }: IngestOptions): SvcError {
+  return new SvcError('CONFLICT', `cannot repeat the write with Idempotency-Key "${idempotencyKey}": it was accepted before; use a new key for other points`)
 }
 
 /** Whether there is nothing to be gained by writing the same again. */

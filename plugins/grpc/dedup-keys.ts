@@ -10,8 +10,6 @@ const MAX_KEY_LENGTH = 255
 export class DedupKeys {
   /** undefined: keys are ignored. */
   private readonly seen: IdempotencyKeys | undefined
-  /** Of messages under way, from their claim on: resolves to whether they were written whole. */
-  private readonly pending = new Map<string, PromiseWithResolvers<boolean>>()
 
   constructor({ server, clock }: Pick<Svc, 'server' | 'clock'>) {
     const { dedup_window_secs: window, max_dedup_entries: entries } = server
@@ -23,27 +21,16 @@ export class DedupKeys {
    * @returns the key as claimed; null when it was written before, undefined when keys are ignored. @throws BAD_REQUEST for one that is too long.
    */
   async claim(context: CallContext, given: string, own?: (key: string) => void): Promise<string | null | undefined> {
-    const { seen, pending } = this
+    const { seen } = this
     if (seen === undefined || given === '') return undefined
     if (given.length > MAX_KEY_LENGTH) throw new SvcError('BAD_REQUEST', `cannot use a dedup_key of ${given.length} characters: it has 1 to ${MAX_KEY_LENGTH}`)
     const key = IdempotencyKeys.of(context, given)
-    for (let under = pending.get(key); under !== undefined; under = pending.get(key)) {
-      // Only what is written may be left out.
-      own?.(key)
-      if (await under.promise) return null
-    }
-    if (!seen.claim(key)) return null
-    // In the same turn: another may ask before the caller goes on.
-    pending.set(key, Promise.withResolvers())
-    return key
+    return (await seen.enter(key, () => own?.(key))) ? key : null
   }
 
   /** What has become of the message of a claimed key. Call it once for each. */
   end(key: string, whole: boolean): void {
-    const under = this.pending.get(key)
-    this.pending.delete(key)
-    if (!whole) this.seen?.release(key)
-    under?.resolve(whole)
+    this.seen?.end(key, whole)
   }
 
   /** Frees the keys of a namespace that is gone. */
