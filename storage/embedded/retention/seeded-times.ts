@@ -22,7 +22,7 @@ import type { Slices } from '../slices.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { newestOf } from './cutoffs.ts'
-import { raise } from './newest-rows.ts'
+import { raise } from './newest-times.ts'
 import type { Releases } from './releases.ts'
 import type { Tombstones } from './tombstones.ts'
 
