@@ -80,11 +80,16 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
         if (findings !== 0) svc.log.error({ tenant, findings, first }, 'the drill has found what is not as it should be: what is lost or was changed')
       }
     })
-  if (svc.provided.has(WEBHOOKS))
-    svc.schedule('push', PUSH_INTERVAL_MS, async ({ signal }) => {
-      for (const plane of planes.all) if (plane.isRunning) await pusherOf(svc, plane, metrics).drain(signal)
+  if (svc.provided.has(WEBHOOKS)) {
+    const pushes = pushSender(svc, metrics)
+    svc.schedule('push', PUSH_INTERVAL_MS, ({ signal }) => {
+      const running = planes.all.filter(({ isRunning }) => isRunning)
+      return pushes.run(
+        running.map(({ tenant, running: { state } }) => ({ tenant, state })),
+        signal,
+      )
     })
-  else if (config.push.length > 0) throw new Error('cannot tell agent_plane.push of runs: nothing here sends; select the plugin webhooks as well')
+  } else if (config.push.length > 0) throw new Error('cannot tell agent_plane.push of runs: nothing here sends; select the plugin webhooks as well')
   svc.drain(async () => {
     let cancel = (): void => {}
     const late = new Promise<void>((resolve) => {
@@ -117,13 +122,12 @@ async function sweep(svc: Svc, plane: TenantPlane, takeUp: TakeUp, config: Agent
   return { runs, attention: new Map(conditions.map(({ condition, found }) => [condition, found])), waitingSignals }
 }
 
-function pusherOf(svc: Svc, { tenant, running }: TenantPlane, metrics: PlaneMetrics): PushSender {
-  const webhooks = svc.find<Webhooks>(WEBHOOKS)
+function pushSender(svc: Svc, metrics: PlaneMetrics): PushSender {
   return new PushSender({
-    state: running.state,
-    tenant,
-    send: async (config, event) => (await webhooks?.send(config.url, event, headersOf(config))) ?? { result: 'failed', reason: 'nothing here sends' },
+    send: async (config, event) =>
+      (await svc.find<Webhooks>(WEBHOOKS)?.send(config.url, event, headersOf(config))) ?? { result: 'failed', reason: 'nothing here sends' },
     now: () => svc.clock.now(),
+    after: (ms, act) => svc.clock.after(ms, act),
     random: () => randomInt(CHANCE) / CHANCE,
     told: (result) => metrics.pushes.inc({ result }),
   })

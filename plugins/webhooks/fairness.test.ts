@@ -1,9 +1,7 @@
 /** Slow and dead endpoints, and tenants with many of them, delay nobody else. */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
-import { seeded } from 'svcdb/lib/random'
 import { ManualClock } from 'svcdb/testkit'
 import t from 'tap'
-import { type Candidate, Lanes, type Slot } from './lanes.ts'
 import { at, delivery, makeCertificate, metric, receive, start, until } from './testing.ts'
 
 t.test('forty endpoints that never answer, of the same namespace and of another', async (t) => {
@@ -68,47 +66,4 @@ t.test('an endpoint that accepts no connection', async (t) => {
   const attempts = await metric(node, 'svc_webhook_attempt_duration_seconds_count')
   // One at a time, and a pause between two: all of them would take 10 s at least, however fast each fails.
   t.ok(attempts < 200, `${attempts} attempts were over by then`)
-})
-
-const seed = Number(process.env.SVC_LANES_SEED ?? Date.now() % 1_000_000)
-t.test(`lanes keep every bound and starve nobody, seed ${seed}`, async (t) => {
-  const random = seeded(seed)
-  for (let round = 0; round < 50; round++) {
-    const limits = { total: 2 + Math.floor(random() * 12), namespace: 2 + Math.floor(random() * 6) }
-    const lanes = new Lanes<Candidate & { left: number; sent: number }>(limits)
-    const all = Array.from({ length: 30 }, () => ({
-      namespace: `n${Math.floor(random() * 4)}`,
-      slow: random() < 0.5,
-      failures: Math.floor(random() * 3),
-      left: Math.floor(random() * 10),
-      sent: 0,
-    }))
-    const total = all.reduce((sum, { left }) => sum + left, 0)
-    const flying: Slot[] = []
-    const pump = () =>
-      lanes.pump((candidate, slot) => {
-        if (candidate.left === 0) return false
-        candidate.left--
-        candidate.sent++
-        flying.push(slot)
-        return true
-      })
-    for (const one of all) lanes.ready(one)
-    pump()
-    for (let guard = 0; flying.length > 0; guard++) {
-      if (guard > 10_000) throw new Error('it does not end')
-      t.equal(lanes.inFlight, flying.length)
-      if (flying.length > limits.total) t.fail('too many')
-      for (const namespace of ['n0', 'n1', 'n2', 'n3']) if (flying.filter((slot) => slot.namespace === namespace).length > limits.namespace) t.fail(namespace)
-      // What was slow before it began leaves half of the room, rounded up, to others.
-      const [slot] = flying.splice(Math.floor(random() * flying.length), 1)
-      if (random() < 0.1) lanes.markSlow(slot)
-      lanes.end(slot)
-      pump()
-    }
-    t.equal(
-      all.reduce((sum, { sent }) => sum + sent, 0),
-      total,
-    )
-  }
 })

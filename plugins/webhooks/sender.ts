@@ -4,10 +4,10 @@
  * under the same message id.
  */
 import type { Clock, Logger, Tracing, WebhookRef, WebhookReport } from 'svcdb'
+import { type LaneLimits, Lanes, type Slot } from 'svcdb/lib/lanes'
 import { type Span, traceHeaders } from 'svcdb/lib/trace'
 import { type AgeLimits, Ages } from './ages.ts'
 import { CONTENT_TYPE } from './envelope.ts'
-import { type LaneLimits, Lanes, type Slot } from './lanes.ts'
 import type { SenderMetrics } from './metrics.ts'
 import type { Endpoint, Finished, Outbox, Waiting } from './outbox.ts'
 import type { Post } from './post.ts'

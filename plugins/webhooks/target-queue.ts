@@ -1,7 +1,7 @@
 /** One endpoint as the process that delivers knows it: what waits, when it may be sent to, and how it fared. Pure but for what is handed in. */
 import type { WebhookRef } from 'svcdb'
+import type { Candidate } from 'svcdb/lib/lanes'
 import type { Ages } from './ages.ts'
-import type { Candidate } from './lanes.ts'
 import type { Endpoint, Waiting } from './outbox.ts'
 
 export interface Item extends Waiting {
@@ -17,7 +17,8 @@ export interface Item extends Waiting {
 export class TargetQueue implements Candidate {
   readonly key: string
   readonly ref: WebhookRef
-  readonly namespace: string
+  /** Its namespace. */
+  readonly group: string
   url: string
   slow = true
   parked: string | undefined
@@ -40,7 +41,7 @@ export class TargetQueue implements Candidate {
   constructor({ key, ref, record }: Endpoint, ages: Ages) {
     this.key = key
     this.ref = ref
-    this.namespace = ref.namespace
+    this.group = ref.namespace
     this.ages = ages
     this.url = record.url
     this.failsSince(record.failing_since)

@@ -84,7 +84,7 @@ export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): P
         clock,
         log,
         metrics,
-        lanes: { total: config.max_in_flight, namespace: config.namespace_in_flight },
+        lanes: { total: config.max_in_flight, group: config.namespace_in_flight },
         endpointInFlight: config.endpoint_in_flight,
         retry: { initialMs: config.retry_initial_secs * 1000, maxMs: config.retry_max_secs * 1000, retryAfterMaxMs: config.retry_after_max_secs * 1000 },
         maxAgeMs: config.max_age_secs * 1000,

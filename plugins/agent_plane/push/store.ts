@@ -56,14 +56,20 @@ export async function touch(tx: StateTransaction, run: string, now: number): Pro
     if (row.due === undefined && !row.parked) put(tx, run, { ...row, due: now })
 }
 
-/** Those whose time has come, the longest overdue first. */
-export async function duePushes(state: StateReader, now: number, limit: number): Promise<{ run: string; id: string; key: string }[]> {
+/** Those whose time has come, the longest overdue first. @param after a key of theirs: what comes behind it. */
+export async function duePushes(state: StateReader, now: number, limit: number, after = ''): Promise<{ run: string; id: string; key: string }[]> {
   const prefix = 'push/due/'
   const at = (ms: number): string => `${prefix}${String(ms).padStart(16, '0')}`
-  const due = await state.list<{ run: string; id: string }>({ prefix, end: at(now + 1), limit })
+  const behind = after === '' ? prefix : `${after}\0`
+  const found: { run: string; id: string; key: string }[] = []
   // What lies further ahead than any pause was noted by a wrong clock.
-  if (due.length < limit) due.push(...(await state.list<{ run: string; id: string }>({ prefix, start: at(now + MAX_PAUSE_MS + 1), limit: limit - due.length })))
-  return due.map(({ key, value }) => ({ ...value, key }))
+  for (const { start, end } of [{ start: prefix, end: at(now + 1) }, { start: at(now + MAX_PAUSE_MS + 1) }] as { start: string; end?: string }[]) {
+    const from = start > behind ? start : behind
+    if (found.length >= limit || (end !== undefined && end <= from)) continue
+    const range = { prefix, start: from, ...(end === undefined ? {} : { end }), limit: limit - found.length }
+    for (const { key, value } of await state.list<{ run: string; id: string }>(range)) found.push({ ...value, key })
+  }
+  return found
 }
 
 /** Takes a row out that no registration has any more. */
@@ -72,16 +78,25 @@ export async function clear(tx: StateTransaction, run: string, id: string, key: 
   if (row?.due === undefined || dueKey(row.due, run, id) !== key) tx.delete(key)
 }
 
-/** The receiver has had all before this record, or there was nothing to tell of it. */
-export async function advance(tx: StateTransaction, run: string, id: string, seq: number, now: number): Promise<void> {
+/** There is no room for it now: it comes later, and has not failed. */
+export async function putOff(tx: StateTransaction, { run, id, key }: { run: string; id: string; key: string }, due: number): Promise<void> {
   const row = await pushOf(tx, run, id)
-  if (row === undefined || row.next_seq > seq || row.parked) return
+  if (row?.due === undefined || dueKey(row.due, run, id) !== key) return
+  forget(tx, run, row)
+  put(tx, run, { ...row, due })
+}
+
+/** The receiver has had all before this record, or there was nothing to tell of it. @returns whether there is more to tell. */
+export async function advance(tx: StateTransaction, run: string, id: string, seq: number, now: number): Promise<boolean> {
+  const row = await pushOf(tx, run, id)
+  if (row === undefined || row.next_seq > seq || row.parked) return false
   forget(tx, run, row)
   const isMore = (await headOf(tx, run)).seq >= seq
   const status = await statusOf(tx, run)
   // Nothing will follow.
-  if (!isMore && status !== undefined && FINAL.has(status)) return
+  if (!isMore && status !== undefined && FINAL.has(status)) return false
   put(tx, run, { config: row.config, next_seq: seq, attempts: 0, ...(isMore ? { due: now } : {}) })
+  return isMore
 }
 
 /** A try has failed. @param due of the next one; undefined = it is parked. */

@@ -1,16 +1,19 @@
 /**
- * Who is sent to next: namespaces in turn, and within one its endpoints in turn, within the bounds of each, of the namespace and of all. Endpoints that did
- * not take their last delivery at once, or never had one, have half of either bound: the other half is there for those that did. Of the former those that
- * failed least often come first.
+ * Who is sent to next: groups in turn, and within one its candidates in turn, within the bounds of each, of the group and of all. Candidates that did not
+ * take what they were sent last at once, or never were sent anything, have half of either bound: the other half is there for those that did. Of the former
+ * those that failed least often come first.
  */
 export interface LaneLimits {
+  /** Attempts under way. */
   total: number
-  namespace: number
+  /** Of one group. */
+  group: number
 }
 
 export interface Candidate {
-  readonly namespace: string
-  /** It has not taken its last delivery at once. */
+  /** Such as a namespace or a tenant. */
+  readonly group: string
+  /** It has not taken at once what it was sent last. */
   slow: boolean
   /** In a row. */
   failures: number
@@ -18,7 +21,7 @@ export interface Candidate {
 
 /** One attempt under way. */
 export interface Slot {
-  readonly namespace: string
+  readonly group: string
   /** It takes long, or is expected to. */
   slow: boolean
 }
@@ -42,26 +45,26 @@ export class Lanes<C extends Candidate> {
 
   /** It may have something to send. */
   ready(candidate: C): void {
-    const group = this.groups.get(candidate.namespace) ?? { ready: new Set(), inFlight: 0, slow: 0 }
-    this.groups.set(candidate.namespace, group)
+    const group = this.groups.get(candidate.group) ?? { ready: new Set(), inFlight: 0, slow: 0 }
+    this.groups.set(candidate.group, group)
     group.ready.add(candidate)
   }
 
   forget(candidate: C): void {
-    this.groups.get(candidate.namespace)?.ready.delete(candidate)
-    this.tidy(candidate.namespace)
+    this.groups.get(candidate.group)?.ready.delete(candidate)
+    this.tidy(candidate.group)
   }
 
   /** Offers each that is ready, in turn, until no more may be sent. @param start begins one attempt; false = it has nothing to send now, and leaves. */
   pump(start: (candidate: C, slot: Slot) => boolean): void {
     for (let progress = true; progress; ) {
       progress = false
-      for (const [namespace, group] of [...this.groups]) {
+      for (const [name, group] of [...this.groups]) {
         if (this.inFlight >= this.limits.total) return
         if (!this.startOne(group, start)) continue
         progress = true
         // The next round begins with another one.
-        if (this.groups.delete(namespace)) this.groups.set(namespace, group)
+        if (this.groups.delete(name)) this.groups.set(name, group)
       }
     }
   }
@@ -82,16 +85,16 @@ export class Lanes<C extends Candidate> {
       this.slow--
       group.slow--
     }
-    this.tidy(slot.namespace)
+    this.tidy(slot.group)
   }
 
   private startOne(group: Group<C>, start: (candidate: C, slot: Slot) => boolean): boolean {
-    if (group.inFlight >= this.limits.namespace) return false
+    if (group.inFlight >= this.limits.group) return false
     for (;;) {
       const candidate = this.choose(group)
       if (candidate === undefined) return false
       group.ready.delete(candidate)
-      const slot: Slot = { namespace: candidate.namespace, slow: candidate.slow }
+      const slot: Slot = { group: candidate.group, slow: candidate.slow }
       this.inFlight++
       group.inFlight++
       if (slot.slow) {
@@ -107,7 +110,7 @@ export class Lanes<C extends Candidate> {
   }
 
   private choose(group: Group<C>): C | undefined {
-    const slowAllowed = this.slow < this.limits.total / 2 && group.slow < this.limits.namespace / 2
+    const slowAllowed = this.slow < this.limits.total / 2 && group.slow < this.limits.group / 2
     let best: C | undefined
     for (const candidate of group.ready) {
       // One that is good and comes first in turn goes first.
@@ -117,12 +120,12 @@ export class Lanes<C extends Candidate> {
     return best
   }
 
-  private groupOf({ namespace }: Slot): Group<C> {
-    return this.groups.get(namespace) as Group<C>
+  private groupOf({ group }: Slot): Group<C> {
+    return this.groups.get(group) as Group<C>
   }
 
-  private tidy(namespace: string): void {
-    const group = this.groups.get(namespace)
-    if (group !== undefined && group.ready.size === 0 && group.inFlight === 0) this.groups.delete(namespace)
+  private tidy(name: string): void {
+    const group = this.groups.get(name)
+    if (group !== undefined && group.ready.size === 0 && group.inFlight === 0) this.groups.delete(name)
   }
 }
