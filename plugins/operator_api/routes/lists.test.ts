@@ -76,6 +76,11 @@ t.test('dead letters', async (t) => {
   t.same([truncated, rows.length], [true, 100])
 })
 
+/** Those of one millisecond have no order. */
+async function nextMillisecond(): Promise<void> {
+  for (const now = Date.now(); Date.now() === now; ) await new Promise(setImmediate)
+}
+
 t.test('holds that stand, the oldest first, and those that were released, the newest first', async (t) => {
   const api = await startApi(t, SKILLS)
   const [ann, rita] = [api.as('ann'), api.as('rita')]
@@ -92,7 +97,10 @@ t.test('holds that stand, the oldest first, and those that were released, the ne
     placed,
     [...placed].sort((a, b) => a - b),
   )
-  for (const id of cases) t.match(await ann.post('/holds/release', { case: id }), { status: 200, body: { removed: true } })
+  for (const id of cases) {
+    t.match(await ann.post('/holds/release', { case: id }), { status: 200, body: { removed: true } })
+    await nextMillisecond()
+  }
   const { truncated, released, holds } = (await rita.get('/holds?state=released')).body
   t.same([truncated, released.length, holds], [true, 100, []])
   t.same(
@@ -111,8 +119,7 @@ t.test('halts that stand, all of them, and the newest of those that were lifted'
   t.same(new Set(halts.map(({ scope }: { scope: string }) => scope)), new Set(scopes))
   for (const scope of scopes) {
     t.match(await ann.post('/halts/lift', { scope }), { body: { removed: true } })
-    // Those of one millisecond have no order.
-    for (const now = Date.now(); Date.now() === now; ) await new Promise(setImmediate)
+    await nextMillisecond()
   }
   const lifted = (await rita.get('/halts?state=lifted')).body
   t.same([lifted.truncated, lifted.lifted.length, lifted.halts], [true, 100, []])
