@@ -71,6 +71,18 @@ t.test('SIGTERM: stops accepting, finishes what is in flight, exits 0', async (t
   t.match(run.err(), /stopped\n$/)
 })
 
+t.test('SIGHUP: goes on', async (t) => {
+  const run = start(['serve', '--config', config(300, 300)])
+  const url = await urlOf(run)
+  const answer = fetch(`${url}/slow`)
+  await until(() => run.err().includes('it is asked'))
+  run.child.kill('SIGHUP')
+  await until(() => run.err().includes('SIGHUP'))
+  t.same(await (await answer).json(), { done: true })
+  run.child.kill('SIGTERM')
+  t.equal(await run.exit, 0)
+})
+
 t.test('requests that outlast shutdown_timeout_secs are cut', async (t) => {
   const run = start(['serve', '--config', config(60_000, 3)])
   const answer = fetch(`${await urlOf(run)}/slow`)

@@ -28,6 +28,9 @@ export async function serve(config: NodeConfig, io: Io): Promise<number> {
     // It may never rest, and has less to collect. What connections load with their first attempt is loaded by then.
     setTimeout(() => trimmer?.trim(), SETTLED_MS).unref()
   })()
+  // Other servers read their configuration again by it, and scripts send it; the end of a terminal's session is no reason to lose what is under way.
+  const goOn = () => log.info({ signal: 'SIGHUP' }, 'going on: files of TLS and policies are read again when they change, the configuration at a start')
+  process.on('SIGHUP', goOn)
   const signal = await Promise.race([io.stopSignal, up.then(() => io.stopSignal)])
   trimmer?.stop()
   log.info({ signal }, 'stopping')
@@ -40,6 +43,7 @@ export async function serve(config: NodeConfig, io: Io): Promise<number> {
   await up.catch(() => {}) // it was interrupted by the signal, or had failed and thrown above
   // Exiting would wait for what has not ended.
   if (failures.some(({ cause }) => cause instanceof LateError)) late()
+  process.off('SIGHUP', goOn)
   log.info('stopped')
   return failures.length === 0 ? 0 : 1
 }

@@ -31,9 +31,15 @@ export const serverSchema = Type.Object({
     description:
       'Memory of the process: small sets what V8, malloc and libuv keep as low as a collector at the edge can do with, for some processor time; auto is small with [database] engine = "forward". Read from the file only',
   }),
-  public_url: Type.Optional(Type.String({ pattern: '^https?://', description: 'URL under which clients reach the server; named in the OpenAPI description' })),
+  public_url: Type.Optional(Type.String({ pattern: '^https?://[^@]*$', description: 'URL under which clients reach the server, without user and password; named in the OpenAPI description' })),
   metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
   metrics_require_auth: Type.Boolean({ default: true, description: 'false adds metrics_path to auth.exempt_paths' }),
+  max_connections: count(
+    10_000,
+    1,
+    1_000_000,
+    'Connections of each listener at one time, at most a quarter of the files that the process may open; further ones are closed at once',
+  ),
   max_body_size: count(10_485_760, 1024, 1_073_741_824, 'Bytes of a request body, also after decompression; above: 413'),
   max_control_body_size: count(
     1_048_576,

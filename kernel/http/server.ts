@@ -7,7 +7,7 @@ import type { Auth, CallContext } from '../auth/auth.ts'
 import type { ServerConfig, TlsConfig } from '../config/schema.ts'
 import { SvcError } from '../lib/errors/index.ts'
 import { checkJsonBounds } from '../lib/json/index.ts'
-import { HostGuard, parseAddress, tlsOptions, tlsReload } from '../lib/network/index.ts'
+import { boundConnections, HostGuard, parseAddress, tlsOptions, tlsReload } from '../lib/network/index.ts'
 import { withoutBom } from '../lib/text/index.ts'
 import { inSpan } from '../lib/trace/index.ts'
 import type { Logger } from '../log.ts'
@@ -75,7 +75,7 @@ export class HttpServer {
     this.app = app
     this.reloadTls = reloadTls
     this.unasked = new Unasked(app.server as Server)
-    const { server, metrics } = dependencies
+    const { server, metrics, log } = dependencies
     this.bodies = new BodyMemory(Math.max(server.max_body_memory, server.max_body_size))
     metrics.gauge(
       'http_body_bytes',
@@ -83,6 +83,8 @@ export class HttpServer {
       [],
       (gauge) => gauge.set(this.bodies.total),
     )
+    const refused = metrics.counter('http_connections_refused_total', 'Connections that were closed at once, beyond server.max_connections', [])
+    boundConnections(app.server, server.max_connections, log, () => refused.inc())
     this.poolTimer = setInterval(() => this.pool.rest(), REST_MS).unref()
     this.install(paths)
   }

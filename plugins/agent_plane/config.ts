@@ -17,7 +17,7 @@ const modelSchema = Type.Object(
   {
     name: Type.String({ pattern: '^[a-z][a-z0-9_]{0,63}$', description: 'What models.privileged.provider of a manifest names it by' }),
     kind: Type.Enum(['openai_compatible'], { default: 'openai_compatible', description: 'The protocol that it speaks' }),
-    base_url: Type.String({ pattern: '^https?://', maxLength: 2048, description: 'Such as https://api.example/v1' }),
+    base_url: Type.String({ pattern: '^https?://[^@]*$', maxLength: 2048, description: 'Such as https://api.example/v1; credentials are what key_env names' }),
     key_env: Type.Optional(text('The variable of the environment that has its key; without it none is sent')),
     timeout_secs: secs(120, 0.05, 3600, 'How long an answer is waited for'),
     input_price: Type.Number({ default: 0, minimum: 0, description: 'Minor units of your currency, such as cents, for a million tokens that it reads' }),

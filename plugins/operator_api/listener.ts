@@ -4,7 +4,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as TlsServer } from 'node:tls'
 import type { Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { drainMs, parseAddress, plainAddress, refuseDuplicates, tlsOptions, tlsReload } from 'svcdb/lib/network'
+import { boundConnections, drainMs, parseAddress, plainAddress, refuseDuplicates, tlsOptions, tlsReload } from 'svcdb/lib/network'
 import type { Answer, Incoming, OperatorApi } from './api.ts'
 import { readBody } from './body.ts'
 import { pairsOf, splitUrl, textOf } from './handler.ts'
@@ -39,6 +39,7 @@ export class Listener {
       secure === undefined
         ? (await import('node:http')).createServer(limits, serve)
         : (await import('node:https')).createServer({ ...limits, ...secure }, serve)
+    boundConnections(server, svc.server.max_connections, svc.log, () => this.metrics.refused.inc())
     if (tls !== undefined && secure !== undefined && tls.reload_interval_secs > 0)
       svc.schedule('tls_reload', tls.reload_interval_secs * 1000, tlsReload(server as unknown as TlsServer, tls, secure, svc.log), { local: true })
     await new Promise<void>((resolve, reject) => {

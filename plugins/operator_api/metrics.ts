@@ -1,11 +1,13 @@
 import type { Counter, Metrics } from 'svcdb'
 
 export interface ApiMetrics {
+  refused: Counter
   answers: Counter
 }
 
 export function apiMetrics(metrics: Metrics): ApiMetrics {
   return {
+    refused: metrics.counter('operator_api_connections_refused_total', 'Connections that were closed at once, beyond server.max_connections', []),
     answers: metrics.counter('operator_api_answers_total', 'Answers by operation and status; the operation is empty for paths that there are not', [
       'operation',
       'status',

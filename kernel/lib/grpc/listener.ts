@@ -15,7 +15,7 @@ import {
 } from 'node:http2'
 import type { Server as TlsServer } from 'node:tls'
 import { SvcError } from '../errors/index.ts'
-import { drainMs, HostGuard, parseAddress, refuseDuplicates, tlsOptions, tlsReload } from '../network/index.ts'
+import { boundConnections, drainMs, HostGuard, parseAddress, refuseDuplicates, tlsOptions, tlsReload } from '../network/index.ts'
 import { type Attributes, inSpan } from '../trace/index.ts'
 import { Call, CONTENT_TYPE } from './call.ts'
 import type { GrpcConfig } from './config.ts'
@@ -39,6 +39,7 @@ export class GrpcListener<Context> {
   private readonly guard: HostGuard
   private readonly answered: ReturnType<GrpcMetrics['counter']>
   private readonly running: ReturnType<GrpcMetrics['gauge']>
+  private readonly refused: ReturnType<GrpcMetrics['counter']>
   private readonly sessions = new Set<ServerHttp2Session>()
   private readonly calls = new Set<Call<Context>>()
   private readonly memory: CallMemory
@@ -69,6 +70,7 @@ export class GrpcListener<Context> {
     this.answered = owner.metrics.counter(`${owner.id}_calls_total`, 'Calls that ended, by method and status', ['method', 'status'])
     this.running = owner.metrics.gauge(`${owner.id}_calls_running`, 'Calls under way', [], (gauge) => gauge.set(this.calls.size))
     this.running.set(0)
+    this.refused = owner.metrics.counter(`${owner.id}_connections_refused_total`, 'Connections that were closed at once, beyond server.max_connections', [])
     const buffered = owner.metrics.gauge(`${owner.id}_buffered_bytes`, 'Bytes that calls hold of messages and of answers not taken', [], (gauge) =>
       gauge.set(this.memory.bytes),
     )
@@ -108,6 +110,7 @@ export class GrpcListener<Context> {
     if (tls !== undefined && secure !== undefined && tls.reload_interval_secs > 0)
       owner.schedule('tls_reload', tls.reload_interval_secs * 1000, tlsReload(server as unknown as TlsServer, tls, secure, owner.log), { local: true })
     this.server = server
+    boundConnections(server, owner.server.max_connections, owner.log, () => this.refused.inc({}))
     server.on('session', (session) => this.accept(session))
     // What is no HTTP/2 ends its own connection.
     server.on('sessionError', (error) => owner.log.debug({ err: error }, 'a connection failed'))
