@@ -130,7 +130,12 @@ export const configSchema = Type.Object({
   maintenance_death_window_secs: Type.Integer({ default: 300, minimum: 1, maximum: 86_400, description: 'See maintenance_max_deaths' }),
   compression: Type.Union([Type.Literal('zstd'), Type.Literal('lz4'), Type.Literal('none')], { default: 'zstd', description: 'Compression of segments' }),
   zstd_level: Type.Integer({ default: 6, minimum: 1, maximum: 22, description: 'Effort of zstd' }),
-  row_group_rows: Type.Integer({ default: 32_768, minimum: 2048, maximum: 1_048_576, description: 'Rows of a row group in segments' }),
+  row_group_rows: Type.Integer({
+    default: 32_768,
+    minimum: 2048,
+    maximum: 1_048_576,
+    description: 'Rows of a row group in segments, of rows with large texts fewer (merge_memory_limit)',
+  }),
   per_query_memory_limit: Type.Integer({
     default: USUAL.per_query_memory_limit,
     minimum: LEAST_DUCKDB,
@@ -141,7 +146,8 @@ export const configSchema = Type.Object({
     default: USUAL.merge_memory_limit,
     minimum: LEAST_DUCKDB,
     maximum: 2 ** 40,
-    description: 'Bytes that flushes and merges may use; a merge goes through segments of any size in slices of an eighth of it, at most 32 MiB',
+    description:
+      'Bytes that flushes and merges may use; a merge goes through segments of any size in slices of an eighth of it, at most 32 MiB, and a row group has an eighth of it decoded. Those of measurements with very many fields may use 160 KiB a field',
   }),
   engine_processes: Type.Integer({
     default: 0,

@@ -1,15 +1,14 @@
 /** Merges segments of a table into one, slice by slice (merge-slices.ts). DuckDB sorts each, within its memory limit and the scratch space. */
 import { rm } from 'node:fs/promises'
-import { basename, join } from 'node:path'
-import { ParquetJoiner } from '../../common/parquet/parquet-joiner.ts'
+import { join } from 'node:path'
 import { sqlName, sqlText } from '../duckdb/duckdb.ts'
 import { isEncrypted, mergeEncrypted, namedForRowNumbers } from '../encryption/encrypted-write.ts'
 import { fileCrc } from '../integrity/file-crc.ts'
-import { valueBytes } from '../memtable/chunk-view.ts'
 import { mergeMasks, type Removals } from '../read/masks.ts'
 import { type Interval, rawColumn, readSql, type Source, type UnionRequest, unionSql } from '../read/sources.ts'
 import { apartSql, bitsColumn, joinedSql, valuesSql, withBitsColumns } from '../segment/bits-column.ts'
 import { mayBeNonFinite, needsExactBits } from '../segment/encoding.ts'
+import { fixedBytes, rowGroupBytes, rowGroupRows } from '../segment/row-group-bytes.ts'
 import { segmentPath, writeSegmentFile } from '../segment/segment-file.ts'
 import { haveNames, ownersOf } from '../segment/segment-owners.ts'
 import { MEASUREMENT_COLUMN } from '../segment/segment-source.ts'
@@ -17,7 +16,8 @@ import { copyOptions, type SegmentTarget } from '../segment/segment-writer.ts'
 import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
 import type { ToWorker, WorkerConfig } from '../threads/messages.ts'
 import type { SegmentColumn, SegmentEncoding, SegmentMeta } from '../threads/segment-entry.ts'
-import { type MergeSlice, mergeSlices, sliceConditions } from './merge-slices.ts'
+import { type MergeSlice, mergeSlices, type SliceSize, sliceConditions } from './merge-slices.ts'
+import { SlicedWrite } from './sliced-write.ts'
 
 export type CompactRequest = Omit<Extract<ToWorker, { kind: 'compact' }>, 'kind' | 'id'>
 
@@ -26,8 +26,6 @@ const EXACT_LIMIT = 2n ** 53n
 /** Of a slice's rows; more gain nothing. */
 const SLICE_BYTES = 32 << 20
 const SLICE_SHARE = 1 / 8
-/** What a row takes beside its values. */
-const KEY_BYTES = 16
 const ALL_TIME: Interval = [-(2n ** 63n), 2n ** 63n - 1n]
 
 /**
@@ -72,7 +70,7 @@ export async function compactSegments(
     ...stored.map((column) => valuesSql(column, outputName({ column: column.name }))),
     ...stored.flatMap((column) => apartSql(column, outputName({ column: column.name }))),
   ]
-  const slices = mergeSlices(target.dataDir, inputs, shared, sliceRows(stored, target.config))
+  const { slices, rowBytes } = mergeSlices(target.dataDir, inputs, shared, sliceSize(stored, target.config))
   const firsts = sources.map(firstLeft)
   const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
   const minTime = before(first, time[0]) ? time[0] : first
@@ -80,14 +78,19 @@ export async function compactSegments(
   const file = segmentPath(request.segment, minTime)
   let rows = 0
   const bytes = await writeSegmentFile(target.dataDir, file, async (path) => {
-    const options = copyOptions(target.config, stored)
-    const write = async (slice: MergeSlice, to: string): Promise<number> => {
+    const options = copyOptions(target.config, stored, rowGroupRows(target.config, fixedBytes(stored) + rowBytes))
+    const copy = async (slice: MergeSlice, to: string): Promise<number> => {
       const before = calls.length
-      const [result] = await target.duck.run(`COPY (${statement(stored.map(storedField), read, outputs, slice)}) TO ${sqlText(to)} (${options})`)
-      for (const call of calls.splice(before)) target.duck.removeSource(call)
-      return Number(result.Count)
+      try {
+        const [result] = await target.duck.run(`COPY (${statement(stored.map(storedField), read, outputs, slice)}) TO ${sqlText(to)} (${options})`)
+        return Number(result.Count)
+      } finally {
+        for (const call of calls.splice(before)) target.duck.removeSource(call)
+      }
     }
-    rows = slices.length === 1 ? await write(slices[0], path) : await writeJoined(slices, write, path, target)
+    const files = readSql(inputs.map((input) => join(target.dataDir, input.file)))
+    const sliced = new SlicedWrite({ duck: target.duck, files, shared, tempDir: target.config.tempDir, copy })
+    rows = await target.duck.withColumns(stored.length, () => sliced.write(slices, path))
   })
   const sidecar = rows === 0 ? {} : await mergeEncrypted(target, { id: request.segment, file, rows }, columns, { inputs, statement })
   for (const call of calls) target.duck.removeSource(call)
@@ -116,32 +119,9 @@ export async function compactSegments(
   }
 }
 
-/** Rows of a slice: what is being merged takes several times its size in memory. */
-function sliceRows(columns: readonly SegmentColumn[], { memoryLimitBytes }: WorkerConfig): number {
-  const bytes = columns.reduce((sum, { type }) => sum + valueBytes(type), KEY_BYTES)
-  return Math.ceil(Math.min(SLICE_BYTES, memoryLimitBytes * SLICE_SHARE) / bytes)
-}
-
-/** Each slice becomes a file in the scratch space, whose row groups are copied to the output. @returns rows. */
-async function writeJoined(
-  slices: readonly MergeSlice[],
-  write: (slice: MergeSlice, path: string) => Promise<number>,
-  path: string,
-  { config }: SegmentTarget,
-): Promise<number> {
-  const scratch = join(config.tempDir, `${basename(path)}.slice`)
-  const joiner = await ParquetJoiner.create(path)
-  try {
-    for (const slice of slices) {
-      await write(slice, scratch)
-      await joiner.append(scratch, Number.POSITIVE_INFINITY)
-    }
-    await joiner.finish()
-    return joiner.rows
-  } finally {
-    await joiner.close()
-    await rm(scratch, { force: true })
-  }
+/** What is being merged takes several times its size in memory. */
+function sliceSize(columns: readonly SegmentColumn[], config: WorkerConfig): SliceSize {
+  return { rows: Math.ceil(Math.min(SLICE_BYTES, config.memoryLimitBytes * SLICE_SHARE) / fixedBytes(columns)), bytes: rowGroupBytes(config) }
 }
 
 async function countMerged(path: string, { duck }: SegmentTarget): Promise<[measurement: number, rows: number][]> {

@@ -42,7 +42,7 @@ async function compare(t: Test, db: TestDatabase, table: number, owner: number |
   const inputs = db.state.snapshotNow()!.table(table).segments
   const rows = inputs.reduce((sum, { rows }) => sum + rows, 0)
   const { duck, dataDir } = await db.target()
-  const slices = mergeSlices(dataDir, inputs, owner === undefined, 6000)
+  const { slices } = mergeSlices(dataDir, inputs, owner === undefined, { rows: 6000, bytes: Number.POSITIVE_INFINITY })
   t.ok(slices.length >= rows / 20_000 && slices.length > 3, `${slices.length} slices of ${rows} rows`)
   const whole = await merged(db, inputs, owner, 900, 1 << 30)
   const sliced = await merged(db, inputs, owner, 901, LITTLE)

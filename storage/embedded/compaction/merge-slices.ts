@@ -9,6 +9,7 @@ import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
 import type { Footer } from '../parquet/footer.ts'
 import { PageFault } from '../parquet/page-fault.ts'
 import { ParquetFile } from '../parquet/parquet-file.ts'
+import { hasLength } from '../segment/row-group-bytes.ts'
 import { MEASUREMENT_COLUMN } from '../segment/segment-source.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 
@@ -21,28 +22,46 @@ export interface MergeSlice {
   to: Cut | undefined
 }
 
-const WHOLE: readonly MergeSlice[] = [{ from: undefined, to: undefined }]
+const WHOLE: MergePlan = { slices: [{ from: undefined, to: undefined }], rowBytes: 0 }
 
 interface RowGroup {
   key: Cut
   rows: number
+  bytes: number
 }
 
-/** @param sliceRows about what a slice holds. @returns in order, at least one. */
-export function mergeSlices(dataDir: string, inputs: readonly SegmentMeta[], shared: boolean, sliceRows: number): readonly MergeSlice[] {
-  if (inputs.reduce((sum, { rows }) => sum + rows, 0) <= sliceRows) return WHOLE
+/** About what a slice holds: rows, and bytes of their columns of any length, before compression. */
+export interface SliceSize {
+  rows: number
+  bytes: number
+}
+
+/** A merge's slices, and what a row of its inputs has in columns of any length, before compression. */
+export interface MergePlan {
+  slices: readonly MergeSlice[]
+  rowBytes: number
+}
+
+/** @returns slices in order, at least one. */
+export function mergeSlices(dataDir: string, inputs: readonly SegmentMeta[], shared: boolean, size: SliceSize): MergePlan {
+  const anyTexts = inputs.some(({ columns }) => columns.some(({ type }) => hasLength(type)))
+  if (!anyTexts && inputs.reduce((sum, { rows }) => sum + rows, 0) <= size.rows) return WHOLE
   const groups: RowGroup[] = []
   for (const input of inputs) {
     const footer = footerOf(join(dataDir, input.file), input.bytes)
     const columns = keyColumns(shared).map((name) => footer?.column(name) ?? -1)
     if (footer === undefined || columns.includes(-1)) return WHOLE
+    const texts = input.columns.filter(({ type }) => hasLength(type)).map(({ name }) => footer.column(name))
     for (let group = 0; group < footer.groups; group++) {
       // Rows that carry no measurement belong where others of their series lie.
       if (columns.some((column) => footer.nulls[group * footer.columns.length + column] > 0)) return WHOLE
-      groups.push({ key: keyOf(footer, group, columns), rows: footer.rows[group] })
+      // Encrypted ones lie elsewhere.
+      const bytes = texts.reduce((sum, column) => sum + (column < 0 ? 0 : footer.unpacked[group * footer.columns.length + column]), 0)
+      groups.push({ key: keyOf(footer, group, columns), rows: footer.rows[group], bytes })
     }
   }
-  return slicesOf(groups, sliceRows)
+  const [rows, bytes] = groups.reduce((sum, group) => [sum[0] + group.rows, sum[1] + group.bytes], [0, 0])
+  return { slices: slicesOf(groups, size), rowBytes: bytes / rows }
 }
 
 /** Read without DuckDB, whose texts of statistics do not reach as far back as times do. Undefined for what is not understood. */
@@ -57,7 +76,7 @@ function footerOf(path: string, size: number): Footer | undefined {
   }
 }
 
-function keyColumns(shared: boolean): string[] {
+export function keyColumns(shared: boolean): string[] {
   return shared ? [MEASUREMENT_COLUMN, SERIES_COLUMN, TIME_COLUMN] : [SERIES_COLUMN, TIME_COLUMN]
 }
 
@@ -73,18 +92,19 @@ function keyOf(footer: Footer, group: number, columns: readonly number[]): Cut {
   return key
 }
 
-function slicesOf(groups: RowGroup[], sliceRows: number): MergeSlice[] {
+function slicesOf(groups: RowGroup[], size: SliceSize): MergeSlice[] {
   groups.sort((a, b) => compareCuts(a.key, b.key))
   const slices: MergeSlice[] = []
   let from: Cut | undefined
-  let rows = 0
-  for (const { key, rows: n } of groups) {
-    if (rows + n > sliceRows && rows > 0 && key.length > 0 && (from === undefined || compareCuts(key, from) > 0)) {
+  let [rows, bytes] = [0, 0]
+  for (const { key, rows: n, bytes: b } of groups) {
+    if ((rows + n > size.rows || bytes + b > size.bytes) && rows > 0 && key.length > 0 && (from === undefined || compareCuts(key, from) > 0)) {
       slices.push({ from, to: key })
       from = key
-      rows = 0
+      ;[rows, bytes] = [0, 0]
     }
     rows += n
+    bytes += b
   }
   slices.push({ from, to: undefined })
   return slices

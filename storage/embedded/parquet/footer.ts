@@ -11,7 +11,7 @@ const File = { SCHEMA: 2, ROW_GROUPS: 4 } as const
 const Schema = { TYPE: 1, REPETITION: 3, NAME: 4, CHILDREN: 5 } as const
 const Group = { COLUMNS: 1, ROWS: 3 } as const
 const Chunk = { FILE_PATH: 1, META: 3 } as const
-const Meta = { TYPE: 1, CODEC: 4, COMPRESSED: 7, DATA_PAGE: 9, DICTIONARY_PAGE: 11, STATISTICS: 12 } as const
+const Meta = { TYPE: 1, CODEC: 4, UNPACKED: 6, COMPRESSED: 7, DATA_PAGE: 9, DICTIONARY_PAGE: 11, STATISTICS: 12 } as const
 const Statistics = { NULLS: 3, MAX: 5, MIN: 6 } as const
 
 /** Rows of a row group: what is decoded of one is in memory at once. */
@@ -42,6 +42,8 @@ export class Footer {
   /** Where chunks begin, and their bytes. */
   readonly starts: Float64Array
   readonly lengths: Int32Array
+  /** Bytes of a chunk before compression, about. */
+  readonly unpacked: Float32Array
   readonly codecs: Uint8Array
   /** Rows without a value; -1 where the file does not say. */
   readonly nulls: Int32Array
@@ -73,6 +75,7 @@ export class Footer {
     this.rows = new Int32Array(groups.count)
     this.starts = new Float64Array(chunks)
     this.lengths = new Int32Array(chunks)
+    this.unpacked = new Float32Array(chunks)
     this.codecs = new Uint8Array(chunks)
     this.nulls = new Int32Array(chunks).fill(-1)
     this.known = new Uint8Array(chunks)
@@ -84,7 +87,7 @@ export class Footer {
 
   /** What it takes in memory. */
   get bytes(): number {
-    return FOOTER_BYTES + this.columns.length * COLUMN_BYTES + this.starts.length * (8 + 4 + 1 + 4 + 1 + BOUND_BYTES * 2)
+    return FOOTER_BYTES + this.columns.length * COLUMN_BYTES + this.starts.length * (8 + 4 + 4 + 1 + 4 + 1 + BOUND_BYTES * 2)
   }
 
   get groups(): number {
@@ -163,6 +166,9 @@ export class Footer {
           break
         case Meta.CODEC:
           this.codecs[chunk] = within(cursor.integer(), 255)
+          break
+        case Meta.UNPACKED:
+          this.unpacked[chunk] = cursor.integer()
           break
         case Meta.COMPRESSED:
           this.lengths[chunk] = within(cursor.integer(), 0x7fffffff)

@@ -13,6 +13,7 @@ import { BLOCK_ROWS, type ChunkView, valueBytes } from '../memtable/chunk-view.t
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
 import { Gathered, GatheredColumn, gatherTimesAs } from '../memtable/row-gather.ts'
 import type { OrderedRows } from '../memtable/row-order.ts'
+import { lowerBound } from '../read/samples/search.ts'
 import type { SegmentColumn } from '../threads/segment-entry.ts'
 import { bitsColumn, keepOnly } from './bits-column.ts'
 
@@ -59,7 +60,12 @@ export class SegmentSource implements RowSource {
   }
 
   open(projected: number[]): RowStream {
-    return new SegmentStream(this.input, this.fields, this.rows, projected)
+    return new SegmentStream(this.input, this.fields, 0, this.rows, projected)
+  }
+
+  /** Rows [from, to) alone. */
+  part(from: number, to: number): RowSource {
+    return { columns: this.columns, rows: to - from, open: (projected) => new SegmentStream(this.input, this.fields, from, to, projected) }
   }
 }
 
@@ -74,6 +80,7 @@ type Stretched =
 
 class SegmentStream implements RowStream {
   private readonly input: SegmentRows
+  /** Where it ends. */
   private readonly rows: number
   private readonly columns: Stretched[]
   /** Where the output rows of each series begin. */
@@ -82,14 +89,16 @@ class SegmentStream implements RowStream {
   /** Of output rows that have several positions. */
   private readonly picked: Int32Array
   private readonly times: Gathered
-  private at = 0
+  private at: number
 
-  constructor(input: SegmentRows, fields: readonly SegmentColumn[], rows: number, projected: readonly number[]) {
+  constructor(input: SegmentRows, fields: readonly SegmentColumn[], from: number, rows: number, projected: readonly number[]) {
     const { chunks, ordered, groups, measurementOf } = input
     this.input = input
+    this.at = from
     this.rows = rows
     const bytes = fields.reduce((sum, field) => sum + valueBytes(field.type) * (hasBits(field) ? 2 : 1), TIME_BYTES)
-    const room = BLOCK_ROWS * Math.min(STRETCH_BLOCKS, Math.max(1, Math.floor(STRETCH_BYTES / bytes / BLOCK_ROWS)))
+    const blocks = Math.min(STRETCH_BLOCKS, Math.ceil((rows - from) / BLOCK_ROWS))
+    const room = BLOCK_ROWS * Math.max(1, Math.min(blocks, Math.floor(STRETCH_BYTES / bytes / BLOCK_ROWS)))
     const made = (field: SegmentColumn, isBits: boolean) => (): Stretched => {
       return { kind: 'field', field, isBits, source: new GatheredColumn(chunks, field.field), out: new Gathered(room, valueBytes(field.type)) }
     }
@@ -102,7 +111,7 @@ class SegmentStream implements RowStream {
     ]
     this.columns = projected.map((column) => all[column]())
     this.starts = groups === undefined ? ordered.starts : startsAmong(groups, ordered.starts)
-    this.stretch = new Stretch(room, ordered.series, this.starts, measurementOf)
+    this.stretch = new Stretch(room, ordered.series, this.starts, measurementOf, from)
     this.picked = new Int32Array(groups === undefined ? 0 : room)
     this.times = new Gathered(room, TIME_BYTES)
   }
@@ -183,9 +192,10 @@ class Stretch {
   private readonly cursors: Int32Array
   private readonly ends: Int32Array
   /** The first series with rows at or behind `to`. */
-  private nextSeries = 0
+  private nextSeries: number
 
-  constructor(room: number, all: Int32Array, starts: Int32Array, measurementOf: Int32Array | undefined) {
+  /** @param first the first row of all. */
+  constructor(room: number, all: Int32Array, starts: Int32Array, measurementOf: Int32Array | undefined, first: number) {
     this.all = all
     this.starts = starts
     this.measurementOf = measurementOf
@@ -194,6 +204,9 @@ class Stretch {
     this.sequence = new Int32Array(room)
     this.cursors = new Int32Array(room)
     this.ends = new Int32Array(room)
+    this.from = first
+    this.to = first
+    this.nextSeries = Math.max(0, lowerBound(starts, first + 1) - 1)
   }
 
   advance(rows: number): void {

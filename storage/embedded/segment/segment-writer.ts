@@ -15,6 +15,8 @@ import { segmentFiles } from '../threads/segment-entry.ts'
 import { type MemtablePart, type MemtableState, takePart, type WorkerState } from '../threads/state.ts'
 import { withBitsColumns } from './bits-column.ts'
 import { EncodingChoice, needsExactBits } from './encoding.ts'
+import { writeJoined } from './joined-parts.ts'
+import { partEnds } from './row-group-bytes.ts'
 import { removeSegmentFiles, segmentPath, writeSegmentFile } from './segment-file.ts'
 import { countByMeasurement, haveNames, ownersOf } from './segment-owners.ts'
 import { SegmentSource } from './segment-source.ts'
@@ -61,7 +63,16 @@ async function flushTable(state: WorkerState, memtable: MemtableState, table: Ta
   const stored = columns.filter((column) => !isEncrypted(column))
   const source = new SegmentSource({ chunks: part.chunks, heap: memtable.heap, ordered, groups, measurementOf }, stored)
   const file = segmentPath(id, part.minTime)
-  const bytes = await writeSegmentFile(target.dataDir, file, (path) => copySource(target, source, stored, path))
+  const ends = partEnds({ chunks: part.chunks, ordered, groups, rows: source.rows }, stored, target.config)
+  const write = async (path: string): Promise<void> => {
+    if (ends.length === 1) return copySource(target, source, stored, path)
+    const parts = ends.map((end, i) => source.part(ends[i - 1] ?? 0, end))
+    await writeJoined(parts, path, target.config.tempDir, async (rows, to) => {
+      await copySource(target, rows, stored, to)
+      return undefined
+    })
+  }
+  const bytes = await writeSegmentFile(target.dataDir, file, (path) => target.duck.withColumns(stored.length, () => write(path)))
   const sidecar = await flushEncrypted(target, { id, file, rows: source.rows }, columns, { chunks: part.chunks, heap: memtable.heap, ordered, groups })
   const { series } = ordered
   let minSeries = series[0]
@@ -104,13 +115,13 @@ async function copySource(target: SegmentTarget, source: RowSource, columns: Seg
  * or none. On random walks deltas take a quarter less than dictionaries; text and floats that cannot be scaled fare better with
  * dictionaries, so a table that has more of those keeps them (flush.bench.ts).
  */
-export function copyOptions(config: WorkerConfig, columns: readonly SegmentColumn[]): string {
+export function copyOptions(config: WorkerConfig, columns: readonly SegmentColumn[], rowGroupRows = config.rowGroupRows): string {
   const compression = config.compression === 'none' ? 'UNCOMPRESSED' : config.compression.toUpperCase()
   const level = config.compression === 'zstd' ? `, COMPRESSION_LEVEL ${config.zstdLevel}` : ''
   const whole = columns.filter(({ encoding, type }) => encoding.kind === 'scaled' || type === 'int64' || type === 'uint64').length
   const booleans = columns.filter(({ type }) => type === 'bool').length
   const delta = columns.some(needsExactBits) || whole * 2 >= columns.length - booleans ? ', DICTIONARY_SIZE_LIMIT 1' : ''
-  return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${compression}${level}, ROW_GROUP_SIZE ${config.rowGroupRows}${delta}`
+  return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${compression}${level}, ROW_GROUP_SIZE ${rowGroupRows}${delta}`
 }
 
 function encodingOf(field: FieldDef, { chunks, counts }: MemtablePart, { duck }: SegmentTarget): SegmentEncoding {

@@ -1,0 +1,102 @@
+/**
+ * Writes a merge slice by slice. One that DuckDB has no memory for is halved by the keys of its rows, and those after it are no larger: what texts of a
+ * dictionary take, and how uneven slices are, no statistics tell.
+ */
+import { rm } from 'node:fs/promises'
+import { type Duck, isOutOfMemory } from '../duckdb/duckdb.ts'
+import { TIME_COLUMN } from '../memtable/memtable-source.ts'
+import { writeJoined } from '../segment/joined-parts.ts'
+import { type Cut, keyColumns, type MergeSlice, sliceConditions } from './merge-slices.ts'
+
+export interface SlicedWriteOptions {
+  duck: Duck
+  /** A FROM clause's, of all inputs. */
+  files: string
+  shared: boolean
+  tempDir: string
+  /** Writes the rows of a slice into a file. @returns how many there are. @throws as `engineError` says. */
+  copy(slice: MergeSlice, path: string): Promise<number>
+}
+
+export class SlicedWrite {
+  private readonly options: SlicedWriteOptions
+  private rows = 0
+  /** Rows of a slice, once one has had more than there was memory for. */
+  private most = Number.POSITIVE_INFINITY
+
+  constructor(options: SlicedWriteOptions) {
+    this.options = options
+  }
+
+  /** @param path must not exist. @returns rows. */
+  async write(slices: readonly MergeSlice[], path: string): Promise<number> {
+    const parts = slices.length === 1 ? await this.one(slices[0], path) : slices
+    if (parts !== undefined) await writeJoined(parts, path, this.options.tempDir, (slice, to) => this.one(slice, to))
+    return this.rows
+  }
+
+  /** @returns what is to be written instead. */
+  private async one(slice: MergeSlice, path: string): Promise<readonly MergeSlice[] | undefined> {
+    const { duck, files, shared, copy } = this.options
+    const own = new SliceRows(duck, files, slice, shared)
+    if (this.most < Number.POSITIVE_INFINITY && (await own.count()) > this.most) {
+      const halves = await own.halves()
+      if (halves !== undefined) return halves
+    }
+    try {
+      this.rows += await copy(slice, path)
+      return undefined
+    } catch (error) {
+      const halves = isOutOfMemory(error) ? await own.halves() : undefined
+      if (halves === undefined) throw error
+      this.most = Math.min(this.most, (await own.count()) / 2)
+      await rm(path, { force: true })
+      return halves
+    }
+  }
+}
+
+/** The rows of a slice, wherever they lie. */
+class SliceRows {
+  private readonly duck: Duck
+  private readonly from: string
+  private readonly keys: readonly string[]
+  private readonly slice: MergeSlice
+
+  constructor(duck: Duck, files: string, slice: MergeSlice, shared: boolean) {
+    const conditions = sliceConditions(slice, shared)
+    this.duck = duck
+    this.slice = slice
+    this.from = `FROM ${files}${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`}`
+    this.keys = keyColumns(shared).map((name) => (name === TIME_COLUMN ? `epoch_ns(${name})` : `${name}::BIGINT`))
+  }
+
+  async count(): Promise<number> {
+    const [{ n }] = await this.duck.run(`SELECT count(*)::DOUBLE AS n ${this.from}`)
+    return Number(n)
+  }
+
+  /** @returns two slices of about as many rows; undefined when all rows have one key, or some have none, and so no place. */
+  async halves(): Promise<[MergeSlice, MergeSlice] | undefined> {
+    const { duck, from, slice } = this
+    const [{ unplaced }] = await duck.run(`SELECT count(*) FILTER (WHERE (${this.keys.join(' + ')}) IS NULL)::DOUBLE AS unplaced ${from}`)
+    if (Number(unplaced) > 0) return undefined
+    const [least, next] = await this.cuts(`SELECT DISTINCT ${this.listed()} ${from} ORDER BY ALL LIMIT 2`)
+    if (next === undefined) return undefined
+    const [middle] = await this.cuts(`SELECT ${this.listed()} ${from} ORDER BY ALL LIMIT 1 OFFSET ${Math.floor((await this.count()) / 2)}`)
+    const cut = middle.every((part, i) => part === least[i]) ? next : middle
+    return [
+      { from: slice.from, to: cut },
+      { from: cut, to: slice.to },
+    ]
+  }
+
+  private listed(): string {
+    return this.keys.map((key, i) => `${key} AS k${i}`).join(', ')
+  }
+
+  private async cuts(sql: string): Promise<Cut[]> {
+    const rows = await this.duck.run(sql)
+    return rows.map((row) => this.keys.map((_, i) => BigInt(row[`k${i}`] as bigint)))
+  }
+}
