@@ -145,6 +145,27 @@ t.test('DISTINCT ON means an alias before a column, as in DuckDB', async (t) => 
   }
 })
 
+t.test('DISTINCT ON tells rows of one time apart by what stands behind the time in ORDER BY, as in DuckDB', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const time = 1_700_000_000_000_000_000n
+  const point = (host: string, value: number, at = time): TestPoint => ({ tags: { host, region: 'eu' }, time: at, fields: { value } })
+  db.write(db.measurement('m', { value: 'float64' }), [point('a', 2), point('b', 9), point('c', 1), point('d', 100, time - 1_000_000n)])
+  const reader = await EngineReader.open(await db.context())
+  t.teardown(() => reader.close())
+  for (const [order, row] of [
+    ['region, _time DESC, value DESC', ['b', 9]],
+    ['region, _time DESC, value', ['c', 1]],
+    ['_time DESC, host DESC', ['c', 1]],
+    ['_time DESC, _time, host', ['a', 2]],
+    ['_time DESC, h DESC', ['c', 1]],
+  ] as const) {
+    const query = `SELECT DISTINCT ON (region) host AS h, value FROM m ORDER BY ${order}`
+    t.same(await answerOf(reader, query), [row], query)
+    t.same(await answerOf(reader, query.replace('FROM m', 'FROM m WHERE 1 = 1')), [row], `${query} in DuckDB`)
+  }
+})
+
 t.test('a bucket that would begin before all times is refused, not wrapped around', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())

@@ -50,7 +50,12 @@ function newestStatement(random: Random): LaneStatement {
   const by = random.pick(['host, region', 'region, host'])
   if (dice < 0.75) {
     const order = `${by.replaceAll(',', `${direction},`)}${direction}, _time DESC`
-    return pair(`SELECT DISTINCT ON (${by}) ${columns} FROM ${table}${where} ORDER BY ${order}${end}`, table, true)
+    const behind = random.chance(0.2) ? `, ${random.pick([by, 'region DESC', 'u_a', '_time'])}` : ''
+    if (random.chance(0.2)) {
+      const apart = `_time DESC, ${random.pick(['u_a', 'u_a DESC NULLS LAST', 'host DESC'])}, host`
+      return pair(`SELECT DISTINCT ON (region) ${columns} FROM ${table}${where} ORDER BY region${direction}, ${apart}${end}`, table, true)
+    }
+    return pair(`SELECT DISTINCT ON (${by}) ${columns} FROM ${table}${where} ORDER BY ${order}${behind}${end}`, table, true)
   }
   const latest = random.chance(0.5)
   const ordered = latest ? false : random.chance(0.5)

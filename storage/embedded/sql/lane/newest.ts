@@ -80,12 +80,14 @@ class NewestRecogniser extends Recogniser {
     if (targets === undefined || this.tree.qualify !== undefined || this.tree.aggregate_handling !== 'STANDARD_HANDLING') return undefined
     // As in ORDER BY an alias goes before a column; a number is left to DuckDB.
     const by = this.tagsOf(targets.map((target) => (target.class === 'COLUMN_REF' ? this.meant(target, false) : undefined)))
+    let newestFirst = false
     for (const { type, expression } of (this.modifier('ORDER_MODIFIER')?.orders ?? []) as Node[]) {
       const column = this.column(this.meant(expression, false) ?? expression)
-      if (column?.role === 'time') return type === 'DESCENDING' ? by : undefined
-      if (column?.role !== 'tag' || by?.includes(column.name) !== true) return undefined
+      if (column?.role === 'time' && (newestFirst || type === 'DESCENDING')) newestFirst = true
+      // Behind the time, too: any other column says which row comes first of those of one time.
+      else if (column?.role !== 'tag' || by?.includes(column.name) !== true) return undefined
     }
-    return undefined
+    return newestFirst ? by : undefined
   }
 
   /** QUALIFY row_number() OVER (PARTITION BY tags ORDER BY _time DESC) = 1 */
