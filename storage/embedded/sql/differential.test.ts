@@ -49,6 +49,14 @@ for (const sql of [
   'SELECT (SELECT max(procs) FROM cpu c WHERE c.hostname = o.hostname) FROM cpu o WHERE procs = 0 AND procs < ALL (SELECT 1) AND procs = ANY (SELECT 0)',
   'SELECT array(SELECT procs FROM cpu WHERE procs < 2 ORDER BY procs)',
   'SELECT #1 FROM (SELECT 5)',
+  // Tags that are grouped by come as ENUM: under another name, and out of other expressions, they are texts as well.
+  "WITH x(z) AS (SELECT hostname FROM cpu GROUP BY hostname) SELECT lag(z, 1, 'none') OVER (ORDER BY z) AS before FROM x ORDER BY z",
+  'WITH x(z) AS (SELECT hostname FROM cpu GROUP BY hostname) SELECT z[1:2] AS start, json_valid(z) AS valid FROM x ORDER BY z',
+  "SELECT hostname, lag(max(hostname), 1, 'none') OVER (ORDER BY hostname) AS before FROM cpu GROUP BY hostname ORDER BY 1",
+  "SELECT hostname, lead(coalesce(hostname), 1, 'none') OVER (ORDER BY hostname) AS next FROM cpu GROUP BY hostname ORDER BY 1",
+  "WITH RECURSIVE r(z, n) AS (SELECT hostname, 1 FROM cpu GROUP BY hostname UNION ALL SELECT z || 'x', n + 1 FROM r WHERE n < 3) SELECT z, n FROM r ORDER BY ALL",
+  "WITH RECURSIVE r AS (SELECT hostname, 1 AS n FROM cpu GROUP BY hostname UNION ALL SELECT 'none', n + 1 FROM r WHERE n < 3) SELECT * FROM r ORDER BY ALL",
+  'SELECT hostname, lag(max(procs), 1, -1) OVER (ORDER BY hostname) AS before FROM cpu GROUP BY hostname ORDER BY 1',
   "FROM (VALUES (1, 'a'), (2, 'b')) v(n, s) SELECT s, n ORDER BY n DESC",
   // Grouped by series first.
   "SELECT date_trunc('hour', _time) AS t, hostname, avg(usage_user), sum(procs), sum(price), count(*), count(usage_idle) FROM cpu GROUP BY 1, 2 ORDER BY 1, 2",
