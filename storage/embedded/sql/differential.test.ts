@@ -49,6 +49,9 @@ for (const sql of [
   'SELECT (SELECT max(procs) FROM cpu c WHERE c.hostname = o.hostname) FROM cpu o WHERE procs = 0 AND procs < ALL (SELECT 1) AND procs = ANY (SELECT 0)',
   'SELECT array(SELECT procs FROM cpu WHERE procs < 2 ORDER BY procs)',
   'SELECT #1 FROM (SELECT 5)',
+  'SELECT * FROM (SELECT hostname AS h, max(procs) AS p FROM cpu GROUP BY h) JOIN (SELECT hostname AS h, min(procs) AS q FROM cpu GROUP BY h) USING (h) ORDER BY h',
+  'SELECT unnamed_subquery2.b, unnamed_subquery.a, x.c, unnamed_subquery3.d FROM (SELECT * FROM (SELECT 1 AS a), (SELECT 2 AS q)), (SELECT 3 AS b), (SELECT 4 AS c) AS x, LATERAL (SELECT b + 1 AS d)',
+  'SELECT * FROM (VALUES (1)) JOIN (VALUES (1), (2)) USING (col0)',
   // Tags that are grouped by come as ENUM: under another name, and out of other expressions, they are texts as well.
   "WITH x(z) AS (SELECT hostname FROM cpu GROUP BY hostname) SELECT lag(z, 1, 'none') OVER (ORDER BY z) AS before FROM x ORDER BY z",
   'WITH x(z) AS (SELECT hostname FROM cpu GROUP BY hostname) SELECT z[1:2] AS start, json_valid(z) AS valid FROM x ORDER BY z',

@@ -53,10 +53,12 @@ export interface Scope {
   parameters: Set<string>[]
   /** Of the select list: after the columns of FROM they are in reach of other clauses. */
   aliases: ReadonlySet<string>
+  /** Subqueries behind FROM that have no alias, so far. */
+  unnamed: number
 }
 
 export function newScope(parent: Scope | undefined): Scope {
-  return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [], parameters: [], aliases: new Set() }
+  return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [], parameters: [], aliases: new Set(), unnamed: 0 }
 }
 
 /** Whether some relation in reach surely has a column of that name, or a lambda a parameter. */

@@ -295,8 +295,9 @@ function planFrom(p: Printer, node: Node, scope: Scope): From {
       members(node.subquery, ['node'])
       const query = printQuery(p, node.subquery.node, scope)
       const columns = listed(query.outputs, node.column_name_alias)
-      addOpaque(scope, node.alias ?? 'unnamed_subquery', renamed(query.outputs, columns))
-      return fixedFrom(`(${query.text})${named(p, node.alias ?? 'unnamed_subquery', columns)}`)
+      const alias = String(node.alias ?? unnamedSubquery(scope))
+      addOpaque(scope, alias, renamed(query.outputs, columns))
+      return fixedFrom(`(${query.text})${named(p, alias, columns)}`)
     }
     case 'JOIN':
       return join(p, node, scope)
@@ -319,6 +320,12 @@ function planFrom(p: Printer, node: Node, scope: Scope): From {
     default:
       throw refuse(`cannot run this query: "${foldName(String(node.type))}" is not supported behind FROM`)
   }
+}
+
+/** As DuckDB calls those of one FROM: the second is unnamed_subquery2. */
+function unnamedSubquery(scope: Scope): string {
+  const number = ++scope.unnamed
+  return number === 1 ? 'unnamed_subquery' : `unnamed_subquery${number}`
 }
 
 const fixedFrom = (text: string): From => ({ plan: { kind: 'other' }, print: () => text })
