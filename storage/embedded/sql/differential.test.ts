@@ -49,6 +49,12 @@ for (const sql of [
   'SELECT (SELECT max(procs) FROM cpu c WHERE c.hostname = o.hostname) FROM cpu o WHERE procs = 0 AND procs < ALL (SELECT 1) AND procs = ANY (SELECT 0)',
   'SELECT array(SELECT procs FROM cpu WHERE procs < 2 ORDER BY procs)',
   'SELECT #1 FROM (SELECT 5)',
+  // The right side of a semi or anti join is seen by its condition alone.
+  'SELECT * FROM (SELECT * FROM cpu a SEMI JOIN cpu b ON a.procs = b.procs AND b.region = a.hostname) ORDER BY ALL',
+  "WITH x AS (SELECT * FROM cpu ANTI JOIN (SELECT hostname, procs AS p FROM cpu) b ON cpu.hostname = b.hostname AND b.p = cpu.procs + 5 AND b.hostname = 'a') SELECT hostname, procs FROM x ORDER BY ALL",
+  'SELECT _time, hostname FROM cpu SEMI JOIN cpu b USING (hostname, _time) WHERE _time > make_timestamp_ns(1704067200000000000) ORDER BY ALL LIMIT 3',
+  "SELECT count(*) FROM cpu a ANTI JOIN cpu b ON a.procs = b.procs AND b._time < TIMESTAMP '2024-01-01 01:00:00' AND b.hostname = 'a' WHERE a._time < TIMESTAMP '2024-01-01 01:30:00'",
+  "SELECT count(*) FROM cpu a SEMI JOIN cpu b ON a.procs = b.procs AND b.hostname = 'a' AND a.region = 'us' WHERE hostname <> 'a' AND procs > 3",
   'SELECT * FROM (SELECT hostname AS h, max(procs) AS p FROM cpu GROUP BY h) JOIN (SELECT hostname AS h, min(procs) AS q FROM cpu GROUP BY h) USING (h) ORDER BY h',
   'SELECT unnamed_subquery2.b, unnamed_subquery.a, x.c, unnamed_subquery3.d FROM (SELECT * FROM (SELECT 1 AS a), (SELECT 2 AS q)), (SELECT 3 AS b), (SELECT 4 AS c) AS x, LATERAL (SELECT b + 1 AS d)',
   'SELECT * FROM (VALUES (1)) JOIN (VALUES (1), (2)) USING (col0)',

@@ -14,7 +14,7 @@ import { type TimeTerm, timeTerm, valueFor } from './time-term.ts'
 /** FROM as far as pruning must know it. */
 export type FromPlan =
   | { kind: 'source'; source: Source }
-  | { kind: 'join'; left: FromPlan; right: FromPlan; type: string; ref: string; on: Node | undefined }
+  | { kind: 'join'; left: FromPlan; right: FromPlan; type: string; ref: string; on: Node | undefined; onScope: () => Scope }
   | { kind: 'other' }
 
 type Range = [bigint, bigint]
@@ -40,10 +40,11 @@ function pruneJoin(plan: Extract<FromPlan, { kind: 'join' }>, conditions: readon
   }
   const on = conjuncts(plan.on)
   const both = on.length > 0 ? [...conditions, ...on] : conditions
+  const filters = plan.type === 'SEMI' || plan.type === 'ANTI'
   const keepsLeft = plan.type === 'LEFT' || plan.type === 'FULL' || plan.type === 'ANTI'
   const keepsRight = plan.type === 'RIGHT' || plan.type === 'FULL'
   prune(plan.left, keepsLeft ? conditions : both, scope, now)
-  prune(plan.right, keepsRight ? conditions : both, scope, now)
+  prune(plan.right, filters ? on : keepsRight ? conditions : both, plan.onScope(), now)
 }
 
 export function conjuncts(node: Node | undefined): Node[] {

@@ -61,6 +61,12 @@ export function newScope(parent: Scope | undefined): Scope {
   return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [], parameters: [], aliases: new Set(), unnamed: 0 }
 }
 
+/** As DuckDB calls those of one FROM: the second is unnamed_subquery2. */
+export function unnamedSubquery(scope: Scope): string {
+  const number = ++scope.unnamed
+  return number === 1 ? 'unnamed_subquery' : `unnamed_subquery${number}`
+}
+
 /** Whether some relation in reach surely has a column of that name, or a lambda a parameter. */
 export function isKnownColumn(name: string, scope: Scope | undefined): boolean {
   const folded = foldName(name)

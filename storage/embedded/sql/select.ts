@@ -12,7 +12,7 @@ import { columnMentions } from './mentions.ts'
 import { foldName } from './names.ts'
 import type { Cte, Printer } from './printer.ts'
 import { conjuncts, type FromPlan, prune } from './prune.ts'
-import { kindOf, kindOfColumn, newScope, type Output, resolve, resolveHere, type Scope, type Source, type SourceColumn } from './scope.ts'
+import { kindOf, kindOfColumn, newScope, type Output, resolve, resolveHere, type Scope, type Source, type SourceColumn, unnamedSubquery } from './scope.ts'
 import { star, starOutputs } from './star.ts'
 
 export interface PrintedQuery {
@@ -322,12 +322,6 @@ function planFrom(p: Printer, node: Node, scope: Scope): From {
   }
 }
 
-/** As DuckDB calls those of one FROM: the second is unnamed_subquery2. */
-function unnamedSubquery(scope: Scope): string {
-  const number = ++scope.unnamed
-  return number === 1 ? 'unnamed_subquery' : `unnamed_subquery${number}`
-}
-
 const fixedFrom = (text: string): From => ({ plan: { kind: 'other' }, print: () => text })
 
 function named(p: Printer, alias: string, columns: readonly string[]): string {
@@ -465,14 +459,18 @@ function join(p: Printer, node: Node, scope: Scope): From {
   if (node.join_type !== 'INNER' || (ref !== 'REGULAR' && ref !== 'CROSS')) scope.inner = false
   if (ref === 'NATURAL') scope.natural = true
   const using = (node.using_columns ?? []) as string[]
-  for (const name of using) scope.using.add(foldName(name))
   const left = planFrom(p, node.left, scope)
+  const seen = scope.sources.length
   const right = planFrom(p, node.right, scope)
+  // Of a semi or anti join only its condition sees the right side.
+  const unseen = node.join_type === 'SEMI' || node.join_type === 'ANTI' ? scope.sources.splice(seen) : []
+  if (unseen.length === 0) for (const name of using) scope.using.add(foldName(name))
+  const onScope = (): Scope => (unseen.length === 0 ? scope : { ...scope, sources: [...scope.sources, ...unseen] })
   const joined = ref === 'CROSS' ? 'CROSS JOIN' : ref === 'POSITIONAL' ? 'POSITIONAL JOIN' : ref === 'REGULAR' ? word : `${ref} ${word}`
   return {
-    plan: { kind: 'join', left: left.plan, right: right.plan, type: node.join_type, ref, on: node.condition },
+    plan: { kind: 'join', left: left.plan, right: right.plan, type: node.join_type, ref, on: node.condition, onScope },
     print: (starred) => {
-      const on = node.condition !== undefined ? ` ON ${printExpr(p, node.condition, scope)}` : using.length > 0 ? ` USING ${p.names.list(using)}` : ''
+      const on = node.condition !== undefined ? ` ON ${printExpr(p, node.condition, onScope())}` : using.length > 0 ? ` USING ${p.names.list(using)}` : ''
       return `(${left.print(starred)} ${joined} ${right.print(starred)}${on})`
     },
   }
