@@ -55,6 +55,11 @@ for (const sql of [
   'SELECT _time, hostname FROM cpu SEMI JOIN cpu b USING (hostname, _time) WHERE _time > make_timestamp_ns(1704067200000000000) ORDER BY ALL LIMIT 3',
   "SELECT count(*) FROM cpu a ANTI JOIN cpu b ON a.procs = b.procs AND b._time < TIMESTAMP '2024-01-01 01:00:00' AND b.hostname = 'a' WHERE a._time < TIMESTAMP '2024-01-01 01:30:00'",
   "SELECT count(*) FROM cpu a SEMI JOIN cpu b ON a.procs = b.procs AND b.hostname = 'a' AND a.region = 'us' WHERE hostname <> 'a' AND procs > 3",
+  // The columns that USING merges come once, and the others are numbered.
+  'SELECT hostname, procs_1, region_1 FROM (SELECT * FROM cpu a JOIN cpu b USING (hostname, _time)) WHERE procs_1 > 117 ORDER BY ALL',
+  'SELECT hostname, p, procs_1, region FROM (SELECT * FROM cpu a FULL JOIN (SELECT hostname || 1 AS hostname, procs, procs AS p FROM cpu) b USING (hostname)) ORDER BY ALL LIMIT 130',
+  'WITH x AS (SELECT * EXCLUDE (region) FROM cpu a LEFT JOIN (SELECT procs, hostname, region FROM cpu WHERE procs < 3) b USING (procs)) SELECT procs, hostname_1 FROM x ORDER BY ALL LIMIT 9',
+  'SELECT x.* FROM (SELECT b.*, a.hostname AS h FROM cpu a JOIN cpu b USING (procs)) x ORDER BY ALL LIMIT 5',
   'SELECT * FROM (SELECT hostname AS h, max(procs) AS p FROM cpu GROUP BY h) JOIN (SELECT hostname AS h, min(procs) AS q FROM cpu GROUP BY h) USING (h) ORDER BY h',
   'SELECT unnamed_subquery2.b, unnamed_subquery.a, x.c, unnamed_subquery3.d FROM (SELECT * FROM (SELECT 1 AS a), (SELECT 2 AS q)), (SELECT 3 AS b), (SELECT 4 AS c) AS x, LATERAL (SELECT b + 1 AS d)',
   'SELECT * FROM (VALUES (1)) JOIN (VALUES (1), (2)) USING (col0)',

@@ -118,13 +118,19 @@ function wanted(p: Printer, { expr, relation_name }: Node, scope: Scope): readon
 
 /** What a star brings; undefined when that is not known here. */
 export function starOutputs(item: Node, scope: Scope): Output[] | undefined {
-  if (item.columns === true || scope.using.size > 0 || scope.natural) return undefined
+  // Of more than two relations it is not clear here which ones USING has merged.
+  if (item.columns === true || scope.natural || (scope.using.size > 0 && scope.sources.length > 2)) return undefined
   if (item.qualified_exclude_list !== undefined || item.rename_list !== undefined || item.replace_list !== undefined) return undefined
   const relation = typeof item.relation_name === 'string' ? foldName(item.relation_name) : undefined
   const sources = scope.sources.filter((source) => relation === undefined || source.alias === relation)
   if (sources.length === 0 || sources.some((source) => !source.complete)) return undefined
   const excluded = new Set(((item.exclude_list ?? []) as string[]).map(foldName))
-  return sources.flatMap((source) =>
-    [...source.columns].filter(([folded]) => !excluded.has(folded)).map(([, column]) => ({ name: column.public, kind: column.kind })),
+  return sources.flatMap((source, i) =>
+    [...source.columns]
+      .filter(([folded]) => !excluded.has(folded) && !(i > 0 && scope.using.has(folded)))
+      .map(([folded, column]) => {
+        const same = !scope.using.has(folded) || scope.sources.every(({ columns }) => columns.get(folded)?.kind === column.kind)
+        return { name: column.public, kind: same ? column.kind : undefined }
+      }),
   )
 }
