@@ -24,3 +24,21 @@ t.test('a column that is called like a clock is no constant', async (t) => {
   t.same((await host.query('SELECT count(*) FROM (SELECT * FROM m) m WHERE _time > current_date::TIMESTAMP_NS')).rows, [[1n]])
   t.same(host.requests[0].time, [MIN_TIME, MAX_TIME])
 })
+
+t.test('names of a statement over a semi or anti join are those of its left side', async (t) => {
+  const host = await testHost([[CPU, CPU_ROWS]])
+  t.teardown(() => host.close())
+  const at = 1_704_067_200_000_000_000n
+  for (const kind of ['SEMI', 'ANTI']) {
+    const query = `SELECT count(*) FROM cpu ${kind} JOIN cpu b ON cpu.procs = b.procs AND b._time >= ${at + 60_000_000_000n} AND b.hostname = 'b' WHERE _time < ${at + 120_000_000_000n} AND hostname = 'a'`
+    t.same((await host.query(query)).rows, [[1n]], kind)
+    t.same(
+      host.requests.map(({ time, tags }) => ({ time, tags })),
+      [
+        { time: [MIN_TIME, at + 119_999_999_999n], tags: [{ tag: 'hostname', values: ['a'] }] },
+        { time: [at + 60_000_000_000n, MAX_TIME], tags: [{ tag: 'hostname', values: ['b'] }] },
+      ],
+      kind,
+    )
+  }
+})
