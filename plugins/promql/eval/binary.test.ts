@@ -70,6 +70,15 @@ t.test('fill modifiers', async (t) => {
   t.same(await over(0, 1, 'x + fill_left(100) y', source), ['{a="1"} 11 _', '{a="3"} 130 130'])
 })
 
+t.test('fill modifiers are those of the sides as they are written, with group_right too', async (t) => {
+  const source = load('many{a="1",b="1"} 1\nmany{a="2",b="1"} 2\none{a="1"} 100\none{a="3"} 300', MINUTE)
+  const asked = async (query: string) => (await at(0, query, source)).sort()
+  t.same(await asked('one - on(a) group_right fill_left(5) many'), ['{a="1",b="1"} 99', '{a="2",b="1"} 3'])
+  t.same(await asked('one - on(a) group_right fill_right(7) many'), ['{a="1",b="1"} 99', '{a="3"} 293'])
+  t.same(await asked('one - on(a) group_right fill_left(5) fill_right(7) many'), ['{a="1",b="1"} 99', '{a="2",b="1"} 3', '{a="3"} 293'])
+  t.same(await asked('many - on(a) group_left fill_left(7) fill_right(5) one'), ['{a="1",b="1"} -99', '{a="2",b="1"} -3', '{a="3"} -293'])
+})
+
 t.test('and, or, unless', async (t) => {
   const source = load('x{a="1"} 1 1 stale\nx{a="2"} 2 2 2\ny{a="1"} _ 5 5\nz{a="1",b="1"} 7 7 7', MINUTE)
   t.same(await over(0, 2, 'x and y', source), ['x{a="1"} _ 1 _'])

@@ -32,8 +32,8 @@ export async function matchBySteps(
 ): Promise<VectorValue> {
   const swapped = matching.card === 'one-to-many'
   const sides: [Side, Side] = [
-    { value: swapped ? rhs : lhs, groups: swapped ? right : left, fill: matching.fillLeft },
-    { value: swapped ? lhs : rhs, groups: swapped ? left : right, fill: matching.fillRight },
+    { value: swapped ? rhs : lhs, groups: swapped ? right : left, fill: swapped ? matching.fillRight : matching.fillLeft },
+    { value: swapped ? lhs : rhs, groups: swapped ? left : right, fill: swapped ? matching.fillLeft : matching.fillRight },
   ]
   const matcher = new StepMatcher(expr, matching, change, sides[0], sides[1], count, evaluation)
   for (let t = 0; t < lhs.steps; t++) {
