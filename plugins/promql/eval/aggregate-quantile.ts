@@ -57,6 +57,8 @@ function quantileOf(sorted: Float64Array, nans: number, q: number): number {
   const above = Math.min(count - 1, below + 1)
   const at = (i: number): number => (i < nans ? NaN : sorted[i - nans])
   const weight = rank - below
+  // Nothing of what lies beside: no part of an infinite value is a number.
+  if (weight === 0) return at(below)
   return at(below) * (1 - weight) + at(above) * weight
 }
 

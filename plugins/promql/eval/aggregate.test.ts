@@ -73,6 +73,14 @@ t.test('quantile', async (t) => {
   t.same(annotations.texts('quantile(2, x)', 0).warnings, ['PromQL warning: quantile value should be between 0 and 1, got 2 (1:10)'])
 })
 
+t.test('a quantile that falls on a sample is that sample, whatever lies beside it', async (t) => {
+  const source = load('x{i="1"} 1 -Inf\nx{i="2"} 2 2\nx{i="3"} Inf Inf', MINUTE)
+  t.same(await over(0, 1, 'quantile(0.5, x)', source), ['{} 2 2'])
+  t.same(await over(0, 1, 'quantile(0, x)', source), ['{} 1 -Infinity'])
+  t.same(await over(0, 1, 'quantile(1, x)', source), ['{} Infinity Infinity'])
+  t.same(await at(0, 'quantile(0.75, x)', source), ['{} Infinity'], 'between two it is weighed')
+})
+
 t.test('the parameter over all steps', async (t) => {
   t.same(rangeOf(Float64Array.of(3, 1, 2)), { high: 3, low: 1, anyNaN: false })
   t.same(rangeOf(Float64Array.of(3, NaN, 2)), { high: NaN, low: NaN, anyNaN: true })

@@ -89,6 +89,9 @@ t.test('quantiles agree with sorting', async (t) => {
     if (!Object.is(actual, expected)) t.fail(`quantile ${q} of ${values}: ${actual} is not ${expected}`)
   }
   t.equal(overWindow('quantile_over_time', every10s(1, 2, 3, 4), { scalars: [0.5] }), 2.5)
+  t.equal(overWindow('quantile_over_time', every10s(1, Infinity, 2), { scalars: [0.5] }), 2, 'a sample that it falls on, whatever lies beside it')
+  t.equal(overWindow('quantile_over_time', every10s(Infinity, 1), { scalars: [0] }), 1)
+  t.equal(overWindow('quantile_over_time', every10s(Infinity, Infinity), { scalars: [1] }), Infinity)
 })
 
 t.test('quantiles out of range are told', async (t) => {

@@ -57,6 +57,8 @@ function quantileOf(q: number, count: number): number {
   const upper = Math.min(count - 1, lower + 1)
   const weight = rank - lower
   if (lower >= nans) select(values, nans, count - 1, lower)
+  // Nothing of what lies beside: no part of an infinite value is a number.
+  if (weight === 0) return values[lower]
   let above = values[upper]
   if (upper > lower && upper >= nans) {
     for (let i = upper + 1; i < count; i++) if (values[i] < above) above = values[i]
