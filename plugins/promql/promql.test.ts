@@ -120,6 +120,8 @@ async function refusals(t: Test, node: TestNode): Promise<void> {
   const range = { query: 'up', start: '0', end: '100', step: '10' }
   for (const [path, fields, status, errorType, error] of [
     ['/query', { query: 'up{' }, 400, 'bad_data', /^invalid parameter "query": 1:4: parse error: /],
+    ['/query', { query: 'max_over_time(up[1h:(1s / 1e9)])' }, 400, 'bad_data', /^invalid parameter "query": .*: duration must be greater than 0$/],
+    ['/query', { query: 'up[(1s / 1e9)]' }, 400, 'bad_data', /^invalid parameter "query": .*: duration must be greater than 0$/],
     ['/query', {}, 400, 'bad_data', 'invalid parameter "query": unknown position: parse error: no expression found in input'],
     ['/query', { query: 'up', time: 'x' }, 400, 'bad_data', /^invalid parameter "time": invalid time value for 'time': cannot parse "x"/],
     ['/query', { query: 'up', limit: 'x' }, 400, 'bad_data', /^invalid parameter "limit"/],

@@ -36,9 +36,11 @@ export function milliseconds(duration: Duration, context: Pick<EvalContext, 'que
     throw new ExpressionError(placeOf(duration), cause)
   }
   if (!Number.isFinite(seconds)) fail('duration is NaN or infinite')
-  if (seconds <= 0 && !mayBeNegative) fail('duration must be greater than 0')
   if (Math.abs(seconds) > MAX_SECONDS) fail('duration is out of range')
-  return Math.trunc(seconds * 1000)
+  const ms = Math.trunc(seconds * 1000)
+  // Of less than a millisecond nothing is left: no step gets on by it.
+  if (ms <= 0 && !mayBeNegative) fail('duration must be greater than 0')
+  return ms
 }
 
 /** @throws ExpressionError for a duration that makes no sense, also in what would turn out not to be evaluated. */
