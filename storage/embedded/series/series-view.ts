@@ -1,5 +1,6 @@
 /** Reads the shared series index: the series of a measurement, their tags, and which of them match. */
 import type { Matcher } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { REGEX_TIMEOUT_MS } from 'svcdb/lib/regex'
 import { compileOne } from '../../common/matchers.ts'
 import { widened } from '../memtable/grow.ts'
@@ -199,6 +200,7 @@ export class SeriesView {
 
   /**
    * Their positions in the measurement's list; undefined for all of it. A regular expression runs once a distinct value.
+   * @throws BAD_REQUEST for regular expressions that do not parse or take too long.
    * @param list as `of` gave it; indexes may know of series that came since.
    */
   positions(measurement: number, matchers: readonly Matcher[], list: Int32Array = this.of(measurement)): Int32Array | undefined {
@@ -215,6 +217,17 @@ export class SeriesView {
 
   private search(measurement: number, matchers: readonly Matcher[], list: Int32Array): Int32Array | undefined {
     const conditions: Condition[] = []
+    // One for all conditions on a tag: a query may have tens of thousands, and flags for each would take memory by the values, looking at them time by the series.
+    const together = new Map<TagIndex, Flags>()
+    const flagsOf = (index: TagIndex): Flags => {
+      let flags = together.get(index)
+      if (flags === undefined) {
+        flags = { codes: index.codesOfList, passes: new Uint8Array(index.size).fill(1), absent: true }
+        together.set(index, flags)
+        conditions.push(flags)
+      }
+      return flags
+    }
     // Many regular expressions together have the time of one: nothing else runs here meanwhile.
     let left = this.regexTimeoutMs ?? REGEX_TIMEOUT_MS
     const timed = <T>(run: () => T): T => {
@@ -223,10 +236,17 @@ export class SeriesView {
       left -= performance.now() - start
       return result
     }
+    const only = new Map<TagIndex, number>()
     let fewest: { index: TagIndex; codes: readonly number[]; series: number } | undefined
     for (const matcher of matchers) {
       const index = this.index(measurement, this.keySymbol(measurement, matcher.tag))
-      const condition = compileOne(matcher, Math.max(0, left))
+      if (matcher.op === '!=') {
+        if (index !== undefined) exclude(flagsOf(index), matcher.value, index.codeOfSymbol(this.symbolOf(matcher.value)))
+        else if (matcher.value === '') return new Int32Array(0)
+        continue
+      }
+      if (left <= 0) throw tooMany(matchers.length)
+      const condition = timed(() => compileOne(matcher, Math.max(0, left)))
       const absent = timed(() => condition.test(''))
       if (index === undefined) {
         if (!absent) return new Int32Array(0)
@@ -236,10 +256,14 @@ export class SeriesView {
         const series = codes.reduce((sum, code) => sum + index.count(code), 0)
         if ((codes.length === 1 || series * LISTED_SHARE < list.length) && series < (fewest?.series ?? Number.POSITIVE_INFINITY))
           fewest = { index, codes, series }
-        conditions.push({ codes: index.codesOfList, ...(codes.length === 1 ? { only: codes[0] } : { passes: flagged(codes, index.size), absent }) })
+        if (codes.length > 1) timed(() => narrow(flagsOf(index), flaggedCodes(codes, index.size), absent))
+        else if (!only.has(index)) {
+          only.set(index, codes[0])
+          conditions.push({ codes: index.codesOfList, only: codes[0] })
+        } else if (only.get(index) !== codes[0]) return new Int32Array(0)
       } else {
         const passes = index.passing(`${matcher.op} ${matcher.value}`, (values) => timed(() => condition.flags(values)))
-        conditions.push({ codes: index.codesOfList, passes, absent })
+        timed(() => narrow(flagsOf(index), passes, absent))
       }
     }
     if (conditions.length === 0) return undefined
@@ -289,8 +313,34 @@ export class SeriesView {
   }
 }
 
+/** The codes of a tag that pass, a byte each, and whether series without the tag do. */
+interface Flags {
+  codes: Int32Array
+  only?: undefined
+  passes: Uint8Array
+  absent: boolean
+}
+
 /** Which codes of a tag pass: one, or those flagged. */
-type Condition = { codes: Int32Array } & ({ only: number } | { only?: undefined; passes: Uint8Array; absent: boolean })
+type Condition = { codes: Int32Array; only: number } | Flags
+
+function narrow(flags: Flags, passes: Uint8Array, absent: boolean): void {
+  for (let code = 0; code < flags.passes.length; code++) flags.passes[code] &= passes[code]
+  flags.absent &&= absent
+}
+
+/** @param code of the value, ABSENT when no series has it. */
+function exclude(flags: Flags, value: string, code: number): void {
+  if (code !== ABSENT) flags.passes[code] = 0
+  if (value === '') flags.absent = false
+}
+
+function tooMany(conditions: number): SvcError {
+  return new SvcError(
+    'BAD_REQUEST',
+    `cannot find series by ${conditions} conditions on tags: together they take too long; make one regular expression of those on a tag, or raise database.regex_timeout_ms`,
+  )
+}
 
 /** @param among positions to look at, all `length` when undefined. */
 function passing(length: number, among: Int32Array | undefined, conditions: readonly Condition[]): Int32Array {
@@ -322,7 +372,7 @@ function below(limit: number, ascending: Int32Array): Int32Array {
   return ascending.subarray(0, n)
 }
 
-function flagged(codes: readonly number[], size: number): Uint8Array {
+function flaggedCodes(codes: readonly number[], size: number): Uint8Array {
   const out = new Uint8Array(size)
   for (const code of codes) out[code] = 1
   return out
