@@ -44,6 +44,8 @@ t.test('many labels and conditions', async (t) => {
   t.equal(await value(`count(x{${listed(MANY, (i) => `i!="i${2 * i}"`)}})`), String(SERIES / 2), 'values that a label must not have')
   t.equal(await value(`count(x{${listed(MANY, (i) => `none!="n${i}"`)}})`), String(SERIES), 'of a label that no series has')
   t.equal(await value(`count(x{${listed(MANY, () => 'zone="z1"')}})`), String(SERIES / 2), 'one condition again and again')
+  t.equal(await value(`count(x * on (i) group_left (${listed(MANY, (i) => `l${i}`)}, zone) x)`), String(SERIES), 'labels that are taken over')
+  t.equal(await value(`count(x * on (${listed(MANY, (i) => `m${i}`)}, i) group_left (${listed(MANY, (i) => `l${i}`)}) x)`), String(SERIES), 'and matched by')
   const patterns = await ask(`count(x{${listed(MANY, (i) => `i!~"n${i}.+"`)}})`)
   t.match(patterns, { status: 400, body: { errorType: 'bad_data', error: /^cannot find series by 60000 conditions on tags: together they take too long; / } })
   t.equal(await value('count(x)'), String(SERIES), 'the next question')

@@ -6,6 +6,7 @@
  * calculated one by one; else `match-steps.ts` goes step by step.
  */
 import type { BinaryExpr, VectorMatching } from '../ast.ts'
+import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
 import { METADATA } from './finish.ts'
 import { matchBySteps } from './match-steps.ts'
@@ -25,7 +26,7 @@ export async function matchVectors(expr: BinaryExpr, lhs: VectorValue, rhs: Vect
   const sides = [lhs.labels, rhs.labels]
   const groups = groupByLabels(sides, matchNames(matching, sides))
   const [left, right] = groups.ordinals
-  const change = labelChange(expr, matching)
+  const change = labelChange(expr, matching, sides)
   const swapped = matching.card === 'one-to-many'
   const many = swapped ? right : left
   const partners =
@@ -48,10 +49,16 @@ export async function matchVectors(expr: BinaryExpr, lhs: VectorValue, rhs: Vect
 }
 
 /** How the labels of the many side (the left one of one-to-one) become those of the result. */
-function labelChange({ op }: BinaryExpr, { card, on, labels, include }: VectorMatching): ChangedLabels {
+function labelChange({ op }: BinaryExpr, { card, on, labels, include }: VectorMatching, sides: readonly LabelSets[]): ChangedLabels {
   const drop = isArithmetic(op) ? METADATA : NO_NAMES
-  if (card !== 'one-to-one') return { drop, include }
+  if (card !== 'one-to-one') return { drop, include: include.length === 0 ? include : labelsOnSides(include, sides) }
   return on ? { keep: new Set(labels), drop, include } : { drop: new Set([...drop, ...labels]), include }
+}
+
+/** Of the names, those that series of a side have: the others change nothing, and a query may list tens of thousands, which each series would be asked for. */
+function labelsOnSides(names: readonly string[], sides: readonly LabelSets[]): string[] {
+  const known = new Set(sides.flatMap(labelNames))
+  return [...new Set(names)].filter((name) => known.has(name))
 }
 
 /** The partner of each series of the many side, -1 for none; undefined when a group has two series on a side that must be unique. */

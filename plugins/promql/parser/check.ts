@@ -90,7 +90,8 @@ function checkBinary(cursor: Cursor, expr: BinaryExpr, left: ValueType, right: V
   const scalars = left === 'scalar' && right === 'scalar'
   if (expr.returnBool && !comparison) throw cursor.error(operatorPos(cursor, expr), 'bool modifier can only be used on comparison operators')
   if (comparison && !expr.returnBool && scalars) throw cursor.error(operatorPos(cursor, expr), 'comparisons between scalars must use BOOL modifier')
-  const twice = matching?.on ? matching.labels.find((label) => matching.include.includes(label)) : undefined
+  const included = matching?.on && matching.include.length > 0 ? new Set(matching.include) : undefined
+  const twice = included === undefined ? undefined : matching?.labels.find((label) => included.has(label))
   if (twice !== undefined) throw cursor.error(operatorPos(cursor, expr), `label ${quote(twice)} must not occur in ON and GROUP clause at once`)
   if (left !== 'scalar' && left !== 'vector') throw cursor.error(expr.lhs.pos, NOT_OPERAND)
   if (right !== 'scalar' && right !== 'vector') throw cursor.error(expr.rhs.pos, NOT_OPERAND)
