@@ -200,6 +200,17 @@ t.test('messages that never end give way to those that do', async (t) => {
   t.match((await node.inject({ url: '/metrics' })).body, /svc_echo_buffered_bytes 0\n/)
 })
 
+t.test('a message whose call does not end gives way', async (t) => {
+  const { client, port, node } = await start(t, [echo], { section: { max_buffered_bytes: 1_000_000 } })
+  const idle = await begun(port, '/t.S/Echo', 700_000, [Buffer.alloc(700_000)])
+  while (!/svc_echo_buffered_bytes 700000\n/.test((await node.inject({ url: '/metrics' })).body)) await new Promise(setImmediate)
+  const { message, error } = await unary(client, '/t.S/Echo', Buffer.alloc(400_000, 1))
+  t.equal(error, undefined)
+  t.equal(message?.length, 400_000)
+  t.equal((await idle.answered)['svc-code'], 'BACKPRESSURE')
+  idle.close()
+})
+
 t.test('answers that nobody takes give way', async (t) => {
   const large: GrpcMethod<CallContext> = { path: '/t.S/Large', action: 'read', kind: 'unary', handle: () => new Uint8Array(700_000) }
   const { client, port } = await start(t, [echo, large], { section: { max_buffered_bytes: 1_000_000 } })

@@ -90,9 +90,9 @@ export class Inbox {
     this.notify()
   }
 
-  /** A message has begun, and its client is what it waits for. */
+  /** The client is what it waits for: the rest of a message, the next one, or word that there is none. */
   get waits(): boolean {
-    return this.headerLength > 0 && this.ready.length === 0
+    return this.wake !== undefined || (this.headerLength > 0 && this.ready.length === 0)
   }
 
   /** A message of so many bytes is not used any more. */
