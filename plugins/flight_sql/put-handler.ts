@@ -14,6 +14,8 @@ import { type PutLimits, PutStream, type PutTarget } from './put-stream.ts'
 import type { Statements } from './statements.ts'
 import { ingestTarget, measurementOf } from './target.ts'
 
+/** What an engine can be set to take at most (`database.max_tags_per_series`), and the time. */
+const OTHER_COLUMNS = 1025
 const RESOURCE = '/arrow.flight.protocol.FlightService/DoPut'
 
 export class PutHandler {
@@ -28,7 +30,8 @@ export class PutHandler {
     this.svc = svc
     this.config = config
     this.statements = statements
-    this.limits = { maxRows: config.max_batch_rows, maxBytes: config.max_decompressed_bytes }
+    const maxColumns = config.max_fields_per_point + OTHER_COLUMNS
+    this.limits = { maxColumns, maxRows: config.max_batch_rows, maxBytes: config.max_decompressed_bytes }
     this.points = points
   }
 

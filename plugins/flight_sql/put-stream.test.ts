@@ -4,7 +4,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
 import { PATH } from './messages.ts'
 import { command, descriptor, type FlightClient, field, message, startFlight } from './testing.ts'
-import { type Column, flightStream } from './testing-stream.ts'
+import { type Column, flightStream, sharedColumns } from './testing-stream.ts'
 
 const now = BigInt(Date.now()) * 1_000_000n
 
@@ -140,6 +140,18 @@ t.test('bulk writes', async (t) => {
     const [schema, batch] = flightStream(update('m'), [points([now], ['a'], [1])])
     t.match((await put(flight, [schema, message({ 2: field(batch, 2) as Uint8Array, 1000: Buffer.alloc(3) })])).error, { code: 3 })
   })
+})
+
+t.test('a schema has no more columns than a point may have', async (t) => {
+  const { flight } = await startFlight(t, { section: { max_fields_per_point: 2 } })
+  const columns = (to: Uint8Array, count: number) => put(flight, [message({ 1: to, 2: sharedColumns(count) })])
+  const bound = descriptor(command('CommandPreparedStatementQuery', { 1: 'any' }))
+  for (const to of [update('m'), bound]) {
+    t.match((await columns(to, 1028)).error, { code: 3, details: /it has more than 1027 columns/ })
+    t.match((await columns(to, 200_000)).error, { code: 3, details: /more parts than are allowed/ })
+    t.match((await columns(to, 1_000_000)).error, { code: 3, details: /the header of a message has 4000\d{3} bytes/ })
+  }
+  t.match((await columns(update('m'), 2)).error, { code: 3, details: /there are two columns of the name/ }, 'what the message says is a schema')
 })
 
 t.test('a put waits for room, and the order of its batches stays', async (t) => {

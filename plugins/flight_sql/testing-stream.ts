@@ -30,6 +30,37 @@ export function flightStream(to: Uint8Array, batches: Column[][], metadata: (str
   )
 }
 
+/** The header of a schema with so many columns, all of them the same few bytes: each takes four of its own. */
+export function sharedColumns(count: number): Uint8Array {
+  const vector = 60
+  const column = vector + 4 + 4 * count + 12
+  const bytes = Buffer.alloc(column + 24)
+  const vtable = (at: number, ...sizes: number[]) => sizes.forEach((size, i) => void bytes.writeUInt16LE(size, at + 2 * i))
+  const table = (at: number, of: number) => bytes.writeInt32LE(at - of, at)
+  const refer = (at: number, to: number) => bytes.writeUInt32LE(to - at, at)
+  refer(0, 16)
+  // Message: version, the kind of its header, the header.
+  vtable(4, 10, 12, 8, 10, 4)
+  table(16, 4)
+  refer(20, 40)
+  bytes.writeInt16LE(4, 24)
+  bytes[26] = 1
+  // Schema: its fields.
+  vtable(32, 8, 8, 0, 4)
+  table(40, 32)
+  refer(44, vector)
+  bytes.writeUInt32LE(count, vector)
+  for (let i = 0; i < count; i++) refer(vector + 4 + 4 * i, column)
+  // Field: the kind of its type, and the type, which is Utf8.
+  vtable(column - 12, 12, 12, 0, 0, 8, 4)
+  table(column, column - 12)
+  refer(column + 4, column + 20)
+  bytes[column + 8] = 5
+  vtable(column + 12, 4, 4)
+  table(column + 20, column + 12)
+  return bytes
+}
+
 /** An Arrow stream taken apart: the last 8 bytes of each header say nothing, so bodies are found by the next mark. */
 function messagesOf(stream: Uint8Array): { header: Uint8Array; body: Uint8Array }[] {
   const view = new DataView(stream.buffer, stream.byteOffset, stream.length)

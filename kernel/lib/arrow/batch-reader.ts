@@ -14,6 +14,8 @@ import type { FlatTable } from './flatbuffer.ts'
 import { type Layout, refused } from './layout.ts'
 
 export interface ReadLimits {
+  /** Columns of a schema, with the members of nested ones. */
+  maxColumns: number
   /** Rows of a batch. */
   maxRows: number
   /** Bytes of a batch once it is decompressed. */
@@ -47,7 +49,7 @@ export class BatchReader {
   private unpacked: Uint8Array[] | undefined
 
   /** @param table a RecordBatch. @throws RangeError when it is corrupt. */
-  constructor(table: FlatTable, body: Uint8Array, dictionaries: ReadonlyMap<number, Vector>, { maxRows, maxBytes }: ReadLimits) {
+  constructor(table: FlatTable, body: Uint8Array, dictionaries: ReadonlyMap<number, Vector>, { maxRows, maxBytes }: Pick<ReadLimits, 'maxRows' | 'maxBytes'>) {
     this.rows = table.int64(0)
     this.nodes = table.longs(1, 2)
     this.buffers = table.longs(2, 2)

@@ -1,7 +1,7 @@
 /**
  * Reads flatbuffers that came from the network. Whatever points outside ends in a RangeError (of DataView, or ours), so that nothing is read out of
  * bounds; vectors are checked against the bytes that are there, so that no length makes a loop without end; and what is read in all is bounded,
- * because a few bytes can be referred to from many places.
+ * because a few bytes can be referred to from many places: so are the tables, each of which costs far more than the four bytes that refer to it.
  */
 
 const MAX_OFFSET = 2 ** 31
@@ -10,6 +10,7 @@ const MAX_READINGS = 4
 
 interface Budget {
   bytes: number
+  tables: number
 }
 
 export class FlatTable {
@@ -22,14 +23,16 @@ export class FlatTable {
   private constructor(view: DataView, budget: Budget, at: number) {
     this.view = view
     this.budget = budget
+    if (--budget.tables < 0) throw new RangeError('it has more parts than are allowed; send fewer columns, or less metadata with them')
     this.at = at
     this.vtable = at - view.getInt32(at, true)
     this.vtableSize = view.getUint16(this.vtable, true)
   }
 
-  static root(bytes: Uint8Array): FlatTable {
+  /** @param maxTables that are read of the message in all. */
+  static root(bytes: Uint8Array, maxTables: number): FlatTable {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    return new FlatTable(view, { bytes: MAX_READINGS * bytes.length }, view.getUint32(0, true))
+    return new FlatTable(view, { bytes: MAX_READINGS * bytes.length, tables: maxTables }, view.getUint32(0, true))
   }
 
   uint8(field: number, otherwise = 0): number {

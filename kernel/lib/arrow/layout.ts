@@ -53,6 +53,14 @@ const V4 = 3
 const NAMES = ['no message', 'a schema', 'a dictionary', 'a record batch', 'a tensor', 'a sparse tensor']
 
 const MAX_DEPTH = 32
+/** Tables of a schema for each of its columns: the field, its type, its dictionary, and what metadata says of it. */
+const TABLES_PER_COLUMN = 32
+/** Of a message that is no schema: few are known. */
+const MESSAGE_TABLES = 16
+/** A schema without columns, and what metadata says of all of them. */
+const HEADER_BYTES = 1_048_576
+/** A column's name, type and metadata in a schema, its lengths and buffers in a batch. */
+const HEADER_BYTES_PER_COLUMN = 1024
 
 export function refused(cause: string): SvcError {
   return new SvcError('BAD_REQUEST', `cannot read the Arrow data: ${cause}`)
@@ -74,9 +82,15 @@ export interface MessageParts {
   bodyLength: number
 }
 
+/** Reading a header is one turn of the event loop. @throws BAD_REQUEST for one that is larger than so many columns need. */
+export function requireHeader(header: Uint8Array, maxColumns: number): void {
+  const most = HEADER_BYTES + maxColumns * HEADER_BYTES_PER_COLUMN
+  if (header.length > most) throw refused(`the header of a message has ${header.length} bytes, ${most} are the limit; send fewer columns, or less metadata`)
+}
+
 /** @throws BAD_REQUEST, RangeError: call it `guarded`. */
-export function readMessage(header: Uint8Array): MessageParts {
-  const message = FlatTable.root(header)
+export function readMessage(header: Uint8Array, maxTables: number = MESSAGE_TABLES): MessageParts {
+  const message = FlatTable.root(header, maxTables)
   const table = message.table(2)
   if (table === undefined) throw refused('a message has no header')
   if (message.int16(0) < V4) throw refused('it is of a metadata version before V4; update the client')
@@ -89,13 +103,20 @@ export function expectKind(parts: MessageParts, kind: number): FlatTable {
   return parts.table
 }
 
-/** @throws BAD_REQUEST */
-export function decodeSchema(header: Uint8Array): DecodedSchema {
-  return guarded(() => new SchemaReader().read(expectKind(readMessage(header), SCHEMA)))
+/** @param maxColumns with the members of nested ones. @throws BAD_REQUEST */
+export function decodeSchema(header: Uint8Array, maxColumns: number): DecodedSchema {
+  requireHeader(header, maxColumns)
+  return guarded(() => new SchemaReader(maxColumns).read(expectKind(readMessage(header, MESSAGE_TABLES + maxColumns * TABLES_PER_COLUMN), SCHEMA)))
 }
 
 class SchemaReader {
+  private readonly maxColumns: number
+  private columns = 0
   private readonly dictionaries = new Map<number, Layout>()
+
+  constructor(maxColumns: number) {
+    this.maxColumns = maxColumns
+  }
 
   read(schema: FlatTable): DecodedSchema {
     if (schema.int16(0) !== 0) throw refused('it is big-endian; send it in little-endian order')
@@ -106,6 +127,7 @@ class SchemaReader {
   }
 
   private column(field: FlatTable, depth: number): Layout {
+    if (++this.columns > this.maxColumns) throw refused(`it has more than ${this.maxColumns} columns; send fewer`)
     if (depth > MAX_DEPTH) throw refused(`its columns are nested more than ${MAX_DEPTH} deep`)
     const name = field.text(0) ?? ''
     const value = this.plain(name, field, depth)

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
-import { Dictionary, Int32, makeVector, type RecordBatch, Table, tableFromIPC, tableToIPC, Utf8, vectorFromArray } from 'apache-arrow'
+import { Dictionary, Field, Int32, List, makeVector, type RecordBatch, Schema, Table, tableFromIPC, tableToIPC, Utf8, vectorFromArray } from 'apache-arrow'
 import t from 'tap'
 import type { SvcError } from '../errors/index.ts'
-import { ArrowEncoder } from './encoder.ts'
+import { ArrowEncoder, schemaMessage } from './encoder.ts'
 import { recordBatchHeader } from './header.ts'
 import { DICTIONARY_BATCH, readMessage } from './layout.ts'
 import { ArrowReader } from './reader.ts'
@@ -159,6 +159,20 @@ t.test('limits', async (t) => {
   await t.rejects(new ArrowReader(schema.header, { maxRows: 399 }).read(batch.header, batch.body), { code: 'BAD_REQUEST', message: /at most 399 are allowed/ })
   await t.rejects(new ArrowReader(schema.header, { maxBytes: 50_000 }).read(batch.header, batch.body), { code: 'BAD_REQUEST', message: /too much memory/ })
   t.equal((await new ArrowReader(schema.header, { maxRows: 400, maxBytes: 200_000 }).read(batch.header, batch.body))!.numRows, 400)
+})
+
+t.test('limits of a schema', async (t) => {
+  const read = (fields: Field[], maxColumns: number) => new ArrowReader(schemaMessage(new Schema(fields)).header, { maxColumns }).schema.fields.length
+  const list = new Field('list', new List(new Field('item', new Int32(), true)), true)
+  t.equal(read([list, list], 4), 2)
+  t.throws(() => read([list, list], 3), { code: 'BAD_REQUEST', message: /more than 3 columns/ }, 'with the members of nested ones')
+  const described = (entries: number) => new Field('x', new Int32(), true, new Map(Array.from({ length: entries }, (_, i) => [`key ${i}`, 'value'])))
+  t.equal(read([described(8)], 1), 1)
+  t.throws(() => read([described(100)], 1), { code: 'BAD_REQUEST', message: /more parts than are allowed/ })
+  t.equal(read([described(100)], 4), 1)
+  t.throws(() => read([new Field('x'.repeat(1_100_000), new Int32(), true)], 1), { code: 'BAD_REQUEST', message: /the header of a message has \d+ bytes/ })
+  const reader = new ArrowReader(schemaMessage(new Schema([list])).header, { maxColumns: 2 })
+  await t.rejects(reader.read(new Uint8Array(1_100_000), new Uint8Array(0)), { code: 'BAD_REQUEST', message: /the header of a message has 1100000 bytes/ })
 })
 
 t.test('offsets and lengths that lead out of the batch', async (t) => {

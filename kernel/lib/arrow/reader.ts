@@ -6,11 +6,22 @@ import { Struct } from 'apache-arrow/type'
 import { Vector } from 'apache-arrow/vector'
 import { BatchReader, type ReadLimits } from './batch-reader.ts'
 import type { FlatTable } from './flatbuffer.ts'
-import { type DecodedSchema, DICTIONARY_BATCH, decodeSchema, expectKind, guarded, type Layout, RECORD_BATCH, readMessage, refused } from './layout.ts'
+import {
+  type DecodedSchema,
+  DICTIONARY_BATCH,
+  decodeSchema,
+  expectKind,
+  guarded,
+  type Layout,
+  RECORD_BATCH,
+  readMessage,
+  refused,
+  requireHeader,
+} from './layout.ts'
 
 export type { ReadLimits } from './batch-reader.ts'
 
-const LIMITS: ReadLimits = { maxRows: 1 << 24, maxBytes: 1 << 28 }
+const LIMITS: ReadLimits = { maxColumns: 65_536, maxRows: 1 << 24, maxBytes: 1 << 28 }
 /** Parts of a dictionary that came one after the other. */
 const MAX_PARTS = 1024
 
@@ -25,9 +36,9 @@ export class ArrowReader {
 
   /** @param header the schema's message without its frame. @throws BAD_REQUEST */
   constructor(header: Uint8Array, limits: Partial<ReadLimits> = {}) {
-    this.decoded = decodeSchema(header)
-    this.schema = this.decoded.schema
     this.limits = { ...LIMITS, ...limits }
+    this.decoded = decodeSchema(header, this.limits.maxColumns)
+    this.schema = this.decoded.schema
   }
 
   /**
@@ -36,6 +47,7 @@ export class ArrowReader {
    * @returns the rows, or undefined for a dictionary. Text is not checked to be UTF-8. @throws BAD_REQUEST
    */
   async read(header: Uint8Array, body: Uint8Array): Promise<RecordBatch | undefined> {
+    requireHeader(header, this.limits.maxColumns)
     const message = guarded(() => readMessage(header))
     if (message.bodyLength > body.length) throw refused(`a message announces a body of ${message.bodyLength} bytes and brings ${body.length}`)
     if (message.kind === DICTIONARY_BATCH) return this.readDictionary(message.table, body)
