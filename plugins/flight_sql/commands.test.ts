@@ -15,6 +15,11 @@ t.test('a byte order mark is a character of a name like any other', async (t) =>
   t.strictSame(readCommand(writeAny('CommandStatementUpdate', wrapBytes(Buffer.from(query)))), { kind: 'update', query })
 })
 
+t.test('what every object has is no command', async (t) => {
+  for (const name of ['', 'constructor', '__proto__', 'hasOwnProperty', 'valueOf', '__defineGetter__'])
+    t.throws(() => readCommand(writeAny(name, new Uint8Array(0))), { code: 'BAD_REQUEST', message: /it is none of Flight SQL/ }, name)
+})
+
 t.test('FlightData of every size', async (t) => {
   for (const header of [0, 1, 127, 128, 20_000]) {
     for (const body of [0, 1, 127, 128, 16_384, 3_000_000]) {
