@@ -49,7 +49,8 @@ function parameterOf(data: Data, get: () => unknown): SqlParameter | undefined {
     case Type.Binary:
     case Type.LargeBinary:
     case Type.FixedSizeBinary:
-      return get() as Uint8Array
+      // A copy: the message that it lies in may be a million times as large, and is not what max_prepared_bytes counts.
+      return new Uint8Array(get() as Uint8Array)
     default:
       return undefined
   }

@@ -1,6 +1,24 @@
-import { Bool, DataType, Date_, DateUnit, Decimal, Dictionary, Float64, Int32, Int64, TimestampNanosecond, tableFromIPC, Utf8 } from 'apache-arrow'
+import {
+  Binary,
+  Bool,
+  DataType,
+  Date_,
+  DateUnit,
+  Decimal,
+  Dictionary,
+  Float64,
+  Int32,
+  Int64,
+  type RecordBatch,
+  TimestampNanosecond,
+  tableFromIPC,
+  Utf8,
+} from 'apache-arrow'
+import { ArrowReader } from 'svcdb/lib/arrow'
 import { systemClock } from 'svcdb/testkit'
 import t from 'tap'
+import { readFlightData } from './messages.ts'
+import { parametersOf } from './parameters.ts'
 import { command, descriptor, type FlightClient, field, message, one, startFlight } from './testing.ts'
 import { type Column, flightStream } from './testing-stream.ts'
 
@@ -155,6 +173,18 @@ t.test('statements are bounded in number, size and time', async (t) => {
   monotonic += 9000
   await run(flight, a)
   await t.rejects(run(flight, c), { code: 5 }, 'not used for too long')
+})
+
+t.test('a bound value is kept without the message it came in', async (t) => {
+  const type = new Binary()
+  const [schema, row] = flightStream(bound('any'), [[{ name: '1', type, values: [Uint8Array.of(1, 2, 3)] }]]).map((each) => readFlightData(each))
+  const message = new Uint8Array(1_000_000)
+  message.set(row.body)
+  const reader = new ArrowReader(schema.header)
+  const batch = await reader.read(row.header, message.subarray(0, row.body.length))
+  const [value] = parametersOf(reader.schema, batch as RecordBatch) as Uint8Array[]
+  t.same([...value], [1, 2, 3])
+  t.equal(value.buffer.byteLength, 3)
 })
 
 t.test('a statement is for whoever made it, in its namespace', async (t) => {
