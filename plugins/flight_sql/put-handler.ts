@@ -44,12 +44,12 @@ export class PutHandler {
     const command = commandOf(first.value.descriptor)
     if (command.kind === 'prepared_query') {
       const context = await this.svc.auth.admit(call.credentials, 'read', RESOURCE)
-      const parameters = await parametersFrom(first.value, messages, this.limits)
+      const parameters = await parametersFrom(first.value, messages, this.limits, call)
       this.statements.bind(command.handle, parameters, context)
       return send(writePreparedResult(Buffer.from(command.handle)))
     }
     if (writer instanceof SvcError) throw writer
-    const write = async () => this.write(await this.targetOf(command, writer), writer, first.value, messages, call.signal)
+    const write = async () => this.write(await this.targetOf(command, writer), writer, first.value, messages, call)
     await send(writeUpdateResult(await this.svc.ingest.attempt(writer, write)))
   }
 
@@ -82,7 +82,13 @@ export class PutHandler {
     }
   }
 
-  private async write(target: PutTarget, context: CallContext, first: FlightData, more: AsyncIterable<FlightData>, signal: AbortSignal): Promise<number> {
+  private async write(
+    target: PutTarget,
+    context: CallContext,
+    first: FlightData,
+    more: AsyncIterable<FlightData>,
+    call: GrpcCall<CallContext>,
+  ): Promise<number> {
     const limits: PutLimits = {
       maxFields: this.config.max_fields_per_point,
       maxTextBytes: this.config.max_decompressed_bytes,
@@ -101,11 +107,11 @@ export class PutHandler {
       if (header.length === 0) continue
       if (reader === undefined || stream === undefined) {
         reader = new ArrowReader(header, this.limits)
-        stream = new PutStream(this.svc, context, reader.schema, target, limits, this.points, signal)
+        stream = new PutStream(this.svc, context, reader.schema, target, limits, this.points, call)
         if (early !== undefined) await stream.decide(early)
         continue
       }
-      const batch = await reader.read(header, body)
+      const batch = await readKept(reader, header, body, call)
       if (batch !== undefined) await stream.add(batch, message)
     }
     if (stream === undefined)
@@ -125,7 +131,7 @@ function commandOf(descriptor: FlightDescriptor | undefined): Command {
   return { kind: 'update', query: `"${descriptor.path[0].replaceAll('"', '""')}"` }
 }
 
-async function parametersFrom(first: FlightData, more: AsyncIterable<FlightData>, limits: ReadLimits): Promise<SqlParameter[]> {
+async function parametersFrom(first: FlightData, more: AsyncIterable<FlightData>, limits: ReadLimits, call: GrpcCall<CallContext>): Promise<SqlParameter[]> {
   let reader: ArrowReader | undefined
   let rows = 0
   let row: RecordBatch | undefined
@@ -135,7 +141,7 @@ async function parametersFrom(first: FlightData, more: AsyncIterable<FlightData>
       reader = new ArrowReader(header, limits)
       continue
     }
-    const batch = await reader.read(header, body)
+    const batch = await readKept(reader, header, body, call)
     rows += batch?.numRows ?? 0
     if (batch?.numRows === 1) row = batch
   }
@@ -144,6 +150,14 @@ async function parametersFrom(first: FlightData, more: AsyncIterable<FlightData>
   if (rows !== 1 || row === undefined)
     throw new SvcError('BAD_REQUEST', `cannot bind ${rows} rows of values: a query is run with one; bind and run them one after the other`)
   return parametersOf(reader.schema, row)
+}
+
+/** The dictionaries stay for as long as the stream, however long its client is silent. */
+async function readKept(reader: ArrowReader, header: Uint8Array, body: Uint8Array, call: GrpcCall<CallContext>): Promise<RecordBatch | undefined> {
+  const before = reader.held
+  const batch = await reader.read(header, body)
+  call.keep(reader.held - before)
+  return batch
 }
 
 async function* flightData(requests: AsyncIterable<Uint8Array>): AsyncGenerator<FlightData> {

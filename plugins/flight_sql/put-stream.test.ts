@@ -1,4 +1,4 @@
-import { DateDay, Float64, Int64, TimestampNanosecond, Utf8 } from 'apache-arrow'
+import { DateDay, Dictionary, Float64, Int32, Int64, TimestampNanosecond, Utf8 } from 'apache-arrow'
 import { definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
@@ -152,6 +152,30 @@ t.test('a schema has no more columns than a point may have', async (t) => {
     t.match((await columns(to, 1_000_000)).error, { code: 3, details: /the header of a message has 4000\d{3} bytes/ })
   }
   t.match((await columns(update('m'), 2)).error, { code: 3, details: /there are two columns of the name/ }, 'what the message says is a schema')
+})
+
+t.test('what puts keep while their clients are silent is bounded for all of them together', async (t) => {
+  const section = { max_buffered_bytes: 4_000_000, max_receive_bytes: 2_000_000, max_send_bytes: 2_000_000 }
+  // Puts that stay open are cut by then.
+  const { flight, node } = await startFlight(t, { section, config: { server: { shutdown_timeout_secs: 1 } } })
+  await written(flight, flightStream(update('m'), [points([now], ['a'], [1])]))
+  const long = (length: number): Column => ({ name: 'host', type: new Dictionary(new Utf8(), new Int32()), values: ['x'.repeat(length)] })
+  const dictionary = (to: Uint8Array) => flightStream(to, [[long(1_500_000)]]).slice(0, 2)
+  const field: Column = { name: 'note', type: new Utf8(), values: ['x'.repeat(1_500_000)], role: 'field' }
+  const old: Column = { name: '_time', type: new TimestampNanosecond(), values: [now - 200n * 3_600_000_000_000n] }
+  const bound = descriptor(command('CommandPreparedStatementQuery', { 1: 'any' }))
+  for (const [name, stream] of [
+    ['dictionaries of values', dictionary(bound)],
+    ['dictionaries of points', flightStream(update('m'), [[long(1_500_000), { name: 'v', type: new Float64(), values: [1] }]]).slice(0, 2)],
+    ['rows that may be a backfill', flightStream(update('m'), [[old, field]])],
+  ] as const) {
+    const answers = Array.from({ length: 4 }, () => flight.put('DoPut', stream, {}, true))
+    const { error } = await Promise.race(answers)
+    t.match(error, { code: 14, details: /flight_sql\.max_buffered_bytes/ }, name)
+    t.equal(error?.metadata.get('svc-code')[0], 'BACKPRESSURE')
+  }
+  t.match((await flight.sql('SELECT v FROM m')).rows, [{ v: 1 }])
+  t.match((await node.inject('/metrics')).body, /^svc_flight_sql_buffered_bytes [1-3]\d{6}$/m)
 })
 
 t.test('a put waits for room, and the order of its batches stays', async (t) => {

@@ -6,6 +6,7 @@ import { randomInt } from 'node:crypto'
 import type { RecordBatch, Schema } from 'apache-arrow'
 import { type CallContext, type Counter, partialWrite, type Rejection, type Svc } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import type { GrpcCall } from 'svcdb/lib/grpc'
 import { patiently } from 'svcdb/lib/source'
 import { PutWriter } from './put/put-writer.ts'
 
@@ -31,6 +32,8 @@ interface Piece {
   batch: RecordBatch
   /** What the batch lies in. */
   message: Uint8Array
+  /** What it takes in memory. */
+  bytes: number
   firstRow: number
   now: bigint
   state: 'new' | 'done' | 'blocked'
@@ -58,7 +61,7 @@ export class PutStream {
   private readonly context: CallContext
   private readonly limits: PutLimits
   private readonly points: Counter
-  private readonly signal: AbortSignal
+  private readonly call: GrpcCall<CallContext>
   private readonly writer: PutWriter
   private readonly underWay = new Set<Promise<void>>()
   /** Begun, the first of them not done yet. */
@@ -75,12 +78,12 @@ export class PutStream {
   private failure: unknown
 
   /** @throws BAD_REQUEST for a schema that is no measurement's. */
-  constructor(svc: Svc, context: CallContext, schema: Schema, target: PutTarget, limits: PutLimits, points: Counter, signal: AbortSignal) {
+  constructor(svc: Svc, context: CallContext, schema: Schema, target: PutTarget, limits: PutLimits, points: Counter, call: GrpcCall<CallContext>) {
     this.svc = svc
     this.context = context
     this.limits = limits
     this.points = points
-    this.signal = signal
+    this.call = call
     this.backfill = target.backfill
     const { resolver } = svc.storage
     const { dataNamespace: namespace } = context
@@ -93,18 +96,22 @@ export class PutStream {
     if (this.backfill !== undefined) return
     this.backfill = backfill
     const again = this.held.splice(0)
-    if (!backfill) return
     for (const piece of again) {
-      this.begin(piece)
-      await this.room()
+      if (backfill) {
+        this.begin(piece)
+        await this.room()
+      } else if (!this.window.includes(piece)) this.call.keep(-piece.bytes)
     }
   }
 
   /** Resolves when there is room for another one. @param message the batch lies in it; it is the stream's from now on. @throws what nothing more can be stored for. */
   async add(batch: RecordBatch, message: Uint8Array): Promise<void> {
     const outcome: Outcome = { written: 0, rejected: 0, rejections: [] }
-    const piece: Piece = { batch, message, firstRow: this.rows, now: this.svc.clock.nowNanos(), state: 'new', counted: false, outcome }
+    // Unpacked, a batch may be a thousand times as large as its message.
+    const bytes = PIECE_BYTES + Math.max(message.buffer.byteLength, batch.data.byteLength)
+    const piece: Piece = { batch, message, bytes, firstRow: this.rows, now: this.svc.clock.nowNanos(), state: 'new', counted: false, outcome }
     this.rows += batch.numRows
+    this.call.keep(bytes)
     this.begin(piece)
     await this.room()
   }
@@ -125,7 +132,8 @@ export class PutStream {
 
   private begin(piece: Piece): void {
     piece.state = 'new'
-    this.window.push(piece)
+    // It may still be there, done, behind one that is not: it is forgotten once.
+    if (!this.window.includes(piece)) this.window.push(piece)
     const running: Promise<void> = this.write(piece)
       .catch((error: unknown) => {
         if (isBackpressure(error)) piece.state = 'blocked'
@@ -152,7 +160,7 @@ export class PutStream {
    */
   private async unblock(): Promise<void> {
     while (this.underWay.size > 0) await Promise.race(this.underWay)
-    const { signal } = this
+    const { signal } = this.call
     const patience = { ...PAUSES, signal, maxWaitMs: this.limits.maxWaitMs, monotonic: () => this.svc.clock.monotonic() }
     for (const piece of this.window) {
       signal.throwIfAborted()
@@ -164,6 +172,7 @@ export class PutStream {
   /** Frees its memory at once: megabytes a message would otherwise have the garbage collector called in all the time. */
   private forget(piece: Piece): void {
     if (this.held.includes(piece)) return
+    this.call.keep(-piece.bytes)
     const { final } = this
     if (this.refused.delete(piece.outcome)) {
       final.rejected += piece.outcome.rejected
@@ -180,7 +189,7 @@ export class PutStream {
       const { filled, ...result } = await svc.ingest.write(context, { backfill: backfill === true }, (write) =>
         this.writer.turns.run(
           () => this.writer.append(batch, write, firstRow, piece.now),
-          () => (this.signal.aborted ? this.signal.reason : undefined),
+          () => (this.call.signal.aborted ? this.call.signal.reason : undefined),
         ),
       )
       const { refusals, nonFinite } = filled
@@ -212,10 +221,8 @@ export class PutStream {
       return this.write(piece)
     }
     if (this.backfill === false || this.held.includes(piece)) return
-    // Unpacked, a batch may be a thousand times as large as its message.
-    const bytes = PIECE_BYTES + Math.max(piece.message.buffer.byteLength, piece.batch.data.byteLength)
-    if (this.heldBytes + bytes > this.limits.maxHeldBytes) return
-    this.heldBytes += bytes
+    if (this.heldBytes + piece.bytes > this.limits.maxHeldBytes) return
+    this.heldBytes += piece.bytes
     this.held.push(piece)
   }
 }

@@ -33,6 +33,8 @@ export class ArrowReader {
   private readonly dictionaries = new Map<number, Vector>()
   /** Bytes that each dictionary holds. */
   private readonly dictionaryBytes = new Map<number, number>()
+  /** Bytes that all dictionaries hold. */
+  held = 0
 
   /** @param header the schema's message without its frame. @throws BAD_REQUEST */
   constructor(header: Uint8Array, limits: Partial<ReadLimits> = {}) {
@@ -66,9 +68,9 @@ export class ArrowReader {
     const known = delta ? (this.dictionaries.get(id)?.data ?? []) : []
     // All that the body lies in is held, however little of it is used.
     this.dictionaryBytes.set(id, body.buffer.byteLength + reader.made + (delta ? (this.dictionaryBytes.get(id) ?? 0) : 0))
-    let held = 0
-    for (const bytes of this.dictionaryBytes.values()) held += bytes
-    if (held > this.limits.maxBytes) throw refused('the dictionaries of the stream take too much memory; send fewer or smaller ones, or plain values')
+    this.held = 0
+    for (const bytes of this.dictionaryBytes.values()) this.held += bytes
+    if (this.held > this.limits.maxBytes) throw refused('the dictionaries of the stream take too much memory; send fewer or smaller ones, or plain values')
     if (known.length >= MAX_PARTS) throw refused(`dictionary ${id} comes in more than ${MAX_PARTS} parts; send it anew`)
     this.dictionaries.set(id, new Vector([...known, data] as never))
   }

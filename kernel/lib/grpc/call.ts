@@ -62,6 +62,8 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
   private over = false
   /** Bytes handed to the stream and not yet taken off it. */
   private unsent = 0
+  /** Bytes that the method keeps, not counted yet: the message they came in still is. */
+  private uncounted = 0
   private gaveWay = false
   private roomAgain: (() => void)[] = []
   private trailers: OutgoingHttpHeaders = {}
@@ -105,6 +107,14 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
 
   header(key: string, value: string | Uint8Array): void {
     this.headers[key] = typeof value === 'string' ? value : Buffer.from(value).toString('base64')
+  }
+
+  keep(bytes: number): void {
+    this.uncounted += bytes
+    if (this.uncounted >= 0) return
+    // What the call held was given back when it ended.
+    if (!this.over) this.options.memory.give(this, -this.uncounted)
+    this.uncounted = 0
   }
 
   /** Runs the call to its end; never throws. */
@@ -164,6 +174,11 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
       setting: maxRequestBytes < maxBytes ? undefined : control ? 'server.max_control_body_size' : `${section}.max_receive_bytes`,
       encoding,
       hold: (bytes) => (bytes < 0 ? memory.give(this, -bytes) : memory.take(this, bytes)),
+      kept: () => {
+        const { uncounted } = this
+        this.uncounted = 0
+        return uncounted
+      },
     }
   }
 

@@ -20,6 +20,7 @@ function inboxOf(encoding = 'identity') {
     setting: undefined,
     encoding,
     hold: (bytes) => void (held.bytes += bytes),
+    kept: () => 0,
   })
   inbox.open()
   return { stream, inbox, held }

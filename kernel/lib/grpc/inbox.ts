@@ -27,6 +27,8 @@ export interface InboxOptions {
   encoding: string
   /** Bytes more, or less, are held for messages that are not done with. */
   hold(bytes: number): void
+  /** Bytes that the method has begun to keep since it was asked last. */
+  kept(): number
 }
 
 interface Frame {
@@ -97,7 +99,7 @@ export class Inbox {
 
   /** A message of so many bytes is not used any more. */
   done(bytes: number): void {
-    this.options.hold(-bytes)
+    this.options.hold(this.options.kept() - bytes)
   }
 
   /** The next message, undefined after the last one. @throws SvcError, GrpcStatusError. */

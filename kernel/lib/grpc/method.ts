@@ -38,6 +38,11 @@ export interface GrpcCall<Context> {
   metadata(key: string): string | undefined
   /** Metadata of the answer, before its first message. */
   header(key: string, value: string | Uint8Array): void
+  /**
+   * So many bytes more, or less, are kept of what the client has sent, when the next message is asked for: they count against `max_buffered_bytes`, and the
+   * call ends when there is no room for them. Needless for what is let go with each message.
+   */
+  keep(bytes: number): void
 }
 
 /** Hands a message to the client; resolves when there is room for more. */
