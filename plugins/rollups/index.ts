@@ -46,6 +46,7 @@ export default definePlugin({
     const materialiser = new Materialiser(svc, config, metrics)
     const passes = new Passes({ svc, config, registry, follower, materialiser, metrics })
     const handler = new RollupsHandler({ svc, config, registry, follower, materialiser, passes })
+    const hold = retentionHold({ registry, follower, config, nowMs: () => svc.clock.now(), closed: (namespace) => passes.closed.get(namespace) })
     let release = () => {}
     let savedAt = Number.NEGATIVE_INFINITY
 
@@ -63,9 +64,7 @@ export default definePlugin({
           failed: (err) => svc.log.warn({ err }, 'cannot read which rollups other nodes have made and deleted; it is tried again'),
         },
       )
-      release = svc.storage.holdRetention(
-        retentionHold({ registry, follower, config, nowMs: () => svc.clock.now(), closed: (namespace) => passes.closed.get(namespace) }),
-      )
+      release = svc.storage.holdRetention(hold)
       svc.find<NamespaceLifecycle>(NAMESPACES)?.holdDelete((name) => {
         const { length } = svc.server.multi_tenancy ? registry.list(name) : []
         return length === 0 ? undefined : `it has ${length} ${length === 1 ? 'rollup' : 'rollups'}; delete them first`
@@ -90,7 +89,7 @@ export default definePlugin({
       },
       { first: config.interval_ms, jitter: 0, local: true },
     )
-    const trimAll = (signal: AbortSignal) => trim(svc, registry, (rollup, body) => passes.alone(rollup, body), signal)
+    const trimAll = (signal: AbortSignal) => trim(svc, registry, hold, (rollup, body) => passes.alone(rollup, body), signal)
     svc.schedule('trim', config.trim_interval_secs * 1000, ({ signal }) => trimAll(signal), { local: true })
     svc.drain(async () => {
       await registry.close()

@@ -52,19 +52,28 @@ function cutoff({ until, definition, buckets }: Rollup, now: bigint): bigint | u
   return floorBucket((until < now ? until : now) - BigInt(definition.retentionSecs) * NS_PER_SEC, buckets)
 }
 
-/** Deletes the buckets of all rollups that are past their retention. Tiers above keep theirs. */
+/** Deletes the buckets of all rollups that are past their retention and that no tier above needs any more. Tiers above keep theirs. @param hold as of `retentionHold`. */
 export async function trim(
   svc: Svc,
   registry: Registry,
+  hold: RetentionHold,
   alone: (rollup: Rollup, body: () => Promise<void>) => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
   for (const rollup of [...registry.all()]) {
     signal.throwIfAborted()
-    const end = cutoff(rollup, svc.clock.nowNanos())
-    if (end === undefined || rollup.from === undefined || rollup.from >= end || rollup.deleted) continue
+    const { namespace, target } = rollup.definition
+    // A tier whose bucket is longer than the retention, or which has one to repair, computes it from all of its rows.
+    const endOf = (): bigint | undefined => {
+      const own = cutoff(rollup, svc.clock.nowNanos())
+      const needed = own === undefined ? undefined : hold(namespace, target)
+      const end = needed === undefined ? own : floorBucket(needed, rollup.buckets)
+      return end === undefined || rollup.from === undefined || rollup.from >= end || rollup.deleted ? undefined : end
+    }
+    if (endOf() === undefined) continue
     await alone(rollup, async () => {
-      const { namespace, target } = rollup.definition
+      const end = endOf()
+      if (end === undefined) return
       // What goes for its age is no correction: neither the rollup nor the tiers above compute it again.
       rollup.lose(end)
       for (const tier of registry.of(namespace, target)) tier.clip(end)

@@ -190,6 +190,29 @@ t.test('a retention of its own deletes buckets, and tiers above keep theirs', as
   t.same((await rows(one, 'cpu_2h'))[0], ' 0 v_sum_sum=2', 'changes nothing')
 })
 
+t.test('a retention of its own waits for the tiers above, whose buckets are longer', async (t) => {
+  const one = await node(t, { rollups: { trim_interval_secs: 1 } })
+  t.equal((await create(one, { retention_seconds: 7200, aggregations: ['sum'] })).statusCode, 201)
+  t.equal((await create(one, { name: 'tier', source_measurement: 'cpu_1h', target_measurement: 'cpu_8h', every: '8h', aggregations: ['sum'] })).statusCode, 201)
+  // Trimmed behind the other, so that it shows that both have had their turn.
+  const alone = { name: 'alone', target_measurement: 'alone_1h', retention_seconds: 7200, aggregations: ['sum'] }
+  t.equal((await create(one, alone)).statusCode, 201)
+  await write(
+    one,
+    [0, 1, 2, 3, 4].map((hour) => line('cpu', hour, 1)),
+  )
+  await write(one, [line('cpu', 7, 1)])
+  await until(t, () => rows(one, 'alone_1h'), [' 3 v_sum=1', ' 4 v_sum=1'], 'two hours are left where nobody needs more')
+  t.equal((await rows(one)).length, 5, 'a bucket of the tier is to be computed from all five')
+  await write(
+    one,
+    [5, 6].map((hour) => line('cpu', hour, 1)),
+  )
+  await write(one, [line('cpu', 10, 1)])
+  await until(t, () => rows(one, 'cpu_8h'), [' 0 v_sum_sum=8'], 'which it is')
+  await until(t, () => rows(one), [' 6 v_sum=1', ' 7 v_sum=1'], 'then two hours are left')
+})
+
 t.test('a refresh computes buckets before their time', async (t) => {
   const one = await node(t)
   await write(one, [line('cpu', 0, 1), line('cpu', 1, 3)], false)
