@@ -157,6 +157,34 @@ t.test('bytes are shared by bytes: long labels take no room from a namespace tha
   t.equal(store.bytes, small)
 })
 
+t.test('an answer of many series is put in order in pieces', async (t) => {
+  const { store } = storeOf({ maxExemplars: 5000, maxBytes: 1e9 })
+  let reads = 0
+  // Labels that are in order are kept as they are: who looks at them is seen.
+  const get = (labels: string[], key: string | symbol, own: unknown): unknown => {
+    reads++
+    return Reflect.get(labels, key, own)
+  }
+  const counted = (labels: string[]) => new Proxy(labels, { get })
+  const random = seeded(1)
+  const ids = Array.from({ length: 5000 }, (_, i) => String(i).padStart(4, '0')).sort(() => random() - 0.5)
+  for (const id of ids) store.add('', { series: counted(['__name__', 'm', 'id', id]), labels: ['trace_id', id], value: 1, time: NOW }, NOW)
+  const work = store.select('', [[name('m')]], -Infinity, Infinity, NOW)
+  let most = 0
+  for (;;) {
+    reads = 0
+    const { done, value } = work.next()
+    most = Math.max(most, reads)
+    if (done !== true) continue
+    t.same(
+      value.map(({ exemplars }) => exemplars[0].labels[1]),
+      ids.toSorted(),
+    )
+    break
+  }
+  t.ok(most < 150_000, `${most} looks at labels between two places where others have their turn`)
+})
+
 t.test('random ones, beside a plain list', async (t) => {
   const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
   t.comment(`SEED=${seed}`)

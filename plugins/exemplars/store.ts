@@ -225,7 +225,7 @@ export class ExemplarStore {
       }
       yield
     }
-    return found.sort((a, b) => compareTexts(a.series, b.series))
+    return yield* ordered(found)
   }
 
   private grow(own: Namespace, bytes: number): void {
@@ -248,6 +248,30 @@ export class ExemplarStore {
     this.grow(own, -series.bytes)
     if (own.count === 0) this.namespaces.delete(own.name)
   }
+}
+
+/** By their labels: slices are put in order, then merged two at a time. */
+function* ordered(found: readonly ExemplarsOfSeries[]): Work<ExemplarsOfSeries[]> {
+  let runs: ExemplarsOfSeries[][] = []
+  for (let at = 0; at < found.length; at += SLICE) {
+    runs.push(found.slice(at, at + SLICE).sort((a, b) => compareTexts(a.series, b.series)))
+    yield
+  }
+  while (runs.length > 1) {
+    const longer: ExemplarsOfSeries[][] = []
+    for (let i = 0; i < runs.length; i += 2) longer.push(i + 1 < runs.length ? yield* merged(runs[i], runs[i + 1]) : runs[i])
+    runs = longer
+  }
+  return runs[0] ?? []
+}
+
+function* merged(a: readonly ExemplarsOfSeries[], b: readonly ExemplarsOfSeries[]): Work<ExemplarsOfSeries[]> {
+  const all: ExemplarsOfSeries[] = []
+  for (let i = 0, k = 0; i < a.length || k < b.length; ) {
+    all.push(k === b.length || (i < a.length && compareTexts(a[i].series, b[k].series) <= 0) ? a[i++] : b[k++])
+    if (all.length % SLICE === 0) yield
+  }
+  return all
 }
 
 /** A name that a series answers to. */

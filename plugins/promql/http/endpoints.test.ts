@@ -83,6 +83,41 @@ t.test('exemplars are looked for until the time is up', async (t) => {
   })
 })
 
+t.test('an answer that becomes too large is given up in the midst of a series', async (t) => {
+  const exemplar = { labels: ['trace_id', 'a'], value: 1, time: 1 }
+  let told = 0
+  const entries = function* () {
+    for (let at = 0; at < 200_000; at++) {
+      told = at
+      yield [at, exemplar]
+    }
+  }
+  const one = definePlugin({
+    id: 'one',
+    summary: 'Has one long series',
+    stability: 'experimental',
+    provides: [EXEMPLARS],
+    setup(svc) {
+      const exemplars: Exemplars = {
+        *add() {
+          yield
+          return 0
+        },
+        *select() {
+          yield
+          return [{ series: ['__name__', 'x'], exemplars: Object.assign([exemplar], { entries }) as never }]
+        },
+      }
+      svc.provide(EXEMPLARS, exemplars)
+    },
+  })
+  const node = await boot({ plugins: [plugin, one], storage: 'embedded', config: { server: { prom_max_result_bytes: 10_000 } } })
+  t.teardown(() => node.stop())
+  const large = await fetch(`${node.url}/api/v1/query_exemplars?query=x`)
+  t.match(await large.json(), { errorType: 'execution', error: /larger than 10000 bytes.*prom_max_result_bytes/ })
+  t.ok(told < 1000, `exemplar ${told} was the last`)
+})
+
 t.test('time limits', async (t) => {
   const node = await boot({ plugins: [plugin], storage: 'embedded', config: { server: { prom_query_timeout_secs: 0.05 } } })
   t.teardown(() => node.stop())

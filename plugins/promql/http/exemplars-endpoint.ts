@@ -63,14 +63,15 @@ function* answer(found: readonly ExemplarsOfSeries[], maxBytes: number): Work<Ui
       json.room(POINT_BYTES)
       json.time(exemplar.time)
       json.raw('}')
+      // One series may have all that are kept.
+      if (json.length > maxBytes)
+        throw apiError(
+          'execution',
+          `cannot answer with the exemplars: they are larger than ${maxBytes} bytes; narrow the range, or raise server.prom_max_result_bytes`,
+        )
+      yield
     }
     json.raw(']}')
-    if (json.length > maxBytes)
-      throw apiError(
-        'execution',
-        `cannot answer with the exemplars: they are larger than ${maxBytes} bytes; narrow the range, or raise server.prom_max_result_bytes`,
-      )
-    yield
   }
   json.raw(']}')
   const bytes = json.take()
