@@ -1,5 +1,8 @@
 /** Annotations and their stream. */
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { definePlugin } from 'svcdb'
 import { seeded } from 'svcdb/lib/random'
 import t, { type Test } from 'tap'
 import { errorText, placeOf } from './annotation-stream.ts'
@@ -128,6 +131,39 @@ t.test('tenants, and as many readers as there may be', async (t) => {
   t.equal(again.answer.status, 200)
   t.same(await again.until(0), [], 'there is room again')
   t.match((await node.inject({ url: '/metrics', headers: as('acme') })).statusCode, /200|403/)
+})
+
+t.test('a reader who has gone before his stream begins leaves his place', async (t) => {
+  let asked = 0
+  const gate = Promise.withResolvers<void>()
+  const slow = definePlugin({
+    id: 'slow',
+    summary: 'Takes its time to let readers in',
+    stability: 'experimental',
+    setup(svc) {
+      svc.auth.authenticator(async () => {
+        asked++
+        await gate.promise
+        return { principal: 'reader', method: 'test', claims: {}, namespaces: [], admin: true }
+      })
+    },
+  })
+  const own = await start(t, { plugins: [slow], config: { triggers: { max_subscribers_per_namespace: 1 } } })
+  const { hostname, port } = new URL(own.node.url)
+  const reader = connect(Number(port), hostname)
+  reader.write('GET /api/v1/annotations/stream HTTP/1.1\r\nHost: test\r\n\r\n')
+  while (asked === 0) await sleep(5)
+  reader.destroy()
+  await once(reader, 'close')
+  // The server has to hear of it.
+  await sleep(100)
+  gate.resolve()
+  let next = await follow(t, own)
+  for (let i = 0; i < 100 && (await next.until(0)).length > 0; i++) {
+    await sleep(50)
+    next = await follow(t, own)
+  }
+  t.same(await next.until(0), [], 'there is room for another')
 })
 
 t.test('rows are looked for backwards from now, and no further than there have to be', async (t) => {

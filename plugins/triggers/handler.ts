@@ -182,13 +182,16 @@ export class TriggersHandler {
         yield* stream.texts()
       } catch (error) {
         yield errorText(publicText(classify(error)))
-      } finally {
-        request.raw.socket.off('close', end)
-        stopping.removeEventListener('abort', stream.wake)
-        end()
       }
     }
-    return reply.send(Readable.from(texts(), { objectMode: false, highWaterMark: 16_384 }))
+    const body = Readable.from(texts(), { objectMode: false, highWaterMark: 16_384 })
+    // Not in the generator: of a reader who has gone before its first text is asked for nothing of it is run.
+    body.once('close', () => {
+      request.raw.socket.off('close', end)
+      stopping.removeEventListener('abort', stream.wake)
+      end()
+    })
+    return reply.send(body)
   }
 
   private standing(context: CallContext): string | undefined {
