@@ -198,7 +198,10 @@ export class Rollup {
   /** What of the source is before a time may be gone: nothing there is computed again. */
   clip(floor: bigint | undefined): void {
     this.unclipped = false
-    if (floor !== undefined && (this.floor === undefined || floor > this.floor)) this.floor = floor
+    if (floor !== undefined && (this.floor === undefined || floor > this.floor)) {
+      this.floor = floor
+      this.version++
+    }
     if (this.floor === undefined || this.list.length === 0) return
     const first = ceilBucket(this.floor, this.buckets)
     const last = this.list[this.list.length - 1][1]
