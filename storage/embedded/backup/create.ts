@@ -64,8 +64,9 @@ export async function createBackup(
     const data = join(catalog, 'data.mdb')
     await disk.sync(data)
     const named = segments.flat()
-    await removeUnnamed(disk, directory, new Set(named.map(({ file }) => file)))
-    for (const file of known.keys()) if (!named.some((one) => one.file === file)) known.delete(file)
+    const names = new Set(named.map(({ file }) => file))
+    await removeUnnamed(disk, directory, names)
+    for (const file of known.keys()) if (!names.has(file)) known.delete(file)
     const files: BackupFile[] = [{ path: 'catalog/data.mdb', ...(await disk.content(data, check)) }]
     await eachOf(named, async (segment, i) => {
       check()

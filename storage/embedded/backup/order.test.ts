@@ -76,6 +76,29 @@ t.test('a manifest of before is durably gone before anything is touched', async 
   t.same(before, ['sync .'], 'and without the manifest')
 })
 
+t.test('what a backup does with the list of segments grows as the list does', async (t) => {
+  const { data, backup, source } = roots(t)
+  const count = 200
+  const names = Array.from({ length: count }, (_, i) => `segments/shard_1/${String(i).padStart(10, '0')}.parquet`)
+  for (const name of names) writeFileSync(join(data, name), 'abc')
+  let reads = 0
+  const segmentOf = (name: string) => ({
+    get file() {
+      reads++
+      return name
+    },
+    ...{ bytes: 3, crc32: hex(crc32('abc')) },
+  })
+  const known = new Map()
+  for (const folder of ['one', 'two']) {
+    reads = 0
+    await createBackup({ ...source, detach: async () => names.map((name) => [segmentOf(name)]) }, realDisk, `${backup}-${folder}`, known, check)
+    t.ok(reads < 10 * count, `${reads} looks at ${count} names`)
+  }
+  await createBackup(source, realDisk, backup, known, check)
+  t.same([...known.keys()], [SEGMENT], 'those that are gone are forgotten')
+})
+
 t.test('a restore is renamed when it is durable', async (t) => {
   const { backup, source } = roots(t)
   await createBackup(source, realDisk, backup, new Map(), check)
