@@ -117,10 +117,13 @@ export async function eachOf<T>(items: readonly T[], work: (item: T, index: numb
 /** Files below a directory, relative to it; a link to elsewhere counts as a file and is not followed. */
 export async function filesBelow(directory: string, prefix = '', disk: FilePromises = realFileSystem.promises): Promise<string[]> {
   const files: string[] = []
-  for (const entry of await disk.readdir(join(directory, prefix))) {
-    const path = prefix === '' ? entry.name : `${prefix}/${entry.name}`
-    if (entry.isDirectory()) files.push(...(await filesBelow(directory, path, disk)))
-    else files.push(path)
+  const folders = [prefix]
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    for (const entry of await disk.readdir(join(directory, folder))) {
+      const path = folder === '' ? entry.name : `${folder}/${entry.name}`
+      const list = entry.isDirectory() ? folders : files
+      list.push(path)
+    }
   }
   return files
 }

@@ -5,7 +5,7 @@ import { crc32 } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { tempDir } from '../testing/harness.ts'
 import { type BackupSource, createBackup } from './create.ts'
-import { type BackupDisk, realDisk } from './disk.ts'
+import { type BackupDisk, filesBelow, realDisk } from './disk.ts'
 import { hex, MANIFEST_FILE } from './manifest.ts'
 import { restoreBackup } from './restore.ts'
 
@@ -97,6 +97,15 @@ t.test('what a backup does with the list of segments grows as the list does', as
   }
   await createBackup(source, realDisk, backup, known, check)
   t.same([...known.keys()], [SEGMENT], 'those that are gone are forgotten')
+})
+
+t.test('all files of a backup are found, however many there are', async (t) => {
+  const entry = (name: string, isDirectory: boolean) => ({ name, isDirectory: () => isDirectory })
+  const many = Array.from({ length: 200_000 }, (_, i) => entry(`${i}.parquet`, false))
+  const folders: Record<string, ReturnType<typeof entry>[]> = { '': [entry('segments', true)], segments: [entry('one', true), entry('two', true)] }
+  const readdir = async (path: string) => folders[relative('/backup', path)] ?? many
+  const found = await filesBelow('/backup', '', { ...realDisk.files, readdir } as unknown as BackupDisk['files'])
+  t.equal(new Set(found).size, 2 * many.length)
 })
 
 t.test('a restore is renamed when it is durable', async (t) => {
