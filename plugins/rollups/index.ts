@@ -65,9 +65,15 @@ export default definePlugin({
         },
       )
       release = svc.storage.holdRetention(hold)
-      svc.find<NamespaceLifecycle>(NAMESPACES)?.holdDelete((name) => {
+      const namespaces = svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)
+      namespaces?.holdDelete?.((name) => {
         const { length } = svc.server.multi_tenancy ? registry.list(name) : []
         return length === 0 ? undefined : `it has ${length} ${length === 1 ? 'rollup' : 'rollups'}; delete them first`
+      })
+      // Those that were created since it was asked.
+      namespaces?.onDelete?.(async (name) => {
+        for (const rollup of registry.list(name)) await registry.delete(rollup)
+        follower.follow()
       })
     })
     svc.ready(() => {

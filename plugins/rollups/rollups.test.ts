@@ -342,3 +342,26 @@ t.test('tenants see, fill and hold their own rollups only', async (t) => {
   t.equal((await one.inject({ method: 'DELETE', url: '/api/v1/rollups/hourly', headers: { 'x-namespace': 'other' } })).statusCode, 404)
   t.match((await one.inject({ method: 'DELETE', url: '/api/v1/namespaces/acme' })).json(), { code: 'CONFLICT', error: /it has 1 rollup/ })
 })
+
+t.test('a rollup that is created while its namespace is being deleted goes with it', async (t) => {
+  const one = await boot({ plugins: ['line_protocol', 'namespaces', 'rollups'], config: { server: { multi_tenancy: true } } })
+  t.teardown(() => one.stop())
+  const headers = { 'x-namespace': 'acme' }
+  const text = { ...headers, 'content-type': 'text/plain' }
+  t.equal((await one.inject({ method: 'POST', url: '/write', headers: text, payload: `cpu v=1 ${BigInt(Date.now()) * 1_000_000n}` })).statusCode, 204)
+  const payload = { name: 'late', source_measurement: 'cpu', target_measurement: 'cpu_1h', every: '1h', aggregations: ['sum'] }
+  const { storage } = one
+  const drop = storage.drop.bind(storage)
+  let created = 0
+  storage.drop = async (...args) => {
+    created = (await one.inject({ method: 'POST', url: '/api/v1/rollups', headers, payload })).statusCode
+    return drop(...args)
+  }
+  const remove = async () => (await one.inject({ method: 'DELETE', url: '/api/v1/namespaces/acme' })).statusCode
+  t.equal(await remove(), 200)
+  storage.drop = drop
+  t.equal(created, 201, 'by whoever had the namespace')
+  t.equal((await one.inject({ method: 'POST', url: '/api/v1/namespaces', payload: { name: 'acme' } })).statusCode, 201)
+  t.equal((await one.inject({ url: '/api/v1/rollups', headers })).json().total, 0, 'whoever has the name next has none')
+  t.equal(await remove(), 200)
+})
