@@ -68,6 +68,26 @@ t.test('a delete that was cut off is finished by the next start', async (t) => {
   }
 })
 
+t.test('a namespace that has the name of a deleted one takes any history, after a restart too', async (t) => {
+  const dir = folder(t)
+  const old = (name: string) => `${name},host=a v=1 ${now() - 200n * 86_400_000_000_000n}`
+  let at = await openNode(dir)
+  const write = async (namespace: string, text: string) => (await at.inject('POST', '/write', text, namespace)).statusCode
+  const remove = async (namespace: string) => t.equal((await at.inject('DELETE', `${PATH}/${namespace}`)).statusCode, 200)
+  for (const name of ['one', 'two', 'kept']) t.equal(await write(name, lines(2)), 204)
+  t.equal(await write('one', old('m0')), 400, 'outside the window')
+  // Stored with the times of all three.
+  await storageOf(at).flush()
+  await remove('one')
+  await remove('two')
+  t.equal(await write('one', old('m0')), 204, 'the next owner of the name')
+  await at.node.stop()
+  at = await openNode(dir)
+  t.equal(await write('two', old('m0')), 204)
+  t.equal(await write('kept', old('m0')), 400)
+  await at.node.stop()
+})
+
 t.test('a delete that failed is tried again without being asked for', async (t) => {
   const definitions = new Map([['acme', { name: 'acme', deleting: true }]])
   const done = Promise.withResolvers<string>()

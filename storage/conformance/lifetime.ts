@@ -244,6 +244,23 @@ export const finalDropRules: LifeRule[] = [
       t.same(await seen(life, 'cpu'), [row(NOW, 2)], 'nothing of either comes back')
     },
   ],
+  [
+    'a namespace that has lost its last measurement takes any history again',
+    async (t, life) => {
+      const old = (measurement: string) => write(life.engine, [point(NOW - 400n * HOUR, 1, 'a', measurement)])
+      const isEmpty = async () => (await life.engine.admission('default', 'cpu')).liveFrom === undefined
+      await write(life.engine, [point(NOW, 1), point(NOW, 1, 'a', 'other')])
+      await life.between()
+      await drop(life)
+      t.match(await old('cpu'), { written: 0 }, 'one is left')
+      t.notOk(await isEmpty())
+      await drop(life, 'other')
+      t.ok(await isEmpty())
+      await life.between()
+      t.ok(await isEmpty())
+      t.match(await old('cpu'), { written: 1 })
+    },
+  ],
 ]
 
 export const retentionRules: LifeRule[] = [

@@ -239,7 +239,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   // Drops, retention, and series without rows.
   const releases = new Releases({ schema, index, writes, batches, publisher, log, slices, segments, times, unstored, metrics, names }, tombstones.byId.values())
   const drops = new Drops(
-    { schema, index, memtables, wal, writes, unstored, tombstones, releases, clock, publisher, changes, tidyWanted },
+    { schema, index, memtables, windows, wal, writes, unstored, tombstones, releases, clock, publisher, changes, tidyWanted },
     catalog.drops(),
     catalog.endedDrops(),
   )
@@ -316,6 +316,8 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   checkTags(schema.byId, (id) => index.tagKeys(id), keys.columns)
   wal.begin(Math.max(replayed.lastFile, floor - 1) + 1)
   changesReplayed(schema, index, releases)
+  // Of those that the catalog has a time of, and that the log has ended.
+  windows.forgetAllBut((namespace) => schema.owns(namespace))
   changes.begin()
   index.tally((measurement) => schema.any(measurement)?.namespace)
   const { records, rows, bytes, torn } = replayed

@@ -76,7 +76,9 @@ export class MemoryEngine implements StorageEngine {
     this.resolver = new SeriesTable(this.limits, this.gate)
     const { resolver, limits, openBatches } = this
     const newest = () => [...this.windows.values()].map((window) => window.newest)
-    this.removal = new Removal({ resolver, limits, settings: retentionSettings(context.config, limits), now: () => context.now(), newest, openBatches })
+    const emptied = (namespace: string) => void this.windows.delete(namespace)
+    const settings = retentionSettings(context.config, limits)
+    this.removal = new Removal({ resolver, limits, settings, now: () => context.now(), newest, openBatches, emptied })
   }
 
   async open(): Promise<void> {

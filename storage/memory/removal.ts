@@ -27,6 +27,8 @@ export interface Surroundings {
   /** Newest admitted time of each namespace. */
   newest(): (bigint | undefined)[]
   openBatches: ReadonlySet<WriteBatch>
+  /** The last measurement of a namespace is gone for good. */
+  emptied(namespace: string): void
 }
 
 export class Removal {
@@ -103,6 +105,9 @@ export class Removal {
 
   private end(measurement: Measurement): void {
     this.around.resolver.releaseAll(measurement)
+    const { namespace } = measurement
+    if (this.around.resolver.measurementsOf(namespace) === 0 && !this.pending.some((drop) => drop.measurement.namespace === namespace))
+      this.around.emptied(namespace)
     const key = endedKey(measurement.namespace, measurement.name)
     this.ended.delete(key)
     this.ended.add(key)

@@ -152,6 +152,10 @@ export class Schema {
     for (const measurement of this.pending.values()) if (measurement.namespace === namespace) yield measurement
   }
 
+  owns(namespace: string): boolean {
+    return this.owned(namespace).next().done !== true
+  }
+
   /** Tables of measurements with just one field. */
   get sharedOnes(): Iterable<Table> {
     return this.sharedTables.values()

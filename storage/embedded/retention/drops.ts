@@ -17,6 +17,7 @@ import type { SeriesIndex } from '../series/series-index.ts'
 import type { Signal } from '../signal.ts'
 import type { Publisher } from '../threads/publisher.ts'
 import type { ChangeRecord } from '../wal/change-record.ts'
+import type { Windows } from '../write/windows.ts'
 import type { WritePath } from '../write/write-path.ts'
 import type { RetentionClock } from './clock.ts'
 import type { Releases } from './releases.ts'
@@ -29,6 +30,7 @@ export interface DropsDependencies {
   schema: Schema
   index: SeriesIndex
   memtables: Memtables
+  windows: Windows
   wal: Wal
   writes: Pick<WritePath, 'change'>
   unstored: Unstored
@@ -168,13 +170,16 @@ export class Drops {
 
   /** The measurement goes for good. */
   private end(measurement: Measurement, tombstone: number, file: number): void {
-    const { schema, memtables, unstored, tombstones, releases, publisher, tidyWanted } = this.dependencies
+    const { schema, memtables, windows, unstored, tombstones, releases, publisher, tidyWanted } = this.dependencies
     const { id, namespace, name, tables } = measurement
     tombstones.remove(tombstones.of(id).map((other) => other.id))
     if (tables.some((table) => table.measurement < 0))
       tombstones.add({ id: tombstone, measurement: id, sequence: EVERY_SEQUENCE, series: null, start: INT64_MIN, end: INT64_MAX })
     schema.remove(measurement, file)
-    if (schema.owned(namespace).next().done) memtables.forget(namespace)
+    if (!schema.owns(namespace)) {
+      memtables.forget(namespace)
+      windows.forget(namespace)
+    }
     publisher.publish({ kind: 'measurement-gone', id })
     for (const table of tables) if (table.measurement === id) publisher.publish({ kind: 'table-gone', id: table.id })
     this.pending.delete(id)

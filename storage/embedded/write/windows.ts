@@ -1,4 +1,7 @@
-/** The out-of-order windows of all namespaces: each is there once a write has named the namespace, and stays when it holds a time. */
+/**
+ * The out-of-order windows of all namespaces: each is there once a write has named the namespace, and stays when it holds a time, until the last
+ * measurement of the namespace is gone for good.
+ */
 import type { Limits } from '../../common/limits.ts'
 import { Window } from '../../common/window.ts'
 import type { TableRows } from '../wal/record.ts'
@@ -59,6 +62,16 @@ export class Windows {
   /** Whoever names a namespace may be refused: nothing of the name stays. */
   forgetEmpty(namespace: string): void {
     if (this.byNamespace.get(namespace)?.newest === undefined) this.byNamespace.delete(namespace)
+  }
+
+  /** Nothing of the namespace is left, and nothing on its way: whoever has the name next may write any history. */
+  forget(namespace: string): void {
+    this.byNamespace.delete(namespace)
+  }
+
+  /** @param owned whether a namespace has measurements. */
+  forgetAllBut(owned: (namespace: string) => boolean): void {
+    for (const namespace of this.byNamespace.keys()) if (!owned(namespace)) this.byNamespace.delete(namespace)
   }
 
   /**
