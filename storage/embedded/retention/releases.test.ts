@@ -294,3 +294,15 @@ t.test('deletes work where nobody asks queries', async (t) => {
   t.equal((await engine.delete(by('host', 'a'))).series, 1)
   t.equal(await series(engine), 0)
 })
+
+t.test('retention moves for any number of measurements', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir)
+  t.teardown(() => closeAndRemove(engine, dir))
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  const { releases } = inside(engine)
+  for (let measurement = 1; measurement <= 200_000; measurement++) releases.expired(measurement, NOW, 1)
+  await releases.run()
+  await engine.drop('', 'm', { final: true })
+  t.equal(await series(engine), 0)
+})

@@ -139,7 +139,8 @@ export class Releases {
 
   /** Gives back what can be now. Resolves when all that waited at the call was looked at. */
   run(): Promise<void> {
-    this.queue.push(...this.postponed.splice(0), ...this.below.values())
+    for (const group of this.postponed.splice(0)) this.queue.push(group)
+    for (const group of this.below.values()) this.queue.push(group)
     this.below.clear()
     // In a later microtask: `running` is set before it may end.
     this.running ??= Promise.resolve().then(() => this.all())
