@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { DuckDBInstance } from '@duckdb/node-api'
 import t from 'tap'
 import { answers, archived, at, COLD, NONE, objectsIn, opened, type Point, segmentsIn, sql, write, writeDays } from '../testing/archiving.ts'
+import { inside } from '../testing/catalog-faults.ts'
 import { folderStore } from '../testing/folder-store.ts'
 import { closeAndRemove, NOW_MS, rowsOf, tempDir } from '../testing/harness.ts'
 
@@ -37,6 +38,34 @@ for (const remote of [false, true]) {
     await closeAndRemove(engine, dir, folder)
   })
 }
+
+t.test('what a run looks at grows as the measurements do', async (t) => {
+  const [dir, folder] = [tempDir(), tempDir()]
+  const engine = await opened(dir, folderStore(folder))
+  const count = 20
+  await write(
+    engine,
+    Array.from({ length: count }, (_, i) => ({ measurement: `m${i}`, tags: ['host', 'a'], time: at(0), fields: { a: i, b: i } })),
+  )
+  await engine.flush()
+  const held: string[] = []
+  engine.holdRetention((_, measurement) => void held.push(measurement))
+  const { byId } = inside(engine).schema
+  let looks = 0
+  const each = byId[Symbol.iterator].bind(byId)
+  Object.defineProperty(byId, Symbol.iterator, {
+    *value() {
+      for (const measurement of each()) {
+        looks++
+        yield measurement
+      }
+    },
+  })
+  t.same(await archived(engine), NONE)
+  t.same(held.sort(), Array.from({ length: count }, (_, i) => `m${i}`).sort(), 'each is asked for once')
+  t.ok(looks <= count, `${looks} looks at ${count} measurements`)
+  await closeAndRemove(engine, dir, folder)
+})
 
 t.test('late rows of archived days are merged when read, and archived beside', async (t) => {
   const [dir, folder] = [tempDir(), tempDir()]

@@ -217,7 +217,9 @@ export class Archive implements ArchiveService {
     const { schema, holds } = this.dependencies
     let needed: bigint | undefined
     if (holds.size === 0) return needed
-    for (const measurement of schema.byId) {
+    const owner = schema.tables[table]?.measurement ?? -1
+    // Only a table that measurements share has one look at all of them.
+    for (const measurement of owner < 0 ? schema.byId : [schema.byId[owner]]) {
       if (measurement?.tables.some(({ id }) => id === table) !== true) continue
       for (const hold of holds) {
         const time = hold(measurement.namespace, measurement.name)
