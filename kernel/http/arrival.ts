@@ -1,8 +1,11 @@
-/** What is looked at before anything else of a request: headers that may come once only, and on an open node, who it is for and from which site. */
+/**
+ * What is looked at before anything else of a request: headers that may come once only; on an open node who it is for and from which site, and behind a
+ * client certificate from which site.
+ */
 import fastifyPlugin from 'fastify-plugin'
 import type { Auth } from '../auth/auth.ts'
 import { SvcError } from '../lib/errors/index.ts'
-import { type HostGuard, refuseDuplicates } from '../lib/network/index.ts'
+import { clientCertificate, type HostGuard, refuseDuplicates } from '../lib/network/index.ts'
 
 /** RFC 9112, section 3.2. Node.js would refuse it with an empty answer. */
 const NO_HOST = 'cannot read the request: it has no header Host, which HTTP/1.1 needs; send it'
@@ -16,6 +19,7 @@ export const arrival = fastifyPlugin<{ auth: Auth; guard: HostGuard }>(
         const { host, origin } = request.headers
         if (host === undefined && request.raw.httpVersion === '1.1') throw new SvcError('BAD_REQUEST', NO_HOST)
         if (auth.open) guard.check({ host, origin })
+        else if (origin !== undefined && clientCertificate(request.raw.socket) !== undefined) guard.checkOrigin({ host, origin })
         done()
       } catch (error) {
         done(error as Error)

@@ -179,6 +179,28 @@ t.test('over TLS', { skip: noOpenssl }, async (t) => {
     for (const { error } of await everywhere(third)) t.match(error, /^UNAUTHORIZED: InvalidCertificate: .*not one of those that "ann" is known by/)
   })
 
+  t.test('a web page of another site cannot write with the certificate that a browser shows for it', async (t) => {
+    const { authority } = setUp(t)
+    const { everywhere, node } = await startMtls(t, {
+      authority,
+      section: { clients },
+      server: { cors_allowed_origins: ['https://grafana.example'], public_url: 'https://metrics.example' },
+    })
+    const ann = authority.issue({ subject: ['CN=ann'] })
+    // What a form or a script may send without being asked.
+    const write = (headers: Record<string, string>) =>
+      get(`${node.url}/write`, { ca: authority.own.cert, ...ann, agent: false, method: 'POST', headers: { 'content-type': 'text/plain', ...headers } }, 'm v=1')
+    for (const origin of ['https://evil.example', 'null', node.url.replace('https:', 'http:').replace(/\d+$/, '1')])
+      t.match(
+        await write({ origin }),
+        { status: 403, body: { code: 'FORBIDDEN', error: /origin .*client certificate .*server\.cors_allowed_origins/ } },
+        origin,
+      )
+    for (const headers of [{}, { origin: node.url }, { origin: 'https://grafana.example' }, { origin: 'https://metrics.example' }] as Record<string, string>[])
+      t.equal((await write(headers)).status, 204, JSON.stringify(headers))
+    t.equal((await everywhere(ann))[0].error, '')
+  })
+
   t.test('under multi_tenancy each client is kept to its namespaces', async (t) => {
     const { authority } = setUp(t)
     const { everywhere } = await startMtls(t, { authority, section: { clients }, server: { multi_tenancy: true } })

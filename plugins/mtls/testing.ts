@@ -198,14 +198,14 @@ export interface HttpAnswer {
   body: any
 }
 
-export function get(url: string, options: RequestOptions): Promise<HttpAnswer> {
+export function get(url: string, options: RequestOptions, payload = ''): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
     const call = request(url, options, (answer) => {
       let text = ''
       answer.setEncoding('utf8').on('data', (part) => (text += part))
-      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, body: JSON.parse(text) }))
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, body: text === '' ? undefined : JSON.parse(text) }))
     })
-    call.on('error', reject).end()
+    call.on('error', reject).end(payload)
   })
 }
 

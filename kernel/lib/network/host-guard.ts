@@ -1,7 +1,8 @@
 /**
  * Who a request says it is for, and from which site. A node that asks for no credentials has nothing else to tell a person's program from a web page
  * that the person happens to look at: a page sends requests to any address (its Origin is then foreign), and reaches a private one under a name of
- * its own by having that name resolve to it (its Host is then foreign).
+ * its own by having that name resolve to it (its Host is then foreign). Where the credential is the certificate of the connection, the browser shows it
+ * for whatever page sends the request, and Origin is all that tells them apart; for a foreign Host it finds a certificate of the server that does not hold.
  */
 import { isIP } from 'node:net'
 import { SvcError } from '../errors/index.ts'
@@ -52,12 +53,20 @@ export class HostGuard {
           `cannot answer for host ${quoted(host)}: this server asks for no credentials, so it answers to addresses, localhost and the names it knows; add the name to server.allowed_hosts`,
         )
     }
-    if (origin !== undefined && !this.welcomes(origin, host)) {
-      throw new SvcError(
-        'FORBIDDEN',
-        `cannot take a request from origin ${quoted(origin)}: this server asks for no credentials, so it takes none from pages of other sites; add the origin to server.cors_allowed_origins`,
-      )
-    }
+    this.requireWelcome({ host, origin }, 'this server asks for no credentials')
+  }
+
+  /** For a connection that has shown a client certificate. @throws FORBIDDEN as `check`. */
+  checkOrigin(arrival: Arrival): void {
+    this.requireWelcome(arrival, 'a browser shows its client certificate whichever page asks')
+  }
+
+  private requireWelcome({ host, origin }: Arrival, why: string): void {
+    if (origin === undefined || this.welcomes(origin, host)) return
+    throw new SvcError(
+      'FORBIDDEN',
+      `cannot take a request from origin ${quoted(origin)}: ${why}, so none are taken from pages of other sites; add the origin to server.cors_allowed_origins`,
+    )
   }
 
   private knows(host: string): boolean {
