@@ -1,5 +1,5 @@
 /** Records under a master key: each under a data key of its own, which the master key wraps. AES-256-GCM. See docs/formats/api-keys.md. */
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHmac, hash, randomBytes } from 'node:crypto'
 import { SchemaReader, type Static, Type } from 'svcdb/lib/schema'
 import { checkRecord, type KeyRecord } from './key-record.ts'
 
@@ -33,6 +33,9 @@ export function masterKeyOf(variable: string, env: Record<string, string | undef
   return key
 }
 
+/** Of a name, where names are kept in the clear. */
+export const plainDigestOf = (name: string): string => hash('sha256', name)
+
 export class Envelope {
   private readonly masterKey: Buffer
 
@@ -46,6 +49,11 @@ export class Envelope {
     const sealed = encrypt(dataKey, Buffer.from(JSON.stringify(record)), boundTo('record', id, key_prefix))
     const wrapped = encrypt(this.masterKey, dataKey, boundTo('data-key', id, key_prefix))
     return { version: 1, id, key_prefix, algorithm: ALGORITHM, wrapped_key: wrapped.toString('base64'), sealed: sealed.toString('base64') }
+  }
+
+  /** Of a name, which cannot be guessed without the master key. */
+  digestOf(name: string): string {
+    return createHmac('sha256', this.masterKey).update(`svc/api-key/1/name/${name}`).digest('hex')
   }
 
   /** @throws Error in a few words. */

@@ -1,5 +1,5 @@
 /** What the state store has of keys: those made over HTTP, those that commands and others put, and who was revoked. See docs/formats/api-keys.md. */
-import { type Following, followState, importState, type StateStore } from 'svcdb'
+import { type Following, followState, importState, type StateStore, type StateTransaction } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { checkRecord, type KeyRecord } from './key-record.ts'
 import { decodeKeyFile, MAX_FILE_BYTES } from './runtime-file.ts'
@@ -11,10 +11,22 @@ export const STORED = 'stored/'
 const REVOKED = 'revoked/'
 /** Ids of keys that were made: none of them comes back, whatever file turns up. */
 const GONE = 'gone/'
+/** Who has a name, by a digest of it: a new key looks there, and not through all others, which would hold the event loop. */
+const NAME = 'name/'
 
 export interface KeptRecord {
   id: string
   value: unknown
+}
+
+/** An object with the name in it, which it may hold sealed. */
+export interface NamedRecord extends KeptRecord {
+  name: string
+}
+
+interface Claim {
+  /** Of the key. */
+  id: string
 }
 
 /** Which entries another node may have changed: ids of keys, and names of revoked ones. */
@@ -27,11 +39,13 @@ export interface KeptChanges {
 export class KeptKeys {
   private readonly state: StateStore
   private readonly now: () => number
+  private readonly digestOf: (name: string) => string
 
-  /** @param now Unix seconds. */
-  constructor(state: StateStore, now: () => number) {
+  /** @param now Unix seconds. @param digestOf a name, as it stands in the state store. */
+  constructor(state: StateStore, now: () => number, digestOf: (name: string) => string) {
     this.state = state
     this.now = now
+    this.digestOf = digestOf
   }
 
   /** Imports the file of older versions. @throws SvcError naming it when it cannot be used. */
@@ -90,30 +104,50 @@ export class KeptKeys {
   /** @throws CONFLICT when another node has just used the name. */
   putRuntime(record: KeyRecord): Promise<void> {
     return this.state.transaction(async (tx) => {
-      for (const { value } of await tx.list<Partial<KeyRecord>>({ prefix: RUNTIME })) if (value.name === record.name) throw taken(record.name)
+      if (!(await this.claim(tx, record))) throw taken(record.name)
       tx.put(RUNTIME + record.id, record)
     })
   }
 
-  /** Leaves out those that were revoked meanwhile. @param unique for a new one, whose name no other may have. @throws CONFLICT when they do. */
-  putStored(records: readonly KeptRecord[], unique?: { name: string; nameOf(kept: KeptRecord): string | undefined }): Promise<void> {
+  /** A new key as an object. @throws CONFLICT when another node has just used the name. */
+  putNew(record: NamedRecord): Promise<void> {
     return this.state.transaction(async (tx) => {
-      if (unique !== undefined)
-        for (const { key, value } of await tx.list({ prefix: STORED }))
-          if (unique.nameOf({ id: key.slice(STORED.length), value }) === unique.name) throw taken(unique.name)
-      for (const { id, value } of records) if ((await tx.get(GONE + id)) === undefined) tx.put(STORED + id, value)
+      if (!(await this.claim(tx, record))) throw taken(record.name)
+      tx.put(STORED + record.id, record.value)
     })
   }
 
-  /** For ever. */
-  remove(ids: readonly string[]): Promise<void> {
-    return this.state.transaction((tx) => {
+  /** Leaves out those that were revoked meanwhile. */
+  putStored(records: readonly NamedRecord[]): Promise<void> {
+    return this.state.transaction(async (tx) => {
+      for (const record of records) {
+        if ((await tx.get(GONE + record.id)) !== undefined) continue
+        await this.claim(tx, record)
+        tx.put(STORED + record.id, record.value)
+      }
+    })
+  }
+
+  /** For ever. @param name of a single one, where it is known. */
+  remove(ids: readonly string[], name?: string): Promise<void> {
+    return this.state.transaction(async (tx) => {
+      const claim = name === undefined ? undefined : NAME + this.digestOf(name)
+      if (claim !== undefined && ids.includes((await tx.get<Claim>(claim))?.id ?? '')) tx.delete(claim)
       for (const id of ids) {
         tx.delete(RUNTIME + id)
         tx.delete(STORED + id)
         tx.put(GONE + id, { revoked_at: this.now() })
       }
     })
+  }
+
+  /** @returns false where a key that stands has the name. */
+  private async claim(tx: StateTransaction, { id, name }: { id: string; name: string }): Promise<boolean> {
+    const key = NAME + this.digestOf(name)
+    const holder = (await tx.get<Claim>(key))?.id
+    if (holder !== undefined && holder !== id && ((await tx.get(RUNTIME + holder)) ?? (await tx.get(STORED + holder))) !== undefined) return false
+    tx.put(key, { id } satisfies Claim)
+    return true
   }
 
   /** A key of the config, for ever. */

@@ -8,6 +8,7 @@ import { Logs, mapState, systemClock } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { Value } from 'typebox/value'
 import { type ApiKeysConfig, configSchema } from './config.ts'
+import { plainDigestOf } from './envelope.ts'
 import { KeptKeys } from './kept-keys.ts'
 import { type InboxWatcher, KeyInbox } from './key-inbox.ts'
 import type { KeyRecord } from './key-record.ts'
@@ -54,6 +55,7 @@ async function bareInbox(t: Test): Promise<Bare> {
   const kept = new KeptKeys(
     mapState(() => step('commit')),
     () => 1,
+    plainDigestOf,
   )
   const inbox = new KeyInbox({ folder: dir, kept, envelope: undefined, keys: true, calls })
   const watcher: InboxWatcher = {
@@ -105,7 +107,7 @@ t.test('a key that is revoked while a changed copy of it is taken does not come 
     }
     return answer
   }
-  const kept = new KeptKeys({ ...state, get }, () => 1)
+  const kept = new KeptKeys({ ...state, get }, () => 1, plainDigestOf)
   const monotonic = () => performance.now()
   const cache = new VerifiedCache({ maxEntries: 10, ttlMs: 1000 }, monotonic)
   const config = Value.Default(configSchema, { auth: { api_key: {} } }) as ApiKeysConfig

@@ -61,7 +61,7 @@ export class KeyInbox {
     await this.revoke(watcher)
     if (!keys) return
     const records = await this.records(idsOf(await this.names(), '.json'), watcher)
-    if (records.length > 0) await kept.putStored(records)
+    if (records.length > 0) await kept.putStored(records.map(({ id, value, record: { name } }) => ({ id, value, name })))
     for (const { id, record } of records) this.unsettled.set(id, record)
     if (this.unsettled.size === 0) return
     for (const { id } of records) await this.calls.rm(join(folder, `${id}.json`), { force: true })
@@ -74,7 +74,7 @@ export class KeyInbox {
         watcher.put(record)
       } catch (error) {
         // Another took the name in this moment.
-        await kept.remove([record.id])
+        await kept.remove([record.id], record.name)
         watcher.refused(join(folder, `${record.id}.json`), error as Error)
       }
     }

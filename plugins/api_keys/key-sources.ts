@@ -173,8 +173,10 @@ export class KeySources {
   }
 
   private putRuntime(kept: KeptRecord): void {
-    if (this.keyring.values().some(({ source, id }) => source === 'runtime' && id === kept.id)) return
-    this.keyring.add(keyOf(runtimeRecord(kept), 'runtime'))
+    const record = runtimeRecord(kept)
+    const known = this.keyring.get(record.name)
+    if (known?.source === 'runtime' && known.id === kept.id) return
+    this.keyring.add(keyOf(record, 'runtime'))
   }
 
   private dropConfigured(name: string): void {
@@ -195,14 +197,7 @@ export class KeySources {
       this.keyring.add(key)
       return key
     }
-    const nameOf = ({ id, value }: KeptRecord): string | undefined => {
-      try {
-        return decodeObject(value, id, envelope).name
-      } catch {
-        return undefined // it was reported when it came
-      }
-    }
-    if (store === undefined) await kept.putStored([{ id: record.id, value: encodeObject(record, envelope) }], { name: record.name, nameOf })
+    if (store === undefined) await kept.putNew({ id: record.id, name: record.name, value: encodeObject(record, envelope) })
     else await store.write(record)
     try {
       if (store === undefined) this.watcher.put(record)
@@ -211,7 +206,7 @@ export class KeySources {
       throw new Error('the object that was written cannot be used')
     } catch (error) {
       // Another took the name in this moment, or the disk does not give back what it took.
-      await (store?.remove(record.id) ?? kept.remove([record.id]))
+      await (store?.remove(record.id) ?? kept.remove([record.id], record.name))
       throw error
     }
   }
@@ -220,7 +215,7 @@ export class KeySources {
     const { kept, store } = this.places
     if (key.source === 'config') await kept.revoke(key.name)
     else if (key.source === 'store' && store !== undefined) await store.remove(key.id)
-    else await kept.remove([key.id])
+    else await kept.remove([key.id], key.name)
     const replaced = this.stored.get(key.id)?.key
     this.stored.delete(key.id)
     this.forget(key)

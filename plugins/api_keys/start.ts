@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Svc } from 'svcdb'
 import type { ApiKeysConfig } from './config.ts'
-import { Envelope, masterKeyOf } from './envelope.ts'
+import { Envelope, masterKeyOf, plainDigestOf } from './envelope.ts'
 import { KeptKeys } from './kept-keys.ts'
 import { KeyInbox } from './key-inbox.ts'
 import { KeyStore } from './key-store.ts'
@@ -32,7 +32,8 @@ export function placesOf(config: ApiKeysConfig, svc: Pick<Svc, 'id' | 'dataDir' 
   if (dataDir === undefined && !persistent)
     log.warn('the storage engine has no data directory: API keys that are made, and revocations, are forgotten when the server stops')
   const envelope = variable === undefined || !persistent ? undefined : new Envelope(masterKeyOf(variable, process.env))
-  const kept = new KeptKeys(svc.storage.state(svc.id), () => Math.floor(clock.now() / 1000))
+  const digestOf = envelope === undefined ? plainDigestOf : (name: string) => envelope.digestOf(name)
+  const kept = new KeptKeys(svc.storage.state(svc.id), () => Math.floor(clock.now() / 1000), digestOf)
   const store = persistent && 'root' in location ? new KeyStore({ root: location.root, envelope, monotonic: () => clock.monotonic() }) : undefined
   const inbox =
     dataDir === undefined ? undefined : new KeyInbox({ folder: join(dataDir, 'auth', 'keys'), kept, envelope, keys: persistent && store === undefined })
