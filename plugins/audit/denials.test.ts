@@ -65,6 +65,26 @@ t.test('a count that could not be written goes into the next one', async (t) => 
   t.same(countsOf(denials), [])
 })
 
+t.test('counts that cannot be written for long, of ever new addresses, stay bounded, and none is lost', async (t) => {
+  let now = 1n
+  const denials = new Denials(limits, () => now++)
+  for (let window = 0; window < 5; window++) {
+    const ended = denials.end()
+    t.ok(ended.length <= 1001, `${ended.length} in window ${window}`)
+    // While they are being written.
+    for (let i = 0; i < 1500; i++) denials.count(denied(`10.${window}.${i >> 8}.${i & 255}`))
+    for (const { restore } of ended) restore()
+  }
+  const summaries = denials.end().map(({ record }) => record.metadata as Record<string, string>)
+  t.ok(summaries.length <= 1001)
+  t.equal(
+    summaries.reduce((sum, { count }) => sum + Number(count), 0),
+    7500,
+  )
+  const others = summaries.at(-1)
+  t.ok(Number(others?.first) < 1600 && Number(others?.last) === 7500, JSON.stringify(others))
+})
+
 t.test('an IPv6 address counts by its network', async (t) => {
   t.equal(networkOf('2001:db8:1:2:3:4:5:6'), '2001:db8:1:2::/64')
   t.equal(networkOf('2001:db8:1:2:ffff::1'), '2001:db8:1:2::/64')

@@ -81,13 +81,16 @@ export class Denials {
   }
 
   private restore(key: string, lost: Kind): void {
-    const kind = this.kinds.get(key)
-    if (kind === undefined) this.kinds.set(key, { ...lost, written: 0 })
-    else {
-      if (kind.counted === 0) Object.assign(kind, { record: lost.record, last: lost.last })
-      kind.counted += lost.counted
-      kind.first = lost.first
+    if (!this.kinds.has(key) && this.kinds.size < MAX_KINDS) {
+      this.kinds.set(key, { ...lost, written: 0 })
+      return
     }
+    const kind = this.kinds.get(key) ?? this.newKind(OTHERS, lost.record)
+    const { record, first, last } = lost
+    if (kind.counted === 0) Object.assign(kind, { record, first, last })
+    kind.counted += lost.counted
+    if (first < kind.first) kind.first = first
+    if (last > kind.last) kind.last = last
   }
 
   private kindOf(record: DraftInput): Kind {
