@@ -120,6 +120,19 @@ t.test('a key that has expired says so to whoever has it, and to nobody else', a
   }
 })
 
+t.test('clients that go on with an expired key do not have it hashed with each call, which would keep others from being let in', async (t) => {
+  const clock = new ManualClock(Date.now())
+  const text = keyText()
+  const expires_at = Math.floor(clock.now() / 1000) + 100
+  const hashed = { name: 'hashed', key: await phcOf(text), key_prefix: text.slice(4, 12), expires_at }
+  const node = await start({ keys: [admin, hashed], clock })
+  t.teardown(() => node.stop())
+  clock.skip(101_000)
+  for (let i = 0; i < 5; i++) t.match(await node.who(text), { status: 401, error: /"hashed" has expired/ })
+  t.equal(await node.metric(ADMIN, 'api_key_verification_seconds_count'), 1)
+  t.equal(await node.metric(ADMIN, 'api_key_verifications_total{result="expired"}'), 1)
+})
+
 t.test('refused at start', async (t) => {
   const refused = async (options: Parameters<typeof start>[0], text: RegExp, secret?: string) => {
     const error = await start(options).then(

@@ -65,10 +65,7 @@ export class Gate {
 
   private accept(key: ApiKey): Answer {
     const now = this.dependencies.clock.now()
-    if (hasExpired(key, now)) {
-      this.dependencies.cache.evict(key)
-      return new SvcError('UNAUTHORIZED', `the API key ${JSON.stringify(key.name)} has expired; have another one made`)
-    }
+    if (hasExpired(key, now)) return new SvcError('UNAUTHORIZED', `the API key ${JSON.stringify(key.name)} has expired; have another one made`)
     key.usage.at = Math.floor(now / 1000)
     key.usage.count++
     return key.identity
@@ -110,9 +107,9 @@ export class Gate {
   }
 
   private remember(key: ApiKey, digest: string): Answer {
-    const answer = this.accept(key)
-    if (!(answer instanceof SvcError)) this.dependencies.cache.add(digest, key)
-    return answer
+    // One that has expired as well: clients go on with it, and would have it hashed with each call.
+    this.dependencies.cache.add(digest, key)
+    return this.accept(key)
   }
 
   /** While others try the same prefix, or too many tokens: a token that was verified before is as good as it was, if its key still stands. */
