@@ -226,7 +226,7 @@ const TOLD: Record<string, string> = {
   half_line_cut: 'the audit log ended in half a line, which a crash left; it was cut off',
   damage_found: 'the audit log is damaged, or was sealed with another key; it was set aside, and the chain goes on in a new file',
   entries_missing:
-    'the audit log does not have the last entry that the state store knows: it was moved away, emptied or shortened while no server ran, or the database is a restored copy; the chain goes on after that entry',
+    'the audit log does not have the last entry that the state store knows: it was moved away, emptied or shortened while no server ran, or the database is a restored copy; the chain goes on after that entry, or at the end of a file that begins behind it',
   file_changed: 'somebody else wrote to the audit log or cut it; the chain goes on at its end, and does not verify there',
   file_replaced: 'the audit log was moved away or deleted; the chain goes on in a new file',
 }

@@ -110,6 +110,25 @@ t.test('a log whose end was cut off, or that another was put in place of, is set
   }
 })
 
+t.test(
+  'a file that begins behind the head, as of another log or beside a restored database, is gone on with, and its next entry says what is missing',
+  async (t) => {
+    const other = await logged(t, 9)
+    const { path, state, head } = await logged(t)
+    writeFileSync(path, `${linesOf(other.path).slice(7).join('\n')}\n`)
+    const lines: string[] = []
+    const auditLog = makeAuditLog(path, { state, log: (line) => lines.push(line) })
+    await auditLog.record(entry('next'))
+    await auditLog.stop()
+    const [first, last, note, added] = entriesOf(path)
+    t.match([first, last, added], [{ id: 8n }, { id: 9n }, { id: 11n, resource: 'next' }])
+    t.match(note, { id: 10n, prevHash: last.hash })
+    t.same(metadataOf(note), { event: 'entries_missing', last_id: '5', last_hash: head?.hash, found_id: '9', problem: 'it begins with entry 8' })
+    t.ok(lines.some((line) => JSON.parse(line).event === 'entries_missing' && line.includes('"level":"error"')))
+    t.same(await next(path, state), [metadataOf(note)], 'said once')
+  },
+)
+
 t.test('corruption that hides the end does not take the numbers back', async (t) => {
   const { path, state, head } = await logged(t)
   const lines = linesOf(path)

@@ -78,6 +78,12 @@ export async function resume(file: AuditFile, seal: Seal, now: () => bigint, hea
     })
     return { end: { ...head, timestamp: 0n }, notes, lines: [], begins: true }
   }
+  const first = whole && head !== undefined ? parseEntry(lines[0]) : undefined
+  // What is between the head and the file is missing: another file was put in its place, or the database is a restored copy.
+  if (head !== undefined && typeof first === 'object' && first.id > head.id + 1n) {
+    const found = { last_id: String(head.id), last_hash: head.hash, found_id: String(chain.last.id), problem: `it begins with entry ${first.id}` }
+    notes.push({ event: 'entries_missing', ...found })
+  }
   const { id, timestamp, hash } = chain.last
   return { end: { id, timestamp, hash }, notes, lines: lines.map((line) => `${line}\n`), begins: false }
 }
