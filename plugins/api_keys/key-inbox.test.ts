@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
+import { AUDIT_LOG, type AuditLog, type AuditRecord, definePlugin } from 'svcdb'
 import { type FileCalls, realFileCalls } from 'svcdb/lib/files'
 import { Logs, mapState, systemClock } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
@@ -57,7 +58,7 @@ async function bareInbox(t: Test): Promise<Bare> {
     () => 1,
     plainDigestOf,
   )
-  const inbox = new KeyInbox({ folder: dir, kept, envelope: undefined, keys: true, calls })
+  const inbox = new KeyInbox({ folder: dir, kept, envelope: undefined, keys: true, record: async () => {}, calls })
   const watcher: InboxWatcher = {
     check: () => {},
     put: ({ name }) => step(`put ${name}`),
@@ -119,7 +120,7 @@ t.test('a key that is revoked while a changed copy of it is taken does not come 
     clock: systemClock,
     log: new Logs({ level: 'error', format: 'json' }).child('t'),
   })
-  const inbox = new KeyInbox({ folder: join(root, 'auth', 'keys'), kept, envelope: undefined, keys: true })
+  const inbox = new KeyInbox({ folder: join(root, 'auth', 'keys'), kept, envelope: undefined, keys: true, record: async () => {} })
   await sources.start({ kept, legacy: undefined, inbox, persistent: true, store: undefined, envelope: undefined })
   const key = await sources.add(record)
   await new KeyStore({ root, envelope: undefined, monotonic }).write({ ...record, roles: ['changed'] })
@@ -236,4 +237,32 @@ t.test('without persistent_api_keys files of keys are left alone', async (t) => 
   t.teardown(() => node.stop())
   t.equal((await node.who(text)).status, 401)
   t.same(await readdir(join(dir, 'auth', 'keys')), [`${record.id}.json`])
+})
+
+t.test('keys that come, change and go by files are in the audit log', async (t) => {
+  const records: AuditRecord[] = []
+  const audit = definePlugin({
+    id: 'audit_probe',
+    summary: 'Keeps what is recorded',
+    stability: 'stable',
+    provides: [AUDIT_LOG],
+    setup: (svc) => svc.provide(AUDIT_LOG, { record: async (record: AuditRecord) => void records.push(record) } satisfies AuditLog),
+  })
+  const dir = await folder(t)
+  const store = new KeyStore({ root: dir, envelope: undefined, monotonic: () => performance.now() })
+  const { record } = await newKey({ ...wanted('put'), namespaces: ['red'], admin: true }, 'svc_', Date.now())
+  await store.write(record)
+  const node = await start({ keys, dir, auth: persistent, others: [audit] })
+  t.teardown(() => node.stop())
+  const file = { key_id: record.id, event: 'file' }
+  const key = { namespaces: 'red', admin: 'true', enabled: 'true' }
+  t.same(records, [{ action: 'api_key_create', resource: 'put', decision: 'allow', metadata: { ...file, ...key } }], 'at the start')
+  await store.write({ ...record, enabled: false })
+  t.equal((await node.call('GET', ADMIN)).status, 200)
+  await writeFile(join(dir, 'auth', 'keys', `${record.id}.revoked`), '')
+  t.equal((await node.call('GET', ADMIN)).status, 200)
+  t.same(records.slice(1), [
+    { action: 'permission_change', resource: 'put', decision: 'allow', metadata: { ...file, ...key, enabled: 'false' } },
+    { action: 'api_key_revoke', resource: record.id, decision: 'allow', metadata: file },
+  ])
 })

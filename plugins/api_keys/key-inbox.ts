@@ -2,7 +2,7 @@
  * `auth/keys/` in the data directory: how keys come and go without HTTP. A file `<id>.json` is a key to be taken, or to be put in place of the one of its
  * id; `<id>.revoked`, whatever is in it, revokes one. What was taken is removed.
  *
- * Order: committed to the state store, removed from the folder, the folder synced, and only then in use. So a file that a crash or a power cut leaves is
+ * Order: recorded in the audit log, committed to the state store, removed from the folder, the folder synced, and only then in use. So a file that a crash or a power cut leaves is
  * of a key that nobody has revoked since; and one of a key that was revoked is refused.
  */
 import { readdir } from 'node:fs/promises'
@@ -13,13 +13,25 @@ import type { KeptKeys } from './kept-keys.ts'
 import { decodeObject, idsOf, MAX_OBJECT_BYTES, parseObject } from './key-object.ts'
 import type { KeyRecord } from './key-record.ts'
 
+const RECORDED_AT_ONCE = 100
+
 export interface InboxOptions {
   folder: string
   kept: KeptKeys
   envelope: Envelope | undefined
   /** Whether keys are taken; false = revocations only. */
   keys: boolean
+  /** Resolves when the change is in the audit log, where one is kept. @throws when it cannot be: nothing is taken then. */
+  record(change: InboxChange): Promise<void>
   calls?: FileCalls
+}
+
+export interface InboxChange {
+  /** Put: a new key, or another record in the place of one. */
+  what: 'put' | 'replaced' | 'revoked'
+  id: string
+  /** Of what was put. */
+  key?: KeyRecord
 }
 
 export interface InboxWatcher {
@@ -49,6 +61,7 @@ export class KeyInbox {
     const { folder, kept } = this.options
     const ids = idsOf(await this.names(), '.revoked')
     if (ids.length === 0) return
+    await this.record(ids.map((id) => ({ what: 'revoked', id })))
     await kept.remove(ids)
     for (const id of ids) watcher.drop(id)
     for (const id of ids) await this.calls.rm(join(folder, `${id}.revoked`), { force: true })
@@ -61,6 +74,11 @@ export class KeyInbox {
     await this.revoke(watcher)
     if (!keys) return
     const records = await this.records(idsOf(await this.names(), '.json'), watcher)
+    await this.record(
+      await Promise.all(
+        records.map(async ({ id, record }) => ({ what: (await kept.storedOf(id)) === undefined ? ('put' as const) : ('replaced' as const), id, key: record })),
+      ),
+    )
     if (records.length > 0) await kept.putStored(records.map(({ id, value, record: { name } }) => ({ id, value, name })))
     for (const { id, record } of records) this.unsettled.set(id, record)
     if (this.unsettled.size === 0) return
@@ -78,6 +96,12 @@ export class KeyInbox {
         watcher.refused(join(folder, `${record.id}.json`), error as Error)
       }
     }
+  }
+
+  /** In parts, for which the audit log has room. */
+  private async record(changes: readonly InboxChange[]): Promise<void> {
+    for (let i = 0; i < changes.length; i += RECORDED_AT_ONCE)
+      await Promise.all(changes.slice(i, i + RECORDED_AT_ONCE).map((change) => this.options.record(change)))
   }
 
   private async names(): Promise<string[]> {

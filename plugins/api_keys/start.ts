@@ -1,10 +1,10 @@
 /** What is decided when the node starts. */
 import { join } from 'node:path'
-import type { Svc } from 'svcdb'
+import { AUDIT_LOG, type AuditLog, type AuditRecord, type Svc } from 'svcdb'
 import type { ApiKeysConfig } from './config.ts'
 import { Envelope, masterKeyOf, plainDigestOf } from './envelope.ts'
 import { KeptKeys } from './kept-keys.ts'
-import { KeyInbox } from './key-inbox.ts'
+import { type InboxChange, KeyInbox } from './key-inbox.ts'
 import { KeyStore } from './key-store.ts'
 import type { Keyring } from './keyring.ts'
 import { storeLocation } from './store-location.ts'
@@ -22,7 +22,7 @@ export interface Places {
 }
 
 /** What the config asks for. @throws Error for a config that cannot be used. */
-export function placesOf(config: ApiKeysConfig, svc: Pick<Svc, 'id' | 'dataDir' | 'log' | 'clock' | 'storage'>): Places {
+export function placesOf(config: ApiKeysConfig, svc: Pick<Svc, 'id' | 'dataDir' | 'log' | 'clock' | 'storage' | 'find'>): Places {
   const { dataDir, log, clock } = svc
   const { persistent_api_keys: wanted, encryption_key_env: variable } = config.auth
   const location = storeLocation(config, dataDir)
@@ -36,8 +36,24 @@ export function placesOf(config: ApiKeysConfig, svc: Pick<Svc, 'id' | 'dataDir' 
   const kept = new KeptKeys(svc.storage.state(svc.id), () => Math.floor(clock.now() / 1000), digestOf)
   const store = persistent && 'root' in location ? new KeyStore({ root: location.root, envelope, monotonic: () => clock.monotonic() }) : undefined
   const inbox =
-    dataDir === undefined ? undefined : new KeyInbox({ folder: join(dataDir, 'auth', 'keys'), kept, envelope, keys: persistent && store === undefined })
+    dataDir === undefined
+      ? undefined
+      : new KeyInbox({
+          folder: join(dataDir, 'auth', 'keys'),
+          kept,
+          envelope,
+          keys: persistent && store === undefined,
+          record: async (change) => svc.find<AuditLog>(AUDIT_LOG)?.record(recordOf(change)),
+        })
   return { kept, legacy: dataDir === undefined ? undefined : join(dataDir, 'auth', 'api_keys.json'), inbox, persistent, store, envelope }
+}
+
+const ACTIONS = { put: 'api_key_create', replaced: 'permission_change', revoked: 'api_key_revoke' } as const
+
+/** Nobody has asked for it over a listener: it is by the server itself. */
+function recordOf({ what, id, key }: InboxChange): AuditRecord {
+  const of: Record<string, string> = key === undefined ? {} : { namespaces: key.namespaces.join(','), admin: String(key.admin), enabled: String(key.enabled) }
+  return { action: ACTIONS[what], resource: key?.name ?? id, decision: 'allow', metadata: { event: 'file', key_id: id, ...of } }
 }
 
 /** @throws Error where nobody could be let in. */
