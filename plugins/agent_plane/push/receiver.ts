@@ -37,7 +37,7 @@ export class Receiver implements Candidate {
   /** Of the last failure. */
   reason = ''
   /** Milliseconds since the Unix epoch: nothing is sent before. */
-  notBefore = 0
+  private notBefore = 0
   inFlight = 0
   /** In the order of their times. */
   readonly waiting: Registration[] = []
@@ -56,8 +56,16 @@ export class Receiver implements Candidate {
     return this.inFlight === 0 && this.waiting.length === 0
   }
 
+  /** Milliseconds until it may be sent to. */
+  pauseMs(now: number): number {
+    const ms = this.notBefore - now
+    // What lies further ahead than any pause was noted by a wrong clock.
+    if (ms > MAX_PAUSE_MS) this.notBefore = 0
+    return ms > MAX_PAUSE_MS ? 0 : Math.max(0, ms)
+  }
+
   next(now: number): Registration | undefined {
-    return now < this.notBefore || this.inFlight >= (this.failures > 0 ? 1 : IN_FLIGHT) ? undefined : this.waiting.shift()
+    return this.pauseMs(now) > 0 || this.inFlight >= (this.failures > 0 ? 1 : IN_FLIGHT) ? undefined : this.waiting.shift()
   }
 
   succeeded(): void {
@@ -66,8 +74,9 @@ export class Receiver implements Candidate {
 
   /** @param began when the attempt began: of several that fail together one counts. @returns registrations that wait no longer, for their time comes later. */
   failed(began: number, now: number, reason: string, random: number, asked: number | undefined): Registration[] {
+    const paused = this.pauseMs(now)
     if (began >= this.notBefore) this.failures++
-    this.notBefore = Math.max(this.notBefore, now + pauseAfter(this.failures, random, asked))
+    this.notBefore = now + Math.max(paused, pauseAfter(this.failures, random, asked))
     this.reason = reason
     return this.waiting.splice(0)
   }

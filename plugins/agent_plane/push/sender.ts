@@ -4,7 +4,7 @@
  *
  * Invariants
  * - Tenants have their turns, and within one its receivers: one that fails, or takes long, or has very many registrations, delays none that does not.
- * - A receiver that fails is tried by one registration at a time, after pauses. That it fails counts for each registration whose time comes meanwhile.
+ * - A receiver that fails is tried by one registration at a time, after pauses. That it fails counts once for each registration whose time comes meanwhile.
  * - A registration is sent to by one attempt at a time, in the order of its records.
  * - What is in memory is bounded, whatever is due: what finds no room is put off.
  */
@@ -104,7 +104,9 @@ export class PushSender {
     const { now, random } = this.tools
     const { state, tenant } = receiver.of
     const at = now()
-    if (at < receiver.notBefore) return this.failed(receiver, each, row.next_seq, row.attempts, receiver.reason)
+    const pause = receiver.pauseMs(at)
+    // As long as it may not be sent to at least: its failures count, and not how often it was looked whether it may be.
+    if (pause > 0) return this.failed(receiver, each, row.next_seq, row.attempts, { result: 'failed', reason: receiver.reason, retryAfterMs: pause })
     const kind = receiver.slow ? 'slow' : 'quick'
     if (receiver.isFull || waiting[kind] >= MAX_WAITING[kind]) {
       const due = at + pauseAfter(FULL_PAUSE[kind], random())
@@ -188,7 +190,7 @@ export class PushSender {
         if (attempt.result === 'failed')
           for (const other of receiver.failed(began, now(), attempt.reason, this.tools.random(), attempt.retryAfterMs))
             this.taken.delete(nameOf(receiver.group, other))
-        await this.failed(receiver, each, next, attempts, attempt.reason, attempt)
+        await this.failed(receiver, each, next, attempts, attempt)
         return false
       }
       if (attempt !== undefined) {
@@ -224,12 +226,12 @@ export class PushSender {
   }
 
   /** It is tried later, or not any more. */
-  private async failed({ of }: Receiver, { run, id }: Registration, seq: number, before: number, reason: string, attempt?: WebhookAttempt): Promise<void> {
+  private async failed({ of }: Receiver, { run, id }: Registration, seq: number, before: number, attempt: WebhookAttempt): Promise<void> {
     const { now, random, told } = this.tools
-    const isOver = attempt?.result === 'refused' || before + 1 >= MAX_FAILURES
-    const due = isOver ? undefined : now() + pauseAfter(before + 1, random(), attempt?.retryAfterMs)
+    const isOver = attempt.result === 'refused' || before + 1 >= MAX_FAILURES
+    const due = isOver ? undefined : now() + pauseAfter(before + 1, random(), attempt.retryAfterMs)
     told(isOver ? 'parked' : 'failed')
-    await of.state.transaction((tx) => fail(tx, run, id, seq, reason.slice(0, MAX_REASON), due))
+    await of.state.transaction((tx) => fail(tx, run, id, seq, attempt.reason.slice(0, MAX_REASON), due))
   }
 
   /** @param ms at most so long. @returns whether nothing is being sent, and nothing waits for its turn. */

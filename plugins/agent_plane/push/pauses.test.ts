@@ -1,0 +1,74 @@
+/** What a receiver asks for and a wrong clock cost nobody anything that they were to be told. */
+import type { WebhookAttempt } from 'svcdb'
+import type { PushConfig } from 'svcdb/agents'
+import { ManualClock } from 'svcdb/testkit'
+import t from 'tap'
+import { controlled, skill } from '../testing/control.ts'
+import { PushSender } from './sender.ts'
+import { parkedPushes } from './store.ts'
+
+const TAKEN: WebhookAttempt = { result: 'taken', reason: '' }
+const BUSY: WebhookAttempt = { result: 'failed', reason: 'it answered 429', retryAfterMs: 3_600_000 }
+const FAILED: WebhookAttempt = { result: 'failed', reason: 'it answered 500' }
+const HOUR = 3_600_000
+
+interface Answer {
+  attempt: WebhookAttempt
+  /** That it takes. */
+  ms: number
+}
+
+async function setup(answer: (config: PushConfig) => Answer) {
+  const step = async () => null
+  const { state, clock: runs, driver, run } = await controlled([skill('nothing', step)])
+  const clock = new ManualClock(runs.now)
+  const told: string[] = []
+  const held = { answer, tries: 0, wrong: 0 }
+  const sender = new PushSender({
+    send: async (config, { type, subject }) => {
+      held.tries++
+      const { attempt, ms } = held.answer(config)
+      await new Promise<void>((resolve) => void clock.after(ms, resolve))
+      if (attempt.result === 'taken') told.push(`${config.id} ${subject} ${type.replace('io.svc.run.', '')}`)
+      return attempt
+    },
+    now: () => clock.now() + held.wrong,
+    after: clock.after,
+    random: () => 0.5,
+    told: () => {},
+  })
+  /** As the schedule does. */
+  const again = async (): Promise<void> => {
+    await sender.run([{ tenant: 'default', state }])
+    clock.after(1000, () => void again())
+  }
+  const register = async (push: PushConfig[]): Promise<string> => {
+    runs.now = clock.now()
+    return (await run(driver({ checkReceiver: async () => {} }), 'nothing', { push })).run
+  }
+  return { state, clock, told, held, begin: () => void again(), register }
+}
+
+t.test('a receiver that asks for an hour gets it: nobody is parked for having waited', async (t) => {
+  const { state, clock, held, told, begin, register } = await setup(() => ({ attempt: BUSY, ms: 5 }))
+  for (let i = 0; i < 20; i++) await register([{ id: 'one', url: 'https://busy.example' }])
+  begin()
+  await clock.advance(4 * HOUR)
+  t.ok(held.tries < 20, `${held.tries} tries`)
+  t.same(await parkedPushes(state, 100), [])
+  held.answer = () => ({ attempt: TAKEN, ms: 5 })
+  await clock.advance(2 * HOUR)
+  t.equal(told.length, 40)
+})
+
+t.test('a clock that is set back while a receiver fails parks nobody', async (t) => {
+  const { state, clock, held, told, begin, register } = await setup(() => ({ attempt: FAILED, ms: 5 }))
+  for (let i = 0; i < 3; i++) await register([{ id: 'one', url: 'https://one.example' }])
+  begin()
+  await clock.advance(60_000)
+  held.answer = () => ({ attempt: TAKEN, ms: 5 })
+  held.wrong = -24 * HOUR
+  await clock.advance(4 * HOUR)
+  t.same(await parkedPushes(state, 100), [])
+  t.equal(told.length, 6)
+})
