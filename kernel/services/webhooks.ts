@@ -75,6 +75,8 @@ export interface WebhookAttempt {
   reason: string
   /** Milliseconds that the receiver asks for. */
   retryAfterMs?: number
+  /** Of HTTP; absent where it has not answered. */
+  status?: number
 }
 
 /** The service WEBHOOKS. */

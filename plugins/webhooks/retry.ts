@@ -9,6 +9,8 @@ export interface Attempt {
   reason: string
   /** Milliseconds that the endpoint asks for. */
   retryAfterMs?: number
+  /** Of its answer. */
+  status?: number
 }
 
 export interface RetryLimits {
@@ -30,7 +32,7 @@ export function judge(status: number, retryAfter: string | undefined, now: numbe
   if (status === 410) return { result: 'gone', kind, reason: 'it answered 410 Gone' }
   const reason = kind === '3xx' ? `it answered ${status}, and redirects are not followed` : `it answered ${status}`
   const retryAfterMs = retryAfter === undefined ? undefined : parseRetryAfter(retryAfter, now)
-  return { result: 'failed', kind, reason, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) }
+  return { result: 'failed', kind, reason, status, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) }
 }
 
 /** RFC 9110, 10.2.3: seconds or a date. @returns milliseconds from now, 0 or more; undefined for anything else. */

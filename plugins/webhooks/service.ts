@@ -114,10 +114,15 @@ export class WebhookService implements Webhooks {
     if (Buffer.byteLength(body) > maxEventBytes) return { result: 'refused', reason: `the event has more than ${maxEventBytes} bytes` }
     const began = clock.monotonic()
     const signed = signedHeaders(keys, messageId(event.source, event.id), clock.now(), body)
-    const { result, kind, reason, retryAfterMs } = await post()(url, { ...headers, ...signed, 'content-type': CONTENT_TYPE }, body, stopping)
+    const { result, kind, reason, retryAfterMs, status } = await post()(url, { ...headers, ...signed, 'content-type': CONTENT_TYPE }, body, stopping)
     if (kind !== 'aborted') metrics.attempted(kind, (clock.monotonic() - began) / 1000, false)
     if (result === 'delivered') return { result: 'taken', reason: '' }
-    return { result: result === 'gone' || kind === 'refused' ? 'refused' : 'failed', reason, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) }
+    return {
+      result: result === 'gone' || kind === 'refused' ? 'refused' : 'failed',
+      reason,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      ...(status === undefined ? {} : { status }),
+    }
   }
 
   observe(owner: string, listener: (report: WebhookReport) => void): void {

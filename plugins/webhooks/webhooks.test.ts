@@ -95,6 +95,20 @@ t.test('what a receiver answers decides: 2xx is taken, 410 parks, all else is tr
   t.match([missing.statusCode, missing.json().code], [404, 'NOT_FOUND'])
 })
 
+t.test('one attempt of a caller says what it came to, and with which status', async (t) => {
+  const certificate = await makeCertificate(t)
+  const receiver = await receive(t, certificate, status(401))
+  const { hooks } = await start(t, { ca_file: certificate.caFile })
+  const { event } = delivery('none', 'e-1')
+  t.same(await hooks.send(receiver.url, event), { result: 'failed', reason: 'it answered 401', status: 401 })
+  receiver.answer = ok
+  t.same(await hooks.send(receiver.url, event), { result: 'taken', reason: '' })
+  receiver.answer = (_, __, socket) => void socket.destroy()
+  const lost = await hooks.send(receiver.url, event)
+  t.match(lost, { result: 'failed' })
+  t.notOk('status' in lost, 'it has not answered')
+})
+
 t.test('Retry-After is honoured, within a cap', async (t) => {
   const certificate = await makeCertificate(t)
   const first =

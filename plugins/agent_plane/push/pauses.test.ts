@@ -1,4 +1,4 @@
-/** What a receiver asks for and a wrong clock cost nobody anything that they were to be told. */
+/** What a receiver asks for, a wrong clock and what concerns one registration alone cost others nothing that they were to be told. */
 import type { WebhookAttempt } from 'svcdb'
 import type { PushConfig } from 'svcdb/agents'
 import { ManualClock } from 'svcdb/testkit'
@@ -8,8 +8,10 @@ import { PushSender } from './sender.ts'
 import { parkedPushes } from './store.ts'
 
 const TAKEN: WebhookAttempt = { result: 'taken', reason: '' }
-const BUSY: WebhookAttempt = { result: 'failed', reason: 'it answered 429', retryAfterMs: 3_600_000 }
-const FAILED: WebhookAttempt = { result: 'failed', reason: 'it answered 500' }
+const BUSY: WebhookAttempt = { result: 'failed', reason: 'it answered 429', status: 429, retryAfterMs: 3_600_000 }
+const FAILED: WebhookAttempt = { result: 'failed', reason: 'it answered 500', status: 500 }
+const UNKNOWN: WebhookAttempt = { result: 'failed', reason: 'it answered 401', status: 401 }
+const OPS: PushConfig = { id: 'operator:ops', url: 'https://ops.example' }
 const HOUR = 3_600_000
 
 interface Answer {
@@ -18,7 +20,7 @@ interface Answer {
   ms: number
 }
 
-async function setup(answer: (config: PushConfig) => Answer) {
+async function setup(answer: (config: PushConfig) => Answer, destinations: PushConfig[] = []) {
   const step = async () => null
   const { state, clock: runs, driver, run } = await controlled([skill('nothing', step)])
   const clock = new ManualClock(runs.now)
@@ -44,7 +46,7 @@ async function setup(answer: (config: PushConfig) => Answer) {
   }
   const register = async (push: PushConfig[]): Promise<string> => {
     runs.now = clock.now()
-    return (await run(driver({ checkReceiver: async () => {} }), 'nothing', { push })).run
+    return (await run(driver({ checkReceiver: async () => {}, destinations }), 'nothing', { push })).run
   }
   return { state, clock, told, held, begin: () => void again(), register }
 }
@@ -71,4 +73,16 @@ t.test('a clock that is set back while a receiver fails parks nobody', async (t)
   await clock.advance(4 * HOUR)
   t.same(await parkedPushes(state, 100), [])
   t.equal(told.length, 6)
+})
+
+t.test('registrations with credentials that a receiver does not know keep it from no other: not from the operator either', async (t) => {
+  const { state, clock, told, begin, register } = await setup(({ token }) => ({ attempt: token === undefined ? TAKEN : UNKNOWN, ms: 5 }), [OPS])
+  for (let i = 0; i < 40; i++) await register([{ id: 'one', url: OPS.url, token: 'wrong' }])
+  begin()
+  await clock.advance(10_000)
+  t.equal(told.length, 80, 'at once')
+  await clock.advance(4 * HOUR)
+  const parked = await parkedPushes(state, 100)
+  t.same([...new Set(parked.map(({ row }) => row.config.id))], ['one'])
+  t.match(parked[0].row, { attempts: 32, last_error: 'it answered 401' })
 })

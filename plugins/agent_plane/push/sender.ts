@@ -5,6 +5,7 @@
  * Invariants
  * - Tenants have their turns, and within one its receivers: one that fails, or takes long, or has very many registrations, delays none that does not.
  * - A receiver that fails is tried by one registration at a time, after pauses. That it fails counts once for each registration whose time comes meanwhile.
+ *   What it refuses of one, such as its credentials, concerns that one alone.
  * - A registration is sent to by one attempt at a time, in the order of its records.
  * - What is in memory is bounded, whatever is due: what finds no room is put off.
  */
@@ -187,7 +188,7 @@ export class PushSender {
         if (this.signal?.aborted) return false
         const attempts = next > row.next_seq ? 0 : row.attempts
         if (next > row.next_seq) await state.transaction((tx) => advance(tx, run, id, next, now()))
-        if (attempt.result === 'failed')
+        if (attempt.result === 'failed' && !concernsRegistration(attempt))
           for (const other of receiver.failed(began, now(), attempt.reason, this.tools.random(), attempt.retryAfterMs))
             this.taken.delete(nameOf(receiver.group, other))
         await this.failed(receiver, each, next, attempts, attempt)
@@ -221,7 +222,7 @@ export class PushSender {
     })
     const attempt = await send(config, event)
     cancel()
-    receiver.slow = slow || attempt.result === 'failed'
+    receiver.slow = slow || (attempt.result === 'failed' && !concernsRegistration(attempt))
     return attempt
   }
 
@@ -247,5 +248,11 @@ export class PushSender {
     return this.lanes.inFlight === 0
   }
 }
+
+/** Answers that say something of the whole receiver, although they are of the client's kind: Request Timeout, Too Early, Too Many Requests. */
+const OF_THE_RECEIVER: ReadonlySet<number> = new Set([408, 425, 429])
+
+/** The receiver does not know its credentials, or sends it elsewhere: another registration has others. */
+const concernsRegistration = ({ status = 0 }: WebhookAttempt): boolean => status >= 300 && status < 500 && !OF_THE_RECEIVER.has(status)
 
 const nameOf = (tenant: string, { run, id }: Registration): string => `${tenant} ${run} ${id}`
