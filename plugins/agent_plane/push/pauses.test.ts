@@ -5,12 +5,13 @@ import { ManualClock } from 'svcdb/testkit'
 import t from 'tap'
 import { controlled, skill } from '../testing/control.ts'
 import { PushSender } from './sender.ts'
-import { parkedPushes } from './store.ts'
+import { fail, parkedPushes } from './store.ts'
 
 const TAKEN: WebhookAttempt = { result: 'taken', reason: '' }
 const BUSY: WebhookAttempt = { result: 'failed', reason: 'it answered 429', status: 429, retryAfterMs: 3_600_000 }
 const FAILED: WebhookAttempt = { result: 'failed', reason: 'it answered 500', status: 500 }
 const UNKNOWN: WebhookAttempt = { result: 'failed', reason: 'it answered 401', status: 401 }
+const TIMEOUT: WebhookAttempt = { result: 'failed', reason: 'there was no answer within 10 s' }
 const OPS: PushConfig = { id: 'operator:ops', url: 'https://ops.example' }
 const HOUR = 3_600_000
 
@@ -22,7 +23,11 @@ interface Answer {
 
 async function setup(answer: (config: PushConfig) => Answer, destinations: PushConfig[] = []) {
   const step = async () => null
-  const { state, clock: runs, driver, run } = await controlled([skill('nothing', step)])
+  const long = skill('long', async (context) => {
+    for (let i = 0; i < 100; i++) await context.note(`note ${i}`)
+    return null
+  })
+  const { state, clock: runs, driver, run } = await controlled([skill('nothing', step), long])
   const clock = new ManualClock(runs.now)
   const told: string[] = []
   const held = { answer, tries: 0, wrong: 0 }
@@ -44,9 +49,9 @@ async function setup(answer: (config: PushConfig) => Answer, destinations: PushC
     await sender.run([{ tenant: 'default', state }])
     clock.after(1000, () => void again())
   }
-  const register = async (push: PushConfig[]): Promise<string> => {
+  const register = async (push: PushConfig[], name = 'nothing'): Promise<string> => {
     runs.now = clock.now()
-    return (await run(driver({ checkReceiver: async () => {}, destinations }), 'nothing', { push })).run
+    return (await run(driver({ checkReceiver: async () => {}, destinations }), name, { push })).run
   }
   return { state, clock, told, held, begin: () => void again(), register }
 }
@@ -85,4 +90,23 @@ t.test('registrations with credentials that a receiver does not know keep it fro
   const parked = await parkedPushes(state, 100)
   t.same([...new Set(parked.map(({ row }) => row.config.id))], ['one'])
   t.match(parked[0].row, { attempts: 32, last_error: 'it answered 401' })
+})
+
+t.test('what a registration has more to tell goes on after the pause that another has brought about', async (t) => {
+  const { state, clock, told, begin, register } = await setup(({ id }) => {
+    if (id === 'dead') return { attempt: TIMEOUT, ms: 10_000 }
+    return id === 'last' ? { attempt: FAILED, ms: 1000 } : { attempt: TAKEN, ms: 1500 }
+  })
+  const gone = await register([{ id: 'last', url: 'https://one.example' }])
+  await state.transaction(async (tx) => {
+    for (let i = 0; i < 31; i++) await fail(tx, gone, 'last', 1, 'it answered 500', clock.now())
+  })
+  const run = await register([{ id: 'long', url: 'https://one.example' }], 'long')
+  for (let i = 0; i < 30; i++) {
+    // Something is under way all the time.
+    await register([{ id: 'dead', url: `https://dead-${i}.example` }])
+    if (i === 0) begin()
+    await clock.advance(4000)
+  }
+  t.same(told, [`long ${run} admitted`, `long ${run} completed`])
 })

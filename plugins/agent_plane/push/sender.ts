@@ -70,8 +70,10 @@ export class PushSender {
     this.signal = signal
     this.failure = undefined
     try {
-      do for (const each of tenants) await this.look(each)
-      while (!(await this.settled(LOOK_MS)))
+      do {
+        for (const each of tenants) await this.look(each)
+        this.goOn()
+      } while (!(await this.settled(LOOK_MS)))
     } finally {
       await this.settled()
       // What still waits, as the work was broken off, is found again.
@@ -99,6 +101,12 @@ export class PushSender {
       looked += page.length
       after = (page.at(-1) as Registration).key
     }
+  }
+
+  /** Receivers whose pause is over have their turns again. */
+  private goOn(): void {
+    for (const receiver of this.receivers.values()) if (receiver.waiting.length > 0) this.lanes.ready(receiver)
+    this.pump()
   }
 
   private async enqueue(receiver: Receiver, each: Registration, row: PushRow, waiting: Waiting): Promise<void> {
