@@ -64,7 +64,8 @@ const forward = Type.Object({
     default: 60,
     minimum: 1,
     maximum: 3600,
-    description: 'How long an answer may take before the connection is given up and the request repeated',
+    description:
+      'How long an answer may take before the connection is given up and the request repeated; from the second time on with half the points, until they fit',
   }),
   max_pause_secs: Type.Integer({
     default: 60,

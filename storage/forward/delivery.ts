@@ -23,6 +23,10 @@ const LETTERS_PAUSE_MS = 5000
 const LISTED = 16
 /** Rows that become dead letters at a time. */
 const LETTERS = 256
+/** In a row that are not answered in time: once may be an upstream that hangs, which takes the same again under the same key; twice is a link that is too narrow. */
+const LATE_TRIES = 2
+/** Of the time for an answer: as many rows again get one in half of it. */
+const QUICK = 4
 /** What is too old for the live window, and no more, has this code. */
 const TOO_OLD = 'PARTIAL_WRITE'
 const UNKNOWN = { code: 'PARTIAL_WRITE', message: 'the upstream refused the point and did not say why' }
@@ -66,6 +70,8 @@ export class Delivery {
   private readonly link: Link
   private readonly signal: AbortSignal
   private readonly bandwidth: Bandwidth
+  /** Rows of a request: as many as get an answer in time. */
+  private most: number
   private readonly refusals: SampledLog
   /** In use. */
   private current = 0
@@ -80,6 +86,7 @@ export class Delivery {
     this.signal = signal
     this.refusals = new SampledLog(options.log, () => options.monotonic())
     this.bandwidth = new Bandwidth(options.config.max_bandwidth)
+    this.most = options.config.batch_points
   }
 
   get upstream(): Upstream {
@@ -114,16 +121,19 @@ export class Delivery {
   ): Promise<Refusal | undefined> {
     const { rows } = batch
     const count = countOf(rows)
-    const most = this.options.config.batch_points
     const tooOld: number[] = []
     const suspects = new Suspects()
-    let size = probe ? 1 : Math.min(count, most)
+    let size = probe ? 1 : Math.min(count, this.most)
     for (let at = from; at < count; ) {
       const to = Math.min(count, at + size)
       const chunk = partOf(rows, at, to)
       const request = { ...batch, rows: chunk, key: `${batch.key}/${at}-${to}${batch.backfill ? 'b' : ''}` }
       const outcome = await this.request(request, lastTries ?? suspects.tries)
       let done = to - at
+      if (outcome instanceof CallError && outcome.late) {
+        size = this.most = Math.ceil(done / 2)
+        continue
+      }
       // Rows that were too old, and suspects, are not settled yet.
       if (outcome instanceof CallError && isHeld(outcome, batch)) return { error: outcome, settled: Math.min(at - suspects.size, tooOld[0] ?? at) }
       if (outcome instanceof CallError && lastTries === undefined && verdictOf(outcome) === 'broken') {
@@ -136,7 +146,7 @@ export class Delivery {
         const then = suspects.conclude(to === count)
         if (then === 'again') {
           at = to - suspects.take().length
-          size = Math.min(count - at, most)
+          size = Math.min(count - at, this.most)
           continue
         }
         const held = then === 'guilty' ? await this.convict(suspects, batch) : undefined
@@ -166,7 +176,7 @@ export class Delivery {
           batch.namespace,
         )
         size = rejected > refused.length ? Math.max(LISTED, size >> 2) : size
-      } else size = probe ? most : Math.min(most, size * 2)
+      } else size = probe ? this.most : Math.min(this.most, size * 2)
       at += done
     }
     if (tooOld.length === 0) return undefined
@@ -201,13 +211,16 @@ export class Delivery {
   }
 
   /**
-   * What the upstream makes of rows; a CallError that says that they are to be divided, that their namespace is refused, or that it has failed over them so often.
+   * What the upstream makes of rows; a CallError that says that they are to be divided, that their namespace is refused, that it has failed over them so often, or
+   * that there is no answer in time for so many.
    * Waits for all else. @throws when the signal ends.
    */
   private async request(batch: Batch, tries: number): Promise<Outcome | CallError> {
     const { config, metrics, pause, monotonic } = this.options
     let broken = 0
+    let late = 0
     let final: CallError | undefined
+    const count = countOf(batch.rows)
     const outcome = await patiently(
       async () => {
         this.signal.throwIfAborted()
@@ -218,8 +231,11 @@ export class Delivery {
           const send = () => upstream.write(batch.rows, batch.namespace, { backfill: batch.backfill, dedupKey: batch.key }, this.signal)
           const { tracing } = this.options
           const attributes = { 'svc.upstream': upstream.name, 'svc.rows': batch.rows.places.length / 3 }
+          const began = monotonic()
           const outcome = await (tracing === undefined ? send() : tracing.operation('forward', send, { kind: 'client', attributes }))
           this.answered(upstream, outcome)
+          const isQuick = monotonic() - began < (config.timeout_secs * 1000) / QUICK
+          if (count >= this.most && isQuick) this.most = Math.min(config.batch_points, count * 2)
           return outcome
         } catch (error) {
           if (!(error instanceof CallError)) throw error
@@ -235,6 +251,10 @@ export class Delivery {
             return undefined
           }
           this.failed(upstream, error, verdict)
+          if (error.late && ++late >= LATE_TRIES && count > 1) {
+            final = error
+            return undefined
+          }
           throw asSvcError(error, 'OVERLOADED')
         } finally {
           this.bandwidth.sent(upstream.bytes - bytes, monotonic())

@@ -19,18 +19,29 @@ export interface Answer {
   sent: number
 }
 
+interface CallErrorParts {
+  code?: ErrorCode
+  status?: number
+  retryAfterSecs?: number
+  late?: boolean
+  cause?: unknown
+}
+
 /** What came back, or that nothing did. `code` is one of the table of errors, or undefined where the other side said something else. */
 export class CallError extends Error {
   readonly code: ErrorCode | undefined
   /** Of gRPC; undefined when there was no answer. */
   readonly status: number | undefined
   readonly retryAfterSecs: number | undefined
+  /** There was no answer within the time for one. */
+  readonly late: boolean
 
-  constructor(message: string, { code, status, retryAfterSecs, cause }: { code?: ErrorCode; status?: number; retryAfterSecs?: number; cause?: unknown } = {}) {
+  constructor(message: string, { code, status, retryAfterSecs, late = false, cause }: CallErrorParts = {}) {
     super(message, cause === undefined ? undefined : { cause })
     this.code = code
     this.status = status
     this.retryAfterSecs = retryAfterSecs
+    this.late = late
   }
 }
 
@@ -136,14 +147,14 @@ export class GrpcClient {
       let trailers: IncomingHttpHeaders = {}
       const parts: Buffer[] = []
       let length = 0
-      const lost = (cause: unknown): void => {
+      const lost = (cause: unknown, late = false): void => {
         end()
-        reject(new CallError(`no answer from ${url}: ${cause instanceof Error ? cause.message : cause}`, { cause }))
+        reject(new CallError(`no answer from ${url}: ${cause instanceof Error ? cause.message : cause}`, { cause, late }))
       }
       if (session.closed || session.destroyed) return reject(new CallError(`no answer from ${url}: the connection is closed`))
       const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...metadata })
       const timer = setTimeout(() => {
-        lost(`none within ${timeoutMs / 1000} s`)
+        lost(`none within ${timeoutMs / 1000} s`, true)
         // Whoever is silent for so long is likely not there any more.
         session.destroy()
       }, timeoutMs)
@@ -167,7 +178,7 @@ export class GrpcClient {
           length += bytes.length
           if (length <= MAX_ANSWER) parts.push(bytes)
         })
-        .on('error', lost)
+        .on('error', (error) => lost(error))
         .on('close', () => {
           const headers = trailers['grpc-status'] === undefined ? first : trailers
           if (headers['grpc-status'] === undefined) {

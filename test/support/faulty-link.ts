@@ -30,6 +30,8 @@ export class FaultyLink {
   private isCut = false
   private stalled = false
   private delayMs = 0
+  /** Bytes a second in each direction. */
+  private rate = Number.POSITIVE_INFINITY
   /** Bytes that still go through, of both directions. */
   private left = Number.POSITIVE_INFINITY
 
@@ -69,6 +71,11 @@ export class FaultyLink {
     this.delayMs = ms
   }
 
+  /** So many bytes a second go through in each direction, from now on. */
+  narrow(bytesPerSecond: number): void {
+    this.rate = bytesPerSecond
+  }
+
   /** Ends one direction of all connections: the receiver is told that nothing more comes, the sender is not. */
   halfClose(direction: Direction): void {
     for (const pair of this.pairs) end(pair[direction])
@@ -79,6 +86,7 @@ export class FaultyLink {
     this.isCut = false
     this.stalled = false
     this.delayMs = 0
+    this.rate = Number.POSITIVE_INFINITY
     this.left = Number.POSITIVE_INFINITY
     for (const { up, down } of this.pairs) {
       up.from.resume()
@@ -125,11 +133,24 @@ export class FaultyLink {
     this.left -= taken.length
     const last = this.left <= 0
     if (last) this.isCut = true
+    if (this.rate < Number.POSITIVE_INFINITY) return this.trickle(taken, half)
     this.late(() => {
       if (half.ended || half.to.destroyed) return
       // What goes through before a cut has arrived when it comes.
       if (!half.to.write(taken, last ? () => this.resetAll() : undefined)) half.from.pause()
     })
+  }
+
+  private trickle(bytes: Buffer, half: Half): void {
+    half.from.pause()
+    setTimeout(
+      () => {
+        if (half.ended || half.to.destroyed) return
+        half.to.write(bytes)
+        if (!this.stalled) half.from.resume()
+      },
+      (bytes.length / this.rate) * 1000,
+    )
   }
 
   private resetAll(): void {

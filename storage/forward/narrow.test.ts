@@ -1,0 +1,31 @@
+/** Links that take less at a time than an edge sends: what waits gets there in smaller requests. */
+import t, { type Test } from 'tap'
+import { FaultyLink } from '../../test/support/faulty-link.ts'
+import { f64, lines, NOW, type TestPoint, write } from '../conformance/points.ts'
+import { edgeOf, folder, upstream } from './testing.ts'
+
+const OPEN = { server: { allow_open: true } }
+const points = (count: number): TestPoint[] =>
+  Array.from({ length: count }, (_, n) => ({ measurement: 'cpu', tags: { host: `h${n % 100}` }, time: NOW + BigInt(n), fields: { v: f64(n / 7) } }))
+
+async function edgeTo(t: Test, url: string, forward: Record<string, unknown>) {
+  const warned: string[] = []
+  const warn = (o: object, m?: string): void => void warned.push(`${m} ${JSON.stringify(o)}`)
+  const log = { debug() {}, info() {}, warn, error: warn }
+  const edge = edgeOf({ data_dir: folder(t), forward: { upstream: [{ name: 'one', url }], ...forward } }, { log })
+  await edge.open()
+  t.teardown(() => edge.close())
+  return { edge, warned }
+}
+
+t.test('a link over which a whole request takes longer than timeout_secs', { timeout: 60_000 }, async (t) => {
+  const { node, url } = await upstream(t, { config: OPEN })
+  const link = await FaultyLink.to(Number(new URL(url).port))
+  t.teardown(() => link.close())
+  link.narrow(100_000)
+  const { edge, warned } = await edgeTo(t, `http://127.0.0.1:${link.port}`, { timeout_secs: 1, compression: 'none' })
+  await write(edge, points(3000), { namespace: '' })
+  await edge.drained()
+  t.equal((await lines(node.storage, { namespace: '', measurement: 'cpu' })).length, 3000)
+  t.match(warned[0], /the upstream takes no points; they wait .*none within 1 s/)
+})
