@@ -53,6 +53,9 @@ const zip = { gzip: promisify(gzip), zstd: promisify(zstdCompress) }
 const LEAST_COMPRESSED = 256
 const FRAME = 5
 const MAX_ANSWER = 1 << 20
+/** What a proxy says of a request that is too large for it, and what gRPC would. */
+const HTTP_TOO_LARGE = 413
+const TOO_LARGE = { code: 'PAYLOAD_TOO_LARGE', status: 8 } as const
 const CONNECT_MS = 10_000
 const WINDOW = 1 << 20
 
@@ -183,6 +186,10 @@ export class GrpcClient {
           const headers = trailers['grpc-status'] === undefined ? first : trailers
           if (headers['grpc-status'] === undefined) {
             const status = first[':status']
+            if (Number(status) === HTTP_TOO_LARGE) {
+              end()
+              return reject(new CallError(`${url} answers HTTP status ${status}: the request is too large`, TOO_LARGE))
+            }
             return lost(status === undefined || Number(status) === 200 ? 'it broke off' : `HTTP status ${status}`)
           }
           end()

@@ -1,4 +1,6 @@
-/** Links that take less at a time than an edge sends: what waits gets there in smaller requests. */
+/** Links and proxies that take less at a time than an edge sends: what waits gets there in smaller requests. */
+import { createServer } from 'node:http2'
+import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { FaultyLink } from '../../test/support/faulty-link.ts'
 import { f64, lines, NOW, type TestPoint, write } from '../conformance/points.ts'
@@ -28,4 +30,34 @@ t.test('a link over which a whole request takes longer than timeout_secs', { tim
   await edge.drained()
   t.equal((await lines(node.storage, { namespace: '', measurement: 'cpu' })).length, 3000)
   t.match(warned[0], /the upstream takes no points; they wait .*none within 1 s/)
+})
+
+/** A proxy that answers requests above a size with 413, as nginx does, and passes on the others. */
+async function strict(t: Test, maxBytes: number) {
+  const sizes: number[] = []
+  const server = createServer()
+  server.on('stream', (stream) => {
+    const parts: Buffer[] = []
+    stream.on('error', () => {})
+    stream.on('data', (part: Buffer) => parts.push(part))
+    stream.on('end', () => {
+      const { length } = Buffer.concat(parts)
+      sizes.push(length)
+      if (length > maxBytes) return stream.respond({ ':status': 413, 'content-type': 'text/html' }, { endStream: true })
+      stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true })
+      stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
+      stream.end(Buffer.alloc(5))
+    })
+  })
+  await new Promise<void>((go) => server.listen(0, '127.0.0.1', go))
+  t.teardown(() => server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, sizes }
+}
+
+t.test('a proxy that takes smaller requests', { timeout: 60_000 }, async (t) => {
+  const { url, sizes } = await strict(t, 20_000)
+  const { edge } = await edgeTo(t, url, { compression: 'none' })
+  await write(edge, points(2000), { namespace: '' })
+  await edge.drained()
+  t.ok(sizes.some((size) => size <= 20_000))
 })
