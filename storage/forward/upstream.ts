@@ -8,6 +8,8 @@ import { CallError, GrpcClient } from './grpc-client.ts'
 import { type RequestHead, type Rows, writeRequest } from './points.ts'
 
 const WRITE = '/svc.Service/Write'
+/** What a header can carry. */
+const KEY = /^[\x21-\x7e]+$/
 
 export interface RefusedRow {
   /** Of the rows that were sent. */
@@ -145,11 +147,14 @@ export class Upstream {
   private async key(): Promise<string | undefined> {
     const { api_key, api_key_file } = this.config
     if (api_key_file === undefined) return api_key?.reveal()
+    let text: string
     try {
-      return (await readFile(api_key_file, 'utf8')).trim()
+      text = (await readFile(api_key_file, 'utf8')).trim()
     } catch (error) {
       throw new CallError(`cannot read api_key_file "${api_key_file}": ${(error as Error).message}`, { status: UNAUTHENTICATED, cause: error })
     }
+    if (KEY.test(text)) return text
+    throw new CallError(`cannot use api_key_file "${api_key_file}": it has to hold one key in printable ASCII, and nothing else`, { status: UNAUTHENTICATED })
   }
 }
 
