@@ -3,8 +3,9 @@
  * sealed ones against the transparency log. The last verdict is kept.
  */
 import type { StateReader, StateStore } from 'svcdb'
+import { inTurns } from 'svcdb/lib/event-loop'
 import { verifyLog } from '../log/verify.ts'
-import { BrokenChain, verified } from '../record/record.ts'
+import { BrokenChain, verifying } from '../record/record.ts'
 import { blobFaults } from '../store/blobs.ts'
 import { headOf, recordsOf } from '../store/journal.ts'
 import { caseFaults, caseIds, runsAbout } from './case-store.ts'
@@ -68,7 +69,7 @@ async function runFault(state: StateReader, run: string): Promise<string | undef
   const head = await headOf(state, run)
   if (head.seq === 0) return `its run "${run}" is not there`
   try {
-    verified(run, (await recordsOf(state, run)).slice(0, head.seq), head)
+    await inTurns(verifying(run, (await recordsOf(state, run)).slice(0, head.seq), head))
   } catch (error) {
     if (!(error instanceof BrokenChain)) throw error
     return error.message

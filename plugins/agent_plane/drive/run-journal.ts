@@ -1,11 +1,12 @@
 /** The journal of one run while it is driven: what it says, indexed, and the way to append to it. One append after the other. */
 import type { StateReader, StateStore, StateTransaction } from 'svcdb'
 import type { CorrelationKey, Operator, Spend, Undecided } from 'svcdb/agents'
+import { inTurns, type Work } from 'svcdb/lib/event-loop'
 import { PlanHistory } from '../plan/history.ts'
 import { canonical } from '../record/canonical.ts'
 import { DoneRecord, lazily, StartedRecord } from '../record/lazy.ts'
 import { isRunId, timeOfRun } from '../record/names.ts'
-import { BrokenChain, type JournalRecord, type NewRecord, verified } from '../record/record.ts'
+import { BrokenChain, type JournalRecord, type NewRecord, type Sealed, verifying } from '../record/record.ts'
 import { RUN_CONCLUDED, RUN_OVER } from '../store/children.ts'
 import { type Appended, type Head, headOf, recordsOf, requireOwned, sealed, store } from '../store/journal.ts'
 
@@ -98,13 +99,12 @@ export class RunJournal {
   /** Of its case, as they were when it was admitted. */
   correlation: readonly CorrelationKey[] = []
 
-  private constructor(run: string, head: Head, records: readonly JournalRecord[], owned?: Owned) {
+  private constructor(run: string, head: Head, owned: Owned | undefined) {
     this.run = run
     this.stored = head
     this.end = head
     this.case = head.case
     this.owned = owned
-    for (const record of records) this.take(record)
   }
 
   /** What a run has spent, as far as its journal says so: one that is damaged says nothing. */
@@ -117,16 +117,25 @@ export class RunJournal {
     }
   }
 
-  /** For reading. @throws BrokenChain. */
-  static async read(state: StateReader, run: string): Promise<RunJournal> {
+  /** For reading, unless it is owned. In turns of the event loop, however long it is. @throws BrokenChain. */
+  static async read(state: StateReader, run: string, owned?: Owned): Promise<RunJournal> {
     const head = await headOf(state, run)
-    return new RunJournal(run, head, verified(run, (await recordsOf(state, run)).slice(0, head.seq), head, lazily))
+    const sealed = (await recordsOf(state, run)).slice(0, head.seq)
+    return inTurns(RunJournal.reading(run, head, sealed, owned))
+  }
+
+  private static *reading(run: string, head: Head, sealed: readonly Sealed[], owned: Owned | undefined): Work<RunJournal> {
+    const journal = new RunJournal(run, head, owned)
+    for (const record of yield* verifying(run, sealed, head, lazily)) {
+      journal.take(record)
+      yield
+    }
+    return journal
   }
 
   /** @throws BrokenChain. */
-  static async own(run: string, owned: Owned): Promise<RunJournal> {
-    const { stored, records } = await RunJournal.read(owned.state, run)
-    return new RunJournal(run, stored, records, owned)
+  static own(run: string, owned: Owned): Promise<RunJournal> {
+    return RunJournal.read(owned.state, run, owned)
   }
 
   /**

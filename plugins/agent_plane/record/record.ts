@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import { SvcError } from 'svcdb/lib/errors'
+import { atOnce, type Work } from 'svcdb/lib/event-loop'
 import { canonical } from './canonical.ts'
 
 export const RECORD_VERSION = 1
@@ -173,13 +174,14 @@ export type ReadRecord = (raw: string, run: string, seq: number) => JournalRecor
 export class BrokenChain extends Error {}
 
 /**
- * The records of a run, in order, checked against each other.
+ * The records of a run, in order, checked against each other: in turns, for there may be very many.
  * @param head the hash of the last one. @param read `decode`, or what reads less. @throws BrokenChain naming the first record that is not what was written.
  */
-export function verified(run: string, sealed: readonly Sealed[], head: { seq: number; hash: string }, read: ReadRecord = decode): JournalRecord[] {
+export function* verifying(run: string, sealed: readonly Sealed[], head: { seq: number; hash: string }, read: ReadRecord = decode): Work<JournalRecord[]> {
   const broken = (seq: number, why: string) => new BrokenChain(`cannot use the journal of "${run}": record ${seq} ${why}`)
   let previous = CHAIN_START
-  const records = sealed.map(({ raw, hash }, index) => {
+  const records: JournalRecord[] = []
+  for (const [index, { raw, hash }] of sealed.entries()) {
     const seq = index + 1
     previous = chained(previous, raw)
     if (previous !== hash) throw broken(seq, 'does not follow from those before it')
@@ -191,8 +193,14 @@ export function verified(run: string, sealed: readonly Sealed[], head: { seq: nu
     }
     if (record.seq !== seq || record.run !== run) throw broken(seq, `says that it is record ${record.seq} of "${record.run}"`)
     if (record.kind === 'RunConcluded' && record.payload.chain_head !== (sealed[index - 1]?.hash ?? CHAIN_START)) throw broken(seq, 'names another head')
-    return record
-  })
+    records.push(record)
+    yield
+  }
   if (records.length !== head.seq || previous !== head.hash) throw broken(records.length, `is the last one, and the head is ${head.seq}`)
   return records
+}
+
+/** As `verifying`, without interruption. */
+export function verified(...given: Parameters<typeof verifying>): JournalRecord[] {
+  return atOnce(verifying(...given))
 }

@@ -3,6 +3,7 @@
  * is looked up in the same transaction: whoever has lost it appends nothing.
  */
 import type { StateReader, StateTransaction } from 'svcdb'
+import { nextTurn } from 'svcdb/lib/event-loop'
 import { CHAIN_START, type JournalRecord, type NewRecord, type Sealed, seal } from '../record/record.ts'
 import { Fenced, leaseOf } from './leases.ts'
 
@@ -31,6 +32,7 @@ export async function recordsOf(state: StateReader, run: string, from = 1, limit
     for (const { value } of page) found.push(value)
     if (page.length < PAGE) break
     next += page.length
+    await nextTurn()
   }
   return found
 }

@@ -1,0 +1,36 @@
+/** Journals that are very long are read in turns of the event loop, by whoever reads them. */
+import t from 'tap'
+import { drill } from '../cases/drill.ts'
+import { controlled, skill } from '../testing/control.ts'
+import { RunJournal } from './run-journal.ts'
+
+/** Turns of the event loop that others had meanwhile. */
+async function turnsDuring(act: () => Promise<unknown>): Promise<number> {
+  let turns = 0
+  let going = true
+  const tick = (): void => {
+    turns++
+    if (going) setImmediate(tick)
+  }
+  setImmediate(tick)
+  await act()
+  going = false
+  return turns
+}
+
+t.test('others have their turns while a journal of thousands of records is read', async (t) => {
+  const COUNT = 9000
+  const talk = skill('talk', async (context) => {
+    for (let i = 0; i < COUNT; i++) await context.note(`note ${i}`)
+    return null
+  })
+  const { driver, run, state, records, clock } = await controlled([talk])
+  const { run: id, status } = await run(driver(), 'talk')
+  t.equal(status, 'succeeded')
+  t.ok((await records(id)).length > COUNT)
+  const read = await turnsDuring(() => RunJournal.read(state, id))
+  t.ok(read >= COUNT / 500, `${read} turns`)
+  const replayed = await turnsDuring(() => driver().replay(id))
+  t.ok(replayed >= COUNT / 500, `${replayed} turns`)
+  t.notOk((await drill(state, 'svc', clock.now)).findings)
+})
