@@ -31,7 +31,12 @@ export const serverSchema = Type.Object({
     description:
       'Memory of the process: small sets what V8, malloc and libuv keep as low as a collector at the edge can do with, for some processor time; auto is small with [database] engine = "forward". Read from the file only',
   }),
-  public_url: Type.Optional(Type.String({ pattern: '^https?://[^@]*$', description: 'URL under which clients reach the server, without user and password; named in the OpenAPI description' })),
+  public_url: Type.Optional(
+    Type.String({
+      pattern: '^https?://[^@]*$',
+      description: 'URL under which clients reach the server, without user and password; named in the OpenAPI description',
+    }),
+  ),
   metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
   metrics_require_auth: Type.Boolean({ default: true, description: 'false adds metrics_path to auth.exempt_paths' }),
   max_connections: count(
