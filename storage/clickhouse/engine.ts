@@ -165,10 +165,8 @@ export class ClickHouseEngine implements StorageEngine {
     await this.count()
     this.accepting = true
     const interval = (this.context.config.maintenance_interval_secs as number | undefined) ?? 60
-    this.timer = setInterval(() => void this.maintain().catch((error) => this.context.log.warn({ err: error }, 'maintenance failed')), interval * 1000)
-    this.timer.unref()
-    this.poll = setInterval(() => void this.log.refresh().catch((error) => this.context.log.debug({ err: error }, 'catalog was not read')), CATALOG_POLL_MS)
-    this.poll.unref()
+    this.timer = setInterval(() => void this.maintain().catch((err) => this.context.log.warn({ err }, 'maintenance failed')), interval * 1000).unref()
+    this.poll = setInterval(() => void this.log.refresh().catch((err) => this.context.log.debug({ err }, 'catalog was not read')), CATALOG_POLL_MS).unref()
   }
 
   async close(): Promise<void> {
@@ -296,6 +294,7 @@ export class ClickHouseEngine implements StorageEngine {
         return [{ kind: 'drop', namespace, measurement, life: life.number, deadline }, ...(ends ? [endOf(life)] : [])]
       })
       this.resolver.forget()
+      this.points.forgetGone()
       if (ends && dropped !== undefined) await this.maintenance.removeLife(dropped)
     })
   }
@@ -425,8 +424,7 @@ export class ClickHouseEngine implements StorageEngine {
       this.days.set(namespace, days)
       await this.maintenance.removeLeft(namespace, counts.keys(), days.keys())
       const newest = await newestTime(this.client, this.place, namespace, days)
-      const window = this.points.window(namespace)
-      if (newest !== undefined && (window.newest === undefined || newest > window.newest)) window.newest = newest
+      if (newest !== undefined) this.points.known(namespace, newest)
     }
   }
 
@@ -444,7 +442,9 @@ export class ClickHouseEngine implements StorageEngine {
   }
 
   private async settle(): Promise<void> {
-    if (this.log.catalog.pending.length > 0 && (await this.maintenance.endDrops())) this.resolver.forget()
+    if (this.log.catalog.pending.length === 0 || !(await this.maintenance.endDrops())) return
+    this.resolver.forget()
+    this.points.forgetGone()
   }
 
   private existing(verb: string, namespace: string, name: string): Life {

@@ -66,6 +66,17 @@ export class Points {
     return window
   }
 
+  /** A row of the namespace has this time, in nanoseconds, whichever node has written it. */
+  known(namespace: string, newest: bigint): void {
+    const window = this.window(namespace)
+    if (window.newest === undefined || newest > window.newest) window.newest = newest
+  }
+
+  /** Windows of namespaces without measurements: whoever has the name next may write any history. */
+  forgetGone(): void {
+    for (const namespace of this.windows.keys()) if (this.context.log.catalog.livesOf(namespace).length === 0) this.windows.delete(namespace)
+  }
+
   /** @throws SvcError: nothing of the batch was stored. The batch may be used again when this has resolved. */
   async send(batch: WriteBatch, { backfill = false, nonFinite = false }: WriteOptions): Promise<Sent> {
     const { context } = this

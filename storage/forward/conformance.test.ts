@@ -73,6 +73,7 @@ const both: MakeEngine = async ({ maintenance_interval_secs: _, ...config }, now
 const UPSTREAM = 'judged by the upstream'
 /** docs/guides/edge.md says so. */
 const TYPES = 'the edge holds to the types that it has seen since its start, also of what is dropped upstream'
+const WINDOW = 'the edge holds to the window that it has seen since its start, also of what is dropped upstream'
 
 conformance('forward', both, {
   resolvesLate: true,
@@ -92,6 +93,7 @@ conformance('forward', both, {
     ['a write to the name of a pending drop starts another measurement', TYPES],
     ['the deadline is reached when both the clock and the data have passed it', TYPES],
     ['without soft_delete_ttl_secs a drop is final', TYPES],
+    ['a namespace that has lost its last measurement takes any history again', WINDOW],
     ['random operations', `refusals are compared row by row; ${UPSTREAM}; sender.test.ts has random writes`],
   ]),
 })
