@@ -44,6 +44,8 @@ export interface NamespaceLifecycle extends NamespaceDirectory {
   /**
    * Has what is kept for a namespace forgotten: called under multi_tenancy when its points are gone and before the name is free again. Called again,
    * after a restart too, until it has not thrown.
+   * @param keeper the plugin's id, of one that keeps something over restarts: it is called in its start for namespaces that went while the plugin was not
+   * selected, also where there is another one of the name by now. @returns resolves when that is done; with `keeper` the start has to wait for it.
    */
-  onDelete(forget: (name: string) => void | Promise<void>): void
+  onDelete(forget: (name: string) => void | Promise<void>, keeper?: string): void | Promise<void>
 }

@@ -48,10 +48,10 @@ export default definePlugin({
       const failed = (err: Error) => svc.log.error({ err }, 'cannot read models as other nodes have changed them; it is tried again')
       await registry.open(svc.storage.state(svc.id), failed)
       await series.open(svc.storage.state(svc.id), failed)
-      svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)?.onDelete?.(async (name) => {
+      await svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)?.onDelete?.(async (name) => {
         for (const entry of registry.list(name)) await models.delete(entry)
         for (const each of series.list(name)) await series.delete(each)
-      })
+      }, svc.id)
     })
     svc.ready(() => models.resume())
     svc.schedule('models', config.watch_interval_secs * 1000, ({ signal }) => models.watch(signal))

@@ -13,7 +13,7 @@ export default definePlugin({
   setup(svc, config) {
     const folders = new ExportFolders(config.directory, svc.dataDir, (namespace) => svc.find<NamespaceLifecycle>(NAMESPACES)?.get(namespace)?.quota)
     const handler = new ExportHandler(svc, config, folders)
-    svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => handler.forget(namespace)))
+    svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => handler.forget(namespace), svc.id))
     const schema = {
       tags: ['export'],
       summary: 'Writes a measurement to a Parquet file on the server',

@@ -3,6 +3,7 @@ import type { CallContext, Clock, NamespaceDefinition, NamespaceLifecycle, Names
 import { SvcError } from 'svcdb/lib/errors'
 import { defaultQuota, type NamespacesConfig } from './config.ts'
 import { DEFAULT_NAMESPACE, type Definition } from './definition.ts'
+import type { Owed } from './owed.ts'
 import { NO_QUOTA } from './quota.ts'
 import type { Registry } from './registry.ts'
 
@@ -10,6 +11,7 @@ export type Forget = (name: string) => void | Promise<void>
 
 export interface DirectoryDependencies {
   registry: Registry
+  owed: Owed
   config: NamespacesConfig
   multiTenancy: boolean
   clock: Clock
@@ -30,6 +32,7 @@ export class Directory implements NamespaceLifecycle {
   constructor(dependencies: DirectoryDependencies) {
     this.dependencies = dependencies
     this.registry = dependencies.registry
+    this.forgets.push((name) => dependencies.owed.leave(name))
     this.defaults = defaultQuota(dependencies.config)
   }
 
@@ -50,8 +53,9 @@ export class Directory implements NamespaceLifecycle {
     this.holds.push(reason)
   }
 
-  onDelete(forget: Forget): void {
+  onDelete(forget: Forget, keeper?: string): void | Promise<void> {
     this.forgets.push(forget)
+    if (keeper !== undefined) return this.dependencies.owed.begin(keeper, forget)
   }
 
   /** Why a namespace may not be deleted. */

@@ -5,6 +5,7 @@ import { Deletion } from './deletion.ts'
 import { Directory } from './directory.ts'
 import { NamespacesHandler } from './handler.ts'
 import { namespacesMetrics } from './metrics.ts'
+import { Owed } from './owed.ts'
 import { limiterProblem } from './quota.ts'
 import { QuotaGuard } from './quota-guard.ts'
 import { Registry } from './registry.ts'
@@ -27,8 +28,9 @@ export default definePlugin({
     const { clock, log } = svc
     const { multi_tenancy: multiTenancy } = svc.server
     const registry = new Registry()
+    const owed = new Owed(() => svc.storage.state(svc.id))
     const { refusals } = namespacesMetrics(svc.metrics, () => directory.list().length)
-    const directory = new Directory({ registry, config: settings, multiTenancy, clock, full: () => refusals.inc({ quota: 'namespaces' }) })
+    const directory = new Directory({ registry, owed, config: settings, multiTenancy, clock, full: () => refusals.inc({ quota: 'namespaces' }) })
     const failed = (err: Error, namespace: string) => log.warn({ err, namespace }, 'cannot keep a namespace that was written to; it is tried again')
     const guard = new QuotaGuard({ directory, config: settings, multiTenancy, clock, storage: () => svc.storage, refusals, failed })
     const deletion = new Deletion({ directory, multiTenancy, storage: () => svc.storage, log, gone: (name) => guard.forget(name) })
@@ -51,6 +53,7 @@ export default definePlugin({
         },
         failed: (err) => log.warn({ err }, 'cannot read what other nodes have changed of namespaces; it is tried again'),
       })
+      await owed.open((err) => log.warn({ err }, 'plugins cannot forget what they keep for namespaces that are gone; it is tried again'))
       svc.storage.guard(guard)
       const unlimited = directory.list().filter(({ quota }) => limiterProblem(quota, limits) !== undefined)
       if (unlimited.length > 0)
@@ -67,6 +70,7 @@ export default definePlugin({
     svc.ready(() => void deletion.resume())
     svc.stop(async () => {
       await registry.close()
+      await owed.close()
       await deletion.stop()
       await registry.settled()
     })

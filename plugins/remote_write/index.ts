@@ -44,7 +44,7 @@ export default definePlugin({
     } satisfies MetricMetadata)
     svc.start(async () => {
       await keeper.start(svc.storage.state(svc.id))
-      svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => keeper.forget(namespace))
+      await svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => keeper.forget(namespace), svc.id)
     })
     svc.stop(async () => {
       await payloads.stop()

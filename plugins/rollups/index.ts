@@ -71,10 +71,10 @@ export default definePlugin({
         return length === 0 ? undefined : `it has ${length} ${length === 1 ? 'rollup' : 'rollups'}; delete them first`
       })
       // Those that were created since it was asked.
-      namespaces?.onDelete?.(async (name) => {
+      await namespaces?.onDelete?.(async (name) => {
         for (const rollup of registry.list(name)) await registry.delete(rollup)
         follower.follow()
-      })
+      }, svc.id)
     })
     svc.ready(() => {
       follower.follow()

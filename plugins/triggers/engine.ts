@@ -66,8 +66,7 @@ export class Engine {
   /** Reads what is kept, and begins to judge. */
   async start(): Promise<void> {
     this.begun ??= await this.now('')
-    const storage = this.options.storage()
-    const store = new Store(storage.state(this.options.id), storage.capabilities.has('shared_state'), historyOf(this.begun))
+    const store = this.storeFrom(this.begun)
     const failed = (err: Error): void => this.options.log.warn({ err }, 'cannot read what other nodes have changed of triggers; it is tried again')
     this.following = await store.follow((changed) => this.takeUp(store, changed), failed)
   }
@@ -179,6 +178,8 @@ export class Engine {
   /** Everything of a namespace that is deleted. */
   forget(namespace: string): Promise<void> {
     return this.oneByOne(namespace, async () => {
+      // In the start phase nothing is read yet; webhooks without a trigger go when it is.
+      if (this.opened === undefined) return this.storeFrom(this.begun ?? (await this.now(''))).clear(namespace)
       const tenant = this.tenants.get(namespace)
       await this.watchers.get(namespace)?.stop()
       this.watchers.delete(namespace)
@@ -208,6 +209,11 @@ export class Engine {
         resolve()
       }
     }
+  }
+
+  private storeFrom(begun: ChangePosition): Store {
+    const storage = this.options.storage()
+    return new Store(storage.state(this.options.id), storage.capabilities.has('shared_state'), historyOf(begun))
   }
 
   private async takeUp(store: Store, changed: ReadonlyMap<string, readonly string[]> | undefined): Promise<void> {

@@ -48,7 +48,7 @@ export default definePlugin({
       await engine.prepare()
       const namespaces = svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)
       namespaces?.holdDelete?.((name) => heldBy(engine.list(svc.server.multi_tenancy ? name : '').length, svc.server.multi_tenancy))
-      namespaces?.onDelete?.((name) => engine.forget(name))
+      await namespaces?.onDelete?.((name) => engine.forget(name), svc.id)
     })
     svc.ready(async () => {
       channels.observe()

@@ -23,7 +23,7 @@ export default definePlugin({
     svc.start(async () => {
       await start()
       // Whoever provides the names alone has none to delete.
-      svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)?.onDelete?.((name) => service.forget(name))
+      await svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)?.onDelete?.((name) => service.forget(name), svc.id)
     })
     svc.schedule('deliver', RUN_MS, ({ signal }) => run(signal), { first: 0, jitter: 0, lasting: true })
     svc.drain(drain)
