@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import { realFileSystem } from '../../common/log/file-system.ts'
 import { checkPages } from './pages.ts'
-import { corruptCatalog } from './value.ts'
+import { corruptCatalog, inaccessibleCatalog } from './value.ts'
 
 export interface KeyValueStore {
   get(key: string): unknown
@@ -30,7 +30,7 @@ export function openLmdb(dir: string): RootDatabase<unknown, string> {
   try {
     if (realFileSystem.existsSync(file)) checkPages(file)
   } catch (error) {
-    throw corruptCatalog((error as Error).message, error)
+    throw isOfSystem(error) ? inaccessibleCatalog(error) : corruptCatalog((error as Error).message, error)
   }
   try {
     const options = { encoding: 'binary', overlappingSync: false, eventTurnBatching: false, noMemInit: true, maxDbs: 1 } as const
@@ -38,4 +38,9 @@ export function openLmdb(dir: string): RootDatabase<unknown, string> {
   } catch (error) {
     throw corruptCatalog('LMDB cannot open it', error)
   }
+}
+
+/** The system refused to read it: that says nothing of what is in it. */
+function isOfSystem(error: unknown): error is Error {
+  return error instanceof Error && 'syscall' in error
 }

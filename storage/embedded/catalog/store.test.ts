@@ -1,10 +1,11 @@
 /** The catalog's checksums: a bit anywhere in data.mdb changes nothing or is reported; entries that are missing or stale are. */
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { open } from 'lmdb'
 import t, { type Test } from 'tap'
 import { Random } from '../../conformance/random.ts'
+import { openLmdb } from './key-value-store.ts'
 import { checkPages } from './pages.ts'
 import { CatalogStore } from './store.ts'
 import { decodeValue, encodeValue } from './value.ts'
@@ -154,4 +155,11 @@ t.test('a file cut at any page is refused or reads the same', async (t) => {
     }
   }
   t.ok(refused > 4)
+})
+
+t.test('a catalog that the system does not let us read is not said to be corrupt', async (t) => {
+  const dir = folder(t)
+  mkdirSync(join(dir, 'catalog', 'data.mdb'), { recursive: true })
+  const opening = async () => openLmdb(join(dir, 'catalog'))
+  await t.rejects(opening(), { code: 'IO_ERROR', message: /^cannot open the catalog .*EISDIR.*owns the data directory/ })
 })

@@ -44,3 +44,11 @@ export function corruptCatalog(cause: string, error?: unknown): SvcError {
     error === undefined ? {} : { cause: error },
   )
 }
+
+export function inaccessibleCatalog(error: Error): SvcError {
+  return new SvcError(
+    'IO_ERROR',
+    `cannot open the catalog "catalog/data.mdb": ${error.message}; see that the user that runs the server owns the data directory and all in it, and that the disk is there`,
+    { cause: error },
+  )
+}
