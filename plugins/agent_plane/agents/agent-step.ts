@@ -316,5 +316,6 @@ async function withinTime<T>(ms: number, act: (signal: AbortSignal) => Promise<T
     const fail = () => reject(new EffectError(`it took longer than ${ms} ms`, { disposition: mutates ? 'in_doubt' : 'did_not_happen' }))
     signal.addEventListener('abort', fail, { once: true })
   })
-  return Promise.race([act(signal), late])
+  // What throws before it gives a promise would leave the other one to nobody: that ends the process.
+  return Promise.race([(async () => act(signal))(), late])
 }
