@@ -133,3 +133,36 @@ t.test('a server that does not answer is not waited for without end', async (t) 
   const { url } = await modelServer(t, () => undefined)
   t.match(await (await node(t, url, { timeout: 0.1 })).run('sum.do', null), { status: /failed|quarantined/, reason: /no answer within 0.1 s|is not known/ })
 })
+
+t.test('an answer that does not say what it has cost counts as what was estimated', async (t) => {
+  const { usage: _, ...silent } = message('', call('math__add', '{"a":1,"b":2}'))
+  const answers = { 'no usage': silent, 'usage that is none': { ...silent, usage: { prompt_tokens: -1, completion_tokens: '9' } }, 'no JSON': 'cut' }
+  for (const [name, body] of Object.entries(answers)) {
+    const { url, asked } = await modelServer(t, () => ({ body }))
+    t.match(await (await node(t, url, { budgets: { max_tokens: 1 } })).run('sum.do', null), { status: 'exhausted' }, name)
+    t.equal(asked.length, 1, name)
+  }
+})
+
+t.test('an answer of another form is one that cannot be used, whatever it is', async (t) => {
+  const said = (more: object) => ({ choices: [{ message: { content: '', ...more } }] })
+  const forms: [unknown, RegExp][] = [
+    [null, /it has no message/],
+    [[], /it has no message/],
+    [{ choices: [null] }, /it has no message/],
+    [{ choices: [{ message: null }] }, /it has no message/],
+    [{ choices: [{ message: 'hello' }] }, /it has no message/],
+    [said({ content: { sum: 3 } }), /its content is no text/],
+    [said({ tool_calls: { 0: {} } }), /its calls of tools are no list/],
+    [said({ tool_calls: [null] }), /a call of a tool has no name/],
+    [said({ tool_calls: [{ function: { name: 5 } }] }), /a call of a tool has no name/],
+    [said({ tool_calls: [{ function: { name: 'math__add', arguments: '{' } }] }), /the arguments of "math__add" are no JSON/],
+  ]
+  for (const [body, reason] of forms) {
+    const { url } = await modelServer(t, () => ({ body }))
+    t.match(await (await node(t, url)).run('sum.do', null), { status: 'failed', reason }, JSON.stringify(body))
+  }
+  const refusing = await modelServer(t, () => ({ status: 401, body: { error: { message: { code: 7 } } } }))
+  t.match(await (await node(t, refusing.url)).run('sum.do', null), { status: 'failed', reason: /the model server answered 401: .*"code":7/ })
+  t.equal(refusing.asked.length, 1)
+})

@@ -8,6 +8,8 @@ import {
   type ModelProvider,
   type ModelRequest,
   type ModelToolCall,
+  type Spend,
+  type Usage,
 } from 'svcdb/agents'
 
 const SECOND = 1000
@@ -16,6 +18,8 @@ const MAX_SHOWN = 300
 /** About what models take, and what they say where nobody bounds it. */
 const CHARACTERS_PER_TOKEN = 3
 const USUAL_OUTPUT = 1024
+/** Of one answer: what is more was not counted. */
+const MAX_COUNT = 1_000_000_000
 /** Worth another attempt. */
 const AGAIN = new Set([408, 409, 425, 429])
 
@@ -31,39 +35,53 @@ export interface OpenAiOptions {
   http(call: HttpCall): Promise<HttpAnswer>
 }
 
+/** What is there of it, as far as it has this form: whoever answers may say anything. */
 interface Answered {
-  choices?: {
-    message?: { content?: string | null; tool_calls?: { id?: string; function?: { name?: string; arguments?: string } }[] }
-    finish_reason?: string
-  }[]
-  usage?: { prompt_tokens?: number; completion_tokens?: number }
-  error?: { message?: string }
+  choices?: ({ message?: { content?: unknown; tool_calls?: unknown } | null; finish_reason?: unknown } | null)[]
+  usage?: { prompt_tokens?: unknown; completion_tokens?: unknown } | null
+  error?: { message?: unknown } | null
 }
+
+type AnsweredCall = { id?: unknown; function?: { name?: unknown; arguments?: unknown } | null } | null
 
 export function openAiCompatible({ baseUrl, key, inputPrice, outputPrice, now, http }: OpenAiOptions): ModelProvider {
   const url = `${baseUrl.replace(/\/+$/, '')}/chat/completions`
-  const price = (input: number, output: number): number => Math.ceil((input * inputPrice + output * outputPrice) / MILLION)
+  const costOf = ({ input_tokens: input, output_tokens: output }: Usage): Required<Spend> => ({
+    tokens: input + output,
+    minor_units: Math.ceil((input * inputPrice + output * outputPrice) / MILLION),
+  })
   return {
-    estimate(request) {
-      const input = Math.ceil(JSON.stringify(bodyOf(request)).length / CHARACTERS_PER_TOKEN)
-      const output = request.maxTokens ?? USUAL_OUTPUT
-      return { tokens: input + output, minor_units: price(input, output) }
-    },
+    estimate: (request) => costOf(estimated(request)),
     async complete(request, call) {
       const secret = key()
       const headers = { 'content-type': 'application/json', ...(secret === undefined ? {} : { authorization: `Bearer ${secret}` }) }
       const answer = await http({ method: 'POST', url, headers, body: JSON.stringify(bodyOf(request)) })
       if (answer.status !== 200) throw refusal(answer, now())
-      const parsed = parse(answer.body)
-      const { prompt_tokens: input = 0, completion_tokens: output = 0 } = parsed.usage ?? {}
-      call.spend({ tokens: whole(input) + whole(output), minor_units: price(whole(input), whole(output)) })
-      return completionOf(parsed, request, { input_tokens: whole(input), output_tokens: whole(output) })
+      const parsed = parsedOf(answer.body)
+      // It has cost something, whether or not it says what: else no budget would hold with a server that does not.
+      const usage = ('value' in parsed ? usageOf(parsed.value) : undefined) ?? estimated(request)
+      call.spend(costOf(usage))
+      if ('problem' in parsed) throw unusable(parsed.problem)
+      return completionOf(parsed.value, request, usage)
     },
   }
 }
 
-function whole(count: unknown): number {
-  return Number.isSafeInteger(count) && (count as number) >= 0 ? (count as number) : 0
+function estimated(request: ModelRequest): Usage {
+  return {
+    input_tokens: Math.ceil(JSON.stringify(bodyOf(request)).length / CHARACTERS_PER_TOKEN),
+    output_tokens: request.maxTokens ?? USUAL_OUTPUT,
+  }
+}
+
+/** @returns undefined for what is not said, or cannot be. */
+function usageOf({ usage }: Answered): Usage | undefined {
+  const { prompt_tokens: input, completion_tokens: output } = usage ?? {}
+  return isCount(input) && isCount(output) ? { input_tokens: input, output_tokens: output } : undefined
+}
+
+function isCount(count: unknown): count is number {
+  return Number.isInteger(count) && (count as number) >= 0 && (count as number) <= MAX_COUNT
 }
 
 /** Names of functions have no slashes. */
@@ -99,37 +117,43 @@ function unusable(why: string): EffectError {
   return new EffectError(`the answer of the model cannot be used: ${why}`, { disposition: 'did_not_happen' })
 }
 
-function parse(body: string): Answered {
+function parsedOf(body: string): { value: Answered } | { problem: string } {
   try {
-    return JSON.parse(body) as Answered
+    return { value: (JSON.parse(body) ?? {}) as Answered }
   } catch (error) {
-    throw unusable((error as Error).message)
+    return { problem: (error as Error).message }
   }
 }
 
-function completionOf({ choices }: Answered, { tools }: ModelRequest, usage: Completion['usage']): Completion {
+function completionOf({ choices }: Answered, { tools }: ModelRequest, usage: Usage): Completion {
   const choice = choices?.[0]
-  if (choice?.message === undefined) throw unusable('it has no message')
+  if (typeof choice?.message !== 'object' || choice.message === null) throw unusable('it has no message')
+  const { content, tool_calls: asked } = choice.message
+  if (typeof (content ?? '') !== 'string') throw unusable('its content is no text')
+  if (!Array.isArray(asked ?? [])) throw unusable('its calls of tools are no list')
   const refs = new Map(tools.map(({ ref }) => [nameOf(ref), ref]))
-  const calls = (choice.message.tool_calls ?? []).map((call, i): ModelToolCall => {
-    const name = call.function?.name ?? ''
+  const calls = ((asked ?? []) as AnsweredCall[]).map((call, i): ModelToolCall => {
+    const { name, arguments: given } = call?.function ?? {}
+    if (typeof name !== 'string') throw unusable('a call of a tool has no name')
     let args: unknown
     try {
-      args = JSON.parse(call.function?.arguments || '{}')
+      args = JSON.parse(String(given || '{}'))
     } catch (error) {
       throw unusable(`the arguments of "${name.slice(0, 128)}" are no JSON: ${(error as Error).message}`)
     }
+    const id = typeof call?.id === 'string' ? call.id : `call_${i + 1}`
     // A tool that was not offered is refused when it is called, and the model is told.
-    return { id: call.id ?? `call_${i + 1}`, tool: refs.get(name) ?? name, arguments: args as ModelToolCall['arguments'] }
+    return { id, tool: refs.get(name) ?? name, arguments: args as ModelToolCall['arguments'] }
   })
   const finish = choice.finish_reason === 'length' ? 'length' : calls.length > 0 ? 'tool_calls' : 'stop'
-  return { content: choice.message.content ?? '', tool_calls: calls, finish, usage }
+  return { content: (content ?? '') as string, tool_calls: calls, finish, usage }
 }
 
 function refusal({ status, headers, body }: HttpAnswer, now: number): EffectError {
   let said = body
   try {
-    said = (JSON.parse(body) as Answered).error?.message ?? body
+    const { error } = JSON.parse(body) as Answered
+    if (typeof error?.message === 'string') said = error.message
   } catch {}
   const wait = retryAfter(headers['retry-after'], now)
   const permanent = status < 500 && !AGAIN.has(status)
