@@ -2,13 +2,11 @@
 import { type EffectCall, EffectError, type Json, type Label, type Spend } from 'svcdb/agents'
 import { traced } from 'svcdb/lib/trace'
 import { canonical } from '../record/canonical.ts'
-import { MAX_RECORD_BYTES } from '../record/record.ts'
+import { MAX_CONTENT_BYTES } from '../record/record.ts'
 import { shortened } from '../record/text.ts'
 
 const FIRST_DELAY_MS = 100
 const MAX_DELAY_MS = 10_000
-/** What the rest of a record may take. */
-const RECORD_REST = 16_384
 /** What the record of an effect says of what it gave. */
 export type Declared = Pick<Label, 'trust' | 'sensitivity'>
 export const DECLARED: Declared = { trust: 'untrusted', sensitivity: 'internal' }
@@ -61,7 +59,7 @@ export async function outcomeOf<T extends Json>({ mutates, kind, declares }: Tri
   }
   try {
     const text = canonical(output ?? null)
-    if (Buffer.byteLength(text) > MAX_RECORD_BYTES - RECORD_REST) throw new Error(`it has more than ${MAX_RECORD_BYTES - RECORD_REST} bytes`)
+    if (Buffer.byteLength(text) > MAX_CONTENT_BYTES) throw new Error(`it has more than ${MAX_CONTENT_BYTES} bytes`)
     return { kind: 'EffectDone', payload: { output: JSON.parse(text), declared: declares } }
   } catch (error) {
     return { kind: 'EffectFailed', payload: { error: `what effect "${kind}" gave cannot be kept: ${textOf(error)}`, disposition: 'landed', permanent: true } }

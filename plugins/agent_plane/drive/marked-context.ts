@@ -6,7 +6,8 @@ import { permanently } from './case-context.ts'
 import { grouped, isUndoing } from './groups.ts'
 import type { KeptTools } from './kept-context.ts'
 import type { Phase, RunJournal } from './run-journal.ts'
-import { StepRecords } from './step-records.ts'
+import { checkContent, StepRecords } from './step-records.ts'
+import { stopOf } from './stop.ts'
 import { ToldStep } from './told-context.ts'
 
 export const ABORTED = 'the run is undone, and the groups of this step with it'
@@ -71,6 +72,7 @@ export abstract class MarkedStep extends ToldStep {
   }
 
   note(text: string): Promise<void> {
+    checkContent('a note', canonical(text))
     return this.guarded(async () => {
       const index = this.noted++
       const known = this.tools.journal.notesOf(this.number, this.phase)[index]
@@ -129,7 +131,7 @@ export abstract class MarkedStep extends ToldStep {
     try {
       await this.whole(typeof records === 'function' ? journal.append(records) : journal.keep(records))
     } catch (error) {
-      await this.stop({ kind: 'broken', error })
+      await this.stop(stopOf(error))
     }
   }
 }

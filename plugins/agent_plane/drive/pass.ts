@@ -319,8 +319,9 @@ export class Pass {
   }
 
   /** @param before records that belong to it. */
-  private async conclude(outcome: Conclusion, reason?: string, exhaustion?: BudgetExceeded, before: readonly NewRecord[] = []): Promise<Status> {
+  private async conclude(outcome: Conclusion, why?: string, exhaustion?: BudgetExceeded, before: readonly NewRecord[] = []): Promise<Status> {
     const { run } = this.journal
+    const reason = why === undefined ? undefined : shortened(why, MAX_REASON)
     let told: string[] = []
     let stop = false
     await this.journal.append(async (tx) => {
@@ -344,7 +345,7 @@ export class Pass {
           kind: 'RunConcluded',
           payload: {
             outcome,
-            ...(reason === undefined ? {} : { reason: shortened(reason, MAX_REASON) }),
+            ...(reason === undefined ? {} : { reason }),
             ...(exhaustion === undefined ? {} : { exhaustion }),
             ...(tokens > 0 || minor_units > 0 ? { live_spend: { tokens, minor_units } } : {}),
             chain_head: '',

@@ -6,7 +6,7 @@ import { PlanHistory } from '../plan/history.ts'
 import { canonical } from '../record/canonical.ts'
 import { DoneRecord, lazily, StartedRecord } from '../record/lazy.ts'
 import { isRunId, timeOfRun } from '../record/names.ts'
-import { BrokenChain, type JournalRecord, type NewRecord, type Sealed, verifying } from '../record/record.ts'
+import { BrokenChain, type JournalRecord, type NewRecord, type Sealed, UnfitRecord, verifying } from '../record/record.ts'
 import { RUN_CONCLUDED, RUN_OVER } from '../store/children.ts'
 import { type Appended, type Head, headOf, recordsOf, requireOwned, sealed, store } from '../store/journal.ts'
 
@@ -139,8 +139,8 @@ export class RunJournal {
   }
 
   /**
-   * Durable when it resolves, and all that was kept before. @param decide gives what is appended, in the transaction, and may write beside it. @throws Fenced, and
-   * what the store throws: then nobody knows what was kept, and the journal is not to be used any more.
+   * Durable when it resolves, and all that was kept before. @param decide gives what is appended, in the transaction, and may write beside it. @throws UnfitRecord:
+   * nothing of it was kept; Fenced, and what the store throws: then nobody knows what was kept, and the journal is not to be used any more.
    */
   append(decide: readonly NewRecord[] | ((tx: StateTransaction) => Promise<NewRecord[]>)): Promise<void> {
     return this.next(async ({ state, epoch }) => {
@@ -182,7 +182,7 @@ export class RunJournal {
     })
   }
 
-  /** One after the other. A failure is the end of all. */
+  /** One after the other. A failure of the store is the end of all. */
   private next<T>(act: (owned: Owned) => Promise<T>): Promise<T> {
     const done = this.queue.then(async () => {
       if (this.owned === undefined) throw new Error(`cannot append to "${this.run}": it is open for reading`)
@@ -190,7 +190,7 @@ export class RunJournal {
       try {
         return await act(this.owned)
       } catch (error) {
-        this.failure = { error }
+        if (!(error instanceof UnfitRecord)) this.failure = { error }
         throw error
       }
     })

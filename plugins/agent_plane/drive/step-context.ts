@@ -35,7 +35,8 @@ import type { StoreEffect } from './case-effects.ts'
 import type { KeptTools } from './kept-context.ts'
 import { ABORTED, MarkedStep } from './marked-context.ts'
 import { type Attempt, AWAIT_EVENT, OPEN_TASK, type Phase, SLEEP, TASK } from './run-journal.ts'
-import { type Asked, askedOf, askedOfSink, checkEffect, descriptorOf, plain, provenanceOf } from './step-records.ts'
+import { type Asked, askedOf, askedOfSink, checkContent, checkEffect, descriptorOf, plain, provenanceOf } from './step-records.ts'
+import { stopOf } from './stop.ts'
 import { openingOf } from './task-opening.ts'
 
 /** Attempts of which nobody knows the end, because the process died: after so many a person has to look. */
@@ -152,6 +153,7 @@ export class OpenStep extends MarkedStep implements StepContext {
     const until = 'obligation' in asked ? this.dueAt(asked.obligation) : () => this.tools.now() + asked.withinMs
     if (kind === TASK_DECIDED && (event.correlation.length !== 1 || event.correlation[0].namespace !== TASK_NAMESPACE))
       throw new Error('cannot wait for the decision of a task: name one task, by its taskKey')
+    checkContent('the keys of a wait', canonical(event))
     const plain = this.plain(AWAIT_EVENT, { ...event, ...(any ? { any } : {}), ...horizon })
     return this.guarded(async () => (await this.wait({ asked: plain, until, event, any })) as unknown as AgentEvent)
   }
@@ -367,7 +369,7 @@ export class OpenStep extends MarkedStep implements StepContext {
       const result = ended.kind === 'EffectDone' ? 'done' : ended.payload.disposition === 'in_doubt' ? 'in_doubt' : 'failed'
       this.tools.performed(result, Math.max(0, now() - began))
     } catch (error) {
-      this.stopWith({ kind: 'broken', error })
+      this.stopWith(stopOf(error))
       this.ended = true
     }
   }

@@ -4,7 +4,7 @@ import { joined, SENSITIVITIES, TASK_DECIDED } from 'svcdb/agents'
 import type { Metered } from '../quota/meter.ts'
 import { canonical } from '../record/canonical.ts'
 import { effectKey, instant } from '../record/names.ts'
-import type { JournalRecord, NewRecord } from '../record/record.ts'
+import { type JournalRecord, MAX_CONTENT_BYTES, type NewRecord } from '../record/record.ts'
 import { shortened } from '../record/text.ts'
 import type { Wait } from '../store/waits.ts'
 import { DECLARED, type Declared } from './attempt.ts'
@@ -35,9 +35,17 @@ export function checkEffect({ kind, mutates, recovery = mutates ? 'requires_oper
     throw new Error(`cannot begin effect "${kind}": a probe goes with recovery "reconcile", and only with it`)
 }
 
+/** Asked before anything is begun, so that the code of a step gets it as an answer. @param text canonical. @throws Error for what no record can have. */
+export function checkContent(what: string, text: string): void {
+  const bytes = Buffer.byteLength(text)
+  if (bytes > MAX_CONTENT_BYTES)
+    throw new Error(`cannot keep ${what}: ${bytes} bytes are more than the ${MAX_CONTENT_BYTES} of a record; keep it as a blob, or elsewhere, and name it`)
+}
+
 /** @param text canonical, of its arguments. @throws Error for a description that is none. */
 export function askedOf(effect: EffectDescription, ordinal: number, text = canonical(effect.args)): Asked {
   checkEffect(effect)
+  checkContent(`the arguments of effect "${effect.kind}"`, text)
   const { kind, mutates, probe, maxAttempts = MAX_ATTEMPTS, spends, outboundBytes, grant, declares } = effect
   return {
     kind,
@@ -152,6 +160,9 @@ export class StepRecords {
   endOfWait(kind: string, key: string, { event, until }: Wait, arrived: AgentEvent | undefined): NewRecord {
     if (arrived !== undefined) {
       const { source, payload, label } = arrived
+      const bytes = Buffer.byteLength(canonical(arrived))
+      if (bytes > MAX_CONTENT_BYTES)
+        return this.failedForGood(key, `cannot take the event "${arrived.kind}": its ${bytes} bytes are more than the ${MAX_CONTENT_BYTES} of a record`)
       if (event?.kind !== TASK_DECIDED) return this.done(key, arrived, label ?? DECLARED, { source })
       const { decided_by: actor, basis } = payload as unknown as TaskDecision
       return this.done(key, kind === TASK ? payload : arrived, label ?? DECLARED, { source, by: { actor, basis } })

@@ -1,4 +1,5 @@
 import type { BudgetExceeded } from 'svcdb/agents'
+import { UnfitRecord } from '../record/record.ts'
 
 /** What ends a step before it is done. The gravest of those of a pass decides. */
 export type Stop =
@@ -9,6 +10,11 @@ export type Stop =
   | { kind: 'suspended' }
   /** The store failed, or somebody else drives the run: the pass is over, and nothing is said about the run. */
   | { kind: 'broken'; error: unknown }
+
+/** Why nothing was appended. What does not fit into a record is the step's own fault: it would not the next time either. */
+export function stopOf(error: unknown): Stop {
+  return error instanceof UnfitRecord ? { kind: 'failed', reason: error.message } : { kind: 'broken', error }
+}
 
 const RANK: Record<Stop['kind'], number> = { broken: 5, quarantined: 4, failed: 3, exhausted: 2, suspended: 1 }
 

@@ -11,6 +11,8 @@ export const RECORD_VERSION = 1
 /** How arguments and inputs are written: named by each run, so that another way can come. */
 export const CANON = 'rfc8785'
 export const MAX_RECORD_BYTES = 1 << 20
+/** Of what somebody gives to be kept in a record: the rest is for what the record says beside. */
+export const MAX_CONTENT_BYTES = MAX_RECORD_BYTES - 16_384
 /** Hexadecimal, of no record. */
 export const CHAIN_START = '0'.repeat(64)
 
@@ -100,19 +102,30 @@ const ORDERS = new Map(
   ]),
 )
 
-/** @throws SvcError BAD_REQUEST for one of more than `MAX_RECORD_BYTES`. */
+/** No record can have it: it is too large, or has no form as JSON. It would be the same again. */
+export class UnfitRecord extends SvcError {}
+
+/** @throws UnfitRecord BAD_REQUEST, for more than `MAX_RECORD_BYTES` among others. */
 export function seal(record: JournalRecord, previous: string): Sealed {
-  const raw = textOf(record)
-  const { kind } = record
+  const { kind, payload } = record
+  checkPayload(kind, payload)
+  let raw: string
+  try {
+    raw = textOf(record)
+  } catch (error) {
+    throw new UnfitRecord('BAD_REQUEST', `cannot keep a record "${kind}": ${(error as Error).message}`)
+  }
   const bytes = Buffer.byteLength(raw)
   if (bytes > MAX_RECORD_BYTES)
-    throw new SvcError('BAD_REQUEST', `cannot keep a record "${kind}": it has ${bytes} bytes, and ${MAX_RECORD_BYTES} is the limit; keep less in the journal`)
+    throw new UnfitRecord(
+      'BAD_REQUEST',
+      `cannot keep a record "${kind}": it has ${bytes} bytes, and ${MAX_RECORD_BYTES} is the limit; keep less in the journal`,
+    )
   return { raw, hash: chained(previous, raw) }
 }
 
 /** Canonical: members in the order in which their kind has them, which is that of their names. */
 function textOf({ kind, effectKey, payload, step, phase, seq, run, epoch, case: matter }: JournalRecord): string {
-  checkPayload(kind, payload)
   const envelope: Payload = { seq, run, case: matter, step, phase, epoch, v: RECORD_VERSION, effect_key: effectKey, kind }
   let text = ''
   for (const { name, key, isEnvelope } of ORDERS.get(kind) as readonly Member[]) {

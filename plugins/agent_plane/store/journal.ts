@@ -44,7 +44,7 @@ export interface Appended {
   head: Head
 }
 
-/** @throws SvcError BAD_REQUEST for one that is too large. */
+/** @throws UnfitRecord. */
 export function sealed(run: string, epoch: number, from: Head, added: readonly NewRecord[]): Appended {
   let { seq, hash } = from
   const records: JournalRecord[] = []

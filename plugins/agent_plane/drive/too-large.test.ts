@@ -1,0 +1,71 @@
+/** What fits into no record is an answer to the step that gave it: as a fault of the store it would have the run tried again for ever. */
+import { defineSkill, type Json, type StepContext } from 'svcdb/agents'
+import { Type } from 'svcdb/lib/schema'
+import t from 'tap'
+import { start } from '../testing/node.ts'
+import { oneAgent } from '../testing/one-agent.ts'
+
+const LARGE = 'x'.repeat(2 << 20)
+const HALF = '\ud83d'
+const TOO_MANY = /bytes are more than the 1032192 of a record/
+
+const steps: Record<string, { asks(ctx: StepContext): Promise<unknown>; said: RegExp }> = {
+  'a large note': { asks: (ctx) => ctx.note(LARGE), said: TOO_MANY },
+  'a note with half a character': { asks: (ctx) => ctx.note(HALF), said: /surrogate/ },
+  'large arguments': { asks: (ctx) => ctx.effect({ kind: 'k', args: LARGE, mutates: false }, async () => 1), said: TOO_MANY },
+  'a large sink': { asks: (ctx) => ctx.sink({ kind: 'k', args: LARGE, accepts: 'secret' as never, mutates: false }, async () => 1), said: TOO_MANY },
+  'a large key': {
+    asks: (ctx) => ctx.awaitEvent({ kind: 'k', correlation: [{ namespace: 'n', value: LARGE }], withinMs: 10 }),
+    said: TOO_MANY,
+  },
+}
+
+for (const [name, { asks, said }] of Object.entries(steps))
+  t.test(name, async (t) => {
+    const skill = (capability: string, invoke: (ctx: StepContext) => Promise<Json>) =>
+      defineSkill({ capability, summary: 'Of a test', input: Type.Any(), output: Type.Any(), invoke })
+    const careless = skill('careless.do', async (ctx) => {
+      await ctx.effect({ kind: 'before', args: 1, mutates: false }, async () => 1)
+      await asks(ctx)
+      return null
+    })
+    const careful = skill('careful.do', async (ctx) => {
+      const error = await (async () => asks(ctx))().catch(({ message }: Error) => message)
+      return [error as string, await ctx.effect({ kind: 'after', args: 1, mutates: true }, async () => 2)]
+    })
+    const { run, plane } = await start(t, [careless, careful])
+    t.match(await run('careless.do', null), { status: 'failed', reason: said })
+    const { run: id, ...done } = await run('careful.do', null)
+    t.match(done, { status: 'succeeded', output: [said, 2] })
+    t.match(await plane.replay(id), { status: 'succeeded', divergences: [], output: [said, 2] })
+  })
+
+t.test('a group that is too large for its record fails the step', async (t) => {
+  const skill = defineSkill({
+    capability: 'group.do',
+    summary: 'Of a test',
+    input: Type.Any(),
+    output: Type.Any(),
+    invoke: (ctx) => ctx.group('g', [LARGE], async () => null),
+  })
+  const { run } = await start(t, [skill])
+  t.match(await run('group.do', null), { status: 'failed', reason: /cannot keep a record "GroupOpened": it has \d+ bytes/ })
+})
+
+const ends: Record<string, { does(): Promise<Json>; status?: string; said: RegExp }> = {
+  // What it did stands, and nothing says how to undo it.
+  'much that a commissioned run gives': { does: async () => LARGE, status: 'quarantined', said: TOO_MANY },
+  'a long reason of a commissioned run': { does: () => Promise.reject(new Error(LARGE)), said: /"child.do" is failed: xxx/ },
+  'half a character in the reason of one': { does: () => Promise.reject(new Error(HALF)), said: /"child.do" is failed: / },
+}
+
+for (const [name, { does, status: last = 'failed', said }] of Object.entries(ends))
+  t.test(name, async (t) => {
+    const child = oneAgent('child', does)
+    const parent = oneAgent('parent', (ctx) => ctx.commission({ capability: 'child.do', input: null, withinMs: 60_000 }), ['child'])
+    const { plane } = await start(t, [], { agents: [child, parent] })
+    const { run } = await plane.run({ capability: 'parent.do', input: null, actor: 'me' })
+    let status = ''
+    while ((status = await plane.settled(run)) === 'suspended') await new Promise((resolve) => setTimeout(resolve, 20))
+    t.match({ status, reason: (await plane.standing(run)).reason }, { status: last, reason: said })
+  })
