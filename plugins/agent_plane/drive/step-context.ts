@@ -394,7 +394,8 @@ export class OpenStep extends MarkedStep implements StepContext {
 
   /** @returns whether the probe has settled it. */
   private async probed(asked: Asked, call: EffectCall): Promise<boolean> {
-    const answer = await asked.probe?.(call).catch(() => 'inconclusive' as const)
+    // It may throw before it gives a promise.
+    const answer = await (async () => asked.probe?.(call))().catch(() => 'inconclusive' as const)
     if (answer === undefined || answer === 'inconclusive') return false
     const said = answer.landed ? { disposition: 'landed', output: answer.output, declared: DECLARED } : { disposition: 'did_not_happen' }
     await this.append(async (tx) => {
