@@ -2,9 +2,10 @@
  * Events and those who wait for them. A wait is found by its first key, an event that came first by each of its keys, so neither looks at all of the other
  * kind. An event is known by its source and id until it is forgotten; what nobody waits for is kept, and after a while it is a dead letter, without its payload.
  */
-import type { StateReader, StateTransaction } from 'svcdb'
+import type { StateEntry, StateReader, StateTransaction } from 'svcdb'
 import type { AgentEvent, CorrelationKey } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
+import { nextTurn } from 'svcdb/lib/event-loop'
 import { canonical } from '../record/canonical.ts'
 import { digest, instant } from '../record/names.ts'
 import { FINAL, setStatus, statusOf } from './runs.ts'
@@ -30,6 +31,8 @@ interface Buffered {
 
 /** By when they came. */
 const SEEN_AT = 'seen_at/'
+/** Rows that are looked at before others get their turn. */
+const PAGE = 100
 const inboxKey = ({ run, key }: Pick<Wait, 'run' | 'key'>): string => `inbox/${run}/${key}`
 const addressedKey = (run: string, event: AgentEvent): string => `addressed/${run}/${identity(event)}`
 const identity = ({ source, id }: Pick<AgentEvent, 'source' | 'id'>): string => digest('svc.event.v1', `${source}\u001f${id}`)
@@ -56,12 +59,48 @@ function suits({ run, event: wanted, any = false }: Wait, event: AgentEvent): bo
   return keys.length === 0 || (any ? keys.some(has) : keys.every(has))
 }
 
+/** Those of a prefix, however many there are. */
+async function* rowsOf<T>(state: StateReader, prefix: string): AsyncGenerator<StateEntry<T>> {
+  for (let start = prefix; ; await nextTurn()) {
+    const page = await state.list<T>({ prefix, start, limit: PAGE })
+    yield* page
+    if (page.length < PAGE) return
+    start = `${page[page.length - 1].key}\0`
+  }
+}
+
+/** Where events lie that are in all of these, the oldest first: what is in one alone is leapt over, so that the rarest key decides how long it takes. */
+async function* inAll(state: StateReader, prefixes: readonly string[]): AsyncGenerator<{ place: string; key: string }> {
+  let at = ''
+  let agreed = 0
+  for (let steps = 1; ; steps++) {
+    const prefix = prefixes[steps % prefixes.length]
+    const [next] = await state.list<string>({ prefix, start: prefix + at, limit: 1 })
+    if (next === undefined) return
+    const place = next.key.slice(prefix.length)
+    agreed = place === at ? agreed + 1 : 1
+    at = place
+    if (agreed === prefixes.length) {
+      yield { place, key: next.value }
+      at = `${place}\0`
+    }
+    if (steps % PAGE === 0) await nextTurn()
+  }
+}
+
+/** For each, where events lie that may suit a wait. */
+function placesFor({ event, any }: Wait): string[][] {
+  if (event === undefined) return []
+  const prefixes = (event.correlation.length === 0 ? [undefined] : event.correlation).map((key) => `found/${bucket(event.kind, key)}/`)
+  return any ? prefixes.map((prefix) => [prefix]) : [prefixes]
+}
+
 /** @returns the event, when it came first: then nothing waits. */
 export async function beginWait(tx: StateTransaction, wait: Wait): Promise<AgentEvent | undefined> {
-  for (const of of bucketsOfWait(wait)) {
-    for (const { key, value } of await tx.list<string>({ prefix: `found/${of}/` })) {
+  for (const prefixes of placesFor(wait)) {
+    for await (const { place, key: value } of inAll(tx, prefixes)) {
       const buffered = await tx.get<Buffered>(value)
-      if (buffered === undefined) tx.delete(key)
+      if (buffered === undefined) for (const prefix of prefixes) tx.delete(prefix + place)
       else if (suits(wait, buffered.event)) {
         unbuffer(tx, value, buffered)
         tx.put(`seen/${identity(buffered.event)}`, { run: wait.run })
@@ -107,7 +146,7 @@ export async function deliver(tx: StateTransaction, event: AgentEvent, now: numb
   if (event.to !== undefined) await checkAddress(tx, event.to)
   tx.put(`${SEEN_AT}${number(now)}/${identity(event)}`, null)
   for (const of of bucketsOfEvent(event)) {
-    for (const { value: wait } of await tx.list<Wait>({ prefix: `waiter/${of}/` })) {
+    for await (const { value: wait } of rowsOf<Wait>(tx, `waiter/${of}/${event.to === undefined ? '' : `${event.to}/`}`)) {
       if (wait.until <= now || !suits(wait, event)) continue
       for (const key of waiterKeys(wait)) tx.delete(key)
       tx.put(inboxKey(wait), event)
@@ -141,7 +180,7 @@ async function checkAddress(tx: StateTransaction, run: string): Promise<void> {
 export async function announce(tx: StateTransaction, event: AgentEvent): Promise<string[]> {
   const runs = new Set<string>()
   for (const of of bucketsOfEvent(event)) {
-    for (const { value: wait } of await tx.list<Wait>({ prefix: `waiter/${of}/` })) {
+    for await (const { value: wait } of rowsOf<Wait>(tx, `waiter/${of}/`)) {
       if (!suits(wait, event)) continue
       for (const key of waiterKeys(wait)) tx.delete(key)
       tx.put(inboxKey(wait), event)
