@@ -195,7 +195,14 @@ export class Cluster {
 
   /** Has a node give up its work and turn calls away. @throws NOT_FOUND, and CONFLICT for the last that could do its work. */
   async decommission(id: number): Promise<void> {
+    const registry = this.requireRegistry()
     const { nodes } = await this.snapshot()
+    await registry.decommission(id, (kept) => this.requireOthers(id, this.shared ? kept : nodes))
+    await this.look()
+  }
+
+  /** @throws CONFLICT when nobody could take over what a node does. */
+  private requireOthers(id: number, nodes: ReadonlyMap<number, NodeRecord>): void {
     const node = nodes.get(id)
     const others = [...nodes.values()].filter((each) => each.node_id !== id && each.session !== undefined && !each.draining && this.isAlive(each))
     if (node?.session !== undefined && this.isAlive(node) && others.length === 0)
@@ -203,8 +210,6 @@ export class Cluster {
         'CONFLICT',
         `cannot decommission node ${id}: it is the last that is active, and nobody could take its work over; start another first, or stop it`,
       )
-    await this.requireRegistry().decommission(id)
-    await this.look()
   }
 
   /** Has owners hand work over until all have as much as each other. */

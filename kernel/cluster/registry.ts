@@ -201,8 +201,11 @@ export class ClusterRegistry {
     })
   }
 
-  decommission(id: number): Promise<NodeRecord> {
+  /** @param check refuses it, given all nodes as they are then: two that are asked for at one time see each other. */
+  decommission(id: number, check: (nodes: ReadonlyMap<number, NodeRecord>) => void): Promise<NodeRecord> {
     return this.store.transaction(async (tx) => {
+      const nodes = await tx.list<NodeRecord>(NODE_KEYS)
+      check(new Map(nodes.map(({ value }) => [value.node_id, value])))
       const record: NodeRecord = { ...(await requireNode(tx, id, 'decommission')), draining: true }
       tx.put(nodeKey(id), record)
       return record

@@ -236,6 +236,20 @@ t.test('a decommissioned node gives its work up, turns calls away, and comes bac
   t.ok(second.claims.size > 0, 'it has work again')
 })
 
+t.test('of two nodes that are decommissioned at one time one stays', async (t) => {
+  const { all, clock } = await peers(t, 2)
+  await clock.advance(2 * BEAT)
+  const answers = await Promise.all([
+    call(all[0].node, 'POST', '/api/v1/admin/nodes/2/decommission'),
+    call(all[1].node, 'POST', '/api/v1/admin/nodes/1/decommission'),
+  ])
+  t.same(answers.map(({ status }) => status).sort(), [202, 409])
+  await clock.advance(3 * BEAT)
+  const { items } = (await call(all[0].node, 'GET', '/api/v1/admin/nodes')).body
+  t.same(items.map(({ status }: { status: string }) => status).sort(), ['active', 'decommissioned'])
+  for (const name of WORKS) t.equal(ownersOf(all, name).length, 1, name)
+})
+
 t.test('a node that starts under the id of another takes its place, and that one says so', async (t) => {
   const { all, clock, add } = await peers(t, 1)
   await clock.advance(BEAT)
