@@ -164,6 +164,11 @@ export const configSchema = Type.Object({
       description: 'Who is told what becomes of every run, by `[[agent_plane.push]]` with `id` and `url`; the plugin webhooks sends and signs',
     },
   ),
+  max_pushes_per_run: count(
+    100,
+    10_000,
+    'Who may be told of one run, beside those of `[[agent_plane.push]]`; all are looked at whenever something happens to it',
+  ),
   figures_namespace: Type.String({
     default: '',
     maxLength: 128,

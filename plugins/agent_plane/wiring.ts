@@ -172,6 +172,7 @@ function driverOf(svc: Svc, config: AgentPlaneConfig, { metrics, tally, ...parts
     limits: budgetsOf(config),
     quota: quotaOf(config),
     destinations: destinationsOf(config),
+    maxPushes: config.max_pushes_per_run,
     ...(svc.provided.has(WEBHOOKS) ? { checkReceiver: async (url: string) => svc.find<Webhooks>(WEBHOOKS)?.check(url) } : {}),
     operation: svc.tracing.operation,
     now: () => clock.now(),

@@ -84,6 +84,8 @@ export interface DriverTools extends EventRules {
   checkReceiver?(url: string): Promise<void>
   /** Told of every run. */
   destinations?: readonly PushConfig[]
+  /** Registrations of a run, beside them. */
+  maxPushes?: number
   governing?: Governing
   /** What its manifest allows; the least of it and of `limits` holds. */
   limitsOf?(capability: string): Partial<DriverTools['limits']>
@@ -128,7 +130,7 @@ export class Driver {
     const agent = governedBy(governingOf(plan.nodes, this.tools.governing), given.agent, label)
     const request = agent === undefined ? given : { ...given, agent }
     const { idempotencyKey, actor, case: asked } = request
-    const { now, holder, leaseMs } = this.tools
+    const { now, holder, leaseMs, maxPushes } = this.tools
     const run = this.newRun()
     const acting = actingOfRequest(request)
     for (const config of request.push ?? []) await this.checkPush(config)
@@ -157,7 +159,7 @@ export class Driver {
       await checkAdmission(tx, acting, this.tools.quota, now(), parent?.run)
       takeSlot(tx, run, now())
       keepActing(tx, run, acting)
-      for (const config of [...(request.push ?? []), ...(this.tools.destinations ?? [])]) await register(tx, run, config, now())
+      for (const config of [...(request.push ?? []), ...(this.tools.destinations ?? [])]) await register(tx, run, config, now(), maxPushes)
       const epoch = (await takeLease(tx, run, holder, now(), leaseMs)) as number
       const matter = asked === undefined ? undefined : await this.bind(tx, asked, run)
       await append(tx, run, epoch, await headOf(tx, run), [...records, ...(matter?.records ?? [])], matter?.id)
@@ -430,7 +432,7 @@ export class Driver {
     await this.checkPush(config)
     await this.tools.state.transaction(async (tx) => {
       await this.known(tx, run)
-      await register(tx, run, config, this.tools.now())
+      await register(tx, run, config, this.tools.now(), this.tools.maxPushes)
     })
   }
 

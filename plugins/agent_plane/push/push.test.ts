@@ -40,8 +40,9 @@ async function setup(answer: () => WebhookAttempt = () => TAKEN) {
     told: () => {},
   })
   const drain = () => sender.run([{ tenant: 'default', state: parts.state }])
-  const driver = parts.driver({ checkReceiver: async () => {}, destinations: [{ id: 'operator:ops', url: 'https://ops.example' }] })
-  return { ...parts, driver, drain, told, held }
+  const driverOf = (more: Parameters<typeof parts.driver>[0] = {}) =>
+    parts.driver({ checkReceiver: async () => {}, destinations: [{ id: 'operator:ops', url: 'https://ops.example' }], ...more })
+  return { ...parts, driver: driverOf(), driverOf, drain, told, held }
 }
 
 const types = (events: readonly WebhookEvent[]) => events.map(({ type }) => type.replace('io.svc.run.', ''))
@@ -89,6 +90,22 @@ t.test('a receiver that fails is asked again later and later, parked after 32 fa
   t.equal(await state.transaction((tx) => rearm(tx, id, 'two', clock.now)), false)
   await drain()
   t.same(types(told), ['admitted', 'completed'])
+})
+
+t.test('a run has so many receivers and no more, beside those of the operator', async (t) => {
+  const parts = await setup()
+  const driver = parts.driverOf({ maxPushes: 2 })
+  const named = (id: string): PushConfig => ({ id, url: CONFIG.url })
+  const refused = { code: 'BAD_REQUEST', message: /it has 2 already; see agent_plane.max_pushes_per_run/ }
+  await t.rejects(parts.run(driver, 'wait', { push: ['a', 'b', 'c'].map(named) }), refused)
+  const { run } = await parts.run(driver, 'wait', { push: [named('a')] })
+  await driver.registerPush(run, named('b'))
+  await driver.registerPush(run, named('b'))
+  await t.rejects(driver.registerPush(run, named('c')), refused)
+  t.same(
+    (await parts.state.list({ prefix: `push/of/${run}/` })).map(({ key }) => key.slice(key.lastIndexOf('/') + 1)),
+    ['a', 'b', 'operator:ops'],
+  )
 })
 
 t.test('what was taken before a failure is not told again; one that is gone is parked at once', async (t) => {

@@ -4,8 +4,10 @@
  */
 import type { StateReader, StateTransaction } from 'svcdb'
 import type { PushConfig } from 'svcdb/agents'
+import { SvcError } from 'svcdb/lib/errors'
 import { headOf } from '../store/journal.ts'
 import { FINAL, statusOf } from '../store/runs.ts'
+import { OPERATOR } from './config.ts'
 
 /** Before a next try, whatever a receiver asks for. */
 export const MAX_PAUSE_MS = 3_600_000
@@ -30,10 +32,18 @@ export function pushOf(state: StateReader, run: string, id: string): Promise<Pus
   return state.get<PushRow>(rowKey(run, id))
 }
 
-/** With the run's admission, or later: it is told all from the beginning. One of the same id gets another receiver. */
-export async function register(tx: StateTransaction, run: string, config: PushConfig, now: number): Promise<void> {
+/**
+ * With the run's admission, or later: it is told all from the beginning. One of the same id gets another receiver. @param most of a run, beside the operator's:
+ * all are looked at whenever something happens to it. @throws SvcError BAD_REQUEST.
+ */
+export async function register(tx: StateTransaction, run: string, config: PushConfig, now: number, most = Number.POSITIVE_INFINITY): Promise<void> {
   const known = await pushOf(tx, run, config.id)
   if (known !== undefined) forget(tx, run, known)
+  else if (!config.id.startsWith(OPERATOR)) {
+    const others = (await tx.list({ prefix: `push/of/${run}/` })).filter(({ key }) => !key.startsWith(rowKey(run, OPERATOR)))
+    if (others.length >= most)
+      throw new SvcError('BAD_REQUEST', `cannot register a push of "${run}": it has ${others.length} already; see agent_plane.max_pushes_per_run`)
+  }
   put(tx, run, { config, next_seq: known?.next_seq ?? 1, attempts: 0, due: now })
 }
 
