@@ -16,6 +16,8 @@ const { NGHTTP2_CANCEL, NGHTTP2_NO_ERROR } = constants
 /** What setTimeout can wait for; a deadline further away is none. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 const FRAME_HEADER_BYTES = 5
+/** What an open call takes by itself, about; credentials have as many bytes at most, as a rule. */
+const CALL_BYTES = 8192
 /** Messages that come after the answer are dropped. */
 const ENDED = new Error('the call has ended')
 export const CONTENT_TYPE = 'application/grpc'
@@ -121,7 +123,11 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
   async run(): Promise<void> {
     try {
       this.watchDeadline()
-      const { metadata, admit, method, resolve } = this.options
+      const { metadata, admit, method, resolve, memory } = this.options
+      // Whoever it is, it may have any number of calls with large metadata.
+      const bytes = CALL_BYTES + metadata.bytes
+      memory.take(this, bytes)
+      if (this.over) return
       metadata.check()
       this.credentials = resolve(this.given())
       const encoding = encodingOf(metadata.get('grpc-encoding'))
@@ -129,6 +135,7 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
       // Waiting for what is there already would cost each call a turn.
       this.context = context instanceof Promise ? await context : context
       if (this.over) return
+      if (!this.ofAnybody) memory.give(this, Math.min(bytes, 2 * CALL_BYTES))
       this.inbox = new Inbox(this.stream, this.inboxOptions(encoding))
       this.inbox.open()
       await this.handle(this.inbox)
@@ -147,7 +154,13 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
 
   /** Of the memory that calls may hold, this one's is what its client keeps it waiting with. */
   get waits(): boolean {
-    return this.unsent > 0 || (!this.over && (this.inbox?.waits ?? false))
+    return this.unsent > 0 || (!this.over && this.inbox !== undefined && (this.ofAnybody || this.inbox.waits))
+  }
+
+  /** No credentials were needed, nor will the method ask for some, as those do that take points. */
+  private get ofAnybody(): boolean {
+    const { action, carriesPoints } = this.method
+    return action === 'public' && carriesPoints !== true
   }
 
   giveWay(): void {

@@ -51,7 +51,7 @@ export function grpcListenerKeys(
       512 * MIB,
       65_536,
       Number.MAX_SAFE_INTEGER,
-      'Bytes that all calls together hold of messages not sent whole, being worked on or kept, and of answers not taken; above, the call whose client was idle longest ends as UNAVAILABLE. Keep it above max_receive_bytes and max_send_bytes',
+      'Bytes that all calls together hold of messages not sent whole, being worked on or kept, of answers not taken, and of calls without credentials or whose credentials are being looked at; above, the call whose client was idle longest ends as UNAVAILABLE. Keep it above max_receive_bytes and max_send_bytes',
     ),
     keepalive_secs: seconds(60, 0, 'Time between pings to a client; 0 = none', aliases.keepalive_secs),
     keepalive_timeout_secs: seconds(20, 0.01, 'A client that does not answer a ping for this long is cut off', aliases.keepalive_timeout_secs),

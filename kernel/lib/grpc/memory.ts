@@ -1,7 +1,7 @@
 /**
- * Memory that the calls of one listener hold for their clients: messages that are not whole yet or are being answered, and answers that were
- * not taken. HTTP/2's windows bound what one call holds, not what all together do. When the limit is reached, the call whose client has done
- * nothing for longest gives way, so that calls that get on are served beside any number that do not.
+ * Memory that the calls of one listener hold for their clients: messages that are not whole yet or are being answered, answers that were not
+ * taken, and calls that nobody has been admitted for. HTTP/2's windows bound what one call holds, not what all together do. When the limit is
+ * reached, the call whose client has done nothing for longest gives way, so that calls that get on are served beside any number that do not.
  */
 export interface Holder {
   /** Waits for its client, with a message begun or an answer not taken: ending it frees what it holds. */

@@ -12,21 +12,28 @@ const REQUEST_ID = /^[\w.:/+=@-]{1,128}$/
 /** W3C Trace Context, "traceparent Header". */
 const TRACEPARENT = /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}(-[\x21-\x7e]*)?$/
 const MAX_TRACESTATE = 512
+/** Of each field, besides its name and value. */
+const FIELD_BYTES = 32
 
 /** What each proxy on the way may write a line of its own for; as in HTTP, several lines are one list (RFC 9110, section 5.3). */
 const LISTS: ReadonlySet<string> = new Set(['x-forwarded-for', 'forwarded', 'x-real-ip'])
 
 export class Metadata {
+  /** As HTTP/2 counts them (RFC 9113, section 6.5.2). */
+  readonly bytes: number
   private readonly values = new Map<string, string>()
 
   /** @param raw names and values in turn, as they came; the first value of a name counts, of lists all do, without the space around it. */
   constructor(raw: readonly string[]) {
+    let bytes = 0
     for (let i = 0; i + 1 < raw.length; i += 2) {
       const name = raw[i]
+      bytes += name.length + raw[i + 1].length + FIELD_BYTES
       const before = this.values.get(name)
       if (before === undefined) this.values.set(name, raw[i + 1].trim())
       else if (LISTS.has(name)) this.values.set(name, `${before}, ${raw[i + 1].trim()}`)
     }
+    this.bytes = bytes
   }
 
   get(key: string): string | undefined {
