@@ -118,6 +118,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
       },
       admit: (credentials, action, resource) => shared.auth.admit(credentials, action, resource),
       authorize: (context, action, resource) => shared.auth.authorize(context, action, resource),
+      standing: (context, action, resource) => shared.auth.standing(context, action, resource, shared.clock),
     },
     tracing: {
       get on() {

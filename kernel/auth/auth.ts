@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto'
 import { classify, SvcError } from '../lib/errors/index.ts'
 import type { ClientCertificate } from '../lib/network/index.ts'
-import type { Action } from '../plugin.ts'
+import type { Action, Clock } from '../plugin.ts'
 
 export type { ClientCertificate }
 
@@ -239,12 +239,29 @@ export class Auth {
   /** Asks about more that an admitted call is to do. @throws FORBIDDEN. */
   async authorize(context: CallContext, action: Action, resource: string): Promise<void> {
     if (this.open) return
-    const none = () => undefined
-    const { address, requestId } = context
-    const credentials: Credentials = { protocol: 'internal', path: resource, header: none, query: none, address, requestId }
-    await this.settled({ outcome: 'allow', stage: 'authorization', credentials, action, resource, identity: context, context }, () =>
-      this.requireMay(context, action, resource),
-    )
+    await this.settled(internalDecision(context, action, resource), () => this.requireMay(context, action, resource))
+  }
+
+  /** See `AuthSeam.standing`. */
+  standing(context: CallContext, action: Action, resource: string, clock: Pick<Clock, 'now' | 'monotonic'>): () => void | Promise<void> {
+    const authorized = this.authorizers.length > 0 && this.needsCredentials(action, resource)
+    let asked = clock.monotonic()
+    return () => {
+      requireStanding(context, clock.now())
+      if (!authorized || clock.monotonic() - asked < ASK_AGAIN_MS) return
+      asked = clock.monotonic()
+      return this.requireStill(context, action, resource)
+    }
+  }
+
+  /** What goes on as before is no decision that observers are told of. */
+  private async requireStill(context: CallContext, action: Action, resource: string): Promise<void> {
+    try {
+      await this.requireMay(context, action, resource)
+    } catch (error) {
+      await this.report({ ...internalDecision(context, action, resource), outcome: 'deny', error: classify(error) })
+      throw error
+    }
   }
 
   /** Why no caller could read what is written to a namespace. */
@@ -367,16 +384,27 @@ export function administersServer({ admin, namespaces, dataNamespace }: CallCont
   return admin && (dataNamespace === '' || namespaces.length === 0)
 }
 
+/** Policies may take long to be asked, and calls may have many pieces. */
+const ASK_AGAIN_MS = 1000
+
 /** Clocks of issuers differ, and a token is taken for some time beyond its end. */
 const GRACE_MS = 60_000
 
-/** For calls that go on and on: each piece that comes in is taken only while the credential stands. @param now milliseconds. @throws UNAUTHORIZED. */
+/** Whether a credential stands, which `AuthSeam.standing` asks for calls that go on and on. @param now milliseconds. @throws UNAUTHORIZED. */
 export function requireStanding({ principal, expiresAt = Number.POSITIVE_INFINITY, revoked }: CallContext, now: number): void {
   if (now < expiresAt + GRACE_MS && revoked?.() !== true) return
   throw new SvcError(
     'UNAUTHORIZED',
     `cannot take more from "${principal}" in this call: the credential was revoked or has expired since it began; begin anew with another`,
   )
+}
+
+/** On what an admitted call does further. */
+function internalDecision(context: CallContext, action: Action, resource: string): Decision {
+  const none = () => undefined
+  const { address, requestId } = context
+  const credentials: Credentials = { protocol: 'internal', path: resource, header: none, query: none, address, requestId }
+  return { outcome: 'allow', stage: 'authorization', credentials, action, resource, identity: context, context }
 }
 
 function refuse(refusal: SvcError | undefined): void {

@@ -16,6 +16,8 @@ const querystring = Type.Object({
   ),
 })
 
+const PATH = '/api/v1/cdc/stream'
+
 export default definePlugin({
   id: 'cdc',
   summary: 'Streams writes, deletes and drops as server-sent events',
@@ -27,7 +29,7 @@ export default definePlugin({
     const byNamespace = new Map<string, number>()
     const metrics = streamMetrics(svc.metrics, subscribers)
     const schema = { tags: ['cdc'], summary: 'Changes as they happen, as server-sent events; endless', querystring, produces: ['text/event-stream'] }
-    svc.http.get('/api/v1/cdc/stream', { schema, config: { action: 'read' } }, async (request, reply) => {
+    svc.http.get(PATH, { schema, config: { action: 'read' } }, async (request, reply) => {
       const context = svc.context(request)
       const namespace = context.dataNamespace
       const header = request.headers['last-event-id']
@@ -53,7 +55,7 @@ export default definePlugin({
         ...(measurements === undefined ? {} : { measurements }),
         ...(after === undefined ? {} : { after }),
       })
-      const subscriber = new Subscriber(context, cursor, subscription, config, svc.clock, metrics)
+      const subscriber = new Subscriber(svc.auth.standing(context, 'read', PATH), cursor, subscription, config, svc.clock, metrics)
       subscribers.add(subscriber)
       byNamespace.set(namespace, own + 1)
       subscriber.output.once('close', () => {

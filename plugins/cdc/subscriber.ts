@@ -4,8 +4,8 @@
  */
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
-import { type CallContext, type Change, type ChangeCursor, type Clock, requireStanding } from 'svcdb'
-import { classify } from 'svcdb/lib/errors'
+import type { Change, ChangeCursor, Clock } from 'svcdb'
+import { classify, publicText } from 'svcdb/lib/errors'
 import type { CdcConfig } from './config.ts'
 import { FrameEncoder } from './frames.ts'
 import type { StreamMetrics } from './metrics.ts'
@@ -22,7 +22,7 @@ const GRACE_MS = 5000
 
 export class Subscriber {
   readonly output: PassThrough
-  private readonly context: CallContext
+  private readonly stands: () => void | Promise<void>
   private readonly cursor: ChangeCursor
   private readonly subscription: Subscription
   private readonly config: CdcConfig
@@ -35,9 +35,9 @@ export class Subscriber {
   private cancelLook = (): void => {}
   private readonly cancelEnd: () => void
 
-  /** @param context of the reader, who may read as long as his credential stands. */
-  constructor(context: CallContext, cursor: ChangeCursor, subscription: Subscription, config: CdcConfig, clock: Clock, metrics: StreamMetrics) {
-    this.context = context
+  /** @param stands throws why the reader may read no more. */
+  constructor(stands: () => void | Promise<void>, cursor: ChangeCursor, subscription: Subscription, config: CdcConfig, clock: Clock, metrics: StreamMetrics) {
+    this.stands = stands
     this.cursor = cursor
     this.subscription = subscription
     this.config = config
@@ -132,11 +132,11 @@ export class Subscriber {
   }
 
   private look(): void {
-    this.cancelLook = this.clock.after(LOOK_MS, () => {
+    this.cancelLook = this.clock.after(LOOK_MS, async () => {
       try {
-        requireStanding(this.context, this.clock.now())
+        await this.stands()
       } catch (error) {
-        this.end('credential', classify(error).message)
+        this.end('credential', publicText(classify(error)))
       }
       if (!this.ended) this.look()
     })

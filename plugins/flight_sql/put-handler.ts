@@ -1,6 +1,6 @@
 /** DoPut: its first message says what the stream is for, a bulk write or the values of a prepared statement. */
 import type { RecordBatch } from 'apache-arrow'
-import { type CallContext, type Counter, requireStanding, type SqlParameter, type Svc } from 'svcdb'
+import type { CallContext, Counter, SqlParameter, Svc } from 'svcdb'
 import { ArrowReader, type ReadLimits } from 'svcdb/lib/arrow'
 import { SvcError } from 'svcdb/lib/errors'
 import type { GrpcCall, SendMessage } from 'svcdb/lib/grpc'
@@ -96,11 +96,12 @@ export class PutHandler {
       maxHeldBytes: this.config.max_receive_bytes,
       maxWaitMs: this.config.backpressure_wait_secs * 1000,
     }
+    const stands = this.svc.auth.standing(context, 'write', RESOURCE)
     let reader: ArrowReader | undefined
     let stream: PutStream | undefined
     let early: boolean | undefined
     for await (const { header, body, appMetadata, message } of following(first, more)) {
-      requireStanding(context, this.svc.clock.now())
+      await stands()
       const backfill = backfillOf(appMetadata)
       early ??= backfill
       if (backfill !== undefined) await stream?.decide(backfill)

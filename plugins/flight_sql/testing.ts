@@ -82,6 +82,18 @@ export class FlightClient {
     return answer
   }
 
+  /** A stream that goes on with the same message until it is ended. */
+  putAll(method: string, first: Uint8Array, again: Uint8Array, signal: AbortSignal): Promise<Answer> {
+    const call = this.client.makeBidiStreamRequest(SERVICE + method, bytes, bytes, metadataOf({}))
+    const answer = collect(call)
+    call.write(first)
+    const timer = setInterval(() => call.write(again), 10)
+    const stop = (): void => clearInterval(timer)
+    call.on('error', stop)
+    signal.addEventListener('abort', stop, { once: true })
+    return answer
+  }
+
   /** GetFlightInfo, then DoGet with its ticket. @throws what the server answers. */
   async read(command: Uint8Array, metadata: Record<string, string> = {}): Promise<{ schema: string[]; rows: Record<string, unknown>[]; table: Table }> {
     const info = infoOf(one(await this.call('GetFlightInfo', descriptor(command), metadata)))

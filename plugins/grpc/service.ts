@@ -13,6 +13,8 @@ import { Subscriptions } from './subscriptions.ts'
 import { PointWriter } from './write.ts'
 
 export const SERVICE = 'svc.Service'
+const STREAM_WRITE = `/${SERVICE}/StreamWrite`
+const SUBSCRIBE = `/${SERVICE}/Subscribe`
 
 type Answer = (request: Uint8Array, call: GrpcCall<CallContext>) => Uint8Array | Promise<Uint8Array>
 
@@ -20,7 +22,7 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<C
   const keys = new DedupKeys(svc)
   const writer = new PointWriter(svc, config, keys)
   const queries = new Queries(svc, config)
-  const subscriptions = new Subscriptions(svc, config)
+  const subscriptions = new Subscriptions(svc, config, SUBSCRIBE)
   svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => keys.forget(namespace)))
   const startedAt = svc.clock.monotonic()
   const unary = (name: string, action: Action, handle: Answer): GrpcMethod<CallContext> => ({ path: `/${SERVICE}/${name}`, action, kind: 'unary', handle })
@@ -28,14 +30,14 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<C
   return [
     { ...unary('Write', 'write', (request, call) => svc.ingest.attempt(call.context, () => writer.write(request, call))), carriesPoints: true },
     {
-      path: `/${SERVICE}/StreamWrite`,
+      path: STREAM_WRITE,
       action: 'write',
       carriesPoints: true,
       kind: 'client_stream',
-      handle: (requests, call) => svc.ingest.attempt(call.context, () => new StreamWrite(writer, call, keys).run(requests)),
+      handle: (requests, call) => svc.ingest.attempt(call.context, () => new StreamWrite(writer, call, keys, STREAM_WRITE).run(requests)),
     },
     { path: `/${SERVICE}/Query`, action: 'read', kind: 'server_stream', handle: (request, call, send) => queries.query(request, call, send) },
-    { path: `/${SERVICE}/Subscribe`, action: 'read', kind: 'server_stream', handle: (request, call, send) => subscriptions.subscribe(request, call, send) },
+    { path: SUBSCRIBE, action: 'read', kind: 'server_stream', handle: (request, call, send) => subscriptions.subscribe(request, call, send) },
     unary('ExecuteSql', 'read', (request, call) => queries.sql(request, call)),
     unary('GetSchema', 'read', async (request, call) => {
       const name = measurementName(request)

@@ -6,7 +6,7 @@
  * A message with a key is left out when its key was written within the window; keys of a batch that was not written whole are free again.
  */
 
-import { type CallContext, partialWrite, type Rejection, requireStanding, type WriteResult } from 'svcdb'
+import { type CallContext, partialWrite, type Rejection, type WriteResult } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import type { GrpcCall } from 'svcdb/lib/grpc'
@@ -50,6 +50,8 @@ export class StreamWrite {
   private readonly writer: PointWriter
   private readonly call: GrpcCall<CallContext>
   private readonly keys: DedupKeys
+  /** Of the method. */
+  private readonly path: string
   private readonly backfill: boolean
   private gathered: Gathered | undefined
   private timer: NodeJS.Timeout | undefined
@@ -64,7 +66,8 @@ export class StreamWrite {
   private total = 0
   private last = 0
 
-  constructor(writer: PointWriter, call: GrpcCall<CallContext>, keys: DedupKeys) {
+  constructor(writer: PointWriter, call: GrpcCall<CallContext>, keys: DedupKeys, path: string) {
+    this.path = path
     this.writer = writer
     this.call = call
     this.keys = keys
@@ -84,10 +87,11 @@ export class StreamWrite {
   }
 
   private async consume(requests: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+    const stands = this.writer.svc.auth.standing(this.call.context, 'write', this.path)
     try {
       for await (const message of requests) {
         if (this.failure !== undefined) throw this.failure
-        requireStanding(this.call.context, this.writer.svc.clock.now())
+        await stands()
         await this.take(message, this.messages++)
       }
     } catch (error) {

@@ -3,7 +3,7 @@
  * cursor stays behind, and goes on out of the log.
  */
 import { setImmediate } from 'node:timers/promises'
-import { type CallContext, type Change, type ChangeCursor, type Clock, type Counter, requireStanding } from 'svcdb'
+import type { Change, ChangeCursor, Clock, Counter } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { SendMessage } from 'svcdb/lib/grpc'
 import type { ChangeMessages } from './change-messages.ts'
@@ -17,7 +17,8 @@ export interface SubscriberParts {
   subscription: Subscription
   messages: ChangeMessages
   send: SendMessage
-  context: CallContext
+  /** @throws why the caller may read no more. */
+  stands(): void | Promise<void>
   clock: Clock
   config: GrpcPluginConfig
   counters: { rows: Counter; gaps: Counter }
@@ -135,10 +136,11 @@ export class Subscriber {
 
   /** Once a second: the client's pace, the credential, the clock. */
   private look(): void {
-    const { clock, config, context } = this.parts
-    this.cancelLook = clock.after(LOOK_MS, () => {
+    const { clock, config } = this.parts
+    this.cancelLook = clock.after(LOOK_MS, async () => {
       try {
-        requireStanding(context, clock.now())
+        await this.parts.stands()
+        if (this.over) return
         const { slow_subscriber_secs: patience } = config
         if (this.waitingSince !== undefined && clock.monotonic() - this.waitingSince >= patience * 1000)
           throw new SvcError(

@@ -15,14 +15,17 @@ const MESSAGE_BYTES = 1 << 20
 export class Subscriptions {
   private readonly svc: Svc
   private readonly config: GrpcPluginConfig
+  private readonly path: string
   private readonly subscribers = new Set<Subscriber>()
   private readonly byNamespace = new Map<string, number>()
   private readonly batches = new RowBatches()
   private readonly rows: Counter
   private readonly gaps: Counter
 
-  constructor(svc: Svc, config: GrpcPluginConfig) {
+  /** @param path of the method. */
+  constructor(svc: Svc, config: GrpcPluginConfig, path: string) {
     this.svc = svc
+    this.path = path
     this.config = config
     const { metrics } = svc
     metrics.gauge('grpc_subscribers', 'Subscribe calls under way', [], (gauge) => gauge.set({}, this.subscribers.size))
@@ -50,7 +53,8 @@ export class Subscriptions {
       ...(after === undefined ? {} : { after }),
     })
     const messages = new ChangeMessages(batches, Math.min(MESSAGE_BYTES, config.max_send_bytes >> 1))
-    const subscriber = new Subscriber({ cursor, subscription, messages, send, context, clock: svc.clock, config, counters: { rows, gaps } })
+    const stands = svc.auth.standing(context, 'read', this.path)
+    const subscriber = new Subscriber({ cursor, subscription, messages, send, stands, clock: svc.clock, config, counters: { rows, gaps } })
     this.subscribers.add(subscriber)
     this.byNamespace.set(namespace, (this.byNamespace.get(namespace) ?? 0) + 1)
     try {

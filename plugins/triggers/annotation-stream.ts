@@ -21,7 +21,7 @@ export interface StreamOptions {
   /** undefined = from now on. */
   from: StreamPlace | undefined
   /** @returns why it is to end. */
-  ended(): string | undefined
+  ended(): Promise<string | undefined>
   signal: AbortSignal
 }
 
@@ -90,7 +90,7 @@ export class AnnotationStream {
     const { ended } = this.options
     let coming: ReturnType<ChangeCursor['next']> | undefined
     for (;;) {
-      const reason = ended()
+      const reason = await ended()
       if (reason !== undefined) return yield errorText(reason)
       this.woken = false
       yield* this.signals(place)
@@ -122,7 +122,7 @@ export class AnnotationStream {
       for (const signal of page) {
         place.signal = signal.metadata.sequence + 1
         yield eventText(ofSignal(signal), place)
-        if (ended() !== undefined) return
+        if ((await ended()) !== undefined) return
       }
       if (page.length === 0) place.signal = next
     }

@@ -1,7 +1,7 @@
 /** /api/v1/triggers, /api/v1/signals and /api/v1/annotations. */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import { AUDIT_LOG, type AuditAction, type AuditLog, audited, type CallContext, type HttpRequest, requireStanding, type Svc } from 'svcdb'
+import { AUDIT_LOG, type AuditAction, type AuditLog, audited, type CallContext, type HttpRequest, type Svc } from 'svcdb'
 import { classify, publicText, SvcError } from 'svcdb/lib/errors'
 import { nextTurn } from 'svcdb/lib/event-loop'
 import { moduleUrl } from 'svcdb/lib/modules'
@@ -18,6 +18,7 @@ import { type ShownTrigger, shown } from './trigger.ts'
 /** Signals that are read at once. */
 const PAGE = 100
 const NANOS = 1_000_000n
+export const STREAM_PATH = '/api/v1/annotations/stream'
 
 export class TriggersHandler {
   private readonly svc: Svc
@@ -164,7 +165,7 @@ export class TriggersHandler {
       storage: this.svc.storage,
       from,
       signal: AbortSignal.any([gone.signal, this.svc.stopping]),
-      ended: () => this.standing(context),
+      ended: this.endOf(context),
     })
     const added = this.subscribers.add(context.dataNamespace, stream.wake)
     reply.header('content-type', 'text/event-stream; charset=utf-8').header('cache-control', 'no-cache, no-transform').header('x-accel-buffering', 'no')
@@ -194,13 +195,17 @@ export class TriggersHandler {
     return reply.send(body)
   }
 
-  private standing(context: CallContext): string | undefined {
-    if (this.svc.stopping.aborted) return 'the server is stopping; come back with Last-Event-ID'
-    try {
-      requireStanding(context, this.svc.clock.now())
-      return undefined
-    } catch (error) {
-      return classify(error).message
+  /** Why a stream is to end. */
+  private endOf(context: CallContext): () => Promise<string | undefined> {
+    const stands = this.svc.auth.standing(context, 'read', STREAM_PATH)
+    return async () => {
+      if (this.svc.stopping.aborted) return 'the server is stopping; come back with Last-Event-ID'
+      try {
+        await stands()
+        return undefined
+      } catch (error) {
+        return publicText(classify(error))
+      }
     }
   }
 

@@ -2,7 +2,7 @@ import { AUDIT_LOG, type AuditLog, definePlugin, NAMESPACES, type NamespaceLifec
 import { Channels } from './channels.ts'
 import { configSchema } from './config.ts'
 import { Engine } from './engine.ts'
-import { TriggersHandler } from './handler.ts'
+import { STREAM_PATH, TriggersHandler } from './handler.ts'
 import { triggersMetrics } from './metrics.ts'
 import * as schemas from './schemas.ts'
 import { Subscribers } from './subscribers.ts'
@@ -81,7 +81,7 @@ export default definePlugin({
     const annotations = route('Signals as annotations of graphs', schemas.annotations, { querystring: schemas.annotationsQuery })
     svc.http.get('/api/v1/annotations', { config: action.read, schema: annotations }, (request) => handler.annotations(request))
     const stream = { tags: ['triggers'], summary: 'Annotations as they come, as server-sent events', querystring: schemas.streamQuery }
-    svc.http.get('/api/v1/annotations/stream', { config: action.read, schema: stream }, (request, reply) => handler.stream(request, reply))
+    svc.http.get(STREAM_PATH, { config: action.read, schema: stream }, (request, reply) => handler.stream(request, reply))
   },
 })
 

@@ -1,0 +1,70 @@
+/** Calls that go on and on end when the authorizers would no longer let them begin: policies change while they are open. */
+import { Float64 } from 'apache-arrow'
+import { type Decision, definePlugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { boot } from 'svcdb/testkit'
+import t from 'tap'
+import { EventClient } from '../../plugins/cdc/testing.ts'
+import { command, descriptor, FlightClient } from '../../plugins/flight_sql/testing.ts'
+import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
+import { point, TestClient } from '../../plugins/grpc/testing.ts'
+
+const PERMISSION_DENIED = 7
+
+t.test('what was permitted and is no more', async (t) => {
+  let permitted = true
+  const asked = new Map<string, number>()
+  const decisions: Decision[] = []
+  const policies = definePlugin({
+    id: 'policies',
+    summary: 'Changes its mind',
+    stability: 'beta',
+    setup(svc) {
+      svc.auth.authenticator(() => ({ principal: 'ann', method: 'test', claims: {}, namespaces: [], admin: true }))
+      svc.auth.authorizer(({ resource }) => {
+        asked.set(resource, (asked.get(resource) ?? 0) + 1)
+        return permitted || resource === '/metrics' ? undefined : new SvcError('FORBIDDEN', 'the policies have changed')
+      })
+      svc.auth.observer((decision) => void decisions.push({ ...decision }))
+    },
+  })
+  const node = await boot({
+    storage: 'embedded',
+    plugins: ['grpc', 'flight_sql', 'cdc', policies],
+    config: { grpc: { addr: '127.0.0.1:0' }, flight_sql: { addr: '127.0.0.1:0' } },
+  })
+  const client = new TestClient(node.port('grpc'))
+  const flight = new FlightClient(node.port('flight_sql'))
+  t.teardown(async () => {
+    client.close()
+    flight.close()
+    await node.stop()
+  })
+  const { stream, answer } = client.streamWrite()
+  const subscription = await client.subscribe().begun()
+  const events = await EventClient.open(`${node.url}/api/v1/cdc/stream`)
+  const [schema, row] = flightStream(descriptor(command('CommandStatementUpdate', { 1: 'm' })), [[{ name: 'v', type: new Float64(), values: [1] }]])
+  // A client that goes on until it is told to stop.
+  const over = new AbortController()
+  t.teardown(() => over.abort())
+  const put = flight.putAll('DoPut', schema, row, over.signal)
+  const writing = setInterval(() => stream.write({ points: [point('m', 1, {}, { v: 1 })] }), 10)
+  t.teardown(() => clearInterval(writing))
+  while (!(asked.get('/svc.Service/StreamWrite') ?? 0)) await new Promise((resolve) => setTimeout(resolve, 10))
+  permitted = false
+
+  await t.rejects(answer, { code: PERMISSION_DENIED, details: /the policies have changed; of the stream \d+ points were written before/ })
+  clearInterval(writing)
+  t.match((await put).error, { code: PERMISSION_DENIED, details: /the policies have changed/ })
+  t.match(await subscription.ended, { code: PERMISSION_DENIED, details: 'the policies have changed' })
+  await events.ended
+  const refused = decisions.filter(({ outcome }) => outcome === 'deny').map(({ resource, stage, action }) => `${action} ${resource} ${stage}`)
+  t.same(refused.sort(), [
+    'read /api/v1/cdc/stream authorization',
+    'read /svc.Service/Subscribe authorization',
+    'write /arrow.flight.protocol.FlightService/DoPut authorization',
+    'write /svc.Service/StreamWrite authorization',
+  ])
+  const allowed = decisions.filter(({ outcome, resource }) => outcome === 'allow' && resource === '/svc.Service/StreamWrite')
+  t.equal(allowed.length, 1, 'what goes on is not reported anew')
+})
