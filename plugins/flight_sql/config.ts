@@ -66,7 +66,8 @@ export const configSchema = Type.Object({
     default: 10_000,
     minimum: 1,
     maximum: 1_000_000,
-    description: 'Prepared statements kept at one time; the one used longest ago goes first, under multi_tenancy of a namespace that has more than its share',
+    description:
+      'Prepared statements kept at one time; the one used longest ago goes first, of those of a caller, under multi_tenancy of a namespace, with more than its share',
   }),
   max_prepared_bytes: Type.Integer({
     default: 67_108_864,

@@ -22,7 +22,7 @@ import {
 import { type Queries, type Statement, wantsDictionaries } from './queries.ts'
 import { type Sessions, withAuthorization } from './sessions.ts'
 import type { SqlInfoValue } from './sql-info.ts'
-import type { Statements } from './statements.ts'
+import { ownerOf, type Statements } from './statements.ts'
 import { noTables, selectAll, tablesSchema } from './tables-job.ts'
 
 const HANDSHAKE = '/arrow.flight.protocol.FlightService/Handshake'
@@ -55,8 +55,7 @@ export class FlightHandler {
     }
     let owner: string | undefined
     try {
-      const { dataNamespace, method, principal } = await this.svc.auth.admit(credentials, 'read', HANDSHAKE)
-      owner = dataNamespace || `${method}:${principal}`
+      owner = ownerOf(await this.svc.auth.admit(credentials, 'read', HANDSHAKE))
     } catch (error) {
       // Known, and not allowed this: what it may do is for each call to say. Who it is, is not told: all of them have one share.
       if (!(error instanceof SvcError) || error.code !== 'FORBIDDEN') throw error

@@ -14,6 +14,7 @@ import {
   tableFromIPC,
   Utf8,
 } from 'apache-arrow'
+import { definePlugin, tokenOf } from 'svcdb'
 import { ArrowReader } from 'svcdb/lib/arrow'
 import { systemClock } from 'svcdb/testkit'
 import t from 'tap'
@@ -173,6 +174,21 @@ t.test('statements are bounded in number, size and time', async (t) => {
   monotonic += 9000
   await run(flight, a)
   await t.rejects(run(flight, c), { code: 5 }, 'not used for too long')
+})
+
+t.test('one who prepares many takes no room of others', async (t) => {
+  const keys = definePlugin({
+    id: 'keys',
+    summary: 'Believes tokens',
+    stability: 'stable',
+    setup: (svc) => svc.auth.authenticator((given) => ({ principal: String(tokenOf(given)), method: 'test', claims: {}, namespaces: [], admin: false })),
+  })
+  const { flight } = await startFlight(t, { others: [keys], section: { max_prepared_statements: 4 } })
+  const [ann, bob] = ['ann', 'bob'].map((name) => ({ authorization: `Bearer ${name}` }))
+  const { handle } = await prepare(flight, 'SELECT 1', ann)
+  for (let i = 0; i < 6; i++) await prepare(flight, `SELECT ${i}`, bob)
+  const request = descriptor(command('CommandPreparedStatementQuery', { 1: handle }))
+  t.equal((await flight.call('GetFlightInfo', request, ann)).error, undefined)
 })
 
 t.test('a bound value is kept without the message it came in', async (t) => {

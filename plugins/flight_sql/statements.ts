@@ -12,8 +12,13 @@ export interface PreparedStatement {
   dictionaries: boolean
   principal: string
   namespace: string
-  /** Whose share of the room it takes: a namespace, where they are kept apart. */
+  /** Whose share of the room it takes: a namespace's, where they are kept apart, else the caller's. */
   owner: string
+}
+
+/** Whose share something takes of what all callers have together. No namespace has a colon. */
+export function ownerOf({ dataNamespace, method, principal }: CallContext): string {
+  return dataNamespace || `${method}:${principal}`
 }
 
 export interface StatementOptions {
@@ -36,7 +41,8 @@ export class Statements {
   }
 
   create(statement: Omit<PreparedStatement, 'principal' | 'namespace' | 'owner' | 'parameters'>, context: CallContext): string {
-    const { principal, namespace, dataNamespace: owner } = context
+    const { principal, namespace } = context
+    const owner = ownerOf(context)
     const entry: PreparedStatement = { ...statement, parameters: undefined, principal, namespace, owner }
     return this.statements.add(entry, weightOf(entry), owner) ?? tooLarge()
   }
