@@ -1,6 +1,7 @@
 import { tableFromIPC } from 'apache-arrow'
 import t from 'tap'
 import { until } from '../../test/support/until.ts'
+import { writeTicket } from './commands.ts'
 import { command, descriptor, field, infoOf, message, one, startFlight, tableOf } from './testing.ts'
 
 const HOUR = 3_600_000_000_000n
@@ -141,6 +142,27 @@ t.test('queries', async (t) => {
       t.same(result(status), message({ 1: 1 }), type)
       t.match((await answer).error, { code: 1, details: /was cancelled as CancelFlightInfo asked for/ })
     }
+  })
+
+  t.test('what ListFlights tells cancels nothing but itself', async (t) => {
+    const heavy = 'SELECT sum(a.i * b.i % 13) FROM range(10000000) a(i), range(10000000) b(i)'
+    const call = flight.begin('DoGet', message({ 1: command('CommandStatementQuery', { 1: heavy }) }))
+    const begun = new Promise((resolve) => call.on('data', resolve))
+    const ended = new Promise<{ code: number }>((resolve) => call.on('error', resolve as never))
+    await begun
+    const infos = async () => (await flight.call('ListFlights', message({}))).messages
+    const [info] = await infos()
+    const ticket = writeTicket({ id: '', query: heavy, prepared: '', dictionaries: false })
+    const withoutId = message({ 3: message({ 1: message({ 1: ticket }) }) })
+    await t.rejects(flight.action('CancelFlightInfo', message({ 1: info })), { code: 5, details: /it is not being answered/ })
+    await t.rejects(
+      flight.action('CancelFlightInfo', message({ 1: withoutId })),
+      { code: 5, details: /it is not being answered/ },
+      'nor does a ticket without an id',
+    )
+    t.not(infoOf((await infos())[0]).tickets[0].toString(), infoOf(info).tickets[0].toString(), 'each has an id')
+    call.cancel()
+    t.match(await ended, { code: 1, details: 'Cancelled on client' })
   })
 
   t.test('what is wrong is said', async (t) => {

@@ -61,7 +61,7 @@ export class Queries {
     return { schema: schema as Uint8Array, parameterSchema: parameterSchema as Uint8Array }
   }
 
-  /** @param id what `cancel` finds it by. @throws PAYLOAD_TOO_LARGE when it has more rows than allowed, after those were sent. */
+  /** @param id what `cancel` finds it by, unless it is empty. @throws PAYLOAD_TOO_LARGE when it has more rows than allowed, after those were sent. */
   async run(id: string, statement: Statement, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
     const { context } = call
     const job = this.svc.storage.run<QueryOutcome>(QUERY, this.args(statement, context, false), this.options(call))
@@ -86,6 +86,8 @@ export class Queries {
   /** @returns whether such a statement of the caller was running. */
   cancel(id: string, { principal, namespace }: CallContext): boolean {
     let found = false
+    // Statements that were sent without asking for a ticket have none: the empty id would stand for all of them.
+    if (id === '') return found
     for (const entry of this.running) {
       if (entry.id !== id || entry.principal !== principal || entry.namespace !== namespace) continue
       found = true

@@ -2,6 +2,7 @@
 import { Binary, Utf8 } from 'apache-arrow'
 import type { Job, MeasurementInfo, Reader } from 'svcdb'
 import { frame, schemaMessage } from 'svcdb/lib/arrow'
+import { randomName } from './bounded-map.ts'
 import { TABLE_TYPE } from './catalogue.ts'
 import { writeTicket } from './commands.ts'
 import { optional, required, schemaBytes, tableOfRows } from './flight-table.ts'
@@ -47,7 +48,7 @@ const listTables: Job<TablesArgs, void> = async (reader, args, io) => {
   const measurements = (await reader.measurements(namespace)).filter(({ name }) => matches(name)).sort((a, b) => (a.name < b.name ? -1 : 1))
   if (flights) {
     for (const measurement of measurements) {
-      const ticket = writeTicket({ id: '', query: selectAll(measurement.name), prepared: '', dictionaries: false })
+      const ticket = writeTicket({ id: randomName(), query: selectAll(measurement.name), prepared: '', dictionaries: false })
       const descriptor = { type: PATH, cmd: new Uint8Array(0), path: [measurement.name] }
       await io.emit(writeInfo({ schema: await schemaOf(reader, namespace, measurement, false), descriptor, ticket }))
     }
