@@ -3,17 +3,23 @@
  * docs/formats/archive.md.
  */
 import { rm, stat } from 'node:fs/promises'
-import { measurementsSql, mergeSources, unionFields } from '../compaction/compactor.ts'
+import { join } from 'node:path'
+import { measurementsSql, mergeSources, sliceSize, unionFields } from '../compaction/compactor.ts'
+import { type MergeSlice, mergeSlices, sliceConditions } from '../compaction/merge-slices.ts'
+import { SlicedWrite } from '../compaction/sliced-write.ts'
+import { comparedTime } from '../duckdb/compared-time.ts'
 import { sqlName, sqlText } from '../duckdb/duckdb.ts'
 import { streamSql } from '../duckdb/stream.ts'
 import { fileCrc } from '../integrity/file-crc.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
 import type { Removals } from '../read/masks.ts'
-import { type Interval, type Source, unionSql } from '../read/sources.ts'
+import { lowerBound } from '../read/samples/search.ts'
+import { type Interval, readSql, type Source, unionSql } from '../read/sources.ts'
 import { mayBeNonFinite, needsExactBits } from '../segment/encoding.ts'
+import { fixedBytes, rowGroupRows } from '../segment/row-group-bytes.ts'
 import { MEASUREMENT_COLUMN } from '../segment/segment-source.ts'
 import type { SegmentTarget } from '../segment/segment-writer.ts'
-import { dictionariesOf, type TagDictionaries, tagSource } from '../series/tag-source.ts'
+import { type Dictionary, dictionariesOf, type TagDictionaries, tagSource } from '../series/tag-source.ts'
 import type { FieldDef } from '../threads/definitions.ts'
 import type { ArchiveTask } from '../threads/messages.ts'
 import type { SegmentColumn, SegmentEncoding, SegmentMeta } from '../threads/segment-entry.ts'
@@ -51,6 +57,7 @@ export async function daysBefore(
 }
 
 /**
+ * Slice by slice, as a merge does: the rows of a day may take any number of bytes.
  * @param inputs in the order of their sequence.
  * @param measurement that of the table; undefined when it is shared.
  * @returns the segment without its key, or null when no rows are left.
@@ -71,7 +78,7 @@ export async function archiveDay(
     const extent = await rowExtent(day)
     if (extent === undefined) return null
     const { statement, columns } = writing(day, extent, fields)
-    const [result] = await duck.run(`COPY (${statement}) TO ${sqlText(task.path)} (${options(target, columns)})`)
+    const rows = await duck.withColumns(columns.length, () => writeSlices(day, columns, statement, task.path))
     const { crc } = await fileCrc(task.path)
     const { table, segment: id, sequence, cleared, dirty } = task
     return {
@@ -81,7 +88,7 @@ export async function archiveDay(
       level: 0,
       cleared,
       file: '',
-      rows: Number(result.Count),
+      rows,
       bytes: (await stat(task.path)).size,
       crc,
       minTime: String(extent.minTime),
@@ -97,12 +104,33 @@ export async function archiveDay(
   } finally {
     for (const call of day.calls) duck.removeSource(call)
   }
+}
 
-  function options({ config }: SegmentTarget, columns: readonly SegmentColumn[]): string {
-    const codec = config.compression === 'none' ? 'UNCOMPRESSED' : config.compression === 'lz4' ? 'LZ4_RAW' : `ZSTD, COMPRESSION_LEVEL ${config.zstdLevel}`
-    const plain = columns.some(needsExactBits) ? ', DICTIONARY_SIZE_LIMIT 1' : ''
-    return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${codec}, ROW_GROUP_SIZE ${config.rowGroupRows}, USE_TMP_FILE false${plain}`
+/** @returns rows. */
+function writeSlices(day: Day, columns: readonly SegmentColumn[], statement: (slice: MergeSlice) => string, path: string): Promise<number> {
+  const { inputs, time, measurement, target, calls } = day
+  const { duck, dataDir, config } = target
+  const shared = measurement === undefined
+  const { slices, rowBytes } = mergeSlices(dataDir, inputs, shared, sliceSize(columns, config), time)
+  const options = copyOptions(config, columns, rowGroupRows(config, fixedBytes(columns) + rowBytes))
+  const copy = async (slice: MergeSlice, to: string): Promise<number> => {
+    const before = calls.length
+    try {
+      const [result] = await duck.run(`COPY (${statement(slice)}) TO ${sqlText(to)} (${options})`)
+      return Number(result.Count)
+    } finally {
+      for (const call of calls.splice(before)) duck.removeSource(call)
+    }
   }
+  const within = `${comparedTime(TIME_COLUMN, '>=', time[0])} AND ${comparedTime(TIME_COLUMN, '<=', time[1])}`
+  const files = `(FROM ${readSql(inputs.map((input) => join(dataDir, input.file)))} WHERE ${within})`
+  return new SlicedWrite({ duck, files, shared, tempDir: config.tempDir, copy }).write(slices, path)
+}
+
+function copyOptions({ compression, zstdLevel }: SegmentTarget['config'], columns: readonly SegmentColumn[], groupRows: number): string {
+  const codec = compression === 'none' ? 'UNCOMPRESSED' : compression === 'lz4' ? 'LZ4_RAW' : `ZSTD, COMPRESSION_LEVEL ${zstdLevel}`
+  const plain = columns.some(needsExactBits) ? ', DICTIONARY_SIZE_LIMIT 1' : ''
+  return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${codec}, ROW_GROUP_SIZE ${groupRows}, USE_TMP_FILE false${plain}`
 }
 
 interface Day {
@@ -122,8 +150,8 @@ interface RowExtent {
   maxTime: bigint
 }
 
-function rowsSql({ sources, time, target, calls }: Day, fields: FieldDef[]): string {
-  return unionSql({ duck: target.duck, dataDir: target.dataDir, sources, time, fields, calls, raw: true }).sql
+function rowsSql({ sources, time, target, calls }: Day, fields: FieldDef[], stored: readonly string[] = []): string {
+  return unionSql({ duck: target.duck, dataDir: target.dataDir, sources, time, fields, calls, raw: true, stored }).sql
 }
 
 async function rowExtent(day: Day): Promise<RowExtent | undefined> {
@@ -149,7 +177,7 @@ async function rowExtent(day: Day): Promise<RowExtent | undefined> {
   return { series, minTime, maxTime }
 }
 
-function writing(day: Day, { series }: RowExtent, fields: FieldDef[]): { statement: string; columns: SegmentColumn[] } {
+function writing(day: Day, { series }: RowExtent, fields: FieldDef[]): { statement(slice: MergeSlice): string; columns: SegmentColumn[] } {
   const { state, target, calls, measurement, inputs } = day
   const { series: view } = state
   const taken = new Set<string>(RESERVED.map((name) => name.toLowerCase()))
@@ -163,19 +191,31 @@ function writing(day: Day, { series }: RowExtent, fields: FieldDef[]): { stateme
   for (const owner of owners) for (const key of view.tagKeys(owner)) view.keySymbol(owner, key)
   const tags = [...keys].sort().map((key) => ({ key, column: freeName(key, 'tag', taken), enumerated: true }))
   const of = measurement ?? owners.values().next().value ?? 0
-  const call = target.duck.addSource(tagSource(view, smallDictionaries(dictionariesOf(view, series)), of, series, tags))
-  calls.push(call)
+  // Of the whole day, so that all slices have the same columns.
+  const dictionaries = keptDictionaries(smallDictionaries(dictionariesOf(view, series)))
   const names = [
     ...tags.map(({ column }) => `t.${sqlName(column)}`),
     ...columns.map(({ name }, i) => `p.${sqlName(fields[i].column)} AS ${sqlName(name)}`),
   ].map((name) => `, ${name}`)
-  const from = `(${rowsSql(day, fields)}) p LEFT JOIN ${call} t ON t.${SERIES_COLUMN} = p.${SERIES_COLUMN}`
   const own = `p.${SERIES_COLUMN}, p.${TIME_COLUMN}`
-  if (measurement !== undefined) return { statement: `SELECT ${own}${names.join('')} FROM ${from} ORDER BY ${own}`, columns }
-  const statement =
-    `SELECT m.m AS ${MEASUREMENT_COLUMN}, ${own}, n.namespace, n.measurement${names.join('')} FROM ${from} ` +
-    `JOIN (${measurementsSql(inputs, target.dataDir)}) m ON m.s = p.${SERIES_COLUMN} LEFT JOIN ${namesSql(state, owners)} ON n.id = m.m ORDER BY m.m, ${own}`
+  const statement = (slice: MergeSlice): string => {
+    const within = sliceConditions(slice, measurement === undefined)
+    const some = measurement === undefined ? series : seriesWithin(series, slice)
+    const call = target.duck.addSource(tagSource(view, dictionaries, of, some, tags))
+    calls.push(call)
+    const from = `(${rowsSql(day, fields, within)}) p LEFT JOIN ${call} t ON t.${SERIES_COLUMN} = p.${SERIES_COLUMN}`
+    if (measurement !== undefined) return `SELECT ${own}${names.join('')} FROM ${from} ORDER BY ${own}`
+    return (
+      `SELECT m.m AS ${MEASUREMENT_COLUMN}, ${own}, n.namespace, n.measurement${names.join('')} FROM ${from} ` +
+      `JOIN (${measurementsSql(inputs, target.dataDir, within)}) m ON m.s = p.${SERIES_COLUMN} LEFT JOIN ${namesSql(state, owners)} ON n.id = m.m ORDER BY m.m, ${own}`
+    )
+  }
   return { statement, columns }
+}
+
+/** Those that a slice of a measurement's own table can have rows of. */
+function seriesWithin(series: Int32Array, { from, to }: MergeSlice): Int32Array {
+  return series.subarray(from === undefined ? 0 : lowerBound(series, Number(from[0])), to === undefined ? series.length : lowerBound(series, Number(to[0]) + 1))
 }
 
 function archivedEncoding(stored: readonly SegmentColumn[]): SegmentEncoding {
@@ -204,6 +244,16 @@ function smallDictionaries(all: Pick<TagDictionaries, 'get'>): Pick<TagDictionar
     get(measurement, key) {
       const dictionary = all.get(measurement, key)
       return dictionary !== undefined && dictionary.codes.size <= ENUM_VALUES ? dictionary : undefined
+    },
+  }
+}
+
+function keptDictionaries(all: Pick<TagDictionaries, 'get'>): Pick<TagDictionaries, 'get'> {
+  const kept = new Map<number, Dictionary | undefined>()
+  return {
+    get(measurement, key) {
+      if (!kept.has(key)) kept.set(key, all.get(measurement, key))
+      return kept.get(key)
     },
   }
 }

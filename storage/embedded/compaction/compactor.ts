@@ -120,7 +120,7 @@ export async function compactSegments(
 }
 
 /** What is being merged takes several times its size in memory. */
-function sliceSize(columns: readonly SegmentColumn[], config: WorkerConfig): SliceSize {
+export function sliceSize(columns: readonly SegmentColumn[], config: WorkerConfig): SliceSize {
   return { rows: Math.ceil(Math.min(SLICE_BYTES, config.memoryLimitBytes * SLICE_SHARE) / fixedBytes(columns)), bytes: rowGroupBytes(config) }
 }
 

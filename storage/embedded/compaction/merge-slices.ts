@@ -42,8 +42,8 @@ export interface MergePlan {
   rowBytes: number
 }
 
-/** @returns slices in order, at least one. */
-export function mergeSlices(dataDir: string, inputs: readonly SegmentMeta[], shared: boolean, size: SliceSize): MergePlan {
+/** @param time of the rows that are merged, inclusive. @returns slices in order, at least one. */
+export function mergeSlices(dataDir: string, inputs: readonly SegmentMeta[], shared: boolean, size: SliceSize, time?: readonly [bigint, bigint]): MergePlan {
   const anyTexts = inputs.some(({ columns }) => columns.some(({ type }) => hasLength(type)))
   if (!anyTexts && inputs.reduce((sum, { rows }) => sum + rows, 0) <= size.rows) return WHOLE
   const groups: RowGroup[] = []
@@ -53,6 +53,7 @@ export function mergeSlices(dataDir: string, inputs: readonly SegmentMeta[], sha
     if (footer === undefined || columns.includes(-1)) return WHOLE
     const texts = input.columns.filter(({ type }) => hasLength(type)).map(({ name }) => footer.column(name))
     for (let group = 0; group < footer.groups; group++) {
+      if (time !== undefined && liesOutside(footer, group, time)) continue
       // Rows that carry no measurement belong where others of their series lie.
       if (columns.some((column) => footer.nulls[group * footer.columns.length + column] > 0)) return WHOLE
       // Encrypted ones lie elsewhere.
@@ -61,7 +62,12 @@ export function mergeSlices(dataDir: string, inputs: readonly SegmentMeta[], sha
     }
   }
   const [rows, bytes] = groups.reduce((sum, group) => [sum[0] + group.rows, sum[1] + group.bytes], [0, 0])
-  return { slices: slicesOf(groups, size), rowBytes: bytes / rows }
+  return { slices: slicesOf(groups, size), rowBytes: bytes / Math.max(1, rows) }
+}
+
+function liesOutside(footer: Footer, group: number, [lo, hi]: readonly [bigint, bigint]): boolean {
+  const bounds = footer.integers(group, footer.column(TIME_COLUMN))
+  return bounds !== undefined && (bounds.max < lo || bounds.min > hi)
 }
 
 /** Read without DuckDB, whose texts of statistics do not reach as far back as times do. Undefined for what is not understood. */
