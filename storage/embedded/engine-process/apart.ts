@@ -33,6 +33,12 @@ export interface ApartSettings {
 
 /** Rows in a file's row group: its writer keeps that many of each column. */
 const ROW_GROUP_ROWS = 32_768
+/**
+ * With texts among them. DuckDB writes blocks of up to 2048 rows whole, those of large texts have fewer, and whoever reads a row group has each of its
+ * columns in memory twice.
+ */
+const TEXT_ROW_GROUP_ROWS = 256
+const HAS_LENGTH = /^(?:VARCHAR|BLOB)$/
 const SIZE_LOOK_MS = 50
 /**
  * Failures after which a process is of no use: memory is full, by DuckDB's words or those of JavaScript, or something in DuckDB went wrong that must not, after
@@ -220,10 +226,11 @@ class Session {
   }
 
   /** @returns the file's bytes. */
-  private async handOverFile(request: RelationRequest, { name }: View, before: number): Promise<number> {
+  private async handOverFile(request: RelationRequest, { name, columns }: View, before: number): Promise<number> {
     const { connection, maxScratchBytes } = this.settings
     const path = join(this.process.scratch, `${this.id}-${name}.parquet`)
     const select = await this.settings.select(request)
+    const groupRows = columns.some(({ type }) => HAS_LENGTH.test(type)) ? TEXT_ROW_GROUP_ROWS : ROW_GROUP_ROWS
     this.copying = true
     let tooLarge = false
     const size = (): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0
@@ -233,7 +240,7 @@ class Session {
       connection.interrupt()
     }, SIZE_LOOK_MS)
     try {
-      await connection.run(`COPY (${select}) TO ${sqlText(path)} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE ${ROW_GROUP_ROWS})`)
+      await connection.run(`COPY (${select}) TO ${sqlText(path)} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE ${groupRows})`)
     } catch (error) {
       throw tooLarge ? exceeds(maxScratchBytes) : (this.failure ?? error)
     } finally {

@@ -17,6 +17,10 @@ import { Gathered, GatheredColumn, heapBytes } from './row-gather.ts'
 const OFFSET = CHUNK_ROWS - 1
 /** Following links costs about this many times what passing over a row in sequence does. */
 const LINK_COST = 16
+/** Of the texts of a block: DuckDB has a copy of each and does not count it. */
+const BLOCK_BYTES = 4 << 20
+/** Rows of a block are a multiple of it: validity is a bit a row. */
+const BYTE_ROWS = 8
 
 export interface MemtableScan {
   part: MemtablePart
@@ -57,6 +61,7 @@ export function memtableSource(scan: MemtableScan): RowSource {
 class BlockStream implements RowStream {
   private readonly scan: MemtableScan
   private readonly projected: number[]
+  private readonly texts: readonly FieldDef[]
   private readonly order = new BigInt64Array(BLOCK_ROWS)
   private chunk = 0
   private row = 0
@@ -64,25 +69,35 @@ class BlockStream implements RowStream {
   constructor(scan: MemtableScan, projected: number[]) {
     this.scan = scan
     this.projected = projected
+    this.texts = textsOf(scan, projected)
   }
 
   next(vectors: bindings.Vector[]): number {
     const { part, lo, hi } = this.scan
     while (this.chunk < part.chunks.length) {
       const from = this.row
-      const n = Math.min(BLOCK_ROWS, part.counts[this.chunk] - from)
-      if (n <= 0) {
+      const whole = Math.min(BLOCK_ROWS - (from % BLOCK_ROWS), part.counts[this.chunk] - from)
+      if (whole <= 0) {
         this.chunk++
         this.row = 0
         continue
       }
-      this.row += n
       const chunk = part.chunks[this.chunk]
-      if (!chunk.blockIntersects(from, n, lo, hi)) continue
+      if (!chunk.blockIntersects(from, whole, lo, hi)) {
+        this.row += whole
+        continue
+      }
+      const n = this.fitting(chunk, from, whole)
+      this.row += n
       for (let i = 0; i < vectors.length; i++) this.copy(vectors[i], this.projected[i], chunk, from, n)
       return n
     }
     return 0
+  }
+
+  private fitting(chunk: ChunkView, from: number, rows: number): number {
+    const lengths = this.texts.flatMap(({ id }) => chunk.columns.get(id)?.i32 ?? [])
+    return fittingRows(rows, lengths.length, (text, i) => lengths[text][(from + i) * 2 + 1])
   }
 
   private copy(vector: bindings.Vector, column: number, chunk: ChunkView, from: number, n: number): void {
@@ -121,6 +136,7 @@ class PositionStream implements RowStream {
   private readonly positions: Int32Array
   private readonly projected: number[]
   private readonly columns = new Map<number, GatheredColumn>()
+  private readonly texts: readonly FieldDef[]
   private readonly out = new Gathered()
   private at = 0
 
@@ -128,14 +144,23 @@ class PositionStream implements RowStream {
     this.scan = scan
     this.positions = positions
     this.projected = projected
+    this.texts = textsOf(scan, projected)
   }
 
   next(vectors: bindings.Vector[]): number {
     const from = this.at
-    const n = Math.min(BLOCK_ROWS, this.positions.length - from)
+    const n = this.fitting(from, Math.min(BLOCK_ROWS, this.positions.length - from))
     for (let i = 0; n > 0 && i < vectors.length; i++) this.copy(vectors[i], this.projected[i], from, n)
     this.at += n
     return n
+  }
+
+  private fitting(from: number, rows: number): number {
+    const { chunks } = this.scan.part
+    return fittingRows(rows, this.texts.length, (text, i) => {
+      const position = this.positions[from + i]
+      return chunks[position >>> ROW_BITS].columns.get(this.texts[text].id)?.i32[(position & OFFSET) * 2 + 1] ?? 0
+    })
   }
 
   private copy(vector: bindings.Vector, column: number, from: number, n: number): void {
@@ -157,6 +182,21 @@ class PositionStream implements RowStream {
     if (source === undefined) this.columns.set(column, (source = new GatheredColumn(chunks, field.id)))
     writeField(vector, field, source, this.scan.part.memtable.heap, positions, from, n, out)
   }
+}
+
+function textsOf({ fields }: MemtableScan, projected: readonly number[]): FieldDef[] {
+  return projected.flatMap((column) => fields[column - FIXED_COLUMNS] ?? []).filter(({ type }) => type === 'string' || type === 'histogram')
+}
+
+/** How many of the rows have texts that fit into a block; a few at least. @param length of a row's text, 0 where it has none. */
+function fittingRows(rows: number, texts: number, length: (text: number, row: number) => number): number {
+  if (texts === 0) return rows
+  let bytes = 0
+  for (let row = 0; row < rows; row++) {
+    for (let text = 0; text < texts; text++) bytes += length(text, row)
+    if (bytes > BLOCK_BYTES && row >= BYTE_ROWS) return row - (row % BYTE_ROWS)
+  }
+  return rows
 }
 
 export function gatherTimes(chunks: readonly ChunkView[], positions: Int32Array, from: number, n: number, out: Int32Array): void {
