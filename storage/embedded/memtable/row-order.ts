@@ -30,9 +30,14 @@ export interface OrderedRows {
 }
 
 const OFFSET = CHUNK_ROWS - 1
+/** A table's rows are counted by series unless the numbers of all series are more than so many times its rows: its own may be few among millions. */
+const SPARSE = 8
+/** A series' number and a row's fit into one double. */
+const SPARSE_ROWS = 2 ** 21
 
 export function orderRows(set: RowSet, filter: RowFilter = {}, measurementOf?: Int32Array): OrderedRows {
   const accept = acceptor(filter)
+  if (measurementOf === undefined && isSparse(set)) return orderSparse(set, accept)
   const tally = countSeries(set, accept)
   const series = presentSeries(tally)
   if (measurementOf !== undefined) sortByMeasurement(series, measurementOf)
@@ -69,6 +74,48 @@ function acceptor({ series, lo, hi }: RowFilter): Accept {
 
 function bounds(time: bigint): Int32Array {
   return new Int32Array([Number(BigInt.asIntN(32, time)), Number(time >> 32n)])
+}
+
+function isSparse({ chunks, counts }: RowSet): boolean {
+  const least = counts.reduce((sum, n) => sum + n, 0)
+  if (least > SPARSE_ROWS) return false
+  let last = 0
+  for (let c = 0; c < chunks.length; c++) {
+    const { series } = chunks[c]
+    for (let row = 0, n = counts[c]; row < n; row++) if (series[row] > last) last = series[row]
+  }
+  return last > least * SPARSE
+}
+
+/** The same by sorting: what it costs does not depend on the numbers of the series. */
+function orderSparse({ chunks, counts }: RowSet, accept: Accept): OrderedRows {
+  const all = counts.reduce((sum, n) => sum + n, 0)
+  const keys = new Float64Array(all)
+  const positions = new Int32Array(all)
+  let n = 0
+  for (let c = 0; c < chunks.length; c++) {
+    const chunk = chunks[c]
+    for (let row = 0, end = counts[c]; row < end; row++) {
+      if (accept !== undefined && !accept(chunk, row)) continue
+      keys[n] = chunk.series[row] * SPARSE_ROWS + n
+      positions[n++] = (c << ROW_BITS) | row
+    }
+  }
+  const sorted = keys.subarray(0, n).sort()
+  const rows = new Int32Array(n)
+  const series: number[] = []
+  const starts: number[] = []
+  for (let i = 0; i < n; i++) {
+    const number = Math.floor(sorted[i] / SPARSE_ROWS)
+    rows[i] = positions[sorted[i] - number * SPARSE_ROWS]
+    if (number === series[series.length - 1]) continue
+    series.push(number)
+    starts.push(i)
+  }
+  starts.push(n)
+  let duplicates = false
+  for (let i = 0; i < series.length; i++) if (orderSeries(chunks, rows, starts[i], starts[i + 1])) duplicates = true
+  return { rows, series: Int32Array.from(series), starts: Int32Array.from(starts), duplicates }
 }
 
 function countSeries({ chunks, counts }: RowSet, accept: Accept): Int32Array {
