@@ -14,7 +14,7 @@ import { Gathered, GatheredColumn, heapBytes } from '../memtable/row-gather.ts'
 import type { OrderedRows } from '../memtable/row-order.ts'
 import { rawColumn } from '../read/sources.ts'
 import { isSetSql } from '../segment/bits-column.ts'
-import { removeSegmentFiles, writeSegmentFile } from '../segment/segment-file.ts'
+import { removeSegmentFiles, type SegmentFiles, writeSegmentFile } from '../segment/segment-file.ts'
 import type { FieldDef, TableDef } from '../threads/definitions.ts'
 import { type SegmentColumn, type SegmentMeta, sidecarFile } from '../threads/segment-entry.ts'
 import { type Block, type BlockBuilder, ENCRYPTED_BLOCK_ROWS, fixedWidth, hasValue } from './block.ts'
@@ -55,10 +55,12 @@ export interface SidecarTarget {
   duck: Duck
   dataDir: string
   now(): number
+  /** What the file becomes durable with; by default it is alone. */
+  files?: SegmentFiles
 }
 
 async function writeSidecar(
-  { duck, dataDir, now }: SidecarTarget,
+  { duck, dataDir, now, files }: SidecarTarget,
   segment: { id: number; file: string; rows: number },
   columns: readonly SegmentColumn[],
   fill: (writer: SidecarWriter) => void | Promise<void>,
@@ -66,20 +68,21 @@ async function writeSidecar(
   const sidecar = sidecarFile(segment.file)
   const created = now()
   const sealed = columns.map(({ name, type, encoding }): SidecarColumn => ({ name, type, key: encoding.kind === 'encrypted' ? encoding.key : '' }))
-  const sidecarBytes = await writeSegmentFile(dataDir, sidecar, async (path) => {
+  const write = async (path: string): Promise<void> => {
     const fd = openSync(path, 'w')
     try {
-      const write = (bytes: Uint8Array): void => {
+      const put = (bytes: Uint8Array): void => {
         for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at)
       }
-      const writer = new SidecarWriter({ segment: segment.id, created }, sealed, duck.encrypted.keys, write)
+      const writer = new SidecarWriter({ segment: segment.id, created }, sealed, duck.encrypted.keys, put)
       await fill(writer)
       const rows = writer.finish()
       if (rows !== segment.rows) throw new Error(`cannot write "${sidecar}": it would have ${rows} rows, its segment has ${segment.rows}`)
     } finally {
       closeSync(fd)
     }
-  })
+  }
+  const sidecarBytes = files === undefined ? await writeSegmentFile(dataDir, sidecar, write) : await files.write(sidecar, write)
   return { sidecar, sidecarBytes, created }
 }
 

@@ -14,10 +14,13 @@ export interface FileSum {
 export async function fileCrc(path: string, pause?: (bytes: number) => Promise<void> | undefined, fs: FileSystem = realFileSystem): Promise<FileSum> {
   const handle = await fs.promises.open(path, 'r')
   try {
-    const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
+    const { size } = await handle.stat()
+    // A byte more than a small file has: that it has ended shows at once.
+    const length = Math.min(CHUNK_BYTES, size + 1)
+    const chunk = Buffer.allocUnsafe(length)
     const sum: FileSum = { crc: 0, bytes: 0 }
     for (;;) {
-      const { bytesRead } = await handle.read(chunk, 0, CHUNK_BYTES, sum.bytes)
+      const { bytesRead } = await handle.read(chunk, 0, length, sum.bytes)
       if (bytesRead === 0) return sum
       sum.crc = crc32(chunk.subarray(0, bytesRead), sum.crc)
       sum.bytes += bytesRead

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import { tempDir } from '../testing/harness.ts'
-import { writeSegmentFile } from './segment-file.ts'
+import { SegmentFiles, writeSegmentFile } from './segment-file.ts'
 
 /** The real file system, with the calls that make a file durable and visible in `calls`. @param fail which of them fails. */
 function recording(dir: string, calls: string[], fail = ''): FileSystem {
@@ -62,4 +62,27 @@ t.test('a segment of which any step failed is not there', async (t) => {
     t.same(readdirSync(join(dir, 'segments', '7')), [])
     rmSync(dir, { recursive: true })
   }
+})
+
+t.test('files that are written together sync their folder once, when all have their names', async (t) => {
+  const dir = tempDir()
+  t.teardown(() => rmSync(dir, { recursive: true }))
+  const calls: string[] = []
+  const files = new SegmentFiles(dir, recording(dir, calls))
+  const write = async (path: string) => writeFileSync(path, 'rows')
+  const names = Array.from({ length: 20 }, (_, i) => `segments/${i % 2}/${i}.parquet`)
+  t.same(await Promise.all(names.map((name) => files.write(name, write))), new Array(20).fill(4))
+  for (const name of names) {
+    const synced = calls.indexOf(`sync ${name}.tmp`)
+    t.ok(synced >= 0 && synced < calls.indexOf(`rename ${name}.tmp ${name}`), `${name} has its name once it is durable`)
+  }
+  const before = calls.length
+  await files.named()
+  t.same(calls.slice(before), ['sync segments/0', 'sync segments/1'])
+  t.equal(calls.slice(0, before).filter((call) => call === 'sync segments').length, 2, 'and the name of a new folder once')
+  await files.remove()
+  t.same(
+    [0, 1].flatMap((folder) => readdirSync(join(dir, 'segments', String(folder)))),
+    [],
+  )
 })

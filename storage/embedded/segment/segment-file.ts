@@ -1,5 +1,5 @@
 /**
- * Makes a segment file appear whole or not at all: written under another name, synced, renamed, and the directory synced. A file whose sync
+ * Makes segment files appear whole or not at all: written under another name, synced, renamed, and the directory synced. A file whose sync
  * failed is never used: the pages may be gone although a second sync would succeed. Whoever tries again writes a new one.
  */
 import { dirname, join } from 'node:path'
@@ -15,28 +15,66 @@ export function segmentPath(id: number, minTime: bigint): string {
   return segmentFile(Number(shard), id)
 }
 
-/** @returns the file's size. */
+/** Files that become part of the database together: a directory is synced once for all that lie in it. Several may be written at the same time. */
+export class SegmentFiles {
+  private readonly dataDir: string
+  private readonly fs: FileSystem
+  /** Resolve when their own names are durable. */
+  private readonly directories = new Map<string, Promise<void>>()
+  private readonly paths: string[] = []
+
+  constructor(dataDir: string, fs: FileSystem = realFileSystem) {
+    this.dataDir = dataDir
+    this.fs = fs
+  }
+
+  /** What it holds is durable when it resolves, its name once `named` has resolved. @returns the file's size. */
+  async write(file: string, write: (path: string) => Promise<void>): Promise<number> {
+    const { rename, stat } = this.fs.promises
+    const target = join(this.dataDir, file)
+    const directory = dirname(target)
+    const unfinished = target + UNFINISHED
+    let made = this.directories.get(directory)
+    if (made === undefined) this.directories.set(directory, (made = this.makeDirectory(directory)))
+    await made
+    this.paths.push(unfinished, target)
+    await write(unfinished)
+    await syncPath(unfinished, this.fs)
+    await rename(unfinished, target)
+    return (await stat(target)).size
+  }
+
+  /** Makes the names of all files durable. Call when all are written. */
+  async named(): Promise<void> {
+    for (const directory of this.directories.keys()) await syncPath(directory, this.fs)
+  }
+
+  /** Takes all files back. Call when none is being written. */
+  async remove(): Promise<void> {
+    await removeSegmentFiles(this.paths, this.fs)
+  }
+
+  private async makeDirectory(directory: string): Promise<void> {
+    // Also when the directory is there: whoever made it may have been killed before this sync.
+    await this.fs.promises.mkdir(directory, { recursive: true })
+    await syncPath(dirname(directory), this.fs)
+  }
+}
+
+/** One file alone: durable, with its name, when it resolves. @returns the file's size. */
 export async function writeSegmentFile(
   dataDir: string,
   file: string,
   write: (path: string) => Promise<void>,
   fs: FileSystem = realFileSystem,
 ): Promise<number> {
-  const { mkdir, rename, stat } = fs.promises
-  const target = join(dataDir, file)
-  const directory = dirname(target)
-  const unfinished = target + UNFINISHED
-  // Also when the directory is there: whoever made it may have been killed before this sync.
-  await mkdir(directory, { recursive: true })
-  await syncPath(dirname(directory), fs)
+  const files = new SegmentFiles(dataDir, fs)
   try {
-    await write(unfinished)
-    await syncPath(unfinished, fs)
-    await rename(unfinished, target)
-    await syncPath(directory, fs)
-    return (await stat(target)).size
+    const bytes = await files.write(file, write)
+    await files.named()
+    return bytes
   } catch (error) {
-    await removeSegmentFiles([unfinished, target], fs)
+    await files.remove()
     throw error
   }
 }

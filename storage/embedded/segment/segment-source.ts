@@ -23,6 +23,8 @@ export const MEASUREMENT_COLUMN = '_measurement'
 const STRETCH_BLOCKS = 256
 const STRETCH_BYTES = 16 << 20
 const TIME_BYTES = 8
+/** Few rows have room for so many at least: their columns are read by words of 8 bytes. */
+const WORD_ROWS = 8
 
 export interface SegmentRows {
   chunks: readonly ChunkView[]
@@ -98,7 +100,10 @@ class SegmentStream implements RowStream {
     this.rows = rows
     const bytes = fields.reduce((sum, field) => sum + valueBytes(field.type) * (hasBits(field) ? 2 : 1), TIME_BYTES)
     const blocks = Math.min(STRETCH_BLOCKS, Math.ceil((rows - from) / BLOCK_ROWS))
-    const room = BLOCK_ROWS * Math.max(1, Math.min(blocks, Math.floor(STRETCH_BYTES / bytes / BLOCK_ROWS)))
+    const room = Math.min(
+      Math.ceil((rows - from) / WORD_ROWS) * WORD_ROWS,
+      BLOCK_ROWS * Math.max(1, Math.min(blocks, Math.floor(STRETCH_BYTES / bytes / BLOCK_ROWS))),
+    )
     const made = (field: SegmentColumn, isBits: boolean) => (): Stretched => {
       return { kind: 'field', field, isBits, source: new GatheredColumn(chunks, field.field), out: new Gathered(room, valueBytes(field.type)) }
     }

@@ -11,13 +11,12 @@ import { groupDuplicates, orderRows } from '../memtable/row-order.ts'
 import type { FieldDef, TableDef } from '../threads/definitions.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
 import type { SegmentColumn, SegmentEncoding, SegmentMeta } from '../threads/segment-entry.ts'
-import { segmentFiles } from '../threads/segment-entry.ts'
 import { type MemtablePart, type MemtableState, takePart, type WorkerState } from '../threads/state.ts'
 import { withBitsColumns } from './bits-column.ts'
 import { EncodingChoice, needsExactBits } from './encoding.ts'
 import { writeJoined } from './joined-parts.ts'
-import { partEnds } from './row-group-bytes.ts'
-import { removeSegmentFiles, segmentPath, writeSegmentFile } from './segment-file.ts'
+import { hasLength, partEnds } from './row-group-bytes.ts'
+import { SegmentFiles, segmentPath } from './segment-file.ts'
 import { countByMeasurement, haveNames, ownersOf } from './segment-owners.ts'
 import { SegmentSource } from './segment-source.ts'
 
@@ -29,27 +28,67 @@ export interface SegmentTarget {
   now(): number
 }
 
-/** @returns the segments written, tables in ascending order; ids from `firstSegment` on. */
-export async function flushMemtable(state: WorkerState, memtable: MemtableState, firstSegment: number, target: SegmentTarget): Promise<SegmentMeta[]> {
-  const written: SegmentMeta[] = []
-  for (const id of [...memtable.tables.keys()].sort((a, b) => a - b)) {
-    if (state.goneTables.has(id)) continue
-    const table = state.tables.get(id)
-    if (table === undefined) throw new Error(`cannot flush table ${id}: it was not announced to this thread`)
-    try {
-      const segment = await flushTable(state, memtable, table, firstSegment + written.length, target)
-      if (segment !== undefined) written.push(segment)
-    } catch (error) {
-      await removeSegmentFiles(written.flatMap((segment) => segmentFiles(segment)).map((file) => join(target.dataDir, file)))
-      throw error
-    }
-  }
-  return written
+interface FlushTarget extends SegmentTarget {
+  /** Those of this flush. */
+  files: SegmentFiles
 }
 
-async function flushTable(state: WorkerState, memtable: MemtableState, table: TableDef, id: number, target: SegmentTarget): Promise<SegmentMeta | undefined> {
-  const part = takePart(memtable, memtable.tables.get(table.id)!)
-  if (part.rows === 0) return undefined
+/** Tables written at once, so that they do not wait for the disk one after the other: thousands may have a few rows each. */
+const FILES_AT_ONCE = 8
+/** More rows, or columns, are written alone. */
+const FEW_ROWS = 2048
+const FEW_COLUMNS = 16
+/** Bytes that the texts of `FEW_ROWS` rows may take. */
+const FEW_BYTES = 4 << 20
+
+/** @returns the segments written, tables in ascending order; ids from `firstSegment` on. */
+export async function flushMemtable(state: WorkerState, memtable: MemtableState, firstSegment: number, target: SegmentTarget): Promise<SegmentMeta[]> {
+  const files = new SegmentFiles(target.dataDir)
+  const underWay = new Set<Promise<void>>()
+  const written: SegmentMeta[] = []
+  let next = firstSegment
+  try {
+    for (const id of [...memtable.tables.keys()].sort((a, b) => a - b)) {
+      if (state.goneTables.has(id)) continue
+      const table = state.tables.get(id)
+      if (table === undefined) throw new Error(`cannot flush table ${id}: it was not announced to this thread`)
+      const part = takePart(memtable, memtable.tables.get(id)!)
+      if (part.rows === 0) continue
+      const few = isFew(part, table)
+      while (underWay.size >= (few ? FILES_AT_ONCE : 1)) await Promise.race(underWay)
+      const writing = flushTable(state, part, table, next++, { ...target, files }).then((segment) => {
+        written.push(segment)
+        underWay.delete(writing)
+      })
+      underWay.add(writing)
+      if (!few) await writing
+    }
+    await Promise.all(underWay)
+    await files.named()
+    return written.sort((a, b) => a.table - b.table)
+  } catch (error) {
+    await Promise.allSettled(underWay)
+    await files.remove()
+    throw error
+  }
+}
+
+/** Whether several tables like this one may be in memory at once, as DuckDB writes them. */
+function isFew({ rows, chunks, counts }: MemtablePart, { fields }: TableDef): boolean {
+  if (rows > FEW_ROWS || fields.length > FEW_COLUMNS) return false
+  const texts = fields.filter(({ type }) => hasLength(type))
+  let bytes = 0
+  for (const [c, chunk] of chunks.entries()) {
+    for (const { id } of texts) {
+      const view = chunk.columns.get(id)
+      if (view !== undefined) for (let row = 0; row < counts[c]; row++) bytes += view.i32[row * 2 + 1]
+    }
+  }
+  return bytes <= FEW_BYTES
+}
+
+async function flushTable(state: WorkerState, part: MemtablePart, table: TableDef, id: number, target: FlushTarget): Promise<SegmentMeta> {
+  const { memtable } = part
   const shared = table.measurement < 0
   const measurementOf = shared ? state.series.measurementArray : undefined
   const ordered = orderRows(part, {}, measurementOf)
@@ -72,7 +111,7 @@ async function flushTable(state: WorkerState, memtable: MemtableState, table: Ta
       return undefined
     })
   }
-  const bytes = await writeSegmentFile(target.dataDir, file, (path) => target.duck.withColumns(stored.length, () => write(path)))
+  const bytes = await target.files.write(file, (path) => target.duck.withColumns(stored.length, () => write(path)))
   const sidecar = await flushEncrypted(target, { id, file, rows: source.rows }, columns, { chunks: part.chunks, heap: memtable.heap, ordered, groups })
   const { series } = ordered
   let minSeries = series[0]

@@ -1,10 +1,11 @@
 /** Segment files: encodings, order, atomicity, and what another Parquet reader makes of them. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
+import { crc32 } from 'node:zlib'
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
 import t from 'tap'
-import { Duck } from '../duckdb/duckdb.ts'
+import { Duck, sqlText } from '../duckdb/duckdb.ts'
 import { TestDatabase, type TestPoint } from '../testing/engine-state.ts'
 import { EncodingChoice } from './encoding.ts'
 import { segmentPath, writeSegmentFile } from './segment-file.ts'
@@ -118,6 +119,50 @@ t.test('a failed write leaves no file behind', async (t) => {
     /disk/,
   )
   t.strictSame(readdirSync(join(db.dataDir, 'segments/shard_-1')), [])
+})
+
+t.test('many tables with few rows are flushed together, or not at all', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const time = 1_700_000_000_000_000_000n
+  const measurements = Array.from({ length: 60 }, (_, i) => db.measurement(`m${i}`, { a: 'float64', b: 'string' }))
+  const write = () => {
+    for (const [i, measurement] of measurements.entries()) {
+      const rows = i % 20 === 0 ? 3000 : 3
+      db.write(
+        measurement,
+        Array.from({ length: rows }, (_, row) => ({ tags: { host: 'a' }, time: time + BigInt(row), fields: { a: i + row, b: `t${i}` } })),
+      )
+    }
+  }
+  write()
+  const added = await db.flush()
+  t.same(
+    added.map(({ id, table, rows }) => [id, table, rows]),
+    measurements.map(({ table }, i) => [i + 1, table.id, i % 20 === 0 ? 3000 : 3]),
+  )
+  const { duck } = await db.context()
+  for (const [i, { file, crc, bytes }] of added.entries()) {
+    const path = join(db.dataDir, file)
+    const content = readFileSync(path)
+    t.equal(content.length, bytes)
+    t.equal(crc32(content), crc)
+    t.strictSame(await duck.run(`SELECT min(b) AS b, sum(a)::DOUBLE AS a FROM read_parquet(${sqlText(path)})`), [
+      { b: `t${i}`, a: added[i].rows * i + (added[i].rows * (added[i].rows - 1)) / 2 },
+    ])
+  }
+  const folder = dirname(join(db.dataDir, added[0].file))
+  const before = readdirSync(folder).sort()
+  write()
+  const { run } = duck
+  t.teardown(() => Object.assign(duck, { run }))
+  let statements = 0
+  duck.run = (...args) => (statements++ === 33 ? Promise.reject(new Error('disk')) : run.apply(duck, args))
+  const id = db.freeze()
+  await t.rejects(db.flush(id), /disk/)
+  t.strictSame(readdirSync(folder).sort(), before)
+  duck.run = run
+  t.equal((await db.flush(id)).length, 60, 'the next try writes them all')
 })
 
 t.test('the instance reaches no file outside its directories, and its settings are locked', async (t) => {
