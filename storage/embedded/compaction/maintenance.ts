@@ -223,7 +223,7 @@ export class Maintenance {
           if (this.stopped) return
           metrics.compactionFailures.inc()
           this.dependencies.pressure.mergeFailed(table, error)
-          this.dependencies.pressure.measure(this.dependencies.segments.tables)
+          this.dependencies.pressure.measure(this.dependencies.segments.tables, [table])
           log.error({ err: error, table }, 'cannot merge segments; they stay as they are until the next pass')
           for (const { id } of merge.segments) this.failed.add(id)
         }
@@ -283,7 +283,7 @@ export class Maintenance {
     if (schema.tables[table] === undefined) return manifest.takeBack(added) // dropped meanwhile
     await manifest.replace(segments, added)
     pressure.merged(table)
-    pressure.measure(all.tables)
+    pressure.measure(all.tables, [table])
     metrics.compactions.inc()
     metrics.mergedBytes.inc(made?.bytes ?? 0)
     metrics.compactedBytes.inc(segments.reduce((sum, { bytes }) => sum + bytes, 0))

@@ -106,7 +106,7 @@ export class Manifest {
   private changed(removed: readonly SegmentMeta[], added: readonly SegmentMeta[], droppedMemtable = -1): void {
     const { segments, pressure, publisher } = this.dependencies
     segments.replace(removed, added)
-    pressure.measure(segments.tables)
+    pressure.measure(segments.tables, new Set([...removed, ...added].map(({ table }) => table)))
     publisher.publish({ kind: 'segments', added: [...added], removed: removed.map(({ id }) => id), droppedMemtable })
     publisher.flush()
   }

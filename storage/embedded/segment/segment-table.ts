@@ -56,9 +56,16 @@ export class SegmentTable {
   replace(removed: readonly SegmentMeta[], added: readonly SegmentMeta[]): void {
     this.changes++
     const gone = new Set(removed)
-    for (const table of new Set([...removed, ...added].map((segment) => segment.table))) {
-      const left = this.of(table).filter((segment) => !gone.has(segment))
-      const list = [...left, ...added.filter((segment) => segment.table === table)].sort((a, b) => a.sequence - b.sequence)
+    const changed = new Map<number, SegmentMeta[]>()
+    const ofChanged = (table: number): SegmentMeta[] => {
+      let list = changed.get(table)
+      if (list === undefined) changed.set(table, (list = this.of(table).filter((segment) => !gone.has(segment))))
+      return list
+    }
+    for (const { table } of removed) ofChanged(table)
+    for (const segment of added) ofChanged(segment.table).push(segment)
+    for (const [table, list] of changed) {
+      list.sort((a, b) => a.sequence - b.sequence)
       if (list.length > 0) this.byTable.set(table, list)
       else this.byTable.delete(table)
     }

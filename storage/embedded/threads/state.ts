@@ -273,11 +273,18 @@ export class WorkerState {
 
   private changeSegments(added: SegmentMeta[], removed: number[]): void {
     const gone = new Set(removed)
-    const next = new Map<number, SegmentMeta[]>()
+    const next = new Map(this.segments)
+    // A list that stays the same stays the array it is: what was made of it is kept by it.
+    const without = (table: number, list: readonly SegmentMeta[]): void => {
+      const kept = list.filter(({ id }) => !gone.delete(id))
+      if (kept.length === 0) next.delete(table)
+      else if (kept.length < list.length) next.set(table, kept)
+    }
+    // What a merge takes out is of the table that it adds to. There may be thousands of others.
+    for (const { table } of gone.size > 0 ? added : []) without(table, next.get(table) ?? [])
     for (const [table, list] of this.segments) {
-      // A list that stays the same stays the array it is: what was made of it is kept by it.
-      const kept = list.some(({ id }) => gone.has(id)) ? list.filter(({ id }) => !gone.has(id)) : list
-      if (kept.length > 0) next.set(table, kept)
+      if (gone.size === 0) break
+      without(table, list)
     }
     for (const segment of added)
       next.set(

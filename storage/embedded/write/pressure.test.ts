@@ -47,6 +47,35 @@ t.test('merges that fall behind slow the writes, unless they cannot be done at a
   t.notOk(pressure.compactionBehind)
 })
 
+t.test('a change of one table among thousands looks at that one, and at the one that refuses writes', async (t) => {
+  let looks = 0
+  let unreadable = false
+  const leaves = ({ table }: SegmentMeta): boolean => {
+    looks++
+    return unreadable && table === 7
+  }
+  const pressure = new Pressure(
+    { ...LIMITS, compaction: { ...LIMITS.compaction, leaves } },
+    () => 0,
+    () => undefined,
+  )
+  const listOf = (table: number, n: number): SegmentMeta[] => Array.from({ length: n }, (_, id) => ({ id, table, level: 0, rows: 1 }) as unknown as SegmentMeta)
+  const tables = new Map(Array.from({ length: 5000 }, (_, table) => [table, listOf(table, table === 7 ? 12 : 4)]))
+  pressure.measure(tables, [0])
+  t.match(pressure.refusal(0), { message: /^12 segments of a table wait/ }, 'at first all count that were there')
+  looks = 0
+  tables.set(9, listOf(9, 8))
+  pressure.measure(tables, [9])
+  t.ok(looks <= 20, `${looks} segments are looked at`)
+  t.match(pressure.refusal(0), { message: /^12 segments/ })
+  unreadable = true
+  pressure.measure(tables, [3])
+  t.match(pressure.refusal(0), { message: /^8 segments/ }, 'what cannot be merged any more does not count, whichever table changes')
+  tables.delete(9)
+  pressure.measure(tables, [9])
+  t.equal(pressure.refusal(0), undefined)
+})
+
 t.test('a thread that dies now and then is started again, one that dies over and over is not', async (t) => {
   let now = 0
   const pressure = new Pressure(

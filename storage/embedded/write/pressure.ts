@@ -28,7 +28,12 @@ export class Pressure {
   private flushFailure: SvcError | undefined
   /** Tables whose last merge failed, and why. */
   private readonly mergeFailures = new Map<number, SvcError>()
+  /** The table with most segments that wait for a merge. */
   private waiting = { segments: 0, table: -1 }
+  /** Of each table that has any. */
+  private readonly waitingOf = new Map<number, number>()
+  /** Those that were there at the start have been looked at. */
+  private measured = false
 
   constructor(limits: PressureLimits, monotonic: () => number, catalogFault: () => SvcError | undefined) {
     this.limits = limits
@@ -108,15 +113,32 @@ export class Pressure {
     this.mergeFailures.delete(table)
   }
 
-  /** Call when segments were added or replaced. */
-  measure(segments: ReadonlyMap<number, readonly SegmentMeta[]>): void {
-    this.waiting = { segments: 0, table: -1 }
-    for (const [table, list] of segments) {
-      const failure = this.mergeFailures.get(table)
-      if (failure !== undefined && failure.code !== 'STORAGE_FULL') continue
-      const waiting = backlog(list, this.limits.compaction)
-      if (waiting > this.waiting.segments) this.waiting = { segments: waiting, table }
+  /** Call when segments were added or replaced. @param changed tables of which, or of whose merges, there is anything new; there may be thousands of others. */
+  measure(segments: ReadonlyMap<number, readonly SegmentMeta[]>, changed: Iterable<number> = segments.keys()): void {
+    for (const table of this.measured ? changed : segments.keys()) this.measureTable(table, segments.get(table))
+    this.measured = true
+    for (;;) {
+      const most = this.most()
+      if (most.segments > 0) this.measureTable(most.table, segments.get(most.table))
+      // Some of its segments cannot be read any more: another table may have more.
+      if ((this.waitingOf.get(most.table) ?? 0) < most.segments) continue
+      this.waiting = most
+      return
     }
+  }
+
+  private measureTable(table: number, segments: readonly SegmentMeta[] | undefined): void {
+    const failure = this.mergeFailures.get(table)
+    const left = segments === undefined || (failure !== undefined && failure.code !== 'STORAGE_FULL')
+    const waiting = left ? 0 : backlog(segments, this.limits.compaction)
+    if (waiting > 0) this.waitingOf.set(table, waiting)
+    else this.waitingOf.delete(table)
+  }
+
+  private most(): { segments: number; table: number } {
+    let [segments, table] = [0, -1]
+    for (const [other, waiting] of this.waitingOf) if (waiting > segments) [segments, table] = [waiting, other]
+    return { segments, table }
   }
 }
 
