@@ -116,6 +116,20 @@ t.test('bulk writes', async (t) => {
     t.match(live.error, { code: 3, details: /backfill/ })
   })
 
+  t.test('a late word of a backfill leaves the newest value of each point', async (t) => {
+    const old = now - 200n * 3_600_000_000_000n
+    for (const between of [0, 1, 40]) {
+      const name = `order${between}`
+      await written(flight, flightStream(update(name), [points([now], ['a'], [0])]))
+      const batches = Array.from({ length: between + 2 }, (_, i) =>
+        points(i === 0 ? [old, now] : [now], i === 0 ? ['a', 'a'] : ['a'], i === 0 ? [1, 1] : [i + 1]),
+      )
+      const metadata = [...batches.slice(1).map(() => undefined), '{"backfill":true}']
+      t.equal(await written(flight, flightStream(update(name), batches, metadata)), between + 3)
+      t.same(await rows(`SELECT v FROM ${name} ORDER BY _time`), [{ v: 1 }, { v: between + 2 }])
+    }
+  })
+
   t.test('refused rows of a long stream are counted, the first of them told', async (t) => {
     const old = now - 200n * 3_600_000_000_000n
     await written(flight, flightStream(update('long'), [points([now], ['a'], [0])]))

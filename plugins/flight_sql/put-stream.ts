@@ -70,8 +70,11 @@ export class PutStream {
   private readonly refused = new Set<Outcome>()
   /** Of all others: a stream may go on for ever. */
   private readonly final: Outcome = { written: 0, rejected: 0, rejections: [] }
-  private readonly held: Piece[] = []
+  /** The first batch that was refused in part, and all behind it: written again, they come in the same order. */
+  private held: Piece[] = []
   private heldBytes = 0
+  /** There were more than may be held. */
+  private overfull = false
   private backfill: boolean | undefined
   private rows = 0
   private written = 0
@@ -95,12 +98,11 @@ export class PutStream {
   async decide(backfill: boolean): Promise<void> {
     if (this.backfill !== undefined) return
     this.backfill = backfill
-    const again = this.held.splice(0)
+    if (!backfill) return this.letGo()
+    const again = this.held.splice(0).sort((a, b) => a.firstRow - b.firstRow)
     for (const piece of again) {
-      if (backfill) {
-        this.begin(piece)
-        await this.room()
-      } else if (!this.window.includes(piece)) this.call.keep(-piece.bytes)
+      this.begin(piece)
+      await this.room()
     }
   }
 
@@ -112,6 +114,7 @@ export class PutStream {
     const piece: Piece = { batch, message, bytes, firstRow: this.rows, now: this.svc.clock.nowNanos(), state: 'new', counted: false, outcome }
     this.rows += batch.numRows
     this.call.keep(bytes)
+    if (this.held.length > 0) this.hold(piece)
     this.begin(piece)
     await this.room()
   }
@@ -220,10 +223,21 @@ export class PutStream {
       piece.state = 'new'
       return this.write(piece)
     }
-    if (this.backfill === false || this.held.includes(piece)) return
-    if (this.heldBytes + piece.bytes > this.limits.maxHeldBytes) return
+    if (this.backfill === false) return
+    for (const later of [piece, ...this.window]) if (later.firstRow >= piece.firstRow) this.hold(later)
+  }
+
+  /** Without room for all, none is written again: an older value of a point would come behind a newer one. */
+  private hold(piece: Piece): void {
+    if (this.overfull || this.held.includes(piece)) return
     this.heldBytes += piece.bytes
     this.held.push(piece)
+    this.overfull = this.heldBytes > this.limits.maxHeldBytes
+    if (this.overfull) this.letGo()
+  }
+
+  private letGo(): void {
+    for (const piece of this.held.splice(0)) if (!this.window.includes(piece)) this.call.keep(-piece.bytes)
   }
 }
 
