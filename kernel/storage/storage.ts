@@ -375,8 +375,8 @@ export interface Storage {
 
   /** Declares a field; the same type again changes nothing. @throws SCHEMA_ERROR for another type, INVALID_POINT for a bad name. */
   declareField(namespace: string, measurement: string, field: FieldInfo): Promise<MeasurementInfo>
-  /** By name. What was admitted before the call is seen, whoever wrote it. */
-  measurements(namespace: string): Promise<MeasurementInfo[]>
+  /** By name. What was admitted before the call is seen, whoever wrote it. @param only that one, if there is one: of many, all take their time. */
+  measurements(namespace: string, only?: string): Promise<MeasurementInfo[]>
 
   /**
    * Deletes what was written before the call; resolves when that is durable. Writing the same times again afterwards works.

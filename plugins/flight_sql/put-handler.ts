@@ -74,8 +74,8 @@ export class PutHandler {
       }
       case 'ingest': {
         const { dataNamespace } = context
-        const names = new Set((await this.svc.storage.measurements(dataNamespace)).map(({ name }) => name))
-        return ingestTarget(command.ingest, catalogOf(dataNamespace), (name) => names.has(name))
+        const [known] = await this.svc.storage.measurements(dataNamespace, command.ingest.table)
+        return ingestTarget(command.ingest, catalogOf(dataNamespace), (name) => name === known?.name)
       }
       default:
         throw new SvcError('BAD_REQUEST', `cannot put a command of kind ${command.kind}: send an update or an ingest with the record batches to write`)

@@ -1,9 +1,12 @@
 /** The messages of svc.proto that answer, but for rows. */
 import type { DeleteResult, FieldInfo, MeasurementInfo, Refused } from 'svcdb'
+import type { Work } from 'svcdb/lib/event-loop'
 import { ProtobufWriter } from 'svcdb/lib/protobuf'
 
 const writer = new ProtobufWriter()
 const MAX_REFUSED = 16
+/** Measurements between two looks at the time. */
+const LISTED_AT_ONCE = 64
 
 export const EMPTY: Uint8Array = new Uint8Array(0)
 
@@ -52,32 +55,35 @@ export function serverInfoResponse(version: string, uptimeSecs: number, measurem
 
 /** SchemaResponse, which is a MeasurementInfo as well. */
 export function schemaResponse(measurement: MeasurementInfo): Uint8Array {
-  schema(measurement)
+  schema(writer, measurement)
   return writer.take()
 }
 
-export function listMeasurementsResponse(measurements: readonly MeasurementInfo[]): Uint8Array {
-  for (const measurement of measurements) {
-    const mark = writer.open(1)
-    schema(measurement)
-    writer.close(mark)
+/** Of many it takes several turns: the writer is its own. */
+export function* listMeasurementsResponse(measurements: readonly MeasurementInfo[]): Work<Uint8Array> {
+  const out = new ProtobufWriter()
+  for (const [i, measurement] of measurements.entries()) {
+    const mark = out.open(1)
+    schema(out, measurement)
+    out.close(mark)
+    if (i % LISTED_AT_ONCE === LISTED_AT_ONCE - 1) yield
   }
-  return writer.take()
+  return out.take()
 }
 
-function schema({ name, tags, fields }: MeasurementInfo): void {
-  writer.string(1, name)
-  column('_time', 'timestamp', 'timestamp(ns)')
-  for (const tag of tags) column(tag, 'tag', 'string')
-  for (const field of fields) column(field.name, 'field', dataType(field))
+function schema(out: ProtobufWriter, { name, tags, fields }: MeasurementInfo): void {
+  out.string(1, name)
+  column(out, '_time', 'timestamp', 'timestamp(ns)')
+  for (const tag of tags) column(out, tag, 'tag', 'string')
+  for (const field of fields) column(out, field.name, 'field', dataType(field))
 }
 
-function column(name: string, role: string, type: string): void {
-  const mark = writer.open(2)
-  writer.string(1, name)
-  writer.string(2, role)
-  writer.string(3, type)
-  writer.close(mark)
+function column(out: ProtobufWriter, name: string, role: string, type: string): void {
+  const mark = out.open(2)
+  out.string(1, name)
+  out.string(2, role)
+  out.string(3, type)
+  out.close(mark)
 }
 
 function dataType({ type, scale }: FieldInfo): string {

@@ -2,6 +2,7 @@
 
 import { type Action, type CallContext, type MeasurementInfo, NAMESPACES, type NamespaceLifecycle, type Svc, VERSION } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { inTurns } from 'svcdb/lib/event-loop'
 import type { GrpcCall, GrpcMethod } from 'svcdb/lib/grpc'
 import { deleteResponse, EMPTY, listMeasurementsResponse, schemaResponse, serverInfoResponse } from './answers.ts'
 import type { GrpcPluginConfig } from './config.ts'
@@ -26,7 +27,7 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<C
   svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((namespace) => keys.forget(namespace)))
   const startedAt = svc.clock.monotonic()
   const unary = (name: string, action: Action, handle: Answer): GrpcMethod<CallContext> => ({ path: `/${SERVICE}/${name}`, action, kind: 'unary', handle })
-  const measurements = ({ context }: GrpcCall<CallContext>): Promise<MeasurementInfo[]> => svc.storage.measurements(context.dataNamespace)
+  const measurements = ({ context }: GrpcCall<CallContext>, only?: string): Promise<MeasurementInfo[]> => svc.storage.measurements(context.dataNamespace, only)
   return [
     { ...unary('Write', 'write', (request, call) => svc.ingest.attempt(call.context, () => writer.write(request, call))), carriesPoints: true },
     {
@@ -41,14 +42,14 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<C
     unary('ExecuteSql', 'read', (request, call) => queries.sql(request, call)),
     unary('GetSchema', 'read', async (request, call) => {
       const name = measurementName(request)
-      const known = (await measurements(call)).find((measurement) => measurement.name === name)
+      const [known] = await measurements(call, name)
       if (known === undefined)
         throw new SvcError('NOT_FOUND', `cannot find measurement "${name.slice(0, 256)}": there is none of this name; ListMeasurements lists them`)
       return schemaResponse(known)
     }),
     unary('ListMeasurements', 'read', async (request, call) => {
       nothing(request)
-      return listMeasurementsResponse(await measurements(call))
+      return inTurns(listMeasurementsResponse(await measurements(call)))
     }),
     unary('ServerInfo', 'read', async (request, call) => {
       nothing(request)

@@ -1,9 +1,10 @@
+import { Readable } from 'node:stream'
 import { definePlugin, pointFormat } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { configSchema } from './config.ts'
 import { DeleteHandler } from './delete.ts'
 import { jsonFormat } from './format.ts'
-import { declaredField, view } from './measurements.ts'
+import { declaredField, listingText, view } from './measurements.ts'
 import { QueryHandler } from './query.ts'
 import {
   deleteAnswer,
@@ -69,16 +70,16 @@ export default definePlugin({
     svc.http.post('/api/v1/delete_batch', { ...deletion, schema: removeMany }, (request) => remover.deleteBatch(request))
 
     const list = { tags: ['measurements'], summary: 'Measurements with their columns', querystring: listQuery, response: { 200: listing } }
-    svc.http.get('/api/v1/measurements', { schema: list }, async (request) => {
+    svc.http.get('/api/v1/measurements', { schema: list }, async (request, reply) => {
       const { offset, limit } = request.query as { offset: number; limit: number }
       const all = await svc.storage.measurements(svc.context(request).dataNamespace)
-      return { items: all.slice(offset, offset + limit).map(view), total: all.length, offset, limit }
+      return reply.type('application/json; charset=utf-8').send(Readable.from(listingText(all, offset, limit), { objectMode: false }))
     })
 
     const one = { tags: ['measurements'], summary: 'Columns of a measurement', params: measurementPath, response: { 200: measurementView } }
     svc.http.get('/api/v1/measurements/:name/schema', { schema: one }, async (request) => {
       const { name } = request.params as { name: string }
-      const known = (await svc.storage.measurements(svc.context(request).dataNamespace)).find((measurement) => measurement.name === name)
+      const [known] = await svc.storage.measurements(svc.context(request).dataNamespace, name)
       if (known === undefined)
         throw new SvcError('NOT_FOUND', `cannot find measurement "${name.slice(0, 256)}": there is none of this name; GET /api/v1/measurements lists them`)
       return view(known)

@@ -159,10 +159,12 @@ export class RollupsHandler {
 
   /** @throws INVALID_REQUEST for an encrypted field, CONFLICT for a target that holds something else. */
   private async requireMeasurements({ name, namespace, source, target }: Definition): Promise<void> {
-    const measurements = await this.dependencies.svc.storage.measurements(namespace)
-    const encrypted = measurements.find((one) => one.name === source)?.fields.find((field) => field.encrypted === true)
+    const { storage } = this.dependencies.svc
+    const [from] = await storage.measurements(namespace, source)
+    const encrypted = from?.fields.find((field) => field.encrypted === true)
     if (encrypted !== undefined) throw encryptedField(name, source, encrypted.name)
-    const foreign = measurements.find((one) => one.name === target)?.fields.find((field) => !OWN_COLUMN.test(field.name))
+    const [into] = await storage.measurements(namespace, target)
+    const foreign = into?.fields.find((field) => !OWN_COLUMN.test(field.name))
     if (foreign !== undefined)
       throw new SvcError(
         'CONFLICT',

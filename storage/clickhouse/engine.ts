@@ -230,14 +230,15 @@ export class ClickHouseEngine implements StorageEngine {
       gate.requireOpen(namespace)
       await this.log.append((catalog) => declarationEvents({ catalog, gate, limits }, namespace, measurement, given))
     })
-    const info = (await this.measurements(namespace)).find((one) => one.name === measurement)
+    const [info] = await this.measurements(namespace, measurement)
     if (info === undefined) throw unknownMeasurement('declare', measurement)
     return info
   }
 
-  async measurements(namespace: string): Promise<MeasurementInfo[]> {
+  async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
     await this.enter(namespace)
-    return this.reader(undefined).measurements(namespace)
+    const all = await this.reader(undefined).measurements(namespace)
+    return only === undefined ? all : all.filter(({ name }) => name === only)
   }
 
   async namespaces(): Promise<string[]> {

@@ -116,6 +116,12 @@ export const pointRules: Rule[] = [
           ['other', ['a', 'b']],
         ],
       )
+      t.same(
+        (await engine.measurements('default', 'other')).map((m) => [m.name, m.tags]),
+        [['other', ['a', 'b']]],
+        'one by its name',
+      )
+      t.same(await engine.measurements('default', 'none'), [])
       const ref = engine.resolver.measurement('default', 'm')
       t.equal(engine.resolver.series(ref, ['b', '2', 'a', '1']), engine.resolver.series(ref, ['a', '1', 'x', '', 'b', '2']))
       t.equal(engine.resolver.measurement('default', 'm'), ref)

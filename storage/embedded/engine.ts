@@ -36,6 +36,7 @@ import type {
 } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
+import { inTurns, type Work } from 'svcdb/lib/event-loop'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { limitsOf } from '../common/limits.ts'
 import { checkFieldName, checkMeasurementName } from '../common/names.ts'
@@ -64,6 +65,8 @@ export const capabilities: ReadonlySet<Capability> = new Set<Capability>([
   'changes',
 ])
 
+/** Measurements that are described between two looks at the time. */
+const DESCRIBED_AT_ONCE = 64
 const SCAN_JOB = moduleUrl('./read/scan-job.ts', import.meta.url)
 const EXPLAIN_JOB = moduleUrl('./read/explain-job.ts', import.meta.url)
 
@@ -177,8 +180,11 @@ export class EmbeddedEngine implements StorageEngine {
     return this.running.exports.export(request, { ...options, namespace: request.namespace })
   }
 
-  async measurements(namespace: string): Promise<MeasurementInfo[]> {
-    return this.database.schema.list(namespace).map((measurement) => this.described(measurement))
+  async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
+    const { schema } = this.database
+    if (only === undefined) return inTurns(this.describedAll(namespace))
+    const known = schema.find(namespace, only)
+    return known?.durable === true ? [this.described(known)] : []
   }
 
   async namespaces(): Promise<string[]> {
@@ -241,6 +247,17 @@ export class EmbeddedEngine implements StorageEngine {
   /** What the regular pass does: retention, drops whose time has come, files to give back. */
   async tidy(): Promise<void> {
     await this.running.maintenance.tidy()
+  }
+
+  private *describedAll(namespace: string): Work<MeasurementInfo[]> {
+    const { schema } = this.database
+    const found: MeasurementInfo[] = []
+    for (const measurement of schema.list(namespace)) {
+      // Dropped in a turn of others.
+      if (schema.find(namespace, measurement.name) !== measurement) continue
+      if (found.push(this.described(measurement)) % DESCRIBED_AT_ONCE === 0) yield
+    }
+    return found
   }
 
   private described(measurement: Measurement): MeasurementInfo {

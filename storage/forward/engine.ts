@@ -246,8 +246,9 @@ export class ForwardEngine implements StorageEngine {
   }
 
   /** Those that were written to since the start. */
-  async measurements(namespace: string): Promise<MeasurementInfo[]> {
-    return this.resolver.list(namespace).map(({ measurement, tags }) => ({ name: measurement.name, tags, fields: [...measurement.fields.values()] }))
+  async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
+    const all = this.resolver.list(namespace).filter(({ measurement: { name } }) => only === undefined || name === only)
+    return all.map(({ measurement, tags }) => ({ name: measurement.name, tags, fields: [...measurement.fields.values()] }))
   }
 
   async namespaces(): Promise<string[]> {

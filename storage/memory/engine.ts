@@ -165,9 +165,10 @@ export class MemoryEngine implements StorageEngine {
     return infoOf(target)
   }
 
-  async measurements(namespace: string): Promise<MeasurementInfo[]> {
+  async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
     this.removal.settle()
-    return this.resolver.list(namespace).map(infoOf)
+    const all = this.resolver.list(namespace)
+    return (only === undefined ? all : all.filter(({ name }) => name === only)).map(infoOf)
   }
 
   async namespaces(): Promise<string[]> {

@@ -24,6 +24,7 @@ import {
   V2,
 } from './loop-body.ts'
 import { exemplarBodies } from './loop-exemplars.ts'
+import { listingBodies } from './loop-listings.ts'
 import { planeBodies } from './loop-plane.ts'
 
 /** @param scale 1 = as large as listeners take by default; less for a quick run. */
@@ -43,6 +44,7 @@ export function attackBodies(scale: number): AttackBody[] {
     ...remoteWrites(size),
     ...otlpWrites(size, body),
     ...grpcCalls(frame, points, size),
+    ...listingBodies(size),
   ]
 }
 

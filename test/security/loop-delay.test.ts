@@ -51,6 +51,9 @@ const NAMES = [
   'grpc Write: tags',
   'grpc Delete: empty parts',
   'Flight GetFlightInfo: a path of empty names',
+  'GET /measurements: all of many',
+  'GET /measurements: a page of many',
+  'GET /measurements/{name}/schema: one of many',
 ]
 
 t.test('one request never holds the event loop', async (t) => {
