@@ -7,10 +7,10 @@ const HOUR = 3_600_000_000_000n
 /** 2024-01-01T00:00:00Z */
 const T0 = 1_704_067_200_000_000_000n
 
-async function peer(t: Test, shared: SharedState): Promise<TestNode> {
+async function peer(t: Test, shared: SharedState, told = true): Promise<TestNode> {
   const node = await boot({
     plugins: ['native', 'line_protocol', 'rollups'],
-    storage: await shared.engine(() => true, true),
+    storage: await shared.engine(() => true, told),
     config: { rollups: { interval_ms: 10 } },
   })
   t.teardown(() => node.stop())
@@ -79,3 +79,21 @@ t.test('each node computes what is written to it, and a node that stops takes ba
   await until(t, () => names(a), ['hourly'], 'as another rollup')
   await until(t, () => materialised(a), ofA, 'which begins anew')
 })
+
+for (const [name, second] of [
+  ['whose targets are the same', { source_measurement: 'mem', target_measurement: 'one' }],
+  ['that are computed from each other', { source_measurement: 'one', target_measurement: 'cpu' }],
+] as const)
+  t.test(`of two rollups ${name}, made on two nodes at one time, there is one`, async (t) => {
+    const shared = new SharedState()
+    // They hear of each other later.
+    const [a, b] = await Promise.all([0, 1].map(() => peer(t, shared, false)))
+    const create = (node: TestNode, payload: object) => node.inject({ method: 'POST', url: '/api/v1/rollups', payload })
+    const common = { every: '1h', aggregations: ['sum'] }
+    t.equal((await create(a, { name: 'first', source_measurement: 'cpu', target_measurement: 'one', ...common })).statusCode, 201)
+    const refused = await create(b, { name: 'second', ...second, ...common })
+    t.match([refused.statusCode, refused.json().error], [second.target_measurement === 'one' ? 409 : 400, /"first"|computed from itself/])
+    t.same(await names(b), [], 'nothing of it stays')
+    t.equal((await shared.of('rollups').list({ prefix: 'defined/' })).length, 1)
+    t.equal((await create(b, { name: 'third', source_measurement: 'mem', target_measurement: 'mem_1h', ...common })).statusCode, 201, 'others are made')
+  })

@@ -5,7 +5,7 @@
  * how far a rollup has come, and the place of the cursor, are kept by the history of the points (`historyOf`), read at a start and written by that node alone. Nothing is
  * written of what another node has deleted, or made anew by the same name.
  */
-import { type ChangePosition, type Following, followState, type StateEntry, type StateStore, type StateTransaction } from 'svcdb'
+import { type ChangePosition, type Following, followState, type StateEntry, type StateReader, type StateStore, type StateTransaction } from 'svcdb'
 import { historyOf } from 'svcdb/lib/changes'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Definition } from './definition.ts'
@@ -163,21 +163,15 @@ export class Registry {
   }
 
   /** @throws CONFLICT for a name or a target that is taken, INVALID_REQUEST for a cycle, RATE_LIMITED for one too many. */
-  check({ namespace, name, source, target }: Definition): void {
-    const refused = (code: 'CONFLICT' | 'INVALID_REQUEST' | 'RATE_LIMITED', cause: string) => new SvcError(code, `cannot create rollup "${name}": ${cause}`)
-    if (this.get(namespace, name) !== undefined) throw taken(name)
-    const writer = this.writerOf(namespace, target)
-    if (writer !== undefined) throw refused('CONFLICT', `"${target}" is the target of rollup "${writer.definition.name}"; choose another target_measurement`)
-    const seen = new Set<string>()
-    for (let at: string | undefined = source; at !== undefined && !seen.has(at); at = this.writerOf(namespace, at)?.definition.source) {
-      if (at === target)
-        throw refused(
-          'INVALID_REQUEST',
-          `its source "${source}" is computed from its target "${target}", and so it would be computed from itself; choose another target_measurement`,
-        )
-      seen.add(at)
-    }
-    if (this.list(namespace).length >= this.limits.perNamespace)
+  check(definition: Definition): void {
+    const { namespace, name, source } = definition
+    const own = this.list(namespace)
+    requireApart(
+      definition,
+      own.map((rollup) => rollup.definition),
+    )
+    const refused = (code: 'RATE_LIMITED', cause: string) => refusal(name, code, cause)
+    if (own.length >= this.limits.perNamespace)
       throw refused('RATE_LIMITED', `the namespace has ${this.limits.perNamespace}, and rollups.max_rollups_per_namespace is as many; delete one`)
     if (this.of(namespace, source).length >= this.limits.perSource)
       throw refused('RATE_LIMITED', `${this.limits.perSource} aggregate "${source}", and rollups.max_rollups_per_measurement is as many; delete one`)
@@ -218,11 +212,12 @@ export class Registry {
     const entries = changed.map((rollup) => ({ rollup, version: rollup.version, need: rollup.need, kept: rollup.kept() }))
     return this.transact(async (tx) => {
       const known = await Promise.all(entries.map(({ rollup }) => tx.get<KeptRollup>(PREFIX + rollup.key)))
+      // By another node, which may not have been heard of, or while this waited for its turn.
+      for (const { definition } of more) requireApart(definition, await definitionsOf(tx, definition.namespace))
       if (moved !== undefined) tx.put(POSITIONS + this.history, moved)
       for (const [i, { rollup, kept }] of entries.entries()) {
         const isNew = more.includes(rollup)
-        // By another node, which may have been heard of while this waited for its turn.
-        if (isNew && (rollup.deleted || known[i] !== undefined)) throw taken(rollup.definition.name)
+        if (isNew && rollup.deleted) throw taken(rollup.definition.name)
         if (rollup.deleted) continue
         // Another node has deleted it.
         if (!isNew && !isSame(known[i], rollup)) continue
@@ -350,7 +345,30 @@ export class Registry {
   }
 }
 
-const taken = (name: string): SvcError =>
-  new SvcError('CONFLICT', `cannot create rollup "${name}": the name is taken; delete that rollup first, or choose another name`)
+/** @throws CONFLICT for a name or a target that is taken, INVALID_REQUEST for a cycle. @param others of its namespace. */
+function requireApart({ name, source, target }: Definition, others: readonly Definition[]): void {
+  if (others.some((other) => other.name === name)) throw taken(name)
+  const writers = new Map(others.map((other) => [other.target, other]))
+  const writer = writers.get(target)
+  if (writer !== undefined) throw refusal(name, 'CONFLICT', `"${target}" is the target of rollup "${writer.name}"; choose another target_measurement`)
+  const seen = new Set<string>()
+  for (let at: string | undefined = source; at !== undefined && !seen.has(at); at = writers.get(at)?.source) {
+    if (at === target)
+      throw refusal(
+        name,
+        'INVALID_REQUEST',
+        `its source "${source}" is computed from its target "${target}", and so it would be computed from itself; choose another target_measurement`,
+      )
+    seen.add(at)
+  }
+}
+
+async function definitionsOf(state: StateReader, namespace: string): Promise<Definition[]> {
+  return (await state.list<KeptRollup>({ prefix: PREFIX + keyOf(namespace, '') })).map(({ value }) => value.definition)
+}
+
+const refusal = (name: string, code: 'CONFLICT' | 'INVALID_REQUEST' | 'RATE_LIMITED', cause: string): SvcError =>
+  new SvcError(code, `cannot create rollup "${name}": ${cause}`)
+const taken = (name: string): SvcError => refusal(name, 'CONFLICT', 'the name is taken; delete that rollup first, or choose another name')
 
 const isSame = (kept: KeptRollup | undefined, rollup: Rollup | undefined): boolean => JSON.stringify(kept?.definition) === JSON.stringify(rollup?.definition)
