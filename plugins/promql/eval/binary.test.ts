@@ -107,3 +107,26 @@ t.test('samples that no operator takes', async (t) => {
   t.same(await at(0, 'x </ 3', load('x 1', MINUTE), { annotations }), [])
   t.same(annotations.texts('x </ 3', 0).infos, ['PromQL info: incompatible sample types encountered for binary operator "</": float </ float (1:1)'])
 })
+
+t.test('many series that are matched step by step leave turns to others within a step', async (t) => {
+  const series = 8000
+  const source = load(Array.from({ length: series }, (_, i) => `x{a="${i}"} ${i}`).join('\n'), MINUTE)
+  const { now } = performance
+  t.teardown(() => (performance.now = now))
+  // Each look at the clock is a slice later: whoever looks has had its turn.
+  let looks = 0
+  performance.now = () => ++looks * 20
+  const turns = async (query: string): Promise<number> => {
+    let [count, counting] = [0, true]
+    const next = (): void => {
+      count++
+      if (counting) setImmediate(next)
+    }
+    setImmediate(next)
+    t.equal((await at(0, query, source)).length, series)
+    counting = false
+    return count
+  }
+  const selected = await turns('x')
+  t.ok((await turns('x * on() group_left fill(0) vector(1)')) - selected > 10, 'several within the step')
+})

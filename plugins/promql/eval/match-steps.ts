@@ -37,11 +37,14 @@ export async function matchBySteps(
   ]
   const matcher = new StepMatcher(expr, matching, change, sides[0], sides[1], count, evaluation)
   for (let t = 0; t < lhs.steps; t++) {
-    matcher.step(t)
+    await matcher.step(t)
     if (evaluation.pacer.due(left.length + right.length)) await evaluation.pacer.pause()
   }
   return matcher.finish()
 }
+
+/** What a pair that is matched costs, in cells: the first time its labels are made. */
+const MATCH_CELLS = 8
 
 class StepMatcher {
   private readonly expr: BinaryExpr
@@ -57,7 +60,7 @@ class StepMatcher {
   private readonly ownerStep: Int32Array
   /** By group: the step at which a pair was matched last, and the rows it went to. */
   private readonly matchedStep: Int32Array
-  private readonly matchedRows: number[][] = []
+  private readonly matchedRows: Set<number>[] = []
   /** Rows of the result: by pair of series, and by labels. */
   private readonly rowOfPair = new Map<number, number>()
   private readonly rowOfLabels = new Map<string, number>()
@@ -78,8 +81,9 @@ class StepMatcher {
     this.matchedStep = new Int32Array(count).fill(-1)
   }
 
-  step(t: number): void {
+  async step(t: number): Promise<void> {
     const { many, one } = this
+    const { pacer } = this.evaluation
     const empty = [many, one].filter((side) => !hasSample(side, t)).length
     if (empty === 2 || (empty === 1 && many.fill === undefined && one.fill === undefined)) return
     this.findOwners(t)
@@ -88,10 +92,12 @@ class StepMatcher {
       const group = many.groups[i]
       const owned = this.ownerStep[group] === t
       if (owned || one.fill !== undefined) this.match(i, owned ? this.owner[group] : -1, group, t)
+      if (pacer.due(MATCH_CELLS)) await pacer.pause()
     }
     if (many.fill === undefined) return
     for (let i = 0; i < one.groups.length; i++) {
       if (one.value.kinds[i * this.steps + t] !== ABSENT && this.matchedStep[one.groups[i]] !== t) this.match(-1, i, one.groups[i], t)
+      if (pacer.due(MATCH_CELLS)) await pacer.pause()
     }
   }
 
@@ -146,15 +152,15 @@ class StepMatcher {
   private claim(group: number, row: number, t: number): void {
     if (this.matchedStep[group] !== t) {
       this.matchedStep[group] = t
-      this.matchedRows[group] = [row]
+      this.matchedRows[group] = new Set([row])
       return
     }
     if (this.matching.card === 'one-to-one') {
       throw new ExecutionError('multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)')
     }
     const rows = this.matchedRows[group]
-    if (rows.includes(row)) throw new ExecutionError('multiple matches for labels: grouping labels must ensure unique matches')
-    rows.push(row)
+    if (rows.has(row)) throw new ExecutionError('multiple matches for labels: grouping labels must ensure unique matches')
+    rows.add(row)
   }
 
   private rowOf(manyRow: number, oneRow: number): number {
