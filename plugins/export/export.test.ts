@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
+import { definePlugin, NAMESPACES } from 'svcdb'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
 import { until } from '../../test/support/until.ts'
@@ -179,4 +180,24 @@ t.test('a measurement with an encrypted field is refused', async (t) => {
   t.notOk(existsSync(join(node.dataDir, 'exports')))
   await write(node, [`plain f=1 ${BASE}`])
   t.equal((await exported(node, { measurement: 'plain' })).json().rows_written, 1, 'others are exported')
+})
+
+t.test('exports at one time share what the quota of their namespace leaves', async (t) => {
+  const acme = definePlugin({
+    id: 'acme',
+    summary: 'Everybody is of a namespace with a quota',
+    stability: 'experimental',
+    provides: [NAMESPACES],
+    setup(svc) {
+      svc.auth.authenticator(() => ({ principal: 'acme', method: 'test', claims: {}, namespaces: ['acme'], admin: false }))
+      svc.provide(NAMESPACES, { onDelete: () => () => {}, get: () => ({ quota: { max_storage_bytes: 100_000 } }) } as never)
+    },
+  })
+  const node = await boot({ plugins: [plugin, line, acme], storage: 'embedded', config: { server: { multi_tenancy: true }, export: { max_concurrent: 5 } } })
+  t.teardown(() => node.stop())
+  await write(node, [`cpu v=1 ${BASE}`])
+  const answers = await Promise.all(['a', 'b', 'c'].map((name) => exported(node, { measurement: 'cpu', output_path: name })))
+  t.same(answers.map(({ statusCode }) => statusCode).sort(), [200, 429, 429], 'the first may take all of it')
+  t.match(answers.find(({ statusCode }) => statusCode === 429)?.json(), { code: 'RATE_LIMITED', error: /under way.*max_storage_bytes/ })
+  t.equal((await exported(node, { measurement: 'cpu', output_path: 'b' })).statusCode, 200, 'afterwards there is room')
 })

@@ -24,10 +24,10 @@ export class ExportFolders {
     return join(this.root, namespace)
   }
 
-  /** Bytes that the next file may have, as `maxBytes` of a request. @throws RATE_LIMITED when a namespace's files take as much as its quota of storage. */
-  async room(namespace: string, maxBytes: number): Promise<number> {
+  /** Bytes that a namespace's quota of storage leaves for further files; undefined = it has none. @throws RATE_LIMITED when its files take as much. */
+  async left(namespace: string): Promise<number | undefined> {
     const most = namespace === '' ? 0 : (this.quota(namespace)?.max_storage_bytes ?? 0)
-    if (most === 0) return maxBytes
+    if (most === 0) return undefined
     const sizes = await Promise.all((await this.files(namespace)).map(async (file) => (await stat(file).catch(() => undefined))?.size ?? 0))
     const left = most - sizes.reduce((sum, size) => sum + size, 0)
     if (left <= 0)
@@ -35,7 +35,7 @@ export class ExportFolders {
         'RATE_LIMITED',
         `cannot export: the files that namespace "${namespace}" has exported take as much as its quota max_storage_bytes of ${most}; have some removed`,
       )
-    return maxBytes === 0 ? left : Math.min(maxBytes, left)
+    return left
   }
 
   /** Removes the files of a namespace, and nothing that is no export. */

@@ -19,6 +19,8 @@ interface Running {
   namespace: string
   abort: AbortController
   ended: Promise<void>
+  /** Bytes that its file may have at most, where the namespace has a quota. */
+  reserved: number
 }
 
 export class ExportHandler {
@@ -44,7 +46,7 @@ export class ExportHandler {
   }
 
   async export(request: HttpRequest, reply: FastifyReply): Promise<Answer> {
-    const { svc, config, metrics } = this
+    const { svc, metrics } = this
     const context = svc.context(request)
     const { dataNamespace: namespace } = context
     const plan = parseExport(request.body as Uint8Array)
@@ -52,14 +54,14 @@ export class ExportHandler {
     this.requireTurn(namespace)
     const abort = new AbortController()
     const { promise: ended, resolve: end } = Promise.withResolvers<void>()
-    const own: Running = { namespace, abort, ended }
+    const own: Running = { namespace, abort, ended, reserved: 0 }
     const left = (): void => abort.abort()
     const { socket } = request.raw
     socket.once('close', left)
     reply.raw.once('close', () => socket.off('close', left))
     this.running.add(own)
     try {
-      const maxBytes = await this.folders.room(namespace, config.max_bytes)
+      const maxBytes = await this.room(own)
       const result = await svc.storage.export!(
         {
           namespace,
@@ -83,6 +85,25 @@ export class ExportHandler {
       this.running.delete(own)
       end()
     }
+  }
+
+  /** Bytes that the file of an export may have, as `maxBytes` of a request: what others under way may take is theirs. @throws RATE_LIMITED. */
+  private async room(own: Running): Promise<number> {
+    const { namespace } = own
+    // One that ends meanwhile may not have been seen in the folder.
+    const before = [...this.running]
+    const left = await this.folders.left(namespace)
+    const { max_bytes: maxBytes } = this.config
+    if (left === undefined) return maxBytes
+    const others = new Set([...before, ...this.running].filter((each) => each !== own && each.namespace === namespace))
+    const free = left - [...others].reduce((sum, { reserved }) => sum + reserved, 0)
+    if (free <= 0)
+      throw new SvcError(
+        'RATE_LIMITED',
+        `cannot export: other exports of namespace "${namespace}" that are under way may take all that its quota max_storage_bytes leaves; retry when they have ended`,
+      )
+    own.reserved = maxBytes === 0 ? free : Math.min(maxBytes, free)
+    return own.reserved
   }
 
   /** @throws RATE_LIMITED. Of several at a time a namespace that is kept apart leaves one to the others. */
