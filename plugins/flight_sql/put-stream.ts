@@ -199,7 +199,7 @@ export class PutStream {
       if (!piece.counted) svc.ingest.countNonFinite(nonFinite)
       piece.counted = true
       this.settle(piece, result.written, refusals.count + result.rejected, [...refusals.reasons, ...result.rejections])
-      if (result.rejected > 0 && backfill === undefined) await this.undecided(piece)
+      if (result.rejected > 0 && backfill === undefined) this.undecided(piece)
     } catch (error) {
       if (!(error instanceof SvcError) || !OF_ROWS.has(error.code)) throw error
       this.settle(piece, 0, batch.numRows, [{ code: error.code, message: error.message, position: firstRow }])
@@ -218,12 +218,13 @@ export class PutStream {
   }
 
   /** Some rows were refused before a message said whether they are a backfill; meanwhile one may have. */
-  private async undecided(piece: Piece): Promise<void> {
-    if (this.backfill === true) {
-      piece.state = 'new'
-      return this.write(piece)
-    }
+  private undecided(piece: Piece): void {
     if (this.backfill === false) return
+    if (this.backfill === true) {
+      // Others were begun after it.
+      piece.state = 'blocked'
+      return
+    }
     for (const later of [piece, ...this.window]) if (later.firstRow >= piece.firstRow) this.hold(later)
   }
 
