@@ -138,7 +138,7 @@ export class ClickHouseEngine implements StorageEngine {
     const settings = retentionSettings(config, this.limits)
     const { section, limits, client, place, log, tables, series, resolver, gate } = this
     const now = () => context.now()
-    const newest = () => [...this.points.windows.values()].map((window) => window.newest)
+    const newest = () => this.points.newest
     const around = { client, place, log, tables, series, settings, limits, now, newest, quorum: section.insert_quorum }
     this.maintenance = new Maintenance(around)
     this.expiry = new Expiry(around, this.maintenance)
@@ -285,8 +285,7 @@ export class ClickHouseEngine implements StorageEngine {
     await this.turns.alone(namespace, async () => {
       await this.refreshed()
       const { softDeleteTtlSecs } = retentionSettings(this.context.config, this.limits)
-      const newest = [...this.points.windows.values()].map((window) => window.newest)
-      const deadline = dropDeadline(this.context.now(), newest, final ? undefined : softDeleteTtlSecs)
+      const deadline = dropDeadline(this.context.now(), this.points.newest, final ? undefined : softDeleteTtlSecs)
       const ends = deadlinePassed(deadline, this.maintenance.clock)
       let dropped: Life | undefined
       await this.log.append(() => {

@@ -66,6 +66,11 @@ export class Points {
     return window
   }
 
+  /** Newest admitted time of each namespace. */
+  get newest(): (bigint | undefined)[] {
+    return [...this.windows.values()].map(({ newest }) => newest)
+  }
+
   /** A row of the namespace has this time, in nanoseconds, whichever node has written it. */
   known(namespace: string, newest: bigint): void {
     const window = this.window(namespace)

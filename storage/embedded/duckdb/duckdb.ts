@@ -66,6 +66,8 @@ export class Duck {
   private readonly retiring = new Set<Promise<void>>()
   /** Statements of `run`. */
   private readonly running = new Set<Promise<unknown>>()
+  /** Bytes that flushes and merges under way need for their columns, beyond the limit. */
+  private readonly needs: number[] = []
   private nextSource = 0
   private closed = false
   /** Of the first statement on. */
@@ -205,19 +207,26 @@ export class Duck {
    * take. Only where the thread is one that gives back, and with an instance open.
    */
   async giveBack(): Promise<void> {
-    if (this.instance !== undefined && this.config.givesBack) await this.run(`SET memory_limit = ${sqlText(memoryLimit(this.config))}`)
+    if (this.instance !== undefined && this.config.givesBack) await this.setLimit()
   }
 
   /** For flushes and merges: each column takes memory that does not depend on its rows, and a measurement may have more columns than the limit has room for. */
   async withColumns<T>(columns: number, body: () => Promise<T>): Promise<T> {
-    const memoryLimitBytes = columns * COLUMN_BYTES
-    if (!this.config.givesBack || memoryLimitBytes <= this.config.memoryLimitBytes) return body()
-    await this.run(`SET memory_limit = ${sqlText(memoryLimit({ memoryLimitBytes }))}`)
+    const needed = columns * COLUMN_BYTES
+    if (!this.config.givesBack || needed <= this.config.memoryLimitBytes) return body()
+    this.needs.push(needed)
     try {
+      await this.setLimit()
       return await body()
     } finally {
-      await this.giveBack()
+      this.needs.splice(this.needs.indexOf(needed), 1)
+      await this.setLimit()
     }
+  }
+
+  private async setLimit(): Promise<void> {
+    const memoryLimitBytes = Math.max(this.config.memoryLimitBytes, ...this.needs)
+    await this.run(`SET memory_limit = ${sqlText(memoryLimit({ memoryLimitBytes }))}`)
   }
 
   close(): void {
