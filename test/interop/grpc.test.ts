@@ -23,7 +23,7 @@ test('grpcurl by reflection', { skip: lacking('grpcurl', 'bin/grpcurl') }, async
   await t.test('lists and describes', async () => {
     const { stdout } = await call([], 'list')
     for (const service of ['svc.Service', 'grpc.health.v1.Health']) assert.ok(stdout.split('\n').includes(service), stdout)
-    assert.equal((await call([], 'list svc.Service')).stdout.trim().split('\n').length, 9)
+    assert.equal((await call([], 'list svc.Service')).stdout.trim().split('\n').length, 10)
     assert.match((await call([], 'describe svc.Point')).stdout, /string measurement = 1;/)
   })
 

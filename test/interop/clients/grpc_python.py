@@ -306,7 +306,7 @@ def check_reflection():
     assert 'svc.Service' in database.get_services(), database.get_services()
     service = DescriptorPool(database).FindServiceByName('svc.Service')
     equal(sorted(method.name for method in service.methods), sorted(method.name for method in pb.DESCRIPTOR.services_by_name['Service'].methods))
-    equal(len(service.methods), 9)
+    equal(len(service.methods), 10)
 
 
 checks.run(sys.modules[__name__])

@@ -31,6 +31,7 @@ export class NewestCache {
   /** By measurement and field, in order of use. */
   private readonly entries = new Map<string, NewestEntry>()
   private readonly budget: number
+  private held = 0
   private followed: WorkerState | undefined
   /** As of which event (`Snapshot.events`) segments are as they are now, as far as the cache has heard. */
   private segmentsSince = 0
@@ -46,9 +47,7 @@ export class NewestCache {
   }
 
   get bytes(): number {
-    let sum = 0
-    for (const entry of this.entries.values()) sum += entry.bytes
-    return sum
+    return this.held
   }
 
   /**
@@ -149,17 +148,20 @@ export class NewestCache {
   private keep(key: string, entry: NewestEntry): void {
     this.entries.delete(key)
     this.entries.set(key, entry)
-    let held = this.bytes
+    const { bytes } = entry
+    this.held += bytes - entry.counted
+    entry.counted = bytes
+    // Not begun for nothing: a question may come through here for each of many thousand measurements, and the first entry lies behind all that were moved.
+    if (this.held <= this.budget) return
     for (const [oldest, other] of this.entries) {
-      if (held <= this.budget) break
-      held -= other.bytes
+      if (this.held <= this.budget) break
       this.drop(oldest, other)
     }
   }
 
   private drop(key: string, entry: NewestEntry): void {
     entry.gone = true
-    this.entries.delete(key)
+    if (this.entries.delete(key)) this.held -= entry.counted
   }
 }
 

@@ -45,6 +45,8 @@ export class NewestEntry {
   /** Something is looked for: it must not change meanwhile. */
   busy: Promise<void> | undefined
   gone = false
+  /** Bytes that the cache has counted it with. */
+  counted = 0
   private losses: number
   private slots: SeriesSlots | undefined
   /** By memtable and table, the address of the first row that was not taken in. */

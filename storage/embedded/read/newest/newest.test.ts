@@ -22,6 +22,12 @@ const NO_TIME = -(2n ** 63n)
 const STALE = 0x7ff0000000000002n
 const SHARED = 7
 
+/** What the entries take now, looked at one by one. */
+function heldBy(newest: SampleBlocks['newest']): number {
+  const { entries } = newest as unknown as { entries: ReadonlyMap<string, { bytes: number }> }
+  return [...entries.values()].reduce((sum, { bytes }) => sum + bytes, 0)
+}
+
 /** A database that anything happens to, with three measurements: two of different namespaces begin in one shared table, one of them leaves it. */
 class Life {
   readonly db = new TestDatabase()
@@ -203,6 +209,7 @@ async function live(run: number): Promise<{ lines: number; hits: number }> {
         counts.lines += right[i] === '' ? 0 : 1
       }
       counts.hits += kept.newest.bytes > 0 ? 1 : 0
+      if (kept.newest.bytes !== heldBy(kept.newest)) t.fail(`${kept.newest.bytes} bytes are counted, ${heldBy(kept.newest)} are held`)
     }
     return counts
   } finally {
