@@ -11,7 +11,12 @@ const LOG_MS = 60_000
  * @param max what server.max_connections says; a quarter of the open files that the process may have is never exceeded.
  * @param refused called for each that is closed.
  */
-export function boundConnections(server: Server, max: number, log: { info(fields: object, message: string): void; warn(fields: object, message: string): void }, refused: () => void): void {
+export function boundConnections(
+  server: Server,
+  max: number,
+  log: { info(fields: object, message: string): void; warn(fields: object, message: string): void },
+  refused: () => void,
+): void {
   const handles = openFiles()
   const limit = Math.max(1, Math.min(max, Math.floor(handles * SHARE)))
   if (limit < max)
