@@ -19,6 +19,7 @@ const ACTIONS: Record<string, string> = {
   'POST /query': 'write',
   'POST /write': 'write',
   'POST /api/v2/write': 'write',
+  'POST /api/v3/write_lp': 'write',
   'POST /api/v1/write/influx': 'write',
   'POST /api/v1/write': 'write',
   'POST /api/v1/prom/write': 'write',
