@@ -122,9 +122,9 @@ export class RemoteEngine implements StorageEngine {
     }
   }
 
-  async measurements(namespace: string): Promise<MeasurementInfo[]> {
+  async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
     await this.settled(namespace)
-    return this.ask('measurements', namespace)
+    return this.ask('measurements', { namespace, only })
   }
 
   async namespaces(): Promise<string[]> {

@@ -69,7 +69,7 @@ export class Server {
       case 'declareField':
         return engine.declareField(body.namespace, body.measurement, body.field)
       case 'measurements':
-        return engine.measurements(body)
+        return engine.measurements(body.namespace, body.only)
       case 'namespaces':
         return engine.namespaces()
       case 'usage':
