@@ -159,8 +159,8 @@ t.test('parked pushes', async (t) => {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`
   const webhooks = { signing_secrets: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'], allow_private_targets: true }
   const api = await startApi(t, SKILLS, { plugins: ['webhooks'], config: { webhooks } })
-  const push = Array.from({ length: MORE }, (_, i) => ({ id: `p${i}`, url }))
-  await begin(api, 'look', null, { push })
+  const push = Array.from({ length: Math.ceil(MORE / 2) }, (_, i) => ({ id: `p${i}`, url }))
+  for (let runs = 0; runs < 2; runs++) await begin(api, 'look', null, { push })
   const { truncated, rows } = await full(api.as('rita'), '/push', 'parked')
   t.same([truncated, rows.length], [true, 100])
 })
