@@ -177,7 +177,7 @@ export interface AuthSeam {
    */
   authorize(context: CallContext, action: Action, resource: string): Promise<void>
   /**
-   * For calls that go on and on: what it answers is asked with each piece, or once a second. The credential is looked at each time, authorizers are asked
+   * For calls that go on and on: what it answers is asked with each message, or once a second. The credential is looked at each time, authorizers are asked
    * again once a second at most; observers are told of refusals only. @throws, when asked, UNAUTHORIZED for a credential that has ended, FORBIDDEN.
    */
   standing(context: CallContext, action: Action, resource: string): () => void | Promise<void>

@@ -384,7 +384,7 @@ export function administersServer({ admin, namespaces, dataNamespace }: CallCont
   return admin && (dataNamespace === '' || namespaces.length === 0)
 }
 
-/** Policies may take long to be asked, and calls may have many pieces. */
+/** Policies may take long to be asked, and calls may have many messages. */
 const ASK_AGAIN_MS = 1000
 
 /** Clocks of issuers differ, and a token is taken for some time beyond its end. */

@@ -157,7 +157,7 @@ t.test('bytes are shared by bytes: long labels take no room from a namespace tha
   t.equal(store.bytes, small)
 })
 
-t.test('an answer of many series is put in order in pieces', async (t) => {
+t.test('an answer of many series is put in order in chunks', async (t) => {
   const { store } = storeOf({ maxExemplars: 5000, maxBytes: 1e9 })
   let reads = 0
   // Labels that are in order are kept as they are: who looks at them is seen.

@@ -28,7 +28,7 @@ export interface PutTarget {
 }
 
 /** A record batch, and what has become of it. Written again, it is the same points: their time is fixed with the first try. */
-interface Piece {
+interface PendingBatch {
   batch: RecordBatch
   /** What the batch lies in. */
   message: Uint8Array
@@ -52,7 +52,7 @@ interface Outcome {
 const OF_ROWS: ReadonlySet<ErrorCode> = new Set(['SCHEMA_ERROR', 'INVALID_POINT', 'FUTURE_TIMESTAMP', 'CARDINALITY_EXCEEDED', 'PARTIAL_WRITE'])
 const MAX_REASONS = 16
 /** What a batch costs that is kept, besides its values. */
-const PIECE_BYTES = 1024
+const PENDING_BYTES = 1024
 /** A flush takes about a second. */
 const PAUSES = { firstPauseMs: 100, maxPauseMs: 400 }
 
@@ -65,13 +65,13 @@ export class PutStream {
   private readonly writer: PutWriter
   private readonly underWay = new Set<Promise<void>>()
   /** Begun, the first of them not done yet. */
-  private readonly window: Piece[] = []
+  private readonly window: PendingBatch[] = []
   /** Of batches that may still be written again. */
   private readonly refused = new Set<Outcome>()
   /** Of all others: a stream may go on for ever. */
   private readonly final: Outcome = { written: 0, rejected: 0, rejections: [] }
   /** The first batch that was refused in part, and all behind it: written again, they come in the same order. */
-  private held: Piece[] = []
+  private readonly held = new Set<PendingBatch>()
   private heldBytes = 0
   /** There were more than may be held. */
   private overfull = false
@@ -99,9 +99,10 @@ export class PutStream {
     if (this.backfill !== undefined) return
     this.backfill = backfill
     if (!backfill) return this.letGo()
-    const again = this.held.splice(0).sort((a, b) => a.firstRow - b.firstRow)
-    for (const piece of again) {
-      this.begin(piece)
+    const again = [...this.held].sort((a, b) => a.firstRow - b.firstRow)
+    this.held.clear()
+    for (const pending of again) {
+      this.begin(pending)
       await this.room()
     }
   }
@@ -110,12 +111,12 @@ export class PutStream {
   async add(batch: RecordBatch, message: Uint8Array): Promise<void> {
     const outcome: Outcome = { written: 0, rejected: 0, rejections: [] }
     // Unpacked, a batch may be a thousand times as large as its message.
-    const bytes = PIECE_BYTES + Math.max(message.buffer.byteLength, batch.data.byteLength)
-    const piece: Piece = { batch, message, bytes, firstRow: this.rows, now: this.svc.clock.nowNanos(), state: 'new', counted: false, outcome }
+    const bytes = PENDING_BYTES + Math.max(message.buffer.byteLength, batch.data.byteLength)
+    const pending: PendingBatch = { batch, message, bytes, firstRow: this.rows, now: this.svc.clock.nowNanos(), state: 'new', counted: false, outcome }
     this.rows += batch.numRows
     this.call.keep(bytes)
-    if (this.held.length > 0) this.hold(piece)
-    this.begin(piece)
+    if (this.held.size > 0) this.hold(pending)
+    this.begin(pending)
     await this.room()
   }
 
@@ -133,18 +134,18 @@ export class PutStream {
     return all.written
   }
 
-  private begin(piece: Piece): void {
-    piece.state = 'new'
+  private begin(pending: PendingBatch): void {
+    pending.state = 'new'
     // It may still be there, done, behind one that is not: it is forgotten once.
-    if (!this.window.includes(piece)) this.window.push(piece)
-    const running: Promise<void> = this.write(piece)
+    if (!this.window.includes(pending)) this.window.push(pending)
+    const running: Promise<void> = this.write(pending)
       .catch((error: unknown) => {
-        if (isBackpressure(error)) piece.state = 'blocked'
+        if (isBackpressure(error)) pending.state = 'blocked'
         else this.failure ??= error
       })
       .finally(() => {
         this.underWay.delete(running)
-        while (this.window[0]?.state === 'done') this.forget(this.window.shift() as Piece)
+        while (this.window[0]?.state === 'done') this.forget(this.window.shift() as PendingBatch)
       })
     this.underWay.add(running)
   }
@@ -165,80 +166,82 @@ export class PutStream {
     while (this.underWay.size > 0) await Promise.race(this.underWay)
     const { signal } = this.call
     const patience = { ...PAUSES, signal, maxWaitMs: this.limits.maxWaitMs, monotonic: () => this.svc.clock.monotonic() }
-    for (const piece of this.window) {
+    for (const pending of this.window) {
       signal.throwIfAborted()
-      await patiently(() => this.write(piece), { ...patience, transient: isBackpressure })
+      await patiently(() => this.write(pending), { ...patience, transient: isBackpressure })
     }
-    for (const piece of this.window.splice(0)) this.forget(piece)
+    for (const pending of this.window.splice(0)) this.forget(pending)
   }
 
   /** Frees its memory at once: megabytes a message would otherwise have the garbage collector called in all the time. */
-  private forget(piece: Piece): void {
-    if (this.held.includes(piece)) return
-    this.call.keep(-piece.bytes)
+  private forget(pending: PendingBatch): void {
+    if (this.held.has(pending)) return
+    this.call.keep(-pending.bytes)
     const { final } = this
-    if (this.refused.delete(piece.outcome)) {
-      final.rejected += piece.outcome.rejected
-      final.rejections.push(...piece.outcome.rejections.slice(0, MAX_REASONS - final.rejections.length))
+    if (this.refused.delete(pending.outcome)) {
+      final.rejected += pending.outcome.rejected
+      final.rejections.push(...pending.outcome.rejections.slice(0, MAX_REASONS - final.rejections.length))
     }
-    const { buffer, byteLength } = piece.message
+    const { buffer, byteLength } = pending.message
     if (byteLength === buffer.byteLength && buffer instanceof ArrayBuffer) buffer.transfer(0)
   }
 
-  private async write(piece: Piece): Promise<void> {
+  private async write(pending: PendingBatch): Promise<void> {
     const { svc, context, backfill } = this
-    const { batch, firstRow } = piece
+    const { batch, firstRow } = pending
     try {
       const { filled, ...result } = await svc.ingest.write(context, { backfill: backfill === true }, (write) =>
         this.writer.turns.run(
-          () => this.writer.append(batch, write, firstRow, piece.now),
+          () => this.writer.append(batch, write, firstRow, pending.now),
           () => (this.call.signal.aborted ? this.call.signal.reason : undefined),
         ),
       )
       const { refusals, nonFinite } = filled
-      if (!piece.counted) svc.ingest.countNonFinite(nonFinite)
-      piece.counted = true
-      this.settle(piece, result.written, refusals.count + result.rejected, [...refusals.reasons, ...result.rejections])
-      if (result.rejected > 0 && backfill === undefined) this.undecided(piece)
+      if (!pending.counted) svc.ingest.countNonFinite(nonFinite)
+      pending.counted = true
+      this.settle(pending, result.written, refusals.count + result.rejected, [...refusals.reasons, ...result.rejections])
+      if (result.rejected > 0 && backfill === undefined) this.undecided(pending)
     } catch (error) {
       if (!(error instanceof SvcError) || !OF_ROWS.has(error.code)) throw error
-      this.settle(piece, 0, batch.numRows, [{ code: error.code, message: error.message, position: firstRow }])
+      this.settle(pending, 0, batch.numRows, [{ code: error.code, message: error.message, position: firstRow }])
     }
   }
 
-  private settle(piece: Piece, written: number, rejected: number, rejections: Rejection[]): void {
-    const { outcome } = piece
+  private settle(pending: PendingBatch, written: number, rejected: number, rejections: Rejection[]): void {
+    const { outcome } = pending
     const more = written - outcome.written
     this.written += more
     if (more > 0) this.points.inc(more)
-    piece.state = 'done'
+    pending.state = 'done'
     Object.assign(outcome, { written, rejected, rejections: rejections.slice(0, MAX_REASONS) })
     if (rejected > 0) this.refused.add(outcome)
     else this.refused.delete(outcome)
   }
 
   /** Some rows were refused before a message said whether they are a backfill; meanwhile one may have. */
-  private undecided(piece: Piece): void {
+  private undecided(pending: PendingBatch): void {
     if (this.backfill === false) return
     if (this.backfill === true) {
       // Others were begun after it.
-      piece.state = 'blocked'
+      pending.state = 'blocked'
       return
     }
-    for (const later of [piece, ...this.window]) if (later.firstRow >= piece.firstRow) this.hold(later)
+    for (const later of [pending, ...this.window]) if (later.firstRow >= pending.firstRow) this.hold(later)
   }
 
   /** Without room for all, none is written again: an older value of a point would come behind a newer one. */
-  private hold(piece: Piece): void {
-    if (this.overfull || this.held.includes(piece)) return
-    this.heldBytes += piece.bytes
-    this.held.push(piece)
+  private hold(pending: PendingBatch): void {
+    if (this.overfull || this.held.has(pending)) return
+    this.heldBytes += pending.bytes
+    this.held.add(pending)
     this.overfull = this.heldBytes > this.limits.maxHeldBytes
     if (this.overfull) this.letGo()
   }
 
   private letGo(): void {
-    for (const piece of this.held.splice(0)) if (!this.window.includes(piece)) this.call.keep(-piece.bytes)
+    const begun = new Set(this.window)
+    for (const pending of this.held) if (!begun.has(pending)) this.call.keep(-pending.bytes)
+    this.held.clear()
   }
 }
 

@@ -26,15 +26,15 @@ export function view(measurement: MeasurementInfo): MeasurementView {
 }
 
 /** Characters of a listing that are handed over at once. */
-const PIECE = 65_536
+const CHUNK_CHARS = 65_536
 
-/** A page of the listing as JSON, in pieces, each in a turn of its own when it is asked for: of a hundred thousand measurements it has tens of megabytes. */
+/** A page of the listing as JSON, in chunks, each in a turn of its own when it is asked for: of a hundred thousand measurements it has tens of megabytes. */
 export async function* listingText(all: readonly MeasurementInfo[], offset: number, limit: number): AsyncGenerator<string> {
   const end = Math.min(all.length, offset + limit)
   let text = '{"items":['
   for (let i = offset; i < end; i++) {
     text += (i === offset ? '' : ',') + JSON.stringify(view(all[i]))
-    if (text.length < PIECE) continue
+    if (text.length < CHUNK_CHARS) continue
     yield text
     text = ''
     await nextTurn()

@@ -54,24 +54,27 @@ t.test('escaped label names', async (t) => {
 const ask = (node: TestNode, fields: Record<string, string> = {}, signal?: AbortSignal) =>
   fetch(`${node.url}/api/v1/query`, { method: 'POST', body: new URLSearchParams({ query: LONG, ...fields }), ...(signal === undefined ? {} : { signal }) })
 
-t.test('exemplars are looked for until the time is up', async (t) => {
-  const endless = definePlugin({
-    id: 'endless',
-    summary: 'Goes on looking',
+/** A plugin that finds exemplars in this way. */
+function exemplarsBy(select: Exemplars['select']) {
+  const exemplars: Exemplars = {
+    *add() {
+      yield
+      return 0
+    },
+    select,
+  }
+  return definePlugin({
+    id: 'exemplars_of_a_test',
+    summary: 'Finds exemplars',
     stability: 'experimental',
     provides: [EXEMPLARS],
-    setup(svc) {
-      const exemplars: Exemplars = {
-        *add() {
-          yield
-          return 0
-        },
-        *select() {
-          for (;;) yield
-        },
-      }
-      svc.provide(EXEMPLARS, exemplars)
-    },
+    setup: (svc) => svc.provide(EXEMPLARS, exemplars),
+  })
+}
+
+t.test('exemplars are looked for until the time is up', async (t) => {
+  const endless = exemplarsBy(function* () {
+    for (;;) yield
   })
   const node = await boot({ plugins: [plugin, endless], storage: 'embedded', config: { server: { prom_query_timeout_secs: 1 } } })
   t.teardown(() => node.stop())
@@ -92,24 +95,9 @@ t.test('an answer that becomes too large is given up in the midst of a series', 
       yield [at, exemplar]
     }
   }
-  const one = definePlugin({
-    id: 'one',
-    summary: 'Has one long series',
-    stability: 'experimental',
-    provides: [EXEMPLARS],
-    setup(svc) {
-      const exemplars: Exemplars = {
-        *add() {
-          yield
-          return 0
-        },
-        *select() {
-          yield
-          return [{ series: ['__name__', 'x'], exemplars: Object.assign([exemplar], { entries }) as never }]
-        },
-      }
-      svc.provide(EXEMPLARS, exemplars)
-    },
+  const one = exemplarsBy(function* () {
+    yield
+    return [{ series: ['__name__', 'x'], exemplars: Object.assign([exemplar], { entries }) as never }]
   })
   const node = await boot({ plugins: [plugin, one], storage: 'embedded', config: { server: { prom_max_result_bytes: 10_000 } } })
   t.teardown(() => node.stop())

@@ -1,4 +1,4 @@
-/** Rows with large texts get to an engine process in pieces that it has memory for, from the memtable and from segments. */
+/** Rows with large texts get to an engine process in chunks that it has memory for, from the memtable and from segments. */
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import { f64, fill, NOW, str, type TestPoint } from '../../conformance/points.ts'
