@@ -19,7 +19,7 @@ export interface BootOptions {
   config?: Tree
   /** An engine's name (default `memory`), or an engine of the test's own, which then has every capability it names. */
   storage?: string | StorageEngine
-  /** Where the data is; it stays when the node stops. Default: a temporary folder, which goes with the node. */
+  /** Where `embedded` or `forward` has its data; it stays when the node stops. Default: a temporary folder, which goes with the node. */
   dataDir?: string
   /** What relative paths and package names are resolved from; default the current folder. */
   folder?: string
@@ -65,7 +65,7 @@ export async function boot(options: BootOptions = {}): Promise<TestNode> {
     const tree: Tree = { plugins: names, ...options.config, server: { http_addr: '127.0.0.1:0', ...(options.config?.server as Tree) } }
     const overrides = new Map<string, { text: string; from: string }>()
     if (typeof storage === 'string') overrides.set('database.engine', { text: storage, from: 'boot({ storage })' })
-    if (storage === 'embedded') overrides.set('database.data_dir', { text: dataDir, from: 'boot' })
+    if (storage === 'embedded' || storage === 'forward') overrides.set('database.data_dir', { text: dataDir, from: 'boot' })
     // It would take its time beside what is tested.
     const warmUp = (options.config?.database as Tree | undefined)?.warm_up_ms ?? 0
     if (storage === 'embedded') overrides.set('database.warm_up_ms', { text: String(warmUp), from: 'boot' })

@@ -10,6 +10,7 @@ import { historyOf } from '../common/change-places.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { Wal } from '../common/log/log.ts'
 import type { NamespaceGate } from '../common/namespace-gate.ts'
+import { warnOfOtherEngine } from '../common/other-engine.ts'
 import { retentionSettings } from '../common/retention.ts'
 import { Archive } from './archive/archive.ts'
 import { ArchivedObjects } from './archive/archived-objects.ts'
@@ -111,6 +112,7 @@ export async function openDatabase(options: OpenOptions): Promise<OpenDatabase> 
   try {
     // Older versions left the directory open to all.
     fs.ownerOnlySync(dataDir)
+    warnOfOtherEngine('embedded', dataDir, fs, options.context.log)
     fs.rmSync(dirs.temp)
     fs.mkdirSync(dirs.temp)
     const began = environment.timers.monotonic()

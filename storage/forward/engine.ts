@@ -32,6 +32,7 @@ import { DeadLetters } from 'svcdb/lib/source'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { type FileSystem, realFileSystem } from '../common/log/file-system.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
+import { warnOfOtherEngine } from '../common/other-engine.ts'
 import { ADMITS_ALL } from '../common/retention.ts'
 import { realTimers, type Timer } from '../common/timers.ts'
 import { admissionOf, Window } from '../common/window.ts'
@@ -136,6 +137,7 @@ export class ForwardEngine implements StorageEngine {
     environment.fs.mkdirSync(config.data_dir)
     environment.fs.ownerOnlySync(config.data_dir)
     this.lock.acquire()
+    warnOfOtherEngine('forward', config.data_dir, environment.fs, this.context.log)
     environment.fs.mkdirSync(files.queue)
     await makeFolder(files.state)
     await makeFolder(files.positions)
