@@ -91,13 +91,13 @@ t.test('check prints no secret', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-cli-'))
   const source = `
     import { definePlugin, Secret, Type } from '${new URL('../index.ts', import.meta.url).href}'
-    export default definePlugin({ id: 'vault', summary: 's', stability: 'beta', config: Type.Object({ password: Secret.schema({ description: 'p' }) }), setup() {} })`
+    export default definePlugin({ id: 'vault', summary: 's', stability: 'beta', config: Type.Object({ password: Secret.schema({ description: 'p' }), url: Type.String({ description: 'u' }) }), setup() {} })`
   writeFileSync(join(folder, 'vault.ts'), source)
   // biome-ignore lint/suspicious/noTemplateCurlyInString: a placeholder of the config language
-  writeFileSync(join(folder, 'svc.toml'), 'plugins = ["./vault.ts"]\n[vault]\npassword = "${VAULT}"\n')
+  writeFileSync(join(folder, 'svc.toml'), 'plugins = ["./vault.ts"]\n[vault]\npassword = "${VAULT}"\nurl = "https://me:${VAULT}@h.example/p"\n')
   const answer = await svc(['check', '-c', join(folder, 'svc.toml')], { VAULT: 'hunter2' })
   t.equal(answer.code, 0)
-  t.match(answer.out, '[vault]\npassword = "[redacted]" # file')
+  t.match(answer.out, '[vault]\npassword = "[redacted]" # file\nurl = "https://…@h.example/p" # file')
   t.notMatch(answer.out, 'hunter2')
 })
 

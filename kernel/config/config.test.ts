@@ -249,6 +249,27 @@ t.test('a secret is in no message about what lies around it', async (t) => {
   }
 })
 
+t.test('what stands under an unknown key is in no message: it may be a secret under the wrong name', async (t) => {
+  const model = Type.Object({ key_env: Type.String({ description: 'A variable' }) }, { additionalProperties: false })
+  const models = Type.Array(model, { default: [], description: 'Models' })
+  const reader = definePlugin({ id: 'reader', summary: 'Reads', stability: 'beta', config: Type.Object({ models }), setup() {} })
+  const problems = await problemsOf('[[reader.models]]\nkey_env = "A"\nkey_en = "hunter2"\n', [reader])
+  t.same(problems, ['cannot use "reader.models[0].key_en" in svc.toml: there is no such key; did you mean "key_env"?'])
+})
+
+t.test('a password in a URL is in no message', async (t) => {
+  for (const line of [
+    'public_url = "http://me:hunter2@svc.example"',
+    'public_url = "ftp://me:hun/ter2@svc.example"',
+    'allowed_hosts = ["http://me:hunter2@svc.example"]',
+    'http_addr = "me:hunter2@127.0.0.1:8086"',
+  ]) {
+    const [problem = ''] = await problemsOf(`[server]\n${line}\n`)
+    t.match(problem, /cannot use "server.*…@/, line)
+    t.notMatch(problem, /hun\/?ter2/)
+  }
+})
+
 t.test('definePlugin refuses bad ids and keys without a description', async (t) => {
   const base = { summary: 's', stability: 'beta' as const, setup() {} }
   t.throws(() => definePlugin({ ...base, id: 'Bad-Id' }), /an id is lower case/)

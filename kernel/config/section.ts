@@ -1,6 +1,6 @@
 /** Checks one section against its schema: unknown keys with the nearest name, defaults, bounds, secrets wrapped. Pure. */
 import { SchemaReader } from '../lib/schema/index.ts'
-import { didYouMean } from '../lib/text/index.ts'
+import { didYouMean, withoutPasswords } from '../lib/text/index.ts'
 import { isSecretSchema, Secret } from './secret.ts'
 
 /** The JSON Schema members that are looked at. */
@@ -43,10 +43,11 @@ export function checkSection(schema: Schema, raw: unknown, path: string, origin:
       continue
     }
     const key = keyOf(path, error.instancePath)
-    if (reported.has(key) || error.keyword === 'additionalProperties') continue
+    // An unknown key is named already, and what it holds may be a secret under a wrong name.
+    if (reported.has(key) || error.keyword === 'additionalProperties' || error.keyword === 'boolean') continue
     reported.add(key)
     const at = schemaAt(schema, error.instancePath)
-    const shown = at !== undefined && holdsSecret(at) ? '' : ` ${JSON.stringify(valueAt(value, error.instancePath))}`
+    const shown = at !== undefined && holdsSecret(at) ? '' : ` ${withoutPasswords(JSON.stringify(valueAt(value, error.instancePath)) ?? '')}`
     const why = at?.enum === undefined ? error.message : `must be one of ${at.enum.join(', ')}`
     problems.push(`cannot use "${key}"${shown} in ${origin(key)}: ${why}${at?.description === undefined ? '' : `; ${at.description}`}`)
   }

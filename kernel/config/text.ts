@@ -2,13 +2,14 @@
 
 import { errorKind } from '../lib/errors/index.ts'
 import { isLoopback, parseAddress } from '../lib/network/index.ts'
+import { withoutPasswords } from '../lib/text/index.ts'
 import { builtinPlugins, loadPlugin } from '../loader.ts'
 import type { Plugin } from '../plugin.ts'
 import type { ConfigSource, NodeConfig } from './config.ts'
 import { overridesOf } from './overrides.ts'
 import { mountsOf } from './section-table.ts'
 
-/** What a config would run, with every key and where its value comes from; secrets print as [redacted]. */
+/** What a config would run, with every key and where its value comes from; secrets print as [redacted], users and passwords of URLs as `…`. */
 export function describe(config: NodeConfig): string {
   const lines = [
     `config: ${config.file}`,
@@ -32,7 +33,7 @@ export function describe(config: NodeConfig): string {
   for (const [name, section] of sections) {
     const members = Object.entries(section)
     if (members.length > 0)
-      lines.push('', `[${name}]`, ...members.map(([key, value]) => `${key} = ${JSON.stringify(value)} # ${config.from(`${name}.${key}`)}`))
+      lines.push('', `[${name}]`, ...members.map(([key, value]) => `${key} = ${withoutPasswords(JSON.stringify(value))} # ${config.from(`${name}.${key}`)}`))
   }
   return `${lines.join('\n')}\n\n`
 }

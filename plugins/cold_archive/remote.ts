@@ -1,6 +1,7 @@
 /** What `remote_url` and the keys beside it name. Pure. */
 import { fileURLToPath } from 'node:url'
 import { SvcError } from 'svcdb/lib/errors'
+import { withoutPasswords } from 'svcdb/lib/text'
 import type { ColdArchiveConfig } from './config.ts'
 
 export type Remote = { kind: 'folder'; path: string } | ({ kind: 'bucket' } & Bucket)
@@ -69,5 +70,5 @@ function bucketOf(url: string, config: ColdArchiveConfig, env: Readonly<Record<s
 }
 
 function refused(key: string, value: string, cause: string): SvcError {
-  return new SvcError('CONFIG_ERROR', `cannot use [cold_archive] ${key} = "${value.replace(/^[^@]*@/, '…@')}": ${cause}`)
+  return new SvcError('CONFIG_ERROR', `cannot use [cold_archive] ${key} = "${withoutPasswords(value)}": ${cause}`)
 }

@@ -1,6 +1,7 @@
 /** Keys that say how brokers are reached: of a connector, and of a sink. */
 import { FILE_PATH, Secret } from 'svcdb'
 import { type Static, Type } from 'svcdb/lib/schema'
+import { withoutPasswords } from 'svcdb/lib/text'
 
 const text = (description: string, more: object = {}) => Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description, ...more }))
 
@@ -29,7 +30,7 @@ export function checkAccess(where: string, config: Omit<AccessConfig, 'name'>): 
   const { brokers, security_protocol: protocol, sasl_mechanism, sasl_username, sasl_password, credential_file, ca_cert, client_cert, client_key } = config
   if (brokers === undefined) throw new Error(`cannot use ${where}: it has no brokers; say where they are`)
   const wrong = brokersOf(brokers).find((broker) => !isAddress(broker))
-  if (wrong !== undefined) throw new Error(`cannot use ${where}: broker "${wrong}" is no host:port`)
+  if (wrong !== undefined) throw new Error(`cannot use ${where}: broker "${withoutPasswords(wrong)}" is no host:port`)
   const hasSasl = protocol.startsWith('SASL_')
   const hasTls = protocol.endsWith('SSL')
   const named = (what: Record<string, unknown>): string | undefined => Object.keys(what).find((key) => what[key] !== undefined)

@@ -304,6 +304,7 @@ t.test('configurations that cannot be', async (t) => {
     [{ topics: ['t'] }, /kafka\.topics without kafka\.brokers/],
     [{ brokers: 'b:1' }, /it has no topics/],
     [{ ...base, brokers: 'b:1, c' }, /broker "c" is no host:port/],
+    [{ ...base, brokers: 'me:hunter2@b:1' }, /broker "…@b:1" is no host:port/],
     [{ ...base, format: 'xml' }, /cannot read format "xml" of kafka-default: the plugins of this node read json, line_protocol/],
     [{ ...base, security_protocol: 'TLS' }, /security_protocol/],
     [{ ...base, security_protocol: 'SASL_SSL' }, /SASL_SSL needs sasl_mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512/],

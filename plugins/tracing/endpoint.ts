@@ -1,11 +1,12 @@
 /** Where spans are sent. */
+import { withoutPasswords } from 'svcdb/lib/text'
 import type { TracingConfig } from './config.ts'
 
 const PORTS = { grpc: 4317, http_protobuf: 4318 }
 
 /** @returns the URL with its port, and over HTTP with its path. @throws Error for what is no URL, or has a user, a query or a fragment. */
 export function endpointUrl({ endpoint, protocol }: Pick<TracingConfig, 'endpoint' | 'protocol'>): string {
-  const refused = (why: string) => new Error(`cannot use tracing.endpoint "${endpoint.replace(/\/\/[^/]*@/, '//…@')}": ${why}`)
+  const refused = (why: string) => new Error(`cannot use tracing.endpoint "${withoutPasswords(endpoint)}": ${why}`)
   const url = URL.parse(endpoint)
   if (url === null) throw refused('it is no URL; write one such as http://localhost:4317')
   if (url.username !== '' || url.password !== '') throw refused('it has a user or a password; use tracing.authorization')
