@@ -22,6 +22,7 @@ const LONGEST_TIMER_SECS = 2_147_483
 export const configSchema = Type.Object({
   data_dir: Type.String({
     ...FILE_PATH,
+    minLength: 1,
     default: './svc-data',
     description: 'Where the data lies; one server at a time',
   }),

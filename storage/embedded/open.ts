@@ -37,7 +37,7 @@ import { Exports } from './export/exports.ts'
 import { engineGauges } from './gauges.ts'
 import { LogNotes } from './integrity/log-note.ts'
 import { Scrubber } from './integrity/scrubber.ts'
-import { directoriesAbove, holdsData, removeOrphans, segmentsToServe, syncAbove } from './integrity/startup.ts'
+import { directoriesAbove, holdsData, makeDataDirectory, removeOrphans, segmentsToServe, syncAbove } from './integrity/startup.ts'
 import { baseMemory, memoryGauge } from './memory-gauge.ts'
 import { HeldMemory } from './memtable/held-memory.ts'
 import { LeftBuffers } from './memtable/left-buffers.ts'
@@ -107,7 +107,7 @@ export async function openDatabase(options: OpenOptions): Promise<OpenDatabase> 
   const dirs = paths(dataDir)
   const lock = environment.lock(dirs.lock, lockTexts(dirs.lock))
   const above = directoriesAbove(dataDir, fs)
-  for (const dir of [dataDir, dirs.wal, dirs.segments]) fs.mkdirSync(dir)
+  makeDataDirectory(dataDir, fs)
   lock.acquire()
   try {
     // Older versions left the directory open to all.

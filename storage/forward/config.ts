@@ -117,7 +117,7 @@ const { shard_duration_secs, ooo_shard_tolerance, future_write_tolerance_secs, m
 const { max_tags_per_series, max_fields_per_measurement, max_string_bytes } = admissionKeys
 
 export const configSchema = Type.Object({
-  data_dir: Type.String({ ...FILE_PATH, default: './svc-data', description: 'Where the queue lies; one server at a time' }),
+  data_dir: Type.String({ ...FILE_PATH, minLength: 1, default: './svc-data', description: 'Where the queue lies; one server at a time' }),
   wal_fsync_policy: Type.String({
     default: 'per_batch',
     pattern: '^(per_write|per_batch|periodic_[1-9][0-9]{0,5})$',

@@ -1,5 +1,5 @@
 /** What the first start of a database leaves durable before it takes a write. */
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import { realFileSystem } from '../../common/log/file-system.ts'
@@ -65,4 +65,32 @@ t.test('a new database syncs them before its first record', async (t) => {
   await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
   for (const path of [join(dir, 'catalog'), join(dir, 'wal'), dir, dirname(dir)]) t.ok(before.includes(path), path)
   await closeAndRemove(engine, dirname(dir))
+})
+
+t.test('a folder that is no data directory is not taken for one if its "tmp" has files: a start empties that', async (t) => {
+  const dir = tempDir()
+  mkdirSync(join(dir, 'tmp'))
+  const mine = join(dir, 'tmp', 'mine.txt')
+  writeFileSync(mine, 'mine')
+  const message = `cannot open data directory "${dir}": it is none yet, and has a folder "tmp" with files, which a start would remove; name another folder`
+  await t.rejects(openEngine(dir), { code: 'DATABASE_ERROR', message })
+  t.same(readdirSync(dir), ['tmp'], 'nothing is made there')
+  t.same(readdirSync(join(dir, 'tmp')), ['mine.txt'])
+  // Its own remains are emptied: of a start that was killed, too.
+  mkdirSync(join(dir, 'wal'), { recursive: true })
+  const engine = await openEngine(dir)
+  t.same(readdirSync(join(dir, 'tmp')), [])
+  await closeAndRemove(engine, dir)
+})
+
+t.test('a data directory that cannot be made is named, with what to do', async (t) => {
+  const file = join(tempDir(), 'file')
+  writeFileSync(file, '')
+  for (const dir of [file, join(file, 'data')])
+    await t.rejects(openEngine(dir), {
+      code: 'DATABASE_ERROR',
+      message: new RegExp(
+        `^cannot make data directory "${dir}": E(EXIST|NOTDIR): .*; make it a folder that the account of the server may write to, or set another data_dir$`,
+      ),
+    })
 })

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import type { StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type FileSystem, realFileSystem, syncDirectory } from '../../common/log/file-system.ts'
+import { paths } from '../paths.ts'
 import { type SegmentMeta, segmentFiles, segmentFilesWithSizes } from '../threads/segment-entry.ts'
 import { segmentFault } from './trust.ts'
 
@@ -25,6 +26,28 @@ export function holdsData(walDir: string, segmentsDir: string, fs: FileSystem = 
   const named = (dir: string, end: string): boolean => fs.filesSync(dir).some((name) => name.endsWith(end))
   return named(walDir, '.wal') || named(segmentsDir, '.parquet')
 }
+
+/**
+ * Makes the data directory and what lies in it from the first.
+ * @throws SvcError DATABASE_ERROR where it cannot be one, and where it is another's: a start empties its folder for files under way.
+ */
+export function makeDataDirectory(dataDir: string, fs: Pick<FileSystem, 'existsSync' | 'readdirSync' | 'mkdirSync'>): void {
+  const { wal, segments, catalog, temp } = paths(dataDir)
+  const made = [wal, segments, catalog].some((dir) => fs.existsSync(dir))
+  if (!made && fs.existsSync(temp) && fs.readdirSync(temp).length > 0) {
+    const cause = 'it is none yet, and has a folder "tmp" with files, which a start would remove; name another folder'
+    throw new SvcError('DATABASE_ERROR', `cannot open data directory "${dataDir}": ${cause}`)
+  }
+  try {
+    for (const dir of [dataDir, wal, segments]) fs.mkdirSync(dir)
+  } catch (error) {
+    if (!UNMADE.includes((error as NodeJS.ErrnoException).code)) throw error
+    const hint = 'make it a folder that the account of the server may write to, or set another data_dir'
+    throw new SvcError('DATABASE_ERROR', `cannot make data directory "${dataDir}": ${(error as Error).message}; ${hint}`, { cause: error })
+  }
+}
+
+const UNMADE: readonly unknown[] = ['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG']
 
 /** The directories above `dir` that making it changes, the nearest first: always one, since an earlier start may have been killed before its sync. */
 export function directoriesAbove(dir: string, fs: Pick<FileSystem, 'existsSync'>): string[] {
