@@ -204,6 +204,32 @@ t.test('an origin of * needs allow_unsafe_cors', async (t) => {
   t.same(await problemsOf('[server]\ncors_allowed_origins = ["*"]\nallow_unsafe_cors = true\n'), [])
 })
 
+t.test('an origin that no browser sends is refused, with what one sends', async (t) => {
+  const of = (...origins: string[]) => problemsOf(`[server]\ncors_allowed_origins = ${JSON.stringify(origins)}\n`)
+  for (const origin of ['https://grafana.example', 'http://localhost:3000', 'http://[::1]:3000', 'null', 'moz-extension://4f2a-b'])
+    t.same(await of(origin), [], origin)
+  for (const [origin, sent] of [
+    ['https://grafana.example/', 'https://grafana.example'],
+    ['https://grafana.example/d/1', 'https://grafana.example'],
+    ['HTTPS://Grafana.example:443', 'https://grafana.example'],
+    ['http://me@grafana.example', 'http://grafana.example'],
+    ['grafana.example', 'https://grafana.example'],
+    ['app://a/b', 'https://grafana.example'],
+  ]) {
+    const [problem, ...others] = await of(origin)
+    t.match(problem, /^cannot use "server.cors_allowed_origins" ".*" in svc.toml: no browser sends it so; write /, origin)
+    t.ok(problem.endsWith(`write "${sent}"`), problem)
+    t.same(others, [])
+  }
+})
+
+t.test('a public_url that is none is refused, and a metrics_path that no route can have', async (t) => {
+  t.same(await problemsOf('[server]\npublic_url = "https://svc.example/below"\nmetrics_path = "/a/b-c.d"\n'), [])
+  t.match(await problemsOf('[server]\npublic_url = "http://"\n'), [/cannot use "server.public_url" "http:\/\/" in svc.toml: it is no URL/])
+  for (const path of ['/', '/:x', '/a*', '/a b', 'metrics'])
+    t.match(await problemsOf(`[server]\nmetrics_path = "${path}"\n`), [/cannot use "server.metrics_path"/], path)
+})
+
 t.test('dependencies: missing, cyclic, twice, and order', async (t) => {
   const make = (id: string, requires: string[], provides: string[] = []) =>
     definePlugin({ id, summary: 's', stability: 'beta', requires, provides, setup() {} })

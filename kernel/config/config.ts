@@ -17,6 +17,7 @@ import { type Given, givenBy, KERNEL_OVERRIDES, type Override, overridesOf } fro
 import { type AuthConfig, authSchema, DEFAULT_ENGINE, engineSchema, type ServerConfig, serverSchema, stateSchema, type TlsConfig, tlsSchema } from './schema.ts'
 import type { Origin, Schema } from './section.ts'
 import { mountsOf, Sections } from './section-table.ts'
+import { urlProblems } from './server-urls.ts'
 
 export type Tree = Record<string, unknown>
 
@@ -179,11 +180,7 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   const storage = needsStorage ? await resolveStorage(sections, source, options.engine, beside, plugins.filter(isListed), origin, problems) : undefined
   await sections.refuseRest(needsStorage)
 
-  if (server.cors_allowed_origins?.includes?.('*') && server.allow_unsafe_cors !== true) {
-    problems.push(
-      `cannot use "server.cors_allowed_origins" "*" in ${source.file}: any site could call the server from a browser; name the origins, or set server.allow_unsafe_cors`,
-    )
-  }
+  problems.push(...urlProblems(server, source.file))
   const listeners = [
     ...addressesOf('server', serverSchema as Schema, server),
     ...plugins.flatMap((plugin) =>

@@ -37,7 +37,7 @@ export const serverSchema = Type.Object({
       description: 'URL under which clients reach the server, without user and password; named in the OpenAPI description',
     }),
   ),
-  metrics_path: Type.String({ default: '/metrics', pattern: '^/', description: 'Path of the Prometheus exposition' }),
+  metrics_path: Type.String({ default: '/metrics', pattern: '^/[\\w.~/-]+$', description: 'Path of the Prometheus exposition' }),
   metrics_require_auth: Type.Boolean({ default: true, description: 'false adds metrics_path to auth.exempt_paths' }),
   max_connections: count(
     10_000,
@@ -76,7 +76,10 @@ export const serverSchema = Type.Object({
     default: 'info',
     description: 'trace, debug, info, warn or error; changed at run time by PUT /api/v1/admin/log-level',
   }),
-  cors_allowed_origins: Type.Array(Type.String(), { default: [], description: 'Origins that browsers may call from, such as "https://grafana.example"' }),
+  cors_allowed_origins: Type.Array(Type.String(), {
+    default: [],
+    description: 'Origins that browsers may call from, as they send them: scheme, host and port, such as "https://grafana.example"',
+  }),
   allow_unsafe_cors: Type.Boolean({ default: false, description: 'Allows "*" in cors_allowed_origins' }),
   backup_root: Type.Optional(
     Type.String({

@@ -76,6 +76,8 @@ export function addHealthRoutes(http: FastifyInstance, health: Health): void {
 /** @param action `admin` where the figures are about more than the caller's own data. */
 export function addMetricsRoute(http: FastifyInstance, path: string, metrics: MetricsRegistry, action: 'read' | 'admin'): void {
   const schema = { tags: ['health'], summary: 'Metrics in the Prometheus text format, or as OpenMetrics where Accept asks for it' }
+  if (http.hasRoute({ method: 'GET', url: path }))
+    throw new SvcError('CONFIG_ERROR', `cannot use server.metrics_path "${path}": something else is answered there; choose another path`)
   http.get(path, { config: { action }, schema }, async (request, reply) => {
     vary(reply, 'Accept')
     if (prefersOpenMetrics(request.headers.accept)) return reply.type(metrics.openMetricsType).send(await metrics.openMetrics())

@@ -200,6 +200,12 @@ t.test('what Node.js would refuse by itself has the envelope', async (t) => {
   t.match(await answerTo(node.url, expecting), /^HTTP\/1.1 417 [\s\S]*{"error":"cannot meet the expectation \\"bananas\\".*","code":"BAD_REQUEST"}$/)
 })
 
+t.test('a metrics_path that the server answers already is refused', async (t) => {
+  await t.rejects(boot({ config: { server: { metrics_path: '/health' } } }), {
+    message: /cannot use server.metrics_path "\/health": something else is answered there/,
+  })
+})
+
 t.test('health, readiness, ping and metrics', async (t) => {
   let reason: string | undefined
   const gated = definePlugin({ id: 'gated', summary: 's', stability: 'beta', setup: (svc) => svc.readiness(() => reason) })
