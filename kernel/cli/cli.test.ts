@@ -183,3 +183,13 @@ t.test('check asks plugins what would end a start', async (t) => {
   const sealed = keys('[auth]\npersistent_api_keys = true\nencryption_key_env = "SVC_CLI_TEST_UNSET"\n')
   t.match(await svc(['check', '-c', sealed]), { code: 1, err: /the environment variable SVC_CLI_TEST_UNSET of auth\.encryption_key_env is not set/ })
 })
+
+t.test('the help names each command once, and so does what is said of one that is none', async (t) => {
+  const { out } = await svc(['help'])
+  const lines = out.split('\n').filter((line) => /^ {2}[a-z]/.test(line))
+  for (const line of lines) t.notMatch(line, /^ +([\w-]+) \1\b/)
+  const { err } = await svc(['nonsense'])
+  const names = /the commands are (.*)\n/.exec(err)?.[1].split(', ') ?? []
+  t.ok(names.length > 5, err)
+  t.same(names, [...new Set(names)])
+})

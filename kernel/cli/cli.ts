@@ -73,7 +73,7 @@ async function runPlugged({ command: name, plugins }: Vocabulary, argv: readonly
     argv,
   )
   if (found !== undefined) return runCommand(found, argv, io)
-  const names = [...KERNEL_COMMANDS, ...all.map(({ command }) => command.name)]
+  const names = [...new Set([...KERNEL_COMMANDS, ...all.map(({ command }) => command.name)])]
   throw new Error(`cannot run command "${name}": there is no such command; ${didYouMean(name, names, `the commands are ${names.join(', ')}`)}`)
 }
 

@@ -10,7 +10,7 @@ import type { OwnState } from './command.ts'
 /** Between the storage engine's own store and the one that [state] names. @throws Error in one line. */
 export async function copy(config: NodeConfig, { from, to }: Record<string, string | undefined>, io: Io): Promise<number> {
   const { storage, state } = config
-  if (storage === undefined) throw new Error(`cannot copy state: no plugin that ${config.file} selects uses a storage`)
+  if (storage === undefined) throw new Error(`cannot copy state: of the plugins of ${config.file} none uses a storage`)
   if (state === undefined) throw new Error(`cannot copy state: ${config.file} names no other place for it; add a section [state] with engine and url`)
   const names = [OWN_STATE, state.engine]
   if (from === undefined || to === undefined || from === to || !names.includes(from) || !names.includes(to))

@@ -7,7 +7,7 @@ import { MODELS, RULES } from './library.ts'
 
 export const exportDashboards: Command = {
   name: 'export-dashboards',
-  usage: 'export-dashboards DIR',
+  usage: 'DIR',
   summary: 'Copies the dashboards and alert rules that svc brings into a folder',
   async run({ args, out }) {
     const [directory, ...others] = args
