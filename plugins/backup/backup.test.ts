@@ -82,6 +82,20 @@ async function bootOn(t: Test, dataDir: string): Promise<TestNode> {
   return node(t, { storage: createEngine({ config: { data_dir: dataDir }, log: QUIET, metrics: metrics.child('storage'), now: Date.now }) })
 }
 
+t.test('what a killed restore has left is told when its target is restored again, and nothing else', async (t) => {
+  const lines: string[] = []
+  const one = await node(t, { log: (line) => lines.push(line) })
+  await write(one, 0, 10)
+  await post(one, 'backup', { target_dir: 'monday' })
+  const root = join(one.dataDir, 'backups')
+  for (const name of ['again.restoring-0a1b2c3d', 'again.restoring-notes', 'other.restoring-0a1b2c3d']) mkdirSync(join(root, name))
+  const told = () => lines.map((line) => JSON.parse(line)).filter(({ directories }) => directories !== undefined)
+  t.equal((await post(one, 'restore', { backup_dir: 'monday', target_dir: 'again' })).statusCode, 200)
+  t.match(told(), [{ level: 'warn', directories: [join(root, 'again.restoring-0a1b2c3d')], msg: /a restore that was cut short has left these; remove them/ }])
+  t.equal((await post(one, 'restore', { backup_dir: 'monday', target_dir: 'third' })).statusCode, 200)
+  t.equal(told().length, 1)
+})
+
 t.test('verify names the bad file; restore refuses it and leaves nothing', async (t) => {
   const root = temporary(t)
   const one = await node(t, { config: { server: { backup_root: root } } })

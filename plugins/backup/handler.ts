@@ -1,11 +1,14 @@
 /** Backups on request and by the clock: where they may lie, and what is counted. */
-import { join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import type { BackupDirectories, BackupManifest, BackupService, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { CheckpointConfig } from './config.ts'
 import { confine } from './confine.ts'
 import { type BackupMetrics, backupMetrics } from './metrics.ts'
 import type { BackupAnswer } from './schemas.ts'
+
+const EIGHT_DIGITS = /^[0-9a-f]{8}$/
+const LEFT = 'a restore that was cut short has left these; remove them, unless another restore to this target is under way'
 
 export class BackupHandler {
   private readonly svc: Svc
@@ -29,9 +32,19 @@ export class BackupHandler {
   async restore(backupDir: string, targetDir: string): Promise<BackupAnswer> {
     const from = await this.confined(backupDir, 'backup_dir')
     const to = await this.confined(targetDir, 'target_dir')
+    const left = await this.leftOf(to)
+    if (left.length > 0) this.svc.log.warn({ directories: left }, LEFT)
     const manifest = await this.service.restore(from, to)
     this.svc.log.info({ backup: from, directory: to, bytes: manifest.bytes }, 'restored a backup')
     return answerOf(manifest)
+  }
+
+  /** What restores to a target were building when their process ended (docs/formats/backup.md). Another may be under way, so that it is named and not removed. */
+  private async leftOf(target: string): Promise<string[]> {
+    const parent = dirname(target)
+    const siblings = (await this.service.directories?.list(parent).catch(() => [])) ?? []
+    const prefix = `${basename(target)}.restoring-`
+    return siblings.flatMap(({ name }) => (name.startsWith(prefix) && EIGHT_DIGITS.test(name.slice(prefix.length)) ? join(parent, name) : []))
   }
 
   /** A scheduled one that cannot be made is a failure whatever the reason; a request that was refused is not. */
