@@ -56,9 +56,12 @@ export class NamespacesHandler {
     return this.shown(this.known(name))
   }
 
-  async list(): Promise<{ namespaces: NamespaceRecord[]; count: number }> {
-    const namespaces = await Promise.all(this.directory.list().map((definition) => this.shown(definition)))
-    return { namespaces, count: namespaces.length }
+  /** A page of them: what each holds is looked up. */
+  async list({ query }: HttpRequest): Promise<{ namespaces: NamespaceRecord[]; count: number; offset: number; limit: number }> {
+    const { offset, limit } = query as { offset: number; limit: number }
+    const all = this.directory.list()
+    const namespaces = await Promise.all(all.slice(offset, offset + limit).map((definition) => this.shown(definition)))
+    return { namespaces, count: all.length, offset, limit }
   }
 
   async get(request: HttpRequest): Promise<NamespaceRecord> {

@@ -9,7 +9,7 @@ import { Owed } from './owed.ts'
 import { limiterProblem } from './quota.ts'
 import { QuotaGuard } from './quota-guard.ts'
 import { Registry } from './registry.ts'
-import { createBody, deleted, listing, namePath, quotaBody, record, usageAnswer } from './schemas.ts'
+import { createBody, deleted, listing, listQuery, namePath, quotaBody, record, usageAnswer } from './schemas.ts'
 
 /** Where older versions kept the definitions. */
 const LEGACY_FILE = 'namespaces.json'
@@ -83,7 +83,7 @@ export default definePlugin({
       reply.code(201)
       return created
     })
-    svc.http.get(PATH, route('All namespaces with quota and usage', { 200: listing }), () => handler.list())
+    svc.http.get(PATH, route('Namespaces with quota and usage', { 200: listing }, { querystring: listQuery }), (request) => handler.list(request))
     svc.http.get(`${PATH}/:name`, route('A namespace with quota and usage', { 200: record }, { params }), (request) => handler.get(request))
     svc.http.delete(`${PATH}/:name`, route('Deletes a namespace, with its data where namespaces are kept apart', { 200: deleted }, { params }), (request) =>
       handler.delete(request),

@@ -53,6 +53,19 @@ const DEFAULTS = {
 }
 const EMPTY = { series_count: 0, ingestion_rate: 0, storage_bytes: 0, measurements: 0 }
 
+t.test('the list comes by pages, in the order of names', async (t) => {
+  const node = await started(t)
+  for (const name of ['c', 'a', 'b']) await call(node, 'POST', PATH, { name })
+  const of = async (query: string) => {
+    const { namespaces, ...rest } = (await call(node, 'GET', `${PATH}${query}`)).body
+    return [namespaces.map(({ name }: { name: string }) => name), rest]
+  }
+  t.same(await of(''), [['a', 'b', 'c', 'default'], { count: 4, offset: 0, limit: 1000 }])
+  t.same(await of('?offset=1&limit=2'), [['b', 'c'], { count: 4, offset: 1, limit: 2 }])
+  t.same(await of('?offset=9'), [[], { count: 4, offset: 9, limit: 1000 }])
+  for (const query of ['?limit=1001', '?limit=0', '?offset=-1', '?limit=x']) t.equal((await call(node, 'GET', `${PATH}${query}`)).status, 400, query)
+})
+
 t.test('created, listed, shown, bounded, deleted', async (t) => {
   const node = await started(t)
   const created = await call(node, 'POST', PATH, { name: 'acme', description: 'A customer', max_series: 5, max_models: 7 })

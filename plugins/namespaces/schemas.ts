@@ -58,6 +58,15 @@ const usage = Type.Object({
 })
 
 export const record = Type.Object({ name: Type.String(), description: Type.String(), owner: Type.String(), quota, usage })
-export const listing = Type.Object({ namespaces: Type.Array(record), count: Type.Integer() })
+export const listing = Type.Object({
+  namespaces: Type.Array(record),
+  count: Type.Integer({ description: 'Namespaces there are, on this page or not' }),
+  offset: Type.Integer(),
+  limit: Type.Integer(),
+})
+export const listQuery = Type.Object({
+  offset: Type.Integer({ default: 0, minimum: 0, description: 'How many are left out, by the order of names' }),
+  limit: Type.Integer({ default: 1000, minimum: 1, maximum: 1000 }),
+})
 export const usageAnswer = Type.Object({ name: Type.String(), usage, quota })
 export const deleted = Type.Object({ ok: Type.Boolean(), message: Type.String() })
