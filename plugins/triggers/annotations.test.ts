@@ -166,6 +166,31 @@ t.test('a reader who has gone before his stream begins leaves his place', async 
   t.same(await next.until(0), [], 'there is room for another')
 })
 
+t.test('a reader who takes nothing gives his place back, and comes back with his id', async (t) => {
+  const own = await start(t, { config: { triggers: { max_subscribers_per_namespace: 1, slow_reader_secs: 1 } } })
+  const { hostname, port } = new URL(own.node.url)
+  const reader = connect(Number(port), hostname)
+  t.teardown(() => reader.destroy())
+  reader.on('error', () => {})
+  reader.write(`GET /api/v1/annotations/stream HTTP/1.1\r\nHost: ${hostname}\r\n\r\n`)
+  await once(reader, 'readable')
+  const subscribers = async () => /^svc_annotation_subscribers (\d+)$/m.exec((await own.node.inject('/metrics')).body)?.[1]
+  t.equal(await subscribers(), '1')
+  // More than the buffers of the connection hold.
+  const measurement = `_alerts_${'x'.repeat(200)}`
+  for (let i = 0; i < 40; i++) {
+    const lines = Array.from({ length: 1000 }, (_, n) => `${measurement} v=1 ${at(0) + BigInt(i * 1000 + n)}`)
+    t.equal((await own.node.inject({ method: 'POST', url: '/write', payload: lines.join('\n') })).statusCode, 204)
+  }
+  for (let i = 0; i < 3000 && (await subscribers()) !== '0'; i++) await sleep(10)
+  t.equal(await subscribers(), '0')
+  let read = ''
+  for await (const chunk of reader) read += chunk
+  const [last = ''] = read.match(/(?<=^id: )\S+(?=\ndata: .*\n\n)/gm)?.slice(-1) ?? []
+  const again = await follow(t, own, { 'last-event-id': last })
+  t.match(await again.until(1), [{ data: { text: `Signal event in ${measurement}` } }])
+})
+
 t.test('rows are looked for backwards from now, and no further than there have to be', async (t) => {
   const seed = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
   t.comment(`SVC_SEED=${seed}`)

@@ -54,6 +54,7 @@ export const configSchema = Type.Object({
   annotation_rows: count(100, 10_000, 'Rows of one measurement that are shown as annotations, the newest'),
   max_subscribers: count(1000, 100_000, 'Readers of the stream of annotations at one time'),
   max_subscribers_per_namespace: count(100, 100_000, 'Readers of the stream of annotations of one namespace'),
+  slow_reader_secs: count(30, 3600, 'How long a reader of the stream of annotations may take nothing before the connection is closed'),
 })
 
 export type TriggersConfig = Static<typeof configSchema>

@@ -178,9 +178,19 @@ export class TriggersHandler {
     request.raw.socket.once('close', end)
     const { stopping } = this.svc
     stopping.addEventListener('abort', stream.wake, { once: true })
+    const { clock } = this.svc
+    const patienceMs = this.config.slow_reader_secs * 1000
     const texts = async function* (): AsyncGenerator<string> {
       try {
-        yield* stream.texts()
+        for await (const text of stream.texts()) {
+          // The next is asked for when there is room, which a reader makes who takes something. Nothing could be told to one who does not.
+          const cancel = clock.after(patienceMs, () => request.raw.socket.destroy())
+          try {
+            yield text
+          } finally {
+            cancel()
+          }
+        }
       } catch (error) {
         yield errorText(publicText(classify(error)))
       }
