@@ -1,7 +1,7 @@
 /** What keys are given of the memory budget, and what is refused. */
 import t from 'tap'
 import { divide, LEAST_MEMORY, machineBudget, USUAL } from './budget.ts'
-import { presets, resolveConfig } from './config.ts'
+import { configSchema, presets, resolveConfig } from './config.ts'
 
 const MIB = 1 << 20
 const GIB = 1 << 30
@@ -33,6 +33,22 @@ t.test('the parts of any budget are no more than it', async (t) => {
     const config = resolveConfig({ query_threads: 1, max_memory })
     t.ok(config.memtable_flush_threshold <= config.max_memtable_memory)
   }
+})
+
+t.test('whatever is written, its parts are values that their keys may have: nobody is told of a key that is not written', async (t) => {
+  const { properties } = configSchema as unknown as { properties: Record<string, { minimum: number; maximum: number }> }
+  const { max_memory, max_memtable_memory } = properties
+  for (const given of [
+    ...[max_memory.minimum, 1, LEAST_MEMORY, 2 ** 43, max_memory.maximum, -5, 1.5, '1GB', true, Number.NaN, {}].map((value) => ({ max_memory: value })),
+    ...[max_memtable_memory.minimum, 3 * MIB, max_memtable_memory.maximum, 0, -1, '64MB'].map((value) => ({ max_memtable_memory: value })),
+    ...['all', -1, 0.5, 1_000_000].map((value) => ({ query_threads: value })),
+  ]) {
+    for (const [key, value] of Object.entries(divide(given, 64 * GIB))) {
+      const { minimum, maximum } = properties[key]
+      t.ok(Number.isInteger(value) && value >= minimum && value <= maximum, `${JSON.stringify(given)}: ${key} = ${value}`)
+    }
+  }
+  t.equal(resolveConfig({ max_memtable_memory: MIB }).memtable_flush_threshold, 256 << 10)
 })
 
 t.test('a key that is written overrides its part, and is checked against a budget that is written', async (t) => {

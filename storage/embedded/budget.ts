@@ -22,6 +22,10 @@ export interface MemoryKeys {
 }
 export type Parts = Omit<MemoryKeys, 'max_memory' | 'query_threads'>
 
+/** What memtable_flush_threshold, and what the cache and queries, may be at the least and the most. */
+export const LEAST_THRESHOLD = 64 << 10
+export const MOST_OF_PART = 2 ** 40
+
 /** What the parts have where there is no want of memory. */
 export const USUAL: Parts = {
   memtable_flush_threshold: 64 * MIB,
@@ -43,23 +47,26 @@ export const queryThreadsOf = (queryThreads: number): number => queryThreads || 
 /**
  * Values of the keys that are not written. Memtables and merges gain nothing from more than usual; the cache and queries do, and have more where a
  * budget is written.
- * @param given keys as they are written. @param machine bytes where no budget is.
+ * @param given keys as they are written: what is none of a key's values is refused elsewhere, and counts as not written. @param machine bytes where no budget is.
  */
 export function divide(given: Readonly<Partial<Record<keyof MemoryKeys, unknown>>>, machine: number = machineBudget()): Parts {
-  const written = Number(given.max_memory ?? 0)
+  const written = bytesOf(given.max_memory) ?? 0
   const budget = written || machine
   const growing = (share: number, usual: number): number => (written > 0 ? share : Math.min(share, usual))
-  const memtables = Math.min(USUAL.max_memtable_memory, whole(budget / 4))
-  const threads = queryThreadsOf(Number(given.query_threads ?? 0))
+  const memtables = Math.max(MIB, Math.min(USUAL.max_memtable_memory, whole(budget / 4)))
+  const threads = queryThreadsOf(bytesOf(given.query_threads) ?? 0)
+  const quarter = Math.floor((bytesOf(given.max_memtable_memory) ?? memtables) * MEMTABLE_SHARE)
+  const most = (bytes: number): number => Math.min(MOST_OF_PART, bytes)
   return {
     max_memtable_memory: memtables,
-    memtable_flush_threshold: Math.min(USUAL.memtable_flush_threshold, whole(Number(given.max_memtable_memory ?? memtables) * MEMTABLE_SHARE)),
-    sample_cache_size: growing(whole(budget / 4), USUAL.sample_cache_size),
-    per_query_memory_limit: Math.max(LEAST_DUCKDB, growing(whole(budget / 4 / threads), USUAL.per_query_memory_limit)),
+    memtable_flush_threshold: Math.max(LEAST_THRESHOLD, Math.min(USUAL.memtable_flush_threshold, whole(quarter) || quarter)),
+    sample_cache_size: Math.max(MIB, most(growing(whole(budget / 4), USUAL.sample_cache_size))),
+    per_query_memory_limit: Math.max(LEAST_DUCKDB, most(growing(whole(budget / 4 / threads), USUAL.per_query_memory_limit))),
     merge_memory_limit: Math.max(LEAST_DUCKDB, Math.min(USUAL.merge_memory_limit, whole(budget / 8))),
   }
 }
 
+const bytesOf = (value: unknown): number | undefined => (Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined)
 const whole = (bytes: number): number => Math.floor(bytes / MIB) * MIB
 
 /** @throws CONFIG_ERROR when the parts are more than the budget that is written. */

@@ -7,7 +7,7 @@ import { type Static, Type } from 'svcdb/lib/schema'
 import { admissionKeys } from '../common/limits.ts'
 import type { FsyncPolicy } from '../common/log/log.ts'
 import { retentionKeys } from '../common/retention.ts'
-import { checkBudget, divide, LEAST_DUCKDB, LEAST_MEMORY, queryThreadsOf, USUAL } from './budget.ts'
+import { checkBudget, divide, LEAST_DUCKDB, LEAST_MEMORY, LEAST_THRESHOLD, MOST_OF_PART, queryThreadsOf, USUAL } from './budget.ts'
 import type { CompactionLimits } from './compaction/plan.ts'
 import { encryptionSchema } from './encryption/config.ts'
 import type { SlabOptions } from './memtable/slabs.ts'
@@ -55,7 +55,7 @@ export const configSchema = Type.Object({
   wal_max_unflushed: Type.Integer({ default: 4, minimum: 1, maximum: 1000, description: 'Log files after which the memtable is flushed' }),
   memtable_flush_threshold: Type.Integer({
     default: USUAL.memtable_flush_threshold,
-    minimum: 65_536,
+    minimum: LEAST_THRESHOLD,
     maximum: 2 ** 36,
     description:
       'Bytes of rows after which the memtable is flushed; 2 GiB of text, 1,073,741,824 rows of a table, or three quarters of max_memtable_memory in use flush it earlier',
@@ -140,7 +140,7 @@ export const configSchema = Type.Object({
   per_query_memory_limit: Type.Integer({
     default: USUAL.per_query_memory_limit,
     minimum: LEAST_DUCKDB,
-    maximum: 2 ** 40,
+    maximum: MOST_OF_PART,
     description: 'Bytes an engine thread may use for its queries, and an engine process for the one statement it runs (engine_processes)',
   }),
   merge_memory_limit: Type.Integer({
@@ -185,7 +185,7 @@ export const configSchema = Type.Object({
   sample_cache_size: Type.Integer({
     default: USUAL.sample_cache_size,
     minimum: MIB,
-    maximum: 2 ** 40,
+    maximum: MOST_OF_PART,
     description: 'Bytes of samples that the query threads keep decoded between them for PromQL; a query that needs more reads the rest from the segments again',
   }),
   engine_niceness: Type.Integer({
