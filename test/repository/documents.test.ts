@@ -94,6 +94,33 @@ t.test('every metric that documents name exists, and a full node exposes those o
   }
 })
 
+t.test('paths that the commands of documents ask for are routes', async (t) => {
+  const { config, remove } = await minimalConfig(
+    plugins.map(({ id }) => id),
+    ['/api/v1/openapi.json'],
+  )
+  const node = await boot({ plugins, storage: 'embedded', config })
+  t.teardown(async () => {
+    await node.stop()
+    await remove()
+  })
+  const { paths } = (await node.inject('/api/v1/openapi.json')).json()
+  const routes = Object.keys(paths).map((path) => new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`))
+  const asked = documents.flatMap((file) =>
+    fences(read(file))
+      .filter(({ language }) => language === 'sh')
+      .flatMap(({ text }) => [...text.matchAll(/\bcurl\b[^\n]*?:8086(\/(?:api|v1)\/[^\s'"?$]+)/g)].map(([, path]) => ({ file, path }))),
+  )
+  t.ok(asked.length > 40, `${asked.length} commands`)
+  // The operator API has a description of its own.
+  for (const { file, path } of asked)
+    if (!path.startsWith('/api/v1/plane'))
+      t.ok(
+        routes.some((route) => route.test(path)),
+        `${file}: ${path}`,
+      )
+})
+
 /** Names of metrics, wherever they stand; modules that protoc makes of svc.proto are none. */
 function fencesAndTables(markdown: string): string[] {
   return [...markdown.matchAll(/\bsvc_(?!pb2)[a-z][a-z0-9_]*\b/g)].map((match) => match[0])
