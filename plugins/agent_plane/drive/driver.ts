@@ -56,6 +56,8 @@ import { sweep } from './sweep.ts'
 
 const MAX_INPUT_BYTES = 1 << 19
 const MAX_KEY_BYTES = 512
+/** Events of one transaction: each has half a MiB at most. */
+const MAX_RETIRED = 16
 const MAX_ACTOR = 256
 const SCOPES = 'a scope is tenant, agent:<name>, revision:<digest> or subject:<principal>'
 
@@ -346,7 +348,10 @@ export class Driver {
 
   /** @returns also the runs that it begins. */
   async deliver(...[given, by]: Parameters<AgentPlane['deliver']>): Promise<Delivery & { begun: Admitted[] }> {
-    return deliver(checkedEvent(given, MAX_INPUT_BYTES), { ...this.tools, prepared: (request) => this.prepared(actingFor(request, by)) })
+    return deliver(checkedEvent(given, MAX_INPUT_BYTES), {
+      ...this.tools,
+      prepared: (request) => this.prepared(actingFor(request, by)),
+    })
   }
 
   async cancel(run: string, by: Operator, reason: string): Promise<{ requested_by: string; recorded: boolean }> {
@@ -489,8 +494,13 @@ export class Driver {
     return runs.length === 0 ? 0 : state.transaction((tx) => sealRuns(tx, runs))
   }
 
-  /** Events for which nobody has waited become dead letters. @returns how many. */
-  retire(graceMs: number, limit: number): Promise<number> {
-    return this.tools.state.transaction((tx) => retire(tx, this.tools.now() - graceMs, limit))
+  /** Events for which nobody has waited become dead letters, some at a time: a transaction has all that it reads in memory. @returns how many. */
+  async retire(graceMs: number, limit: number): Promise<number> {
+    const before = this.tools.now() - graceMs
+    for (let retired = 0; ; ) {
+      const some = await this.tools.state.transaction((tx) => retire(tx, before, Math.min(MAX_RETIRED, limit - retired)))
+      retired += some
+      if (some < MAX_RETIRED || retired >= limit) return retired
+    }
   }
 }
