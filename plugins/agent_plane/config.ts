@@ -175,6 +175,7 @@ export const configSchema = Type.Object({
     description:
       'Namespace that gets a point of the measurement agent_plane for each tenant and sweep, with the runs by status, what needs a person, and effects; empty = none',
   }),
+  max_event_keys: count(64, 1000, 'Correlation keys of an event: each is looked for among those who wait'),
   event_grace_secs: secs(3600, 1, 365 * DAY, 'An event for which no run has waited so long after it came is a dead letter'),
   dedup_retention_days: Type.Integer({
     default: 0,

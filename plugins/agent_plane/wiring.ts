@@ -173,6 +173,7 @@ function driverOf(svc: Svc, config: AgentPlaneConfig, { metrics, tally, ...parts
     quota: quotaOf(config),
     destinations: destinationsOf(config),
     maxPushes: config.max_pushes_per_run,
+    maxEventKeys: config.max_event_keys,
     ...(svc.provided.has(WEBHOOKS) ? { checkReceiver: async (url: string) => svc.find<Webhooks>(WEBHOOKS)?.check(url) } : {}),
     operation: svc.tracing.operation,
     now: () => clock.now(),

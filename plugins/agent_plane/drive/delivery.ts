@@ -21,11 +21,23 @@ export interface DeliveryTools extends EventRules {
   prepared(request: RunRequest): Promise<(tx: StateTransaction) => Promise<Admitted>>
 }
 
+/** Of an id, a kind, a source, and each half of a correlation key. */
+const MAX_TEXT = 1024
+
 /** @throws SvcError BAD_REQUEST; FORBIDDEN for a kind that is the plane's. */
-export function checkedEvent({ correlation = [], id, kind, payload, source, to, label }: Parameters<AgentPlane['deliver']>[0], maxBytes: number): AgentEvent {
+export function checkedEvent(
+  { correlation = [], id, kind, payload, source, to, label }: Parameters<AgentPlane['deliver']>[0],
+  maxBytes: number,
+  maxKeys = Number.POSITIVE_INFINITY,
+): AgentEvent {
   const refuse = (why: string) => new SvcError('BAD_REQUEST', `cannot deliver event: ${why}`)
   if (kind.startsWith(OWN_KINDS)) throw new SvcError('FORBIDDEN', `cannot deliver event: kinds that begin with "${OWN_KINDS}" are the plane's; choose another`)
-  for (const [name, text] of Object.entries({ id, kind, source })) if (text === '' || text.length > 1024) throw refuse(`its ${name} has 1 to 1024 characters`)
+  for (const [name, text] of Object.entries({ id, kind, source }))
+    if (text === '' || text.length > MAX_TEXT) throw refuse(`its ${name} has 1 to ${MAX_TEXT} characters`)
+  // Each is looked for among the waits, and kept with what nobody waits for.
+  if (correlation.length > maxKeys) throw refuse(`it has ${correlation.length} correlation keys, and ${maxKeys} are the limit; see agent_plane.max_event_keys`)
+  if (correlation.some(({ namespace, value }) => namespace.length > MAX_TEXT || value.length > MAX_TEXT))
+    throw refuse(`a correlation key has at most ${MAX_TEXT} characters in its namespace, and in its value`)
   let text: string
   try {
     text = canonical(payload)

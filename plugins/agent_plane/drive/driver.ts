@@ -88,6 +88,8 @@ export interface DriverTools extends EventRules {
   destinations?: readonly PushConfig[]
   /** Registrations of a run, beside them. */
   maxPushes?: number
+  /** Correlation keys of an event. */
+  maxEventKeys?: number
   governing?: Governing
   /** What its manifest allows; the least of it and of `limits` holds. */
   limitsOf?(capability: string): Partial<DriverTools['limits']>
@@ -348,7 +350,7 @@ export class Driver {
 
   /** @returns also the runs that it begins. */
   async deliver(...[given, by]: Parameters<AgentPlane['deliver']>): Promise<Delivery & { begun: Admitted[] }> {
-    return deliver(checkedEvent(given, MAX_INPUT_BYTES), {
+    return deliver(checkedEvent(given, MAX_INPUT_BYTES, this.tools.maxEventKeys), {
       ...this.tools,
       prepared: (request) => this.prepared(actingFor(request, by)),
     })

@@ -251,3 +251,13 @@ t.test('who delivers an event has asked for the run that it begins, and does not
   t.equal((await bob.post(`/tasks/${id}/decide`, said)).status, 200)
   t.equal(await agents.settled(one), 'succeeded')
 })
+
+t.test('an event has so many correlation keys at most, and none is long', async (t) => {
+  const { as } = await startApi(t, [ticket], { config: { agent_plane: { max_event_keys: 3 } } })
+  const keys = (count: number) => Array.from({ length: count }, (_, i) => ({ namespace: 'a', value: `${i}` }))
+  const give = (id: string, correlation: unknown) => as('ann').post('/events', { id, kind: 'k', payload: null, correlation })
+  t.equal((await give('1', keys(3))).status, 200)
+  t.match(await give('2', keys(4)), { status: 400, body: { error: /4 correlation keys, and 3 are the limit; see agent_plane\.max_event_keys/ } })
+  t.equal((await give('3', [{ namespace: 'a', value: 'x'.repeat(1024) }])).status, 200)
+  t.match(await give('4', [{ namespace: 'a', value: 'x'.repeat(1025) }]), { status: 400, body: { error: /at most 1024 characters/ } })
+})
