@@ -176,6 +176,8 @@ export const configSchema = Type.Object({
       'Namespace that gets a point of the measurement agent_plane for each tenant and sweep, with the runs by status, what needs a person, and effects; empty = none',
   }),
   max_event_keys: count(64, 1000, 'Correlation keys of an event: each is looked for among those who wait'),
+  max_buffered_events: count(100_000, 10_000_000, 'Events of a tenant that are kept because no run waits for them yet; more are refused with 429'),
+  max_buffered_mb: count(256, 1_048_576, 'Mebibytes that they may have together, likewise'),
   event_grace_secs: secs(3600, 1, 365 * DAY, 'An event for which no run has waited so long after it came is a dead letter'),
   dedup_retention_days: Type.Integer({
     default: 0,

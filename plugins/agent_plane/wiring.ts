@@ -26,6 +26,7 @@ import { Turns } from './turns.ts'
 const COUNTED: readonly Status[] = ['running', 'suspended', 'exhausted', 'failed', 'quarantined', 'withheld']
 const SECOND = 1000
 const DAY = 86_400_000
+const MB = 1 << 20
 const PUSH_INTERVAL_MS = 1000
 const MAX_COUNTED = 1000
 const MAX_RETIRED = 1000
@@ -174,6 +175,7 @@ function driverOf(svc: Svc, config: AgentPlaneConfig, { metrics, tally, ...parts
     destinations: destinationsOf(config),
     maxPushes: config.max_pushes_per_run,
     maxEventKeys: config.max_event_keys,
+    room: { events: config.max_buffered_events, bytes: config.max_buffered_mb * MB },
     ...(svc.provided.has(WEBHOOKS) ? { checkReceiver: async (url: string) => svc.find<Webhooks>(WEBHOOKS)?.check(url) } : {}),
     operation: svc.tracing.operation,
     now: () => clock.now(),

@@ -3,7 +3,7 @@ import type { StateStore, StateTransaction } from 'svcdb'
 import type { AgentEvent, AgentPlane, Json, RunRequest } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import { canonical } from '../record/canonical.ts'
-import { type Delivery, ordered, deliver as store } from '../store/events.ts'
+import { type Delivery, type EventRoom, ordered, deliver as store } from '../store/events.ts'
 import type { Admitted } from './driver.ts'
 import { OWN_KINDS } from './step-records.ts'
 
@@ -12,6 +12,8 @@ export interface EventRules {
   beginnings?(event: AgentEvent): RunRequest[]
   /** Told of those that may not begin; where none does, the event is kept. */
   refused?(event: AgentEvent, error: SvcError): void
+  /** Of all events that are kept; absent = no bound. */
+  room?: EventRoom
 }
 
 export interface DeliveryTools extends EventRules {
@@ -57,21 +59,25 @@ export function checkedEvent(
 }
 
 /** @returns also the runs that it begins. */
-export async function deliver(event: AgentEvent, { state, now, beginnings, refused, prepared }: DeliveryTools): Promise<Delivery & { begun: Admitted[] }> {
+export async function deliver(
+  event: AgentEvent,
+  { state, now, beginnings, refused, prepared, room }: DeliveryTools,
+): Promise<Delivery & { begun: Admitted[] }> {
   const beginning = await Promise.all((event.to === undefined ? (beginnings?.(event) ?? []) : []).map((request) => prepared(request).catch(refusalOf)))
   let begun: Admitted[] = []
   let refusals: SvcError[] = []
   const answer = await state.transaction((tx) => {
     begun = []
     refusals = []
-    return store(tx, event, now(), async () => {
-      for (const begin of beginning) {
-        const end = begin instanceof SvcError ? begin : await begin(tx).catch(refusalOf)
+    const begin = async () => {
+      for (const one of beginning) {
+        const end = one instanceof SvcError ? one : await one(tx).catch(refusalOf)
         if (end instanceof SvcError) refusals.push(end)
         else begun.push(end)
       }
       return begun[0]?.run
-    })
+    }
+    return store(tx, event, now(), { begin, ...(room === undefined ? {} : { room }) })
   })
   for (const error of refusals) refused?.(event, error)
   return { ...answer, begun }

@@ -27,7 +27,19 @@ interface Buffered {
   event: AgentEvent
   /** Milliseconds since the Unix epoch. */
   received: number
+  /** As they are counted; absent in what an earlier version kept, which is not. */
+  bytes?: number
 }
+
+/** Of events that are kept because nobody waits for them: how many, and the bytes of their JSON. */
+export interface EventRoom {
+  events: number
+  bytes: number
+}
+
+const UNBOUNDED: EventRoom = { events: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY }
+/** How much is kept. */
+const KEPT = 'buffered'
 
 /** By when they came. */
 const SEEN_AT = 'seen_at/'
@@ -102,7 +114,7 @@ export async function beginWait(tx: StateTransaction, wait: Wait): Promise<Agent
       const buffered = await tx.get<Buffered>(value)
       if (buffered === undefined) for (const prefix of prefixes) tx.delete(prefix + place)
       else if (suits(wait, buffered.event)) {
-        unbuffer(tx, value, buffered)
+        await unbuffer(tx, value, buffered)
         tx.put(`seen/${identity(buffered.event)}`, { run: wait.run })
         return buffered.event
       }
@@ -136,11 +148,15 @@ export interface Delivery {
   run?: string
 }
 
-/**
- * @param now milliseconds since the Unix epoch.
- * @param begin called where nobody waits. @returns the run that begins with the event; undefined = none, and the event is kept.
- */
-export async function deliver(tx: StateTransaction, event: AgentEvent, now: number, begin?: () => Promise<string | undefined>): Promise<Delivery> {
+export interface DeliveryRules {
+  /** Called where nobody waits. @returns the run that begins with the event; undefined = none, and the event is kept. */
+  begin?(): Promise<string | undefined>
+  /** Of all that are kept; absent = no bound. */
+  room?: EventRoom
+}
+
+/** @param now milliseconds since the Unix epoch. @throws SvcError RATE_LIMITED where there is no room for an event that nobody waits for; NOT_FOUND, CONFLICT. */
+export async function deliver(tx: StateTransaction, event: AgentEvent, now: number, { begin, room = UNBOUNDED }: DeliveryRules = {}): Promise<Delivery> {
   const seen = await tx.get<{ run?: string }>(`seen/${identity(event)}`)
   if (seen !== undefined) return { delivery: 'duplicate', ...seen }
   if (event.to !== undefined) await checkAddress(tx, event.to)
@@ -160,8 +176,9 @@ export async function deliver(tx: StateTransaction, event: AgentEvent, now: numb
     tx.put(`seen/${identity(event)}`, { run })
     return { delivery: 'buffered', run }
   }
+  const bytes = await takeRoom(tx, event, room)
   const key = `buffer/${number(now)}/${identity(event)}`
-  tx.put(key, { event, received: now } satisfies Buffered)
+  tx.put(key, { event, received: now, bytes } satisfies Buffered)
   if (event.to !== undefined) tx.put(addressedKey(event.to, event), key)
   for (const of of bucketsOfEvent(event)) tx.put(`found/${of}/${number(now)}/${identity(event)}`, key)
   tx.put(`seen/${identity(event)}`, {})
@@ -191,7 +208,26 @@ export async function announce(tx: StateTransaction, event: AgentEvent): Promise
   return [...runs]
 }
 
-function unbuffer(tx: StateTransaction, key: string, { event, received }: Buffered): void {
+/** @returns the bytes of the event. @throws SvcError RATE_LIMITED. */
+async function takeRoom(tx: StateTransaction, event: AgentEvent, room: EventRoom): Promise<number> {
+  const bytes = Buffer.byteLength(JSON.stringify(event))
+  const kept = await keptIn(tx)
+  if (kept.events >= room.events || kept.bytes + bytes > room.bytes)
+    throw new SvcError(
+      'RATE_LIMITED',
+      `cannot keep an event that no run waits for: ${kept.events} with ${kept.bytes} bytes are kept already; send it again when runs have taken some, or they are dead letters, or raise agent_plane.max_buffered_events and max_buffered_mb`,
+    )
+  tx.put(KEPT, { events: kept.events + 1, bytes: kept.bytes + bytes } satisfies EventRoom)
+  return bytes
+}
+
+const keptIn = async (state: StateReader): Promise<EventRoom> => (await state.get<EventRoom>(KEPT)) ?? { events: 0, bytes: 0 }
+
+async function unbuffer(tx: StateTransaction, key: string, { event, received, bytes }: Buffered): Promise<void> {
+  if (bytes !== undefined) {
+    const kept = await keptIn(tx)
+    tx.put(KEPT, { events: kept.events - 1, bytes: kept.bytes - bytes } satisfies EventRoom)
+  }
   tx.delete(key)
   if (event.to !== undefined) tx.delete(addressedKey(event.to, event))
   for (const of of bucketsOfEvent(event)) tx.delete(`found/${of}/${number(received)}/${identity(event)}`)
@@ -203,7 +239,7 @@ export async function retire(tx: StateTransaction, before: number, limit: number
   for (const { key, value } of old) {
     const { source, id, kind, correlation } = value.event
     const reason = 'no run has waited for it in time'
-    unbuffer(tx, key, value)
+    await unbuffer(tx, key, value)
     if (!OF_PLANE.test(kind))
       tx.put(`dead/${key.slice('buffer/'.length)}`, { source, id, kind, correlation, received_at: instant(value.received), reason } satisfies DeadLetter)
   }
@@ -240,9 +276,9 @@ export async function endWaits(tx: StateTransaction, run: string, { isFinal, now
   }
   if (!isFinal || of !== undefined) return
   for (const { value } of await tx.list<string>({ prefix: `addressed/${run}/` })) {
-    const { event, received } = (await tx.get<Buffered>(value)) as Buffered
-    unbuffer(tx, value, { event, received })
-    abandonEvent(tx, event, now)
+    const buffered = (await tx.get<Buffered>(value)) as Buffered
+    await unbuffer(tx, value, buffered)
+    abandonEvent(tx, buffered.event, now)
   }
 }
 

@@ -63,8 +63,10 @@ function ofEvents(rows: Rows): string[] {
     const by = any && event.correlation.length > 0 ? event.correlation : [event.correlation.at(0)]
     for (const one of by) keys.push(`waiter/${bucket(event.kind, one)}/${run}/${key}`)
   }
-  for (const [place, { event }] of below<{ event: AgentEvent }>(rows, 'buffer/'))
-    for (const one of [undefined, ...event.correlation]) keys.push(`found/${bucket(event.kind, one)}/${place}`)
+  const buffered = below<{ event: AgentEvent; bytes: number }>(rows, 'buffer/')
+  const sum = buffered.reduce(({ events, bytes }, [, one]) => ({ events: events + 1, bytes: bytes + one.bytes }), { events: 0, bytes: 0 })
+  assert.deepEqual(rows.get('buffered') ?? { events: 0, bytes: 0 }, sum, 'what is kept is counted')
+  for (const [place, { event }] of buffered) for (const one of [undefined, ...event.correlation]) keys.push(`found/${bucket(event.kind, one)}/${place}`)
   return keys
 }
 

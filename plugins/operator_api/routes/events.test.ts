@@ -261,3 +261,26 @@ t.test('an event has so many correlation keys at most, and none is long', async 
   t.equal((await give('3', [{ namespace: 'a', value: 'x'.repeat(1024) }])).status, 200)
   t.match(await give('4', [{ namespace: 'a', value: 'x'.repeat(1025) }]), { status: 400, body: { error: /at most 1024 characters/ } })
 })
+
+t.test('events that nobody waits for are kept up to a bound, and there is room again when they have gone', async (t) => {
+  const config = { agent_plane: { max_buffered_events: 3, max_buffered_mb: 1, event_grace_secs: 2 } }
+  const { as, run, agents } = await startApi(t, [ticket], { config })
+  const ann = as('ann')
+  const give = (id: string, payload: unknown = null) =>
+    ann.post('/events', { id, kind: 'answered', payload, correlation: [{ namespace: 'ticket', value: id }] })
+  const half = 'x'.repeat(400_000)
+  for (const id of ['1', '2']) t.same((await give(id, half)).body, { delivery: 'buffered' })
+  const full = { status: 429, body: { error: /cannot keep an event.*max_buffered_events and max_buffered_mb/ } }
+  t.match(await give('3', half), full, 'of bytes')
+  t.same((await give('4')).body, { delivery: 'buffered' })
+  t.match(await give('5'), full, 'of events')
+  t.same((await give('1')).body, { delivery: 'duplicate' }, 'one that is known needs none')
+  t.same((await as('zoe').post('/events', { id: '1', kind: 'answered', payload: half })).body, { delivery: 'buffered' }, 'another tenant has its own')
+  const waiting = await run('ticket', '6')
+  t.same((await give('6')).body, { delivery: 'resumed', run: waiting }, 'nor does one that is waited for')
+  t.equal(await agents.settled(await run('ticket', '2')), 'succeeded', 'one is taken')
+  t.same((await give('3', half)).body, { delivery: 'buffered' }, 'one that was refused is not known')
+  const since = performance.now()
+  while ((await ann.get('/dead-letters')).body.dead_letters.length < 3 && performance.now() - since < 30_000) await new Promise((done) => setTimeout(done, 50))
+  for (const id of ['7', '8', '9']) t.same((await give(id)).body, { delivery: 'buffered' }, 'dead letters take none')
+})

@@ -68,7 +68,7 @@ export const events: readonly Operation[] = [
       },
     },
     answer: DeliveryAnswer,
-    statuses: [409, 503],
+    statuses: [409, 429, 503],
     store,
     handle: ({ store: of, operator, caller: { scope, notAfter }, body }) => {
       const event = body as unknown as Delivered
