@@ -23,6 +23,8 @@ export interface TenantParts extends Omit<PlaneParts, 'driver' | 'left'> {
   left(tenant: string): void
   /** Whether there is something to send pushes with. */
   pushes: boolean
+  /** Of the records of a history. */
+  maxHistoryBytes: number
 }
 
 /** What a tenant has of the plane. */
@@ -46,9 +48,16 @@ export class TenantPlane implements OperatedPlane {
     this.tenant = tenant
     this.agents = new PlaneService({ ...parts, driver: () => this.running.driver, left: () => parts.left(tenant) })
     const state = () => this.running.state
-    this.runs = new OperatedRuns(this.agents, state)
+    this.runs = new OperatedRuns(this.agents, state, parts.maxHistoryBytes)
     this.events = new OperatedEvents(this.agents, state)
-    const tools = { state, driver: () => this.running.driver, now: () => parts.clock.now(), sealer: this.agents.sealer, tenant }
+    const tools = {
+      state,
+      driver: () => this.running.driver,
+      now: () => parts.clock.now(),
+      sealer: this.agents.sealer,
+      tenant,
+      maxHistoryBytes: parts.maxHistoryBytes,
+    }
     this.cases = new OperatedCases(tools)
     this.holds = new OperatedHolds(tools)
     this.drill = new OperatedDrill(tools)

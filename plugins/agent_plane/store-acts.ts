@@ -24,6 +24,7 @@ const HISTORY_LIMIT = 200
 const MAX_SEALED = 500
 const MAX_NAME = 256
 const SECOND = 1000
+const MB = 1 << 20
 
 /** What an act is about. */
 interface Act {
@@ -165,12 +166,13 @@ function planeOf(state: StateStore, tenant: string, config: AgentPlaneConfig, re
     () => driver.seal(MAX_SEALED),
     () => {},
   )
-  const parts = { state: () => state, driver: () => driver, now, leaseMs, sealer, tenant }
+  const maxHistoryBytes = config.max_history_mb * MB
+  const parts = { state: () => state, driver: () => driver, now, leaseMs, sealer, tenant, maxHistoryBytes }
   const argumentsOf = (ref: string) => registry.all.flatMap(({ tools }) => tools).find((tool) => tool.ref === ref)?.arguments
   const desk = new Desk({ state, now, argumentsOf })
   return {
     sealer,
-    runs: new OperatedRuns(driver, () => state),
+    runs: new OperatedRuns(driver, () => state, maxHistoryBytes),
     tasks: new OperatedTasks(
       () => desk,
       () => {},

@@ -57,6 +57,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     maxQueued: config.max_queued,
     left: (tenant) => takeUps.get(planes.find(tenant) as TenantPlane)?.follow(),
     pushes: svc.provided.has(WEBHOOKS),
+    maxHistoryBytes: config.max_history_mb * MB,
   })
   const takeUps = new Map(planes.all.map((plane) => [plane, new TakeUp({ plane, turns, slice: config.sweep_runs, taken: () => metrics.recovered.inc() })]))
   const policies = policiesOf(svc, config, planes.tenants)

@@ -15,7 +15,14 @@ t.test('the history of a case has what a sweep did to it, however much else that
   for (let i = 0; i < 120; i++) await run(one, 'promise', { case: order(i) })
   clock.now += HOUR
   await one.sweep([])
-  const cases = new OperatedCases({ state: () => state, driver: () => one, now: () => clock.now, sealer: {} as Sealer, tenant: 'default' })
+  const cases = new OperatedCases({
+    state: () => state,
+    driver: () => one,
+    now: () => clock.now,
+    sealer: {} as Sealer,
+    tenant: 'default',
+    maxHistoryBytes: 1 << 23,
+  })
   const { rows, truncated } = await cases.list('escalated', 200)
   t.same([rows.length, truncated], [120, false])
   for (const { id } of rows) {

@@ -24,7 +24,7 @@ import type { Driver } from '../drive/driver.ts'
 import type { Sealer } from '../log/sealer.ts'
 import { instant } from '../record/names.ts'
 import { decode } from '../record/record.ts'
-import { recordsOf } from '../store/journal.ts'
+import { recordsWithin } from '../store/journal.ts'
 import { recordView } from './run-view.ts'
 import { cut } from './runs.ts'
 
@@ -39,6 +39,8 @@ export interface CaseTools {
   now(): number
   sealer: Sealer
   tenant: string
+  /** Of the records of a history. */
+  maxHistoryBytes: number
 }
 
 export class OperatedCases implements CaseOperations {
@@ -56,7 +58,7 @@ export class OperatedCases implements CaseOperations {
   async view(id: string, limit: number): Promise<CaseAnswer> {
     const state = this.tools.state()
     const row = await knownCase(state, id)
-    const { rows: history, truncated } = cut(await this.history(id, limit + 1), limit)
+    const { rows: history, truncated } = await this.history(id, limit)
     return { case: await this.shown(row), deadlines: (await deadlinesOf(state, id)).map(deadlineView), history, history_truncated: truncated }
   }
 
@@ -77,22 +79,27 @@ export class OperatedCases implements CaseOperations {
     return { id, kind, status, correlation, state, version, opened_at: instant(opened), runs: await runsOfCase(this.tools.state(), id, MAX_RUNS) }
   }
 
-  private async history(id: string, limit: number): Promise<RecordView[]> {
+  private async history(id: string, limit: number): Promise<Page<RecordView>> {
     const state = this.tools.state()
-    const found: RecordView[] = []
-    for (const run of await runsAbout(state, id, limit)) {
+    const { maxHistoryBytes } = this.tools
+    const rows: RecordView[] = []
+    let bytes = 0
+    for (const run of await runsAbout(state, id, limit + 1)) {
       // The run of a sweep has records about many cases, those about this one anywhere among them.
-      for (let from = 1; found.length < limit; ) {
-        const page = await recordsOf(state, run, from, limit)
-        for (const { raw } of page) {
+      for (let from = 1, isMore = true; isMore; ) {
+        const { found, more } = await recordsWithin(state, run, from, limit, maxHistoryBytes)
+        for (const { raw } of found) {
           const record = raw.includes(id) ? decode(raw) : undefined
-          if (record?.case === id && found.length < limit) found.push(recordView(record))
+          if (record?.case !== id) continue
+          bytes += raw.length
+          if (rows.length === limit || (rows.length > 0 && bytes > maxHistoryBytes)) return { rows, truncated: true }
+          rows.push(recordView(record))
         }
-        if (page.length < limit) break
-        from += page.length
+        isMore = more || found.length === limit
+        from += found.length
       }
     }
-    return found
+    return { rows, truncated: false }
   }
 }
 

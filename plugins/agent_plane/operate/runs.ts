@@ -1,11 +1,12 @@
 /** What operators see of the runs of a tenant, and do to them. */
 import type { StateReader } from 'svcdb'
 import type { Operator, Page, RecordView, RunOperations, RunView, WaitingRun } from 'svcdb/agents'
+import { inTurns, type Work } from 'svcdb/lib/event-loop'
 import { RunJournal } from '../drive/run-journal.ts'
 import { isSealed } from '../log/log.ts'
 import { instant, isRunId } from '../record/names.ts'
-import { BrokenChain, decode } from '../record/record.ts'
-import { headOf, recordsOf } from '../store/journal.ts'
+import { BrokenChain, decode, type Sealed } from '../record/record.ts'
+import { headOf, recordsWithin } from '../store/journal.ts'
 import { CONCLUSIONS, cancellationOf, runsOf, type Status } from '../store/runs.ts'
 import { suspendedBy } from '../store/waits.ts'
 import { recordView, runView, suspendReason } from './run-view.ts'
@@ -20,10 +21,13 @@ export class OperatedRuns implements RunOperations {
   private readonly service: RunSteering
   /** From the ready phase on. */
   private readonly state: () => StateReader
+  private readonly maxHistoryBytes: number
 
-  constructor(service: RunSteering, state: () => StateReader) {
+  /** @param maxHistoryBytes of the records of one page of a history. */
+  constructor(service: RunSteering, state: () => StateReader, maxHistoryBytes: number) {
     this.service = service
     this.state = state
+    this.maxHistoryBytes = maxHistoryBytes
   }
 
   async list(outcome: string, limit: number): Promise<Page<string>> {
@@ -58,8 +62,9 @@ export class OperatedRuns implements RunOperations {
 
   async history(run: string, from: number, limit: number): Promise<Page<RecordView>> {
     if (!isRunId(run)) return { rows: [], truncated: false }
-    const { rows, truncated } = cut(await recordsOf(this.state(), run, from, limit + 1), limit)
-    return { rows: rows.map(({ raw }) => recordView(decode(raw))), truncated }
+    const { found, more } = await recordsWithin(this.state(), run, from, limit + 1, this.maxHistoryBytes)
+    const { rows, truncated } = cut(found, limit)
+    return { rows: await inTurns(viewing(rows)), truncated: truncated || more }
   }
 
   cancel(run: string, by: Operator, reason: string): ReturnType<RunOperations['cancel']> {
@@ -73,6 +78,15 @@ export class OperatedRuns implements RunOperations {
   reconcile(...said: Parameters<RunOperations['reconcile']>): Promise<void> {
     return this.service.reconcile(...said)
   }
+}
+
+function* viewing(sealed: readonly Sealed[]): Work<RecordView[]> {
+  const views: RecordView[] = []
+  for (const { raw } of sealed) {
+    views.push(recordView(decode(raw)))
+    yield
+  }
+  return views
 }
 
 /** @param rows up to one more than the limit. */

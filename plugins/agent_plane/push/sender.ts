@@ -13,7 +13,7 @@ import type { WebhookAttempt, WebhookEvent } from 'svcdb'
 import type { PushConfig } from 'svcdb/agents'
 import { type LaneLimits, Lanes, type Slot } from 'svcdb/lib/lanes'
 import type { Sealed } from '../record/record.ts'
-import { recordsOf } from '../store/journal.ts'
+import { recordsWithin } from '../store/journal.ts'
 import { pushEvent } from './event.ts'
 import { type PushTenant, pauseAfter, Receiver, type Registration } from './receiver.ts'
 import { advance, clear, duePushes, fail, type PushRow, pushOf, putOff } from './store.ts'
@@ -21,7 +21,9 @@ import { advance, clear, duePushes, fail, type PushRow, pushOf, putOff } from '.
 const PAGE = 256
 /** Registrations of a tenant that are looked at before another has its turn. */
 const LOOKED_AT = 4096
+/** Records of a registration that are told in one turn, and what they may have together: as much is in memory for each attempt that is under way. */
 const BATCH = 64
+const BATCH_BYTES = 1 << 20
 const LANES: LaneLimits = { total: 64, group: 16 }
 /** Registrations of a tenant. */
 const MAX_WAITING: Waiting = { slow: 1024, quick: 4096 }
@@ -188,7 +190,7 @@ export class PushSender {
       return false
     }
     let next = row.next_seq
-    for (const sealed of await recordsOf(state, run, next, BATCH)) {
+    for (const sealed of (await recordsWithin(state, run, next, BATCH, BATCH_BYTES)).found) {
       const began = now()
       const attempt = await this.attempt(receiver, row.config, sealed, next, slot)
       if (attempt !== undefined && attempt.result !== 'taken') {

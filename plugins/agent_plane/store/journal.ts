@@ -9,6 +9,8 @@ import { Fenced, leaseOf } from './leases.ts'
 
 const DIGITS = 12
 const PAGE = 500
+/** Records that are read at one time where bytes count: each may have a MiB. */
+const FEW = 8
 
 export interface Head {
   seq: number
@@ -35,6 +37,31 @@ export async function recordsOf(state: StateReader, run: string, from = 1, limit
     await nextTurn()
   }
   return found
+}
+
+/**
+ * As many as have room in `maxBytes`, but one at least. @returns `more`: the next one had none.
+ * @param from the number of the first one wanted.
+ */
+export async function recordsWithin(
+  state: StateReader,
+  run: string,
+  from: number,
+  limit: number,
+  maxBytes: number,
+): Promise<{ found: Sealed[]; more: boolean }> {
+  const found: Sealed[] = []
+  for (let bytes = 0; found.length < limit; await nextTurn()) {
+    const asked = Math.min(FEW, limit - found.length)
+    const page = await recordsOf(state, run, from + found.length, asked)
+    for (const sealed of page) {
+      bytes += sealed.raw.length
+      if (found.length > 0 && bytes > maxBytes) return { found, more: true }
+      found.push(sealed)
+    }
+    if (page.length < asked) break
+  }
+  return { found, more: false }
 }
 
 /** Records with their places behind a head, and what the head then is. */

@@ -26,6 +26,10 @@ const SKILLS = [
   }),
   skill('warn', (context, name: string) => context.deadline(name, { unit: 'hours', n: 1 }, { warnBeforeMs: 7_200_000 }).then(() => 'done')),
   skill('meet', (context, name: string) => context.meetDeadline(name).then(() => 'done')),
+  skill('wordy', async (context) => {
+    for (let i = 0; i < 20; i++) await context.note(`${i} `.padEnd(300_000, '.'))
+    return 'done'
+  }),
   skill('talk', async (context) => {
     for (let i = 0; i < 250; i++) await context.note(`${i}`)
     return 'done'
@@ -253,4 +257,15 @@ t.test('the drill goes by itself when it is asked to', async (t) => {
     (seen) => seen.body.drilled,
   )
   t.match(body, { drilled: true, sound: true, cases: 0 })
+})
+
+t.test('a history of large records is cut where they are too many bytes', async (t) => {
+  const { as, within } = await desk(t, { max_history_mb: 1 })
+  const { id } = await within('7', 'wordy')
+  await within('7', 'look')
+  const { body } = await as('rita').get(`/cases/${id}`)
+  t.equal(body.history_truncated, true)
+  t.ok(body.history.length > 3 && JSON.stringify(body).length < 1_200_000, `${body.history.length} records`)
+  const { id: small } = await within('8', 'look')
+  t.equal((await as('rita').get(`/cases/${small}`)).body.history_truncated, false)
 })

@@ -14,6 +14,10 @@ const about = [{ namespace: 'ticket', value: '7' }]
 const echo = skill('echo', async (_context, { n }) => n)
 const ask = skill('ask', async (context, { n }) => (await context.awaitEvent({ kind: 'answered', correlation: about, withinMs: n })).payload)
 const nap = skill('nap', (context, { n }) => context.sleep(n).then(() => 'rested'))
+const wordy = skill('wordy', async (context, { n }) => {
+  for (let i = 0; i < n; i++) await context.note(`${i} `.padEnd(300_000, '.'))
+  return n
+})
 const noted = skill('noted', async (context, { n }) => {
   for (let i = 0; i < n; i++) await context.note(`note ${i}`)
   return n
@@ -71,6 +75,28 @@ t.test('a run is shown, listed by how it ended, and its history comes in pages',
   t.equal((await rita.get(`/runs/${NONE}/history`)).status, 404)
   t.same((await rita.get(`/runs/${NONE}/history?from=2`)).body.records, [], 'an empty page later is no error')
   t.equal((await rita.get('/runs/x/history')).status, 400)
+})
+
+t.test('a page of large records ends where they are too many bytes, and the next one begins there', async (t) => {
+  const { as, run } = await startApi(t, [wordy], { config: { agent_plane: { max_history_mb: 1 } } })
+  const id = await run('wordy', { n: 20 })
+  const { records } = (await as('rita').get(`/runs/${id}`)).body
+  const seen: number[] = []
+  let pages = 0
+  for (let from: number | null = 1; from !== null; pages++) {
+    const { body } = await as('rita').get(`/runs/${id}/history?from=${from}`)
+    t.ok(JSON.stringify(body).length < 1_200_000, `${body.records.length} records`)
+    t.ok(body.records.length > 0)
+    t.equal(body.truncated, body.next_from !== null)
+    seen.push(...body.records.map(({ seq }: { seq: number }) => seq))
+    from = body.next_from
+  }
+  t.same(
+    seen,
+    Array.from({ length: records }, (_, i) => i + 1),
+    'all, each once',
+  )
+  t.ok(pages > 6, `${pages} pages`)
 })
 
 t.test('lists are cut at 100', async (t) => {
