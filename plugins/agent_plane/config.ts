@@ -123,6 +123,11 @@ export const configSchema = Type.Object({
   max_minor_units: bound('Money that a run may spend, in units such as cents, likewise'),
   max_wallclock_secs: bound('Seconds from the beginning of a run, waits included'),
   max_egress_bytes: bound('Bytes that a run may send out'),
+  max_journal_mb: count(
+    64,
+    65_536,
+    'Mebibytes of records that a run may have: whoever looks at it, and each of its passes, has all of them in memory; then it is exhausted likewise',
+  ),
   max_parallel_steps: bound('Steps of a run that are under way at one time', 1000),
   rates: Type.Array(
     Type.Object({

@@ -8,7 +8,7 @@ import { awaitSealing } from '../log/log.ts'
 import { isGovernedBy } from '../plan/governing.ts'
 import { type FrozenNode, inputOf } from '../plan/plan.ts'
 import { touch } from '../push/store.ts'
-import { type Budgets, stepExceeds, usedOf } from '../quota/budgets.ts'
+import { type Budgets, limitOf, stepExceeds, usedOf } from '../quota/budgets.ts'
 import { giveSlotBack, handBack, NOTHING, settleAll, sum } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
 import { CANON, type JournalRecord, type NewRecord } from '../record/record.ts'
@@ -215,11 +215,11 @@ export class Pass {
         const refused = last?.kind === 'BudgetRefused' ? (last.payload.limit as string) : undefined
         const exceeded = stepExceeds(limits, this.journal, now())
         const records: NewRecord[] = []
-        if (exceeded !== undefined && refused !== exceeded.limit)
+        if (exceeded !== undefined && refused !== limitOf(exceeded))
           records.push({
             kind: 'BudgetRefused',
             step,
-            payload: { limit: exceeded.limit, used: exceeded.limit === 'steps' ? String(this.journal.steps.size) : usedOf(exceeded) },
+            payload: { limit: limitOf(exceeded), used: exceeded.limit === 'steps' ? String(this.journal.steps.size) : usedOf(exceeded) },
           })
         if (exceeded === undefined && refused !== undefined) records.push({ kind: 'BudgetReadmitted', step, payload: { limit: refused } })
         if (exceeded === undefined) records.push({ kind: 'StepStarted', step, payload: { skill: node.capability } })

@@ -91,6 +91,8 @@ export class RunJournal {
   private readonly ends = new Map<string, { status: string; phase: Phase }>()
   /** Attempts begun, of all steps. */
   effects = 0
+  /** Of all records, those that are kept and not durable yet among them. */
+  bytes = 0
   /** What the run has used up so far. */
   readonly used = { tokens: 0, minor_units: 0, egress: 0, denials: 0, plans: 0 }
 
@@ -126,6 +128,7 @@ export class RunJournal {
 
   private static *reading(run: string, head: Head, sealed: readonly Sealed[], owned: Owned | undefined): Work<RunJournal> {
     const journal = new RunJournal(run, head, owned)
+    journal.grow(sealed)
     for (const record of yield* verifying(run, sealed, head, lazily)) {
       journal.take(record)
       yield
@@ -156,6 +159,7 @@ export class RunJournal {
       this.kept = undefined
       this.stored = added.head
       this.end = added.head
+      this.grow(added.sealed)
       for (const record of added.records) this.take(record)
     })
   }
@@ -173,6 +177,7 @@ export class RunJournal {
           ? added
           : { records: [...this.kept.records, ...added.records], sealed: [...this.kept.sealed, ...added.sealed], head: added.head }
       this.end = added.head
+      this.grow(added.sealed)
       for (const record of added.records) this.take(record)
       // A failure is for the next one who appends.
       if (isFirst)
@@ -196,6 +201,10 @@ export class RunJournal {
     })
     this.queue = done.catch(() => {})
     return done
+  }
+
+  private grow(more: readonly Sealed[]): void {
+    for (const { raw } of more) this.bytes += raw.length
   }
 
   private take(record: JournalRecord): void {

@@ -13,6 +13,8 @@ export interface Budgets {
   /** Since its admission, waits included. */
   maxWallclockMs?: number
   maxEgressBytes?: number
+  /** Of its records: whoever looks at a run has all of them in memory. */
+  maxJournalBytes?: number
   /** Steps under way at one time. */
   maxParallelSteps?: number
   /** By grant, over all runs of the tenant; all of a grant hold. */
@@ -55,7 +57,7 @@ const secs = (ms: number): number => Math.floor(ms / 1000)
 /** Which bound a step meets before it begins. @param now milliseconds since the Unix epoch. */
 export function stepExceeds(budgets: Budgets, journal: RunJournal, now: number): BudgetExceeded | undefined {
   if (journal.steps.size >= budgets.maxSteps) return { limit: 'steps', allowed: budgets.maxSteps }
-  return wallclock(budgets, journal, now) ?? denials(budgets, journal)
+  return general(budgets, journal, now)
 }
 
 /** Which bound another plan meets. */
@@ -72,12 +74,21 @@ function wallclock({ maxWallclockMs: allowed }: Budgets, journal: RunJournal, no
   return allowed !== undefined && used >= allowed ? { limit: 'wallclock', allowed: secs(allowed), used: secs(used) } : undefined
 }
 
+function journalSize({ maxJournalBytes: allowed }: Budgets, { bytes }: RunJournal): BudgetExceeded | undefined {
+  return allowed !== undefined && bytes >= allowed ? { limit: 'recorded', recorded_limit: 'journal_bytes', used: String(bytes) } : undefined
+}
+
+/** Which bound whatever is begun meets. */
+function general(budgets: Budgets, journal: RunJournal, now: number): BudgetExceeded | undefined {
+  return denials(budgets, journal) ?? wallclock(budgets, journal, now) ?? journalSize(budgets, journal)
+}
+
 /** Which bound an attempt of an effect meets before it begins. What is metered may go over by what is under way. */
 export function effectExceeds(budgets: Budgets, journal: RunJournal, { spends, outboundBytes = 0 }: Asking, now: number): BudgetExceeded | undefined {
   const { maxEffects, maxTokens, maxMinorUnits, maxEgressBytes } = budgets
   const { used } = journal
   if (journal.effects >= maxEffects) return { limit: 'effects', allowed: maxEffects, used: journal.effects }
-  const early = denials(budgets, journal) ?? wallclock(budgets, journal, now)
+  const early = general(budgets, journal, now)
   if (early !== undefined) return early
   if (maxTokens !== undefined && spends?.tokens !== undefined && used.tokens >= maxTokens) return { limit: 'tokens', allowed: maxTokens, used: used.tokens }
   if (maxMinorUnits !== undefined && spends?.minor_units !== undefined && used.minor_units >= maxMinorUnits)
@@ -85,6 +96,11 @@ export function effectExceeds(budgets: Budgets, journal: RunJournal, { spends, o
   if (maxEgressBytes !== undefined && outboundBytes > 0 && used.egress + outboundBytes > maxEgressBytes)
     return { limit: 'egress', allowed: maxEgressBytes, used: used.egress, attempted: outboundBytes }
   return undefined
+}
+
+/** What the bound is called in a record. */
+export function limitOf(exceeded: BudgetExceeded): string {
+  return exceeded.limit === 'recorded' ? exceeded.recorded_limit : exceeded.limit
 }
 
 /** What is written of it: the figure at which it was refused. */

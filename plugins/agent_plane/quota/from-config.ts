@@ -3,6 +3,8 @@ import type { AgentPlaneConfig } from '../config.ts'
 import { type Budgets, ratesOf } from './budgets.ts'
 import type { QuotaLimits } from './store.ts'
 
+const MB = 1 << 20
+
 export function budgetsOf(config: AgentPlaneConfig): Budgets {
   const bounds = {
     maxReplans: config.max_replans,
@@ -12,6 +14,7 @@ export function budgetsOf(config: AgentPlaneConfig): Budgets {
     maxWallclockMs: config.max_wallclock_secs * 1000,
     maxEgressBytes: config.max_egress_bytes,
     maxParallelSteps: config.max_parallel_steps,
+    maxJournalBytes: config.max_journal_mb * MB,
   }
   return {
     maxSteps: config.max_steps,

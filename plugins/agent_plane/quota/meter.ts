@@ -6,7 +6,7 @@ import type { RunJournal } from '../drive/run-journal.ts'
 import { canonical } from '../record/canonical.ts'
 import type { NewRecord } from '../record/record.ts'
 import { shortened } from '../record/text.ts'
-import { type Budgets, denials, effectExceeds, replanExceeds, usedOf } from './budgets.ts'
+import { type Budgets, denials, effectExceeds, limitOf, replanExceeds, usedOf } from './budgets.ts'
 import { beginEffect } from './gate.ts'
 import { periodOf } from './period.ts'
 import { type PlaneAction, questionOf } from './policy.ts'
@@ -87,7 +87,7 @@ export class Meter {
     const record = (kind: string, payload: Record<string, unknown>): NewRecord => ({ ...this.place, kind, payload })
     const refused = last?.kind === 'BudgetRefused' ? (last.payload.limit as string) : undefined
     if (exceeded === undefined) return refused === undefined ? [] : [record('BudgetReadmitted', { limit: refused })]
-    return refused === exceeded.limit ? [] : [record('BudgetRefused', { limit: exceeded.limit, used: usedOf(exceeded) })]
+    return refused === limitOf(exceeded) ? [] : [record('BudgetRefused', { limit: limitOf(exceeded), used: usedOf(exceeded) })]
   }
 
   /** With the announcement. @returns what is announced, or that it was refused and why. */

@@ -148,6 +148,7 @@ t.test('each budget refuses, says so in the journal and in the standing, and let
     { limits: { rates }, exceeded: { limit: 'rate', grant: 'tool://mail/send', allowed: 2, window_seconds: 60, reached: 2 } },
     { limits: { maxWallclockMs: 4000 }, capability: 'nap', exceeded: { limit: 'wallclock', allowed: 4, used: 5 } },
     { limits: { maxSteps: 0 }, exceeded: { limit: 'steps', allowed: 0 } },
+    { limits: { maxJournalBytes: 1500 }, exceeded: { limit: 'recorded', recorded_limit: 'journal_bytes', used: /^(1[5-9]|2.)../ } },
   ]
   for (const { limits, exceeded, policy, input = {}, capability = 'work' } of cases) {
     const { driver, run, records, clock } = await controlled([work, nap])
@@ -158,16 +159,17 @@ t.test('each budget refuses, says so in the journal and in the standing, and let
       await bounded.due(10)
       status = await bounded.drive(id)
     }
-    t.equal(status, 'exhausted', exceeded.limit)
+    const name = exceeded.recorded_limit ?? exceeded.limit
+    t.equal(status, 'exhausted', name)
     t.match(await records(id, 'RunConcluded'), [{ payload: { exhaustion: exceeded } }])
-    t.match(await records(id, 'BudgetRefused'), [{ payload: { limit: exceeded.limit } }])
+    t.match(await records(id, 'BudgetRefused'), [{ payload: { limit: name } }])
     const [{ payload }] = await records(id, 'BudgetRefused')
-    t.match(await bounded.replay(id), { divergences: [], exhaustion: { limit: 'recorded', recorded_limit: exceeded.limit, used: payload.used } })
+    t.match(await bounded.replay(id), { divergences: [], exhaustion: { limit: 'recorded', recorded_limit: name, used: payload.used } })
     t.equal(await bounded.resume(id), 'exhausted', 'nothing was raised')
     t.equal((await records(id, 'BudgetRefused')).length, 1, 'it is written once')
     const raised = driver({ limits: LIMITS, ...(policy === undefined ? {} : { policy }) })
     t.equal(await raised.resume(id), 'succeeded')
-    t.match(await records(id, 'BudgetReadmitted'), [{ payload: { limit: exceeded.limit } }])
+    t.match(await records(id, 'BudgetReadmitted'), [{ payload: { limit: name } }])
     t.match(await raised.replay(id), { divergences: [], status: 'succeeded' })
   }
 })
