@@ -127,6 +127,25 @@ t.test('very many receivers that never answer', async (t) => {
   t.ok(it.most.tenant <= 8, `${it.most.tenant} at one time`)
 })
 
+t.test('very many that are put off, where each commit waits for a disk', async (t) => {
+  const it = await world(2)
+  const [{ state }] = it.tenants
+  const synced = async () => new Promise<void>((resolve) => void it.clock.after(10, resolve))
+  const slow: StateStore = {
+    get: (key) => state.get(key),
+    list: (range) => state.list(range),
+    // Those that are under way share a sync, as in the store of a node.
+    transaction: (body) => state.transaction(body).then(async (given) => synced().then(() => given)),
+  }
+  it.behaviour.set('https://dead', 'fails')
+  for (let i = 0; i < 1000; i++) await it.register(0, 'https://dead')
+  it.tenants[0] = { ...it.tenants[0], state: slow }
+  await it.advance(1500)
+  const good = await it.register(1, 'https://good')
+  await it.advance(2500)
+  t.same(it.told.get(good), ALL, 'another tenant does not wait for a sync of each')
+})
+
 t.test('one that stays dead is parked, registration by registration, and the next one is tried', async (t) => {
   const it = await world(1)
   it.behaviour.set('https://dead', 'fails')

@@ -92,12 +92,16 @@ export class PushSender {
     for (let [looked, after] = [0, '']; looked < LOOKED_AT && !this.signal?.aborted; ) {
       const page = await duePushes(state, now(), PAGE, after)
       const waiting = this.waitingOf(tenant)
-      for (const each of page) {
-        if (this.taken.has(nameOf(tenant, each))) continue
-        const row = await pushOf(state, each.run, each.id)
-        if (row?.due === undefined) await state.transaction((tx) => clear(tx, each.run, each.id, each.key))
-        else await this.enqueue(this.receiverOf(of, row.config.url), each, row, waiting)
-      }
+      const free = page.filter((each) => !this.taken.has(nameOf(tenant, each)))
+      const rows = await Promise.all(free.map(({ run, id }) => pushOf(state, run, id)))
+      // Side by side: what is put off shares the syncs of the store, and the next tenant does not wait for one of each.
+      const kept = free.map((each, i) => {
+        const row = rows[i]
+        if (this.taken.has(nameOf(tenant, each))) return undefined
+        if (row?.due === undefined) return state.transaction((tx) => clear(tx, each.run, each.id, each.key))
+        return this.enqueue(this.receiverOf(of, row.config.url), each, row, waiting)
+      })
+      await Promise.all(kept)
       this.pump()
       if (page.length < PAGE) return
       looked += page.length
