@@ -15,7 +15,7 @@ import { Watches } from './watches.ts'
 /** How often rows of old commits are removed. */
 const TIDY_MS = 60_000
 /** Longer than anybody can look for the answer to a commit: `retry_secs` and `statement_timeout_secs` are an hour at most. */
-const KEPT_MS = 3 * 3_600_000
+const KEPT_SECS = 3 * 3600
 
 export class PostgresState implements StateEngine {
   private readonly config: PostgresConfig
@@ -110,13 +110,15 @@ export class PostgresState implements StateEngine {
     return rows.map(({ owner }) => owner)
   }
 
-  /** What is left of old commits is of no use to anybody. */
+  /** What is left of old commits is of no use to anybody. By the one clock that all nodes share: another node's commit may be looked for still. */
   private async tidy(): Promise<void> {
-    const before = idAt(Date.now() - KEPT_MS)
     try {
+      const [{ now }] = await this.connections.run(async (client) => (await client.query<{ now: number }>(this.statements.time)).rows)
+      const before = now - KEPT_SECS
+      const values = [idAt(Math.floor(before * 1000)), before]
       for (let removed: number | null = TIDY_ROWS; removed === TIDY_ROWS; )
-        removed = await this.connections.run(async (client) => (await client.query(this.statements.tidy, [before])).rowCount)
-      await this.connections.run((client) => client.query(this.statements.tidyChanges, [(Date.now() - KEPT_MS) / 1000]))
+        removed = await this.connections.run(async (client) => (await client.query(this.statements.tidy, values)).rowCount)
+      await this.connections.run((client) => client.query(this.statements.tidyChanges, [before]))
     } catch (error) {
       this.log.debug({ error: (error as Error).message }, 'old commits were not removed')
     }

@@ -142,6 +142,26 @@ function real(postgres: TestPostgres): void {
     }
   })
 
+  t.test('a commit whose answer is lost is not done twice beside a node whose clock is hours ahead', async (t) => {
+    const url = await postgres.database()
+    const loser = await Loser.to(postgres.port)
+    t.teardown(() => loser.close())
+    const one = (await open(t, url.replace(`:${postgres.port}`, `:${loser.port}`))).state('one')
+    const add = () => one.transaction(async (tx) => tx.put('n', ((await tx.get<number>('n')) ?? 0) + 1))
+    await add()
+    const { now } = Date
+    loser.lost = async () => {
+      t.teardown(() => void (Date.now = now))
+      Date.now = () => now() + 5 * 3_600_000
+      await open(t, url)
+      Date.now = now
+    }
+    loser.lose = 'answer'
+    await add()
+    t.equal(loser.lose, undefined, 'it was lost')
+    t.equal(await one.get('n'), 2)
+  })
+
   t.test('histories over a link that fails', async (t) => {
     t.comment(`SVC_SEED=${seed}`)
     const url = await postgres.database()
@@ -328,10 +348,10 @@ function real(postgres: TestPostgres): void {
     const name = url.split('/').at(-1)
     const first = await open(t, url)
     await first.state('one').transaction((tx) => tx.put('k', 1))
-    const hours = (n: number) => idAt(Date.now() - n * 3_600_000)
-    await postgres.query(`INSERT INTO svc.commits (id) VALUES ('${hours(1)}'), ('${hours(4)}'), ('${hours(400)}')`, name)
+    const row = (byNode: number, byServer: number) => `('${idAt(Date.now() - byNode * 3_600_000)}', now() - interval '${byServer} hours')`
+    await postgres.query(`INSERT INTO svc.commits (id, at) VALUES ${[row(1, 1), row(4, 4), row(400, 400), row(401, 0)]}`, name)
     await open(t, url)
-    t.equal((await postgres.query('SELECT FROM svc.commits', name)).length, 2)
+    t.equal((await postgres.query('SELECT FROM svc.commits', name)).length, 3, 'also one of a node whose clock is late')
   })
 
   t.test('what will not pass by itself ends a start at once, and shows no secret', async (t) => {
@@ -361,6 +381,8 @@ async function until(isSo: () => boolean): Promise<void> {
 /** A link that loses the next commit, or its answer, with the connection. */
 class Loser {
   lose: 'answer' | 'request' | undefined
+  /** Called when the answer has come, before its connection ends. */
+  lost: () => Promise<void> = async () => {}
   port = 0
   private readonly sockets = new Set<Socket>()
   private readonly server = createServer()
@@ -392,7 +414,7 @@ class Loser {
     upstream.on('data', (bytes) => {
       if (isCommit && this.lose === 'answer') {
         this.lose = undefined
-        end()
+        void this.lost().then(end)
       } else client.write(bytes)
     })
   }

@@ -113,6 +113,9 @@ export interface Statements {
   commit: string
   giveUp: string
   outcome: string
+  /** Of PostgreSQL, seconds since the Unix epoch. */
+  time: string
+  /** Old rows of `commits`, by their id, which has the clock of who made it, and by that of PostgreSQL. */
   tidy: string
   /** Old rows of `changes`, but never the newest of an owner: the next one counts on from it. */
   tidyChanges: string
@@ -137,7 +140,8 @@ export function statementsOf(schema: string): Statements {
     commit: `SELECT ${schema}.commit_state($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) AS stale`,
     giveUp: `INSERT INTO ${schema}.commits (id) VALUES ($1) ON CONFLICT DO NOTHING`,
     outcome: `SELECT stale FROM ${schema}.commits WHERE id = $1`,
-    tidy: `DELETE FROM ${schema}.commits WHERE id IN (SELECT id FROM ${schema}.commits WHERE id < $1 ORDER BY id LIMIT ${TIDY_ROWS} FOR UPDATE SKIP LOCKED)`,
+    time: 'SELECT extract(epoch FROM clock_timestamp())::float8 AS now',
+    tidy: `DELETE FROM ${schema}.commits WHERE id IN (SELECT id FROM ${schema}.commits WHERE id < $1 AND at < to_timestamp($2) ORDER BY id LIMIT ${TIDY_ROWS} FOR UPDATE SKIP LOCKED)`,
     tidyChanges: `DELETE FROM ${schema}.changes c WHERE c.at < to_timestamp($1) AND EXISTS (SELECT FROM ${schema}.changes n WHERE n.owner = c.owner AND n.version > c.version)`,
     versions: `SELECT o.owner, (SELECT max(c.version) FROM ${schema}.changes c WHERE c.owner = o.owner)::float8 AS version FROM unnest($1::text[]) AS o(owner)`,
     changes: `SELECT c.owner, c.version::float8 AS version, c.by, c.keys
