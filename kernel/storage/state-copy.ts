@@ -8,11 +8,13 @@
  */
 import { createHash } from 'node:crypto'
 import { SvcError } from '../lib/errors/index.ts'
-import type { StateStore } from './state.ts'
+import type { StateEntry, StateStore } from './state.ts'
 import { COPYING, type Marked, MOVED, MOVED_FROM, STATE_OWNER } from './state-engine.ts'
 
-/** Entries of one transaction, and of one listing. */
-const PAGE = 500
+/** Entries of one listing: each may have a MiB. */
+const PAGE = 128
+/** Characters of JSON that one transaction writes, or one entry: a store has a time limit, and a bound, for each. */
+const MAX_WRITTEN = 4 << 20
 
 export interface StateSide {
   /** As messages and marks have it. */
@@ -38,9 +40,9 @@ export async function copyState(from: StateSide, to: StateSide): Promise<Copied>
     let entries = 0
     for await (const page of pages(from.state(owner))) {
       const own = page.filter(({ key }) => !isMark(owner, key))
-      if (own.length > 0)
+      for (const some of portions(own))
         await to.state(owner).transaction((tx) => {
-          for (const { key, value } of own) tx.put(key, value)
+          for (const { key, value } of some) tx.put(key, value)
         })
       entries += own.length
     }
@@ -92,7 +94,23 @@ async function makeReady(to: StateSide): Promise<void> {
   await marks.transaction((tx) => tx.put(COPYING, true))
 }
 
-async function* pages(state: StateStore): AsyncGenerator<{ key: string; value: unknown }[]> {
+function* portions(entries: readonly StateEntry<unknown>[]): Generator<StateEntry<unknown>[]> {
+  let some: StateEntry<unknown>[] = []
+  let written = 0
+  for (const entry of entries) {
+    const more = entry.key.length + JSON.stringify(entry.value).length
+    if (some.length > 0 && written + more > MAX_WRITTEN) {
+      yield some
+      some = []
+      written = 0
+    }
+    some.push(entry)
+    written += more
+  }
+  if (some.length > 0) yield some
+}
+
+async function* pages(state: StateStore): AsyncGenerator<StateEntry<unknown>[]> {
   for (let start = ''; ; ) {
     const page = await state.list<unknown>({ start, limit: PAGE })
     if (page.length > 0) yield page
