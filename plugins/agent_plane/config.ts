@@ -60,7 +60,7 @@ const eventRule = Type.Object({ kind: text('Of the event'), capability, tenant, 
 const scheduleRule = Type.Object(
   {
     name: Type.String({ pattern: '^[a-z][a-z0-9_]{0,63}$', description: 'Lower case letters, digits and "_"' }),
-    every_secs: Type.Number({ minimum: 0.05, maximum: 31 * DAY, description: 'From one begin to the next' }),
+    every_secs: Type.Number({ minimum: 0.05, maximum: 31 * DAY, description: 'From one begin to the next; one of a minute or more goes on over restarts' }),
     capability,
     input: Type.Record(Type.String(), Type.Unknown(), { default: {}, description: 'Of each run' }),
     tenant,

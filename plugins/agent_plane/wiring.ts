@@ -7,6 +7,7 @@ import { addSchedules, beginWaiting } from './agents/beginnings.ts'
 import type { AgentRegistry } from './agents/registry.ts'
 import { type EffectTally, type Figures, newTally, totals, writePoints } from './attention/figures.ts'
 import { wallClock } from './cases/calendar.ts'
+import { lastVerdict } from './cases/drill.ts'
 import type { AgentPlaneConfig } from './config.ts'
 import { Driver, type DriverTools } from './drive/driver.ts'
 import { addRoutes } from './handler.ts'
@@ -28,6 +29,7 @@ const SECOND = 1000
 const DAY = 86_400_000
 const MB = 1 << 20
 const PUSH_INTERVAL_MS = 1000
+const FIRST_DRILL_MS = 60_000
 const MAX_COUNTED = 1000
 const MAX_RETIRED = 1000
 const CHANCE = 2 ** 32
@@ -74,14 +76,22 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
       if (plane.isRunning) figures.set(plane.tenant, { ...(await sweep(svc, plane, takeUp, config, metrics)), effects: tallyOf(plane.tenant) })
     if (config.figures_namespace !== '' && figures.size > 0) await writePoints(svc, config.figures_namespace, clock.now(), figures)
   })
-  if (config.drill_every_secs > 0)
-    svc.schedule('drill', config.drill_every_secs * 1000, async () => {
+  if (config.drill_every_secs > 0) {
+    const everyMs = config.drill_every_secs * 1000
+    const drillAll = async (): Promise<void> => {
       for (const { isRunning, drill, tenant } of planes.all) {
         if (!isRunning) continue
         const { first, findings } = await drill.run()
         if (findings !== 0) svc.log.error({ tenant, findings, first }, 'the drill has found what is not as it should be: what is lost or was changed')
       }
-    })
+    }
+    // A node may be started anew more often than it is due.
+    const first = async (): Promise<number> => {
+      const last = await lastVerdict(planes.default.running.state)
+      return last === undefined ? Math.min(everyMs, FIRST_DRILL_MS) : Math.min(everyMs, Math.max(0, last.at + everyMs - clock.now()))
+    }
+    svc.schedule('drill', everyMs, drillAll, { first })
+  }
   if (svc.provided.has(WEBHOOKS)) {
     const pushes = pushSender(svc, metrics)
     svc.schedule('push', PUSH_INTERVAL_MS, ({ signal }) => {

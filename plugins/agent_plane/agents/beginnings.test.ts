@@ -5,9 +5,11 @@ import type { SignalSink } from 'svcdb'
 import { definePlugin, SIGNAL_SINK } from 'svcdb'
 import { defineAgent, defineSkill, type Json } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
-import { run as runCli } from 'svcdb/testkit'
+import { loadEngine, ManualClock, run as runCli } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { start } from '../testing/node.ts'
+
+const HOUR = 3_600_000
 
 function taking(seen: Json[]) {
   return defineAgent({
@@ -139,6 +141,39 @@ t.test('a schedule begins runs, and agents come out of files', async (t) => {
   while ((await admitted()) < 3 && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
   t.ok((await admitted()) >= 3)
   await t.rejects(start(t, [], { config: { agent_plane: { agents: [join(folder, 'none.ts')] } } }), /cannot load agents of/)
+})
+
+t.test('a schedule goes on over restarts: of a node that is started anew before its time it still begins runs', async (t) => {
+  const storage = (await loadEngine('memory', '.')).createEngine({ config: {}, now: Date.now } as never)
+  const clock = new ManualClock(Date.UTC(2026, 10, 23, 12))
+  const began = clock.now()
+  const begun: number[] = []
+  const drilled = new Set<number>()
+  const report = defineSkill({
+    capability: 'report',
+    summary: 'Of a test',
+    input: Type.Any(),
+    output: Type.Null(),
+    invoke: async () => {
+      begun.push(clock.now())
+      return null
+    },
+  })
+  const config = {
+    agent_plane: { sweep_interval_secs: 3600, drill_every_secs: 86_400, schedules: [{ name: 'daily', every_secs: 86_400, capability: 'report' }] },
+  }
+  for (let starts = 0; starts < 7; starts++) {
+    const { node } = await start(t, [report], { config, storage, clock })
+    await clock.advance(15 * HOUR)
+    drilled.add(((await node.storage.state('agent_plane').get<{ at: number }>('drill')) as { at: number }).at)
+    t.same(await node.stop(), [])
+  }
+  t.same(
+    begun.map((at) => Math.round((at - began) / HOUR)),
+    [24, 48, 72, 96],
+    'a day after the first start, and each day from then on',
+  )
+  t.ok(drilled.size >= 4, `${drilled.size} drills`)
 })
 
 t.test('svc plane validate and digest look at the manifest in a file', async (t) => {

@@ -98,17 +98,36 @@ export function beginningsOf({ label, ...event }: AgentEvent, tenant: string, { 
     }))
 }
 
+/** Schedules of a minute and more go on over restarts; what is more often than that is due soon after a start anyway. */
+const KEPT_MS = 60_000
+
 /** In setup. */
 export function addSchedules(svc: Svc, config: AgentPlaneConfig, planes: Planes): void {
   for (const { name, every_secs: every, capability, input, tenant } of config.schedules) {
     const everyMs = every * 1000
-    svc.schedule(`agents_${name}`, everyMs, async () => {
+    const key = `schedule/${name}`
+    const note = (now: number) => planes.named(tenant).running.state.transaction((tx) => tx.put(key, now))
+    const job = async (): Promise<void> => {
+      const now = svc.clock.now()
       // Another process that shares the state may have begun it at the same time.
-      const slot = Math.floor(svc.clock.now() / everyMs)
+      const slot = Math.floor(now / everyMs)
       const request = { capability, input: input as Json, idempotencyKey: `schedule:${name}:${slot}`, actor: actorOf(`schedule/${name}`) }
       const later = await begin(svc, planes.named(tenant), request)
       // The next time comes by itself.
       if (later !== undefined) refused(svc, request, later)
-    })
+      if (everyMs >= KEPT_MS) await note(now)
+    }
+    /** Goes on where a process before this one has left it: a node may be started anew more often than it is due. */
+    const first = async (): Promise<number> => {
+      const now = svc.clock.now()
+      const before = everyMs < KEPT_MS ? undefined : await planes.named(tenant).running.state.get<number>(key)
+      // A node starts on a full disk, too.
+      if (before === undefined && everyMs >= KEPT_MS)
+        await note(now).catch((err: Error) => svc.log.warn({ err, schedule: name }, 'the time of a schedule was not kept'))
+      const wait = (before ?? now) + everyMs - now
+      // A time that lies ahead was noted by a wrong clock.
+      return Math.min(everyMs, Math.max(0, wait))
+    }
+    svc.schedule(`agents_${name}`, everyMs, job, { first, jitter: 0 })
   }
 }
