@@ -18,6 +18,7 @@ import { PushSender } from './push/sender.ts'
 import { budgetsOf, quotaOf } from './quota/from-config.ts'
 import { PLANE_SCHEMA, policyOf, rehearse } from './quota/policy.ts'
 import { forget } from './store/events.ts'
+import { LeaseWatch } from './store/leases.ts'
 import { runsOf, type Status } from './store/runs.ts'
 import { tenantState } from './store/tenant.ts'
 import { countWaiting } from './store/waiting-signals.ts'
@@ -181,6 +182,7 @@ function driverOf(svc: Svc, config: AgentPlaneConfig, { metrics, tally, ...parts
     ...agency,
     ...parts,
     leaseMs: config.lease_secs * SECOND,
+    ...(svc.nodes.isShared ? { watch: new LeaseWatch(config.lease_secs * SECOND, () => clock.monotonic()) } : {}),
     limits: budgetsOf(config),
     quota: quotaOf(config),
     destinations: destinationsOf(config),

@@ -12,6 +12,8 @@ export interface EventRules {
   beginnings?(event: AgentEvent): RunRequest[]
   /** Told of those that may not begin; where none does, the event is kept. */
   refused?(event: AgentEvent, error: SvcError): void
+  /** Correlation keys of an event. */
+  maxEventKeys?: number
   /** Of all events that are kept; absent = no bound. */
   room?: EventRoom
 }

@@ -40,9 +40,9 @@ import { isRunId, newCaseId, newRunId } from '../record/names.ts'
 import { BrokenChain, CANON, type NewRecord } from '../record/record.ts'
 import { checkReason, requireWhole } from '../record/text.ts'
 import { type Parent, setParent, tellParent } from '../store/children.ts'
-import { type Delivery, endWaits, ordered, retire } from '../store/events.ts'
+import { type Delivery, endWaits, ordered, retireAll } from '../store/events.ts'
 import { append, headOf } from '../store/journal.ts'
-import { releaseLease, takeLease } from '../store/leases.ts'
+import { isDriven, type LeaseWatch, leaseOf, releaseLease, takeLease } from '../store/leases.ts'
 import { cancellationOf, claimKey, FINAL, requestCancel, runOfKey, type Status, setStatus, statusOf } from '../store/runs.ts'
 import { type SweptEntry, writeSealedRun } from '../store/sealed-run.ts'
 import { withdrawTasks } from '../tasks/store.ts'
@@ -56,8 +56,6 @@ import { sweep } from './sweep.ts'
 
 const MAX_INPUT_BYTES = 1 << 19
 const MAX_KEY_BYTES = 512
-/** Events of one transaction: each has half a MiB at most. */
-const MAX_RETIRED = 16
 const MAX_ACTOR = 256
 const SCOPES = 'a scope is tenant, agent:<name>, revision:<digest> or subject:<principal>'
 
@@ -73,6 +71,8 @@ export interface DriverTools extends EventRules {
   /** Tells this process from others. */
   holder: string
   leaseMs: number
+  /** Where other processes share the state. */
+  watch?: LeaseWatch
   limits: Budgets
   /** Of the tenant; absent = no bounds. */
   quota?: QuotaLimits
@@ -88,8 +88,6 @@ export interface DriverTools extends EventRules {
   destinations?: readonly PushConfig[]
   /** Registrations of a run, beside them. */
   maxPushes?: number
-  /** Correlation keys of an event. */
-  maxEventKeys?: number
   governing?: Governing
   /** What its manifest allows; the least of it and of `limits` holds. */
   limitsOf?(capability: string): Partial<DriverTools['limits']>
@@ -262,14 +260,15 @@ export class Driver {
   }
 
   private async take(run: string): Promise<number | Status> {
-    const { state, holder, leaseMs, now } = this.tools
+    const { state, holder, leaseMs, now, watch } = this.tools
     return state.transaction(async (tx): Promise<number | Status> => {
       const status = await this.known(tx, run)
       if (FINAL.has(status)) return status
       if (status === 'quarantined')
         throw new SvcError('CONFLICT', `cannot go on with "${run}": it is quarantined; reconcile what is in doubt, then reopen or abandon it`)
-      const epoch = await takeLease(tx, run, holder, now(), leaseMs)
-      if (epoch === undefined) return 'running'
+      const at = now()
+      if (isDriven(run, await leaseOf(tx, run), { now: at, leaseMs, watch })) return 'running'
+      const epoch = (await takeLease(tx, run, holder, at, leaseMs)) as number
       // What a process that has died has left behind still has its slot.
       if (!(await hasSlot(tx, run))) await append(tx, run, epoch, await headOf(tx, run), [this.passStarted()])
       takeSlot(tx, run, now())
@@ -350,10 +349,8 @@ export class Driver {
 
   /** @returns also the runs that it begins. */
   async deliver(...[given, by]: Parameters<AgentPlane['deliver']>): Promise<Delivery & { begun: Admitted[] }> {
-    return deliver(checkedEvent(given, MAX_INPUT_BYTES, this.tools.maxEventKeys), {
-      ...this.tools,
-      prepared: (request) => this.prepared(actingFor(request, by)),
-    })
+    const event = checkedEvent(given, MAX_INPUT_BYTES, this.tools.maxEventKeys)
+    return deliver(event, { ...this.tools, prepared: (request) => this.prepared(actingFor(request, by)) })
   }
 
   async cancel(run: string, by: Operator, reason: string): Promise<{ requested_by: string; recorded: boolean }> {
@@ -474,7 +471,7 @@ export class Driver {
   /** Runs that nobody drives and that should go on. @param isTaken those that this process has taken up already. */
   due(limit: number, isTaken?: (run: string) => boolean): Promise<string[]> {
     const { state, now, leaseMs } = this.tools
-    return dueRuns(state, now(), leaseMs, limit, isTaken)
+    return dueRuns(state, (run, lease) => isDriven(run, lease, { now: now(), leaseMs, watch: this.tools.watch }), now(), limit, isTaken)
   }
 
   /** An id for a run that is about to be. */
@@ -496,13 +493,8 @@ export class Driver {
     return runs.length === 0 ? 0 : state.transaction((tx) => sealRuns(tx, runs))
   }
 
-  /** Events for which nobody has waited become dead letters, some at a time: a transaction has all that it reads in memory. @returns how many. */
-  async retire(graceMs: number, limit: number): Promise<number> {
-    const before = this.tools.now() - graceMs
-    for (let retired = 0; ; ) {
-      const some = await this.tools.state.transaction((tx) => retire(tx, before, Math.min(MAX_RETIRED, limit - retired)))
-      retired += some
-      if (some < MAX_RETIRED || retired >= limit) return retired
-    }
+  /** Events for which nobody has waited become dead letters. @returns how many. */
+  retire(graceMs: number, limit: number): Promise<number> {
+    return retireAll(this.tools.state, this.tools.now() - graceMs, limit)
   }
 }

@@ -1,17 +1,20 @@
 /** Runs that nobody drives and that should go on. Looking for them changes nothing: a run is another one's when its lease is taken. */
 import type { StateReader } from 'svcdb'
-import { isHeld, leaseOf } from '../store/leases.ts'
+import { type LeaseRow, leaseOf } from '../store/leases.ts'
 import { suspendedBy, type Wait } from '../store/waits.ts'
 
 const PAGE = 256
+
+/** Whether a process drives a run, as far as this one can tell. */
+type IsDriven = (run: string, lease: LeaseRow | undefined) => boolean
 
 /**
  * Those of processes that ended, those that have an event or are to be stopped, and those whose wait is over. Both, running ones and suspended ones, have half
  * of the limit at least. Reads as much as it finds. @param now milliseconds since the Unix epoch. @param isTaken those that this process has taken up already.
  */
-export async function dueRuns(state: StateReader, now: number, leaseMs: number, limit: number, isTaken = (_: string): boolean => false): Promise<string[]> {
+export async function dueRuns(state: StateReader, isDriven: IsDriven, now: number, limit: number, isTaken = (_: string): boolean => false): Promise<string[]> {
   const waits = await overdue(state, now, limit, isTaken)
-  const left = await unheld(state, now, leaseMs, limit - Math.min(waits.length, Math.ceil(limit / 2)), isTaken)
+  const left = await unheld(state, isDriven, limit - Math.min(waits.length, Math.ceil(limit / 2)), isTaken)
   return [...left, ...waits.slice(0, limit - left.length)]
 }
 
@@ -28,11 +31,11 @@ async function overdue(state: StateReader, now: number, limit: number, isTaken: 
 }
 
 /** Running ones, the newest first. */
-async function unheld(state: StateReader, now: number, leaseMs: number, limit: number, isTaken: (run: string) => boolean): Promise<string[]> {
+async function unheld(state: StateReader, isDriven: IsDriven, limit: number, isTaken: (run: string) => boolean): Promise<string[]> {
   const found: string[] = []
   for (let start = 'index/running/'; found.length < limit; ) {
     const page = await state.list<string>({ prefix: 'index/running/', start, limit: PAGE })
-    for (const { value: run } of page) if (found.length < limit && !isTaken(run) && !isHeld(await leaseOf(state, run), now, leaseMs)) found.push(run)
+    for (const { value: run } of page) if (found.length < limit && !isTaken(run) && !isDriven(run, await leaseOf(state, run))) found.push(run)
     if (page.length < PAGE) break
     start = `${page[page.length - 1].key}\0`
   }

@@ -2,7 +2,7 @@
  * Events and those who wait for them. A wait is found by its first key, an event that came first by each of its keys, so neither looks at all of the other
  * kind. An event is known by its source and id until it is forgotten; what nobody waits for is kept, and after a while it is a dead letter, without its payload.
  */
-import type { StateEntry, StateReader, StateTransaction } from 'svcdb'
+import type { StateEntry, StateReader, StateStore, StateTransaction } from 'svcdb'
 import type { AgentEvent, CorrelationKey } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import { nextTurn } from 'svcdb/lib/event-loop'
@@ -244,6 +244,18 @@ export async function retire(tx: StateTransaction, before: number, limit: number
       tx.put(`dead/${key.slice('buffer/'.length)}`, { source, id, kind, correlation, received_at: instant(value.received), reason } satisfies DeadLetter)
   }
   return old.length
+}
+
+/** Of one transaction, which has all that it reads in memory: each has half a MiB at most. */
+const MAX_RETIRED = 16
+
+/** As `retire`, some at a time. */
+export async function retireAll(state: StateStore, before: number, limit: number): Promise<number> {
+  for (let retired = 0; ; ) {
+    const some = await state.transaction((tx) => retire(tx, before, Math.min(MAX_RETIRED, limit - retired)))
+    retired += some
+    if (some < MAX_RETIRED || retired >= limit) return retired
+  }
 }
 
 /** Events that came before are not known any more. @param before milliseconds since the Unix epoch: none that is kept still may be older. @returns how many. */

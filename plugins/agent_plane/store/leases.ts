@@ -30,6 +30,46 @@ export function isHeld(lease: LeaseRow | undefined, now: number, ttlMs: number):
   return lease?.holder !== undefined && lease.until > now && lease.until <= now + ttlMs * TOO_LONG
 }
 
+/** Rows that are remembered; of those beside them it is known later that they have stood still. */
+const MAX_WATCHED = 100_000
+
+/**
+ * Leases as this process sees them. The clocks of two machines are never the same, so a lease of another one is over when it has stood still here for its time,
+ * and not when it says so. Who holds it renews it three times in that time.
+ */
+export class LeaseWatch {
+  private readonly seen = new Map<string, { epoch: number; until: number; at: number }>()
+  private readonly leaseMs: number
+  private readonly monotonic: () => number
+
+  constructor(leaseMs: number, monotonic: () => number) {
+    this.leaseMs = leaseMs
+    this.monotonic = monotonic
+  }
+
+  /** To be asked at each look. */
+  hasStoodStill(run: string, { epoch, until }: LeaseRow): boolean {
+    const before = this.seen.get(run)
+    const at = this.monotonic()
+    if (before?.epoch === epoch && before.until === until) return at - before.at > this.leaseMs
+    this.seen.delete(run)
+    if (this.seen.size >= MAX_WATCHED) this.seen.delete(this.seen.keys().next().value as string)
+    this.seen.set(run, { epoch, until, at })
+    return false
+  }
+}
+
+/** Whether a process drives the run. @param watch where others share the state. */
+export function isDriven(
+  run: string,
+  lease: LeaseRow | undefined,
+  { now, leaseMs, watch }: { now: number; leaseMs: number; watch: LeaseWatch | undefined },
+): boolean {
+  // Asked before it is due, too, so that it is known then.
+  const mayLive = lease?.holder !== undefined && watch?.hasStoodStill(run, lease) === false
+  return mayLive || isHeld(lease, now, leaseMs)
+}
+
 /** @returns the new epoch; undefined while another process has it. */
 export async function takeLease(tx: StateTransaction, run: string, holder: string, now: number, ttlMs: number): Promise<number | undefined> {
   const lease = await leaseOf(tx, run)
