@@ -4,10 +4,8 @@ import { SvcError } from 'svcdb/lib/errors'
 import { entryOf, parsed } from '../common/state-draft.ts'
 import type { OwnerCommits } from './commits.ts'
 import { Draft, type Writes } from './draft.ts'
-import type { Link } from './link.ts'
 import { boundsOf } from './ranges.ts'
 import type { Reads } from './reads.ts'
-import type { Statements } from './tables.ts'
 import type { Told, Watches } from './watches.ts'
 
 /** Times that a body runs whose reads others change. */
@@ -18,8 +16,6 @@ export interface OwnerParts {
   owner: string
   reads: Reads
   commits: OwnerCommits
-  link: Link
-  statements: Statements
   watches: Watches
 }
 
@@ -85,11 +81,10 @@ export class OwnerState implements StateStore {
   private async isStale(draft: Draft): Promise<boolean> {
     if (draft.torn) return true
     if (draft.isOfOneTime) return false
-    const { owner, link, statements } = this.parts
+    const { owner, reads } = this.parts
     const { gets, lists } = draft
     const column = <C>(of: (list: (typeof lists)[number]) => C): C[] => lists.map(of)
-    const [{ stale }] = await link.read<{ stale: boolean }>('check a state transaction', { name: 'svc-check', text: statements.isStale }, [
-      owner,
+    return reads.isStale(owner, [
       [...gets.keys()].map((key) => Buffer.from(key)),
       [...gets.values()],
       column(({ from }) => from),
@@ -97,6 +92,5 @@ export class OwnerState implements StateStore {
       column(({ limit }) => limit),
       column(({ digest }) => digest),
     ])
-    return stale
   }
 }

@@ -100,7 +100,7 @@ export class PostgresState implements StateEngine {
         },
         settled: () => metrics.settled.inc(),
       })
-      this.owned.set(owner, (state = new OwnerState({ owner, reads, commits, link, statements, watches })))
+      this.owned.set(owner, (state = new OwnerState({ owner, reads, commits, watches })))
     }
     return state
   }

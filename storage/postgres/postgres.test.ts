@@ -162,6 +162,27 @@ function real(postgres: TestPostgres): void {
     t.equal(await one.get('n'), 2)
   })
 
+  t.test('whoever lists very much waits for itself: another owner is answered meanwhile', async (t) => {
+    const state = await open(t, await postgres.database(), { max_connections: 8 })
+    const [many, other] = [state.state('many'), state.state('other')]
+    await many.transaction((tx) => {
+      for (let i = 0; i < 300; i++) tx.put(`k/${i}`, i)
+    })
+    let answered = 0
+    const lists = Array.from({ length: 1000 }, async () => {
+      const { length } = await many.list({ prefix: 'k/' })
+      answered++
+      return length
+    })
+    const checks = Array.from({ length: 200 }, () =>
+      many.transaction(async (tx) => (await tx.list({ prefix: 'k/', limit: 1 })).length + (await tx.list()).length),
+    )
+    await other.transaction(async (tx) => tx.put('beat', ((await tx.get<number>('beat')) ?? 0) + 1))
+    t.ok(answered < 500, `after ${answered} of 1000`)
+    t.same([...new Set(await Promise.all(lists))], [300])
+    t.same([...new Set(await Promise.all(checks))], [301])
+  })
+
   t.test('histories over a link that fails', async (t) => {
     t.comment(`SVC_SEED=${seed}`)
     const url = await postgres.database()
