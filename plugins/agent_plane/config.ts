@@ -181,7 +181,11 @@ export const configSchema = Type.Object({
       'Namespace that gets a point of the measurement agent_plane for each tenant and sweep, with the runs by status, what needs a person, and effects; empty = none',
   }),
   max_event_keys: count(64, 1000, 'Correlation keys of an event: each is looked for among those who wait'),
-  max_buffered_events: count(100_000, 10_000_000, 'Events of a tenant that are kept because no run waits for them yet; more are refused with 429'),
+  max_buffered_events: count(
+    100_000,
+    10_000_000,
+    'Events of a tenant that are kept because no run waits for them yet; more are refused with 503, and not known',
+  ),
   max_buffered_mb: count(256, 1_048_576, 'Mebibytes that they may have together, likewise'),
   max_history_mb: count(8, 256, 'Mebibytes of records that one answer with a history has; it says that it is cut, and the next page of a run begins there'),
   event_grace_secs: secs(3600, 1, 365 * DAY, 'An event for which no run has waited so long after it came is a dead letter'),

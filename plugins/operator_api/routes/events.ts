@@ -1,5 +1,6 @@
 /** Events that come from outside, and those that nobody waited for. */
 import type { EventOperations } from 'svcdb/agents'
+import { publicText, SvcError } from 'svcdb/lib/errors'
 import { readerOf } from '../body.ts'
 import { type Delivered, parseEvent } from '../cloud-event.ts'
 import { LIST_LIMIT, type Operation, operation } from '../operation.ts'
@@ -52,6 +53,11 @@ const DeadLetterView = named(
 const store = { name: 'event', of: ({ events }: { events?: EventOperations }) => events }
 const native = readerOf(DeliverBody)
 
+/** There is no room for it now. @throws Refusal 503, which says to send it again; whatever else it was. */
+function later(error: unknown): never {
+  throw error instanceof SvcError && error.code === 'RATE_LIMITED' ? new Refusal(503, publicText(error)) : error
+}
+
 export const events: readonly Operation[] = [
   operation({
     method: 'POST',
@@ -68,13 +74,13 @@ export const events: readonly Operation[] = [
       },
     },
     answer: DeliveryAnswer,
-    statuses: [409, 429, 503],
+    statuses: [409, 503],
     store,
     handle: ({ store: of, operator, caller: { scope, notAfter }, body }) => {
       const event = body as unknown as Delivered
       if (event.kind.startsWith(RESERVED)) throw new Refusal(403, `kinds that begin with "${RESERVED}" are those of the plane; name it otherwise`)
       const by = { actor: operator.actor, ...(scope === undefined ? {} : { scope }), ...(notAfter === undefined ? {} : { notAfter }) }
-      return of.deliver({ ...event, source: `peer:${operator.actor}` }, by)
+      return of.deliver({ ...event, source: `peer:${operator.actor}` }, by).catch(later)
     },
   }),
   operation({
