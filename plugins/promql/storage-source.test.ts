@@ -10,7 +10,7 @@ function slowReader(measurements: number, ms: number): Reader & { asked: number 
   const look = async function (this: { asked: number }): Promise<SampleSet> {
     reader.asked++
     for (const end = performance.now() + ms; performance.now() < end; );
-    return { series: new Int32Array(0), tags: { keys: () => [] }, async *blocks() {} } as never
+    return { series: new Int32Array(0), tags: { keys: () => [] }, groups: [], async *blocks() {} } as never
   }
   const reader = { asked: 0, schema: () => schema, samples: look, activeSeries: look }
   return reader as never
@@ -30,6 +30,29 @@ t.test('who cancels is heard between one metric and the next', async (t) => {
     const controller = new AbortController()
     setTimeout(() => controller.abort(), 10)
     await t.rejects(run(reader, controller.signal), { name: 'QueryStoppedError' }, way)
+    t.ok(reader.asked < 100, way)
+  }
+})
+
+t.test('who cancels is heard between one selector and the next', async (t) => {
+  const one = { name: '__name__', op: '=', value: 'm0' } as const
+  const reader = slowReader(1, 2)
+  Object.assign(reader, { aggregate: reader.samples })
+  const many = async (select: () => Promise<unknown>): Promise<void> => {
+    for (let i = 0; i < 200; i++) await select()
+  }
+  for (const way of ['select', 'aggregate'] as const) {
+    const controller = new AbortController()
+    const source = storageSource(reader, 'default', controller.signal, 1e6)
+    reader.asked = 0
+    setTimeout(() => controller.abort(), 10)
+    await t.rejects(
+      many(async () =>
+        way === 'select' ? source.select({ matchers: [one], after: 0, upTo: 1 }) : source.aggregate?.({ matchers: [one], after: 0, upTo: 1 } as never),
+      ),
+      { name: 'QueryStoppedError' },
+      way,
+    )
     t.ok(reader.asked < 100, way)
   }
 })

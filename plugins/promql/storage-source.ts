@@ -30,7 +30,7 @@ export const METRIC_CELLS = 4096
 
 /** @param maxSamples that may be held of one series, and of all where series have to be put together. */
 export function storageSource(reader: Reader, namespace: string, signal: AbortSignal, maxSamples: number): SampleSource {
-  const place = { reader, namespace, signal, maxSamples }
+  const place = { reader, namespace, pacer: new Pacer(signal), maxSamples }
   return {
     select: (request) => traced('select', () => select(place, request)),
     ...(reader.aggregate === undefined ? {} : { aggregate: (request) => traced('aggregate', () => aggregate(place, request)) }),
@@ -40,13 +40,14 @@ export function storageSource(reader: Reader, namespace: string, signal: AbortSi
 interface Place {
   reader: Reader
   namespace: string
-  signal: AbortSignal
+  /** One for all selectors: finding the series of each may be short, and of all together take minutes. */
+  pacer: Pacer
   maxSamples: number
 }
 
 async function select(place: Place, request: SelectRequest): Promise<Selection> {
-  const { reader, namespace } = place
-  const pacer = new Pacer(place.signal)
+  const { reader, namespace, pacer } = place
+  if (pacer.due(METRIC_CELLS)) await pacer.pause()
   const { names, others } = splitMatchers(request.matchers)
   const parts: Selection[] = []
   let same: Selection[] = []
@@ -84,7 +85,7 @@ async function* joinedBlocks(parts: readonly Selection[]): AsyncGenerator<Sample
 const mayRepeat = (labels: LabelSets): boolean => labels instanceof MetricLabels && labels.mayRepeat
 
 async function selectMetric(place: Place, metric: Metric, matchers: readonly LabelMatcher[], request: SelectRequest): Promise<Selection> {
-  const { reader, namespace, signal, maxSamples } = place
+  const { reader, namespace, pacer, maxSamples } = place
   const { measurement, field, part } = metric
   const set = await unlessDropped(
     reader.samples({
@@ -107,10 +108,14 @@ async function selectMetric(place: Place, metric: Metric, matchers: readonly Lab
   if (request.windows !== undefined && mayRepeat(labels)) return selectMetric(place, metric, matchers, { ...request, windows: undefined })
   if (part === undefined) return { labels, blocks: () => decoded(set.blocks()), ...storedOf(set) }
   if (part !== 'bucket') return { labels, blocks: () => mapped(decoded(set.blocks()), (block) => totals(block, part)) }
-  return buckets(labels, decoded(set.blocks()), boundaryTest(matchers), maxSamples, new Pacer(signal))
+  return buckets(labels, decoded(set.blocks()), boundaryTest(matchers), maxSamples, pacer)
 }
 
-async function aggregate({ reader, namespace }: Place, { matchers, after, upTo, ...request }: AggregateSelectRequest): Promise<AggregateSelection | undefined> {
+async function aggregate(
+  { reader, namespace, pacer }: Place,
+  { matchers, after, upTo, ...request }: AggregateSelectRequest,
+): Promise<AggregateSelection | undefined> {
+  if (pacer.due(METRIC_CELLS)) await pacer.pause()
   const { names, others } = splitMatchers(matchers)
   const [metric, ...more] = MetricCatalog.of(await reader.schema(namespace)).select(names)
   if (metric === undefined || metric.part !== undefined || more.length > 0) return undefined
