@@ -58,6 +58,12 @@ export const serverSchema = Type.Object({
     1_099_511_627_776,
     'Bytes of the bodies of all HTTP requests under way, as sent and decompressed, without those below 8 KiB; above: 503. What other namespaces have counts half; not less than max_body_size',
   ),
+  max_answer_memory: count(
+    536_870_912,
+    1_048_576,
+    1_099_511_627_776,
+    'Bytes of the answers of all HTTP requests that are made and not taken by their clients, without those below 8 KiB; above: connections are closed, of the namespace that has most those first that have taken nothing for longest',
+  ),
   max_body_depth: count(64, 4, 10_000, 'Arrays and objects within one another in a JSON body without points; above: 400'),
   max_body_members: count(16_384, 16, 10_000_000, 'Members and elements of a JSON body without points, and fields of a form; above: 400'),
   compression_min_bytes: count(

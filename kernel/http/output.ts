@@ -16,11 +16,27 @@ export async function sendOutput<R>(request: FastifyRequest, reply: FastifyReply
   const output = job.output[Symbol.asyncIterator]()
   const first = await output.next()
   const second = first.done === true ? first : await output.next()
+  let ahead = 0
+  request.unsent = () => ahead + (job.waiting ?? 0)
+  async function* pieces(one: Uint8Array, two: Uint8Array): AsyncGenerator<Uint8Array> {
+    try {
+      ahead = two.length
+      yield one
+      ahead = 0
+      yield two
+      for (let next = await output.next(); next.done !== true; next = await output.next()) yield next.value
+    } finally {
+      ahead = 0
+      job.cancel()
+      // What a job that has ended left is given up as well.
+      await output.return?.()
+    }
+  }
   begin()
   // A reply is a promise of its own end: it must not be returned from here, or the caller would wait for that.
   if (first.done === true) reply.send('')
   else if (second.done === true) sendOnce(reply, first.value)
-  else reply.send(Readable.from(pieces(first.value, second.value, output, job.cancel), { objectMode: false }))
+  else reply.send(Readable.from(pieces(first.value, second.value), { objectMode: false }))
 }
 
 /** With its head a text of so many characters is written to the socket from the stack, in one call. */
@@ -31,14 +47,4 @@ function sendOnce(reply: FastifyReply, bytes: Uint8Array): void {
   if (bytes.length <= SMALL_BYTES && isAscii(bytes)) return void reply.send(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1'))
   reply.raw.once('finish', () => (bytes.buffer as ArrayBuffer).transfer(0))
   reply.send(bytes)
-}
-
-async function* pieces(first: Uint8Array, second: Uint8Array, more: AsyncIterator<Uint8Array>, cancel: () => void): AsyncGenerator<Uint8Array> {
-  try {
-    yield first
-    yield second
-    for (let next = await more.next(); next.done !== true; next = await more.next()) yield next.value
-  } finally {
-    cancel()
-  }
 }

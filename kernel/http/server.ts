@@ -15,6 +15,8 @@ import type { Metrics } from '../metrics.ts'
 import type { Action, RouteConfig } from '../plugin.ts'
 import type { Tracing } from '../tracing.ts'
 import { admission } from './admission.ts'
+import { AnswerMemory, type HeldAnswer } from './answer-memory.ts'
+import { answers } from './answers.ts'
 import { arrival } from './arrival.ts'
 import { BodyPool, REST_MS, readBody } from './body.ts'
 import { type BodyHold, BodyMemory } from './body-memory.ts'
@@ -35,6 +37,9 @@ declare module 'fastify' {
     pooledBody: Buffer | null
     /** Of a request whose body was read. */
     bodyHold: BodyHold | null
+    /** Of a request that a job answers: bytes that it has emitted and that are not in the answer's stream yet. */
+    unsent: (() => number) | null
+    heldAnswer: HeldAnswer | null
   }
   interface FastifyContextConfig extends RouteConfig {}
 }
@@ -60,6 +65,7 @@ export class HttpServer {
   private readonly dependencies: HttpDependencies
   private readonly pool = new BodyPool()
   private readonly bodies: BodyMemory
+  private readonly answers: AnswerMemory
   /** Content types that a scope's routes read beside JSON: for messages. */
   private readonly parsed = new WeakMap<object, readonly string[]>()
   /** Looks for new TLS files; undefined without TLS. */
@@ -82,6 +88,17 @@ export class HttpServer {
       'Bodies of HTTP requests that are read or worked on, as sent or decompressed; server.max_body_memory bounds them',
       [],
       (gauge) => gauge.set(this.bodies.total),
+    )
+    const cut = metrics.counter('http_answers_cut_total', 'Answers that were cut, for clients did not take them: beyond server.max_answer_memory', [])
+    this.answers = new AnswerMemory(server.max_answer_memory, (count) => {
+      cut.inc(count)
+      log.warn({ answers: count }, 'connections were closed whose clients do not take their answers: they have what server.max_answer_memory allows')
+    })
+    metrics.gauge(
+      'http_answer_bytes',
+      'Answers of HTTP requests that are made and not taken by their clients; server.max_answer_memory bounds them',
+      [],
+      (gauge) => gauge.set(this.answers.total),
     )
     const refused = metrics.counter('http_connections_refused_total', 'Connections that were closed at once, beyond server.max_connections', [])
     boundConnections(app.server, server.max_connections, log, () => refused.inc())
@@ -140,6 +157,8 @@ export class HttpServer {
     app.register(arrival, { auth, guard: new HostGuard(server) })
     app.register(contentType)
     if (server.compression_min_bytes > 0) app.register(compression, { minBytes: server.compression_min_bytes })
+    // Behind compression, as they are sent.
+    app.register(answers, { memory: this.answers })
     if (server.cors_allowed_origins.length > 0) app.register(cors, { origins: server.cors_allowed_origins })
     app.register(admission, { auth, draining: () => this.draining, refuse: (request, reply) => this.refuse(request, reply, paths) })
     const count = countRequests(metrics)
@@ -271,6 +290,7 @@ export class HttpServer {
       await this.app.close()
     } finally {
       clearInterval(this.poolTimer)
+      this.answers.close()
       clearInterval(idle)
       clearTimeout(timer)
     }

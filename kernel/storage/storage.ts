@@ -295,6 +295,8 @@ export interface RunningJob<R> {
   /** What the job emits, in order. Must be consumed or `cancel` called. */
   output: AsyncIterable<Uint8Array>
   result: Promise<R>
+  /** Bytes of the output that nobody has taken yet, also of a job that has ended. Absent: not known. */
+  readonly waiting?: number
   cancel(): void
 }
 

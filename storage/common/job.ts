@@ -23,7 +23,14 @@ export function startJob<R>(reader: Reader, module: URL, args: unknown, options:
     () => output.end(),
     (error) => output.fail(error),
   )
-  return { output, result, cancel: () => deadline.cancel() }
+  return {
+    output,
+    result,
+    get waiting() {
+      return output.waiting
+    },
+    cancel: () => deadline.cancel(),
+  }
 }
 
 /** The caller's signal, the time limit and `cancel` as one signal. */
@@ -71,7 +78,8 @@ export class Deadline {
 
 class OutputQueue implements AsyncIterable<Uint8Array> {
   private readonly chunks: Uint8Array[] = []
-  private queued = 0
+  /** Bytes. */
+  waiting = 0
   private ended = false
   private error: unknown
   private changed = Promise.withResolvers<void>()
@@ -85,9 +93,9 @@ class OutputQueue implements AsyncIterable<Uint8Array> {
   async push(bytes: Uint8Array): Promise<void> {
     this.signal.throwIfAborted()
     this.chunks.push(bytes)
-    this.queued += bytes.length
+    this.waiting += bytes.length
     this.wake()
-    while (this.queued > MAX_QUEUED) {
+    while (this.waiting > MAX_QUEUED) {
       await this.changed.promise
       this.signal.throwIfAborted()
     }
@@ -107,7 +115,7 @@ class OutputQueue implements AsyncIterable<Uint8Array> {
     while (true) {
       const chunk = this.error === undefined ? this.chunks.shift() : undefined
       if (chunk !== undefined) {
-        this.queued -= chunk.length
+        this.waiting -= chunk.length
         this.wake()
         yield chunk
       } else if (this.ended) {

@@ -71,6 +71,12 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
     return this.queue.length > 0
   }
 
+  get waiting(): number {
+    let bytes = 0
+    for (const { length } of this.queue) bytes += length
+    return bytes
+  }
+
   /** It is answered, or nobody waits for it any more. */
   get over(): boolean {
     return this.state !== 'running'
@@ -152,9 +158,11 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
     return END
   }
 
-  /** Left early: nothing to do when it has ended. */
+  /** Left early. */
   private left(): Promise<IteratorResult<Uint8Array, undefined>> {
     this.cancel()
+    // Its own, or copies: the memory goes back at once, and not with the next garbage collection.
+    for (const { buffer } of this.queue.splice(0)) (buffer as ArrayBuffer).transfer(0)
     return Promise.resolve(END)
   }
 }
