@@ -178,5 +178,8 @@ t.test('limits', async (t) => {
   await t.resolves(read([query()], [0], { sampleLimit: 303 }))
   await t.rejects(read([query()], [0], { maxBytes: 1000 }), { message: /holds more than 1000 bytes/, detail: { errorType: 'execution' } })
   await t.rejects(read([query()], [1], { maxBytes: 100 }), { message: /holds more than 100 bytes/ }, 'what waits for its turn')
+  const many = new MemorySource()
+  for (let i = 1000; i > 0; i--) many.add(Labels.of({ __name__: 'up', i: String(i) }), floats(1, Number))
+  await t.rejects(read([query()], [1], { maxBytes: 400_000 }, many), { message: /holds more than 400000 bytes/ }, 'series that wait, whatever they hold')
   await t.rejects(read([query({ matchers: [['__name__', '=~', 'a(']] })], [1]), { message: /^error parsing regexp: /, detail: { errorType: 'bad_data' } })
 })
