@@ -1,6 +1,8 @@
 import { gunzipSync, gzipSync } from 'node:zlib'
+import { collect } from 'svcdb/lib/heap'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
+import { until } from '../../test/support/until.ts'
 import plugin from './index.ts'
 
 let node: TestNode
@@ -197,3 +199,23 @@ t.test('a spent series budget refuses what is new, and only that', async (t) => 
 })
 
 t.end()
+
+t.test('a write of many fields for many points is bounded over all its measurements, and leaves no memory behind', async (t) => {
+  const wide = await boot({ plugins: [plugin] })
+  t.teardown(() => wide.stop())
+  const post = (payload: string) => wide.inject({ method: 'POST', url: '/write', payload, headers: { 'content-type': 'text/plain' } })
+  /** Each line sets a few of as many fields. */
+  const square = (measurement: string, n: number): string =>
+    Array.from({ length: n }, (_, i) => `${measurement} f${i}=1,f${(i + 512) % n}=1,f${(i + 1024) % n}=1,f${(i + 1536) % n}=1`).join('\n')
+  const answer = await post(Array.from({ length: 24 }, (_, i) => square(`m${i}`, 2048)).join('\n'))
+  t.equal(answer.statusCode, 400)
+  t.match(answer.json(), { code: 'INVALID_POINT', error: /cannot hold \d+ fields of measurement "m\d+" for \d+ points in one write/ })
+  collect()
+  const { arrayBuffers } = process.memoryUsage()
+  for (let i = 0; i < 8; i++) await post(square(`one${i}`, 2048))
+  const most = arrayBuffers + 2 * 2048 * 2048 * 8
+  await until('memory is given back', () => {
+    collect()
+    return process.memoryUsage().arrayBuffers < most
+  })
+})

@@ -10,18 +10,23 @@ import { SvcError } from '../errors/index.ts'
 import type { FieldType, MeasurementRef, SeriesResolver } from './schema.ts'
 
 const FIRST_CAPACITY = 16
+const FIRST_HEAP = 1024
+/** Of a row: its series, its time, its position. */
+const ROW_BYTES = 16
 /** A pooled batch keeps the tables of at most this many measurements; more would hold memory for names seen once. */
 const KEPT_TABLES = 64
 /**
- * Rows times columns of one table, set or not: a small body that names ever new fields must not reserve memory without end. A body of
- * 10 MiB can set about 2.5 million values; what is far above that is mostly gaps.
+ * Rows times columns, set or not, that the tables of one write grow to together: a small body that names ever new fields must not reserve memory without end. A
+ * body of 10 MiB can set about 2.5 million values; what is far above that is mostly gaps.
  */
 const MAX_CELLS = 2 ** 24
+/** Bytes that a batch which is used again keeps; what a large write has grown beyond them is let go. Engines keep up to 16 batches. */
+const KEPT_BYTES = 8 << 20
 const encoder = new TextEncoder()
 
 /** Bytes of strings and histograms of one batch; a value is (offset, length). */
 export class ByteHeap {
-  bytes: Uint8Array = new Uint8Array(1024)
+  bytes: Uint8Array = new Uint8Array(FIRST_HEAP)
   length = 0
 
   /** Makes room for n bytes and returns where they start; the caller fills `bytes` there. */
@@ -155,6 +160,22 @@ export class Column {
     if (this.validity !== undefined) this.validity = copyInto(new Uint8Array(capacity), this.validity)
   }
 
+  /** Bytes that it takes, also when it is empty. */
+  get reserved(): number {
+    return this.u8.length + (this.scales?.length ?? 0) + ((this.validity ?? this.spareValidity)?.length ?? 0)
+  }
+
+  /** Lets go of its memory: decoders remember columns that are not used again. */
+  free(): void {
+    this.reset()
+    this.buffer = EMPTY_BUFFER
+    this.f64 = EMPTY_F64
+    this.i32 = EMPTY_I32
+    this.u8 = EMPTY_U8
+    this.scales = undefined
+    this.spareValidity = undefined
+  }
+
   reset(): void {
     this.next = 0
     this.first = 0
@@ -163,6 +184,11 @@ export class Column {
     if (this.validity !== undefined) this.spareValidity = this.validity
     this.validity = undefined
   }
+}
+
+/** Rows times columns that the tables of a batch have grown to since it was empty, beyond their first rows. */
+class Room {
+  cells = 0
 }
 
 /** The rows of one measurement, or (measurement null) rows of many measurements that all have just these fields. */
@@ -179,9 +205,12 @@ export class TableBatch {
   /** The part of the batch (`WriteBatch.begin`) that has asked for it last. */
   part = -1
   private readonly byName = new Map<string, Column>()
+  private readonly room: Room
 
-  constructor(measurement: MeasurementRef | null) {
+  /** @param room of all tables of a batch. */
+  constructor(measurement: MeasurementRef | null, room = new Room()) {
     this.measurement = measurement
+    this.room = room
   }
 
   /** Starts a row and returns its number. @throws INVALID_POINT when rows times fields are too many. */
@@ -216,12 +245,30 @@ export class TableBatch {
     }
     const declared = this.measurement?.fields.get(name)
     if (declared !== undefined && declared.type !== type) throw typeConflict(this.measurement?.name ?? '', name, declared.type, type)
-    this.requireRoom(this.columns.length + 1, this.capacity)
+    this.take(this.capacity - FIRST_CAPACITY, this.columns.length + 1, this.capacity)
     const column = new Column(name, type, this.capacity)
     if (known === undefined) this.columns.push(column)
     else this.columns[this.columns.indexOf(known)] = column
     this.byName.set(name, column)
     return column
+  }
+
+  /** Bytes that it takes, also when it is empty. */
+  get reserved(): number {
+    return this.columns.reduce((sum, { reserved }) => sum + reserved, this.capacity * ROW_BYTES)
+  }
+
+  /** As new, without its memory: decoders remember tables, too. */
+  free(): void {
+    for (const column of this.columns) column.free()
+    this.columns.length = 0
+    this.byName.clear()
+    this.rows = 0
+    if (this.capacity === FIRST_CAPACITY) return
+    this.capacity = FIRST_CAPACITY
+    this.series = new Int32Array(FIRST_CAPACITY)
+    this.time = new Int32Array(FIRST_CAPACITY * 2)
+    this.position = new Int32Array(FIRST_CAPACITY)
   }
 
   reset(): void {
@@ -237,8 +284,13 @@ export class TableBatch {
     }
   }
 
-  private requireRoom(columns: number, rows: number): void {
-    if (columns * rows <= MAX_CELLS) return
+  /** Takes cells, so that there are so many columns of so many rows. @throws INVALID_POINT when the batch has no room for them. */
+  private take(cells: number, columns: number, rows: number): void {
+    const { room } = this
+    if (room.cells + cells <= MAX_CELLS) {
+      room.cells += cells
+      return
+    }
     const name = this.measurement === null ? '' : ` of measurement "${this.measurement.name}"`
     throw new SvcError(
       'INVALID_POINT',
@@ -247,7 +299,7 @@ export class TableBatch {
   }
 
   private grow(): void {
-    this.requireRoom(this.columns.length, this.capacity * 2)
+    this.take(this.columns.length * this.capacity, this.columns.length, this.capacity * 2)
     this.capacity *= 2
     this.series = copyInto(new Int32Array(this.capacity), this.series)
     this.time = copyInto(new Int32Array(this.capacity * 2), this.time)
@@ -267,6 +319,7 @@ export class WriteBatch {
   private last: TableBatch | undefined
   private anyMeasurement: TableBatch | undefined
   private part = 0
+  private readonly room = new Room()
 
   constructor(resolver: SeriesResolver) {
     this.resolver = resolver
@@ -289,7 +342,7 @@ export class WriteBatch {
     if (this.last !== undefined && this.last.measurement === measurement) return this.last
     let table = this.byMeasurement.get(measurement)
     if (table === undefined) {
-      table = new TableBatch(measurement)
+      table = new TableBatch(measurement, this.room)
       this.tables.push(table)
       this.byMeasurement.set(measurement, table)
     }
@@ -302,7 +355,7 @@ export class WriteBatch {
   mixed(): TableBatch {
     let table = this.anyMeasurement
     if (table === undefined) {
-      table = this.anyMeasurement = new TableBatch(null)
+      table = this.anyMeasurement = new TableBatch(null, this.room)
       this.tables.push(table)
     }
     if (table.part !== this.part) this.touch(table)
@@ -323,13 +376,18 @@ export class WriteBatch {
   }
 
   reset(): void {
-    this.heap.length = 0
+    const { heap, tables } = this
+    heap.length = 0
     this.begin()
-    if (this.tables.length > KEPT_TABLES) {
-      this.tables.length = 0
-      this.anyMeasurement = undefined
-      this.byMeasurement = new Map()
-    } else for (const table of this.tables) table.reset()
+    this.room.cells = 0
+    if (heap.bytes.length > KEPT_BYTES) heap.bytes = new Uint8Array(FIRST_HEAP)
+    const isMany = tables.length > KEPT_TABLES
+    const isLarge = isMany || tables.reduce((sum, { reserved }) => sum + reserved, heap.bytes.length) > KEPT_BYTES
+    for (const table of tables) isLarge ? table.free() : table.reset()
+    if (!isMany) return
+    tables.length = 0
+    this.anyMeasurement = undefined
+    this.byMeasurement = new Map()
   }
 }
 
@@ -349,5 +407,7 @@ function copyInto<T extends Uint8Array | Int32Array>(target: T, source: T): T {
   return target
 }
 
+const EMPTY_BUFFER = new ArrayBuffer(0)
+const EMPTY_U8 = new Uint8Array(0)
 const EMPTY_F64 = new Float64Array(0)
 const EMPTY_I32 = new Int32Array(0)
