@@ -176,5 +176,16 @@ t.test('rows that are held to be put in order are bounded in bytes, whatever is 
     )
   }
   t.equal((await send('/api/v1/svc/query', { measurement: 'big', limit: 10, offset: 5 })).json().length, 10)
+  const long = points.map(({ timestamp, fields }, i) => ({ measurement: 'long', tags: { host: `h${i % 2}` }, timestamp: timestamp + i * 1e6, fields }))
+  t.equal((await send('/api/v1/write', long)).statusCode, 204)
+  for (const limit of [1, 3, 40]) {
+    const answer = await send('/api/v1/svc/query', { measurement: 'long', limit })
+    t.same(
+      answer.json().map?.(({ fields }: { fields: { n: number } }) => fields.n),
+      Array.from({ length: limit }, (_, i) => i),
+      `the first ${limit} rows of a series of many`,
+    )
+  }
+  t.equal((await send('/api/v1/svc/query', { measurement: 'long', limit: 80 })).statusCode, 400)
   t.equal((await send('/api/v1/svc/query', { measurement: 'big', fields: ['n'] })).json().length, 100)
 })

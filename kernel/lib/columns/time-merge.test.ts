@@ -83,3 +83,26 @@ t.test('above so many bytes there is no more room, and what a limit leaves out t
   )
   t.notOk(numbers.add(chunk(1, [7, 8, 9].concat(Array.from({ length: 400 }, (_, i) => 10 + i)))))
 })
+
+t.test('of chunks with a few rows of those that are wanted, no more is held', async (t) => {
+  const has = (series: number, row: number): boolean => series % 3 !== 0 || row % 4 === 1
+  const texts = (series: number): SeriesChunk => {
+    const times = BigInt64Array.from({ length: 1000 }, (_, row) => BigInt(series + row * 2))
+    const values = Array.from(times, (time) => `${time}`.padEnd(1000, '.'))
+    const validity = Uint8Array.from(times, (_, row) => Number(has(series, row)))
+    return { series, tags: {}, times, columns: [{ name: 'v', type: 'string', values, ...(series % 3 === 0 ? { validity } : {}) }] }
+  }
+  const merge = new TimeMerge(10, 100_000)
+  const all: { time: number; series: number }[] = []
+  for (let series = 0; series < 50; series++) {
+    t.ok(merge.add(texts(series)), `series ${series}`)
+    for (let row = 0; row < 1000; row++) if (has(series, row)) all.push({ time: series + row * 2, series })
+  }
+  t.ok(merge.bytes < 100_000, `${merge.bytes} bytes`)
+  const found: { time: number; series: number }[] = []
+  await merge.each(({ series, times, columns: [{ values }] }, row) => {
+    t.equal(Number.parseInt(values[row] as string, 10), Number(times[row]))
+    return found.push({ time: Number(times[row]), series }) < 10
+  })
+  t.same(found, all.sort((a, b) => a.time - b.time || a.series - b.series).slice(0, 10))
+})

@@ -41,10 +41,11 @@ export class TimeMerge {
     const rows = presentRows(chunk)
     const length = Math.min(rows === undefined ? chunk.times.length : rows.length, this.keep)
     if (length === 0) return true
-    const bytes = bytesOf(chunk)
-    this.runs.push({ chunk, rows, from: 0, to: length, bytes })
+    const run: Run = { chunk, rows, from: 0, to: length, bytes: 0 }
+    shrink(run)
+    this.runs.push(run)
     this.held += length
-    this.bytes += bytes
+    this.bytes += run.bytes
     const full = this.bytes > this.maxBytes
     if (this.held > this.keep * 2 + 1024 || (full && this.held > this.keep)) this.trim()
     return this.bytes <= this.maxBytes
@@ -90,8 +91,26 @@ export class TimeMerge {
     for (const run of last.slice(this.keep - times.indexOf(latest))) run.to--
     this.held = this.runs.reduce((sum, { from, to }) => sum + to - from, 0)
     this.runs = this.runs.filter((run) => run.to > run.from)
+    for (const run of this.runs) shrink(run)
     this.bytes = this.runs.reduce((sum, { bytes }) => sum + bytes, 0)
   }
+}
+
+/** Lets go of the rows of a chunk that lie behind the run, where they are half of it or more, and says what it takes then. */
+function shrink(run: Run): void {
+  const { chunk, rows, to, bytes } = run
+  const end = rows === undefined ? to : rows[to - 1] + 1
+  const small = end * 2 > chunk.times.length
+  if (!small) {
+    run.chunk = { ...chunk, times: chunk.times.slice(0, end), columns: chunk.columns.map((column) => headOf(column, end)) }
+    run.rows = rows?.slice(0, to)
+  }
+  if (!small || bytes === 0) run.bytes = bytesOf(run.chunk)
+}
+
+function headOf(column: ColumnChunk, end: number): ColumnChunk {
+  const { values, validity } = column
+  return { ...column, values: values.slice(0, end), ...(validity === undefined ? {} : { validity: validity.slice(0, end) }) }
 }
 
 function bytesOf({ times, columns }: SeriesChunk): number {
