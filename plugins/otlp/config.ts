@@ -46,7 +46,8 @@ export const configSchema = Type.Object({
     default: 268_435_456,
     minimum: 65_536,
     maximum: 17_179_869_184,
-    description: 'Attributes, as sent, that are recognised without being parsed again, for each namespace; emptied when full',
+    description:
+      'Attributes, as sent, that are recognised without being parsed again, and about what their resources and scopes take, for each namespace; emptied when full',
   }),
   max_cached_namespaces: Type.Integer({ default: 16, minimum: 1, maximum: 10_000, description: 'Namespaces that have a series cache at one time' }),
 })

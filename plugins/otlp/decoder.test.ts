@@ -1,3 +1,4 @@
+import { collect } from 'svcdb/lib/heap'
 import type { NativeHistogram } from 'svcdb/lib/histogram'
 import { FakeResolver, Message } from 'svcdb/testkit'
 import t from 'tap'
@@ -336,13 +337,72 @@ t.test('attributes of a resource that very many new series would have are refuse
   const metrics = (count: number, from = 0): WireMetric[] => [
     { name: 'm', sum: Array.from({ length: count }, (_, i) => ({ time, value: 1, attributes: { i: String(from + i) } })), temporality: 2 },
   ]
-  const decoder = decoding()
+  const decoder = decoding({ maxCacheBytes: 4 << 20 })
   for (const from of [0, 150]) t.match(decoder.decode(writeMetrics(metrics(150, from), resource)), { points: 150, refused: 0 })
   t.match(decoder.decode(writeMetrics(metrics(300), resource)), { points: 300, refused: 0 })
   t.throws(() => decoding().decode(writeMetrics(metrics(300), resource)), {
     code: 'BAD_REQUEST',
-    message: /series that are not known have more than 268435456 bytes of attributes/,
+    message: /series that are not known take more than 268435456 bytes of attributes/,
   })
+})
+
+/** Keeps no series. */
+class ForgetfulResolver extends FakeResolver {
+  override series(): number {
+    return 0
+  }
+}
+
+/** Bytes of the heap that `work` has left behind, with what it gives. */
+function held(work: () => unknown): number {
+  collect()
+  const before = process.memoryUsage().heapUsed
+  const result = work()
+  collect()
+  const bytes = process.memoryUsage().heapUsed - before
+  if (result === undefined) throw new Error('nothing was held')
+  return bytes
+}
+
+const wide = (count: number, more: WireAttributes = {}): WireAttributes => ({
+  ...more,
+  ...Object.fromEntries(Array.from({ length: count }, (_, i) => [`r${i}`, ''])),
+})
+
+t.test('scopes of a resource have its tags in common: as many as a request has', async (t) => {
+  const scopes = Array.from({ length: 2000 }, (_, i) => ({ name: `s${i}`, metrics: [{ name: 'm', gauge: [{ time, value: i }] }] }))
+  const message = writeRequest([{ attributes: wide(1000), scopes }])
+  const decoder = decoding({ scopeTags: true }, undefined, new ForgetfulResolver())
+  const bytes = held(() => {
+    t.match(decoder.decode(message), { points: 2000, refused: 0 })
+    return decoder
+  })
+  t.ok(bytes < 32 << 20, `${bytes} bytes`)
+})
+
+t.test('a tag of the scope stands for that of its resource', async (t) => {
+  const decoder = decoding({ scopeTags: true }, undefined, new AsciiResolver())
+  const scopes = [{ name: 'lib', version: '1', metrics: [{ name: 'm', gauge: [{ time, value: 1, attributes: { k: 'v' } }] }] }]
+  decoder.decode(writeRequest([{ attributes: { host: 'h', 'otel.scope.name': 'other' }, scopes }]))
+  t.same(decoder.points()[0].tags, { host: 'h', 'otel.scope.name': 'lib', 'otel.scope.version': '1', k: 'v' })
+})
+
+t.test('resources are kept within the bytes of the cache, not as many as their names are short', async (t) => {
+  const decoder = decoding({ maxCacheBytes: 4 << 20 })
+  const bytes = held(() => {
+    for (let n = 0; n < 6; n++)
+      decoder.decode(writeRequest(Array.from({ length: 60 }, (_, i) => ({ attributes: wide(1000, { id: `${n}-${i}` }), scopes: [] }))))
+    return decoder
+  })
+  t.ok(bytes < 12 << 20, `${bytes} bytes`)
+})
+
+t.test('resources and metrics that take long to read are read in turns', async (t) => {
+  const text = 'x'.repeat(600_000)
+  const resources = Array.from({ length: 10 }, (_, i) => ({ attributes: { [`a${i}`]: text }, scopes: [] }))
+  t.ok(decoding().turns(writeRequest(resources)) >= 5)
+  const metrics = Array.from({ length: 10 }, (_, i) => ({ name: `m${i}`, description: text, gauge: [{ time, value: 1 }] }))
+  t.ok(decoding().turns(writeMetrics(metrics)) >= 5)
 })
 
 t.test('of exemplars nothing long is made, however often it is said', async (t) => {

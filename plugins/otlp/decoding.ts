@@ -2,7 +2,7 @@
 
 import type { MeasurementRef, MetricMetadataEntry } from 'svcdb'
 import { WriteBatch } from 'svcdb/lib/columns'
-import { atOnce } from 'svcdb/lib/event-loop'
+import { atOnce, type Work } from 'svcdb/lib/event-loop'
 import { decodeHistogram, isStaleHistogram, type NativeHistogram } from 'svcdb/lib/histogram'
 import { FakeResolver } from 'svcdb/testkit'
 import { type DecoderOptions, OtlpDecoder } from './decoder.ts'
@@ -42,21 +42,22 @@ export function decoding(
   const decoder = new OtlpDecoder(resolver, '', { ...defaults, ...options })
   const batches = { points: new WriteBatch(resolver), gauges: new WriteBatch(resolver) }
   const said: MetricMetadataEntry[] = []
+  const work = (message: Uint8Array): Work<Outcome> => {
+    batches.points.reset()
+    batches.gauges.reset()
+    return decoder.decode(
+      message,
+      (name) => batches[name],
+      (entry) => said.push(entry),
+      limits,
+    )
+  }
   return {
     resolver,
     said,
-    decode(message: Uint8Array): Outcome {
-      batches.points.reset()
-      batches.gauges.reset()
-      return atOnce(
-        decoder.decode(
-          message,
-          (name) => batches[name],
-          (entry) => said.push(entry),
-          limits,
-        ),
-      )
-    },
+    decode: (message: Uint8Array): Outcome => atOnce(work(message)),
+    /** Reads it. @returns how often others had their turn. */
+    turns: (message: Uint8Array): number => [...work(message)].length,
     points: (): Point[] => [...pointsOf(batches.points, resolver), ...pointsOf(batches.gauges, resolver)].sort((a, b) => a.position - b.position),
   }
 }

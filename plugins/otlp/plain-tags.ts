@@ -3,8 +3,7 @@
  * anything else, or says a key twice, is told by -1 and left to who does make strings.
  */
 import type { MeasurementRef, SeriesResolver } from 'svcdb'
-import type { Bytes } from './streams.ts'
-import type { Attributes } from './tag-set.ts'
+import type { Bytes, OriginTags } from './streams.ts'
 
 const KEY_TAG = 0x0a
 const VALUE_TAG = 0x12
@@ -18,34 +17,37 @@ export class PlainTags {
   private bytes: Uint8Array = new Uint8Array(1024)
   private ranges = new Int32Array(64 * LANES)
   private count = 0
-  private outer: Attributes | undefined
+  private outer: OriginTags | undefined
   private outerLength = 0
   private outerCount = -1
 
-  /** @param outer tags of the resource, the same object for the same tags. @returns the number of the series, or -1. @throws as `series`. */
-  resolve(resolver: SeriesResolver, measurement: MeasurementRef, outer: Attributes, attributes: Bytes): number {
+  /** @param outer tags of the resource and scope, the same object for the same tags. @returns the number of the series, or -1. @throws as `series`. */
+  resolve(resolver: SeriesResolver, measurement: MeasurementRef, outer: OriginTags, attributes: Bytes): number {
     if (resolver.seriesAscii === undefined) return -1
     if (outer !== this.outer) this.load(outer)
     if (this.outerCount < 0 || !this.read(attributes)) return -1
     return resolver.seriesAscii(measurement, this.bytes, this.ranges, this.count)
   }
 
-  private load(outer: Attributes): void {
+  private load(outer: OriginTags): void {
     this.outer = outer
     this.outerLength = 0
     this.outerCount = -1
-    if (outer.size * LANES > this.ranges.length) return
+    const [first, second] = outer
+    const count = outer.reduce((sum, { size }) => sum + size, 0)
+    if (count * LANES > this.ranges.length) return
+    if (second !== undefined) for (const key of second.keys()) if (first.has(key)) return
     let place = 0
-    for (const tag of outer) {
-      for (const text of tag) {
-        if (!PLAIN.test(text)) return
-        this.room(this.outerLength + text.length)
-        this.ranges[place++] = this.outerLength
-        for (let i = 0; i < text.length; i++) this.bytes[this.outerLength++] = text.charCodeAt(i)
-        this.ranges[place++] = this.outerLength
-      }
-    }
-    this.outerCount = outer.size
+    for (const tags of outer)
+      for (const tag of tags)
+        for (const text of tag) {
+          if (!PLAIN.test(text)) return
+          this.room(this.outerLength + text.length)
+          this.ranges[place++] = this.outerLength
+          for (let i = 0; i < text.length; i++) this.bytes[this.outerLength++] = text.charCodeAt(i)
+          this.ranges[place++] = this.outerLength
+        }
+    this.outerCount = count
   }
 
   /** Takes the attributes apart; false when that needs more care. */

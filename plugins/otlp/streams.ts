@@ -19,14 +19,18 @@ const SPARE = 65_536
 const MAX_ATTRIBUTES = 1024
 /** Of a resource, a scope, a metric's header, the attributes of a data point: they are hashed, kept and taken apart in one go. */
 const MAX_TAG_BYTES = 1_048_576
-/** Of the tags of series that are not known yet, in one request: those of a resource are taken apart again for each of its series. */
+/** Of the tags of resources, scopes and series that are not known yet, in one request: those of a resource are taken apart again for each of its series. */
 const MAX_NEW_BYTES = 268_435_456
+/** Of a tag that is kept with its resource or scope, besides its texts, and of a resource, scope or metric, about. */
+const TAG_BYTES = 64
+const ENTRY_BYTES = 128
 /** Of those, between two places where the work can be interrupted. */
 const SLICE_BYTES = 1_048_576
 /** Field of the message Resource. */
 const RESOURCE_ATTRIBUTES = 1
 /** Kinds and flags of a metric are below this. */
 const KINDS = 64
+const NO_TAGS: readonly Attributes[] = []
 
 export interface Bytes {
   bytes: Uint8Array
@@ -35,11 +39,13 @@ export interface Bytes {
   end: number
 }
 
+/** Of a resource, and of a scope behind it, which has its resource's by reference: a request may have very many scopes. */
+export type OriginTags = readonly Attributes[]
+
 export interface Stream {
   readonly id: number
   readonly metric: Metric
-  /** Of the resource and the scope. */
-  readonly tags: Attributes
+  readonly tags: OriginTags
   /** That they were sent in. */
   readonly tagBytes: number
 }
@@ -54,7 +60,7 @@ export interface TagOptions {
 interface Origin {
   /** Why its points cannot be stored. */
   problem: string | undefined
-  tags: Attributes
+  tags: OriginTags
   /** That they were sent in. */
   bytes: number
 }
@@ -74,6 +80,8 @@ export class Streams {
   private readonly options: TagOptions
   private readonly maxBytes: number
   private epoch: number
+  /** Bytes that resources, scopes and metrics take beside those that named them, about. */
+  private kept = 0
   private takenInAll = 0
   /** Bytes of tags that were taken apart since others had their turn. */
   private taken = 0
@@ -97,11 +105,12 @@ export class Streams {
     this.taken = this.takenInAll = 0
     const named = this.resources.table.bytes + this.scopes.table.bytes + this.metrics.table.bytes
     const spare = this.origins.length + this.list.length - this.resources.table.size - this.scopes.table.size - this.metrics.table.size
-    if (this.epoch === this.resolver.epoch && named <= this.maxBytes && spare <= SPARE) return
+    if (this.epoch === this.resolver.epoch && named + this.kept <= this.maxBytes && spare <= SPARE) return
     for (const keys of [this.resources, this.scopes, this.metrics, this.series]) keys.clear()
     this.origins.length = 0
     this.list.length = 0
     this.byName.clear()
+    this.kept = 0
     this.epoch = this.resolver.epoch
   }
 
@@ -125,11 +134,13 @@ export class Streams {
   resource(at: Bytes): number {
     if (at.end - at.start > MAX_TAG_BYTES) {
       const problem = `the attributes of the resource have ${at.end - at.start} bytes; they have at most ${MAX_TAG_BYTES}`
-      return this.origins.push({ problem, tags: new Map(), bytes: 0 }) - 1
+      return this.origins.push({ problem, tags: NO_TAGS, bytes: 0 }) - 1
     }
     const known = this.resources.find(at.view, at.start, at.end, 0)
     if (known >= 0) return known
-    return this.keep(this.resources, at, 0, this.origins.push(this.resourceOrigin(at)) - 1)
+    const origin = this.resourceOrigin(at)
+    this.take(origin.tags, at)
+    return this.keep(this.resources, at, 0, this.origins.push(origin) - 1)
   }
 
   /** The number of a resource together with a scope. @param at the message InstrumentationScope. */
@@ -138,8 +149,9 @@ export class Streams {
     const known = this.scopes.find(at.view, at.start, at.end, resource)
     if (known >= 0) return known
     const { problem, tags, bytes } = this.origins[resource]
-    const both = new Map([...tags, ...this.scopeTags(at)])
-    return this.keep(this.scopes, at, resource, this.origins.push({ problem, tags: both, bytes: bytes + at.end - at.start }) - 1)
+    const own = this.scopeTags(at)
+    this.take([own], at)
+    return this.keep(this.scopes, at, resource, this.origins.push({ problem, tags: [...tags, own], bytes: bytes + at.end - at.start }) - 1)
   }
 
   /** The stream of a metric. @param at the bytes of its name, description and unit. @throws INVALID_POINT when its points cannot be stored. */
@@ -149,6 +161,7 @@ export class Streams {
     const parent = origin * KINDS + kind
     const known = this.metrics.find(at.view, at.start, at.end, parent)
     if (known >= 0) return this.list[known]
+    this.take(NO_TAGS, at)
     const described = header()
     const { problem, tags, bytes } = this.origins[origin]
     if (problem !== undefined) throw new SvcError('INVALID_POINT', `cannot write points of metric "${described.name}": ${problem}`)
@@ -182,7 +195,7 @@ export class Streams {
   /** Labels of a data point's series as PromQL shows them; undefined where its attributes are none. @param name of the metric. */
   labelsOf(stream: Stream, at: Bytes, name: string): string[] | undefined {
     try {
-      return ['__name__', name, ...joinedTags(stream.tags, tagsOf(this.attributes(at, undefined), this.options.prometheus))]
+      return ['__name__', name, ...joinedTags(...stream.tags, tagsOf(this.attributes(at, undefined), this.options.prometheus))]
     } catch (error) {
       if (error instanceof AttributeError) return undefined
       throw error
@@ -190,14 +203,7 @@ export class Streams {
   }
 
   private newSeries(stream: Stream, at: Bytes): number {
-    const bytes = stream.tagBytes + at.end - at.start
-    this.taken += bytes
-    this.takenInAll += bytes
-    if (this.takenInAll > MAX_NEW_BYTES)
-      throw new SvcError(
-        'BAD_REQUEST',
-        `cannot read the message: series that are not known have more than ${MAX_NEW_BYTES} bytes of attributes; send smaller batches`,
-      )
+    this.spend(stream.tagBytes + at.end - at.start)
     const { prometheus, dropped } = this.options
     if (!prometheus && dropped.size === 0) {
       const series = this.plain.resolve(this.resolver, stream.metric.ref, stream.tags, at)
@@ -210,8 +216,27 @@ export class Streams {
       if (!(error instanceof AttributeError)) throw error
       throw new SvcError('INVALID_POINT', `cannot write point of metric "${stream.metric.ref.name}": an attribute cannot be a tag: ${error.message}`)
     }
-    const tags = attributes.size === 0 ? joinedTags(stream.tags) : joinedTags(stream.tags, tagsOf(attributes, prometheus))
+    const tags = attributes.size === 0 ? joinedTags(...stream.tags) : joinedTags(...stream.tags, tagsOf(attributes, prometheus))
     return this.resolver.series(stream.metric.ref, tags)
+  }
+
+  /** Counts what is kept of a resource, a scope or a metric. @param at the bytes that say it. */
+  private take(tags: OriginTags, at: Bytes): void {
+    let bytes = ENTRY_BYTES
+    for (const set of tags) for (const [key, value] of set) bytes += key.length + value.length + TAG_BYTES
+    this.kept += bytes
+    this.spend(Math.max(bytes, at.end - at.start))
+  }
+
+  /** Counts what was taken apart. @throws BAD_REQUEST when it is more than one request may have. */
+  private spend(bytes: number): void {
+    this.taken += bytes
+    this.takenInAll += bytes
+    if (this.takenInAll <= MAX_NEW_BYTES) return
+    throw new SvcError(
+      'BAD_REQUEST',
+      `cannot read the message: resources, scopes and series that are not known take more than ${MAX_NEW_BYTES} bytes of attributes; send smaller batches`,
+    )
   }
 
   private keep(keys: NestedKeys, { bytes, view, start, end }: Bytes, parent: number, value: number): number {
@@ -228,10 +253,10 @@ export class Streams {
   private resourceOrigin(at: Bytes): Origin {
     try {
       const tags = resourceTags(this.attributes(at, RESOURCE_ATTRIBUTES), this.options.prometheus)
-      return { problem: undefined, tags, bytes: at.end - at.start }
+      return { problem: undefined, tags: [tags], bytes: at.end - at.start }
     } catch (error) {
       if (!(error instanceof AttributeError)) throw error
-      return { problem: `an attribute of the resource cannot be a tag: ${error.message}`, tags: new Map(), bytes: 0 }
+      return { problem: `an attribute of the resource cannot be a tag: ${error.message}`, tags: NO_TAGS, bytes: 0 }
     }
   }
 
