@@ -96,7 +96,7 @@ export class PointsDecoder {
       }
       return outcome
     } catch (error) {
-      for (const [i, table] of batch.tables.entries()) while (table.rows > (marks[i] ?? 0)) table.dropRow()
+      for (const [i, table] of batch.tables.entries()) table.dropRows(marks[i] ?? 0)
       throw error
     } finally {
       reader.release()

@@ -1,7 +1,9 @@
-import { type TableBatch, WriteBatch } from 'svcdb/lib/columns'
+import { seeded } from 'svcdb/lib/random'
 import { FakeResolver } from 'svcdb/testkit'
 import t from 'tap'
+import { Column, type TableBatch, WriteBatch } from './batch.ts'
 
+const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31))
 const MIB = 1 << 20
 const resolver = new FakeResolver()
 
@@ -67,4 +69,86 @@ t.test('first rows of many measurements are no gaps', async (t) => {
   const batch = new WriteBatch(resolver)
   for (let i = 0; i < 2000; i++) fill(batch, `few${i}`, 16, 16)
   t.equal(batch.tables.length, 2000)
+})
+
+function table(): TableBatch {
+  return new WriteBatch(resolver).table(resolver.measurement('', 'm'))
+}
+
+/** Values of each row by field, as they are kept. */
+function rowsOf({ rows, columns }: TableBatch): Record<string, number>[] {
+  return Array.from({ length: rows }, (_, row) =>
+    Object.fromEntries(columns.filter((column) => column.has(row)).map((column) => [column.name, column.f64[row]])),
+  )
+}
+
+t.test(`rows that are taken back leave nothing, in tables of few and of many columns, SEED=${SEED}`, async (t) => {
+  const random = seeded(SEED)
+  const below = (n: number): number => Math.floor(random() * n)
+  for (const fields of [3, 250, 300, 2000]) {
+    const batch = table()
+    let expected: Record<string, number>[] = []
+    for (let step = 0; step < 400; step++) {
+      const row = batch.addRow(0, step, 0, step)
+      const values: Record<string, number> = {}
+      for (let i = below(8); i >= 0; i--) {
+        const name = `f${below(fields)}`
+        values[name] = random()
+        batch.column(name, 'float64').setF64(row, values[name])
+      }
+      expected.push(values)
+      const fate = below(10)
+      if (fate < 3) for (let i = below(2); i >= 0 && expected.length > 0; i--) [batch.dropRow(), expected.pop()]
+      else if (fate === 3) {
+        const kept = below(expected.length + 1)
+        batch.dropRows(kept)
+        expected = expected.slice(0, kept)
+      } else if (fate === 4 && below(20) === 0) {
+        batch.reset()
+        expected = []
+      }
+    }
+    t.same(rowsOf(batch), expected, `${fields} fields`)
+  }
+})
+
+t.test('to take a row back costs what the row has set, not what its table has', async (t) => {
+  const batch = table()
+  const first = batch.addRow(0, 0, 0, 0)
+  for (let i = 0; i < 5000; i++) batch.column(`f${i}`, 'float64').setF64(first, i)
+  let looks = 0
+  const { cut } = Column.prototype
+  t.teardown(() => {
+    Column.prototype.cut = cut
+  })
+  Column.prototype.cut = function (rows: number) {
+    looks++
+    cut.call(this, rows)
+  }
+  for (let n = 0; n < 1000; n++) {
+    const row = batch.addRow(0, n, 0, n)
+    batch.column(`f${n}`, 'float64').setF64(row, 1)
+    batch.dropRow()
+  }
+  t.equal(looks, 1000)
+  t.same(rowsOf(batch), [Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`f${i}`, i]))])
+})
+
+t.test('a column without values is replaced where it is', async (t) => {
+  const batch = table()
+  for (const type of ['float64', 'bool'] as const) {
+    const row = batch.addRow(0, 0, 0, 0)
+    for (let i = 0; i < 300; i++) {
+      const column = batch.column(`f${i}`, type)
+      if (type === 'bool') column.setBool(row, true)
+      else column.setF64(row, i)
+    }
+    if (type === 'float64') batch.dropRow()
+  }
+  t.same(
+    batch.columns.map(({ name, type }) => [name, type]),
+    Array.from({ length: 300 }, (_, i) => [`f${i}`, 'bool']),
+  )
+  batch.reset()
+  t.equal(batch.columns.length, 300)
 })

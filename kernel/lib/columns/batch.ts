@@ -22,6 +22,8 @@ const KEPT_TABLES = 64
 const MAX_CELLS = 2 ** 24
 /** Bytes that a batch which is used again keeps; what a large write has grown beyond them is let go. Engines keep up to 16 batches. */
 const KEPT_BYTES = 8 << 20
+/** Above so many columns of a table those that its last row has set are listed: to look at all of them for each row that is taken back would be quadratic. */
+const WIDE = 256
 const encoder = new TextEncoder()
 
 /** Bytes of strings and histograms of one batch; a value is (offset, length). */
@@ -67,6 +69,10 @@ export class Column {
   /** Row of the first value, so that taking that value back leaves the column empty. */
   private first = 0
   private spareValidity: Uint8Array | undefined
+  /** Of a wide table: where the column says that it was set. */
+  listed: Column[] | undefined
+  /** Its place in the table. */
+  place = 0
 
   constructor(name: string, type: FieldType, capacity: number) {
     this.name = name
@@ -81,7 +87,7 @@ export class Column {
 
   /** Call before storing the value of `row`; keeps validity when rows were left out. */
   mark(row: number): void {
-    if (row !== this.next) this.skipTo(row)
+    if (row !== this.next || this.listed !== undefined) this.markWithCare(row)
     else if (this.validity !== undefined) this.validity[row] = 1
     this.next = row + 1
   }
@@ -128,11 +134,17 @@ export class Column {
     return row < this.next && (this.validity === undefined || this.validity[row] === 1)
   }
 
-  /** Takes the value of `row` back, if it was set; `row` must be the last row. */
-  unset(row: number): void {
-    if (this.next !== row + 1) return
-    this.next = row === this.first ? 0 : row
+  /** Takes values back, so that there are none behind the first `rows`. */
+  cut(rows: number): void {
+    if (this.next <= rows) return
+    this.next = this.first >= rows ? 0 : rows
     if (this.next === 0) this.first = 0
+  }
+
+  private markWithCare(row: number): void {
+    this.listed?.push(this)
+    if (row !== this.next) this.skipTo(row)
+    else if (this.validity !== undefined) this.validity[row] = 1
   }
 
   private skipTo(row: number): void {
@@ -168,6 +180,7 @@ export class Column {
   /** Lets go of its memory: decoders remember columns that are not used again. */
   free(): void {
     this.reset()
+    this.listed = undefined
     this.buffer = EMPTY_BUFFER
     this.f64 = EMPTY_F64
     this.i32 = EMPTY_I32
@@ -206,6 +219,9 @@ export class TableBatch {
   part = -1
   private readonly byName = new Map<string, Column>()
   private readonly room: Room
+  /** Of a wide table: the columns that were set since a row was added last, some more than once. */
+  private listed: Column[] | undefined
+  private addedLast = -1
 
   /** @param room of all tables of a batch. */
   constructor(measurement: MeasurementRef | null, room = new Room()) {
@@ -222,13 +238,22 @@ export class TableBatch {
     this.time[row * 2 + 1] = timeHigh
     this.position[row] = position
     this.rows = row + 1
+    this.addedLast = row
+    if (this.listed !== undefined) this.listed.length = 0
     return row
   }
 
-  /** Takes the last row back, with whatever columns it had set. */
+  /** Takes the last row back, with whatever columns it had set. Several are for `dropRows`. */
   dropRow(): void {
     const row = --this.rows
-    for (const column of this.columns) column.unset(row)
+    for (const column of row === this.addedLast ? (this.listed ?? this.columns) : this.columns) column.cut(row)
+  }
+
+  /** Takes all rows back but the first `kept`. */
+  dropRows(kept: number): void {
+    if (this.rows <= kept) return
+    this.rows = kept
+    for (const column of this.columns) column.cut(kept)
   }
 
   find(name: string): Column | undefined {
@@ -247,9 +272,11 @@ export class TableBatch {
     if (declared !== undefined && declared.type !== type) throw typeConflict(this.measurement?.name ?? '', name, declared.type, type)
     this.take(this.capacity - FIRST_CAPACITY, this.columns.length + 1, this.capacity)
     const column = new Column(name, type, this.capacity)
-    if (known === undefined) this.columns.push(column)
-    else this.columns[this.columns.indexOf(known)] = column
+    column.place = known === undefined ? this.columns.length : known.place
+    column.listed = this.listed
+    this.columns[column.place] = column
     this.byName.set(name, column)
+    if (this.listed === undefined && this.columns.length > WIDE) this.list()
     return column
   }
 
@@ -263,6 +290,8 @@ export class TableBatch {
     for (const column of this.columns) column.free()
     this.columns.length = 0
     this.byName.clear()
+    this.listed = undefined
+    this.addedLast = -1
     this.rows = 0
     if (this.capacity === FIRST_CAPACITY) return
     this.capacity = FIRST_CAPACITY
@@ -274,14 +303,23 @@ export class TableBatch {
   reset(): void {
     this.rows = 0
     // A column left unused by the last write may have been of a refused type: forget it.
-    for (let i = this.columns.length - 1; i >= 0; i--) {
-      const column = this.columns[i]
-      if (column.next > 0) column.reset()
+    let kept = 0
+    for (const column of this.columns) {
+      if (column.next === 0) this.byName.delete(column.name)
       else {
-        this.columns.splice(i, 1)
-        this.byName.delete(column.name)
+        column.reset()
+        column.place = kept
+        this.columns[kept++] = column
       }
     }
+    this.columns.length = kept
+    this.addedLast = -1
+    if (this.listed !== undefined) this.listed.length = 0
+  }
+
+  private list(): void {
+    this.listed = this.columns.filter(({ next }) => next === this.rows && next > 0)
+    for (const column of this.columns) column.listed = this.listed
   }
 
   /** Takes cells, so that there are so many columns of so many rows. @throws INVALID_POINT when the batch has no room for them. */

@@ -45,7 +45,7 @@ export class MessageRows {
     for (const batch of this.batches()) {
       for (const table of batch.touched) {
         const kept = this.kept.get(table) ?? 0
-        while (table.rows > kept) table.dropRow()
+        table.dropRows(kept)
       }
       batch.begin()
     }
