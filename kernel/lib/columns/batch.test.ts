@@ -152,3 +152,22 @@ t.test('a column without values is replaced where it is', async (t) => {
   batch.reset()
   t.equal(batch.columns.length, 300)
 })
+
+t.test('the fields of a batch are bounded, over all of its measurements', async (t) => {
+  const resolver = new FakeResolver()
+  const batch = new WriteBatch(resolver)
+  const fill = (measurements: number, fields: number): void => {
+    for (let m = 0; m < measurements; m++) {
+      const table = batch.table(resolver.measurement('', `m${m}`))
+      const row = table.addRow(0, 0, 0, 0)
+      for (let i = 0; i < fields; i++) table.column(`f${i}`, 'float64').setF64(row, i)
+    }
+  }
+  for (const measurements of [8, 128]) {
+    fill(measurements, 131_072 / measurements)
+    t.throws(() => fill(1, 131_073 / measurements + 1), { code: 'INVALID_POINT', message: /more than 131072 fields/ }, 'one more')
+    fill(1, 1)
+    batch.reset()
+  }
+  fill(1, 2)
+})

@@ -13,8 +13,9 @@ const FIRST_CAPACITY = 16
 const FIRST_HEAP = 1024
 /** Of a row: its series, its time, its position. */
 const ROW_BYTES = 16
-/** A pooled batch keeps the tables of at most this many measurements; more would hold memory for names seen once. */
+/** A pooled batch keeps the tables of at most this many measurements, with so many columns; more would hold memory for names seen once. */
 const KEPT_TABLES = 64
+const KEPT_COLUMNS = 2 ** 15
 /**
  * Rows times columns, set or not, that the tables of one write grow to together: a small body that names ever new fields must not reserve memory without end. A
  * body of 10 MiB can set about 2.5 million values; what is far above that is mostly gaps.
@@ -22,6 +23,8 @@ const KEPT_TABLES = 64
 const MAX_CELLS = 2 ** 24
 /** Bytes that a batch which is used again keeps; what a large write has grown beyond them is let go. Engines keep up to 16 batches. */
 const KEPT_BYTES = 8 << 20
+/** Of all tables of a batch: each column takes a kilobyte and more, set or not, and a body of 10 MiB can name a million. */
+const MAX_COLUMNS = 2 ** 17
 /** Above so many columns of a table those that its last row has set are listed: to look at all of them for each row that is taken back would be quadratic. */
 const WIDE = 256
 const encoder = new TextEncoder()
@@ -199,9 +202,11 @@ export class Column {
   }
 }
 
-/** Rows times columns that the tables of a batch have grown to since it was empty, beyond their first rows. */
+/** What the tables of a batch have together. */
 class Room {
+  /** Rows times columns that they have grown to since the batch was empty, beyond their first rows. */
   cells = 0
+  columns = 0
 }
 
 /** The rows of one measurement, or (measurement null) rows of many measurements that all have just these fields. */
@@ -270,8 +275,12 @@ export class TableBatch {
     }
     const declared = this.measurement?.fields.get(name)
     if (declared !== undefined && declared.type !== type) throw typeConflict(this.measurement?.name ?? '', name, declared.type, type)
+    if (known === undefined && this.room.columns >= MAX_COLUMNS) {
+      throw new SvcError('INVALID_POINT', `cannot hold more than ${MAX_COLUMNS} fields of all measurements in one write; send smaller batches`)
+    }
     this.take(this.capacity - FIRST_CAPACITY, this.columns.length + 1, this.capacity)
     const column = new Column(name, type, this.capacity)
+    if (known === undefined) this.room.columns++
     column.place = known === undefined ? this.columns.length : known.place
     column.listed = this.listed
     this.columns[column.place] = column
@@ -288,6 +297,7 @@ export class TableBatch {
   /** As new, without its memory: decoders remember tables, too. */
   free(): void {
     for (const column of this.columns) column.free()
+    this.room.columns -= this.columns.length
     this.columns.length = 0
     this.byName.clear()
     this.listed = undefined
@@ -312,6 +322,7 @@ export class TableBatch {
         this.columns[kept++] = column
       }
     }
+    this.room.columns -= this.columns.length - kept
     this.columns.length = kept
     this.addedLast = -1
     if (this.listed !== undefined) this.listed.length = 0
@@ -420,7 +431,7 @@ export class WriteBatch {
     this.room.cells = 0
     if (heap.bytes.length > KEPT_BYTES) heap.bytes = new Uint8Array(FIRST_HEAP)
     const isMany = tables.length > KEPT_TABLES
-    const isLarge = isMany || tables.reduce((sum, { reserved }) => sum + reserved, heap.bytes.length) > KEPT_BYTES
+    const isLarge = isMany || this.room.columns > KEPT_COLUMNS || tables.reduce((sum, { reserved }) => sum + reserved, heap.bytes.length) > KEPT_BYTES
     for (const table of tables) isLarge ? table.free() : table.reset()
     if (!isMany) return
     tables.length = 0
