@@ -18,6 +18,7 @@ export interface GrpcConfig {
   max_receive_bytes: number
   max_send_bytes: number
   max_concurrent_streams: number
+  max_calls: number
   stream_window_bytes: number
   connection_window_bytes: number
   send_buffer_bytes: number
@@ -44,6 +45,12 @@ export function grpcListenerKeys(
     max_receive_bytes: bytes(64 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one message from a client, also after decompression; above: RESOURCE_EXHAUSTED'),
     max_send_bytes: bytes(64 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one message to a client; above: RESOURCE_EXHAUSTED'),
     max_concurrent_streams: bytes(256, 1, 1_000_000, 'Calls that one connection may have under way; clients hold further ones back'),
+    max_calls: bytes(
+      32_768,
+      1,
+      100_000_000,
+      'Calls that all connections together have under way, those that wait for their client included: each takes some 20 KB. Above, a connection that has its share of them is refused further ones as UNAVAILABLE; others get theirs still',
+    ),
     stream_window_bytes: bytes(4 * MIB, 65_535, 2 ** 31 - 1, 'HTTP/2 flow control: bytes that a client may send ahead within one call'),
     connection_window_bytes: bytes(16 * MIB, 65_535, 2 ** 31 - 1, 'HTTP/2 flow control: bytes that a client may send ahead within one connection'),
     send_buffer_bytes: bytes(4 * MIB, 1024, 2 ** 31 - 1, 'Bytes of one answer that wait for a slow client before its query is held back'),

@@ -9,6 +9,7 @@ import {
   createServer,
   type Http2SecureServer,
   type Http2Server,
+  type Http2Session,
   type IncomingHttpHeaders,
   type ServerHttp2Session,
   type ServerHttp2Stream,
@@ -40,8 +41,9 @@ export class GrpcListener<Context> {
   private readonly answered: ReturnType<GrpcMetrics['counter']>
   private readonly running: ReturnType<GrpcMetrics['gauge']>
   private readonly refused: ReturnType<GrpcMetrics['counter']>
-  private readonly sessions = new Set<ServerHttp2Session>()
-  private readonly calls = new Set<Call<Context>>()
+  /** Each with the number of its calls. */
+  private readonly sessions = new Map<Http2Session, number>()
+  private readonly calls = new Map<Call<Context>, Http2Session | undefined>()
   private readonly memory: CallMemory
   private server: Http2Server | Http2SecureServer | undefined
   private draining = false
@@ -141,7 +143,7 @@ export class GrpcListener<Context> {
     const { server, owner } = this
     if (server === undefined) return
     server.close()
-    for (const session of this.sessions) session.close()
+    for (const session of this.sessions.keys()) session.close()
     if (this.idle) return
     const limit = drainMs(owner.server)
     const inTime = await new Promise<boolean>((resolve) => {
@@ -156,7 +158,7 @@ export class GrpcListener<Context> {
       { calls: this.calls.size, connections: this.sessions.size, after_secs: limit / 1000 },
       'calls under way were cut at server.shutdown_timeout_secs',
     )
-    for (const call of this.calls) call.cut(stopping())
+    for (const call of this.calls.keys()) call.cut(stopping())
     await new Promise((resolve) => setTimeout(resolve, CUT_MS))
   }
 
@@ -167,8 +169,8 @@ export class GrpcListener<Context> {
     if (server === undefined) return
     this.server = undefined
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-    for (const call of this.calls) call.cut(stopping())
-    for (const session of this.sessions) session.destroy()
+    for (const call of this.calls.keys()) call.cut(stopping())
+    for (const session of this.sessions.keys()) session.destroy()
     await closed
   }
 
@@ -178,7 +180,7 @@ export class GrpcListener<Context> {
   }
 
   private accept(session: ServerHttp2Session): void {
-    this.sessions.add(session)
+    this.sessions.set(session, 0)
     session.setLocalWindowSize(this.config.connection_window_bytes)
     const stopPings = keepAlive(session, this.config)
     session.on('close', () => {
@@ -206,6 +208,8 @@ export class GrpcListener<Context> {
       return this.refuseCall(stream, new GrpcStatusError(UNIMPLEMENTED, `cannot call "${shown}": this server has no such method; check its proto file`))
     }
     if (this.draining) return this.refuseCall(stream, stopping())
+    const { session } = stream
+    if (!this.hasRoom(session)) return this.refuseCall(stream, this.tooManyCalls())
     const { tracing } = owner
     const span = tracing?.on === true ? tracing.begin(spanName(path), { kind: 'server', attributes: spanAttributes(path) }, metadata.context()) : undefined
     const call = new Call(stream, {
@@ -224,12 +228,34 @@ export class GrpcListener<Context> {
       admit: (credentials, action, resource) => owner.auth.admit(credentials, action, resource),
       ended: (ended, status) => this.ended(ended, status),
     })
-    this.calls.add(call)
+    this.calls.set(call, session)
+    this.count(session, 1)
     inSpan(span, () => void call.run())
+  }
+
+  /** Beyond max_calls a connection has its share of them still: so together they have less than twice as many, and none keeps the others out. */
+  private hasRoom(session: Http2Session | undefined): boolean {
+    const { max_calls: max } = this.config
+    if (this.calls.size < max || session === undefined) return true
+    return (this.sessions.get(session) ?? 0) < Math.max(1, Math.floor(max / this.sessions.size))
+  }
+
+  private tooManyCalls(): SvcError {
+    const { owner, config } = this
+    return new SvcError(
+      'BACKPRESSURE',
+      `cannot take the call: ${this.calls.size} are under way, ${owner.id}.max_calls is ${config.max_calls}, and this connection has its share of them; end some of its calls, or raise it`,
+    )
+  }
+
+  private count(session: Http2Session | undefined, calls: number): void {
+    const before = session === undefined ? undefined : this.sessions.get(session)
+    if (session !== undefined && before !== undefined) this.sessions.set(session, before + calls)
   }
 
   private ended(call: Call<Context>, status: GrpcStatus): void {
     const { path } = call.method
+    this.count(this.calls.get(call), -1)
     this.calls.delete(call)
     this.answered.inc({ method: path, status: STATUS_NAMES[status.status] ?? String(status.status) })
     const { error } = status

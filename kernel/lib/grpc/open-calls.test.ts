@@ -97,3 +97,30 @@ t.test('streams of callers with credentials stay open, however many are idle', a
   for (const stream of streams) stream.resume().end(Buffer.alloc(5))
   for (const [trailers] of await Promise.all(answers)) t.equal(trailers['grpc-status'], '0')
 })
+
+t.test('beyond max_calls a connection with its share is refused more, and others have theirs', async (t) => {
+  let idle = 0
+  const waits: GrpcMethod<CallContext> = {
+    path: '/t.S/Wait',
+    action: 'write',
+    kind: 'client_stream',
+    handle: async (requests) => {
+      idle++
+      for await (const _ of requests);
+      return Buffer.alloc(0)
+    },
+  }
+  const { client, port } = await start(t, [echo, waits], { section: { max_calls: 50 } })
+  const greedy = sessionOf(t, port)
+  const streams = Array.from({ length: 50 }, () => open(greedy, '/t.S/Wait', 0))
+  while (idle < streams.length) await new Promise(setImmediate)
+  const more = open(greedy, '/t.S/Wait', 0)
+  const [headers] = await once(more, 'response')
+  t.match(headers, { 'grpc-status': '14', 'svc-code': 'BACKPRESSURE', 'grpc-message': /echo.max_calls is 50/ })
+  t.equal((await unary(client, '/t.S/Echo', Buffer.alloc(10))).error, undefined, 'of another connection')
+  // A call that has ended gives its place back.
+  for (const stream of streams.slice(0, 30)) stream.resume().end()
+  await Promise.all(streams.slice(0, 30).map((stream) => once(stream, 'trailers')))
+  open(greedy, '/t.S/Wait', 0)
+  while (idle < 51) await new Promise(setImmediate)
+})
