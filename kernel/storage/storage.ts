@@ -230,6 +230,8 @@ export interface SqlRequest {
   parameters?: readonly SqlParameter[]
   /** Text comes as bytes or as numbers in a dictionary (`SqlVector`), without a string for each value. */
   textBytes?: boolean
+  /** Rows that are read at most: an engine that has to work out an answer before it hands rows out makes no more. Without it all may be. */
+  limit?: number
 }
 
 /** Nothing runs before the first row is asked for. */

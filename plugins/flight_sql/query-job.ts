@@ -28,7 +28,8 @@ export interface QueryOutcome {
 
 const runQuery: Job<QueryArgs, QueryOutcome> = async (reader, args, io) => {
   const { namespace, query, dictionaries, maxRows } = args
-  const cursor = await reader.sql({ namespace, query, textBytes: true, ...(args.parameters === undefined ? {} : { parameters: args.parameters }) })
+  const given = args.parameters === undefined ? {} : { parameters: args.parameters }
+  const cursor = await reader.sql({ namespace, query, textBytes: true, limit: maxRows + 1, ...given })
   const wide = new WideTypes(cursor.columns)
   if (args.describe) {
     const parameters = cursor.parameters.map((type, i) => ({ name: `$${i + 1}`, type: declared(type) }))

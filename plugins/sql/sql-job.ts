@@ -113,7 +113,7 @@ class CsvWriter implements Writer {
 
 export async function runSql(reader: Reader, { namespace, query, maxRows, format }: SqlArgs, io: JobIo): Promise<SqlOutcome> {
   const csv = format === 'csv'
-  const cursor = await traced('plan', () => reader.sql(csv ? { namespace, query } : { namespace, query, textBytes: true }))
+  const cursor = await traced('plan', () => reader.sql({ namespace, query, limit: maxRows + 1, ...(csv ? {} : { textBytes: true }) }))
   const rest = startSpan('read and write the answer')
   const writer: Writer = csv ? new CsvWriter(cursor.columns, maxRows) : new JsonWriter(cursor.columns)
   let rows = 0

@@ -147,8 +147,8 @@ class Session {
     }
   }
 
-  async opened(sql: string, { textBytes, histograms }: StatementOptions): Promise<Extract<FromProcess, { kind: 'opened' }>> {
-    this.process.send({ kind: 'open', id: this.id, sql, textBytes, histograms: histograms(), views: this.relations.map(({ view }) => view) })
+  async opened(sql: string, { textBytes, unites = false, limit, histograms }: StatementOptions): Promise<Extract<FromProcess, { kind: 'opened' }>> {
+    this.process.send({ kind: 'open', id: this.id, sql, textBytes, unites, limit, histograms: histograms(), views: this.relations.map(({ view }) => view) })
     return this.next('opened')
   }
 

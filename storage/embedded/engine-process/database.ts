@@ -61,7 +61,8 @@ export async function openDatabase(settings: ProcessSettings, send: (message: Fr
   const chunks = new Map<string, SqlChunk[]>()
 
   const view = (name: string, select: string): Promise<unknown> => connection.run(`CREATE OR REPLACE TEMP VIEW ${ident(name)} AS ${select}`)
-  const prepare = ({ sql, textBytes, histograms }: Open): Promise<Statement> => runnerOn(connection).open(sql, { textBytes, histograms: () => histograms })
+  const prepare = ({ sql, textBytes, unites, limit, histograms }: Open): Promise<Statement> =>
+    runnerOn(connection).open(sql, { textBytes, unites, limit, histograms: () => histograms })
   const room = async (): Promise<void> => {
     while (inFlight >= WINDOW_BYTES)
       await new Promise<void>((resolve) => {

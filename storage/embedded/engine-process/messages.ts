@@ -27,7 +27,7 @@ export interface View {
 
 export type ToProcess =
   /** The views have no rows yet. */
-  | { kind: 'open'; id: number; sql: string; textBytes: boolean; histograms: boolean; views: View[] }
+  | { kind: 'open'; id: number; sql: string; textBytes: boolean; unites: boolean; limit: number | undefined; histograms: boolean; views: View[] }
   /** A view's rows lie in a Parquet file. */
   | { kind: 'file'; view: string; path: string }
   /** Some more rows of a view, which must not be written to a file. None: that were all. */

@@ -117,7 +117,7 @@ export function relation(context: RelationContext, snapshot: Snapshot, args: Rel
   const none = args.series !== undefined && args.series.length === 0
   const sources = none ? [] : sourcesOf(state, snapshot, measurement, time, args.series)
   context.verifier?.require(sources)
-  const union = unionSql({ duck, dataDir, sources, time, fields, series: none ? undefined : args.series, calls })
+  const union = unionSql({ duck, dataDir, sources, time, fields, series: none ? undefined : args.series, calls, sparesTexts: true })
   const columns = wanted.map((name) => `${wantedTags.some((tag) => tag.column === name) ? 't' : 'p'}.${sqlName(name)}`).join(', ')
   if (wantedTags.length === 0) return { sql: `SELECT ${columns} FROM (${union.sql}) p`, calls, merged: union.merged }
   const call = tagCall(context, args, wantedTags)
@@ -142,7 +142,7 @@ export function splitRelation(context: RelationContext, snapshot: Snapshot, args
   if (tags.length === 0) return undefined
   context.verifier?.require(sources)
   const calls: string[] = []
-  const union = unionSql({ duck, dataDir, sources, time, fields, series, calls })
+  const union = unionSql({ duck, dataDir, sources, time, fields, series, calls, sparesTexts: true })
   const call = tagCall(context, args, tags)
   calls.push(call)
   const rows = [SERIES_COLUMN, TIME_COLUMN, ...fields.map((field) => field.column)].map(sqlName).join(', ')

@@ -51,8 +51,11 @@ export interface UnionRequest {
   stored?: readonly string[]
   /** NaN and infinities come as they are stored, bit for bit; without it they are null. */
   raw?: true
+  /** Where duplicates may be, rows that have none are passed on beside the merge, which holds all of its texts in memory. For large reads with texts. */
+  sparesTexts?: boolean
 }
 
+const KEY = `${SERIES_COLUMN}, ${TIME_COLUMN}`
 /** A source's row numbers stay below this. */
 const ORDER_BITS = 32n
 /** A longer list of series is a table of its own instead of a list of constants. */
@@ -142,9 +145,14 @@ function mergedBranch(request: UnionRequest, sources: readonly Source[], dirty: 
     )
   }
   if (branches.length === 0) return undefined
+  const rows = `(${branches.join(' UNION ALL ')})`
   // arg_max passes over rows whose value is NULL, so that each field comes from the last write that set it, be it to a value that is not shown.
   const fields = fieldList(request.fields, (field) => shown(request, merged, field, `arg_max(${sqlName(field.column)}, ${ORDER_COLUMN})`))
-  return `SELECT ${SERIES_COLUMN}, ${TIME_COLUMN}${fields} FROM (${branches.join(' UNION ALL ')}) GROUP BY ${SERIES_COLUMN}, ${TIME_COLUMN}`
+  const mergedRows = (from: string): string => `SELECT ${KEY}${fields} FROM ${from} GROUP BY ${KEY}`
+  if (!request.sparesTexts || !request.fields.some(({ type }) => type === 'string' || type === 'histogram')) return mergedRows(rows)
+  const repeated = `(SELECT ${KEY} FROM ${rows} GROUP BY ${KEY} HAVING count(*) > 1)`
+  const single = fieldList(request.fields, (field) => shown(request, merged, field, sqlName(field.column)))
+  return `SELECT ${KEY}${single} FROM ${rows} ANTI JOIN ${repeated} USING (${KEY}) UNION ALL ${mergedRows(`(FROM ${rows} SEMI JOIN ${repeated} USING (${KEY}))`)}`
 }
 
 function memtableCall(request: UnionRequest, source: Source, order: bigint): string {

@@ -21,7 +21,7 @@ const MORE_TEXTS = 8
  * Opens a statement of a namespace on the host's connection, which belongs to the cursor until it is read to its end or left. It runs when the first
  * row is asked for. `signal` interrupts it. @throws SvcError SQL_ERROR, QUERY_TIMEOUT (interrupted), DATABASE_ERROR; so does reading the cursor.
  */
-export async function openSql(host: SqlHost, { namespace, query, parameters, textBytes }: SqlRequest, signal?: AbortSignal): Promise<OpenedSql> {
+export async function openSql(host: SqlHost, { namespace, query, parameters, textBytes, limit }: SqlRequest, signal?: AbortSignal): Promise<OpenedSql> {
   let names: Names | undefined
   const fail = (error: unknown): unknown => sqlError(error, signal, names)
   const calm = interruptible(host, signal)
@@ -29,7 +29,7 @@ export async function openSql(host: SqlHost, { namespace, query, parameters, tex
     const openIt = async (apart: boolean): Promise<[PreparedSql, Statement]> => {
       const prepared = await prepareSql(host, namespace, query, { parameters, enumResults: textBytes, apart })
       names = prepared.names
-      return [prepared, await open(host, namespace, prepared, textBytes === true)]
+      return [prepared, await open(host, namespace, prepared, textBytes === true, limit)]
     }
     let [prepared, statement] = await openIt(false)
     if (prepared.runner === undefined && prepared.explain === 'no' && copiesTexts(host, namespace, prepared, statement)) {
@@ -51,12 +51,13 @@ export async function openSql(host: SqlHost, { namespace, query, parameters, tex
 
 const runnerOf = (host: SqlHost, { runner }: PreparedSql): StatementRunner => runner ?? runnerOn(host.connection)
 
-async function open(host: SqlHost, namespace: string, prepared: PreparedSql, textBytes: boolean): Promise<Statement> {
-  const { sql, scans, names, describes } = prepared
+async function open(host: SqlHost, namespace: string, prepared: PreparedSql, textBytes: boolean, limit?: number): Promise<Statement> {
+  const { sql, scans, names, describes, unites } = prepared
   // An engine process has a DuckDB of its own, and the guard beside it.
   if (prepared.runner === undefined) await guardPlan(describes ?? sql, host.bounds, host.connection)
   const statement = await runnerOf(host, prepared).open(sql, {
     textBytes: textBytes && describes === undefined,
+    ...(describes === undefined ? { unites, limit } : {}),
     histograms: () => readsHistograms(host, namespace, scans),
   })
   if (names === undefined) return statement

@@ -13,6 +13,7 @@ import { bindParameters, checkCount, parameterNames } from './parameters.ts'
 import { expandFunctions } from './plugin-functions/expand.ts'
 import { type Matches, type Mentioned, NamesWanted, Printer, type Printers, type Scan } from './printer.ts'
 import { printQuery } from './select.ts'
+import { unites } from './staged.ts'
 import { runnerOn, type StatementRunner } from './statement.ts'
 import { classifyStatement, type Explain } from './tokens.ts'
 
@@ -24,6 +25,8 @@ export interface PreparedSql {
   scans: Scan[]
   /** Names of the parameters by number; undefined for one that the text does not use. */
   parameters: readonly (string | undefined)[]
+  /** It may have a UNION. */
+  unites?: boolean | undefined
   /** Where the statement has generated names; none where all of its text is ours. */
   names?: Names
   /** A statement that is described and not run: the answer's first column has its names. */
@@ -72,7 +75,7 @@ export async function prepareSql(
       const bounded = apart !== true && isBounded(tree, nodes)
       const enums = enumResults === true && statement.kind === 'query'
       const { sql, printer, runner } = await printed(host, namespace, statement.text, tree, enums, bounded)
-      const query = { explain: statement.explain, parameters: names, names: printer.names, runner }
+      const query = { explain: statement.explain, parameters: names, names: printer.names, runner, unites: unites(text) }
       if (statement.kind === 'query') return { ...query, sql, scans: printer.scans }
       const described = `SELECT column_name, column_type AS data_type, "null" AS is_nullable FROM (DESCRIBE ${sql})`
       return { ...query, sql: described, scans: [], describes: sql }

@@ -4,6 +4,7 @@ import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
 import { storedHistogramJson } from 'svcdb/lib/histogram'
 import { MAX_ROW_BYTES, readParts } from '../duckdb/row-parts.ts'
 import { resultColumn } from '../duckdb/vectors.ts'
+import { staged, stalls } from './staged.ts'
 import { arrowName } from './types.ts'
 
 export interface Statement {
@@ -21,6 +22,10 @@ export interface Statement {
 
 export interface StatementOptions {
   textBytes: boolean
+  /** The caller's text has a UNION: its rows come by way of a table (`staged.ts`). */
+  unites?: boolean | undefined
+  /** Rows that are read at most. */
+  limit?: number | undefined
   /** Whether the statement reads a histogram column: asked only if bytes are among the results. */
   histograms(): boolean
 }
@@ -37,7 +42,7 @@ export function runnerOn(connection: DuckDBConnection): StatementRunner {
   return { open: (sql, options) => openStatement(connection, sql, options), plans: (sql, analyze) => plansOf(connection, sql, analyze) }
 }
 
-async function openStatement(connection: DuckDBConnection, sql: string, { textBytes, histograms }: StatementOptions): Promise<Statement> {
+async function openStatement(connection: DuckDBConnection, sql: string, { textBytes, unites, limit, histograms }: StatementOptions): Promise<Statement> {
   const statement = await connection.prepare(sql)
   const ids = Array.from({ length: statement.columnCount }, (_, i) => statement.columnTypeId(i))
   const shows = ids.includes(DuckDBTypeId.BLOB) && histograms()
@@ -49,7 +54,10 @@ async function openStatement(connection: DuckDBConnection, sql: string, { textBy
     copied: ids.filter((id) => id === DuckDBTypeId.VARCHAR || id === DuckDBTypeId.BLOB).length,
     columnsKnown: ids[0] !== DuckDBTypeId.INVALID,
     parameterTypes: Array.from({ length: statement.parameterCount }, (_, i) => parameterType(statement, i + 1)),
-    rows: () => rowsOf(statement, shown, textBytes),
+    rows: () =>
+      unites || stalls(sql)
+        ? staged(connection, statement, limit === undefined ? sql : `FROM (${sql}) LIMIT ${limit}`, (from) => rowsOf(from, shown, textBytes))
+        : rowsOf(statement, shown, textBytes),
     destroy: () => statement.destroySync(),
   }
 }
