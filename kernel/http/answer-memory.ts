@@ -68,6 +68,11 @@ export class AnswerMemory {
     this.timer = undefined
   }
 
+  /** Cuts all that are not over: the server ends. */
+  cutAll(): void {
+    for (const answer of this.known.keys()) if (!answer.over()) answer.cut()
+  }
+
   /** Counts what there is, and cuts what is too much. */
   look(): void {
     this.looks++

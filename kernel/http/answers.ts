@@ -1,8 +1,9 @@
 /** Counts answers while their clients take them. */
-import { Readable } from 'node:stream'
+import { finished, Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fastifyPlugin from 'fastify-plugin'
 import { type AnswerMemory, type HeldAnswer, SMALLEST_ANSWER } from './answer-memory.ts'
+import { cutConnection, endsWithConnection } from './cut.ts'
 
 export const answers = fastifyPlugin<{ memory: AnswerMemory }>(
   async (http, { memory }) => {
@@ -14,6 +15,9 @@ export const answers = fastifyPlugin<{ memory: AnswerMemory }>(
         request.heldAnswer = heldAnswer(request, reply, payload instanceof Readable ? payload : undefined)
         memory.add(request.heldAnswer)
       }
+      // Before fastify ends the connection in order.
+      if (payload instanceof Readable && endsWithConnection(request.raw))
+        finished(payload, { writable: false }, (error) => error && reply.raw.headersSent && cutConnection(request.raw))
       done(null, payload)
     })
     http.addHook('onResponse', (request, _reply, done) => {
@@ -33,7 +37,7 @@ function heldAnswer(request: FastifyRequest, { raw }: FastifyReply, stream: Read
     over: () => raw.writableFinished || socket.destroyed,
     cut: () => {
       stream?.destroy()
-      socket.destroy()
+      cutConnection(request.raw)
     },
   }
 }

@@ -279,6 +279,7 @@ export class HttpServer {
     const server = this.app.server as Server
     const timer = setTimeout(() => {
       this.dependencies.log.warn({ after_secs: graceMs / 1000 }, 'requests in flight were cut at server.shutdown_timeout_secs')
+      this.answers.cutAll()
       server.closeAllConnections()
     }, graceMs)
     // A connection whose answer was under way is kept alive by it, and would hold the listener open until the limit.
