@@ -4,9 +4,9 @@ import type { SampleRequest, SeriesSet } from 'svcdb/lib/columns'
 import type { LabelMatcher } from './ast.ts'
 import type { Count, DatabaseCounts, DiscoverRequest, Discovery } from './discovery-contract.ts'
 import { Pacer } from './eval/context.ts'
-import { compareLabels } from './http/series-order.ts'
 import { type Labels, METRIC_NAME } from './labels.ts'
 import { unlessDropped } from './storage/dropped.ts'
+import { firstLabels } from './storage/first-labels.ts'
 import { LabelValues } from './storage/label-values.ts'
 import { type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
 import { MetricLabels } from './storage/metric-labels.ts'
@@ -57,19 +57,22 @@ class Search {
 
   async *series(request: DiscoverRequest): AsyncGenerator<Labels> {
     const catalog = MetricCatalog.of(await this.reader.schema(this.namespace))
+    const pacer = new Pacer(request.signal)
     const several = request.selectors.length > 1
     const met = new Set<string>()
+    let left = request.limit === 0 ? Number.POSITIVE_INFINITY : request.limit
     for await (const { metric, set } of this.active(request)) {
-      const labels = new MetricLabels(metric, set)
-      const mayRepeat = several || catalog.shares(metric) || labels.mayRepeat
-      const list = Array.from({ length: labels.length }, (_, i) => labels.at(i)).sort(compareLabels)
-      for (const one of list) {
+      const mayRepeat = several || catalog.shares(metric)
+      // Of those that are enough all may have been met.
+      for (const one of await firstLabels(new MetricLabels(metric, set), left + met.size, pacer)) {
         if (mayRepeat) {
           if (met.has(one.key)) continue
           met.add(one.key)
         }
         yield one
+        left--
       }
+      if (left <= 0) return
     }
   }
 

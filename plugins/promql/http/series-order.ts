@@ -39,6 +39,10 @@ export function orderOf(sets: LabelSets, wanted: (series: number) => boolean, li
   return { list, truncated }
 }
 
+export function sortLabels(list: Labels[]): void {
+  for (let i = 1; i < list.length; i++) if (compareLabels(list[i - 1], list[i]) > 0) return void list.sort(compareLabels)
+}
+
 /** Storages mostly give series in order already. */
 function sort(list: Ordered['list']): void {
   for (let i = 1; i < list.length; i++) {
