@@ -51,25 +51,29 @@ export function reduceToKept(h: NativeHistogram): NativeHistogram {
 
 function reduceSide(spans: readonly HistogramSpan[], counts: Float64Array, shift: number): { spans: HistogramSpan[]; counts: Float64Array } {
   const out: HistogramSpan[] = []
-  const sums: number[] = []
+  // At most as many as before. Typed, and the power out of the loop: senders may give tens of thousands of buckets, which are reduced in one go.
+  const sums = new Float64Array(counts.length)
+  // Not >>: a schema of 52 puts buckets beyond 32 bits. Exact, for it is a power of two.
+  const scale = 2 ** -shift
+  let used = 0
   let index = 0
   let next = 0
   let last = 0
   for (const { offset, length } of spans) {
     index += offset
-    for (let i = 0; i < length && next < counts.length; i++, index++, next++) {
-      // Not >>: a schema of 52 puts buckets beyond 32 bits.
-      const target = Math.ceil(index / 2 ** shift) + 0 // + 0: no -0
-      if (out.length > 0 && target === last) sums[sums.length - 1] += counts[next]
-      else {
-        if (out.length > 0 && target === last + 1) out[out.length - 1].length++
-        else out.push({ offset: out.length === 0 ? target : target - last - 1, length: 1 })
-        sums.push(counts[next])
+    const end = Math.min(next + length, counts.length)
+    for (; next < end; index++, next++) {
+      const target = Math.ceil(index * scale) + 0 // + 0: no -0
+      if (used === 0 || target !== last) {
+        if (used > 0 && target === last + 1) out[out.length - 1].length++
+        else out.push({ offset: used === 0 ? target : target - last - 1, length: 1 })
         last = target
+        used++
       }
+      sums[used - 1] += counts[next]
     }
   }
-  return { spans: out, counts: Float64Array.from(sums) }
+  return { spans: out, counts: sums.slice(0, used) }
 }
 
 function exponentialProblem(h: NativeHistogram): string | undefined {
