@@ -1,0 +1,13 @@
+import t from 'tap'
+import { SvcError } from './index.ts'
+
+t.test('an error of a single point has no stack: there may be a million of them in one request', async (t) => {
+  const limit = Error.stackTraceLimit
+  for (const code of ['INVALID_POINT', 'FUTURE_TIMESTAMP', 'SCHEMA_ERROR', 'CARDINALITY_EXCEEDED', 'RATE_LIMITED'] as const) {
+    const error = new SvcError(code, 'it is refused')
+    t.notMatch(error.stack, /\n/)
+    t.match(error, { code, message: 'it is refused', name: 'SvcError' })
+  }
+  t.equal(Error.stackTraceLimit, limit)
+  t.match(new SvcError('IO_ERROR', 'the disk is gone').stack, /stack\.test/)
+})
