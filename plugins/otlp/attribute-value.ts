@@ -3,6 +3,8 @@ import type { ProtobufReader } from 'svcdb/lib/protobuf'
 
 /** Lists within lists; deeper ones are refused. */
 const MAX_DEPTH = 32
+/** Of the lists and objects of one set of attributes together: an empty one takes two bytes, and all are read in one go. Each is at least two characters of a tag. */
+const MAX_ENTRIES = 32_768
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** An attribute that cannot be a tag. */
@@ -24,9 +26,19 @@ export function textAt(bytes: Uint8Array, start: number, end: number): string {
   }
 }
 
+/** What the values of one set of attributes have in common. */
+export class ValueBudget {
+  private entries = 0
+
+  /** One more entry of a list or an object. @throws AttributeError when there are too many. */
+  take(): void {
+    if (++this.entries > MAX_ENTRIES) throw new AttributeError(`its lists and objects have more than ${MAX_ENTRIES} entries`)
+  }
+}
+
 /** Reads the AnyValue in [start, end). @returns '' when no value is set. @throws AttributeError. */
-export function attributeText(reader: ProtobufReader, start: number, end: number): string {
-  return valueAt(reader, start, end, 0)?.text ?? ''
+export function attributeText(reader: ProtobufReader, start: number, end: number, budget: ValueBudget): string {
+  return valueAt(reader, start, end, 0, budget)?.text ?? ''
 }
 
 interface Value {
@@ -37,7 +49,7 @@ interface Value {
 }
 
 /** The last value that is set counts: they are one of another. Leaves the reader's place as it was. */
-function valueAt(reader: ProtobufReader, start: number, end: number, depth: number): Value | undefined {
+function valueAt(reader: ProtobufReader, start: number, end: number, depth: number, budget: ValueBudget): Value | undefined {
   if (depth > MAX_DEPTH) throw new AttributeError(`its value is nested more than ${MAX_DEPTH} deep`)
   const { at: outerAt, end: outerEnd } = reader
   reader.at = start
@@ -63,10 +75,10 @@ function valueAt(reader: ProtobufReader, start: number, end: number, depth: numb
         value = numberOf(reader.double())
         break
       case 5:
-        value = json(listAt(reader, depth))
+        value = json(listAt(reader, depth, budget))
         break
       case 6:
-        value = json(objectAt(reader, depth))
+        value = json(objectAt(reader, depth, budget))
         break
       case 7: {
         const from = reader.span()
@@ -90,7 +102,7 @@ function numberOf(value: number): Value {
   return Number.isFinite(value) ? json(text) : { text, json: JSON.stringify(text) }
 }
 
-function listAt(reader: ProtobufReader, depth: number): string {
+function listAt(reader: ProtobufReader, depth: number, budget: ValueBudget): string {
   const outer = reader.enter()
   const items: string[] = []
   while (reader.next()) {
@@ -98,14 +110,15 @@ function listAt(reader: ProtobufReader, depth: number): string {
       reader.skip()
       continue
     }
+    budget.take()
     const from = reader.span()
-    items.push(nested(valueAt(reader, from, reader.at, depth + 1)))
+    items.push(nested(valueAt(reader, from, reader.at, depth + 1, budget)))
   }
   reader.leave(outer)
   return `[${items.join(',')}]`
 }
 
-function objectAt(reader: ProtobufReader, depth: number): string {
+function objectAt(reader: ProtobufReader, depth: number, budget: ValueBudget): string {
   const outer = reader.enter()
   const members: string[] = []
   while (reader.next()) {
@@ -113,8 +126,9 @@ function objectAt(reader: ProtobufReader, depth: number): string {
       reader.skip()
       continue
     }
+    budget.take()
     const { start, end, key } = keyValueAt(reader)
-    members.push(`${JSON.stringify(key)}:${nested(start < 0 ? undefined : valueAt(reader, start, end, depth + 1))}`)
+    members.push(`${JSON.stringify(key)}:${nested(start < 0 ? undefined : valueAt(reader, start, end, depth + 1, budget))}`)
   }
   reader.leave(outer)
   return `{${members.join(',')}}`

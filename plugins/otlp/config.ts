@@ -34,7 +34,13 @@ export const configSchema = Type.Object({
     default: 65_536,
     minimum: 1,
     maximum: 16_777_216,
-    description: 'Buckets or boundaries of one histogram, and quantiles of one summary; a point with more is refused',
+    description: 'Buckets or boundaries of one histogram; a point with more is refused',
+  }),
+  max_quantiles_per_summary: Type.Integer({
+    default: 1024,
+    minimum: 1,
+    maximum: 65_536,
+    description: 'Quantiles of one summary, each of which is a field of its measurement; a point with more is refused',
   }),
   max_reported_errors: Type.Integer({
     default: 16,

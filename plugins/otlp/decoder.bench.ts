@@ -75,6 +75,7 @@ function decoding(resolver: FakeResolver): { run(message: Uint8Array): number } 
     refuseDelta: false,
     dropped: new Set<string>(),
     maxBuckets: 1000,
+    maxQuantiles: 1000,
     maxCacheBytes: 1 << 28,
     seed: 7,
   } as const

@@ -201,9 +201,9 @@ t.test('points that are refused, each with its reason', async (t) => {
           },
         ],
       },
-      { maxBuckets: 1 },
+      { maxQuantiles: 1 },
     ),
-    [/metric "q": it has more than 1 quantiles/],
+    [/metric "q": it has more than 1 quantiles, otlp.max_quantiles_per_summary/],
   )
   t.match(decode({ name: 'h', histogram: [{ time, count: 2n, counts: [1n, 1n], bounds: [Number.POSITIVE_INFINITY] }] }), [
     /last \+Inf bound must not be explicitly defined/,
@@ -219,6 +219,11 @@ t.test('points that are refused, each with its reason', async (t) => {
       .done()
   const deepPoint = new Message().fixed(3, time).double(4, 1).put(7, deep).done()
   t.match(decode(new Message().put(1, 'g').put(5, new Message().put(1, deepPoint).done()).done()), [/nested more than 32 deep/])
+  // Each takes two bytes: of all attributes together they are counted.
+  const list = Array.from({ length: 16_384 }, () => null)
+  t.match(decode({ name: 'g', gauge: [{ time, value: 1, attributes: { a: list, b: [...list, null] } }] }), [
+    /metric "g": an attribute cannot be a tag: its lists and objects have more than 32768 entries/,
+  ])
 })
 
 t.test('an attribute of a resource that cannot be a tag refuses its points, and no others', async (t) => {

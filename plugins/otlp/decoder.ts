@@ -15,6 +15,7 @@ export interface DecoderOptions {
   refuseDelta: boolean
   dropped: ReadonlySet<string>
   maxBuckets: number
+  maxQuantiles: number
   /** Bytes of attributes kept. */
   maxCacheBytes: number
   /** Any number, best a random one: seeds the hash of attributes. */

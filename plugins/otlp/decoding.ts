@@ -38,7 +38,16 @@ export function decoding(
   limits: DecodeOptions = { maxPoints: 1e9, maxFailures: 10 },
   resolver: FakeResolver = new FakeResolver(),
 ) {
-  const defaults: DecoderOptions = { names: 'otel', scopeTags: false, refuseDelta: false, dropped: new Set(), maxBuckets: 100, maxCacheBytes: 1 << 20, seed: 3 }
+  const defaults: DecoderOptions = {
+    names: 'otel',
+    scopeTags: false,
+    refuseDelta: false,
+    dropped: new Set(),
+    maxBuckets: 100,
+    maxQuantiles: 100,
+    maxCacheBytes: 1 << 20,
+    seed: 3,
+  }
   const decoder = new OtlpDecoder(resolver, '', { ...defaults, ...options })
   const batches = { points: new WriteBatch(resolver), gauges: new WriteBatch(resolver) }
   const said: MetricMetadataEntry[] = []

@@ -1,7 +1,7 @@
 /** Exemplars of a data point: where they lie in the message, and what they say once the point is taken. */
 import { SvcError } from 'svcdb/lib/errors'
 import type { ProtobufReader } from 'svcdb/lib/protobuf'
-import { AttributeError, attributeText, keyValueAt } from './attribute-value.ts'
+import { AttributeError, attributeText, keyValueAt, ValueBudget } from './attribute-value.ts'
 import type { Outcome } from './outcome.ts'
 
 /** Kept of one request until it is written. */
@@ -121,7 +121,7 @@ function attribute(reader: ProtobufReader, into: string[]): void {
   const { at, end } = reader
   try {
     const { key, start, end: stop } = keyValueAt(reader)
-    into.push(key, start < 0 ? '' : attributeText(reader, start, stop))
+    into.push(key, start < 0 ? '' : attributeText(reader, start, stop, new ValueBudget()))
   } catch (error) {
     if (!(error instanceof AttributeError)) throw error
     reader.at = at

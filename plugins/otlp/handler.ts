@@ -166,6 +166,7 @@ export class OtlpHandler implements OtlpFormatDependencies {
       refuseDelta: config.delta === 'refuse',
       dropped: this.dropped,
       maxBuckets: config.max_buckets_per_histogram,
+      maxQuantiles: config.max_quantiles_per_summary,
       maxCacheBytes: config.series_cache_bytes,
       seed: randomInt(2 ** 31),
     })

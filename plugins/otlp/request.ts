@@ -26,6 +26,7 @@ export interface RequestOptions {
   scopeTags: boolean
   refuseDelta: boolean
   maxBuckets: number
+  maxQuantiles: number
 }
 
 export class MetricsRequest {
@@ -57,7 +58,7 @@ export class MetricsRequest {
     this.numbers = new NumberPoints(reader, writer, streams, attributes)
     this.explicit = new ExplicitPoints(reader, writer, streams, attributes, options.maxBuckets)
     this.exponential = new ExponentialPoints(reader, writer, streams, attributes, options.maxBuckets)
-    this.summaries = new SummaryPoints(reader, writer, streams, attributes, options.maxBuckets)
+    this.summaries = new SummaryPoints(reader, writer, streams, attributes, options.maxQuantiles)
   }
 
   /** @throws BAD_REQUEST for what is no such message. */

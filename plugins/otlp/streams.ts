@@ -6,7 +6,7 @@
 import type { MetricMetadataEntry, SeriesResolver } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { ProtobufReader } from 'svcdb/lib/protobuf'
-import { AttributeError, attributeText, keyValueAt } from './attribute-value.ts'
+import { AttributeError, attributeText, keyValueAt, ValueBudget } from './attribute-value.ts'
 import { Metric } from './metric.ts'
 import { type MetricHeader, metadataOf, metricName } from './metric-header.ts'
 import { NestedKeys } from './nested-keys.ts'
@@ -280,6 +280,7 @@ export class Streams {
   private attributes({ bytes, start, end }: Bytes, field: number | undefined): Attributes {
     const { reader } = this
     const attributes: Attributes = new Map()
+    const budget = new ValueBudget()
     let problem: AttributeError | undefined
     let count = 0
     reader.begin(bytes.subarray(start, end))
@@ -296,7 +297,7 @@ export class Streams {
           continue
         }
         const { key, start: from, end: to } = keyValueAt(reader)
-        if (!this.options.dropped.has(key)) attributes.set(key, from < 0 ? '' : attributeText(reader, from, to))
+        if (!this.options.dropped.has(key)) attributes.set(key, from < 0 ? '' : attributeText(reader, from, to, budget))
       } catch (error) {
         if (!(error instanceof AttributeError)) throw error
         problem ??= error

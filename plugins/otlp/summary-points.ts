@@ -104,7 +104,7 @@ export class SummaryPoints implements PointsReader {
     }
     reader.leave(outer)
     if (!(quantile >= 0 && quantile <= 1)) this.problem ??= `it has a quantile of ${quantile}; quantiles are between 0 and 1`
-    else if (++this.quantiles > this.most) this.problem ??= `it has more than ${this.most} quantiles, which is otlp.max_buckets_per_histogram`
+    else if (++this.quantiles > this.most) this.problem ??= `it has more than ${this.most} quantiles, otlp.max_quantiles_per_summary`
     else this.fields.set(QUANTILE + quantile, value)
   }
 
