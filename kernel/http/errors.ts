@@ -97,6 +97,14 @@ export function refuseExpectation(request: IncomingMessage, response: ServerResp
   response.writeHead(417, { 'content-type': 'application/json; charset=utf-8', 'content-length': Buffer.byteLength(body) }).end(body)
 }
 
+/** 100 Continue (RFC 9110, section 10.1.1) when the body is read, and not before: what is refused by its head is answered at once. */
+export function continueWhenRead(request: IncomingMessage, response: ServerResponse): void {
+  // Node.js reads what an answered request has left, too.
+  request.once('resume', () => {
+    if (!response.headersSent) response.writeContinue()
+  })
+}
+
 type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) => unknown
 
 /** What the paths of all routes answer to. Only asked when no route was found, so it may take its time. */

@@ -200,6 +200,28 @@ t.test('what Node.js would refuse by itself has the envelope', async (t) => {
   t.match(await answerTo(node.url, expecting), /^HTTP\/1.1 417 [\s\S]*{"error":"cannot meet the expectation \\"bananas\\".*","code":"BAD_REQUEST"}$/)
 })
 
+t.test('100 Continue is sent to who will be read', async (t) => {
+  const node = await boot({ plugins: [probe], config: { server: { max_body_size: 1024 } } })
+  t.teardown(() => node.stop())
+  const post = (path: string, headers: string, body = '') =>
+    answerTo(node.url, `POST ${path} HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n${headers}\r\n${body}`)
+  t.match(await post('/raw', 'Content-Length: 2\r\nConnection: close\r\n', 'hi'), /^HTTP\/1.1 100 Continue\r\n\r\nHTTP\/1.1 200 [\s\S]*{"text":"hi"}$/)
+  // Without a body: whoever is told no may go on with it or not, so the connection ends.
+  t.match(await post('/nope', 'Content-Length: 2\r\n'), /^HTTP\/1.1 404 [\s\S]*connection: close/i)
+  t.match(await post('/raw', 'Content-Length: 2000\r\n'), /^HTTP\/1.1 413 /)
+  t.match(await post('/json', 'Content-Length: 2\r\nContent-Type: a/b\r\n'), /^HTTP\/1.1 415 /)
+})
+
+t.test('a transfer coding beside chunked is refused: the body would be taken for what it is not', async (t) => {
+  const node = await boot({ plugins: [probe] })
+  t.teardown(() => node.stop())
+  const post = (coding: string) =>
+    answerTo(node.url, `POST /raw HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: ${coding}\r\nConnection: close\r\n\r\n2\r\nhi\r\n0\r\n\r\n`)
+  for (const coding of ['chunked', 'Chunked']) t.match(await post(coding), /^HTTP\/1.1 200 [\s\S]*{"text":"hi"}$/)
+  const answer = await post('gzip, chunked')
+  t.match(answer, /^HTTP\/1.1 501 [\s\S]*"cannot read the body: its Transfer-Encoding is \\"gzip, chunked\\".*Content-Encoding.*"/)
+})
+
 t.test('a metrics_path that the server answers already is refused', async (t) => {
   await t.rejects(boot({ config: { server: { metrics_path: '/health' } } }), {
     message: /cannot use server.metrics_path "\/health": something else is answered there/,

@@ -23,7 +23,7 @@ import { type BodyHold, BodyMemory } from './body-memory.ts'
 import { compression } from './compression.ts'
 import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
-import { clientError, KnownPaths, refuseExpectation, sendError, unroutable, unsupportedType } from './errors.ts'
+import { clientError, continueWhenRead, KnownPaths, refuseExpectation, sendError, unroutable, unsupportedType } from './errors.ts'
 import { byMediaType } from './media-type.ts'
 import { countRequests } from './request-metrics.ts'
 import { serializerCompiler } from './serialize.ts'
@@ -137,6 +137,10 @@ export class HttpServer {
     const own = secure === undefined ? { http: listener } : { https: { ...secure, ...listener } }
     const app = Fastify({ ...options, ...own } as FastifyServerOptions)
     app.server.on('checkExpectation', refuseExpectation)
+    app.server.on('checkContinue', (request, response) => {
+      continueWhenRead(request, response)
+      app.server.emit('request', request, response)
+    })
     const reloadTls = tls === undefined || secure === undefined ? undefined : tlsReload(app.server as unknown as TlsServer, tls, secure, log)
     return new HttpServer(dependencies, app, reloadTls, paths)
   }
