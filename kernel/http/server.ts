@@ -1,6 +1,7 @@
 /** The HTTP listener: fastify with the kernel's rules for bodies, errors, request ids, credentials and shutdown. */
 import { randomUUID } from 'node:crypto'
 import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Server as TlsServer } from 'node:tls'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerOptions, LogController } from 'fastify'
 import type { Auth, CallContext } from '../auth/auth.ts'
@@ -81,6 +82,8 @@ export class HttpServer {
     this.app = app
     this.reloadTls = reloadTls
     this.unasked = new Unasked(app.server as Server)
+    // Each request that was sent ahead and is being answered by a job listens for the end of its connection.
+    app.server.on(dependencies.tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => socket.setMaxListeners(0))
     const { server, metrics, log } = dependencies
     this.bodies = new BodyMemory(Math.max(server.max_body_memory, server.max_body_size))
     metrics.gauge(
