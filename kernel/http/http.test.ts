@@ -18,6 +18,8 @@ const probe = definePlugin({
       n: request.query.n,
       name: request.params.name,
     }))
+    const choice = Type.Object({ format: Type.Optional(Type.Union([Type.Literal('json'), Type.Literal('csv')])), one: Type.Optional(Type.Literal('a')) })
+    svc.http.get('/choice', { schema: { querystring: choice } }, async () => ({}))
     svc.http.post('/raw', { config: { rawBody: true } }, async (request) => ({ text: request.body?.toString() ?? null }))
     svc.http.post('/encoded', { config: { rawBody: true, encodedBody: true } }, async (request) => ({ text: request.body.toString() }))
     svc.http.post('/raw-csv', { config: { rawBody: ['text/csv'] } }, async (request) => ({ length: request.body.length }))
@@ -38,6 +40,8 @@ t.test('every failure has the envelope', async (t) => {
   const cases: [string, Parameters<typeof node.inject>[0], number, string, RegExp][] = [
     ['unknown path', { url: '/nope' }, 404, 'NOT_FOUND', /cannot find "\/nope"/],
     ['unknown path with a body of any type', { method: 'POST', url: '/nope', payload: 'x', headers: { 'content-type': 'a/b' } }, 404, 'NOT_FOUND', /./],
+    ['none of a choice', { url: '/choice?format=arrow' }, 400, 'BAD_REQUEST', /^querystring\.format must be "json" or "csv"$/],
+    ['not the one', { url: '/choice?one=b' }, 400, 'BAD_REQUEST', /^querystring\.one must be "a"$/],
     ['wrong method', { method: 'PUT', url: '/json' }, 405, 'METHOD_NOT_ALLOWED', /cannot PUT "\/json": the path answers to POST/],
     ['wrong method of a path with a parameter', { method: 'DELETE', url: '/query/x' }, 405, 'METHOD_NOT_ALLOWED', /GET, HEAD/],
     ['no content type', { method: 'POST', url: '/json' }, 415, 'UNSUPPORTED_MEDIA_TYPE', /application\/json/],

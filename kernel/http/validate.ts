@@ -16,12 +16,17 @@ export function validatorCompiler({ schema, httpPart }: { schema: unknown; httpP
     const name = first.instancePath.slice(1)
     if (httpPart === 'querystring' && Array.isArray((data as Record<string, unknown>)[name]))
       return { error: new Error(`cannot use parameter "${name}": it is there more than once; send it once`) }
-    return { error: new Error(describe(httpPart ?? 'request', first)) }
+    return { error: new Error(describe(httpPart ?? 'request', first, problems)) }
   }
 }
 
-function describe(part: string, { instancePath, keyword, message }: Problem): string {
+function describe(part: string, { instancePath, keyword, message }: Problem, problems: readonly Problem[]): string {
   const where = `${part}${instancePath.replace(/\/(\d+)(?=\/|$)/g, '[$1]').replaceAll('/', '.')}`
+  // Of a choice there is a problem for each value that may be.
+  const choice = problems.flatMap((problem) => (problem.instancePath === instancePath && problem.keyword === 'const' ? [shown(problem)] : []))
+  if (choice.length > 0) return `${where} must be ${choice.join(' or ')}`
   // TypeBox reports a member that is not in the schema as one whose schema is `false`.
   return `${where} ${keyword === 'boolean' ? 'is not a known member' : message}`
 }
+
+const shown = ({ params }: Problem): string => JSON.stringify((params as { allowedValue: unknown }).allowedValue)
