@@ -348,10 +348,10 @@ export class Auth {
     }
     const header = credentials.header('authorization')
     const given = header !== undefined && header.trim() !== ''
-    throw new SvcError(
-      'UNAUTHORIZED',
-      given ? 'the credentials are not accepted; check the token' : 'no credentials were given; send "Authorization: Bearer <token>"',
-    )
+    const [check, send] = this.authenticators.every(({ rank }) => rank === AUTH_RANK.certificate)
+      ? ['show a client certificate', 'show a client certificate']
+      : ['check the token', 'send "Authorization: Bearer <token>"']
+    throw new SvcError('UNAUTHORIZED', given ? `the credentials are not accepted; ${check}` : `no credentials were given; ${send}`)
   }
 
   /** @param confined whether the caller must have authority over the namespace. */

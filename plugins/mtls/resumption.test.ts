@@ -67,7 +67,7 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
       const ann = authority.issue({ subject: ['CN=ann'] })
       const call = (options: ConnectionOptions) => visit(node.url, { ca, ...options }, version)
       const nobody = await call({})
-      t.match(nobody, { who: /^UNAUTHORIZED: no credentials/ })
+      t.match(nobody, { who: /^UNAUTHORIZED: no credentials were given; show a client certificate$/ })
       t.match(await call({ session: nobody.session }), { who: /^UNAUTHORIZED: no credentials/, reused: true })
       const late = await call({ cert: ann.cert, key: ann.key, session: nobody.session })
       t.match(late.who, late.reused ? /^UNAUTHORIZED: no credentials/ : 'ann')
