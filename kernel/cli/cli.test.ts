@@ -56,6 +56,16 @@ t.test('check prints the durability that is in force, and what a preset gave', a
   t.notMatch(await check(''), '# preset')
 })
 
+t.test('check does not show where agent_plane.push goes: the path may be what lets in', async (t) => {
+  const file = config(
+    'plugins = ["agent_plane", "webhooks"]\n[server]\nhttp_addr = "127.0.0.1:0"\n[[agent_plane.push]]\nid = "ops"\nurl = "https://ops.example/hooks/hunter2"\n',
+  )
+  const { code, out, err } = await svc(['check', '-c', file])
+  t.equal(code, 0, err)
+  t.match(out, '"id":"ops"')
+  t.notMatch(out, 'hunter2')
+})
+
 t.test('check says where each value comes from', async (t) => {
   const file = config('[server]\nmax_body_size = 4096\n')
   const { out } = await svc(['check', '-c', file, '--bind', '127.0.0.1:0'], { SVC_LOG_LEVEL: 'warn' })

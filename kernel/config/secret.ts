@@ -15,7 +15,7 @@ export class Secret {
   }
 
   /** The schema of a secret key: a string in the file, a `Secret` in the plugin's config. */
-  static schema(options: { description: string; minLength?: number; settable?: Settable }): TUnsafe<Secret> {
+  static schema(options: { description: string; minLength?: number; maxLength?: number; settable?: Settable }): TUnsafe<Secret> {
     return Type.Unsafe<Secret>({ type: 'string', ...options, [MARK]: true })
   }
 

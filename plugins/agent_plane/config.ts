@@ -1,4 +1,4 @@
-import { FILE_PATH } from 'svcdb'
+import { FILE_PATH, Secret } from 'svcdb'
 import { type Static, Type } from 'svcdb/lib/schema'
 
 const count = (value: number, maximum: number, description: string) => Type.Integer({ default: value, minimum: 1, maximum, description })
@@ -161,7 +161,11 @@ export const configSchema = Type.Object({
   push: Type.Array(
     Type.Object({
       id: Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$', description: 'Its registrations are called operator:<id>' }),
-      url: Type.String({ minLength: 1, maxLength: 2048, description: 'Where events are sent, as webhooks has it' }),
+      url: Secret.schema({
+        minLength: 1,
+        maxLength: 2048,
+        description: 'Where events are sent, as webhooks has it; its path may be what lets in, so it is not shown',
+      }),
     }),
     {
       default: [],

@@ -148,7 +148,7 @@ function pushSender(svc: Svc, metrics: PlaneMetrics): PushSender {
 
 /** Those of the config. */
 function destinationsOf({ push }: AgentPlaneConfig): PushConfig[] {
-  return push.map(({ id, url }) => ({ id: `${OPERATOR}${id}`, url }))
+  return push.map(({ id, url }) => ({ id: `${OPERATOR}${id}`, url: url.reveal() }))
 }
 
 /** Absent = all may be done. */
