@@ -1,5 +1,6 @@
 /** Commits that fail: who hears of it, and what a power cut leaves of them. */
 
+import { classify } from 'svcdb/lib/errors'
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import { BOUNDS, FRAME_HEADER, type FsyncPolicy, type WalBounds } from '../../common/log/log.ts'
@@ -93,6 +94,63 @@ t.test('a sync that fails ends all writing and cuts off what was not acknowledge
   t.same(recordsOn(disk), [1])
 })
 
+t.test('a sync that fails once: what was refused is cut off durably, so that no power cut brings it back', async (t) => {
+  for (let seed = 0; seed < 40; seed++) {
+    const { disk, log } = await started(PER_BATCH, seeded(seed))
+    log.append(1)
+    log.settle()
+    log.append(2)
+    let failed = false
+    disk.fault = (call) => {
+      if (call !== 'fdatasync' || failed) return undefined
+      failed = true
+      return failure('EIO')
+    }
+    log.settle()
+    if (!(log.outcomes.get(2) instanceof Error)) t.fail(`seed ${seed}: it is acknowledged`)
+    disk.powerCut()
+    const found = await new LogProcess(disk, PER_BATCH).start()
+    if (found.join() !== '1') t.fail(`seed ${seed}: ${found} came back`)
+  }
+  t.pass('none came back')
+})
+
+t.test('a log that fails for want of space is not said to go on by itself', async (t) => {
+  const { disk, log } = await started(PER_BATCH)
+  log.append(1)
+  disk.fault = (call) => (call === 'fdatasync' ? failure('ENOSPC') : undefined)
+  log.settle()
+  t.match(classify(log.outcomes.get(1)), { code: 'OVERLOADED', message: /restart the server/ })
+})
+
+t.test('periodic: what has been applied is settled when it is durable, or not at all', async (t) => {
+  const { disk, log } = await started(PERIODIC)
+  log.append(1)
+  log.settle()
+  await disk.run(log.wal.settled())
+  disk.powerCut()
+  t.same(recordsOn(disk), [1])
+  const other = await started(PERIODIC)
+  other.log.append(1)
+  other.log.settle()
+  other.disk.fault = (call) => (call === 'fdatasync' ? failure('EIO') : undefined)
+  await t.rejects(other.disk.run(other.log.wal.settled()), { code: 'OVERLOADED' })
+})
+
+t.test('periodic: one sync at a time, since of two only one would hear of an error', async (t) => {
+  const { disk, log } = await started(PERIODIC)
+  log.append(1)
+  log.settle()
+  let syncs = 0
+  disk.fault = (call) => {
+    if (call === 'fdatasync') syncs++
+    return undefined
+  }
+  disk.tick()
+  disk.tick()
+  t.equal(syncs, 1)
+})
+
 t.test('periodic: a sync that fails refuses what comes after, also what is being written, and keeps what was acknowledged', async (t) => {
   const { disk, log } = await started(PERIODIC)
   log.append(1)
@@ -177,6 +235,25 @@ t.test('a file never grows beyond what can be read back, however much waits', as
     t.equal(log.applied.length, 20)
     for (const [name, { length }] of disk.files) t.ok(length <= 3000, `${name} has ${length} bytes`)
     t.ok(disk.files.size > 2)
+  }
+})
+
+t.test('a file is filled to the byte, and no further', async (t) => {
+  const { log: measured } = await started(PER_BATCH)
+  const empty = measured.wal.length
+  measured.append(1)
+  measured.settle()
+  const two = empty + 2 * (measured.wal.length - empty)
+  for (const [file, files] of [
+    [two, 1],
+    [two - 1, 2],
+  ]) {
+    const { log } = await started(PER_BATCH, FORGETFUL, { file, record: 2000 })
+    for (const sequence of [1, 2]) {
+      log.append(sequence)
+      log.settle()
+    }
+    t.equal(log.opened.length, files)
   }
 })
 

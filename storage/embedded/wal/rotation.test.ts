@@ -4,6 +4,7 @@ import type { FsyncPolicy } from '../../common/log/log.ts'
 import { walFileName } from '../paths.ts'
 import { failure, LogDisk } from '../testing/log-disk.ts'
 import { LogProcess, recordsOn } from '../testing/log-process.ts'
+import { WAL_FORM } from './form.ts'
 
 const PER_BATCH: FsyncPolicy = { kind: 'per_batch' }
 const PERIODIC: FsyncPolicy = { kind: 'periodic', ms: 1000 }
@@ -153,6 +154,14 @@ t.test('a file with records of somebody else is never overwritten', async (t) =>
   log.settle()
   t.equal(log.outcomes.get(1), 'applied', 'the file there is goes on')
   t.throws(() => new LogProcess(disk, PER_BATCH).wal.begin(2), { code: 'DATABASE_ERROR' }, 'a start does not begin there either')
+})
+
+t.test('not even where they are a byte behind the header', async (t) => {
+  const disk = new LogDisk(FORGETFUL)
+  const bytes = Uint8Array.of(...WAL_FORM.magic, 1)
+  disk.put(walFileName(1), bytes)
+  t.throws(() => new LogProcess(disk, PER_BATCH).wal.begin(1), { code: 'DATABASE_ERROR' })
+  t.same(disk.files.get(walFileName(1)), bytes)
 })
 
 t.test('a start takes over a file that an earlier one began in vain', async (t) => {
