@@ -56,9 +56,10 @@ t.test(`random operations, seed ${seed}`, async (t) => {
       if (known === undefined) t.ok(answers.every((answer) => answer === 'unrouted'))
       else {
         const before = new Set(known.ids)
-        const recent = new Set(known.ids.slice(-5))
         for (const [i, { id, body }] of deliveries.entries()) {
-          if (known.waiting.some((each) => each.id === id) || recent.has(id)) t.equal(answers[i], 'known', id)
+          // Twice as many as may wait.
+          const recent = known.ids.slice(-2 * limits.queueSize)
+          if (known.waiting.some((each) => each.id === id) || recent.includes(id)) t.equal(answers[i], 'known', id)
           if (!before.has(id)) t.equal(answers[i], body.length + ENTRY_BYTES > 4000 ? 'too_large' : 'queued', id)
           before.add(id)
           if (answers[i] === 'queued') {
@@ -109,6 +110,28 @@ t.test(`random operations, seed ${seed}`, async (t) => {
   }
   for (const key of [...model.keys()]) await outbox.remove(key)
   t.same(await state.list(), [], 'nothing is left over')
+})
+
+t.test('a message is known for as long as twice as many have been queued behind it, also when it was delivered last', async (t) => {
+  const outbox = new Outbox(await memory(), limits, Date.now)
+  const { key: endpoint } = await outbox.define({ owner: 'o', namespace: 'n', name: '1' }, 'https://example.com/')
+  const put = async (n: number) => outbox.enqueue([{ endpoint, message: `m${n}`, id: `e${n}`, body: '' }])
+  const finish = (seq: number) => outbox.finish([{ endpoint, seq, result: 'delivered' }])
+  const [first] = (await put(0)).added
+  for (let n = 1; n < 2 * limits.queueSize; n++) await finish((await put(n)).added[0].seq)
+  await finish(first.seq)
+  t.same((await put(0)).answers, ['known'])
+  await put(2 * limits.queueSize)
+  t.same((await put(0)).answers, ['queued'])
+})
+
+t.test('what the whole outbox has no room for is not taken, whatever a namespace may have', async (t) => {
+  const outbox = new Outbox(await memory(), { ...limits, namespaceBytes: 20_000 }, Date.now)
+  const { key: endpoint } = await outbox.define({ owner: 'o', namespace: 'n', name: '1' }, 'https://example.com/')
+  const put = async (message: string, length: number) => (await outbox.enqueue([{ endpoint, message, id: message, body: 'x'.repeat(length) }])).answers
+  t.same(await put('a', 10), ['queued'])
+  t.same(await put('b', 10_001 - ENTRY_BYTES), ['too_large'])
+  t.same(await put('c', 10_000 - ENTRY_BYTES), ['queued'])
 })
 
 t.test('a namespace that fills the outbox loses its own, never those of others', async (t) => {
