@@ -31,6 +31,15 @@ t.test('failures further apart than an hour do not add up', async (t) => {
   t.match(two.failed('a', HOUR - 1), { failures: 3 }, 'the hour slides')
 })
 
+t.test('where there is no room for one ban more, a caller takes no more memory the longer it goes on', async (t) => {
+  const one = lockout({ maxTracked: 1 })
+  for (let i = 0; i < 3; i++) one.failed('a', 0)
+  for (let i = 0; i < 1000; i++)
+    if (i > 1) t.equal(one.failed('b', i), 'full')
+    else one.failed('b', i)
+  t.match(one.failed('b', 10_000), { caller: 'b', failures: 4 }, 'the last that are needed')
+})
+
 t.test('a success clears the count, and an operator lifts a ban', async (t) => {
   const one = lockout()
   one.failed('a', 0)
