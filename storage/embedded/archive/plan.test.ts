@@ -80,6 +80,11 @@ t.test('merges pass over archived segments whose time is their own', async (t) =
   const ids = (segments: SegmentMeta[]) => planMerge(segments, limits, true)?.segments.map(({ id }) => id)
   t.same(ids([segment(1, 5, 6), segment(2, 0, 1, { archived: true }), segment(3, 6, 7)]), [1, 3])
   t.same(ids([segment(1, 5, 6), segment(2, 5.5, 5.6, { archived: true }), segment(3, 6, 7)]), undefined, 'one in between that may repeat their rows')
+  for (const [from, to] of [
+    [4, 5],
+    [7, 8],
+  ])
+    t.same(ids([segment(1, 5, 6), segment(2, from, to, { archived: true }), segment(3, 6, 7)]), undefined, 'if only at their first or last time')
   t.same(ids([segment(1, 0, 1, { archived: true }), segment(2, 0, 1, { archived: true })]), undefined)
 })
 

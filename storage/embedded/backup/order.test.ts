@@ -76,6 +76,49 @@ t.test('a manifest of before is durably gone before anything is touched', async 
   t.same(before, ['sync .'], 'and without the manifest')
 })
 
+t.test('segments stay from before the snapshot until all is in place, whether that goes well or not', async (t) => {
+  const { data, backup, source } = roots(t)
+  const steps: string[] = []
+  const disk: BackupDisk = {
+    ...realDisk,
+    async sync(path) {
+      steps.push(`sync ${relative(backup, path) || '.'}`)
+      await realDisk.sync(path)
+    },
+  }
+  const watched: BackupSource = {
+    ...source,
+    lease: () => {
+      steps.push('lease')
+      return () => void steps.push('release')
+    },
+    copyCatalog: async (to) => {
+      steps.push('snapshot')
+      await source.copyCatalog(to)
+    },
+  }
+  await createBackup(watched, disk, backup, new Map(), check)
+  t.ok(steps.indexOf('lease') >= 0 && steps.indexOf('lease') < steps.indexOf('snapshot'))
+  t.equal(steps.at(-1), 'release')
+  t.equal(steps.filter((step) => step === 'release').length, 1)
+  steps.length = 0
+  rmSync(join(data, SEGMENT))
+  await t.rejects(createBackup(watched, disk, backup, new Map(), check), { code: 'DATABASE_ERROR' })
+  t.equal(steps.at(-1), 'release')
+})
+
+t.test('a segment that has another length than the catalog says is not backed up', async (t) => {
+  const { data, backup, source } = roots(t)
+  for (const bytes of ['ab', 'abcd']) {
+    writeFileSync(join(data, SEGMENT), bytes)
+    await t.rejects(createBackup(source, realDisk, backup, new Map(), check), {
+      code: 'DATABASE_ERROR',
+      message: new RegExp(`it has ${bytes.length} bytes, the catalog says 3`),
+    })
+    t.notOk(existsSync(backup), 'nothing is left')
+  }
+})
+
 t.test('what a backup does with the list of segments grows as the list does', async (t) => {
   const { data, backup, source } = roots(t)
   const count = 200
@@ -119,6 +162,22 @@ t.test('a restore is renamed when it is durable', async (t) => {
   }
   await restoreBackup({ ...realDisk, sync }, backup, target, check)
   t.same(calls.toSorted(), ['. before', 'catalog before', 'parent after', 'segments before', 'segments/shard_1 before', 'wal before'].toSorted())
+})
+
+t.test('a folder that is made at the target meanwhile is not replaced', async (t) => {
+  const { backup, source } = roots(t)
+  await createBackup(source, realDisk, backup, new Map(), check)
+  const target = join(dirname(backup), 'restored')
+  const disk: BackupDisk = {
+    ...realDisk,
+    copy(from, to, check) {
+      mkdirSync(target)
+      return realDisk.copy(from, to, check)
+    },
+  }
+  await t.rejects(restoreBackup(disk, backup, target, check), { code: 'INVALID_REQUEST' })
+  t.same(readdirSync(dirname(backup)).sort(), ['one', 'restored'])
+  t.same(readdirSync(target), [])
 })
 
 t.test('a file that changes while it is restored is refused', async (t) => {

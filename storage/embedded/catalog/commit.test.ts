@@ -10,6 +10,7 @@ import { CatalogCommits } from './commit.ts'
 
 /** Once the page that names the newest transaction could not be written. */
 const PANIC = -30_795
+const CORRUPTED = -30_796
 
 type Database = RootDatabase<unknown, string>
 
@@ -240,6 +241,48 @@ t.test('EIO of the page that names the newest transaction leaves the outcome unk
     { code: 'OVERLOADED', message: /MDB_PANIC/ },
   )
   t.match(db.get('a'), bytes('1'), 'here it stands')
+  await dispose()
+})
+
+t.test('what a body has read is stored when the log has it, and never where that fails', async (t) => {
+  const { db, commits, dispose } = database()
+  const log = Promise.withResolvers<void>()
+  const stored: string[] = []
+  const put = (text: string, ready: () => Promise<void>) =>
+    commits.run(
+      (writes) => writes.put('a', bytes(text)),
+      () => stored.push(text),
+      ready,
+    )
+  const first = put('1', () => log.promise)
+  const second = put('2', () => Promise.reject(new Error('the log failed')))
+  // Far more turns than a commit takes.
+  for (let turn = 0; turn < 2000; turn++) await new Promise((resolve) => setImmediate(resolve))
+  t.same([db.get('a'), stored], [undefined, []])
+  log.resolve()
+  await first
+  await t.rejects(second, { message: 'the log failed' })
+  t.match(db.get('a'), bytes('1'))
+  t.same(stored, ['1'])
+  t.equal(commits.fault, undefined, 'LMDB was not touched')
+  await dispose()
+})
+
+t.test('an error of LMDB that is none of the disk leaves the outcome unknown at once', async (t) => {
+  const { db, commits, dispose } = database()
+  const fail = failing(db)
+  fail(CORRUPTED, 'MDB_CORRUPTED')
+  const refused = { code: 'OVERLOADED', message: /MDB_CORRUPTED/ }
+  await t.rejects(
+    commits.run((writes) => writes.put('a', bytes('1'))),
+    refused,
+  )
+  fail(undefined)
+  await t.rejects(
+    commits.run((writes) => writes.put('a', bytes('2'))),
+    refused,
+  )
+  t.equal(db.get('a'), undefined)
   await dispose()
 })
 
