@@ -51,6 +51,21 @@ t.test('a bounded number of spans forgets late times, and fires never twice', (t
   t.end()
 })
 
+t.test('times less than two cooldowns apart are one span, whatever comes first', (t) => {
+  for (const order of [
+    [0, 1, 2, 3, 4, 5],
+    [5, 4, 3, 2, 1, 0],
+    [0, 5, 2, 4, 1, 3],
+  ]) {
+    const spans = new Spans()
+    for (const i of order) spans.add(BigInt(i * 19), 10n)
+    t.same(spans.kept(), { spans: ['0', '95'] }, String(order))
+    spans.add(115n, 10n)
+    t.same(spans.kept().spans.length, 4, 'two cooldowns apart are two')
+  }
+  t.end()
+})
+
 t.test('times of today, at the edges of the cooldown', (t) => {
   const cooldown = 300_000_000_000n
   const time = 1_700_000_000_000_000_001n
@@ -108,6 +123,42 @@ t.test('entries are bounded; what was forgotten never fires twice, over restarts
   const keys = cooldowns.drop('a')
   t.ok(keys.every((key) => key.startsWith('a/')))
   t.equal(cooldowns.size, store.size - keys.length)
+  t.end()
+})
+
+t.test('what fires and is forgotten in one go is not kept', (t) => {
+  const trigger = triggerOf('a', 0n)
+  const cooldowns = new Cooldowns(() => 1)
+  const changes = changesOf()
+  const fire = (i: number) => cooldowns.judge(trigger, i, i, 0, () => ({ host: String(i) }), changes)
+  t.same([fire(1), fire(2)], ['fires', 'fires'])
+  t.equal(changes.put.size, 1)
+  t.equal(changes.deleted.size, 1)
+  t.notOk([...changes.deleted].some((key) => changes.put.has(key)))
+  // The first of them comes again, later than all.
+  t.equal(fire(3), 'fires')
+  t.equal(
+    cooldowns.judge(trigger, 1, 4, 0, () => ({ host: '1' }), changes),
+    'fires',
+  )
+  t.equal(changes.put.size, 1)
+  t.notOk([...changes.put.keys()].some((key) => changes.deleted.has(key)))
+  t.end()
+})
+
+t.test('who fired longest ago is forgotten first', (t) => {
+  const trigger = triggerOf('a', 0n)
+  const cooldowns = new Cooldowns(() => 2)
+  const fire = (series: number, time: number) => cooldowns.judge(trigger, series, time, 0, () => ({ host: String(series) }), changesOf())
+  for (const [series, time] of [
+    [1, 10],
+    [2, 20],
+    [1, 30],
+    [3, 40],
+  ])
+    t.equal(fire(series, time), 'fires')
+  t.equal(fire(1, 15), 'fires', 'it is known what has fired of it')
+  t.equal(fire(2, 15), 'forgotten')
   t.end()
 })
 
