@@ -311,6 +311,27 @@ t.test('many that change one thing need few commits, and none is lost', async (t
   t.ok(disk.commits.length - before <= 6, `${disk.commits.length - before} commits`)
 })
 
+t.test('what is too much for one commit waits for the next, in its order, and none is left out', async (t) => {
+  const disk = new Disk()
+  const store = await CatalogStore.open('.', true, { fs: NO_FILE, openStore: () => new FailingStore(disk, seeded(1), { fail: 0, die: 0, panic: 0 }) })
+  const state = new LmdbState(store, 'one')
+  const before = disk.commits.length
+  const large = 'x'.repeat(3 << 20)
+  const keys = ['a', 'b', 'c', 'd', 'e']
+  const done: string[] = []
+  await Promise.all(keys.map((key) => state.transaction((tx) => tx.put(key, key + large)).then(() => done.push(key))))
+  t.same(done, keys)
+  const commits = disk.commits.slice(before).map((changes) => changes.map(([key]) => key).filter((key) => key.startsWith(ROOT)))
+  t.same(
+    commits.flat(),
+    keys.map((key) => ROOT + key),
+  )
+  t.ok(
+    commits.every(({ length }) => length <= 2),
+    JSON.stringify(commits),
+  )
+})
+
 t.test('what one transaction asks wrongly is its own failure', async (t) => {
   const disk = new Disk()
   const store = await CatalogStore.open('.', true, { fs: NO_FILE, openStore: () => new FailingStore(disk, seeded(1), { fail: 0, die: 0, panic: 0 }) })
