@@ -279,6 +279,7 @@ t.test('what finds no room drops nothing, whatever the bounds say', async (t) =>
     life.dropped.length = 0
     const before = life.queue.waitingFor(READER)
     t.throws(() => life.queue.admit(10_000), { code: 'PAYLOAD_TOO_LARGE', message: /forward.max_size is 8192; send smaller batches/ }, 'no try would find room')
+    t.throws(() => life.queue.admit(8192 - 8 + 1), { code: 'PAYLOAD_TOO_LARGE' }, 'not even where it is the only one')
     t.throws(() => life.queue.admit(8180), { code: 'STORAGE_FULL' }, 'the file that is written to leaves too little')
     t.same(life.queue.waitingFor(READER), before)
     t.same(life.dropped, [])
@@ -331,7 +332,9 @@ t.test('files go when each sender is behind them', async (t) => {
   again.queue.attach(READER, at)
   t.same(again.queue.waitingFor(READER), { records: 0, points: 0 })
   await disk.run(append(again, 60, 1))
-  t.same((await readAll(disk, again, at)).numbers, [60], 'numbers go on where nothing is left')
+  const { numbers, at: end } = await readAll(disk, again, at)
+  t.same(numbers, [60])
+  t.equal(end.sequence, at.sequence + 1, 'numbers go on where nothing is left')
 })
 
 t.test('files go one after the other: a power cut leaves no hole that would look like a loss', async (t) => {
@@ -361,6 +364,56 @@ t.test('what is lost to several senders is counted once', async (t) => {
   for (const place of senders) await readAll(disk, life, place)
   t.equal(life.dropped.length, 1)
   t.match(life.dropped[0], ['damaged', 1])
+})
+
+t.test('an empty queue goes on with the numbers that were counted', async (t) => {
+  const disk = new LogDisk(seeded(9))
+  const life = lifeOn(disk)
+  const place = { file: 1, offset: 8, sequence: 60, points: 100 }
+  await disk.run(life.queue.open(place))
+  life.queue.attach(READER, place)
+  await disk.run(append(life, 60, 2))
+  t.same(life.queue.waitingFor(READER), { records: 1, points: 2 })
+  const { numbers, at } = await readAll(disk, life, life.queue.attach(READER, place))
+  t.same(numbers, [60])
+  t.match(at, { sequence: 61, points: 102 })
+  t.same(life.dropped, [])
+})
+
+t.test('a damaged record costs none behind it, however little is read at once', async (t) => {
+  const disk = new LogDisk(seeded(10))
+  const life = lifeOn(disk, { fileBytes: 1 << 20 })
+  await disk.run(life.queue.open())
+  const reader = life.queue.attach(READER, undefined)
+  const before = life.queue.bytes
+  for (let n = 0; n < 5; n++) await disk.run(append(life, n, 45))
+  const record = (life.queue.bytes - before) / 5
+  t.ok(record < 700 && 2 * record > 700, `a read of 700 bytes ends within the record behind the first, each has ${record}`)
+  const [[name, bytes]] = [...disk.files]
+  bytes[8 + FRAME_HEADER + 20] ^= 4
+  disk.put(name, bytes)
+  const { numbers: none, at } = await readAll(disk, life, reader)
+  t.same(none, [], 'it is passed over first')
+  t.same((await readAll(disk, life, at)).numbers, [1, 2, 3, 4])
+  t.same(life.dropped, [['damaged', 1, 45]])
+})
+
+t.test('a sector that the disk has lost from what was acknowledged costs what lay there, and nothing behind it', async (t) => {
+  const disk = new LogDisk(seeded(11))
+  const life = lifeOn(disk, { fileBytes: 1 << 20 })
+  await disk.run(life.queue.open())
+  for (let n = 0; n < 10; n++) await disk.run(append(life, n, 100))
+  disk.kill()
+  const [[name, bytes]] = [...disk.files]
+  bytes.fill(0, 1024, 1536)
+  disk.put(name, bytes)
+  const again = lifeOn(disk, { fileBytes: 1 << 20 })
+  await disk.run(again.queue.open())
+  const { numbers } = await readAll(disk, again, again.queue.attach(READER, undefined))
+  t.equal(numbers.at(-1), 9)
+  const lost = again.dropped.reduce((sum, [, records]) => sum + records, 0)
+  t.ok(lost > 0 && lost <= 3, `${lost} records are lost`)
+  t.equal(numbers.length, 10 - lost)
 })
 
 t.test('a write that cannot be encoded takes no number: nothing is said to be lost behind it', async (t) => {
