@@ -70,3 +70,18 @@ t.test('what has expired gives way before anything else', async (t) => {
   t.equal(keys.size, 3)
   for (const key of ['x', 'y', 'z']) t.notOk(keys.claim(keyOf(key, 'new')), key)
 })
+
+t.test('a namespace that has its share gives way to itself, however much another has', async (t) => {
+  const keys = new IdempotencyKeys(1000, 100, () => 0)
+  const key = (namespace: string, n: number) => IdempotencyKeys.of({ namespace, principal: 'p' }, String(n))
+  for (const [namespace, count] of [
+    ['most', 50],
+    ['some', 40],
+    ['few', 10],
+  ] as const)
+    for (let n = 0; n < count; n++) keys.claim(key(namespace, n))
+  t.ok(keys.claim(key('some', 40)))
+  t.notOk(Array.from({ length: 50 }, (_, n) => keys.claim(key('most', n))).some(Boolean), 'none of the others is free')
+  t.notOk(Array.from({ length: 10 }, (_, n) => keys.claim(key('few', n))).some(Boolean))
+  t.ok(keys.claim(key('some', 0)), 'its oldest is')
+})

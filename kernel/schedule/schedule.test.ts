@@ -56,6 +56,18 @@ t.test('runs come an interval apart, late by the jitter at most', async (t) => {
   t.match(metrics, 'svc_schedule_run_duration_seconds_count{plugin="worker",schedule="punctual"} 101')
 })
 
+t.test('an interval that is longer than timers can wait for is kept', async (t) => {
+  const DAY = 24 * 60 * MINUTE
+  const times: number[] = []
+  const { clock } = await start(t, (svc) => void svc.schedule('seldom', 60 * DAY, () => void times.push(svc.clock.monotonic()), { jitter: 0 }))
+  const begun = clock.monotonic()
+  for (let day = 0; day < 121; day++) await clock.advance(DAY)
+  t.same(
+    times.map((time) => (time - begun) / DAY),
+    [60, 120],
+  )
+})
+
 t.test('a run that takes longer than the interval is not joined by another, and the next keeps the beat', async (t) => {
   const slow = held()
   const { clock } = await start(t, (svc) => void svc.schedule('slow', MINUTE, slow.job, { jitter: 0 }))
@@ -100,7 +112,8 @@ t.test('a failure is counted, shown, logged once while it stays the same, and tr
 
 t.test('a node that stops aborts what runs, waits for it before the plugin drains, and begins nothing more', async (t) => {
   const order: string[] = []
-  const { clock, node } = await start(t, (svc) => {
+  const lines: string[] = []
+  const setup = (svc: Svc) => {
     const job = ({ signal }: { signal: AbortSignal }) =>
       new Promise<void>((_resolve, reject) => {
         order.push('begun')
@@ -114,11 +127,16 @@ t.test('a node that stops aborts what runs, waits for it before the plugin drain
       })
     svc.schedule('long', MINUTE, job, { first: 0 })
     svc.drain(() => void order.push('drain'))
-  })
+  }
+  const { clock, node } = await start(t, setup, { log: (line) => lines.push(line) })
   await clock.advance(0)
   t.same(await node.stop(), [])
   await clock.advance(10 * MINUTE)
   t.same(order, ['begun', 'aborted', 'ended', 'drain'])
+  t.notOk(
+    lines.some((line) => line.includes('a scheduled run failed')),
+    'one that was told to end has not failed',
+  )
 })
 
 t.test('a run that does not listen is left behind after its share of the shutdown, and one that cannot is not waited for', async (t) => {
