@@ -1,10 +1,13 @@
 /** What the first start of a database leaves durable before it takes a write. */
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import t from 'tap'
+import { crc32 } from 'node:zlib'
+import t, { type Test } from 'tap'
 import { realFileSystem } from '../../common/log/file-system.ts'
+import { testContext } from '../../conformance/index.ts'
 import { closeAndRemove, NOW, openEngine, tempDir, writeFloat } from '../testing/harness.ts'
-import { syncAbove } from './startup.ts'
+import type { SegmentMeta } from '../threads/segment-entry.ts'
+import { segmentsToServe, syncAbove } from './startup.ts'
 
 const DIR = '/data/svc'
 
@@ -93,4 +96,59 @@ t.test('a data directory that cannot be made is named, with what to do', async (
         `^cannot make data directory "${dir}": E(EXIST|NOTDIR): .*; make it a folder that the account of the server may write to, or set another data_dir$`,
       ),
     })
+})
+
+/** Segments of three bytes, each with a sidecar of two, as a start finds them. */
+function found(t: Test, segments: Partial<SegmentMeta>[], setAside = false) {
+  const dataDir = tempDir()
+  t.teardown(() => rmSync(dataDir, { recursive: true, force: true }))
+  const damagedDir = join(dataDir, 'damaged')
+  mkdirSync(join(dataDir, 'segments'))
+  const all = segments.map((more, i): SegmentMeta => {
+    const [file, sidecar] = [`segments/${i}.parquet`, `segments/${i}.index`]
+    writeFileSync(join(dataDir, file), 'abc')
+    writeFileSync(join(dataDir, sidecar), 'de')
+    return { id: i, file, bytes: 3, crc: crc32('abc'), sidecar, sidecarBytes: 2, ...more } as SegmentMeta
+  })
+  const steps: unknown[] = []
+  const catalog = {
+    segments: () => all,
+    amendSegment: async (id: number, change: Partial<SegmentMeta>) => void steps.push([id, change]),
+    removeSegments: async (ids: readonly number[]) => void steps.push(['removed', ids, readdirSync(join(dataDir, 'segments')).length]),
+  }
+  const log = { ...testContext({}, () => 0).log, error() {} }
+  const serve = async () => (await segmentsToServe({ dataDir, damagedDir, setAside, log, catalog })).map(({ id, damaged }) => [id, damaged])
+  return { dataDir, damagedDir, steps, serve, all }
+}
+
+t.test('a segment that was found corrupt is served again where its file is whole again', async (t) => {
+  const { dataDir, steps, serve, all } = found(t, [{}, { damaged: true }])
+  t.same(await serve(), [
+    [0, undefined],
+    [1, undefined],
+  ])
+  t.same(steps, [[1, { damaged: undefined }]])
+  writeFileSync(join(dataDir, all[1].file), 'abd')
+  await t.rejects(serve(), { code: 'DATABASE_ERROR', message: /1\.parquet" is corrupt/ })
+})
+
+t.test('a file that is shorter or longer than the catalog says is not served, nor one whose sidecar is', async (t) => {
+  for (const [name, bytes] of [
+    ['0.parquet', 'ab'],
+    ['0.parquet', 'abcd'],
+    ['0.index', 'd'],
+    ['0.index', 'def'],
+  ]) {
+    const { dataDir, serve } = found(t, [{}])
+    writeFileSync(join(dataDir, 'segments', name), bytes)
+    await t.rejects(serve(), { code: 'DATABASE_ERROR', message: new RegExp(`${name}" has ${bytes.length} bytes`) })
+  }
+})
+
+t.test('all files of a segment are set aside before the catalog forgets it', async (t) => {
+  const { dataDir, damagedDir, steps, serve } = found(t, [{}, {}], true)
+  writeFileSync(join(dataDir, 'segments', '0.parquet'), 'ab')
+  t.same(await serve(), [[1, undefined]])
+  t.same(readdirSync(join(damagedDir, 'segments')).sort(), ['0.index', '0.parquet'])
+  t.same(steps, [['removed', [0], 2]])
 })
