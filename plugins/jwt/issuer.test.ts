@@ -3,8 +3,6 @@ import { SvcError } from 'svcdb/lib/errors'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
 import jwt from './index.ts'
-import { IssuerKeys } from './issuer-keys.ts'
-import { parseKeySet } from './key-set.ts'
 import { claimsOf, jwkOf, makeKey, sign, startIssuer, startNode, type TestIssuer, type TestKey } from './testing.ts'
 
 const HOUR = 3600
@@ -287,38 +285,6 @@ t.test('while the issuer hangs nobody waits for longer than jwks_wait_secs from 
   release()
   await until(async () => (await metric('svc_jwt_keys')) === 2)
   t.match(await who(stranger), { status: 200 }, 'what was unknown is known now')
-})
-
-t.test('names of unknown keys that are remembered are bounded', async (t) => {
-  let now = 0
-  let loads = 0
-  const set = parseKeySet({ keys: [jwkOf(first)] })
-  const load = async () => {
-    loads++
-    return set
-  }
-  const keys = new IssuerKeys({
-    load,
-    ttlMs: HOUR * 1000,
-    waitMs: 100,
-    unknownMs: 10_000,
-    monotonic: () => now,
-    rotating: async () => {},
-    refreshed() {},
-    failed() {},
-  })
-  await keys.open()
-  for (let i = 0; i < 5000; i++) await keys.sought(`${i}`.padStart(300, 'x'))
-  t.ok(keys.unknownNames <= 1024)
-  t.equal(loads, 2)
-  now += 9999
-  await keys.sought('another')
-  t.equal(loads, 2)
-  now += 1
-  await keys.sought('another')
-  t.equal(loads, 2, 'it was asked for a moment ago')
-  await keys.sought('one more')
-  t.equal(loads, 3)
 })
 
 t.test('all who wait for a refresh share one fetch', async (t) => {

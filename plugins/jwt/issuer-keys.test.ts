@@ -1,0 +1,68 @@
+/** The key set of an issuer by a clock of the test's own: how old it may be, and how many names are remembered. */
+import t from 'tap'
+import { IssuerKeys } from './issuer-keys.ts'
+import { type KeySet, parseKeySet } from './key-set.ts'
+import { jwkOf, makeKey } from './testing.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+
+async function opened() {
+  const set = parseKeySet({ keys: [jwkOf(makeKey('ES256', 'first'))] })
+  const state = { now: 0, loads: 0, load: async (): Promise<KeySet> => set }
+  const keys = new IssuerKeys({
+    load: () => {
+      state.loads++
+      return state.load()
+    },
+    ttlMs: HOUR,
+    waitMs: 100,
+    unknownMs: 10_000,
+    monotonic: () => state.now,
+    rotating: async () => {},
+    refreshed() {},
+    failed() {},
+  })
+  await keys.open()
+  return { keys, set, state }
+}
+
+t.test('names of unknown keys that are remembered are bounded', async (t) => {
+  const { keys, state } = await opened()
+  for (let i = 0; i < 5000; i++) await keys.sought(`${i}`.padEnd(300, 'x'))
+  t.equal(keys.unknownNames, 1024)
+  t.equal(state.loads, 2)
+  state.now += 9999
+  await keys.sought('another')
+  t.equal(state.loads, 2)
+  state.now += 1
+  await keys.sought('another')
+  t.equal(state.loads, 2, 'it was asked for a moment ago')
+  await keys.sought('one more')
+  t.equal(state.loads, 3)
+})
+
+t.test('a set is as old as the question that it answers', async (t) => {
+  const { keys, set, state } = await opened()
+  state.now = HOUR
+  state.load = async () => {
+    state.now += 30 * MINUTE
+    return set
+  }
+  t.equal(await keys.current(), set)
+  t.equal(keys.ageMs, 30 * MINUTE)
+  t.equal(keys.goodUntil, 2 * HOUR)
+})
+
+t.test('what a set has verified counts no longer than the set, which is a day at most', async (t) => {
+  const { keys, state } = await opened()
+  state.load = () => Promise.reject(new Error('away'))
+  t.equal(keys.goodUntil, HOUR)
+  state.now = HOUR + 1
+  t.equal(keys.goodUntil, HOUR + 10_001, 'while it cannot be had anew, until it is tried again')
+  state.now = 24 * HOUR - 1000
+  t.equal(keys.goodUntil, 24 * HOUR)
+  t.ok(await keys.current())
+  state.now = 24 * HOUR
+  await t.rejects(keys.current())
+})
