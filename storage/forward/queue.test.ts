@@ -337,6 +337,23 @@ t.test('files go when each sender is behind them', async (t) => {
   t.equal(end.sequence, at.sequence + 1, 'numbers go on where nothing is left')
 })
 
+t.test('what a kill has left unsynced is durable before anything builds on it', async (t) => {
+  const disk = new LogDisk(() => 0)
+  const life = lifeOn(disk)
+  await disk.run(life.queue.open())
+  void append(life, 0, 1)
+  while (disk.files.values().next().value?.length === 8) disk.step()
+  disk.kill()
+  const again = lifeOn(disk)
+  await disk.run(again.queue.open())
+  await disk.run(append(again, 1, 1))
+  disk.powerCut()
+  const last = lifeOn(disk)
+  await disk.run(last.queue.open())
+  t.same((await readAll(disk, last, last.queue.attach(READER, undefined))).numbers, [0, 1])
+  t.same(last.dropped, [])
+})
+
 t.test('files go one after the other: a power cut leaves no hole that would look like a loss', async (t) => {
   for (let seed = 0; seed < 40; seed++) {
     const disk = new LogDisk(seeded(seed))
