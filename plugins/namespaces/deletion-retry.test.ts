@@ -1,7 +1,11 @@
 import { mock } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
+import type { Change } from 'svcdb'
+import { boot } from 'svcdb/testkit'
 import t from 'tap'
+import line from '../line_protocol/index.ts'
 import { Deletion, type DeletionDependencies } from './deletion.ts'
+import plugin from './index.ts'
 
 t.test('a delete that failed is tried again by itself, until it succeeds or the node stops', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
@@ -52,4 +56,61 @@ t.test('a delete that failed is tried again by itself, until it succeeds or the 
   mock.timers.tick(60_000)
   await setImmediate()
   t.equal(tries, 1, 'a node that stops tries nothing again')
+})
+
+t.test('a namespace that a write has begun is deleted when it is there', async (t) => {
+  const definitions = new Map<string, { name: string; deleting: boolean }>()
+  const registry = {
+    get: (name: string) => definitions.get(name),
+    commit: async (change: (all: typeof definitions) => void) => change(definitions),
+  }
+  const arrived = async (name: string): Promise<void> => {
+    await setImmediate()
+    definitions.set(name, { name, deleting: false })
+  }
+  const directory = { registry, forgets: [], held: () => undefined, arrived, isDeleting: (name: string) => definitions.get(name)?.deleting }
+  const gone: string[] = []
+  const dependencies = {
+    directory,
+    multiTenancy: true,
+    storage: () => ({ measurements: async () => [], usage: async () => ({ measurements: 0 }) }),
+    log: { info() {}, error() {} },
+    gone: (name: string) => gone.push(name),
+  }
+  await new Deletion(dependencies as unknown as DeletionDependencies).delete('acme', async () => {})
+  t.same([gone, definitions.size], [['acme'], 0])
+})
+
+t.test('who has the name next gets nothing of what was written under it: not by undoing a drop, and not by the changes', async (t) => {
+  const node = await boot({
+    plugins: [plugin, line],
+    config: { server: { multi_tenancy: true }, database: { soft_delete_ttl_secs: 86_400 } } as never,
+  })
+  t.teardown(() => node.stop())
+  const { storage } = node
+  const write = async (lines: string) => {
+    const headers = { 'content-type': 'text/plain', 'x-namespace': 'acme' }
+    t.equal((await node.inject({ method: 'POST', url: '/write', payload: lines, headers })).statusCode, 204)
+  }
+  const now = BigInt(Date.now()) * 1_000_000n
+  const cursor = storage.changes()
+  const after = await cursor.position()
+  await write(`secret,host=a v=1 ${now}`)
+  t.equal((await node.inject({ method: 'DELETE', url: '/api/v1/namespaces/acme' })).statusCode, 200)
+  await write(`other,host=a v=2 ${now}`)
+  await t.rejects(storage.restore('acme', 'secret'), { code: 'NOT_FOUND' })
+  t.same(
+    (await storage.measurements('acme')).map(({ name }) => name),
+    ['other'],
+  )
+  const told: string[] = []
+  const reader = storage.changes({ namespace: 'acme', kinds: ['rows'], after })
+  for (let next: Change | undefined; next?.kind !== 'rows' || next.measurement !== 'other'; ) {
+    next = (await reader.next()).value
+    if (next === undefined) break
+    told.push(next.kind === 'rows' ? next.measurement : next.kind)
+  }
+  t.same(told, ['other'])
+  reader.close()
+  cursor.close()
 })

@@ -50,6 +50,20 @@ t.test('a store is of the database that marked it first', async (t) => {
   }
 })
 
+t.test('of two that mark a store at one time the one whose mark is there has it', async (t) => {
+  const [folder, tempPath] = [tempDir(), tempDir()]
+  const store = folderStore(folder)
+  const late: typeof store = {
+    ...store,
+    async put(key, from) {
+      await store.put(key, from)
+      writeFileSync(join(folder, OWNER_KEY), JSON.stringify({ database: 'other' }))
+    },
+  }
+  const options = { fs: realFileSystem, scratch: join(tempPath, 'mark'), identity: { id: 'a' }, named: false, takeOverFrom: '' }
+  await t.rejects(requireOwner({ ...options, store: late }), { code: 'CONFLICT', message: /belongs to database other/ })
+})
+
 t.test('several ask at the same time', async (t) => {
   const [folder, tempPath] = [tempDir(), tempDir()]
   const slow = folderStore(folder, false, () => new Promise((resolve) => setImmediate(resolve)))
