@@ -4,10 +4,12 @@ import { dirname, join, relative } from 'node:path'
 import { crc32 } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { tempDir } from '../testing/harness.ts'
+import { Backups } from './backups.ts'
 import { type BackupSource, createBackup } from './create.ts'
 import { type BackupDisk, filesBelow, realDisk } from './disk.ts'
 import { hex, MANIFEST_FILE } from './manifest.ts'
 import { restoreBackup } from './restore.ts'
+import { verifyBackup } from './verify.ts'
 
 const SEGMENT = 'segments/shard_1/0000000001.parquet'
 const check = () => {}
@@ -117,6 +119,56 @@ t.test('a segment that has another length than the catalog says is not backed up
     })
     t.notOk(existsSync(backup), 'nothing is left')
   }
+})
+
+/** As where the backups lie on another file system. */
+const copying: BackupDisk = { ...realDisk, link: () => Promise.reject(Object.assign(new Error('another file system'), { code: 'EXDEV' })) }
+
+t.test('a backup over an older one has what there is now: no file is left over, and none is kept that has changed', async (t) => {
+  const { data, backup, source } = roots(t)
+  const former = 'segments/shard_1/0000000000.parquet'
+  writeFileSync(join(data, former), 'abc')
+  const both = await source.detach('')
+  await createBackup({ ...source, detach: async () => [...both, [{ file: former, bytes: 3, crc32: hex(crc32('abc')) }]] }, copying, backup, new Map(), check)
+  writeFileSync(join(backup, SEGMENT), 'xyz')
+  for (const disk of [copying, realDisk]) {
+    await createBackup(source, disk, backup, new Map(), check)
+    t.match(await verifyBackup(disk, backup, check), { segments: 1, file_count: 2 })
+    t.notOk(existsSync(join(backup, former)))
+    t.equal(readFileSync(join(backup, SEGMENT), 'utf8'), 'abc')
+  }
+})
+
+t.test('a segment that is not what the catalog says is noticed when it is copied', async (t) => {
+  const { data, backup, source } = roots(t)
+  writeFileSync(join(data, SEGMENT), 'abd')
+  await t.rejects(createBackup(source, copying, backup, new Map(), check), { code: 'DATABASE_ERROR', message: /the catalog says .* of 3 bytes/ })
+  t.notOk(existsSync(backup))
+})
+
+t.test('a backup that is being made is neither verified nor restored, and none is restored into itself', async (t) => {
+  const { data, backup, source } = roots(t)
+  const { promise: copied, resolve: go } = Promise.withResolvers<void>()
+  const { promise: begun, resolve: begins } = Promise.withResolvers<void>()
+  const slow: BackupSource = {
+    ...source,
+    copyCatalog: async (to) => {
+      begins()
+      await copied
+      await source.copyCatalog(to)
+    },
+  }
+  const backups = new Backups(slow)
+  const making = backups.create(backup)
+  await begun
+  const conflict = { code: 'CONFLICT', message: /in use by another backup/ }
+  await t.rejects(backups.verify(backup), conflict)
+  await t.rejects(backups.restore(backup, join(dirname(data), 'restored')), conflict)
+  go()
+  await making
+  t.match(await backups.verify(backup), { files: 2 })
+  await t.rejects(backups.restore(backup, join(backup, 'restored')), { code: 'INVALID_REQUEST', message: /the target is inside the backup/ })
+  await t.resolves(backups.restore(backup, join(dirname(data), 'restored')))
 })
 
 t.test('what a backup does with the list of segments grows as the list does', async (t) => {

@@ -182,6 +182,33 @@ t.test('there is room in the file before LMDB writes to it', async (t) => {
   await dispose()
 })
 
+t.test('a file that was made longer is closed again, whether that went well or not', async (t) => {
+  let [opened, closed] = [0, 0]
+  let fails = false
+  const open: FilePromises['open'] = async (...given) => {
+    const file = await realFileSystem.promises.open(...given)
+    opened++
+    return new Proxy(file, {
+      get(target, name) {
+        if (name === 'close') return () => target.close().then(() => void closed++)
+        if (name === 'write' && fails) return () => Promise.reject(Object.assign(new Error('no space'), { code: 'ENOSPC' }))
+        const member = Reflect.get(target, name)
+        return typeof member === 'function' ? member.bind(target) : member
+      },
+    })
+  }
+  const { commits, dispose } = database(1e9, openingBy(open))
+  await commits.run((writes) => writes.put('a', bytes('1')))
+  fails = true
+  await t.rejects(
+    commits.run((writes) => writes.put('a', Buffer.alloc(4 << 20))),
+    { code: 'STORAGE_FULL' },
+  )
+  t.ok(opened >= 2)
+  t.equal(closed, opened)
+  await dispose()
+})
+
 t.test('a commit is done when LMDB has flushed it, and one that cannot be flushed is of unknown outcome', async (t) => {
   const { db, commits, dispose } = database()
   const flushes: { resolve(): void; reject(error: Error): void }[] = []
