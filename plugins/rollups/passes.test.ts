@@ -1,0 +1,130 @@
+/** What is computed when, and how far a rollup is said to be: over a storage and a registry that only tell. */
+import t from 'tap'
+import { definitionOf } from './definition.ts'
+import type { Outcome, Work } from './materialiser.ts'
+import { Passes, type PassesDependencies } from './passes.ts'
+import { Rollup } from './rollup.ts'
+
+const HOUR = 3_600_000_000_000n
+const signal = new AbortController().signal
+
+/** A rollup of hours of which none is computed, and the live window from an hour on. */
+function stage(liveFrom: number) {
+  const body = { name: 'r', source_measurement: 'a', target_measurement: 'b', every: '1h', aggregations: ['avg'] }
+  const rollup = new Rollup(definitionOf(body, '', 0n), 64)
+  rollup.from = rollup.until = 0n
+  const hours = (time: bigint | undefined) => Number((time ?? 0n) / HOUR)
+  const steps: string[] = []
+  const state = {
+    now: 0,
+    /** Hours of a slice. */
+    slice: 100,
+    bring: async () => {},
+    outcome: ({ start = 0n, end }: Work): Outcome => {
+      const last = start + BigInt(state.slice) * HOUR
+      return { state: 'done', start, end: last < end ? last : end } as Outcome
+    },
+  }
+  const dependencies = {
+    svc: {
+      clock: { monotonic: () => state.now, now: () => state.now },
+      storage: { admission: async () => ({ liveFrom: BigInt(liveFrom) * HOUR, keptFrom: undefined }) },
+      log: { error() {} },
+    },
+    config: { workers: 1, park_after_failures: 5, parked_retry_secs: 60, max_buckets_per_slice: 100 },
+    registry: {
+      namespaces: () => [''],
+      list: () => [rollup],
+      of: () => [rollup],
+      writerOf: () => undefined,
+      above: () => [],
+      save: async () => void steps.push(`saved up to ${hours(rollup.until)}`),
+    },
+    follower: { behind: 0 },
+    materialiser: {
+      compute: async (works: Work[]) =>
+        works.map((work) => {
+          steps.push(`${hours(work.start)} to ${hours(work.end)}`)
+          return state.outcome(work)
+        }),
+      bring: () => state.bring(),
+    },
+    metrics: { failures: { inc() {} }, recomputed: { inc() {} } },
+  }
+  return { rollup, steps, state, passes: new Passes(dependencies as unknown as PassesDependencies) }
+}
+
+t.test('a bucket is computed when the live window has come to its end', async (t) => {
+  const before = stage(0)
+  await before.passes.run(signal)
+  t.same(before.steps, [])
+  const { passes, steps } = stage(1)
+  await passes.run(signal)
+  t.same(steps, ['0 to 1', 'saved up to 1'])
+})
+
+t.test('a rollup is as far as its rows are written, slice by slice', async (t) => {
+  const { passes, steps, state, rollup } = stage(10)
+  state.slice = 4
+  const writes: (() => void)[] = []
+  state.bring = () => new Promise((resolve) => writes.push(resolve))
+  const running = passes.run(signal)
+  for (const [computed, saved] of [
+    ['0 to 10', 4],
+    ['4 to 10', 8],
+    ['8 to 10', 10],
+  ]) {
+    for (let turn = 0; turn < 100; turn++) await new Promise((resolve) => setImmediate(resolve))
+    t.equal(steps.at(-1), computed, 'nothing is kept before its rows are durable')
+    t.ok(Number(rollup.until) / Number(HOUR) < Number(saved))
+    writes.shift()?.()
+    for (let turn = 0; turn < 100 && !steps.includes(`saved up to ${saved}`); turn++) await new Promise((resolve) => setImmediate(resolve))
+    t.ok(steps.includes(`saved up to ${saved}`))
+  }
+  await running
+  t.equal(rollup.until, 10n * HOUR)
+})
+
+t.test('what could not be written is computed again', async (t) => {
+  const { passes, steps, state, rollup } = stage(2)
+  state.bring = () => Promise.reject(new Error('the disk is full'))
+  await passes.run(signal)
+  t.equal(rollup.until, 0n)
+  t.match(rollup.failure, { error: 'the disk is full', count: 1 })
+  state.bring = async () => {}
+  state.now += 1000
+  await passes.run(signal)
+  t.equal(rollup.until, 2n * HOUR)
+  t.same(steps, ['0 to 2', 'saved up to 0', '0 to 2', 'saved up to 2'])
+})
+
+t.test('buckets to be repaired that were left out of a slice stay to be repaired', async (t) => {
+  const { passes, steps, state, rollup } = stage(10)
+  rollup.until = 10n * HOUR
+  rollup.mark(2n * HOUR, 3n * HOUR)
+  const { outcome } = state
+  state.outcome = () => {
+    state.outcome = outcome
+    return { state: 'apart' } as Outcome
+  }
+  passes.wake(rollup)
+  await passes.run(signal)
+  t.same(
+    steps.filter((step) => step.includes(' to ') && !step.startsWith('saved')),
+    ['2 to 3', '2 to 3'],
+  )
+  t.same(rollup.dirty, [])
+})
+
+t.test('one thing is done to a rollup at a time', async (t) => {
+  const { passes, rollup } = stage(10)
+  const order: string[] = []
+  const work = (name: string) =>
+    passes.alone(rollup, async () => {
+      order.push(`${name} begins`)
+      await new Promise((resolve) => setImmediate(resolve))
+      order.push(`${name} ends`)
+    })
+  await Promise.all([work('a'), work('b'), work('c')])
+  t.same(order, ['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends'])
+})
