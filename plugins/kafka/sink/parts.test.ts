@@ -1,0 +1,56 @@
+/** A change that takes several sends: where the first of them fail, and where the sink ends between two. */
+import t from 'tap'
+import { FakeBrokers, sinkNode, until } from './testing.ts'
+
+const ROWS = 1200
+/** One write, and one change. @param first the text of the first row. */
+const linesOf = (first: string) => Array.from({ length: ROWS }, (_, i) => `m s="${i === 0 ? first : 'y'}" ${i + 1}`).join('\n')
+
+t.test('behind a part that could not be sent or kept no other part of the change is sent', async (t) => {
+  const node = await sinkNode(t)
+  const brokers = new FakeBrokers()
+  let full = true
+  const buried: Uint8Array[] = []
+  const letters = {
+    add: async ({ body }: { body: Uint8Array }) => {
+      if (full) throw new Error('the disk is full')
+      buried.push(body)
+    },
+    close: async () => {},
+  }
+  const sink = node.sink(brokers, { max_message_bytes: 2000 }, { letters })
+  sink.start()
+  await until(() => sink.status().up, 'it is up')
+  await node.write(linesOf('x'.repeat(3000)))
+  await until(() => typeof sink.status().status === 'object', 'it says why')
+  t.equal(brokers.records.length, 0)
+  full = false
+  await until(() => brokers.records.length === ROWS - 1, 'it goes on')
+  t.equal(buried.length, 1)
+  t.equal(new Set(brokers.records.map(({ value }) => value)).size, ROWS - 1)
+  await sink.stop()
+})
+
+t.test('a sink that ends within a change goes on with what of it was not sent', async (t) => {
+  const node = await sinkNode(t)
+  const [first, second] = [new FakeBrokers(), new FakeBrokers()]
+  let failed = 0
+  first.behave = async () => {
+    if (first.records.length < 600) return 'take'
+    failed++
+    return 'fail'
+  }
+  const sink = node.sink(first, {}, { drainMs: 1 })
+  sink.start()
+  await until(() => sink.status().up, 'it is up')
+  await node.write(linesOf('y'))
+  await until(() => failed > 0, 'some of it is there')
+  t.ok(first.records.length < ROWS, `${first.records.length} records`)
+  await sink.stop()
+  const again = node.sink(second)
+  again.start()
+  const all = () => new Set([...first.records, ...second.records].map(({ value }) => value))
+  await until(() => all().size === ROWS, 'the others come')
+  await again.stop()
+  t.ok(second.records.length < ROWS, 'not all of it again: the place within the change was kept')
+})
