@@ -33,7 +33,9 @@ t.test('segments in any order of times', async (t) => {
   const random = seeded(1)
   for (let round = 0; round < 100; round++) {
     let sequence = 0
-    const segments = Array.from({ length: Math.floor(random() * 8) }, () => segment((sequence += 1 + Math.floor(random() * 3)), BigInt(Math.floor(random() * 50))))
+    const segments = Array.from({ length: Math.floor(random() * 8) }, () =>
+      segment((sequence += 1 + Math.floor(random() * 3)), BigInt(Math.floor(random() * 50))),
+    )
     for (let from = 0; from <= sequence + 1; from++) {
       const all = segments.filter((one) => one.sequence >= from).map(({ minTime }) => BigInt(minTime))
       const least = all.reduce((first, time) => (time < first ? time : first), INT64_MAX)
