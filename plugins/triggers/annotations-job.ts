@@ -1,8 +1,8 @@
 /**
  * Beside the data: the newest rows of the measurements that signals of others are kept in. Time is gone through backwards, in windows that grow: where the newest rows
- * are recent, what is older is not read.
+ * are recent, what is older is not read. Their fields, which may be large texts, are not read at all where the engine has statements.
  */
-import type { Job } from 'svcdb'
+import type { Job, Reader } from 'svcdb'
 import { isAnnotated } from './annotations.ts'
 import { NewestRows } from './newest-rows.ts'
 
@@ -14,6 +14,8 @@ export interface AnnotationsArgs {
   start?: bigint
   end?: bigint
   now: bigint
+  /** Statements can be run; otherwise whole rows are read for their times. */
+  sql: boolean
 }
 
 /** Measurements that are looked at. */
@@ -29,16 +31,16 @@ export interface MeasurementRows {
   times: number[]
 }
 
-const newestRows: Job<AnnotationsArgs, MeasurementRows[]> = async (reader, { namespace, rows, start, end, now }, { signal }) => {
+const newestRows: Job<AnnotationsArgs, MeasurementRows[]> = async (reader, { namespace, rows, start, end, now, sql }, { signal }) => {
   const names = (await reader.schema(namespace)).map(({ name }) => name).filter(isAnnotated)
   const found: MeasurementRows[] = []
   for (const measurement of names.slice(0, MEASUREMENTS)) {
     const newest = new NewestRows(rows)
     for (const range of windows(start, end, now)) {
-      for await (const { times } of reader.scan({ namespace, measurement, ...range })) {
+      const request: RangeRequest = { namespace, measurement, ...range }
+      for await (const time of sql ? selected(reader, request, rows) : scanned(reader, request, rows)) {
         signal.throwIfAborted()
-        // Ascending: what is before the last of them is no newer.
-        for (let i = Math.max(0, times.length - rows); i < times.length; i++) newest.add(times[i])
+        newest.add(time)
       }
       if (newest.size >= rows) break
     }
@@ -46,6 +48,33 @@ const newestRows: Job<AnnotationsArgs, MeasurementRows[]> = async (reader, { nam
     if (sorted.length > 0) found.push({ measurement, times: sorted.map((time) => Number(time / 1_000_000n)) })
   }
   return found
+}
+
+interface RangeRequest {
+  namespace: string
+  measurement: string
+  start?: bigint
+  end?: bigint
+}
+
+/** Times of the newest rows. */
+async function* selected(reader: Reader, { namespace, measurement, start, end }: RangeRequest, rows: number): AsyncGenerator<bigint> {
+  const bounds = [
+    { condition: '_time >= ?', timestamp: start },
+    { condition: '_time < ?', timestamp: end },
+  ].filter((bound): bound is { condition: string; timestamp: bigint } => bound.timestamp !== undefined)
+  const where = bounds.length === 0 ? '' : ` WHERE ${bounds.map(({ condition }) => condition).join(' AND ')}`
+  const query = `SELECT _time FROM "${measurement.replaceAll('"', '""')}"${where} ORDER BY _time DESC LIMIT ${rows}`
+  for await (const chunk of await reader.sql({ namespace, query, parameters: bounds.map(({ timestamp }) => ({ timestamp })) })) {
+    const [{ values }] = chunk.columns
+    for (let i = 0; i < chunk.rows; i++) yield values[i] as bigint
+  }
+}
+
+/** Times among which the newest rows' are. */
+async function* scanned(reader: Reader, request: RangeRequest, rows: number): AsyncGenerator<bigint> {
+  // Ascending: what is before the last of them is no newer.
+  for await (const { times } of reader.scan(request)) yield* times.subarray(Math.max(0, times.length - rows))
 }
 
 /** Newest first, without holes. Points may lie in the future. */

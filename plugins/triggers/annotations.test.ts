@@ -213,7 +213,14 @@ t.test('rows are looked for backwards from now, and no further than there have t
     }
     const start = random() < 0.5 ? undefined : day(random() * span)
     const end = random() < 0.5 ? undefined : day(random() * span - span / 10)
-    const args = { namespace: '', rows: 1 + Math.floor(random() * 20), now, ...(start === undefined ? {} : { start }), ...(end === undefined ? {} : { end }) }
+    const args = {
+      namespace: '',
+      rows: 1 + Math.floor(random() * 20),
+      now,
+      sql: false,
+      ...(start === undefined ? {} : { start }),
+      ...(end === undefined ? {} : { end }),
+    }
     const found = await newestRows(reader as never, args, { signal: new AbortController().signal } as never)
     const expected = times.filter((time) => (start === undefined || time >= start) && (end === undefined || time < end)).slice(-args.rows)
     t.same(

@@ -117,6 +117,7 @@ export class TriggersHandler {
       namespace,
       rows: annotation_rows,
       now: this.svc.clock.nowNanos(),
+      sql: this.svc.storage.capabilities.has('sql'),
       ...(from === undefined ? {} : { start: inRange(BigInt(from) * NANOS) }),
       ...(to === undefined ? {} : { end: inRange((BigInt(to) + 1n) * NANOS) }),
     }
