@@ -1,4 +1,6 @@
 /** Opens an engine thread's instance of DuckDB, with what its statements may name. Loaded by the thread's first statement. */
+import { join } from 'node:path'
+import { threadId } from 'node:worker_threads'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import type { EncryptedColumns } from '../encryption/columns.ts'
 import { registerEncrypted } from '../encryption/encrypted-functions.ts'
@@ -14,6 +16,9 @@ export interface Named {
   encrypted: EncryptedColumns
 }
 
+/** Instances that this thread has opened. */
+let opened = 0
+
 /** @returns the instance, and a connection that is ready for a statement. */
 export async function openInstance(
   config: WorkerConfig,
@@ -23,7 +28,8 @@ export async function openInstance(
   const instance = await DuckDBInstance.create(':memory:', {
     threads: String(config.duckdbThreads),
     memory_limit: memoryLimit(config),
-    temp_directory: config.noSpill ? '' : config.tempDir,
+    // Its own: instances name their files alike, and write to each other's.
+    temp_directory: config.noSpill ? '' : join(config.tempDir, `spill-${threadId}-${opened++}`),
     ...(config.maxScratchBytes === undefined ? {} : { max_temp_directory_size: `${Math.max(1, Math.floor(config.maxScratchBytes / 1e6))}MB` }),
     // Without it, memory that a merge has used is kept until the next allocation: an idle node would keep it for good.
     allocator_background_threads: 'true',
