@@ -7,8 +7,7 @@ import { join } from 'node:path'
 import { comparedTime } from '../duckdb/compared-time.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
 import type { Footer } from '../parquet/footer.ts'
-import { PageFault } from '../parquet/page-fault.ts'
-import { ParquetFile } from '../parquet/parquet-file.ts'
+import { footerOf } from '../parquet/parquet-file.ts'
 import { hasLength } from '../segment/row-group-bytes.ts'
 import { MEASUREMENT_COLUMN } from '../segment/segment-source.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
@@ -68,18 +67,6 @@ export function mergeSlices(dataDir: string, inputs: readonly SegmentMeta[], sha
 function liesOutside(footer: Footer, group: number, [lo, hi]: readonly [bigint, bigint]): boolean {
   const bounds = footer.integers(group, footer.column(TIME_COLUMN))
   return bounds !== undefined && (bounds.max < lo || bounds.min > hi)
-}
-
-/** Read without DuckDB, whose texts of statistics do not reach as far back as times do. Undefined for what is not understood. */
-function footerOf(path: string, size: number): Footer | undefined {
-  try {
-    const file = ParquetFile.open(path, size)
-    file.close()
-    return file.footer
-  } catch (error) {
-    if (error instanceof PageFault) return undefined
-    throw error
-  }
 }
 
 export function keyColumns(shared: boolean): string[] {

@@ -224,6 +224,12 @@ export class Duck {
     }
   }
 
+  /** An instance beside this one, with one thread and more memory: for so many columns, and so many bytes; to be settled and closed. */
+  alone(columns: number, bytes: number): Duck {
+    const memoryLimitBytes = this.config.memoryLimitBytes + columns * COLUMN_BYTES + bytes
+    return new Duck({ ...this.config, duckdbThreads: 1, memoryLimitBytes }, this.dataDir)
+  }
+
   private async setLimit(): Promise<void> {
     const memoryLimitBytes = Math.max(this.config.memoryLimitBytes, ...this.needs)
     await this.run(`SET memory_limit = ${sqlText(memoryLimit({ memoryLimitBytes }))}`)

@@ -12,6 +12,7 @@ import { type Interval, type Source, unionSql } from '../read/sources.ts'
 import type { SeriesView } from '../series/series-view.ts'
 import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
 import type { Snapshot } from '../threads/state.ts'
+import type { ExportDuck } from './export-duck.ts'
 
 export interface Slice {
   time: Interval
@@ -20,7 +21,7 @@ export interface Slice {
 }
 
 export interface SliceRequest {
-  context: RelationContext
+  duck: ExportDuck
   snapshot: Snapshot
   measurement: MeasurementDef
   time: Interval
@@ -44,9 +45,9 @@ const TAG_BYTES = 4
 const VALUE_BYTES: Record<FieldDef['type'], number> = { float64: 8, int64: 8, uint64: 8, bool: 1, decimal: 16, string: 16, histogram: 16 }
 
 export async function* slices(request: SliceRequest): AsyncGenerator<Slice> {
-  const { context, snapshot, measurement, time, series, sliceBytes } = request
+  const { duck, snapshot, measurement, time, series, sliceBytes } = request
   if (series.length === 0 || time[0] > time[1]) return
-  const sources = sourcesOf(context.state, snapshot, measurement, time, undefined)
+  const sources = sourcesOf(duck.state, snapshot, measurement, time, undefined)
   for (const window of timeWindows(sources, time, (WINDOW_SLICES * sliceBytes) / fixedBytes(request))) {
     for (const { from, to, bytes } of await seriesRanges(request, window)) {
       const own = series.subarray(from, to)
@@ -91,12 +92,16 @@ interface SeriesRange {
 }
 
 /** Neighbouring series, as many as fit into a slice; one that does not fit is alone. */
-async function seriesRanges(request: SliceRequest, window: Interval): Promise<SeriesRange[]> {
-  const { context, snapshot, measurement, series, sliceBytes, signal } = request
+function seriesRanges(request: SliceRequest, window: Interval): Promise<SeriesRange[]> {
+  return request.duck.run((context) => countedRanges(request, window, context))
+}
+
+async function countedRanges(request: SliceRequest, window: Interval, context: RelationContext): Promise<SeriesRange[]> {
+  const { snapshot, measurement, series, sliceBytes, signal } = request
   const { state } = context
   const calls: string[] = []
   const out: SeriesRange[] = []
-  const counted = unmerged(request, sourcesOf(state, snapshot, measurement, window, undefined), window, undefined, calls)
+  const counted = unmerged(request, context, sourcesOf(state, snapshot, measurement, window, undefined), window, undefined, calls)
   const sql = `SELECT ${SERIES_COLUMN}, ${weightSql(request)} FROM (${counted}) GROUP BY ${SERIES_COLUMN} ORDER BY ${SERIES_COLUMN}`
   const keys = request.tagKeys.map((key) => state.series.keySymbol(measurement.id, key))
   let open: SeriesRange | undefined
@@ -166,20 +171,28 @@ async function bucketWeights(request: SliceRequest, [lo, hi]: Interval, series: 
   return (await collected(request, [lo, hi], series, sql)) as { bucket: number; weight: number }[]
 }
 
-async function collected(request: SliceRequest, time: Interval, series: Int32Array, sql: (union: string) => string): Promise<Record<string, unknown>[]> {
-  const { context, snapshot, measurement, signal } = request
-  const calls: string[] = []
-  const sources = sourcesOf(context.state, snapshot, measurement, time, series)
-  try {
-    return await context.duck.run(sql(unmerged(request, sources, time, series, calls)), signal)
-  } finally {
-    for (const call of calls) context.duck.removeSource(call)
-  }
+function collected(request: SliceRequest, time: Interval, series: Int32Array, sql: (union: string) => string): Promise<Record<string, unknown>[]> {
+  const { duck, snapshot, measurement, signal } = request
+  const sources = sourcesOf(duck.state, snapshot, measurement, time, series)
+  return duck.run(async (context) => {
+    const calls: string[] = []
+    try {
+      return await context.duck.run(sql(unmerged(request, context, sources, time, series, calls)), signal)
+    } finally {
+      for (const call of calls) context.duck.removeSource(call)
+    }
+  })
 }
 
 /** Rows with their duplicates: what is read counts, not what comes out. */
-function unmerged({ context, measurement }: SliceRequest, sources: Source[], time: Interval, series: Int32Array | undefined, calls: string[]): string {
-  const { duck, dataDir } = context
+function unmerged(
+  { measurement }: SliceRequest,
+  { duck, dataDir }: RelationContext,
+  sources: Source[],
+  time: Interval,
+  series: Int32Array | undefined,
+  calls: string[],
+): string {
   const plain = sources.map((source) => ({ ...source, dirty: null }))
   return unionSql({ duck, dataDir, sources: plain, time, fields: texts(measurement), series, calls }).sql
 }

@@ -18,6 +18,7 @@ import { dictionariesOf, type TagColumn, tagColumns, tagSource } from '../series
 import type { MeasurementDef } from '../threads/definitions.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
 import type { Snapshot } from '../threads/state.ts'
+import { ExportDuck } from './export-duck.ts'
 import { type Slice, slices } from './export-slices.ts'
 
 export interface ExportTask {
@@ -51,7 +52,8 @@ export async function exportMeasurement(
   const series = view.of(measurement.id)
   // Series that come meanwhile may bring new tags.
   const tags = tagColumns(measurement, view.tagKeys(measurement.id))
-  const input: ExportInput = { context, snapshot, measurement, tags }
+  const duck = new ExportDuck({ context, snapshot, measurement, time })
+  const input: ExportInput = { duck, snapshot, measurement, tags }
   const sliceBytes = Math.min(MAX_SLICE_BYTES, task.config.memoryLimitBytes * SLICE_SHARE)
   async function* parts(): AsyncGenerator<void> {
     await writePart(input, undefined, task, signal)
@@ -62,7 +64,11 @@ export async function exportMeasurement(
       yield
     }
   }
-  return joinExport({ path: request.path, unfinished, part: scratch, maxBytes: request.maxBytes }, parts())
+  try {
+    return await joinExport({ path: request.path, unfinished, part: scratch, maxBytes: request.maxBytes }, parts())
+  } finally {
+    await duck.close()
+  }
 }
 
 /** An export would write in the clear what the database keeps encrypted. */
@@ -74,35 +80,37 @@ function refuseEncrypted(snapshot: Snapshot, { name, fields, tables }: Measureme
 }
 
 interface ExportInput {
-  context: RelationContext
+  duck: ExportDuck
   snapshot: Snapshot
   measurement: MeasurementDef
   tags: readonly TagColumn[]
 }
 
 async function writePart(input: ExportInput, slice: Slice | undefined, { scratch, config }: ExportTask, signal: AbortSignal | undefined): Promise<void> {
-  const { context, snapshot, measurement, tags } = input
-  const { state, duck, dataDir } = context
+  const { snapshot, measurement, tags } = input
   const { fields } = measurement
-  const calls: string[] = []
   const time = slice?.time ?? [0n, 0n]
   const series = slice?.series ?? new Int32Array(0)
-  const sources = slice === undefined ? [] : sourcesOf(state, snapshot, measurement, time, series)
-  const union = unionSql({ duck, dataDir, sources, time, fields, series, calls })
-  let tables = `(${union.sql}) p`
-  if (tags.length > 0) {
-    const enumerated = tags.map((tag) => ({ ...tag, enumerated: true }))
-    const call = duck.addSource(tagSource(state.series, dictionariesOf(state.series, series), measurement.id, series, enumerated))
-    calls.push(call)
-    tables += ` JOIN ${call} t ON t.${SERIES_COLUMN} = p.${SERIES_COLUMN}`
-  }
-  const columns = [`p.${TIME_COLUMN}`, ...tags.map(({ column }) => `t.${sqlName(column)}`), ...fields.map(({ column }) => `p.${sqlName(column)}`)]
-  const sql = `SELECT ${columns.join(', ')} FROM ${tables} ORDER BY p.${SERIES_COLUMN}, p.${TIME_COLUMN}`
-  try {
-    await duck.run(`COPY (${sql}) TO ${sqlText(scratch)} (${copyOptions(config, mayHoldNegativeZero(sources, measurement))})`, signal)
-  } finally {
-    for (const call of calls) duck.removeSource(call)
-  }
+  const sources = slice === undefined ? [] : sourcesOf(input.duck.state, snapshot, measurement, time, series)
+  const options = copyOptions(config, mayHoldNegativeZero(sources, measurement))
+  await input.duck.run(async ({ state, duck, dataDir }) => {
+    const calls: string[] = []
+    const union = unionSql({ duck, dataDir, sources, time, fields, series, calls })
+    let tables = `(${union.sql}) p`
+    if (tags.length > 0) {
+      const enumerated = tags.map((tag) => ({ ...tag, enumerated: true }))
+      const call = duck.addSource(tagSource(state.series, dictionariesOf(state.series, series), measurement.id, series, enumerated))
+      calls.push(call)
+      tables += ` JOIN ${call} t ON t.${SERIES_COLUMN} = p.${SERIES_COLUMN}`
+    }
+    const columns = [`p.${TIME_COLUMN}`, ...tags.map(({ column }) => `t.${sqlName(column)}`), ...fields.map(({ column }) => `p.${sqlName(column)}`)]
+    const sql = `SELECT ${columns.join(', ')} FROM ${tables} ORDER BY p.${SERIES_COLUMN}, p.${TIME_COLUMN}`
+    try {
+      await duck.run(`COPY (${sql}) TO ${sqlText(scratch)} (${options})`, signal)
+    } finally {
+      for (const call of calls) duck.removeSource(call)
+    }
+  })
 }
 
 /** Tags are ENUMs, which are always written as dictionaries. The joiner takes neither bloom filters nor page indexes. */
