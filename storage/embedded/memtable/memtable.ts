@@ -170,7 +170,7 @@ export class Memtable {
       this.tables.set(tableId, table)
       this.publish({ kind: 'memtable-table', memtable: this.id, table: tableId, summary: table.summary })
     }
-    const rowBytes = 16 + fields.reduce((sum, field) => sum + bytesPerValue(field.type), 0)
+    const rowBytes = rowBytesOf(fields)
     for (let from = 0; from < batch.rows; ) {
       const index = this.chunkFor(table, fields, targets, batch.rows - from, rowBytes)
       const chunk = table.chunks[index]
@@ -358,6 +358,9 @@ export class Memtable {
     return chunk
   }
 }
+
+/** Bytes of a row without its texts. */
+export const rowBytesOf = (fields: readonly FieldDef[]): number => 16 + fields.reduce((sum, { type }) => sum + bytesPerValue(type), 0)
 
 const powerOfTwo = (n: number): number => 1 << (32 - Math.clz32(n - 1))
 

@@ -13,7 +13,7 @@ import type { Publisher } from '../threads/publisher.ts'
 import { Shared } from '../threads/shared-header.ts'
 import type { TableRows } from '../wal/record.ts'
 import type { HeldMemory } from './held-memory.ts'
-import { Memtable } from './memtable.ts'
+import { Memtable, rowBytesOf } from './memtable.ts'
 import type { SeriesTimes } from './series-times.ts'
 import { MemtableMemory, type SlabPool } from './slabs.ts'
 
@@ -112,6 +112,11 @@ export class Memtables {
     }
     Atomics.add(shared, Shared.SEQ, 1)
     if (namespace !== undefined) active.bytesOf.set(namespace, (active.bytesOf.get(namespace) ?? 0) + active.bytes - before)
+  }
+
+  /** What rows of a write will take, but for their texts: each has room for all fields of its table. */
+  bytesFor(tables: readonly TableRows[]): number {
+    return tables.reduce((sum, { table, rows }) => sum + rows * rowBytesOf(this.schema.tables[table]?.fields ?? []), 0)
   }
 
   /**

@@ -50,6 +50,8 @@ export class WritePath {
   private lastSequence = 0
   /** Writes on their way through the log, and their namespaces, in its order. */
   private readonly inFlight = new Map<Admitted, string>()
+  /** Bytes that the rows of these will take in the memtable, without their texts. */
+  private coming = 0
   /** A byte a series, for `idle`; all 0 between two calls. */
   private busy = new Uint8Array(0)
   private readonly dependencies: WritePathDependencies
@@ -214,7 +216,8 @@ export class WritePath {
 
   private refused(): SvcError | undefined {
     const { wal, memtables, pressure, rotation } = this.dependencies
-    const memory = memtables.memory + wal.waiting
+    // An empty cell has no bytes in the record.
+    const memory = memtables.memory + Math.max(wal.waiting, this.coming)
     const held = memtables.heldMemory
     if (held > 0) memtables.needMemory(memory)
     const refusal = this.fault ?? pressure.refusal(memory, held)
@@ -233,9 +236,15 @@ export class WritePath {
     const { wal, keys, index, schema, schemaPublisher, memtables, windows, batches, rotation } = this.dependencies
     const moving = definitions !== undefined && moves(definitions, schema)
     const sequence = ++this.lastSequence
+    const bytes = memtables.bytesFor(tables)
     this.inFlight.set(admitted, namespace)
-    const revoke = (error: Error): void => {
+    this.coming += bytes
+    const landed = (): void => {
       this.inFlight.delete(admitted)
+      this.coming -= bytes
+    }
+    const revoke = (error: Error): void => {
+      landed()
       for (let i = admitted.undo.length - 1; i >= 0; i--) admitted.undo[i]()
       windows.forgetEmpty(namespace)
       this.giveBack()
@@ -245,7 +254,7 @@ export class WritePath {
       wal.append(
         (out) => encodeWrite(out, { sequence, definitions, series, tables, heap, backfill }, index, keys),
         () => {
-          this.inFlight.delete(admitted)
+          landed()
           // Here and not before the commit: records of the same commit may have rows in the table that is being left.
           if (moving || memtables.active.full) memtables.freeze(wal.file)
           if (definitions !== undefined) {

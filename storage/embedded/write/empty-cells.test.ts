@@ -1,0 +1,27 @@
+/** Writes that wait for one commit count with what their rows will take in the memtable: an empty cell has no bytes in a record, and as many as a value there. */
+import t from 'tap'
+import { at, opened, type Point, write } from '../testing/archiving.ts'
+import { closeAndRemove, tempDir } from '../testing/harness.ts'
+
+t.setTimeout(120_000)
+const MIB = 1 << 20
+const FIELDS = 900
+const ROWS = 1000
+const WRITES = 12
+const LIMIT = 16 * MIB
+
+t.test('many mostly empty writes at once', async (t) => {
+  const dir = tempDir()
+  const engine = await opened(dir, undefined, { max_memtable_memory: LIMIT, memtable_flush_threshold: 4 * MIB })
+  t.teardown(() => closeAndRemove(engine, dir))
+  const point = (row: number, fields: Point['fields']): Point => ({ measurement: 'm', tags: ['host', 'a'], time: at(0) - BigInt(row), fields })
+  await write(engine, [point(0, Object.fromEntries(Array.from({ length: FIELDS }, (_, i) => [`f${i}`, i])))])
+  const batch = (n: number): Point[] => Array.from({ length: ROWS }, (_, i) => point(1 + n * ROWS + i, { [`f${i % FIELDS}`]: i }))
+  const ended = await Promise.allSettled(Array.from({ length: WRITES }, (_, n) => write(engine, batch(n))))
+  const refused = ended.filter((result) => result.status === 'rejected')
+  // The one that passes the limit is not refused yet.
+  t.ok((WRITES - refused.length - 1) * ROWS * FIELDS * 8 <= LIMIT, `${WRITES - refused.length} writes of ${ROWS * FIELDS * 8} bytes each`)
+  for (const { reason } of refused) t.match(reason, { code: 'BACKPRESSURE' })
+  await engine.flush()
+  await write(engine, batch(WRITES))
+})
