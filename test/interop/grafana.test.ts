@@ -102,6 +102,8 @@ interface Envelope {
   data?: unknown
   errorType?: string
   error?: string
+  /** Of the server's own: its code of the error. */
+  code?: string
 }
 
 async function call(url: string, { method, path, body }: Call): Promise<{ status: number; type: string | null; body: Envelope }> {
@@ -122,7 +124,11 @@ for (const one of CALLS) {
     assert.equal(answer.status, one.status ?? 200, JSON.stringify(answer.body))
     assert.match(answer.type ?? '', /^application\/json/)
     assert.equal(answer.body.status, one.status === undefined ? 'success' : 'error')
-    if (one.status !== undefined) assert.ok(answer.body.errorType !== undefined && answer.body.error !== undefined)
+    if (one.status !== undefined) {
+      assert.ok(answer.body.errorType !== undefined && answer.body.error !== undefined)
+      assert.match(answer.body.code ?? '', /^[A-Z_]+$/)
+      delete answer.body.code
+    }
     if (prometheus === undefined || one.own) return
     const expected = await call(prometheus.url, one)
     if (one.unordered) assert.deepEqual(ordered(answer.body), ordered(expected.body))
