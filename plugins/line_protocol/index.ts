@@ -84,10 +84,12 @@ export default definePlugin({
     }
     const schema = { tags: ['write'], summary: 'Answers what InfluxDB 1 clients ask before they write', querystring: statementQuery }
     const answer = async (request: HttpRequest) => {
-      const form = request.body === undefined ? undefined : new URLSearchParams((request.body as Buffer).toString('utf8')).get('q')
+      const form = request.body === undefined ? undefined : new URLSearchParams((request.body as Buffer).toString('utf8'))
       const { namespace } = svc.context(request)
-      if (byName) requireSelected(databaseName(parametersOf(request.query)).database, namespace)
-      return answerStatement(form ?? (request.query as { q?: string }).q, namespace, byName ? requireNamespaceName : undefined)
+      const { database } = databaseName(parametersOf(request.query))
+      if (byName) requireSelected(database, namespace)
+      const named = byName ? namespace : (database ?? (form?.get('db') || undefined))
+      return answerStatement(form?.get('q') ?? (request.query as { q?: string }).q, namespace, named, byName ? requireNamespaceName : undefined)
     }
     svc.http.get(QUERY_PATH, { schema, ...influxHooks }, answer)
     svc.http.post(QUERY_PATH, { config: { rawBody: true }, schema, ...influxHooks }, answer)

@@ -6,10 +6,16 @@ const MAX_SHOWN = 128
 const CREATE = /^\s*create\s+database\s+(?:"((?:[^"\\]|\\.)+)"|([^\s;"]+))/i
 
 /**
+ * @param named the database that the request names. Any name can be written to, so it is one of those that are shown: some clients write only when theirs is.
  * @param check throws for a database that no write could go to.
  * @throws BAD_REQUEST
  */
-export function answerStatement(statement: string | undefined, namespace: string, check: (database: string) => void = () => {}): object {
+export function answerStatement(
+  statement: string | undefined,
+  namespace: string,
+  named: string | undefined,
+  check: (database: string) => void = () => {},
+): object {
   if (statement === undefined || statement.trim() === '') throw new SvcError('BAD_REQUEST', 'missing required parameter "q"')
   const create = CREATE.exec(statement)
   if (create !== null) {
@@ -17,7 +23,8 @@ export function answerStatement(statement: string | undefined, namespace: string
     return OK
   }
   if (/^\s*show\s+databases\s*;?\s*$/i.test(statement)) {
-    return { results: [{ statement_id: 0, series: [{ name: 'databases', columns: ['name'], values: [[namespace]] }] }] }
+    const values = [...new Set([namespace, named ?? namespace])].map((name) => [name])
+    return { results: [{ statement_id: 0, series: [{ name: 'databases', columns: ['name'], values }] }] }
   }
   throw new SvcError(
     'BAD_REQUEST',
