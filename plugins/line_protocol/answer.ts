@@ -3,17 +3,29 @@ import type { WriteResult } from 'svcdb'
 import { type ErrorCode, errorKind, SvcError } from 'svcdb/lib/errors'
 import type { LineFailure, ParseOutcome } from './outcome.ts'
 
+/**
+ * The words of InfluxDB 1 for what a repeat cannot mend. Its client for Java goes by them, not by the status: without them it sends the whole batch again and
+ * again, also the points that were stored, and all that is newer waits behind it.
+ */
+const FINAL: Readonly<Record<string, string | undefined>> = {
+  SCHEMA_ERROR: 'field type conflict',
+  PARTIAL_WRITE: 'points beyond retention policy',
+  FUTURE_TIMESTAMP: 'points beyond retention policy',
+}
+
 /** Nothing parsed. Telegraf and the v1 clients look for "unable to parse". */
 export function nothingParsed(outcome: ParseOutcome): SvcError {
   const first = outcome.failures[0]
   const code = onlyCode(outcome.failures) ?? 'INVALID_POINT'
-  return new SvcError(code, `${first.message} (line ${first.line}${others(outcome.rejected)})`, { detail: { written: 0, rejected: outcome.rejected } })
+  return new SvcError(code, `${first.message} (line ${first.line}${others(outcome.rejected)}${words(first, '; ')})`, {
+    detail: { written: 0, rejected: outcome.rejected },
+  })
 }
 
 /** Some lines did not parse, and the caller wants all of them or none. */
 export function notWhole({ failures, rejected }: ParseOutcome): SvcError {
   const first = failures[0]
-  const text = `nothing was written, for accept_partial is false: ${first.message} (line ${first.line}${others(rejected)})`
+  const text = `nothing was written, for accept_partial is false: ${first.message} (line ${first.line}${others(rejected)}${words(first, '; ')})`
   return new SvcError(onlyCode(failures) ?? 'INVALID_POINT', text, { detail: { written: 0, rejected } })
 }
 
@@ -27,10 +39,11 @@ export function refusal(outcome: ParseOutcome, result: WriteResult): SvcError | 
   const detail = { written: result.written, rejected }
   const only = onlyCode(failures)
   if (result.written === 0 && outcome.rejected === 0 && only !== undefined && only !== 'PARTIAL_WRITE') {
-    return new SvcError(only, `${first.message} (line ${first.line}${others(rejected)})`, { detail })
+    return new SvcError(only, `${first.message} (line ${first.line}${others(rejected)}${words(first, '; ')})`, { detail })
   }
   const points = result.written === 1 ? '1 point' : `${result.written} points`
-  return new SvcError('PARTIAL_WRITE', `partial write: ${points} written, ${rejected} rejected; first: line ${first.line}: ${first.message}`, { detail })
+  const text = `partial write: ${points} written, ${rejected} rejected; first: line ${first.line}: ${first.message}${words(first, ' (', ')')}`
+  return new SvcError('PARTIAL_WRITE', text, { detail })
 }
 
 export function tooManyPoints(limit: number): SvcError {
@@ -45,4 +58,9 @@ function onlyCode(failures: readonly LineFailure[]): ErrorCode | undefined {
 
 function others(rejected: number): string {
   return rejected === 1 ? '' : `, the first of ${rejected} rejected`
+}
+
+function words({ code }: LineFailure, before: string, after = ''): string {
+  const known = FINAL[code]
+  return known === undefined ? '' : `${before}InfluxDB: ${known}${after}`
 }

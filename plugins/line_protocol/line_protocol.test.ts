@@ -166,6 +166,22 @@ t.test('a repeated Idempotency-Key is a conflict', async (t) => {
   t.equal((await write(body, '/write', { 'idempotency-key': 'k1' })).statusCode, 409)
 })
 
+t.test('errors that a repeat cannot mend have the words by which InfluxDB 1 clients know that', async (t) => {
+  const at = now()
+  t.equal((await write(`words v=1i ${at}`)).statusCode, 204)
+  const other = `words v="text" ${at}`
+  t.match((await write(other)).json(), { code: 'SCHEMA_ERROR', error: /^cannot write field "v".* \(line 1; InfluxDB: field type conflict\)$/ })
+  t.match((await write(`${other}\n${other}`)).json().error, /\(line 1, the first of 2 rejected; InfluxDB: field type conflict\)$/)
+  t.match(
+    (await write(`words v=2i ${at}\n${other}`)).json().error,
+    /^partial write: 1 point written, 1 rejected; first: line 2: .* \(InfluxDB: field type conflict\)$/,
+  )
+  t.match((await write('words v=2i 1')).json().error, /^partial write: .*older than.* \(InfluxDB: points beyond retention policy\)$/)
+  const future = `words v=2i ${BigInt(at) + 10n ** 18n}`
+  t.match((await write(future)).json(), { code: 'FUTURE_TIMESTAMP', error: / \(line 1; InfluxDB: points beyond retention policy\)$/ })
+  t.notMatch((await write('words v=')).json().error, /InfluxDB/, 'has them as it is')
+})
+
 t.test('CREATE DATABASE and SHOW DATABASES are answered, by form and by query', async (t) => {
   const form = await node.inject({
     method: 'POST',
