@@ -349,7 +349,9 @@ export class Grammar {
     const labels = this.pick(['job', 'job, instance', 'instance', 'job, instance, code', '', 'zone'])
     const by = this.chance(0.7) ? `on (${labels})` : `ignoring (${this.pick(['code', 'zone', 'zone, code', 'le', 'code, le, zone, version, region'])})`
     const group = many && this.chance(0.35) ? ` ${this.pick(['group_left', 'group_right'])} (${this.pick(['', 'version', 'zone', 'code'])})` : ''
-    const fill = many && this.chance(0.12) ? ` ${this.pick(['fill(0)', 'fill_left(1)', 'fill_right(-2)', 'fill_left(1) fill_right(2)'])}` : ''
+    // Prometheus 3.15 fills the wrong sides with group_right, which 3.16 has mended: the same value for both shows no difference.
+    const fills = group.includes('group_right') ? ['fill(0)'] : ['fill(0)', 'fill_left(1)', 'fill_right(-2)', 'fill_left(1) fill_right(2)']
+    const fill = many && this.chance(0.12) ? ` ${this.pick(fills)}` : ''
     return part('option', ` ${by}`, part('option', group), part('option', fill))
   }
 
