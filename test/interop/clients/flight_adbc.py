@@ -14,6 +14,8 @@ from checks import equal, fails
 
 ADDRESS, URL = sys.argv[1:3]
 SECOND = 1_000_000_000
+# Seconds within which a query that would take days ends when it is told to, on a busy machine too.
+ENDS = 60
 NOW = int(time.time()) // 60 * 60 * SECOND
 Error = adbc_driver_manager.Error
 # The driver has no transactions with a server that has none; every statement stands for itself.
@@ -210,7 +212,7 @@ def check_timeout():
         cursor.adbc_statement.set_options(**{adbc_driver_flightsql.StatementOptions.TIMEOUT_QUERY.value: 0.5, adbc_driver_flightsql.StatementOptions.TIMEOUT_FETCH.value: 0.5})
         begun = time.monotonic()
         fails(Error, lambda: (cursor.execute('SELECT count(*) FROM range(10000000) a, range(10000000) b'), cursor.fetchall()))
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < ENDS
     equal(ask('SELECT 1 AS n').num_rows, 1)
 
 
@@ -222,7 +224,7 @@ def check_cancel():
         threading.Timer(0.5, cursor.adbc_cancel).start()
         begun = time.monotonic()
         fails(Error, lambda: (cursor.execute('SELECT count(*) FROM range(10000000) a, range(10000000) b'), cursor.fetchall()))
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < ENDS
     equal(ask('SELECT 1 AS n').num_rows, 1)
 
 
