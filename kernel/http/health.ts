@@ -64,13 +64,18 @@ export function addHealthRoutes(http: FastifyInstance, health: Health): void {
     })
   }
   // InfluxDB clients ask for it and read the two headers.
-  http.get(
-    '/ping',
-    { config: open, schema: { tags: ['health'], summary: 'Empty answer with the InfluxDB version that is spoken', response: { 204: NOTHING } } },
-    async (_request, reply) => {
-      return reply.code(204).header('x-influxdb-version', INFLUX_VERSION).header('x-influxdb-build', 'svc').send()
-    },
-  )
+  const ping = {
+    tags: ['health'],
+    summary: 'Empty answer with the InfluxDB version that is spoken',
+    querystring: Type.Object({
+      verbose: Type.Optional(Type.String({ description: 'Other than 0 and false: 200 with the version, which load balancers and microcontrollers wait for' })),
+    }),
+    response: { 200: Type.Object({ version: Type.String() }, { description: 'With `verbose`' }), 204: NOTHING },
+  }
+  http.get<{ Querystring: { verbose?: string } }>('/ping', { config: open, schema: ping }, async ({ query: { verbose = '' } }, reply) => {
+    reply.header('x-influxdb-version', INFLUX_VERSION).header('x-influxdb-build', 'svc')
+    return ['', '0', 'false'].includes(verbose) ? reply.code(204).send() : { version: INFLUX_VERSION }
+  })
 }
 
 /** @param action `admin` where the figures are about more than the caller's own data. */

@@ -249,6 +249,12 @@ t.test('health, readiness, ping and metrics', async (t) => {
     t.equal(ping.statusCode, 204)
     t.ok(ping.headers['x-influxdb-version'])
     t.ok(ping.headers['x-influxdb-build'])
+    t.equal((await node.inject({ method, url: '/ping?verbose=false' })).statusCode, 204)
+    // As Tasmota, the client for Arduino and load balancers ask.
+    const verbose = await node.inject({ method, url: '/ping?verbose=true' })
+    t.equal(verbose.statusCode, 200)
+    t.equal(verbose.headers['x-influxdb-version'], ping.headers['x-influxdb-version'])
+    if (method === 'GET') t.same(verbose.json(), { version: ping.headers['x-influxdb-version'] })
   }
   const metrics = await node.inject('/internal/metrics')
   t.match(metrics.headers['content-type'], 'text/plain')
