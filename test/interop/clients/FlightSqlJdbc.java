@@ -179,7 +179,8 @@ public class FlightSqlJdbc {
         });
         canceller.start();
         refused(() -> all(statement.executeQuery("SELECT count(*) FROM range(10000000) a, range(10000000) b"), row -> row.getLong(1)));
-        equal(System.nanoTime() - begun < 15_000_000_000L, true);
+        // Left alone it would take days; a busy machine may take its time.
+        equal(System.nanoTime() - begun < 60_000_000_000L, true);
       }
       try (Statement statement = connection.createStatement()) {
         equal(all(statement.executeQuery("SELECT 9"), row -> row.getInt(1)), List.of(9));
