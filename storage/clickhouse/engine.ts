@@ -418,8 +418,8 @@ export class ClickHouseEngine implements StorageEngine {
       const lives = this.log.catalog.livesOf(namespace)
       const before = new Map(lives.map((life) => [life, life.series]))
       const counts = await this.series.count(namespace)
-      // What was stored meanwhile is counted the next time at the latest.
-      for (const [life, series] of before) life.series += (counts.get(life.number) ?? 0) - series
+      // Series that were stored meanwhile may be among those counted: never twice, and the next time at the latest. Those that were given back may be, too.
+      for (const [life, series] of before) life.series = Math.max(0, (counts.get(life.number) ?? 0) + Math.min(0, life.series - series))
       const days = await daysOf(this.client, this.place, namespace)
       this.days.set(namespace, days)
       await this.maintenance.removeLeft(namespace, counts.keys(), days.keys())

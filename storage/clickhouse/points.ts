@@ -157,8 +157,15 @@ export class Points {
       if (fresh.length === 0) continue
       await tables.ensureNamespace(draft.namespace)
       const counted = fresh.filter((one) => isStored(life, idOf(one, life.number).key)).length
-      await series.store(life, fresh, log.catalog.sequence)
-      life.series += fresh.length - counted
+      const begun = fresh.length - counted
+      // Before they are stored: a count that finds them is then right, and nothing is added to it.
+      life.series += begun
+      try {
+        await series.store(life, fresh, log.catalog.sequence)
+      } catch (error) {
+        life.series = Math.max(0, life.series - begun)
+        throw error
+      }
     }
   }
 

@@ -61,6 +61,26 @@ else {
       t.same(await lines(slow, { measurement: 'cpu' }), [row(4, 'a', later), row(3, 'b', later)])
     })
 
+  for (const [when, statement, answer] of [
+    ['are stored while a count is under way', /^SELECT life, toUInt64\(uniqExact\(series\)\)/, false],
+    ['are counted before their writer hears that they are stored', /^INSERT INTO \S+\.series /, true],
+  ] as const)
+    t.test(`series that ${when} are counted once`, async (t) => {
+      const { held, slow } = await nodesOf(t, { max_series_cardinality: 3 })
+      await write(slow, [point(1)])
+      const steps = [() => slow.maintain(), () => write(slow, [point(1, 'b')])]
+      if (answer) steps.reverse()
+      held.next(statement, answer)
+      const first = steps[0]()
+      await held.reached
+      await steps[1]()
+      held.release()
+      await first
+      t.match(await write(slow, [point(1, 'c')]), { written: 1, rejected: 0 })
+      await slow.maintain()
+      t.match(await write(slow, [point(1, 'd')]), { written: 0, rejections: [{ code: 'CARDINALITY_EXCEEDED' }] })
+    })
+
   t.test('a measurement is emptied, and another node writes to its series before they are taken away', async (t) => {
     const { held, slow, other } = await nodesOf(t)
     await write(other, [point(1)])
