@@ -110,6 +110,7 @@ export const IN_TURN: readonly string[] = [
   'storage/embedded/engine-process/apart.test.ts',
   'storage/embedded/engine-process/wide-rows.test.ts',
   'storage/embedded/export/export.test.ts',
+  'storage/embedded/export/wide-exports.test.ts',
   'storage/embedded/faults.test.ts',
   'storage/embedded/histogram.test.ts',
   'storage/embedded/integrity/corruption.test.ts',
