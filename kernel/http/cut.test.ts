@@ -13,23 +13,23 @@ const plugin = definePlugin({
   summary: 'Routes for the tests',
   stability: 'experimental',
   setup(svc) {
-    const stream = (pieces: () => AsyncIterable<string>) => Readable.from(pieces(), { objectMode: false })
+    const stream = (chunks: () => AsyncIterable<string>) => Readable.from(chunks(), { objectMode: false })
     svc.http.get('/broken', async (_request, reply) => {
-      async function* pieces() {
+      async function* chunks() {
         // More than what compression keeps back.
         for (let i = 0; i < 64; i++) yield randomBytes(2048).toString('base64')
         await new Promise((resolve) => setTimeout(resolve, 20))
         throw new Error('the rest is not there')
       }
-      return reply.type('text/csv').send(stream(pieces))
+      return reply.type('text/csv').send(stream(chunks))
     })
     svc.http.get('/whole', async (_request, reply) => reply.type('text/csv').send(Readable.from(['a,b\r\n', '1,2\r\n'], { objectMode: false })))
     svc.http.get('/endless', async (_request, reply) => {
-      async function* pieces() {
+      async function* chunks() {
         yield 'a,b\r\n1,2\r\n'
         await new Promise(() => {})
       }
-      return reply.type('text/csv').send(stream(pieces))
+      return reply.type('text/csv').send(stream(chunks))
     })
   },
 })

@@ -18,7 +18,7 @@ export async function sendOutput<R>(request: FastifyRequest, reply: FastifyReply
   const second = first.done === true ? first : await output.next()
   let ahead = 0
   request.unsent = () => ahead + (job.waiting ?? 0)
-  async function* pieces(one: Uint8Array, two: Uint8Array): AsyncGenerator<Uint8Array> {
+  async function* chunks(one: Uint8Array, two: Uint8Array): AsyncGenerator<Uint8Array> {
     try {
       ahead = two.length
       yield one
@@ -36,7 +36,7 @@ export async function sendOutput<R>(request: FastifyRequest, reply: FastifyReply
   // A reply is a promise of its own end: it must not be returned from here, or the caller would wait for that.
   if (first.done === true) reply.send('')
   else if (second.done === true) sendOnce(reply, first.value)
-  else reply.send(Readable.from(pieces(first.value, second.value), { objectMode: false }))
+  else reply.send(Readable.from(chunks(first.value, second.value), { objectMode: false }))
 }
 
 /** With its head a text of so many characters is written to the socket from the stack, in one call. */

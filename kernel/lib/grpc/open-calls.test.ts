@@ -76,9 +76,10 @@ t.test('calls whose credentials are being looked at count', async (t) => {
   t.equal((await unary(client, '/t.S/Echo', Buffer.alloc(10))).error, undefined)
 })
 
-t.test('streams of callers with credentials stay open, however many are idle', async (t) => {
+/** A method whose calls wait for messages, and how many have begun. */
+function waiting(): { method: GrpcMethod<CallContext>; idle: () => number } {
   let idle = 0
-  const waits: GrpcMethod<CallContext> = {
+  const method: GrpcMethod<CallContext> = {
     path: '/t.S/Wait',
     action: 'write',
     kind: 'client_stream',
@@ -89,31 +90,26 @@ t.test('streams of callers with credentials stay open, however many are idle', a
       return Buffer.of(messages)
     },
   }
-  const { port } = await start(t, [waits], { section: { max_buffered_bytes: 65_536 } })
+  return { method, idle: () => idle }
+}
+
+t.test('streams of callers with credentials stay open, however many are idle', async (t) => {
+  const { method, idle } = waiting()
+  const { port } = await start(t, [method], { section: { max_buffered_bytes: 65_536 } })
   const session = sessionOf(t, port)
   const streams = Array.from({ length: 100 }, () => open(session, '/t.S/Wait', 0))
-  while (idle < streams.length) await new Promise(setImmediate)
+  while (idle() < streams.length) await new Promise(setImmediate)
   const answers = streams.map((stream) => once(stream, 'trailers'))
   for (const stream of streams) stream.resume().end(Buffer.alloc(5))
   for (const [trailers] of await Promise.all(answers)) t.equal(trailers['grpc-status'], '0')
 })
 
 t.test('beyond max_calls a connection with its share is refused more, and others have theirs', async (t) => {
-  let idle = 0
-  const waits: GrpcMethod<CallContext> = {
-    path: '/t.S/Wait',
-    action: 'write',
-    kind: 'client_stream',
-    handle: async (requests) => {
-      idle++
-      for await (const _ of requests);
-      return Buffer.alloc(0)
-    },
-  }
-  const { client, port } = await start(t, [echo, waits], { section: { max_calls: 50 } })
+  const { method, idle } = waiting()
+  const { client, port } = await start(t, [echo, method], { section: { max_calls: 50 } })
   const greedy = sessionOf(t, port)
   const streams = Array.from({ length: 50 }, () => open(greedy, '/t.S/Wait', 0))
-  while (idle < streams.length) await new Promise(setImmediate)
+  while (idle() < streams.length) await new Promise(setImmediate)
   const more = open(greedy, '/t.S/Wait', 0)
   const [headers] = await once(more, 'response')
   t.match(headers, { 'grpc-status': '14', 'svc-code': 'BACKPRESSURE', 'grpc-message': /echo.max_calls is 50/ })
@@ -122,5 +118,5 @@ t.test('beyond max_calls a connection with its share is refused more, and others
   for (const stream of streams.slice(0, 30)) stream.resume().end()
   await Promise.all(streams.slice(0, 30).map((stream) => once(stream, 'trailers')))
   open(greedy, '/t.S/Wait', 0)
-  while (idle < 51) await new Promise(setImmediate)
+  while (idle() < 51) await new Promise(setImmediate)
 })
