@@ -1,8 +1,6 @@
 /** The first time at which a measurement has a row. */
 import type { Reader } from 'svcdb'
 
-const NS_PER: Record<string, bigint> = { Second: 1_000_000_000n, Millisecond: 1_000_000n, Microsecond: 1000n, Nanosecond: 1n }
-
 export interface FirstTimeRequest {
   namespace: string
   measurement: string
@@ -23,10 +21,9 @@ export async function firstTime(reader: Reader, { namespace, measurement, start,
   const query = start === undefined ? `SELECT min(_time) FROM ${name} WHERE _time < ?` : `SELECT min(_time) FROM ${name} WHERE _time < ? AND _time >= ?`
   const parameters = [{ timestamp: end }, ...(start === undefined ? [] : [{ timestamp: start }])]
   const cursor = await reader.sql({ namespace, query, parameters })
-  const unit = Object.entries(NS_PER).find(([word]) => cursor.columns[0].type.includes(word))?.[1] ?? 1n
   for await (const { rows, columns } of cursor) {
     const [{ values, validity }] = columns
-    if (rows > 0 && (validity === undefined || validity[0] === 1)) return BigInt(values[0] as bigint) * unit
+    if (rows > 0 && (validity === undefined || validity[0] === 1)) return values[0] as bigint
   }
   return undefined
 }
