@@ -63,7 +63,7 @@ const SERIES_LISTED = 1000
 /** More conditions for what is masked of a source are not made: it is looked up (mask-sql.ts). */
 const MASKS_LISTED = 1
 
-/** A SELECT with _series, _time and the fields. `merged` says whether rows had to be merged. */
+/** A SELECT with _series, _time and the fields. `merged` says whether rows had to be merged. By the words of its parts `sql/staged.ts` knows what DuckDB may not end. */
 export function unionSql(request: UnionRequest): { sql: string; merged: boolean } {
   const sources = request.sources.filter((source) => source.maxTime >= request.time[0] && source.minTime <= request.time[1])
   const dirty = dirtyIntervals(sources, request.time)

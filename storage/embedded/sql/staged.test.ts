@@ -2,7 +2,8 @@
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
 import type { Duck } from '../duckdb/duckdb.ts'
-import { type Source, unionSql } from '../read/sources.ts'
+import { type Source, type UnionRequest, unionSql } from '../read/sources.ts'
+import type { FieldDef } from '../threads/definitions.ts'
 import { stalls } from './staged.ts'
 
 t.test('unions of parts that are joined, grouped and compared with all', async (t) => {
@@ -59,12 +60,14 @@ t.test('rows that are merged, beside others that are joined with a list of serie
   })
   const duck = { addSource: () => "svc_source('1')" } as unknown as Duck
   const odd = (length: number): Int32Array => Int32Array.from({ length }, (_, i) => i * 2 + 1)
-  const sqlOf = (isLate: boolean, series?: Int32Array): string =>
-    unionSql({ duck, dataDir: '/d', sources: [segment('a', false), segment('b', isLate)], time: [0n, 10n], fields: [], calls: [], ...(series && { series }) })
-      .sql
-  t.equal(stalls(sqlOf(true, odd(2000))), true)
-  t.equal(stalls(sqlOf(true, odd(20))), false)
+  const sqlOf = (isLate: boolean, more: Partial<UnionRequest> = {}): string =>
+    unionSql({ duck, dataDir: '/d', sources: [segment('a', false), segment('b', isLate)], time: [0n, 10n], fields: [], calls: [], ...more }).sql
+  t.equal(stalls(sqlOf(true, { series: odd(2000) })), true)
+  t.equal(stalls(sqlOf(true, { series: odd(20) })), false)
   t.equal(stalls(sqlOf(true)), false)
-  t.equal(stalls(sqlOf(false, odd(2000))), false)
+  t.equal(stalls(sqlOf(false, { series: odd(2000) })), false)
+  const text: FieldDef = { id: 1, name: 'line', column: 'line', type: 'string', scale: 0 }
+  t.equal(stalls(sqlOf(true, { fields: [text], sparesTexts: true })), true, 'rows without duplicates pass by the merge')
+  t.equal(stalls(sqlOf(true, { fields: [text] })), false)
   t.end()
 })
