@@ -94,6 +94,7 @@ const snappy: Ask = { type: 'application/x-protobuf', payload: compressSync(Buff
 
 /** Requests that are good, in an order in which they are; what is not here is asked without parameters. */
 const GOOD: Record<string, Ask[]> = {
+  'GET /ping': [{}, { url: '/ping?verbose=true' }],
   'POST /write': [lines],
   'POST /api/v2/write': [{ ...lines, url: '/api/v2/write?org=o&bucket=b&precision=ns' }],
   'POST /api/v1/write/influx': [lines],
