@@ -241,3 +241,19 @@ t.test('a write of many fields for many points is bounded over all its measureme
     return process.memoryUsage().arrayBuffers < most
   })
 })
+
+t.test('how many fields and cells a write may have is configured, for each engine', async (t) => {
+  for (const storage of ['memory', 'embedded'] as const) {
+    const bound = await boot({ plugins: [plugin], storage, config: { database: { max_fields_per_write: 1024, max_cells_per_write: 65_536 } } })
+    t.teardown(() => bound.stop())
+    const post = (payload: string) => bound.inject({ method: 'POST', url: '/write', payload, headers: { 'content-type': 'text/plain' } })
+    const fields = (n: number, value = 1): string => Array.from({ length: n }, (_, i) => `f${i}=${value}`).join(',')
+    t.equal((await post(`a ${fields(600)}\nb ${fields(424)}`)).statusCode, 204, `${storage}: as many fields as may be`)
+    const many = await post(`c ${fields(600)}\nd ${fields(425)}`)
+    t.match(many.json(), { code: 'PARTIAL_WRITE', error: /more than 1024 fields of all measurements in one write.*max_fields_per_write/ }, storage)
+    const rows = (n: number): string => Array.from({ length: n }, (_, i) => `e,host=h${i} ${fields(i === 0 ? 1000 : 1)}`).join('\n')
+    t.equal((await post(rows(64))).statusCode, 204, `${storage}: as many cells as may be`)
+    const wide = await post(rows(129))
+    t.match(wide.json(), { code: 'INVALID_POINT', error: /cannot hold 1000 fields of measurement "e" for 256 points.*max_cells_per_write/ }, storage)
+  }
+})

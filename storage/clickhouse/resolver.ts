@@ -3,6 +3,7 @@
  * are written. Names are checked here. Numbers are never used twice; those from before `forget` hold as long as a batch is open that may have them.
  */
 import type { FieldInfo, MeasurementRef, SeriesResolver } from 'svcdb'
+import type { WriteLimits } from 'svcdb/lib/columns'
 import type { Limits } from '../common/limits.ts'
 import { canonicalTags, checkMeasurementName } from '../common/names.ts'
 
@@ -22,6 +23,7 @@ export interface LocalSeries {
 }
 
 export class Resolver implements SeriesResolver {
+  readonly writeLimits: WriteLimits
   epoch = 0
   private readonly limits: Limits
   private readonly fieldsOf: (namespace: string, name: string) => Iterable<FieldInfo>
@@ -35,6 +37,7 @@ export class Resolver implements SeriesResolver {
   /** @param fieldsOf what the catalog knows of a measurement. */
   constructor(limits: Limits, fieldsOf: (namespace: string, name: string) => Iterable<FieldInfo>) {
     this.limits = limits
+    this.writeLimits = limits.writeLimits
     this.fieldsOf = fieldsOf
   }
 

@@ -3,6 +3,7 @@
  * Engines spread `admissionKeys` into their own configuration schema.
  */
 
+import type { WriteLimits } from 'svcdb/lib/columns'
 import { REGEX_TIMEOUT_MS } from 'svcdb/lib/regex'
 import { Type } from 'svcdb/lib/schema'
 
@@ -40,6 +41,19 @@ export const admissionKeys = {
   max_tag_value_bytes: Type.Integer({ default: 4096, minimum: 16, maximum: 65_536, description: 'Longest tag value, in bytes of UTF-8' }),
   max_tags_per_series: Type.Integer({ default: 64, minimum: 1, maximum: 1024, description: 'Tags of one series' }),
   max_fields_per_measurement: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one measurement' }),
+  max_fields_per_write: Type.Integer({
+    default: 131_072,
+    minimum: 1024,
+    maximum: 16_777_216,
+    description: 'Fields of all measurements of one write together; each takes about a kilobyte while it is under way',
+  }),
+  max_cells_per_write: Type.Integer({
+    default: 16_777_216,
+    minimum: 65_536,
+    maximum: 1_073_741_824,
+    description:
+      'Points times fields, set or not, of all measurements of one write together, beyond the first 16 points of each; a cell takes about 8 bytes while it is under way',
+  }),
   max_string_bytes: Type.Integer({ default: 65_536, minimum: 1, maximum: 16_777_216, description: 'Longest string field value, in bytes of UTF-8' }),
   regex_timeout_ms: Type.Integer({
     default: REGEX_TIMEOUT_MS,
@@ -58,6 +72,7 @@ export interface Limits {
   maxTagValueBytes: number
   maxTagsPerSeries: number
   maxFieldsPerMeasurement: number
+  writeLimits: WriteLimits
   maxStringBytes: number
   regexTimeoutMs: number
 }
@@ -77,6 +92,7 @@ export function limitsOf(config: Record<string, unknown>): Limits {
     maxTagValueBytes: read('max_tag_value_bytes'),
     maxTagsPerSeries: read('max_tags_per_series'),
     maxFieldsPerMeasurement: read('max_fields_per_measurement'),
+    writeLimits: { fields: read('max_fields_per_write'), cells: read('max_cells_per_write') },
     maxStringBytes: read('max_string_bytes'),
     regexTimeoutMs: read('regex_timeout_ms'),
   }

@@ -6,7 +6,7 @@
  * open then has ended. Numbers are never used twice.
  */
 import type { FieldInfo, MeasurementRef, SeriesResolver } from 'svcdb'
-import type { WriteBatch } from 'svcdb/lib/columns'
+import type { WriteBatch, WriteLimits } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import type { Limits } from '../common/limits.ts'
@@ -35,6 +35,7 @@ class Generation {
 const writer = new ProtobufWriter()
 
 export class SeriesNames implements SeriesResolver {
+  readonly writeLimits: WriteLimits
   epoch = 0
   private readonly limits: Limits
   private readonly most: number
@@ -48,6 +49,7 @@ export class SeriesNames implements SeriesResolver {
   /** @param most series of a generation. */
   constructor(limits: Limits, most: number) {
     this.limits = limits
+    this.writeLimits = limits.writeLimits
     this.most = most
   }
 

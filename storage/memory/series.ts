@@ -6,7 +6,7 @@
  * is deleted becomes provisional again, so that rows on their way to it are stored. Numbers are not used twice.
  */
 import type { FieldInfo, MeasurementRef, SeriesResolver } from 'svcdb'
-import type { WriteBatch } from 'svcdb/lib/columns'
+import type { WriteBatch, WriteLimits } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Limits } from '../common/limits.ts'
 import { canonicalTags, checkMeasurementName } from '../common/names.ts'
@@ -34,6 +34,7 @@ export interface Measurement extends MeasurementRef {
 }
 
 export class SeriesTable implements SeriesResolver {
+  readonly writeLimits: WriteLimits
   epoch = 0
   private readonly limits: Limits
   private readonly namespaces = new Map<string, Map<string, Measurement>>()
@@ -50,6 +51,7 @@ export class SeriesTable implements SeriesResolver {
   constructor(limits: Limits, gate: NamespaceGate) {
     this.gate = gate
     this.limits = limits
+    this.writeLimits = limits.writeLimits
   }
 
   /** Series that count against the budget. */

@@ -4,6 +4,7 @@
  * twice, so that a batch that is on its way keeps its meaning when the tables are emptied.
  */
 import type { FieldInfo, MeasurementRef, SeriesResolver } from 'svcdb'
+import type { WriteLimits } from 'svcdb/lib/columns'
 import type { Limits } from '../../storage/common/limits.ts'
 import { canonicalTags, checkMeasurementName } from '../../storage/common/names.ts'
 
@@ -20,6 +21,7 @@ export interface SeriesName {
 }
 
 export class LateResolver implements SeriesResolver {
+  readonly writeLimits: WriteLimits
   epoch = 0
   private readonly names: { ref: LocalMeasurement; tags: readonly string[] }[] = []
   private readonly measurements = new Map<string, LocalMeasurement>()
@@ -30,6 +32,7 @@ export class LateResolver implements SeriesResolver {
 
   constructor(limits: Limits) {
     this.limits = limits
+    this.writeLimits = limits.writeLimits
   }
 
   measurement(namespace: string, name: string): LocalMeasurement {

@@ -153,6 +153,17 @@ t.test('a column without values is replaced where it is', async (t) => {
   t.equal(batch.columns.length, 300)
 })
 
+t.test('an engine says how many fields and cells a write may have', async (t) => {
+  const batch = new WriteBatch(Object.assign(new FakeResolver(), { writeLimits: { fields: 6, cells: 100 } }))
+  for (const others of ['b', 'c', 'd']) {
+    t.doesNotThrow(() => fill(batch, others, 6, 6), 'a write is not refused for what the one before has left')
+    t.throws(() => fill(batch, `${others}2`, 6, 6), { code: 'INVALID_POINT', message: /more than 6 fields .* max_fields_per_write/ })
+    batch.reset()
+  }
+  fill(batch, 'e', 17, 4)
+  t.throws(() => fill(batch, 'f', 40, 2), { code: 'INVALID_POINT', message: /cannot hold 2 fields of measurement "f" for 64 points .* max_cells_per_write/ })
+})
+
 t.test('the fields of a batch are bounded, over all of its measurements', async (t) => {
   const resolver = new FakeResolver()
   const batch = new WriteBatch(resolver)

@@ -7,7 +7,7 @@
  */
 
 import { SvcError } from '../errors/index.ts'
-import type { FieldType, MeasurementRef, SeriesResolver } from './schema.ts'
+import type { FieldType, MeasurementRef, SeriesResolver, WriteLimits } from './schema.ts'
 
 const FIRST_CAPACITY = 16
 const FIRST_HEAP = 1024
@@ -17,14 +17,13 @@ const ROW_BYTES = 16
 const KEPT_TABLES = 64
 const KEPT_COLUMNS = 2 ** 15
 /**
- * Rows times columns, set or not, that the tables of one write grow to together: a small body that names ever new fields must not reserve memory without end. A
- * body of 10 MiB can set about 2.5 million values; what is far above that is mostly gaps.
+ * Of an engine that names none. Cells are rows times columns, set or not, that the tables of one write grow to together: a small body that names ever new fields
+ * must not reserve memory without end. A body of 10 MiB can set about 2.5 million values; what is far above that is mostly gaps. Fields are columns of all tables:
+ * each takes a kilobyte and more, set or not, and such a body can name a million.
  */
-const MAX_CELLS = 2 ** 24
+const WRITE_LIMITS: WriteLimits = { fields: 2 ** 17, cells: 2 ** 24 }
 /** Bytes that a batch which is used again keeps; what a large write has grown beyond them is let go. Engines keep up to 16 batches. */
 const KEPT_BYTES = 8 << 20
-/** Of all tables of a batch: each column takes a kilobyte and more, set or not, and a body of 10 MiB can name a million. */
-const MAX_COLUMNS = 2 ** 17
 /** Above so many columns of a table those that its last row has set are listed: to look at all of them for each row that is taken back would be quadratic. */
 const WIDE = 256
 const encoder = new TextEncoder()
@@ -207,6 +206,13 @@ class Room {
   /** Rows times columns that they have grown to since the batch was empty, beyond their first rows. */
   cells = 0
   columns = 0
+  /** Of the columns, those of earlier writes: which of them this one has set nobody counts. */
+  kept = 0
+  readonly limits: WriteLimits
+
+  constructor(limits = WRITE_LIMITS) {
+    this.limits = limits
+  }
 }
 
 /** The rows of one measurement, or (measurement null) rows of many measurements that all have just these fields. */
@@ -275,8 +281,12 @@ export class TableBatch {
     }
     const declared = this.measurement?.fields.get(name)
     if (declared !== undefined && declared.type !== type) throw typeConflict(this.measurement?.name ?? '', name, declared.type, type)
-    if (known === undefined && this.room.columns >= MAX_COLUMNS) {
-      throw new SvcError('INVALID_POINT', `cannot hold more than ${MAX_COLUMNS} fields of all measurements in one write; send smaller batches`)
+    const { limits, columns, kept } = this.room
+    if (known === undefined && columns - kept >= limits.fields) {
+      throw new SvcError(
+        'INVALID_POINT',
+        `cannot hold more than ${limits.fields} fields of all measurements in one write; send smaller batches, or raise max_fields_per_write`,
+      )
     }
     this.take(this.capacity - FIRST_CAPACITY, this.columns.length + 1, this.capacity)
     const column = new Column(name, type, this.capacity)
@@ -336,14 +346,14 @@ export class TableBatch {
   /** Takes cells, so that there are so many columns of so many rows. @throws INVALID_POINT when the batch has no room for them. */
   private take(cells: number, columns: number, rows: number): void {
     const { room } = this
-    if (room.cells + cells <= MAX_CELLS) {
+    if (room.cells + cells <= room.limits.cells) {
       room.cells += cells
       return
     }
     const name = this.measurement === null ? '' : ` of measurement "${this.measurement.name}"`
     throw new SvcError(
       'INVALID_POINT',
-      `cannot hold ${columns} fields${name} for ${rows} points in one write; send fewer points at once, or fewer different fields`,
+      `cannot hold ${columns} fields${name} for ${rows} points in one write; send fewer points at once, or fewer different fields, or raise max_cells_per_write`,
     )
   }
 
@@ -368,10 +378,11 @@ export class WriteBatch {
   private last: TableBatch | undefined
   private anyMeasurement: TableBatch | undefined
   private part = 0
-  private readonly room = new Room()
+  private readonly room: Room
 
   constructor(resolver: SeriesResolver) {
     this.resolver = resolver
+    this.room = new Room(resolver.writeLimits)
   }
 
   /** Begins a part of the batch, such as the rows of a message: `touched` is empty. */
@@ -431,8 +442,10 @@ export class WriteBatch {
     this.room.cells = 0
     if (heap.bytes.length > KEPT_BYTES) heap.bytes = new Uint8Array(FIRST_HEAP)
     const isMany = tables.length > KEPT_TABLES
-    const isLarge = isMany || this.room.columns > KEPT_COLUMNS || tables.reduce((sum, { reserved }) => sum + reserved, heap.bytes.length) > KEPT_BYTES
+    const isWide = this.room.columns > Math.min(KEPT_COLUMNS, this.room.limits.fields)
+    const isLarge = isMany || isWide || tables.reduce((sum, { reserved }) => sum + reserved, heap.bytes.length) > KEPT_BYTES
     for (const table of tables) isLarge ? table.free() : table.reset()
+    this.room.kept = this.room.columns
     if (!isMany) return
     tables.length = 0
     this.anyMeasurement = undefined

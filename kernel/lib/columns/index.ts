@@ -19,6 +19,6 @@ export {
   type TagSets,
   TooManySamplesError,
 } from './samples.ts'
-export type { FieldInfo, FieldType, MeasurementRef, SeriesResolver } from './schema.ts'
+export type { FieldInfo, FieldType, MeasurementRef, SeriesResolver, WriteLimits } from './schema.ts'
 export { TimeMerge } from './time-merge.ts'
 export { isShown, valueAt } from './values.ts'

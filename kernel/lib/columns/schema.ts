@@ -32,7 +32,17 @@ export interface MeasurementRef {
  * batch with it and gives them an identity of its own there, a hash say, which needs no coordination; budgets that are counted there refuse rows in
  * `WriteResult`. Names are checked here in either case. Every failure is a SvcError and leaves nothing behind.
  */
+/** What one write may have, over all of its measurements: see `database.max_fields_per_write` and `database.max_cells_per_write`. */
+export interface WriteLimits {
+  /** Of different measurements, those of one name are different fields. */
+  readonly fields: number
+  /** Rows times fields, set or not, beyond the first 16 rows of each measurement. */
+  readonly cells: number
+}
+
 export interface SeriesResolver {
+  /** Of the batches that are filled with its numbers; absent: 131,072 fields and 2^24 cells. */
+  readonly writeLimits?: WriteLimits
   /** Rises when a series number that was handed out has become invalid: a decoder must then forget the numbers it kept. */
   readonly epoch: number
   /** @throws INVALID_POINT when the name is empty, too long or holds a reserved character, RATE_LIMITED when it is new and its namespace may have no more. */

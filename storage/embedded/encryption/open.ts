@@ -51,6 +51,7 @@ export function protectTags(resolver: SeriesResolver, columns: readonly string[]
   const isNamed = (bytes: Uint8Array, start: number, end: number): boolean =>
     names.some((name) => name.length === end - start && name.every((byte, i) => byte === bytes[start + i]))
   return {
+    writeLimits: resolver.writeLimits,
     get epoch() {
       return resolver.epoch
     },

@@ -9,6 +9,7 @@ const UNDERSCORE = 95
 
 export function seriesResolver(schema: Schema, index: SeriesIndex, limits: Limits): SeriesResolver {
   return {
+    writeLimits: limits.writeLimits,
     get epoch() {
       return index.epoch
     },
