@@ -60,9 +60,12 @@ export interface OutgoingRecord {
   headers: Record<string, Buffer | string>
 }
 
+/** Brokers never take such a record, however often it is sent: it is larger than they allow. */
+export class RecordRefused extends Error {}
+
 /** Sends records, one after the other. */
 export interface ProducerClient {
-  /** Resolves when the broker has it, on all replicas in sync. */
+  /** Resolves when the broker has it, on all replicas in sync. @throws RecordRefused, and other errors for what may go well another time. */
   send(topic: string, record: OutgoingRecord): Promise<void>
   stop(): Promise<void>
 }

@@ -47,7 +47,10 @@ const keys = {
   max_in_flight: Type.Integer({ default: 10_000, minimum: 1, maximum: 1_000_000, description: 'Records that are taken and not settled' }),
   max_in_flight_bytes: Type.Integer({ default: 16 * MIB, minimum: 64 * KIB, maximum: 1024 * MIB, description: 'Bytes of those' }),
   max_message_bytes: Type.Integer({ default: 16 * MIB, minimum: KIB, maximum: 256 * MIB, description: 'Largest record; one that is larger is a dead letter' }),
-  dead_letter_topic: text('Topic for records that could not be stored, in place of the file', TOPIC),
+  dead_letter_topic: text(
+    'Topic for records that could not be stored, in place of the file; those that its brokers never take, as too large, are in the file',
+    TOPIC,
+  ),
   dead_letter_bytes: Type.Integer({
     default: 64 * MIB,
     minimum: 64 * KIB,

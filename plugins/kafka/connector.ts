@@ -5,7 +5,17 @@ import { SvcError } from 'svcdb/lib/errors'
 import { nextTurn } from 'svcdb/lib/event-loop'
 import { DeadLetters, type GiveAgain, Replay, type Replayed, requireWhole, SampledLog, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
 import { accessOf } from './access.ts'
-import type { ConsumerClient, ConsumerOptions, Fetched, KafkaLibrary, KafkaRecord, PartitionOffset, ProducerClient } from './client.ts'
+import {
+  type ConsumerClient,
+  type ConsumerOptions,
+  type Fetched,
+  type KafkaLibrary,
+  type KafkaRecord,
+  type OutgoingRecord,
+  type PartitionOffset,
+  type ProducerClient,
+  RecordRefused,
+} from './client.ts'
 import { beginOf, type ConnectorConfig } from './config.ts'
 import { letterOf, recordOf, replayTopic } from './dead-letter-topic.ts'
 import type { KafkaMetrics } from './metrics.ts'
@@ -66,7 +76,8 @@ export class KafkaConnector implements Connector {
     this.namespace = config.namespace
     this.unread = new SampledLog(svc.log, () => svc.clock.monotonic())
     this.rules = new TopicRules({ measurements: config.topic_measurement_map, tags: config.tags_from_topic, fallback: 'topic', separator: '.' })
-    if (svc.dataDir !== undefined && config.dead_letter_topic === undefined)
+    // With a topic, too: for what brokers do not take.
+    if (svc.dataDir !== undefined)
       this.letters = new DeadLetters({
         folder: join(svc.dataDir, 'dead-letters'),
         name: config.name,
@@ -353,11 +364,22 @@ export class KafkaConnector implements Connector {
     const { code, message } = error
     const place = `${topic}/${partition}@${offset}`
     const time = again === undefined ? this.timeOf(record) : again.time
-    if (this.producer !== undefined)
-      await this.producer.send(this.config.dead_letter_topic as string, recordOf({ place, time, code, error: message }, { key, value }))
-    else {
-      const body = value as Buffer
-      await this.letters?.add({ time: this.svc.clock.now(), topic: place, code, error: message, body, bytes: again?.bytes ?? body.length, pointTime: time })
+    if (await this.sent(recordOf({ place, time, code, error: message }, { key, value }))) return
+    const body = value as Buffer
+    await this.letters?.add({ time: this.svc.clock.now(), topic: place, code, error: message, body, bytes: again?.bytes ?? body.length, pointTime: time })
+  }
+
+  /** @returns false where there is no topic of dead letters, or its brokers never take this one. */
+  private async sent(letter: OutgoingRecord): Promise<boolean> {
+    const { dead_letter_topic: topic } = this.config
+    if (this.producer === undefined || topic === undefined) return false
+    try {
+      await this.producer.send(topic, letter)
+      return true
+    } catch (error) {
+      if (!(error instanceof RecordRefused)) throw error
+      this.unread.warn({ connector: this.name, topic }, `a dead letter is kept in the file, for the brokers do not take it: ${error.message}`)
+      return false
     }
   }
 

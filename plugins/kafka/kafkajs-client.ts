@@ -7,16 +7,17 @@
 import { createRequire } from 'node:module'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Admin, Consumer, EachBatchPayload, Kafka, KafkaConfig, logLevel as LogLevel, Producer } from 'kafkajs'
-import type {
-  Access,
-  ConsumerClient,
-  ConsumerEvents,
-  ConsumerOptions,
-  KafkaLibrary,
-  OutgoingRecord,
-  PartitionLag,
-  PartitionOffset,
-  ProducerClient,
+import {
+  type Access,
+  type ConsumerClient,
+  type ConsumerEvents,
+  type ConsumerOptions,
+  type KafkaLibrary,
+  type OutgoingRecord,
+  type PartitionLag,
+  type PartitionOffset,
+  type ProducerClient,
+  RecordRefused,
 } from './client.ts'
 import { GZIP, LZ4, SNAPPY, ZSTD } from './codecs.ts'
 import { batchesDecoder } from './record-batches.ts'
@@ -46,6 +47,9 @@ const PASSING: ReadonlySet<string> = new Set([
   'KafkaJSGroupCoordinatorNotFound',
   'KafkaJSLockTimeout',
 ])
+
+/** What brokers say of records themselves. */
+const OF_RECORDS: ReadonlySet<string> = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD', 'INVALID_TIMESTAMP'])
 
 let loaded: Library | undefined
 
@@ -125,6 +129,9 @@ export function rootOf(error: Failure): Failure {
   for (let depth = 0; depth < 8 && root.cause instanceof Error; depth++) root = root.cause as Failure
   return root
 }
+
+/** Whether brokers never take such records. */
+export const isOfRecords = ({ type }: Failure): boolean => type !== undefined && OF_RECORDS.has(type)
 
 export function stateOf(error: Failure): 'reconnecting' | 'failed' {
   const root = rootOf(error)
@@ -383,13 +390,16 @@ class KafkaJsProducer implements ProducerClient {
       const producer = await this.producer
       await producer.send({ topic, acks: -1, messages: [record] })
     } catch (error) {
+      const root = rootOf(error as Failure)
+      // The session is good for others.
+      if (isOfRecords(root)) throw new RecordRefused(root.message, { cause: error })
       const { producer } = this
       this.producer = undefined
       await within(
         STOP_MS,
         Promise.resolve(producer).then((each) => each?.disconnect()),
       )
-      throw rootOf(error as Failure)
+      throw root
     }
   }
 

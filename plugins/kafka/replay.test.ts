@@ -1,9 +1,9 @@
 /** Dead letters that are read again, out of the file and out of a topic. */
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import t, { type Test } from 'tap'
-import type { KafkaLibrary } from './client.ts'
+import { type KafkaLibrary, RecordRefused } from './client.ts'
 import { FakeKafka, rowsOf, start, until } from './testing.ts'
 
 const DEAD = 'dead'
@@ -93,4 +93,30 @@ t.test('a topic of dead letters without any, and records that somebody else has 
   dead.add(1, { value: 'cpu v=2', headers: { 'svc-source': 'plant.press/0@7', 'svc-code': 'SCHEMA_ERROR' }, timestamp: String(Date.now()) })
   t.match(await replay(), { status: 200, messages: 1, failed: 0 })
   t.match(await rows(), [{ measurement: 'cpu', fields: { v: 2 } }])
+})
+
+t.test('a record that brokers never take as a dead letter is kept in the file, holds up nobody, and is read again', async (t) => {
+  const { kafka, dead } = brokers()
+  const producer = kafka.library.producer({} as never)
+  const send = producer.send.bind(producer)
+  producer.send = async (topic, record) => {
+    if ((record.value as Buffer).length > 1000)
+      throw new RecordRefused('The request included a message larger than the max message size the server will accept')
+    return send(topic, record)
+  }
+  Object.assign(kafka.library, { producer: () => producer })
+  const { node: started, replay, rows, state } = await node(t, kafka, { dead_letter_topic: DEAD })
+  state.broken = undefined
+  const large = `${'x'.repeat(2000)} v=1 later`
+  kafka.add(0, { value: 'nonsense' })
+  kafka.add(0, { value: large })
+  kafka.add(0, { value: `cpu v=1 ${Date.now()}000000` })
+  await until(() => kafka.committed[0] === 3)
+  t.equal((await rows()).length, 1)
+  t.equal(dead.partitions.flat().length, 1)
+  const path = join(started.dataDir, 'dead-letters', 'kafka-default.jsonl')
+  const letter = JSON.parse(await readFile(path, 'utf8'))
+  t.same([letter.topic, letter.code, Buffer.from(letter.body, 'base64').toString()], ['plant.press/0@1', 'INVALID_POINT', large])
+  t.match(await replay(), { status: 200, messages: 2, failed: 2 })
+  t.equal((await readFile(path, 'utf8')).trim().split('\n').length, 1, 'it is there again, once')
 })

@@ -140,6 +140,27 @@ test('a batch of very many records', { skip: noKafka(NEW), timeout: 300_000 }, a
   })
 })
 
+test('a bad record that is too large for the topic of dead letters holds up nobody', { skip: noKafka(NEW), timeout: 300_000 }, async (t) => {
+  const broker = await startKafka(NEW)
+  t.after(() => broker.stop())
+  for (const topic of ['large', 'large.bad']) await broker.createTopic(topic)
+  const svc = await server('large', section(broker, ['large'], 'auto_offset_reset = "earliest"\ndead_letter_topic = "large.bad"'))
+  t.after(() => svc.stop())
+  const producer = await sender(broker)
+  t.after(() => producer.disconnect())
+  // Compressed it is small.
+  await producer.send({ topic: 'large', messages: [{ value: `nonsense ${'x'.repeat(3_000_000)}` }], compression: CompressionTypes.GZIP })
+  await producer.send({ topic: 'large', messages: [{ value: 'nonsense' }, { value: `large v=1 ${Date.now()}000000` }] })
+  await until(async () => (await count(svc.url, 'large')) === 1, 'the one behind it has come')
+  await until(async () => (await connectors(svc.url))[0].metrics.lag === 0, 'the lag is gone')
+  assert.deepEqual(
+    (await broker.consume('large.bad')).map(({ value }) => `${value}`),
+    ['nonsense'],
+  )
+  const replayed = await fetch(`${svc.url}/api/v1/admin/connectors/kafka-default/dead-letters/replay`, { method: 'POST' })
+  assert.deepEqual(await replayed.json(), { messages: 2, failed: 2 })
+})
+
 test('TLS and SASL', { skip: noKafka(NEW), timeout: 300_000 }, async (t) => {
   const broker = await startKafka(NEW)
   t.after(() => broker.stop())

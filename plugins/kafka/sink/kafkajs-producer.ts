@@ -2,7 +2,7 @@
  * Sessions of kafkajs: idempotent producers. What it tries again within a session has the numbers that it had before, so that brokers know it; what becomes
  * of a send that has failed is not known, and its numbers would be given to other records: the session is over then.
  */
-import { connection, rootOf, stateOf, within } from '../kafkajs-client.ts'
+import { connection, isOfRecords, rootOf, stateOf, within } from '../kafkajs-client.ts'
 import { type Compression, SendError, type SinkLibrary, type SinkProducer, type SinkProducerOptions, type SinkRecord } from './producer.ts'
 
 /** Within a session; what fails longer is tried again with the next. */
@@ -10,8 +10,6 @@ const RETRIES = 3
 const STOP_MS = 5000
 /** As the library numbers them. */
 const CODES: Record<Compression, number> = { none: 0, gzip: 1, snappy: 2, zstd: 4 }
-/** What brokers say of records themselves. */
-const OF_RECORDS: ReadonlySet<string> = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD', 'INVALID_TIMESTAMP'])
 
 export const kafkajsSink: SinkLibrary = {
   async open(options) {
@@ -62,6 +60,6 @@ function byTopic(records: readonly SinkRecord[]): { topic: string; messages: Sin
 
 function failureOf(error: Error): SendError {
   const root = rootOf(error)
-  if (root.type !== undefined && OF_RECORDS.has(root.type)) return new SendError('record', root.message, { cause: error })
+  if (isOfRecords(root)) return new SendError('record', root.message, { cause: error })
   return new SendError(stateOf(error) === 'failed' ? 'refused' : 'away', root.message, { cause: error })
 }
