@@ -44,6 +44,8 @@ const MAGIC_BATCH = 2
 const FRAME = 12
 /** Up to the records. */
 const HEAD = 61
+/** Of a record; those behind them are not looked at. */
+const MAX_HEADERS = 10_000
 const APPEND_TIME = 8
 const IN_TRANSACTION = 16
 const CONTROL = 32
@@ -90,6 +92,44 @@ async function decodeBatch(bytes: Buffer, codecOf: Parts['codecOf'], all: Librar
   }
 }
 
+interface Range {
+  bytes: Buffer
+  at: number
+  end: number
+}
+
+/** Its headers are read when somebody asks for them: a batch of a few kilobytes may decompress to millions. */
+class BatchRecord implements LibraryRecord {
+  readonly timestamp: string
+  readonly offset: string
+  readonly key: Buffer | null
+  readonly value: Buffer | null
+  private readonly batch: Batch
+  private readonly range: Range
+
+  constructor(batch: Batch, { timestamp, offset, key, value }: Pick<KafkaRecord, 'timestamp' | 'offset' | 'key' | 'value'>, headers: Range) {
+    this.timestamp = timestamp
+    this.offset = offset
+    this.key = key
+    this.value = value
+    this.batch = batch
+    this.range = headers
+  }
+
+  get isControlRecord(): boolean {
+    return this.batch.isControlRecord
+  }
+
+  get batchContext(): Batch['batchContext'] {
+    return this.batch.batchContext
+  }
+
+  /** @throws Error for bytes that are none. */
+  get headers(): KafkaRecord['headers'] {
+    return RecordReader.headers(this.range, this.batch)
+  }
+}
+
 /** Its numbers are written as protobuf's of type sint32 and sint64. */
 class RecordReader {
   private readonly bytes: Buffer
@@ -105,7 +145,6 @@ class RecordReader {
   /** @throws Error for bytes that are no record. */
   next(): LibraryRecord {
     const { reader, batch } = this
-    const { isControlRecord, batchContext } = batch
     const length = this.number()
     const end = reader.at + length
     if (length < 0 || end > this.bytes.length) throw corrupt()
@@ -113,10 +152,18 @@ class RecordReader {
     reader.at++
     const timestamp = this.time()
     const offset = String(batch.firstOffset + this.number())
-    const record = { timestamp, offset, key: this.blob(), value: this.blob(), headers: this.headers(), isControlRecord, batchContext }
+    const [key, value] = [this.blob(), this.blob()]
     if (reader.at > end) throw corrupt()
+    const record = new BatchRecord(batch, { timestamp, offset, key, value }, { bytes: this.bytes, at: reader.at, end })
     reader.at = end
     return record
+  }
+
+  /** Of one record. */
+  static headers({ bytes, at, end }: Range, batch: Batch): KafkaRecord['headers'] {
+    const records = new RecordReader(bytes.subarray(0, end), batch)
+    records.reader.at = at
+    return records.headers()
   }
 
   private number(): number {
@@ -149,7 +196,7 @@ class RecordReader {
   /** A name that is there several times has all its values. */
   private headers(): KafkaRecord['headers'] {
     const headers: Record<string, Buffer | Buffer[]> = Object.create(null)
-    for (let left = this.number(); left > 0; left--) {
+    for (let left = Math.min(this.number(), MAX_HEADERS); left > 0; left--) {
       const name = String(this.blob())
       // One without a value is an empty one.
       const value = this.blob() ?? NOTHING
