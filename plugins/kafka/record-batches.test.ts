@@ -118,3 +118,31 @@ t.test('what is no batch of records', async (t) => {
   negative.writeInt32BE(-12, 8)
   await t.rejects(decoded(negative), { message: /corrupt/ })
 })
+
+t.test('a fetch that decompresses to much brings a part of it, and the next one the rest', async (t) => {
+  const value = 'x'.repeat(30 * 1024 * 1024)
+  const bytes = Buffer.concat([
+    Buffer.from(numberOf(value.length + 9)),
+    Buffer.from([0, 0, 0, 1]),
+    Buffer.from(numberOf(value.length)),
+    Buffer.from(value),
+    Buffer.from([0]),
+  ])
+  const large = (first: bigint) => batchOf(gzipSync(bytes), { first, attributes: 1 })
+  const marker = batchOf(Buffer.from(recordOf({ key: 'k' })), { attributes: 32 })
+  const small = batchOf(Buffer.from(recordOf({ value: 'v' })))
+  const partition = (...batches: Buffer[]): Buffer => {
+    const whole = Buffer.concat([Buffer.alloc(4), ...batches])
+    whole.writeInt32BE(whole.length - 4)
+    return whole
+  }
+  // Partitions of one fetch lie one behind the other.
+  const decoder = new Decoder(Buffer.concat([partition(marker, ...[1n, 2n, 3n, 4n, 5n].map(large)), partition(large(9n)), partition(small), partition(small)]))
+  const found: string[][] = []
+  for (let i = 0; i < 4; i++) found.push((await fetchedIn(decoder)).map(({ offset }) => offset))
+  t.same(found, [['0', '1', '2', '3'], [], [], []])
+  t.same(
+    (await decoded(large(4n), large(5n))).map(({ offset }) => offset),
+    ['4', '5'],
+  )
+})

@@ -7,7 +7,9 @@ import { nextTurn } from 'svcdb/lib/event-loop'
 import { ProtobufReader } from 'svcdb/lib/protobuf'
 import type { KafkaRecord } from './client.ts'
 
+/** Of all partitions of a fetch, one behind the other. */
 interface Decoder {
+  readonly buffer: Buffer
   readInt32(): number
   canReadBytes(length: number): boolean
   readBytes(length: number): Buffer
@@ -38,6 +40,11 @@ export interface LibraryRecord extends KafkaRecord {
 }
 
 const TURN_MS = 10
+/** A fetch may decompress to that, or to so many times what it has, and the last batch that was begun: a megabyte may hold three hundred batches of 256 MiB. */
+const FETCH_BYTES = 64 * 1024 * 1024
+const FETCH_RATIO = 16
+/** In memory, beside its key and value. */
+const RECORD_BYTES = 256
 const MAGIC_AT = 16
 const MAGIC_BATCH = 2
 /** First offset and length. */
@@ -50,26 +57,35 @@ const APPEND_TIME = 8
 const IN_TRANSACTION = 16
 const CONTROL = 32
 
+/** Of one fetch: `left` are bytes that may still be decompressed; once there are none, the next fetch brings what is behind. */
+interface Fetch {
+  left: number
+  codecOf: Parts['codecOf']
+}
+
 export function batchesDecoder({ Decoder, decodeOld, codecOf }: Parts): (decoder: Decoder) => Promise<unknown> {
+  const fetches = new WeakMap<Decoder, Fetch>()
   return async (decoder) => {
+    const fetch = fetches.get(decoder) ?? { left: Math.max(FETCH_BYTES, FETCH_RATIO * decoder.buffer.length), codecOf }
+    fetches.set(decoder, fetch)
     const size = decoder.readInt32()
     if (size <= 0 || !decoder.canReadBytes(size)) return []
     const bytes = decoder.readBytes(size)
     if (bytes.readInt8(MAGIC_AT) !== MAGIC_BATCH) return decodeOld(new Decoder(bytes), size)
     const all: LibraryRecord[] = []
     const turns = { begin: performance.now() }
-    for (let at = 0; at + HEAD <= bytes.length; ) {
+    for (let at = 0; at + HEAD <= bytes.length && fetch.left > 0; ) {
       const end = at + FRAME + bytes.readInt32BE(at + 8)
       // Brokers end a fetch at its size, within a batch.
       if (end > bytes.length) break
-      await decodeBatch(bytes.subarray(at, end), codecOf, all, turns)
+      await decodeBatch(bytes.subarray(at, end), fetch, all, turns)
       at = end
     }
     return all
   }
 }
 
-async function decodeBatch(bytes: Buffer, codecOf: Parts['codecOf'], all: LibraryRecord[], turns: { begin: number }): Promise<void> {
+async function decodeBatch(bytes: Buffer, fetch: Fetch, all: LibraryRecord[], turns: { begin: number }): Promise<void> {
   if (bytes.length < HEAD) throw corrupt()
   const attributes = bytes.readInt16BE(21)
   const batch: Batch = {
@@ -81,9 +97,13 @@ async function decodeBatch(bytes: Buffer, codecOf: Parts['codecOf'], all: Librar
   }
   const count = bytes.readInt32BE(57)
   if (count <= 0) return
-  const codec = codecOf(attributes)
-  const packed = bytes.subarray(HEAD)
-  const records = new RecordReader(codec === null ? packed : await codec.decompress(packed), batch)
+  const codec = fetch.codecOf(attributes)
+  let body = bytes.subarray(HEAD)
+  if (codec !== null) {
+    body = await codec.decompress(body)
+    fetch.left -= body.length + count * RECORD_BYTES
+  }
+  const records = new RecordReader(body, batch)
   for (let i = 0; i < count; i++) {
     all.push(records.next())
     if (performance.now() - turns.begin < TURN_MS) continue
