@@ -15,6 +15,8 @@ export interface BrokerMessage {
   payload: Buffer
   /** Of the payload as it was sent. */
   length: number
+  /** Of all that came of it: topic, properties and payload. */
+  bytes: number
   retained: boolean
   /** It may have come before. */
   redelivered: boolean
@@ -266,7 +268,8 @@ export class BrokerClient {
     }
     const length = this.limit.payloadOf(packet.length ?? 0, payload.length)
     const { userProperties } = packet.properties ?? {}
-    const message = { topic, payload, length, retained: packet.retain, redelivered: packet.dup, userProperties, ack }
+    const bytes = packet.length ?? topic.length + payload.length
+    const message = { topic, payload, length, bytes, retained: packet.retain, redelivered: packet.dup, userProperties, ack }
     if (this.paused === undefined) this.hand(message)
     else this.early.push(message)
   }

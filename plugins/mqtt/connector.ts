@@ -17,9 +17,12 @@ const MAX_CREDENTIALS = 65_536
 const HAND_OVER_MS = 3000
 const MIN_BATCH_BYTES = 4 * 1024 * 1024
 
-interface Message extends BrokerMessage {
+/** User properties are not kept: they may be far more in memory than they were on their way. */
+interface Message extends Omit<BrokerMessage, 'userProperties'> {
   /** When it came, nanoseconds since the Unix epoch. */
   time: bigint
+  /** The time that it says in the property of `time_property`. */
+  saysTime: string | undefined
   /** What the reader has made of it when it came. */
   arrival: unknown
   /** Of a dead letter that is read again. */
@@ -164,17 +167,24 @@ export class MqttConnector implements Connector {
     }
     return this.inOrder(() => {
       const { topic, payload: body, redelivered } = message
-      const time = this.svc.clock.nowNanos()
+      const { userProperties, ...kept } = message
+      const come = { ...kept, time: this.svc.clock.nowNanos(), saysTime: this.timeIn(userProperties) }
       const arrival = message.length > this.config.max_message_bytes ? undefined : this.reader?.arrived?.({ topic, body, redelivered })
-      if (arrival instanceof Promise) return arrival.then((arrival) => this.give({ ...message, time, arrival }))
-      this.give({ ...message, time, arrival })
+      if (arrival instanceof Promise) return arrival.then((arrival) => this.give({ ...come, arrival }))
+      this.give({ ...come, arrival })
     })
+  }
+
+  private timeIn(userProperties: BrokerMessage['userProperties']): string | undefined {
+    const name = this.config.time_property
+    const given = name === undefined ? undefined : userProperties?.[name]
+    return Array.isArray(given) ? given[0] : given
   }
 
   private give(message: Message): void {
     void this.source.take({
       body: message,
-      bytes: message.payload.length + message.topic.length,
+      bytes: message.bytes,
       ack: message.ack,
       // The broker sends it again with the next connection only.
       nack: () => this.reconnect(),
@@ -205,17 +215,16 @@ export class MqttConnector implements Connector {
       )
     return this.again.run(async (give) =>
       letters?.replay(({ time, topic, body, bytes: length = body.length, pointTime }) => {
-        const message = { topic, payload: body as Buffer, length, retained: false, redelivered: true, ack() {}, arrival: undefined }
-        return give((replayed) => ({ ...message, time: pointTime ?? BigInt(time) * 1_000_000n, replayed }), body.length + topic.length)
+        const bytes = body.length + topic.length
+        const message = { topic, payload: body as Buffer, length, bytes, retained: false, redelivered: true, ack() {}, saysTime: undefined, arrival: undefined }
+        return give((replayed) => ({ ...message, time: pointTime ?? BigInt(time) * 1_000_000n, replayed }), bytes)
       }),
     )
   }
 
   /** Of points that have none. @throws INVALID_POINT for a property that is no time. */
-  private timeOf({ time, userProperties }: Message): bigint {
-    const name = this.config.time_property
-    const given = name === undefined ? undefined : userProperties?.[name]
-    return given === undefined ? time : messageTime(Array.isArray(given) ? given[0] : given, `user property "${name}"`)
+  private timeOf({ time, saysTime }: Message): bigint {
+    return saysTime === undefined ? time : messageTime(saysTime, `user property "${this.config.time_property}"`)
   }
 
   /** Undefined where that is what is wrong with it. */

@@ -160,3 +160,31 @@ for (const slow of [false, true]) {
     },
   )
 }
+
+t.test('user properties count as what is in flight, and are not kept', async (t) => {
+  const COUNT = 60
+  // A property, its two lengths, and a name that is another's nowhere; 700 kB of them.
+  const properties = Buffer.concat(
+    Array.from({ length: 60_000 }, (_, i) => Buffer.concat([Buffer.from([0x26, 0, 7]), Buffer.from(String(1_000_000 + i)), Buffer.alloc(2)])),
+  )
+  const broker = await rawBroker(t, ({ socket }) => {
+    for (let i = 1; i <= COUNT; i++) socket.write(publish('t', `cpu,n=${i} v=1`, { id: i, five: true, properties }))
+  })
+  let full = true
+  const node = await start(t, {
+    ...{ broker: '127.0.0.1', port: broker.port, topics: ['#'], format: 'line_protocol', protocol_version: '5', max_in_flight_bytes: 4 * MIB },
+  })
+  const { storage } = node
+  const write = storage.write.bind(storage)
+  storage.write = async (batch, how) => {
+    if (full) throw new SvcError('STORAGE_FULL', 'full')
+    return write(batch, how)
+  }
+  const received = async () => Number((await listed(node))[0].metrics.messages_total)
+  await until(async () => (await received()) > 0)
+  for (let before = -1; before !== (await received()); await sleep(500)) before = await received()
+  t.ok((await received()) <= 8, `${await received()} messages of 700 kB are in flight, of 4 MiB`)
+  full = false
+  await until(() => broker.connections[0].acked.length === COUNT)
+  t.equal((await rowsOf(node)).length, COUNT)
+})

@@ -81,8 +81,9 @@ interface PublishOptions {
   id?: number
   qos?: number
   five?: boolean
-  /** User properties, of less than 128 bytes. */
   user?: Record<string, string>
+  /** In place of those, as they are sent. */
+  properties?: Buffer
 }
 
 const userProperties = (user: Record<string, string>): Buffer =>
@@ -94,21 +95,29 @@ const userProperties = (user: Record<string, string>): Buffer =>
   )
 
 /** The beginning of a PUBLISH whose payload of `length` bytes is still to come. @param five of version 5. */
-export function publishHead(topic: string, length: number, { id = 1, qos = 1, five = false, user = {} }: PublishOptions = {}): Buffer {
+export function publishHead(
+  topic: string,
+  length: number,
+  { id = 1, qos = 1, five = false, user = {}, properties = userProperties(user) }: PublishOptions = {},
+): Buffer {
   const name = Buffer.from(topic)
   const variable = Buffer.concat([
     Buffer.from([name.length >> 8, name.length & 255]),
     name,
     ...(qos > 0 ? [Buffer.from([id >> 8, id & 255])] : []),
-    ...(five ? [Buffer.from([userProperties(user).length]), userProperties(user)] : []),
+    ...(five ? [lengthOf(properties.length), properties] : []),
   ])
-  const size: number[] = []
-  let rest = variable.length + length
+  return Buffer.concat([Buffer.from([0x30 | (qos << 1)]), lengthOf(variable.length + length), variable])
+}
+
+function lengthOf(length: number): Buffer {
+  const bytes: number[] = []
+  let rest = length
   do {
-    size.push(rest > 127 ? (rest % 128) | 128 : rest)
+    bytes.push(rest > 127 ? (rest % 128) | 128 : rest)
     rest = Math.floor(rest / 128)
   } while (rest > 0)
-  return Buffer.concat([Buffer.from([0x30 | (qos << 1), ...size]), variable])
+  return Buffer.from(bytes)
 }
 
 export const publish = (topic: string, payload: string, options: PublishOptions = {}): Buffer =>
