@@ -33,6 +33,8 @@ export interface BrokerEvents {
   message(message: BrokerMessage): void | Promise<void>
   /** Connected and subscribed. */
   connected(): void
+  /** The subscriptions to `former` are ended. */
+  left(): void
   /** It is tried again, with a wait between. */
   disconnected(error: Error | undefined): void
   /** The broker has refused, and says why; it is tried again all the same. */
@@ -41,6 +43,8 @@ export interface BrokerEvents {
 
 export interface BrokerOptions extends IClientOptions {
   topics: readonly string[]
+  /** Those that the session may still have, and is to have no longer. */
+  former: readonly string[]
   qos: 0 | 1 | 2
   statusTopic: string | undefined
   /** Of a payload. */
@@ -91,6 +95,7 @@ export class BrokerClient {
   private ending = false
   /** To all topics, by this process. */
   private subscribed = false
+  private former: readonly string[]
   private paused: NodeJS.Timeout | undefined
   private readonly waiting: (() => void)[] = []
   /** Came first of a connection that was made without there being room; at most one of each, for the client reads no further. */
@@ -102,7 +107,8 @@ export class BrokerClient {
   constructor(connect: (options: IClientOptions) => MqttClient, options: BrokerOptions, events: BrokerEvents) {
     this.options = options
     this.events = events
-    const { topics: _, qos: __, statusTopic, maxPayload: ___, ...given } = options
+    const { topics: _, former, qos: __, statusTopic, maxPayload: ___, ...given } = options
+    this.former = former
     this.acks = this.newAcks()
     this.limit = this.newLimit()
     this.client = connect({
@@ -280,6 +286,7 @@ export class BrokerClient {
     this.refusal = undefined
     const ready = resumed && this.subscribed
     if (ready) this.events.connected()
+    void this.unsubscribe()
     try {
       await this.client.subscribeAsync([...topics], { qos }).catch((error: Error & { packet?: { granted?: unknown[] } }) => {
         const refused = topics.filter((_, i) => Number(error.packet?.granted?.[i]) >= REFUSED)
@@ -312,6 +319,18 @@ export class BrokerClient {
     if (this.ending) return
     if (refusal === undefined) this.events.disconnected(last)
     else this.events.failed(refusal)
+  }
+
+  /** Never rejects: it is tried again with the next connection. */
+  private async unsubscribe(): Promise<void> {
+    if (this.former.length === 0) return
+    try {
+      await this.client.unsubscribeAsync([...this.former])
+      this.former = []
+      this.events.left()
+    } catch {
+      // The connection is gone, and says so itself.
+    }
   }
 
   /** Messages of QoS 2 that have come and are not released. */

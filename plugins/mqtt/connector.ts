@@ -11,6 +11,7 @@ import { BrokerClient, type BrokerMessage } from './broker-client.ts'
 import type { ConnectorConfig } from './config.ts'
 import { load } from './library.ts'
 import type { MqttMetrics } from './metrics.ts'
+import { SessionTopics } from './session-topics.ts'
 
 const MAX_CREDENTIALS = 65_536
 /** How long what has come may take to be stored when another node is to go on. */
@@ -134,13 +135,17 @@ export class MqttConnector implements Connector {
       if (this.svc.stopping.aborted || over?.aborted) return
       const { connect } = load()
       const { topics, qos, status_topic } = this.config
+      const session = new SessionTopics(this.svc.storage.state(this.svc.id), this.name, `${options.host}:${options.port}/${options.clientId}`)
+      const former = await session.begin(topics).catch((error) => this.unknownTopics(error))
+      if (this.svc.stopping.aborted || over?.aborted) return
       this.client = new BrokerClient(
         connect,
-        { ...options, topics, qos: qos as 0 | 1 | 2, statusTopic: status_topic, maxPayload: this.config.max_message_bytes },
+        { ...options, topics, former, qos: qos as 0 | 1 | 2, statusTopic: status_topic, maxPayload: this.config.max_message_bytes },
         {
           begun: () => void this.inOrder(() => this.reader?.interrupted?.()),
           message: (message) => this.take(message),
           connected: () => this.connected(),
+          left: () => void session.keep(topics).catch((error) => this.unknownTopics(error)),
           disconnected: (error) => this.lost(error, 'reconnecting'),
           failed: (error) => this.lost(error, 'failed'),
         },
@@ -150,6 +155,12 @@ export class MqttConnector implements Connector {
       this.lost(error as Error, 'failed')
       this.reconnectTimer = this.svc.clock.after(this.config.reconnect_ms, () => void this.connect())
     }
+  }
+
+  /** Points are more than that: they are taken all the same. */
+  private unknownTopics(error: unknown): string[] {
+    this.svc.log.warn({ connector: this.name }, `cannot keep which topics it is subscribed to, and so end a subscription later: ${(error as Error).message}`)
+    return []
   }
 
   /** After the source has drained: what is not acknowledged stays with the broker. */

@@ -93,11 +93,12 @@ export async function until(what: () => boolean | Promise<boolean>): Promise<voi
   }
 }
 
-export async function start(t: Test, mqtt: object, more: { config?: object; storage?: string; plugins?: string[] } = {}): Promise<TestNode> {
+export async function start(t: Test, mqtt: object, more: { config?: object; storage?: string; plugins?: string[]; dataDir?: string } = {}): Promise<TestNode> {
   const node = await boot({
     plugins: ['mqtt', 'native', 'line_protocol', ...(more.plugins ?? [])],
     config: { ...more.config, mqtt },
     ...(more.storage === undefined ? {} : { storage: more.storage }),
+    ...(more.dataDir === undefined ? {} : { dataDir: more.dataDir }),
   })
   t.teardown(() => node.stop())
   return node
