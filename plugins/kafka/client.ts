@@ -8,6 +8,8 @@ export interface KafkaRecord {
   /** null = a tombstone. */
   value: Buffer | null
   headers: Record<string, Buffer | string | (Buffer | string)[] | undefined>
+  /** It stands for records that cannot be read, up to its offset: how many bytes they have, and why. Its value is null. */
+  unread?: { bytes: number; why: string } | undefined
 }
 
 /** Records of one partition, in the order of their offsets, as one fetch brought them. */

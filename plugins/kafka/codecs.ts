@@ -15,6 +15,12 @@ export interface Codec {
 /** Of one record batch, decompressed: what is larger was made to fill memory. */
 const MAX_BYTES = 256 * 1024 * 1024
 
+/** Whether that is what is wrong with them, as each of the codecs says it. */
+export function isTooLarge(error: unknown): boolean {
+  const { code, message } = error as Error & { code?: string }
+  return code === 'ERR_BUFFER_TOO_LARGE' || code === 'PAYLOAD_TOO_LARGE' || /it has more than \d+ bytes$/.test(message)
+}
+
 const XERIAL = Buffer.from([0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0])
 /** Two versions follow. */
 const XERIAL_HEAD = XERIAL.length + 8

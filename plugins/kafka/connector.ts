@@ -98,6 +98,7 @@ export class KafkaConnector implements Connector {
       maxBatchMessages: config.max_in_flight,
       maxBatchBytes: Math.min(config.max_in_flight_bytes, BATCH_BYTES),
       decode: ({ topic, record, again }, batch, _, further) => {
+        if (record.unread !== undefined) throw new SvcError('PAYLOAD_TOO_LARGE', record.unread.why)
         const body = record.value as Buffer
         if (again !== undefined) requireWhole({ body, bytes: again.bytes })
         if (body.length > config.max_message_bytes)
@@ -227,14 +228,15 @@ export class KafkaConnector implements Connector {
         return
       }
       this.metrics.consumed.inc()
-      if (record.value === null || record.value.length === 0) {
+      const bytes = record.value?.length ?? 0
+      if (bytes === 0 && record.unread === undefined) {
         this.metrics.empty.inc()
         settled.settle(i)
         continue
       }
       void this.source.take({
         body: { topic, partition, record },
-        bytes: record.value.length,
+        bytes,
         ack: () => settled.settle(i),
         nack: () => settled.giveBack(i),
       })
@@ -355,7 +357,7 @@ export class KafkaConnector implements Connector {
   }
 
   private async bury({ topic, partition, record, again }: Message, error: SvcError): Promise<void> {
-    const { offset, key, value } = record
+    const { offset, key, value, unread } = record
     if (again !== undefined) again.replayed.failed++
     else {
       this.metrics.errors.inc()
@@ -365,8 +367,9 @@ export class KafkaConnector implements Connector {
     const place = `${topic}/${partition}@${offset}`
     const time = again === undefined ? this.timeOf(record) : again.time
     if (await this.sent(recordOf({ place, time, code, error: message }, { key, value }))) return
-    const body = value as Buffer
-    await this.letters?.add({ time: this.svc.clock.now(), topic: place, code, error: message, body, bytes: again?.bytes ?? body.length, pointTime: time })
+    const body = value ?? Buffer.alloc(0)
+    const bytes = again?.bytes ?? unread?.bytes ?? body.length
+    await this.letters?.add({ time: this.svc.clock.now(), topic: place, code, error: message, body, bytes, pointTime: time })
   }
 
   /** @returns false where there is no topic of dead letters, or its brokers never take this one. */

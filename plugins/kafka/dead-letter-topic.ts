@@ -16,7 +16,7 @@ export interface TopicLetter {
 
 export function recordOf({ place, time, code, error }: TopicLetter, { key, value }: Pick<KafkaRecord, 'key' | 'value'>): OutgoingRecord {
   const headers = { 'svc-source': place, 'svc-code': code, 'svc-error': error.slice(0, 1024), ...(time !== undefined && { 'svc-time': String(time) }) }
-  return { key, value: value as Buffer, headers }
+  return { key, value, headers }
 }
 
 /** Of a record of the topic; undefined for one that somebody else has put there. */

@@ -2,12 +2,14 @@ import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
+import { zstdCompressSync } from 'node:zlib'
 import { SvcError } from 'svcdb/lib/errors'
+import { decodeLz4, storeLz4 } from 'svcdb/lib/lz4'
 import { seeded } from 'svcdb/lib/random'
 import { encodeSnappy } from 'svcdb/lib/snappy'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import { decompressGzip, decompressSnappy, GZIP, LZ4, SNAPPY, ZSTD } from './codecs.ts'
+import { decompressGzip, decompressSnappy, GZIP, isTooLarge, LZ4, SNAPPY, ZSTD } from './codecs.ts'
 import { GroupOffsets, Settled } from './offsets.ts'
 import { timeOf } from './record-time.ts'
 import { FakeKafka, listed, rowsOf, start, until } from './testing.ts'
@@ -78,6 +80,28 @@ t.test('what cannot be stored is kept whole, and holds up nobody', async (t) => 
       ['plant.press/0@2', 'PAYLOAD_TOO_LARGE', bodies[2]],
     ])
     t.match((await node.inject('/metrics')).body, /svc_kafka_deserialization_errors_total 3/)
+  }
+})
+
+t.test('a batch that cannot be read is a dead letter without a body, and is not read again', async (t) => {
+  for (const topic of [undefined, 'dead']) {
+    const kafka = new FakeKafka(1)
+    kafka.add(0, { value: null, unread: { bytes: 77, why: 'cannot read the 3 records from offset 10 on' } })
+    kafka.add(0, { value: 'cpu v=1' })
+    const node = await start(t, kafka, { storage: 'embedded', ...(topic === undefined ? {} : { dead_letter_topic: topic }) })
+    await until(() => kafka.committed[0] === 2)
+    t.equal((await rowsOf(node)).length, 1)
+    t.match(await listed(node), [{ metrics: { messages_total: 2, decode_errors: 1 } }])
+    if (topic !== undefined) {
+      t.match(kafka.sent, [
+        { record: { value: null, headers: { 'svc-source': 'plant.press/0@0', 'svc-code': 'PAYLOAD_TOO_LARGE', 'svc-error': /the 3 records/ } } },
+      ])
+      continue
+    }
+    const letter = JSON.parse(await readFile(join(node.dataDir, 'dead-letters', 'kafka-default.jsonl'), 'utf8'))
+    t.match(letter, { topic: 'plant.press/0@0', code: 'PAYLOAD_TOO_LARGE', error: /the 3 records/, bytes: 77, body: '' })
+    const answer = await node.inject({ method: 'POST', url: '/api/v1/admin/connectors/kafka-default/dead-letters/replay' })
+    t.match(answer.json(), { messages: 1, failed: 1 })
   }
 })
 
@@ -269,8 +293,15 @@ t.test('codecs', async (t) => {
     }
     t.ok((await decompressSnappy(Buffer.concat(blocks))).equals(buffer))
   }
-  await t.rejects(decompressGzip(await GZIP.compress({ buffer: Buffer.alloc(2000) }), 1999))
-  await t.rejects(decompressSnappy(await SNAPPY.compress({ buffer: Buffer.alloc(2000) }), 1999))
+  const buffer = Buffer.alloc(2000)
+  for (const decompress of [
+    async () => decompressGzip(await GZIP.compress({ buffer }), 1999),
+    async () => decompressSnappy(await SNAPPY.compress({ buffer }), 1999),
+    async () => decodeLz4(storeLz4(buffer), 1999),
+    async () => ZSTD.decompress(zstdCompressSync(Buffer.alloc(257 * 1024 * 1024))),
+  ])
+    t.ok((await decompress().catch(isTooLarge)) === true)
+  t.equal(await GZIP.decompress(Buffer.from('nonsense')).catch(isTooLarge), false)
 })
 
 t.test('times of records', (t) => {

@@ -146,3 +146,13 @@ t.test('a fetch that decompresses to much brings a part of it, and the next one 
     ['4', '5'],
   )
 })
+
+t.test('a batch that decompresses to more than may be is one record that says so, and the next fetch brings those behind it', async (t) => {
+  const small = batchOf(Buffer.from(recordOf({ value: 'v' })), { first: 20n })
+  const large = batchOf(gzipSync(Buffer.alloc(257 * 1024 * 1024)), { first: 10n, attributes: 1 | 16, count: 3 })
+  large.writeInt32BE(2, 23)
+  const [[unread], [next]] = [await decoded(large, small), await decoded(small)]
+  t.match(unread, { offset: '12', timestamp: '1000', key: null, value: null, isControlRecord: false, batchContext: { producerId: '5', inTransaction: true } })
+  t.match(unread.unread, { bytes: large.length - 61, why: /cannot read the 3 records from offset 10 on: .*268435456 bytes/ })
+  t.match(next, { offset: '20', unread: undefined })
+})

@@ -6,6 +6,7 @@
 import { nextTurn } from 'svcdb/lib/event-loop'
 import { ProtobufReader } from 'svcdb/lib/protobuf'
 import type { KafkaRecord } from './client.ts'
+import { isTooLarge } from './codecs.ts'
 
 /** Of all partitions of a fetch, one behind the other. */
 interface Decoder {
@@ -49,6 +50,7 @@ const MAGIC_AT = 16
 const MAGIC_BATCH = 2
 /** First offset and length. */
 const FRAME = 12
+const LAST_DELTA_AT = 23
 /** Up to the records. */
 const HEAD = 61
 /** Of a record; those behind them are not looked at. */
@@ -100,7 +102,14 @@ async function decodeBatch(bytes: Buffer, fetch: Fetch, all: LibraryRecord[], tu
   const codec = fetch.codecOf(attributes)
   let body = bytes.subarray(HEAD)
   if (codec !== null) {
-    body = await codec.decompress(body)
+    try {
+      body = await codec.decompress(body)
+    } catch (error) {
+      if (!isTooLarge(error)) throw error
+      fetch.left = 0
+      all.push(unreadOf(bytes, batch, `cannot read the ${count} records from offset ${batch.firstOffset} on: ${(error as Error).message}`))
+      return
+    }
     fetch.left -= body.length + count * RECORD_BYTES
   }
   const records = new RecordReader(body, batch)
@@ -110,6 +119,13 @@ async function decodeBatch(bytes: Buffer, fetch: Fetch, all: LibraryRecord[], tu
     await nextTurn()
     turns.begin = performance.now()
   }
+}
+
+/** What was made to fill memory comes again with each fetch: it is one record instead, so that those behind it are reached. */
+function unreadOf(bytes: Buffer, { firstOffset, firstTime, isControlRecord, batchContext }: Batch, why: string): LibraryRecord {
+  const offset = String(firstOffset + bytes.readInt32BE(LAST_DELTA_AT))
+  const unread = { bytes: bytes.length - HEAD, why }
+  return { offset, timestamp: String(firstTime), key: null, value: null, headers: {}, isControlRecord, batchContext, unread }
 }
 
 interface Range {
