@@ -11,8 +11,8 @@ export interface BacklogLimits {
 export interface Waiting<B> {
   message: SourceMessage<B>
   bytes: number
-  /** To be written in a batch of its own. */
-  alone: boolean
+  /** Written together with those beside it that have the same number, and with no others; undefined = with any that have none. */
+  group: number | undefined
 }
 
 /** Shares of the bounds at which the source is asked to pause, and to go on: a client library hands over what it has read already. */
@@ -66,13 +66,9 @@ export class Backlog<B> {
         continue
       }
       const first = batch.length === 0
-      if (!first && (waiting.alone || batch.length >= maxBatchMessages || bytes + waiting.bytes > maxBatchBytes)) break
+      if (!first && (waiting.group !== batch[0].group || batch.length >= maxBatchMessages || bytes + waiting.bytes > maxBatchBytes)) break
       batch.push(waiting)
       bytes += waiting.bytes
-      if (waiting.alone) {
-        at++
-        break
-      }
     }
     this.waiting = [...left, ...this.waiting.slice(at)]
     for (const { message } of batch) if (message.key !== undefined) this.busy.add(message.key)

@@ -187,6 +187,52 @@ t.test('of many refused rows each is laid at its message', async (t) => {
   t.equal((await stored()).size, 90)
 })
 
+t.test('one message with more refused rows than are told of does not have all others written one by one', async (t) => {
+  const dead: number[] = []
+  let writes = 0
+  const { source, stored, settled, message, idle } = await setUp(
+    t,
+    { deadLetter: (body) => void dead.push(body[0].id), maxMessages: 2000, maxBatchMessages: 2000 },
+    (_, write) => {
+      writes++
+      return write()
+    },
+  )
+  const bad = [0, 300, 301, 799]
+  for (let id = 0; id < 800; id++) {
+    const refused: Row[] = bad.includes(id) ? Array.from({ length: 40 }, (_, i) => ({ id: 1000 * id + 1000 + i, fault: 'refused' })) : []
+    void source.take(message([{ id, key: 'last' }, { id }, ...refused]))
+  }
+  await idle()
+  t.same(dead, bad)
+  t.equal(Object.values(settled).filter((how) => how === 'ack').length, 800, 'each is settled once')
+  const found = await stored()
+  t.equal(found.size, 801)
+  t.equal(found.get('last'), 799, 'they were written in their order')
+  t.ok(writes < 60, `${writes} writes`)
+})
+
+t.test('of a write that fails for a few of its messages most are written together again', async (t) => {
+  const dead: number[] = []
+  let writes = 0
+  const { source, stored, message, idle } = await setUp(
+    t,
+    { deadLetter: (body) => void dead.push(body[0].id), maxMessages: 2000, maxBatchMessages: 2000 },
+    (batch, write) => {
+      writes++
+      const table = batch.table(batch.resolver.measurement(batch.namespace, 'm'))
+      const values = table.column('v', 'float64')
+      for (let row = 0; row < table.rows; row++) if (values.f64[row] === 400) throw new SvcError('SCHEMA_ERROR', 'not this one')
+      return write()
+    },
+  )
+  for (let id = 0; id < 800; id++) void source.take(message([{ id }]))
+  await idle()
+  t.same(dead, [400])
+  t.equal((await stored()).size, 799)
+  t.ok(writes < 30, `${writes} writes`)
+})
+
 t.test('dead letters that fail or hang hold up nobody: the message is returned', async (t) => {
   let hung = 0
   const deadLetter = (body: Row[]) => {

@@ -51,6 +51,8 @@ export class Source<B = Uint8Array> {
   private paused = false
   private writing = 0
   private scheduled = false
+  /** Numbers of groups that were given so far. */
+  private groups = 0
   /** Waiting for room, or for nothing to be in flight. */
   private watchers: (() => void)[] = []
 
@@ -121,7 +123,7 @@ export class Source<B = Uint8Array> {
       const held = `${messages} messages of ${bytes} bytes are in flight`
       void this.giveBack(message, new SvcError('BACKPRESSURE', `cannot take a message of "${this.name}": ${held}; wait for take(), or stop at pause()`))
     } else {
-      backlog.add({ message, bytes: message.bytes ?? bytesOf(message.body), alone: false })
+      backlog.add({ message, bytes: message.bytes ?? bytesOf(message.body), group: undefined })
       this.metrics.changed()
       this.schedule()
     }
@@ -211,7 +213,7 @@ export class Source<B = Uint8Array> {
       this.failed(error)
       if (patient(error)) {
         for (const waiting of batch) void this.settle(waiting, this.giveBack(waiting.message, error))
-      } else if (batch.length > 1) this.again(batch)
+      } else if (batch.length > 1) this.again(batch, () => false)
       else this.bury(batch[0], error)
     }
   }
@@ -273,13 +275,13 @@ export class Source<B = Uint8Array> {
 
   private written(batch: readonly Waiting<B>[], attempt: Attempt<B>): void {
     const { bad, partly, rest, written, rejected, rejections } = attempt
-    // Which messages the other refused rows are of is not known: each by itself says so, and the same points again are the same points.
-    if (rejected > rejections.length && batch.length > 1) return this.again(batch)
-    this.metrics.wrote(written, rejected)
-    for (const waiting of rest) waiting.alone = waiting === rest[0]
-    this.backlog.putBack(rest)
     const refused = new Map<number, string>()
     for (const { position, message } of rejections) if (!refused.has(position)) refused.set(position, message)
+    // Which messages the other refused rows are of is not known: smaller batches say so, and the same points again are the same points.
+    if (rejected > rejections.length && batch.length > 1) return this.again(batch, (waiting, i) => refused.has(i) || bad.has(waiting) || waiting === rest[0])
+    this.metrics.wrote(written, rejected)
+    for (const waiting of rest) waiting.group = waiting === rest[0] ? ++this.groups : undefined
+    this.backlog.putBack(rest)
     for (const [i, waiting] of batch.slice(0, batch.length - rest.length).entries()) {
       const error = bad.get(waiting) ?? partly.get(waiting)
       const reason = refused.get(i)
@@ -289,9 +291,17 @@ export class Source<B = Uint8Array> {
     }
   }
 
-  /** Each of a batch in a write of its own, in their order. */
-  private again(batch: readonly Waiting<B>[]): void {
-    for (const waiting of batch) waiting.alone = true
+  /** In smaller writes, in their order. @param alone those in a write of their own; what lies between two of them is halved. */
+  private again(batch: readonly Waiting<B>[], alone: (waiting: Waiting<B>, index: number) => boolean): void {
+    const own = batch.map(alone)
+    for (let from = 0; from < batch.length; ) {
+      let end = from + 1
+      while (!own[from] && end < batch.length && !own[end]) end++
+      const middle = from + Math.ceil((end - from) / 2)
+      const [first, second] = [++this.groups, ++this.groups]
+      for (let i = from; i < end; i++) batch[i].group = i < middle ? first : second
+      from = end
+    }
     this.backlog.putBack(batch)
   }
 
