@@ -1,6 +1,8 @@
 /** Over raw sockets: clients' libraries would tidy the headers up. */
+import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
 import { definePlugin } from '../plugin.ts'
@@ -88,13 +90,35 @@ t.test('HTTP/2 without asking is refused with a reason, asking for it is answere
   const goaway = new Promise<[number, number, string]>((resolve) => {
     session.on('goaway', (code, last, data) => resolve([code, last, String(data)]))
   })
-  session.request({ ':path': '/health' }).on('error', () => {})
+  const request = session.request({ ':method': 'POST', ':path': '/svc.Service/Query', 'content-type': 'application/grpc' })
+  request.on('error', () => {}).end('question')
+  const [answered] = await once(request, 'response')
+  t.match(answered, { ':status': 505, 'grpc-status': '12', 'grpc-message': /this port answers HTTP\/1\.1 only.*grpc\.addr/ })
+  t.equal(await text(request), '', 'gRPC reads the status only where nothing follows')
   const [code, last, reason] = await goaway
   t.equal(code, 0x0d, 'HTTP_1_1_REQUIRED')
-  t.equal(last, 0, 'no stream was looked at')
+  t.equal(last, 1, 'the request is answered: who was told that it was not looked at sends it again, for ever')
   t.match(reason, /this port answers HTTP\/1\.1 only.*grpc\.addr/)
   const upgrade = 'Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n'
   t.match(await exchange(url, `GET /health HTTP/1.1\r\nHost: localhost\r\n${upgrade}\r\n`), /^HTTP\/1\.1 200 OK/)
+})
+
+t.test('HTTP/2 without asking may arrive byte by byte', async (t) => {
+  const { url } = await start(t)
+  const socket = connect(Number(new URL(url).port), '127.0.0.1').setNoDelay(true)
+  const got: Buffer[] = []
+  socket.on('data', (chunk) => got.push(chunk))
+  const settings = Buffer.from('000006040000000000000300000064', 'hex')
+  const request = Buffer.from('0000010105000000038f', 'hex')
+  for (const byte of Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), settings, request])) {
+    socket.write(Buffer.from([byte]))
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await once(socket, 'end')
+  const frames = Buffer.concat(got)
+  t.equal(frames.subarray(0, 9).toString('hex'), '000000040000000000', 'settings first')
+  t.equal(frames.readUInt32BE(14), 3, 'the stream of the request is answered')
+  t.match(frames.toString('latin1'), /grpc-message.+this port answers HTTP/)
 })
 
 t.test('GET / answers a page that loads nothing, HEAD too', async (t) => {

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { classify, type ErrorCode, type ErrorKind, publicText, SvcError } from '../lib/errors/index.ts'
 import type { Logger } from '../log.ts'
-import { HTTP2_REFUSAL } from './http2-refusal.ts'
+import { refuseHttp2 } from './http2-refusal.ts'
 
 // Importing node:http asks for all it exports: among them WebSocket, which loads all of fetch (30 ms, 14 MiB).
 const { STATUS_CODES } = process.getBuiltinModule('node:http')
@@ -74,10 +74,10 @@ const CLIENT_ERRORS: Record<string, { status: number; text: string }> = {
 }
 
 /** What is not HTTP never reaches a route; it is answered on the bare socket. */
-export function clientError(error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: unknown }): void {
+export function clientError(error: NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number }, socket: Socket & { _httpMessage?: unknown }): void {
   // An answer under way must not be cut by a second one.
   if (error.code === 'ECONNRESET' || socket.destroyed || socket._httpMessage) return void socket.destroy()
-  if (error.code === 'HPE_PAUSED_H2_UPGRADE') return void socket.end(HTTP2_REFUSAL)
+  if (error.code === 'HPE_PAUSED_H2_UPGRADE') return refuseHttp2(socket, (error.rawPacket ?? Buffer.alloc(0)).subarray(error.bytesParsed))
   const { status, text } = CLIENT_ERRORS[error.code ?? ''] ?? { status: 400, text: 'the request is not valid HTTP' }
   const body = JSON.stringify({ error: text, code: 'BAD_REQUEST' })
   if (socket.writable) {

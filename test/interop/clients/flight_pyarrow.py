@@ -343,6 +343,13 @@ def check_login():
     equal(session.sql('SELECT 5 AS n', options).num_rows, 1)
 
 
+def check_http_port():
+    """A call to the HTTP port ends at once, and the error names the ports of gRPC"""
+    mistaken = flight.connect(URL.replace('http://', 'grpc://'))
+    within = flight.FlightCallOptions(timeout=60)
+    fails(NotImplementedError, lambda: mistaken.do_get(flight.Ticket(b'cpu'), within), 'flight_sql.addr')
+
+
 def check_actions():
     """ListActions names the actions of Flight SQL"""
     names = {action.type for action in session.client.list_actions()}
