@@ -59,6 +59,18 @@ t.test('an empty Content-Type is as none', async (t) => {
   }
 })
 
+t.test('the Content-Type of no body is not looked at where none is expected', async (t) => {
+  const { url } = await start(t)
+  for (const type of ['application/json', 'application/x-www-form-urlencoded', 'text/plain', 'a/b']) {
+    const header = `Content-Type: ${type}\r\n`
+    t.same(await post(url, '/bare', header, ''), { status: 200, body: '{"body":null}' }, type)
+    const none = await exchange(url, `POST /bare HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${header}\r\n`)
+    t.match(none, /^HTTP\/1\.1 200 .*\{"body":null\}$/s, type)
+  }
+  t.match(await post(url, '/json', 'Content-Type: application/json\r\n', ''), { status: 400, body: /empty/ })
+  t.match(await post(url, '/bare', 'Content-Type: a/b\r\n', 'x'), { status: 415 })
+})
+
 t.test('a Content-Type that is no media type is left to whoever reads the body', async (t) => {
   const { url } = await start(t)
   for (const type of ['text', 'undefined', '/', 'text/', 'text plain', 'a/b c', '"text/plain"', 'text/plain, text/plain', '\x80/\x81', 'multipart']) {

@@ -215,6 +215,7 @@ export class HttpServer {
         const bytes = await this.body(request)
         return rawBody === true ? bytes : withoutBom(bytes)
       }
+      if (request.routeOptions.schema?.body === undefined && nothingSent(request)) return undefined
       if (type === undefined || !JSON_TYPE.test(type)) throw unsupportedType(type, ['application/json', ...(this.parsed.get(request.server) ?? [])])
       const body = withoutBom(await this.body(request))
       checkJsonBounds(body, { depth: server.max_body_depth, members: server.max_body_members })
@@ -322,6 +323,11 @@ function defaultAction(method: string | readonly string[]): Action {
   const methods = [method].flat()
   if (methods.every((m) => m === 'GET' || m === 'HEAD')) return 'read'
   return methods.every((m) => m === 'DELETE') ? 'delete' : 'write'
+}
+
+/** Clients such as vmalert and axios name a Content-Type with every request, also where there is nothing of it. */
+function nothingSent({ headers }: FastifyRequest): boolean {
+  return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0
 }
 
 function sameType(accepted: string, given: string | undefined): boolean {

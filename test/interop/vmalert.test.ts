@@ -1,0 +1,50 @@
+/** vmalert: it asks with POST, a Content-Type of JSON and nothing in the body, and writes what its rules come to by remote write. */
+import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { freePort } from './free-port.ts'
+import { startNode } from './node.ts'
+import { missing, ownMetric, startProgram } from './prometheus.ts'
+import { vector } from './promql/compare.ts'
+
+const PATIENCE_MS = 30_000
+const RULES = `groups:
+- name: plant
+  interval: 1s
+  rules:
+  - {record: 'host:load:max', expr: 'max(cpu_load) by (host)'}
+  - {alert: Hot, expr: 'cpu_load > 90', for: 1s}
+`
+
+test('vmalert: rules are asked here, and what they record and alert of is here', { skip: missing('vmalert') }, async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-interop-vmalert-'))
+  const node = await startNode({ plugins: ['line_protocol', 'remote_write', 'promql'] })
+  t.after(async () => {
+    await node.stop()
+    await rm(folder, { recursive: true, force: true })
+  })
+  const written = await fetch(`${node.url}/write`, { method: 'POST', body: 'cpu,host=a load=95\ncpu,host=b load=12' })
+  assert.equal(written.status, 204)
+  await writeFile(join(folder, 'rules.yml'), RULES)
+  const address = `127.0.0.1:${await freePort()}`
+  const flags = [`-rule=${join(folder, 'rules.yml')}`, '-rule.evalDelay=0s', '-notifier.blackhole', `-httpListenAddr=${address}`]
+  const servers = [`-datasource.url=${node.url}`, `-remoteWrite.url=${node.url}`, '-remoteWrite.flushInterval=500ms']
+  const vmalert = await startProgram('vmalert', [...flags, ...servers], `http://${address}`, '/health')
+  try {
+    const until = async (query: string, expected: number[]) => {
+      const values = async () => (await vector(node.url, query)).map(({ value }) => value).sort((a, b) => Number(a) - Number(b))
+      for (const end = Date.now() + PATIENCE_MS; String(await values()) !== String(expected); await setTimeout(200)) {
+        assert.ok(Date.now() < end, `${query} gives ${await values()}\n${vmalert.output()}\n${node.output()}`)
+      }
+    }
+    await until('{__name__="host:load:max"}', [12, 95])
+    await until('ALERTS{alertname="Hot",alertstate="firing",host="a"}', [1])
+    for (const failures of ['execution_errors', 'remotewrite_errors', 'remotewrite_dropped_rows'])
+      assert.equal(await ownMetric(vmalert.url, `vmalert_${failures}_total`), 0, vmalert.output())
+  } finally {
+    await vmalert.stop()
+  }
+})
