@@ -5,6 +5,7 @@ import { copyValidity, copyValues } from '../duckdb/vector-writer.ts'
 import { readValidity, textAt } from '../duckdb/vectors.ts'
 import { type BucketSpec, bucketingOf } from './bucket-sql.ts'
 import { defineScalar } from './scalar-function.ts'
+import { checked } from './time-functions.ts'
 
 const { Type } = duckdb
 const VECTOR_ROWS = 2048
@@ -41,7 +42,11 @@ export function registerBucketFunction(connection: duckdb.Connection): void {
         continue
       }
       const t = times[i]
-      if (t < start || t >= end) [start, end] = bucketOf(t, buckets)
+      if (t < start || t >= end) {
+        ;[start, end] = bucketOf(t, buckets)
+        // The buckets of the first times of all begin before what 64 bits hold.
+        checked(start)
+      }
       starts[i] = start
     }
     copyValues(output, starts.buffer, 0, rows * 8)

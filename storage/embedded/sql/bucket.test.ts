@@ -206,3 +206,10 @@ t.test('time_bucket() in SQL agrees with the core', async (t) => {
     await t.rejects(host.query(`SELECT time_bucket(${bad}) FROM cpu`), { code: 'SQL_ERROR' }, bad)
   }
 })
+
+t.test('a bucket that begins before the first time is refused, and not one of 2262', async (t) => {
+  const host = await testHost([[CPU, 'SELECT make_timestamp_ns(-9223372036854775000 + i) AS _time, i AS procs FROM range(3) r(i)']])
+  t.teardown(() => host.close())
+  for (const args of [`'1mo', _time`, `'1y', _time`, `'1d', _time, 'Europe/Berlin'`, `'1w', _time, 'Asia/Kathmandu'`])
+    await t.rejects(host.query(`SELECT time_bucket(${args}), count(*) FROM cpu GROUP BY 1`), { code: 'SQL_ERROR', message: /outside 1677-09-21/ }, args)
+})

@@ -19,7 +19,8 @@ const DAY = 86_400_000_000_000n
 const FIRST = -(2n ** 63n) + 2n
 const LAST = 2n ** 63n - 2n
 
-function checked(ns: bigint): bigint {
+/** @throws SQL_ERROR for a time outside of them. */
+export function checked(ns: bigint): bigint {
   if (ns >= FIRST && ns <= LAST) return ns
   throw new SvcError('SQL_ERROR', OUT_OF_RANGE)
 }
