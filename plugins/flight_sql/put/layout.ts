@@ -1,7 +1,7 @@
 /**
  * What the columns of an Arrow schema are to a measurement: the time, tags, fields.
  *
- * Text is a tag, or with the column metadata `role=field` a field. Numbers, booleans and decimals are fields. The time is the column with
+ * Text is a tag, or with the column metadata `role=field` a field. Numbers, booleans and decimals are fields. A column of type null has no values and is left out. The time is the column with
  * `role=timestamp`, else one named `_time`, `time` or `timestamp`, else the only one of an Arrow timestamp type; without one, points get the
  * server's time.
  */
@@ -50,7 +50,8 @@ export function layoutOf(schema: Schema, maxFields: number): PutLayout {
   const time = timeOf(columns)
   const layout: PutLayout = { time, tags: [], fields: [] }
   for (const [index, column] of columns.entries()) {
-    if (index === time?.index) continue
+    // Data frames have a column of type null where no row has a value.
+    if (index === time?.index || column.type.typeId === Type.Null) continue
     const role = roleOf(column)
     const text = isText(column.type)
     if (text && role !== 'field') layout.tags.push({ index, name: column.name })

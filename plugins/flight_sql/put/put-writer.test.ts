@@ -13,6 +13,7 @@ import {
   Int64,
   LargeUtf8,
   makeData,
+  Null,
   type RecordBatch,
   Schema,
   Table,
@@ -169,6 +170,27 @@ t.test('where the time comes from, and in which unit', async (t) => {
     100,
   )
   t.same([missing.points.length, missing.refusals.reasons[0].position, missing.refusals.reasons[0].message], [1, 101, 'cannot write the row: it has no time'])
+})
+
+t.test('a column of type null is left out, as no row has a value', async (t) => {
+  const nothing = (name: string, role?: string): Column => ({ name, vector: vectorFromArray([null, null], new Null()), ...(role && { role }) })
+  const { points, refusals } = putting()([
+    nothing('room', 'tag'),
+    { name: 'host', vector: text(['a', 'b']) },
+    nothing('free'),
+    { name: 'v', vector: vectorFromArray([1, 2], new Float64()) },
+    nothing('note', 'field'),
+  ])
+  t.equal(refusals.count, 0)
+  t.same(
+    points.map(({ tags, fields }) => ({ tags, fields })),
+    [
+      { tags: { host: 'a' }, fields: { v: 1 } },
+      { tags: { host: 'b' }, fields: { v: 2 } },
+    ],
+  )
+  t.throws(() => putting()([nothing('v')]), { code: 'BAD_REQUEST', message: /"v": there is no field among them/ })
+  t.throws(() => putting()([nothing('at', 'timestamp')]), { code: 'BAD_REQUEST', message: /column "at": it is the time and is of type Null/ })
 })
 
 t.test('schemas that are no measurement are refused, naming the column', async (t) => {
