@@ -148,7 +148,7 @@ export const configSchema = Type.Object({
     minimum: LEAST_DUCKDB,
     maximum: 2 ** 40,
     description:
-      'Bytes that flushes and merges may use; a merge goes through segments of any size in slices of an eighth of it, at most 32 MiB, and a row group has an eighth of it decoded. Those of measurements with very many fields may use 160 KiB a field',
+      'Bytes that flushes and merges may use; a merge goes through segments of any size in slices of an eighth of it, at most 32 MiB, and a row group has an eighth of it decoded. Those of measurements with very many fields may use 160 KiB a field, and those of a row that has no room by itself five times what it takes',
   }),
   engine_processes: Type.Integer({
     default: 0,

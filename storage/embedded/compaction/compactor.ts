@@ -70,7 +70,7 @@ export async function compactSegments(
     ...stored.map((column) => valuesSql(column, outputName({ column: column.name }))),
     ...stored.flatMap((column) => apartSql(column, outputName({ column: column.name }))),
   ]
-  const { slices, rowBytes } = mergeSlices(target.dataDir, inputs, shared, sliceSize(stored, target.config))
+  const { slices, rowBytes, keyBytes } = mergeSlices(target.dataDir, inputs, shared, sliceSize(stored, target.config))
   const firsts = sources.map(firstLeft)
   const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
   const minTime = before(first, time[0]) ? time[0] : first
@@ -89,8 +89,8 @@ export async function compactSegments(
       }
     }
     const files = readSql(inputs.map((input) => join(target.dataDir, input.file)))
-    const sliced = new SlicedWrite({ duck: target.duck, files, shared, tempDir: target.config.tempDir, copy })
-    rows = await target.duck.withColumns(stored.length, () => sliced.write(slices, path))
+    const sliced = new SlicedWrite({ duck: target.duck, files, shared, columns: stored.length, keyBytes, tempDir: target.config.tempDir, copy })
+    rows = await sliced.write(slices, path)
   })
   const sidecar = rows === 0 ? {} : await mergeEncrypted(target, { id: request.segment, file, rows }, columns, { inputs, statement })
   for (const call of calls) target.duck.removeSource(call)

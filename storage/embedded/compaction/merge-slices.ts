@@ -21,7 +21,7 @@ export interface MergeSlice {
   to: Cut | undefined
 }
 
-const WHOLE: MergePlan = { slices: [{ from: undefined, to: undefined }], rowBytes: 0 }
+const WHOLE: MergePlan = { slices: [{ from: undefined, to: undefined }], rowBytes: 0, keyBytes: 0 }
 
 interface RowGroup {
   key: Cut
@@ -35,10 +35,13 @@ export interface SliceSize {
   bytes: number
 }
 
-/** A merge's slices, and what a row of its inputs has in columns of any length, before compression. */
+/** A merge's slices, and bytes of its inputs in columns of any length, before compression. */
 export interface MergePlan {
   slices: readonly MergeSlice[]
+  /** A row's, on average. */
   rowBytes: number
+  /** More than the rows of one key take: one row group of each input. */
+  keyBytes: number
 }
 
 /** @param time of the rows that are merged, inclusive. @returns slices in order, at least one. */
@@ -46,11 +49,13 @@ export function mergeSlices(dataDir: string, inputs: readonly SegmentMeta[], sha
   const anyTexts = inputs.some(({ columns }) => columns.some(({ type }) => hasLength(type)))
   if (!anyTexts && inputs.reduce((sum, { rows }) => sum + rows, 0) <= size.rows) return WHOLE
   const groups: RowGroup[] = []
+  let keyBytes = 0
   for (const input of inputs) {
     const footer = footerOf(join(dataDir, input.file), input.bytes)
     const columns = keyColumns(shared).map((name) => footer?.column(name) ?? -1)
     if (footer === undefined || columns.includes(-1)) return WHOLE
     const texts = input.columns.filter(({ type }) => hasLength(type)).map(({ name }) => footer.column(name))
+    let largest = 0
     for (let group = 0; group < footer.groups; group++) {
       if (time !== undefined && liesOutside(footer, group, time)) continue
       // Rows that carry no measurement belong where others of their series lie.
@@ -58,10 +63,12 @@ export function mergeSlices(dataDir: string, inputs: readonly SegmentMeta[], sha
       // Encrypted ones lie elsewhere.
       const bytes = texts.reduce((sum, column) => sum + (column < 0 ? 0 : footer.unpacked[group * footer.columns.length + column]), 0)
       groups.push({ key: keyOf(footer, group, columns), rows: footer.rows[group], bytes })
+      if (bytes > largest) largest = bytes
     }
+    keyBytes += largest
   }
   const [rows, bytes] = groups.reduce((sum, group) => [sum[0] + group.rows, sum[1] + group.bytes], [0, 0])
-  return { slices: slicesOf(groups, size), rowBytes: bytes / Math.max(1, rows) }
+  return { slices: slicesOf(groups, size), rowBytes: bytes / Math.max(1, rows), keyBytes }
 }
 
 function liesOutside(footer: Footer, group: number, [lo, hi]: readonly [bigint, bigint]): boolean {

@@ -1,6 +1,6 @@
 /**
  * Writes a merge slice by slice. One that DuckDB has no memory for is halved by the keys of its rows, and those after it are no larger: what texts of a
- * dictionary take, and how uneven slices are, no statistics tell.
+ * dictionary take, and how uneven slices are, no statistics tell. The rows of one key, which cannot be divided, get the memory that they take.
  */
 import { rm } from 'node:fs/promises'
 import { type Duck, isOutOfMemory } from '../duckdb/duckdb.ts'
@@ -13,6 +13,10 @@ export interface SlicedWriteOptions {
   /** A FROM clause's, of all inputs. */
   files: string
   shared: boolean
+  /** Columns of the output. */
+  columns: number
+  /** As MergePlan says. */
+  keyBytes: number
   tempDir: string
   /** Writes the rows of a slice into a file. @returns how many there are. @throws as `engineError` says. */
   copy(slice: MergeSlice, path: string): Promise<number>
@@ -29,15 +33,18 @@ export class SlicedWrite {
   }
 
   /** @param path must not exist. @returns rows. */
-  async write(slices: readonly MergeSlice[], path: string): Promise<number> {
-    const parts = slices.length === 1 ? await this.one(slices[0], path) : slices
-    if (parts !== undefined) await writeJoined(parts, path, this.options.tempDir, (slice, to) => this.one(slice, to))
-    return this.rows
+  write(slices: readonly MergeSlice[], path: string): Promise<number> {
+    const { duck, columns, tempDir } = this.options
+    return duck.withRoom(columns, 0, async () => {
+      const parts = slices.length === 1 ? await this.one(slices[0], path) : slices
+      if (parts !== undefined) await writeJoined(parts, path, tempDir, (slice, to) => this.one(slice, to))
+      return this.rows
+    })
   }
 
   /** @returns what is to be written instead. */
   private async one(slice: MergeSlice, path: string): Promise<readonly MergeSlice[] | undefined> {
-    const { duck, files, shared, copy } = this.options
+    const { duck, files, shared, columns, keyBytes, copy } = this.options
     const own = new SliceRows(duck, files, slice, shared)
     if (this.most < Number.POSITIVE_INFINITY && (await own.count()) > this.most) {
       const halves = await own.halves()
@@ -47,10 +54,14 @@ export class SlicedWrite {
       this.rows += await copy(slice, path)
       return undefined
     } catch (error) {
-      const halves = isOutOfMemory(error) ? await own.halves() : undefined
-      if (halves === undefined) throw error
-      this.most = Math.min(this.most, (await own.count()) / 2)
+      if (!isOutOfMemory(error)) throw error
       await rm(path, { force: true })
+      const halves = await own.halves()
+      if (halves === undefined) {
+        this.rows += await duck.withRoom(columns, keyBytes, () => copy(slice, path))
+        return undefined
+      }
+      this.most = Math.min(this.most, (await own.count()) / 2)
       return halves
     }
   }

@@ -39,6 +39,8 @@ const KEPT_CONNECTIONS = 8
 const SORT_SHARE = 1 / 8
 /** Of a column that is read, sorted and written, a thousand rows at a time (measured: 80 to 130 kB). */
 const COLUMN_BYTES = 160 << 10
+/** Of a row that is written: its texts as they come, the pages that they are encoded to, and copies of these (measured: four). */
+const ROW_COPIES = 5
 /** What comes after a source is worth this many threads at most: one thread fills the blocks. */
 const UNORDERED_THREADS = 4
 const INTERRUPT_EVERY_MS = 20
@@ -66,7 +68,7 @@ export class Duck {
   private readonly retiring = new Set<Promise<void>>()
   /** Statements of `run`. */
   private readonly running = new Set<Promise<unknown>>()
-  /** Bytes that flushes and merges under way need for their columns, beyond the limit. */
+  /** Bytes that flushes and merges under way need for their columns and rows, beyond the limit. */
   private readonly needs: number[] = []
   private nextSource = 0
   private closed = false
@@ -210,9 +212,13 @@ export class Duck {
     if (this.instance !== undefined && this.config.givesBack) await this.setLimit()
   }
 
-  /** For flushes and merges: each column takes memory that does not depend on its rows, and a measurement may have more columns than the limit has room for. */
-  async withColumns<T>(columns: number, body: () => Promise<T>): Promise<T> {
-    const needed = columns * COLUMN_BYTES
+  /**
+   * For flushes and merges: each column takes memory that does not depend on its rows, and a measurement may have more columns, or a row more texts, than the
+   * limit has room for. What was acknowledged has to be written, whatever it takes.
+   * @param rowBytes of rows that cannot be divided and have no room within the limit; 0 = there are none.
+   */
+  async withRoom<T>(columns: number, rowBytes: number, body: () => Promise<T>): Promise<T> {
+    const needed = columns * COLUMN_BYTES + rowBytes * ROW_COPIES
     if (!this.config.givesBack || needed <= this.config.memoryLimitBytes) return body()
     this.needs.push(needed)
     try {

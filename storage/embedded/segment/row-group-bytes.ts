@@ -42,14 +42,23 @@ export interface OutputRows {
   rows: number
 }
 
-/** Divides the rows of a flush: each row group of a part has room. @returns where each part ends. */
-export function partEnds(output: OutputRows, columns: readonly SegmentColumn[], config: Pick<WorkerConfig, 'memoryLimitBytes' | 'rowGroupRows'>): number[] {
+/** How the rows of a flush are divided. */
+export interface Parts {
+  /** Where each ends. */
+  ends: number[]
+  /** Of the largest row that takes more than a row group may, and is a part by itself; 0 = there is none. */
+  rowBytes: number
+}
+
+/** Divides the rows of a flush: each row group of a part has room, but for a row that has none by itself. */
+export function partsOf(output: OutputRows, columns: readonly SegmentColumn[], config: Pick<WorkerConfig, 'memoryLimitBytes' | 'rowGroupRows'>): Parts {
   const { rows } = output
   const most = rowGroupBytes(config)
   const fixed = fixedBytes(columns)
   const texts = textBytes(output, columns)
-  if (fixed * Math.min(rows, config.rowGroupRows) + (texts?.total ?? 0) <= most) return [rows]
+  if (fixed * Math.min(rows, config.rowGroupRows) + (texts?.total ?? 0) <= most) return { ends: [rows], rowBytes: 0 }
   const ends: number[] = []
+  let largest = 0
   let [inGroup, bytes] = [0, 0]
   for (let row = 0; row < rows; row++) {
     const size = fixed + (texts === undefined ? 0 : texts.of[row])
@@ -59,11 +68,12 @@ export function partEnds(output: OutputRows, columns: readonly SegmentColumn[], 
       ends.push(row)
       ;[inGroup, bytes] = [0, 0]
     }
+    if (size > largest) largest = size
     inGroup++
     bytes += size
   }
   ends.push(rows)
-  return ends
+  return { ends, rowBytes: largest > most ? largest : 0 }
 }
 
 /** Bytes of each row's texts: of all that were written for it, of which one each is kept. Undefined when there are none. */

@@ -15,7 +15,7 @@ import { type MemtablePart, type MemtableState, takePart, type WorkerState } fro
 import { withBitsColumns } from './bits-column.ts'
 import { EncodingChoice, needsExactBits } from './encoding.ts'
 import { writeJoined } from './joined-parts.ts'
-import { hasLength, partEnds } from './row-group-bytes.ts'
+import { hasLength, partsOf } from './row-group-bytes.ts'
 import { SegmentFiles, segmentPath } from './segment-file.ts'
 import { countByMeasurement, haveNames, ownersOf } from './segment-owners.ts'
 import { SegmentSource } from './segment-source.ts'
@@ -102,7 +102,7 @@ async function flushTable(state: WorkerState, part: MemtablePart, table: TableDe
   const stored = columns.filter((column) => !isEncrypted(column))
   const source = new SegmentSource({ chunks: part.chunks, heap: memtable.heap, ordered, groups, measurementOf }, stored)
   const file = segmentPath(id, part.minTime)
-  const ends = partEnds({ chunks: part.chunks, ordered, groups, rows: source.rows }, stored, target.config)
+  const { ends, rowBytes } = partsOf({ chunks: part.chunks, ordered, groups, rows: source.rows }, stored, target.config)
   const write = async (path: string): Promise<void> => {
     if (ends.length === 1) return copySource(target, source, stored, path)
     const parts = ends.map((end, i) => source.part(ends[i - 1] ?? 0, end))
@@ -111,7 +111,7 @@ async function flushTable(state: WorkerState, part: MemtablePart, table: TableDe
       return undefined
     })
   }
-  const bytes = await target.files.write(file, (path) => target.duck.withColumns(stored.length, () => write(path)))
+  const bytes = await target.files.write(file, (path) => target.duck.withRoom(stored.length, rowBytes, () => write(path)))
   const sidecar = await flushEncrypted(target, { id, file, rows: source.rows }, columns, { chunks: part.chunks, heap: memtable.heap, ordered, groups })
   const { series } = ordered
   let minSeries = series[0]
