@@ -9,7 +9,9 @@ export const EACH: readonly string[] = [
   'storage/embedded/conformance.test.ts',
   'test/crash/crash.test.ts',
   'test/crash/power-cut.test.ts',
+  'storage/embedded/segment/flush-beside-merge.test.ts',
   'storage/embedded/segment/wide-rows.test.ts',
+  'storage/embedded/segment/widest-rows.test.ts',
   'test/repository/documents.test.ts',
   'test/security/walk.test.ts',
 ]

@@ -51,14 +51,14 @@ export class SlicedWrite {
       if (halves !== undefined) return halves
     }
     try {
-      this.rows += await copy(slice, path)
+      this.rows += await duck.turns.beside(() => copy(slice, path))
       return undefined
     } catch (error) {
       if (!isOutOfMemory(error)) throw error
       await rm(path, { force: true })
       const halves = await own.halves()
       if (halves === undefined) {
-        this.rows += await duck.withRoom(columns, keyBytes, () => copy(slice, path))
+        this.rows += await duck.turns.alone(() => duck.withRoom(columns, keyBytes, () => copy(slice, path)))
         return undefined
       }
       this.most = Math.min(this.most, (await own.count()) / 2)

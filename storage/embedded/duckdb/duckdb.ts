@@ -16,6 +16,7 @@ import { KeyRing } from '../encryption/keys.ts'
 import { paths } from '../paths.ts'
 import { MASK_FUNCTION, type MaskedRows } from '../read/mask-sql.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
+import { MemoryTurns } from './memory-turns.ts'
 import { duckdb } from './native.ts'
 import { raised } from './raised.ts'
 
@@ -68,6 +69,8 @@ export class Duck {
   private readonly retiring = new Set<Promise<void>>()
   /** Statements of `run`. */
   private readonly running = new Set<Promise<unknown>>()
+  /** Of flushes and merges. */
+  readonly turns = new MemoryTurns(isOutOfMemory)
   /** Bytes that flushes and merges under way need for their columns and rows, beyond the limit. */
   private readonly needs: number[] = []
   private nextSource = 0
@@ -226,7 +229,10 @@ export class Duck {
       return await body()
     } finally {
       this.needs.splice(this.needs.indexOf(needed), 1)
-      await this.setLimit()
+      // A statement beside it may use some of what is to go: the limit is lowered when memory is given back.
+      await this.setLimit().catch((error) => {
+        if (!isOutOfMemory(error)) throw error
+      })
     }
   }
 

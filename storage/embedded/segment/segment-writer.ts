@@ -2,6 +2,7 @@
  * Writes the rows of a frozen memtable into segments, one a table. Rows go in already sorted, through a row source, so that DuckDB
  * neither sorts nor holds them. Format: docs/formats/segments.md.
  */
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Duck, type RowSource, sqlText } from '../duckdb/duckdb.ts'
 import { flushEncrypted, isEncrypted, namedForRowNumbers } from '../encryption/encrypted-write.ts'
@@ -141,12 +142,16 @@ async function flushTable(state: WorkerState, part: MemtablePart, table: TableDe
 }
 
 async function copySource(target: SegmentTarget, source: RowSource, columns: SegmentColumn[], path: string): Promise<void> {
-  const call = target.duck.addSource(source)
-  try {
-    await target.duck.run(`COPY (SELECT * FROM ${call}) TO ${sqlText(path)} (${copyOptions(target.config, columns)})`)
-  } finally {
-    target.duck.removeSource(call)
-  }
+  const { duck, config } = target
+  await duck.turns.either(async () => {
+    await rm(path, { force: true })
+    const call = duck.addSource(source)
+    try {
+      await duck.run(`COPY (SELECT * FROM ${call}) TO ${sqlText(path)} (${copyOptions(config, columns)})`)
+    } finally {
+      duck.removeSource(call)
+    }
+  })
 }
 
 /**
