@@ -7,7 +7,7 @@ import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { FieldType } from 'svcdb'
 
 export const BLOCK_ROWS_BITS = 13
-/** Rows of a block; the last one of a column has fewer. */
+/** Rows of a block at most; the last one of a column has fewer, and those with large texts. */
 export const ENCRYPTED_BLOCK_ROWS = 1 << BLOCK_ROWS_BITS
 export const NONCE_BYTES = 12
 export const TAG_BYTES = 16
@@ -50,6 +50,11 @@ export class BlockBuilder {
     this.width = fixedWidth(type)
     this.fixed = new Uint8Array(this.width * ENCRYPTED_BLOCK_ROWS)
     this.heap = new Uint8Array(this.width === 0 ? 1 << 16 : 0)
+  }
+
+  /** Of its values, where these differ in length. */
+  get bytes(): number {
+    return this.offsets[this.rows]
   }
 
   get full(): boolean {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { RecentMap } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
 import type { SegmentColumn, SegmentMeta } from '../threads/segment-entry.ts'
-import { type Block, ENCRYPTED_BLOCK_ROWS } from './block.ts'
+import type { Block } from './block.ts'
 import type { KeyRing } from './keys.ts'
 import { type SegmentIdentity, type SidecarColumn, SidecarReader, type SidecarSource } from './sidecar.ts'
 
@@ -12,6 +12,11 @@ import { type SegmentIdentity, type SidecarColumn, SidecarReader, type SidecarSo
 export interface ColumnLocation extends SegmentIdentity, SidecarColumn {
   /** The sidecar, relative to the data directory. */
   file: string
+}
+
+/** A block, and the first of its rows. */
+export interface PlacedBlock extends Block {
+  first: number
 }
 
 export const DEFAULT_CACHE_BYTES = 8 << 20
@@ -32,7 +37,7 @@ export class EncryptedColumns {
   private readonly limit: number
   private readonly files = new RecentMap<string, SidecarReader>(KEPT_FILES)
   /** Least recently used first. */
-  private readonly blocks = new Map<string, Block>()
+  private readonly blocks = new Map<string, PlacedBlock>()
   private held = 0
 
   constructor(keys: KeyRing, dataDir: string, cacheBytes: number = DEFAULT_CACHE_BYTES) {
@@ -47,8 +52,9 @@ export class EncryptedColumns {
   }
 
   /** The block that holds the row. */
-  blockOf(location: ColumnLocation, row: number): Block {
-    const number = Math.floor(row / ENCRYPTED_BLOCK_ROWS)
+  blockOf(location: ColumnLocation, row: number): PlacedBlock {
+    const file = this.file(location)
+    const number = file.numberOf(row)
     const name = `${location.file}\n${location.name}\n${number}`
     const known = this.blocks.get(name)
     if (known !== undefined) {
@@ -56,7 +62,7 @@ export class EncryptedColumns {
       this.blocks.set(name, known)
       return known
     }
-    const block = this.file(location).block(location, number, this.keys)
+    const block = { ...file.block(location, number, this.keys), first: file.firstOf(number) }
     this.blocks.set(name, block)
     this.held += sizeOf(block)
     // The newest stays, however large: it is about to be read.

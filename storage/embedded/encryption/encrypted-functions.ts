@@ -5,13 +5,12 @@ import { raise } from '../duckdb/raised.ts'
 import { copyValues, writeGathered, writeTexts } from '../duckdb/vector-writer.ts'
 import { textAt } from '../duckdb/vectors.ts'
 import { Gathered } from '../memtable/row-gather.ts'
-import { type Block, ENCRYPTED_BLOCK_ROWS, fixedWidth, hasValue } from './block.ts'
-import type { ColumnLocation, EncryptedColumns } from './columns.ts'
+import { fixedWidth, hasValue } from './block.ts'
+import type { ColumnLocation, EncryptedColumns, PlacedBlock } from './columns.ts'
 import { functionName, PRESENT } from './encrypted-sql.ts'
 
 const TYPES: FieldType[] = ['float64', 'int64', 'uint64', 'bool', 'string', 'histogram']
 const MAX_SCALE = 38
-const BLOCK_MASK = ENCRYPTED_BLOCK_ROWS - 1
 
 type LogicalType = (type: FieldType, scale: number) => duckdb.LogicalType
 
@@ -67,18 +66,13 @@ function eachRow(
   location: ColumnLocation,
   rows: Int32Array,
   n: number,
-  visit: (i: number, block: Block, row: number, number: number) => void,
+  visit: (i: number, block: PlacedBlock, row: number) => void,
 ): void {
-  let first = -1
-  let block: Block | undefined
+  let block: PlacedBlock | undefined
   for (let i = 0; i < n; i++) {
     const number = rows[i * 2]
-    if (block === undefined || (number & ~BLOCK_MASK) !== first) {
-      first = number & ~BLOCK_MASK
-      block = columns.blockOf(location, number)
-    }
-    if ((number & BLOCK_MASK) >= block.rows) throw new RangeError(`row ${number} of "${location.file}" is past the end of the column`)
-    visit(i, block, number & BLOCK_MASK, number)
+    if (block === undefined || number < block.first || number >= block.first + block.rows) block = columns.blockOf(location, number)
+    visit(i, block, number - block.first)
   }
 }
 
@@ -99,7 +93,7 @@ function gather(columns: EncryptedColumns, location: ColumnLocation, rows: Int32
 
 /** Texts and blobs. Their blocks are kept here until they are copied: the cache may let go of them meanwhile. */
 function writeLong(vector: duckdb.Vector, columns: EncryptedColumns, location: ColumnLocation, rows: Int32Array, n: number, out: Gathered): void {
-  const blocks: Block[] = new Array(n)
+  const blocks: PlacedBlock[] = new Array(n)
   out.bits.fill(0, 0, (n + 7) >> 3)
   let present = 0
   eachRow(columns, location, rows, n, (i, block, row) => {
@@ -109,8 +103,8 @@ function writeLong(vector: duckdb.Vector, columns: EncryptedColumns, location: C
     present++
   })
   writeTexts(vector, n, present < n, out.bits, (i) => {
-    const { offsets, values } = blocks[i]
-    const row = rows[i * 2] & BLOCK_MASK
+    const { offsets, values, first } = blocks[i]
+    const row = rows[i * 2] - first
     return values.subarray(offsets![row], offsets![row + 1])
   })
 }

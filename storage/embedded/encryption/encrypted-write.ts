@@ -17,8 +17,8 @@ import { isSetSql } from '../segment/bits-column.ts'
 import { removeSegmentFiles, type SegmentFiles, writeSegmentFile } from '../segment/segment-file.ts'
 import type { FieldDef, TableDef } from '../threads/definitions.ts'
 import { type SegmentColumn, type SegmentMeta, sidecarFile } from '../threads/segment-entry.ts'
-import { type Block, type BlockBuilder, ENCRYPTED_BLOCK_ROWS, fixedWidth, hasValue } from './block.ts'
-import { type ColumnLocation, columnLocation } from './columns.ts'
+import { type BlockBuilder, fixedWidth, hasValue } from './block.ts'
+import { type ColumnLocation, columnLocation, type PlacedBlock } from './columns.ts'
 import { hasDecrypted, ROW_NUMBER } from './encrypted-sql.ts'
 import type { KeyRing } from './keys.ts'
 import { type SidecarColumn, SidecarWriter } from './sidecar.ts'
@@ -99,8 +99,9 @@ export async function flushEncrypted(
     const out = new Gathered()
     const picked = new Int32Array(BLOCK_ROWS)
     const sources = encrypted.map((column) => new GatheredColumn(chunks, column.field))
-    for (let at = 0; at < segment.rows; at += BLOCK_ROWS) {
-      const n = Math.min(BLOCK_ROWS, segment.rows - at)
+    const step = Math.min(BLOCK_ROWS, writer.step)
+    for (let at = 0; at < segment.rows; at += step) {
+      const n = Math.min(step, segment.rows - at)
       for (const [c, source] of sources.entries()) {
         const builder = writer.builders[c]
         let positions = ordered.rows.subarray(at, at + n)
@@ -185,7 +186,7 @@ class MergeFiller {
   private readonly type: FieldType
   private readonly locations: (ColumnLocation | undefined)[]
   /** The block of each input read last: its rows come in order. */
-  private readonly last: { number: number; block: Block }[] = []
+  private readonly last: PlacedBlock[] = []
 
   constructor(duck: Duck, inputs: readonly SegmentMeta[], column: SegmentColumn, builder: BlockBuilder) {
     this.duck = duck
@@ -212,12 +213,11 @@ class MergeFiller {
   }
 
   private copy(input: number, location: ColumnLocation, at: number): void {
-    const number = Math.floor(at / ENCRYPTED_BLOCK_ROWS)
-    let last = this.last[input]
-    if (last?.number !== number) this.last[input] = last = { number, block: this.duck.encrypted.blockOf(location, at) }
-    const { rows, bits, values, offsets } = last.block
-    const row = at % ENCRYPTED_BLOCK_ROWS
-    if (row >= rows || !hasValue(bits, row)) throw new Error(`row ${at} of "${location.file}" has no value of "${location.name}"`)
+    let block = this.last[input]
+    if (block === undefined || at < block.first || at >= block.first + block.rows) this.last[input] = block = this.duck.encrypted.blockOf(location, at)
+    const { bits, values, offsets } = block
+    const row = at - block.first
+    if (!hasValue(bits, row)) throw new Error(`row ${at} of "${location.file}" has no value of "${location.name}"`)
     const { width } = this.builder
     if (offsets === undefined) this.builder.add(values, row * width, width)
     else this.builder.add(values, offsets[row], offsets[row + 1] - offsets[row])

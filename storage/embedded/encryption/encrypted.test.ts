@@ -155,6 +155,32 @@ t.test('values of every type are read back, across blocks, duplicates and merges
   t.strictSame(foundIn(db.dataDir, ['SECRET-TEXT', 'NEWER-']), [], 'no file holds a text')
 })
 
+t.test('large texts are read back, through blocks of few rows, and little of them is in memory', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const bound = 3 << 20
+  withKeys(db, encrypting(['text', 'num']), bound)
+  const m = db.measurement('m', { text: 'string', num: 'float64', plain: 'float64' })
+  const rows = (from: number, n: number): TestPoint[] =>
+    Array.from({ length: n }, (_, i) => {
+      const row = from + i
+      const fields = { ...(row % 9 === 0 ? {} : { text: `${row} `.repeat(10_000 + row) }), num: row, plain: row }
+      return { tags: { host: `h${row % 2}` }, time: START + BigInt(row), fields }
+    })
+  const [first, second] = [rows(0, 300), rows(250, 100)]
+  db.write(m, first)
+  await db.flush()
+  t.strictSame(await scanned(db), expected(first), 'one segment')
+  db.write(m, second)
+  await db.flush()
+  const all = [...first, ...second]
+  t.strictSame(await scanned(db), expected(all), 'two segments')
+  t.equal((await merge(db, m)).rows, 350)
+  t.strictSame(await scanned(db), expected(all), 'merged')
+  const { duck } = await db.context()
+  t.ok(duck.encrypted.bytes > 0 && duck.encrypted.bytes <= bound, `${duck.encrypted.bytes} bytes are kept`)
+})
+
 t.test('measurements that share a table', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())

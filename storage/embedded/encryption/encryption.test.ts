@@ -1,6 +1,7 @@
 /** Keys, blocks and sidecars without an engine. */
 import { inspect } from 'node:util'
 import type { FieldType } from 'svcdb'
+import { crc32c } from 'svcdb/lib/files'
 import t from 'tap'
 import { BlockBuilder, decodeBlock, ENCRYPTED_BLOCK_ROWS, encodeBlock, fixedWidth, hasValue, seal, unseal } from './block.ts'
 import { KeyRing, readKeys } from './keys.ts'
@@ -145,6 +146,52 @@ t.test('a sidecar gives back each block of each column', async (t) => {
   }
   t.throws(() => reader.block(COLUMNS[0], 2, ring), { code: 'DATABASE_ERROR', message: /lacks block 2/ })
   t.throws(() => reader.block({ ...COLUMNS[0], name: 'other' }, 0, ring), { code: 'DATABASE_ERROR', message: /lacks column "other"/ })
+})
+
+t.test('blocks of large texts have fewer rows, and each row is found', async (t) => {
+  const parts: Uint8Array[] = []
+  const writer = new SidecarWriter({ segment: 1, created: 1000 }, COLUMNS, ring, (bytes) => parts.push(bytes))
+  const textOf = (i: number): Buffer => Buffer.alloc(i < 9000 ? i % 5 : 100_000, `text ${i} `)
+  const rows = 9100
+  for (let i = 0; i < rows; i++) {
+    if (i % 7 === 0) writer.builders[0].addNull()
+    else writer.builders[0].add(value('float64', 1) as Buffer, 0, 8)
+    const text = textOf(i)
+    writer.builders[1].add(text, 0, text.length)
+    writer.writeFull()
+  }
+  t.equal(writer.finish(), rows)
+  const file = Buffer.concat(parts)
+  const reader = new SidecarReader(source(file), { segment: 1, created: 1000 })
+  const sizes = new Set<number>()
+  for (const row of [0, 8191, 8192, 8999, ...Array.from({ length: 100 }, (_, i) => 9000 + i)]) {
+    const number = reader.numberOf(row)
+    const [numbers, texts] = COLUMNS.map((column) => reader.block(column, number, ring))
+    const i = row - reader.firstOf(number)
+    t.ok(i >= 0 && i < texts.rows)
+    t.equal(numbers.rows, texts.rows)
+    sizes.add(texts.values.length)
+    if (Buffer.compare(texts.values.subarray(texts.offsets![i], texts.offsets![i + 1]), textOf(row)) !== 0) t.fail(`text of row ${row}`)
+    if (hasValue(numbers.bits, i) !== (row % 7 !== 0)) t.fail(`validity of row ${row}`)
+  }
+  t.ok(Math.max(...sizes) < (2 << 20) + 100_000, `at most ${Math.max(...sizes)} bytes in a block`)
+  t.ok(sizes.size > 3)
+  t.throws(() => reader.block(COLUMNS[1], reader.numberOf(rows), ring), { code: 'DATABASE_ERROR', message: /lacks block/ })
+  // An index is not sealed, but what it says of a block must be so.
+  const length = file.readUInt32LE(file.length - 16)
+  const index = JSON.parse(file.subarray(file.length - 16 - length, file.length - 16).toString()) as { blockRows: number; ends: number[] }
+  t.equal(index.blockRows, 0, 'who knows blocks of one size only does not read it')
+  const withIndex = (changed: object): Buffer => {
+    const text = Buffer.from(JSON.stringify({ ...index, ...changed }))
+    const trailer = Buffer.from(file.subarray(file.length - 16))
+    trailer.writeUInt32LE(text.length, 0)
+    trailer.writeUInt32LE(crc32c(text, 0, text.length) >>> 0, 4)
+    return Buffer.concat([file.subarray(0, file.length - 16 - length), text, trailer])
+  }
+  const open = (changed: object): SidecarReader => new SidecarReader(source(withIndex(changed)), { segment: 1, created: 1000 })
+  t.throws(() => open({ ends: [8193, ...index.ends.slice(1)] }).block(COLUMNS[0], 0, ring), { code: 'DATABASE_ERROR', message: /does not open/ })
+  t.throws(() => open({ ends: index.ends.toReversed() }), { code: 'DATABASE_ERROR', message: /end where none can/ })
+  t.throws(() => open({ blockRows: 100 }), { code: 'DATABASE_ERROR', message: /blocks of 100 rows/ })
 })
 
 t.test('a missing or another key is named', async (t) => {

@@ -13,6 +13,10 @@ import type { KeyRing } from './keys.ts'
 
 export const SIDECAR_MAGIC = Buffer.from('SVCENC01')
 const TRAILER = 16
+/** What the blocks of the same rows take of texts, about: who reads one value has a block in memory, and a merge some of each of its inputs. */
+const BLOCK_BYTES = 2 << 20
+/** A divisor of ENCRYPTED_BLOCK_ROWS. */
+const STEP = 16
 
 /** The segment a sidecar belongs to. */
 export interface SegmentIdentity {
@@ -29,7 +33,10 @@ export interface SidecarColumn {
 
 interface Footer extends SegmentIdentity {
   rows: number
+  /** 0 = as `ends` says. */
   blockRows: number
+  /** The row where each block ends, when some have fewer rows than they could. */
+  ends?: number[]
   /** `blocks`: sealed bytes of each block. */
   columns: (SidecarColumn & { blocks: number[] })[]
 }
@@ -42,6 +49,8 @@ function associatedData({ segment, created }: SegmentIdentity, { name, type }: S
 export class SidecarWriter {
   readonly builders: BlockBuilder[]
   private readonly footer: Footer
+  private readonly ends: number[] = []
+  private readonly long: readonly BlockBuilder[]
   private readonly keys: KeyRing
   private readonly write: (bytes: Uint8Array) => void
   private readonly random: Random | undefined
@@ -49,6 +58,7 @@ export class SidecarWriter {
   constructor(identity: SegmentIdentity, columns: readonly SidecarColumn[], keys: KeyRing, write: (bytes: Uint8Array) => void, random?: Random) {
     this.footer = { ...identity, rows: 0, blockRows: ENCRYPTED_BLOCK_ROWS, columns: columns.map((column) => ({ ...column, blocks: [] })) }
     this.builders = columns.map(({ type }) => new BlockBuilder(type))
+    this.long = this.builders.filter(({ width }) => width === 0)
     this.keys = keys
     this.write = write
     this.random = random
@@ -57,12 +67,23 @@ export class SidecarWriter {
 
   /** Call when each builder has got rows up to the same one, at the latest when they are full. */
   writeFull(): void {
-    if (this.builders[0].full) this.writeBlocks()
+    if (this.builders[0].full || (this.long.length > 0 && this.bytes >= BLOCK_BYTES)) this.writeBlocks()
+  }
+
+  /** Rows to add before the next `writeFull`, at most: more of columns of any length could be too many bytes for a block. */
+  get step(): number {
+    return this.long.length === 0 ? ENCRYPTED_BLOCK_ROWS : STEP
+  }
+
+  private get bytes(): number {
+    return this.long.reduce((sum, { bytes }) => sum + bytes, 0)
   }
 
   /** @returns the number of rows. */
   finish(): number {
     if (this.builders[0].rows > 0) this.writeBlocks()
+    const { footer, ends } = this
+    if (ends.some((end, block) => end < footer.rows && end !== (block + 1) * ENCRYPTED_BLOCK_ROWS)) Object.assign(footer, { blockRows: 0, ends })
     const text = Buffer.from(JSON.stringify(this.footer))
     this.write(text)
     const trailer = new Uint8Array(TRAILER)
@@ -86,6 +107,7 @@ export class SidecarWriter {
       column.blocks.push(sealed.length)
     }
     footer.rows += rows
+    this.ends.push(footer.rows)
   }
 }
 
@@ -100,6 +122,8 @@ export class SidecarReader {
   private readonly source: SidecarSource
   private readonly identity: SegmentIdentity
   private readonly columns = new Map<string, Footer['columns'][number] & { offsets: number[] }>()
+  /** The row where each block ends. */
+  private readonly ends: readonly number[]
 
   /** @param identity as the catalog has it. @throws DATABASE_ERROR when the file is corrupt or of another segment. */
   constructor(source: SidecarSource, identity: SegmentIdentity) {
@@ -108,15 +132,32 @@ export class SidecarReader {
     const footer = readFooter(source)
     if (footer.segment !== identity.segment || footer.created !== identity.created)
       throw corrupt(source.name, 0, `it belongs to segment ${footer.segment} of ${footer.created}, not to ${identity.segment} of ${identity.created}`)
-    if (footer.blockRows !== ENCRYPTED_BLOCK_ROWS) throw corrupt(source.name, 0, `blocks of ${footer.blockRows} rows are not possible`)
+    this.ends = endsOf(footer, source.name)
     let at = SIDECAR_MAGIC.length
     const columns = footer.columns.map((column) => ({ ...column, offsets: [] as number[] }))
-    for (let block = 0; block * ENCRYPTED_BLOCK_ROWS < footer.rows; block++)
+    for (const block of this.ends.keys())
       for (const column of columns) {
         column.offsets.push(at)
         at += column.blocks[block]
       }
     for (const column of columns) this.columns.set(column.name, column)
+  }
+
+  /** Number of the block that holds a row; as many as there are when none does. */
+  numberOf(row: number): number {
+    const { ends } = this
+    let [low, high] = [0, ends.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (ends[middle] <= row) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  /** The first row of a block. */
+  firstOf(number: number): number {
+    return number === 0 ? 0 : this.ends[number - 1]
   }
 
   /** @throws DATABASE_ERROR when the block does not check, ENCRYPTION_KEY_UNAVAILABLE. */
@@ -128,7 +169,10 @@ export class SidecarReader {
     const [at, length] = [stored.offsets[number], stored.blocks[number]]
     if (at === undefined || length === undefined) throw corrupt(name, 0, `column "${column.name}" lacks block ${number}`)
     try {
-      return decodeBlock(unseal(key, this.source.read(at, length), associatedData(this.identity, column, number)), fixedWidth(column.type))
+      const block = decodeBlock(unseal(key, this.source.read(at, length), associatedData(this.identity, column, number)), fixedWidth(column.type))
+      const rows = this.ends[number] - this.firstOf(number)
+      if (block.rows !== rows) throw new RangeError(`it has ${block.rows} rows, its index says ${rows}`)
+      return block
     } catch (error) {
       throw corrupt(
         name,
@@ -151,6 +195,15 @@ function readFooter(source: SidecarSource): Footer {
   const text = source.read(at, length)
   if (crc32c(text, 0, length) !== view.getUint32(4, true)) throw corrupt(name, at, 'the checksum of its index does not match')
   return JSON.parse(Buffer.from(text).toString()) as Footer
+}
+
+/** @throws DATABASE_ERROR when no blocks can end so. */
+function endsOf({ rows, blockRows, ends }: Footer, name: string): readonly number[] {
+  if (blockRows === ENCRYPTED_BLOCK_ROWS)
+    return Array.from({ length: Math.ceil(rows / ENCRYPTED_BLOCK_ROWS) }, (_, i) => Math.min(rows, (i + 1) * ENCRYPTED_BLOCK_ROWS))
+  if (blockRows !== 0 || ends === undefined) throw corrupt(name, 0, `blocks of ${blockRows} rows are not possible`)
+  if (ends.at(-1) !== rows || ends.some((end, i) => end <= (ends[i - 1] ?? 0))) throw corrupt(name, 0, 'its blocks end where none can')
+  return ends
 }
 
 function corrupt(file: string, offset: number, cause: string, error?: unknown): SvcError {
