@@ -108,6 +108,7 @@ export const IN_TURN: readonly string[] = [
   'storage/embedded/conformance-crash.test.ts',
   'storage/embedded/encryption/encrypted.test.ts',
   'storage/embedded/encryption/engine.test.ts',
+  'storage/embedded/encryption/large-texts.test.ts',
   'storage/embedded/encryption/random.test.ts',
   'storage/embedded/engine-process/apart.test.ts',
   'storage/embedded/engine-process/wide-rows.test.ts',

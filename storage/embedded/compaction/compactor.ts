@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sqlName, sqlText } from '../duckdb/duckdb.ts'
-import { isEncrypted, mergeEncrypted, namedForRowNumbers } from '../encryption/encrypted-write.ts'
+import { encryptedBytes, isEncrypted, mergeEncrypted, namedForRowNumbers } from '../encryption/encrypted-write.ts'
 import { fileCrc } from '../integrity/file-crc.ts'
 import { mergeMasks, type Removals } from '../read/masks.ts'
 import { type Interval, rawColumn, readSql, type Source, type UnionRequest, unionSql } from '../read/sources.ts'
@@ -70,7 +70,9 @@ export async function compactSegments(
     ...stored.map((column) => valuesSql(column, outputName({ column: column.name }))),
     ...stored.flatMap((column) => apartSql(column, outputName({ column: column.name }))),
   ]
-  const { slices, rowBytes, keyBytes } = mergeSlices(target.dataDir, inputs, shared, sliceSize(stored, target.config))
+  const { slices, rowBytes, keyBytes } = mergeSlices(target.dataDir, inputs, shared, sliceSize(stored, target.config), undefined, (input) =>
+    encryptedBytes(input, target.duck),
+  )
   const firsts = sources.map(firstLeft)
   const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
   const minTime = before(first, time[0]) ? time[0] : first

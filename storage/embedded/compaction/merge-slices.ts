@@ -44,8 +44,19 @@ export interface MergePlan {
   keyBytes: number
 }
 
-/** @param time of the rows that are merged, inclusive. @returns slices in order, at least one. */
-export function mergeSlices(dataDir: string, inputs: readonly SegmentMeta[], shared: boolean, size: SliceSize, time?: readonly [bigint, bigint]): MergePlan {
+/**
+ * @param time of the rows that are merged, inclusive.
+ * @param apart bytes of columns of any length that lie beside an input, encrypted.
+ * @returns slices in order, at least one.
+ */
+export function mergeSlices(
+  dataDir: string,
+  inputs: readonly SegmentMeta[],
+  shared: boolean,
+  size: SliceSize,
+  time?: readonly [bigint, bigint],
+  apart: (input: SegmentMeta) => number = () => 0,
+): MergePlan {
   const anyTexts = inputs.some(({ columns }) => columns.some(({ type }) => hasLength(type)))
   if (!anyTexts && inputs.reduce((sum, { rows }) => sum + rows, 0) <= size.rows) return WHOLE
   const groups: RowGroup[] = []
@@ -55,13 +66,14 @@ export function mergeSlices(dataDir: string, inputs: readonly SegmentMeta[], sha
     const columns = keyColumns(shared).map((name) => footer?.column(name) ?? -1)
     if (footer === undefined || columns.includes(-1)) return WHOLE
     const texts = input.columns.filter(({ type }) => hasLength(type)).map(({ name }) => footer.column(name))
+    const apartBytes = anyTexts ? apart(input) / Math.max(1, input.rows) : 0
     let largest = 0
     for (let group = 0; group < footer.groups; group++) {
       if (time !== undefined && liesOutside(footer, group, time)) continue
       // Rows that carry no measurement belong where others of their series lie.
       if (columns.some((column) => footer.nulls[group * footer.columns.length + column] > 0)) return WHOLE
-      // Encrypted ones lie elsewhere.
-      const bytes = texts.reduce((sum, column) => sum + (column < 0 ? 0 : footer.unpacked[group * footer.columns.length + column]), 0)
+      const stored = texts.reduce((sum, column) => sum + (column < 0 ? 0 : footer.unpacked[group * footer.columns.length + column]), 0)
+      const bytes = stored + apartBytes * footer.rows[group]
       groups.push({ key: keyOf(footer, group, columns), rows: footer.rows[group], bytes })
       if (bytes > largest) largest = bytes
     }

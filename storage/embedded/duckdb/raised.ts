@@ -3,7 +3,11 @@ import { type ErrorCode, errorKind, SvcError } from 'svcdb/lib/errors'
 
 const FORM = /^Invalid Input Error: svc:([A-Z_]+): ([\s\S]*)$/
 
+const OUT_OF_MEMORY = /out of memory/i
+
+/** @returns what DuckDB is told of a failure of ours; of one of its own, for want of memory for what we hand it, its text as it is. */
 export function raise(error: unknown): string {
+  if (error instanceof Error && !(error instanceof SvcError) && OUT_OF_MEMORY.test(error.message)) return error.message
   const code = error instanceof SvcError ? error.code : 'INTERNAL_ERROR'
   return `svc:${code}: ${error instanceof Error ? error.message : String(error)}`
 }

@@ -74,6 +74,11 @@ export class EncryptedColumns {
     return block
   }
 
+  /** Bytes of the texts of all columns in a file, about; 0 when none of its blocks has ended for their sake. */
+  longBytes(location: ColumnLocation): number {
+    return this.file(location).longBytes
+  }
+
   private file(location: ColumnLocation): SidecarReader {
     const known = this.files.get(location.file)
     if (known !== undefined) return known

@@ -27,6 +27,12 @@ type SidecarEntry = Required<Pick<SegmentMeta, 'sidecar' | 'sidecarBytes' | 'cre
 
 export const isEncrypted = ({ encoding }: SegmentColumn): boolean => encoding.kind === 'encrypted'
 
+/** Bytes of the texts that are encrypted beside a segment, about; 0 where they are few for its rows. */
+export function encryptedBytes(segment: SegmentMeta, { encrypted }: Duck): number {
+  const column = segment.columns.find((each) => isEncrypted(each) && fixedWidth(each.type) === 0)
+  return column === undefined ? 0 : encrypted.longBytes(columnLocation(segment, column))
+}
+
 /**
  * The columns as they are named in the Parquet file: none may take the name of DuckDB's row number, by which encrypted values are found.
  */

@@ -124,6 +124,7 @@ export class SidecarReader {
   private readonly columns = new Map<string, Footer['columns'][number] & { offsets: number[] }>()
   /** The row where each block ends. */
   private readonly ends: readonly number[]
+  private readonly isUneven: boolean
 
   /** @param identity as the catalog has it. @throws DATABASE_ERROR when the file is corrupt or of another segment. */
   constructor(source: SidecarSource, identity: SegmentIdentity) {
@@ -133,6 +134,7 @@ export class SidecarReader {
     if (footer.segment !== identity.segment || footer.created !== identity.created)
       throw corrupt(source.name, 0, `it belongs to segment ${footer.segment} of ${footer.created}, not to ${identity.segment} of ${identity.created}`)
     this.ends = endsOf(footer, source.name)
+    this.isUneven = footer.blockRows === 0
     let at = SIDECAR_MAGIC.length
     const columns = footer.columns.map((column) => ({ ...column, offsets: [] as number[] }))
     for (const block of this.ends.keys())
@@ -141,6 +143,11 @@ export class SidecarReader {
         at += column.blocks[block]
       }
     for (const column of columns) this.columns.set(column.name, column)
+  }
+
+  /** Bytes of the texts of all columns, about; 0 when no block has ended for their sake. */
+  get longBytes(): number {
+    return this.isUneven ? this.ends.length * BLOCK_BYTES : 0
   }
 
   /** Number of the block that holds a row; as many as there are when none does. */

@@ -103,7 +103,8 @@ async function flushTable(state: WorkerState, part: MemtablePart, table: TableDe
   const stored = columns.filter((column) => !isEncrypted(column))
   const source = new SegmentSource({ chunks: part.chunks, heap: memtable.heap, ordered, groups, measurementOf }, stored)
   const file = segmentPath(id, part.minTime)
-  const { ends, rowBytes } = partsOf({ chunks: part.chunks, ordered, groups, rows: source.rows }, stored, target.config)
+  // Those that are encrypted count, too: whoever reads a row group has their values beside it.
+  const { ends, rowBytes } = partsOf({ chunks: part.chunks, ordered, groups, rows: source.rows }, columns, target.config)
   const write = async (path: string): Promise<void> => {
     if (ends.length === 1) return copySource(target, source, stored, path)
     const parts = ends.map((end, i) => source.part(ends[i - 1] ?? 0, end))
