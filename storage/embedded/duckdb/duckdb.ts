@@ -19,6 +19,7 @@ import type { WorkerConfig } from '../threads/messages.ts'
 import { MemoryTurns } from './memory-turns.ts'
 import { duckdb } from './native.ts'
 import { raised } from './raised.ts'
+import { unreadableFile } from './unreadable-file.ts'
 
 /** What a table function call scans. */
 export interface RowSource {
@@ -328,6 +329,8 @@ export function engineError(error: unknown, signal?: AbortSignal): Error {
   if (signal?.aborted) return signal.reason instanceof Error ? signal.reason : new SvcError('QUERY_TIMEOUT', 'the statement was interrupted', { cause: error })
   const ours = raised(error)
   if (ours !== undefined) return ours
+  const unreadable = error instanceof Error ? unreadableFile(error) : undefined
+  if (unreadable !== undefined) return unreadable
   const message = error instanceof Error ? error.message : String(error)
   if (OUT_OF_MEMORY.test(message)) {
     return new SvcError(

@@ -1,6 +1,7 @@
 /** DuckDB's errors, sorted into the caller's and ours. */
 import { SvcError } from 'svcdb/lib/errors'
 import { raised } from '../duckdb/raised.ts'
+import { unreadableFile } from '../duckdb/unreadable-file.ts'
 import { NATIVE_PREFIX } from '../threads/function-spec.ts'
 import type { Names } from './names.ts'
 
@@ -20,6 +21,8 @@ export function sqlError(error: unknown, signal?: AbortSignal, names?: Names): u
   if (!(error instanceof Error) || error instanceof SvcError) return error
   const ours = raised(error)
   if (ours !== undefined) return ours
+  const unreadable = unreadableFile(error)
+  if (unreadable !== undefined) return unreadable
   const text = error.message
   if (/^INTERRUPT Error/i.test(text)) return new SvcError('QUERY_TIMEOUT', 'the query was stopped before it was done', { cause: error })
   if (/No space left on device/i.test(text)) {
