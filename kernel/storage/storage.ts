@@ -97,8 +97,11 @@ export interface DropOptions {
   final?: boolean
 }
 
-/** Oldest time of a measurement, in nanoseconds, whose raw data somebody still needs: retention keeps what is at or after it. Absent = none. */
-export type RetentionHold = (namespace: string, measurement: string) => bigint | undefined
+/**
+ * Oldest time of a measurement, in nanoseconds, whose raw data somebody still needs: retention keeps what is at or after it. Absent = none.
+ * @param cutoff nanoseconds: retention is about to take what is before it, where nobody holds it. Absent where nothing is to go for good.
+ */
+export type RetentionHold = (namespace: string, measurement: string, cutoff?: bigint) => bigint | undefined
 
 /** What a backup is. */
 export interface BackupManifest {

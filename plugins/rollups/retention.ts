@@ -21,7 +21,7 @@ export interface HoldDependencies {
 
 /** The oldest time that the rollups of a measurement, and the one that writes it, need. */
 export function retentionHold({ registry, follower, config, nowMs, closed }: HoldDependencies): RetentionHold {
-  return (namespace, measurement) => {
+  return (namespace, measurement, taken) => {
     const now = BigInt(nowMs()) * NS_PER_MS
     // Age is that of retention: from the clock or what is held, whichever is earlier.
     const known = closed(namespace)
@@ -29,6 +29,8 @@ export function retentionHold({ registry, follower, config, nowMs, closed }: Hol
     const limit = config.max_hold_secs === 0 || known === undefined ? FIRST_TIME : newest - BigInt(config.max_hold_secs) * NS_PER_SEC
     let needed: bigint | undefined
     for (const rollup of registry.of(namespace, measurement)) {
+      // The next configuration may not know of it.
+      if (taken !== undefined) rollup.raiseFloor(taken)
       // Until the changes before the start were seen, more may be dirty than is known.
       let own = follower.caughtUp ? (rollup.hold ?? FIRST_TIME) : FIRST_TIME
       if (own < limit) {

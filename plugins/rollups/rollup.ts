@@ -198,15 +198,19 @@ export class Rollup {
   /** What of the source is before a time may be gone: nothing there is computed again. */
   clip(floor: bigint | undefined): void {
     this.unclipped = false
-    if (floor !== undefined && (this.floor === undefined || floor > this.floor)) {
-      this.floor = floor
-      this.version++
-    }
+    if (floor !== undefined) this.raiseFloor(floor)
     if (this.floor === undefined || this.list.length === 0) return
     const first = ceilBucket(this.floor, this.buckets)
     const last = this.list[this.list.length - 1][1]
     if (this.list[0][0] >= first) return
     this.list = first < last ? clipped(this.list, [first, last]) : []
+    this.version++
+  }
+
+  /** What of the source is before a time may be gone, whatever retention says later. */
+  raiseFloor(floor: bigint): void {
+    if (this.floor !== undefined && floor <= this.floor) return
+    this.floor = floor
     this.version++
   }
 

@@ -106,10 +106,11 @@ export function measurementCutoff(
   measurement: string,
   holds: Iterable<RetentionHold>,
 ): bigint {
-  let cutoff = retentionCutoff(clock, settings.retention.get(measurement) ?? settings.retentionSecs, limits)
-  if (cutoff === INT64_MIN) return cutoff
+  const own = retentionCutoff(clock, settings.retention.get(measurement) ?? settings.retentionSecs, limits)
+  if (own === INT64_MIN) return own
+  let cutoff = own
   for (const hold of holds) {
-    const needed = hold(namespace, measurement)
+    const needed = hold(namespace, measurement, own)
     if (needed !== undefined && needed < cutoff) cutoff = shardStart(needed, limits)
   }
   return cutoff

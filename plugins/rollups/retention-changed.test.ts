@@ -1,0 +1,58 @@
+/** Rollups on a node whose retention is made longer, or taken away, between two starts. */
+import { boot, type TestNode } from 'svcdb/testkit'
+import t, { type Test } from 'tap'
+
+const HOUR = 3_600_000_000_000n
+/** 2024-01-01T00:00:00Z */
+const T0 = 1_704_067_200_000_000_000n
+
+t.setTimeout(120_000)
+
+async function node(t: Test, dataDir: string, database: object): Promise<TestNode> {
+  const one = await boot({
+    ...{ plugins: ['native', 'line_protocol', 'rollups'], storage: 'embedded', dataDir },
+    config: { rollups: { interval_ms: 10 }, database: { ooo_shard_tolerance: 2, ...database } },
+  })
+  t.teardown(() => one.stop())
+  return one
+}
+
+async function write(one: TestNode, hours: number[]): Promise<void> {
+  const payload = hours.map((hour) => `cpu usage=1 ${T0 + BigInt(hour) * HOUR}`).join('\n')
+  const answer = await one.inject({ method: 'POST', url: '/write?backfill=true', headers: { 'content-type': 'text/plain' }, payload })
+  if (answer.statusCode !== 204) throw new Error(answer.body)
+}
+
+/** Hours of the rows that a measurement has. */
+async function hours(one: TestNode, measurement: string): Promise<number[]> {
+  const found: number[] = []
+  for await (const { times } of one.storage.scan({ namespace: '', measurement })) for (const time of times) found.push(Number((time - T0) / HOUR))
+  return found.sort((a, b) => a - b)
+}
+
+async function until(t: Test, what: () => Promise<unknown>, wanted: unknown, name: string): Promise<void> {
+  let found: unknown
+  for (const end = performance.now() + 30_000; performance.now() < end; await new Promise((resolve) => setTimeout(resolve, 20))) {
+    found = await what().catch((error: Error) => error.message)
+    if (JSON.stringify(found) === JSON.stringify(wanted)) break
+  }
+  t.same(found, wanted, name)
+}
+
+for (const retention of [{ retention_secs: 0 }, { retention_secs: 3600 * 1000 }])
+  t.test(`what retention took is not computed again when it becomes ${retention.retention_secs} s`, async (t) => {
+    const dataDir = t.testdir()
+    const first = await node(t, dataDir, { retention_secs: 6 * 3600, retention: { cpu_1h: 0 }, maintenance_interval_secs: 1 })
+    await write(first, [0, 1])
+    const body = { name: 'hourly', source_measurement: 'cpu', target_measurement: 'cpu_1h', every: '1h', aggregations: ['sum', 'count'] }
+    t.equal((await first.inject({ method: 'POST', url: '/api/v1/rollups', payload: body })).statusCode, 201)
+    await write(first, [20])
+    await until(t, () => hours(first, 'cpu_1h'), [0, 1], 'buckets')
+    await until(t, () => hours(first, 'cpu'), [20], 'raw data is gone')
+    await first.stop()
+    const second = await node(t, dataDir, { ...retention, retention: { cpu_1h: 0 } })
+    await second.storage.delete({ namespace: '', measurement: 'cpu', end: T0 + 3n * HOUR })
+    await write(second, [1, 17, 25])
+    await until(t, async () => (await hours(second, 'cpu_1h')).includes(17), true, 'the backfill is in')
+    t.same(await hours(second, 'cpu_1h'), [0, 1, 17, 20], 'buckets of which the raw data is gone stay')
+  })
