@@ -6,7 +6,7 @@
  */
 import type { ColumnChunk, FieldInfo, FieldType, SeriesChunk } from 'svcdb'
 import { type Aggregation, type TargetColumn, targetColumns } from './aggregations.ts'
-import { Cells, type Value } from './cells.ts'
+import { bytesOf, Cells, type Value } from './cells.ts'
 import { Run } from './run.ts'
 
 /** What one rollup asks for. */
@@ -45,6 +45,27 @@ export function rowValue({ type, values }: AggregatedColumn, row: number): Value
   const value = values[row]
   if (typeof value !== 'number') return value
   return Number.isNaN(value) ? undefined : type === 'float64' ? value : BigInt(value)
+}
+
+/** Bytes of a text that are as much work as a number. */
+const TEXT_BYTES = 32
+
+/** How many values a row may have, texts counted by their length: what it takes to write it. */
+export function rowWeight({ columns }: Pick<Aggregated, 'columns'>, row: number): number {
+  let bytes = 0
+  for (const { values } of columns) if (!(values instanceof Float64Array)) bytes += bytesOf(values[row])
+  return columns.length + bytes / TEXT_BYTES
+}
+
+/** As `rowWeight`, of all rows: what it takes to hand them over to another thread. Doubles cost next to nothing. */
+export function handoverWeight({ columns, group: { length } }: Aggregated): number {
+  let weight = 0
+  for (const { values } of columns) {
+    if (values instanceof Float64Array) continue
+    weight += length
+    for (let row = 0; row < length; row++) weight += bytesOf(values[row]) / TEXT_BYTES
+  }
+  return weight
 }
 
 /** More than may be held at once: ask for fewer buckets, or fewer rollups. */

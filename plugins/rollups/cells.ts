@@ -136,14 +136,19 @@ export class Cells {
   private addEnds(slot: number, n: number, { column, first, last }: Run, times: BigInt64Array, tie: string): void {
     if (n === 0 || times[first] < this.firstTime[slot] || (times[first] === this.firstTime[slot] && tie < this.firstTie[slot])) {
       this.firstTime[slot] = times[first]
-      this.first[slot] = valueAt(column, first)
+      this.keepEnd(this.first, slot, valueAt(column, first))
       this.firstTie[slot] = tie
     }
     if (n === 0 || times[last] > this.lastTime[slot] || (times[last] === this.lastTime[slot] && tie >= this.lastTie[slot])) {
       this.lastTime[slot] = times[last]
-      this.last[slot] = valueAt(column, last)
+      this.keepEnd(this.last, slot, valueAt(column, last))
       this.lastTie[slot] = tie
     }
+  }
+
+  private keepEnd(ends: Value[], slot: number, value: Value): void {
+    this.extraBytes += bytesOf(value) - bytesOf(ends[slot])
+    ends[slot] = value
   }
 
   private addHistograms(slot: number, { column: { values, validity }, first, last }: Run): void {
@@ -173,6 +178,9 @@ export function quantileOf(sorted: Float64Array, q: number): number {
   const above = Math.min(below + 1, sorted.length - 1)
   return sorted[below] + (sorted[above] - sorted[below]) * (rank - below)
 }
+
+/** What a value takes beside its slot: a text, or a histogram. */
+export const bytesOf = (value: Value | undefined): number => (typeof value === 'string' || value instanceof Uint8Array ? value.length : 0)
 
 function valueAt({ type, values }: ColumnChunk, row: number): Value {
   if (type === 'bool') return (values as Uint8Array)[row] === 1

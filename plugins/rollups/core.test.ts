@@ -9,7 +9,7 @@ import { bucketsOf, definitionOf } from './definition.ts'
 import { clipped, overlaps, type Range, withoutRange, withRange } from './ranges.ts'
 import { Rollup } from './rollup.ts'
 import { within } from './together.ts'
-import { plan } from './writer.ts'
+import { batchesOf, plan } from './writer.ts'
 
 const all = (...names: string[]) => names.map((name) => parseAggregation(name) as Aggregation)
 const body = { name: 'r', source_measurement: 'a', target_measurement: 'b', every: '1h', aggregations: ['avg'] }
@@ -263,6 +263,32 @@ t.test('what takes too much is refused, not held', async (t) => {
   t.throws(() => aggregator.add({ series: 1, tags: {}, times, columns: [{ name: 'v', type: 'float64', values: new Float64Array(1000) }] }), {
     message: 'too much',
   })
+})
+
+t.test('texts count by their length: in what is held, and in what is written at once', async (t) => {
+  const boundaries = BigInt64Array.from({ length: 101 }, (_, i) => BigInt(i))
+  const field = { name: 'v', type: 'string' } as const
+  const columns = (length: number) => [{ ...field, values: Array.from({ length: 100 }, () => 'x'.repeat(length)) }]
+  const of = (length: number): Aggregator => {
+    const aggregator = new Aggregator([field], [request(boundaries, all('first', 'last', 'count'))], 100_000)
+    aggregator.add({ series: 1, tags: {}, times: BigInt64Array.from({ length: 100 }, (_, i) => BigInt(i)), columns: columns(length) })
+    return aggregator
+  }
+  t.throws(() => of(1000), { message: 'too much' })
+  const rows = of(320).result(0)
+  const places = Int32Array.from({ length: 100 }, (_, i) => 99 - i)
+  const batches = [...batchesOf(rows, places, { rows: 50, weight: 200 })]
+  t.same([...batches.flatMap((some) => [...some])], [...places], 'each row once, in order')
+  t.same(new Set(batches.map(({ length }) => length)), new Set([8, 4]), 'three values a row, and two texts of ten')
+  t.same(
+    [...batchesOf(rows, places, { rows: 50, weight: 1 })].map(({ length }) => length),
+    places.map(() => 1),
+    'one at least',
+  )
+  t.same(
+    [...batchesOf(rows, places, { rows: 60, weight: 1e6 })].map(({ length }) => length),
+    [60, 40],
+  )
 })
 
 t.test('changes during a pass are marked up to its end, and a pass that fails loses none', async (t) => {

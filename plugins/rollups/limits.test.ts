@@ -74,6 +74,26 @@ t.test('max_query_rows', async (t) => {
   t.equal((await view('?limit=5')).rows.length, 3, 'a caller gets no more')
 })
 
+t.test('max_slice_bytes counts texts', async (t) => {
+  const node = await start(t, { max_slice_bytes: 1_000_000 })
+  const text = 'x'.repeat(60_000)
+  const one = (host: number, hour: number): string => `cpu,host=${host} v="${text}" ${T0 + BigInt(hour) * HOUR}`
+  await write(
+    node,
+    Array.from({ length: 20 }, (_, i) => one(i % 2, i >> 1)),
+  )
+  await write(node, [line('a', 40).replace('v=', 'w=')])
+  const payload = { name: 'last', source_measurement: 'cpu', target_measurement: 'last_1h', every: '1h', aggregations: ['last'] }
+  t.equal((await node.inject({ method: 'POST', url: '/api/v1/rollups', payload })).statusCode, 201)
+  await until(t, async () => (await rows(node, 'last_1h')).length, 20, 'slice by slice')
+  await write(
+    node,
+    Array.from({ length: 20 }, (_, i) => one(i, 3)),
+  )
+  const failed = async () => /one bucket takes more than rollups.max_slice_bytes of 1000000/.test(String((await first(node)).last_error))
+  await until(t, failed, true, 'a bucket that is too large is said to be')
+})
+
 t.test('a parked rollup is tried again after parked_retry_secs', async (t) => {
   const node = await start(t, { park_after_failures: 1, parked_retry_secs: 1, max_series_per_rollup: 1 })
   t.equal((await create(node, 'a'))[0], 201)

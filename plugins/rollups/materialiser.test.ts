@@ -29,10 +29,10 @@ function stage(answer: (args: RecomputeArgs) => Recomputed | Error, msOfJob = 10
   return { asked, works, compute }
 }
 
-const done = (args: RecomputeArgs, sourceRows = 1): Recomputed => {
+const done = (args: RecomputeArgs, sourceRows = 1, weight = 0): Recomputed => {
   const rows = { sourceRows, groups: [], group: new Int32Array(0), times: new BigInt64Array(0), columns: [] }
   const part = { state: 'done' as const, start: 0n, end: 1n, buckets: 4, rows, unchanged: new Uint8Array(0), stale: [] }
-  return { state: 'done', parts: args.parts.map(() => part), rowsRead: sourceRows, plain: [] }
+  return { state: 'done', parts: args.parts.map(() => part), rowsRead: sourceRows, weight, plain: [] }
 }
 
 t.test('where there is no room for all at once, fewer are done, and later more again', async (t) => {
@@ -75,4 +75,7 @@ t.test('slices grow while they have few rows and are quick, and shrink when they
   const large = stage((args) => done(args, 10_000_000))
   await large.compute()
   t.equal(large.works[1].rollup.slice, 2)
+  const heavy = stage((args) => done(args, 1, 1_000_000))
+  await heavy.compute()
+  t.equal(heavy.works[1].rollup.slice, 2, 'few rows may have much in them')
 })

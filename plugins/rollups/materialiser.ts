@@ -7,11 +7,13 @@ import type { RollupsConfig } from './config.ts'
 import type { RollupMetrics } from './metrics.ts'
 import type { Done, RecomputeArgs, Recomputed, RecomputedPart, RecomputePart } from './recompute-job.ts'
 import type { Rollup } from './rollup.ts'
-import { deleteStale, fill, plan } from './writer.ts'
+import { batchesOf, deleteStale, fill, plan } from './writer.ts'
 
 const JOB = moduleUrl('./recompute-job.ts', import.meta.url)
-/** Rows of one write: the event loop is held for some milliseconds at most. */
-const BATCH_ROWS = 4096
+/** Of one write. */
+const BATCH = { rows: 4096, weight: 32_768 }
+/** Weight of rows that a slice is made to come to: the event loop is held while they are handed over. */
+const WANTED_WEIGHT = 262_144
 /** Source rows that a slice is made to have: a scan costs some milliseconds, and reads segments in large parts, whatever it is for. */
 const WANTED_ROWS = 4_000_000
 /** A slice is made to take no longer, and grows while it takes less than a part of it: memory of rows that are written meanwhile stays until its job ends. */
@@ -24,6 +26,8 @@ export interface Work {
   start: bigint | undefined
   end: bigint
 }
+
+type Computed = Extract<Recomputed, { state: 'done' }>
 
 /** What came of it: as the job has it, or an error. */
 export type Outcome = Exclude<RecomputedPart, { state: 'failed' }> | { state: 'failed'; error: unknown }
@@ -79,9 +83,9 @@ export class Materialiser {
         this.metrics.rows.inc(result.rowsRead)
         if (together.length < works.length) this.limits.set(key, together.length * 2)
         else this.limits.delete(key)
-        const { plain, parts: done } = result
         const ms = this.svc.clock.monotonic() - began
-        return works.map(({ rollup }, i) => (i < together.length ? this.outcome(rollup, done[i], plain, ms) : APART))
+        const { parts: done } = result
+        return works.map(({ rollup }, i) => (i < together.length ? this.outcome(rollup, done[i], result, ms) : APART))
       }
       if (together.length > 1) this.limits.set(key, together.length >> 1)
       else if (slice === 1) {
@@ -110,7 +114,7 @@ export class Materialiser {
     return job.result
   }
 
-  private outcome(rollup: Rollup, part: RecomputedPart, plain: readonly string[], ms: number): Outcome {
+  private outcome(rollup: Rollup, part: RecomputedPart, { plain, weight }: Pick<Computed, 'plain' | 'weight'>, ms: number): Outcome {
     if (part.state === 'failed') return { state: 'failed', error: new SvcError(part.code, part.message) }
     rollup.plain = plain
     if (part.state !== 'done') return part
@@ -121,8 +125,9 @@ export class Materialiser {
       const cause = `its target would have ${groups.length} series, and rollups.max_series_per_rollup is ${maxSeries}; group by fewer tags`
       return { state: 'failed', error: refused(rollup, cause) }
     }
-    if (sourceRows < WANTED_ROWS / 4 && ms < LONG_MS / 4) rollup.slice = Math.max(rollup.slice, Math.min(buckets * 4, this.config.max_buckets_per_slice))
-    else if (sourceRows > WANTED_ROWS * 2 || ms > LONG_MS) rollup.slice = Math.max(1, Math.min(rollup.slice, buckets) >> 1)
+    if (sourceRows < WANTED_ROWS / 4 && ms < LONG_MS / 4 && weight < WANTED_WEIGHT / 4)
+      rollup.slice = Math.max(rollup.slice, Math.min(buckets * 4, this.config.max_buckets_per_slice))
+    else if (sourceRows > WANTED_ROWS * 2 || ms > LONG_MS || weight > WANTED_WEIGHT * 2) rollup.slice = Math.max(1, Math.min(rollup.slice, buckets) >> 1)
     return part
   }
 
@@ -133,8 +138,7 @@ export class Materialiser {
     const { keptFrom } = await this.svc.storage.admission(namespace, target)
     const admitted = keptFrom === undefined ? places : places.filter((place) => rows.times[place] >= keptFrom)
     let written = 0
-    for (let at = 0; at < admitted.length; at += BATCH_ROWS) {
-      const some = admitted.subarray(at, at + BATCH_ROWS)
+    for (const some of batchesOf(rows, admitted, BATCH)) {
       written += await patiently(
         async () => {
           signal.throwIfAborted()

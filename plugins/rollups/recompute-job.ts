@@ -5,7 +5,7 @@
 import type { FieldInfo, Job, JobIo, Reader } from 'svcdb'
 import { classify, type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import type { Bucketing } from 'svcdb/lib/time-buckets'
-import { type Aggregated, type AggregateRequest, Aggregator, rowValue, TooMuchError, tagsKey } from './aggregate.ts'
+import { type Aggregated, type AggregateRequest, Aggregator, handoverWeight, rowValue, TooMuchError, tagsKey } from './aggregate.ts'
 import { boundariesOf, floorBucket } from './boundaries.ts'
 import { aggregationsOf, bucketingKey, bucketsOf, type Definition } from './definition.ts'
 import { firstTime } from './first-time.ts'
@@ -72,6 +72,8 @@ export type Recomputed =
       parts: RecomputedPart[]
       /** Rows of the source that were read. */
       rowsRead: number
+      /** What it took to hand over the rows that it came to. */
+      weight: number
       /** Fields of the source, none of them encrypted. */
       plain: string[]
     }
@@ -98,7 +100,11 @@ export async function recompute(reader: Reader, args: RecomputeArgs, { signal }:
   })
   const plain = sourceFields?.map(({ name }) => name) ?? []
   const encrypted = sourceFields === undefined ? undefined : await encryptedOf(reader, args, sourceFields)
-  const answer = (rowsRead: number): Recomputed => ({ state: 'done', parts: parts.map(({ result }) => result ?? { state: 'apart' }), rowsRead, plain })
+  const answer = (rowsRead: number): Recomputed => {
+    const results = parts.map(({ result }): RecomputedPart => result ?? { state: 'apart' })
+    const weight = results.reduce((sum, part) => sum + (part.state === 'done' ? handoverWeight(part.rows) : 0), 0)
+    return { state: 'done', parts: results, rowsRead, weight, plain }
+  }
   if (encrypted !== undefined) {
     for (const part of parts) part.result = failed(encryptedField(part.definition.name, source, encrypted))
     return answer(0)

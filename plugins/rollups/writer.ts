@@ -2,7 +2,7 @@
 import type { DeleteRequest, FieldType, Matcher, Storage } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { classify, SvcError } from 'svcdb/lib/errors'
-import { type Aggregated, rowValue, tagsKey } from './aggregate.ts'
+import { type Aggregated, rowValue, rowWeight, tagsKey } from './aggregate.ts'
 import type { Value } from './cells.ts'
 import type { Definition } from './definition.ts'
 import type { Done, StaleRows } from './recompute-job.ts'
@@ -80,6 +80,22 @@ export async function deleteStale(
       if (classify(error).code !== 'NOT_FOUND') throw error
     }
   }
+}
+
+/** The places of one write after the other: rows, and values as `rowWeight` counts them, so many that the event loop is held for some milliseconds at most. */
+export function* batchesOf(rows: Aggregated, places: Int32Array, most: { rows: number; weight: number }): Generator<Int32Array> {
+  let from = 0
+  let weight = 0
+  for (let at = 0; at < places.length; at++) {
+    const own = rowWeight(rows, places[at])
+    if (at > from && (at - from === most.rows || weight + own > most.weight)) {
+      yield places.subarray(from, at)
+      from = at
+      weight = 0
+    }
+    weight += own
+  }
+  if (from < places.length) yield places.subarray(from)
 }
 
 /** @param places rows of `rows` to be written. */
