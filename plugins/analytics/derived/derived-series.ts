@@ -2,6 +2,7 @@
  * Derived series: what a statement over measurements comes to, kept up to date as points of a measurement. Each evaluation goes over the time since the last one and a
  * span before it, so that what came late within the span is in; rows that came to the same as before are not written again.
  */
+import { setImmediate as turn } from 'node:timers/promises'
 import { type Following, followState, type StateStore, type Svc } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
@@ -13,8 +14,13 @@ import { sourcesOf } from './sources.ts'
 const JOB = moduleUrl('./eval-job.ts', import.meta.url)
 const PREFIX = 'derived/'
 const PAGE = 200
-/** Rows of one write. */
-const BATCH = 4096
+/** Rows of one write, and values in it, where texts count by their length: what the event loop does in some milliseconds. */
+const BATCH_ROWS = 4096
+const BATCH_VALUES = 16_384
+/** More than so many values take, whatever their names. */
+const BATCH_BYTES = 2 ** 26
+/** Bytes of a text that are as much work as a number. */
+const TEXT_BYTES = 32
 /** Rows that are remembered as written, of one series; with more all are written again. */
 const REMEMBERED = 10_000
 /** What a remembered row takes beside its texts, about. */
@@ -234,6 +240,7 @@ export class DerivedSeries {
     const lookback = BigInt(kept.lookback_secs) * NS
     let at = (kept.evaluated_until === undefined ? end : min(BigInt(kept.evaluated_until), end)) - lookback
     let slice = end - at
+    let refusal: SvcError | undefined
     while (at < end) {
       const until = min(at + slice, end)
       const rows = await this.evaluate(kept, { start: at, end: until, checkOnly: false }, signal).catch((error: unknown) => {
@@ -251,11 +258,14 @@ export class DerivedSeries {
         continue
       }
       if (!derived.alive) return
-      await this.write(derived, rows, signal)
+      const refusedRow = await this.write(derived, rows, signal)
+      refusal ??= refusedRow
       await this.note(derived, until)
       if (until === end) break
       at = until - lookback
     }
+    // What can be written does not wait for what cannot.
+    if (refusal !== undefined) throw refusal
   }
 
   /** It is evaluated up to there. */
@@ -283,25 +293,45 @@ export class DerivedSeries {
     return rows
   }
 
-  private async write(derived: Derived, { times, tags, fields }: EvalRows, signal: AbortSignal): Promise<void> {
+  /** @returns the first refusal of a row, where some were refused: all others are written. */
+  private async write(derived: Derived, rows: EvalRows, signal: AbortSignal): Promise<SvcError | undefined> {
     const { svc, metrics } = this.deps
     const { namespace, target } = derived.kept
+    const { times } = rows
     const remembered = new Map<string, string>()
-    for (let from = 0; from < times.length; from += BATCH) {
+    let refusal: SvcError | undefined
+    for (let row = 0; row < times.length; ) {
       signal.throwIfAborted()
-      const points = svc.ingest.points(await svc.systemContext(namespace === '' ? undefined : namespace), { backfill: true })
-      for (let row = from; row < Math.min(from + BATCH, times.length); row++) {
-        const own = Object.fromEntries(tags.flatMap(({ name, values }) => (values[row] === null || values[row] === '' ? [] : [[name, values[row] as string]])))
-        const values = Object.fromEntries(fields.flatMap(({ name, values: all }) => (Number.isNaN(all[row]) ? [] : [[name, all[row]]])))
-        if (Object.keys(values).length === 0) continue
-        const key = `${times[row]} ${JSON.stringify(own)}`
-        const text = JSON.stringify(values)
+      const limits = { backfill: true, maxPoints: BATCH_ROWS, maxBytes: BATCH_BYTES }
+      const points = svc.ingest.points(await svc.systemContext(namespace === '' ? undefined : namespace), limits)
+      let weight = 0
+      for (const from = row; row < times.length && row - from < BATCH_ROWS && weight < BATCH_VALUES; row++) {
+        const { tags, fields, bytes } = pointOf(rows, row)
+        weight += rows.fields.length + rows.tags.length + bytes / TEXT_BYTES
+        if (Object.keys(fields).length === 0) continue
+        const key = `${times[row]} ${JSON.stringify(tags)}`
+        const text = JSON.stringify(fields)
         remembered.set(key, text)
-        if (derived.written.get(key) !== text) points.add(target, own, values, times[row])
+        if (derived.written.get(key) !== text) points.add(target, tags, fields, times[row])
       }
-      if (points.length > 0) metrics.points.inc((await points.write()).written)
+      if (points.length === 0) {
+        await turn()
+        continue
+      }
+      try {
+        metrics.points.inc((await points.write()).written)
+      } catch (error) {
+        const refused = classify(error)
+        const { written, rejected } = refused.detail ?? {}
+        // Nothing was stored, or there will be room later: it is tried again.
+        if (rejected === undefined || refused.kind.retryAfter !== undefined) throw error
+        metrics.points.inc(Number(written))
+        refusal ??= refused
+      }
     }
-    this.remember(derived, remembered)
+    // Which ones were refused is not known: all are tried again as long as they are looked at.
+    this.remember(derived, refusal === undefined ? remembered : new Map())
+    return refusal
   }
 
   /** Where all take more than they may, the namespace that takes most gives way, by its largest series: their rows are written again. */
@@ -373,6 +403,21 @@ const fresh = (kept: KeptDerived): Derived => ({
   written: new Map(),
   writtenBytes: 0,
 })
+/** @returns its tags and fields, and the bytes of the tags' texts. */
+function pointOf(rows: EvalRows, row: number): { tags: Record<string, string>; fields: Record<string, number>; bytes: number } {
+  const tags: Record<string, string> = {}
+  const fields: Record<string, number> = {}
+  let bytes = 0
+  for (const { name, values } of rows.tags) {
+    const value = values[row]
+    if (value === null || value === '') continue
+    tags[name] = value
+    bytes += value.length
+  }
+  for (const { name, values } of rows.fields) if (!Number.isNaN(values[row])) fields[name] = values[row]
+  return { tags, fields, bytes }
+}
+
 const keyOf = (namespace: string, name: string): string => `${PREFIX}${namespace}/${name}`
 const min = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 const max = (a: bigint, b: bigint): bigint => (a > b ? a : b)
