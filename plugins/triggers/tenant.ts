@@ -8,7 +8,7 @@ import type { Scratch } from './evaluate/scratch.ts'
 import type { FactsBudget } from './evaluate/series-facts.ts'
 import type { Place, Ring } from './keys.ts'
 import type { Signal } from './signal.ts'
-import type { Condition } from './statement/condition.ts'
+import { type Condition, fieldsOf } from './statement/condition.ts'
 import type { KeptCooldown, KeptTenant } from './store.ts'
 import type { Trigger } from './trigger.ts'
 
@@ -109,6 +109,12 @@ export class Tenant {
       this.watches.set(measurement, (watch = { triggers: [...triggers], evaluator }))
     }
     return watch
+  }
+
+  /** What its triggers look at: no row without one of these fields fires. Undefined = any may. */
+  fieldsOf(measurement: string): string[] | undefined {
+    const all = this.on(measurement).map(({ condition }) => fieldsOf(condition as Condition))
+    return all.includes(undefined) ? undefined : [...new Set(all.flatMap((names) => names ?? []))]
   }
 
   /** Measurements with triggers that are enabled, and when the first of those was. */

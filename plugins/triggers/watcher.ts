@@ -268,7 +268,8 @@ export class Watcher {
 
   private async judgeStored(measurement: string, start: bigint, position: string): Promise<boolean> {
     const { options, tenant, ending } = this
-    const args = { namespace: tenant.namespace, measurement, start }
+    const fields = tenant.fieldsOf(measurement)
+    const args = { namespace: tenant.namespace, measurement, start, ...(fields === undefined ? {} : { fields }) }
     for await (const change of storedRows(options.storage(), args, position, ending.signal)) {
       const watch = tenant.watch(measurement)
       if (watch === undefined) return true

@@ -103,6 +103,27 @@ export class ConditionParser {
   }
 }
 
+/** The fields of which a row must have one for the condition to hold; undefined = tags alone may do. */
+export function fieldsOf(condition: Condition): string[] | undefined {
+  switch (condition.kind) {
+    case 'field':
+      return [condition.field]
+    case 'tag':
+      return undefined
+    case 'and': {
+      const parts = condition.parts.map(fieldsOf)
+      return parts.every((part) => part === undefined) ? undefined : namesOf(condition)
+    }
+    case 'or':
+      return condition.parts.some((part) => fieldsOf(part) === undefined) ? undefined : namesOf(condition)
+  }
+}
+
+function namesOf(condition: Condition): string[] {
+  if (condition.kind === 'field') return [condition.field]
+  return condition.kind === 'tag' ? [] : condition.parts.flatMap(namesOf)
+}
+
 const BARE = /^[A-Za-z_][A-Za-z0-9_.:]*$/
 
 export function nameText(name: string): string {
