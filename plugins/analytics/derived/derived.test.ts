@@ -176,3 +176,21 @@ t.test('what is remembered of written rows is bounded over all series', async (t
   t.ok((await until(written, (found) => found >= 12_000)) >= 12_000)
   t.equal((await call(one, 'POST', '/api/v1/svc/sql', { query: 'SELECT count(*) FROM mem_share' })).body.rows[0][0], 6000)
 })
+
+t.test('an encrypted field is refused, at the creation and when it comes later', async (t) => {
+  process.env.SVC_TEST_DERIVED_KEY = Buffer.alloc(32, 7).toString('base64')
+  const one = await node(t, {
+    analytics: { derived_interval_secs: 1 },
+    config: { database: { field_encryption: { columns: { note: 'k' }, keys: { k: 'SVC_TEST_DERIVED_KEY' } } } },
+  })
+  await write(one, ['Seen,host=a value=1,note="secret"', mem(0, 'a', 50)])
+  const query = 'SELECT _time, note, value FROM main.seen WHERE _time >= $1 AND _time < $2'
+  t.match(await call(one, 'POST', PATH, { name: 'copy', query, every_secs: 1 }), {
+    status: 400,
+    body: { code: 'INVALID_REQUEST', error: /cannot keep derived series "copy": field "note" of measurement "Seen" is encrypted/ },
+  })
+  t.equal((await call(one, 'POST', PATH, share)).status, 201)
+  await write(one, [`mem,host=a note="secret" ${begin}`])
+  const lastError = async () => String((await call(one, 'GET', PATH)).body.derived[0].last_error)
+  t.match(await until(lastError, (error) => error.includes('encrypted')), /"note" of measurement "mem" is encrypted/)
+})

@@ -1,7 +1,8 @@
 /** Beside the data: a statement over a range of time, as rows that can be written. */
-import type { Job, SqlColumn } from 'svcdb'
+import type { Job, Reader, SqlColumn } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { resultType } from 'svcdb/lib/sql-result'
+import { sourcesOf } from './sources.ts'
 
 export interface EvalArgs {
   namespace: string
@@ -32,6 +33,7 @@ type Part =
 
 /** @returns undefined for too many rows. */
 const evaluate: Job<EvalArgs, EvalRows | undefined> = async (reader, { namespace, query, start, end, maxRows, checkOnly }, { signal }) => {
+  await requirePlain(reader, namespace, query)
   const cursor = await reader.sql({ namespace, query, parameters: [{ timestamp: start }, { timestamp: end }] })
   const parts = cursor.columns.map(partOf)
   if (parts.filter(({ kind }) => kind === 'time').length !== 1) throw refuse('it has no column "_time"; name the time of its rows so')
@@ -65,6 +67,18 @@ const evaluate: Job<EvalArgs, EvalRows | undefined> = async (reader, { namespace
 }
 
 export default evaluate
+
+/** Each time: a field may have become encrypted since. @throws INVALID_REQUEST */
+async function requirePlain(reader: Reader, namespace: string, query: string): Promise<void> {
+  const sources = sourcesOf(query)
+  for (const { name, fields } of await reader.measurements(namespace)) {
+    const encrypted = sources.has(name.toLowerCase()) ? fields.find((field) => field.encrypted === true) : undefined
+    if (encrypted !== undefined)
+      throw refuse(
+        `field "${encrypted.name}" of measurement "${name}" is encrypted, and its target would hold it in the clear; keep such fields in a measurement of their own`,
+      )
+  }
+}
 
 function partOf({ name, type }: SqlColumn): Part {
   const found = resultType(type)
