@@ -5,14 +5,13 @@
  * values) or before another backslash makes it ordinary; before anything else the backslash is text. Backslashes are consumed in pairs from the
  * left, so an escaped backslash never escapes the delimiter behind it.
  */
+import { utf8Of } from 'svcdb/lib/text'
 import type { LineLimits } from './limits.ts'
 
 const BACKSLASH = 92
 const COMMA = 44
 const EQUALS = 61
 const SPACE = 32
-
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 export interface SeriesKey {
   measurement: string
@@ -31,11 +30,7 @@ export function unescapeName(bytes: Uint8Array, start: number, end: number, equa
     }
     name[length++] = bytes[i]
   }
-  try {
-    return decoder.decode(name.subarray(0, length))
-  } catch {
-    return undefined
-  }
+  return utf8Of(name, 0, length)
 }
 
 /** @returns the reason in words when `name` may not stand for `what`, else undefined. */

@@ -1,29 +1,32 @@
 /** Values of attributes (the message AnyValue) as the text of a tag: a string as it is, all else as JSON. */
+import { SvcError } from 'svcdb/lib/errors'
 import type { ProtobufReader } from 'svcdb/lib/protobuf'
+import { utf8Of } from 'svcdb/lib/text'
 
 /** Lists within lists; deeper ones are refused. */
 const MAX_DEPTH = 32
 /** Of the lists and objects of one set of attributes together: an empty one takes two bytes, and all are read in one go. Each is at least two characters of a tag. */
 const MAX_ENTRIES = 32_768
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** An attribute that cannot be a tag. */
-export class AttributeError extends Error {}
+/** An attribute that cannot be a tag. As an error of a point it has no stack: one request may have a million of them. */
+export class AttributeError extends SvcError {
+  constructor(message: string) {
+    super('INVALID_POINT', message)
+  }
+}
 
 /** @throws AttributeError when it is not UTF-8. */
 export function textAt(bytes: Uint8Array, start: number, end: number): string {
-  // TextDecoder costs more than this for the short texts that nearly all are.
+  // A call into the runtime costs more than this for the short texts that nearly all are.
   if (end - start < 32) {
     let text = ''
     let at = start
     for (; at < end && bytes[at] < 0x80; at++) text += String.fromCharCode(bytes[at])
     if (at === end) return text
   }
-  try {
-    return decoder.decode(bytes.subarray(start, end))
-  } catch {
-    throw new AttributeError('it is not UTF-8')
-  }
+  const text = utf8Of(bytes, start, end)
+  if (text === undefined) throw new AttributeError('it is not UTF-8')
+  return text
 }
 
 /** What the values of one set of attributes have in common. */

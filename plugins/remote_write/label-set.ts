@@ -4,6 +4,7 @@
  */
 import type { MeasurementRef, SeriesResolver } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { utf8Of } from 'svcdb/lib/text'
 
 const METRIC_NAME = Uint8Array.from('__name__', (c) => c.charCodeAt(0))
 /** The most that an engine can be set to take (`database.max_tags_per_series`); it decides on the rest. */
@@ -12,8 +13,6 @@ export const MAX_LABELS = 1024
 export const MAX_LABELS_BYTES = 1_048_576
 const SHOWN = 64
 const NO_BYTES = new Uint8Array(0)
-
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 export class LabelSet {
   private bytes: Uint8Array = NO_BYTES
@@ -100,11 +99,9 @@ export class LabelSet {
   }
 
   private text(start: number, end: number, what: string): string {
-    try {
-      return decoder.decode(this.bytes.subarray(start, end))
-    } catch {
-      throw this.refusal(`${what} is not UTF-8`)
-    }
+    const text = utf8Of(this.bytes, start, end)
+    if (text === undefined) throw this.refusal(`${what} is not UTF-8`)
+    return text
   }
 
   private grow(): void {
