@@ -24,7 +24,7 @@ export class BodyMemory {
   total = 0
   private readonly capacity: number
   private readonly held = new Map<string, number>()
-  /** Those that have something, by connection: requests that are sent ahead of answers share one. */
+  /** Those that have something, by connection: requests that come one after the other share one. */
   private readonly connections = new WeakMap<Connection, Set<BodyHold>>()
 
   constructor(capacity: number) {

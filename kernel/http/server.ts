@@ -1,7 +1,6 @@
 /** The HTTP listener: fastify with the kernel's rules for bodies, errors, request ids, credentials and shutdown. */
 import { randomUUID } from 'node:crypto'
 import type { Server } from 'node:http'
-import type { Socket } from 'node:net'
 import type { Server as TlsServer } from 'node:tls'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerOptions, LogController } from 'fastify'
 import type { Auth, CallContext } from '../auth/auth.ts'
@@ -25,6 +24,7 @@ import { compression } from './compression.ts'
 import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
 import { clientError, continueWhenRead, KnownPaths, refuseExpectation, sendError, unroutable, unsupportedType } from './errors.ts'
+import { serveInOrder } from './in-order.ts'
 import { byMediaType } from './media-type.ts'
 import { countRequests } from './request-metrics.ts'
 import { serializerCompiler } from './serialize.ts'
@@ -82,8 +82,6 @@ export class HttpServer {
     this.app = app
     this.reloadTls = reloadTls
     this.unasked = new Unasked(app.server as Server)
-    // Each request that was sent ahead and is being answered by a job listens for the end of its connection.
-    app.server.on(dependencies.tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => socket.setMaxListeners(0))
     const { server, metrics, log } = dependencies
     this.bodies = new BodyMemory(Math.max(server.max_body_memory, server.max_body_size))
     metrics.gauge(
@@ -139,6 +137,7 @@ export class HttpServer {
     const listener = { requireHostHeader: false }
     const own = secure === undefined ? { http: listener } : { https: { ...secure, ...listener } }
     const app = Fastify({ ...options, ...own } as FastifyServerOptions)
+    serveInOrder(app.server as Server)
     app.server.on('checkExpectation', refuseExpectation)
     app.server.on('checkContinue', (request, response) => {
       continueWhenRead(request, response)
