@@ -7,6 +7,7 @@
 import { resolve } from 'node:path'
 import type { RetentionHold, StorageContext } from 'svcdb'
 import { historyOf } from '../common/change-places.ts'
+import { closeToOthers, contentsOf } from '../common/data-directory.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { Wal } from '../common/log/log.ts'
 import type { NamespaceGate } from '../common/namespace-gate.ts'
@@ -107,11 +108,11 @@ export async function openDatabase(options: OpenOptions): Promise<OpenDatabase> 
   const dirs = paths(dataDir)
   const lock = environment.lock(dirs.lock, lockTexts(dirs.lock))
   const above = directoriesAbove(dataDir, fs)
+  const found = contentsOf(dataDir, fs)
   makeDataDirectory(dataDir, fs)
   lock.acquire()
   try {
-    // Older versions left the directory open to all.
-    fs.ownerOnlySync(dataDir)
+    closeToOthers(dataDir, found, 'catalog', fs, options.context.log)
     warnOfOtherEngine('embedded', dataDir, fs, options.context.log)
     fs.rmSync(dirs.temp)
     fs.mkdirSync(dirs.temp)

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type {
   AdmissionBounds,
@@ -29,6 +29,7 @@ import { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { makeFolder, ProcessLock, replaceFile } from 'svcdb/lib/files'
 import { DeadLetters } from 'svcdb/lib/source'
+import { closeToOthers, contentsOf } from '../common/data-directory.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { type FileSystem, realFileSystem } from '../common/log/file-system.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
@@ -134,9 +135,10 @@ export class ForwardEngine implements StorageEngine {
 
   private async begin(): Promise<void> {
     const { files, environment, config } = this
+    const found = contentsOf(config.data_dir, environment.fs)
     environment.fs.mkdirSync(config.data_dir)
-    environment.fs.ownerOnlySync(config.data_dir)
     this.lock.acquire()
+    closeToOthers(config.data_dir, found, basename(files.queue), environment.fs, this.context.log)
     warnOfOtherEngine('forward', config.data_dir, environment.fs, this.context.log)
     environment.fs.mkdirSync(files.queue)
     await makeFolder(files.state)

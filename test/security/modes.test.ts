@@ -67,3 +67,25 @@ t.test('after writes, a flush, a backup, an export and a stop', async (t) => {
   t.ok(named(/^backups\/b1\/catalog\/data\.mdb$/) && named(/^LOCK\.os$/))
   for (const [name, { mode, folder }] of [...running, ...stopped]) t.equal(mode, folder ? '700' : '600', name)
 })
+
+t.test('a folder of another purpose is left as it is, and one that is empty is closed', async (t) => {
+  const before = process.umask(0o022)
+  t.teardown(() => process.umask(before))
+  const root = await mkdtemp(join(tmpdir(), 'svc-modes-'))
+  t.teardown(() => rm(root, { recursive: true, force: true }))
+  const config = join(root, 'svc.toml')
+  await writeFile(config, 'plugins = ["native"]\n')
+  const [shared, empty] = ['shared', 'empty'].map((name) => join(root, name))
+  for (const folder of [shared, empty]) await mkdir(folder, { mode: 0o755 })
+  await writeFile(join(shared, 'notes.txt'), 'of somebody else')
+  for (const start of ['first', 'second']) {
+    for (const folder of [shared, empty]) {
+      const server = await runServer(config, { env: { SVC_DATA_DIR: folder } })
+      await server.stop()
+      const { mode } = await lstat(folder)
+      t.equal((mode & 0o777).toString(8), folder === shared ? '755' : '700', `${start} start in ${folder}`)
+      t.equal(/holds files of others, and stays open to other accounts/.test(server.output()), folder === shared)
+    }
+  }
+  for (const [name, { mode, folder }] of await modes(shared)) if (folder && name !== '') t.equal(mode, '700', name)
+})

@@ -37,6 +37,8 @@ export interface FileSystem {
   mkdirSync(path: string): void
   /** Takes a directory away from other accounts; what lies below it is then out of their reach too. */
   ownerOnlySync(path: string): void
+  /** Whether other accounts may do anything with a file or directory. */
+  openToOthersSync(path: string): boolean
   realpathSync(path: string): string
   /** A file or a whole directory; nothing when there is none. */
   rmSync(path: string): void
@@ -132,6 +134,7 @@ export const realFileSystem: FileSystem = {
   existsSync,
   mkdirSync: (path) => void mkdirSync(path, { recursive: true, mode: OWN_DIRECTORY }),
   ownerOnlySync,
+  openToOthersSync: (path) => (statSync(path).mode & 0o077) !== 0,
   realpathSync: (path) => realpathSync(path),
   rmSync: (path) => rmSync(path, { recursive: true, force: true }),
   sizeSync: (path) => statSync(path, { throwIfNoEntry: false })?.size,

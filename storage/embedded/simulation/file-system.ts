@@ -101,6 +101,10 @@ export class SimulatedFiles implements FileSystem {
 
   ownerOnlySync(): void {}
 
+  openToOthersSync(): boolean {
+    return false
+  }
+
   realpathSync(path: string): string {
     return path
   }
