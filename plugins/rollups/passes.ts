@@ -303,7 +303,7 @@ export class Passes {
     const { namespace, source } = rollup.definition
     const below = registry.writerOf(namespace, source)
     if (rollup.deleted) return undefined
-    if (rollup.unclipped) rollup.clip(later(bounds.keptFrom, rollup.lost))
+    if (rollup.unclipped) rollup.clip(later(rollup.exact ? undefined : bounds.keptFrom, rollup.lost))
     const repair = rollup.nextRepair
     // The tier below comes first, and wakes this one.
     if (repair !== undefined)

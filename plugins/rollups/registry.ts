@@ -209,7 +209,7 @@ export class Registry {
     const changed = [...this.byKey.values()].filter((rollup) => rollup.version !== this.written.get(rollup) || more.includes(rollup))
     const moved = position !== undefined && position !== this.position ? position : undefined
     if (changed.length === 0 && moved === undefined) return this.saving
-    const entries = changed.map((rollup) => ({ rollup, version: rollup.version, need: rollup.need, kept: rollup.kept() }))
+    const entries = changed.map((rollup) => ({ rollup, version: rollup.version, need: rollup.need, floor: rollup.floor, kept: rollup.kept() }))
     return this.transact(async (tx) => {
       const known = await Promise.all(entries.map(({ rollup }) => tx.get<KeptRollup>(PREFIX + rollup.key)))
       // By another node, which may not have been heard of, or while this waited for its turn.
@@ -229,9 +229,9 @@ export class Registry {
       }
     }).then(() => {
       if (moved !== undefined) this.position = moved
-      for (const { rollup, version, need } of entries) {
+      for (const { rollup, version, need, floor } of entries) {
         this.written.set(rollup, version)
-        rollup.saved(need)
+        rollup.saved(need, floor)
       }
     })
   }

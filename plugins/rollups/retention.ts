@@ -29,8 +29,6 @@ export function retentionHold({ registry, follower, config, nowMs, closed }: Hol
     const limit = config.max_hold_secs === 0 || known === undefined ? FIRST_TIME : newest - BigInt(config.max_hold_secs) * NS_PER_SEC
     let needed: bigint | undefined
     for (const rollup of registry.of(namespace, measurement)) {
-      // The next configuration may not know of it.
-      if (taken !== undefined) rollup.raiseFloor(taken)
       // Until the changes before the start were seen, more may be dirty than is known.
       let own = follower.caughtUp ? (rollup.hold ?? FIRST_TIME) : FIRST_TIME
       if (own < limit) {
@@ -44,7 +42,14 @@ export function retentionHold({ registry, follower, config, nowMs, closed }: Hol
       const kept = cutoff(writer, now)
       if (kept !== undefined && (needed === undefined || kept < needed)) needed = kept
     }
-    return needed
+    if (taken === undefined) return needed
+    // The next configuration may not know what has gone by this one.
+    let may = needed
+    for (const rollup of registry.of(namespace, measurement)) {
+      const known = rollup.taken(taken, needed)
+      if (may === undefined || known < may) may = known
+    }
+    return may
   }
 }
 

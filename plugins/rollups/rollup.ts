@@ -22,6 +22,8 @@ export interface KeptRollup {
   /** Ranges that may reach into what retention has taken. */
   unclipped?: true
   floor?: string
+  /** The floor is what retention may have taken, and no more. Absent while no engine has told what it takes, as none did earlier versions. */
+  exact?: true
   lost?: string
 }
 
@@ -45,6 +47,10 @@ export class Rollup {
   until: bigint | undefined
   /** Oldest time that its source is sure to have whole; nothing before it is computed again. */
   floor: bigint | undefined
+  /** The engine tells what retention is about to take, and the floor has risen with it: from it on the source is whole, whatever its age. */
+  exact = false
+  /** Retention may have taken more than the floor says. */
+  private unsure = false
   /** Retention did not wait any longer: what was not computed before it never will be. */
   lost: bigint | undefined
   /** Milliseconds that never go back, when a range was last done. */
@@ -66,6 +72,7 @@ export class Rollup {
   version = 0
   /** What the state store has: raw data from here on is still needed after a crash. Undefined = all. */
   private durableNeed: bigint | undefined
+  private durableFloor: bigint | undefined
   private list: readonly Range[] = []
   /** Taken off the list by the pass under way. */
   private repairing: readonly Range[] = []
@@ -78,16 +85,18 @@ export class Rollup {
     this.maxRanges = maxRanges
   }
 
-  static restore({ definition, from, until, dirty, floor, lost, unclipped }: KeptRollup, maxRanges: number): Rollup {
+  static restore({ definition, from, until, dirty, floor, exact, lost, unclipped }: KeptRollup, maxRanges: number): Rollup {
     const rollup = new Rollup(definition, maxRanges)
     if (from !== undefined) rollup.from = BigInt(from)
     if (until !== undefined) rollup.until = BigInt(until)
     if (floor !== undefined) rollup.floor = BigInt(floor)
+    rollup.exact = exact === true
+    rollup.unsure = !rollup.exact
     if (lost !== undefined) rollup.lost = BigInt(lost)
     rollup.unclipped = unclipped === true
     const ranges = dirty.map(([a, b]): Range => [BigInt(a), BigInt(b)])
     rollup.list = rollup.until === undefined ? [] : clipped(ranges, [ranges[0]?.[0] ?? 0n, rollup.until])
-    rollup.saved(rollup.need)
+    rollup.saved(rollup.need, rollup.floor)
     return rollup
   }
 
@@ -100,6 +109,7 @@ export class Rollup {
       ...(until === undefined ? {} : { until }),
       dirty: this.dirty.map(([a, b]) => [String(a), String(b)]),
       ...(floor === undefined ? {} : { floor }),
+      ...(this.exact ? { exact: true } : {}),
       ...(lost === undefined ? {} : { lost }),
       ...(this.unclipped ? { unclipped: true } : {}),
     }
@@ -133,9 +143,10 @@ export class Rollup {
     return need === undefined || durableNeed === undefined ? undefined : need < durableNeed ? need : durableNeed
   }
 
-  /** @param need what it was when the state was written. */
-  saved(need: bigint | undefined): void {
+  /** @param need and @param floor what they were when the state was written. */
+  saved(need: bigint | undefined, floor: bigint | undefined): void {
     this.durableNeed = need
+    this.durableFloor = floor
   }
 
   /** Marks the buckets of a range of the source, as far as they were computed. @returns whether there are any. */
@@ -209,9 +220,21 @@ export class Rollup {
 
   /** What of the source is before a time may be gone, whatever retention says later. */
   raiseFloor(floor: bigint): void {
-    if (this.floor !== undefined && floor <= this.floor) return
+    if (floor <= (this.floor ?? FIRST_TIME)) return
     this.floor = floor
     this.version++
+  }
+
+  /**
+   * Retention is about to take what of the source is before a time, but for what somebody needs.
+   * @returns from when on it may not yet: what is gone has to be known after a crash, too.
+   */
+  taken(before: bigint, needed: bigint | undefined): bigint {
+    this.raiseFloor(needed === undefined || needed > before || this.unsure ? before : needed)
+    if (!this.exact) this.version++
+    this.exact = true
+    this.unsure = false
+    return this.durableFloor ?? FIRST_TIME
   }
 
   /** Gives up what lies before a time. */

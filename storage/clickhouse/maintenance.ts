@@ -48,7 +48,7 @@ export class Maintenance {
 
   hold(hold: RetentionHold): () => void {
     // A function of its own a call: the same hold may be given twice.
-    const own: RetentionHold = (namespace, measurement) => hold(namespace, measurement)
+    const own: RetentionHold = (namespace, measurement, cutoff) => hold(namespace, measurement, cutoff)
     this.holds.add(own)
     return () => void this.holds.delete(own)
   }
