@@ -12,8 +12,13 @@ import { histogramText } from './rows.ts'
 const MAX_ROWS = 16_384
 /** Of a histogram's JSON to its stored bytes, about. */
 const HISTOGRAM_GROWTH = 8
+/** Of a tag in each row, whether or not its series has it, and once in schema and batch. */
+const TAG_BYTES = 5
+const TAG_COLUMN_BYTES = 512
 /** What encoders that are not in use hold, about. */
-const KEPT_BYTES = 33_554_432
+const KEPT_BYTES = 67_108_864
+/** Of a column's buffers, however little is in them. */
+const ENCODER_COLUMN_BYTES = 10_240
 const KEPT_SHAPES = 1024
 
 export interface RowBatch {
@@ -32,7 +37,7 @@ interface Shape {
   id: number
   encoder: ArrowEncoder
   schema: Uint8Array
-  /** Of the largest batch. */
+  /** What its encoder holds, about. */
   bytes: number
 }
 
@@ -76,6 +81,7 @@ export class RowBatches {
   private measure({ columns, rows, series, tagsOf }: RowsChanged, from: number, maxBytes: number): { to: number; series: Record<string, string>[] } {
     const found = new Map<number, number>()
     const tags: Record<string, string>[] = []
+    const names = new Set<string>()
     const sizes: number[] = []
     const texts = columns.filter(({ type }) => type === 'string' || type === 'histogram')
     const fixed = columns.reduce((sum, { type }) => sum + bytesPerValue(type) + 1, 9)
@@ -92,19 +98,21 @@ export class RowBatches {
           const own = tagsOf(last)
           number = tags.push(own) - 1
           found.set(last, number)
-          sizes.push(Object.values(own).reduce((sum, value) => sum + Buffer.byteLength(value) + 5, 0))
+          for (const name of Object.keys(own)) names.add(name)
+          sizes.push(Object.values(own).reduce((sum, value) => sum + Buffer.byteLength(value), 0))
         } else number = known
       }
       bytes += fixed + sizes[number]
       for (const column of texts) if (column.has(row)) bytes += column.i32[row * 2 + 1] * (column.type === 'histogram' ? HISTOGRAM_GROWTH : 1)
-      if (bytes > maxBytes && row > from) break
+      // A batch has a column for each tag that any of its series has: series without a tag in common make it as wide as it is long.
+      if (bytes + names.size * (TAG_COLUMN_BYTES + (row - from + 1) * TAG_BYTES) > maxBytes && row > from) break
       this.numbers[row - from] = number
     }
     return { to: row, series: tags }
   }
 
   private keep(key: string, shape: Shape, bytes: number): void {
-    shape.bytes = Math.max(shape.bytes, bytes)
+    shape.bytes = Math.max(shape.bytes, bytes + shape.encoder.schema.fields.length * ENCODER_COLUMN_BYTES)
     this.shapes.set(key, shape)
     this.kept += shape.bytes
     for (const oldest of this.shapes.keys()) {

@@ -1,0 +1,67 @@
+/** Series that have no tags in common: a batch has a column for each tag of any of its rows. */
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { tableFromIPC } from 'apache-arrow'
+import t, { type Test } from 'tap'
+import { type Message, point, start, TestClient } from './testing.ts'
+
+const NOW = BigInt(Date.now()) * 1_000_000n
+const SERIES = 800
+const MESSAGE_BYTES = 2_000_000
+
+async function clientOf(t: Test): Promise<TestClient> {
+  const { node, port } = await start({ storage: 'embedded' })
+  const client = new TestClient(port)
+  t.teardown(async () => {
+    client.close()
+    await node.stop()
+  })
+  return client
+}
+
+t.test('Subscribe: messages keep to their size, and have every row once', async (t) => {
+  const client = await clientOf(t)
+  const stream = await client.subscribe().begun()
+  await client.call('Write', { points: Array.from({ length: SERIES }, (_, i) => point('m', NOW + BigInt(i), { [`t${i}`]: `v${i}` }, { _fv: i })) })
+  const messages = await stream.until((changes) => changes.reduce((sum, { rows }) => sum + rows, 0) >= SERIES)
+  stream.stream.cancel()
+  let schema: Buffer | undefined
+  const found = messages.flatMap((message: Message) => {
+    if (message.arrow_schema.length > 0) schema = message.arrow_schema
+    const table = tableFromIPC(Buffer.concat([schema as Buffer, message.arrow_batch]))
+    return table.toArray().map((row) => Object.entries(row.toJSON()).filter(([name, value]) => name !== '_time' && value !== null))
+  })
+  t.strictSame(
+    found,
+    Array.from({ length: SERIES }, (_, i) => [
+      [`t${i}`, `v${i}`],
+      ['_fv', i],
+    ]),
+  )
+  for (const { arrow_schema, arrow_batch } of messages) {
+    const size = arrow_schema.length + arrow_batch.length
+    t.ok(size < MESSAGE_BYTES, `a message has ${size} bytes`)
+  }
+})
+
+t.test('Subscribe: what is kept for later batches is bounded by what it holds', async (t) => {
+  const client = await clientOf(t)
+  setFlagsFromString('--expose_gc')
+  const collect = runInNewContext('gc') as () => void
+  const bytes = (): number => {
+    collect()
+    return process.memoryUsage().arrayBuffers
+  }
+  const stream = await client.subscribe().begun()
+  const before = bytes()
+  const writes = 400
+  for (let i = 0; i < writes; i++) {
+    const tags = Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`t${i}_${n}`, 'v']))
+    await client.call('Write', { points: [point('m', NOW + BigInt(i), tags, { _fv: i })] })
+  }
+  await stream.until((changes) => changes.length >= writes)
+  stream.messages.length = 0
+  const more = (bytes() - before) / 2 ** 20
+  t.ok(more < 110, `${Math.round(more)} MiB are held`)
+  stream.stream.cancel()
+})
