@@ -55,7 +55,8 @@ export const configSchema = Type.Object({
     default: 268_435_456,
     minimum: 1_048_576,
     maximum: 1_099_511_627_776,
-    description: 'Bytes of rows that one query holds to put them in order, about; above: INVALID_ARGUMENT',
+    description:
+      'Bytes of rows that one query holds to put them in order, about, and of columns that are written as Arrow (32 MiB at least); above: INVALID_ARGUMENT',
   }),
   series_cache_bytes: Type.Integer({
     default: 67_108_864,

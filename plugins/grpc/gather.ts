@@ -3,16 +3,22 @@ import type { ColumnChunk, FieldInfo, SeriesChunk, SqlChunk, SqlColumn, SqlVecto
 import { seriesColumns } from 'svcdb/lib/arrow'
 import { histogramText } from './rows.ts'
 
-const CAPACITY = 4096
+const MAX_ROWS = 4096
+/** Values of all columns at most, unless a single row has more. */
+const MAX_VALUES = 1 << 20
+/** Of a value, and of a column's buffers where it is encoded, however little is in them. */
+const VALUE_BYTES = 8
+const COLUMN_BYTES = 10_240
 
 /** Where the values of a gathered column come from in a chunk. */
 type Source = ColumnChunk | undefined
 
 export class RowGatherer {
   readonly columns: readonly SqlColumn[]
+  private readonly capacity: number
   private readonly tags: readonly string[]
   private readonly fields: readonly FieldInfo[]
-  private readonly times = new BigInt64Array(CAPACITY)
+  private readonly times: BigInt64Array
   private readonly tagValues: (string | null)[][]
   private readonly values: FieldValues[]
   private rows = 0
@@ -25,12 +31,20 @@ export class RowGatherer {
     this.tags = tags
     this.fields = fields
     this.columns = seriesColumns(tags, fields)
-    this.tagValues = tags.map(() => new Array<string | null>(CAPACITY).fill(null))
-    this.values = fields.map(fieldValues)
+    const capacity = capacityOf(this.columns.length)
+    this.capacity = capacity
+    this.times = new BigInt64Array(capacity)
+    this.tagValues = tags.map(() => new Array<string | null>(capacity).fill(null))
+    this.values = fields.map((field) => fieldValues(field, capacity))
+  }
+
+  /** Bytes that so many columns take here and in an encoder, about. */
+  static bytesOf(columns: number): number {
+    return columns * (COLUMN_BYTES + VALUE_BYTES * capacityOf(columns))
   }
 
   get full(): boolean {
-    return this.rows === CAPACITY
+    return this.rows === this.capacity
   }
 
   /** Not when it is full. */
@@ -76,19 +90,23 @@ interface FieldValues {
   set(row: number, from: ColumnChunk['values'] | undefined, index: number): void
 }
 
-function fieldValues({ type }: FieldInfo): FieldValues {
-  const validity = new Uint8Array(CAPACITY)
+function capacityOf(columns: number): number {
+  return Math.max(1, Math.min(MAX_ROWS, Math.floor(MAX_VALUES / columns)))
+}
+
+function fieldValues({ type }: FieldInfo, capacity: number): FieldValues {
+  const validity = new Uint8Array(capacity)
   switch (type) {
     case 'float64':
-      return copied(new Float64Array(CAPACITY), validity)
+      return copied(new Float64Array(capacity), validity)
     case 'int64':
-      return copied(new BigInt64Array(CAPACITY), validity)
+      return copied(new BigInt64Array(capacity), validity)
     case 'uint64':
-      return copied(new BigUint64Array(CAPACITY), validity)
+      return copied(new BigUint64Array(capacity), validity)
     case 'bool':
-      return copied(new Uint8Array(CAPACITY), validity)
+      return copied(new Uint8Array(capacity), validity)
     case 'histogram': {
-      const values = new Array<unknown>(CAPACITY).fill(null)
+      const values = new Array<unknown>(capacity).fill(null)
       return {
         values,
         validity,
@@ -98,7 +116,7 @@ function fieldValues({ type }: FieldInfo): FieldValues {
       }
     }
     default: {
-      const values = new Array<unknown>(CAPACITY).fill(null)
+      const values = new Array<unknown>(capacity).fill(null)
       return {
         values,
         validity,

@@ -21,6 +21,9 @@ export interface QueryArgs {
   messageBytes: number
 }
 
+/** Columns may have as much, however few rows may be held. */
+const LEAST_COLUMN_BYTES = 33_554_432
+
 type EachRow = (row: (chunk: SeriesChunk, index: number) => boolean | Promise<boolean>) => Promise<void>
 
 export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
@@ -59,11 +62,14 @@ async function emitRows(each: EachRow, { messageBytes }: QueryArgs, io: JobIo): 
   if (writer.at > 0) await io.emit(writer.take())
 }
 
-async function emitArrow(reader: Reader, each: EachRow, { request, messageBytes }: QueryArgs, io: JobIo): Promise<void> {
+async function emitArrow(reader: Reader, each: EachRow, { request, messageBytes, maxBytes }: QueryArgs, io: JobIo): Promise<void> {
   const measurement = (await reader.measurements(request.namespace)).find(({ name }) => name === request.measurement)
   const { fields: wanted } = request
   const fields = (measurement?.fields ?? []).filter(({ name }) => wanted === undefined || wanted.includes(name))
-  const gatherer = new RowGatherer(measurement?.tags ?? [], fields)
+  const tags = measurement?.tags ?? []
+  const bound = Math.max(maxBytes, LEAST_COLUMN_BYTES)
+  if (RowGatherer.bytesOf(tags.length + fields.length + 1) > bound) throw tooWide(tags.length, fields.length, bound)
+  const gatherer = new RowGatherer(tags, fields)
   const encoder = new ArrowEncoder(gatherer.columns, { maxBytes: messageBytes, prefix: responsePrefix })
   const emit = async (messages: readonly ArrowMessage[]): Promise<boolean> => {
     for (const message of messages) await io.emit(message.framed ?? frame(message, responsePrefix))
@@ -99,6 +105,13 @@ function tooLarge(maxBytes: number): SvcError {
   return new SvcError(
     'BAD_REQUEST',
     `cannot answer query: its rows take more than ${maxBytes} bytes of memory, which is grpc.max_query_memory_bytes; narrow the range or name fewer fields, or raise it`,
+  )
+}
+
+function tooWide(tags: number, fields: number, maxBytes: number): SvcError {
+  return new SvcError(
+    'BAD_REQUEST',
+    `cannot answer query as Arrow: ${tags} tags and ${fields} fields make columns of more than ${maxBytes} bytes of memory (grpc.max_query_memory_bytes); ask for ROWS, or raise it`,
   )
 }
 

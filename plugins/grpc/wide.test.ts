@@ -9,8 +9,8 @@ const NOW = BigInt(Date.now()) * 1_000_000n
 const SERIES = 800
 const MESSAGE_BYTES = 2_000_000
 
-async function clientOf(t: Test): Promise<TestClient> {
-  const { node, port } = await start({ storage: 'embedded' })
+async function clientOf(t: Test, section: Record<string, unknown> = {}): Promise<TestClient> {
+  const { node, port } = await start({ storage: 'embedded', section })
   const client = new TestClient(port)
   t.teardown(async () => {
     client.close()
@@ -54,7 +54,7 @@ t.test('Subscribe: what is kept for later batches is bounded by what it holds', 
   }
   const stream = await client.subscribe().begun()
   const before = bytes()
-  const writes = 400
+  const writes = 600
   for (let i = 0; i < writes; i++) {
     const tags = Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`t${i}_${n}`, 'v']))
     await client.call('Write', { points: [point('m', NOW + BigInt(i), tags, { _fv: i })] })
@@ -62,6 +62,27 @@ t.test('Subscribe: what is kept for later batches is bounded by what it holds', 
   await stream.until((changes) => changes.length >= writes)
   stream.messages.length = 0
   const more = (bytes() - before) / 2 ** 20
-  t.ok(more < 110, `${Math.round(more)} MiB are held`)
+  t.ok(more < 170, `${Math.round(more)} MiB are held`)
   stream.stream.cancel()
+})
+
+t.test('Query: columns count against the memory of a query', async (t) => {
+  const client = await clientOf(t, { max_query_memory_bytes: 33_554_432 })
+  const write = (from: number, to: number) =>
+    client.call('Write', {
+      points: Array.from({ length: to - from }, (_, i) => point('m', NOW + BigInt(from + i), { [`t${from + i}`]: 'v' }, { _fv: from + i })),
+    })
+  await write(0, 500)
+  const pieces = await client.query({ measurement: 'm' })
+  const table = tableFromIPC(Buffer.concat(pieces.map(({ arrow_ipc }) => arrow_ipc)))
+  t.equal(table.numRows, 500)
+  t.strictSame(
+    [...(table.getChild('_fv') ?? [])],
+    Array.from({ length: 500 }, (_, i) => i),
+  )
+  t.equal(table.getChild('t400')?.get(400), 'v')
+  await write(500, 4000)
+  await t.rejects(client.query({ measurement: 'm' }), { code: 3, details: /4000 tags and 1 fields make columns of more than 33554432 bytes/ })
+  const rows = (await client.query({ measurement: 'm', format: 'ROWS' })).flatMap((message: Message) => message.rows)
+  t.equal(rows.length, 4000)
 })
