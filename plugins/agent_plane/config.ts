@@ -104,11 +104,15 @@ export const configSchema = Type.Object({
     100_000,
     'Runs that one such look takes up, of each tenant; where there are more, the next ones follow as soon as these have got their turn',
   ),
-  max_driving: count(256, 100_000, 'Runs that go on at one time in this process, of all tenants; others wait for their turn'),
+  max_driving: count(
+    256,
+    100_000,
+    'Runs that go on at one time in this process, of all tenants; others wait for their turn, and a tenant that has the fewest is next. With several tenants a quarter is kept for those that have less than their share',
+  ),
   max_queued: count(
     1024,
     1_000_000,
-    'Runs that wait for their turn in this process, of all tenants; what comes beside them gives its lease back, and is taken up when there is room, here or by another node',
+    'Runs that wait for their turn in this process, of all tenants, with a quarter kept likewise; what comes beside them gives its lease back, and is taken up when there is room, here or by another node',
   ),
   max_waiting_signals: count(
     10_000,

@@ -151,7 +151,7 @@ export class PlaneService implements AgentPlane {
   /** As `launch`, where not too many wait already. */
   offer(run: string, epoch?: number): void {
     const { turns, maxQueued, left } = this.parts
-    if (!this.closing && (this.passes.has(run) || turns.waiting < maxQueued)) return this.launch(run, epoch)
+    if (!this.closing && (this.passes.has(run) || turns.hasRoom(this, maxQueued))) return this.launch(run, epoch)
     if (epoch !== undefined) void this.handBack(run, epoch)
     if (!this.closing) left?.()
   }
@@ -191,7 +191,7 @@ export class PlaneService implements AgentPlane {
         this.begun.delete(run)
         this.passes.delete(run)
         if (this.again.delete(run)) this.launch(run)
-        this.parts.turns.end()
+        this.parts.turns.end(this)
       })
     this.passes.set(run, pass)
   }

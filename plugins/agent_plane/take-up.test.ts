@@ -15,14 +15,14 @@ async function setup() {
   const passes = new Map<string, Promise<void>>()
   const told = { taken: 0, looks: 0, mostWaiting: 0, isOpen: true, fails: false }
   const launch = (run: string): void => {
-    const turn = new Promise<void>((begin) => turns.take(told, begin))
+    const turn = new Promise<void>((begin) => turns.take(agents, begin))
     told.mostWaiting = Math.max(told.mostWaiting, turns.waiting)
     const pass = turn.then(async () => void (await driver.drive(run)))
     passes.set(
       run,
       pass.finally(() => {
         passes.delete(run)
-        turns.end()
+        turns.end(agents)
       }),
     )
   }

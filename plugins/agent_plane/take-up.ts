@@ -45,9 +45,9 @@ export class TakeUp {
   /** More is due than waits here: the next slice follows. */
   follow(): void {
     if (this.following) return
-    const { turns, slice } = this.parts
+    const { plane, turns, slice } = this.parts
     this.following = true
-    void turns.below(slice).then(() => this.next())
+    void turns.below(slice, plane.agents).then(() => this.next())
   }
 
   private async next(): Promise<void> {

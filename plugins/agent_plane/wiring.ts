@@ -1,7 +1,7 @@
 /** The parts put together: loaded where the section is. */
 import { randomBytes, randomInt } from 'node:crypto'
 import { type LoadedPolicies, POLICIES, type Policies, type StateStore, type Svc, WEBHOOKS, type Webhooks } from 'svcdb'
-import type { Calendar, PushConfig, Skill } from 'svcdb/agents'
+import { type Calendar, DEFAULT_TENANT, type PushConfig, type Skill } from 'svcdb/agents'
 import { type Agency, agencies } from './agents/agency.ts'
 import { addSchedules, beginWaiting } from './agents/beginnings.ts'
 import type { AgentRegistry } from './agents/registry.ts'
@@ -45,7 +45,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     tallies.set(tenant, tally)
     return tally
   }
-  const turns = new Turns(config.max_driving)
+  const turns = new Turns(config.max_driving, new Set([DEFAULT_TENANT, ...config.tenants]).size)
   const agency = agencies(svc, config, registry)
   const metrics = planeMetrics(svc.metrics, { driving: () => turns.active, waiting: () => turns.waiting, figures: () => totals(figures.values()) })
   const calendars = new Map<string, Calendar>([[wallClock.name, wallClock]])
