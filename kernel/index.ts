@@ -63,6 +63,7 @@ export { type Counter, type Gauge, type Histogram, type Metrics, truncatedResult
 export {
   type Action,
   type AuthSeam,
+  type BodyCount,
   type Clock,
   definePlugin,
   type Hook,

@@ -218,6 +218,7 @@ function routesOf(id: string, scope: FastifyInstance, { http, ingest }: SharedDe
     parser(contentType, parse) {
       http.parser(scope, contentType, (body, request) => parse(body, request as HttpRequest))
     },
+    bodyHold: (owner, connection) => http.bodyHold(owner, connection),
     errorsBelow: (prefix, errorHandler) => http.errorsBelow(prefix, (error, request, reply) => errorHandler(error, request as HttpRequest, reply)),
   }
   return routes

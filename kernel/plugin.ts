@@ -13,6 +13,7 @@ import type { CheckCall, Command } from './cli/command.ts'
 import type { Nodes, Owned, OwnOptions } from './cluster/types.ts'
 import type { OwnedWork } from './cluster/want.ts'
 import type { ServerConfig, TlsConfig } from './config/schema.ts'
+import type { Connection } from './http/body-memory.ts'
 import type { Ingest } from './ingest/ingest.ts'
 import type { DeclaredCode } from './lib/errors/index.ts'
 import type { PageOptions } from './lib/pages/index.ts'
@@ -152,6 +153,22 @@ export interface HttpRoutes {
   parser(contentType: string, parse: (body: Buffer, request: HttpRequest) => unknown): void
   /** Answers errors of paths below a prefix, such as "/v1/", that no route of any plugin has: for callers that expect a shape of their own. */
   errorsBelow(prefix: string, errorHandler: (error: unknown, request: HttpRequest, reply: FastifyReply) => unknown): void
+  /**
+   * Counts a body that the plugin reads by itself, on a listener of its own for instance, with those that server.max_body_memory bounds.
+   * @param owner whose body it is, such as a namespace: none of them keeps the others out. @param connection what it comes by.
+   */
+  bodyHold(owner: string, connection: Connection): BodyCount
+}
+
+/** What is counted of one body. */
+export interface BodyCount {
+  /** Before the bytes are taken where their number is known then. @throws SvcError BACKPRESSURE: there is no room for them now; BAD_REQUEST: the connection is gone. */
+  take(bytes: number): void
+  /** Somebody is at the body: as long as that is so, what was taken is counted, also when the connection is gone. Each has its `end`. */
+  begin(): void
+  end(): void
+  /** Nothing of it is needed any more. */
+  answered(): void
 }
 
 export interface AuthSeam {

@@ -19,7 +19,7 @@ import { AnswerMemory, type HeldAnswer } from './answer-memory.ts'
 import { answers } from './answers.ts'
 import { arrival } from './arrival.ts'
 import { BodyPool, REST_MS, readBody } from './body.ts'
-import { type BodyHold, BodyMemory } from './body-memory.ts'
+import { type BodyHold, BodyMemory, type Connection } from './body-memory.ts'
 import { compression } from './compression.ts'
 import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
@@ -227,6 +227,11 @@ export class HttpServer {
   parser(scope: FastifyInstance, contentType: string, parse: (body: Buffer, request: FastifyRequest) => unknown): void {
     scope.addContentTypeParser(contentType, async (request: FastifyRequest) => parse(await this.body(request), request))
     this.parsed.set(scope, [...(this.parsed.get(scope) ?? []), contentType])
+  }
+
+  /** For a body that is read elsewhere, such as on another listener. */
+  bodyHold(owner: string, connection: Connection): BodyHold {
+    return this.bodies.open(owner, connection)
   }
 
   /** The decoded body; the buffer goes back to the pool once the answer is sent. */

@@ -4,10 +4,10 @@ import { audited } from 'svcdb'
 import { inTurns } from 'svcdb/lib/event-loop'
 import type { JsonBounds } from 'svcdb/lib/json'
 import type { SchemaReader, TSchema } from 'svcdb/lib/schema'
-import { parseJson, readerOf, requireJson, shaped } from './body.ts'
+import { type IncomingBody, parseJson, readerOf, requireJson, shaped } from './body.ts'
 import type { Gate, GateParts } from './gate.ts'
 import { type Call, identifier, type Operation } from './operation.ts'
-import { Refusal, refusedBy } from './refusal.ts'
+import { NoRoom, Refusal, refusedBy } from './refusal.ts'
 import { Router } from './router.ts'
 import { Type } from './schema.ts'
 import type { Caller } from './tokens.ts'
@@ -22,8 +22,7 @@ export interface Incoming {
   header(name: string): string | undefined
   /** Names, in lower case, and values, as they came. */
   headers(): readonly [string, string][]
-  /** @throws Refusal 413, 400. */
-  body(): Promise<Buffer>
+  body: Pick<IncomingBody, 'read' | 'release'>
   address: string | undefined
   requestId: string
 }
@@ -83,8 +82,8 @@ export class OperatorApi {
       if (!('operation' in found)) return unknown(incoming, found.methods)
       const { operation, params } = found
       const query = queryOf(incoming.query)
-      const given = typeof operation.resource === 'object' && 'body' in operation.resource ? await this.read(incoming) : {}
-      const enveloped = operation.envelope?.parse({ headers: incoming.headers(), body: await incoming.body() }, this.parts.bounds)
+      const given = typeof operation.resource === 'object' && 'body' in operation.resource ? await this.read(incoming, caller) : {}
+      const enveloped = operation.envelope?.parse({ headers: incoming.headers(), body: await incoming.body.read(ownerOf(caller)) }, this.parts.bounds)
       const resource = enveloped?.resource ?? resourceOf(operation, { params, query, given })
       await this.permit(caller, operation, resource, incoming)
       const store = operation.store?.of(plane)
@@ -100,7 +99,7 @@ export class OperatorApi {
         operator: { actor: caller.actor, basis: 'authenticated' as const },
         params,
         query: this.shapedQuery(operation, query),
-        body: enveloped === undefined ? await this.shapedBody(operation, incoming, given) : enveloped.body,
+        body: enveloped === undefined ? await this.shapedBody(operation, incoming, caller, given) : enveloped.body,
         store,
       } satisfies Call<unknown, unknown, unknown>
       const record = { action: 'operator_call', resource: `${operation.action} ${resource}`.slice(0, AUDITED_LENGTH), decision: 'allow' as const }
@@ -110,6 +109,8 @@ export class OperatorApi {
       return { status: operation.status, headers: HEADERS, body: operation.status === 204 ? '' : await inTurns(written(body)), operationId }
     } catch (error) {
       return this.refused(error, operation, operationId, incoming)
+    } finally {
+      incoming.body.release()
     }
   }
 
@@ -135,13 +136,13 @@ export class OperatorApi {
   }
 
   /** The body as far as it can be told. */
-  private async read(incoming: Incoming): Promise<Given> {
+  private async read(incoming: Incoming, caller: Caller): Promise<Given> {
     const given: Given = {}
     try {
-      given.bytes = await incoming.body()
+      given.bytes = await incoming.body.read(ownerOf(caller))
       given.value = parseJson(given.bytes, this.parts.bounds)
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error
+      if (!(error instanceof Refusal) || error instanceof NoRoom) throw error
       given.refusal = error
     }
     return given
@@ -159,12 +160,12 @@ export class OperatorApi {
     return shaped(reader, given, { name: 'query', status: 400, members: operation.query })
   }
 
-  private async shapedBody(operation: Operation, incoming: Incoming, given: Given): Promise<unknown> {
+  private async shapedBody(operation: Operation, incoming: Incoming, caller: Caller, given: Given): Promise<unknown> {
     const reader = this.bodies.get(operation)
     if (reader === undefined) return undefined
     requireJson(incoming.header('content-type'))
     if (given.refusal !== undefined) throw given.refusal
-    const value = given.bytes === undefined ? parseJson(await incoming.body(), this.parts.bounds) : given.value
+    const value = given.bytes === undefined ? parseJson(await incoming.body.read(ownerOf(caller)), this.parts.bounds) : given.value
     return shaped(reader, value, { name: 'body', status: 422, members: (operation.body as { properties?: Record<string, TSchema> }).properties })
   }
 
@@ -176,7 +177,7 @@ export class OperatorApi {
       headers: {
         ...HEADERS,
         ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
-        ...(status === 413 ? { connection: 'close' } : {}),
+        ...(status === 413 || error instanceof NoRoom ? { connection: 'close' } : {}),
         ...(retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }),
       },
       body: JSON.stringify({ error: sentence }),
@@ -224,6 +225,9 @@ function resourceOf({ resource, query: queries = {} }: Operation, { params, quer
         : (given.value as Record<string, unknown> | null | undefined)?.[resource.body]
   return typeof named === 'string' && named !== '' && named.length <= MAX_RESOURCE ? named : '*'
 }
+
+/** Whose body it is, beside the namespaces of the server. */
+const ownerOf = ({ tenant }: Caller): string => `plane/${tenant}`
 
 function byOf({ actor }: Caller, { address, requestId }: Incoming) {
   return { principal: actor, address, requestId }

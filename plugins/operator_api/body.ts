@@ -1,38 +1,102 @@
 /** Bodies of requests: bytes with a bound, and the JSON in them. */
 import type { IncomingMessage } from 'node:http'
+import type { BodyCount } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { checkJsonBounds, type JsonBounds } from 'svcdb/lib/json'
 import { decompress } from 'svcdb/lib/network'
 import { type Problem, SchemaReader, type TSchema } from 'svcdb/lib/schema'
-import { Refusal } from './refusal.ts'
+import { NoRoom, Refusal } from './refusal.ts'
 
 export const MAX_BODY_BYTES = 1 << 20
 const JSON_TYPE = /^application\/json\s*(?:;|$)/i
 
 const tooLarge = () => new Refusal(413, `the body has more than ${MAX_BODY_BYTES} bytes; send less`)
 
-/** @throws Refusal 413, and 400 for one that ends too early or cannot be decompressed. */
-export async function readBody(request: IncomingMessage): Promise<Buffer> {
+/** Counts what comes. @param owner whose it is. */
+export type OpenHold = (owner: string, connection: IncomingMessage['socket']) => BodyCount
+
+/** The body of one request: it is counted from its first bytes on until it is released. */
+export class IncomingBody {
+  private readonly request: IncomingMessage
+  private readonly open: OpenHold
+  private hold: BodyCount | undefined
+
+  constructor(request: IncomingMessage, open: OpenHold) {
+    this.request = request
+    this.open = open
+  }
+
+  /** Once. @param owner whose it is. @throws NoRoom, and Refusal 413, 400 for one that ends too early or cannot be decompressed. */
+  async read(owner: string): Promise<Buffer> {
+    const { request } = this
+    const hold = this.open(owner, request.socket)
+    hold.begin()
+    this.hold = hold
+    return readBody(request, (bytes) => take(hold, bytes))
+  }
+
+  /** Nothing of it is needed any more. */
+  release(): void {
+    this.hold?.answered()
+    this.hold?.end()
+    this.hold = undefined
+  }
+}
+
+/** Below this a body is not counted: its request takes about as much beside it. */
+const SMALLEST_COUNTED = 8192
+
+function take(hold: BodyCount, bytes: number): void {
+  try {
+    hold.take(bytes)
+  } catch (error) {
+    const { code, message } = error as SvcError
+    throw code === 'BACKPRESSURE' ? new NoRoom(message) : new Refusal(400, message)
+  }
+}
+
+/** @param counted called before more is kept, with how much. */
+async function readBody(request: IncomingMessage, counted: (bytes: number) => void): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
-  const bytes = await collect(request)
+  const bytes = await collect(request, counted)
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
   if (encoding === 'identity' || encoding === '') return bytes
   try {
-    return await decompress(bytes, encoding, MAX_BODY_BYTES, { owner: request.socket })
+    const all = await decompress(bytes, encoding, MAX_BODY_BYTES, { owner: request.socket })
+    if (all.length >= SMALLEST_COUNTED) counted(all.length)
+    return all
   } catch (error) {
+    if (error instanceof Refusal) throw error
     if (error instanceof SvcError && error.code === 'PAYLOAD_TOO_LARGE') throw tooLarge()
     throw new Refusal(400, (error as Error).message)
   }
 }
 
-function collect(request: IncomingMessage): Promise<Buffer> {
+function collect(request: IncomingMessage, counted: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0
+    let known = 0
+    let isRefused = false
+    /** Of small ones nothing is counted. @returns whether there was room. */
+    const count = (): boolean => {
+      if (length < SMALLEST_COUNTED) return true
+      try {
+        counted(length - known)
+        known = length
+        return true
+      } catch (error) {
+        isRefused = true
+        chunks.length = 0
+        reject(error)
+        return false
+      }
+    }
     const cut = () => reject(new Refusal(400, 'the connection closed before the whole body had come'))
     request.on('data', (chunk: Buffer) => {
+      if (isRefused) return
       length += chunk.length
-      if (length <= MAX_BODY_BYTES) return void chunks.push(chunk)
+      if (length <= MAX_BODY_BYTES) return count() ? void chunks.push(chunk) : undefined
       chunks.length = 0
       reject(tooLarge())
     })

@@ -2,7 +2,7 @@
 import type { HttpOptions, HttpRequest, Svc } from 'svcdb'
 import { plainAddress } from 'svcdb/lib/network'
 import type { Answer, Incoming, OperatorApi } from './api.ts'
-import { readBody } from './body.ts'
+import { IncomingBody, type OpenHold } from './body.ts'
 import type { ApiMetrics } from './metrics.ts'
 import type { Operation } from './operation.ts'
 
@@ -10,7 +10,8 @@ type Reply = Parameters<Parameters<Svc['http']['errorsBelow']>[1]>[2]
 
 /** @param api is there when the first call comes. */
 export function addRoutes(svc: Svc, base: string, operations: readonly Operation[], api: () => OperatorApi, metrics: ApiMetrics): void {
-  const answer = async (request: HttpRequest, reply: Reply): Promise<Reply> => send(reply, await api().answer(incomingOf(request, base)), metrics)
+  const answer = async (request: HttpRequest, reply: Reply): Promise<Reply> =>
+    send(reply, await api().answer(incomingOf(request, base, svc.http.bodyHold)), metrics)
   // Before the server reads anything of the body: the gate has an order of its own. Its own credentials open nothing here, and these nothing elsewhere.
   const options: HttpOptions = {
     config: { action: 'public' },
@@ -41,7 +42,7 @@ export function send(reply: Reply, { status, headers, body, operationId }: Answe
   return (status === 204 ? reply.removeHeader('content-type').send() : reply.send(body)) as Reply
 }
 
-function incomingOf(request: HttpRequest, base: string): Incoming {
+function incomingOf(request: HttpRequest, base: string, hold: OpenHold): Incoming {
   const { raw } = request
   const [path, query = ''] = splitUrl(raw.url ?? '/')
   return {
@@ -50,7 +51,7 @@ function incomingOf(request: HttpRequest, base: string): Incoming {
     query,
     header: (name) => textOf(raw.headers[name]),
     headers: () => pairsOf(raw.rawHeaders),
-    body: () => readBody(raw),
+    body: new IncomingBody(raw, hold),
     address: plainAddress(raw.socket?.remoteAddress),
     requestId: request.id,
   }

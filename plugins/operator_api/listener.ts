@@ -6,7 +6,7 @@ import type { Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { boundConnections, drainMs, parseAddress, plainAddress, refuseDuplicates, tlsOptions, tlsReload } from 'svcdb/lib/network'
 import type { Answer, Incoming, OperatorApi } from './api.ts'
-import { readBody } from './body.ts'
+import { IncomingBody, type OpenHold } from './body.ts'
 import { pairsOf, splitUrl, textOf } from './handler.ts'
 import type { ApiMetrics } from './metrics.ts'
 
@@ -74,7 +74,7 @@ export class Listener {
     let answer: Answer
     try {
       refuseDuplicates(request.rawHeaders)
-      answer = await this.api.answer(incomingOf(request, requestId))
+      answer = await this.api.answer(incomingOf(request, requestId, this.svc.http.bodyHold))
     } catch (error) {
       const body = JSON.stringify({ error: (error as Error).message })
       answer = { status: 400, headers: { 'content-type': 'application/json; charset=utf-8' }, body, operationId: '' }
@@ -94,7 +94,7 @@ export class Listener {
   }
 }
 
-function incomingOf(request: IncomingMessage, requestId: string): Incoming {
+function incomingOf(request: IncomingMessage, requestId: string, hold: OpenHold): Incoming {
   const [path, query] = splitUrl(request.url ?? '/')
   return {
     method: request.method ?? 'GET',
@@ -102,7 +102,7 @@ function incomingOf(request: IncomingMessage, requestId: string): Incoming {
     query,
     header: (name) => textOf(request.headers[name]),
     headers: () => pairsOf(request.rawHeaders),
-    body: () => readBody(request),
+    body: new IncomingBody(request, hold),
     address: plainAddress(request.socket.remoteAddress),
     requestId,
   }

@@ -11,6 +11,13 @@ export class Refusal extends Error {
   }
 }
 
+/** Of whatever operation: for now there is no room for its body. */
+export class NoRoom extends Refusal {
+  constructor(sentence: string) {
+    super(503, sentence)
+  }
+}
+
 export interface Refused {
   status: number
   sentence: string
@@ -21,6 +28,7 @@ export interface Refused {
 
 /** What an operation fails with is one of the statuses that its description lists; whatever else it is, the plane failed. */
 export function refusedBy(error: unknown, statuses: ReadonlySet<number>): Refused {
+  if (error instanceof NoRoom) return { status: error.status, sentence: error.message, retryAfter: 1 }
   if (error instanceof Refusal && statuses.has(error.status)) return { status: error.status, sentence: error.message }
   if (error instanceof SvcError) {
     const { http, redact } = error.kind
