@@ -124,7 +124,7 @@ function writeSlices(day: Day, columns: readonly SegmentColumn[], statement: (sl
   }
   const within = `${comparedTime(TIME_COLUMN, '>=', time[0])} AND ${comparedTime(TIME_COLUMN, '<=', time[1])}`
   const files = `(FROM ${readSql(inputs.map((input) => join(dataDir, input.file)))} WHERE ${within})`
-  return new SlicedWrite({ duck, files, shared, columns: columns.length, keyBytes, tempDir: config.tempDir, copy }).write(slices, path)
+  return new SlicedWrite({ duck, files, shared, columns: columns.length, keyBytes }).write(slices, path, config.tempDir, copy)
 }
 
 function copyOptions({ compression, zstdLevel }: SegmentTarget['config'], columns: readonly SegmentColumn[], groupRows: number): string {

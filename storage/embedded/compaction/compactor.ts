@@ -57,8 +57,8 @@ export async function compactSegments(
   const sources = mergeSources(inputs, request, measurement, removals)
   const calls: string[] = []
   const time: Interval = request.from === undefined ? ALL_TIME : [BigInt(request.from), ALL_TIME[1]]
-  const statement = (fields: FieldDef[], read: UnionRequest['read'], outputs = fields.map(outputName), slice?: MergeSlice): string => {
-    const within = slice === undefined ? [] : sliceConditions(slice, shared)
+  const statement = (fields: FieldDef[], read: UnionRequest['read'], slice: MergeSlice, outputs = fields.map(outputName)): string => {
+    const within = sliceConditions(slice, shared)
     const union = unionSql({ duck: target.duck, dataDir: target.dataDir, sources, time, fields, calls, read, raw: true, stored: within })
     const names = outputs.map((output) => `, ${output}`).join('')
     return !shared
@@ -70,32 +70,40 @@ export async function compactSegments(
     ...stored.map((column) => valuesSql(column, outputName({ column: column.name }))),
     ...stored.flatMap((column) => apartSql(column, outputName({ column: column.name }))),
   ]
-  const { slices, rowBytes, keyBytes } = mergeSlices(target.dataDir, inputs, shared, sliceSize(stored, target.config), undefined, (input) =>
-    encryptedBytes(input, target.duck),
-  )
+  const apart = new Map<SegmentMeta, number>()
+  for (const input of inputs) apart.set(input, await encryptedBytes(input, columns, target))
+  const { slices, rowBytes, keyBytes } = mergeSlices(target.dataDir, inputs, shared, sliceSize(columns, target.config), undefined, (input) => apart.get(input)!)
   const firsts = sources.map(firstLeft)
   const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
   const minTime = before(first, time[0]) ? time[0] : first
   const maxTime = sources.reduce((max, source) => (before(max, source.maxTime) ? source.maxTime : max), sources[0].maxTime)
   const file = segmentPath(request.segment, minTime)
+  const files = readSql(inputs.map((input) => join(target.dataDir, input.file)))
+  const sliced = (count: number): SlicedWrite => new SlicedWrite({ duck: target.duck, files, shared, columns: count, keyBytes })
+  const withCalls = async <T>(body: () => Promise<T>): Promise<T> => {
+    const before = calls.length
+    try {
+      return await body()
+    } finally {
+      for (const call of calls.splice(before)) target.duck.removeSource(call)
+    }
+  }
   let rows = 0
   const bytes = await writeSegmentFile(target.dataDir, file, async (path) => {
     const options = copyOptions(target.config, stored, rowGroupRows(target.config, fixedBytes(stored) + rowBytes))
-    const copy = async (slice: MergeSlice, to: string): Promise<number> => {
-      const before = calls.length
-      try {
-        const [result] = await target.duck.run(`COPY (${statement(stored.map(storedField), read, outputs, slice)}) TO ${sqlText(to)} (${options})`)
+    rows = await sliced(stored.length).write(slices, path, target.config.tempDir, (slice, to) =>
+      withCalls(async () => {
+        const [result] = await target.duck.run(`COPY (${statement(stored.map(storedField), read, slice, outputs)}) TO ${sqlText(to)} (${options})`)
         return Number(result.Count)
-      } finally {
-        for (const call of calls.splice(before)) target.duck.removeSource(call)
-      }
-    }
-    const files = readSql(inputs.map((input) => join(target.dataDir, input.file)))
-    const sliced = new SlicedWrite({ duck: target.duck, files, shared, columns: stored.length, keyBytes, tempDir: target.config.tempDir, copy })
-    rows = await sliced.write(slices, path)
+      }),
+    )
   })
-  const sidecar = rows === 0 ? {} : await mergeEncrypted(target, { id: request.segment, file, rows }, columns, { inputs, statement })
-  for (const call of calls) target.duck.removeSource(call)
+  const ordered = {
+    inputs,
+    statement,
+    each: (fields: number, work: (slice: MergeSlice) => Promise<number>) => sliced(fields).read(slices, (slice) => withCalls(() => work(slice))),
+  }
+  const sidecar = rows === 0 ? {} : await mergeEncrypted(target, { id: request.segment, file, rows }, columns, ordered)
   if (rows === 0) {
     await rm(join(target.dataDir, file))
     return null

@@ -1,5 +1,5 @@
 /**
- * Writes a merge slice by slice. One that DuckDB has no memory for is halved by the keys of its rows, and those after it are no larger: what texts of a
+ * Works a merge off slice by slice. One that DuckDB has no memory for is halved by the keys of its rows, and those after it are no larger: what texts of a
  * dictionary take, and how uneven slices are, no statistics tell. The rows of one key, which cannot be divided, get the memory that they take.
  */
 import { rm } from 'node:fs/promises'
@@ -17,10 +17,10 @@ export interface SlicedWriteOptions {
   columns: number
   /** As MergePlan says. */
   keyBytes: number
-  tempDir: string
-  /** Writes the rows of a slice into a file. @returns how many there are. @throws as `engineError` says. */
-  copy(slice: MergeSlice, path: string): Promise<number>
 }
+
+/** Does what there is to do with a slice. @returns its rows. @throws as `engineError` says. */
+type Work = (slice: MergeSlice) => Promise<number>
 
 export class SlicedWrite {
   private readonly options: SlicedWriteOptions
@@ -32,33 +32,56 @@ export class SlicedWrite {
     this.options = options
   }
 
-  /** @param path must not exist. @returns rows. */
-  write(slices: readonly MergeSlice[], path: string): Promise<number> {
-    const { duck, columns, tempDir } = this.options
+  /**
+   * Writes all rows into one file.
+   * @param path must not exist. @param copy writes the rows of a slice into a file. @returns rows.
+   */
+  write(slices: readonly MergeSlice[], path: string, tempDir: string, copy: (slice: MergeSlice, path: string) => Promise<number>): Promise<number> {
+    const { duck, columns } = this.options
+    const into = (to: string): Work => {
+      return async (slice) => {
+        await rm(to, { force: true }) // of a try that there was no memory for
+        return copy(slice, to)
+      }
+    }
     return duck.withRoom(columns, 0, async () => {
-      const parts = slices.length === 1 ? await this.one(slices[0], path) : slices
-      if (parts !== undefined) await writeJoined(parts, path, tempDir, (slice, to) => this.one(slice, to))
+      const parts = slices.length === 1 ? await this.one(slices[0], into(path)) : slices
+      if (parts !== undefined) {
+        await rm(path, { force: true })
+        await writeJoined(parts, path, tempDir, (slice, to) => this.one(slice, into(to)))
+      }
       return this.rows
     })
   }
 
-  /** @returns what is to be written instead. */
-  private async one(slice: MergeSlice, path: string): Promise<readonly MergeSlice[] | undefined> {
-    const { duck, files, shared, columns, keyBytes, copy } = this.options
+  /** @param read takes the rows of a slice; once more after a try, or for a part of it, that there was no memory for. @returns rows. */
+  read(slices: readonly MergeSlice[], read: Work): Promise<number> {
+    const { duck, columns } = this.options
+    return duck.withRoom(columns, 0, async () => {
+      for (let left = slices; left.length > 0; ) {
+        const [slice, ...rest] = left
+        left = [...((await this.one(slice, read)) ?? []), ...rest]
+      }
+      return this.rows
+    })
+  }
+
+  /** @returns what is to be worked off instead. */
+  private async one(slice: MergeSlice, work: Work): Promise<readonly MergeSlice[] | undefined> {
+    const { duck, files, shared, columns, keyBytes } = this.options
     const own = new SliceRows(duck, files, slice, shared)
     if (this.most < Number.POSITIVE_INFINITY && (await own.count()) > this.most) {
       const halves = await own.halves()
       if (halves !== undefined) return halves
     }
     try {
-      this.rows += await duck.turns.beside(() => copy(slice, path))
+      this.rows += await duck.turns.beside(() => work(slice))
       return undefined
     } catch (error) {
       if (!isOutOfMemory(error)) throw error
-      await rm(path, { force: true })
       const halves = await own.halves()
       if (halves === undefined) {
-        this.rows += await duck.turns.alone(() => duck.withRoom(columns, keyBytes, () => copy(slice, path)))
+        this.rows += await duck.turns.alone(() => duck.withRoom(columns, keyBytes, () => work(slice)))
         return undefined
       }
       this.most = Math.min(this.most, (await own.count()) / 2)

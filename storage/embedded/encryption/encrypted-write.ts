@@ -7,12 +7,13 @@
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { FieldType } from 'svcdb'
-import { type Duck, sqlType } from '../duckdb/duckdb.ts'
+import type { MergeSlice } from '../compaction/merge-slices.ts'
+import { type Duck, sqlName, sqlType } from '../duckdb/duckdb.ts'
 import { streamSql } from '../duckdb/stream.ts'
 import { BLOCK_ROWS, type ChunkView } from '../memtable/chunk-view.ts'
 import { Gathered, GatheredColumn, heapBytes } from '../memtable/row-gather.ts'
 import type { OrderedRows } from '../memtable/row-order.ts'
-import { rawColumn } from '../read/sources.ts'
+import { rawColumn, readSql } from '../read/sources.ts'
 import { isSetSql } from '../segment/bits-column.ts'
 import { removeSegmentFiles, type SegmentFiles, writeSegmentFile } from '../segment/segment-file.ts'
 import type { FieldDef, TableDef } from '../threads/definitions.ts'
@@ -27,10 +28,20 @@ type SidecarEntry = Required<Pick<SegmentMeta, 'sidecar' | 'sidecarBytes' | 'cre
 
 export const isEncrypted = ({ encoding }: SegmentColumn): boolean => encoding.kind === 'encrypted'
 
-/** Bytes of the texts that are encrypted beside a segment, about; 0 where they are few for its rows. */
-export function encryptedBytes(segment: SegmentMeta, { encrypted }: Duck): number {
-  const column = segment.columns.find((each) => isEncrypted(each) && fixedWidth(each.type) === 0)
-  return column === undefined ? 0 : encrypted.longBytes(columnLocation(segment, column))
+/**
+ * Bytes of the texts of a segment that are encrypted, or will be in a merge; about, and 0 where they are few for its rows. What is still in the clear is
+ * counted: a text that repeats stands once in a dictionary, and encrypted in each row.
+ * @param columns of the merge's output.
+ */
+export async function encryptedBytes(segment: SegmentMeta, columns: readonly SegmentColumn[], { duck, dataDir }: SidecarTarget): Promise<number> {
+  const texts = segment.columns.filter(({ type }) => fixedWidth(type) === 0)
+  const sealed = texts.find(isEncrypted)
+  const before = sealed === undefined ? 0 : duck.encrypted.longBytes(columnLocation(segment, sealed))
+  const clear = texts.filter((column) => !isEncrypted(column) && columns.some((other) => other.field === column.field && isEncrypted(other)))
+  if (clear.length === 0) return before
+  const sums = clear.map(({ name, type }) => `coalesce(sum(${type === 'string' ? 'strlen' : 'octet_length'}(${sqlName(name)})), 0)`)
+  const [{ bytes }] = await duck.run(`SELECT (${sums.join(' + ')})::DOUBLE AS bytes FROM ${readSql([join(dataDir, segment.file)])}`)
+  return before + Number(bytes)
 }
 
 /**
@@ -130,8 +141,10 @@ export async function flushEncrypted(
 /** A merged segment's rows as a statement gives them. */
 export interface MergeSource {
   inputs: readonly SegmentMeta[]
-  /** Makes the statement over all inputs, in the order of the output; `read` says what is read of an input for a field. */
-  statement(fields: FieldDef[], read: (segment: SegmentMeta, field: FieldDef) => string): string
+  /** Makes the statement over a slice of all inputs, in the order of the output; `read` says what is read of an input for a field. */
+  statement(fields: FieldDef[], read: (segment: SegmentMeta, field: FieldDef) => string, slice: MergeSlice): string
+  /** Has all slices worked off in order, as SlicedWrite.read says. @param fields of a statement. */
+  each(fields: number, work: (slice: MergeSlice) => Promise<number>): Promise<number>
 }
 
 /** A value's input is in the high half of its position, its row in the low one. */
@@ -142,7 +155,7 @@ export async function mergeEncrypted(
   target: SidecarTarget,
   segment: { id: number; file: string; rows: number },
   columns: readonly SegmentColumn[],
-  { inputs, statement }: MergeSource,
+  { inputs, statement, each }: MergeSource,
 ): Promise<Partial<SidecarEntry>> {
   const encrypted = columns.filter(isEncrypted)
   if (encrypted.length === 0) return {}
@@ -163,15 +176,25 @@ export async function mergeEncrypted(
   }
   return writeSidecar(target, segment, encrypted, async (writer) => {
     const fillers = encrypted.map((column, c) => new MergeFiller(target.duck, inputs, column, writer.builders[c]))
-    for await (const { rows, columns: vectors } of streamSql(target.duck, statement(fields, read), undefined)) {
-      // Series and time stand before the fields.
-      const at = (name: string) => vectors.slice(-fields.length)[fields.findIndex(({ column }) => column === name)]
-      const filled = encrypted.map(({ field }, c) => fillers[c].prepare(at(`p${field}`), at(`v${field}`)))
-      for (let row = 0; row < rows; row++) {
-        for (const fill of filled) fill(row)
-        writer.writeFull()
+    let filled = 0
+    let begin = 0
+    await each(fields.length, async (slice) => {
+      let at = begin
+      for await (const { rows, columns: vectors } of streamSql(target.duck, statement(fields, read, slice), undefined)) {
+        // Series and time stand before the fields.
+        const vector = (name: string) => vectors.slice(-fields.length)[fields.findIndex(({ column }) => column === name)]
+        const fills = encrypted.map(({ field }, c) => fillers[c].prepare(vector(`p${field}`), vector(`v${field}`)))
+        for (let row = 0; row < rows; row++) {
+          if (at++ < filled) continue // it came before the memory of an earlier try was at its end
+          for (const fill of fills) fill(row)
+          filled++
+          writer.writeFull()
+        }
       }
-    }
+      const rows = at - begin
+      begin = at
+      return rows
+    })
   }).catch(async (error) => {
     await removeSegmentFiles([join(target.dataDir, segment.file)])
     throw error

@@ -13,8 +13,7 @@ const BYTES = 60_000
 const STEP = 50
 const POOL = Array.from({ length: 1 << 15 }, (_, i) => ((i * 2_654_435_761) >>> 0).toString(36).padStart(7, '0')).join('')
 
-async function opened(t: Test, config: Record<string, unknown>): Promise<EmbeddedEngine> {
-  const dir = tempDir()
+async function opened(t: Test, config: Record<string, unknown>, dir = tempDir()): Promise<EmbeddedEngine> {
   const engine = await openEngine(dir, {
     field_encryption: { columns: { text: 'k' }, keys: { k: 'SVC_TEST_LARGE' } },
     compaction_fan_in: 2,
@@ -26,10 +25,11 @@ async function opened(t: Test, config: Record<string, unknown>): Promise<Embedde
   return engine
 }
 
-async function write(engine: EmbeddedEngine, from: number, rows: number): Promise<void> {
+/** @param texts that differ. */
+async function write(engine: EmbeddedEngine, from: number, rows: number, texts = rows): Promise<void> {
   for (let row = from; row < from + rows; row += STEP) {
     const points = Array.from({ length: STEP }, (_, i): TestPoint => {
-      const at = ((row + i) * 37) % (POOL.length - BYTES)
+      const at = (((row + i) % texts) * 37) % (POOL.length - BYTES)
       return {
         measurement: 'm',
         tags: { host: 'a' },
@@ -56,3 +56,20 @@ t.test('rows are read, flushed and merged', async (t) => {
   t.equal(inside(engine).segments.all().length, 1)
   t.same(await read(engine, sums), [[2000, 2000 * BYTES, 'row 999']], 'merged')
 })
+
+for (const texts of [1000, 10])
+  t.test(`rows that were stored before the switch to encryption are merged, ${texts} texts`, async (t) => {
+    const dir = tempDir()
+    const before = await openEngine(dir, { maintenance_interval_secs: 3600 })
+    await write(before, 0, 1000, texts)
+    await write(before, 1000, 1000, texts)
+    await before.close()
+    const engine = await opened(t, { merge_memory_limit: 64 << 20, per_query_memory_limit: 128 << 20 }, dir)
+    const query = 'SELECT count(*)::DOUBLE, sum(length(text))::DOUBLE, sum((hash(text) % 1000) * (hash(plain) % 1000))::DOUBLE FROM m'
+    const expected = await read(engine, query)
+    await engine.tidy()
+    await inside(engine).maintenance.settled()
+    const [segment, ...others] = inside(engine).segments.all()
+    t.same([others.length, typeof segment.sidecar], [0, 'string'])
+    t.same(await read(engine, query), expected)
+  })
