@@ -172,7 +172,10 @@ export class Cursor implements ChangeCursor {
       return undefined
     }
     if (found === 'end') this.passed(until)
-    else if (found !== 'lost') {
+    else if (found !== 'lost' && 'unreadable' in found) {
+      this.passed(found.unreadable)
+      return log.gap(log.position(place), this.place, 'damaged')
+    } else if (found !== 'lost') {
       // Decoding costs by the row, wanted or not.
       this.sinceTurn += found.rows
       return this.take(found)

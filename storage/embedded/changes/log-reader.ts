@@ -4,6 +4,7 @@
  * A file that goes while it is read can be read to its end; the next one that is not there is a gap, and so is what cannot be read.
  */
 import { join } from 'node:path'
+import type { SvcError } from 'svcdb/lib/errors'
 import { crc32c } from 'svcdb/lib/files'
 import type { Place } from '../../common/change-places.ts'
 import { WHOLE } from '../../common/change-places.ts'
@@ -46,6 +47,12 @@ interface Frame {
 
 /** Something that is no whole frame. */
 const BROKEN = 'broken'
+
+/** Whole records that cannot be read: the key of a column is gone, or is another one now. */
+export interface Unreadable {
+  /** Of the last of them; those behind it can be read. */
+  unreadable: number
+}
 
 /** The frames of one file, in order. */
 class LogFile {
@@ -117,10 +124,11 @@ export class LogReader {
 
   /**
    * The next record that tells of something, behind a place and up to a sequence.
-   * @returns 'end' when there is none, 'lost' when what follows cannot be read.
+   * @returns 'end' when there is none, 'lost' when what follows cannot be read, and neither can what is behind it in the file.
    */
-  async next({ sequence, part }: Place, until: number): Promise<Entry | 'end' | 'lost'> {
+  async next({ sequence, part }: Place, until: number): Promise<Entry | Unreadable | 'end' | 'lost'> {
     const after = part === WHOLE ? sequence : sequence - 1
+    let found: Unreadable | undefined
     try {
       if (this.file === undefined || this.sequence > after) {
         if (!(await this.seek(after))) return 'lost'
@@ -129,18 +137,20 @@ export class LogReader {
         const frame = await this.file.frame(false)
         if (frame === undefined || frame === BROKEN) {
           // All up to `until` has been written: where the file ends the next one begins.
-          if (this.sequence >= until) return 'end'
-          if (frame === BROKEN || !(await this.open(this.number + 1))) return 'lost'
+          if (this.sequence >= until) return found ?? 'end'
+          if (frame === BROKEN || !(await this.open(this.number + 1))) return found ?? 'lost'
           continue
         }
-        if (frame.sequence > until) return 'end'
+        if (frame.sequence > until) return found ?? 'end'
         if (frame.sequence <= after) this.pass(frame)
         else {
           const whole = await this.file.frame(true)
-          if (whole === undefined || whole === BROKEN) return 'lost'
-          const entry = this.entryOf(whole, this.file.bytes)
+          if (whole === undefined || whole === BROKEN) return found ?? 'lost'
+          const entry = this.readableEntry(whole, this.file.bytes)
+          if (entry === 'unreadable') found = { unreadable: whole.sequence }
+          else if (entry !== undefined && found !== undefined) return found
           this.pass(whole)
-          if (entry !== undefined) return entry
+          if (entry !== undefined && entry !== 'unreadable') return entry
           await this.options.turn()
         }
       }
@@ -203,6 +213,15 @@ export class LogReader {
     this.file = new LogFile(handle)
     this.number = number
     return true
+  }
+
+  private readableEntry(frame: Frame, bytes: Uint8Array): Entry | 'unreadable' | undefined {
+    try {
+      return this.entryOf(frame, bytes)
+    } catch (error) {
+      if (error instanceof RangeError || (error as Partial<SvcError>).code === 'ENCRYPTION_KEY_UNAVAILABLE') return 'unreadable'
+      throw error
+    }
   }
 
   private entryOf({ start, end, kind, sequence }: Frame, bytes: Uint8Array): Entry | undefined {
