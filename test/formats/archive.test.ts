@@ -23,7 +23,7 @@ t.test('the example of an owner', async (t) => {
   const [dir, folder] = [tempDir(), tempDir()]
   const mark = block('json owner').trim()
   const { database } = JSON.parse(mark) as OwnerMark
-  const parts = { store: folderStore(folder), fs: realFileSystem, scratch: join(dir, 'mark'), named: false, takeOverFrom: '' }
+  const parts = { store: folderStore(folder), fs: realFileSystem, scratch: join(dir, 'mark'), named: false, known: async () => [], takeOverFrom: '' }
   await requireOwner({ ...parts, identity: { id: database } })
   t.equal(readFileSync(join(folder, OWNER_KEY), 'utf8'), mark)
   await t.rejects(requireOwner({ ...parts, identity: { id: 'another' } }), { code: 'CONFLICT', message: new RegExp(database) })

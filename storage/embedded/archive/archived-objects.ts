@@ -94,13 +94,15 @@ export class ArchivedObjects {
     this.discarding = this.discarding.then(() => this.remove(keys))
   }
 
-  /** @throws CONFLICT when the store is another database's. */
+  /** @throws CONFLICT when the store is another database's, or has nothing of what was put into it. */
   async requireOwner(store: ObjectStore): Promise<void> {
-    const { fs, paths, identity } = this.options
+    const { fs, paths, identity, ledger } = this.options
+    const named = this.named()
+    const known = async (): Promise<string[]> => [...named, ...(await ledger.keys())]
     const takeOverFrom = this.attached?.takeOverFrom ?? ''
     // Passes and removals ask at the same time: each has a file of its own.
     const scratch = join(paths.temp, `archive-owner-${this.nextScratch++}`)
-    await requireOwner({ store, fs, scratch, identity: await identity(), named: this.named().size > 0, takeOverFrom })
+    await requireOwner({ store, fs, scratch, identity: await identity(), named: named.size > 0, known, takeOverFrom })
   }
 
   /** Removes objects that no segment names. */

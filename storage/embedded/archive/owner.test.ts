@@ -27,6 +27,7 @@ t.test('a store is of the database that marked it first', async (t) => {
       scratch: join(tempPath, 'mark'),
       identity: { id, ...(parent === undefined ? {} : { parent }) },
       named,
+      known: async () => [],
       takeOverFrom,
     })
   }
@@ -50,6 +51,36 @@ t.test('a store is of the database that marked it first', async (t) => {
   }
 })
 
+t.test('an empty place is no archive of a database that has archived something: its volume is not mounted', async (t) => {
+  const [dir, folder, empty] = [tempDir(), tempDir(), tempDir()]
+  let engine = await opened(dir, folderStore(folder))
+  await writeDays(engine, 14, 12)
+  await writeDays(engine, 0, 0)
+  await archived(engine)
+  const { id } = await idOf(engine)
+  await writeDays(engine, 11, 11)
+  await engine.close()
+  engine = await opened(dir, folderStore(empty))
+  t.match((await engine.archive.run(COLD)).failure, { code: 'CONFLICT', message: /volume is mounted .*take_over_from to "[0-9a-f]{32}"/ })
+  await engine.drop('', 'cpu', { final: true })
+  await engine.tidy()
+  await engine.close()
+  t.same(readdirSync(empty), [], 'nothing is written there')
+  engine = await opened(dir, folderStore(folder))
+  t.equal((await engine.archive.run(COLD)).failure, undefined)
+  t.same(objectsIn(folder), [], 'what was dropped meanwhile goes when the volume is there again')
+  await writeDays(engine, 14, 12)
+  await writeDays(engine, 0, 0)
+  t.equal((await archived(engine)).objects, 3)
+  await engine.close()
+  engine = await opened(dir, undefined)
+  engine.archive.attach(folderStore(empty), id)
+  await writeDays(engine, 11, 11)
+  t.equal((await archived(engine)).objects, 1, 'on purpose')
+  t.equal(ownerIn(empty), id)
+  await closeAndRemove(engine, dir, folder, empty)
+})
+
 t.test('of two that mark a store at one time the one whose mark is there has it', async (t) => {
   const [folder, tempPath] = [tempDir(), tempDir()]
   const store = folderStore(folder)
@@ -60,14 +91,20 @@ t.test('of two that mark a store at one time the one whose mark is there has it'
       writeFileSync(join(folder, OWNER_KEY), JSON.stringify({ database: 'other' }))
     },
   }
-  const options = { fs: realFileSystem, scratch: join(tempPath, 'mark'), identity: { id: 'a' }, named: false, takeOverFrom: '' }
+  const options = { fs: realFileSystem, scratch: join(tempPath, 'mark'), identity: { id: 'a' }, named: false, known: async () => [], takeOverFrom: '' }
   await t.rejects(requireOwner({ ...options, store: late }), { code: 'CONFLICT', message: /belongs to database other/ })
 })
 
 t.test('several ask at the same time', async (t) => {
   const [folder, tempPath] = [tempDir(), tempDir()]
   const slow = folderStore(folder, false, () => new Promise((resolve) => setImmediate(resolve)))
-  const options = { fs: realFileSystem, paths: { temp: tempPath }, identity: async () => ({ id: 'a' }), segments: { all: () => [] } }
+  const options = {
+    fs: realFileSystem,
+    paths: { temp: tempPath },
+    identity: async () => ({ id: 'a' }),
+    segments: { all: () => [] },
+    ledger: { keys: async () => [] },
+  }
   const objects = new ArchivedObjects(options as unknown as ConstructorParameters<typeof ArchivedObjects>[0])
   await objects.requireOwner(slow)
   await Promise.all(Array.from({ length: 20 }, () => objects.requireOwner(slow)))
@@ -79,7 +116,10 @@ t.test('a store that fails is nobody’s and is not marked', async (t) => {
   const store = folderStore(folder, false, (operation) => {
     if (operation === 'get') throw new Error('away')
   })
-  await t.rejects(requireOwner({ store, fs: realFileSystem, scratch: join(tempPath, 'mark'), identity: { id: 'a' }, named: false, takeOverFrom: '' }), /away/)
+  await t.rejects(
+    requireOwner({ store, fs: realFileSystem, scratch: join(tempPath, 'mark'), identity: { id: 'a' }, named: false, known: async () => [], takeOverFrom: '' }),
+    /away/,
+  )
   t.throws(() => ownerIn(folder))
 })
 

@@ -8,6 +8,8 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { FileSystem } from '../../common/log/file-system.ts'
 
 export const OWNER_KEY = 'svc-owner.json'
+/** Objects of which one must be there where the mark is not. */
+const LOOKED_FOR = 8
 
 /** Which database this is. */
 export interface Identity {
@@ -29,6 +31,8 @@ export interface OwnerOptions {
   identity: Identity
   /** The manifest names objects of the store. */
   named: boolean
+  /** Keys of objects that were put into the store, some of which may be gone. */
+  known(): Promise<readonly string[]>
   /** Id of the database that this one stands in for. */
   takeOverFrom: string
 }
@@ -36,13 +40,26 @@ export interface OwnerOptions {
 /** Makes sure that the store is this database's, and marks it if it is nobody's. @throws CONFLICT when it is another's, and what the store throws. */
 export async function requireOwner(options: OwnerOptions): Promise<void> {
   const { store, identity, named, takeOverFrom } = options
+  const marked = await readMark(options)
+  if (marked === identity.id) return
+  if (marked === undefined && takeOverFrom !== identity.id) await requireObjects(options)
   // One without a mark is of a server that made none: of the parent, if objects of it came with the backup.
-  const owner = (await readMark(options)) ?? (named ? identity.parent : undefined)
-  if (owner === identity.id) return
+  const owner = marked ?? (named && takeOverFrom !== identity.id ? identity.parent : undefined)
   if (owner !== undefined && owner !== takeOverFrom) throw othersArchive(store, owner, identity)
   await writeMark(options)
-  const marked = await readMark(options)
-  if (marked !== identity.id) throw othersArchive(store, marked ?? 'unknown', identity)
+  const now = await readMark(options)
+  if (now !== identity.id) throw othersArchive(store, now ?? 'unknown', identity)
+}
+
+/** A place without a mark and without the objects is another one than they were put into: a folder whose volume is not mounted. */
+async function requireObjects({ store, identity, known }: OwnerOptions): Promise<void> {
+  const keys = (await known()).slice(0, LOOKED_FOR)
+  for (const key of keys) if ((await store.size(key)) !== undefined) return
+  if (keys.length === 0) return
+  throw new SvcError(
+    'CONFLICT',
+    `cannot archive to ${store.name}: it has neither "${OWNER_KEY}" nor what this database put into its archive, such as "${keys[0]}"; see whether the volume is mounted and cold_archive.remote_url is the place that was in use. To begin anew, without what was archived, set cold_archive.take_over_from to "${identity.id}"`,
+  )
 }
 
 async function readMark({ store, fs, scratch: path }: OwnerOptions): Promise<string | undefined> {
