@@ -335,7 +335,8 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
     await maintenance.flushed(newest)
     await maintenance.tidy()
   }
-  const source = backupSource({ dataDir, now: context.now, flush, writes, catalog, writer, readers, shared, environment })
+  const isCorrupt = (id: number) => scrubber.isCorrupt(id)
+  const source = backupSource({ dataDir, now: context.now, flush, writes, catalog, writer, readers, segments, isCorrupt, shared, environment })
   const backup = new Backups(source, backupDisk(fs.promises), random)
   const exports = new Exports(dataDir, threadConfig('maintenance'), (module, args, options) => pool.run(module, args, options), fs, flush)
   flushWanted.handle(() => maintenance.flushSoon())

@@ -4,6 +4,7 @@ import { MetricsRegistry } from 'svcdb/testkit'
 import t from 'tap'
 import { until } from '../../../test/support/until.ts'
 import { EmbeddedEngine } from '../engine.ts'
+import { inside } from '../testing/catalog-faults.ts'
 import { closeAndRemove, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 import { Backups } from './backups.ts'
 import { type BackupDisk, filesBelow, realDisk } from './disk.ts'
@@ -272,6 +273,34 @@ t.test('a corrupt segment of the database is noticed when it is copied, and by v
   unlinkSync(segment)
   await t.rejects(engine.backup.create(join(root, 'none')), { code: 'DATABASE_ERROR', message: /no such file/ })
   t.same(readdirSync(root), ['linked'])
+  await closeAndRemove(engine, dir, root)
+})
+
+t.test('a database that has become corrupt does not take the older backup away', async (t) => {
+  const dir = tempDir()
+  const root = tempDir()
+  const target = join(root, 'b')
+  const engine = await openEngine(dir, { compaction_fan_in: 64, segment_verification: 'background' })
+  for (const v of [1, 2]) {
+    await writeFloat(engine, 'm', 'a', NOW + BigInt(v), { v, w: v })
+    await engine.flush()
+  }
+  // As on another file system: the files of the backup are its own.
+  const made = await onDisk(engine, { link: failing('EXDEV') }).create(target)
+  const [file] = await filesBelow(join(dir, 'segments'))
+  const path = join(dir, 'segments', file)
+  const whole = readFileSync(path)
+  const { segments, scrubber } = inside(engine)
+  for (const [name, spoil, message] of [
+    ['short', () => truncateSync(path, whole.length - 1), /the catalog says/],
+    ['gone', () => unlinkSync(path), /no such file/],
+    ['known to be corrupt', () => scrubber.report(segments.all()[0].id, 'a test says so'), /it is corrupt/],
+  ] as const) {
+    spoil()
+    await t.rejects(engine.backup.create(target), { code: 'DATABASE_ERROR', message }, name)
+    t.same(await engine.backup.verify(target), made, `${name}: the older one is whole`)
+    writeFileSync(path, whole)
+  }
   await closeAndRemove(engine, dir, root)
 })
 

@@ -27,6 +27,8 @@ export interface BackupSource {
   settle(): Promise<number>
   /** Keeps segments from being deleted until the returned function is called. */
   lease(): () => void
+  /** The files of each segment there is. @throws DATABASE_ERROR for one known to be corrupt. */
+  segments(): SegmentFile[][]
   /** Writes a consistent copy of the catalog as `data.mdb` into a directory. */
   copyCatalog(directory: string): Promise<void>
   /** Makes a copied catalog one that needs no log. @returns the files of each segment that it names. @throws DATABASE_ERROR for one known to be corrupt. */
@@ -51,7 +53,12 @@ export async function createBackup(
   const walSequence = await source.settle()
   check()
   const release = source.lease()
+  let begun = isNew
   try {
+    // A database that has become corrupt needs the older backup.
+    if (!isNew) await eachOf(source.segments().flat(), async (segment) => void (await requireFile(source.dataDir, disk, segment)))
+    check()
+    begun = true
     const above = await foldersToSync(disk, directory)
     await mkdir(directory, { recursive: true })
     for (const name of [MANIFEST_FILE, UNFINISHED_MANIFEST]) await rm(join(directory, name), { force: true })
@@ -95,7 +102,7 @@ export async function createBackup(
     return manifest
   } catch (error) {
     // Where even that fails the rest stays; without a manifest nothing takes it for a backup.
-    await clear(disk, directory, isNew).catch(() => {})
+    if (begun) await clear(disk, directory, isNew).catch(() => {})
     throw error
   } finally {
     release()
@@ -133,31 +140,40 @@ async function removeUnnamed({ files }: BackupDisk, directory: string, named: Re
   }
 }
 
+const corruptSegment = (path: string, why: string, cause?: unknown): SvcError =>
+  new SvcError('DATABASE_ERROR', `cannot back up segment "${path}": ${why}; restore it from an older backup`, { cause })
+
+/** @throws DATABASE_ERROR for a file that is not there or has another length. */
+async function requireFile(dataDir: string, { files }: BackupDisk, { file, bytes }: SegmentFile): Promise<{ dev: number; ino: number }> {
+  const path = join(dataDir, file)
+  const own = await files.lstat(path).catch((error: Error) => {
+    throw corruptSegment(path, `${error.message}, the catalog says ${bytes} bytes`, error)
+  })
+  if (own.size !== bytes) throw corruptSegment(path, `it has ${own.size} bytes, the catalog says ${bytes}`)
+  return own
+}
+
 async function placeSegment(
   dataDir: string,
   disk: BackupDisk,
   directory: string,
-  { file, bytes, crc32 }: SegmentFile,
+  segment: SegmentFile,
   known: Map<string, Content>,
   check: Check,
 ): Promise<Content> {
+  const { file, bytes, crc32 } = segment
   const { lstat, unlink } = disk.files
   const from = join(dataDir, file)
   const to = join(directory, file)
   const there = await lstat(to).catch(() => undefined)
-  const corrupt = (why: string, cause?: unknown) =>
-    new SvcError('DATABASE_ERROR', `cannot back up segment "${from}": ${why}; restore it from an older backup`, { cause })
-  const own = await lstat(from).catch((error: Error) => {
-    throw corrupt(`${error.message}, the catalog says ${bytes} bytes`, error)
-  })
-  if (own.size !== bytes) throw corrupt(`it has ${own.size} bytes, the catalog says ${bytes}`)
+  const own = await requireFile(dataDir, disk, segment)
   const linked = there?.isFile() === true && there.ino === own.ino && there.dev === own.dev
   if (there !== undefined && !linked) await unlink(to)
   const copied = linked ? undefined : await place(disk, from, to, check)
   // A link is not read when its checksum is known from the time it was written: verification reads it.
   const content = copied ?? (crc32 === undefined ? (known.get(file) ?? (await disk.content(from, check))) : { bytes, crc32 })
   if (content.bytes !== bytes || (crc32 !== undefined && content.crc32 !== crc32))
-    throw corrupt(`its ${content.bytes} bytes have checksum ${content.crc32}, the catalog says ${crc32} of ${bytes} bytes`)
+    throw corruptSegment(from, `its ${content.bytes} bytes have checksum ${content.crc32}, the catalog says ${crc32} of ${bytes} bytes`)
   known.set(file, content)
   return content
 }

@@ -25,6 +25,7 @@ function roots(t: Test): { data: string; backup: string; source: BackupSource } 
     now: () => 1,
     settle: async () => 42,
     lease: () => () => {},
+    segments: () => [],
     copyCatalog: async (to) => writeFileSync(join(to, 'data.mdb'), 'catalog'),
     detach: async () => [[{ file: SEGMENT, bytes: 3, crc32: hex(crc32('abc')) }]],
   }

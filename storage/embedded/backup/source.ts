@@ -4,6 +4,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { Catalog } from '../catalog/catalog.ts'
 import type { CatalogWriter } from '../catalog/writer.ts'
 import type { Environment } from '../environment.ts'
+import type { SegmentTable } from '../segment/segment-table.ts'
 import type { Readers } from '../threads/readers.ts'
 import { type SegmentMeta, segmentFilesWithSizes } from '../threads/segment-entry.ts'
 import { Shared } from '../threads/shared-header.ts'
@@ -20,11 +21,25 @@ export interface BackupSourceDependencies {
   catalog: Catalog
   writer: CatalogWriter
   readers: Readers
+  segments: Pick<SegmentTable, 'local'>
+  isCorrupt(segment: number): boolean
   shared: Int32Array
   environment: Pick<Environment, 'fs' | 'openStore' | 'random'>
 }
 
-export function backupSource({ dataDir, now, flush, writes, catalog, writer, readers, shared, environment }: BackupSourceDependencies): BackupSource {
+export function backupSource({
+  dataDir,
+  now,
+  flush,
+  writes,
+  catalog,
+  writer,
+  readers,
+  segments,
+  isCorrupt,
+  shared,
+  environment,
+}: BackupSourceDependencies): BackupSource {
   return {
     dataDir,
     now,
@@ -37,6 +52,7 @@ export function backupSource({ dataDir, now, flush, writes, catalog, writer, rea
       return sequence
     },
     lease: () => readers.lease(Atomics.load(shared, Shared.EVENTS)),
+    segments: () => segments.local().map((segment) => filesOf(isCorrupt(segment.id) ? { ...segment, damaged: true } : segment)),
     async copyCatalog(directory) {
       try {
         // Compacting: the other kind of copy holds up all commits until it has ended.
