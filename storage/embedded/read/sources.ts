@@ -51,11 +51,16 @@ export interface UnionRequest {
   stored?: readonly string[]
   /** NaN and infinities come as they are stored, bit for bit; without it they are null. */
   raw?: true
-  /** Where duplicates may be, rows that have none are passed on beside the merge, which holds all of its texts in memory. For large reads with texts. */
+  /**
+   * Where duplicates may be, rows that have none, and those that were written once more with all that they had, are passed on beside the merge, which holds
+   * all of its texts in memory. For large reads with texts.
+   */
   sparesTexts?: boolean
 }
 
 const KEY = `${SERIES_COLUMN}, ${TIME_COLUMN}`
+/** Tables of a merge that spares texts: keys that come twice, and where their values are. */
+const [REPEATED, NEWEST] = ['svc_repeated', 'svc_newest']
 /** A source's row numbers stay below this. */
 const ORDER_BITS = 32n
 /** A longer list of series is a table of its own instead of a list of constants. */
@@ -150,9 +155,14 @@ function mergedBranch(request: UnionRequest, sources: readonly Source[], dirty: 
   const fields = fieldList(request.fields, (field) => shown(request, merged, field, `arg_max(${sqlName(field.column)}, ${ORDER_COLUMN})`))
   const mergedRows = (from: string): string => `SELECT ${KEY}${fields} FROM ${from} GROUP BY ${KEY}`
   if (!request.sparesTexts || !request.fields.some(({ type }) => type === 'string' || type === 'histogram')) return mergedRows(rows)
-  const repeated = `(SELECT ${KEY} FROM ${rows} GROUP BY ${KEY} HAVING count(*) > 1)`
-  const single = fieldList(request.fields, (field) => shown(request, merged, field, sqlName(field.column)))
-  return `SELECT ${KEY}${single} FROM ${rows} ANTI JOIN ${repeated} USING (${KEY}) UNION ALL ${mergedRows(`(FROM ${rows} SEMI JOIN ${repeated} USING (${KEY}))`)}`
+  // Of keys that come twice: the row that each field is taken from. Where it is one row for all of them, that row is passed on as it is.
+  const lasts = request.fields.map(({ column }) => `max(${ORDER_COLUMN}) FILTER (${sqlName(column)} IS NOT NULL)`).join(', ')
+  const repeated = `${REPEATED} AS MATERIALIZED (SELECT ${KEY} FROM ${rows} GROUP BY ${KEY} HAVING count(*) > 1)`
+  const last = `coalesce(greatest(${lasts}), max(${ORDER_COLUMN})) AS last, least(${lasts}) IS NOT DISTINCT FROM greatest(${lasts}) AS whole`
+  const newest = `${NEWEST} AS MATERIALIZED (SELECT ${KEY}, ${last} FROM ${rows} SEMI JOIN ${REPEATED} USING (${KEY}) GROUP BY ${KEY})`
+  const single = fieldList(request.fields, (field) => shown(request, merged, field, `r.${sqlName(field.column)}`))
+  const whole = `SELECT ${KEY}${single} FROM ${rows} r LEFT JOIN ${NEWEST} n USING (${KEY}) WHERE n.last IS NULL OR (n.whole AND n.last = r.${ORDER_COLUMN})`
+  return `(WITH ${repeated}, ${newest} ${whole} UNION ALL ${mergedRows(`(FROM ${rows} SEMI JOIN (FROM ${NEWEST} WHERE NOT whole) USING (${KEY}))`)})`
 }
 
 function memtableCall(request: UnionRequest, source: Source, order: bigint): string {

@@ -15,7 +15,7 @@ export const unites = (text: string): boolean => WORD.test(text)
 
 /** Whether a printed statement has a relation of which some rows are merged, and others joined: with a list of series, or to see that they are no duplicates. */
 export const stalls = (sql: string): boolean =>
-  sql.includes(`) GROUP BY ${SERIES_COLUMN}, ${TIME_COLUMN}`) && (sql.includes(' IN (FROM ') || sql.includes(' ANTI JOIN '))
+  sql.includes(`) GROUP BY ${SERIES_COLUMN}, ${TIME_COLUMN}`) && (sql.includes(' IN (FROM ') || sql.includes(' SEMI JOIN '))
 
 /** The rows of a statement. @param statement which is destroyed. @param rowsOf destroys what it is given. */
 export async function* staged(
