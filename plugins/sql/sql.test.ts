@@ -216,6 +216,15 @@ t.test('bad requests', async (t) => {
   t.equal((await post('SELECT 1', { 'content-type': 'text/plain' })).statusCode, 415)
 })
 
+t.test('tags may be named as what every object has', async (t) => {
+  const lines = ['named,host=a v=1', 'named,host=b,constructor=x,toString=y,__proto__=z v=2'].join('\n')
+  const written = await node.inject({ method: 'POST', url: '/write', payload: lines, headers: { 'content-type': 'text/plain' } })
+  t.equal(written.statusCode, 204, written.body)
+  const select = `SELECT upper(host), "constructor", "toString", "__proto__", v FROM named`
+  t.same((await sql(`${select} WHERE host = 'a'`)).json().rows, [['A', null, null, null, 1]])
+  t.same((await sql(`${select} WHERE host = 'b'`)).json().rows, [['B', 'x', 'y', 'z', 2]])
+})
+
 const HEAVY = 'SELECT sum(a.i * b.i % 7) FROM range(10000000) a(i), range(10000000) b(i)'
 
 t.test('a query that takes too long is stopped and names the setting', async (t) => {

@@ -177,7 +177,7 @@ function tagCall({ state, duck, dictionaries }: RelationContext, args: RelationA
 function tagValues(state: WorkerState, series: Int32Array, tags: readonly TagColumn[]): string {
   const rows = Array.from(series, (number) => {
     const own = state.series.tags(number)
-    return `(${[`${number}::INTEGER`, ...tags.map(({ key }) => (own[key] === undefined ? 'NULL::VARCHAR' : sqlText(own[key])))].join(', ')})`
+    return `(${[`${number}::INTEGER`, ...tags.map(({ key }) => (Object.hasOwn(own, key) ? sqlText(own[key]) : 'NULL::VARCHAR'))].join(', ')})`
   })
   return `(SELECT * FROM (VALUES ${rows.join(', ')}) v(${[SERIES_COLUMN, ...tags.map(({ column }) => column)].map(sqlName).join(', ')}))`
 }
