@@ -1,7 +1,9 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { f64, NOW, str, write } from '../conformance/points.ts'
-import { CLOCK, folder, upstream } from './testing.ts'
+import { f64, i64, NOW, str, write } from '../conformance/points.ts'
+import { CLOCK, edgeOf, folder, upstream } from './testing.ts'
 
 t.test('dead letters that give way to newer ones are counted', async (t) => {
   const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
@@ -16,4 +18,32 @@ t.test('dead letters that give way to newer ones are counted', async (t) => {
   while ((await value('svc_forward_set_aside_points_total')) !== 800) await new Promise((resolve) => setTimeout(resolve, 5))
   const dropped = await value('svc_forward_dead_letters_dropped_total')
   t.ok(dropped > 100 && dropped < 800, `${dropped} are gone`)
+})
+
+t.test('a dead letter has tags and fields of every name', async (t) => {
+  const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
+  await write(node.storage, [{ measurement: 'cpu', tags: {}, time: NOW, fields: { v: str('text') } }], { namespace: '' })
+  const data_dir = folder(t)
+  const edge = edgeOf({ data_dir, forward: { upstream: [{ name: 'one', url }] } })
+  await edge.open()
+  const tags = JSON.parse('{"__proto__":"a","constructor":"b"}')
+  const fields = Object.fromEntries([
+    ['v', f64(1)],
+    ['__proto__', i64(2n)],
+  ])
+  await write(edge, [{ measurement: 'cpu', tags, time: NOW, fields }], { namespace: '' })
+  await edge.drained()
+  await edge.close()
+  const folderOf = join(data_dir, 'dead-letters')
+  const [name] = await readdir(folderOf)
+  const { body } = JSON.parse(await readFile(join(folderOf, name), 'utf8'))
+  const kept = JSON.parse(Buffer.from(body, 'base64').toString('utf8'))
+  t.same(Object.entries(kept.tags), [
+    ['__proto__', 'a'],
+    ['constructor', 'b'],
+  ])
+  t.same(Object.entries(kept.fields), [
+    ['v', 1],
+    ['__proto__', { type: 'int64', value: '2' }],
+  ])
 })

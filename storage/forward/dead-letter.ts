@@ -23,8 +23,10 @@ export function pointAt({ records, places }: Rows, position: number): KeptPoint 
   const table = record.tables[places[position * 3 + 1]]
   const row = places[position * 3 + 2]
   const { measurement, tags } = seriesOf(record.keys[table.series[row]])
-  const fields: Record<string, Shown> = {}
-  for (const [i, column] of table.columns.entries()) if (column.has(row)) fields[table.names[i]] = shown(column, row, record.heap)
+  // Not by assignment, here and for tags: a name may be __proto__.
+  const fields = Object.fromEntries(
+    table.columns.flatMap((column, i): [string, Shown][] => (column.has(row) ? [[table.names[i], shown(column, row, record.heap)]] : [])),
+  )
   return { measurement, tags, timestamp: String(toNs(table.time[row * 2], table.time[row * 2 + 1])), fields }
 }
 
@@ -44,11 +46,12 @@ export async function setAside(letters: DeadLetters, rows: Rows, refused: readon
 
 function seriesOf(key: Uint8Array): { measurement: string; tags: Record<string, string> } {
   const reader = new ProtobufReader()
-  const series = { measurement: '', tags: {} as Record<string, string> }
+  let measurement = ''
+  const tags: [string, string][] = []
   reader.begin(key)
   while (reader.next()) {
     if (reader.field === 1) {
-      series.measurement = readText(reader, 'measurement')
+      measurement = readText(reader, 'measurement')
       continue
     }
     const outer = reader.enter()
@@ -58,9 +61,9 @@ function seriesOf(key: Uint8Array): { measurement: string; tags: Record<string, 
       else value = readText(reader, 'value')
     }
     reader.leave(outer)
-    series.tags[name] = value
+    tags.push([name, value])
   }
-  return series
+  return { measurement, tags: Object.fromEntries(tags) }
 }
 
 function shown(column: Column, row: number, heap: Uint8Array): Shown {
