@@ -289,7 +289,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
     rewriteAfterSecs: config.deleted_rows_rewrite_secs,
   })
   const maintenance = new Maintenance({
-    ...{ dataDir, config, log, fs, timers, segments, manifest, schema, pool, memtables, metrics, pressure, tombstones, retention, logs, unreadable },
+    ...{ dataDir, config, log, fs, timers, slices, segments, manifest, schema, pool, memtables, metrics, pressure, tombstones, retention, logs, unreadable },
     tracing: context.tracing,
   })
   const fault = () => pressure.fault

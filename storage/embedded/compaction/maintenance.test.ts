@@ -127,3 +127,34 @@ t.test('series emptied while a batch is in a decoder’s hands are given back la
   await engine.tidy()
   t.equal((await engine.usage('')).series, 0)
 })
+
+t.test('merges of many tables are looked for in several turns of the loop', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir, { maintenance_interval_secs: 3600 })
+  t.teardown(() => closeAndRemove(engine, dir))
+  const tables = 600
+  for (let i = 0; i < tables; i++) await writeFloat(engine, `m${i}`, 'a', NOW, { v: 1, w: 1 })
+  await engine.flush()
+  const { maintenance, segments } = inside(engine)
+  await maintenance.settled()
+  t.equal(segments.tables.size, tables)
+  /** Segments that were looked at, by turn. */
+  const turns: Set<number>[] = [new Set()]
+  const isClaimed = segments.isClaimed.bind(segments)
+  segments.isClaimed = (id) => {
+    turns.at(-1)?.add(id)
+    return isClaimed(id)
+  }
+  let over = false
+  const turn = (): void => {
+    turns.push(new Set())
+    if (!over) setImmediate(turn)
+  }
+  turn()
+  await engine.tidy()
+  await maintenance.settled()
+  over = true
+  t.equal(new Set(turns.flatMap((ids) => [...ids])).size, tables, 'all of them')
+  const most = Math.max(...turns.map(({ size }) => size))
+  t.ok(most <= 128, `${most} in one turn`)
+})

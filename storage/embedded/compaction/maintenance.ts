@@ -19,6 +19,7 @@ import type { Tombstones } from '../retention/tombstones.ts'
 import { freeBytes } from '../segment/disk-space.ts'
 import type { Manifest } from '../segment/manifest.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
+import type { Slices } from '../slices.ts'
 import type { WorkerPool } from '../threads/pool.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { Pressure } from '../write/pressure.ts'
@@ -28,6 +29,8 @@ const RETRY_FIRST_MS = 200
 const RETRY_MAX_MS = 10_000
 /** How often a full disk is looked at for space. */
 const SPACE_POLL_MS = 500
+/** Tables that are looked at for merges in one turn of the main loop: some ten microseconds each. */
+const TABLES_A_TURN = 128
 
 export interface MaintenanceDependencies {
   dataDir: string
@@ -35,6 +38,7 @@ export interface MaintenanceDependencies {
   log: StorageContext['log']
   fs: FileSystem
   timers: Timers
+  slices: Slices
   segments: SegmentTable
   manifest: Manifest
   schema: Schema
@@ -209,12 +213,14 @@ export class Maintenance {
   }
 
   private async compactAll(): Promise<void> {
-    const { log, metrics } = this.dependencies
+    const { log, metrics, segments, slices } = this.dependencies
     while (this.compactionWanted && !this.stopped) {
       this.compactionWanted = false
-      for (const [table, segments] of this.dependencies.segments.tables) {
+      let looked = 0
+      for (const table of segments.tables.keys()) {
+        if (++looked % TABLES_A_TURN === 0) await slices.next()
         if (this.stopped) return
-        const merge = this.plan(table, segments)
+        const merge = this.plan(table, segments.of(table))
         if (merge === undefined) continue
         try {
           await this.compact(table, merge)
@@ -223,7 +229,7 @@ export class Maintenance {
           if (this.stopped) return
           metrics.compactionFailures.inc()
           this.dependencies.pressure.mergeFailed(table, error)
-          this.dependencies.pressure.measure(this.dependencies.segments.tables, [table])
+          this.dependencies.pressure.measure(segments.tables, [table])
           log.error({ err: error, table }, 'cannot merge segments; they stay as they are until the next pass')
           for (const { id } of merge.segments) this.failed.add(id)
         }
