@@ -1,7 +1,7 @@
 import t from 'tap'
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import { Unstored } from '../catalog/unstored.ts'
-import type { Tombstone } from '../threads/removals.ts'
+import type { Cutoff, Tombstone } from '../threads/removals.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { freed, planRewrite, spent, type TableView } from './reclaim.ts'
 import { EVERY_SEQUENCE, Tombstones } from './tombstones.ts'
@@ -141,4 +141,41 @@ t.test('a tombstone goes when no source can hold rows that it masks', async (t) 
   const dropped = all(tombstone(3, { sequence: EVERY_SEQUENCE }))
   t.same(done(dropped, [], 5), [], 'the memtable of the time of the drop')
   t.same(done(dropped, [], 6), [3])
+})
+
+t.test('to look at one table not all measurements with a retention of their own are looked at', async (t) => {
+  let looked = 0
+  const own = new (class extends Map<number, readonly Cutoff[]> {
+    override *[Symbol.iterator](): MapIterator<[number, readonly Cutoff[]]> {
+      for (const entry of super.entries()) {
+        looked++
+        yield entry
+      }
+    }
+  })()
+  for (let measurement = 0; measurement < 100; measurement++) own.set(measurement, [{ id: 9, cutoff: 50n, sequence: 5 }])
+  const tombstones = all()
+  tombstones.setCutoffs({ general: [], own })
+  const segments = [segment(1)]
+  t.same(
+    planRewrite(
+      table(segments),
+      tombstones,
+      () => false,
+      () => true,
+    )?.segments,
+    segments,
+    'its own is known',
+  )
+  t.equal(looked, 0)
+  t.same(
+    planRewrite(
+      table(segments, { measurement: undefined, has: (id) => id === 99 }),
+      tombstones,
+      () => false,
+      () => true,
+    )?.segments,
+    segments,
+    'and those of a shared table',
+  )
 })

@@ -66,10 +66,9 @@ export function masks({ id, cutoff, sequence }: Cutoff, segment: SegmentMeta): b
 
 function formerCutoffs({ measurement, has }: TableView, { cutoffs }: Tombstones, former: (one: Cutoff, measurement: number | undefined) => boolean): Cutoff[] {
   const general = cutoffs.general.filter((one) => (measurement === undefined || !one.except.has(measurement)) && former(one, undefined))
-  const own = [...cutoffs.own].flatMap(([id, list]) =>
-    (measurement === undefined ? has(id) : id === measurement) ? list.filter((one) => former(one, id)) : [],
-  )
-  return [...general, ...own]
+  const formerOf = (id: number): Cutoff[] => (cutoffs.own.get(id) ?? []).filter((one) => former(one, id))
+  // Each of thousands of tables is asked about: all measurements are looked at for the few that are shared.
+  return [...general, ...(measurement === undefined ? [...cutoffs.own.keys()].filter(has).flatMap(formerOf) : formerOf(measurement))]
 }
 
 /** First time of a segment's rows that retention does not mask, whosever they are. */
