@@ -111,7 +111,7 @@ function writeSlices(day: Day, columns: readonly SegmentColumn[], statement: (sl
   const { inputs, time, measurement, target, calls } = day
   const { duck, dataDir, config } = target
   const shared = measurement === undefined
-  const { slices, rowBytes, keyBytes } = mergeSlices(dataDir, inputs, shared, sliceSize(columns, config), time)
+  const { slices, rowBytes, keyBytes, sliceBytes } = mergeSlices(dataDir, inputs, shared, sliceSize(columns, config), time)
   const options = copyOptions(config, columns, rowGroupRows(config, fixedBytes(columns) + rowBytes))
   const copy = async (slice: MergeSlice, to: string): Promise<number> => {
     const before = calls.length
@@ -124,7 +124,7 @@ function writeSlices(day: Day, columns: readonly SegmentColumn[], statement: (sl
   }
   const within = `${comparedTime(TIME_COLUMN, '>=', time[0])} AND ${comparedTime(TIME_COLUMN, '<=', time[1])}`
   const files = `(FROM ${readSql(inputs.map((input) => join(dataDir, input.file)))} WHERE ${within})`
-  return new SlicedWrite({ duck, files, shared, columns: columns.length, keyBytes }).write(slices, path, config.tempDir, copy)
+  return new SlicedWrite({ duck, files, shared, columns: columns.length, keyBytes, sliceBytes }).write(slices, path, config.tempDir, copy)
 }
 
 function copyOptions({ compression, zstdLevel }: SegmentTarget['config'], columns: readonly SegmentColumn[], groupRows: number): string {

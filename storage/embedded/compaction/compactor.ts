@@ -72,14 +72,15 @@ export async function compactSegments(
   ]
   const apart = new Map<SegmentMeta, number>()
   for (const input of inputs) apart.set(input, await encryptedBytes(input, columns, target))
-  const { slices, rowBytes, keyBytes } = mergeSlices(target.dataDir, inputs, shared, sliceSize(columns, target.config), undefined, (input) => apart.get(input)!)
+  const apartBytes = (input: SegmentMeta): number => apart.get(input) ?? 0
+  const { slices, rowBytes, keyBytes, sliceBytes } = mergeSlices(target.dataDir, inputs, shared, sliceSize(columns, target.config), undefined, apartBytes)
   const firsts = sources.map(firstLeft)
   const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
   const minTime = before(first, time[0]) ? time[0] : first
   const maxTime = sources.reduce((max, source) => (before(max, source.maxTime) ? source.maxTime : max), sources[0].maxTime)
   const file = segmentPath(request.segment, minTime)
   const files = readSql(inputs.map((input) => join(target.dataDir, input.file)))
-  const sliced = (count: number): SlicedWrite => new SlicedWrite({ duck: target.duck, files, shared, columns: count, keyBytes })
+  const sliced = (count: number): SlicedWrite => new SlicedWrite({ duck: target.duck, files, shared, columns: count, keyBytes, sliceBytes })
   const withCalls = async <T>(body: () => Promise<T>): Promise<T> => {
     const before = calls.length
     try {

@@ -110,3 +110,30 @@ t.test(`a shared table, seed ${seed}`, async (t) => {
   remove(db, measurements[0], 1)
   await compare(t, db, 7, undefined)
 })
+
+t.test('a slice has room for its texts beside the memory that its columns take', async (t) => {
+  const db = new TestDatabase()
+  db.config.rowGroupRows = ROW_GROUP_ROWS
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { a: 'string', b: 'float64' })
+  for (let round = 0; round < 2; round++) {
+    const rows = Array.from({ length: 100 }, (_, i) => ({ tags: {}, time: BigInt(i * 2 + round), fields: { a: `${round} ${i}`.padEnd(1000, '.'), b: i } }))
+    db.write(m, rows)
+    await db.flush()
+  }
+  const inputs = db.state.snapshotNow()!.table(m.table.id).segments
+  const target = await db.target()
+  const { slices, sliceBytes } = mergeSlices(target.dataDir, inputs, false, { rows: 6000, bytes: Number.POSITIVE_INFINITY })
+  t.equal(slices.length, 1)
+  t.ok(sliceBytes >= 200_000, `${sliceBytes} bytes`)
+  const asked: number[] = []
+  const { duck } = target
+  const withRoom = duck.withRoom.bind(duck)
+  duck.withRoom = (columns, bytes, body) => {
+    asked.push(bytes)
+    return withRoom(columns, bytes, body)
+  }
+  const { digest } = await merged(db, inputs, m.def.id, 900, 1 << 30)
+  t.equal(digest.n, 200)
+  t.ok(Math.max(...asked) >= 200_000, `${asked} bytes`)
+})

@@ -21,7 +21,7 @@ export interface MergeSlice {
   to: Cut | undefined
 }
 
-const WHOLE: MergePlan = { slices: [{ from: undefined, to: undefined }], rowBytes: 0, keyBytes: 0 }
+const WHOLE: MergePlan = { slices: [{ from: undefined, to: undefined }], rowBytes: 0, keyBytes: 0, sliceBytes: 0 }
 
 interface RowGroup {
   key: Cut
@@ -42,6 +42,8 @@ export interface MergePlan {
   rowBytes: number
   /** More than the rows of one key take: one row group of each input. */
   keyBytes: number
+  /** Of the texts of the largest slice; 0 = none are known. */
+  sliceBytes: number
 }
 
 /**
@@ -80,7 +82,7 @@ export function mergeSlices(
     keyBytes += largest
   }
   const [rows, bytes] = groups.reduce((sum, group) => [sum[0] + group.rows, sum[1] + group.bytes], [0, 0])
-  return { slices: slicesOf(groups, size), rowBytes: bytes / Math.max(1, rows), keyBytes }
+  return { ...slicesOf(groups, size), rowBytes: bytes / Math.max(1, rows), keyBytes }
 }
 
 function liesOutside(footer: Footer, group: number, [lo, hi]: readonly [bigint, bigint]): boolean {
@@ -104,11 +106,11 @@ function keyOf(footer: Footer, group: number, columns: readonly number[]): Cut {
   return key
 }
 
-function slicesOf(groups: RowGroup[], size: SliceSize): MergeSlice[] {
+function slicesOf(groups: RowGroup[], size: SliceSize): Pick<MergePlan, 'slices' | 'sliceBytes'> {
   groups.sort((a, b) => compareCuts(a.key, b.key))
   const slices: MergeSlice[] = []
   let from: Cut | undefined
-  let [rows, bytes] = [0, 0]
+  let [rows, bytes, sliceBytes] = [0, 0, 0]
   for (const { key, rows: n, bytes: b } of groups) {
     if ((rows + n > size.rows || bytes + b > size.bytes) && rows > 0 && key.length > 0 && (from === undefined || compareCuts(key, from) > 0)) {
       slices.push({ from, to: key })
@@ -117,9 +119,10 @@ function slicesOf(groups: RowGroup[], size: SliceSize): MergeSlice[] {
     }
     rows += n
     bytes += b
+    if (bytes > sliceBytes) sliceBytes = bytes
   }
   slices.push({ from, to: undefined })
-  return slices
+  return { slices, sliceBytes }
 }
 
 /** A cut stands before all longer ones that begin with it. */

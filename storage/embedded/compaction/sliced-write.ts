@@ -17,6 +17,8 @@ export interface SlicedWriteOptions {
   columns: number
   /** As MergePlan says. */
   keyBytes: number
+  /** As MergePlan says: what the columns leave of the memory may be less, and slices would be halved again and again. */
+  sliceBytes: number
 }
 
 /** Does what there is to do with a slice. @returns its rows. @throws as `engineError` says. */
@@ -37,14 +39,14 @@ export class SlicedWrite {
    * @param path must not exist. @param copy writes the rows of a slice into a file. @returns rows.
    */
   write(slices: readonly MergeSlice[], path: string, tempDir: string, copy: (slice: MergeSlice, path: string) => Promise<number>): Promise<number> {
-    const { duck, columns } = this.options
+    const { duck, columns, sliceBytes } = this.options
     const into = (to: string): Work => {
       return async (slice) => {
         await rm(to, { force: true }) // of a try that there was no memory for
         return copy(slice, to)
       }
     }
-    return duck.withRoom(columns, 0, async () => {
+    return duck.withRoom(columns, sliceBytes, async () => {
       const parts = slices.length === 1 ? await this.one(slices[0], into(path)) : slices
       if (parts !== undefined) {
         await rm(path, { force: true })
