@@ -1,6 +1,8 @@
 /** The HTTP listener: fastify with the kernel's rules for bodies, errors, request ids, credentials and shutdown. */
 import { randomUUID } from 'node:crypto'
+import { lookup } from 'node:dns/promises'
 import type { Server } from 'node:http'
+import type { Server as SocketServer } from 'node:net'
 import type { Server as TlsServer } from 'node:tls'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerOptions, LogController } from 'fastify'
 import type { Auth, CallContext } from '../auth/auth.ts'
@@ -24,6 +26,7 @@ import { compression } from './compression.ts'
 import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
 import { clientError, continueWhenRead, KnownPaths, refuseExpectation, sendError, unroutable, unsupportedType } from './errors.ts'
+import { closeAll, listenAlso } from './further-addresses.ts'
 import { serveInOrder } from './in-order.ts'
 import { byMediaType } from './media-type.ts'
 import { countRequests } from './request-metrics.ts'
@@ -75,6 +78,8 @@ export class HttpServer {
   private readonly poolTimer: NodeJS.Timeout
   private draining = false
   private readonly unasked: Unasked
+  private readonly bound: (listener: SocketServer) => void
+  private further: readonly SocketServer[] = []
 
   private constructor(dependencies: HttpDependencies, app: FastifyInstance, reloadTls: HttpServer['reloadTls'], paths: KnownPaths) {
     this.dependencies = dependencies
@@ -102,7 +107,8 @@ export class HttpServer {
       (gauge) => gauge.set(this.answers.total),
     )
     const refused = metrics.counter('http_connections_refused_total', 'Connections that were closed at once, beyond server.max_connections', [])
-    boundConnections(app.server, server.max_connections, log, () => refused.inc())
+    this.bound = (listener) => boundConnections(listener, server.max_connections, log, () => refused.inc())
+    this.bound(app.server)
     this.poolTimer = setInterval(() => this.pool.rest(), REST_MS).unref()
     this.install(paths)
   }
@@ -275,12 +281,19 @@ export class HttpServer {
   async listen(): Promise<string> {
     const address = this.dependencies.server.http_addr
     const { host, port } = parseAddress(address)
+    const server = this.app.server as Server
+    let further: string[]
     try {
-      await this.app.listen({ host, port, listenTextResolver: (url) => `listening on ${url}` })
+      const [first, ...others] = host === 'localhost' ? new Set((await lookup(host, { all: true })).map((found) => found.address)) : [host]
+      further = others
+      await this.app.listen({ host: first, port, listenTextResolver: (url) => `listening on ${url}` })
     } catch (error) {
       throw new SvcError('IO_ERROR', `cannot listen on server.http_addr "${address}": ${(error as Error).message}`, { cause: error })
     }
-    const bound = (this.app.server as Server).address() as { port: number; address: string; family: string }
+    const bound = server.address() as { port: number; address: string; family: string }
+    this.further = await listenAlso(server, further, bound.port, this.bound, (missed, error) => {
+      this.dependencies.log.warn({ err: error }, `cannot listen on ${missed}, which is ${host}, too: ${bound.address} is the only address that is answered`)
+    })
     const shown = bound.address === '0.0.0.0' || bound.address === '::' ? '127.0.0.1' : bound.family === 'IPv6' ? `[${bound.address}]` : bound.address
     return `${this.dependencies.tls === undefined ? 'http' : 'https'}://${shown}:${bound.port}`
   }
@@ -300,7 +313,7 @@ export class HttpServer {
       this.unasked.close()
     }, IDLE_SWEEP_MS)
     try {
-      await this.app.close()
+      await Promise.all([this.app.close(), closeAll(this.further)])
     } finally {
       clearInterval(this.poolTimer)
       this.answers.close()
