@@ -103,6 +103,36 @@ t.test('everything wrong is reported at once, with the nearest names', async (t)
   ])
 })
 
+t.test('what is wrong in a list or a table of free names is named with its place, and with what belongs there', async (t) => {
+  const lister = definePlugin({
+    id: 'lister',
+    summary: 'Lists',
+    stability: 'beta',
+    config: Type.Object({
+      hosts: Type.Array(Type.String({ pattern: '^[a-z]+$' }), { default: [], description: 'Names of hosts' }),
+      rates: Type.Record(Type.String(), Type.Integer({ minimum: 0 }), { default: {}, description: 'Requests a second by name' }),
+      targets: Type.Array(
+        Type.Object({ port: Type.Integer({ description: 'Of the target' }), tags: Type.Optional(Type.Array(Type.String(), { description: 'Its tags' })) }),
+        {
+          default: [],
+          description: 'Where to',
+        },
+      ),
+    }),
+    setup() {},
+  })
+  const problems = await problemsOf('[lister]\nhosts = ["a", "B"]\nrates = { a = -1 }\ntargets = [{ port = 1 }, { port = "x", tags = [1] }, 5]\n', [
+    lister as never,
+  ])
+  t.same(problems, [
+    'cannot use "lister.hosts[1]" "B" in svc.toml: must match pattern "^[a-z]+$"; Names of hosts',
+    'cannot use "lister.rates.a" -1 in svc.toml: must be >= 0; Requests a second by name',
+    'cannot use "lister.targets[1].port" "x" in svc.toml: must be integer; Of the target',
+    'cannot use "lister.targets[1].tags[0]" 1 in svc.toml: must be string; Its tags',
+    'cannot use "lister.targets[2]" 5 in svc.toml: must be object; Where to',
+  ])
+})
+
 t.test('a mistyped built-in plugin gets the nearest id', async (t) => {
   const [problem] = await problemsOf('plugins = ["line_protocl"]')
   t.match(problem, /cannot find plugin "line_protocl".*did you mean "line_protocol"\?/)

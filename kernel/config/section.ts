@@ -47,9 +47,10 @@ export function checkSection(schema: Schema, raw: unknown, path: string, origin:
     if (reported.has(key) || error.keyword === 'additionalProperties' || error.keyword === 'boolean') continue
     reported.add(key)
     const at = schemaAt(schema, error.instancePath)
+    const description = descriptionAt(schema, error.instancePath)
     const shown = at !== undefined && holdsSecret(at) ? '' : ` ${withoutPasswords(JSON.stringify(valueAt(value, error.instancePath)) ?? '')}`
     const why = at?.enum === undefined ? error.message : `must be one of ${at.enum.join(', ')}`
-    problems.push(`cannot use "${key}"${shown} in ${origin(key)}: ${why}${at?.description === undefined ? '' : `; ${at.description}`}`)
+    problems.push(`cannot use "${key}"${shown} in ${origin(key)}: ${why}${description === undefined ? '' : `; ${description}`}`)
   }
   return problems.length > before ? value : wrapSecrets(schema, value)
 }
@@ -112,6 +113,18 @@ function schemaAt(schema: Schema, pointer: string): Schema | undefined {
   let at: Schema | undefined = schema
   for (const part of pointer.split('/').slice(1)) at = at?.items !== undefined ? at.items : at?.properties?.[part]
   return at
+}
+
+/** Items of a list, and members of a table whose names are free, are described by it where they say nothing themselves. */
+function descriptionAt(schema: Schema, pointer: string): string | undefined {
+  let at: Schema | undefined = schema
+  let description: string | undefined
+  for (const part of pointer.split('/').slice(1)) {
+    const property: Schema | undefined = at?.properties?.[part]
+    at = property ?? at?.items
+    description = property === undefined ? (at?.description ?? description) : property.description
+  }
+  return description
 }
 
 function valueAt(value: unknown, pointer: string): unknown {
