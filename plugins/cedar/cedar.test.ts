@@ -144,3 +144,24 @@ t.test('what the start refuses', async (t) => {
   })
   await t.rejects(start({ policy_dir: bad }), /b\.cedar:3:13: unrecognized action `Svc::Action::"Raed"`; did you mean `Svc::Action::"Read"`\?\nb\.cedar:4:/)
 })
+
+t.test('a policy that names a namespace is warned of where namespaces are the same data', async (t) => {
+  const warned = async (policies: string, multi_tenancy: boolean) => {
+    const { lines } = await startPolicies(t, policies, { plugins: [DATA], config: { server: { multi_tenancy } } })
+    return lines.map((line) => JSON.parse(line)).filter(({ level, msg }) => level === 'warn' && msg.includes('names a namespace'))
+  }
+  const all = 'permit(principal, action, resource);'
+  const naming = [
+    'forbid(principal, action == Svc::Action::"Delete", resource == Svc::Namespace::"default");',
+    'permit(principal, action, resource is Svc::Namespace) when { resource.name == "a" };',
+  ]
+  for (const policy of naming) {
+    t.match(
+      await warned(`${all}\n${policy}`, false),
+      [{ policy: 'all.cedar#2', msg: /set server\.multi_tenancy, or name the namespaces in each credential$/ }],
+      policy,
+    )
+    t.same(await warned(`${all}\n${policy}`, true), [], 'they are apart')
+  }
+  t.same(await warned(`${all}\nforbid(principal in Svc::Role::"guest", action, resource is Svc::Namespace);`, false), [], 'all are alike to it')
+})

@@ -33,7 +33,15 @@ export default definePlugin({
     svc.readiness(() => guard.broken)
     svc.start(async () => {
       engine = new PolicyEngine(await loadCedar(), config.decision_cache_entries)
-      reloader = new PolicyReloader({ source, engine, hot: config.hot_reload, metrics, log, auditLog: () => svc.find<AuditLog>(AUDIT_LOG) })
+      reloader = new PolicyReloader({
+        source,
+        engine,
+        hot: config.hot_reload,
+        multiTenancy: svc.server.multi_tenancy,
+        metrics,
+        log,
+        auditLog: () => svc.find<AuditLog>(AUDIT_LOG),
+      })
       await reloader.load()
     })
     svc.ready(() => reloader?.watch())

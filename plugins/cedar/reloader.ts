@@ -12,6 +12,8 @@ export interface ReloaderDependencies {
   engine: PolicyEngine
   /** False: changes are taken up by a restart only. */
   hot: boolean
+  /** Whether the data of each namespace is apart. */
+  multiTenancy: boolean
   metrics: PolicyMetrics
   log: Logger
   auditLog(): AuditLog | undefined
@@ -19,6 +21,7 @@ export interface ReloaderDependencies {
 
 const SHOWN_PROBLEMS = 20
 const AUDIT_REASON_LENGTH = 1000
+const NAMES_NAMESPACE = /\bSvc::Namespace::"|\bresource\s*(?:\.\s*name\b|\[\s*"name"\s*\])/
 
 export class PolicyReloader {
   private readonly dependencies: ReloaderDependencies
@@ -116,9 +119,15 @@ export class PolicyReloader {
   }
 
   private applied({ digest }: PolicyFiles, { set, warnings }: Checked): void {
-    const { log, metrics, source, engine } = this.dependencies
+    const { log, metrics, source, engine, multiTenancy } = this.dependencies
     metrics.reloads.inc({ result: 'applied' })
     for (const warning of warnings.slice(0, SHOWN_PROBLEMS)) log.warn(`policy ${warning}`)
+    const naming = multiTenancy ? undefined : [...set.policies].find(([, { text }]) => NAMES_NAMESPACE.test(text))
+    if (naming !== undefined)
+      log.warn(
+        { policy: naming[0] },
+        'a policy names a namespace, and without server.multi_tenancy all namespaces are the same data: a caller whose credential names none reaches it under any other name; set server.multi_tenancy, or name the namespaces in each credential',
+      )
     if (set.policies.size === 0) log.warn({ path: source.path }, 'there are no policies: every call that needs credentials is refused')
     log.info({ path: source.path, policies: set.policies.size, digest, epoch: engine.epoch }, 'policies loaded')
   }
