@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { link, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -231,4 +231,17 @@ t.test('svc export-dashboards copies all files into a folder, and replaces none'
   for (const name of shipped) t.equal(await readFile(join(to, name), 'utf8'), await readFile(join(MODELS, name), 'utf8'))
   t.match(await svc('export-dashboards', to), { code: 1, err: /it is there already/ })
   t.match(await svc('export-dashboards'), { code: 1, err: /name one folder/ })
+})
+
+t.test('svc export-dashboards says so where no folder can be made', { skip: process.platform !== 'linux' && 'there is no /proc' }, async (t) => {
+  const main = new URL('../../kernel/main.ts', import.meta.url).pathname
+  for (const folder of ['/proc/nothing', '/proc/nothing/below', '/etc/hosts/below', '/etc/hosts']) {
+    // A process of its own: one that tries for ever would never end.
+    const { status, stderr, signal } = spawnSync(process.execPath, [main, 'export-dashboards', folder], {
+      timeout: 30_000,
+      killSignal: 'SIGKILL',
+      encoding: 'utf8',
+    })
+    t.match({ status, signal, stderr }, { status: 1, signal: null, stderr: /^svc: cannot make the folder "\/.*name one that you may write to\n$/ }, folder)
+  }
 })
