@@ -75,8 +75,8 @@ const CLIENT_ERRORS: Record<string, { status: number; text: string }> = {
 
 /** What is not HTTP never reaches a route; it is answered on the bare socket. */
 export function clientError(error: NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number }, socket: Socket & { _httpMessage?: unknown }): void {
-  // An answer under way must not be cut by a second one.
-  if (error.code === 'ECONNRESET' || socket.destroyed || socket._httpMessage) return void socket.destroy()
+  // An answer under way must not be cut by a second one, and one before the end of a TLS handshake would wait for it, for ever.
+  if (error.code === 'ECONNRESET' || error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || socket.destroyed || socket._httpMessage) return void socket.destroy()
   if (error.code === 'HPE_PAUSED_H2_UPGRADE') return refuseHttp2(socket, (error.rawPacket ?? Buffer.alloc(0)).subarray(error.bytesParsed))
   const { status, text } = CLIENT_ERRORS[error.code ?? ''] ?? { status: 400, text: 'the request is not valid HTTP' }
   const body = JSON.stringify({ error: text, code: 'BAD_REQUEST' })

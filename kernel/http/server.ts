@@ -127,7 +127,7 @@ export class HttpServer {
       schemaController: { compilersFactory: { buildValidator: () => validatorCompiler as never, buildSerializer: () => serializerCompiler as never } },
       routerOptions: { maxParamLength: MAX_PARAM_LENGTH, constraints: { mediaType: byMediaType } },
       keepAliveTimeout: server.keep_alive_timeout_secs * 1000,
-      requestTimeout: server.request_timeout_secs * 1000,
+      requestTimeout: server.request_timeout_secs * 1000, // fastify would set its own
       // Requests that were under way when the server began to stop are answered as usual.
       return503OnClosing: false,
       forceCloseConnections: 'idle',
@@ -139,9 +139,10 @@ export class HttpServer {
         else own(error, request, reply)
       },
     }
-    // Refused on arrival, with an answer that says so.
-    const listener = { requireHostHeader: false }
-    const own = secure === undefined ? { http: listener } : { https: { ...secure, ...listener } }
+    const limits = timeLimits(Math.ceil(server.request_timeout_secs * 1000))
+    // Requests without Host are refused on arrival, with an answer that says so.
+    const listener = { requireHostHeader: false, ...limits }
+    const own = secure === undefined ? { http: listener } : { https: { ...secure, ...listener, handshakeTimeout: limits.headersTimeout } }
     const app = Fastify({ ...options, ...own } as FastifyServerOptions)
     serveInOrder(app.server as Server)
     app.server.on('checkExpectation', refuseExpectation)
@@ -321,6 +322,16 @@ export class HttpServer {
       clearTimeout(timer)
     }
   }
+}
+
+const MAX_HEADERS_MS = 60_000
+const MAX_CHECK_MS = 30_000
+const MIN_CHECK_MS = 100
+
+/** @param requestMs 0 = none, for bodies. Node.js takes the longer of its two limits for that of the whole request. */
+function timeLimits(requestMs: number) {
+  const headersTimeout = Math.min(requestMs || MAX_HEADERS_MS, MAX_HEADERS_MS)
+  return { headersTimeout, requestTimeout: requestMs, connectionsCheckingInterval: Math.max(Math.min(headersTimeout, MAX_CHECK_MS), MIN_CHECK_MS) }
 }
 
 /**
