@@ -16,7 +16,7 @@ import {
 } from 'node:http2'
 import type { Server as TlsServer } from 'node:tls'
 import { SvcError } from '../errors/index.ts'
-import { boundConnections, drainMs, HostGuard, parseAddress, refuseDuplicates, tlsOptions, tlsReload } from '../network/index.ts'
+import { boundConnections, drainMs, Handshakes, HostGuard, parseAddress, refuseDuplicates, tlsOptions, tlsReload } from '../network/index.ts'
 import { type Attributes, inSpan } from '../trace/index.ts'
 import { Call, CONTENT_TYPE } from './call.ts'
 import type { GrpcConfig } from './config.ts'
@@ -46,6 +46,7 @@ export class GrpcListener<Context> {
   private readonly calls = new Map<Call<Context>, Http2Session | undefined>()
   private readonly memory: CallMemory
   private server: Http2Server | Http2SecureServer | undefined
+  private handshakes: Handshakes | undefined
   private draining = false
   private drained: Promise<void> | undefined
   private whenIdle: () => void = () => {}
@@ -112,6 +113,7 @@ export class GrpcListener<Context> {
     if (tls !== undefined && secure !== undefined && tls.reload_interval_secs > 0)
       owner.schedule('tls_reload', tls.reload_interval_secs * 1000, tlsReload(server as unknown as TlsServer, tls, secure, owner.log), { local: true })
     this.server = server
+    this.handshakes = new Handshakes(server)
     boundConnections(server, owner.server.max_connections, owner.log, () => this.refused.inc({}))
     server.on('session', (session) => this.accept(session))
     // What is no HTTP/2 ends its own connection.
@@ -143,6 +145,7 @@ export class GrpcListener<Context> {
     const { server, owner } = this
     if (server === undefined) return
     server.close()
+    this.handshakes?.close()
     for (const session of this.sessions.keys()) session.close()
     if (this.idle) return
     const limit = drainMs(owner.server)
@@ -169,6 +172,7 @@ export class GrpcListener<Context> {
     if (server === undefined) return
     this.server = undefined
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+    this.handshakes?.close()
     for (const call of this.calls.keys()) call.cut(stopping())
     for (const session of this.sessions.keys()) session.destroy()
     await closed

@@ -1,0 +1,30 @@
+/**
+ * Connections whose TLS handshake has not ended: they are no connections of HTTP yet, and a server that closes waits for them, for two minutes where the
+ * client says nothing more.
+ */
+import type { Server, Socket } from 'node:net'
+
+export class Handshakes {
+  /** By both ends: Node.js does not say which connection a secure one is of. */
+  private readonly sockets = new Map<string, Socket>()
+
+  /** Call it before the server listens. In plain text there are none. */
+  constructor(server: Server) {
+    if (!('addContext' in server)) return
+    server.on('connection', (socket: Socket) => {
+      const ends = endsOf(socket)
+      this.sockets.set(ends, socket)
+      socket.once('close', () => this.sockets.get(ends) === socket && this.sockets.delete(ends))
+    })
+    server.on('secureConnection', (socket: Socket) => this.sockets.delete(endsOf(socket)))
+  }
+
+  /** Ends those that are under way. */
+  close(): void {
+    for (const socket of this.sockets.values()) socket.destroy()
+  }
+}
+
+function endsOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`
+}
