@@ -4,7 +4,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as TlsServer } from 'node:tls'
 import type { Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { boundConnections, drainMs, Handshakes, parseAddress, plainAddress, refuseDuplicates, tlsOptions, tlsReload } from 'svcdb/lib/network'
+import { boundConnections, drainMs, parseAddress, plainAddress, refuseDuplicates, tlsOptions, tlsReload, Unasked } from 'svcdb/lib/network'
 import type { Answer, Incoming, OperatorApi } from './api.ts'
 import { IncomingBody, type OpenHold } from './body.ts'
 import { pairsOf, splitUrl, textOf } from './handler.ts'
@@ -18,7 +18,7 @@ export class Listener {
   private readonly api: OperatorApi
   private readonly metrics: ApiMetrics
   private server: Server | undefined
-  private handshakes: Handshakes | undefined
+  private unasked: Unasked | undefined
   private draining = false
 
   constructor(svc: Svc, addr: string, api: OperatorApi, metrics: ApiMetrics) {
@@ -40,7 +40,7 @@ export class Listener {
       secure === undefined
         ? (await import('node:http')).createServer(limits, serve)
         : (await import('node:https')).createServer({ ...limits, ...secure }, serve)
-    this.handshakes = new Handshakes(server)
+    this.unasked = new Unasked(server)
     boundConnections(server, svc.server.max_connections, svc.log, () => this.metrics.refused.inc())
     if (tls !== undefined && secure !== undefined && tls.reload_interval_secs > 0)
       svc.schedule('tls_reload', tls.reload_interval_secs * 1000, tlsReload(server as unknown as TlsServer, tls, secure, svc.log), { local: true })
@@ -67,7 +67,7 @@ export class Listener {
     const late = setTimeout(() => server.closeAllConnections(), drainMs(this.svc.server))
     const idle = setInterval(() => {
       server.closeIdleConnections()
-      this.handshakes?.close()
+      this.unasked?.close()
     }, IDLE_SWEEP_MS)
     await new Promise<void>((resolve) => server.close(() => resolve()))
     clearTimeout(late)

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { AUDIT_LOG, type AuditLog, type AuditRecord, definePlugin } from 'svcdb'
 import { defineSkill } from 'svcdb/agents'
@@ -128,6 +130,16 @@ t.test('on a listener of its own the operations are at the root, and nothing els
   t.equal((await ask(`/runs/${known}/cancel`, { method: 'POST', headers: { ...json, 'content-encoding': 'gzip' }, body: bomb })).status, 413)
   await node.stop()
   await t.rejects(fetch(url))
+})
+
+t.test('a client that connects and says nothing does not keep a node from stopping', async (t) => {
+  const { node } = await startApi(t, [echo], { config: { operator_api: { addr: '127.0.0.1:0' }, server: { shutdown_timeout_secs: 600 } } })
+  const silent = connect(node.port('operator_api'), '127.0.0.1')
+  await once(silent.on('error', () => {}).resume(), 'connect')
+  t.equal((await fetch(`http://127.0.0.1:${node.port('operator_api')}/`)).status, 401, 'it is accepted by now')
+  const closed = once(silent, 'close')
+  await node.stop()
+  await closed
 })
 
 t.test('what cannot be used ends the start', async (t) => {

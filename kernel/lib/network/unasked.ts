@@ -1,7 +1,7 @@
 /** Connections that have not sent a request: Node.js takes them for busy until its time limit for headers, and a server that closes would wait for them. */
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { Handshakes } from '../lib/network/index.ts'
+import { Handshakes } from './handshakes.ts'
 
 export class Unasked {
   private readonly sockets = new Set<Socket>()
