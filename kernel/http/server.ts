@@ -116,6 +116,7 @@ export class HttpServer {
     const { server, tls, log } = dependencies
     const secure = tls === undefined ? undefined : await tlsOptions(tls)
     const paths = new KnownPaths()
+    const limits = timeLimits(Math.ceil(server.request_timeout_secs * 1000))
     const options: FastifyServerOptions = {
       loggerInstance: perRequest(log),
       logController: new LogController({ disableRequestLogging: true }),
@@ -125,8 +126,9 @@ export class HttpServer {
       // Given here, and not set later: fastify would load its own for nothing.
       schemaController: { compilersFactory: { buildValidator: () => validatorCompiler as never, buildSerializer: () => serializerCompiler as never } },
       routerOptions: { maxParamLength: MAX_PARAM_LENGTH, constraints: { mediaType: byMediaType } },
-      keepAliveTimeout: server.keep_alive_timeout_secs * 1000,
-      requestTimeout: server.request_timeout_secs * 1000, // fastify would set its own
+      // Whole milliseconds: fastify and Node.js take no others.
+      keepAliveTimeout: Math.ceil(server.keep_alive_timeout_secs * 1000),
+      requestTimeout: limits.requestTimeout, // fastify would set its own
       // Requests that were under way when the server began to stop are answered as usual.
       return503OnClosing: false,
       forceCloseConnections: 'idle',
@@ -138,7 +140,6 @@ export class HttpServer {
         else own(error, request, reply)
       },
     }
-    const limits = timeLimits(Math.ceil(server.request_timeout_secs * 1000))
     // Requests without Host are refused on arrival, with an answer that says so.
     const listener = { requireHostHeader: false, ...limits }
     const own = secure === undefined ? { http: listener } : { https: { ...secure, ...listener, handshakeTimeout: limits.headersTimeout } }

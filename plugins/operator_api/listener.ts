@@ -34,7 +34,9 @@ export class Listener {
     const { tls } = svc
     const { host, port } = parseAddress(addr)
     const serve = (request: IncomingMessage, response: ServerResponse) => void this.serve(request, response)
-    const limits = { requestTimeout: svc.server.request_timeout_secs * 1000, keepAliveTimeout: svc.server.keep_alive_timeout_secs * 1000 }
+    const { request_timeout_secs: requestSecs, keep_alive_timeout_secs: idleSecs } = svc.server
+    // Whole milliseconds: Node.js takes no others.
+    const limits = { requestTimeout: Math.ceil(requestSecs * 1000), keepAliveTimeout: Math.ceil(idleSecs * 1000) }
     const secure = tls === undefined ? undefined : await tlsOptions(tls)
     const server: Server =
       secure === undefined

@@ -132,6 +132,12 @@ t.test('on a listener of its own the operations are at the root, and nothing els
   await t.rejects(fetch(url))
 })
 
+t.test('time limits may have any fraction of a second', async (t) => {
+  const server = { request_timeout_secs: 1.001, keep_alive_timeout_secs: 4.0001 }
+  const { node } = await startApi(t, [], { config: { operator_api: { addr: '127.0.0.1:0' }, server } })
+  t.equal((await fetch(`http://127.0.0.1:${node.port('operator_api')}/`)).status, 401)
+})
+
 t.test('a client that connects and says nothing does not keep a node from stopping', async (t) => {
   const { node } = await startApi(t, [echo], { config: { operator_api: { addr: '127.0.0.1:0' }, server: { shutdown_timeout_secs: 600 } } })
   const silent = connect(node.port('operator_api'), '127.0.0.1')
