@@ -234,14 +234,13 @@ t.test('svc export-dashboards copies all files into a folder, and replaces none'
 })
 
 t.test('svc export-dashboards says so where no folder can be made', { skip: process.platform !== 'linux' && 'there is no /proc' }, async (t) => {
-  const main = new URL('../../kernel/main.ts', import.meta.url).pathname
+  const code = `import { run } from 'svcdb/testkit'
+process.exitCode = await run(process.argv.slice(1), { env: {}, out() {}, err: (text) => process.stderr.write(text) })`
   for (const folder of ['/proc/nothing', '/proc/nothing/below', '/etc/hosts/below', '/etc/hosts']) {
     // A process of its own: one that tries for ever would never end.
-    const { status, stderr, signal } = spawnSync(process.execPath, [main, 'export-dashboards', folder], {
-      timeout: 30_000,
-      killSignal: 'SIGKILL',
-      encoding: 'utf8',
-    })
+    const args = ['--input-type=module', '-e', code, '--', 'export-dashboards', folder]
+    const options = { cwd: import.meta.dirname, timeout: 30_000, killSignal: 'SIGKILL', encoding: 'utf8' } as const
+    const { status, stderr, signal } = spawnSync(process.execPath, args, options)
     t.match({ status, signal, stderr }, { status: 1, signal: null, stderr: /^svc: cannot make the folder "\/.*name one that you may write to\n$/ }, folder)
   }
 })
