@@ -8,6 +8,8 @@ import { boot } from '../testkit/index.ts'
 
 const AHEAD = 500
 const LARGE = 4 * 1024 * 1024
+/** Requests that are answered before one takes its time. */
+const BEFORE = 2000
 
 let added = 0
 let underWay = 0
@@ -15,6 +17,7 @@ let most = 0
 let begun = 0
 /** Of the event loop. */
 let turn = 0
+let slow: (() => void) | undefined
 const probe = definePlugin({
   id: 'probe',
   summary: 'Routes for the tests',
@@ -35,6 +38,12 @@ const probe = definePlugin({
     svc.http.get('/large', async (_request, reply) => {
       begun++
       return reply.type('application/octet-stream').send(Buffer.alloc(LARGE))
+    })
+    svc.http.get('/slow', async () => {
+      await new Promise<void>((resolve) => {
+        slow = resolve
+      })
+      return {}
     })
     svc.http.get('/begun', async () => ({ begun }))
     svc.http.post('/refused', { config: { rawBody: true }, onRequest: (_request, reply) => void reply.code(403).send({ turn }) }, async () => ({}))
@@ -109,5 +118,21 @@ t.test('requests sent ahead', async (t) => {
     socket.destroy()
     await pause(200)
     t.ok(begun <= known + 1, 'nor when it has gone')
+  })
+
+  await t.test('are not read on while some wait, not even when those before them are answered', async (t) => {
+    const piece = Buffer.from(get('/added', `x-long: ${'x'.repeat(1000)}\r\n`).repeat(64))
+    const pieces = 512
+    const socket = await opened(node.url)
+    socket.resume()
+    let sent = 0
+    socket.write(get('/added').repeat(BEFORE) + get('/slow'))
+    for (let i = 0; i < pieces; i++) socket.write(piece, () => void sent++)
+    let known = -1
+    for (; slow === undefined || known !== sent; await pause(200)) known = sent
+    t.ok(sent < pieces / 2, `${sent} of ${pieces} were taken`)
+    socket.destroy()
+    slow()
+    t.equal((await node.inject('/added')).statusCode, 200)
   })
 })
