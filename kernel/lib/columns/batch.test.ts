@@ -153,6 +153,74 @@ t.test('a column without values is replaced where it is', async (t) => {
   t.equal(batch.columns.length, 300)
 })
 
+t.test('a column has the type of its first value, and none when that value is taken back', async (t) => {
+  const batch = table()
+  const set = (name: string, type: 'float64' | 'bool'): void => {
+    const row = batch.addRow(0, 0, 0, 0)
+    const column = batch.column(name, type)
+    if (type === 'bool') column.setBool(row, true)
+    else column.setF64(row, 1)
+  }
+  set('a', 'float64')
+  set('b', 'float64')
+  batch.dropRow()
+  t.doesNotThrow(() => set('b', 'bool'))
+  t.throws(() => set('a', 'bool'), { code: 'SCHEMA_ERROR', message: /field "a" of measurement "m": it is of type float64, the point has bool/ })
+})
+
+t.test('a column that is replaced in a later write takes no other’s place', async (t) => {
+  const batch = table()
+  const set = (name: string, type: 'float64' | 'bool', row = batch.addRow(0, 0, 0, 0)): void => {
+    const column = batch.column(name, type)
+    if (type === 'bool') column.setBool(row, true)
+    else column.setF64(row, 1)
+  }
+  set('gone', 'float64')
+  batch.dropRow()
+  set('a', 'float64')
+  set('b', 'float64', 0)
+  batch.reset()
+  set('a', 'float64')
+  batch.dropRow()
+  set('a', 'bool')
+  set('b', 'float64', 0)
+  t.same(
+    batch.columns.map(({ name, type }) => [name, type]),
+    [
+      ['a', 'bool'],
+      ['b', 'float64'],
+    ],
+  )
+})
+
+t.test('a run behind a row without a value is set as a whole', async (t) => {
+  const batch = table()
+  batch.addRow(0, 0, 0, 0)
+  const column = batch.column('f', 'float64')
+  for (let i = 1; i < 4; i++) batch.addRow(0, i, 0, i)
+  column.setRun(1, new Uint8Array(Float64Array.of(1, 2, 3).buffer), 3)
+  t.same(rowsOf(batch), [{}, { f: 1 }, { f: 2 }, { f: 3 }])
+})
+
+t.test('nothing of a write is in the next one, of many measurements too', async (t) => {
+  for (const measurements of [2, 100]) {
+    const batch = new WriteBatch(resolver)
+    for (let i = 0; i < measurements; i++) {
+      const table = batch.table(resolver.measurement('', `m${i}`))
+      table.column('d', 'decimal').setDecimal(table.addRow(0, 0, 0, 0), 1n, 9)
+    }
+    batch.mixed().addRow(0, 0, 0, 0)
+    batch.reset()
+    const again = batch.table(resolver.measurement('', 'm1'))
+    const column = again.column('d', 'decimal')
+    t.equal(column.scale, 0, 'how many digits a decimal has')
+    column.setDecimal(again.addRow(0, 0, 0, 0), 1n, 2)
+    batch.mixed().addRow(0, 0, 0, 0)
+    t.equal(batch.rows, 2, `each row is in a table that is written, with ${measurements} measurements before`)
+    t.equal(column.scale, 2)
+  }
+})
+
 t.test('an engine says how many fields and cells a write may have', async (t) => {
   const batch = new WriteBatch(Object.assign(new FakeResolver(), { writeLimits: { fields: 6, cells: 100 } }))
   for (const others of ['b', 'c', 'd']) {
