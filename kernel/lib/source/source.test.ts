@@ -14,6 +14,8 @@ interface Row {
   fault?: 'undecodable' | 'bug' | 'refused'
 }
 
+/** Refusals that a write tells of. */
+const TOLD = 16
 const NOW = BigInt(Date.now()) * 1_000_000n
 
 /** A row a message, in the measurement `m`; rows of one key share a series and a time, so that the last one written stays. */
@@ -174,6 +176,53 @@ t.test('rows that cannot share a batch: a message is acknowledged when all its b
   t.same([...(await stored()).keys()].sort(), ['0', '1', '2', '7'])
 })
 
+t.test('a refusal in the first of several batches is the message’s as well as one in the last', async (t) => {
+  const dead: number[] = []
+  const { source, settled, message, idle } = await setUp(t, {
+    deadLetter: (body) => void dead.push(body[0].id),
+    decode: (body, batch, _, further) => {
+      for (const row of body) decode([row], row.id % 2 === 0 ? batch : further('odd'))
+    },
+  })
+  void source.take(message([{ id: 0, fault: 'refused' }, { id: 1 }]))
+  await idle()
+  t.same(dead, [0])
+  t.same(settled, { 0: 'ack' })
+})
+
+t.test('a message that finds no room behind others in a batch is written in the next one', async (t) => {
+  const dead: number[] = []
+  const { source, stored, settled, message, idle } = await setUp(t, {
+    deadLetter: (body) => void dead.push(body[0].id),
+    decode: (body, batch) => {
+      if (batch.rows + body.length > 3) throw new SvcError('INVALID_POINT', 'cannot hold more than 3 points in one write')
+      decode(body, batch)
+    },
+  })
+  void source.take(message([{ id: 0 }, { id: 1 }]))
+  void source.take(message([{ id: 2 }, { id: 3 }]))
+  void source.take(message([{ id: 4 }, { id: 5 }, { id: 6 }, { id: 7 }]))
+  void source.take(message([{ id: 8 }]))
+  await idle()
+  t.same(dead, [4], 'one that has none by itself is a dead letter')
+  t.same(settled, { 0: 'ack', 2: 'ack', 4: 'ack', 8: 'ack' })
+  t.same([...(await stored()).keys()].sort(), ['0', '1', '2', '3', '8'])
+})
+
+t.test('a write that fails inside the server is tried again: its messages are no dead letters', async (t) => {
+  let fails = 3
+  const dead: number[] = []
+  const { source, stored, settled, message, idle } = await setUp(t, { deadLetter: (body) => void dead.push(body[0].id) }, async (_, write) => {
+    if (fails-- > 0) throw new SvcError('DATABASE_ERROR', 'cannot write the log')
+    return write()
+  })
+  for (let id = 0; id < 3; id++) void source.take(message([{ id }]))
+  await idle()
+  t.same(dead, [])
+  t.same(settled, { 0: 'ack', 1: 'ack', 2: 'ack' })
+  t.equal((await stored()).size, 3)
+})
+
 t.test('of many refused rows each is laid at its message', async (t) => {
   const dead: number[] = []
   const { source, stored, settled, message, idle } = await setUp(t, { deadLetter: (body) => void dead.push(body[0].id) })
@@ -185,6 +234,20 @@ t.test('of many refused rows each is laid at its message', async (t) => {
   )
   t.ok(Object.values(settled).every((how) => how === 'ack'))
   t.equal((await stored()).size, 90)
+})
+
+t.test('of refused rows that are not told of each is laid at its message, be it one', async (t) => {
+  const dead: number[] = []
+  const { source, stored, settled, message, idle } = await setUp(t, { deadLetter: (body) => void dead.push(body[0].id) })
+  const refused = (id: number, rows: number): Row[] => Array.from({ length: rows }, (_, i) => ({ id: 1000 * id + 1000 + i, fault: 'refused' }))
+  // As many as a write tells of, and one more.
+  void source.take(message([{ id: 0 }, ...refused(0, TOLD)]))
+  void source.take(message([{ id: 1 }, ...refused(1, 1)]))
+  void source.take(message([{ id: 2 }]))
+  await idle()
+  t.same(dead, [0, 1])
+  t.same(settled, { 0: 'ack', 1: 'ack', 2: 'ack' })
+  t.equal((await stored()).size, 3)
 })
 
 t.test('one message with more refused rows than are told of does not have all others written one by one', async (t) => {
