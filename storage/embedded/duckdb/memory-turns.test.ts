@@ -54,9 +54,34 @@ t.test('several have it one after the other; a failure ends a turn as well, and 
   await Promise.all([failed(turns.alone(body)), failed(turns.alone(body)), failed(turns.beside(body)), failed(turns.alone(body))])
   t.equal(most, 1)
   const other = new Error('another')
+  let tries = 0
   await t.rejects(
-    turns.either(() => Promise.reject(other)),
+    turns.either(() => {
+      tries++
+      return Promise.reject(other)
+    }),
     other,
   )
+  t.equal(tries, 1, 'what has failed for something else is not done again')
   t.equal(await turns.beside(async () => 1), 1)
+})
+
+t.test('who comes while several want it alone waits for all of them', async (t) => {
+  const turns = new MemoryTurns((error) => error === WANT)
+  const log: string[] = []
+  const [first, second, next] = ['first', 'second', 'next'].map(held(log))
+  const alone = [turns.alone(first.body)]
+  const before = turns.beside(next.body)
+  alone.push(turns.alone(second.body))
+  first.end()
+  await alone[0]
+  await pause(1)
+  const after = turns.beside(async () => void log.push('after'))
+  await pause(1)
+  t.same(log, ['first begins', 'first ends', 'second begins'])
+  second.end()
+  next.end()
+  await Promise.all([...alone, before, after])
+  t.same(log.slice(3, 4), ['second ends'])
+  t.equal(log.length, 7)
 })
