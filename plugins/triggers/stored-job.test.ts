@@ -7,7 +7,7 @@ import { parseStatement } from './statement/parse.ts'
 import storedRows from './stored-job.ts'
 
 /** Frames of one measurement with these chunks, each as it arrives, and its bytes. */
-async function framesOf(chunks: readonly SeriesChunk[]): Promise<{ bytes: number; chunks: SeriesChunk[] }[]> {
+async function framesOf(chunks: readonly SeriesChunk[], rows?: number): Promise<{ bytes: number; chunks: SeriesChunk[] }[]> {
   const frames: { bytes: number; chunks: SeriesChunk[] }[] = []
   const reader = {
     schema: async () => [{ name: 'm' }],
@@ -19,7 +19,8 @@ async function framesOf(chunks: readonly SeriesChunk[]): Promise<{ bytes: number
     signal: new AbortController().signal,
     emit: async (bytes: Uint8Array) => void frames.push({ bytes: bytes.length, chunks: deserialize(bytes.subarray(4)) }),
   }
-  await storedRows(reader as unknown as Reader, { namespace: '', measurement: 'm', start: 0n }, io as unknown as JobIo)
+  const sent = await storedRows(reader as unknown as Reader, { namespace: '', measurement: 'm', start: 0n }, io as unknown as JobIo)
+  if (rows !== undefined) t.equal(sent, rows)
   return frames
 }
 
@@ -42,6 +43,8 @@ t.test('frames are small however wide or large rows are, and have each of them o
     frames.every(({ bytes }) => bytes < 1_000_000),
     `bytes: ${frames.map(({ bytes }) => bytes)}`,
   )
+  // 102 columns and the time: 636 rows have 65,536 values.
+  t.equal(frames.length, Math.ceil(rows / 636), 'nor are they smaller than they may be')
   const all = frames.flatMap(({ chunks }) => chunks)
   const of = (series: number) => all.filter((chunk) => chunk.series === series)
   t.same(
@@ -56,9 +59,19 @@ t.test('frames are small however wide or large rows are, and have each of them o
   for (const chunk of of(1)) {
     const [first] = chunk.times
     t.equal(chunk.columns[7].values[0], Number(first) + 7)
-    t.same(chunk.columns[100].validity?.[0], validity[Number(first)])
+    t.same(chunk.columns[100].validity, validity.slice(Number(first), Number(first) + chunk.times.length))
     t.same(chunk.columns[101].values, [], 'texts are not handed over')
   }
+})
+
+t.test('frames of many narrow rows are full, and the job says how many rows they have', async (t) => {
+  const rows = 10_000
+  const times = BigInt64Array.from({ length: rows }, (_, i) => BigInt(i))
+  const frames = await framesOf([{ series: 1, tags: {}, times, columns: [{ name: 'v', type: 'float64', values: new Float64Array(rows) }] }], rows)
+  t.same(
+    frames.map(({ chunks }) => chunks.reduce((sum, chunk) => sum + chunk.times.length, 0)),
+    [4096, 4096, 1808],
+  )
 })
 
 t.test('only fields that conditions look at are read, unless tags alone may do', async (t) => {
