@@ -133,6 +133,50 @@ t.test('HTTP/2 without asking may arrive byte by byte', async (t) => {
   t.match(frames.toString('latin1'), /grpc-message.+this port answers HTTP/)
 })
 
+t.test('HTTP/2 without asking is answered once, whatever comes with the request or behind it', async (t) => {
+  const { url } = await start(t)
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  // A frame of a type that nobody knows, longer than a byte says, which holds what looks like a request; and two requests.
+  const unknown = Buffer.concat([Buffer.from('00012cee0000000000', 'hex'), Buffer.alloc(300, Buffer.from('0000010105000000098f', 'hex'))])
+  const requests = Buffer.from('0000010105000000038f' + '0000010105000000058f', 'hex')
+  socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), unknown, requests]))
+  const got: Buffer[] = []
+  socket.on('data', (chunk) => got.push(chunk))
+  await once(socket, 'end')
+  const all = Buffer.concat(got)
+  const frames: [number, number][] = []
+  for (let at = 0; at < all.length; at += 9 + all.readUIntBE(at, 3)) frames.push([all[at + 3], all.readUInt32BE(at + 5)])
+  t.same(
+    frames,
+    [
+      [4, 0],
+      [1, 3],
+      [7, 0],
+    ],
+    'settings, the answer of the first request, goodbye',
+  )
+})
+
+t.test('HTTP/2 without asking that never comes to a request is not waited for', async (t) => {
+  const { url } = await start(t)
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  const { setTimeout } = globalThis
+  const waits: (() => void)[] = []
+  t.teardown(() => {
+    globalThis.setTimeout = setTimeout
+  })
+  globalThis.setTimeout = ((callback: () => void, ms: number) => {
+    if (ms !== 10_000) return setTimeout(callback, ms)
+    waits.push(callback)
+    return undefined
+  }) as typeof setTimeout
+  socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
+  await once(socket, 'data')
+  t.equal(waits.length, 1)
+  waits[0]()
+  await once(socket, 'close')
+})
+
 t.test('GET / answers a page that loads nothing, HEAD too', async (t) => {
   const node = await start(t)
   const page = await node.inject('/')
