@@ -20,8 +20,12 @@ admin = true
 async function modes(directory: string): Promise<Map<string, { mode: string; folder: boolean }>> {
   const found = new Map<string, { mode: string; folder: boolean }>()
   for (const name of ['', ...(await readdir(directory, { recursive: true }))]) {
-    const status = await lstat(join(directory, name))
-    if (!status.isSymbolicLink()) found.set(name, { mode: (status.mode & 0o777).toString(8), folder: status.isDirectory() })
+    // What the server removes meanwhile, such as files it warms up with, has none any more.
+    const status = await lstat(join(directory, name)).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+      return undefined
+    })
+    if (status?.isSymbolicLink() === false) found.set(name, { mode: (status.mode & 0o777).toString(8), folder: status.isDirectory() })
   }
   return found
 }
@@ -75,11 +79,11 @@ t.test('a folder of another purpose is left as it is, and one that is empty is c
   t.teardown(() => rm(root, { recursive: true, force: true }))
   const config = join(root, 'svc.toml')
   await writeFile(config, 'plugins = ["native"]\n')
-  const [shared, empty] = ['shared', 'empty'].map((name) => join(root, name))
-  for (const folder of [shared, empty]) await mkdir(folder, { mode: 0o755 })
+  const [shared, empty, volume] = ['shared', 'empty', 'volume'].map((name) => join(root, name))
+  for (const folder of [shared, empty, volume, join(volume, 'lost+found')]) await mkdir(folder, { mode: 0o755 })
   await writeFile(join(shared, 'notes.txt'), 'of somebody else')
   for (const start of ['first', 'second']) {
-    for (const folder of [shared, empty]) {
+    for (const folder of [shared, empty, volume]) {
       const server = await runServer(config, { env: { SVC_DATA_DIR: folder } })
       await server.stop()
       const { mode } = await lstat(folder)
@@ -88,4 +92,23 @@ t.test('a folder of another purpose is left as it is, and one that is empty is c
     }
   }
   for (const [name, { mode, folder }] of await modes(shared)) if (folder && name !== '') t.equal(mode, '700', name)
+})
+
+t.test('the directory of a node that sends on is closed by the same rules', async (t) => {
+  const before = process.umask(0o022)
+  t.teardown(() => process.umask(before))
+  const root = await mkdtemp(join(tmpdir(), 'svc-modes-'))
+  t.teardown(() => rm(root, { recursive: true, force: true }))
+  const config = join(root, 'svc.toml')
+  await writeFile(config, 'plugins = ["line_protocol"]\n[database]\nengine = "forward"\n[[database.forward.upstream]]\nurl = "http://127.0.0.1:1"\n')
+  const [shared, empty, older] = ['shared', 'empty', 'older'].map((name) => join(root, name))
+  for (const folder of [shared, empty, older, join(older, 'queue')]) await mkdir(folder, { mode: 0o755 })
+  for (const folder of [shared, older]) await writeFile(join(folder, 'notes.txt'), 'of somebody else')
+  for (const folder of [shared, empty, older]) {
+    const server = await runServer(config, { env: { SVC_DATA_DIR: folder } })
+    await server.stop()
+    const { mode } = await lstat(folder)
+    t.equal((mode & 0o777).toString(8), folder === shared ? '755' : '700', folder)
+    t.equal(/holds files of others, and stays open to other accounts/.test(server.output()), folder === shared)
+  }
 })
