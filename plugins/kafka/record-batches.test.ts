@@ -114,6 +114,10 @@ t.test('what is no batch of records', async (t) => {
     batchOf(Buffer.from([12, 0, 0, 0, 3, 1, 0])),
   ])
     await t.rejects(decoded(wrong), { message: /cannot read a batch of records: it is corrupt/ })
+  // Its value is longer than the record.
+  await t.rejects(decoded(batchOf(Buffer.from([10, 0, 0, 0, 1, 4, 120, 120, 0]))), { message: /corrupt/ })
+  // What does not decompress is no batch that is too large: its records are not passed over.
+  await t.rejects(decoded(batchOf(Buffer.from('no gzip'), { attributes: 1 })), { message: /header/ })
   const negative = batchOf(bytes)
   negative.writeInt32BE(-12, 8)
   await t.rejects(decoded(negative), { message: /corrupt/ })
