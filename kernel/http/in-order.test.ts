@@ -92,6 +92,21 @@ t.test('requests sent ahead', async (t) => {
     t.equal(most, 1, 'one is under way')
   })
 
+  await t.test('have no end: a connection that had many ahead is answered later, too', async (t) => {
+    const socket = await opened(node.url)
+    let text = ''
+    socket.on('data', (chunk) => {
+      text += chunk
+    })
+    for (let round = 1; round <= 3; round++) {
+      socket.write(get('/added').repeat(100))
+      while ([...text.matchAll(/HTTP\/1\.1 200/g)].length < round * 100) await once(socket, 'data')
+    }
+    socket.end(get('/begun', close))
+    await once(socket, 'end')
+    t.match(text, /\{"begun":\d+\}$/)
+  })
+
   await t.test('have turns of the event loop of their own, those too that are refused by their head', async (t) => {
     let next = setImmediate(count)
     function count(): void {
