@@ -209,6 +209,21 @@ t.test('a message that finds no room behind others in a batch is written in the 
   t.same([...(await stored()).keys()].sort(), ['0', '1', '2', '3', '8'])
 })
 
+t.test('a quota that a message has used up is its own fault: it is a dead letter, and holds up nobody', async (t) => {
+  const dead: number[] = []
+  const { source, stored, message, idle } = await setUp(t, {
+    deadLetter: (body) => void dead.push(body[0].id),
+    decode: (body, batch) => {
+      if (body[0].id === 1) throw new SvcError('RATE_LIMITED', 'as many series as the namespace may have')
+      decode(body, batch)
+    },
+  })
+  for (let id = 0; id < 3; id++) void source.take(message([{ id }]))
+  await idle()
+  t.same(dead, [1])
+  t.equal((await stored()).size, 2)
+})
+
 t.test('a write that fails inside the server is tried again: its messages are no dead letters', async (t) => {
   let fails = 3
   const dead: number[] = []
