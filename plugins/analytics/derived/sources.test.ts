@@ -12,6 +12,7 @@ t.test('the tables that a statement reads', async (t) => {
     'SELECT extract(hour FROM _time), max(a, b) FROM cpu GROUP BY 1, load ORDER BY a, b': ['_time', 'cpu'],
     'SELECT 1 FROM a UNION ALL SELECT c, d FROM ((b))': ['a', 'b'],
     'SELECT a FROM cpu USING SAMPLE 10': ['cpu'],
+    'SELECT 1 FROM a JOIN b ON greatest(a.x, y) = z': ['a', 'b'],
     'SELECT "a""b" FROM "x""y"': ['x"y'],
   }
   for (const [query, wanted] of Object.entries(cases)) t.same([...sourcesOf(query)].sort(), wanted, query)
