@@ -176,6 +176,8 @@ t.test('blocks of large texts have fewer rows, and each row is found', async (t)
   }
   t.ok(Math.max(...sizes) < (2 << 20) + 100_000, `at most ${Math.max(...sizes)} bytes in a block`)
   t.ok(sizes.size > 3)
+  t.ok(reader.longBytes >= 100 * 100_000 && reader.longBytes < 200 * 100_000, `${reader.longBytes} bytes, about`)
+  t.equal(new SidecarReader(source(sidecar(1)), { segment: 1, created: 1000 }).longBytes, 0, 'no block has ended for them')
   t.throws(() => reader.block(COLUMNS[1], reader.numberOf(rows), ring), { code: 'DATABASE_ERROR', message: /lacks block/ })
   // An index is not sealed, but what it says of a block must be so.
   const length = file.readUInt32LE(file.length - 16)
@@ -191,7 +193,21 @@ t.test('blocks of large texts have fewer rows, and each row is found', async (t)
   const open = (changed: object): SidecarReader => new SidecarReader(source(withIndex(changed)), { segment: 1, created: 1000 })
   t.throws(() => open({ ends: [8193, ...index.ends.slice(1)] }).block(COLUMNS[0], 0, ring), { code: 'DATABASE_ERROR', message: /does not open/ })
   t.throws(() => open({ ends: index.ends.toReversed() }), { code: 'DATABASE_ERROR', message: /end where none can/ })
+  t.throws(() => open({ ends: index.ends.slice(0, -1) }), { code: 'DATABASE_ERROR', message: /end where none can/ })
+  t.throws(() => open({ ends: [index.ends[1], index.ends[0], ...index.ends.slice(2)] }), { code: 'DATABASE_ERROR', message: /end where none can/ })
   t.throws(() => open({ blockRows: 100 }), { code: 'DATABASE_ERROR', message: /blocks of 100 rows/ })
+})
+
+t.test('so many rows as a writer says may be added at once: blocks of large texts have few', async (t) => {
+  const parts: Uint8Array[] = []
+  const writer = new SidecarWriter({ segment: 1, created: 1000 }, [COLUMNS[1]], ring, (bytes) => parts.push(bytes))
+  const text = Buffer.alloc(100_000, 'x')
+  for (let row = 0; row < 500; writer.writeFull()) {
+    for (const end = Math.min(500, row + writer.step); row < end; row++) writer.builders[0].add(text, 0, text.length)
+  }
+  t.equal(writer.finish(), 500)
+  const reader = new SidecarReader(source(Buffer.concat(parts)), { segment: 1, created: 1000 })
+  t.ok(reader.block(COLUMNS[1], 0, ring).rows <= 32)
 })
 
 t.test('a missing or another key is named', async (t) => {
