@@ -1,0 +1,59 @@
+/** What a rollup knows of its buckets, and what of it comes through a restart. */
+import t from 'tap'
+import { definitionOf } from './definition.ts'
+import { Rollup } from './rollup.ts'
+
+const S = 1_000_000_000n
+const definition = definitionOf({ name: 'r', source_measurement: 'a', target_measurement: 'b', every: '10s', aggregations: ['avg'] }, '', 0n)
+const times = (...seconds: bigint[]): Int32Array => new Int32Array(BigInt64Array.from(seconds, (x) => x * S).buffer)
+
+/** With all buckets from `from` to `until` computed. */
+function computed(from: bigint, until: bigint): Rollup {
+  const rollup = new Rollup(definition, 64)
+  rollup.begin([from * S, until * S])
+  rollup.done([from * S, until * S], true)
+  return rollup
+}
+
+const restarted = (rollup: Rollup): Rollup => Rollup.restore(JSON.parse(JSON.stringify(rollup.kept())), 64)
+
+t.test('what was given up or taken by retention is not computed again, nor after a restart', async (t) => {
+  const rollup = computed(100n, 200n)
+  rollup.markTimes(times(105n, 155n), 2)
+  rollup.lose(120n * S)
+  t.same(rollup.dirty, [[150n * S, 160n * S]], 'what lies before is given up')
+  rollup.raiseFloor(140n * S)
+  const again = restarted(rollup)
+  t.match(again, { from: 100n * S, until: 200n * S, floor: 140n * S, lost: 120n * S, unclipped: false })
+  again.markTimes(times(125n, 135n, 145n), 3)
+  t.ok(restarted(again).unclipped, 'what was marked since may reach into it')
+  again.clip(undefined)
+  t.same(again.dirty, [[140n * S, 160n * S]])
+})
+
+t.test('rows before the first bucket move where the source begins, and what is deleted there later is computed again', async (t) => {
+  const rollup = computed(100n, 200n)
+  rollup.markTimes(times(50n), 1)
+  t.equal(rollup.from, 50n * S)
+  rollup.begin([50n * S, 60n * S])
+  rollup.done([50n * S, 60n * S], false)
+  t.ok(rollup.mark(undefined, 60n * S))
+  t.same(rollup.dirty, [[50n * S, 60n * S]])
+})
+
+t.test('of a change with many buckets all are marked, in whatever order its rows are', async (t) => {
+  const rollup = computed(0n, 1000n)
+  rollup.markTimes(times(500n, 705n, 205n, 805n, 305n), 5, 1)
+  t.same(rollup.dirty, [[200n * S, 810n * S]])
+})
+
+t.test('raw data is held from what the state store says on, until that is behind', async (t) => {
+  const rollup = computed(0n, 100n)
+  t.equal(rollup.hold, undefined, 'nothing is in the store yet: all of it')
+  rollup.saved(0n)
+  t.equal(rollup.hold, 0n)
+  rollup.saved(rollup.need)
+  t.equal(rollup.hold, 100n * S)
+  rollup.markTimes(times(15n), 1)
+  t.equal(rollup.hold, 10n * S)
+})
