@@ -137,3 +137,30 @@ t.test('a slice has room for its texts beside the memory that its columns take',
   t.equal(digest.n, 200)
   t.ok(Math.max(...asked) >= 200_000, `${asked} bytes`)
 })
+
+t.test('large texts make slices of few rows, those too that lie beside a segment, encrypted', async (t) => {
+  const db = new TestDatabase()
+  db.config.rowGroupRows = ROW_GROUP_ROWS
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { text: 'string' })
+  for (let round = 0; round < 2; round++) {
+    db.write(
+      m,
+      Array.from({ length: 6000 }, (_, i) => ({ tags: { host: `h${i}` }, time: BigInt(round), fields: { text: `${round} ${i} `.padEnd(500, 'x') } })),
+    )
+    await db.flush()
+  }
+  const { segments } = db.state.snapshotNow()!.table(m.table.id)
+  const { dataDir } = await db.target()
+  const size = { rows: 1_000_000, bytes: 4_500_000 }
+  const plan = mergeSlices(dataDir, segments, false, size)
+  t.equal(plan.slices.length, 2, 'of six row groups of a megabyte, two of which begin at one key')
+  t.ok(plan.rowBytes > 450 && plan.rowBytes < 550, `${plan.rowBytes} bytes a row`)
+  t.ok(plan.keyBytes > 1_900_000 && plan.keyBytes < 2_300_000, `${plan.keyBytes} bytes of one row group of each segment`)
+  const beside = mergeSlices(dataDir, segments, false, size, undefined, () => 3_000_000)
+  t.equal(beside.slices.length, 3)
+  t.ok(Math.abs(beside.rowBytes - plan.rowBytes - 500) < 1, `${beside.rowBytes} bytes a row`)
+  t.ok(beside.keyBytes > plan.keyBytes + 2_000_000)
+  const late = mergeSlices(dataDir, segments, false, size, [1n, 1n])
+  t.ok(late.keyBytes < plan.keyBytes * 0.6, 'of what is not merged nothing is counted')
+})
