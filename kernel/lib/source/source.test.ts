@@ -224,6 +224,22 @@ t.test('a quota that a message has used up is its own fault: it is a dead letter
   t.equal((await stored()).size, 2)
 })
 
+t.test('a write has no more messages and bytes than it may', async (t) => {
+  for (const [limits, wanted] of [
+    [{ maxBatchMessages: 2 }, [2, 2, 1]],
+    [{ maxBatchBytes: 350 }, [3, 2]],
+  ] as const) {
+    const writes: number[] = []
+    const { source, message, idle } = await setUp(t, limits, (batch, write) => {
+      writes.push(batch.rows)
+      return write()
+    })
+    for (let id = 0; id < 5; id++) void source.take(message([{ id }]))
+    await idle()
+    t.same(writes, wanted)
+  }
+})
+
 t.test('a write that fails inside the server is tried again: its messages are no dead letters', async (t) => {
   let fails = 3
   const dead: number[] = []
