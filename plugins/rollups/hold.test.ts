@@ -16,7 +16,7 @@ function hold({ until, tiers = [], maxHold = 0 }: { until: bigint; tiers?: bigin
     const made = new Rollup(definitionOf(body, '', 0n), 64)
     made.begin([0n, end * S])
     made.done([0n, end * S], true)
-    made.saved(made.need)
+    made.saved(made.need, made.floor)
     return made
   }
   const writer = rollup('a', 'b', until)

@@ -1,5 +1,6 @@
 /** What a rollup knows of its buckets, and what of it comes through a restart. */
 import t from 'tap'
+import { FIRST_TIME } from './boundaries.ts'
 import { definitionOf } from './definition.ts'
 import { Rollup } from './rollup.ts'
 
@@ -50,10 +51,27 @@ t.test('of a change with many buckets all are marked, in whatever order its rows
 t.test('raw data is held from what the state store says on, until that is behind', async (t) => {
   const rollup = computed(0n, 100n)
   t.equal(rollup.hold, undefined, 'nothing is in the store yet: all of it')
-  rollup.saved(0n)
+  rollup.saved(0n, rollup.floor)
   t.equal(rollup.hold, 0n)
-  rollup.saved(rollup.need)
+  rollup.saved(rollup.need, rollup.floor)
   t.equal(rollup.hold, 100n * S)
   rollup.markTimes(times(15n), 1)
   t.equal(rollup.hold, 10n * S)
+})
+
+t.test('what retention takes is taken when it is known durably, and nothing that is needed', async (t) => {
+  const rollup = computed(0n, 100n)
+  rollup.saved(rollup.need, rollup.floor)
+  t.equal(rollup.taken(50n * S, 20n * S), FIRST_TIME, 'not before the store has it')
+  t.equal(rollup.floor, 20n * S, 'what is needed stays')
+  rollup.saved(rollup.need, rollup.floor)
+  t.equal(rollup.taken(50n * S, 20n * S), 20n * S)
+  t.equal(rollup.taken(50n * S, undefined), 20n * S)
+  t.equal(rollup.floor, 50n * S)
+  t.match(rollup.kept(), { floor: String(50n * S), exact: true })
+  const { exact: _, ...earlier } = rollup.kept()
+  const former = Rollup.restore(earlier, 64)
+  t.equal(former.exact, false, 'an earlier version did not say what it took')
+  former.taken(90n * S, 60n * S)
+  t.equal(former.floor, 90n * S)
 })
