@@ -2,7 +2,7 @@
 import type { Matcher } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { REGEX_TIMEOUT_MS } from 'svcdb/lib/regex'
-import { compileOne } from '../../common/matchers.ts'
+import { compileOne, type Condition as TagCondition } from '../../common/matchers.ts'
 import { widened } from '../memtable/grow.ts'
 import { IntList } from '../memtable/int-list.ts'
 import { common } from '../read/masks.ts'
@@ -236,6 +236,10 @@ export class SeriesView {
       left -= performance.now() - start
       return result
     }
+    const compiled = (matcher: Matcher): TagCondition => {
+      if (left <= 0) throw tooMany(matchers.length)
+      return timed(() => compileOne(matcher, Math.max(0, left)))
+    }
     const only = new Map<TagIndex, number>()
     let fewest: { index: TagIndex; codes: readonly number[]; series: number } | undefined
     for (const matcher of matchers) {
@@ -245,13 +249,14 @@ export class SeriesView {
         else if (matcher.value === '') return new Int32Array(0)
         continue
       }
-      if (left <= 0) throw tooMany(matchers.length)
-      const condition = timed(() => compileOne(matcher, Math.max(0, left)))
-      const absent = timed(() => condition.test(''))
+      // Compiling one value would take most of the time of many such conditions.
+      const pattern = matcher.op === '=' && matcher.value !== '' ? undefined : compiled(matcher)
+      const absent = pattern !== undefined && timed(() => pattern.test(''))
+      const literals = pattern === undefined ? [matcher.value] : pattern.literals
       if (index === undefined) {
         if (!absent) return new Int32Array(0)
-      } else if (condition.literals !== undefined && !absent) {
-        const codes = [...condition.literals].map((text) => index.codeOfSymbol(this.symbolOf(text))).filter((code) => code !== ABSENT)
+      } else if (literals !== undefined && !absent) {
+        const codes = [...literals].map((text) => index.codeOfSymbol(this.symbolOf(text))).filter((code) => code !== ABSENT)
         if (codes.length === 0) return new Int32Array(0)
         const series = codes.reduce((sum, code) => sum + index.count(code), 0)
         if ((codes.length === 1 || series * LISTED_SHARE < list.length) && series < (fewest?.series ?? Number.POSITIVE_INFINITY))
@@ -262,7 +267,7 @@ export class SeriesView {
           conditions.push({ codes: index.codesOfList, only: codes[0] })
         } else if (only.get(index) !== codes[0]) return new Int32Array(0)
       } else {
-        const passes = index.passing(`${matcher.op} ${matcher.value}`, (values) => timed(() => condition.flags(values)))
+        const passes = index.passing(`${matcher.op} ${matcher.value}`, (values) => timed(() => (pattern as TagCondition).flags(values)))
         timed(() => narrow(flagsOf(index), passes, absent))
       }
     }
