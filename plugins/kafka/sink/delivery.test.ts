@@ -21,7 +21,14 @@ t.test('sends leave nothing behind', async (t) => {
     gc()
     return process.memoryUsage().heapUsed
   }
-  const before = await held(1000)
-  const more = (await held(20_000)) - before
-  t.ok(more < 20_000 * 20, `${more} bytes are held after 20,000 sends`)
+  const growths: number[] = []
+  let before = await held(20_000)
+  for (let round = 0; round < 5; round++) {
+    const after = await held(20_000)
+    growths.push(after - before)
+    before = after
+  }
+  // What is compiled meanwhile is held or given back, too, but not in each round.
+  const [, , median] = growths.sort((one, other) => one - other)
+  t.ok(median < 20_000 * 20, `${growths} bytes more are held after 20,000 sends each`)
 })
