@@ -136,16 +136,16 @@ t.test('requests sent ahead', async (t) => {
   })
 
   await t.test('are not read on while some wait, not even when those before them are answered', async (t) => {
-    const piece = Buffer.from(get('/added', `x-long: ${'x'.repeat(1000)}\r\n`).repeat(64))
-    const pieces = 512
+    const part = Buffer.from(get('/added', `x-long: ${'x'.repeat(1000)}\r\n`).repeat(64))
+    const parts = 512
     const socket = await opened(node.url)
     socket.resume()
     let sent = 0
     socket.write(get('/added').repeat(BEFORE) + get('/slow'))
-    for (let i = 0; i < pieces; i++) socket.write(piece, () => void sent++)
+    for (let i = 0; i < parts; i++) socket.write(part, () => void sent++)
     let known = -1
     for (; slow === undefined || known !== sent; await pause(200)) known = sent
-    t.ok(sent < pieces / 2, `${sent} of ${pieces} were taken`)
+    t.ok(sent < parts / 2, `${sent} of ${parts} were taken`)
     socket.destroy()
     slow()
     t.equal((await node.inject('/added')).statusCode, 200)

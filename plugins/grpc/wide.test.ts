@@ -73,8 +73,8 @@ t.test('Query: columns count against the memory of a query', async (t) => {
       points: Array.from({ length: to - from }, (_, i) => point('m', NOW + BigInt(from + i), { [`t${from + i}`]: 'v' }, { _fv: from + i })),
     })
   await write(0, 500)
-  const pieces = await client.query({ measurement: 'm' })
-  const table = tableFromIPC(Buffer.concat(pieces.map(({ arrow_ipc }) => arrow_ipc)))
+  const parts = await client.query({ measurement: 'm' })
+  const table = tableFromIPC(Buffer.concat(parts.map(({ arrow_ipc }) => arrow_ipc)))
   t.equal(table.numRows, 500)
   t.strictSame(
     [...(table.getChild('_fv') ?? [])],

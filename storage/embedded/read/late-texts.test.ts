@@ -1,36 +1,22 @@
 /** Rows with texts that came out of order, and have not been merged: they are read within the memory that DuckDB has, and the last write of each field wins. */
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { f64, fill, NOW, str, type TestPoint } from '../../conformance/points.ts'
-import type { EmbeddedEngine } from '../engine.ts'
-import type { Decoded } from '../testing/decoded-job.ts'
+import { f64, NOW, str, type TestPoint } from '../../conformance/points.ts'
 import { closeAndRemove, openEngine, tempDir } from '../testing/harness.ts'
+import { logLine, sqlRows, writePoints } from '../testing/log-lines.ts'
 
 t.setTimeout(300_000)
-const JOB = new URL('../testing/decoded-job.ts', import.meta.url)
 const SEED = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
 const ROUNDS = 3
 const ROWS = 25_000
 const BYTES = 1200
 const SERIES = 5
-const POOL = Array.from({ length: 1 << 15 }, (_, i) => ((i * 2_654_435_761) >>> 0).toString(36).padStart(7, '0')).join('')
 
 interface Row {
   line?: string
   level?: string
   number?: number
 }
-
-async function write(engine: EmbeddedEngine, points: readonly TestPoint[]): Promise<void> {
-  for (let from = 0; from < points.length; from += 2500) {
-    const { batch, refused } = fill(engine, points.slice(from, from + 2500))
-    if (refused.length > 0) throw new Error(JSON.stringify(refused[0]))
-    await engine.write(batch, { backfill: true })
-  }
-}
-
-const run = async (engine: EmbeddedEngine, query: string): Promise<unknown[][]> =>
-  (await engine.run<Decoded>(JOB, { namespace: 'default', query, parameters: [] }, { timeoutMs: 120_000 }).result).rows
 
 t.test(`lines of a log, the newest first: seed ${SEED}`, async (t) => {
   const random = seeded(SEED)
@@ -43,9 +29,8 @@ t.test(`lines of a log, the newest first: seed ${SEED}`, async (t) => {
       // One of fifty writes over some of an earlier row, or all of it.
       const old = round > 0 && random() < 0.02
       const place = i * ROUNDS + (old ? Math.floor(random() * round) : round)
-      const at = Math.floor(random() * (POOL.length - BYTES))
       const row: Row = {}
-      if (!old || random() < 0.6) row.line = POOL.slice(at, at + BYTES - 12) + random().toFixed(10)
+      if (!old || random() < 0.6) row.line = logLine(random, BYTES)
       if (random() < 0.7) row.level = random() < 0.5 ? 'info' : 'warn'
       if (random() < 0.5 || row.line === undefined) row.number = Math.floor(random() * 1000)
       kept.set(place, { ...kept.get(place), ...row })
@@ -53,17 +38,17 @@ t.test(`lines of a log, the newest first: seed ${SEED}`, async (t) => {
       const fields = { ...(line && { line: str(line) }), ...(level && { level: str(level) }), ...(number !== undefined && { number: f64(number) }) }
       return { measurement: 'logs', tags: { host: `h${place % SERIES}` }, time: NOW - BigInt(place) * 1_000_000n, fields }
     })
-    await write(engine, points)
+    await writePoints(engine, points)
     // The last round stays in memory.
     if (round < ROUNDS - 1) await engine.flush()
   }
   const rows = [...kept.entries()]
   const sum = (of: (row: Row) => number): number => rows.reduce((all, [, row]) => all + of(row), 0)
-  t.same(await run(engine, "SELECT count(*), sum(length(line)), sum(number), count(*) FILTER (level = 'info') FROM logs"), [
+  t.same(await sqlRows(engine, "SELECT count(*), sum(length(line)), sum(number), count(*) FILTER (level = 'info') FROM logs"), [
     [rows.length, sum(({ line }) => line?.length ?? 0), sum(({ number }) => number ?? 0), sum(({ level }) => (level === 'info' ? 1 : 0))],
   ])
   const some = rows.filter(([place]) => place % SERIES === 1)
-  const found = await run(engine, `SELECT epoch_ns(_time), line, level, number FROM logs WHERE host = 'h1'`)
+  const found = await sqlRows(engine, `SELECT epoch_ns(_time), line, level, number FROM logs WHERE host = 'h1'`)
   const expected = new Map(
     some.map(([place, { line, level, number }]) => [String(NOW - BigInt(place) * 1_000_000n), [line ?? null, level ?? null, number ?? null]]),
   )

@@ -1,28 +1,14 @@
 /** Rows with large texts of which nearly all were written once more, and have not been merged: they are read within the memory that DuckDB has. */
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { f64, fill, NOW, str, type TestPoint } from '../../conformance/points.ts'
-import type { EmbeddedEngine } from '../engine.ts'
-import type { Decoded } from '../testing/decoded-job.ts'
+import { f64, NOW, str, type TestPoint } from '../../conformance/points.ts'
 import { closeAndRemove, openEngine, tempDir } from '../testing/harness.ts'
+import { logLine, sqlRows, writePoints } from '../testing/log-lines.ts'
 
 t.setTimeout(300_000)
-const JOB = new URL('../testing/decoded-job.ts', import.meta.url)
 const SEED = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
 const ROWS = 60_000
 const BYTES = 1200
-const POOL = Array.from({ length: 1 << 15 }, (_, i) => ((i * 2_654_435_761) >>> 0).toString(36).padStart(7, '0')).join('')
-
-async function write(engine: EmbeddedEngine, points: readonly TestPoint[]): Promise<void> {
-  for (let from = 0; from < points.length; from += 2500) {
-    const { batch, refused } = fill(engine, points.slice(from, from + 2500))
-    if (refused.length > 0) throw new Error(JSON.stringify(refused[0]))
-    await engine.write(batch, { backfill: true })
-  }
-}
-
-const run = async (engine: EmbeddedEngine, query: string): Promise<unknown[][]> =>
-  (await engine.run<Decoded>(JOB, { namespace: 'default', query, parameters: [] }, { timeoutMs: 120_000 }).result).rows
 
 t.test(`nearly all lines of a log a second time: seed ${SEED}`, async (t) => {
   const random = seeded(SEED)
@@ -34,8 +20,7 @@ t.test(`nearly all lines of a log a second time: seed ${SEED}`, async (t) => {
     const points: TestPoint[] = []
     for (let place = 0; place < ROWS; place++) {
       if (round > 0 && random() < 0.05) continue
-      const at = Math.floor(random() * (POOL.length - BYTES))
-      const line = POOL.slice(at, at + BYTES - 12) + random().toFixed(10)
+      const line = logLine(random, BYTES)
       // Of a few rows a write has some of the fields only, so that the row has those of both.
       const part = random()
       const row = part < 0.01 ? { level: 'warn' } : part < 0.02 ? { line } : part < 0.03 ? { number: place } : { line, level: 'info', number: place + round }
@@ -47,15 +32,15 @@ t.test(`nearly all lines of a log a second time: seed ${SEED}`, async (t) => {
       }
       points.push({ measurement: 'logs', tags: { host: `h${place % 5}` }, time: NOW - BigInt(ROWS - place) * 1_000_000n, fields })
     }
-    await write(engine, points)
+    await writePoints(engine, points)
     await engine.flush()
   }
   const rows = [...kept.entries()]
   const sum = (of: (row: { line?: string; level?: string; number?: number }) => number): number => rows.reduce((all, [, row]) => all + of(row), 0)
-  t.same(await run(engine, "SELECT count(*), sum(length(line)), sum(number), count(*) FILTER (level = 'info') FROM logs"), [
+  t.same(await sqlRows(engine, "SELECT count(*), sum(length(line)), sum(number), count(*) FILTER (level = 'info') FROM logs"), [
     [rows.length, sum(({ line }) => line?.length ?? 0), sum(({ number }) => number ?? 0), sum(({ level }) => (level === 'info' ? 1 : 0))],
   ])
-  const found = await run(engine, "SELECT epoch_ns(_time), line, level, number FROM logs WHERE host = 'h1'")
+  const found = await sqlRows(engine, "SELECT epoch_ns(_time), line, level, number FROM logs WHERE host = 'h1'")
   const some = rows.filter(([place]) => place % 5 === 1)
   const expected = new Map(
     some.map(([place, { line, level, number }]) => [String(NOW - BigInt(ROWS - place) * 1_000_000n), [line ?? null, level ?? null, number ?? null]]),
@@ -63,7 +48,7 @@ t.test(`nearly all lines of a log a second time: seed ${SEED}`, async (t) => {
   t.equal(found.length, some.length)
   t.same(found.filter(([time, ...values]) => JSON.stringify(expected.get(String(time))) !== JSON.stringify(values)).slice(0, 3), [])
   // A column that no write of some rows has.
-  t.same(await run(engine, 'SELECT count(*), count(line), count(level) FROM (SELECT line, level FROM logs)'), [
+  t.same(await sqlRows(engine, 'SELECT count(*), count(line), count(level) FROM (SELECT line, level FROM logs)'), [
     [rows.length, sum(({ line }) => (line === undefined ? 0 : 1)), sum(({ level }) => (level === undefined ? 0 : 1))],
   ])
 })
