@@ -10,7 +10,7 @@ import { type Column, type TableBatch, typeConflict, valueAt, type WriteBatch } 
 import { SvcError } from 'svcdb/lib/errors'
 import { rescale } from '../common/decimal.ts'
 import type { Limits } from '../common/limits.ts'
-import { checkFieldName } from '../common/names.ts'
+import { checkFieldName, tooManyTags } from '../common/names.ts'
 import type { NamespaceGate } from '../common/namespace-gate.ts'
 import { ADMITTED, type Bounds, boundsOf, verdict, type Window } from '../common/window.ts'
 import { beginsNarrow, type Catalog, type CatalogEvent, isStored, type Life } from './catalog.ts'
@@ -46,6 +46,8 @@ export interface Draft {
   readonly created: Map<string, FieldInfo>
   /** Fields that have a NaN or an infinity somewhere. */
   readonly infinite: Set<string>
+  /** Tag keys that begin with it. */
+  readonly tagKeys: Set<string>
   readonly parts: Map<TableBatch, Part>
   /** Series of rows that are admitted. */
   readonly series: LocalSeries[]
@@ -96,6 +98,7 @@ class Admission {
       this.checkTime(draft, table, row)
       this.checkValues(draft, table, row)
       this.checkSchema(draft, table, row)
+      if (this.provisional.has(series)) this.requireTagKeys(draft, series)
       const part: Part = draft.parts.get(table) ?? { table, rows: [], decimals: new Map() }
       draft.parts.set(table, part)
       part.rows.push(row)
@@ -136,7 +139,7 @@ class Admission {
     const { namespace } = this.batch
     const life = this.judge.catalog.find(namespace, name)
     if (life === undefined) this.judge.gate.requireRoom(namespace, 'measurements', this.measurements + this.begun++)
-    const draft: Draft = { namespace, name, life, created: new Map(), infinite: new Set(), parts: new Map(), series: [] }
+    const draft: Draft = { namespace, name, life, created: new Map(), infinite: new Set(), tagKeys: new Set(), parts: new Map(), series: [] }
     this.drafts.set(name, draft)
     return draft
   }
@@ -154,6 +157,14 @@ class Admission {
     }
     gate.requireRoom(this.batch.namespace, 'series', this.inNamespace + fresh)
     this.provisional.add(series)
+  }
+
+  private requireTagKeys({ name, life, tagKeys }: Draft, { tags }: LocalSeries): void {
+    const { maxTagsPerMeasurement: limit } = this.judge.limits
+    const fresh = tags.filter((key, i) => i % 2 === 0 && life?.tagKeys?.has(key) !== true && !tagKeys.has(key))
+    const total = (life?.tagKeys?.size ?? 0) + tagKeys.size + fresh.length
+    if (fresh.length > 0 && total > limit) throw tooManyTags(name, fresh[0], total, limit)
+    for (const key of fresh) tagKeys.add(key)
   }
 
   private checkTime({ name }: Draft, table: TableBatch, row: number): void {

@@ -46,6 +46,8 @@ export interface Life {
   readonly known: Set<string>
   /** Series that were stored before the newest event that gave some back: they may be among those, and are stored again before they get rows. */
   readonly doubtful: Set<string>
+  /** Tag keys of series stored, as read last and since; undefined: to be read. Those of other nodes since then are not among them. */
+  tagKeys: Set<string> | undefined
   /** Series stored, as counted last and since. */
   series: number
 }
@@ -110,6 +112,7 @@ export class Catalog {
     if (event.kind === 'release') {
       life.released = sequence
       life.known.clear()
+      life.tagKeys = undefined
       life.doubtful.clear()
     }
     return life
@@ -125,6 +128,7 @@ export class Catalog {
       infinite: false,
       dropped: false,
       known: new Set(),
+      tagKeys: undefined,
       doubtful: new Set(),
       series: 0,
     }

@@ -147,6 +147,7 @@ export class Points {
     }
     if (unknown.size > 0) await this.context.tables.ensureNamespace(batch.namespace)
     for (const [life, all] of unknown) if (!(await series.look(life, all))) return false
+    await series.loadTagKeys(batch.namespace, unknown.keys())
     return true
   }
 

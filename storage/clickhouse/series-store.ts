@@ -84,6 +84,7 @@ export class SeriesStore {
     await this.client.insert(this.table(life.namespace), columns, series.length, randomUUID())
     // Given back meanwhile they are stored for nobody.
     if (life.released !== released) return
+    for (const { tags } of series) for (let i = 0; i < tags.length; i += 2) life.tagKeys?.add(tags[i])
     for (const { key } of series.map((one) => idOf(one, life.number))) {
       life.known.add(key)
       life.doubtful.delete(key)
@@ -180,6 +181,15 @@ export class SeriesStore {
       }
     }
     return found
+  }
+
+  /** Reads the tag keys of lives that are not known. */
+  async loadTagKeys(namespace: string, lives: Iterable<Life>): Promise<void> {
+    const missing = [...lives].filter(({ tagKeys }) => tagKeys === undefined)
+    if (missing.length === 0) return
+    const released = missing.map((life) => life.released)
+    const keys = await this.tagKeys(namespace, missing)
+    for (const [i, life] of missing.entries()) if (life.released === released[i]) life.tagKeys = new Set(keys.get(life.number))
   }
 
   /** Bytes of the tags' values of a series, on average. */

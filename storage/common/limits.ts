@@ -40,6 +40,12 @@ export const admissionKeys = {
   }),
   max_tag_value_bytes: Type.Integer({ default: 4096, minimum: 16, maximum: 65_536, description: 'Longest tag value, in bytes of UTF-8' }),
   max_tags_per_series: Type.Integer({ default: 64, minimum: 1, maximum: 1024, description: 'Tags of one series' }),
+  max_tags_per_measurement: Type.Integer({
+    default: 1024,
+    minimum: 1,
+    maximum: 65_536,
+    description: 'Tag keys of all series of one measurement together; a point whose series would bring one more is refused',
+  }),
   max_fields_per_measurement: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one measurement' }),
   max_fields_per_write: Type.Integer({
     default: 131_072,
@@ -71,6 +77,7 @@ export interface Limits {
   maxNameBytes: number
   maxTagValueBytes: number
   maxTagsPerSeries: number
+  maxTagsPerMeasurement: number
   maxFieldsPerMeasurement: number
   writeLimits: WriteLimits
   maxStringBytes: number
@@ -91,6 +98,7 @@ export function limitsOf(config: Record<string, unknown>): Limits {
     maxNameBytes: read('max_name_bytes'),
     maxTagValueBytes: read('max_tag_value_bytes'),
     maxTagsPerSeries: read('max_tags_per_series'),
+    maxTagsPerMeasurement: read('max_tags_per_measurement'),
     maxFieldsPerMeasurement: read('max_fields_per_measurement'),
     writeLimits: { fields: read('max_fields_per_write'), cells: read('max_cells_per_write') },
     maxStringBytes: read('max_string_bytes'),

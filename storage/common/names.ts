@@ -66,6 +66,14 @@ export function canonicalTags(tags: readonly string[], limits: TagLimits): strin
   return pairs.flat()
 }
 
+/** Why a series cannot be begun. @param total how many tag keys the measurement would have. */
+export function tooManyTags(measurement: string, key: string, total: number, limit: number): SvcError {
+  return new SvcError(
+    'INVALID_POINT',
+    `cannot add tag "${key}" to measurement "${measurement}": it would have ${total} tag keys, max_tags_per_measurement is ${limit}; put what varies into tag values, write under another measurement or raise the limit`,
+  )
+}
+
 function checkName(kind: string, name: string, maxBytes: number): void {
   if (name === '') throw new SvcError('INVALID_POINT', `cannot use ${kind} "": it is empty; names have 1 to ${maxBytes} bytes`)
   checkText(kind, name)

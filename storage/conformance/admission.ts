@@ -16,6 +16,7 @@ export const admissionConfig = {
   max_series_cardinality: 5,
   max_fields_per_measurement: 4,
   max_tags_per_series: 3,
+  max_tags_per_measurement: 4,
   max_string_bytes: 100,
   max_name_bytes: 20,
 }
@@ -228,6 +229,29 @@ export const admissionRules: Rule[] = [
       engine.recycle(unused.batch)
       t.match(await write(engine, [of('a', 3), of('i')]), { written: 1, rejected: 1 })
       t.equal((await lines(engine, { measurement: 'm', matchers: [{ tag: 'host', op: '=', value: 'a' }] }))[0], `{"host":"a"} ${NOW} v=float64:3`)
+    },
+  ],
+  [
+    'the tag keys of a measurement are bounded: a row whose series would bring one more is refused',
+    async (t, engine) => {
+      const of = (tags: Record<string, string>, measurement = 'm') => point(NOW, { v: f64(1) }, tags, measurement)
+      const result = await write(engine, [of({ a: '1', b: '1', c: '1' }), of({ d: '1' }), of({ e: '1' }), of({ a: '2', d: '2' }), of({ e: '1' }, 'n')])
+      t.match(result, { written: 4, rejected: 1, rejections: [{ code: 'INVALID_POINT', position: 2 }] })
+      for (const part of ['"e"', '"m"', 'max_tags_per_measurement', '5', '4']) t.ok(result.rejections[0].message.includes(part), part)
+      t.match(await write(engine, [of({ a: '1', e: '1' }), of({ a: '2', d: '2' }), of({ e: '1' }, 'n')]), {
+        written: 2,
+        rejected: 1,
+        rejections: [{ position: 0 }],
+      })
+      t.match(await engine.measurements('default'), [{ tags: ['a', 'b', 'c', 'd'] }, { tags: ['e'] }])
+    },
+  ],
+  [
+    'a row that is refused brings no tag key',
+    async (t, engine) => {
+      const of = (key: string, value = 1) => point(NOW, { v: f64(value) }, { [key]: '1' })
+      t.match(await write(engine, [of('a', Number.NaN), of('b'), of('c'), of('d'), of('e')]), { written: 4, rejected: 1, rejections: [{ position: 0 }] })
+      t.match(await write(engine, [of('a'), of('b')]), { written: 1, rejected: 1, rejections: [{ position: 0, message: /max_tags_per_measurement/ }] })
     },
   ],
   [

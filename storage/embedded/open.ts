@@ -336,7 +336,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
     await maintenance.tidy()
   }
   const isCorrupt = (id: number) => scrubber.isCorrupt(id)
-  const source = backupSource({ dataDir, now: context.now, flush, writes, catalog, writer, readers, segments, isCorrupt, shared, environment })
+  const source = backupSource({ dataDir, now: context.now, flush, writes, catalog, writer, readers, isCorrupt, shared, environment })
   const backup = new Backups(source, backupDisk(fs.promises), random)
   const exports = new Exports(dataDir, threadConfig('maintenance'), (module, args, options) => pool.run(module, args, options), fs, flush)
   flushWanted.handle(() => maintenance.flushSoon())

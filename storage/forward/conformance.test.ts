@@ -81,6 +81,8 @@ conformance('forward', both, {
     ['every type comes back bit for bit', 'it writes bytes that are no histogram, which no protocol takes; arrives.test.ts compares all types'],
     ['a decimal column keeps the scale of its first write', UPSTREAM],
     ['the cardinality budget counts live series; refused rows give theirs back', UPSTREAM],
+    ['the tag keys of a measurement are bounded: a row whose series would bring one more is refused', UPSTREAM],
+    ['a row that is refused brings no tag key', UPSTREAM],
     ['the window, the types and the cardinality stand after a restart', UPSTREAM],
     ['a delete of all series leaves the measurement and its types', UPSTREAM],
     ['a series deleted without a range is released: its budget is free, its number is not used again', UPSTREAM],

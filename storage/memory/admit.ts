@@ -10,7 +10,7 @@ import { typeConflict } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { rescale } from '../common/decimal.ts'
 import type { Limits } from '../common/limits.ts'
-import { checkFieldName } from '../common/names.ts'
+import { checkFieldName, tooManyTags } from '../common/names.ts'
 import { staleSeries } from '../common/retention.ts'
 import { ADMITTED, type Bounds, boundsOf, verdict, type Window } from '../common/window.ts'
 import { type IncomingField, type IncomingRow, isShown } from './rows.ts'
@@ -58,7 +58,14 @@ const floatOf = (bits: bigint): number => new Float64Array(BigUint64Array.of(bit
 
 function admitSchema(measurement: Measurement, rows: IncomingRow[], limits: Limits): void {
   const created = new Map<string, FieldInfo>()
-  for (const row of rows) attempt(row, () => checkSchema(measurement, created, row, limits))
+  const tagKeys = new Set<string>()
+  for (const row of rows) {
+    attempt(row, () => {
+      const fresh = checkTags(row, tagKeys, limits)
+      checkSchema(measurement, created, row, limits)
+      for (const key of fresh) tagKeys.add(key)
+    })
+  }
   // Only now are the scales of new decimals known.
   for (const row of rows.filter((r) => r.refused === undefined)) {
     attempt(row, () => {
@@ -71,6 +78,18 @@ function admitSchema(measurement: Measurement, rows: IncomingRow[], limits: Limi
   }
   const used = new Set(rows.filter((r) => r.refused === undefined).flatMap((r) => r.fields.map((f) => f.name)))
   for (const [name, field] of created) if (used.has(name)) measurement.fields.set(name, field)
+}
+
+/**
+ * @param begun keys that rows before it bring.
+ * @returns those that its series would bring.
+ */
+function checkTags({ series: { measurement, tags, live } }: IncomingRow, begun: ReadonlySet<string>, limits: Limits): string[] {
+  if (live) return []
+  const fresh = Object.keys(tags).filter((key) => !measurement.tagKeys.has(key) && !begun.has(key))
+  const total = measurement.tagKeys.size + begun.size + fresh.length
+  if (fresh.length > 0 && total > limits.maxTagsPerMeasurement) throw tooManyTags(measurement.name, fresh[0], total, limits.maxTagsPerMeasurement)
+  return fresh
 }
 
 function checkSchema(measurement: Measurement, created: Map<string, FieldInfo>, row: IncomingRow, limits: Limits): void {

@@ -31,6 +31,8 @@ export interface Measurement extends MeasurementRef {
   gone: boolean
   fields: Map<string, FieldInfo>
   series: Map<string, Series>
+  /** How many live series have a tag of the key. */
+  tagKeys: Map<string, number>
 }
 
 export class SeriesTable implements SeriesResolver {
@@ -64,7 +66,7 @@ export class SeriesTable implements SeriesResolver {
     if (known !== undefined) return known
     checkMeasurementName(name, this.limits)
     this.gate.requireRoom(namespace, 'measurements', this.measurementsOf(namespace))
-    const measurement: Measurement = { namespace, name, id: this.nextMeasurement++, gone: false, fields: new Map(), series: new Map() }
+    const measurement: Measurement = { namespace, name, id: this.nextMeasurement++, gone: false, fields: new Map(), series: new Map(), tagKeys: new Map() }
     const names = this.namespaces.get(namespace) ?? new Map<string, Measurement>()
     this.namespaces.set(namespace, names.set(name, measurement))
     this.fresh.add(measurement)
@@ -100,7 +102,7 @@ export class SeriesTable implements SeriesResolver {
     const series = this.numbers.get(number)
     if (series !== undefined) return series
     if (number >= this.nextSeries) throw new SvcError('DATABASE_ERROR', `cannot write to series ${number}: the number was never handed out`)
-    const measurement: Measurement = { namespace: '', name: '', id: -1, gone: true, fields: new Map(), series: new Map() }
+    const measurement: Measurement = { namespace: '', name: '', id: -1, gone: true, fields: new Map(), series: new Map(), tagKeys: new Map() }
     return { number, measurement, tags: {}, live: false, points: new Map(), shared: false }
   }
 
@@ -134,6 +136,7 @@ export class SeriesTable implements SeriesResolver {
   }
 
   makeLive(series: Series): void {
+    if (!series.live) countKeys(series, 1)
     series.live = true
     this.provisional.delete(series.number)
   }
@@ -166,6 +169,7 @@ export class SeriesTable implements SeriesResolver {
   /** Gives series back, with their points; one that an open batch holds a row of when that batch has ended, unless the row is admitted. */
   forget(series: Iterable<[key: string, series: Series]>, open: Iterable<WriteBatch>): void {
     for (const [key, one] of series) {
+      if (one.live) countKeys(one, -1)
       one.live = false
       one.points = new Map()
       one.shared = false
@@ -203,5 +207,13 @@ export class SeriesTable implements SeriesResolver {
 
   private drop(number: number, { namespace }: Measurement): void {
     if (this.numbers.delete(number)) this.counts.set(namespace, this.seriesOf(namespace) - 1)
+  }
+}
+
+function countKeys({ measurement: { tagKeys }, tags }: Series, by: 1 | -1): void {
+  for (const key of Object.keys(tags)) {
+    const uses = (tagKeys.get(key) ?? 0) + by
+    if (uses === 0) tagKeys.delete(key)
+    else tagKeys.set(key, uses)
   }
 }

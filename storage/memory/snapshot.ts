@@ -112,9 +112,7 @@ export class Snapshot implements Reader {
 }
 
 export function infoOf(measurement: Measurement): MeasurementInfo {
-  const tags = new Set<string>()
-  for (const series of measurement.series.values()) if (series.live) for (const key of Object.keys(series.tags)) tags.add(key)
-  return { name: measurement.name, tags: [...tags].sort(), fields: [...measurement.fields.values()].map((f) => ({ ...f })) }
+  return { name: measurement.name, tags: [...measurement.tagKeys.keys()].sort(), fields: [...measurement.fields.values()].map((f) => ({ ...f })) }
 }
 
 function freeze(measurement: Measurement, regexTimeoutMs: number): FrozenMeasurement {

@@ -1,6 +1,5 @@
 /**
- * The live series of each measurement whose records are durable, and the tag keys they use: so that a drop or a delete of all of them walks those and no others, and what is
- * left of the keys is known without a walk.
+ * The live series of each measurement whose records are durable: a drop or a delete of all of them walks those and no others.
  *
  * Invariants
  * - A series is in the list of its measurement from `added` to `removed`, and in no other; new ones go to the end.
@@ -14,9 +13,6 @@ interface Members {
   first: number
   last: number
   count: number
-  /** Symbols of tag keys in the order in which they were met, and how many series use each. */
-  keys: number[]
-  uses: number[]
 }
 
 /** Where a walk stands. */
@@ -26,12 +22,6 @@ export interface Cursor {
   at: number | undefined
 }
 
-/** The tags of all series, as the series index keeps them: pairs of (key, value) of series s from offsets[s] to offsets[s + 1]. */
-export interface TagArrays {
-  readonly offsets: Int32Array
-  readonly tags: Int32Array
-}
-
 export class MeasurementSeries {
   private readonly members: (Members | undefined)[] = []
   private owner: Int32Array = new Int32Array(1024).fill(NONE)
@@ -39,10 +29,10 @@ export class MeasurementSeries {
   private previous: Int32Array = new Int32Array(1024)
 
   /** The series has become live. */
-  added(series: number, measurement: number, tags: TagArrays): void {
+  added(series: number, measurement: number): void {
     this.room(series)
     let members = this.members[measurement]
-    if (members === undefined) this.members[measurement] = members = { first: NONE, last: NONE, count: 0, keys: [], uses: [] }
+    if (members === undefined) this.members[measurement] = members = { first: NONE, last: NONE, count: 0 }
     const { last } = members
     this.owner[series] = measurement
     this.previous[series] = last
@@ -51,11 +41,10 @@ export class MeasurementSeries {
     else this.next[last] = series
     members.last = series
     members.count++
-    countKeys(members, series, tags, 1)
   }
 
   /** The series is not live any more. */
-  removed(series: number, measurement: number, tags: TagArrays): void {
+  removed(series: number, measurement: number): void {
     const members = this.members[measurement]
     if (members === undefined || this.owner[series] !== measurement) return
     const [previous, next] = [this.previous[series], this.next[series]]
@@ -64,7 +53,6 @@ export class MeasurementSeries {
     if (next === NONE) members.last = previous
     else this.previous[next] = previous
     this.owner[series] = NONE
-    countKeys(members, series, tags, -1)
     if (--members.count === 0) this.members[measurement] = undefined
   }
 
@@ -75,12 +63,6 @@ export class MeasurementSeries {
 
   count(measurement: number): number {
     return this.members[measurement]?.count ?? 0
-  }
-
-  /** Symbols of the tag keys that live series of the measurement use. */
-  keys(measurement: number): number[] {
-    const members = this.members[measurement]
-    return members === undefined ? [] : members.keys.filter((_, i) => members.uses[i] > 0)
   }
 
   /** A walk over the measurement's series. */
@@ -129,20 +111,5 @@ export class MeasurementSeries {
     this.owner = widened(this.owner, length, NONE)
     this.next = widened(this.next, length)
     this.previous = widened(this.previous, length)
-  }
-}
-
-/** Series of a measurement mostly have the same keys at the same positions. */
-function countKeys({ keys, uses }: Members, series: number, { offsets, tags }: TagArrays, by: 1 | -1): void {
-  for (let i = offsets[series], end = offsets[series + 1], position = 0; i < end; i += 2, position++) {
-    if (keys[position] !== tags[i]) {
-      position = keys.indexOf(tags[i])
-      if (position < 0) {
-        position = keys.length
-        keys.push(tags[i])
-        uses.push(0)
-      }
-    }
-    uses[position] += by
   }
 }

@@ -17,6 +17,7 @@ import type { SeriesArrays } from '../threads/series-layout.ts'
 import { Shared } from '../threads/shared-header.ts'
 import type { LateSeries } from '../wal/late-series.ts'
 import type { HashKey } from './hash.ts'
+import { KeyUses } from './key-uses.ts'
 import { MeasurementSeries } from './measurement-series.ts'
 import { FIRST_HANDLE, NOT_DURABLE, ProvisionalSeries, UNKNOWN } from './provisional-series.ts'
 import { SeriesCounts } from './series-counts.ts'
@@ -45,6 +46,8 @@ export class SeriesIndex {
   readonly symbols: SymbolTable
   /** The durable live series of each measurement. */
   readonly members = new MeasurementSeries()
+  /** The tag keys of each measurement, of series on their way included. */
+  readonly keyUses = new KeyUses()
   live = 0
   epoch = 0
   /** Called with a series that is given back, and the measurement that it had. */
@@ -191,6 +194,7 @@ export class SeriesIndex {
       const number = provisional.numberOf(handles[i])
       this.state[number] = 0
       this.live--
+      this.keyUses.removed(number, this.measurement[number], tuples)
       if (number === tuples.count - 1 && number >= tuples.indexed) tuples.pop()
       else {
         tuples.remove(number) // burned: somebody may name it
@@ -270,7 +274,7 @@ export class SeriesIndex {
     for (let i = tuples.offsets[tuples.indexed]; i < tuples.offsets[end]; i++) if (tuples.tags[i] >= symbols) symbols = tuples.tags[i] + 1
     this.symbols.publish(symbols)
     // Those from `indexed` on are of writes that have become durable now; a number that was burned is not live.
-    for (let number = tuples.indexed; number < end; number++) if (this.state[number] === LIVE) this.members.added(number, tuples.measurement[number], tuples)
+    for (let number = tuples.indexed; number < end; number++) if (this.state[number] === LIVE) this.members.added(number, tuples.measurement[number])
     tuples.index(end)
     Atomics.store(this.shared, Shared.SERIES, end)
   }
@@ -305,7 +309,8 @@ export class SeriesIndex {
       if (number >= this.count || this.state[number] !== LIVE) continue
       this.released?.(number, this.measurement[number])
       this.counts.remove(this.measurement[number])
-      this.members.removed(number, this.measurement[number], this.tuples)
+      this.members.removed(number, this.measurement[number])
+      this.keyUses.removed(number, this.measurement[number], this.tuples)
       this.tuples.remove(number)
       this.state[number] = 0
       this.live--
@@ -320,7 +325,7 @@ export class SeriesIndex {
     this.tuples.putBack(series, measurementId)
     this.counts.putBack(measurementId)
     this.enliven(series)
-    this.members.added(series, measurementId, this.tuples)
+    this.members.added(series, measurementId)
   }
 
   seriesOf(namespace: string): number {
@@ -368,9 +373,29 @@ export class SeriesIndex {
     return bytes
   }
 
-  /** Tag keys in use by durable series of the measurement, ordered. */
+  /** Ids of the tag keys of a series that is not durable, ordered by key: a symbol, or the complement of a text that has none. */
+  keyIds(handle: number): Int32Array {
+    const { provisional } = this
+    const entry = provisional.entryOf(handle)
+    const tuple = this.names.room(provisional.lengthOf(entry))
+    provisional.copyTuple(entry, tuple)
+    const ids = new Int32Array((provisional.lengthOf(entry) - 1) / 2)
+    for (let i = 0; i < ids.length; i++) {
+      const id = tuple[1 + i * 2]
+      const symbol = id < 0 ? provisional.symbolOf(~id) : id
+      ids[i] = symbol < 0 ? id : symbol
+    }
+    return ids
+  }
+
+  /** The text of an id that `keyIds` gave. */
+  keyText(id: number): string {
+    return id < 0 ? this.provisional.texts.text(~id) : this.symbols.text(id)
+  }
+
+  /** Tag keys in use by series of the measurement, ordered. */
   tagKeys(measurementId: number): string[] {
-    return this.members
+    return this.keyUses
       .keys(measurementId)
       .map((symbol) => this.symbols.text(symbol))
       .sort()
@@ -404,6 +429,7 @@ export class SeriesIndex {
     if (number >= this.state.length) this.state = widened(this.state, Math.max(number + 1, this.state.length * 2))
     this.state[number] = LIVE
     this.live++
+    this.keyUses.added(number, this.measurement[number], this.tuples)
   }
 
   /** The symbol of a provisional text, made now if it has none. */
@@ -422,7 +448,7 @@ export class SeriesIndex {
     const number = this.tuples.append(this.names.pairs, length, this.names.hash(length))
     this.tuples.index(number + 1)
     this.enliven(number)
-    this.members.added(number, this.measurement[number], this.tuples)
+    this.members.added(number, this.measurement[number])
   }
 }
 

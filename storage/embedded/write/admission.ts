@@ -5,7 +5,6 @@
 import type { Rejection, WriteOptions } from 'svcdb'
 import { type Column, type TableBatch, typeConflict, type WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
-import { rescale } from '../../common/decimal.ts'
 import { hasNonFinite } from '../../common/floats.ts'
 import type { Limits } from '../../common/limits.ts'
 import { checkFieldName } from '../../common/names.ts'
@@ -17,9 +16,12 @@ import { NOT_DURABLE, UNKNOWN } from '../series/provisional-series.ts'
 import { FIRST_HANDLE, RELEASED, type SeriesIndex } from '../series/series-index.ts'
 import type { FieldDef } from '../threads/definitions.ts'
 import type { Definitions, NewSeries, TableRows } from '../wal/record.ts'
+import { checkDecimals, newScales, rescaleColumn } from './decimals.ts'
 import { type MaxNew, NewSeriesList, tooManyDefinitions } from './new-bounds.ts'
+import { NewTagKeys } from './new-tag-keys.ts'
 import { Owners } from './owners.ts'
-import { copyRows, type Rows } from './rows.ts'
+import { Refusals } from './refusals.ts'
+import { copyRows, type Rows, used } from './rows.ts'
 
 const KEPT_REJECTIONS = 16
 
@@ -140,6 +142,7 @@ class Work {
   private readonly series: NewSeries[] = []
   /** Handles of `series`. */
   private readonly promoted: NewSeriesList
+  private readonly tagKeys: NewTagKeys
   private readonly tables: TableRows[] = []
   private readonly owners: Owners
   /** Checked rows whose table is not settled yet, and whose they are. */
@@ -156,6 +159,7 @@ class Work {
     this.limits = limits
     this.maxNew = maxNew
     this.promoted = new NewSeriesList(maxNew)
+    this.tagKeys = new NewTagKeys(index, limits.maxTagsPerMeasurement)
     this.owners = owners
     this.nonFinite = nonFinite
   }
@@ -213,7 +217,7 @@ class Work {
 
   /** The rows that a check leaves: the same object when it refuses none. */
   private sifted(rows: Rows, check: (refused: Refusals) => void): Rows {
-    const refused = new Refusals(rows, this)
+    const refused = new Refusals(rows, (reason, position) => this.reject(reason, position))
     check(refused)
     return refused.flags === undefined ? rows : copyRows(rows, refused.flags, 0)
   }
@@ -223,7 +227,10 @@ class Work {
     const columns = used(rows)
     const owners = columns.length === 1 ? this.owners.of(rows) : undefined
     if (owners !== undefined && haveJust(owners, columns[0])) {
-      const good = this.sifted(rows, (refused) => this.checkValues('', rows, refused))
+      const good = this.sifted(rows, (refused) => {
+        this.checkValues('', rows, refused)
+        this.checkTagKeys(rows, refused)
+      })
       const left = good === rows ? owners : this.owners.of(good)
       const [column] = used(good)
       if (column === undefined || left === undefined) return
@@ -281,7 +288,7 @@ class Work {
       if (s >= FIRST_HANDLE || !index.isLive(s)) {
         s = this.durable(s)
         if (s === UNKNOWN) {
-          refused ??= new Refusals(rows, this)
+          refused ??= new Refusals(rows, (reason, position) => this.reject(reason, position))
           refused.row(row, staleSeries)
           continue
         }
@@ -361,6 +368,18 @@ class Work {
       }
     })
     if (measurement.list.length + good.length > this.limits.maxFieldsPerMeasurement) this.checkFieldCount(measurement, good, rows, refused)
+    this.checkTagKeys(rows, refused)
+  }
+
+  /** Series bring theirs in order of arrival, and those that find no room are refused. */
+  private checkTagKeys(rows: Rows, refused: Refusals): void {
+    const nameOf = (measurement: number): string => this.schema.any(measurement)?.name ?? ''
+    const { series } = rows
+    for (let row = 0; row < rows.rows; row++) {
+      if (series[row] < FIRST_HANDLE || refused.has(row)) continue
+      const refusal = this.tagKeys.refusal(series[row], nameOf)
+      if (refusal !== undefined) refused.row(row, refusal)
+    }
   }
 
   /** More new fields than there is room for: rows create theirs in order of arrival, and those that find none left are refused. */
@@ -383,41 +402,10 @@ class Work {
   }
 }
 
-/** Rows to leave out, found column by column; a row is counted once. */
-class Refusals {
-  /** A byte a row, 1 = refused; absent while none is. */
-  flags: Uint8Array | undefined
-  private readonly rows: Rows
-  private readonly work: Work
-
-  constructor(rows: Rows, work: Work) {
-    this.rows = rows
-    this.work = work
-  }
-
-  has(row: number): boolean {
-    return this.flags !== undefined && this.flags[row] === 1
-  }
-
-  row(row: number, reason: () => SvcError): void {
-    if (this.has(row)) return
-    this.flags ??= new Uint8Array(this.rows.rows)
-    this.flags[row] = 1
-    this.work.reject(reason, this.rows.position[row])
-  }
-
-  /** All rows that have the column. */
-  all(column: Column, reason: () => SvcError): void {
-    for (let row = 0; row < this.rows.rows; row++) if (column.has(row)) this.row(row, reason)
-  }
-}
-
 /** Whether none of the measurements has another field than this one would be. A decimal's scale is each measurement's own. */
 function haveJust(measurements: readonly Measurement[], { name, type }: Column): boolean {
   return type !== 'decimal' && measurements.every(({ list }) => list.length === 0 || (list.length === 1 && list[0].name === name && list[0].type === type))
 }
-
-const used = (rows: Rows): Column[] => rows.columns.filter((column) => column.next > 0)
 
 /** Refuses NaN and infinities unless they are admitted; the column says then that it has some. */
 function checkNumbers(column: Column, rows: Rows, measurement: string, refused: Refusals, admitted: boolean): void {
@@ -451,49 +439,4 @@ function checkStrings(column: Column, rows: Rows, measurement: string, limit: nu
         ),
     )
   }
-}
-
-/** The scale each new decimal field gets: the most fractional digits among the rows that are left. */
-function newScales(measurement: Measurement, rows: Rows): Map<string, number> {
-  const scales = new Map<string, number>()
-  for (const column of used(rows)) {
-    if (column.type !== 'decimal' || measurement.fields.has(column.name)) continue
-    let max = 0
-    for (let row = 0; row < column.next; row++) if (column.has(row)) max = Math.max(max, (column.scales as Uint8Array)[row])
-    scales.set(column.name, max)
-  }
-  return scales
-}
-
-/** Refuses decimals of these fields that do not fit the scale: of a field that exists, or the one it is about to get. */
-function checkDecimals(measurement: string, rows: Rows, scales: ReadonlyMap<string, number>, refused: Refusals): void {
-  for (const column of used(rows)) {
-    const scale = scales.get(column.name)
-    if (column.type !== 'decimal' || scale === undefined) continue
-    for (let row = 0; row < Math.min(column.next, rows.rows); row++) {
-      if (!column.has(row)) continue
-      try {
-        rescale(unscaledAt(column, row), (column.scales as Uint8Array)[row], scale, measurement, column.name)
-      } catch (error) {
-        refused.row(row, () => error as SvcError)
-      }
-    }
-  }
-}
-
-/** Brings all values to the field's scale; they were checked. */
-function rescaleColumn(column: Column, scale: number): void {
-  const scales = column.scales as Uint8Array
-  for (let row = 0; row < column.next; row++) {
-    if (scales[row] === scale || !column.has(row)) continue
-    const value = unscaledAt(column, row) * 10n ** BigInt(scale - scales[row])
-    for (let lane = 0; lane < 4; lane++) column.i32[row * 4 + lane] = Number(BigInt.asIntN(32, value >> BigInt(32 * lane)))
-    scales[row] = scale
-  }
-}
-
-function unscaledAt(column: Column, row: number): bigint {
-  let value = BigInt(column.i32[row * 4 + 3])
-  for (let lane = 2; lane >= 0; lane--) value = (value << 32n) | BigInt(column.i32[row * 4 + lane] >>> 0)
-  return value
 }

@@ -9,6 +9,9 @@ export interface Rows {
   columns: Column[]
 }
 
+/** Columns that have a value. */
+export const used = (rows: Rows): Column[] => rows.columns.filter((column) => column.next > 0)
+
 /** The rows whose flag equals `keep`, in a copy. */
 export function copyRows(source: Rows, flags: Uint8Array, keep: number): Rows {
   let n = 0
