@@ -7,12 +7,13 @@
  * - From before the snapshot until every file is in place a lease keeps all files that it can name: neither a merge nor retention unlinks one.
  * - A segment is never changed in place by anybody, so that the backup may share it with the database by a hard link. The catalog is changed in place
  *   and is copied.
- * - The old manifest goes first and the new one comes last, each step durable before the next: a manifest always stands for whole contents.
+ * - A backup is made whole and durable in a folder of its directory. Until then an older one there is not touched: whatever fails, it is left.
+ * - Then the old manifest goes first and the new one comes last, each step durable before the next: a manifest always stands for whole contents.
  */
 import { dirname, join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
-import { type BackupDisk, type Check, type Content, eachOf, exists, filesBelow, place, syncFolders } from './disk.ts'
-import { type BackupFile, encodeManifest, MANIFEST_FILE, MANIFEST_VERSION, type StoredManifest } from './manifest.ts'
+import { type BackupDisk, type Check, type Content, eachOf, exists, link, syncFolders } from './disk.ts'
+import { type BackupFile, encodeManifest, MANIFEST_FILE, MANIFEST_VERSION, type StoredManifest, UNFINISHED } from './manifest.ts'
 
 /** A file as the catalog knows it, relative to the data directory; without a checksum it has to be read. */
 export interface SegmentFile {
@@ -27,8 +28,6 @@ export interface BackupSource {
   settle(): Promise<number>
   /** Keeps segments from being deleted until the returned function is called. */
   lease(): () => void
-  /** The files of each segment there is. @throws DATABASE_ERROR for one known to be corrupt. */
-  segments(): SegmentFile[][]
   /** Writes a consistent copy of the catalog as `data.mdb` into a directory. */
   copyCatalog(directory: string): Promise<void>
   /** Makes a copied catalog one that needs no log. @returns the files of each segment that it names. @throws DATABASE_ERROR for one known to be corrupt. */
@@ -36,9 +35,13 @@ export interface BackupSource {
   now(): number
 }
 
-const UNFINISHED_MANIFEST = `${MANIFEST_FILE}.tmp`
+/** In its directory: what an older backup there is replaced by, and where that goes. */
+const FORMER = 'former'
+const PARTS = ['catalog', 'segments'] as const
+/** Servers before this one wrote the manifest under this name first. */
+const FORMER_TEMPORARY = `${MANIFEST_FILE}.tmp`
 /** All that a backup's directory may hold. */
-const OWN = new Set([MANIFEST_FILE, UNFINISHED_MANIFEST, 'catalog', 'segments'])
+const OWN = new Set<string>([MANIFEST_FILE, FORMER_TEMPORARY, UNFINISHED, ...PARTS])
 
 /** @param known checksums of segments already read; they never change. */
 export async function createBackup(
@@ -52,61 +55,91 @@ export async function createBackup(
   const isNew = !(await refuseForeign(disk, directory))
   const walSequence = await source.settle()
   check()
+  const above = await foldersToSync(disk, directory)
+  const room = join(directory, UNFINISHED)
   const release = source.lease()
-  let begun = isNew
+  let replaced = false
   try {
-    // A database that has become corrupt needs the older backup.
-    if (!isNew) await eachOf(source.segments().flat(), async (segment) => void (await requireFile(source.dataDir, disk, segment)))
+    await rm(room, { recursive: true, force: true })
+    await mkdir(room, { recursive: true })
+    const manifest = await build(source, disk, { directory, room, walSequence }, known, check)
     check()
-    begun = true
-    const above = await foldersToSync(disk, directory)
-    await mkdir(directory, { recursive: true })
-    for (const name of [MANIFEST_FILE, UNFINISHED_MANIFEST]) await rm(join(directory, name), { force: true })
-    await disk.sync(directory)
-    const catalog = join(directory, 'catalog')
-    await rm(catalog, { recursive: true, force: true })
-    await mkdir(catalog)
-    await source.copyCatalog(catalog)
-    const segments = await source.detach(catalog)
-    const data = join(catalog, 'data.mdb')
-    await disk.sync(data)
-    const named = segments.flat()
-    const names = new Set(named.map(({ file }) => file))
-    await removeUnnamed(disk, directory, names)
-    for (const file of known.keys()) if (!names.has(file)) known.delete(file)
-    const files: BackupFile[] = [{ path: 'catalog/data.mdb', ...(await disk.content(data, check)) }]
-    await eachOf(named, async (segment, i) => {
-      check()
-      await mkdir(join(directory, dirname(segment.file)), { recursive: true })
-      files[i + 1] = { path: segment.file, ...(await placeSegment(source.dataDir, disk, directory, segment, known, check)) }
-    })
-    await syncFolders(
-      disk,
-      directory,
-      files.map(({ path }) => path),
-    )
-    const manifest: StoredManifest = {
-      version: MANIFEST_VERSION,
-      created_at: source.now(),
-      wal_sequence: walSequence,
-      segments: segments.length,
-      file_count: files.length,
-      total_bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
-      files,
+    replaced = true
+    // From here on nothing is read or written, and no space is needed: names change.
+    const former = join(room, FORMER)
+    await mkdir(former)
+    const setAside = async (name: string): Promise<void> => {
+      if (await exists(join(directory, name), disk.files)) await rename(join(directory, name), join(former, name))
     }
-    check()
-    await disk.write(join(directory, UNFINISHED_MANIFEST), encodeManifest(manifest))
-    await rename(join(directory, UNFINISHED_MANIFEST), join(directory, MANIFEST_FILE))
+    await setAside(MANIFEST_FILE)
+    await rm(join(directory, FORMER_TEMPORARY), { force: true })
+    await disk.sync(directory)
+    for (const name of PARTS) {
+      await setAside(name)
+      await rename(join(room, name), join(directory, name))
+    }
+    await disk.sync(directory)
+    await rename(join(room, MANIFEST_FILE), join(directory, MANIFEST_FILE))
     await disk.sync(directory)
     for (const folder of above) await disk.sync(folder)
+    await rm(room, { recursive: true, force: true })
     return manifest
   } catch (error) {
     // Where even that fails the rest stays; without a manifest nothing takes it for a backup.
-    if (begun) await clear(disk, directory, isNew).catch(() => {})
+    if (isNew) await rm(directory, { recursive: true, force: true }).catch(() => {})
+    else if (!replaced) await rm(room, { recursive: true, force: true }).catch(() => {})
     throw error
   } finally {
     release()
   }
+}
+
+interface Place {
+  directory: string
+  /** Where the backup is made. */
+  room: string
+  walSequence: number
+}
+
+/** Makes all of a backup, its manifest last. */
+async function build(
+  source: BackupSource,
+  disk: BackupDisk,
+  { directory, room, walSequence }: Place,
+  known: Map<string, Content>,
+  check: Check,
+): Promise<StoredManifest> {
+  const { mkdir } = disk.files
+  const catalog = join(room, 'catalog')
+  await mkdir(catalog)
+  await mkdir(join(room, 'segments'))
+  await source.copyCatalog(catalog)
+  const segments = await source.detach(catalog)
+  const data = join(catalog, 'data.mdb')
+  await disk.sync(data)
+  const named = segments.flat()
+  const names = new Set(named.map(({ file }) => file))
+  for (const file of known.keys()) if (!names.has(file)) known.delete(file)
+  const files: BackupFile[] = [{ path: 'catalog/data.mdb', ...(await disk.content(data, check)) }]
+  await eachOf(named, async (segment, i) => {
+    check()
+    await mkdir(join(room, dirname(segment.file)), { recursive: true })
+    files[i + 1] = { path: segment.file, ...(await placeSegment(source.dataDir, disk, { directory, room }, segment, known, check)) }
+  })
+  const paths = files.map(({ path }) => path)
+  const manifest: StoredManifest = {
+    version: MANIFEST_VERSION,
+    created_at: source.now(),
+    wal_sequence: walSequence,
+    segments: segments.length,
+    file_count: files.length,
+    total_bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
+    files,
+  }
+  check()
+  await disk.write(join(room, MANIFEST_FILE), encodeManifest(manifest))
+  await syncFolders(disk, room, [...paths, 'segments/any'])
+  return manifest
 }
 
 /** Those that name the backup, or a folder above it that is made with it: without one of these names a power cut takes the backup away. */
@@ -129,57 +162,48 @@ async function refuseForeign({ files }: BackupDisk, directory: string): Promise<
   return true
 }
 
-async function removeUnnamed({ files }: BackupDisk, directory: string, named: ReadonlySet<string>): Promise<void> {
-  const { mkdir, readdir, rm, unlink } = files
-  await mkdir(join(directory, 'segments'), { recursive: true })
-  for (const file of await filesBelow(directory, 'segments', files)) if (!named.has(file)) await unlink(join(directory, file))
-  // Folders that are empty now.
-  for (const folder of await readdir(join(directory, 'segments'))) {
-    const path = join(directory, 'segments', folder.name)
-    if (folder.isDirectory() && (await readdir(path)).length === 0) await rm(path, { recursive: true })
-  }
-}
-
 const corruptSegment = (path: string, why: string, cause?: unknown): SvcError =>
   new SvcError('DATABASE_ERROR', `cannot back up segment "${path}": ${why}; restore it from an older backup`, { cause })
 
 /** @throws DATABASE_ERROR for a file that is not there or has another length. */
-async function requireFile(dataDir: string, { files }: BackupDisk, { file, bytes }: SegmentFile): Promise<{ dev: number; ino: number }> {
+async function requireFile(dataDir: string, { files }: BackupDisk, { file, bytes }: SegmentFile): Promise<void> {
   const path = join(dataDir, file)
   const own = await files.lstat(path).catch((error: Error) => {
     throw corruptSegment(path, `${error.message}, the catalog says ${bytes} bytes`, error)
   })
   if (own.size !== bytes) throw corruptSegment(path, `it has ${own.size} bytes, the catalog says ${bytes}`)
-  return own
 }
 
 async function placeSegment(
   dataDir: string,
   disk: BackupDisk,
-  directory: string,
-  segment: SegmentFile,
+  { directory, room }: Pick<Place, 'directory' | 'room'>,
+  { file, bytes, crc32 }: SegmentFile,
   known: Map<string, Content>,
   check: Check,
 ): Promise<Content> {
-  const { file, bytes, crc32 } = segment
-  const { lstat, unlink } = disk.files
   const from = join(dataDir, file)
-  const to = join(directory, file)
-  const there = await lstat(to).catch(() => undefined)
-  const own = await requireFile(dataDir, disk, segment)
-  const linked = there?.isFile() === true && there.ino === own.ino && there.dev === own.dev
-  if (there !== undefined && !linked) await unlink(to)
-  const copied = linked ? undefined : await place(disk, from, to, check)
+  const to = join(room, file)
+  await requireFile(dataDir, disk, { file, bytes })
+  const expected = crc32 ?? known.get(file)?.crc32
+  let content: Content | undefined
+  if (!(await link(disk, from, to))) {
+    // On another file system the older backup may have it: then it takes no space twice.
+    content = expected === undefined ? undefined : await linkSame(disk, join(directory, file), to, { bytes, crc32: expected }, check)
+    content ??= await disk.copy(from, to, check)
+  }
   // A link is not read when its checksum is known from the time it was written: verification reads it.
-  const content = copied ?? (crc32 === undefined ? (known.get(file) ?? (await disk.content(from, check))) : { bytes, crc32 })
+  content ??= expected === undefined ? await disk.content(from, check) : { bytes, crc32: expected }
   if (content.bytes !== bytes || (crc32 !== undefined && content.crc32 !== crc32))
     throw corruptSegment(from, `its ${content.bytes} bytes have checksum ${content.crc32}, the catalog says ${crc32} of ${bytes} bytes`)
   known.set(file, content)
   return content
 }
 
-/** Removes what a failed attempt has made. */
-async function clear({ files: { rm } }: BackupDisk, directory: string, withDirectory: boolean): Promise<void> {
-  if (withDirectory) return rm(directory, { recursive: true, force: true })
-  for (const name of OWN) await rm(join(directory, name), { recursive: true, force: true })
+/** Links a file that has this content. @returns undefined when it has not, or is not there. */
+async function linkSame(disk: BackupDisk, from: string, to: string, expected: Content, check: Check): Promise<Content | undefined> {
+  const there = await disk.files.lstat(from).catch(() => undefined)
+  if (there?.isFile() !== true || there.size !== expected.bytes) return undefined
+  const content = await disk.content(from, check)
+  return content.crc32 === expected.crc32 && (await link(disk, from, to)) ? content : undefined
 }

@@ -86,15 +86,15 @@ async function read(files: FilePromises, path: string, check: Check, copyTo?: st
 
 const NO_LINK = new Set(['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'])
 
-/** Links a file that nobody will ever change; where the file systems cannot, copies it. @returns what was copied, undefined when linked. */
-export async function place(disk: BackupDisk, from: string, to: string, check: Check): Promise<Content | undefined> {
+/** Links a file that nobody will ever change. @returns false where the file systems cannot. */
+export async function link(disk: BackupDisk, from: string, to: string): Promise<boolean> {
   try {
     await disk.link(from, to)
-    return undefined
+    return true
   } catch (error) {
     if (!NO_LINK.has((error as NodeJS.ErrnoException).code ?? '')) throw error
+    return false
   }
-  return disk.copy(from, to, check)
 }
 
 /** Works on a few items at a time; when it returns or throws, nothing of it runs any more. */

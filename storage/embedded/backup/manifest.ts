@@ -9,6 +9,8 @@ import type { BackupManifest } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 
 export const MANIFEST_FILE = 'backup_manifest.json'
+/** The folder of a backup's directory in which another one is made that will replace it. */
+export const UNFINISHED = 'unfinished'
 export const MANIFEST_VERSION = 2
 
 /** A file of a backup; `path` is relative to the backup's directory, with `/`. */

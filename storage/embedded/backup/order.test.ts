@@ -25,12 +25,14 @@ function roots(t: Test): { data: string; backup: string; source: BackupSource } 
     now: () => 1,
     settle: async () => 42,
     lease: () => () => {},
-    segments: () => [],
     copyCatalog: async (to) => writeFileSync(join(to, 'data.mdb'), 'catalog'),
     detach: async () => [[{ file: SEGMENT, bytes: 3, crc32: hex(crc32('abc')) }]],
   }
   return { data, backup, source }
 }
+
+/** As where the backups lie on another file system. */
+const copying: BackupDisk = { ...realDisk, link: () => Promise.reject(Object.assign(new Error('another file system'), { code: 'EXDEV' })) }
 
 /** Calls of the disk in order; a manifest is there or not while they are made. */
 function recording(root: string): { disk: BackupDisk; calls: string[] } {
@@ -51,32 +53,83 @@ function recording(root: string): { disk: BackupDisk; calls: string[] } {
   return { disk, calls }
 }
 
-const folders = ['sync catalog', 'sync segments/shard_1', 'sync segments', 'sync .']
+const folders = ['sync unfinished/catalog', 'sync unfinished/segments/shard_1', 'sync unfinished/segments', 'sync unfinished']
 
 t.test('the manifest goes last, when all that it names is durable', async (t) => {
   const { backup, source } = roots(t)
   const { disk, calls } = recording(backup)
   await createBackup(source, disk, backup, new Map(), check)
-  const written = calls.indexOf(`write ${MANIFEST_FILE}.tmp`)
-  t.ok(written > 0)
-  t.same(calls.slice(0, written), ['sync .', 'sync catalog/data.mdb', ...folders])
-  t.same(calls.slice(written + 1), ['sync . with a manifest', 'sync .. with a manifest', 'sync ../.. with a manifest'], 'the folder made for it as well')
+  t.same(
+    calls,
+    [
+      ...['sync unfinished/catalog/data.mdb', `write unfinished/${MANIFEST_FILE}`, ...folders, 'sync .', 'sync .'],
+      ...['sync . with a manifest', 'sync .. with a manifest', 'sync ../.. with a manifest'],
+    ],
+    'the folder made for it as well',
+  )
   calls.length = 0
   await createBackup(source, disk, backup, new Map(), check)
   t.same(calls.slice(-2), ['sync . with a manifest', 'sync .. with a manifest'], 'what was there already is durable')
 })
 
-t.test('a manifest of before is durably gone before anything is touched', async (t) => {
+t.test('an older backup is whole until the new one is durable; then its manifest goes, durably, before anything else of it', async (t) => {
   const { backup, source } = roots(t)
   await createBackup(source, realDisk, backup, new Map(), check)
   const { disk, calls } = recording(backup)
-  let before: readonly string[] = []
-  const copyCatalog: BackupSource['copyCatalog'] = async (to) => {
-    before = [...calls]
-    await source.copyCatalog(to)
-  }
-  await createBackup({ ...source, copyCatalog }, disk, backup, new Map(), check)
-  t.same(before, ['sync .'], 'and without the manifest')
+  await createBackup(source, disk, backup, new Map(), check)
+  t.same(calls, [
+    ...['sync unfinished/catalog/data.mdb with a manifest', `write unfinished/${MANIFEST_FILE}`, ...folders.map((call) => `${call} with a manifest`)],
+    ...['sync .', 'sync .', 'sync . with a manifest', 'sync .. with a manifest'],
+  ])
+})
+
+t.test('wherever a backup over an older one fails or ends, the older one or the new one is whole, or neither has a manifest', async (t) => {
+  const { data, backup, source } = roots(t)
+  const other = 'segments/shard_2/0000000002.parquet'
+  mkdirSync(join(data, dirname(other)), { recursive: true })
+  writeFileSync(join(data, other), 'other')
+  const next: BackupSource = { ...source, now: () => 2, detach: async () => [[{ file: other, bytes: 5, crc32: hex(crc32('other')) }]] }
+  for (const ending of ['fails', 'ends'])
+    for (let at = 0, done = false; !done; at++) {
+      rmSync(backup, { recursive: true, force: true })
+      await createBackup(source, copying, backup, new Map(), check)
+      let calls = 0
+      let replacing = false
+      const step =
+        <A extends unknown[], R>(work: (...args: A) => Promise<R>, last = false) =>
+        async (...args: A): Promise<R> => {
+          if (last) replacing = true
+          // Where the process ends nothing is cleared up either.
+          if (calls === at || (ending === 'ends' && calls > at)) {
+            if (calls === at) calls++
+            throw Object.assign(new Error('EIO: it failed'), { code: 'EIO' })
+          }
+          calls++
+          return work(...args)
+        }
+      const { files } = copying
+      const disk: BackupDisk = {
+        ...copying,
+        copy: step(copying.copy),
+        sync: step(copying.sync),
+        write: step(copying.write),
+        files: {
+          ...files,
+          mkdir: step(files.mkdir as never),
+          rm: step(files.rm as never),
+          rename: step(files.rename as never, true),
+        } as BackupDisk['files'],
+      }
+      const made = await createBackup(next, disk, backup, new Map(), check).catch(() => undefined)
+      done = made !== undefined && calls <= at
+      const there = await verifyBackup(realDisk, backup, check).catch(() => undefined)
+      const label = `${ending} at step ${at}`
+      if (made !== undefined) t.match(there, { created_at: 2 }, label)
+      else if (!replacing) t.match(there, { created_at: 1 }, label)
+      else if (existsSync(join(backup, MANIFEST_FILE))) t.ok(there, label)
+      t.match(await createBackup(next, copying, backup, new Map(), check), { created_at: 2 }, `${label}: the next one`)
+      t.match(await verifyBackup(realDisk, backup, check), { created_at: 2 }, `${label}: is whole`)
+    }
 })
 
 t.test('segments stay from before the snapshot until all is in place, whether that goes well or not', async (t) => {
@@ -121,9 +174,6 @@ t.test('a segment that has another length than the catalog says is not backed up
     t.notOk(existsSync(backup), 'nothing is left')
   }
 })
-
-/** As where the backups lie on another file system. */
-const copying: BackupDisk = { ...realDisk, link: () => Promise.reject(Object.assign(new Error('another file system'), { code: 'EXDEV' })) }
 
 t.test('a backup over an older one has what there is now: no file is left over, and none is kept that has changed', async (t) => {
   const { data, backup, source } = roots(t)

@@ -5,7 +5,7 @@
 import { dirname, join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Environment, realEnvironment } from '../environment.ts'
-import { type BackupDisk, type Check, eachOf, exists, place, syncFolders } from './disk.ts'
+import { type BackupDisk, type Check, eachOf, exists, link, syncFolders } from './disk.ts'
 import type { BackupFile, StoredManifest } from './manifest.ts'
 import { verifyBackup } from './verify.ts'
 
@@ -46,7 +46,8 @@ export async function restoreBackup(
 async function restoreFile(disk: BackupDisk, directory: string, target: string, { path, bytes, crc32 }: BackupFile, check: Check): Promise<void> {
   const from = join(directory, path)
   const to = join(target, path)
-  const copied = path.startsWith('segments/') ? await place(disk, from, to, check) : await disk.copy(from, to, check)
+  const linked = path.startsWith('segments/') && (await link(disk, from, to))
+  const copied = linked ? undefined : await disk.copy(from, to, check)
   if (copied !== undefined && (copied.bytes !== bytes || copied.crc32 !== crc32))
     throw new SvcError(
       'INVALID_REQUEST',

@@ -4,7 +4,6 @@ import { SvcError } from 'svcdb/lib/errors'
 import { Catalog } from '../catalog/catalog.ts'
 import type { CatalogWriter } from '../catalog/writer.ts'
 import type { Environment } from '../environment.ts'
-import type { SegmentTable } from '../segment/segment-table.ts'
 import type { Readers } from '../threads/readers.ts'
 import { type SegmentMeta, segmentFilesWithSizes } from '../threads/segment-entry.ts'
 import { Shared } from '../threads/shared-header.ts'
@@ -21,7 +20,6 @@ export interface BackupSourceDependencies {
   catalog: Catalog
   writer: CatalogWriter
   readers: Readers
-  segments: Pick<SegmentTable, 'local'>
   isCorrupt(segment: number): boolean
   shared: Int32Array
   environment: Pick<Environment, 'fs' | 'openStore' | 'random'>
@@ -35,7 +33,6 @@ export function backupSource({
   catalog,
   writer,
   readers,
-  segments,
   isCorrupt,
   shared,
   environment,
@@ -52,7 +49,6 @@ export function backupSource({
       return sequence
     },
     lease: () => readers.lease(Atomics.load(shared, Shared.EVENTS)),
-    segments: () => segments.local().map((segment) => filesOf(isCorrupt(segment.id) ? { ...segment, damaged: true } : segment)),
     async copyCatalog(directory) {
       try {
         // Compacting: the other kind of copy holds up all commits until it has ended.
@@ -69,7 +65,7 @@ export function backupSource({
         // Everything below the floor is in segments, and what came after is not of this backup: no log file may be missed.
         await copy.noteLog({ newest: (copy.counters()?.walFloor ?? 1) - 1, sizes: {} })
         await copy.disown()
-        return copy.segments().map(filesOf)
+        return copy.segments().map((segment) => filesOf(isCorrupt(segment.id) ? { ...segment, damaged: true } : segment))
       } finally {
         await copy.close()
         await environment.fs.promises.rm(join(directory, 'lock.mdb'), { force: true })

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import { type BackupDisk, type Check, filesBelow } from './disk.ts'
-import { decodeManifest, MANIFEST_FILE, type StoredManifest } from './manifest.ts'
+import { decodeManifest, MANIFEST_FILE, type StoredManifest, UNFINISHED } from './manifest.ts'
 
 /** @throws INVALID_REQUEST naming the file that is missing, wrong or too many. */
 export async function verifyBackup(disk: BackupDisk, directory: string, check: Check): Promise<StoredManifest> {
@@ -16,7 +16,8 @@ export async function verifyBackup(disk: BackupDisk, directory: string, check: C
     throw error
   })
   const manifest = decodeManifest(bytes, join(directory, MANIFEST_FILE))
-  const there = new Set(await filesBelow(directory, '', disk.files))
+  // One that ended in the middle of being replaced is what it was.
+  const there = new Set((await filesBelow(directory, '', disk.files)).filter((file) => !file.startsWith(`${UNFINISHED}/`)))
   there.delete(MANIFEST_FILE)
   for (const { path, bytes: expected, crc32 } of manifest.files) {
     check()
