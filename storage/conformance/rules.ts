@@ -8,6 +8,7 @@ import { bool, dec, f64, HOUR, hist, i64, lines, MINUTE, NOW, str, type TestPoin
 export type Rule = [name: string, body: (t: Test, engine: StorageEngine) => Promise<void>]
 
 const point = (host: string, time: bigint, fields: TestPoint['fields'], measurement = 'cpu'): TestPoint => ({ measurement, tags: { host }, time, fields })
+const shownZero = (v: number): string => (Object.is(v, -0) ? '-0' : '0')
 
 export const pointRules: Rule[] = [
   [
@@ -86,6 +87,27 @@ export const pointRules: Rule[] = [
       for (const state of ['fresh', 'flushed']) {
         const wrong = (await lines(engine, { measurement: 'cpu' })).filter((line, i) => line.split(':').at(-1) !== ['0', '-0', '1.5', '-0'][i % 4])
         t.same([wrong.length, wrong[0]], [0, undefined], state)
+        await engine.flush()
+      }
+    },
+  ],
+  [
+    'zero keeps its sign where there is nothing but zeros',
+    async (t, engine) => {
+      // They are one value to whoever counts values by comparing them. In a table with another field, in a shared one, and beside rows without a value.
+      const signs = [0, -0, -0, 0]
+      const rows = signs.flatMap((v, i): TestPoint[] => [
+        point('a', NOW + BigInt(i), { v: f64(v), s: str('x') }),
+        { measurement: 'alone', tags: {}, time: NOW + BigInt(i), fields: { v: f64(-v) } },
+        point('b', NOW + BigInt(i), i % 2 === 0 ? { v: f64(-v) } : { s: str('y') }),
+      ])
+      await write(engine, rows)
+      const own = signs.map((v, i) => `{"host":"a"} ${NOW + BigInt(i)} s=string:"x" v=float64:${shownZero(v)}`)
+      const other = signs.map((v, i) => `{"host":"b"} ${NOW + BigInt(i)} ${i % 2 === 0 ? `v=float64:${shownZero(-v)}` : 's=string:"y"'}`)
+      const alone = signs.map((v, i) => `{} ${NOW + BigInt(i)} v=float64:${shownZero(-v)}`)
+      for (const state of ['fresh', 'flushed']) {
+        t.same(await lines(engine, { measurement: 'cpu' }), [...own, ...other], state)
+        t.same(await lines(engine, { measurement: 'alone' }), alone, `${state}, the only field`)
         await engine.flush()
       }
     },

@@ -15,7 +15,7 @@ import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
 import type { Removals } from '../read/masks.ts'
 import { lowerBound } from '../read/samples/search.ts'
 import { type Interval, readSql, type Source, unionSql } from '../read/sources.ts'
-import { mayBeNonFinite, needsExactBits } from '../segment/encoding.ts'
+import { mayBeNonFinite, NO_DICTIONARIES, needsExactBits } from '../segment/encoding.ts'
 import { fixedBytes, rowGroupRows } from '../segment/row-group-bytes.ts'
 import { MEASUREMENT_COLUMN } from '../segment/segment-source.ts'
 import type { SegmentTarget } from '../segment/segment-writer.ts'
@@ -129,7 +129,7 @@ function writeSlices(day: Day, columns: readonly SegmentColumn[], statement: (sl
 
 function copyOptions({ compression, zstdLevel }: SegmentTarget['config'], columns: readonly SegmentColumn[], groupRows: number): string {
   const codec = compression === 'none' ? 'UNCOMPRESSED' : compression === 'lz4' ? 'LZ4_RAW' : `ZSTD, COMPRESSION_LEVEL ${zstdLevel}`
-  const plain = columns.some(needsExactBits) ? ', DICTIONARY_SIZE_LIMIT 1' : ''
+  const plain = columns.some(needsExactBits) ? NO_DICTIONARIES : ''
   return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${codec}, ROW_GROUP_SIZE ${groupRows}, USE_TMP_FILE false${plain}`
 }
 

@@ -87,6 +87,21 @@ t.test('late rows of archived days are merged when read, and archived beside', a
   await closeAndRemove(engine, dir, folder)
 })
 
+t.test('zero keeps its sign where there is nothing but zeros', async (t) => {
+  const [dir, folder] = [tempDir(), tempDir()]
+  const engine = await opened(dir, folderStore(folder))
+  const signs = [0, -0, -0, 0]
+  await write(
+    engine,
+    signs.map((a, i) => ({ measurement: 'zeros', tags: ['host', 'a'], time: at(14) + BigInt(i), fields: { a } })),
+  )
+  await writeDays(engine, 0, 0)
+  t.match(await archived(engine), { objects: 1, rows: 4 })
+  const found = ((await sql(engine, 'SELECT 1 / a FROM zeros ORDER BY _time')) as number[][]).flat()
+  t.same(found, [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY])
+  await closeAndRemove(engine, dir, folder)
+})
+
 t.test('archived rows can be deleted, and written again', async (t) => {
   const [dir, folder] = [tempDir(), tempDir()]
   let engine = await opened(dir, folderStore(folder), { deleted_rows_rewrite_secs: 0 })

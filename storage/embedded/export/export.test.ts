@@ -104,6 +104,21 @@ t.test('every type, out of segments and memtable, merged, in order', async (t) =
   )
 })
 
+t.test('zero keeps its sign where there is nothing but zeros', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const signs = [0, -0, -0, 0]
+  const zeros = db.measurement('zeros', { f: 'float64', i: 'int64' })
+  db.write(
+    zeros,
+    signs.map((f, n) => ({ tags: {}, time: BASE + BigInt(n), fields: { f, i: 1n } })),
+  )
+  await db.flush()
+  await exported(db, 'zeros')
+  const found = (await sql(db, 'SELECT f FROM $file ORDER BY _time')).map(({ f }) => f)
+  t.ok(found.length === signs.length && found.every((f, n) => Object.is(f, signs[n])), found.map((f) => (Object.is(f, -0) ? '-0' : `${f}`)).join(' '))
+})
+
 t.test('a range, and measurements that share a table', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())

@@ -13,7 +13,7 @@ import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
 import { type RelationContext, sourcesOf } from '../read/relation.ts'
 import { scanScope } from '../read/scan.ts'
 import { type Source, unionSql } from '../read/sources.ts'
-import { needsExactBits } from '../segment/encoding.ts'
+import { NO_DICTIONARIES, needsExactBits } from '../segment/encoding.ts'
 import { dictionariesOf, type TagColumn, tagColumns, tagSource } from '../series/tag-source.ts'
 import type { MeasurementDef } from '../threads/definitions.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
@@ -117,7 +117,7 @@ async function writePart(input: ExportInput, slice: Slice | undefined, { scratch
 function copyOptions({ compression, zstdLevel }: ExportTask['config'], negativeZero: boolean): string {
   const codec = compression === 'none' ? 'UNCOMPRESSED' : compression === 'lz4' ? 'LZ4_RAW' : `ZSTD, COMPRESSION_LEVEL ${zstdLevel}`
   // A dictionary of numbers takes -0 and 0 for one value.
-  const plain = negativeZero ? ', DICTIONARY_SIZE_LIMIT 1' : ''
+  const plain = negativeZero ? NO_DICTIONARIES : ''
   return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${codec}, ROW_GROUP_SIZE ${ROW_GROUP_ROWS}, WRITE_BLOOM_FILTER false, USE_TMP_FILE false${plain}`
 }
 

@@ -12,6 +12,9 @@ export function needsExactBits({ encoding }: Pick<SegmentColumn, 'encoding'>): b
   return encoding.kind === 'plain' && (encoding.negativeZero === true || encoding.nonFinite === true)
 }
 
+/** Option of COPY for columns that need exact bits. Not 1: all zeros are one value, and fit a dictionary of one. */
+export const NO_DICTIONARIES = ', DICTIONARY_SIZE_LIMIT 0'
+
 /** In itself or in its column of bits. */
 export function mayBeNonFinite(column: Pick<SegmentColumn, 'encoding'>): boolean {
   const { encoding } = column

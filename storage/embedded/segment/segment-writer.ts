@@ -14,7 +14,7 @@ import type { WorkerConfig } from '../threads/messages.ts'
 import type { SegmentColumn, SegmentEncoding, SegmentMeta } from '../threads/segment-entry.ts'
 import { type MemtablePart, type MemtableState, takePart, type WorkerState } from '../threads/state.ts'
 import { withBitsColumns } from './bits-column.ts'
-import { EncodingChoice, needsExactBits } from './encoding.ts'
+import { EncodingChoice, NO_DICTIONARIES, needsExactBits } from './encoding.ts'
 import { writeJoined } from './joined-parts.ts'
 import { hasLength, partsOf } from './row-group-bytes.ts'
 import { SegmentFiles, segmentPath } from './segment-file.ts'
@@ -165,8 +165,9 @@ export function copyOptions(config: WorkerConfig, columns: readonly SegmentColum
   const level = config.compression === 'zstd' ? `, COMPRESSION_LEVEL ${config.zstdLevel}` : ''
   const whole = columns.filter(({ encoding, type }) => encoding.kind === 'scaled' || type === 'int64' || type === 'uint64').length
   const booleans = columns.filter(({ type }) => type === 'bool').length
-  const delta = columns.some(needsExactBits) || whole * 2 >= columns.length - booleans ? ', DICTIONARY_SIZE_LIMIT 1' : ''
-  return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${compression}${level}, ROW_GROUP_SIZE ${rowGroupRows}${delta}`
+  const delta = whole * 2 >= columns.length - booleans ? ', DICTIONARY_SIZE_LIMIT 1' : ''
+  const dictionaries = columns.some(needsExactBits) ? NO_DICTIONARIES : delta
+  return `FORMAT PARQUET, PARQUET_VERSION V2, COMPRESSION ${compression}${level}, ROW_GROUP_SIZE ${rowGroupRows}${dictionaries}`
 }
 
 function encodingOf(field: FieldDef, { chunks, counts }: MemtablePart, { duck }: SegmentTarget): SegmentEncoding {
