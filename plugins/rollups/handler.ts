@@ -4,14 +4,14 @@ import { AUDIT_LOG, type AuditAction, type AuditLog, type AuditRecord, audited, 
 import { SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { PLAIN } from './aggregations.ts'
-import { bucketsBetween, ceilBucket, clampTime, floorBucket } from './boundaries.ts'
+import { bucketsBetween, ceilBucket, clampTime, FIRST_TIME, floorBucket } from './boundaries.ts'
 import type { RollupsConfig } from './config.ts'
 import { type CreateBody, type Definition, definitionOf } from './definition.ts'
 import type { Follower } from './follower.ts'
 import type { Materialiser } from './materialiser.ts'
 import type { Passes } from './passes.ts'
 import { later } from './passes.ts'
-import { clipped, type Range, withRange } from './ranges.ts'
+import { clipped, type Range, withoutRange, withRange } from './ranges.ts'
 import { encryptedField } from './recompute-job.ts'
 import type { Registry } from './registry.ts'
 import type { Rollup } from './rollup.ts'
@@ -109,7 +109,10 @@ export class RollupsHandler {
     const bounds = await svc.storage.admission(namespace, rollup.definition.source)
     const last = ceilBucket(end ?? bounds.newest, rollup.buckets)
     const first = start === undefined ? (rollup.from ?? clampTime(-(2n ** 62n))) : floorBucket(start, rollup.buckets)
-    const live = until === undefined ? [[first, last] as const] : until < last ? withRange(rollup.dirty, [until, last], Number.MAX_SAFE_INTEGER) : rollup.dirty
+    // A change marks what retention may have taken, too, until the next pass: it cannot be computed again, and those buckets stay.
+    const floor = later(rollup.floor, later(rollup.exact ? undefined : bounds.keptFrom, rollup.lost))
+    const dirty = floor === undefined ? rollup.dirty : withoutRange(rollup.dirty, [FIRST_TIME, ceilBucket(floor, rollup.buckets)])
+    const live = until === undefined ? [[first, last] as const] : until < last ? withRange(dirty, [until, last], Number.MAX_SAFE_INTEGER) : dirty
     const args: ViewArgs = {
       ...{ definition: rollup.definition, start: first, end: last, live: clipped(live, [first, last]), until: until ?? 0n },
       ...{ tags: tagsOf(rollup, tags), maxRows: Math.min(limit ?? config.max_query_rows, config.max_query_rows) },

@@ -163,6 +163,8 @@ t.test('raw data waits for its buckets, and what retention took is not computed 
   await until(t, raw, 1, 'then retention has its way')
   await one.storage.delete({ namespace: '', measurement: 'cpu', start: T0, end: T0 + 3n * HOUR })
   await one.storage.drop('', 'cpu')
+  const view = (await one.inject(`/api/v1/rollups/hourly/query?start=${T0}&end=${T0 + 3n * HOUR}`)).json()
+  t.equal(view.row_count, 3, 'the view has them before the next pass, too')
   await write(one, [line('cpu', 31, 9)], false)
   const pending = async () => (await one.inject('/api/v1/rollups')).json().items[0].pending_repairs
   await until(t, pending, [], 'nothing of it is computed again')
