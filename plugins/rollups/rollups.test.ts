@@ -171,6 +171,28 @@ t.test('raw data waits for its buckets, and what retention took is not computed 
   t.same(await rows(one), first)
 })
 
+t.test('buckets keep their types in the view when the source is dropped and written again with others', async (t) => {
+  const one = await node(t, { database: { retention_secs: 6 * 3600, retention: { cpu_1h: 0 } } })
+  const post = (url: string, payload: object) => one.inject({ method: 'POST', url, payload })
+  const declare = (scale: number) => post('/api/v1/measurements/cpu/schema/fields', { name: 'price', type: 'decimal', scale })
+  const priced = (hours: number, price: string) => `cpu price=${price}d ${T0 + BigInt(hours) * HOUR}`
+  const view = async (query: string) => (await one.inject(`/api/v1/rollups/hourly/query?start=${T0}${query}`)).json()
+  const shown = (answer: { columns: { name: string; data_type: string }[]; rows: unknown[][] }) => [answer.columns[1], ...answer.rows.map((row) => row[1])]
+  await declare(2)
+  t.equal((await create(one, { aggregations: ['max'] })).statusCode, 201)
+  await write(one, [priced(0, '1.25'), priced(1, '2.50')], false)
+  await write(one, [priced(30, '3')], false)
+  const column = { name: 'price_max', data_type: 'decimal(38, 2)' }
+  await until(t, async () => (await rows(one)).length, 2, 'they are computed')
+  await until(t, async () => (await rows(one, 'cpu')).length, 1, 'retention takes the raw data')
+  await one.storage.drop('', 'cpu')
+  await declare(4)
+  t.same(shown(await view('')), [column, '1.25', '2.50'])
+  await write(one, [priced(30, '3.1234')], false)
+  t.same(shown(await view(`&end=${T0 + 2n * HOUR}`)), [column, '1.25', '2.50'])
+  t.match(await view(''), { code: 'SCHEMA_ERROR', error: /"price_max" of "cpu_1h" is decimal\(38, 2\), and out of what "cpu" has now it is decimal\(38, 4\)/ })
+})
+
 t.test('a retention of its own deletes buckets, and tiers above keep theirs', async (t) => {
   const one = await node(t, { rollups: { trim_interval_secs: 1 } })
   t.equal((await create(one, { retention_seconds: 7200, aggregations: ['sum'] })).statusCode, 201)

@@ -40,8 +40,13 @@ export async function view(reader: Reader, args: ViewArgs, io: JobIo): Promise<n
   const { definition, start, end, live, maxRows } = args
   const schema = await reader.schema(definition.namespace)
   const fieldsOf = (measurement: string): readonly FieldInfo[] => schema.find(({ name }) => name === measurement)?.fields ?? []
-  const columns = targetColumns(fieldsOf(definition.source), aggregationsOf(definition)).map(({ name, type, scale }) => ({ name, type, scale }))
-  for (const { name, type, scale } of fieldsOf(definition.target)) if (!columns.some((column) => column.name === name)) columns.push({ name, type, scale })
+  // What lies in the target has the target's types, also where the source has been dropped and written again with others.
+  const target = new Map(fieldsOf(definition.target).map((field) => [field.name, field]))
+  const computed = targetColumns(fieldsOf(definition.source), aggregationsOf(definition))
+  const names = new Set([...computed.map(({ name }) => name), ...target.keys()])
+  const columns = [...computed.map((column) => target.get(column.name) ?? column), ...target.values()].flatMap(({ name, type, scale }) =>
+    names.delete(name) ? [{ name, type, scale }] : [],
+  )
   const rows: Row[] = []
   const within = clipped(live, [start, end])
   const stored = within.reduce<Range[]>((left, range) => withoutRange(left, range), [[start, end]])
@@ -56,6 +61,16 @@ export async function view(reader: Reader, args: ViewArgs, io: JobIo): Promise<n
 }
 
 type Columns = { name: string; type: string; scale?: number | undefined }[]
+
+const dataType = ({ type, scale }: Omit<Columns[number], 'name'>): string => (type === 'decimal' ? `decimal(38, ${scale ?? 0})` : type)
+
+/** It could not be materialised either. */
+function otherType({ name, source, target }: Definition, column: Columns[number], computed: Omit<Columns[number], 'name'>): SvcError {
+  return new SvcError(
+    'SCHEMA_ERROR',
+    `cannot show rollup "${name}": field "${column.name}" of "${target}" is ${dataType(column)}, and out of what "${source}" has now it is ${dataType(computed)}; end the range before what is not materialised, or drop the target or have another one`,
+  )
+}
 
 const matchersOf = (tags: Record<string, string>): Matcher[] => Object.entries(tags).map(([tag, value]) => ({ tag, op: '=', value }))
 
@@ -130,7 +145,12 @@ async function computeLive(
     }
     const result = aggregator.result(0)
     requireRoom(rows.length + result.group.length, maxRows)
-    const found = columns.map(({ name }) => result.columns.find((column) => column.name === name))
+    const found = columns.map((column) => {
+      const own = result.columns.find(({ name }) => name === column.name)
+      if (own === undefined || dataType(own) === dataType(column)) return own
+      if (result.times.some((_, row) => rowValue(own, row) !== undefined)) throw otherType(definition, column, own)
+      return undefined
+    })
     const keys = result.groups.map(tagsKey)
     for (let i = 0; i < result.group.length; i++) {
       const group = result.group[i]
@@ -156,7 +176,7 @@ async function emit({ until }: ViewArgs, columns: Columns, rows: readonly Row[],
   const heads = [
     { name: '_time', data_type: 'timestamp(ns)' },
     ...tagKeys.map((name) => ({ name, data_type: 'string' })),
-    ...columns.map(({ name, type, scale }) => ({ name, data_type: type === 'decimal' ? `decimal(38, ${scale ?? 0})` : type })),
+    ...columns.map((column) => ({ name: column.name, data_type: dataType(column) })),
   ]
   let text = `{"columns":${JSON.stringify(heads)},"rows":[`
   for (const [i, { time, tags, values }] of rows.entries()) {
