@@ -67,7 +67,7 @@ t.test('ways to present a key, and what is no key', async (t) => {
   const node = await start({ keys: [admin], tuning: { max_failures: 0 } })
   t.teardown(() => node.stop())
   const status = async (authorization: string) => (await node.inject({ url: '/who', headers: { authorization } })).statusCode
-  for (const good of [`Bearer ${ADMIN}`, `bEARER   ${ADMIN} `, `Token ${ADMIN}`, `token ${ADMIN}`, basic(ADMIN)])
+  for (const good of [`Bearer ${ADMIN}`, `bEARER   ${ADMIN} `, `Token ${ADMIN}`, `token ${ADMIN}`, `Token user:${ADMIN}`, basic(ADMIN)])
     t.equal(await status(good), 200, good.slice(0, 8))
   const swapped = `${ADMIN.slice(0, -1)}${ADMIN.endsWith('A') ? 'B' : 'A'}`
   const bad = [
