@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net'
 import { FILE_PATH, Secret } from 'svcdb'
 import { type Static, Type } from 'svcdb/lib/schema'
 
@@ -7,7 +8,7 @@ const MIB = 1024 * KIB
 
 /** Of one connector. */
 const keys = {
-  broker: text('Host of the broker, or a URL: mqtt:// or mqtts://'),
+  broker: text('Host of the broker, or a URL: mqtt:// or mqtts://, with its port or without'),
   port: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_535, description: 'Port of the broker; default 1883, with TLS 8883' })),
   namespace: Type.String({ default: 'default', description: 'Where points go; under server.multi_tenancy one that exists' }),
   topics: Type.Array(Type.String({ minLength: 1, maxLength: 1024, description: 'A topic, with wildcards + and #, also as $share/group/topic' }), {
@@ -84,17 +85,38 @@ export type ConnectorConfig = Omit<MqttConfig, 'connector'> & { name: string }
 
 export const DEFAULT_NAME = 'mqtt-default'
 
+/**
+ * Where the broker is: the default port is that of MQTT, or of MQTT over TLS. A host is also an IPv6 address, in brackets where a port follows.
+ * @throws Error that says what is wrong with it.
+ */
+export function addressOf({ broker = '', port, ca_cert, client_cert }: ConnectorConfig): { protocol: 'mqtt' | 'mqtts'; host: string; port: number } {
+  const [, scheme, rest = ''] = /^(?:(mqtts?):\/\/)?([^/\s]+)\/?$/.exec(broker) ?? []
+  const [, name, digits] = isIPv6(rest) ? [rest, rest] : (/^([^:[\]]+|\[.+\])(?::(\d+))?$/.exec(rest) ?? [])
+  const host = name?.replace(/^\[(.+)\]$/, '$1')
+  if (host === undefined || (host !== name && !isIPv6(host))) throw new Error(`broker "${broker}" is no host and no URL of mqtt:// or mqtts://`)
+  const given = digits === undefined ? port : Number(digits)
+  if (given !== undefined && (given < 1 || given > 65_535)) throw new Error(`port "${digits}" of broker "${broker}" is none: 1 to 65535`)
+  if (port !== undefined && given !== port) throw new Error(`broker "${broker}" has another port than the key port, which is ${port}; give one of them`)
+  const secure = scheme === 'mqtts' || (scheme === undefined && (ca_cert !== undefined || client_cert !== undefined))
+  return { protocol: secure ? 'mqtts' : 'mqtt', host, port: given ?? (secure ? 8883 : 1883) }
+}
+
 /** @throws Error that says which key of which connector is wrong. */
 export function connectorsOf({ connector, ...own }: MqttConfig): ConnectorConfig[] {
   const all = [...(own.broker === undefined ? [] : [{ ...own, name: DEFAULT_NAME }]), ...connector]
   if (own.broker === undefined && own.topics.length > 0) throw new Error('cannot use mqtt.topics without mqtt.broker: say where the broker is')
   if (all.length === 0) throw new Error('cannot use the section [mqtt]: it has no connector; add mqtt.broker and mqtt.topics, or leave the section out')
-  for (const { name, broker, topics, time_property, protocol_version, client_cert, client_key, credential_file, username, password } of all) {
+  for (const config of all) {
+    const { name, broker, topics, time_property, protocol_version, client_cert, client_key, credential_file, username, password } = config
     const where = name === DEFAULT_NAME ? 'mqtt' : `mqtt.connector "${name}"`
     if (broker === undefined) throw new Error(`cannot use ${where}: it has no broker; say where the broker is`)
     // It is not shown: with the user there may be a password.
     if (broker.includes('@')) throw new Error(`cannot use ${where}: its broker has a user; write username and password as keys of their own`)
-    if (!/^(mqtts?:\/\/)?[^/\s]+\/?$/.test(broker)) throw new Error(`cannot use ${where}: broker "${broker}" is no host and no URL of mqtt:// or mqtts://`)
+    try {
+      addressOf(config)
+    } catch (error) {
+      throw new Error(`cannot use ${where}: ${(error as Error).message}`)
+    }
     if (topics.length === 0) throw new Error(`cannot use ${where}: it has no topics; add those to subscribe to`)
     if (time_property !== undefined && protocol_version !== '5')
       throw new Error(`cannot use ${where}: time_property is a user property of MQTT 5; set protocol_version = "5"`)

@@ -8,7 +8,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { readBounded } from 'svcdb/lib/files'
 import { DeadLetters, messageTime, Replay, requireWhole, SampledLog, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
 import { BrokerClient, type BrokerMessage } from './broker-client.ts'
-import type { ConnectorConfig } from './config.ts'
+import { addressOf, type ConnectorConfig } from './config.ts'
 import { load } from './library.ts'
 import type { MqttMetrics } from './metrics.ts'
 import { SessionTopics } from './session-topics.ts'
@@ -281,15 +281,14 @@ export class MqttConnector implements Connector {
 
   private async clientOptions(): Promise<IClientOptions> {
     const { config } = this
-    const { protocol, host } = addressOf(config)
-    const secure = protocol === 'mqtts'
+    const { protocol, host, port } = addressOf(config)
     const pem = async (file: string | undefined): Promise<Buffer | undefined> => (file === undefined ? undefined : readFile(file))
     const [ca, cert, key] = await Promise.all([pem(config.ca_cert), pem(config.client_cert), pem(config.client_key)])
     const { username, password } = await this.credentials()
     return {
       protocol,
       host,
-      port: config.port ?? (secure ? 8883 : 1883),
+      port,
       protocolVersion: config.protocol_version === '5' ? 5 : 4,
       // Nodes that follow one another are one client: the broker keeps for the next what the last has not acknowledged.
       clientId: config.client_id ?? (this.svc.nodes.isShared ? `svc-${config.name}` : `svc-${config.name}-${hostname()}`.slice(0, 128)),
@@ -318,10 +317,4 @@ export class MqttConnector implements Connector {
       throw new Error(`cannot use ${file}: it is to be JSON with username and password, which are texts`)
     return { username: given.username, password: given.password }
   }
-}
-
-export function addressOf({ broker = '', ca_cert, client_cert }: ConnectorConfig): { protocol: 'mqtt' | 'mqtts'; host: string } {
-  const [, scheme, host] = /^(?:(mqtts?):\/\/)?([^/]+)\/?$/.exec(broker) as RegExpExecArray
-  const protocol = scheme === 'mqtts' || (scheme === undefined && (ca_cert !== undefined || client_cert !== undefined)) ? 'mqtts' : 'mqtt'
-  return { protocol, host }
 }

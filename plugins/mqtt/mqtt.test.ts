@@ -53,6 +53,19 @@ for (const qos of [0, 1, 2]) {
   })
 }
 
+for (const address of [
+  (port: number) => ({ broker: `mqtt://127.0.0.1:${port}` }),
+  (port: number) => ({ broker: `127.0.0.1:${port}/` }),
+  (port: number) => ({ broker: `mqtt://[::ffff:127.0.0.1]:${port}` }),
+  (port: number) => ({ broker: 'mqtt://[::ffff:127.0.0.1]', port }),
+  (port: number) => ({ broker: '::ffff:127.0.0.1', port }),
+  (port: number) => ({ broker: `mqtt://localhost:${port}`, port }),
+])
+  t.test(`a broker is found by ${JSON.stringify(address(1883))}`, async (t) => {
+    const mqtt = await broker(t)
+    await running(await start(t, { ...address(mqtt.port), topics: ['#'] }))
+  })
+
 t.test('what cannot be stored is kept whole, and holds up nobody', async (t) => {
   const mqtt = await broker(t)
   const node = await start(
@@ -411,6 +424,11 @@ t.test('configurations that cannot be', async (t) => {
     [{ broker: 'b' }, /it has no topics/],
     [{ ...base, broker: 'http://b' }, /broker "http:\/\/b" is no host and no URL of mqtt/],
     [{ ...base, broker: 'mqtt://user:hunter22@b' }, /^(?!.*hunter22).*its broker has a user; write username and password/],
+    [{ ...base, broker: 'mqtt://b:1884', port: 1883 }, /broker "mqtt:\/\/b:1884" has another port than the key port, which is 1883; give one of them/],
+    [{ ...base, broker: 'mqtt://b:0' }, /port "0" of broker "mqtt:\/\/b:0" is none: 1 to 65535/],
+    [{ ...base, broker: 'b:65536' }, /port "65536"/],
+    [{ ...base, broker: 'b:' }, /broker "b:" is no host and no URL of mqtt/],
+    [{ ...base, broker: 'mqtt://[b]:1' }, /broker "mqtt:\/\/\[b\]:1" is no host/],
     [{ ...base, format: 'xml' }, /cannot read format "xml" of mqtt-default: the plugins of this node read json, line_protocol/],
     [{ ...base, format: 'otlp' }, /cannot read format "otlp"/],
     [{ ...base, client_cert: 'c.pem' }, /client_cert and client_key belong together/],
