@@ -24,6 +24,7 @@ import type { SqlFunction } from './storage/sql-functions.ts'
 import type { Capability, Storage } from './storage/storage.ts'
 import type { Tracing } from './tracing.ts'
 import { apiProblem } from './version.ts'
+import { wallClock } from './wall-clock.ts'
 
 export type Stability = 'stable' | 'beta' | 'experimental'
 
@@ -275,7 +276,7 @@ export interface Svc {
 export interface Clock {
   /** Wall clock, milliseconds since the Unix epoch. */
   now(): number
-  /** Wall clock, nanoseconds since the Unix epoch, of millisecond resolution or better. */
+  /** Wall clock, nanoseconds since the Unix epoch. That of the system gives no time twice: points that come without one stay apart. */
   nowNanos(): bigint
   /** Milliseconds that never go back. */
   monotonic(): number
@@ -285,7 +286,7 @@ export interface Clock {
 
 export const systemClock: Clock = {
   now: Date.now,
-  nowNanos: () => BigInt(Date.now()) * 1_000_000n,
+  nowNanos: wallClock(Date.now, () => performance.now()),
   monotonic: () => performance.now(),
   after(ms, callback) {
     const timer = setTimeout(callback, ms).unref()

@@ -44,3 +44,12 @@ t.test('a byte order mark before the first line is skipped', async (t) => {
     'elsewhere it is a character',
   )
 })
+
+t.test('points without a time that come one right after the other are all kept', async (t) => {
+  const answers = await Promise.all(Array.from({ length: 200 }, (_, i) => write(`untimed,host=a v=${i}`)))
+  t.ok(answers.every(({ statusCode }) => statusCode === 204))
+  t.same(
+    (await stored('untimed')).map(({ values }) => values.v).sort((a, b) => (a as number) - (b as number)),
+    Array.from({ length: 200 }, (_, i) => i),
+  )
+})

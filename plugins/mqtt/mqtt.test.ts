@@ -66,6 +66,20 @@ for (const address of [
     await running(await start(t, { ...address(mqtt.port), topics: ['#'] }))
   })
 
+t.test('messages without a time that have waited at the broker, and come at once, are all kept', async (t) => {
+  const mqtt = await broker(t)
+  const node = await start(t, { broker: `127.0.0.1:${mqtt.port}`, topics: ['#'] })
+  await running(node)
+  const client = await mqtt.client()
+  await Promise.all(Array.from({ length: 200 }, (_, i) => client.publishAsync('burst', JSON.stringify({ fields: { v: i } }), { qos: 1 })))
+  await until(async () => (await listed(node))[0].metrics.points_total === 200)
+  t.same(
+    (await rowsOf(node)).sort((a, b) => (a.time < b.time ? -1 : 1)).map(({ fields }) => fields.v),
+    Array.from({ length: 200 }, (_, i) => i),
+    'in their order',
+  )
+})
+
 t.test('what cannot be stored is kept whole, and holds up nobody', async (t) => {
   const mqtt = await broker(t)
   const node = await start(
