@@ -1,4 +1,4 @@
-import { AUDIT_LOG, AUTH_RANK, type AuditLog, definePlugin } from 'svcdb'
+import { AUDIT_LOG, AUTH_RANK, type AuditLog, definePlugin, NAMESPACES, type NamespaceLifecycle } from 'svcdb'
 import { checkKeys } from './check.ts'
 import { configSchema } from './config.ts'
 import { FailureLimiter } from './failure-limiter.ts'
@@ -47,6 +47,7 @@ export default definePlugin({
     const hasOtherWayIn = () => svc.auth.authenticators.some((id) => id !== svc.id)
     svc.start(async () => {
       await sources.start(placesOf(section, svc))
+      await svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)?.onDelete?.((namespace) => admin.forgetNamespace(namespace), svc.id)
       requireWayIn(section, keyring, hasOtherWayIn())
     })
     svc.stop(() => sources.stop())

@@ -109,6 +109,13 @@ export class KeptKeys {
     })
   }
 
+  /** Another record in the place of a key's, unless it was revoked meanwhile. */
+  replaceRuntime(record: KeyRecord): Promise<void> {
+    return this.state.transaction(async (tx) => {
+      if ((await tx.get(RUNTIME + record.id)) !== undefined) tx.put(RUNTIME + record.id, record)
+    })
+  }
+
   /** A new key as an object. @throws CONFLICT when another node has just used the name. */
   putNew(record: NamedRecord): Promise<void> {
     return this.state.transaction(async (tx) => {

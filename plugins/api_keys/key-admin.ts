@@ -1,5 +1,5 @@
 /** Makes, lists and revokes keys for admins, who cannot reach beyond their own credential. One change at a time. */
-import { type AuditAction, type AuditLog, audited, type CallContext, type Clock, type Logger } from 'svcdb'
+import { type AuditAction, type AuditLog, audited, type CallContext, type Clock, type Logger, requireStanding } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { MAX_KEYS } from './config.ts'
 import { type ApiKey, hasExpired, isFullAdmin, isHomeless, nameProblem, namespaceProblems } from './key.ts'
@@ -43,6 +43,8 @@ export class KeyAdmin {
     requireAdmin(context)
     const wanted = this.wanted(body, context)
     return this.serial.run(async () => {
+      // Of a key that was revoked while it waited, say with its namespace.
+      requireStanding(context, clock.now())
       await sources.refresh()
       if (sources.isNameTaken(wanted.name) || this.find(this.shown(wanted.name, context), context) !== undefined)
         throw new SvcError(
@@ -79,6 +81,22 @@ export class KeyAdmin {
       await this.change('api_key_revoke', key, context, () => sources.remove(key))
       log.info({ key_name: key.name, key_id: key.id, by: context.principal, source: key.source }, 'API key revoked')
     })
+  }
+
+  /** A namespace is gone: its keys are revoked, and those that have others as well are for them alone. */
+  forgetNamespace(namespace: string): Promise<void> {
+    const { sources, log, audit } = this.dependencies
+    return this.serial.run(() =>
+      sources.forgetNamespace(namespace, async ({ id, name, admin }, left) => {
+        const action = left.length === 0 ? 'api_key_revoke' : 'permission_change'
+        const metadata = { event: 'namespace', key_id: id, namespaces: left.join(','), admin: String(admin) }
+        await audit()?.record({ action, resource: name, decision: 'allow', metadata })
+        log.info(
+          { key_name: name, key_id: id, namespace },
+          left.length === 0 ? 'API key revoked with its namespace' : 'API key left a namespace that is deleted',
+        )
+      }),
+    )
   }
 
   /** The key that the caller calls so, if it may know of it. */

@@ -62,6 +62,12 @@ export function keyOf(record: KeyRecord, source: KeySource): ApiKey {
   return makeKey({ id, name, source, phc, ...spec, namespaces, admin, roles, enabled, createdAt, ...optional })
 }
 
+/** @param namespace not the only one of the key: a record that names none may be for all. */
+export function withoutNamespace(record: KeyRecord, namespace: string): KeyRecord {
+  const namespaces = record.namespaces.filter((name) => name !== namespace)
+  return { ...record, namespaces, tenant_id: record.tenant_id === namespace ? null : record.tenant_id }
+}
+
 function specOf({ namespaces, tenant_id }: KeyRecord): { namespaces: readonly string[]; tenant?: string } {
   return { namespaces, ...(tenant_id === null ? {} : { tenant: tenant_id }) }
 }

@@ -1,4 +1,5 @@
 /** Where keys come from and are kept: the config, the state store, objects of their own. Fills the keyring, and keeps it as they are. */
+import { isDeepStrictEqual } from 'node:util'
 import type { Clock, Following, Logger } from 'svcdb'
 import { type ApiKeysConfig, MAX_KEYS } from './config.ts'
 import { type GivenKey, readConfigKeys } from './config-keys.ts'
@@ -6,12 +7,15 @@ import { type KeptChanges, type KeptRecord, runtimeRecord, unreadableText } from
 import { type ApiKey, isHomeless } from './key.ts'
 import type { InboxWatcher } from './key-inbox.ts'
 import { decodeObject, encodeObject } from './key-object.ts'
-import { type KeyRecord, keyOf } from './key-record.ts'
+import { type KeyRecord, keyOf, withoutNamespace } from './key-record.ts'
 import type { StoreWatcher } from './key-store.ts'
 import { homelessText, Keyring } from './keyring.ts'
 import { Serial } from './serial.ts'
 import type { Places } from './start.ts'
 import type { VerifiedCache } from './verified-cache.ts'
+
+/** Keys that are changed at one time. */
+const AT_ONCE = 100
 
 export interface SourceDependencies {
   config: ApiKeysConfig
@@ -129,6 +133,34 @@ export class KeySources {
     return this.turns.run(() => this.end(key))
   }
 
+  /**
+   * A namespace is gone, and the name may have another owner: what was made for it alone ends for ever, what was made for others too is for those from now
+   * on. Keys of the config stay. @param record resolves when the change to a key is recorded. @throws when it cannot be kept: call it again then.
+   */
+  forgetNamespace(namespace: string, record: (key: ApiKey, left: readonly string[]) => Promise<void>): Promise<void> {
+    return this.turns.run(async () => {
+      await this.places.store?.refresh()
+      await this.takeUpAll()
+      const naming = this.keyring.values().filter(({ namespaces }) => namespaces.includes(namespace))
+      const made = naming.filter(({ source }) => source !== 'config')
+      for (let i = 0; i < made.length; i += AT_ONCE)
+        await Promise.all(
+          made.slice(i, i + AT_ONCE).map(async (key) => {
+            const left = key.namespaces.filter((name) => name !== namespace)
+            await record(key, left)
+            if (left.length === 0) await this.end(key)
+            else await this.narrow(key, namespace)
+          }),
+        )
+      const configured = naming.filter(({ source }) => source === 'config').map(({ name }) => name)
+      if (configured.length > 0)
+        this.dependencies.log.warn(
+          { namespace, key_names: configured.slice(0, 10) },
+          'keys of auth.api_keys name a namespace that is deleted, and reach the next one of its name: take it out of them',
+        )
+    })
+  }
+
   /** @throws Error naming what cannot be used, at the start. */
   private async takeUpAll(): Promise<void> {
     const { kept } = this.places
@@ -175,8 +207,13 @@ export class KeySources {
   private putRuntime(kept: KeptRecord): void {
     const record = runtimeRecord(kept)
     const known = this.keyring.get(record.name)
-    if (known?.source === 'runtime' && known.id === kept.id) return
-    this.keyring.add(keyOf(record, 'runtime'))
+    const key = keyOf(record, 'runtime')
+    if (known?.source === 'runtime' && known.id === kept.id) {
+      if (isDeepStrictEqual(known.namespaces, key.namespaces)) return
+      this.forget(known)
+      key.usage = known.usage
+    }
+    this.keyring.add(key)
   }
 
   private dropConfigured(name: string): void {
@@ -220,6 +257,25 @@ export class KeySources {
     this.stored.delete(key.id)
     this.forget(key)
     if (replaced !== undefined) this.forget(replaced)
+  }
+
+  /** Takes a namespace away from a key that has others. */
+  private async narrow(key: ApiKey, namespace: string): Promise<void> {
+    const { kept, store, envelope } = this.places
+    if (key.source === 'runtime') {
+      const value = await kept.runtimeOf(key.id)
+      if (value === undefined) return
+      const record = withoutNamespace(runtimeRecord({ id: key.id, value }), namespace)
+      await kept.replaceRuntime(record)
+      this.putRuntime({ id: key.id, value: record })
+      return
+    }
+    const text = this.stored.get(key.id)?.text
+    if (text === undefined) return
+    const record = withoutNamespace(JSON.parse(text) as KeyRecord, namespace)
+    if (store !== undefined) return store.write(record)
+    await kept.putStored([{ id: record.id, name: record.name, value: encodeObject(record, envelope) }])
+    this.watcher.put(record)
   }
 
   /** @throws Error naming the key. */
