@@ -37,7 +37,7 @@ const locks = definePlugin({
     svc.http.post('/admin', { config: { action: 'admin' } }, done)
     svc.http.get('/public', { config: { action: 'public' } }, done)
     svc.http.post('/api/v1/export/parquet', { config: { action: 'read' } }, done)
-    svc.http.post('/api/v1/measurements/:name/schema/fields', { config: { action: 'write' } }, done)
+    for (const path of ['schema/fields', 'restore']) svc.http.post(`/api/v1/measurements/:name/${path}`, { config: { action: 'write' } }, done)
   },
 })
 
@@ -102,6 +102,7 @@ t.test('refusals, deletes, admin calls, exports and changes of the schema are re
   t.equal(await call('PUT', '/api/v1/admin/log-level', bearer(SECRETS.admin)), 422, 'a call that is admitted is recorded, whatever becomes of it')
   t.equal(await call('POST', '/api/v1/export/parquet', bearer(SECRETS.reader)), 200)
   t.equal(await call('POST', '/api/v1/measurements/cpu/schema/fields', bearer(SECRETS.reader)), 200)
+  t.equal(await call('POST', '/api/v1/measurements/cpu/restore', bearer(SECRETS.reader)), 200)
   t.match(
     entries().map(({ action, resource, decision }) => [action, resource, decision]),
     [
@@ -109,6 +110,7 @@ t.test('refusals, deletes, admin calls, exports and changes of the schema are re
       ['admin', '/api/v1/admin/log-level', 'allow'],
       ['data_export', '/api/v1/export/parquet', 'allow'],
       ['schema_change', '/api/v1/measurements/:name/schema/fields', 'allow'],
+      ['schema_change', '/api/v1/measurements/:name/restore', 'allow'],
     ],
   )
 

@@ -8,6 +8,8 @@ import type { DraftInput } from './draft.ts'
 const ACTIONS: ReadonlyMap<string, AuditAction> = new Map([
   ['/api/v1/export/parquet', 'data_export'],
   ['/api/v1/measurements/:name/schema/fields', 'schema_change'],
+  // The drop that it undoes is on record.
+  ['/api/v1/measurements/:name/restore', 'schema_change'],
 ])
 
 /** A principal that was not proven. */
