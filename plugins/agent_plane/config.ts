@@ -203,6 +203,12 @@ export const configSchema = Type.Object({
     maximum: 36_500,
     description: 'For how many days an event is known by its source and id, so that it counts once; at least as long as event_grace_secs; 0 = for good',
   }),
+  dead_letter_retention_days: Type.Integer({
+    default: 90,
+    minimum: 0,
+    maximum: 36_500,
+    description: 'For how many days a dead letter is kept behind the grace; 0 = for good',
+  }),
   drill_every_secs: secs(0, 0, 365 * DAY, 'How often all cases and the transparency log are checked by reading them; 0 = never by itself'),
   drain_secs: secs(5, 0, 60, 'How long a stop of the server waits for steps that are under way; they are begun again after the next start'),
 })

@@ -17,7 +17,7 @@ import { headersOf, OPERATOR } from './push/config.ts'
 import { PushSender } from './push/sender.ts'
 import { budgetsOf, quotaOf } from './quota/from-config.ts'
 import { PLANE_SCHEMA, policyOf, rehearse } from './quota/policy.ts'
-import { forget } from './store/events.ts'
+import { dropDeadLetters, forget, inParts } from './store/events.ts'
 import { LeaseWatch } from './store/leases.ts'
 import { runsOf, type Status } from './store/runs.ts'
 import { tenantState } from './store/tenant.ts'
@@ -33,6 +33,8 @@ const PUSH_INTERVAL_MS = 1000
 const FIRST_DRILL_MS = 60_000
 const MAX_COUNTED = 1000
 const MAX_RETIRED = 1000
+/** In a sweep, and in one transaction: a plane forgets faster than events come. */
+const FORGOTTEN = { part: 1000, limit: 20_000 }
 const CHANCE = 2 ** 32
 
 /** @param registry the agents of the config; plugins add theirs in setup. */
@@ -124,9 +126,15 @@ async function sweep(svc: Svc, plane: TenantPlane, takeUp: TakeUp, config: Agent
   await takeUp.once()
   await beginWaiting(svc, plane, config.sweep_runs)
   metrics.deadLetters.inc(await driver.retire(config.event_grace_secs * SECOND, MAX_RETIRED))
+  const graceMs = config.event_grace_secs * SECOND
   if (config.dedup_retention_days > 0) {
-    const keptMs = Math.max(config.dedup_retention_days * DAY, config.event_grace_secs * SECOND)
-    await state.transaction((tx) => forget(tx, now - keptMs, MAX_RETIRED))
+    const keptMs = Math.max(config.dedup_retention_days * DAY, graceMs)
+    await inParts(state, FORGOTTEN, (tx, some) => forget(tx, now - keptMs, some))
+  }
+  if (config.dead_letter_retention_days > 0) {
+    // A letter is as old as its event, which was kept for the grace before.
+    const keptMs = config.dead_letter_retention_days * DAY + graceMs
+    await inParts(state, FORGOTTEN, (tx, some) => dropDeadLetters(tx, now - keptMs, some))
   }
   const runs = new Map<string, number>()
   for (const status of COUNTED) runs.set(status, (await runsOf(state, status, MAX_COUNTED)).length)

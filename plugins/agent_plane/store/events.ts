@@ -250,11 +250,20 @@ export async function retire(tx: StateTransaction, before: number, limit: number
 const MAX_RETIRED = 16
 
 /** As `retire`, some at a time. */
-export async function retireAll(state: StateStore, before: number, limit: number): Promise<number> {
-  for (let retired = 0; ; ) {
-    const some = await state.transaction((tx) => retire(tx, before, Math.min(MAX_RETIRED, limit - retired)))
-    retired += some
-    if (some < MAX_RETIRED || retired >= limit) return retired
+export function retireAll(state: StateStore, before: number, limit: number): Promise<number> {
+  return inParts(state, { part: MAX_RETIRED, limit }, (tx, some) => retire(tx, before, some))
+}
+
+/** Does in several transactions what there may be much of. @param act does as many as it is asked for. @returns how many were done. */
+export async function inParts(
+  state: StateStore,
+  { part, limit }: { part: number; limit: number },
+  act: (tx: StateTransaction, some: number) => Promise<number>,
+): Promise<number> {
+  for (let done = 0; ; ) {
+    const some = await state.transaction((tx) => act(tx, Math.min(part, limit - done)))
+    done += some
+    if (some < part || done >= limit) return done
   }
 }
 
@@ -299,6 +308,13 @@ function abandonEvent(tx: StateTransaction, event: AgentEvent, now: number): voi
   if (OF_PLANE.test(kind)) return
   const reason = 'the run that it was for, or its step, has ended without reading it'
   tx.put(`dead/${number(now)}/${identity(event)}`, { source, id, kind, correlation, received_at: instant(now), reason } satisfies DeadLetter)
+}
+
+/** Dead letters of what came before are gone. @param before milliseconds since the Unix epoch. @returns how many. */
+export async function dropDeadLetters(tx: StateTransaction, before: number, limit: number): Promise<number> {
+  const old = await tx.list({ prefix: 'dead/', end: `dead/${number(before)}`, limit })
+  for (const { key } of old) tx.delete(key)
+  return old.length
 }
 
 /** Oldest first. */
