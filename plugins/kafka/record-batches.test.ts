@@ -160,3 +160,31 @@ t.test('a batch that decompresses to more than may be is one record that says so
   t.match(unread.unread, { bytes: large.length - 61, why: /cannot read the 3 records from offset 10 on: .*268435456 bytes/ })
   t.match(next, { offset: '20', unread: undefined })
 })
+
+t.test('a batch of more records than may be is one record that says so, however small it is', async (t) => {
+  const empty = Buffer.from(recordOf({}))
+  const many = (count: number, attributes = 0) => {
+    const records = Buffer.alloc(empty.length * count, empty)
+    const batch = batchOf(attributes === 0 ? records : gzipSync(records), { first: 10n, attributes, count })
+    batch.writeInt32BE(count - 1, 23)
+    return batch
+  }
+  const small = batchOf(Buffer.from(recordOf({ value: 'v' })), { first: 3_000_000n })
+  for (const attributes of [0, 1]) {
+    const [unread, ...others] = await decoded(many(1_000_001, attributes))
+    t.match({ ...unread }, { offset: '1000010', key: null, value: null, unread: { why: /^cannot read the 1000001 records from offset 10 on: .*1000000/ } })
+    t.equal(others.length, 0)
+  }
+  t.equal((await decoded(small))[0].offset, '3000000')
+  // A number of records that they cannot be is no reason to pass over them.
+  await t.rejects(decoded(batchOf(empty, { count: 2_000_000_000 })), { message: /corrupt/ })
+})
+
+t.test('records of one fetch that are not compressed are bounded as well', async (t) => {
+  const empty = Buffer.from(recordOf({}))
+  const count = 100_000
+  const batch = (first: bigint) => batchOf(Buffer.alloc(empty.length * count, empty), { first, count })
+  const found = await decoded(...Array.from({ length: 20 }, (_, i) => batch(BigInt(i * count))))
+  t.ok(found.length < 10 * count, `${found.length} records`)
+  t.ok(found.length >= count)
+})

@@ -46,6 +46,10 @@ const FETCH_BYTES = 64 * 1024 * 1024
 const FETCH_RATIO = 16
 /** In memory, beside its key and value. */
 const RECORD_BYTES = 256
+/** Of one batch: forty kilobytes may be four million that have nothing in them. */
+const MAX_RECORDS = 1_000_000
+/** A record without key, value and headers. */
+const SMALLEST = 7
 const MAGIC_AT = 16
 const MAGIC_BATCH = 2
 /** First offset and length. */
@@ -101,17 +105,21 @@ async function decodeBatch(bytes: Buffer, fetch: Fetch, all: LibraryRecord[], tu
   if (count <= 0) return
   const codec = fetch.codecOf(attributes)
   let body = bytes.subarray(HEAD)
+  const passOver = (why: string): void => {
+    fetch.left = 0
+    all.push(unreadOf(bytes, batch, `cannot read the ${count} records from offset ${batch.firstOffset} on: ${why}`))
+  }
   if (codec !== null) {
     try {
       body = await codec.decompress(body)
     } catch (error) {
       if (!isTooLarge(error)) throw error
-      fetch.left = 0
-      all.push(unreadOf(bytes, batch, `cannot read the ${count} records from offset ${batch.firstOffset} on: ${(error as Error).message}`))
-      return
+      return passOver((error as Error).message)
     }
-    fetch.left -= body.length + count * RECORD_BYTES
+    fetch.left -= body.length
   }
+  fetch.left -= count * RECORD_BYTES
+  if (count > MAX_RECORDS && body.length >= count * SMALLEST) return passOver(`a batch may have ${MAX_RECORDS}; have the producer send smaller ones`)
   const records = new RecordReader(body, batch)
   for (let i = 0; i < count; i++) {
     all.push(records.next())
