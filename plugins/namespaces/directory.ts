@@ -44,9 +44,16 @@ export class Directory implements NamespaceLifecycle {
   }
 
   list(): NamespaceDefinition[] {
-    const all = [...this.registry.values()].filter(({ deleting }) => !deleting).map((definition) => this.seen(definition))
-    if (this.registry.get(DEFAULT_NAMESPACE) === undefined) all.push(this.defaultDefinition())
-    return all.sort((a, b) => (a.name < b.name ? -1 : 1))
+    return this.shown(this.registry.names())
+  }
+
+  /** A part of them, of which nothing else is looked at. */
+  page(offset: number, limit: number): NamespaceDefinition[] {
+    return this.shown(this.registry.names().slice(offset, offset + limit))
+  }
+
+  get count(): number {
+    return this.registry.names().length
   }
 
   holdDelete(reason: (name: string) => string | undefined): void {
@@ -165,6 +172,10 @@ export class Directory implements NamespaceLifecycle {
     this.dependencies.full()
     const most = this.dependencies.config.max_namespaces
     return new SvcError('RATE_LIMITED', `cannot create namespace "${name}": there are ${most}, as many as [namespaces] max_namespaces allows`)
+  }
+
+  private shown(names: readonly string[]): NamespaceDefinition[] {
+    return names.map((name) => this.get(name) as NamespaceDefinition)
   }
 
   private seen(definition: Definition): NamespaceDefinition {

@@ -59,9 +59,9 @@ export class NamespacesHandler {
   /** A page of them: what each holds is looked up. */
   async list({ query }: HttpRequest): Promise<{ namespaces: NamespaceRecord[]; count: number; offset: number; limit: number }> {
     const { offset, limit } = query as { offset: number; limit: number }
-    const all = this.directory.list()
-    const namespaces = await Promise.all(all.slice(offset, offset + limit).map((definition) => this.shown(definition)))
-    return { namespaces, count: all.length, offset, limit }
+    const { count } = this.directory
+    const namespaces = await Promise.all(this.directory.page(offset, limit).map((definition) => this.shown(definition)))
+    return { namespaces, count, offset, limit }
   }
 
   async get(request: HttpRequest): Promise<NamespaceRecord> {

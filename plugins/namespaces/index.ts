@@ -29,7 +29,7 @@ export default definePlugin({
     const { multi_tenancy: multiTenancy } = svc.server
     const registry = new Registry()
     const owed = new Owed(() => svc.storage.state(svc.id))
-    const { refusals } = namespacesMetrics(svc.metrics, () => directory.list().length)
+    const { refusals } = namespacesMetrics(svc.metrics, () => directory.count)
     const directory = new Directory({ registry, owed, config: settings, multiTenancy, clock, full: () => refusals.inc({ quota: 'namespaces' }) })
     const failed = (err: Error, namespace: string) => log.warn({ err, namespace }, 'cannot keep a namespace that was written to; it is tried again')
     const guard = new QuotaGuard({ directory, config: settings, multiTenancy, clock, storage: () => svc.storage, refusals, failed })

@@ -7,7 +7,9 @@ import t, { type Test } from 'tap'
 import line from '../line_protocol/index.ts'
 import native from '../native/index.ts'
 import rateLimit from '../rate_limit/index.ts'
+import { Directory } from './directory.ts'
 import plugin from './index.ts'
+import { Registry } from './registry.ts'
 import { type FolderNode, openNode } from './testing.ts'
 
 const PATH = '/api/v1/namespaces'
@@ -64,6 +66,26 @@ t.test('the list comes by pages, in the order of names', async (t) => {
   t.same(await of('?offset=1&limit=2'), [['b', 'c'], { count: 4, offset: 1, limit: 2 }])
   t.same(await of('?offset=9'), [[], { count: 4, offset: 9, limit: 1000 }])
   for (const query of ['?limit=1001', '?limit=0', '?offset=-1', '?limit=x']) t.equal((await call(node, 'GET', `${PATH}${query}`)).status, 400, query)
+})
+
+t.test('a page, and a scrape, look at no more namespaces than they show', async (t) => {
+  const node = await started(t)
+  for (let i = 0; i < 30; i++) t.equal((await call(node, 'POST', PATH, { name: `n${i}` })).status, 201)
+  const [get, looks] = [Directory.prototype.get, new Map<string, number>()]
+  t.teardown(() => void (Directory.prototype.get = get))
+  Directory.prototype.get = function (name) {
+    looks.set(name, (looks.get(name) ?? 0) + 1)
+    return get.call(this, name)
+  }
+  const values = Registry.prototype.values
+  t.teardown(() => void (Registry.prototype.values = values))
+  Registry.prototype.values = () => t.fail('all are gone through') as never
+  t.match((await call(node, 'GET', `${PATH}?offset=1&limit=2`)).body, { namespaces: [{ name: 'n0' }, { name: 'n1' }], count: 31 })
+  t.same([...looks.keys()].sort(), ['n0', 'n1'])
+  t.match((await node.inject('/metrics')).body, /^svc_namespaces 31$/m)
+  t.same([...looks.keys()].sort(), ['n0', 'n1'])
+  t.equal((await call(node, 'DELETE', `${PATH}/n0`)).status, 200)
+  t.match((await call(node, 'GET', `${PATH}?offset=1&limit=2`)).body, { namespaces: [{ name: 'n1' }, { name: 'n10' }], count: 30 })
 })
 
 t.test('created, listed, shown, bounded, deleted', async (t) => {

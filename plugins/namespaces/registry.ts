@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Following, followState, importState, type StateStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { type Definition, decode, definitionOf, storedOf } from './definition.ts'
+import { DEFAULT_NAMESPACE, type Definition, decode, definitionOf, storedOf } from './definition.ts'
 
 /** Of the file of older versions: far above what a million namespaces take. */
 const MAX_FILE_BYTES = 2 ** 30
@@ -29,6 +29,8 @@ export interface RegistryWatcher {
 
 export class Registry {
   private definitions = new Map<string, Definition>()
+  /** Of which definitions the names are: every change makes another map. */
+  private sorted: { of: ReadonlyMap<string, Definition>; names: readonly string[] } | undefined
   private waiting: Waiting[] = []
   private writing = false
   private state: StateStore | undefined
@@ -75,6 +77,16 @@ export class Registry {
 
   get(name: string): Definition | undefined {
     return this.definitions.get(name)
+  }
+
+  /** Of those that are not being deleted, and of `default`, in their order: made once for each change, as a hundred thousand take a while. */
+  names(): readonly string[] {
+    if (this.sorted?.of !== this.definitions) {
+      const names = [...this.definitions.values()].filter(({ deleting }) => !deleting).map(({ name }) => name)
+      if (!this.definitions.has(DEFAULT_NAMESPACE)) names.push(DEFAULT_NAMESPACE)
+      this.sorted = { of: this.definitions, names: names.sort() }
+    }
+    return this.sorted.names
   }
 
   values(): Iterable<Definition> {
