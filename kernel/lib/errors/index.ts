@@ -95,10 +95,18 @@ export function errorKind(code: string): ErrorKind | undefined {
   return Object.hasOwn(ERRORS, code) ? ERRORS[code as keyof typeof ERRORS] : declared.get(code)
 }
 
-/** Of single points and series: one request may have a million that are refused. */
-const OF_POINTS: ReadonlySet<string> = new Set(['INVALID_POINT', 'FUTURE_TIMESTAMP', 'SCHEMA_ERROR', 'CARDINALITY_EXCEEDED', 'RATE_LIMITED'])
+/** Of single points and series: one request may have a million that are refused. And of callers that are not let in, who may ask as often as they like. */
+const IN_MASSES: ReadonlySet<string> = new Set([
+  'INVALID_POINT',
+  'FUTURE_TIMESTAMP',
+  'SCHEMA_ERROR',
+  'CARDINALITY_EXCEEDED',
+  'RATE_LIMITED',
+  'UNAUTHORIZED',
+  'FORBIDDEN',
+])
 
-/** Those of single points have no stack, which costs ten times as much as all else that a refused point does. */
+/** Those that may come in masses have no stack, which costs ten times as much as all else that a refused point does. */
 export class SvcError extends Error {
   readonly code: ErrorCode
   /** Members for the answer's body beside error and code, such as the counts of a partial write. */
@@ -108,7 +116,7 @@ export class SvcError extends Error {
 
   constructor(code: ErrorCode, message: string, options?: { cause?: unknown; detail?: Record<string, unknown>; headers?: Record<string, string> }) {
     const { stackTraceLimit } = Error
-    if (OF_POINTS.has(code)) Error.stackTraceLimit = 0
+    if (IN_MASSES.has(code)) Error.stackTraceLimit = 0
     super(message, options?.cause === undefined ? undefined : { cause: options.cause })
     Error.stackTraceLimit = stackTraceLimit
     this.name = 'SvcError'
