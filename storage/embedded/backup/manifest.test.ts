@@ -56,6 +56,17 @@ t.test('counts that do not fit the files are refused', async (t) => {
     t.throws(() => decode(encode(changes)), { message: /counts do not fit/ })
 })
 
+t.test('a manifest with a checksum that fits and members that are missing or of another type is refused naming one', async (t) => {
+  const name = 'files'
+  const { [name]: _, ...rest } = manifest
+  t.throws(() => decode(encodeManifest(rest as StoredManifest)), { code: 'INVALID_REQUEST', message: /it is corrupt, it must have required properties files/ })
+  const wrong = { files: [{}, 5, null, 'x'].map((file) => [file]), total_bytes: ['30', null], created_at: ['now', -1], segments: [1.5], wal_sequence: [null] }
+  for (const [member, values] of Object.entries(wrong))
+    for (const value of values)
+      t.throws(() => decode(encode({ [member]: value })), { code: 'INVALID_REQUEST', message: new RegExp(member) }, `${member}: ${JSON.stringify(value)}`)
+  t.throws(() => decode(encode({ files: [files[0], { ...files[1], bytes: '20' }] })), { code: 'INVALID_REQUEST', message: /files\/1\/bytes must be integer/ })
+})
+
 t.test('the checksum is of all bytes before its line', async (t) => {
   const text = Buffer.from(encodeManifest(manifest)).toString()
   const at = text.indexOf(',\n  "checksum"')

@@ -7,33 +7,36 @@
 import { crc32 } from 'node:zlib'
 import type { BackupManifest } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { SchemaReader, type Static, Type } from 'svcdb/lib/schema'
 
 export const MANIFEST_FILE = 'backup_manifest.json'
 /** The folder of a backup's directory in which another one is made that will replace it. */
 export const UNFINISHED = 'unfinished'
 export const MANIFEST_VERSION = 2
 
-/** A file of a backup; `path` is relative to the backup's directory, with `/`. */
-export interface BackupFile {
-  path: string
-  bytes: number
-  /** Of the file's bytes, eight hexadecimal digits. */
-  crc32: string
-}
+const count = (description: string) => Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description })
+
+const backupFile = Type.Object({
+  path: Type.String({ description: "Relative to the backup's directory, with `/`" }),
+  bytes: count('Of the file'),
+  crc32: Type.String({ description: "Of the file's bytes, eight hexadecimal digits" }),
+})
 
 /** `backup_manifest.json`; some of its members are those of the wire. */
-export interface StoredManifest {
-  version: number
-  /** Milliseconds since the Unix epoch. */
-  created_at: number
-  /** Sequence of the newest write-ahead log record the backup holds. */
-  wal_sequence: number
-  segments: number
-  /** Segments and all other files but the manifest. */
-  file_count: number
-  total_bytes: number
-  files: BackupFile[]
-}
+const storedManifest = Type.Object({
+  version: count('Of the format'),
+  created_at: count('Milliseconds since the Unix epoch'),
+  wal_sequence: count('Of the newest write-ahead log record that the backup holds'),
+  segments: count('In the backup'),
+  file_count: count('Segments and all other files but the manifest'),
+  total_bytes: count('Of these files'),
+  files: Type.Array(backupFile),
+})
+
+export type BackupFile = Static<typeof backupFile>
+export type StoredManifest = Static<typeof storedManifest>
+
+const reader = new SchemaReader(storedManifest)
 
 const TAIL = /^,\n {2}"checksum": "([0-9a-f]{8})"\n\}\n$/
 const TAIL_BYTES = ',\n  "checksum": "00000000"\n}\n'.length
@@ -67,6 +70,8 @@ export function decodeManifest(bytes: Uint8Array, shown: string): StoredManifest
   const version = versionOf(text)
   if (version !== MANIFEST_VERSION) throw version === undefined ? corrupt(shown, 'it has no version') : otherVersion(shown, version)
   const { checksum: _, ...manifest } = JSON.parse(text.toString()) as StoredManifest & { checksum: string }
+  const [problem] = reader.read(manifest).problems
+  if (problem !== undefined) throw corrupt(shown, `${problem.instancePath === '' ? 'it' : problem.instancePath} ${problem.message}`)
   const { files } = manifest
   const paths = new Set(files.map(({ path }) => path))
   for (const { path } of files) if (!SAFE_PATH.test(path)) throw corrupt(shown, `it names "${path}", which is no path of a backup`)
