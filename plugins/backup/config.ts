@@ -16,7 +16,8 @@ export const configSchema = Type.Object({
       ...FILE_PATH,
       minLength: 1,
       maxLength: 4096,
-      description: 'Where checkpoints go, each in a directory named by its time, such as 20240101T120000Z; default `checkpoints` in `server.backup_root`',
+      description:
+        'Where checkpoints go, each in a directory named by its time, such as 20240101T120000Z; default `checkpoints` in `server.backup_root`; of several nodes each needs one of its own',
     }),
   ),
   keep: Type.Integer({ default: 3, minimum: 1, maximum: 10_000, description: 'Checkpoints that are kept; after each new one the oldest go' }),

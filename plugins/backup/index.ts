@@ -40,6 +40,7 @@ export default definePlugin({
       log: svc.log,
       make: (directory) => handler.checkpoint(directory),
     })
-    svc.schedule('checkpoints', intervalMs, () => scheduled.run(), { first: () => scheduled.due(), retry: RETRY_MS, detached: true })
+    // Each node for itself: nodes that share their state have points of their own, where checkpoints can be made.
+    svc.schedule('checkpoints', intervalMs, () => scheduled.run(), { first: () => scheduled.due(), retry: RETRY_MS, local: true, detached: true })
   },
 })

@@ -35,7 +35,8 @@ export default definePlugin({
     })
     // The first run begins at once: a server that is restarted often archives too.
     const archive = () => runArchive(svc.storage.archive as ArchiveService, config, metrics, svc.log)
-    svc.schedule('archive', config.interval_secs * 1000, archive, { first: 0, detached: true })
+    // Each node for itself: nodes that share their state have points of their own, where there is an archive.
+    svc.schedule('archive', config.interval_secs * 1000, archive, { first: 0, local: true, detached: true })
     svc.stop(() => bucket?.close())
   },
 })
