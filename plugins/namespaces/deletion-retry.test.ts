@@ -13,6 +13,7 @@ t.test('a delete that failed is tried again by itself, until it succeeds or the 
   const definitions = new Map([['acme', { name: 'acme', deleting: false }]])
   const registry = {
     get: (name: string) => definitions.get(name),
+    isEnding: () => false,
     values: () => definitions.values(),
     commit: async (change: (all: typeof definitions) => void) => change(definitions),
   }
@@ -61,6 +62,7 @@ t.test('a delete that failed is tried again by itself, until it succeeds or the 
 t.test('a namespace that a write has begun is deleted when it is there', async (t) => {
   const definitions = new Map<string, { name: string; deleting: boolean }>()
   const registry = {
+    isEnding: () => false,
     get: (name: string) => definitions.get(name),
     commit: async (change: (all: typeof definitions) => void) => change(definitions),
   }

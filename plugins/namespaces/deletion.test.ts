@@ -93,7 +93,7 @@ t.test('a delete that failed is tried again without being asked for', async (t) 
   const done = Promise.withResolvers<string>()
   let failures = 1
   const directory = {
-    registry: { values: () => definitions.values(), commit: async (change: (all: typeof definitions) => void) => change(definitions) },
+    registry: { isEnding: () => false, values: () => definitions.values(), commit: async (change: (all: typeof definitions) => void) => change(definitions) },
     forgets: [async () => void (failures-- > 0 && (await Promise.reject(new Error('the disk is gone'))))],
   }
   const deletion = new Deletion({
@@ -117,7 +117,7 @@ t.test('a delete that failed is tried again without being asked for', async (t) 
 t.test('a delete waits for what writes on their way begin', async (t) => {
   const definitions = new Map([['acme', { name: 'acme', deleting: true }]])
   const directory = {
-    registry: { values: () => definitions.values(), commit: async (change: (all: typeof definitions) => void) => change(definitions) },
+    registry: { isEnding: () => false, values: () => definitions.values(), commit: async (change: (all: typeof definitions) => void) => change(definitions) },
     forgets: [],
   }
   // The log has not taken it at the first two looks, and refuses the second one.

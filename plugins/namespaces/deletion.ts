@@ -95,13 +95,20 @@ export class Deletion {
 
   private async remove(name: string): Promise<void> {
     const { directory, multiTenancy, gone } = this.dependencies
+    if (directory.registry.isEnding(name)) return
     if (multiTenancy) await this.removeData(name)
     await directory.registry.commit((definitions) => void definitions.delete(name))
     gone(name)
   }
 
   private async removeData(name: string): Promise<void> {
-    const { directory, storage } = this.dependencies
+    await this.removePoints(name)
+    for (const forget of this.dependencies.directory.forgets) await forget(name)
+  }
+
+  /** Those of this node. Resolves when none are left; nothing may be written to the namespace meanwhile. */
+  async removePoints(name: string): Promise<void> {
+    const { storage } = this.dependencies
     // The mark keeps new ones away; those whose first write is on its way are listed once the log has taken it.
     for (let left = await storage().measurements(name); ; left = await storage().measurements(name)) {
       if (left.length === 0) {
@@ -116,7 +123,6 @@ export class Deletion {
       }
     }
     storage().forgetChanges?.(name)
-    for (const forget of directory.forgets) await forget(name)
   }
 
   private requireGoing(name: string): void {

@@ -15,6 +15,8 @@ export interface DirectoryDependencies {
   config: NamespacesConfig
   multiTenancy: boolean
   clock: Clock
+  /** Before a name is taken: resolves when nothing of who had it before is left here. */
+  settle(): Promise<void>
   /** A namespace was refused because there are enough. */
   full(): void
 }
@@ -91,8 +93,9 @@ export class Directory implements NamespaceLifecycle {
   }
 
   /** Durable when it resolves. @throws CONFLICT when it exists, RATE_LIMITED when there are enough. */
-  create(definition: Omit<Definition, 'createdAt' | 'deleting'>): Promise<void> {
+  async create(definition: Omit<Definition, 'createdAt' | 'deleting'>): Promise<void> {
     const { name } = definition
+    await this.dependencies.settle()
     return this.registry.commit((definitions) => {
       const known = definitions.get(name)
       if (known?.deleting) throw new SvcError('CONFLICT', `cannot create namespace "${name}": one of this name is being deleted; retry when that is done`)

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
-import { definePlugin, NAMESPACES, namespaceProblem, REQUEST_LIMITS, type RequestLimits } from 'svcdb'
+import { definePlugin, NAMESPACES, namespaceProblem, REQUEST_LIMITS, type RequestLimits, type Storage } from 'svcdb'
+import { historyOf } from 'svcdb/lib/changes'
 import { configSchema } from './config.ts'
 import { Deletion } from './deletion.ts'
 import { Directory } from './directory.ts'
@@ -30,7 +31,10 @@ export default definePlugin({
     const registry = new Registry()
     const owed = new Owed(() => svc.storage.state(svc.id))
     const { refusals } = namespacesMetrics(svc.metrics, () => directory.count)
-    const directory = new Directory({ registry, owed, config: settings, multiTenancy, clock, full: () => refusals.inc({ quota: 'namespaces' }) })
+    // Without others that share the state nothing is owed once the node is up.
+    const settle = async () => (svc.storage.capabilities.has('shared_state') ? owed.settleAll() : undefined)
+    const full = () => refusals.inc({ quota: 'namespaces' })
+    const directory = new Directory({ registry, owed, config: settings, multiTenancy, clock, settle, full })
     const failed = (err: Error, namespace: string) => log.warn({ err, namespace }, 'cannot keep a namespace that was written to; it is tried again')
     const guard = new QuotaGuard({ directory, config: settings, multiTenancy, clock, storage: () => svc.storage, refusals, failed })
     const deletion = new Deletion({ directory, multiTenancy, storage: () => svc.storage, log, gone: (name) => guard.forget(name) })
@@ -47,12 +51,15 @@ export default definePlugin({
       const problem = limiterProblem({ max_request_rps, max_request_burst }, limits)
       if (problem !== undefined) throw new Error(`cannot use namespaces.default_max_request_rps: ${problem}`)
       await registry.open(svc.storage.state(svc.id), svc.dataDir === undefined ? undefined : join(svc.dataDir, LEGACY_FILE), {
+        settle,
         gone(name) {
           guard.forget(name)
           void svc.ingest.forget(name)
         },
         failed: (err) => log.warn({ err }, 'cannot read what other nodes have changed of namespaces; it is tried again'),
       })
+      const keeper = multiTenancy ? await keeperOfPoints(svc.storage) : undefined
+      if (keeper !== undefined) await owed.begin(keeper, (name) => deletion.removePoints(name))
       await owed.open((err) => log.warn({ err }, 'plugins cannot forget what they keep for namespaces that are gone; it is tried again'))
       svc.storage.guard(guard)
       const unlimited = directory.list().filter(({ quota }) => limiterProblem(quota, limits) !== undefined)
@@ -69,9 +76,10 @@ export default definePlugin({
     // Behind the start of all others: they are asked to forget what they keep.
     svc.ready(() => void deletion.resume())
     svc.stop(async () => {
+      const stopped = deletion.stop()
       await registry.close()
       await owed.close()
-      await deletion.stop()
+      await stopped
       await registry.settled()
     })
 
@@ -92,3 +100,15 @@ export default definePlugin({
     svc.http.put(`${PATH}/:name/quota`, route('Changes parts of a quota', { 200: record }, { params, body: quotaBody }), (request) => handler.setQuota(request))
   },
 })
+
+/** Of points that are this node's own though others share its state: by their history, so that a database that was restored is another. */
+async function keeperOfPoints(storage: Storage): Promise<string | undefined> {
+  const { capabilities } = storage
+  if (!capabilities.has('shared_state') || !capabilities.has('changes')) return undefined
+  const cursor = storage.changes({ measurements: [] })
+  try {
+    return `points-${historyOf(await cursor.position())}`
+  } finally {
+    cursor.close()
+  }
+}

@@ -2,6 +2,9 @@
  * What plugins have to forget of namespaces that went while they were not selected. A plugin that keeps something over restarts is noted when it is first
  * seen; a namespace that goes without it leaves a note for it, which its next start settles before it does anything else. Otherwise the next namespace of
  * that name would begin with what was another's: triggers that send its points elsewhere, say.
+ *
+ * The points of a node that has points of its own beside a state store that nodes share are kept by a keeper of that node's: it owes their removal from the deletion on
+ * another node until it has done that, and knows nothing of what has the name next before.
  */
 import { type Following, followState, type StateStore } from 'svcdb'
 import type { Forget } from './directory.ts'
@@ -12,6 +15,8 @@ const OWED = 'owed/'
 export class Owed {
   private readonly state: () => StateStore
   private readonly here = new Map<string, Forget>()
+  /** The last settling; one at a time, so that none goes on when the name is another's. Never rejects. */
+  private settling: Promise<unknown> = Promise.resolve()
   private following: Following | undefined
 
   /** @param state may be asked for from the start phase on. */
@@ -21,10 +26,12 @@ export class Owed {
 
   /** Call when keepers may have begun; those that begin later settle by themselves. @param failed it is tried again. */
   async open(failed: (error: Error) => void): Promise<void> {
-    const apply = async () => {
-      for (const [keeper, forget] of this.here) await this.settle(keeper, forget)
-    }
-    this.following = await followState(this.state(), { prefixes: [OWED], apply, failed })
+    this.following = await followState(this.state(), { prefixes: [OWED], apply: () => this.settleAll(), failed })
+  }
+
+  /** Resolves when nothing is owed here. @throws what a keeper, or the state store, throws. */
+  async settleAll(): Promise<void> {
+    for (const [keeper, forget] of this.here) await this.settle(keeper, forget)
   }
 
   async close(): Promise<void> {
@@ -49,7 +56,13 @@ export class Owed {
     })
   }
 
-  private async settle(keeper: string, forget: Forget): Promise<void> {
+  private settle(keeper: string, forget: Forget): Promise<void> {
+    const settled = this.settling.then(() => this.settleNow(keeper, forget))
+    this.settling = settled.catch(() => {})
+    return settled
+  }
+
+  private async settleNow(keeper: string, forget: Forget): Promise<void> {
     const prefix = owedTo(keeper)
     for (const { key } of await this.state().list({ prefix })) {
       await forget(key.slice(prefix.length))

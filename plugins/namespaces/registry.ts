@@ -21,6 +21,8 @@ interface Waiting {
 }
 
 export interface RegistryWatcher {
+  /** Another node has removed namespaces, or made them anew: resolves when nothing of those before is left here. */
+  settle(): Promise<void>
   /** Another node has removed it. */
   gone(name: string): void
   /** What other nodes have changed cannot be read; it is tried again. */
@@ -31,6 +33,8 @@ export class Registry {
   private definitions = new Map<string, Definition>()
   /** Of which definitions the names are: every change makes another map. */
   private sorted: { of: ReadonlyMap<string, Definition>; names: readonly string[] } | undefined
+  /** Gone by another node, and waited for here: marked as being deleted in memory alone. */
+  private readonly ending = new Set<string>()
   private waiting: Waiting[] = []
   private writing = false
   private state: StateStore | undefined
@@ -42,7 +46,7 @@ export class Registry {
    * Call once, before anything else. @param legacy the file in which older versions kept the definitions, which is imported.
    * @throws SvcError naming the file or the entry that cannot be read.
    */
-  async open(state: StateStore, legacy: string | undefined, { gone, failed }: RegistryWatcher): Promise<void> {
+  async open(state: StateStore, legacy: string | undefined, { settle, gone, failed }: RegistryWatcher): Promise<void> {
     const read = (text: string) => {
       const definitions = decode(text)
       return (tx: { put(key: string, value: unknown): void }) => {
@@ -59,11 +63,25 @@ export class Registry {
           if (definition === undefined) next.delete(name)
           else next.set(name, definition)
         }
+        if (this.closeEnded(next)) await settle()
         const before = this.definitions
         this.definitions = next
+        this.ending.clear()
         for (const name of before.keys()) if (!next.has(name)) gone(name)
       })
     this.following = await followState(state, { prefixes: [PREFIX], apply, failed })
+  }
+
+  /** Nothing more is written to those that are gone, or others under their name. @returns whether there are any. */
+  private closeEnded(next: ReadonlyMap<string, Definition>): boolean {
+    const ended = [...this.definitions.values()].filter(({ name, createdAt }) => next.get(name)?.createdAt !== createdAt)
+    if (ended.length === 0) return false
+    this.definitions = new Map(this.definitions)
+    for (const definition of ended) {
+      this.ending.add(definition.name)
+      this.definitions.set(definition.name, { ...definition, deleting: true })
+    }
+    return true
   }
 
   /** Nothing comes from other nodes any more. */
@@ -87,6 +105,11 @@ export class Registry {
       this.sorted = { of: this.definitions, names: names.sort() }
     }
     return this.sorted.names
+  }
+
+  /** Another node has deleted it: what others keep for its name may be of the next one. */
+  isEnding(name: string): boolean {
+    return this.ending.has(name)
   }
 
   values(): Iterable<Definition> {
