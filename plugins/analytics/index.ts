@@ -48,6 +48,7 @@ export default definePlugin({
       const failed = (err: Error) => svc.log.error({ err }, 'cannot read models as other nodes have changed them; it is tried again')
       await registry.open(svc.storage.state(svc.id), failed)
       await series.open(svc.storage.state(svc.id), failed)
+      svc.schedule('derived', config.derived_interval_secs * 1000, ({ signal }) => series.pass(signal), series.isOwn ? { local: true } : {})
       await svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)?.onDelete?.(async (name) => {
         for (const entry of registry.list(name)) await models.delete(entry)
         for (const each of series.list(name)) await series.delete(each)
@@ -55,7 +56,6 @@ export default definePlugin({
     })
     svc.ready(() => models.resume())
     svc.schedule('models', config.watch_interval_secs * 1000, ({ signal }) => models.watch(signal))
-    svc.schedule('derived', config.derived_interval_secs * 1000, ({ signal }) => series.pass(signal))
     svc.drain(() => models.stop())
     svc.stop(async () => {
       await registry.close()

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { definePlugin, NAMESPACES, namespaceProblem, REQUEST_LIMITS, type RequestLimits, type Storage } from 'svcdb'
-import { historyOf } from 'svcdb/lib/changes'
+import { definePlugin, NAMESPACES, namespaceProblem, REQUEST_LIMITS, type RequestLimits } from 'svcdb'
+import { ownHistory } from 'svcdb/lib/changes'
 import { configSchema } from './config.ts'
 import { Deletion } from './deletion.ts'
 import { Directory } from './directory.ts'
@@ -58,8 +58,8 @@ export default definePlugin({
         },
         failed: (err) => log.warn({ err }, 'cannot read what other nodes have changed of namespaces; it is tried again'),
       })
-      const keeper = multiTenancy ? await keeperOfPoints(svc.storage) : undefined
-      if (keeper !== undefined) await owed.begin(keeper, (name) => deletion.removePoints(name))
+      const history = multiTenancy ? await ownHistory(svc.storage) : undefined
+      if (history !== undefined) await owed.begin(`points-${history}`, (name) => deletion.removePoints(name))
       await owed.open((err) => log.warn({ err }, 'plugins cannot forget what they keep for namespaces that are gone; it is tried again'))
       svc.storage.guard(guard)
       const unlimited = directory.list().filter(({ quota }) => limiterProblem(quota, limits) !== undefined)
@@ -100,15 +100,3 @@ export default definePlugin({
     svc.http.put(`${PATH}/:name/quota`, route('Changes parts of a quota', { 200: record }, { params, body: quotaBody }), (request) => handler.setQuota(request))
   },
 })
-
-/** Of points that are this node's own though others share its state: by their history, so that a database that was restored is another. */
-async function keeperOfPoints(storage: Storage): Promise<string | undefined> {
-  const { capabilities } = storage
-  if (!capabilities.has('shared_state') || !capabilities.has('changes')) return undefined
-  const cursor = storage.changes({ measurements: [] })
-  try {
-    return `points-${historyOf(await cursor.position())}`
-  } finally {
-    cursor.close()
-  }
-}

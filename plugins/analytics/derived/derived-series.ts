@@ -1,9 +1,11 @@
 /**
  * Derived series: what a statement over measurements comes to, kept up to date as points of a measurement. Each evaluation goes over the time since the last one and a
- * span before it, so that what came late within the span is in; rows that came to the same as before are not written again.
+ * span before it, so that what came late within the span is in; rows that came to the same as before are not written again. Nodes that share their state and not their points each
+ * evaluate what they have themselves: how far that is is kept by the history of the points.
  */
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Following, followState, type StateStore, type Svc } from 'svcdb'
+import { ownHistory } from 'svcdb/lib/changes'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
 import type { AnalyticsConfig } from '../config.ts'
@@ -13,6 +15,8 @@ import { sourcesOf } from './sources.ts'
 
 const JOB = moduleUrl('./eval-job.ts', import.meta.url)
 const PREFIX = 'derived/'
+/** How far a node with points of its own is, by history. */
+const EVALUATED = 'evaluated/'
 const PAGE = 200
 /** Rows of one write, and values in it, where texts count by their length: what the event loop does in some milliseconds. */
 const BATCH_ROWS = 4096
@@ -45,6 +49,12 @@ export interface KeptDerived {
   evaluated_until?: string
 }
 
+interface Evaluated {
+  /** Of the series. */
+  created_at: number
+  until: string
+}
+
 export interface Derived {
   kept: KeptDerived
   alive: boolean
@@ -69,6 +79,8 @@ export class DerivedSeries {
   private readonly all = new Map<string, Derived>()
   private state: StateStore | undefined
   private following: Following | undefined
+  /** Of points that are this node's own. */
+  private history: string | undefined
   /** When each namespace had its last turn, by number. */
   private readonly lastTurn = new Map<string, number>()
   private turns = 0
@@ -82,11 +94,17 @@ export class DerivedSeries {
   /** Reads all, and then what other processes change. @param failed is told what kept it from that. */
   async open(state: StateStore, failed: (error: Error) => void): Promise<void> {
     this.state = state
+    this.history = await ownHistory(this.deps.svc.storage)
     this.following = await followState(state, {
       prefixes: [PREFIX],
       apply: (keys) => (keys === undefined ? this.readAll(state) : this.readSome(state, keys)),
       failed,
     })
+  }
+
+  /** Each node that shares the state evaluates for itself. */
+  get isOwn(): boolean {
+    return this.history !== undefined
   }
 
   /** Nothing comes from other processes any more. */
@@ -107,10 +125,13 @@ export class DerivedSeries {
 
   private async readSome(state: StateStore, keys: ReadonlySet<string>): Promise<void> {
     for (const key of keys) {
-      const kept = await state.get<KeptDerived>(key)
+      const stored = await state.get<KeptDerived>(key)
+      const kept = stored === undefined ? undefined : await this.evaluatedHere(state, key, stored)
       const known = this.all.get(key)
       if (kept === undefined) {
-        if (known !== undefined && !known.creating) this.remove(key, known)
+        if (known === undefined || known.creating) continue
+        this.remove(key, known)
+        if (this.isOwn) await state.transaction((tx) => tx.delete(this.evaluatedKey(key)))
       } else if (known === undefined) this.all.set(key, fresh(kept))
       else if (known.kept.created_at === kept.created_at) known.kept = kept
       else {
@@ -119,6 +140,15 @@ export class DerivedSeries {
         this.all.set(key, fresh(kept))
       }
     }
+  }
+
+  private evaluatedKey(key: string): string {
+    return `${EVALUATED}${this.history}/${key}`
+  }
+
+  private async evaluatedHere(state: StateStore, key: string, kept: KeptDerived): Promise<KeptDerived> {
+    const own = this.isOwn ? await state.get<Evaluated>(this.evaluatedKey(key)) : undefined
+    return own?.created_at === kept.created_at ? { ...kept, evaluated_until: own.until } : kept
   }
 
   private remove(key: string, derived: Derived): void {
@@ -170,7 +200,10 @@ export class DerivedSeries {
 
   async delete(derived: Derived): Promise<void> {
     const key = keyOf(derived.kept.namespace, derived.kept.name)
-    await this.store.transaction((tx) => tx.delete(key))
+    await this.store.transaction((tx) => {
+      tx.delete(key)
+      if (this.isOwn) tx.delete(this.evaluatedKey(key))
+    })
     this.remove(key, derived)
   }
 
@@ -276,7 +309,8 @@ export class DerivedSeries {
     const stays = await this.store.transaction(async (tx) => {
       const stored = await tx.get<KeptDerived>(key)
       if (!derived.alive || stored?.created_at !== kept.created_at) return false
-      tx.put(key, next)
+      if (this.isOwn) tx.put(this.evaluatedKey(key), { created_at: kept.created_at, until: String(until) } satisfies Evaluated)
+      else tx.put(key, next)
       return true
     })
     if (stays) derived.kept = next

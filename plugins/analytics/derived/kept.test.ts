@@ -35,7 +35,7 @@ async function node(kept: readonly KeptDerived[], write: () => unknown = () => {
   }
   const rows = { times: BigInt64Array.of(5n), tags: [], fields: [{ name: 'v', values: Float64Array.of(1) }] }
   const clock = new ManualClock()
-  const storage = { run: () => ({ result: Promise.resolve(rows) }) }
+  const storage = { capabilities: new Set(), run: () => ({ result: Promise.resolve(rows) }) }
   const svc = { clock, storage, ingest: { points }, systemContext: async () => ({}), log: { warn() {} } } as unknown as Svc
   const series = new DerivedSeries({ svc, config, metrics })
   await series.open(state, (error) => {
