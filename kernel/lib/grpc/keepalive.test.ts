@@ -29,7 +29,7 @@ async function cutOff(t: Test, limit: number): Promise<boolean[]> {
   server.on('sessionError', () => {})
   server.on('session', (session) => {
     sessions.push(session)
-    stops.push(keepAlive(session, { keepalive_secs: 0.02, keepalive_timeout_secs: limit }))
+    stops.push(keepAlive(session, { keepalive_secs: 0.02, keepalive_timeout_secs: limit }, () => session.destroy()))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -58,6 +58,6 @@ t.test('0 is no pings', async (t) => {
       pinged = true
     },
   } as unknown as ServerHttp2Session
-  keepAlive(session, { keepalive_secs: 0, keepalive_timeout_secs: 1 })()
+  keepAlive(session, { keepalive_secs: 0, keepalive_timeout_secs: 1 }, () => {})()
   t.equal(pinged, false)
 })

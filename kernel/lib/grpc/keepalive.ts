@@ -7,19 +7,19 @@ export interface KeepAlive {
   keepalive_timeout_secs: number
 }
 
-/** @returns how to stop. */
-export function keepAlive(session: ServerHttp2Session, { keepalive_secs: every, keepalive_timeout_secs: limit }: KeepAlive): () => void {
+/** @param cut ends the connection. @returns how to stop. */
+export function keepAlive(session: ServerHttp2Session, { keepalive_secs: every, keepalive_timeout_secs: limit }: KeepAlive, cut: () => void): () => void {
   if (every === 0) return () => {}
   let unanswered: NodeJS.Timeout | undefined
   const pings = setInterval(() => {
     if (session.destroyed || unanswered !== undefined) return
-    unanswered = setTimeout(() => session.destroy(), limit * 1000)
+    unanswered = setTimeout(cut, limit * 1000)
     unanswered.unref()
     const sent = session.ping(() => {
       clearTimeout(unanswered)
       unanswered = undefined
     })
-    if (!sent) session.destroy()
+    if (!sent) cut()
   }, every * 1000)
   pings.unref()
   return () => {

@@ -20,6 +20,7 @@ import { boundConnections, drainMs, Handshakes, HostGuard, parseAddress, refuseD
 import { type Attributes, inSpan } from '../trace/index.ts'
 import { Call, CONTENT_TYPE } from './call.ts'
 import type { GrpcConfig } from './config.ts'
+import { Connections } from './connections.ts'
 import { keepAlive } from './keepalive.ts'
 import { CallMemory } from './memory.ts'
 import { Metadata } from './metadata.ts'
@@ -47,6 +48,7 @@ export class GrpcListener<Context> {
   private readonly memory: CallMemory
   private server: Http2Server | Http2SecureServer | undefined
   private handshakes: Handshakes | undefined
+  private connections: Connections | undefined
   private draining = false
   private drained: Promise<void> | undefined
   private whenIdle: () => void = () => {}
@@ -114,6 +116,7 @@ export class GrpcListener<Context> {
       owner.schedule('tls_reload', tls.reload_interval_secs * 1000, tlsReload(server as unknown as TlsServer, tls, secure, owner.log), { local: true })
     this.server = server
     this.handshakes = new Handshakes(server)
+    this.connections = new Connections(server, config)
     boundConnections(server, owner.server.max_connections, owner.log, () => this.refused.inc({}))
     server.on('session', (session) => this.accept(session))
     // What is no HTTP/2 ends its own connection.
@@ -175,6 +178,7 @@ export class GrpcListener<Context> {
     this.handshakes?.close()
     for (const call of this.calls.keys()) call.cut(stopping())
     for (const session of this.sessions.keys()) session.destroy()
+    this.connections?.cutAll()
     await closed
   }
 
@@ -186,7 +190,7 @@ export class GrpcListener<Context> {
   private accept(session: ServerHttp2Session): void {
     this.sessions.set(session, 0)
     session.setLocalWindowSize(this.config.connection_window_bytes)
-    const stopPings = keepAlive(session, this.config)
+    const stopPings = keepAlive(session, this.config, () => this.connections?.cut(session))
     session.on('close', () => {
       stopPings()
       this.sessions.delete(session)

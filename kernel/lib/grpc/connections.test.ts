@@ -1,0 +1,102 @@
+/** Connections whose clients do not read, do not leave or ask nothing: they end all the same. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { until } from '../../../test/support/until.ts'
+import type { CallContext } from '../../index.ts'
+import type { GrpcMethod } from './method.ts'
+import { echo, start, unary } from './testing.ts'
+
+const [DATA, HEADERS, SETTINGS, PING, GOAWAY, WINDOW_UPDATE] = [0, 1, 4, 6, 7, 8]
+const MOST = 2 ** 31 - 1
+
+function frame(type: number, flags = 0, stream = 0, payload: Buffer = Buffer.alloc(0)): Buffer {
+  const head = Buffer.alloc(9)
+  head.writeUIntBE(payload.length, 0, 3)
+  head[3] = type
+  head[4] = flags
+  head.writeUInt32BE(stream, 5)
+  return Buffer.concat([head, payload])
+}
+
+/** A header that is in no table (RFC 7541, section 6.2.2). */
+const header = (name: string, value: string): Buffer => Buffer.from(`\0${String.fromCharCode(name.length)}${name}${String.fromCharCode(value.length)}${value}`)
+
+function hello(): Buffer {
+  const window = Buffer.alloc(6)
+  window.writeUInt16BE(4, 0)
+  window.writeUInt32BE(MOST, 2)
+  const more = Buffer.alloc(4)
+  more.writeUInt32BE(MOST - 65_535, 0)
+  return Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0, window), frame(SETTINGS, 1), frame(WINDOW_UPDATE, 0, 0, more)])
+}
+
+/** A call with one empty message, of the first stream. */
+function request(path: string): Buffer {
+  const headers = [
+    [':method', 'POST'],
+    [':scheme', 'http'],
+    [':path', path],
+    [':authority', 'localhost'],
+    ['content-type', 'application/grpc'],
+    ['te', 'trailers'],
+  ]
+  return Buffer.concat([frame(HEADERS, 4, 1, Buffer.concat(headers.map(([name, value]) => header(name, value)))), frame(DATA, 1, 1, Buffer.alloc(5))])
+}
+
+/** Keeps its side of the connection open. */
+async function open(t: Test, port: number): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+  socket.on('error', () => {})
+  t.teardown(() => socket.destroy())
+  await once(socket, 'connect')
+  socket.write(hello())
+  return socket
+}
+
+/** Of the frames that come, with answers to pings. */
+function types(socket: Socket): number[] {
+  const seen: number[] = []
+  let rest = Buffer.alloc(0)
+  socket.on('data', (bytes) => {
+    rest = Buffer.concat([rest, bytes])
+    while (rest.length >= 9 && rest.length >= 9 + rest.readUIntBE(0, 3)) {
+      const end = 9 + rest.readUIntBE(0, 3)
+      seen.push(rest[3])
+      if (rest[3] === PING && (rest[4] & 1) === 0) socket.write(frame(PING, 1, 0, rest.subarray(9, end)))
+      rest = rest.subarray(end)
+    }
+  })
+  return seen
+}
+
+const MIB = 1_048_576
+const much: GrpcMethod<CallContext> = {
+  path: '/t.S/Much',
+  action: 'read',
+  kind: 'server_stream',
+  handle: async (_request, _call, send) => {
+    for (let i = 0; i < 32; i++) await send(Buffer.alloc(MIB))
+  },
+}
+
+t.test('the connection of a client that reads nothing, and so answers no ping, is given to another', async (t) => {
+  const section = { keepalive_secs: 0.2, keepalive_timeout_secs: 2, send_buffer_bytes: 64 * MIB }
+  const { port, client, node } = await start(t, [echo, much], { section, config: { server: { max_connections: 1 } } })
+  const socket = await open(t, port)
+  socket.pause()
+  socket.write(request('/t.S/Much'))
+  await until('the end of the call', async () => /svc_echo_calls_total\{method="\/t\.S\/Much"/.test((await node.inject('/metrics')).body))
+  await until('another connection', async () => (await unary(client, '/t.S/Echo', Buffer.from('x'))).error === undefined)
+  t.same(await node.stop(), [])
+})
+
+t.test('a client that does not leave does not hold up the stop', async (t) => {
+  const { port, node } = await start(t, [echo])
+  const socket = await open(t, port)
+  const seen = types(socket)
+  socket.write(request('/t.S/Echo'))
+  await until('an answer', () => seen.filter((type) => type === HEADERS).length === 2)
+  t.same(await node.stop(), [])
+  t.ok(seen.includes(GOAWAY))
+})

@@ -1,0 +1,89 @@
+/**
+ * The connections below a listener's sessions. node:http2 ends a connection behind all that is to be sent, and waits for the client to end its side of it, also
+ * when the session is destroyed: a client that does not read, or does not leave, would keep it for ever, and with it a file handle, what was to be sent to it,
+ * and the stop of the server. So they are looked at from outside.
+ */
+import type { Http2SecureServer, Http2Server, Http2Session, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
+import type { Socket } from 'node:net'
+
+/** Milliseconds that a client has to leave when everything was sent to it, or nothing more will be. */
+const LEAVE_MS = 1000
+const LOOK_MS = 250
+
+export interface ConnectionLimits {
+  keepalive_timeout_secs: number
+}
+
+interface Connection {
+  socket: Socket
+  /** Calls under way, those that are refused included. */
+  streams: number
+  /** When its session was first seen to be over, and when all was sent. */
+  over: number | undefined
+  sent: number | undefined
+}
+
+/** Times are of `performance.now`. */
+export class Connections {
+  private readonly limits: ConnectionLimits
+  /** Those without a session, too: of TLS in other protocols. */
+  private readonly sockets = new Set<Socket>()
+  private readonly known = new Map<Http2Session, Connection>()
+  private timer: NodeJS.Timeout | undefined
+
+  /** Call it before the server listens. */
+  constructor(server: Http2Server | Http2SecureServer, limits: ConnectionLimits) {
+    this.limits = limits
+    let newest: Socket | undefined
+    // The server makes the session of a connection as it is told of it, and behind this.
+    server.prependListener('addContext' in server ? 'secureConnection' : 'connection', (socket: Socket) => {
+      newest = socket
+      this.sockets.add(socket)
+      socket.once('close', () => this.sockets.delete(socket))
+    })
+    server.on('session', (session) => this.watch(session, newest as Socket))
+  }
+
+  /** Ends a session and its connection at once, whatever waits to be sent. */
+  cut(session: Http2Session): void {
+    session.destroy()
+    this.known.get(session)?.socket.destroy()
+  }
+
+  cutAll(): void {
+    for (const socket of this.sockets) socket.destroy()
+  }
+
+  private watch(session: ServerHttp2Session, socket: Socket): void {
+    const connection: Connection = { socket, streams: 0, over: undefined, sent: undefined }
+    this.known.set(session, connection)
+    this.timer ??= setInterval(() => this.look(), LOOK_MS).unref()
+    session.on('stream', (stream: ServerHttp2Stream) => {
+      connection.streams++
+      stream.once('close', () => connection.streams--)
+    })
+    session.on('close', () => {
+      this.known.delete(session)
+      if (this.known.size > 0) return
+      clearInterval(this.timer)
+      this.timer = undefined
+    })
+  }
+
+  private look(): void {
+    const now = performance.now()
+    for (const [session, connection] of this.known) if (session.destroyed || session.closed) this.leaves(session, connection, now)
+  }
+
+  /** Ends the connection of a session that is over, if its client does not. */
+  private leaves(session: Http2Session, connection: Connection, now: number): void {
+    const { socket } = connection
+    // It goes on to its last call.
+    if (!session.destroyed && connection.streams > 0) return
+    connection.over ??= now
+    if (socket.writableFinished) connection.sent ??= now
+    // One that is closed in order may be slow to take the end of an answer.
+    const patience = session.closed && connection.sent === undefined ? Math.max(LEAVE_MS, this.limits.keepalive_timeout_secs * 1000) : LEAVE_MS
+    if (now - (connection.sent ?? connection.over) >= patience) socket.destroy()
+  }
+}
