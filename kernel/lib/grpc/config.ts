@@ -25,6 +25,7 @@ export interface GrpcConfig {
   max_buffered_bytes: number
   keepalive_secs: number
   keepalive_timeout_secs: number
+  idle_timeout_secs: number
 }
 
 /** Members for `Type.Object`. @param aliases other names of keys, with their section. @param settable flags and environment variables that set `addr`. */
@@ -32,8 +33,7 @@ export function grpcListenerKeys(
   port: number,
   aliases: Partial<Record<keyof GrpcConfig, string>> = {},
   settable: { settable?: { flag?: string; env: readonly string[] } } = {},
-): { addr: TString } & Record<Exclude<keyof GrpcConfig, 'addr' | `keepalive${string}`>, TInteger> &
-  Record<'keepalive_secs' | 'keepalive_timeout_secs', TNumber> {
+): { addr: TString } & Record<Exclude<keyof GrpcConfig, 'addr' | `${string}_secs`>, TInteger> & Record<Extract<keyof GrpcConfig, `${string}_secs`>, TNumber> {
   return {
     addr: Type.String({
       ...LISTENS,
@@ -62,5 +62,10 @@ export function grpcListenerKeys(
     ),
     keepalive_secs: seconds(60, 0, 'Time between pings to a client; 0 = none', aliases.keepalive_secs),
     keepalive_timeout_secs: seconds(20, 0.01, 'A client that does not answer a ping for this long is cut off', aliases.keepalive_timeout_secs),
+    idle_timeout_secs: seconds(
+      600,
+      0,
+      'A connection without a call under way is closed after this long; clients make another when they need one. Streams keep theirs; 0 = none is closed',
+    ),
   }
 }

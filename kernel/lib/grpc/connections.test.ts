@@ -100,3 +100,41 @@ t.test('a client that does not leave does not hold up the stop', async (t) => {
   t.same(await node.stop(), [])
   t.ok(seen.includes(GOAWAY))
 })
+
+t.test('a connection without a call is closed after idle_timeout_secs, one with an open stream is not', async (t) => {
+  let tick = () => {}
+  const stream: GrpcMethod<CallContext> = {
+    path: '/t.S/Stream',
+    action: 'read',
+    kind: 'server_stream',
+    handle: async (_request, { signal }, send) => {
+      const ended = once(signal, 'abort')
+      while (!signal.aborted) {
+        await Promise.race([ended, new Promise<void>((resolve) => (tick = resolve))])
+        await send(Buffer.from('tick'))
+      }
+    },
+  }
+  const { port, client } = await start(t, [echo, stream], { section: { idle_timeout_secs: 0.5 } })
+  const living = await open(t, port)
+  const streamed = types(living)
+  living.write(request('/t.S/Stream'))
+  const asked = await open(t, port)
+  const seen = types(asked)
+  asked.write(request('/t.S/Echo'))
+  const silent = connect(port, '127.0.0.1').on('error', () => {})
+  silent.resume()
+  t.teardown(() => silent.destroy())
+  // The client keeps its side open: that its connection has gone is seen when it goes on.
+  await Promise.all([once(asked, 'end'), once(silent, 'close')])
+  t.equal(seen.filter((type) => type === HEADERS).length, 2, 'it was answered before')
+  t.ok(seen.includes(GOAWAY), 'and told')
+  await until('the end of a connection that its client keeps', () => {
+    asked.write(Buffer.alloc(1))
+    return asked.destroyed
+  })
+  tick()
+  await until('a message of the stream', () => streamed.includes(DATA))
+  t.notOk(streamed.includes(GOAWAY))
+  t.equal((await unary(client, '/t.S/Echo', Buffer.from('x'))).error, undefined)
+})

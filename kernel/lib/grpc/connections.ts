@@ -1,7 +1,7 @@
 /**
  * The connections below a listener's sessions. node:http2 ends a connection behind all that is to be sent, and waits for the client to end its side of it, also
  * when the session is destroyed: a client that does not read, or does not leave, would keep it for ever, and with it a file handle, what was to be sent to it,
- * and the stop of the server. So they are looked at from outside.
+ * and the stop of the server. So they are looked at from outside. So are those that have had no call for long.
  */
 import type { Http2SecureServer, Http2Server, Http2Session, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
@@ -11,6 +11,8 @@ const LEAVE_MS = 1000
 const LOOK_MS = 250
 
 export interface ConnectionLimits {
+  /** 0 = none. */
+  idle_timeout_secs: number
   keepalive_timeout_secs: number
 }
 
@@ -18,6 +20,8 @@ interface Connection {
   socket: Socket
   /** Calls under way, those that are refused included. */
   streams: number
+  /** When it began, or the last of them ended. */
+  since: number
   /** When its session was first seen to be over, and when all was sent. */
   over: number | undefined
   sent: number | undefined
@@ -55,12 +59,14 @@ export class Connections {
   }
 
   private watch(session: ServerHttp2Session, socket: Socket): void {
-    const connection: Connection = { socket, streams: 0, over: undefined, sent: undefined }
+    const connection: Connection = { socket, streams: 0, since: performance.now(), over: undefined, sent: undefined }
     this.known.set(session, connection)
     this.timer ??= setInterval(() => this.look(), LOOK_MS).unref()
     session.on('stream', (stream: ServerHttp2Stream) => {
       connection.streams++
-      stream.once('close', () => connection.streams--)
+      stream.once('close', () => {
+        if (--connection.streams === 0) connection.since = performance.now()
+      })
     })
     session.on('close', () => {
       this.known.delete(session)
@@ -72,7 +78,12 @@ export class Connections {
 
   private look(): void {
     const now = performance.now()
-    for (const [session, connection] of this.known) if (session.destroyed || session.closed) this.leaves(session, connection, now)
+    const idleMs = this.limits.idle_timeout_secs * 1000
+    for (const [session, connection] of this.known) {
+      if (session.destroyed || session.closed) this.leaves(session, connection, now)
+      // Its client is told, and calls that it sends meanwhile are none: clients of gRPC make them again on another connection.
+      else if (idleMs > 0 && connection.streams === 0 && now - connection.since >= idleMs) session.close()
+    }
   }
 
   /** Ends the connection of a session that is over, if its client does not. */
