@@ -41,6 +41,8 @@ export interface CallOptions<Context> {
   /** What stands behind the credentials of a call. */
   resolve(given: GrpcCredentials): GrpcCredentials
   admit(credentials: GrpcCredentials, action: GrpcAction, resource: string): Context | Promise<Context>
+  /** The client is to read what was sent to it, over all its calls. */
+  hurry(): void
   /** The call is over. */
   ended(call: Call<Context>, status: GrpcStatus): void
 }
@@ -174,7 +176,11 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
         ),
       ),
     )
-    if (this.unsent > 0) this.stream.close(NGHTTP2_CANCEL)
+    if (this.unsent === 0) return
+    this.stream.close(NGHTTP2_CANCEL)
+    // That it is closed is known when the client has been told, which one that reads nothing never is.
+    this.stream.destroy()
+    this.options.hurry()
   }
 
   private inboxOptions(encoding: string): InboxOptions {

@@ -91,6 +91,16 @@ t.test('the connection of a client that reads nothing, and so answers no ping, i
   t.same(await node.stop(), [])
 })
 
+t.test('what was sent to a client that reads nothing is let go when its memory is needed', async (t) => {
+  const section = { keepalive_secs: 0, send_buffer_bytes: 64 * MIB, max_buffered_bytes: 24 * MIB }
+  const { port, client, node } = await start(t, [echo, much], { section, config: { server: { max_connections: 1 } } })
+  const socket = await open(t, port)
+  socket.pause()
+  socket.write(request('/t.S/Much'))
+  await until('the end of the call', async () => /svc_echo_calls_total\{method="\/t\.S\/Much"/.test((await node.inject('/metrics')).body))
+  await until('another connection', async () => (await unary(client, '/t.S/Echo', Buffer.from('x'))).error === undefined)
+})
+
 t.test('a client that does not leave does not hold up the stop', async (t) => {
   const { port, node } = await start(t, [echo])
   const socket = await open(t, port)

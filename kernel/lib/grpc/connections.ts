@@ -8,6 +8,8 @@ import type { Socket } from 'node:net'
 
 /** Milliseconds that a client has to leave when everything was sent to it, or nothing more will be. */
 const LEAVE_MS = 1000
+/** Milliseconds that a client has to read what was sent to it, where its memory is needed. */
+const READ_MS = 2000
 const LOOK_MS = 250
 
 export interface ConnectionLimits {
@@ -25,6 +27,8 @@ interface Connection {
   /** When its session was first seen to be over, and when all was sent. */
   over: number | undefined
   sent: number | undefined
+  /** It is to read on, or is cut. */
+  hurried: boolean
 }
 
 /** Times are of `performance.now`. */
@@ -54,12 +58,28 @@ export class Connections {
     this.known.get(session)?.socket.destroy()
   }
 
+  /**
+   * Cuts a connection unless its client reads what was sent to it by now, which a ping behind it shows. What node:http2 has handed to the connection is in
+   * memory until it is read, whatever becomes of its stream.
+   */
+  hurry(session: Http2Session): void {
+    const connection = this.known.get(session)
+    if (connection === undefined || connection.hurried || session.destroyed) return
+    connection.hurried = true
+    // An answer may be there that this turn has not come to.
+    const late = setTimeout(() => setImmediate(() => connection.hurried && this.cut(session)), READ_MS).unref()
+    session.ping(() => {
+      clearTimeout(late)
+      connection.hurried = false
+    })
+  }
+
   cutAll(): void {
     for (const socket of this.sockets) socket.destroy()
   }
 
   private watch(session: ServerHttp2Session, socket: Socket): void {
-    const connection: Connection = { socket, streams: 0, since: performance.now(), over: undefined, sent: undefined }
+    const connection: Connection = { socket, streams: 0, since: performance.now(), over: undefined, sent: undefined, hurried: false }
     this.known.set(session, connection)
     this.timer ??= setInterval(() => this.look(), LOOK_MS).unref()
     session.on('stream', (stream: ServerHttp2Stream) => {
