@@ -39,7 +39,8 @@ export class Queries {
     this.answered.inc()
   }
 
-  async sql(request: Uint8Array, call: GrpcCall<CallContext>): Promise<Uint8Array> {
+  /** In the parts in which it was made: equal statements that wait are answered together, and to join the answer of each would be done in one turn for all. */
+  async sql(request: Uint8Array, call: GrpcCall<CallContext>): Promise<readonly Uint8Array[]> {
     if (!this.svc.storage.capabilities.has('sql')) throw new GrpcStatusError(UNIMPLEMENTED, 'cannot run SQL: the storage engine of this node has none')
     const { max_send_bytes: maxBytes } = this.config
     const args: SqlArgs = { namespace: call.context.dataNamespace, query: sqlText(request), maxRows: this.svc.server.sql_max_rows, maxBytes }
@@ -49,7 +50,7 @@ export class Queries {
     for await (const piece of job.output) pieces.push(piece)
     if ((await job.result).truncated) this.truncated.inc()
     this.answered.inc()
-    return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces)
+    return pieces
   }
 
   private run<R>(

@@ -3,7 +3,7 @@
 import { type Action, type CallContext, type MeasurementInfo, NAMESPACES, type NamespaceLifecycle, type Svc, VERSION } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { inTurns } from 'svcdb/lib/event-loop'
-import type { GrpcCall, GrpcMethod } from 'svcdb/lib/grpc'
+import type { GrpcCall, GrpcMessage, GrpcMethod } from 'svcdb/lib/grpc'
 import { deleteResponse, EMPTY, listMeasurementsResponse, schemaResponse, serverInfoResponse } from './answers.ts'
 import type { GrpcPluginConfig } from './config.ts'
 import { DedupKeys } from './dedup-keys.ts'
@@ -17,7 +17,7 @@ export const SERVICE = 'svc.Service'
 const STREAM_WRITE = `/${SERVICE}/StreamWrite`
 const SUBSCRIBE = `/${SERVICE}/Subscribe`
 
-type Answer = (request: Uint8Array, call: GrpcCall<CallContext>) => Uint8Array | Promise<Uint8Array>
+type Answer = (request: Uint8Array, call: GrpcCall<CallContext>) => GrpcMessage | Promise<GrpcMessage>
 
 export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<CallContext>[] {
   const keys = new DedupKeys(svc)

@@ -9,7 +9,7 @@ import { type Span, type TraceContext, traceHeaders } from '../trace/index.ts'
 import { ACCEPTED_ENCODINGS, encodingOf, Inbox, type InboxOptions, messagesOf, onlyMessage } from './inbox.ts'
 import type { CallMemory, Holder } from './memory.ts'
 import type { Metadata } from './metadata.ts'
-import type { GrpcAction, GrpcCall, GrpcCredentials, GrpcMethod, SendMessage } from './method.ts'
+import type { GrpcAction, GrpcCall, GrpcCredentials, GrpcMessage, GrpcMethod, SendMessage } from './method.ts'
 import { CANCELLED, type GrpcStatus, OK, statusHeaders, statusOf } from './status.ts'
 
 const { NGHTTP2_CANCEL, NGHTTP2_NO_ERROR } = constants
@@ -222,10 +222,11 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
     }
   }
 
-  private async send(message: Uint8Array): Promise<void> {
+  private async send(message: GrpcMessage): Promise<void> {
     if (this.over) throw this.signal.reason
     const { maxSendBytes, sendBufferBytes, section } = this.options
-    const { length } = message
+    const parts = message instanceof Uint8Array ? [message] : message
+    const length = parts.reduce((bytes, part) => bytes + part.length, 0)
     if (length > maxSendBytes) {
       throw new SvcError(
         'PAYLOAD_TOO_LARGE',
@@ -239,10 +240,10 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
     this.unsent += length
     this.options.memory.take(this, length)
     if (this.over) throw this.signal.reason
-    // Both go out as one write, without copying the message behind its header.
+    // All goes out as one write, without copying the message behind its header.
     this.stream.cork()
     this.stream.write(head)
-    this.stream.write(message, () => this.sent(length))
+    for (const part of parts) this.stream.write(part, () => this.sent(part.length))
     this.stream.uncork()
     while (this.unsent > sendBufferBytes && !this.over) {
       await new Promise<void>((resolve) => this.roomAgain.push(resolve))

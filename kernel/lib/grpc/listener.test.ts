@@ -22,6 +22,28 @@ t.test('a unary call, small, empty and of many frames', async (t) => {
   }
 })
 
+t.test('an answer in parts is one message', async (t) => {
+  const parts: GrpcMethod<CallContext> = {
+    path: '/t.S/Parts',
+    action: 'read',
+    kind: 'unary',
+    handle: ([many, size]) => Array.from({ length: many }, (_, i) => Buffer.alloc(size * 1000, i)),
+  }
+  const { client, node } = await start(t, [parts], { section: { max_send_bytes: 2_000_000 } })
+  for (const [many, size] of [
+    [0, 0],
+    [1, 0],
+    [3, 1],
+    [10, 200],
+  ]) {
+    const { message, error } = await unary(client, '/t.S/Parts', Buffer.from([many, size]))
+    t.equal(error, undefined)
+    t.ok(message?.equals(Buffer.concat(Array.from({ length: many }, (_, i) => Buffer.alloc(size * 1000, i)))))
+  }
+  t.match((await unary(client, '/t.S/Parts', Buffer.from([11, 200]))).error, { code: 8, details: /has 2200000 bytes and echo\.max_send_bytes is 2000000/ })
+  t.match((await node.inject('/metrics')).body, /^svc_echo_buffered_bytes 0$/m)
+})
+
 t.test('many calls at once over one connection', async (t) => {
   const { client } = await start(t, [echo], { section: { max_concurrent_streams: 16 } })
   const answers = await Promise.all(Array.from({ length: 500 }, (_, i) => unary(client, '/t.S/Echo', Buffer.from(String(i)))))

@@ -45,6 +45,9 @@ export interface GrpcCall<Context> {
   keep(bytes: number): void
 }
 
+/** A message of an answer, or the parts that are the message when joined: they are sent without being joined, which would hold the event loop. */
+export type GrpcMessage = Uint8Array | readonly Uint8Array[]
+
 /** Hands a message to the client; resolves when there is room for more. */
 export type SendMessage = (message: Uint8Array) => Promise<void>
 
@@ -62,7 +65,7 @@ interface Common {
 
 export type GrpcMethod<Context> = Common &
   (
-    | { kind: 'unary'; handle(request: Uint8Array, call: GrpcCall<Context>): Uint8Array | Promise<Uint8Array> }
+    | { kind: 'unary'; handle(request: Uint8Array, call: GrpcCall<Context>): GrpcMessage | Promise<GrpcMessage> }
     | { kind: 'server_stream'; handle(request: Uint8Array, call: GrpcCall<Context>, send: SendMessage): Promise<void> }
     | { kind: 'client_stream'; handle(requests: AsyncIterable<Uint8Array>, call: GrpcCall<Context>): Promise<Uint8Array> }
     | { kind: 'bidi_stream'; handle(requests: AsyncIterable<Uint8Array>, call: GrpcCall<Context>, send: SendMessage): Promise<void> }
