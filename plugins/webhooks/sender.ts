@@ -188,11 +188,12 @@ export class Sender {
       log.warn({ err, endpoint: target.key }, 'cannot read a webhook delivery; it is tried again')
       return err
     })
+    const { url } = target
     if (body === undefined) {
       target.items.delete(item.seq) // dropped meanwhile, here or elsewhere
     } else if (typeof body === 'string') {
       const headers = { ...signedHeaders(keys, item.message, clock.now(), body), 'content-type': CONTENT_TYPE }
-      attempt = await this.tracedPost(target, item, headers, body)
+      attempt = await this.tracedPost(target, url, item, headers, body)
     } else {
       item.busy = false
       item.notBefore = clock.monotonic() + STORE_RETRY_MS
@@ -202,7 +203,7 @@ export class Sender {
     target.slow = slow || attempt?.result !== 'delivered'
     if (attempt !== undefined && attempt.kind !== 'aborted') {
       metrics.attempted(attempt.kind, (clock.monotonic() - began) / 1000, item.attempts > 0)
-      await this.judge(target, item, attempt)
+      await this.judge(target, item, attempt, url)
     }
     this.lanes.end(slot)
     if (this.targets.get(target.key) === target) this.lanes.ready(target)
@@ -210,18 +211,19 @@ export class Sender {
   }
 
   /** Receivers may go on with the trace: its headers are not a part of what is signed. */
-  private tracedPost(target: TargetQueue, item: Item, headers: Record<string, string>, body: string): Promise<Attempt> {
+  private tracedPost(target: TargetQueue, url: string, item: Item, headers: Record<string, string>, body: string): Promise<Attempt> {
     const { tracing, post } = this.options
     const attributes = { 'svc.webhook': target.key, 'svc.message_id': item.message, 'svc.attempt': item.attempts + 1 }
     const deliver = async (span: Span | undefined): Promise<Attempt> => {
-      const attempt = await post(target.url, { ...headers, ...traceHeaders(span) }, body, this.aborted.signal)
+      const attempt = await post(url, { ...headers, ...traceHeaders(span) }, body, this.aborted.signal)
       if (attempt.result !== 'delivered') span?.fail(attempt.reason)
       return attempt
     }
     return tracing.operation('webhook', deliver, { kind: 'producer', attributes })
   }
 
-  private async judge(target: TargetQueue, item: Item, attempt: Attempt): Promise<void> {
+  /** @param url that was sent to. */
+  private async judge(target: TargetQueue, item: Item, attempt: Attempt, url: string): Promise<void> {
     const { clock, retry, random, metrics, log } = this.options
     item.attempts++
     if (attempt.result === 'delivered') {
@@ -232,6 +234,11 @@ export class Sender {
         await this.note(target, (record) => {
           delete record.failing_since
         })
+      return
+    }
+    if (target.url !== url) {
+      // It was given another URL meanwhile, to which the delivery goes at once: what the one before has answered says nothing of it.
+      item.busy = false
       return
     }
     const pause = (failures: number) => clock.monotonic() + pauseAfter(failures, retry, random(), attempt.retryAfterMs)

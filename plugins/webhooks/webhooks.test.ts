@@ -95,6 +95,22 @@ t.test('what a receiver answers decides: 2xx is taken, 410 parks, all else is tr
   t.match([missing.statusCode, missing.json().code], [404, 'NOT_FOUND'])
 })
 
+t.test('what a URL answers says nothing of the one that the endpoint was given meanwhile', async (t) => {
+  const certificate = await makeCertificate(t)
+  const { hooks, logged } = await start(t, { ca_file: certificate.caFile, timeout_secs: 30 })
+  const answers: (() => void)[] = []
+  const old = await receive(t, certificate, (_, response) => void answers.push(() => response.writeHead(410).end()))
+  const other = await receive(t, certificate)
+  await hooks.define(at('a'), old.url)
+  await hooks.enqueue([delivery('a', 'e-1')])
+  await until('it is under way', () => answers.length === 1)
+  await hooks.define(at('a'), other.url)
+  answers[0]()
+  await until('it is sent to the other', async () => other.received.length === 1 && (await hooks.list('teller'))[0].delivered === 1)
+  t.match(await hooks.list('teller'), [{ origin: other.url, state: 'active', waiting: 0 }])
+  t.notOk(logged.some((line) => line.includes('parked')))
+})
+
 t.test('one attempt of a caller says what it came to, and with which status', async (t) => {
   const certificate = await makeCertificate(t)
   const receiver = await receive(t, certificate, status(401))
