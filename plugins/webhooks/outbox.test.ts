@@ -162,3 +162,34 @@ t.test('a namespace that fills the outbox loses its own, never those of others',
   t.same(end['quiet/o/1'], [7, 0])
   t.ok(end['other/o/1'][0] <= 10 && end['greedy/o/1'][0] + end['greedy/o/2'][0] >= 8, JSON.stringify(end))
 })
+
+t.test('room for many at once is made where most waits at each step', async (t) => {
+  const outbox = new Outbox(await memory(), { ...limits, queueSize: 1000, namespaceBytes: 20 * ENTRY_BYTES, totalBytes: 25 * ENTRY_BYTES }, Date.now)
+  const waiting = { 'big/o/1': 8, 'big/o/2': 6, 'other/o/1': 11, 'quiet/o/1': 8 }
+  for (const key of Object.keys(waiting)) {
+    const [namespace, owner, name] = key.split('/')
+    await outbox.define({ namespace, owner, name }, 'https://example.com/')
+  }
+  for (const [endpoint, count] of Object.entries(waiting))
+    await outbox.enqueue(Array.from({ length: count }, (_, i) => ({ endpoint, message: `m${i}`, id: `e${i}`, body: '' })))
+  const left = Object.fromEntries((await outbox.endpoints()).map(({ key, record }) => [key, record.waiting]))
+  t.same(left, { 'big/o/1': 4, 'big/o/2': 4, 'other/o/1': 9, 'quiet/o/1': 8 })
+})
+
+t.test('namespaces and endpoints whose names begin alike have nothing to do with one another', async (t) => {
+  const outbox = new Outbox(await memory(), { ...limits, namespaceBytes: 3 * ENTRY_BYTES }, Date.now)
+  const waiting = { 'a/o/1': 1, 'a/o/12': 2, 'ab/o/1': 3 }
+  for (const [endpoint, count] of Object.entries(waiting)) {
+    const [namespace, owner, name] = endpoint.split('/')
+    await outbox.define({ namespace, owner, name }, 'https://example.com/')
+    await outbox.enqueue(Array.from({ length: count }, (_, i) => ({ endpoint, message: `m${i}`, id: `e${i}`, body: '' })))
+  }
+  const keys = async (namespace?: string) => (await outbox.endpoints(namespace)).map(({ key }) => key)
+  t.same(await keys('a'), ['a/o/1', 'a/o/12'])
+  t.equal((await outbox.waiting('a/o/1')).length, 1)
+  const { dropped } = await outbox.enqueue([{ endpoint: 'a/o/1', message: 'm', id: 'e', body: '' }])
+  t.match(dropped, [{ endpoint: 'a/o/12', id: 'e0' }], 'what waits most in the namespace goes')
+  await outbox.remove('a/o/1')
+  t.same(await keys(), ['a/o/12', 'ab/o/1'])
+  t.same([(await outbox.waiting('a/o/12')).length, (await outbox.waiting('ab/o/1')).length], [1, 3])
+})
