@@ -318,6 +318,13 @@ t.test('the queue', async (t) => {
   t.equal(queue.depth, 0)
   await t.rejects(queue.run('x', () => Promise.reject(new Error('no'))) as Promise<unknown>, /no/)
   t.equal(await queue.run('x', async () => 'again'), 'again', 'a failure gives its place back')
+  const later = ['y', 'y', 'x', 'x'].map((address) => queue.run(address, job(address)))
+  t.notOk(later.includes(undefined), 'who has waited may wait again')
+  for (const end of open.slice(6)) end()
+  await Promise.all(later.slice(0, 2))
+  await new Promise(setImmediate)
+  for (const end of open.slice(8)) end()
+  t.same(await Promise.all(later), ['y', 'y', 'x', 'x'])
 })
 
 t.test('texts', (t) => {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { AUDIT_LOG, type AuditRecord, definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { seeded } from 'svcdb/lib/random'
+import { ManualClock } from 'svcdb/testkit'
 import t from 'tap'
 import { newKey } from './new-key.ts'
 import { faultyState, folder, keyText, legacyFile, PATH, start } from './testing.ts'
@@ -125,11 +126,12 @@ t.test('multi_tenancy needs namespaces', async (t) => {
 })
 
 t.test('an admin of some namespaces stays within them', async (t) => {
-  const red = keyText()
+  const [red, plain] = [keyText(), keyText()]
   const keys = [
     admin,
     { name: 'red', key: red, admin: true, namespaces: ['red', 'pink'], roles: ['painter'] },
     { name: 'wide', key: keyText(), namespaces: ['red', 'blue'] },
+    { name: 'plain', key: plain, admin: true, namespaces: ['green'] },
   ]
   const node = await start({ keys })
   t.teardown(() => node.stop())
@@ -143,6 +145,10 @@ t.test('an admin of some namespaces stays within them', async (t) => {
   }
   t.match((await make({ name: 'x', namespaces: ['red'], roles: ['king'] })).json(), { code: 'FORBIDDEN', error: /lacks the role "king"/ })
   t.equal((await make({ name: 'x', namespaces: ['red'], roles: ['painter'], admin: true })).statusCode, 201)
+  const headers = { authorization: `Bearer ${plain}`, 'x-namespace': 'green' }
+  const payload = { name: 'y', namespaces: ['green'], roles: ['king'] }
+  const byPlain = await node.inject({ method: 'POST', url: '/api/v1/admin/auth/keys', payload, headers })
+  t.match(byPlain.json(), { code: 'FORBIDDEN', error: /lacks the role "king"/ }, 'nor does one without roles give any')
   t.same(
     (await call('GET')).json().items.map(({ name }: { name: string }) => name),
     ['red', 'x'],
@@ -160,6 +166,14 @@ t.test('the last admin over everything stays', async (t) => {
   const other = (await node.call('POST', ADMIN, '', { name: 'second', admin: true })).body.key
   const both = await Promise.all([node.call('DELETE', other, '/root'), node.call('DELETE', other, '/second')])
   t.same(both.map(({ status }) => status).sort(), [204, 409], 'one of two that come at once')
+
+  const clock = new ManualClock(Date.now())
+  const later = await start({ keys: [admin], clock })
+  t.teardown(() => later.stop())
+  const expires_at = Math.floor(clock.now() / 1000) + 60
+  t.equal((await later.call('POST', ADMIN, '', { name: 'second', admin: true, expires_at })).status, 201)
+  clock.skip(61_000)
+  t.equal((await later.call('DELETE', ADMIN, '/root')).status, 409, 'beside one that has expired')
 })
 
 t.test('keys and revocations outlast a restart', async (t) => {

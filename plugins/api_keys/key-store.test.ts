@@ -57,6 +57,17 @@ t.test('keys that are made are kept as objects below the URL', async (t) => {
   t.equal(await node.metric(ADMIN, 'api_keys{source="store"}'), 1)
 })
 
+t.test('a key of an admin that lets nobody in does not count as one that is left', async (t) => {
+  const root = await folder(t)
+  const { text, record } = await newKey(wanted('second', { admin: true, namespaces: ['*'] }), 'svc_', Date.now())
+  await plainStore(root).write({ ...record, enabled: false })
+  const node = await start(inStore(root))
+  t.teardown(() => node.stop())
+  t.match(await node.call('DELETE', ADMIN, '/root'), { status: 409, body: { error: /it is the last/ } })
+  await plainStore(root).write(record)
+  t.equal((await node.call('DELETE', text, '/root')).status, 204)
+})
+
 t.test('a removal is durable before it is done', async (t) => {
   const root = await folder(t)
   const { record } = await put(root, 'one')
