@@ -126,6 +126,24 @@ t.test('a failed sync takes the lines back; so does one whose lines cannot be ta
   t.match(await check(path), { broken: undefined })
 })
 
+t.test('lines that cannot be taken back, and are gone by then with all others, leave no zeros in their place', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files }))
+  await auditLog.record(entry('before'))
+  files.failSync = 'EIO'
+  files.failTruncate = 'EIO'
+  t.equal(await outcome(auditLog.record(entry('a'))), 'OVERLOADED')
+  truncateSync(path)
+  files.failSync = undefined
+  files.failTruncate = undefined
+  await auditLog.record(entry('b'))
+  t.match(
+    entriesOf(path).map(({ resource, metadata }) => Object.fromEntries(metadata).event ?? resource),
+    ['file_changed', 'b'],
+  )
+})
+
 t.test('with fail_closed false it goes on, and the next entry says how many are missing', async (t) => {
   const path = pathIn(t)
   const files = new FaultyFiles()
@@ -326,6 +344,18 @@ t.test('a file that is moved away or deleted: the chain goes on in a new one', a
     [4n, 5n, 6n],
     'a file that is not the first of its chain is no corruption',
   )
+})
+
+t.test('what is not synced yet of a file that is moved away, is when the next one is begun', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files, config: { sync_each: false, sync_interval_ms: 3_600_000 } }))
+  await auditLog.record(entry('a'))
+  t.equal(files.syncs, 0)
+  renameSync(path, `${path}.1`)
+  await auditLog.record(entry('b'))
+  t.equal(files.syncs, 1)
+  t.equal(linesOf(`${path}.1`).length, 1)
 })
 
 t.test('a file that is cut or written by others: the break shows, and is told of', async (t) => {

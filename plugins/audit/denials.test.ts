@@ -48,6 +48,7 @@ t.test('many addresses together are bounded too, and none is lost', async (t) =>
     5000,
   )
   t.match(summaries.at(-1), { action: 'custom', principal: '*', resource: '*', decision: 'deny' })
+  t.ok(denials.admit(denied('10.99.0.1')), 'a new window begins')
 })
 
 t.test('a count that could not be written goes into the next one', async (t) => {
@@ -95,4 +96,9 @@ t.test('an IPv6 address counts by its network', async (t) => {
   t.equal(networkOf('192.0.2.1'), '192.0.2.1')
   t.equal(networkOf(undefined), '')
   t.equal(networkOf('x'.repeat(500)).length, 64)
+  const denials = new Denials(limits, () => 1n)
+  t.same(
+    [1, 2, 3, 4].map((last) => denials.admit(denied(`2001:db8:1:2::${last}`))),
+    [true, true, true, false],
+  )
 })

@@ -1,7 +1,7 @@
 /** What the state store knows of the audit log: what a start and `svc audit verify` make of it. */
 import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import type { AuditRecord } from 'svcdb'
 import { boot, mapState, run } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
@@ -171,6 +171,15 @@ t.test('only what is synced is noted', async (t) => {
   t.equal(await readHead(state), undefined, 'nor what could not be synced at the stop')
 })
 
+t.test('what a stop syncs, it notes', async (t) => {
+  const path = join(temporaryFolder(t), 'audit.jsonl')
+  const state = mapState()
+  const auditLog = makeAuditLog(path, { state, config: { sync_each: false, sync_interval_ms: 60_000 } })
+  await auditLog.record(entry('one'))
+  await auditLog.stop()
+  t.equal((await readHead(state))?.id, 1n)
+})
+
 t.test('a state store that fails holds up no entry, is reported once, and gets the newest in the end', async (t) => {
   const path = join(temporaryFolder(t), 'audit.jsonl')
   let failing = true
@@ -185,6 +194,24 @@ t.test('a state store that fails holds up no entry, is reported once, and gets t
   await auditLog.stop()
   t.equal((await readHead(state))?.id, 5n)
   t.equal(lines.filter((line) => line.includes('cannot be noted in the state store')).length, 1)
+})
+
+t.test('where a file begins is noted as soon as the state store takes it', async (t) => {
+  const path = join(temporaryFolder(t), 'audit.jsonl')
+  let failing = false
+  const state = mapState(() => {
+    if (failing) throw new Error('the disk is full')
+  })
+  const auditLog = makeAuditLog(path, { state })
+  await auditLog.record(entry('one'))
+  failing = true
+  renameSync(path, `${path}.1`)
+  await auditLog.record(entry('two'))
+  // Tried by now, and refused.
+  await setTimeout(600)
+  failing = false
+  await auditLog.stop()
+  t.match(await verify([path], seal, { beginning: { afterAny: await readBeginnings(state) } }), { broken: undefined })
 })
 
 t.test('many entries are few notes, one at a time', async (t) => {
@@ -206,10 +233,10 @@ t.test('svc audit verify compares with the state store, while the server runs an
   const path = join(dir, 'audit.jsonl')
   const file = join(dir, 'svc.toml')
   writeFileSync(file, `plugins = ["audit"]\n[database]\ndata_dir = ${JSON.stringify(dir)}\n`)
-  const svc = async () => {
+  const svc = async (...flags: string[]) => {
     const text = { out: '', err: '' }
     const io = { env: {}, out: (s: string) => void (text.out += s), err: (s: string) => void (text.err += s), stopSignal: Promise.resolve('') }
-    return { code: await run(['audit', 'verify', '-c', file], io), ...text }
+    return { code: await run(['audit', 'verify', '-c', file, ...flags], io), ...text }
   }
   const start = () => boot({ plugins: [plugin], storage: './storage/embedded/index.ts', config: { database: { data_dir: dir } } as never })
   let node = await start()
@@ -220,6 +247,7 @@ t.test('svc audit verify compares with the state store, while the server runs an
   await read()
   await node.stop()
   t.match(await svc(), { code: 0, out: /^whole: 2 entries, ids 4 to 5, .*\nthe last entry that the state store has, 5, is there, with 0 entries after it\n$/ })
+  t.match(await svc('--expect-last', entriesOf(path)[0].hash), { code: 0, out: /the expected hash is there, with 1 entries after it/ })
   const whole = readFileSync(path)
   writeFileSync(path, `${linesOf(path)[0]}\n`)
   t.match(await svc(), {
