@@ -181,3 +181,22 @@ t.test('the queue is bounded, and nothing that was accepted is lost', async (t) 
   )
   await audit.stop()
 })
+
+t.test('entries that could not be written take no room from those behind them', async (t) => {
+  const registry = new MetricsRegistry()
+  t.teardown(() => registry.close())
+  const metrics = catalogMetrics(registry.child('catalog_auth'), () => 0)
+  const audit = new AuditLog({ failClosed: true, maxWaiting: 3, log: pino({ level: 'silent' }), metrics })
+  let full = true
+  audit.start({
+    async write() {
+      if (full) throw new Error('the disk is full')
+    },
+    async close() {},
+  })
+  for (let n = 0; n < 5; n++) await t.rejects(audit.record({ n }), { code: 'IO_ERROR' })
+  t.equal(audit.depth, 0)
+  full = false
+  await audit.record({ n: 5 })
+  await audit.stop()
+})

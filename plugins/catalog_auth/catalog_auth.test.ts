@@ -50,6 +50,8 @@ t.test('a caller sees the namespaces of its credential, and of others not even w
     t.equal((await call('two', '/v1/namespaces/red')).statusCode, 200, 'the path says which of its namespaces is meant')
     t.equal((await call('red', '/v1/namespaces/red', { 'x-namespace': 'blue' })).statusCode, 200, 'whatever the header says')
     t.equal((await call('red', '/v1/namespaces/re%64')).statusCode, 200, 'however it is encoded')
+    t.equal((await call('root', '/v1/n%61mespaces/blue')).statusCode, 404, 'a path spelt otherwise: the call was let in for another namespace')
+    t.equal((await call('root', '/v1/n%61mespaces/blue', { 'x-namespace': 'blue' })).statusCode, 200)
 
     const hidden = async (token: string, name: string, headers: Record<string, string> = {}) => {
       const answer = await call(token, `/v1/namespaces/${name}`, headers)
