@@ -99,7 +99,9 @@ t.test('filters take comma lists, and say what is wrong', async (t) => {
   }
   const { statusCode } = await node.inject({ url: '/api/v1/cdc/stream', headers: { 'last-event-id': 'nonsense' } })
   t.equal(statusCode, 400, 'an id that is none')
+  await until('they are forgotten', async () => (await metric(node, 'cdc_subscribers')) === '0')
   t.equal((await node.inject({ method: 'HEAD', url: '/api/v1/cdc/stream' })).statusCode, 200, 'HEAD ends')
+  t.equal(await metric(node, 'cdc_subscribers'), '0', 'and leaves no stream behind')
 })
 
 t.test('a client that comes back misses nothing, wherever it was cut', async (t) => {
@@ -120,7 +122,7 @@ t.test('a client that comes back misses nothing, wherever it was cut', async (t)
     await client.close()
   }
   const other = await EventClient.open(streamOf(node, '?measurement=b'), { 'last-event-id': all[100].id })
-  t.ok((await other.until(1))[0].data.PointWritten.measurement === 'b', 'another filter begins with the whole write')
+  t.match((await other.until(1))[0].data.PointWritten, { measurement: 'b', fields: { v: { F64: 1 } } }, 'another filter begins with the whole write')
   await Promise.all([other.close(), witness.close()])
 })
 
@@ -183,6 +185,42 @@ t.test('tenants see their own, and no drops', async (t) => {
   await stolen.until(2)
   t.notOk(JSON.stringify(stolen.events).includes('bob'))
   await Promise.all([alice.close(), root.close(), stolen.close()])
+})
+
+t.test('where namespaces are not kept apart, drops are told to whoever may read', async (t) => {
+  const keys = [
+    { name: 'reader', key: `svc_${'a'.repeat(43)}` },
+    { name: 'root', key: `svc_${'r'.repeat(43)}`, admin: true },
+  ]
+  const node = await started(t, { plugins: [plugin, line, native, 'api_keys'], config: { auth: { api_keys: keys } } })
+  const [reader, root] = keys.map(({ key }) => ({ authorization: `Bearer ${key}` }))
+  const client = await EventClient.open(streamOf(node), reader)
+  await write(node, `m v=1 ${NOW}`, root)
+  t.ok((await node.inject({ method: 'DELETE', url: '/api/v1/measurements/m', headers: root })).statusCode < 300)
+  t.match(await client.until(2), [{ event: 'point_written' }, { event: 'measurement_dropped' }])
+  await client.close()
+})
+
+t.test('the streams of one namespace are bounded, and one that has ended makes room', async (t) => {
+  const options = { plugins: [plugin, line, native, 'namespaces'], config: { server: { multi_tenancy: true }, cdc: { max_subscribers_per_namespace: 2 } } }
+  const node = await started(t, options)
+  const [red, blue] = [{ 'x-namespace': 'red' }, { 'x-namespace': 'blue' }]
+  const open = (headers: Record<string, string>) => EventClient.open(streamOf(node), headers)
+  const clients = [await open(red), await open(red), await open(blue)]
+  const refused = await node.inject({ url: '/api/v1/cdc/stream', headers: red })
+  t.equal(refused.statusCode, 429)
+  t.match(refused.body, /2 streams of the namespace are open, as many as cdc.max_subscribers_per_namespace lets/)
+  await clients[0].close()
+  await until('it is forgotten', async () => (await metric(node, 'cdc_subscribers')) === '2')
+  clients.push(await open(red))
+  t.equal((await node.inject({ url: '/api/v1/cdc/stream', headers: red })).statusCode, 429, 'there is room for one')
+  await Promise.all(clients.map((client) => client.close()))
+  await until('all are forgotten', async () => (await metric(node, 'cdc_subscribers')) === '0')
+
+  const together = await started(t, { config: { cdc: { max_subscribers_per_namespace: 1 } } })
+  const all = [await EventClient.open(streamOf(together)), await EventClient.open(streamOf(together))]
+  t.pass('nothing is bounded by namespace where there is one for all')
+  await Promise.all(all.map((client) => client.close()))
 })
 
 t.test('who has the name of a deleted namespace next is told nothing of what it had', async (t) => {
@@ -248,6 +286,17 @@ t.test('subscribers are bounded, streams end with a sentence, and idle ones are 
   await again.ended
   t.match(again.events, [{ event: 'end', data: { reason: 'drained' } }])
   await stopped
+})
+
+t.test('a reader that has fallen behind and comes after is not ended later', async (t) => {
+  const node = await started(t, { config: { cdc: { slow_reader_secs: 1, max_buffered_bytes: 65_536, keep_alive_secs: 1 } } })
+  const client = await EventClient.open(streamOf(node))
+  await write(node, Array.from({ length: 3000 }, (_, n) => `m,host=h${n % 50} v=${n},text="${'x'.repeat(100)}" ${NOW + BigInt(n)}`).join('\n'))
+  t.equal((await client.until(3000)).length, 3000)
+  await until('it has been idle for longer than it may take nothing', async () => client.comments > 1)
+  await write(node, `m v=1 ${NOW}`)
+  t.same((await client.until(3001)).at(-1)?.event, 'point_written')
+  await client.close()
 })
 
 t.test('a reader that takes nothing holds up nobody, and is ended', async (t) => {

@@ -1,4 +1,4 @@
-import type { RowsChanged } from 'svcdb'
+import type { RowsChanged, SeriesDeleted } from 'svcdb'
 import { seriesHash } from 'svcdb/lib/changes'
 import { Column, type FieldType, isShown, valueAt } from 'svcdb/lib/columns'
 import { type Random, seeded } from 'svcdb/lib/random'
@@ -185,6 +185,18 @@ t.test('one that leaves off between chunks harms no other', async (t) => {
     done = next.every((one) => one.done)
   }
   t.ok(texts[0] === expected(long, 0) && texts[1] === texts[0])
+})
+
+t.test('a reader that has had some of the deleted series is told of the others', async (t) => {
+  const series = () => ['1', '2', '3'].map((host) => ({ host }))
+  const change = { kind: 'series_deleted', measurement: 'm', sequence: 7, position: POSITION, series } as unknown as SeriesDeleted
+  const ids = idsOf(BEFORE, 'abcdef12', POSITION)
+  const told = (skip: number) => [...new FrameEncoder().encode(change, ids, skip)].map((bytes) => Buffer.from(bytes).toString())
+  const [first, second, last] = told(0)
+  t.match([first, second, last], [/id: .*\.1\.abcdef12.*"host":"1"/s, /id: .*\.2\.abcdef12.*"host":"2"/s, /"host":"3"/])
+  t.match(last, `id: ${POSITION}\n`)
+  t.same(told(1), [second, last])
+  t.same(told(2), [last])
 })
 
 t.test('the hash of a series is that of its tags in any order, and of no other', async (t) => {
