@@ -18,6 +18,7 @@ t.test('what policies may look at', async (t) => {
     ['resource.name like "team-*"', [{ namespace: 'team-1' }], [{ namespace: 'other' }]],
     ['context.roles.contains("ops")', [{ context: { roles: ['dev', 'ops'] } }, { context: { roles: ['ops', 'ops'] } }], [{}, { context: { roles: ['op'] } }]],
     ['context has tenant && context.tenant == "acme"', [{ context: { claims: { tenant_id: 'acme' } } }], [{}, { context: { claims: { tenant_id: 7 } } }]],
+    ['!(context has tenant)', [{}, { context: { claims: { tenant_id: 7 } } }], [{ context: { claims: { tenant_id: '' } } }]],
     ['context.method == "jwt"', [{ context: { method: 'jwt' } }], [{}]],
     ['context.route == "/write"', [{ route: '/write' }], [{}]],
     ['context.request_id == "r7"', [{ context: { requestId: 'r7' } }], [{}]],

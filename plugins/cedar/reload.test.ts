@@ -1,6 +1,7 @@
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import type { AuditRecord } from 'svcdb'
 import t from 'tap'
 import { readPolicies } from './policy-files.ts'
@@ -69,6 +70,8 @@ t.test('changes are found by themselves, and tried once', async (t) => {
   await until(async () => (await applied(started, 'refused')) === 1)
   put(started.folder, 'worse.cedar', 'permit((')
   await until(async () => (await applied(started, 'refused')) === 2)
+  await setTimeout(2500)
+  t.equal(await applied(started, 'refused'), 2, 'what was refused is not, until it changes')
   t.equal(await applied(started), 2)
 })
 
@@ -175,4 +178,7 @@ t.test('what cannot be read is named', async (t) => {
   rmSync(join(folder, 'd.cedar'))
   mkdirSync(join(folder, 'e.cedar'))
   await t.rejects(read(), /e\.cedar": it is not a file/)
+  rmSync(join(folder, 'e.cedar'), { recursive: true })
+  execFileSync('mkfifo', [join(folder, 'f.cedar')])
+  await t.rejects(read(), /f\.cedar": it is not a file/, 'a pipe is not waited for')
 })
