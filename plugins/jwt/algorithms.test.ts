@@ -136,7 +136,7 @@ t.test('headers that must be understood, and names of keys that are none', async
     t.match(await who(forge({ alg: 'RS256', kid }, claimsOf())), { status: 401, error: /no signed token/ })
   for (const kid of ['', '../../etc/passwd', "' OR 1=1 --", '__proto__', 'constructor', '\u0000', key.kid.toUpperCase()])
     t.match(await who(await sign(makeKey('RS256', kid))), { status: 401, error: /no key that this server trusts/ }, kid)
-  for (const typ of ['logout+jwt', 'application/dpop+jwt', 'secevent+JWT'])
+  for (const typ of ['logout+jwt', 'application/dpop+jwt', 'secevent+JWT', 'xat+jwt'])
     t.match(await who(await sign(key, claimsOf(), { typ })), { status: 401, error: /for another use/ })
   for (const typ of ['JWT', 'jwt', 'at+jwt', 'application/at+jwt', 'JOSE']) t.match(await who(await sign(key, claimsOf(), { typ })), { status: 200 }, typ)
 })

@@ -106,6 +106,7 @@ t.test('claims of wrong types or values refuse the token', async (t) => {
     [{ roles: { reader: true } }, /claim roles/],
     [{ roles: ['reader', 1] }, /claim roles/],
     [{ roles: null }, /claim roles/],
+    [{ roles: ['reader\u0000'] }, /claim roles/],
     [{ namespaces: null }, /claim namespaces/],
     [{ namespaces: 3 }, /claim namespaces/],
     [{ namespaces: [['red']] }, /claim namespaces/],
@@ -138,6 +139,7 @@ t.test('role_claim and principal_claim lead into objects; a name with dots goes 
   t.match(await nested.who(await sign(SECRET, claimsOf(claims))), { status: 200, principal: 'Ann', roles: ['reader'] })
   t.match(await nested.who(await sign(SECRET, claimsOf({ ...claims, realm_access: 'none' }))), { status: 200, roles: [] })
   t.match(await nested.who(await sign(SECRET, claimsOf({ user: 'Ann' }))), { status: 401, error: /claim user.name/ })
+  t.match(await nested.who(await sign(SECRET, claimsOf({ ...claims, sub: ' ' }))), { status: 401, error: /claim sub/ })
   const dotted = await startNode(t, { secret: SECRET, role_claim: 'https://example.com/roles' })
   t.match(await dotted.who(await sign(SECRET, claimsOf({ 'https://example.com/roles': ['r'] }))), { roles: ['r'] })
   const inherited = await startNode(t, { secret: SECRET, role_claim: 'constructor.name' })
