@@ -143,6 +143,7 @@ t.test('over TLS', { skip: noOpenssl }, async (t) => {
       ],
       [{ identity: 'cn', clients: [{ name: 'build.example' }, { name: 'ann@example.com' }] }, /nobody is known by it/],
       [{ identity: 'san_uri', unknown: 'allow' }, 'spiffe://example/ann'],
+      [{ identity: 'san_dns', unknown: 'allow' }, 'build.example'],
       [{ unknown: 'allow' }, 'root'],
     ]
     for (const [section, expected] of cases) {
@@ -231,10 +232,11 @@ t.test('what cannot work is refused at the start', async (t) => {
     { name: 'bob', namespaces: ['red'] },
     { name: 'eve' },
     { name: 'boss', admin: true },
+    { name: 'all', namespaces: ['*'] },
   ]
   t.match(
     await refusal({ clients: several }, tenants),
-    /"auth.mtls.clients" "ann", "eve", "boss" with server.multi_tenancy: no namespaces are given; .*namespaces = \["\*"\]/,
+    /"auth.mtls.clients" "ann", "eve", "boss", "all" with server.multi_tenancy: no namespaces are given; .*namespaces = \["\*"\]/,
   )
   t.equal(await refusal({ clients: several }), '')
   t.match(await refusal({ unknown: 'allow' }, tenants), /"auth.mtls.unknown" "allow" with server.multi_tenancy/)
