@@ -157,9 +157,21 @@ t.test('a namespace comes into being at its first write, or not', async (t) => {
   t.equal((await call(node, 'GET', `${PATH}/fresh`)).status, 404, 'reading does not create')
   await Promise.all(Array.from({ length: 5 }, () => write(node, 'fresh', `cpu v=1 ${now()}`)))
   t.match(await call(node, 'GET', `${PATH}/fresh`), { status: 200, body: { quota: DEFAULTS, usage: { series_count: 1 } } })
+  t.equal((await call(node, 'DELETE', `${PATH}/fresh`)).status, 200)
+  t.equal((await write(node, 'fresh', `cpu v=1 ${now()}`)).statusCode, 204)
+  t.equal((await call(node, 'GET', `${PATH}/fresh`)).status, 200, 'and again after it was deleted')
   const declared = await call(node, 'POST', '/api/v1/measurements/m/schema/fields', { name: 'f', type: 'bool' }, { 'x-namespace': 'declared' })
   t.equal(declared.status, 200)
   t.equal((await call(node, 'GET', `${PATH}/declared`)).status, 200)
+
+  const full = await openNode(folder(t), { namespaces: { max_namespaces: 1 } })
+  t.teardown(() => full.node.stop())
+  const together = await Promise.all(Array.from({ length: 5 }, () => full.inject('POST', '/write', `cpu v=1 ${now()}`, 'last')))
+  t.same(
+    together.map(({ statusCode }) => statusCode),
+    Array(5).fill(204),
+    'writes that wait for one namespace share the room that is left for it',
+  )
 
   const strict = await started(t, { ...TENANTS, namespaces: { auto_create: false } })
   for (const url of ['/api/v1/measurements', '/api/v1/measurements/m/schema'])
@@ -218,6 +230,9 @@ t.test('the ingestion rate is bounded, and every write passes some day', async (
   t.equal((await write(node, 'other', lines(50))).statusCode, 204)
   t.equal((await call(node, 'GET', `${PATH}/acme/usage`)).body.usage.ingestion_rate, 3)
   t.equal(await metric(node, 'svc_namespace_quota_refusals_total{quota="ingestion_rate"}'), 1)
+  ms += 86_400_000
+  t.equal((await write(node, 'acme', lines(30))).statusCode, 204)
+  t.equal((await write(node, 'acme', lines(1))).statusCode, 429, 'a day without writes gives no more than the burst')
 })
 
 t.test('a node that keeps no namespaces apart refuses nothing that it took before', async (t) => {
