@@ -8,6 +8,7 @@ import { FaultyLink } from '../../test/support/faulty-link.ts'
 import { NO_POSTGRES, startPostgres, type TestPostgres } from '../../test/support/postgres.ts'
 import { idAt } from './commits.ts'
 import { check, explain, urlsOf } from './config.ts'
+import { Connections } from './connections.ts'
 import type { PostgresState } from './postgres-state.ts'
 import { contextOf, openState } from './testing.ts'
 
@@ -41,6 +42,16 @@ function real(postgres: TestPostgres): void {
   t.test('the rules of state stores', async (t) => {
     const url = await postgres.database()
     for (const [index, [rule, body]] of stateRules.entries()) await t.test(rule, async (t) => body(t, await open(t, url, { schema: `rule_${index}` })))
+  })
+
+  t.test('a commit waits for the disk, whatever the database is set to', async (t) => {
+    const url = await postgres.database()
+    const name = new URL(url).pathname.slice(1)
+    await postgres.query(`ALTER DATABASE "${name}" SET synchronous_commit = off`)
+    const connections = new Connections({ urls: [url], maxConnections: 1, connectTimeoutMs: 5000, statementTimeoutMs: 5000 })
+    t.teardown(() => connections.close())
+    const shown = await connections.run(async (client) => (await client.query('SHOW synchronous_commit')).rows)
+    t.same(shown, [{ synchronous_commit: 'on' }])
   })
 
   t.test('what was stored is there after a close; a closed store refuses', async (t) => {
