@@ -36,6 +36,7 @@ t.test('a receiver verifies the signature by each secret and reads a CloudEvent'
     data: given.event.data as object,
   })
   t.match(reports[0], { endpoint: at('a'), id: 'e-1', result: 'delivered' })
+  t.same(await hooks.enqueue([delivery('a', 'x'.repeat(257))]), ['too_large'], 'an id that long')
   // Handed over again after it was delivered, as after a crash of the caller.
   t.same(await hooks.enqueue([given]), ['known'])
   await until('the outbox is empty', async () => (await hooks.list('teller'))[0].waiting === 0)
@@ -123,6 +124,10 @@ t.test('one attempt of a caller says what it came to, and with which status', as
   const lost = await hooks.send(receiver.url, event)
   t.match(lost, { result: 'failed' })
   t.notOk('status' in lost, 'it has not answered')
+  const unsigned = await start(t, { ca_file: certificate.caFile, signing_secrets: [] })
+  const before = receiver.connections
+  t.match(await unsigned.hooks.send(receiver.url, event), { result: 'failed', reason: /there is no key to sign deliveries with/ })
+  t.equal(receiver.connections, before, 'nothing is sent unsigned')
 })
 
 t.test('Retry-After is honoured, within a cap', async (t) => {
