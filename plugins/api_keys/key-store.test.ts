@@ -68,6 +68,15 @@ t.test('a key of an admin that lets nobody in does not count as one that is left
   t.equal((await node.call('DELETE', text, '/root')).status, 204)
 })
 
+t.test('a key that was put a moment ago can be revoked', async (t) => {
+  const root = await folder(t)
+  const node = await start(inStore(root))
+  t.teardown(() => node.stop())
+  const { text } = await put(root, 'late')
+  t.equal((await node.call('DELETE', ADMIN, '/late')).status, 204)
+  t.equal((await node.who(text)).status, 401)
+})
+
 t.test('a removal is durable before it is done', async (t) => {
   const root = await folder(t)
   const { record } = await put(root, 'one')
