@@ -126,6 +126,7 @@ t.test('what is refused', async (t) => {
     ['POST', '', {}, 422, /name/],
     ['POST', '', { name: 'b', quota: {} }, 422, /quota is not a known member/],
     ['POST', '', { name: 'b', max_series_count: 1, max_series: 2 }, 400, /one bound/],
+    ['POST', '', { name: 'b', max_series_count: 2, max_series: 1 }, 400, /one bound/],
     ['POST', '', { name: 'b', max_series_count: 1_000_000_001 }, 422, /max_series_count/],
     ['POST', '', { name: 'b', max_ingestion_rate: 100_000_001 }, 422, /max_ingestion_rate/],
     ['POST', '', { name: 'b', max_storage_bytes: 100 * 2 ** 40 + 1 }, 422, /max_storage_bytes/],
