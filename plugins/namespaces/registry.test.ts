@@ -14,7 +14,7 @@ t.test('what another node has removed is gone here, whether it is told of by nam
   }
   const gone: string[] = []
   const registry = new Registry()
-  await registry.open(state, undefined, { gone: (name) => gone.push(name), failed: (error) => t.fail(String(error)) })
+  await registry.open(state, undefined, { settle: async () => {}, gone: (name) => gone.push(name), failed: (error) => t.fail(String(error)) })
   t.teardown(() => registry.close())
   await registry.commit((definitions) => {
     for (const name of ['a', 'b', 'c']) definitions.set(name, { name, description: '', owner: 'admin', auto: false, createdAt: 1, quota: {}, deleting: false })
