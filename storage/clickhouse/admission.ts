@@ -97,8 +97,9 @@ class Admission {
       this.requireSeries(draft, series)
       this.checkTime(draft, table, row)
       this.checkValues(draft, table, row)
+      const fresh = this.provisional.has(series) ? this.freshTagKeys(draft, series) : []
       this.checkSchema(draft, table, row)
-      if (this.provisional.has(series)) this.requireTagKeys(draft, series)
+      for (const key of fresh) draft.tagKeys.add(key)
       const part: Part = draft.parts.get(table) ?? { table, rows: [], decimals: new Map() }
       draft.parts.set(table, part)
       part.rows.push(row)
@@ -159,12 +160,13 @@ class Admission {
     this.provisional.add(series)
   }
 
-  private requireTagKeys({ name, life, tagKeys }: Draft, { tags }: LocalSeries): void {
+  /** Those that its series would bring. */
+  private freshTagKeys({ name, life, tagKeys }: Draft, { tags }: LocalSeries): string[] {
     const { maxTagsPerMeasurement: limit } = this.judge.limits
     const fresh = tags.filter((key, i) => i % 2 === 0 && life?.tagKeys?.has(key) !== true && !tagKeys.has(key))
     const total = (life?.tagKeys?.size ?? 0) + tagKeys.size + fresh.length
     if (fresh.length > 0 && total > limit) throw tooManyTags(name, fresh[0], total, limit)
-    for (const key of fresh) tagKeys.add(key)
+    return fresh
   }
 
   private checkTime({ name }: Draft, table: TableBatch, row: number): void {

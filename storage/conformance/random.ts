@@ -32,7 +32,13 @@ import { compareSamples } from './samples.ts'
 
 /** The budget of series is met by rules of its own. */
 export const unbudgeted = { max_series_cardinality: 1_000_000 }
-export const randomConfig = { max_series_cardinality: 60, max_fields_per_measurement: 12, max_string_bytes: 200, soft_delete_ttl_secs: 86_400 }
+export const randomConfig = {
+  max_series_cardinality: 60,
+  max_tags_per_measurement: 4,
+  max_fields_per_measurement: 12,
+  max_string_bytes: 200,
+  soft_delete_ttl_secs: 86_400,
+}
 
 export class Random {
   readonly next: () => number
@@ -173,6 +179,8 @@ function randomPoint(random: Random, base: bigint, i: number, sparse: number): T
   const mixed = random.chance(0.15)
   const tags: Record<string, string> = { host: random.pick(HOSTS) }
   if (random.chance(0.3)) tags.dc = random.pick(['eu', 'us'])
+  // Not among mixed rows: which of a batch's tables is looked at first is not given.
+  if (!mixed && random.chance(0.05)) tags[random.pick(['rack', 'zone', 'unit'])] = 'x'
   if (random.chance(0.01)) tags[random.pick(['_time', 'a\0', 'x'.repeat(300)])] = 'refused'
   const names = mixed ? ['value'] : FIELDS.filter((f) => f !== 'value' && random.chance(sparse))
   if (!mixed && random.chance(0.01)) names.push(random.pick(['_series', 'extra1', 'extra2', 'extra3', 'extra4']))

@@ -367,34 +367,40 @@ class Work {
         return false
       }
     })
-    if (measurement.list.length + good.length > this.limits.maxFieldsPerMeasurement) this.checkFieldCount(measurement, good, rows, refused)
-    this.checkTagKeys(rows, refused)
+    if (measurement.list.length + good.length > this.limits.maxFieldsPerMeasurement) this.checkCounts(measurement, good, rows, refused)
+    else this.checkTagKeys(rows, refused)
   }
 
   /** Series bring theirs in order of arrival, and those that find no room are refused. */
   private checkTagKeys(rows: Rows, refused: Refusals): void {
-    const nameOf = (measurement: number): string => this.schema.any(measurement)?.name ?? ''
     const { series } = rows
     for (let row = 0; row < rows.rows; row++) {
       if (series[row] < FIRST_HANDLE || refused.has(row)) continue
-      const refusal = this.tagKeys.refusal(series[row], nameOf)
-      if (refusal !== undefined) refused.row(row, refusal)
+      const refusal = this.tagKeys.refusal(series[row], this.nameOf)
+      if (refusal === undefined) this.tagKeys.keep()
+      else refused.row(row, refusal)
     }
   }
 
-  /** More new fields than there is room for: rows create theirs in order of arrival, and those that find none left are refused. */
-  private checkFieldCount(measurement: Measurement, fresh: Column[], rows: Rows, refused: Refusals): void {
+  /** More new fields than there is room for: rows create theirs in order of arrival, and those that find none left are refused, and bring no tag key either. */
+  private checkCounts(measurement: Measurement, fresh: Column[], rows: Rows, refused: Refusals): void {
     const created = new Set<Column>()
     for (let row = 0; row < rows.rows; row++) {
       if (refused.has(row)) continue
+      const refusal = this.tagKeys.refusal(rows.series[row], this.nameOf)
       const wanted = fresh.filter((column) => !created.has(column) && column.has(row))
-      if (wanted.length === 0) continue
       const total = measurement.list.length + created.size + wanted.length
-      if (total > this.limits.maxFieldsPerMeasurement)
+      if (refusal !== undefined) refused.row(row, refusal)
+      else if (wanted.length > 0 && total > this.limits.maxFieldsPerMeasurement)
         refused.row(row, () => tooManyFields(measurement.name, wanted[0].name, total, this.limits.maxFieldsPerMeasurement))
-      else for (const column of wanted) created.add(column)
+      else {
+        this.tagKeys.keep()
+        for (const column of wanted) created.add(column)
+      }
     }
   }
+
+  private readonly nameOf = (measurement: number): string => this.schema.any(measurement)?.name ?? ''
 
   /** Rows of a measurement or series that went while their batch was being decoded. */
   private stale(rows: Rows): void {

@@ -9,6 +9,7 @@ export class NewTagKeys {
   private readonly limit: number
   /** By measurement, those that no series has yet; as `SeriesIndex.keyIds` gives them. */
   private readonly fresh = new Map<number, Set<number>>()
+  private seen: { measurement: number; added: readonly number[] } | undefined
 
   /** @param limit keys of one measurement. */
   constructor(index: SeriesIndex, limit: number) {
@@ -16,13 +17,14 @@ export class NewTagKeys {
     this.limit = limit
   }
 
-  /** Takes note of the keys of a row's series. @returns why it cannot be begun: then it is as if nobody had asked. */
+  /** Looks at the keys of a row's series. @returns why it cannot be begun; `keep` takes note of them otherwise. */
   refusal(series: number, nameOf: (measurement: number) => string): (() => SvcError) | undefined {
     const { index, limit } = this
+    this.seen = undefined
     if (series < FIRST_HANDLE || index.numberOf(series) !== NOT_DURABLE) return undefined
     const measurement = index.measurementOf(series)
     const ids = index.keyIds(series)
-    let fresh = this.fresh.get(measurement)
+    const fresh = this.fresh.get(measurement)
     let added: number[] | undefined
     for (let i = 0; i < ids.length; i++) {
       if (index.keyUses.has(measurement, ids[i], i) || fresh?.has(ids[i]) === true) continue
@@ -35,8 +37,16 @@ export class NewTagKeys {
       const key = index.keyText(added[0])
       return () => tooManyTags(nameOf(measurement), key, total, limit)
     }
+    this.seen = { measurement, added }
+    return undefined
+  }
+
+  /** The row that was looked at last is admitted. */
+  keep(): void {
+    if (this.seen === undefined) return
+    const { measurement, added } = this.seen
+    let fresh = this.fresh.get(measurement)
     if (fresh === undefined) this.fresh.set(measurement, (fresh = new Set()))
     for (const id of added) fresh.add(id)
-    return undefined
   }
 }
