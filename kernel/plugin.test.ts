@@ -172,6 +172,22 @@ t.test('what is declared is declared in setup', async (t) => {
   await t.rejects(boot({ plugins: [late] }), /cannot add an authenticator of plugin "late": everything is declared in setup/)
 })
 
+t.test('a plugin that Node.js cannot load for where it lies is refused with what to do', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-plugins-'))
+  // As `npm init -y` makes it.
+  writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }')
+  for (const [name, refusal] of [
+    ['old.ts', /: .*; \/.*old\.ts is read as CommonJS: set "type": "module" in \/.*package\.json, or name the file \.mts or \.mjs/],
+    ['alone.mts', /: Cannot find package 'svcdb' .*; install svcdb in its folder or in one above, and start the svc of that folder/],
+  ] as const) {
+    writeFileSync(
+      join(folder, name),
+      "import { definePlugin } from 'svcdb'\nexport default definePlugin({ id: 'x', summary: 's', stability: 'beta', setup() {} })",
+    )
+    await t.rejects(boot({ plugins: [`./${name}`], folder }), refusal)
+  }
+})
+
 t.test('plugins load by path and by package name', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-plugins-'))
   const source = (id: string) => `
