@@ -103,6 +103,14 @@ t.test('everything wrong is reported at once, with the nearest names', async (t)
   ])
 })
 
+t.test('beside a plugin that cannot be loaded, its section and [database] are not called wrong', async (t) => {
+  const toml = 'plugins = ["./not_there.ts"]\n[not_there]\naddr = "x"\n[greter]\n[database]\ndata_dir = "x"\n'
+  t.match(await problemsOf(toml), [
+    /^cannot find plugin ".\/not_there.ts": /,
+    /^cannot use section "\[greter\]" in svc.toml: there is no such name; did you mean "greeter"\?$/,
+  ])
+})
+
 t.test('what is wrong in a list or a table of free names is named with its place, and with what belongs there', async (t) => {
   const lister = definePlugin({
     id: 'lister',

@@ -134,6 +134,8 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   const { plugins: listed = [], ...rest } = structuredClone(read.tree)
 
   const named = withoutDuplicates([...(options.plugins ?? []), ...(await loadSelected(listed, read, problems))], read.file, problems)
+  // What belongs to a plugin that cannot be loaded is not known, and so not called wrong.
+  const complete = problems.length === 0
   const listedOnce = named.filter((plugin) => !plugin.needsSection || hasSection(rest, plugin.section ?? plugin.id))
   const selected = await withIncluded(listedOnce, read, problems)
   const ofPlugins = await overridesIn(read, [...new Set([...named, ...selected])])
@@ -178,7 +180,7 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   const state = await resolveState(sections, source, origin, problems)
   const beside = state === undefined ? [] : STATE_CAPABILITIES
   const storage = needsStorage ? await resolveStorage(sections, source, options.engine, beside, plugins.filter(isListed), origin, problems) : undefined
-  await sections.refuseRest(needsStorage)
+  await sections.refuseRest(needsStorage, complete)
 
   problems.push(...urlProblems(server, source.file))
   const listeners = [

@@ -127,12 +127,14 @@ export class Sections {
     return value
   }
 
-  async refuseRest(databaseUsed: boolean): Promise<void> {
+  /** @param complete false: a plugin could not be loaded, and what belongs to it is not known. */
+  async refuseRest(databaseUsed: boolean, complete: boolean): Promise<void> {
     if (Object.keys(this.tree).length === 0) return
     const owners = await sectionOwners()
     const known = ['plugins', ...this.owned]
     for (const [name, value] of Object.entries(this.tree)) {
       if (name === 'database' && !databaseUsed) {
+        if (!complete) continue
         this.problems.push(
           `cannot use section "[database]" in ${this.source.file}: no selected plugin uses a storage; remove the section or add a plugin that does`,
         )
@@ -146,7 +148,9 @@ export class Sections {
       const table = typeof value === 'object' && value !== null
       const path = table && !Array.isArray(value) ? deepest(name, value as Tree, owners) : name
       const owner = owners.get(path)
-      const hint = owner === undefined ? didYouMean(path, known, `the sections are ${known.join(', ')}`) : ownedText(owner, 'section')
+      const otherwise = complete ? `the sections are ${known.join(', ')}` : ''
+      const hint = owner === undefined ? didYouMean(path, known, otherwise) : ownedText(owner, 'section')
+      if (hint === '') continue
       this.problems.push(
         `cannot use ${table ? `section "[${path}]"` : `key "${path}"`} in ${this.source.file}: ${owner === undefined ? 'there is no such name; ' : ''}${hint}`,
       )
