@@ -4,7 +4,7 @@
  */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -73,6 +73,18 @@ t.test('it holds JavaScript and declarations, no sources and no tests', async (t
     files.filter((file) => /(?<!\.d)\.ts$|\.(test|bench|fuzz)\.|testing|simulation|testcases/.test(file)),
     [],
   )
+})
+
+t.test('its declarations pass a compiler that checks those of libraries too', async (t) => {
+  const home = join(site, 'declarations')
+  mkdirSync(home)
+  const libs = readdirSync(join(installed, 'dist/kernel/lib')).filter((name) => existsSync(join(installed, 'dist/kernel/lib', name, 'index.d.ts')))
+  const names = ['svcdb', 'svcdb/testkit', 'svcdb/agents', ...libs.map((name) => `svcdb/lib/${name}`)]
+  writeFileSync(join(home, 'all.ts'), names.map((name, i) => `import * as n${i} from '${name}'\nvoid n${i}\n`).join(''))
+  const compilerOptions = { module: 'nodenext', target: 'esnext', strict: true, noEmit: true, skipLibCheck: false, types: ['node'] }
+  writeFileSync(join(home, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['all.ts'] }))
+  const { stdout } = await run('tsc', ['-p', '.'], { cwd: home, env: ENV }).catch((error) => error as { stdout: string })
+  t.equal(stdout, '')
 })
 
 t.test('the svc command serves a config: writes, SQL and PromQL', async (t) => {
