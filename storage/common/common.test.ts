@@ -92,6 +92,9 @@ t.test('window', async (t) => {
   for (const part of ['2024-01-01T09:59:59.999999999Z', String(start - 1n), String(start), '2024-01-01T10:00:00Z', '2 shards of 3600 s', 'backfill=true']) {
     t.ok(old.message.includes(part), part)
   }
+  t.notMatch(old.message, /precision/)
+  for (const time of [1_700_000_000n, 1_700_000_000_000n, 1_700_000_000_000_000n])
+    t.match(window.refusal(TOO_OLD, bounds, lowHalf(time), highHalf(time)).message, /; check its precision, .*, or send it with backfill=true$/)
   t.equal(window.refusal(TOO_NEW, bounds, 0, FAR_HIGH).code, 'FUTURE_TIMESTAMP')
   t.equal(window.refusal(SENTINEL, bounds, -1, 0x7fffffff).code, 'INVALID_POINT')
 })

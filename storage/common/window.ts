@@ -28,6 +28,8 @@ export const TOO_OLD = 3
 export type Verdict = typeof ADMITTED | typeof SENTINEL | typeof TOO_NEW | typeof TOO_OLD
 
 const NS_PER_SEC = 1_000_000_000n
+/** 1973 in nanoseconds: seconds, milliseconds and microseconds of today that are read as nanoseconds lie before it. */
+const OTHER_UNIT = 100_000_000_000_000_000n
 // INT64_MAX is 0x7fffffff ffffffff, INT64_MIN 0x80000000 00000000, -INT64_MAX 0x80000000 00000001.
 const MAX_HIGH = 0x7fffffff
 const MIN_HIGH = -0x80000000
@@ -112,7 +114,7 @@ export class Window {
     const { oooShardTolerance, shardDurationSecs } = this.limits
     return new SvcError(
       'PARTIAL_WRITE',
-      `cannot write point at ${named(time)}: it is older than the window from ${named(bounds.start)} to ${named(newest)}, [database] ooo_shard_tolerance is ${oooShardTolerance} shards of ${shardDurationSecs} s before the newest admitted write or the server clock, whichever is earlier; send it with backfill=true`,
+      `cannot write point at ${named(time)}: it is older than the window from ${named(bounds.start)} to ${named(newest)}, [database] ooo_shard_tolerance is ${oooShardTolerance} shards of ${shardDurationSecs} s before the newest admitted write or the server clock, whichever is earlier; ${time >= 0n && time < OTHER_UNIT ? 'check its precision, for such a time is mostly one of another unit, or ' : ''}send it with backfill=true`,
     )
   }
 }
