@@ -214,6 +214,10 @@ t.test('bad requests', async (t) => {
     t.equal(answer.json().code, code)
   }
   t.equal((await post('SELECT 1', { 'content-type': 'text/plain' })).statusCode, 415)
+  // What the column of times is called in InfluxDB and QuestDB.
+  for (const name of ['time', 'timestamp'])
+    t.match((await post({ query: `SELECT ${name}, idle FROM cpu` })).json().error, /not found.*; the time of a point is the column _time$/s)
+  t.notMatch((await post({ query: 'SELECT nope FROM cpu' })).json().error, /_time$/)
 })
 
 t.test('tags may be named as what every object has', async (t) => {

@@ -7,7 +7,7 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import type { DeclaredSqlFunction, SqlChunk, SqlColumn, SqlCursor, SqlRequest } from 'svcdb'
 import { functionSpec, NATIVE_PREFIX } from '../threads/function-spec.ts'
 import { ident, literal, refuse } from './ast.ts'
-import { sqlError } from './errors.ts'
+import { hinted, sqlError } from './errors.ts'
 import { duckType, type RelationRequest, type SqlHost, type SqlMeasurement } from './host.ts'
 import type { Names } from './names.ts'
 import { type OpenedSql, openSql } from './open.ts'
@@ -141,7 +141,7 @@ export class Binder {
       `SELECT json_serialize_plan(${literal(sql)}, optimize := ${fold}, skip_default := true, skip_null := true, skip_empty := false)`,
     )
     const result = JSON.parse(String(reader.getRows()[0][0]).replace(LONG_INTEGER, '"$1":"$2"')) as PlanNode
-    if (result.error === true) throw refuse(`cannot run this query: ${result.error_message}`)
+    if (result.error === true) throw refuse(`cannot run this query: ${hinted(String(result.error_message))}`)
     return (result.plans as PlanNode[])[0]
   }
 }

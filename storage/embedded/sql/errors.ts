@@ -42,8 +42,13 @@ export function sqlError(error: unknown, signal?: AbortSignal, names?: Names): u
       { cause: error },
     )
   }
-  if (CALLERS.test(text)) return new SvcError('SQL_ERROR', `cannot run this query: ${clean(names?.publicText(text) ?? text)}`, { cause: error })
+  if (CALLERS.test(text)) return new SvcError('SQL_ERROR', `cannot run this query: ${hinted(clean(names?.publicText(text) ?? text))}`, { cause: error })
   return new SvcError('DATABASE_ERROR', text, { cause: error })
+}
+
+/** Other databases call the column of times so, and DuckDB's own suggestions never name it. */
+export function hinted(text: string): string {
+  return /^Referenced column "(?:time|timestamp)" not found/i.test(text) ? `${text}; the time of a point is the column _time` : text
 }
 
 /** Leaves the reason: not the excerpt of the rewritten statement, not paths, not the names of what a statement is rewritten to. */
