@@ -311,6 +311,11 @@ export interface AdmissionBounds {
   liveFrom?: bigint
   /** Points of the measurement before it are refused, backfill or not, for retention would not keep them; undefined = none is. */
   keptFrom?: bigint
+  /**
+   * Retention has taken points of the measurement up to a time before it, or may have, under this configuration or an earlier one, also before a restart; undefined =
+   * none. An engine without the capability `changes` may lack it.
+   */
+  takenBefore?: bigint
   /** The newest time that a point may have. */
   newest: bigint
 }

@@ -7,6 +7,7 @@ import { rollupMetrics } from './metrics.ts'
 import { Passes } from './passes.ts'
 import { Registry } from './registry.ts'
 import { retentionHold, trim } from './retention.ts'
+import type { Rollup } from './rollup.ts'
 import { createBody, listing, listQuery, namePath, nothing, refreshed, refreshQuery, view, viewAnswer, viewQuery } from './schemas.ts'
 
 const PATH = '/api/v1/rollups'
@@ -47,6 +48,10 @@ export default definePlugin({
     const passes = new Passes({ svc, config, registry, follower, materialiser, metrics })
     const handler = new RollupsHandler({ svc, config, registry, follower, materialiser, passes })
     const hold = retentionHold({ registry, follower, config, nowMs: () => svc.clock.now(), closed: (namespace) => passes.closed.get(namespace) })
+    const meet = async (rollup: Rollup, isNew: boolean): Promise<void> => {
+      const { namespace, source } = rollup.definition
+      rollup.meet((await svc.storage.admission(namespace, source)).takenBefore, isNew)
+    }
     let release = () => {}
     let savedAt = Number.NEGATIVE_INFINITY
 
@@ -59,11 +64,15 @@ export default definePlugin({
           made(rollup) {
             follower.follow()
             passes.wake(rollup)
+            // One that could not be asked is asked at the next start.
+            void meet(rollup, true).catch(() => {})
           },
           deleted: () => follower.follow(),
           failed: (err) => svc.log.warn({ err }, 'cannot read which rollups other nodes have made and deleted; it is tried again'),
         },
       )
+      // Before retention goes on: by then it may have taken more than this plugin has seen.
+      for (const rollup of registry.all()) await meet(rollup, rollup.until === undefined)
       release = svc.storage.holdRetention(hold)
       const namespaces = svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)
       namespaces?.holdDelete?.((name) => {

@@ -178,10 +178,11 @@ export class Registry {
     if (this.size >= this.limits.inAll) throw refused('RATE_LIMITED', `the server has ${this.limits.inAll}, and rollups.max_rollups is as many; delete one`)
   }
 
-  /** @throws as `check`. Durable when it resolves. */
-  async create(definition: Definition): Promise<Rollup> {
+  /** @param taken before which retention has taken points of the source. @throws as `check`. Durable when it resolves. */
+  async create(definition: Definition, taken?: bigint): Promise<Rollup> {
     this.check(definition)
     const rollup = new Rollup(definition, this.limits.dirtyRanges)
+    rollup.meet(taken, true)
     this.add(rollup)
     try {
       await this.save(undefined, [rollup])

@@ -8,10 +8,11 @@ const T0 = 1_704_067_200_000_000_000n
 
 t.setTimeout(300_000)
 
+/** @param interval_ms 0 = without the plugin. */
 async function node(t: Test, dataDir: string, database: object, interval_ms = 10): Promise<TestNode> {
   const one = await boot({
-    ...{ plugins: ['native', 'line_protocol', 'rollups'], storage: 'embedded', dataDir },
-    config: { rollups: { interval_ms }, database: { ooo_shard_tolerance: 2, ...database } },
+    ...{ plugins: ['native', 'line_protocol', ...(interval_ms === 0 ? [] : ['rollups'])], storage: 'embedded', dataDir },
+    config: { ...(interval_ms === 0 ? {} : { rollups: { interval_ms } }), database: { ooo_shard_tolerance: 2, ...database } },
   })
   t.teardown(() => one.stop())
   return one
@@ -55,6 +56,35 @@ for (const retention of [{ retention_secs: 0 }, { retention_secs: 3600 * 1000 }]
     await write(second, [1, 17, 25])
     await until(t, () => hours(second, 'cpu_1h'), [0, 1, 17, 20], 'buckets of which the raw data is gone stay')
   })
+
+t.test('what retention took while the node ran without the plugin is not computed again', async (t) => {
+  const dataDir = t.testdir()
+  const kept = { retention_secs: 0, maintenance_interval_secs: 1 }
+  const first = await node(t, dataDir, kept)
+  await write(first, [0, 1])
+  const body = (name: string) => ({ name, source_measurement: 'cpu', target_measurement: `cpu_${name}`, every: '1h', aggregations: ['sum', 'count'] })
+  t.equal((await first.inject({ method: 'POST', url: '/api/v1/rollups', payload: body('1h') })).statusCode, 201)
+  await write(first, [10])
+  await until(t, () => hours(first, 'cpu_1h'), [0, 1], 'buckets')
+  await first.stop()
+  const second = await node(t, dataDir, { ...kept, retention_secs: 6 * 3600, retention: { cpu_1h: 0 } }, 0)
+  await write(second, [20])
+  await until(t, () => hours(second, 'cpu'), [20], 'retention has its way')
+  await second.stop()
+  const third = await node(t, dataDir, kept)
+  await third.storage.delete({ namespace: '', measurement: 'cpu', end: T0 + 3n * HOUR })
+  await write(third, [17, 25])
+  await until(t, () => hours(third, 'cpu_1h'), [0, 1, 17, 20], 'buckets of which the raw data is gone stay')
+  // One that is made now is computed from what there is now, and again when that changes, after a restart too.
+  await write(third, [2])
+  t.equal((await third.inject({ method: 'POST', url: '/api/v1/rollups', payload: body('new') })).statusCode, 201)
+  await until(t, () => hours(third, 'cpu_new'), [2, 17, 20], 'of old times, too')
+  await third.stop()
+  const fourth = await node(t, dataDir, kept)
+  await write(fourth, [3])
+  await until(t, () => hours(fourth, 'cpu_new'), [2, 3, 17, 20], 'and later')
+  t.same(await hours(fourth, 'cpu_1h'), [0, 1, 17, 20])
+})
 
 t.test('a late point that was not computed before its time went past retention is in its bucket', async (t) => {
   const dataDir = t.testdir()

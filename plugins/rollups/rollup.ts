@@ -24,6 +24,8 @@ export interface KeptRollup {
   floor?: string
   /** The floor is what retention may have taken, and no more. Absent while no engine has told what it takes, as none did earlier versions. */
   exact?: true
+  /** What the engine has said of it that retention has taken: the floor knows that. */
+  taken?: string
   lost?: string
 }
 
@@ -49,6 +51,8 @@ export class Rollup {
   floor: bigint | undefined
   /** The engine tells what retention is about to take, and the floor has risen with it: from it on the source is whole, whatever its age. */
   exact = false
+  /** Before which retention had taken points of the source when that was last looked at. */
+  private seenTaken: bigint | undefined
   /** Retention may have taken more than the floor says. */
   private unsure = false
   /** Retention did not wait any longer: what was not computed before it never will be. */
@@ -85,13 +89,14 @@ export class Rollup {
     this.maxRanges = maxRanges
   }
 
-  static restore({ definition, from, until, dirty, floor, exact, lost, unclipped }: KeptRollup, maxRanges: number): Rollup {
+  static restore({ definition, from, until, dirty, floor, exact, taken, lost, unclipped }: KeptRollup, maxRanges: number): Rollup {
     const rollup = new Rollup(definition, maxRanges)
     if (from !== undefined) rollup.from = BigInt(from)
     if (until !== undefined) rollup.until = BigInt(until)
     if (floor !== undefined) rollup.floor = BigInt(floor)
     rollup.exact = exact === true
     rollup.unsure = !rollup.exact
+    if (taken !== undefined) rollup.seenTaken = BigInt(taken)
     if (lost !== undefined) rollup.lost = BigInt(lost)
     rollup.unclipped = unclipped === true
     const ranges = dirty.map(([a, b]): Range => [BigInt(a), BigInt(b)])
@@ -102,7 +107,7 @@ export class Rollup {
 
   kept(): KeptRollup {
     const text = (value: bigint | undefined) => (value === undefined ? undefined : String(value))
-    const [from, until, floor, lost] = [text(this.from), text(this.until), text(this.floor), text(this.lost)]
+    const [from, until, floor, taken, lost] = [text(this.from), text(this.until), text(this.floor), text(this.seenTaken), text(this.lost)]
     return {
       definition: this.definition,
       ...(from === undefined ? {} : { from }),
@@ -110,6 +115,7 @@ export class Rollup {
       dirty: this.dirty.map(([a, b]) => [String(a), String(b)]),
       ...(floor === undefined ? {} : { floor }),
       ...(this.exact ? { exact: true } : {}),
+      ...(taken === undefined ? {} : { taken }),
       ...(lost === undefined ? {} : { lost }),
       ...(this.unclipped ? { unclipped: true } : {}),
     }
@@ -235,6 +241,19 @@ export class Rollup {
     this.exact = true
     this.unsure = false
     return this.durableFloor ?? FIRST_TIME
+  }
+
+  /**
+   * Retention has taken points of the source before a time (`AdmissionBounds.takenBefore`). What is new may have gone while nobody asked this rollup, as when the node ran
+   * without the plugin. @param isNew nothing was computed yet: all that it will be computed from is still there.
+   */
+  meet(taken: bigint | undefined, isNew: boolean): void {
+    if (taken === undefined || (this.seenTaken !== undefined && taken <= this.seenTaken)) return
+    this.seenTaken = taken
+    this.version++
+    if (isNew) return
+    this.raiseFloor(taken)
+    this.unclipped = true
   }
 
   /** Gives up what lies before a time. */

@@ -133,13 +133,14 @@ export function boundsOf(bounds: Bounds, measurement: string | undefined): Bound
   return own
 }
 
-/** `Storage.admission`. @param nowMs and @param cutoffs as `Window.open`. */
-export function admissionOf(window: Window, nowMs: number, cutoffs: AdmissionCutoffs, measurement: string): AdmissionBounds {
+/** `Storage.admission`. @param nowMs and @param cutoffs as `Window.open`. @param taken before which retention has taken points; undefined = it has taken none. */
+export function admissionOf(window: Window, nowMs: number, cutoffs: AdmissionCutoffs, measurement: string, taken?: bigint): AdmissionBounds {
   const bounds = boundsOf(window.open(nowMs, false, cutoffs), measurement)
   const { cutoff } = bounds.retention
   return {
     ...(bounds.start > INT64_MIN ? { liveFrom: bounds.start } : {}),
     ...(cutoff > INT64_MIN ? { keptFrom: cutoff } : {}),
+    ...(taken === undefined ? {} : { takenBefore: taken }),
     newest: toNs(bounds.newestLow, bounds.newestHigh),
   }
 }

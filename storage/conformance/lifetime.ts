@@ -335,6 +335,35 @@ export const retentionRules: LifeRule[] = [
     },
   ],
   [
+    'what retention has taken is known from then on',
+    async (t, life) => {
+      if (!life.engine.capabilities.has('changes')) return
+      const taken = async (measurement: string) => (await life.engine.admission('default', measurement)).takenBefore
+      const both = (time: bigint, value: number) => [point(time, value), point(time, value, 'a', 'mem'), point(time, value, 'a', 'brief')]
+      t.equal(await taken('cpu'), undefined, 'a measurement that is not there')
+      await write(life.engine, [...both(NOW - 6n * HOUR, 1), ...both(NOW - 5n * HOUR, 2)])
+      t.equal(await taken('cpu'), undefined)
+      const release = life.engine.holdRetention((_, measurement) => (measurement === 'cpu' ? NOW - 5n * HOUR : undefined))
+      await write(life.engine, both(NOW, 3))
+      for (const [measurement, left] of [
+        ['cpu', [row(NOW - 5n * HOUR, 2), row(NOW, 3)]],
+        ['mem', [row(NOW, 3)]],
+        ['brief', [row(NOW, 3)]],
+      ] as const)
+        await becomes(t, life, measurement, [...left])
+      const known = { cpu: NOW - 5n * HOUR, mem: NOW - 4n * HOUR, brief: NOW - 2n * HOUR }
+      for (const [measurement, time] of Object.entries(known)) t.equal(await taken(measurement), time, measurement)
+      await life.engine.flush()
+      for (const [measurement, time] of Object.entries(known)) t.equal(await taken(measurement), time, `${measurement}, after a flush`)
+      release()
+      await becomes(t, life, 'cpu', [row(NOW, 3)])
+      for (let round = 0; round < 2; round++) {
+        for (const [measurement, time] of Object.entries({ ...known, cpu: NOW - 4n * HOUR })) t.equal(await taken(measurement), time, measurement)
+        await life.between()
+      }
+    },
+  ],
+  [
     'a hold keeps the raw data that somebody needs',
     async (t, life) => {
       await write(life.engine, [point(NOW - 6n * HOUR, 1), point(NOW - 5n * HOUR, 2), point(NOW - HOUR, 3), point(NOW - 6n * HOUR, 1, 'a', 'mem')])

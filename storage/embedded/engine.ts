@@ -167,8 +167,10 @@ export class EmbeddedEngine implements StorageEngine {
   }
 
   async admission(namespace: string, measurement: string): Promise<AdmissionBounds> {
-    const { clock, windows } = this.database
-    return admissionOf(windows.peek(namespace), clock.wallClock, clock.admission(), measurement)
+    const { clock, windows, schema, tombstones } = this.database
+    const known = schema.find(namespace, measurement)
+    const taken = known === undefined ? undefined : tombstones.takenBefore(known.id)
+    return admissionOf(windows.peek(namespace), clock.wallClock, clock.admission(), measurement, taken)
   }
 
   holdRetention(hold: RetentionHold): () => void {

@@ -181,7 +181,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const times = new SeriesTimes()
   loadWindows(catalog, windows)
   const seeds = seedTimes(schema, index, segments, times)
-  tombstones.load(catalog.tombstones(), catalog.cutoffs(), counters?.nextTombstone ?? 1)
+  tombstones.load(catalog.tombstones(), catalog.cutoffs(), catalog.taken(), counters?.nextTombstone ?? 1)
   const base = baseMemory()
   const readers = new Readers(new SnapshotPins(config.max_concurrent_queries))
   const memory = slabOptions(config)

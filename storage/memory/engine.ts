@@ -216,7 +216,8 @@ export class MemoryEngine implements StorageEngine {
 
   async admission(namespace: string, measurement: string): Promise<AdmissionBounds> {
     this.assertOpen()
-    return admissionOf(this.windows.get(namespace) ?? new Window(this.limits), this.context.now(), this.removal.cutoffs, measurement)
+    const { takenBefore } = this.resolver.existing(namespace, measurement) ?? {}
+    return admissionOf(this.windows.get(namespace) ?? new Window(this.limits), this.context.now(), this.removal.cutoffs, measurement, takenBefore)
   }
 
   holdRetention(hold: RetentionHold): () => void {

@@ -16,7 +16,7 @@ import {
   retentionClock,
   unknownMeasurement,
 } from '../common/retention.ts'
-import { INT64_MIN } from '../common/time.ts'
+import { INT64_MIN, later } from '../common/time.ts'
 import type { Measurement, Series, SeriesTable } from './series.ts'
 
 export interface Surroundings {
@@ -121,7 +121,11 @@ export class Removal {
       for (const measurement of resolver.list(namespace)) {
         const cutoff = measurementCutoff(settings, limits, clock, namespace, measurement.name, this.holds)
         if (cutoff === INT64_MIN) continue
-        for (const entry of measurement.series) if (keepPoints(entry[1], (time) => time >= cutoff) && entry[1].points.size === 0) emptied.push(entry)
+        for (const entry of measurement.series) {
+          if (!keepPoints(entry[1], (time) => time >= cutoff)) continue
+          measurement.takenBefore = later(measurement.takenBefore ?? cutoff, cutoff)
+          if (entry[1].points.size === 0) emptied.push(entry)
+        }
       }
     }
     if (emptied.length > 0) resolver.forget(emptied, openBatches)

@@ -33,6 +33,8 @@ export interface Measurement extends MeasurementRef {
   series: Map<string, Series>
   /** How many live series have a tag of the key. */
   tagKeys: Map<string, number>
+  /** As in AdmissionBounds. */
+  takenBefore?: bigint
 }
 
 export class SeriesTable implements SeriesResolver {

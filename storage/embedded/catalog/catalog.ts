@@ -14,13 +14,16 @@ import {
   hasBlocks,
   loadCutoffs,
   loadCuts,
+  loadTaken,
   loadTombstone,
   type StoredCutoffs,
   type StoredCuts,
   type StoredDrop,
+  type StoredTaken,
   type StoredTombstone,
   seriesBytes,
 } from '../retention/stored.ts'
+import { NOTHING_TAKEN, type TakenTimes } from '../retention/taken-times.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
 import { RELEASED } from '../series/series-index.ts'
 import type { MeasurementDef, TableDef } from '../threads/definitions.ts'
@@ -277,6 +280,12 @@ export class Catalog {
     if (stored !== undefined) return loadCutoffs(stored)
     const cuts = this.store.getJson<StoredCuts>('meta/cuts')
     return cuts === undefined ? NO_CUTOFFS : loadCuts(cuts, this.counters()?.nextTombstone ?? 1)
+  }
+
+  /** What an earlier server has taken it has not noted. */
+  taken(): TakenTimes {
+    const stored = this.store.getJson<StoredTaken>('meta/taken')
+    return stored === undefined ? NOTHING_TAKEN : loadTaken(stored)
   }
 
   drops(): StoredDrop[] {

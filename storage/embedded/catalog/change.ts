@@ -4,7 +4,7 @@
  */
 
 import type { Drops } from '../retention/drops.ts'
-import { storeCutoffs, storeTombstone } from '../retention/stored.ts'
+import { storeCutoffs, storeTaken, storeTombstone } from '../retention/stored.ts'
 import type { Tombstones } from '../retention/tombstones.ts'
 import type { Tombstone } from '../threads/removals.ts'
 import { blockKey } from './catalog.ts'
@@ -43,7 +43,8 @@ export function entriesOf(marks: Marks, { schema, tombstones, drops }: { schema:
     else changed.push(tombstone)
   }
   for (const id of ids('drop')) entries.push([blockKey('drop', id), drops.pending.get(id)])
-  for (const _ of ids('retention')) entries.push(['meta/retention', storeCutoffs(tombstones.cutoffs)], ['meta/cuts', undefined])
+  for (const _ of ids('retention'))
+    entries.push(['meta/retention', storeCutoffs(tombstones.cutoffs)], ['meta/taken', storeTaken(tombstones.taken)], ['meta/cuts', undefined])
   for (const _ of ids('ended-drops')) entries.push(['meta/ended-drops', drops.ended])
   return { entries, seriesBlocks: ids('series'), tombstones: changed, tombstonesRemoved: removed, forgotten }
 }

@@ -7,6 +7,7 @@ import type { Memtables } from '../memtable/memtables.ts'
 import type { ChangeRecord } from '../wal/change-record.ts'
 import type { WritePath } from '../write/write-path.ts'
 import { type RetentionMove, withMove } from './cutoffs.ts'
+import { withTaken } from './taken-times.ts'
 import type { Tombstones } from './tombstones.ts'
 
 type Retention = Extract<ChangeRecord, { kind: 'retention' }>
@@ -51,7 +52,8 @@ export class RetentionMoves {
       if (owner < 0) return latest
       return later(except.has(owner) ? INT64_MIN : general, own.get(owner) ?? INT64_MIN)
     }, file)
-    tombstones.setCutoffs(withMove(tombstones.cutoffs, move, sequence))
+    const taken = withTaken(tombstones.taken, move, (measurement) => schema.any(measurement) !== undefined)
+    tombstones.setCutoffs(withMove(tombstones.cutoffs, move, sequence), taken)
     return sequence
   }
 }

@@ -5,6 +5,7 @@
 import { INT64_MIN } from '../../common/time.ts'
 import { newInt32 } from '../memtable/grow.ts'
 import type { Cutoff, GeneralCutoff, RetentionCutoffs, Tombstone } from '../threads/removals.ts'
+import type { TakenTimes } from './taken-times.ts'
 
 /** More series than this do not lie in the tombstone's entry. */
 const INLINE_SERIES = 1024
@@ -19,6 +20,12 @@ export interface StoredTombstone extends Omit<Tombstone, 'series' | 'start' | 'e
 export interface StoredCutoffs {
   general: (StoredCutoff & { except: number[] })[]
   own: [measurement: number, cutoffs: StoredCutoff[]][]
+}
+
+/** What retention has taken: times before which points may be gone. */
+export interface StoredTaken {
+  general: string
+  own: [measurement: number, time: string][]
 }
 
 interface StoredCutoff {
@@ -89,6 +96,12 @@ export function loadCutoffs({ general, own }: StoredCutoffs): RetentionCutoffs {
     own: new Map(own.map(([measurement, list]) => [measurement, list.map(loadCutoff)])),
   }
 }
+
+export const storeTaken = ({ general, own }: TakenTimes): StoredTaken => ({ general: String(general), own: [...own].map(([id, time]) => [id, String(time)]) })
+export const loadTaken = ({ general, own }: StoredTaken): TakenTimes => ({
+  general: BigInt(general),
+  own: new Map(own.map(([id, time]) => [id, BigInt(time)])),
+})
 
 /** @param id above those of all tombstones: no file has these applied. */
 export function loadCuts({ all, own }: StoredCuts, id: number): RetentionCutoffs {

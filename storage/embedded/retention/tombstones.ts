@@ -4,11 +4,13 @@
  * Invariant: a tombstone stays until no memtable and no segment can hold a row that it masks.
  */
 
+import { INT64_MIN } from '../../common/time.ts'
 import type { Unstored } from '../catalog/unstored.ts'
 import type { StateEvent } from '../threads/messages.ts'
 import type { RetentionCutoffs, Tombstone } from '../threads/removals.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { NO_CUTOFFS, newestId } from './cutoffs.ts'
+import { NOTHING_TAKEN, type TakenTimes, takenOf } from './taken-times.ts'
 
 /** Nothing of a dropped measurement comes back, whatever the sequence: its number is never used again. */
 export const EVERY_SEQUENCE = Number.MAX_SAFE_INTEGER
@@ -21,6 +23,8 @@ export class Tombstones {
   /** The newest in force: one with a higher id may be on its way through the log. */
   newest = 0
   cutoffs: RetentionCutoffs = NO_CUTOFFS
+  /** Stored with the cutoffs. */
+  taken: TakenTimes = NOTHING_TAKEN
   readonly byId = new Map<number, Tombstone>()
   private readonly byMeasurement = new Map<number, Map<number, Tombstone>>()
   private readonly unstored: Unstored
@@ -52,15 +56,16 @@ export class Tombstones {
     this.publish({ kind: 'tombstones', added: [], removed: [...ids] })
   }
 
-  setCutoffs(cutoffs: RetentionCutoffs): void {
+  setCutoffs(cutoffs: RetentionCutoffs, taken = this.taken): void {
     this.see(newestId(cutoffs))
     this.cutoffs = cutoffs
+    this.taken = taken
     this.unstored.mark('retention')
     this.publish({ kind: 'cutoffs', cutoffs })
   }
 
   /** From the catalog. @param nextId numbers below are taken. */
-  load(tombstones: readonly Tombstone[], cutoffs: RetentionCutoffs, nextId = 1): void {
+  load(tombstones: readonly Tombstone[], cutoffs: RetentionCutoffs, taken: TakenTimes, nextId = 1): void {
     this.nextId = Math.max(this.nextId, nextId)
     for (const tombstone of tombstones) {
       this.insert(tombstone)
@@ -68,6 +73,7 @@ export class Tombstones {
     }
     this.see(newestId(cutoffs))
     this.cutoffs = cutoffs
+    this.taken = taken
   }
 
   /** What a thread that starts late must know. */
@@ -76,6 +82,12 @@ export class Tombstones {
       { kind: 'tombstones', added: [...this.byId.values()], removed: [] },
       { kind: 'cutoffs', cutoffs: this.cutoffs },
     ]
+  }
+
+  /** Before which retention may have taken points of a measurement; undefined = it has taken none. */
+  takenBefore(measurement: number): bigint | undefined {
+    const time = takenOf(this.taken, measurement)
+    return time === INT64_MIN ? undefined : time
   }
 
   of(measurement: number): Tombstone[] {
