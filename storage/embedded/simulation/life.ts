@@ -51,7 +51,12 @@ export class Life {
     this.walDir = paths(dataDir).wal
     this.fs = new SimulatedFiles(this.machine, { syncing: (path) => this.syncing(path) })
     this.periodic = String(config.wal_fsync_policy).startsWith('periodic')
-    const context = { config: { ...config, data_dir: dataDir }, log: this.log(), metrics: NO_METRICS, now: () => world.wallClock } as unknown as StorageContext
+    const context = {
+      config: { ...config, data_dir: dataDir },
+      log: this.log(),
+      metrics: NO_METRICS,
+      now: () => Math.floor(world.wallClock),
+    } as unknown as StorageContext
     this.engine = new EmbeddedEngine(context, this.environment())
   }
 
