@@ -10,7 +10,7 @@ const SERIES = 800
 const MESSAGE_BYTES = 2_000_000
 
 async function clientOf(t: Test, section: Record<string, unknown> = {}): Promise<TestClient> {
-  const { node, port } = await start({ storage: 'embedded', section })
+  const { node, port } = await start({ storage: 'embedded', section, config: { database: { max_tags_per_measurement: 65_536 } } })
   const client = new TestClient(port)
   t.teardown(async () => {
     client.close()
