@@ -114,7 +114,10 @@ export const serverSchema = Type.Object({
   prom_max_result_bytes: count(268_435_456, 1024, 17_179_869_184, 'Bytes of one PromQL answer, and of what a remote read holds in memory; above: 422'),
   max_range_query_points: count(11_000, 1, 10_000_000, 'Steps of one PromQL range query; above: 400'),
   keep_alive_timeout_secs: seconds(72, 'Idle connections are closed after this long', 1),
-  request_timeout_secs: seconds(300, 'Time limit for receiving one whole request; 0 = none. Heads of requests and TLS handshakes have a minute of it at most'),
+  request_timeout_secs: seconds(
+    300,
+    'Time limit for receiving one whole request, over gRPC one of a single message; 0 = none. Heads of HTTP requests and TLS handshakes have a minute of it at most',
+  ),
   setup_timeout_secs: seconds(10, "Time limit of a plugin's setup", 0.01),
   start_timeout_secs: seconds(600, "Time limit of a plugin's start; the storage replays its log in it", 0.01),
   shutdown_timeout_secs: seconds(

@@ -33,6 +33,8 @@ export interface CallOptions<Context> {
   maxControlBytes: number
   maxSendBytes: number
   sendBufferBytes: number
+  /** How long a request of one message may take to arrive; 0 = as long as it likes. */
+  requestMs: number
   /** What the calls of the listener hold. */
   memory: CallMemory
   span: Span | undefined
@@ -206,12 +208,12 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
     const send: SendMessage = (message) => this.send(message)
     switch (method.kind) {
       case 'unary': {
-        const request = await onlyMessage(inbox)
+        const request = await this.request(inbox)
         if (!this.over) await this.send(await method.handle(request, this))
         return
       }
       case 'server_stream': {
-        const request = await onlyMessage(inbox)
+        const request = await this.request(inbox)
         if (!this.over) await method.handle(request, this, send)
         return
       }
@@ -219,6 +221,27 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
         return this.send(await method.handle(messagesOf(inbox), this))
       case 'bidi_stream':
         return method.handle(messagesOf(inbox), this, send)
+    }
+  }
+
+  /** As over HTTP: a client that never sends it would keep the call for as long as its connection. */
+  private async request(inbox: Inbox): Promise<Uint8Array> {
+    const { requestMs } = this.options
+    if (requestMs === 0) return onlyMessage(inbox)
+    const late = () =>
+      this.end(
+        statusOf(
+          new SvcError(
+            'BAD_REQUEST',
+            'cannot answer the call: its request did not arrive in time; send the message and the end of the request at once, or raise server.request_timeout_secs',
+          ),
+        ),
+      )
+    const timer = setTimeout(late, requestMs)
+    try {
+      return await onlyMessage(inbox)
+    } finally {
+      clearTimeout(timer)
     }
   }
 

@@ -171,15 +171,17 @@ t.test('space around a value is no part of it, and does not hide it', async (t) 
   t.equal(await where(' red'), 'red')
 })
 
-/** A call whose message of `announced` bytes stays without its end. */
+/** A call whose message of `announced` bytes stays without its end; below 0 nothing comes of it. */
 async function begun(port: number, path: string, announced: number, parts: readonly Buffer[]) {
   const session = connect(`http://127.0.0.1:${port}`)
   session.on('error', () => {})
   const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' })
   stream.on('error', () => {})
   const head = Buffer.alloc(5)
-  head.writeUInt32BE(announced, 1)
-  stream.write(head)
+  if (announced >= 0) {
+    head.writeUInt32BE(announced, 1)
+    stream.write(head)
+  }
   for (const part of parts) await new Promise((resolve) => stream.write(part, resolve))
   const answered = once(stream, 'response').then(([headers]) => headers as Record<string, string>)
   const body = async (): Promise<Buffer> => Buffer.concat(await stream.toArray())
@@ -209,6 +211,56 @@ t.test('a message whose call does not end gives way', async (t) => {
   t.equal(message?.length, 400_000)
   t.equal((await idle.answered)['svc-code'], 'BACKPRESSURE')
   idle.close()
+})
+
+t.test('a request of one message that does not come whole in time ends, and one whose answer takes longer does not', async (t) => {
+  const refused = Promise.withResolvers<void>()
+  const later: GrpcMethod<CallContext> = {
+    path: '/t.S/Later',
+    action: 'read',
+    kind: 'server_stream',
+    handle: async (_request, _call, send) => {
+      await refused.promise
+      await send(Buffer.from('later'))
+    },
+  }
+  const stream: GrpcMethod<CallContext> = {
+    path: '/t.S/Stream',
+    action: 'read',
+    kind: 'bidi_stream',
+    handle: async (requests, _call, send) => {
+      for await (const request of requests) await send(request)
+    },
+  }
+  const { port, node } = await start(t, [echo, later, stream], { config: { server: { request_timeout_secs: 0.5 } } })
+  const slow = await begun(port, '/t.S/Later', 0, [])
+  slow.end(Buffer.alloc(0))
+  const open = await begun(port, '/t.S/Stream', -1, [])
+  await Promise.all(
+    (
+      [
+        ['/t.S/Echo', -1],
+        ['/t.S/Echo', 100],
+        // The message is there, and not the end of the request.
+        ['/t.S/Echo', 0],
+        ['/t.S/Later', 100],
+      ] as const
+    ).map(async ([path, announced]) => {
+      const call = await begun(port, path, announced, [])
+      const headers = await call.answered
+      t.match(headers, { 'grpc-status': '3', 'svc-code': 'BAD_REQUEST' }, `${path}, ${announced} bytes`)
+      t.match(decodeURIComponent(headers['grpc-message']), /did not arrive in time.*server\.request_timeout_secs/)
+      call.close()
+    }),
+  )
+  refused.resolve()
+  open.end(Buffer.from([0, 0, 0, 0, 5, ...Buffer.from('later')]))
+  for (const call of [slow, open]) {
+    t.equal((await call.answered)['grpc-status'], undefined)
+    t.equal((await call.body()).subarray(5).toString(), 'later')
+    call.close()
+  }
+  t.match((await node.inject({ url: '/metrics' })).body, /svc_echo_buffered_bytes 0\n/)
 })
 
 t.test('answers that nobody takes give way', async (t) => {

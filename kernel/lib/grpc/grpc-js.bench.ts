@@ -63,6 +63,7 @@ async function listen(): Promise<number> {
       cors_allowed_origins: [],
       max_connections: 100,
       max_control_body_size: MIB,
+      request_timeout_secs: 0,
       shutdown_timeout_secs: 1,
     },
     tls: undefined,

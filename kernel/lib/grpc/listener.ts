@@ -230,6 +230,7 @@ export class GrpcListener<Context> {
       maxControlBytes: owner.server.max_control_body_size,
       maxSendBytes: config.max_send_bytes,
       sendBufferBytes: config.send_buffer_bytes,
+      requestMs: owner.server.request_timeout_secs * 1000,
       memory: this.memory,
       now: () => owner.clock.now(),
       resolve: this.resolve,

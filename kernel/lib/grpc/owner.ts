@@ -24,7 +24,12 @@ export interface GrpcOwner<Context> {
   readonly id: string
   readonly log: GrpcLog
   readonly metrics: GrpcMetrics
-  readonly server: Readonly<KnownHosts> & { readonly max_connections: number; readonly max_control_body_size: number; readonly shutdown_timeout_secs: number }
+  readonly server: Readonly<KnownHosts> & {
+    readonly max_connections: number
+    readonly max_control_body_size: number
+    readonly request_timeout_secs: number
+    readonly shutdown_timeout_secs: number
+  }
   /** undefined = the listener is in plain text. */
   readonly tls: Readonly<TlsSettings> | undefined
   readonly auth: {
