@@ -7,6 +7,7 @@ export {
   type Authorizer,
   administersServer,
   type CallContext,
+  type Caller,
   type ClientCertificate,
   type Credentials,
   type Decision,

@@ -117,6 +117,7 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
         shared.auth.addScoped(resource)
       },
       admit: (credentials, action, resource) => shared.auth.admit(credentials, action, resource),
+      admitCaller: (credentials, action, resource) => shared.auth.admitCaller(credentials, action, resource),
       authorize: (context, action, resource) => shared.auth.authorize(context, action, resource),
       standing: (context, action, resource) => shared.auth.standing(context, action, resource, shared.clock),
     },

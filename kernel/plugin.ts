@@ -8,7 +8,7 @@
  */
 import type { FastifyReply, FastifyRequest, RouteOptions, RouteShorthandOptions } from 'fastify'
 import type { Static, TObject, TSchema } from 'typebox'
-import type { Authenticator, Authorizer, CallContext, Credentials, Limiter, Observer, Source } from './auth/auth.ts'
+import type { Authenticator, Authorizer, CallContext, Caller, Credentials, Limiter, Observer, Source } from './auth/auth.ts'
 import type { CheckCall, Command } from './cli/command.ts'
 import type { Nodes, Owned, OwnOptions } from './cluster/types.ts'
 import type { OwnedWork } from './cluster/want.ts'
@@ -189,6 +189,11 @@ export interface AuthSeam {
   scoped(resource: string): void
   /** For a listener of the plugin's own: the context of one call. HTTP routes are admitted already. @throws UNAUTHORIZED, FORBIDDEN. */
   admit(credentials: Credentials, action: Action, resource: string): CallContext | Promise<CallContext>
+  /**
+   * As `admit`, for a call that says what it does with its first message only, which nobody unknown is to send: ask what the answer has before it is done.
+   * @param action what such a call does as a rule: that of earlier refusals. @throws UNAUTHORIZED, FORBIDDEN for a namespace.
+   */
+  admitCaller(credentials: Credentials, action: Action, resource: string): Promise<Caller>
   /**
    * Whether whoever calls may do something beside what the call was admitted for, such as a statement that deletes on a route that writes. The answer is
    * reported to observers as that of a call. @throws FORBIDDEN.

@@ -87,6 +87,13 @@ export interface Decision {
   /** Why it was denied. */
   error?: SvcError
 }
+/** A caller whose call says later what it does. */
+export interface Caller {
+  readonly context: CallContext
+  /** Whether it may; what is answered is told to observers as the call's decision. @throws FORBIDDEN. */
+  require(action: Action): Promise<void>
+}
+
 /** Awaited before the call goes on; one that throws has the call refused with its error. */
 export type Observer = (decision: Decision) => void | Promise<void>
 
@@ -194,12 +201,30 @@ export class Auth {
 
   /** The context of one call; a promise only if somebody must be asked. @throws UNAUTHORIZED, FORBIDDEN, RATE_LIMITED, BAD_REQUEST for a bad namespace. */
   admit(given: Credentials, action: Action, resource: string): CallContext | Promise<CallContext> {
+    return this.admitUnasked(given, action, resource) ?? this.ask(given, action, resource)
+  }
+
+  /** See `AuthSeam.admitCaller`. */
+  async admitCaller(given: Credentials, action: Action, resource: string): Promise<Caller> {
+    const unasked = this.admitUnasked(given, action, resource)
+    if (unasked !== undefined) return { context: unasked, require: async () => {} }
+    const decision = arriving(given, action, resource)
+    await this.refusalsTold(decision, () => this.recognize(decision))
+    const context = decision.context as CallContext
+    const require = async (asked: Action) => {
+      const own = { ...decision, action: asked }
+      await this.settled(own, () => this.requireMay(context, asked, resource))
+    }
+    return { context, require }
+  }
+
+  /** The context of a call about which nobody must be asked. @throws what calls are turned away with, BAD_REQUEST for a bad namespace. */
+  private admitUnasked(given: Credentials, action: Action, resource: string): CallContext | undefined {
     if (this.turnedAway !== undefined && action !== 'admin' && action !== 'public' && resource !== this.metricsPath && !this.exempt.has(resource))
       throw this.turnedAway
     if (!this.needsCredentials(action, resource)) return this.contextOf(NOBODY, given, false)
     const unasked = this.open && this.limiters.length === 0 && this.observers.length === 0 && given.certificate?.error === undefined
-    if (unasked) return this.contextOf(EVERYBODY, this.sourced(given))
-    return this.ask(given, action, resource)
+    return unasked ? this.contextOf(EVERYBODY, this.sourced(given)) : undefined
   }
 
   /** @param resource a route's pattern, never the path that was asked for: it is what the router made of it. */
@@ -278,12 +303,21 @@ export class Auth {
   }
 
   private ask(given: Credentials, action: Action, resource: string): Promise<CallContext> {
-    const decision: Decision = { outcome: 'allow', stage: 'arrival', credentials: given, action, resource }
-    return this.settled(decision, () => this.decide(decision))
+    const decision = arriving(given, action, resource)
+    return this.settled(decision, async () => {
+      await this.recognize(decision)
+      await this.requireMay(decision.context as CallContext, action, resource)
+    })
   }
 
   /** Has observers told how a decision went. */
   private async settled(decision: Decision, decide: () => Promise<void>): Promise<CallContext> {
+    await this.refusalsTold(decision, decide)
+    await this.report(decision)
+    return decision.context as CallContext
+  }
+
+  private async refusalsTold(decision: Decision, decide: () => Promise<void>): Promise<void> {
     try {
       await decide()
     } catch (error) {
@@ -292,11 +326,10 @@ export class Auth {
       await this.report(decision)
       throw error
     }
-    await this.report(decision)
-    return decision.context as CallContext
   }
 
-  private async decide(decision: Decision): Promise<void> {
+  /** Who calls, for which namespace, and whether that may be now: all but what is to be done. */
+  private async recognize(decision: Decision): Promise<void> {
     const { action, resource } = decision
     const credentials = this.sourced(decision.credentials)
     decision.credentials = credentials
@@ -310,7 +343,6 @@ export class Auth {
     decision.stage = 'limit'
     for (const limiter of this.limiters) refuse(limiter.admitted?.({ context, action, resource }))
     decision.stage = 'authorization'
-    await this.requireMay(context, action, resource)
   }
 
   private async requireMay(context: CallContext, action: Action, resource: string): Promise<void> {
@@ -397,6 +429,10 @@ export function requireStanding({ principal, expiresAt = Number.POSITIVE_INFINIT
     'UNAUTHORIZED',
     `cannot take more from "${principal}" in this call: the credential was revoked or has expired since it began; begin anew with another`,
   )
+}
+
+function arriving(credentials: Credentials, action: Action, resource: string): Decision {
+  return { outcome: 'allow', stage: 'arrival', credentials, action, resource }
 }
 
 /** On what an admitted call does further. */

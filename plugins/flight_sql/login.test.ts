@@ -1,9 +1,11 @@
+import { Float64, TimestampNanosecond, Utf8 } from 'apache-arrow'
 import { definePlugin, type Identity, tokenOf as tokenOfCall } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { systemClock } from 'svcdb/testkit'
 import t from 'tap'
 import { until } from '../../test/support/until.ts'
 import { command, descriptor, type FlightClient, field, message, startFlight } from './testing.ts'
+import { type Column, flightStream } from './testing-stream.ts'
 
 const known = (principal: string, namespaces: string[] = []): Identity => ({ principal, method: 'api_key', claims: {}, namespaces, admin: false })
 
@@ -94,6 +96,51 @@ t.test('with keys', async (t) => {
     revoked.delete('writer')
     t.same((await flight.sql('select 1', { authorization })).rows, [{ 1: 1n }])
   })
+})
+
+t.test('a put is one call, on record as what its first message makes of it', async (t) => {
+  const told: string[] = []
+  let limited = 0
+  const others = [
+    keys(),
+    definePlugin({
+      id: 'recorder',
+      summary: 'Keeps what was decided',
+      stability: 'stable',
+      setup(svc) {
+        svc.auth.limiter({ admitted: () => void limited++ })
+        svc.auth.observer(({ outcome, stage, action, resource, credentials, identity }) => {
+          if (resource.endsWith('/DoPut')) told.push([outcome, stage, action, credentials.protocol, identity?.principal].join(' '))
+        })
+      },
+    }),
+  ]
+  const { flight } = await startFlight(t, { others })
+  const values: Column[] = [{ name: '1', type: new Utf8(), values: ['a'] }]
+  const rows: Column[] = [
+    { name: '_time', type: new TimestampNanosecond(), values: [BigInt(Date.now()) * 1_000_000n] },
+    { name: 'v', type: new Float64(), values: [1] },
+  ]
+  const update = descriptor(command('CommandStatementUpdate', { 1: 'm' }))
+  for (const [key, prepares, code, decisions] of [
+    ['reader', true, undefined, ['allow authorization read flight reader']],
+    ['writer', true, undefined, ['allow authorization read flight writer']],
+    ['reader', false, 7, ['deny authorization write flight reader']],
+    ['writer', false, undefined, ['allow authorization write flight writer']],
+    ['wrong', false, 16, ['deny authentication write flight ']],
+  ] as const) {
+    const caller = { authorization: `Bearer ${key}` }
+    let to = update
+    if (prepares) {
+      const [result] = await flight.action('CreatePreparedStatement', command('ActionCreatePreparedStatementRequest', { 1: 'SELECT $1::VARCHAR AS v' }), caller)
+      to = descriptor(command('CommandPreparedStatementQuery', { 1: field(field(result, 2) as Uint8Array, 1) }))
+    }
+    told.length = 0
+    limited = 0
+    t.equal((await flight.put('DoPut', flightStream(to, [prepares ? values : rows]), caller)).error?.code, code, `${key}, ${prepares ? 'values' : 'rows'}`)
+    t.same(told, decisions)
+    t.equal(limited, key === 'wrong' ? 0 : 1, 'it counts once')
+  }
 })
 
 t.test('without authenticators every login works', async (t) => {

@@ -37,30 +37,20 @@ export class PutHandler {
 
   /** The method itself is public: whether it reads or writes is known with the first message, which is taken from callers with credentials only. */
   async doPut(requests: AsyncIterable<Uint8Array>, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
-    const writer = await this.admitted(call)
+    const { context, require } = await this.svc.auth.admitCaller(call.credentials, 'write', RESOURCE)
     const messages = flightData(requests)
     const first = await messages.next()
     if (first.done === true) throw new SvcError('BAD_REQUEST', 'cannot put: the stream is empty; its first message has a descriptor and the schema')
     const command = commandOf(first.value.descriptor)
     if (command.kind === 'prepared_query') {
-      const context = await this.svc.auth.admit(call.credentials, 'read', RESOURCE)
+      await require('read')
       const parameters = await parametersFrom(first.value, messages, this.limits, call)
       this.statements.bind(command.handle, parameters, context)
       return send(writePreparedResult(Buffer.from(command.handle)))
     }
-    if (writer instanceof SvcError) throw writer
-    const write = async () => this.write(await this.targetOf(command, writer), writer, first.value, messages, call)
-    await send(writeUpdateResult(await this.svc.ingest.attempt(writer, write)))
-  }
-
-  /** The caller as one who writes, or why it may not. @throws UNAUTHORIZED. */
-  private async admitted({ credentials }: GrpcCall<CallContext>): Promise<CallContext | SvcError> {
-    try {
-      return await this.svc.auth.admit(credentials, 'write', RESOURCE)
-    } catch (error) {
-      if (error instanceof SvcError && error.code === 'FORBIDDEN') return error
-      throw error
-    }
+    await require('write')
+    const write = async () => this.write(await this.targetOf(command, context), context, first.value, messages, call)
+    await send(writeUpdateResult(await this.svc.ingest.attempt(context, write)))
   }
 
   private async targetOf(command: Command, context: CallContext): Promise<PutTarget> {
