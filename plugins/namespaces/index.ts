@@ -62,7 +62,7 @@ export default definePlugin({
       if (history !== undefined) await owed.begin(`points-${history}`, (name) => deletion.removePoints(name))
       await owed.open((err) => log.warn({ err }, 'plugins cannot forget what they keep for namespaces that are gone; it is tried again'))
       svc.storage.guard(guard)
-      const unlimited = directory.list().filter(({ quota }) => limiterProblem(quota, limits) !== undefined)
+      const unlimited = [...registry.values()].filter(({ quota }) => limiterProblem(quota, limits) !== undefined)
       if (unlimited.length > 0)
         log.warn(
           { namespaces: unlimited.slice(0, 10).map(({ name }) => name) },

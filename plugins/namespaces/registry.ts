@@ -1,7 +1,7 @@
 /**
- * The definitions, in memory and in the state store. A change is made to a copy, committed, and takes effect when it is durable; changes that come while
+ * The definitions, in memory and in the state store. A change is made to a draft, committed, and takes effect when it is durable; changes that come while
  * one is being committed share the next transaction. Only what changed is written, and only where it is in the state store as it was known here: else what
- * another node has made of it is taken up, and the change is made to that.
+ * another node has made of it is taken up, and the change is made to that. A change costs as much as it changes, however many definitions there are.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { type Following, followState, importState, type StateStore } from 'svcdb'
@@ -12,7 +12,10 @@ import { DEFAULT_NAMESPACE, type Definition, decode, definitionOf, storedOf } fr
 const MAX_FILE_BYTES = 2 ** 30
 const PREFIX = 'namespace/'
 
-export type Change = (definitions: Map<string, Definition>) => void
+/** Names that change at once above which their order is made anew when somebody asks for it. */
+const MANY_NAMES = 100
+
+export type Change = (definitions: Draft) => void
 
 interface Waiting {
   change: Change
@@ -29,10 +32,45 @@ export interface RegistryWatcher {
   failed(error: Error): void
 }
 
+/** The definitions as they will be. */
+class Draft {
+  /** What differs from those there are; undefined = it goes. */
+  readonly changed = new Map<string, Definition | undefined>()
+  size: number
+  private readonly definitions: ReadonlyMap<string, Definition>
+
+  constructor(definitions: ReadonlyMap<string, Definition>) {
+    this.definitions = definitions
+    this.size = definitions.size
+  }
+
+  has(name: string): boolean {
+    return this.get(name) !== undefined
+  }
+
+  get(name: string): Definition | undefined {
+    return this.changed.has(name) ? this.changed.get(name) : this.definitions.get(name)
+  }
+
+  set(name: string, definition: Definition): void {
+    this.put(name, definition)
+  }
+
+  delete(name: string): void {
+    this.put(name, undefined)
+  }
+
+  private put(name: string, definition: Definition | undefined): void {
+    this.size += Number(definition !== undefined) - Number(this.get(name) !== undefined)
+    if (this.definitions.get(name) === definition) this.changed.delete(name)
+    else this.changed.set(name, definition)
+  }
+}
+
 export class Registry {
-  private definitions = new Map<string, Definition>()
-  /** Of which definitions the names are: every change makes another map. */
-  private sorted: { of: ReadonlyMap<string, Definition>; names: readonly string[] } | undefined
+  private readonly definitions = new Map<string, Definition>()
+  /** See `names`; undefined = not known any more. */
+  private sorted: string[] | undefined
   /** Gone by another node, and waited for here: marked as being deleted in memory alone. */
   private readonly ending = new Set<string>()
   private waiting: Waiting[] = []
@@ -58,30 +96,26 @@ export class Registry {
     const apply = (keys: ReadonlySet<string> | undefined) =>
       this.inTurn(async () => {
         const found = await this.current(state, keys)
-        const next = keys === undefined ? new Map<string, Definition>() : new Map(this.definitions)
-        for (const [name, definition] of found) {
-          if (definition === undefined) next.delete(name)
-          else next.set(name, definition)
-        }
-        if (this.closeEnded(next)) await settle()
-        const before = this.definitions
-        this.definitions = next
+        if (keys === undefined) for (const name of this.definitions.keys()) if (!found.has(name)) found.set(name, undefined)
+        if (this.closeEnded(found)) await settle()
+        const ended = [...found].filter(([name, definition]) => definition === undefined && this.definitions.has(name)).map(([name]) => name)
+        this.put(found)
         this.ending.clear()
-        for (const name of before.keys()) if (!next.has(name)) gone(name)
+        for (const name of ended) gone(name)
       })
     this.following = await followState(state, { prefixes: [PREFIX], apply, failed })
   }
 
   /** Nothing more is written to those that are gone, or others under their name. @returns whether there are any. */
-  private closeEnded(next: ReadonlyMap<string, Definition>): boolean {
-    const ended = [...this.definitions.values()].filter(({ name, createdAt }) => next.get(name)?.createdAt !== createdAt)
-    if (ended.length === 0) return false
-    this.definitions = new Map(this.definitions)
-    for (const definition of ended) {
-      this.ending.add(definition.name)
-      this.definitions.set(definition.name, { ...definition, deleting: true })
+  private closeEnded(found: ReadonlyMap<string, Definition | undefined>): boolean {
+    const ended = new Map<string, Definition>()
+    for (const [name, definition] of found) {
+      const known = this.definitions.get(name)
+      if (known !== undefined && known.createdAt !== definition?.createdAt) ended.set(name, { ...known, deleting: true })
     }
-    return true
+    for (const name of ended.keys()) this.ending.add(name)
+    this.put(ended)
+    return ended.size > 0
   }
 
   /** Nothing comes from other nodes any more. */
@@ -97,14 +131,41 @@ export class Registry {
     return this.definitions.get(name)
   }
 
-  /** Of those that are not being deleted, and of `default`, in their order: made once for each change, as a hundred thousand take a while. */
+  /** Of those that are not being deleted, and of `default`, in their order. Not to be kept: the next change is made to this list. */
   names(): readonly string[] {
-    if (this.sorted?.of !== this.definitions) {
+    if (this.sorted === undefined) {
       const names = [...this.definitions.values()].filter(({ deleting }) => !deleting).map(({ name }) => name)
       if (!this.definitions.has(DEFAULT_NAMESPACE)) names.push(DEFAULT_NAMESPACE)
-      this.sorted = { of: this.definitions, names: names.sort() }
+      this.sorted = names.sort()
     }
-    return this.sorted.names
+    return this.sorted
+  }
+
+  /** Those behind one. @param most of them */
+  namesAfter(name: string, most: number): string[] {
+    const names = this.names()
+    const at = firstAtLeast(names, name)
+    const first = names[at] === name ? at + 1 : at
+    return names.slice(first, first + most)
+  }
+
+  /** Whether it is among the names. */
+  private isNamed(name: string): boolean {
+    return this.definitions.get(name)?.deleting === false || (name === DEFAULT_NAMESPACE && !this.definitions.has(name))
+  }
+
+  /** Takes up definitions; undefined = it is gone. */
+  private put(definitions: ReadonlyMap<string, Definition | undefined>): void {
+    if (definitions.size > MANY_NAMES) this.sorted = undefined
+    for (const [name, definition] of definitions) {
+      const was = this.isNamed(name)
+      if (definition === undefined) this.definitions.delete(name)
+      else this.definitions.set(name, definition)
+      if (this.sorted === undefined || this.isNamed(name) === was) continue
+      const at = firstAtLeast(this.sorted, name)
+      if (was) this.sorted.splice(at, 1)
+      else this.sorted.splice(at, 0, name)
+    }
   }
 
   /** Another node has deleted it: what others keep for its name may be of the next one. */
@@ -140,19 +201,19 @@ export class Registry {
   /** Never rejects. */
   private async commitAll(batch: readonly Waiting[]): Promise<void> {
     for (;;) {
-      const next = new Map(this.definitions)
+      const draft = new Draft(this.definitions)
       const refusals = new Map<Waiting, unknown>()
       for (const one of batch) {
         try {
-          one.change(next)
+          one.change(draft)
         } catch (error) {
           refusals.set(one, error)
         }
       }
       let failure: unknown
       try {
-        if (refusals.size < batch.length && !(await this.store(next))) continue
-        this.definitions = next
+        if (refusals.size < batch.length && !(await this.store(draft.changed))) continue
+        this.put(draft.changed)
       } catch (error) {
         failure = error
       }
@@ -166,30 +227,21 @@ export class Registry {
   }
 
   /** @returns false when another node was faster: what it has made is known now. */
-  private async store(next: ReadonlyMap<string, Definition>): Promise<boolean> {
-    const before = this.definitions
-    const changed = [...next].filter(([name, definition]) => before.get(name) !== definition).map(([name]) => name)
-    for (const name of before.keys()) if (!next.has(name)) changed.push(name)
-    if (changed.length === 0) return true
+  private async store(changed: ReadonlyMap<string, Definition | undefined>): Promise<boolean> {
+    if (changed.size === 0) return true
     const others = await (this.state as StateStore).transaction(async (tx) => {
-      const known = await Promise.all(changed.map((name) => tx.get(PREFIX + name)))
-      const others = new Map(changed.map((name, i) => [name, this.definition(PREFIX + name, known[i])]))
-      for (const [name, definition] of others) if (isSame(definition, before.get(name))) others.delete(name)
+      const known = await Promise.all([...changed.keys()].map(async (name) => [name, await tx.get(PREFIX + name)] as const))
+      const others = new Map(known.map(([name, value]) => [name, this.definition(PREFIX + name, value)]))
+      for (const [name, definition] of others) if (isSame(definition, this.definitions.get(name))) others.delete(name)
       if (others.size > 0) return others
-      for (const name of changed) {
-        const definition = next.get(name)
+      for (const [name, definition] of changed) {
         if (definition === undefined) tx.delete(PREFIX + name)
         else tx.put(PREFIX + name, storedOf(definition))
       }
       return others
     })
-    if (others.size === 0) return true
-    this.definitions = new Map(before)
-    for (const [name, definition] of others) {
-      if (definition === undefined) this.definitions.delete(name)
-      else this.definitions.set(name, definition)
-    }
-    return false
+    this.put(others)
+    return others.size === 0
   }
 
   /** As the state store has them. @param keys undefined = all. @returns undefined for those that are gone. */
@@ -226,6 +278,17 @@ export class Registry {
       )
     }
   }
+}
+
+/** Where a name is in a list in its order, or would be. */
+function firstAtLeast(names: readonly string[], name: string): number {
+  let low = 0
+  for (let high = names.length; low < high; ) {
+    const middle = (low + high) >>> 1
+    if (names[middle] < name) low = middle + 1
+    else high = middle
+  }
+  return low
 }
 
 /** Whether what is stored is what is known here, which may have members that are undefined. */
