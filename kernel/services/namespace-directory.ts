@@ -35,6 +35,8 @@ export interface NamespaceDirectory {
   get(name: string): NamespaceDefinition | undefined
   /** By name. */
   list(): readonly NamespaceDefinition[]
+  /** Those behind a name, in the order of their code units: costs as much as it gives. @param after '' = from the first. @param most of them */
+  names(after: string, most: number): readonly string[]
 }
 
 /** What the service NAMESPACES is to those who keep something for namespaces themselves. */

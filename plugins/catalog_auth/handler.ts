@@ -14,7 +14,7 @@ import { type ErrorKind, SvcError } from 'svcdb/lib/errors'
 import type { TSchema } from 'svcdb/lib/schema'
 import type { Audit } from './audit.ts'
 import { answerOf, noSuchNamespace } from './envelope.ts'
-import { maySee, type Page, pageOf, parseList, propertiesOf, visibleNames } from './listing.ts'
+import { maySee, type Page, pageOf, parseList, propertiesOf, visiblePage } from './listing.ts'
 import { CONFIG, CONTEXT, NAMESPACE, NAMESPACES_LIST } from './paths.ts'
 import { contextAnswer } from './principal.ts'
 import * as schemas from './schemas.ts'
@@ -74,9 +74,9 @@ export class Catalog {
     const { svc } = this
     const { parent, ...paging } = parseList(request.query)
     const context = svc.context(request)
-    if (parent === undefined) return pageOf(visibleNames(context, this.directory, svc.server.multi_tenancy), paging)
+    if (parent === undefined) return visiblePage(context, this.directory, svc.server.multi_tenancy, paging)
     if (!this.visible(context, parent)) throw noSuchNamespace(parent)
-    return pageOf([], paging) // namespaces have one level
+    return pageOf([], paging.pageSize) // namespaces have one level
   }
 
   private find(request: HttpRequest): NamespaceDefinition {

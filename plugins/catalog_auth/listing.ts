@@ -16,11 +16,16 @@ export function maySee({ namespaces, admin }: Authority, name: string, multiTena
   return namespaces.length > 0 ? namespaces.includes(name) : admin || !multiTenancy
 }
 
-/** Names, in the order of their code units. */
-export function visibleNames(authority: Authority, directory: NamespaceDirectory, multiTenancy: boolean): string[] {
-  const { namespaces } = authority
-  const known = namespaces.length > 0 ? [...new Set(namespaces)].filter((name) => directory.get(name) !== undefined) : directory.list().map(({ name }) => name)
-  return known.filter((name) => maySee(authority, name, multiTenancy)).sort()
+/** One page of the names, in the order of their code units. A name that came or went between two pages moves no other one. */
+export function visiblePage(
+  { namespaces, admin }: Authority,
+  directory: NamespaceDirectory,
+  multiTenancy: boolean,
+  { pageSize, after = '' }: Pick<ListRequest, 'pageSize' | 'after'>,
+): Page {
+  const own = [...new Set(namespaces)].filter((name) => name > after && directory.get(name) !== undefined).sort()
+  const seesAll = namespaces.length === 0 && (admin || !multiTenancy)
+  return pageOf(seesAll ? directory.names(after, pageSize + 1) : own, pageSize)
 }
 
 export interface ListRequest {
@@ -48,11 +53,10 @@ export interface Page {
   'next-page-token': string | null
 }
 
-/** @param names in order. A name that came or went between two pages moves no other one. */
-export function pageOf(names: readonly string[], { pageSize, after }: Pick<ListRequest, 'pageSize' | 'after'>): Page {
-  const rest = after === undefined ? names : names.filter((name) => name > after)
-  const page = rest.slice(0, pageSize)
-  return { namespaces: page.map((name) => [name]), 'next-page-token': rest.length > page.length ? tokenOfName(page[page.length - 1]) : null }
+/** @param names those left, in order. */
+export function pageOf(names: readonly string[], pageSize: number): Page {
+  const page = names.slice(0, pageSize)
+  return { namespaces: page.map((name) => [name]), 'next-page-token': names.length > page.length ? tokenOfName(page[page.length - 1]) : null }
 }
 
 /** Description, owner and quota; all values are strings, as the catalog's clients want them. */

@@ -37,6 +37,11 @@ export class Directory implements NamespaceDirectory {
   list(): readonly NamespaceDefinition[] {
     return [...this.known.values()].sort((a, b) => a.name.localeCompare(b.name))
   }
+
+  names(after: string, most: number): readonly string[] {
+    const names = [...this.known.keys()].filter((name) => name > after)
+    return names.sort().slice(0, most)
+  }
 }
 
 export const directoryPlugin = (directory: NamespaceDirectory): Plugin =>

@@ -49,6 +49,10 @@ export class Directory implements NamespaceLifecycle {
     return this.shown(this.registry.names())
   }
 
+  names(after: string, most: number): string[] {
+    return this.registry.namesAfter(after, most)
+  }
+
   /** A part of them, of which nothing else is looked at. */
   page(offset: number, limit: number): NamespaceDefinition[] {
     return this.shown(this.registry.names().slice(offset, offset + limit))

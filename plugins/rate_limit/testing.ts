@@ -67,6 +67,6 @@ export function directory(quotas: Map<string, [rps: number, burst: number]>): Pl
     summary: 'Knows namespaces',
     stability: 'experimental',
     provides: [NAMESPACES],
-    setup: (svc) => svc.provide(NAMESPACES, { get, list: () => [...quotas.keys()].flatMap((name) => get(name) ?? []) }),
+    setup: (svc) => svc.provide(NAMESPACES, { get, list: () => [...quotas.keys()].flatMap((name) => get(name) ?? []), names: () => [...quotas.keys()] }),
   })
 }
