@@ -9,8 +9,10 @@ export const RUNTIME = 'runtime/'
 export const STORED = 'stored/'
 /** Names of keys of the config. */
 const REVOKED = 'revoked/'
-/** Ids of keys that were made: none of them comes back, whatever file turns up. */
+/** Ids of keys that were revoked and may have been in a file: none of them comes back, whatever file turns up. These stay for good, and come by files alone. */
 const GONE = 'gone/'
+/** Ids of objects that were made over HTTP and never in a file: nothing is left of them when they go. */
+const MADE = 'made/'
 /** Who has a name, by a digest of it: a new key looks there, and not through all others, which would hold the event loop. */
 const NAME = 'name/'
 
@@ -22,6 +24,12 @@ export interface KeptRecord {
 /** An object with the name in it, which it may hold sealed. */
 export interface NamedRecord extends KeptRecord {
   name: string
+}
+
+/** An object that was in a file. */
+export interface FiledRecord extends NamedRecord {
+  /** It takes the place of one: where that is revoked meanwhile, it is not put. */
+  replaces: boolean
 }
 
 interface Claim {
@@ -121,29 +129,40 @@ export class KeptKeys {
     return this.state.transaction(async (tx) => {
       if (!(await this.claim(tx, record))) throw taken(record.name)
       tx.put(STORED + record.id, record.value)
+      tx.put(MADE + record.id, {})
+    })
+  }
+
+  /** Another object in the place of a key's, unless it was revoked meanwhile. */
+  replaceStored({ id, value }: KeptRecord): Promise<void> {
+    return this.state.transaction(async (tx) => {
+      if ((await tx.get(STORED + id)) !== undefined) tx.put(STORED + id, value)
     })
   }
 
   /** Leaves out those that were revoked meanwhile. */
-  putStored(records: readonly NamedRecord[]): Promise<void> {
+  putFiled(records: readonly FiledRecord[]): Promise<void> {
     return this.state.transaction(async (tx) => {
       for (const record of records) {
-        if ((await tx.get(GONE + record.id)) !== undefined) continue
+        const { id, value, replaces } = record
+        if ((await tx.get(GONE + id)) !== undefined || (replaces && (await tx.get(STORED + id)) === undefined)) continue
         await this.claim(tx, record)
-        tx.put(STORED + record.id, record.value)
+        tx.put(STORED + id, value)
+        tx.delete(MADE + id)
       }
     })
   }
 
-  /** For ever. @param name of a single one, where it is known. */
+  /** For ever. @param name of a single one, which was known; without it a file may be all that there is of one. */
   remove(ids: readonly string[], name?: string): Promise<void> {
     return this.state.transaction(async (tx) => {
       const claim = name === undefined ? undefined : NAME + this.digestOf(name)
       if (claim !== undefined && ids.includes((await tx.get<Claim>(claim))?.id ?? '')) tx.delete(claim)
       for (const id of ids) {
-        tx.delete(RUNTIME + id)
-        tx.delete(STORED + id)
-        tx.put(GONE + id, { revoked_at: this.now() })
+        const [runtime, stored, made] = await Promise.all([RUNTIME, STORED, MADE].map((prefix) => tx.get(prefix + id)))
+        const isFiled = stored === undefined ? runtime === undefined && name === undefined : made === undefined
+        for (const prefix of [RUNTIME, STORED, MADE]) tx.delete(prefix + id)
+        if (isFiled) tx.put(GONE + id, { revoked_at: this.now() })
       }
     })
   }

@@ -176,6 +176,22 @@ t.test('the last admin over everything stays', async (t) => {
   t.equal((await later.call('DELETE', ADMIN, '/root')).status, 409, 'beside one that has expired')
 })
 
+for (const persistent_api_keys of [false, true]) {
+  t.test(`of keys that are made and revoked nothing stays, ${persistent_api_keys ? 'as objects' : 'as records'}`, async (t) => {
+    const node = await start({ keys: [admin], dir: await folder(t), auth: { persistent_api_keys } })
+    t.teardown(() => node.stop())
+    const state = node.storage.state('api_keys')
+    const entries = async () => (await state.list()).map(({ key }) => key)
+    const before = await entries()
+    for (let i = 0; i < 3; i++) {
+      t.match(await node.call('POST', ADMIN, '', { name: 'ci', namespaces: ['red'] }), { status: 201 })
+      t.ok((await entries()).length > before.length)
+      t.match(await node.call('DELETE', ADMIN, '/ci'), { status: 204 })
+    }
+    t.same(await entries(), before)
+  })
+}
+
 t.test('keys and revocations outlast a restart', async (t) => {
   const dir = await folder(t)
   const user = keyText()

@@ -12,6 +12,7 @@ import { type ApiKeysConfig, configSchema } from './config.ts'
 import { plainDigestOf } from './envelope.ts'
 import { KeptKeys } from './kept-keys.ts'
 import { type InboxWatcher, KeyInbox } from './key-inbox.ts'
+import { encodeObject } from './key-object.ts'
 import type { KeyRecord } from './key-record.ts'
 import { KeySources } from './key-sources.ts'
 import { KeyStore } from './key-store.ts'
@@ -102,7 +103,7 @@ t.test('a key that is revoked while a changed copy of it is taken does not come 
   // The last question before a copy is in use, and its answer is late.
   const get: typeof state.get = async <T>(key: string) => {
     const answer = await state.get<T>(key)
-    if (key === `gone/${record.id}` && ++questions === 2) {
+    if (key === `stored/${record.id}` && ++questions === 2) {
       asked.resolve()
       await held.promise
     }
@@ -156,6 +157,30 @@ t.test('a revocation counts from its commit, and no file brings the key back', a
   for (let i = 0; i < 2; i++) await bare.inbox.take(bare.watcher)
   t.same(bare.steps, ['the key was revoked, and does not come back'], 'which is said once')
   t.same(await readdir(bare.dir), [`${record.id}.json`])
+})
+
+t.test('of a key that was made over HTTP and revoked while a copy of it is taken nothing comes back, and no file of that copy later', async (t) => {
+  const bare = await bareInbox(t)
+  const { record } = await newKey(wanted('ci'), 'svc_', Date.now())
+  const copy = { ...record, description: 'a copy' }
+  const value = encodeObject(record, undefined)
+  await bare.kept.putNew({ id: record.id, name: record.name, value })
+  await bare.write(copy)
+  // Another node revokes it behind the look at what is stored.
+  const inbox = new KeyInbox({ folder: bare.dir, kept: bare.kept, envelope: undefined, keys: true, record: () => bare.kept.remove([record.id], record.name) })
+  await inbox.take(bare.watcher)
+  t.same([await bare.kept.stored(), bare.steps.filter((step) => step.startsWith('put'))], [[], []])
+
+  const other = (await newKey(wanted('other'), 'svc_', Date.now())).record
+  await bare.kept.putNew({ id: other.id, name: other.name, value: encodeObject(other, undefined) })
+  await bare.write({ ...other, description: 'a copy' })
+  await bare.inbox.take(bare.watcher)
+  t.match(await bare.kept.stored(), [{ id: other.id, value: { description: 'a copy' } }])
+  await bare.kept.remove([other.id], other.name)
+  await bare.write(other)
+  await bare.inbox.take(bare.watcher)
+  t.equal(bare.steps.at(-1), 'the key was revoked, and does not come back')
+  t.same(await bare.kept.stored(), [])
 })
 
 t.test('what is of no use stays in the folder, and the others are taken', async (t) => {

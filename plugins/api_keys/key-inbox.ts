@@ -74,12 +74,9 @@ export class KeyInbox {
     await this.revoke(watcher)
     if (!keys) return
     const records = await this.records(idsOf(await this.names(), '.json'), watcher)
-    await this.record(
-      await Promise.all(
-        records.map(async ({ id, record }) => ({ what: (await kept.storedOf(id)) === undefined ? ('put' as const) : ('replaced' as const), id, key: record })),
-      ),
-    )
-    if (records.length > 0) await kept.putStored(records.map(({ id, value, record: { name } }) => ({ id, value, name })))
+    const found = await Promise.all(records.map(async (one) => ({ ...one, name: one.record.name, replaces: (await kept.storedOf(one.id)) !== undefined })))
+    await this.record(found.map(({ id, record, replaces }) => ({ what: replaces ? 'replaced' : 'put', id, key: record })))
+    if (found.length > 0) await kept.putFiled(found)
     for (const { id, record } of records) this.unsettled.set(id, record)
     if (this.unsettled.size === 0) return
     for (const { id } of records) await this.calls.rm(join(folder, `${id}.json`), { force: true })
@@ -87,7 +84,7 @@ export class KeyInbox {
     const settled = [...this.unsettled.values()]
     this.unsettled.clear()
     for (const record of settled) {
-      if (await kept.isGone(record.id)) continue
+      if ((await kept.storedOf(record.id)) === undefined) continue
       try {
         watcher.put(record)
       } catch (error) {

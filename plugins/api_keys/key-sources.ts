@@ -274,7 +274,7 @@ export class KeySources {
     if (text === undefined) return
     const record = withoutNamespace(JSON.parse(text) as KeyRecord, namespace)
     if (store !== undefined) return store.write(record)
-    await kept.putStored([{ id: record.id, name: record.name, value: encodeObject(record, envelope) }])
+    await kept.replaceStored({ id: record.id, value: encodeObject(record, envelope) })
     this.watcher.put(record)
   }
 
