@@ -43,7 +43,7 @@ export interface WorkerData {
   shared: Int32Array
   config: WorkerConfig
   state: StateEvent[]
-  /** `Shared.EVENTS` when `state` was taken. */
+  /** `Shared.EVENTS` when `state` was taken, less the events of the state that follow by messages. */
   eventsPublished: number
   /** What is known of each segment's file (integrity/trust.ts). */
   trust: TrustTable

@@ -5,6 +5,7 @@
  */
 import type { JobOptions, RunningJob, StorageContext } from 'svcdb'
 import { classify, type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import { nextTurn } from 'svcdb/lib/event-loop'
 import type { Timer } from '../../common/timers.ts'
 import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { EngineWorker, Environment } from '../environment.ts'
@@ -19,6 +20,7 @@ import type { Readers } from './readers.ts'
 import type { SegmentMeta } from './segment-entry.ts'
 import { SharedAnswers } from './shared-answers.ts'
 import { Shared } from './shared-header.ts'
+import { slicesOf } from './state-events.ts'
 import { ThreadJob } from './thread-job.ts'
 import type { ThreadUsage } from './usage.ts'
 
@@ -63,23 +65,29 @@ class EngineThread {
   private readonly unsubscribe: () => void
   private readonly exited: Promise<void>
   private readonly options: PoolOptions
+  /** Messages that wait until the thread has been given the state. */
+  private behind: ToWorker[] | undefined
+  private gone = false
 
   constructor(role: ThreadRole, options: PoolOptions, gone: (thread: EngineThread, error: SvcError) => void) {
     const { publisher, log } = options
     this.options = options
     publisher.flush()
+    const [state, ...rest] = slicesOf(options.state())
+    const later = rest.reduce((count, events) => count + events.length, 0)
     const workerData: WorkerData = {
       role,
       dataDir: options.dataDir,
       shared: options.shared,
       config: options.config[role],
-      state: options.state(),
-      eventsPublished: Atomics.load(options.shared, Shared.EVENTS),
+      state,
+      eventsPublished: (Atomics.load(options.shared, Shared.EVENTS) - later) | 0,
       trust: options.scrubber.trust,
       pins: options.readers.pins.words,
     }
     this.timers = options.environment.timers
     this.worker = options.environment.startThread(workerData)
+    if (rest.length > 0) void this.handOver(rest)
     this.unsubscribe = publisher.add((events) => this.post({ kind: 'state', events }))
     this.worker.on('message', (message: FromWorker) => this.receive(message))
     let failure: Error | undefined
@@ -90,6 +98,7 @@ class EngineThread {
     this.exited = new Promise((resolve) => {
       this.worker.once('exit', (code) => {
         this.unsubscribe()
+        this.gone = true
         const error = endOf(failure, code)
         gone(this, error)
         for (const job of this.jobs.values()) job.fail(error)
@@ -100,7 +109,21 @@ class EngineThread {
   }
 
   post(message: ToWorker): void {
-    this.worker.postMessage(message)
+    if (this.behind !== undefined) this.behind.push(message)
+    else this.worker.postMessage(message)
+  }
+
+  /** The rest of the state, a slice in a turn of the event loop: what is said to the thread meanwhile comes behind it. */
+  private async handOver(slices: readonly StateEvent[][]): Promise<void> {
+    const behind: ToWorker[] = []
+    this.behind = behind
+    for (const events of slices) {
+      await nextTurn()
+      if (this.gone) return
+      this.worker.postMessage({ kind: 'state', events })
+    }
+    this.behind = undefined
+    for (const message of behind) this.worker.postMessage(message)
   }
 
   /** What its memory was when it last said so; asks it, and does not wait long for one that is busy. */

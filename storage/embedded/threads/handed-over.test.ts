@@ -1,0 +1,62 @@
+/** The state is handed to a thread that starts in slices: what it is asked meanwhile sees all of it, and what has come since. */
+import t from 'tap'
+import { testContext } from '../../conformance/index.ts'
+import { EmbeddedEngine } from '../engine.ts'
+import { realEnvironment } from '../environment.ts'
+import { closeAndRemove, NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
+import type { StateEvent, ToWorker } from './messages.ts'
+
+const MEASUREMENTS = 1200
+const SLICE = 1000
+
+const weightOf = (events: readonly StateEvent[]): number =>
+  events.reduce((sum, event) => sum + (event.kind === 'segments' ? Math.max(1, event.added.length) : 1), 0)
+
+t.test('a thread that starts late learns of all in slices, and of what comes meanwhile', async (t) => {
+  const dir = tempDir()
+  const weights: number[] = []
+  const startThread: typeof realEnvironment.startThread = (data) => {
+    weights.push(weightOf(data.state))
+    const worker = realEnvironment.startThread(data)
+    const post = worker.postMessage.bind(worker)
+    worker.postMessage = (message: ToWorker) => {
+      if (message.kind === 'state') weights.push(weightOf(message.events))
+      post(message)
+    }
+    return worker
+  }
+  const opened = () =>
+    new EmbeddedEngine(
+      testContext({ data_dir: dir, warm_up_ms: 0 }, () => NOW_MS),
+      { startThread },
+    )
+  let engine = opened()
+  await engine.open()
+  t.teardown(() => closeAndRemove(engine, dir))
+  const write = (from: number, to: number) => Promise.all(Array.from({ length: to - from }, (_, i) => writeFloat(engine, `m${from + i}`, 'a', NOW, { v: i })))
+  await write(0, MEASUREMENTS)
+  const read = rowsOf(engine, `m${MEASUREMENTS - 1}`)
+  const written = write(MEASUREMENTS, MEASUREMENTS + 10)
+  t.same(await read, [`a ${NOW} v=${MEASUREMENTS - 1}`])
+  await written
+  for (const [i, v] of [
+    [0, 0],
+    [MEASUREMENTS + 9, 9],
+  ])
+    t.same(await rowsOf(engine, `m${i}`), [`a ${NOW} v=${v}`])
+  t.ok(weights.length >= 3, 'there are several slices')
+  t.ok(Math.max(...weights) <= SLICE, `at most ${SLICE} at once: ${weights}`)
+
+  await engine.flush()
+  await engine.close()
+  // All is in segments.
+  engine = opened()
+  await engine.open()
+  weights.length = 0
+  for (const [i, v] of [
+    [7, 7],
+    [MEASUREMENTS + 9, 9],
+  ])
+    t.same(await rowsOf(engine, `m${i}`), [`a ${NOW} v=${v}`])
+  t.ok(Math.max(...weights) <= SLICE, `at most ${SLICE} at once: ${weights}`)
+})
