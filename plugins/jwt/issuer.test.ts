@@ -244,6 +244,10 @@ t.test('a withdrawn key is refused within one time to live, and a new one taken 
   clock.forward(HOUR)
   t.match(await who(await sign(third, claims)), { status: 200 })
   t.equal(audit.records.length, 2, 'a refresh that changes nothing is not recorded')
+
+  issuer.keys = [jwkOf(third), jwkOf(first)]
+  t.match(await who(await sign(first, claims)), { status: 200 })
+  t.match(audit.records.slice(2), [{ metadata: { added: 'first', removed: '', keys: '2' } }], 'a key that only joins the others is')
 })
 
 t.test('an unknown name leads to one fetch in ten seconds, however many ask', async (t) => {
