@@ -94,6 +94,8 @@ t.test('namespaces have one level', async (t) => {
   t.match(unknown, envelope(404, 'NoSuchNamespaceException', /^cannot find namespace "nowhere"/))
   t.same((await list('parent=blue')).json(), JSON.parse(JSON.stringify(unknown).replace('nowhere', 'blue')))
   t.equal((await list('parent=red%1Fchild')).statusCode, 404)
+  const chief = await node.inject({ url: '/v1/namespaces?parent=blue', headers: bearer('chief') })
+  t.equal(chief.statusCode, 404, 'an admin of some namespaces is none of the others')
 })
 
 t.test('pages', async (t) => {

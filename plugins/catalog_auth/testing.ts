@@ -68,6 +68,7 @@ export const CALLERS: Record<string, Identity | SvcError> = {
   two: identity('bob', { namespaces: ['red', 'blue', 'gone'] }),
   any: identity('eve', { claims: { key_id: 'k-5' } }),
   root: identity('root', { admin: true }),
+  chief: identity('kim', { namespaces: ['red'], admin: true }),
   user: identity('u-17', {
     method: 'jwt',
     namespaces: ['blue'],
