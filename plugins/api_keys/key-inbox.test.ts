@@ -157,6 +157,9 @@ t.test('a revocation counts from its commit, and no file brings the key back', a
   for (let i = 0; i < 2; i++) await bare.inbox.take(bare.watcher)
   t.same(bare.steps, ['the key was revoked, and does not come back'], 'which is said once')
   t.same(await readdir(bare.dir), [`${record.id}.json`])
+
+  await bare.kept.putStored([{ id: record.id, name: 'ci', value: {} }])
+  t.same(await bare.kept.stored(), [], 'nor a copy that was read before')
 })
 
 t.test('of a key that was made over HTTP and revoked while a copy of it is taken nothing comes back, and no file of that copy later', async (t) => {

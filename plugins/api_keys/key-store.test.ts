@@ -129,6 +129,22 @@ t.test('what others put, change and remove while the node runs is taken up', asy
   t.equal((await node.call('GET', ADMIN)).body.total, 1)
 })
 
+t.test('a key that has another hash by now is not let in for the former one, during an attack either', async (t) => {
+  const root = await folder(t)
+  const clock = new ManualClock(Date.now())
+  const node = await start({ ...inStore(root), clock, tuning: { cache_ttl_secs: 10, max_failures: 1 } })
+  t.teardown(() => node.stop())
+  const { text, record } = await put(root, 'late')
+  const { record: another } = await newKey(wanted('late'), 'svc_', Date.now())
+  t.equal((await node.who(text)).status, 200)
+  clock.skip(10_001)
+  t.equal((await node.who(text.slice(0, 12) + keyText().slice(12))).status, 401)
+  t.equal((await node.who(text)).status, 200, 'too many failures, and it was verified before')
+  clock.skip(10_001)
+  await writeFile(fileOf(root, record.id), JSON.stringify({ version: 1, ...record, key_hash: another.key_hash }))
+  t.equal((await node.who(text)).status, 429)
+})
+
 t.test('a removal that the folder shows ends a cached key when another is looked for', async (t) => {
   const root = await folder(t)
   const node = await start(inStore(root))
