@@ -7,7 +7,7 @@ import { tempDir } from '../testing/harness.ts'
 import { Backups } from './backups.ts'
 import { type BackupSource, createBackup } from './create.ts'
 import { type BackupDisk, filesBelow, realDisk } from './disk.ts'
-import { hex, MANIFEST_FILE } from './manifest.ts'
+import { hex, MANIFEST_FILE, UNFINISHED } from './manifest.ts'
 import { restoreBackup } from './restore.ts'
 import { verifyBackup } from './verify.ts'
 
@@ -127,6 +127,11 @@ t.test('wherever a backup over an older one fails or ends, the older one or the 
       if (made !== undefined) t.match(there, { created_at: 2 }, label)
       else if (!replacing) t.match(there, { created_at: 1 }, label)
       else if (existsSync(join(backup, MANIFEST_FILE))) t.ok(there, label)
+      else
+        t.ok(
+          [backup, join(backup, UNFINISHED, 'former')].some((folder) => existsSync(join(folder, SEGMENT))),
+          `${label}: what the older one had is there still`,
+        )
       t.match(await createBackup(next, copying, backup, new Map(), check), { created_at: 2 }, `${label}: the next one`)
       t.match(await verifyBackup(realDisk, backup, check), { created_at: 2 }, `${label}: is whole`)
     }
@@ -182,8 +187,11 @@ t.test('a backup over an older one has what there is now: no file is left over, 
   const both = await source.detach('')
   await createBackup({ ...source, detach: async () => [...both, [{ file: former, bytes: 3, crc32: hex(crc32('abc')) }]] }, copying, backup, new Map(), check)
   writeFileSync(join(backup, SEGMENT), 'xyz')
+  // As servers before this one left it when they ended.
+  writeFileSync(join(backup, `${MANIFEST_FILE}.tmp`), 'half')
   for (const disk of [copying, realDisk]) {
     await createBackup(source, disk, backup, new Map(), check)
+    t.same(readdirSync(backup).sort(), [MANIFEST_FILE, 'catalog', 'segments'].sort())
     t.match(await verifyBackup(disk, backup, check), { segments: 1, file_count: 2 })
     t.notOk(existsSync(join(backup, former)))
     t.equal(readFileSync(join(backup, SEGMENT), 'utf8'), 'abc')

@@ -38,9 +38,15 @@ for (const mixed of [false, true])
       ['m', 'c', 'd'],
       ['m', 'a', 'c'],
       ['n', 'd'],
+      ['m', 'a', 'e'],
     ] as const
     const result = await engine.write(batchOf(engine, rows, mixed))
-    t.match(result, { written: 4, rejected: 1, rejections: [{ code: 'INVALID_POINT', position: 2, message: /"c" .*"m".* 4 .*max_tags_per_measurement is 3/ }] })
+    const refused = (position: number, key: string) => ({
+      code: 'INVALID_POINT',
+      position,
+      message: new RegExp(`"${key}" .*"m".* 4 .*max_tags_per_measurement is 3`),
+    })
+    t.match(result, { written: 4, rejected: 2, rejections: [refused(2, 'c'), refused(5, 'e')] })
     const tags = { m: ['a', 'b', 'c'], n: ['a', 'd'] }
     t.same(await tagsOf(engine), tags)
     const again = await opened(t, 1, crashCopy(dir))
@@ -82,6 +88,8 @@ t.test('series that are deleted leave room', async (t) => {
   )
   await engine.delete({ namespace: '', measurement: 'm', matchers: [{ tag: 'a', op: '=', value: 'x' }] })
   t.match(await engine.write(batchOf(engine, [['m', 'c']])), { written: 1 })
+  t.same(await tagsOf(engine), { m: ['b', 'c'] })
+  t.match(await engine.write(batchOf(engine, [['m', 'a']])), { rejected: 1 }, 'which the deleted ones have no more of than others')
   t.same(await tagsOf(engine), { m: ['b', 'c'] })
 })
 
