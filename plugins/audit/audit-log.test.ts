@@ -44,6 +44,25 @@ t.test('1,000 at once are in the order of their ids, and share syncs', async (t)
   t.ok(files.syncs < 20, `${files.syncs} syncs`)
 })
 
+t.test('the name of a new file is on the disk before its first entry is', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const steps: string[] = []
+  const open = files.open.bind(files)
+  files.open = async (...args) => {
+    const file = await open(...args)
+    const sync = async () => {
+      if (args[0] === dirname(path)) steps.push('name')
+      await file.sync()
+    }
+    return { ...file, sync }
+  }
+  files.before = () => void steps.push('entry')
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files }))
+  await auditLog.record(entry('a'))
+  t.same(steps, ['name', 'entry'])
+})
+
 t.test('an entry is on the disk before its promise resolves, and not before all of it is', async (t) => {
   const path = pathIn(t)
   const files = new FaultyFiles()
@@ -197,6 +216,30 @@ t.test('the queue is bounded', async (t) => {
   t.same(await Promise.all([first, ...waiting]), ['kept', 'kept', 'kept'])
 })
 
+t.test('with fail_closed false an entry that is lost while others are written is told of too', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files, config: { fail_closed: false, max_queue: 2 } }))
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const entered = Promise.withResolvers<void>()
+  files.before = () => {
+    entered.resolve()
+    return promise
+  }
+  const first = outcome(auditLog.record(entry('written')))
+  await entered.promise
+  const waiting = ['a', 'b'].map((resource) => outcome(auditLog.record(entry(resource))))
+  t.equal(await outcome(auditLog.record(entry('c'))), 'kept')
+  resolve()
+  await Promise.all([first, ...waiting])
+  t.match(
+    entriesOf(path).map((kept) => metadataOf(kept).count ?? kept.resource),
+    ['written', '1', 'a', 'b'],
+  )
+  await auditLog.stop()
+  t.equal(await outcome(auditLog.record(entry('d'))), 'DATABASE_CLOSED', 'after the stop nobody is left to tell of it')
+})
+
 t.test('with sync_each false the disk is synced by the clock, and at the stop', async (t) => {
   const path = pathIn(t)
   const files = new FaultyFiles()
@@ -343,6 +386,37 @@ t.test('a file that is moved away or deleted: the chain goes on in a new one', a
     entriesOf(path).map(({ id }) => id),
     [4n, 5n, 6n],
     'a file that is not the first of its chain is no corruption',
+  )
+})
+
+t.test('that a file was moved away is told of when it can be, by an entry of the new one', async (t) => {
+  const path = pathIn(t)
+  const files = new FaultyFiles()
+  const auditLog = await stopAtEnd(t, makeAuditLog(path, { files }))
+  await auditLog.record(entry('a'))
+  renameSync(path, `${path}.1`)
+  files.room = 0
+  t.equal(await outcome(auditLog.record(entry('b'))), 'STORAGE_FULL')
+  files.room = Number.POSITIVE_INFINITY
+  await auditLog.record(entry('c'))
+  t.match(
+    entriesOf(path).map((kept) => metadataOf(kept).event ?? kept.resource),
+    ['file_replaced', 'c'],
+  )
+})
+
+t.test('a file that others begin in its place is gone on with, on a line of its own', async (t) => {
+  const path = pathIn(t)
+  const auditLog = await stopAtEnd(t, makeAuditLog(path))
+  await auditLog.record(entry('a'))
+  renameSync(path, `${path}.1`)
+  writeFileSync(path, 'half a line of somebody else')
+  await auditLog.record(entry('b'))
+  const [half, ...ours] = linesOf(path)
+  t.equal(half, 'half a line of somebody else')
+  t.same(
+    ours.map((text) => JSON.parse(text).resource),
+    [path, 'b'],
   )
 })
 
