@@ -174,9 +174,16 @@ t.test('over TLS', { skip: noOpenssl }, async (t) => {
     const [first, second, third] = [0, 1, 2].map(() => authority.issue({ subject: ['CN=ann'] }))
     const print = ({ cert }: Issued) => new X509Certificate(cert).fingerprint256
     const fingerprints_sha256 = [print(first), print(second).replaceAll(':', '').toLowerCase()]
-    const { everywhere } = await startMtls(t, { authority, section: { unknown: 'allow', clients: [{ name: 'ann', fingerprints_sha256 }] } })
+    const bob = [0, 1].map(() => authority.issue({ subject: ['CN=bob'] }))
+    const bound = [
+      { name: 'ann', fingerprints_sha256 },
+      { name: 'bob', fingerprints_sha256: [print(bob[0])] },
+    ]
+    const { everywhere } = await startMtls(t, { authority, section: { unknown: 'allow', clients: bound } })
     t.same(principals(await everywhere(first)), all('ann'))
     t.same(principals(await everywhere(second)), all('ann'))
+    t.same(principals(await everywhere(bob[0])), all('bob'))
+    for (const { error } of await everywhere(bob[1])) t.match(error, /not one of those that "bob" is known by/, 'to a single one, too')
     for (const { error } of await everywhere(third)) t.match(error, /^UNAUTHORIZED: InvalidCertificate: .*not one of those that "ann" is known by/)
   })
 
@@ -239,7 +246,8 @@ t.test('what cannot work is refused at the start', async (t) => {
     /"auth.mtls.clients" "ann", "eve", "boss", "all" with server.multi_tenancy: no namespaces are given; .*namespaces = \["\*"\]/,
   )
   t.equal(await refusal({ clients: several }), '')
-  t.match(await refusal({ unknown: 'allow' }, tenants), /"auth.mtls.unknown" "allow" with server.multi_tenancy/)
+  for (const listed of [[], [{ name: 'bob', namespaces: ['red'] }]])
+    t.match(await refusal({ unknown: 'allow', clients: listed }, tenants), /"auth.mtls.unknown" "allow" with server.multi_tenancy/)
   t.match(await refusal({ clients: [{ name: 'a' }, { name: 'a' }] }), /"a": the name is there twice/)
   t.equal(await refusal({ clients: [{ name: 'a' }, { name: 'A' }] }), '')
   t.match(await refusal({ identity: 'san_dns', clients: [{ name: 'a' }, { name: 'A' }] }), /"A": the name is there twice/)
