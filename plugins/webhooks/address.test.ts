@@ -135,6 +135,7 @@ t.test('URLs that are no endpoints', async (t) => {
     t.doesNotThrow(() => parseTarget(url, false), url)
   for (const url of ['http://localhost:1/', 'https://10.0.0.1/', 'http://[::1]/']) t.doesNotThrow(() => parseTarget(url, true), url)
   t.throws(() => parseTarget('http://user@localhost/', true), /carries a user/)
+  for (const url of ['ftp://localhost/', 'file:///etc/passwd']) t.throws(() => parseTarget(url, true), { code: 'BAD_REQUEST' }, url)
   t.equal(literalAddress('[::1]'), '::1')
   t.equal(literalAddress('example.com'), undefined)
   t.ok(isIPv6('fe80::1%eth0') && addressProblem('fe80::1%eth0') !== undefined)

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -61,7 +62,8 @@ t.test('a stop waits for what can be sent, and no longer than it may', async (t)
   const certificate = await makeCertificate(t)
   const dir = folder(t)
   const slow = await receive(t, certificate, (_, response) => void setTimeout(() => response.writeHead(204).end(), 100))
-  const deaf = await receive(t, certificate, () => {})
+  const waiting: Socket[] = []
+  const deaf = await receive(t, certificate, (_request, _response, socket) => void waiting.push(socket))
   const section = { ca_file: certificate.caFile, drain_secs: 3, timeout_secs: 120 }
   const node = await openNode(dir, { ...section, drain_secs: 30 })
   await node.hooks.define(at('a'), slow.url)
@@ -78,6 +80,7 @@ t.test('a stop waits for what can be sent, and no longer than it may', async (t)
   await again.stop()
   const took = Date.now() - stopping
   t.ok(took >= 2900 && took < 60_000, `it took ${took} ms`)
+  await until('the attempt is broken off', () => waiting.every((socket) => socket.destroyed))
   const last = await openNode(dir, { ...section, drain_secs: 0 })
   t.match(await last.hooks.list('teller'), [
     { name: 'a', delivered: 10, waiting: 0 },
