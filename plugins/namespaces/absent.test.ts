@@ -74,6 +74,36 @@ t.test('plugins forget a namespace that went while they were not selected', asyn
   }
 })
 
+t.test('what was written to while namespaces were not defined has a definition from the next start on', async (t) => {
+  const dir = folder(t)
+  let at = await openNode(dir, {}, [], [line, native])
+  t.equal((await at.inject('POST', '/write', point(), 'acme')).statusCode, 204)
+  await at.node.stop()
+  at = await openNode(dir)
+  t.match((await at.inject('GET', `${PATH}/acme`)).json(), { name: 'acme', usage: { measurements: 1 } })
+  t.equal((await at.inject('DELETE', `${PATH}/acme`)).statusCode, 200)
+  await at.node.stop()
+})
+
+t.test('a plugin that has forgotten a namespace is not asked to by the next start, when another has the name', async (t) => {
+  const dir = folder(t)
+  const forgotten: string[] = []
+  const keeper: Plugin = definePlugin({
+    id: 'keeper',
+    summary: 'x',
+    stability: 'stable',
+    setup: (svc) => svc.start(() => svc.find<NamespaceLifecycle>(NAMESPACES)?.onDelete((name) => void forgotten.push(name), svc.id)),
+  })
+  let at = await openNode(dir, {}, [keeper])
+  await at.inject('POST', '/write', point(), 'acme')
+  t.equal((await at.inject('DELETE', `${PATH}/acme`)).statusCode, 200)
+  await at.inject('POST', '/write', point(), 'acme')
+  await at.node.stop()
+  at = await openNode(dir, {}, [keeper])
+  await at.node.stop()
+  t.same(forgotten, ['acme'], 'once')
+})
+
 t.test('a plugin that fails to forget is asked again by the next start', async (t) => {
   const dir = folder(t)
   const forgotten: string[] = []

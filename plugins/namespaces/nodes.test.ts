@@ -21,8 +21,8 @@ async function peer(t: Test, shared: SharedState, dataDir?: string): Promise<Tes
   return node
 }
 
-async function write(node: TestNode, measurement: string, namespace = 'acme'): Promise<void> {
-  const headers = { 'content-type': 'text/plain', 'x-namespace': namespace }
+async function write(node: TestNode, measurement: string, namespace = 'acme', key?: string): Promise<void> {
+  const headers = { 'content-type': 'text/plain', 'x-namespace': namespace, ...(key === undefined ? {} : { 'idempotency-key': key }) }
   const answer = await node.inject({ method: 'POST', url: '/write', payload: `${measurement} v=1`, headers })
   if (answer.statusCode !== 204) throw new Error(answer.body)
 }
@@ -46,6 +46,19 @@ t.test('a namespace that is deleted on one node has no points on the other eithe
   await until('both know the next one', async () => (await known(a)).includes('acme'))
   t.same(await measurements(b), ['next'], 'what the next of that name writes stays')
   t.same(await measurements(b, 'other'), ['secret'])
+})
+
+t.test('what was written under a key is forgotten with the namespace, on the other node too', async (t) => {
+  const shared = new SharedState()
+  const nodes = [await peer(t, shared), await peer(t, shared)]
+  for (const node of nodes) await write(node, 'old', 'acme', 'once')
+  for (const node of nodes) await t.rejects(write(node, 'old', 'acme', 'once'), /once/)
+  t.equal(await remove(nodes[0]), 200)
+  await until('the other hears of it', async () => !(await known(nodes[1])).includes('acme'))
+  for (const node of nodes) {
+    await write(node, 'new', 'acme', 'once')
+    t.same(await measurements(node), ['new'])
+  }
 })
 
 t.test('of writes on the other node at that time nothing is left behind, nor lost of the next of that name', async (t) => {
