@@ -53,6 +53,15 @@ t.test('many calls at once over one connection', async (t) => {
   )
 })
 
+t.test('clients are told how many calls a connection may have, and how much of each it may send', async (t) => {
+  const { port, listener } = await start(t, [echo], { section: { max_concurrent_streams: 16, stream_window_bytes: 131_072 } })
+  const session = connect(`http://127.0.0.1:${port}`)
+  t.teardown(() => session.destroy())
+  const [settings] = await once(session, 'remoteSettings')
+  t.match(settings, { maxConcurrentStreams: 16, initialWindowSize: 131_072 })
+  t.throws(() => listener.add(echo), /cannot add method "\/t\.S\/Echo" to echo: it answers it already/)
+})
+
 t.test('errors are those of the table, with their details', async (t) => {
   const fail = (error: unknown): GrpcMethod<CallContext> => ({
     path: '/t.S/Fail',
