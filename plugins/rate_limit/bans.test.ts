@@ -73,6 +73,11 @@ t.test('credentials that are none of what is known do count', async (t) => {
   t.equal((await basic()).statusCode, 401)
   t.equal((await basic()).statusCode, 401)
   t.equal(await status('ann'), 429)
+
+  const certificate = { der: new Uint8Array(1), error: 'CERT_HAS_EXPIRED' }
+  const shown = { header: () => undefined, query: () => undefined, path: '/who', protocol: 'http', address: '192.0.2.2', requestId: 'r', certificate }
+  for (let i = 0; i < 2; i++) await t.rejects(async () => node.node.auth.admit(shown, 'read', '/who'), { code: 'UNAUTHORIZED' })
+  t.equal(await status('ann', '192.0.2.2'), 429, 'a certificate that does not hold as well')
 })
 
 t.test('a success clears the count, unless it is told not to', async (t) => {
@@ -80,6 +85,8 @@ t.test('a success clears the count, unless it is told not to', async (t) => {
   for (let i = 0; i < 10; i++) {
     await trusting.fail(4)
     t.equal(await trusting.status('ann'), 200)
+    await trusting.fail(4, '2001:db8::1')
+    t.equal(await trusting.status('ann', '2001:db8::2'), 200, 'of all that counts as one caller')
   }
   const wary = await setUp(t, { success_resets_failures: false })
   await wary.fail(4)
