@@ -31,6 +31,8 @@ t.test('what lies within a millisecond is read off the monotonic clock', async (
   t.equal(clock(), 1001n * MS + 875_000n)
   running += 0.5
   t.equal(clock(), 1001n * MS + 875_001n, 'and does not go past its end')
+  running += 1
+  t.equal(clock(), 1001n * MS + 875_002n, 'nor right to it')
 })
 
 t.test('a clock that is put back', async (t) => {
@@ -46,4 +48,6 @@ t.test('a clock that is put back', async (t) => {
   t.equal(clock(), 10_001n * MS)
   now -= 1001
   t.equal(clock(), 9000n * MS, 'by more: it is followed')
+  now -= 1000
+  t.equal(clock(), 8000n * MS, 'and by just a second')
 })
