@@ -158,7 +158,7 @@ t.test('a revocation counts from its commit, and no file brings the key back', a
   t.same(bare.steps, ['the key was revoked, and does not come back'], 'which is said once')
   t.same(await readdir(bare.dir), [`${record.id}.json`])
 
-  await bare.kept.putStored([{ id: record.id, name: 'ci', value: {} }])
+  await bare.kept.putFiled([{ id: record.id, name: 'ci', value: {}, replaces: false }])
   t.same(await bare.kept.stored(), [], 'nor a copy that was read before')
 })
 

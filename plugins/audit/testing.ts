@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Clock, StateStore } from 'svcdb'
+import type { AuditRecord, Clock, StateStore } from 'svcdb'
 import { Logs, MetricsRegistry, systemClock } from 'svcdb/testkit'
 import { Value } from 'typebox/value'
 import { FileAuditLog } from './audit-log.ts'
@@ -115,4 +115,21 @@ export class FaultyFiles implements Files {
     const synced = this.synced.get(path) ?? 0
     return bytes.subarray(0, synced + Math.floor(random() * (bytes.length - synced + 1)))
   }
+}
+
+/** A record as tests write it. */
+export const entry = (resource: string, more: Partial<AuditRecord> = {}): AuditRecord => ({ action: 'admin', resource, decision: 'allow', ...more })
+export const pathIn = (t: Parameters<typeof temporaryFolder>[0]): string => join(temporaryFolder(t), 'deep', 'audit.jsonl')
+
+/** Kept, or the code of the refusal. */
+export const outcome = (kept: Promise<void>): Promise<string> =>
+  kept.then(
+    () => 'kept',
+    ({ code }) => code,
+  )
+
+export async function stopAtEnd(t: { teardown(run: () => unknown): void }, auditLog: FileAuditLog): Promise<FileAuditLog> {
+  t.teardown(() => auditLog.stop().catch(() => {}))
+  await auditLog.open()
+  return auditLog
 }
