@@ -1,10 +1,9 @@
 /** One tenant whose runs take long does not keep those of others from their turn. */
-import { definePlugin } from 'svcdb'
 import { AGENT_PLANES, type AgentPlanes, type OperatedPlane } from 'svcdb/agents'
 import { seeded } from 'svcdb/lib/random'
 import t, { type Test } from 'tap'
 import { skill } from './testing/control.ts'
-import { start } from './testing/node.ts'
+import { handOut, start } from './testing/node.ts'
 import { Turns } from './turns.ts'
 
 /** A node where runs of "slow" take as long as the test says. */
@@ -14,20 +13,13 @@ async function setup(t: Test, config: Record<string, unknown>) {
     free = resolve
   })
   const done: string[] = []
-  const held = {} as { planes: AgentPlanes }
-  const peek = definePlugin({
-    id: 'peek',
-    summary: 'Hands out the planes',
-    stability: 'experimental',
-    requires: [AGENT_PLANES],
-    setup: (svc) => void (held.planes = svc.use<AgentPlanes>(AGENT_PLANES)),
-  })
+  const handed = handOut<AgentPlanes>(AGENT_PLANES)
   const slow = skill('slow', (context) => context.effect({ kind: 'work', args: null, mutates: false }, () => gate.then(() => null)))
   const quick = skill('quick', async () => null)
-  await start(t, [slow, quick], { plugins: [peek], config: { agent_plane: { tenants: ['acme', 'umbrella'], sweep_interval_secs: 0.1, ...config } } })
+  await start(t, [slow, quick], { plugins: [handed.plugin], config: { agent_plane: { tenants: ['acme', 'umbrella'], sweep_interval_secs: 0.1, ...config } } })
   t.teardown(() => free())
   const begin = async (tenant: string, capability: string): Promise<{ run: string; settled: Promise<void> }> => {
-    const { agents } = held.planes.find(tenant) as OperatedPlane
+    const { agents } = handed.service().find(tenant) as OperatedPlane
     const { run } = await agents.run({ capability, input: null, actor: 'test' })
     return { run, settled: agents.settled(run).then(() => void done.push(tenant)) }
   }

@@ -185,17 +185,12 @@ t.test('the queue is bounded', async (t) => {
   const path = pathIn(t)
   const files = new FaultyFiles()
   const auditLog = await stopAtEnd(t, makeAuditLog(path, { files, config: { max_queue: 2 } }))
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const entered = Promise.withResolvers<void>()
-  files.before = () => {
-    entered.resolve()
-    return promise
-  }
+  const held = files.hold()
   const first = outcome(auditLog.record(entry('written')))
-  await entered.promise
+  await held.begun
   const waiting = ['a', 'b'].map((resource) => outcome(auditLog.record(entry(resource))))
   await t.rejects(auditLog.record(entry('c')), { code: 'OVERLOADED', message: /2 entries wait .*audit\.max_queue/ })
-  resolve()
+  held.release()
   t.same(await Promise.all([first, ...waiting]), ['kept', 'kept', 'kept'])
 })
 
@@ -203,17 +198,12 @@ t.test('with fail_closed false an entry that is lost while others are written is
   const path = pathIn(t)
   const files = new FaultyFiles()
   const auditLog = await stopAtEnd(t, makeAuditLog(path, { files, config: { fail_closed: false, max_queue: 2 } }))
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const entered = Promise.withResolvers<void>()
-  files.before = () => {
-    entered.resolve()
-    return promise
-  }
+  const held = files.hold()
   const first = outcome(auditLog.record(entry('written')))
-  await entered.promise
+  await held.begun
   const waiting = ['a', 'b'].map((resource) => outcome(auditLog.record(entry(resource))))
   t.equal(await outcome(auditLog.record(entry('c'))), 'kept')
-  resolve()
+  held.release()
   await Promise.all([first, ...waiting])
   t.match(
     entriesOf(path).map((kept) => metadataOf(kept).count ?? kept.resource),

@@ -109,6 +109,17 @@ export class FaultyFiles implements Files {
     }
   }
 
+  /** Holds the next writes. @returns when the first has come, and how to let all go. */
+  hold(): { begun: Promise<void>; release(): void } {
+    const begun = Promise.withResolvers<void>()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.before = () => {
+      begun.resolve()
+      return promise
+    }
+    return { begun: begun.promise, release: resolve }
+  }
+
   /** What a power cut would leave now: all that was synced, and something of the rest. */
   afterPowerCut(path: string, random: () => number): Buffer {
     const bytes = readFileSync(path)

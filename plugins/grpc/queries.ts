@@ -44,13 +44,13 @@ export class Queries {
     if (!this.svc.storage.capabilities.has('sql')) throw new GrpcStatusError(UNIMPLEMENTED, 'cannot run SQL: the storage engine of this node has none')
     const { max_send_bytes: maxBytes } = this.config
     const args: SqlArgs = { namespace: call.context.dataNamespace, query: sqlText(request), maxRows: this.svc.server.sql_max_rows, maxBytes }
-    const pieces: Uint8Array[] = []
+    const parts: Uint8Array[] = []
     const job = this.run<SqlOutcome>(SQL, args, call, 'sql_query_timeout_secs')
     job.result.catch(() => {}) // the output fails with the same error
-    for await (const piece of job.output) pieces.push(piece)
+    for await (const part of job.output) parts.push(part)
     if ((await job.result).truncated) this.truncated.inc()
     this.answered.inc()
-    return pieces
+    return parts
   }
 
   private run<R>(

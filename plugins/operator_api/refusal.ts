@@ -11,7 +11,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Of whatever operation: for now there is no room for its body. */
+/** Of whatever operation: bodies have all the memory that they may, and it is to be sent again later. */
 export class NoRoom extends Refusal {
   constructor(sentence: string) {
     super(503, sentence)

@@ -1,26 +1,16 @@
 /** Connections whose clients do not read, do not leave or ask nothing: they end all the same. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import type { Client } from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
 import { until } from '../../../test/support/until.ts'
 import type { CallContext } from '../../index.ts'
+import type { TestNode } from '../../testkit/index.ts'
 import type { GrpcMethod } from './method.ts'
 import { echo, start, unary } from './testing.ts'
+import { DATA, frame, GOAWAY, HEADERS, PING, PREFACE, request, SETTINGS, WINDOW_UPDATE } from './testing-frames.ts'
 
-const [DATA, HEADERS, SETTINGS, PING, GOAWAY, WINDOW_UPDATE] = [0, 1, 4, 6, 7, 8]
 const MOST = 2 ** 31 - 1
-
-function frame(type: number, flags = 0, stream = 0, payload: Buffer = Buffer.alloc(0)): Buffer {
-  const head = Buffer.alloc(9)
-  head.writeUIntBE(payload.length, 0, 3)
-  head[3] = type
-  head[4] = flags
-  head.writeUInt32BE(stream, 5)
-  return Buffer.concat([head, payload])
-}
-
-/** A header that is in no table (RFC 7541, section 6.2.2). */
-const header = (name: string, value: string): Buffer => Buffer.from(`\0${String.fromCharCode(name.length)}${name}${String.fromCharCode(value.length)}${value}`)
 
 function hello(): Buffer {
   const window = Buffer.alloc(6)
@@ -28,20 +18,7 @@ function hello(): Buffer {
   window.writeUInt32BE(MOST, 2)
   const more = Buffer.alloc(4)
   more.writeUInt32BE(MOST - 65_535, 0)
-  return Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0, window), frame(SETTINGS, 1), frame(WINDOW_UPDATE, 0, 0, more)])
-}
-
-/** A call with one empty message, of the first stream. */
-function request(path: string): Buffer {
-  const headers = [
-    [':method', 'POST'],
-    [':scheme', 'http'],
-    [':path', path],
-    [':authority', 'localhost'],
-    ['content-type', 'application/grpc'],
-    ['te', 'trailers'],
-  ]
-  return Buffer.concat([frame(HEADERS, 4, 1, Buffer.concat(headers.map(([name, value]) => header(name, value)))), frame(DATA, 1, 1, Buffer.alloc(5))])
+  return Buffer.concat([PREFACE, frame(SETTINGS, 0, 0, window), frame(SETTINGS, 1), frame(WINDOW_UPDATE, 0, 0, more)])
 }
 
 /** Keeps its side of the connection open. */
@@ -80,14 +57,19 @@ const much: GrpcMethod<CallContext> = {
   },
 }
 
+/** The call has ended, and its connection is another's: there is room for one. */
+async function givenOn(node: TestNode, client: Client): Promise<void> {
+  await until('the end of the call', async () => /svc_echo_calls_total\{method="\/t\.S\/Much"/.test((await node.inject('/metrics')).body))
+  await until('another connection', async () => (await unary(client, '/t.S/Echo', Buffer.from('x'))).error === undefined)
+}
+
 t.test('the connection of a client that reads nothing, and so answers no ping, is given to another', async (t) => {
   const section = { keepalive_secs: 0.2, keepalive_timeout_secs: 2, send_buffer_bytes: 64 * MIB }
   const { port, client, node } = await start(t, [echo, much], { section, config: { server: { max_connections: 1 } } })
   const socket = await open(t, port)
   socket.pause()
   socket.write(request('/t.S/Much'))
-  await until('the end of the call', async () => /svc_echo_calls_total\{method="\/t\.S\/Much"/.test((await node.inject('/metrics')).body))
-  await until('another connection', async () => (await unary(client, '/t.S/Echo', Buffer.from('x'))).error === undefined)
+  await givenOn(node, client)
   t.same(await node.stop(), [])
 })
 
@@ -97,8 +79,7 @@ t.test('what was sent to a client that reads nothing is let go when its memory i
   const socket = await open(t, port)
   socket.pause()
   socket.write(request('/t.S/Much'))
-  await until('the end of the call', async () => /svc_echo_calls_total\{method="\/t\.S\/Much"/.test((await node.inject('/metrics')).body))
-  await until('another connection', async () => (await unary(client, '/t.S/Echo', Buffer.from('x'))).error === undefined)
+  await givenOn(node, client)
 })
 
 t.test('a client that does not leave does not hold up the stop', async (t) => {

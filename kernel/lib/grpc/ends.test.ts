@@ -14,6 +14,7 @@ import { grpcListenerKeys } from './config.ts'
 import { GrpcListener } from './listener.ts'
 import type { GrpcMethod } from './method.ts'
 import { echo, identity, start, unary } from './testing.ts'
+import { frame, PREFACE, request, SETTINGS } from './testing-frames.ts'
 
 t.test('listeners of a node stop together, and calls that are cut are told why', async (t) => {
   const never = (path: string): GrpcMethod<CallContext> => ({
@@ -130,33 +131,7 @@ t.test('space around a value is no part of it, and does not hide it', async (t) 
       // Clients with a library refuse to send it.
       const socket = connectTcp(port, '127.0.0.1')
       socket.on('error', reject)
-      const frame = (type: number, flags: number, stream: number, payload: Buffer): Buffer => {
-        const head = Buffer.alloc(9)
-        head.writeUIntBE(payload.length, 0, 3)
-        head[3] = type
-        head[4] = flags
-        head.writeUInt32BE(stream, 5)
-        return Buffer.concat([head, payload])
-      }
-      const field = (name: string, value: string): Buffer =>
-        Buffer.concat([Buffer.of(0, name.length), Buffer.from(name), Buffer.of(value.length), Buffer.from(value)])
-      const fields = {
-        ':method': 'POST',
-        ':scheme': 'http',
-        ':path': method.path,
-        ':authority': 'localhost',
-        'content-type': 'application/grpc',
-        'x-namespace': namespace,
-      }
-      const headers = Buffer.concat(Object.entries(fields).map(([name, value]) => field(name, value)))
-      socket.write(
-        Buffer.concat([
-          Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
-          frame(4, 0, 0, Buffer.alloc(0)),
-          frame(1, 4, 1, headers),
-          frame(0, 1, 1, Buffer.alloc(5)),
-        ]),
-      )
+      socket.write(Buffer.concat([PREFACE, frame(SETTINGS), request(method.path, { 'x-namespace': namespace })]))
       let received = ''
       socket.on('data', (chunk) => {
         received += chunk.toString('latin1')

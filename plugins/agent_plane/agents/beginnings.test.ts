@@ -2,12 +2,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SignalSink } from 'svcdb'
-import { definePlugin, SIGNAL_SINK } from 'svcdb'
+import { SIGNAL_SINK } from 'svcdb'
 import { defineAgent, defineSkill, type Json } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import { loadEngine, ManualClock, run as runCli } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { start } from '../testing/node.ts'
+import { handOut, start } from '../testing/node.ts'
 
 const HOUR = 3_600_000
 
@@ -42,14 +42,7 @@ async function until(t: Test, what: string, holds: () => boolean): Promise<void>
 
 t.test('a signal of a trigger begins a run, once, with the signal as its input', async (t) => {
   const seen: Json[] = []
-  const held: { sink?: SignalSink } = {}
-  const peek = definePlugin({
-    id: 'peek',
-    summary: 'Hands signals over again',
-    stability: 'experimental',
-    requires: [SIGNAL_SINK],
-    setup: (svc) => void (held.sink = svc.use<SignalSink>(SIGNAL_SINK)),
-  })
+  const handed = handOut<SignalSink>(SIGNAL_SINK)
   const on_signal = [
     { trigger: 'disk_full', capability: 'ops.take', case: { kind: 'disk', keys: [{ namespace: 'host', tag: 'host' }] } },
     { trigger: 'disk_full', capability: 'ops.take', case: { kind: 'disk', keys: [{ namespace: 'rack', tag: 'rack' }] } },
@@ -57,7 +50,7 @@ t.test('a signal of a trigger begins a run, once, with the signal as its input',
   ]
   const { node } = await start(t, [], {
     agents: [taking(seen)],
-    plugins: ['triggers', 'line_protocol', peek],
+    plugins: ['triggers', 'line_protocol', handed.plugin],
     config: { agent_plane: { sweep_interval_secs: 0.1, on_signal }, triggers: {} },
   })
   const query = "CREATE TRIGGER disk_full ON disk WHEN used > 90 COOLDOWN INTERVAL '0s'"
@@ -73,8 +66,8 @@ t.test('a signal of a trigger begins a run, once, with the signal as its input',
   await until(t, 'the run has begun', () => seen.length > 0)
   t.match(seen, [{ trigger_name: 'disk_full', measurement: 'disk', tags: { host: 'a' }, value: 95 }])
   const again = seen[0] as never
-  await held.sink?.take('default', [again, { ...(again as object), trigger_name: 'other' } as never])
-  await held.sink?.take('default', [{ ...(again as object), event_id: 'another' } as never])
+  await handed.service().take('default', [again, { ...(again as object), trigger_name: 'other' } as never])
+  await handed.service().take('default', [{ ...(again as object), event_id: 'another' } as never])
   await until(t, 'another signal begins another run', () => seen.length > 1)
   t.equal(seen.length, 2, 'the same one does not, and none begins whose tag the signal has not')
   const cases = await node.storage.state('agent_plane').list<{ kind: string; correlation: object[] }>({ prefix: 'case/' })

@@ -1,8 +1,8 @@
 /** Runs that are commissioned, or that signals begin, where there is no room for them yet. */
-import { definePlugin, SIGNAL_SINK, type SignalSink, type TriggerSignal } from 'svcdb'
+import { SIGNAL_SINK, type SignalSink, type TriggerSignal } from 'svcdb'
 import { AGENT_PLANES, type AgentContext, type AgentPlanes, type HaltOperations, type OperatedPlane } from 'svcdb/agents'
 import t from 'tap'
-import { start } from '../testing/node.ts'
+import { handOut, start } from '../testing/node.ts'
 import { oneAgent } from '../testing/one-agent.ts'
 
 const OPERATOR = { actor: 'olga', basis: 'asserted' } as const
@@ -38,15 +38,8 @@ t.test('several that are commissioned begin as there is room for them', async (t
 
 /** @returns what places halts in the plane of a node. */
 function steering() {
-  const held: { planes?: AgentPlanes } = {}
-  const plugin = definePlugin({
-    id: 'steering',
-    summary: 'Of a test',
-    stability: 'experimental',
-    requires: [AGENT_PLANES],
-    setup: (svc) => void (held.planes = svc.use<AgentPlanes>(AGENT_PLANES)),
-  })
-  const plane = (tenant = 'default') => held.planes?.find(tenant) as OperatedPlane
+  const { plugin, service } = handOut<AgentPlanes>(AGENT_PLANES)
+  const plane = (tenant = 'default') => service().find(tenant) as OperatedPlane
   return { plugin, plane, halts: () => plane().halts as HaltOperations }
 }
 
@@ -68,14 +61,7 @@ t.test('a halt keeps runs from being commissioned, and does not touch the one th
 
 t.test('a signal that may begin no run yet is kept until it may: neither its triggers nor other agents wait for it', async (t) => {
   const { plugin, halts, plane: planeOf } = steering()
-  const held: { sink?: SignalSink } = {}
-  const peek = definePlugin({
-    id: 'peek',
-    summary: 'Hands signals over',
-    stability: 'experimental',
-    requires: [SIGNAL_SINK],
-    setup: (svc) => void (held.sink = svc.use<SignalSink>(SIGNAL_SINK)),
-  })
+  const handed = handOut<SignalSink>(SIGNAL_SINK)
   let free = (): void => {}
   const gate = new Promise<void>((resolve) => {
     free = resolve
@@ -90,14 +76,14 @@ t.test('a signal that may begin no run yet is kept until it may: neither its tri
   const on_signal = [rule('full'), rule('other', { tenant: 'acme' }), rule('idle', { capability: 'idle.do' }), { trigger: 'missing', capability: 'none.do' }]
   const { plane, node } = await start(t, [], {
     agents: [hand, busy, oneAgent('idle', async () => null)],
-    plugins: [plugin, peek],
+    plugins: [plugin, handed.plugin],
     config: {
       agent_plane: { sweep_interval_secs: 0.1, quota: { max_concurrent_runs: 1 }, on_signal, tenants: ['acme'], max_waiting_signals: 2 },
     },
   })
   const signal = (trigger_name: string, id = trigger_name) =>
     ({ event_id: `id-${id}`, trigger_name, measurement: 'disk', tags: {}, timestamp: '1', value: 1 }) as unknown as TriggerSignal
-  const take = (...signals: TriggerSignal[]) => (held.sink as SignalSink).take('default', signals)
+  const take = (...signals: TriggerSignal[]) => handed.service().take('default', signals)
   const all = () => take(...['full', 'missing', 'other'].map((name) => signal(name)))
   const begun = async (tenant = 'default') => (await planeOf(tenant).runs.list('succeeded', 10)).rows.length
   const metric = async (name: string) => Number(new RegExp(`^svc_agent_plane_${name} (\\d+)`, 'm').exec((await node.inject('/metrics')).body)?.[1])

@@ -1,8 +1,7 @@
-import { definePlugin } from 'svcdb'
 import { AGENT_PLANES, type AgentPlanes, defineAgent, type Json, type OperatedPlane, promqlTool, sqlTool, writeTool } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import t from 'tap'
-import { start } from '../testing/node.ts'
+import { handOut, start } from '../testing/node.ts'
 
 t.test('an agent of one tenant reads and writes nothing of another', async (t) => {
   const agent = defineAgent({
@@ -34,22 +33,15 @@ t.test('an agent of one tenant reads and writes nothing of another', async (t) =
       }),
     ],
   })
-  const held = {} as { planes: AgentPlanes }
-  const peek = definePlugin({
-    id: 'peek',
-    summary: 'Hands out the planes',
-    stability: 'experimental',
-    requires: [AGENT_PLANES],
-    setup: (svc) => void (held.planes = svc.use<AgentPlanes>(AGENT_PLANES)),
-  })
+  const handed = handOut<AgentPlanes>(AGENT_PLANES)
   await start(t, [], {
     agents: [agent],
     storage: 'embedded',
-    plugins: ['promql', peek],
+    plugins: ['promql', handed.plugin],
     config: { server: { multi_tenancy: true }, agent_plane: { tenants: ['acme', 'umbrella'] } },
   })
   const as = async (tenant: string, input: Json) => {
-    const { agents } = held.planes.find(tenant) as OperatedPlane
+    const { agents } = handed.service().find(tenant) as OperatedPlane
     const { run } = await agents.run({ capability: 'ops.do', input, actor: 'test' })
     return { status: await agents.settled(run), reason: (await agents.standing(run)).reason, output: (await agents.replay(run)).output }
   }

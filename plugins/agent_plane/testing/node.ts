@@ -1,11 +1,26 @@
 /** A node with the plane and the skills of a test. */
 
-import { definePlugin } from 'svcdb'
+import { definePlugin, type Plugin } from 'svcdb'
 import { AGENTS, type Agent, type AgentPlane, type Skill } from 'svcdb/agents'
 import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
 
 const PATH = '/api/v1/admin/agents/runs'
+
+let handed = 0
+
+/** A plugin that hands out a service of the node, from its setup on. */
+export function handOut<T>(service: string): { plugin: Plugin; service(): T } {
+  const held = {} as { service: T }
+  const plugin = definePlugin({
+    id: `hand_out_${++handed}`,
+    summary: 'Hands out a service',
+    stability: 'experimental',
+    requires: [service],
+    setup: (svc) => void (held.service = svc.use<T>(service)),
+  })
+  return { plugin, service: () => held.service }
+}
 
 export interface PlaneNode {
   node: TestNode
