@@ -1,6 +1,7 @@
 /** Connections whose clients do not read, do not leave or ask nothing: they end all the same. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import type { Client } from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
 import { until } from '../../../test/support/until.ts'
@@ -128,4 +129,32 @@ t.test('a connection without a call is closed after idle_timeout_secs, one with 
   await until('a message of the stream', () => streamed.includes(DATA))
   t.notOk(streamed.includes(GOAWAY))
   t.equal((await unary(client, '/t.S/Echo', Buffer.from('x'))).error, undefined)
+})
+
+t.test('over TLS as well: who reads nothing is cut off, and who asks nothing is told to leave', async (t) => {
+  const certificate = (name: string) => new URL(`../../../test/support/certificates/${name}`, import.meta.url).pathname
+  const tls = { cert: certificate('first.pem'), key: certificate('first.key') }
+  const section = { keepalive_secs: 0.2, keepalive_timeout_secs: 2, idle_timeout_secs: 0.5, send_buffer_bytes: 64 * MIB }
+  const { port, node } = await start(t, [echo, much], { section, config: { tls, server: { max_connections: 1 } } })
+  const secured = async (): Promise<Socket> => {
+    const socket = connectTls({ port, host: '127.0.0.1', ALPNProtocols: ['h2'], rejectUnauthorized: false, allowHalfOpen: true } as ConnectionOptions)
+    socket.on('error', () => {})
+    t.teardown(() => socket.destroy())
+    // It is refused as long as another has the only place.
+    await new Promise((resolve) => socket.once('secureConnect', resolve).once('close', resolve))
+    socket.write(hello())
+    return socket
+  }
+  const deaf = await secured()
+  deaf.pause()
+  deaf.write(request('/t.S/Much'))
+  await until('the end of the call', async () => /svc_echo_calls_total\{method="\/t\.S\/Much"/.test((await node.inject('/metrics')).body))
+  await until('another connection, and its end', async () => {
+    const socket = await secured()
+    const seen = types(socket)
+    socket.write(request('/t.S/Echo'))
+    if (!socket.destroyed) await new Promise((resolve) => socket.once('end', resolve).once('close', resolve))
+    return seen.filter((type) => type === HEADERS).length === 2 && seen.includes(GOAWAY)
+  })
+  t.same(await node.stop(), [])
 })
