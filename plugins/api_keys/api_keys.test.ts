@@ -1,12 +1,12 @@
 import { hash } from 'argon2'
 import { definePlugin } from 'svcdb'
-import { ManualClock } from 'svcdb/testkit'
+import { ManualClock, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import flightSql from '../flight_sql/index.ts'
 import { command, FlightClient } from '../flight_sql/testing.ts'
 import grpc from '../grpc/index.ts'
 import { TestClient } from '../grpc/testing.ts'
-import { folder, keyText, PATH, start } from './testing.ts'
+import { keyText, PATH, start } from './testing.ts'
 
 const ADMIN = keyText()
 const admin = { name: 'root', key: ADMIN, admin: true }
@@ -245,7 +245,7 @@ t.test('over gRPC and Flight SQL', async (t) => {
 
 t.test('no secret is logged, whatever is done', async (t) => {
   const lines: string[] = []
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const hashed = keyText()
   const phc = await phcOf(hashed)
   const node = await start({ keys: [admin, { name: 'hashed', key: phc }, { name: 'weak', key: 'hunter2' }], dir, log: (line) => lines.push(line) })

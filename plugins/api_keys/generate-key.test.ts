@@ -1,9 +1,9 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'smol-toml'
-import { run } from 'svcdb/testkit'
+import { run, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
-import { folder, keyText, start } from './testing.ts'
+import { keyText, start } from './testing.ts'
 
 async function svc(args: string[], env: Record<string, string> = {}): Promise<{ code: number; out: string; err: string }> {
   const text = { out: '', err: '' }
@@ -37,7 +37,7 @@ t.test('prints the key, and what to put into the config', async (t) => {
 })
 
 t.test('writes into the store, where a running node finds it', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const file = join(dir, 'svc.toml')
   const ADMIN = keyText()
   const toml = (more = '') =>
@@ -65,7 +65,7 @@ t.test('writes into the store, where a running node finds it', async (t) => {
 })
 
 t.test('with a config that keeps no keys it says what to put there', async (t) => {
-  const file = join(await folder(t), 'svc.toml')
+  const file = join(temporaryFolder(t), 'svc.toml')
   await writeFile(file, 'plugins = ["api_keys"]\n')
   t.match(await svc(['--name', 'x', '-c', file]), {
     code: 0,

@@ -2,10 +2,10 @@
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { seeded } from 'svcdb/lib/random'
-import { ManualClock } from 'svcdb/testkit'
+import { ManualClock, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { newKey } from './new-key.ts'
-import { faultyState, folder, keyText, legacyFile, PATH, start } from './testing.ts'
+import { faultyState, keyText, legacyFile, PATH, start } from './testing.ts'
 
 t.setTimeout(120_000)
 const ADMIN = keyText()
@@ -13,7 +13,7 @@ const admin = { name: 'root', key: ADMIN, admin: true }
 const FILE = join('auth', 'api_keys.json')
 
 t.test('a key is made, works, is listed and revoked', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const node = await start({ keys: [admin], dir })
   t.teardown(() => node.stop())
   const expires_at = Math.floor(Date.now() / 1000) + 1000
@@ -176,7 +176,7 @@ t.test('the last admin over everything stays', async (t) => {
 
 for (const persistent_api_keys of [false, true]) {
   t.test(`of keys that are made and revoked nothing stays, ${persistent_api_keys ? 'as objects' : 'as records'}`, async (t) => {
-    const node = await start({ keys: [admin], dir: await folder(t), auth: { persistent_api_keys } })
+    const node = await start({ keys: [admin], dir: temporaryFolder(t), auth: { persistent_api_keys } })
     t.teardown(() => node.stop())
     const state = node.storage.state('api_keys')
     const entries = async () => (await state.list()).map(({ key }) => key)
@@ -191,7 +191,7 @@ for (const persistent_api_keys of [false, true]) {
 }
 
 t.test('keys and revocations outlast a restart', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const user = keyText()
   const keys = [admin, { name: 'user', key: user }]
   const lines: string[] = []
@@ -222,7 +222,7 @@ t.test('keys and revocations outlast a restart', async (t) => {
 
 t.test("a tenant's admin takes no name from others, and does not learn which there are", async (t) => {
   const [red, blue, both] = [keyText(), keyText(), keyText()]
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const keys = [
     { ...admin, namespaces: ['*'] },
     { name: 'red-admin', key: red, admin: true, namespaces: ['red'] },
@@ -268,7 +268,7 @@ t.test("a tenant's admin takes no name from others, and does not learn which the
 })
 
 t.test('a key made before multi_tenancy was switched on is refused at start', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const node = await start({ keys: [admin], dir })
   await node.call('POST', ADMIN, '', { name: 'homeless' })
   await node.stop()
@@ -279,7 +279,7 @@ t.test('a key made before multi_tenancy was switched on is refused at start', as
 })
 
 t.test('only revoked keys let nobody in', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const node = await start({ keys: [admin, { name: 'user', key: keyText() }], dir })
   await node.call('DELETE', ADMIN, '/user')
   await node.stop()
@@ -287,7 +287,7 @@ t.test('only revoked keys let nobody in', async (t) => {
 })
 
 t.test('the file of an older version is imported, once, and revoked keys stay revoked', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const path = join(dir, FILE)
   const made = await Promise.all(['one', 'two'].map((name) => newKey({ name, namespaces: ['red'], roles: [], admin: false }, 'svc_', Date.now())))
   const user = keyText()
@@ -333,7 +333,7 @@ t.test('the file of an older version is imported, once, and revoked keys stay re
 })
 
 t.test('an entry that cannot be read stops the start, and can be revoked by a file', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const id = '6f1c2a52-7c0e-4e9b-9c55-0d6d0f6a4b11'
   let node = await start({ keys: [admin], dir })
   await node.storage.state('api_keys').transaction((tx) => tx.put(`runtime/${id}`, { id, color: 'red' }))
@@ -351,7 +351,7 @@ t.test('an entry that cannot be read stops the start, and can be revoked by a fi
 })
 
 t.test('a key that was made can be revoked by a file, while the server runs or not', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const revoke = (id: string) => writeFile(join(dir, 'auth', 'keys', `${id}.revoked`), '')
   let node = await start({ keys: [admin], dir, tuning: { max_failures: 0 } })
   const [first, second] = [(await node.call('POST', ADMIN, '', { name: 'first' })).body, (await node.call('POST', ADMIN, '', { name: 'second' })).body]
@@ -370,7 +370,7 @@ t.test('a key that was made can be revoked by a file, while the server runs or n
 })
 
 t.test('there is a limit', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const { record } = await newKey({ name: 'x', namespaces: [], roles: [], admin: false }, 'svc_', Date.now())
   const records = Array.from({ length: 9999 }, (_, i) => ({ ...record, id: crypto.randomUUID(), name: `k${i}` }))
   await mkdir(join(dir, 'auth'))
@@ -408,7 +408,7 @@ t.test('admins of a namespace leave room for others', async (t) => {
 })
 
 t.test('what cannot be kept has not happened', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const state = faultyState()
   const node = await start({ keys: [admin, { name: 'user', key: keyText() }], dir, before: [state.plugin] })
   t.teardown(() => node.stop())
@@ -427,7 +427,7 @@ t.test('what cannot be kept has not happened', async (t) => {
 })
 
 t.test('many at once: each happens once, and what is kept is what the answers say', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   let node = await start({ keys: [admin], dir })
   const names = Array.from({ length: 6 }, (_, i) => `k${i}`)
   const made = await Promise.all([...names, ...names].map((name) => node.call('POST', ADMIN, '', { name })))

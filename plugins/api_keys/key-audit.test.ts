@@ -1,8 +1,10 @@
 /** What the audit log is told of keys. */
+
 import { AUDIT_LOG, type AuditRecord, definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
-import { faultyState, folder, keyText, start } from './testing.ts'
+import { faultyState, keyText, start } from './testing.ts'
 
 t.setTimeout(120_000)
 const ADMIN = keyText()
@@ -11,7 +13,7 @@ const admin = { name: 'root', key: ADMIN, admin: true }
 t.test('the audit log has it, also when it then fails, and can refuse it', async (t) => {
   const records: AuditRecord[] = []
   let full = false
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const auditLog = definePlugin({
     id: 'audit_log',
     summary: 'An audit log',

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { AUDIT_LOG, type AuditLog, type AuditRecord, definePlugin } from 'svcdb'
 import { type FileCalls, realFileCalls } from 'svcdb/lib/files'
-import { Logs, mapState, systemClock } from 'svcdb/testkit'
+import { Logs, mapState, systemClock, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { Value } from 'typebox/value'
 import { type ApiKeysConfig, configSchema } from './config.ts'
@@ -17,7 +17,7 @@ import type { KeyRecord } from './key-record.ts'
 import { KeySources } from './key-sources.ts'
 import { KeyStore } from './key-store.ts'
 import { newKey } from './new-key.ts'
-import { folder, keyText, start } from './testing.ts'
+import { keyText, start } from './testing.ts'
 import { VerifiedCache } from './verified-cache.ts'
 
 t.setTimeout(120_000)
@@ -39,7 +39,7 @@ interface Bare {
 }
 
 async function bareInbox(t: Test): Promise<Bare> {
-  const root = await folder(t)
+  const root = temporaryFolder(t)
   const dir = join(root, 'auth', 'keys')
   const steps: string[] = []
   const step = (what: string) => {
@@ -94,7 +94,7 @@ t.test('a key is in use when nothing can bring its file back', async (t) => {
 })
 
 t.test('a key that is revoked while a changed copy of it is taken does not come back', async (t) => {
-  const root = await folder(t)
+  const root = temporaryFolder(t)
   const state = mapState()
   const { record } = await newKey(wanted('ci'), 'svc_', Date.now())
   const held = Promise.withResolvers<void>()
@@ -214,7 +214,7 @@ t.test('what is of no use stays in the folder, and the others are taken', async 
 for (const how of ['in the clear', 'encrypted']) {
   t.test(`${how}: objects of an older version are taken into the state store, and keys that are made are kept there`, async (t) => {
     process.env[MASTER] = randomBytes(32).toString('base64')
-    const dir = await folder(t)
+    const dir = temporaryFolder(t)
     const auth = how === 'encrypted' ? { ...persistent, encryption_key_env: MASTER } : persistent
     const root = join(dir, 'before')
     // As an older version left it: the store of such a URL is what the data directory had.
@@ -258,7 +258,7 @@ for (const how of ['in the clear', 'encrypted']) {
 }
 
 t.test('without persistent_api_keys files of keys are left alone', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const { text, record } = await newKey(wanted('late'), 'svc_', Date.now())
   await new KeyStore({ root: dir, envelope: undefined, monotonic: () => performance.now() }).write(record)
   const node = await start({ keys, dir })
@@ -276,7 +276,7 @@ t.test('keys that come, change and go by files are in the audit log', async (t) 
     provides: [AUDIT_LOG],
     setup: (svc) => svc.provide(AUDIT_LOG, { record: async (record: AuditRecord) => void records.push(record) } satisfies AuditLog),
   })
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const store = new KeyStore({ root: dir, envelope: undefined, monotonic: () => performance.now() })
   const { record } = await newKey({ ...wanted('put'), namespaces: ['red'], admin: true }, 'svc_', Date.now())
   await store.write(record)

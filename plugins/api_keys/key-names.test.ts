@@ -1,9 +1,9 @@
 /** Names of keys are unique over all nodes of a state store, and a new key is made without a look at all others. */
 import { randomBytes } from 'node:crypto'
 import { definePlugin, type StateRange, type StateTransaction } from 'svcdb'
-import { SharedState } from 'svcdb/testkit'
+import { SharedState, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
-import { folder, keyText, start } from './testing.ts'
+import { keyText, start } from './testing.ts'
 
 t.setTimeout(120_000)
 const ADMIN = keyText()
@@ -45,7 +45,7 @@ t.test('a key is made by a look at its own name: the others are not read, nor op
           }
         }),
     })
-    const dir = await folder(t)
+    const dir = temporaryFolder(t)
     const node = await start({ keys: [admin], dir, auth, before: [watched] })
     t.teardown(() => node.stop())
     for (const name of ['one', 'two']) t.equal((await node.call('POST', ADMIN, '', { name })).status, 201, what)

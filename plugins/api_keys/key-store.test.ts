@@ -5,13 +5,13 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type FileCalls, realFileCalls } from 'svcdb/lib/files'
 import { seeded } from 'svcdb/lib/random'
-import { ManualClock } from 'svcdb/testkit'
+import { ManualClock, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { Envelope } from './envelope.ts'
 import type { KeyRecord } from './key-record.ts'
 import { KeyStore } from './key-store.ts'
 import { newKey } from './new-key.ts'
-import { folder, keyText, start } from './testing.ts'
+import { keyText, start } from './testing.ts'
 
 const ADMIN = keyText()
 const keys = [{ name: 'root', key: ADMIN, admin: true }]
@@ -29,7 +29,7 @@ async function put(root: string, name: string, more: object = {}): Promise<{ tex
 }
 
 t.test('keys that are made are kept as objects below the URL', async (t) => {
-  const root = await folder(t)
+  const root = temporaryFolder(t)
   let node = await start(inStore(root))
   const made = (await node.call('POST', ADMIN, '', { name: 'ci', namespaces: ['red'], roles: ['r'] })).body
   t.equal(made.source, 'store')
@@ -58,7 +58,7 @@ t.test('keys that are made are kept as objects below the URL', async (t) => {
 })
 
 t.test('a key of an admin that lets nobody in does not count as one that is left', async (t) => {
-  const root = await folder(t)
+  const root = temporaryFolder(t)
   const { text, record } = await newKey(wanted('second', { admin: true, namespaces: ['*'] }), 'svc_', Date.now())
   await plainStore(root).write({ ...record, enabled: false })
   const node = await start(inStore(root))
@@ -69,7 +69,7 @@ t.test('a key of an admin that lets nobody in does not count as one that is left
 })
 
 t.test('a key that was put a moment ago can be revoked', async (t) => {
-  const root = await folder(t)
+  const root = temporaryFolder(t)
   const node = await start(inStore(root))
   t.teardown(() => node.stop())
   const { text } = await put(root, 'late')
@@ -78,7 +78,7 @@ t.test('a key that was put a moment ago can be revoked', async (t) => {
 })
 
 t.test('a removal is durable before it is done', async (t) => {
-  const root = await folder(t)
+  const root = temporaryFolder(t)
   const { record } = await put(root, 'one')
   const calls: string[] = []
   const said = (what: string, path: string) => void calls.push(`${what} ${path.slice(root.length + 1)}`)
@@ -104,7 +104,7 @@ t.test('a removal is durable before it is done', async (t) => {
 })
 
 t.test('what others put, change and remove while the node runs is taken up', async (t) => {
-  const root = await folder(t)
+  const root = temporaryFolder(t)
   const clock = new ManualClock(Date.now())
   const node = await start({ ...inStore(root), clock, tuning: { cache_ttl_secs: 10, max_failures: 0 } })
   t.teardown(() => node.stop())
@@ -130,7 +130,7 @@ t.test('what others put, change and remove while the node runs is taken up', asy
 })
 
 t.test('a key that has another hash by now is not let in for the former one, during an attack either', async (t) => {
-  const root = await folder(t)
+  const root = temporaryFolder(t)
   const clock = new ManualClock(Date.now())
   const node = await start({ ...inStore(root), clock, tuning: { cache_ttl_secs: 10, max_failures: 1 } })
   t.teardown(() => node.stop())
@@ -146,7 +146,7 @@ t.test('a key that has another hash by now is not let in for the former one, dur
 })
 
 t.test('a removal that the folder shows ends a cached key when another is looked for', async (t) => {
-  const root = await folder(t)
+  const root = temporaryFolder(t)
   const node = await start(inStore(root))
   t.teardown(() => node.stop())
   const { text, record } = await put(root, 'gone')
@@ -157,7 +157,7 @@ t.test('a removal that the folder shows ends a cached key when another is looked
 })
 
 t.test('while it runs, what cannot be used lets nobody in and harms nobody else', async (t) => {
-  const root = await folder(t)
+  const root = temporaryFolder(t)
   const lines: string[] = []
   const node = await start({ ...inStore(root), log: (line) => lines.push(line), tuning: { max_failures: 0 } })
   t.teardown(() => node.stop())
@@ -199,7 +199,7 @@ t.test('while it runs, what cannot be used lets nobody in and harms nobody else'
 })
 
 t.test('at start, what cannot be used is named', async (t) => {
-  const root = await folder(t)
+  const root = temporaryFolder(t)
   const { record } = await put(root, 'one')
   await writeFile(fileOf(root, record.id), 'no')
   await t.rejects(start(inStore(root)), new RegExp(`cannot read API key ".*${record.id}\\.json": it is no JSON; repair or remove the file`))
@@ -215,7 +215,7 @@ t.test('at start, what cannot be used is named', async (t) => {
 })
 
 t.test('encrypted', async (t) => {
-  const root = await folder(t)
+  const root = temporaryFolder(t)
   process.env[MASTER] = randomBytes(32).toString('base64')
   t.teardown(() => delete process.env[MASTER])
   let node = await start(sealed(root))

@@ -5,12 +5,12 @@ import { setTimeout } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import type { Plugin } from 'svcdb'
 import { AUDIT_LOG, type AuditRecord, definePlugin } from 'svcdb'
-import { SharedState } from 'svcdb/testkit'
+import { SharedState, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import line from '../line_protocol/index.ts'
 import namespaces from '../namespaces/index.ts'
 import { openNode } from '../namespaces/testing.ts'
-import { faultyState, folder, type KeyNode, type KeyOptions, keyText, start } from './testing.ts'
+import { faultyState, type KeyNode, type KeyOptions, keyText, start } from './testing.ts'
 
 t.setTimeout(120_000)
 const ADMIN = keyText()
@@ -37,7 +37,7 @@ t.test('keys end with their namespace, and those that have others as well are fo
     ['in files', { persistent_api_keys: true }, true],
   ]
   for (const [what, auth, files] of cases) {
-    const dir = await folder(t)
+    const dir = temporaryFolder(t)
     const object_store_url = pathToFileURL(join(dir, 'objects')).href
     const given = options({ auth, dir, config: { ...CONFIG, ...(files ? { storage: { object_store_url } } : {}) } as KeyOptions['config'] })
     let node = await start(given)
@@ -69,7 +69,7 @@ t.test('keys end with their namespace, and those that have others as well are fo
 })
 
 t.test('a namespace is there until its keys are revoked: a failure, or a stop, in the middle', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   const faulty = faultyState()
   let node = await start(options({ dir, before: [faulty.plugin] }))
   const keys = await Promise.all([1, 2, 3].map((i) => make(node, { name: `own${i}`, namespaces: ['acme'] })))
@@ -94,7 +94,7 @@ t.test('a namespace is there until its keys are revoked: a failure, or a stop, i
 })
 
 t.test('keys of a namespace that went while the plugin was not selected', async (t) => {
-  const dir = await folder(t)
+  const dir = temporaryFolder(t)
   let node = await start(options({ dir }))
   const own = await make(node, { name: 'own', namespaces: ['acme'] })
   t.equal(await write(node, own, 'acme'), 204)

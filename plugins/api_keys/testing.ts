@@ -1,13 +1,9 @@
 /** For tests: a node with the plugin, calls with a token, and who they were taken for. */
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { crc32 } from 'node:zlib'
 import { type CallContext, type Credentials, definePlugin, type Plugin } from 'svcdb'
 import { type BootOptions, boot, MetricsRegistry, systemClock, type TestNode } from 'svcdb/testkit'
-import type { Test } from 'tap'
 import { FailureLimiter } from './failure-limiter.ts'
 import { Gate, type GateDependencies } from './gate.ts'
 import plugin from './index.ts'
@@ -114,13 +110,6 @@ export function faultyState(): { plugin: Plugin; failure: Error | undefined } {
 export function legacyFile(keys: readonly object[], revoked: readonly object[] = []): string {
   const body = JSON.stringify({ version: 1, keys, revoked }, null, 2).slice(0, -2)
   return `${body},\n  "checksum": "${crc32(body).toString(16).padStart(8, '0')}"\n}\n`
-}
-
-/** A folder for one test. */
-export async function folder(t: Test): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), 'svc-keys-'))
-  t.teardown(() => rm(path, { recursive: true, force: true }))
-  return path
 }
 
 /** A gate without a node: all dependencies but the keyring are those of a node with nothing else to do. Close the registry at the end. */

@@ -1,4 +1,5 @@
 /** kill -9 at random moments while a process records: the chain holds after every restart, and what was acknowledged is there. */
+
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
@@ -6,8 +7,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { seeded } from 'svcdb/lib/random'
+import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
-import { check, entriesOf, makeAuditLog, temporaryFolder } from './testing.ts'
+import { check, entriesOf, makeAuditLog } from './testing.ts'
 
 const { SVC_CRASH_ITERATIONS = '12', SVC_CRASH_SEED } = process.env
 const seed = Number(SVC_CRASH_SEED ?? Date.now() % 1_000_000)

@@ -3,12 +3,12 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, rmSync
 import { dirname, join } from 'node:path'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import type { AuditRecord } from 'svcdb'
-import { boot, mapState, run } from 'svcdb/testkit'
+import { boot, mapState, run, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { sealBy } from './entry.ts'
 import { HeadKeeper, readBeginnings, readHead } from './head.ts'
 import plugin from './index.ts'
-import { check, entriesOf, FaultyFiles, linesOf, makeAuditLog, metadataOf, temporaryFolder } from './testing.ts'
+import { check, entriesOf, FaultyFiles, linesOf, makeAuditLog, metadataOf } from './testing.ts'
 import { verify } from './verify.ts'
 
 t.setTimeout(120_000)

@@ -1,9 +1,8 @@
 /** For tests: audit logs in temporary folders, disks that fail, and what a file holds. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AuditRecord, Clock, StateStore } from 'svcdb'
-import { Logs, MetricsRegistry, systemClock } from 'svcdb/testkit'
+import { Logs, MetricsRegistry, systemClock, temporaryFolder } from 'svcdb/testkit'
 import { Value } from 'typebox/value'
 import { FileAuditLog } from './audit-log.ts'
 import { type AuditConfig, configSchema } from './config.ts'
@@ -19,12 +18,6 @@ export interface AuditLogOptions {
   clock?: Clock
   log?: (line: string) => void
   state?: StateStore
-}
-
-export function temporaryFolder(t: { teardown(run: () => void): void }): string {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-audit-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
 }
 
 export function makeAuditLog(path: string, { config, seal = sealBy(undefined), files, clock = systemClock, log, state }: AuditLogOptions = {}): FileAuditLog {

@@ -1,9 +1,9 @@
 import { copyFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { run } from 'svcdb/testkit'
+import { run, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { sealBy } from './entry.ts'
-import { check, entriesOf, linesOf, makeAuditLog, temporaryFolder } from './testing.ts'
+import { check, entriesOf, linesOf, makeAuditLog } from './testing.ts'
 
 const KEY = 'a key that nobody knows, of 32+ bytes'
 const seal = sealBy(Buffer.from(KEY))

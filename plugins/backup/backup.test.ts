@@ -1,9 +1,8 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Clock, definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { type BootOptions, boot, loadEngine, MetricsRegistry, systemClock, type TestNode } from 'svcdb/testkit'
+import { type BootOptions, boot, loadEngine, MetricsRegistry, systemClock, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { until } from '../../test/support/until.ts'
 import { checkpointName, checkpointTime, surplus, waitFor } from './checkpoint-names.ts'
@@ -19,12 +18,6 @@ async function node(t: Test, options: BootOptions = {}): Promise<TestNode> {
   const running = await boot({ plugins: [plugin, 'native'], storage: 'embedded', ...options })
   t.teardown(() => running.stop())
   return running
-}
-
-function temporary(t: Test): string {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-backup-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
 }
 
 async function post(on: TestNode, path: string, body: unknown): Promise<Answer> {
@@ -97,7 +90,7 @@ t.test('what a killed restore has left is told when its target is restored again
 })
 
 t.test('verify names the bad file; restore refuses it and leaves nothing', async (t) => {
-  const root = temporary(t)
+  const root = temporaryFolder(t)
   const one = await node(t, { config: { server: { backup_root: root } } })
   await write(one, 0, 100)
   const made = await post(one, 'backup', { target_dir: 'b' })
@@ -142,8 +135,8 @@ t.test('verify names the bad file; restore refuses it and leaves nothing', async
 })
 
 t.test('paths stay inside the backup root', async (t) => {
-  const root = temporary(t)
-  const outside = temporary(t)
+  const root = temporaryFolder(t)
+  const outside = temporaryFolder(t)
   const one = await node(t, { config: { server: { backup_root: join(root, 'backups') } } })
   mkdirSync(join(root, 'backups', 'deep'), { recursive: true })
   symlinkSync(outside, join(root, 'backups', 'way-out'))
@@ -200,7 +193,7 @@ t.test('the routes are for administrators', async (t) => {
 })
 
 t.test('checkpoints: named by their time, the oldest go after a success, unfinished ones go', async (t) => {
-  const root = temporary(t)
+  const root = temporaryFolder(t)
   const directory = join(root, 'checkpoints')
   for (const name of ['20200101T000000Z', 'notes', '20200230T000000Z']) mkdirSync(join(directory, name), { recursive: true })
   writeFileSync(join(directory, '20200101T000000Z', 'half'), 'unfinished')

@@ -1,10 +1,9 @@
 /** For tests: nodes whose callers say in their token who they are, and folders of policies. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { InjectOptions } from 'fastify'
 import { AUDIT_LOG, type AuditLog, type AuditRecord, definePlugin, type Identity, type Plugin } from 'svcdb'
-import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
+import { type BootOptions, boot, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import type { Test } from 'tap'
 import { loadCedar } from './cedar-library.ts'
 import { checkInThread } from './check-thread.ts'
@@ -71,8 +70,7 @@ export function routesPlugin(
 
 /** A folder of policies, by file name, which goes with the test. */
 export function policyFolder(t: Test, files: Record<string, string>): string {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-cedar-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = temporaryFolder(t)
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   return folder
 }

@@ -1,9 +1,8 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type ObjectStore, Secret } from 'svcdb'
-import { boot, type TestNode } from 'svcdb/testkit'
+import { boot, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import line from '../line_protocol/index.ts'
 import sql from '../sql/index.ts'
@@ -18,12 +17,6 @@ const TODAY = Math.floor(Date.now() / DAY_MS) * DAY_MS
 const PATIENCE_MS = 60_000
 const DEFAULTS = { take_over_from: '', cold_after_secs: 1, interval_secs: 1, max_objects_per_run: 8, endpoint: '', region: '', request_timeout_secs: 5 }
 const KEY = 'namespace=a%2Fb/measurement=c p\u00fc/date=2024-01-01/1.parquet'
-
-function folder(t: Test): string {
-  const path = mkdtempSync(join(tmpdir(), 'svc-cold-'))
-  t.teardown(() => rmSync(path, { recursive: true, force: true }))
-  return path
-}
 
 t.test('remote_url', async (t) => {
   const env = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'key', AWS_SESSION_TOKEN: 'token' }
@@ -76,7 +69,7 @@ const bucketOf = (fake: FakeBucket): Bucket => ({
 })
 
 const STORES: Record<string, (t: Test) => Promise<ObjectStore>> = {
-  folder: async (t) => new FolderStore(folder(t)),
+  folder: async (t) => new FolderStore(temporaryFolder(t)),
   bucket: async (t) => {
     const fake = await FakeBucket.start()
     t.teardown(() => fake.stop())
@@ -87,7 +80,7 @@ const STORES: Record<string, (t: Test) => Promise<ObjectStore>> = {
 for (const [name, make] of Object.entries(STORES)) {
   t.test(`objects in a ${name}`, async (t) => {
     const store = await make(t)
-    const dir = folder(t)
+    const dir = temporaryFolder(t)
     const [a, b] = ['a', 'b'].map((file) => join(dir, file))
     writeFileSync(a, Buffer.alloc(3_000_000, 'abc'))
     writeFileSync(b, 'short')
@@ -106,9 +99,9 @@ for (const [name, make] of Object.entries(STORES)) {
 }
 
 t.test('a folder holds whole objects only, and no empty partitions', async (t) => {
-  const root = folder(t)
+  const root = temporaryFolder(t)
   const store = new FolderStore(root)
-  const file = join(folder(t), 'f')
+  const file = join(temporaryFolder(t), 'f')
   writeFileSync(file, 'x')
   await store.put('a=1/b=2/x.parquet', file)
   await store.put('a=1/c=3/x.parquet', file)
@@ -122,7 +115,7 @@ t.test('a folder holds whole objects only, and no empty partitions', async (t) =
 t.test('what a bucket refuses is told, and repeated when it may help', async (t) => {
   const fake = await FakeBucket.start()
   const store = new S3Store(bucketOf(fake), 1000)
-  const file = join(folder(t), 'f')
+  const file = join(temporaryFolder(t), 'f')
   writeFileSync(file, 'x')
   fake.fail = { status: 503, left: 2 }
   await store.put(KEY, file)
@@ -175,7 +168,7 @@ async function until(what: () => Promise<boolean>): Promise<void> {
 }
 
 t.test('old days go to a folder, and SQL does not notice', async (t) => {
-  const place = join(folder(t), 'not there yet')
+  const place = join(temporaryFolder(t), 'not there yet')
   const node = await started({ remote_url: pathToFileURL(place).href })
   t.teardown(() => node.stop())
   const before = await asked(node)

@@ -1,6 +1,7 @@
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Secret } from 'svcdb'
-import { boot, Logs, type NodeConfig, readConfig, resolveConfig, SvcNode } from 'svcdb/testkit'
+import { boot, Logs, type NodeConfig, readConfig, resolveConfig, SvcNode, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import jwt from './index.ts'
 import { claimsOf, forge, makeKey, SECRET, sign, startNode } from './testing.ts'
@@ -257,11 +258,13 @@ t.test('keys that do not go together are refused at start, naming them', async (
 })
 
 t.test('SVC_JWT_SECRET goes before the file, and needs the section', async (t) => {
-  const folder = t.testdir({
+  const folder = temporaryFolder(t)
+  const files = {
     'secret.toml': `plugins = ["jwt"]\n[auth.jwt]\nsecret = "${SECRET}"\n`,
     'url.toml': 'plugins = ["jwt"]\n[auth.jwt]\njwks_url = "http://localhost/keys"\n',
     'other.toml': 'plugins = ["line_protocol"]\n[auth]\nexempt_paths = ["/health"]\n',
-  })
+  }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
   const other = 'f'.repeat(64)
   const resolved = (file: string, secret: string) => resolveConfig(readConfig({ config: join(folder, file) }, { SVC_JWT_SECRET: secret }))
   const secretOf = (config: NodeConfig) => (config.sections.get('jwt') as { auth: { jwt: { secret: Secret } } }).auth.jwt.secret

@@ -1,4 +1,5 @@
 /** Topics that are no longer those of a connector: the session at the broker has them all the same. */
+import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { broker, listed, rowsOf, running, start, until } from './testing.ts'
 
@@ -8,7 +9,7 @@ async function session(t: Test) {
   const left: string[] = []
   aedes.on('unsubscribe', (topics) => void left.push(...topics))
   const mqtt = { broker: '127.0.0.1', port, format: 'line_protocol', client_id: 'one', reconnect_ms: 100 }
-  const dataDir = t.testdir()
+  const dataDir = temporaryFolder(t)
   const node = async (topics: string[], different: object = {}) => {
     const started = await start(t, { ...mqtt, topics, ...different }, { storage: 'embedded', dataDir })
     await running(started)

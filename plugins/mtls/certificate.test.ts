@@ -1,10 +1,12 @@
 /** What a certificate says, and ways to have it say more than it does. */
+
 import { X509Certificate } from 'node:crypto'
+import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { fuzz } from './certificate.fuzz.ts'
 import { alternativeNames, readCertificate, validityProblem } from './certificate.ts'
 import type { IdentityKind } from './config.ts'
-import { issue, noOpenssl, type Request, temporaryFolder } from './testing.ts'
+import { issue, noOpenssl, type Request } from './testing.ts'
 
 t.test('alternative names as node prints them', async (t) => {
   const names = (text: string | undefined) => alternativeNames(text).map(({ kind, name }) => `${kind}|${name}`)

@@ -1,10 +1,10 @@
 /** Who is who by certificate, over real TLS on all listeners. */
 import { X509Certificate } from 'node:crypto'
 import { definePlugin } from 'svcdb'
-import { boot, systemClock } from 'svcdb/testkit'
+import { boot, systemClock, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import mtls from './index.ts'
-import { Authority, get, type Issued, issue, keepingAgent, noOpenssl, type Outcome, startMtls, temporaryFolder } from './testing.ts'
+import { Authority, get, type Issued, issue, keepingAgent, noOpenssl, type Outcome, startMtls } from './testing.ts'
 
 const setUp = (t: Test): { folder: string; authority: Authority } => {
   const folder = temporaryFolder(t)

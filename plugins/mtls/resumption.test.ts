@@ -2,10 +2,10 @@
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
-import { systemClock } from 'svcdb/testkit'
+import { systemClock, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { until } from '../../test/support/until.ts'
-import { Authority, issue, noOpenssl, startMtls, temporaryFolder } from './testing.ts'
+import { Authority, issue, noOpenssl, startMtls } from './testing.ts'
 
 type Version = 'TLSv1.2' | 'TLSv1.3'
 

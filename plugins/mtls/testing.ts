@@ -1,8 +1,7 @@
 /** For tests: authorities that sign certificates by the openssl command, and a node with the plugin on all three listeners. */
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { Agent, type RequestOptions, request } from 'node:https'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { type Decision, definePlugin, type Identity, type Plugin } from 'svcdb'
@@ -76,12 +75,6 @@ export function issue(folder: string, { subject = [], san = [], usage = 'clientA
   const by = signer === undefined ? ['-signkey', keyFile] : ['-CA', signer.certFile, '-CAkey', signer.keyFile, '-CAcreateserial']
   openssl('x509', '-req', '-in', requestFile, ...by, '-days', String(days), '-extfile', config, '-extensions', 'v3', '-out', certFile)
   return { cert: readFileSync(certFile), key: readFileSync(keyFile), certFile, keyFile }
-}
-
-export function temporaryFolder(t: Test): string {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-mtls-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
 }
 
 /** What a call came to; an empty text is one that was let in. */

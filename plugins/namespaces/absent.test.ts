@@ -1,9 +1,10 @@
 /** Namespaces that go while a plugin that keeps something for them is not selected. */
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { definePlugin, NAMESPACES, type NamespaceLifecycle, type Plugin } from 'svcdb'
-import t, { type Test } from 'tap'
+import { temporaryFolder } from 'svcdb/testkit'
+import t from 'tap'
 import analytics from '../analytics/index.ts'
 import exports from '../export/index.ts'
 import line from '../line_protocol/index.ts'
@@ -18,19 +19,13 @@ import { type FolderNode, openNode } from './testing.ts'
 const PATH = '/api/v1/namespaces'
 const point = (): string => `m,host=a v=1 ${BigInt(Date.now()) * 1_000_000n}`
 
-function folder(t: Test): string {
-  const dir = mkdtempSync(join(tmpdir(), 'svc-namespaces-'))
-  t.teardown(() => rmSync(dir, { recursive: true, force: true }))
-  return dir
-}
-
 const keptFor = async ({ node }: FolderNode, owner: string, namespace: string): Promise<string[]> => {
   const entries = (await node.storage?.state(owner).list({})) ?? []
   return entries.map(({ key }) => key).filter((key) => key.includes(namespace))
 }
 
 t.test('plugins forget a namespace that went while they were not selected', async (t) => {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const settings = {
     triggers: {},
     webhooks: { allow_private_targets: true, signing_secrets: [`whsec_${Buffer.alloc(24, 1).toString('base64')}`] },
@@ -75,7 +70,7 @@ t.test('plugins forget a namespace that went while they were not selected', asyn
 })
 
 t.test('what was written to while namespaces were not defined has a definition from the next start on', async (t) => {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   let at = await openNode(dir, {}, [], [line, native])
   t.equal((await at.inject('POST', '/write', point(), 'acme')).statusCode, 204)
   await at.node.stop()
@@ -86,7 +81,7 @@ t.test('what was written to while namespaces were not defined has a definition f
 })
 
 t.test('a plugin that has forgotten a namespace is not asked to by the next start, when another has the name', async (t) => {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const forgotten: string[] = []
   const keeper: Plugin = definePlugin({
     id: 'keeper',
@@ -105,7 +100,7 @@ t.test('a plugin that has forgotten a namespace is not asked to by the next star
 })
 
 t.test('a plugin that fails to forget is asked again by the next start', async (t) => {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const forgotten: string[] = []
   let broken = true
   const keeper: Plugin = definePlugin({

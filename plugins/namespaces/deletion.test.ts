@@ -1,9 +1,7 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import { definePlugin, type Logger, NAMESPACES, type NamespaceLifecycle, type Storage } from 'svcdb'
-import t, { type Test } from 'tap'
+import { temporaryFolder } from 'svcdb/testkit'
+import t from 'tap'
 import { Deletion } from './deletion.ts'
 import type { Directory } from './directory.ts'
 import { type FolderNode, openNode } from './testing.ts'
@@ -11,12 +9,6 @@ import { type FolderNode, openNode } from './testing.ts'
 const PATH = '/api/v1/namespaces'
 const now = (): bigint => BigInt(Date.now()) * 1_000_000n
 const lines = (measurements: number, from = 0) => Array.from({ length: measurements }, (_, i) => `m${from + i},host=a v=1 ${now()}`).join('\n')
-
-function folder(t: Test): string {
-  const dir = mkdtempSync(join(tmpdir(), 'svc-namespaces-'))
-  t.teardown(() => rmSync(dir, { recursive: true, force: true }))
-  return dir
-}
 
 const storageOf = ({ node }: FolderNode) => node.storage as NonNullable<typeof node.storage>
 const marked = async (at: FolderNode): Promise<boolean> => {
@@ -37,7 +29,7 @@ function failDrops(at: FolderNode, after: number): () => void {
 }
 
 t.test('a delete that was cut off is finished by the next start', async (t) => {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   for (const after of [0, 5, 20]) {
     let at = await openNode(dir)
     t.equal((await at.inject('POST', '/write', lines(20), 'acme')).statusCode, 204)
@@ -69,7 +61,7 @@ t.test('a delete that was cut off is finished by the next start', async (t) => {
 })
 
 t.test('a namespace that has the name of a deleted one takes any history, after a restart too', async (t) => {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const old = (name: string) => `${name},host=a v=1 ${now() - 200n * 86_400_000_000_000n}`
   let at = await openNode(dir)
   const write = async (namespace: string, text: string) => (await at.inject('POST', '/write', text, namespace)).statusCode
@@ -140,7 +132,7 @@ t.test('a delete waits for what writes on their way begin', async (t) => {
 })
 
 t.test('a delete that failed can be asked for again', async (t) => {
-  const at = await openNode(folder(t))
+  const at = await openNode(temporaryFolder(t))
   t.teardown(() => at.node.stop())
   await at.inject('POST', '/write', lines(4), 'acme')
   const heal = failDrops(at, 1)
@@ -156,7 +148,7 @@ t.test('a delete that failed can be asked for again', async (t) => {
 
 t.test('writes that race with a delete leave nothing under a name that is gone', async (t) => {
   for (const auto_create of [true, false]) {
-    const dir = folder(t)
+    const dir = temporaryFolder(t)
     const at = await openNode(dir, { namespaces: { auto_create } })
     for (let round = 0; round < 5; round++) {
       await at.inject('POST', PATH, { name: 'acme', description: `${round}` })
@@ -210,7 +202,7 @@ t.test('others keep a namespace, and forget what they keep for it', async (t) =>
         })
       }),
   })
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   let at = await openNode(dir, {}, [keeper])
   await at.inject('POST', '/write', lines(1), 'acme')
   t.match((await at.inject('DELETE', `${PATH}/acme`)).json(), { code: 'CONFLICT', error: /it has 2 rollups/ })

@@ -1,8 +1,7 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { AUDIT_LOG, type AuditRecord, definePlugin, NAMESPACES, type NamespaceDirectory } from 'svcdb'
-import { type BootOptions, boot, systemClock, type TestNode } from 'svcdb/testkit'
+import { type BootOptions, boot, systemClock, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import line from '../line_protocol/index.ts'
 import native from '../native/index.ts'
@@ -20,12 +19,6 @@ async function started(t: Test, config: Record<string, unknown> = TENANTS, more:
   const node = await boot({ plugins: [plugin, line, native], config: config as never, ...more })
   t.teardown(() => node.stop())
   return node
-}
-
-function folder(t: Test): string {
-  const dataDir = mkdtempSync(join(tmpdir(), 'svc-namespaces-'))
-  t.teardown(() => rmSync(dataDir, { recursive: true, force: true }))
-  return dataDir
 }
 
 const write = (node: TestNode, namespace: string, lines: string) =>
@@ -165,7 +158,7 @@ t.test('a namespace comes into being at its first write, or not', async (t) => {
   t.equal(declared.status, 200)
   t.equal((await call(node, 'GET', `${PATH}/declared`)).status, 200)
 
-  const full = await openNode(folder(t), { namespaces: { max_namespaces: 1 } })
+  const full = await openNode(temporaryFolder(t), { namespaces: { max_namespaces: 1 } })
   t.teardown(() => full.node.stop())
   const together = await Promise.all(Array.from({ length: 5 }, () => full.inject('POST', '/write', `cpu v=1 ${now()}`, 'last')))
   t.same(
@@ -292,7 +285,7 @@ t.test('what happens is recorded, and does not happen when it cannot be', async 
 })
 
 t.test('definitions outlive the process, and an entry that cannot be read ends the start', async (t) => {
-  const dataDir = folder(t)
+  const dataDir = temporaryFolder(t)
   const open = () => openNode(dataDir)
   let at = await open()
   await at.inject('POST', PATH, { name: 'acme', owner: 'ann', max_series: 2 })
@@ -320,7 +313,7 @@ t.test('definitions outlive the process, and an entry that cannot be read ends t
 })
 
 t.test('the file of an older version is imported, once', async (t) => {
-  const dataDir = folder(t)
+  const dataDir = temporaryFolder(t)
   const file = join(dataDir, 'namespaces.json')
   const acme = { name: 'acme', description: '', owner: 'ann', created_at: 1, quota: { max_series_count: 2 } }
   const left = { name: 'left', description: '', owner: 'admin', auto: true, created_at: 1, quota: {}, deleting: true }

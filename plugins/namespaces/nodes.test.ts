@@ -1,5 +1,5 @@
 /** Nodes that share their state, each with points of its own: a namespace that goes on one of them goes on all, before its name is another's. */
-import { boot, loadEngine, MetricsRegistry, SharedState, type TestNode } from 'svcdb/testkit'
+import { boot, loadEngine, MetricsRegistry, SharedState, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { until } from '../../test/support/until.ts'
 
@@ -82,7 +82,7 @@ t.test('of writes on the other node at that time nothing is left behind, nor los
 
 t.test('a node that was away removes what is left of it at its start, and does not bring it back', async (t) => {
   const shared = new SharedState()
-  const dataDir = t.testdir()
+  const dataDir = temporaryFolder(t)
   const a = await peer(t, shared)
   let b = await peer(t, shared, dataDir)
   for (const node of [a, b]) await write(node, 'secret')

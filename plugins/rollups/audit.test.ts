@@ -1,13 +1,13 @@
 /** What the audit log has of rollups. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { boot } from 'svcdb/testkit'
+import { boot, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 
 const KEY = `svc_${'k'.repeat(43)}`
 
 t.test('who has created and deleted a rollup is in the audit log', async (t) => {
-  const path = join(t.testdir(), 'audit.jsonl')
+  const path = join(temporaryFolder(t), 'audit.jsonl')
   const config = { auth: { api_keys: [{ name: 'ops', key: KEY, admin: true }] }, audit: { path } }
   const node = await boot({ plugins: ['line_protocol', 'rollups', 'api_keys', 'audit'], config })
   t.teardown(() => node.stop())

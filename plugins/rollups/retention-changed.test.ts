@@ -1,5 +1,5 @@
 /** Rollups on a node whose retention is made longer, or taken away, between two starts. */
-import { boot, type TestNode } from 'svcdb/testkit'
+import { boot, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 
 const HOUR = 3_600_000_000_000n
@@ -42,7 +42,7 @@ async function until(t: Test, what: () => Promise<unknown>, wanted: unknown, nam
 
 for (const retention of [{ retention_secs: 0 }, { retention_secs: 3600 * 1000 }])
   t.test(`what retention took is not computed again when it becomes ${retention.retention_secs} s`, async (t) => {
-    const dataDir = t.testdir()
+    const dataDir = temporaryFolder(t)
     const first = await node(t, dataDir, { retention_secs: 6 * 3600, retention: { cpu_1h: 0 }, maintenance_interval_secs: 1 })
     await write(first, [0, 1])
     const body = { name: 'hourly', source_measurement: 'cpu', target_measurement: 'cpu_1h', every: '1h', aggregations: ['sum', 'count'] }
@@ -58,7 +58,7 @@ for (const retention of [{ retention_secs: 0 }, { retention_secs: 3600 * 1000 }]
   })
 
 t.test('what retention took while the node ran without the plugin is not computed again', async (t) => {
-  const dataDir = t.testdir()
+  const dataDir = temporaryFolder(t)
   const kept = { retention_secs: 0, maintenance_interval_secs: 1 }
   const first = await node(t, dataDir, kept)
   await write(first, [0, 1])
@@ -87,7 +87,7 @@ t.test('what retention took while the node ran without the plugin is not compute
 })
 
 t.test('a late point that was not computed before its time went past retention is in its bucket', async (t) => {
-  const dataDir = t.testdir()
+  const dataDir = temporaryFolder(t)
   const database = { retention_secs: 6 * 3600, retention: { cpu_1h: 0 }, maintenance_interval_secs: 1 }
   const first = await node(t, dataDir, database)
   await write(first, [0, 1, 2])

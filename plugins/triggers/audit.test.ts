@@ -1,6 +1,8 @@
 /** What the audit log has of triggers: who, which, and nothing of a webhook but where it is. */
+
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { start } from './testing.ts'
 
@@ -16,7 +18,7 @@ interface Entry {
 }
 
 t.test('statements are in the audit log, without the secrets of webhooks', async (t) => {
-  const dataDir = t.testdir()
+  const dataDir = temporaryFolder(t)
   const path = join(dataDir, 'audit.jsonl')
   const { run, write, settled } = await start(t, {
     plugins: ['api_keys', 'audit', 'webhooks'],

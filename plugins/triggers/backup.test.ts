@@ -1,7 +1,7 @@
 /** A node that is restored from a backup has its triggers, what has fired, and its rollups, and judges and computes on from there. */
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { boot, type TestNode } from 'svcdb/testkit'
+import { boot, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { asked, type ShownSignal } from './testing.ts'
 
@@ -13,7 +13,7 @@ t.setTimeout(300_000)
 t.test('backup, restore: the same triggers, cooldowns, signals and rollups', async (t) => {
   const open = (dataDir: string) =>
     boot({ plugins: ['line_protocol', 'triggers', 'rollups', 'backup'], config: { triggers: {}, rollups: { interval_ms: 20 } }, storage: 'embedded', dataDir })
-  const dataDir = t.testdir()
+  const dataDir = temporaryFolder(t)
   const one = asked(await open(dataDir))
   for (const query of [
     "CREATE TRIGGER hot ON cpu WHEN v > 90 COOLDOWN INTERVAL '60s'",

@@ -1,6 +1,6 @@
 /** Triggers on signals of other triggers. */
 import { randomUUID } from 'node:crypto'
-import { boot } from 'svcdb/testkit'
+import { boot, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { Composites } from './composites.ts'
 import { Cooldowns } from './cooldown/cooldowns.ts'
@@ -52,7 +52,7 @@ for (const storage of ['memory', 'embedded']) {
 }
 
 t.test('a composite outlives a restart, with what its members had found', async (t) => {
-  const dataDir = t.testdir()
+  const dataDir = temporaryFolder(t)
   const options = { plugins: ['line_protocol', 'triggers'], config: { triggers: {} }, storage: 'embedded', dataDir }
   const first = asked(await boot(options))
   for (const query of [...plain, storm]) await first.run(query)
@@ -85,7 +85,7 @@ t.test('what is no composite is refused with what to write', async (t) => {
 })
 
 t.test('the cooldown of a composite outlives a restart, however many signals came since', async (t) => {
-  const dataDir = t.testdir()
+  const dataDir = temporaryFolder(t)
   const options = { plugins: ['line_protocol', 'triggers'], config: { triggers: {} }, storage: 'embedded', dataDir }
   const first = asked(await boot(options))
   for (const query of [...plain, storm, "CREATE TRIGGER noise ON other WHEN v > 0 COOLDOWN INTERVAL '0s'"]) await first.run(query)

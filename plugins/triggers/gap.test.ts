@@ -1,11 +1,7 @@
-/** Points that went from the log of changes while nobody judged: what of them is stored is judged, once, by the time of its trigger. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { seeded } from 'svcdb/lib/random'
-import { resolveConfig, SvcNode, type TestNode } from 'svcdb/testkit'
-import t, { type Test } from 'tap'
+import { resolveConfig, SvcNode, type TestNode, temporaryFolder } from 'svcdb/testkit'
+import t from 'tap'
 import { asked, type TriggerNode } from './testing.ts'
 
 const SEED = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
@@ -36,12 +32,6 @@ async function open(
   }
 }
 
-async function directoryOf(t: Test): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), 'svc-triggers-'))
-  t.teardown(() => rm(directory, { recursive: true, force: true }))
-  return directory
-}
-
 const metric = async (node: TriggerNode, name: string): Promise<number> => {
   const { body } = await node.node.inject('/metrics')
   return Number(body.split('\n').find((text) => text.startsWith(`svc_${name} `))?.split(' ')[1]) // biome-ignore format: one expression
@@ -62,7 +52,7 @@ t.test('what was written while nobody judged fires later, all kinds of numbers, 
   t.comment(`SVC_SEED=${SEED} SVC_STEPS=${ROUNDS}`)
   const random = seeded(SEED)
   const below = (n: number): number => Math.floor(random() * n)
-  const directory = await directoryOf(t)
+  const directory = temporaryFolder(t)
   let node = await open(directory, ['triggers'])
   const base = Math.ceil(Date.now() / 1000)
   const at = (seconds: number): bigint => BigInt(base + seconds) * 1_000_000_000n
@@ -108,7 +98,7 @@ t.test('what was written while nobody judged fires later, all kinds of numbers, 
 })
 
 t.test('cooldowns hold over a gap, and what is older than its trigger does not fire', async (t) => {
-  const directory = await directoryOf(t)
+  const directory = temporaryFolder(t)
   const base = Math.floor(Date.now() / 1000)
   const line = (host: string, seconds: number): string => `m,host=${host} v=2 ${BigInt(base + seconds) * 1_000_000_000n}`
   let node = await open(directory, [])
@@ -133,7 +123,7 @@ t.test('cooldowns hold over a gap, and what is older than its trigger does not f
 })
 
 t.test('what is older than gap_lookback_secs before the gap does not fire', async (t) => {
-  const directory = await directoryOf(t)
+  const directory = temporaryFolder(t)
   const line = (host: string, ms: number): string => `m,host=${host} v=2 ${BigInt(ms) * 1_000_000n}`
   let node = await open(directory, ['triggers'])
   t.equal((await node.run('CREATE TRIGGER v ON m WHEN v > 1')).status, 200)

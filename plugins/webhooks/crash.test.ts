@@ -1,32 +1,24 @@
 /** What was handed over is delivered, whatever kills the server meanwhile: restarts, kill -9, and another process that takes over. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
 import type { Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { StateStore, StorageEngine } from 'svcdb'
 import { seeded } from 'svcdb/lib/random'
-import { loadEngine } from 'svcdb/testkit'
-import t, { type Test } from 'tap'
+import { loadEngine, temporaryFolder } from 'svcdb/testkit'
+import t from 'tap'
 import { at, delivery, makeCertificate, ok, openNode, type Receiver, receive, start, status, until } from './testing.ts'
 
 const { SVC_CRASH_ITERATIONS = '6', SVC_CRASH_SEED } = process.env
 const seed = Number(SVC_CRASH_SEED ?? Date.now() % 1_000_000)
 t.setTimeout(600_000)
 
-function folder(t: Test): string {
-  const made = mkdtempSync(join(tmpdir(), 'svc-webhooks-data-'))
-  t.teardown(() => rmSync(made, { recursive: true, force: true }))
-  return made
-}
-
 const idsOf = ({ received }: Receiver): string[] => received.map(({ body }) => JSON.parse(body).id as string)
 
 t.test('a restart loses nothing that waits, nor who is parked', async (t) => {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const certificate = await makeCertificate(t)
   const receiver = await receive(t, certificate, status(503))
   const gone = await receive(t, certificate, status(410))
@@ -60,7 +52,7 @@ t.test('a restart loses nothing that waits, nor who is parked', async (t) => {
 
 t.test('a stop waits for what can be sent, and no longer than it may', async (t) => {
   const certificate = await makeCertificate(t)
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const slow = await receive(t, certificate, (_, response) => void setTimeout(() => response.writeHead(204).end(), 100))
   const waiting: Socket[] = []
   const deaf = await receive(t, certificate, (_request, _response, socket) => void waiting.push(socket))
@@ -92,7 +84,7 @@ t.test('a stop waits for what can be sent, and no longer than it may', async (t)
 t.test('kill -9: what was acknowledged to the caller arrives', async (t) => {
   t.comment(`seed ${seed}`)
   const random = seeded(seed)
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const certificate = await makeCertificate(t)
   const flaky: typeof ok = (_, response) =>
     void (random() < 0.1 ? response.writeHead(503).end() : random() < 0.05 ? response.destroy() : response.writeHead(204).end())

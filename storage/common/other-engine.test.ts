@@ -1,7 +1,6 @@
 /** A data directory that another engine has written: nothing of it is touched, and the log says what is not served, and how to have it. */
-import { boot } from 'svcdb/testkit'
+import { boot, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
-import { folder } from '../forward/testing.ts'
 
 const WRITE = { method: 'POST', url: '/write', payload: 'cpu,host=a usage=1' } as const
 
@@ -30,7 +29,7 @@ async function life(dataDir: string, engine: 'embedded' | 'forward', writes: boo
 }
 
 t.test('an edge over the directory of a database, and back', async (t) => {
-  const dataDir = folder(t)
+  const dataDir = temporaryFolder(t)
   t.same(await life(dataDir, 'embedded', false), [])
   t.same(await life(dataDir, 'forward', false), [], 'nothing was written')
   t.same(await life(dataDir, 'embedded', true), [])

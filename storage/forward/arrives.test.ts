@@ -1,12 +1,14 @@
 /** What is written at the edge is what the upstream has, of every type; the suite is in conformance.test.ts. */
+
 import { encodeHistogram, staleHistogram } from 'svcdb/lib/histogram'
+import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { bits, bool, dec, f64, hist, INFINITE, i64, lines, NAN, STALE, str, type TestPoint, u64, write } from '../conformance/points.ts'
-import { edgeOf, folder, upstream } from './testing.ts'
+import { edgeOf, upstream } from './testing.ts'
 
 async function pair(t: Test, compression: string) {
   const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
-  const edge = edgeOf({ data_dir: folder(t), forward: { compression, upstream: [{ name: 'upstream', url }] } })
+  const edge = edgeOf({ data_dir: temporaryFolder(t), forward: { compression, upstream: [{ name: 'upstream', url }] } })
   await edge.open()
   t.teardown(() => edge.close())
   return { edge, node }

@@ -1,14 +1,16 @@
 /** TLS, certificates and keys between the edge and its upstream: what does not fit is said, and points wait until it does. */
+
 import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { i64, lines, NOW, write } from '../conformance/points.ts'
 import { check } from './config.ts'
-import { edgeOf, folder, upstream } from './testing.ts'
+import { edgeOf, upstream } from './testing.ts'
 
 const fixture = (name: string): string => fileURLToPath(new URL(`../../test/support/certificates/${name}`, import.meta.url))
 const SERVER = { cert: fixture('first.pem'), key: fixture('first.key') }
@@ -33,7 +35,7 @@ async function pair(t: Test, { tls, key }: Given) {
     },
   })
   const { node, url } = await upstream(t, { plugins: [guard], config: tls === undefined ? {} : { tls } })
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const said: string[] = []
   const say = (level: string) => (given: object, text?: string) => void said.push(`${level} ${text} ${JSON.stringify(given)}`)
   const log = { debug() {}, info: say('info'), warn: say('warn'), error: say('error') }

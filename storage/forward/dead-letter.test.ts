@@ -1,15 +1,15 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { boot } from 'svcdb/testkit'
+import { boot, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { f64, i64, NOW, str, write } from '../conformance/points.ts'
-import { CLOCK, edgeOf, folder, upstream } from './testing.ts'
+import { CLOCK, edgeOf, upstream } from './testing.ts'
 
 t.test('dead letters that give way to newer ones are counted', async (t) => {
   const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
   await write(node.storage, [{ measurement: 'cpu', tags: {}, time: NOW, fields: { v: str('text') } }], { namespace: '' })
   const forward = { upstream: [{ name: 'one', url }], batch_interval_ms: 0, dead_letter_bytes: 65_536 }
-  const edge = await boot({ plugins: ['line_protocol'], storage: 'forward', clock: CLOCK, config: { database: { data_dir: folder(t), forward } } })
+  const edge = await boot({ plugins: ['line_protocol'], storage: 'forward', clock: CLOCK, config: { database: { data_dir: temporaryFolder(t), forward } } })
   t.teardown(() => edge.stop())
   const value = async (name: string) => Number(new RegExp(`^${name}(?:\\{.*\\})? (\\d+)$`, 'm').exec((await edge.inject('/metrics')).body)?.[1])
   t.equal(await value('svc_forward_dead_letters_dropped_total'), 0, 'it is there before it counts')
@@ -23,7 +23,7 @@ t.test('dead letters that give way to newer ones are counted', async (t) => {
 t.test('a dead letter has tags and fields of every name', async (t) => {
   const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
   await write(node.storage, [{ measurement: 'cpu', tags: {}, time: NOW, fields: { v: str('text') } }], { namespace: '' })
-  const data_dir = folder(t)
+  const data_dir = temporaryFolder(t)
   const edge = edgeOf({ data_dir, forward: { upstream: [{ name: 'one', url }] } })
   await edge.open()
   const tags = JSON.parse('{"__proto__":"a","constructor":"b"}')

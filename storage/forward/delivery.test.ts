@@ -2,7 +2,7 @@
 
 import { type Random, seeded } from 'svcdb/lib/random'
 import { DeadLetters } from 'svcdb/lib/source'
-import { MetricsRegistry } from 'svcdb/testkit'
+import { MetricsRegistry, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { pointAt } from './dead-letter.ts'
 import { Delivery, type DeliveryOptions } from './delivery.ts'
@@ -11,7 +11,7 @@ import { Link } from './link.ts'
 import { ForwardMetrics } from './metrics.ts'
 import { countOf, type Rows, rowsOf } from './points.ts'
 import type { QueueRecord } from './record.ts'
-import { folder, sectionOf } from './testing.ts'
+import { sectionOf } from './testing.ts'
 import type { Outcome, RefusedRow, Upstream } from './upstream.ts'
 
 type Kind = 'good' | 'bad' | 'old' | 'breaking'
@@ -77,7 +77,7 @@ function deliveryTo(t: Test, upstream: Upstream) {
     now: () => 0,
   })
   const aside: number[] = []
-  const letters = new DeadLetters({ folder: folder(t), name: 'letters', maxBytes: 1 << 20, dropped() {} })
+  const letters = new DeadLetters({ folder: temporaryFolder(t), name: 'letters', maxBytes: 1 << 20, dropped() {} })
   letters.add = async ({ body }) => void aside.push(Number(JSON.parse(Buffer.from(body).toString()).timestamp))
   const log = { debug() {}, info() {}, warn() {}, error() {} }
   const options: DeliveryOptions = {

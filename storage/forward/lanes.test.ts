@@ -1,13 +1,15 @@
 /** What waits for the upstream of one namespace holds up no other, and its own order is kept. Seeds are printed; SVC_SEED repeats one, SVC_SEEDS says how many. */
+
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { definePlugin } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { seeded } from 'svcdb/lib/random'
+import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { f64, i64, lines, NOW, NOW_MS, str, type TestPoint, write } from '../conformance/points.ts'
 import { type ForwardEngine, realEnvironment } from './engine.ts'
-import { edgeOf, folder, upstream } from './testing.ts'
+import { edgeOf, upstream } from './testing.ts'
 
 const point = (n: number, fields: TestPoint['fields'] = { v: i64(BigInt(n)) }): TestPoint => ({
   measurement: 'cpu',
@@ -60,7 +62,7 @@ async function node(t: Test) {
 type Node = Awaited<ReturnType<typeof node>>
 
 function edgeTo(t: Test, { url }: Pick<Node, 'url'>, forward: Record<string, unknown> = {}) {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const clock = { ms: NOW_MS }
   const said: string[] = []
   const environment = impatient()

@@ -1,11 +1,11 @@
 /** The upstream of an edge among the connectors of its node. */
 import { definePlugin } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
-import { boot, ManualClock } from 'svcdb/testkit'
+import { boot, ManualClock, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { FaultyLink } from '../../test/support/faulty-link.ts'
 import { Link } from './link.ts'
-import { CLOCK, edgeOf, folder, upstream } from './testing.ts'
+import { CLOCK, edgeOf, upstream } from './testing.ts'
 
 /** A whole node with the engine in front of an upstream that refuses as it is told to. */
 async function nodes(t: Test) {
@@ -21,7 +21,7 @@ async function nodes(t: Test) {
       }),
   })
   const { url, node } = await upstream(t, { plugins: [moody], config: { server: { allow_open: true } } })
-  const storage = edgeOf({ data_dir: folder(t), forward: { upstream: [{ name: 'one', url }] } })
+  const storage = edgeOf({ data_dir: temporaryFolder(t), forward: { upstream: [{ name: 'one', url }] } })
   const edge = await boot({ plugins: ['connectors', 'line_protocol'], storage, clock: CLOCK })
   t.teardown(() => edge.stop())
   const listed = async () => (await edge.inject('/api/v1/connectors')).json().items[0]
@@ -64,7 +64,7 @@ t.test('an upstream that was never reached is not up, and one that is reached is
   const link = await FaultyLink.to(Number(new URL(url).port))
   t.teardown(() => link.close())
   link.cut()
-  const storage = edgeOf({ data_dir: folder(t), forward: { upstream: [{ name: 'one', url: `http://127.0.0.1:${link.port}` }] } })
+  const storage = edgeOf({ data_dir: temporaryFolder(t), forward: { upstream: [{ name: 'one', url: `http://127.0.0.1:${link.port}` }] } })
   const edge = await boot({ plugins: ['connectors', 'line_protocol'], storage, clock: CLOCK })
   t.teardown(() => edge.stop())
   const listed = async () => (await edge.inject('/api/v1/connectors')).json().items[0].status

@@ -1,12 +1,14 @@
 /** Links and proxies that take less at a time than an edge sends: what waits gets there in smaller requests. */
+
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { FaultyLink } from '../../test/support/faulty-link.ts'
 import { f64, lines, NOW, type TestPoint, write } from '../conformance/points.ts'
-import { edgeOf, folder, upstream } from './testing.ts'
+import { edgeOf, upstream } from './testing.ts'
 
 const OPEN = { server: { allow_open: true } }
 const points = (count: number): TestPoint[] =>
@@ -16,7 +18,7 @@ async function edgeTo(t: Test, url: string, forward: Record<string, unknown>) {
   const warned: string[] = []
   const warn = (o: object, m?: string): void => void warned.push(`${m} ${JSON.stringify(o)}`)
   const log = { debug() {}, info() {}, warn, error: warn }
-  const edge = edgeOf({ data_dir: folder(t), forward: { upstream: [{ name: 'one', url, ...(forward.one as object) }], ...forward } }, { log })
+  const edge = edgeOf({ data_dir: temporaryFolder(t), forward: { upstream: [{ name: 'one', url, ...(forward.one as object) }], ...forward } }, { log })
   await edge.open()
   t.teardown(() => edge.close())
   return { edge, warned }
@@ -66,7 +68,7 @@ t.test('a proxy that takes smaller requests', { timeout: 60_000 }, async (t) => 
 
 t.test('a file with more than a key in it is said to be one', { timeout: 60_000 }, async (t) => {
   const { url } = await upstream(t, { config: OPEN })
-  const file = join(folder(t), 'key')
+  const file = join(temporaryFolder(t), 'key')
   writeFileSync(file, 'one-key\nanother-key\n')
   const { edge, warned } = await edgeTo(t, url, { one: { api_key_file: file } })
   await write(edge, points(1), { namespace: '' })

@@ -1,15 +1,17 @@
 /** What the edge makes of an upstream that refuses, falls silent, answers twice and goes away: nothing is lost, nothing holds up the rest. */
+
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { definePlugin, type Plugin } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { seeded } from 'svcdb/lib/random'
+import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { f64, HOUR, i64, lines, NOW, str, type TestPoint, write } from '../conformance/points.ts'
 import { realEnvironment } from './engine.ts'
 import { CallError } from './grpc-client.ts'
 import type { Queue } from './queue.ts'
-import { edgeOf, folder, upstream } from './testing.ts'
+import { edgeOf, upstream } from './testing.ts'
 import { verdictOf } from './upstream.ts'
 
 const OPEN = { server: { allow_open: true } }
@@ -39,7 +41,7 @@ function moody(refusal: () => ErrorCode | undefined): Plugin {
 /** @param impatient does not pause for longer than a millisecond, and tells for how long it would have. */
 async function pair(t: Test, forward: Record<string, unknown> = {}, options: Parameters<typeof upstream>[1] = {}, impatient = false) {
   const { node, url } = await upstream(t, { ...options, config: { ...OPEN, ...options.config } })
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const warned: string[] = []
   const log = {
     debug() {},

@@ -1,7 +1,3 @@
-/** For tests: an edge whose upstream is a node in the same process, and what arrives there. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Clock, StorageContext } from 'svcdb'
 import { type BootOptions, boot, systemClock, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
@@ -45,12 +41,6 @@ export async function upstream(t: Test | undefined, options: BootOptions = {}): 
   })
   t?.teardown(() => node.stop())
   return { node, url: `http://127.0.0.1:${node.port('grpc')}` }
-}
-
-export function folder(t: Test): string {
-  const made = mkdtempSync(join(tmpdir(), 'svc-forward-'))
-  t.teardown(() => rmSync(made, { recursive: true, force: true }))
-  return made
 }
 
 export interface EdgeOptions {

@@ -1,13 +1,15 @@
 /** A disk that does not give back a part of the queue costs what is there, is counted, and holds up nothing. */
+
 import { appendFileSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { FRAME_HEADER } from '../common/log/log.ts'
 import { i64, lines, NOW, write } from '../conformance/points.ts'
 import { type ForwardEnvironment, realEnvironment } from './engine.ts'
 import { queueFileNumber } from './paths.ts'
 import { QUEUE_FORM } from './queue-file.ts'
-import { edgeOf, folder, upstream } from './testing.ts'
+import { edgeOf, upstream } from './testing.ts'
 
 /** The real disk, on which reads of some bytes of files of the queue fail. */
 function worn(fails: (start: number, end: number, file: number) => string | undefined) {
@@ -47,7 +49,7 @@ const logTo = (said: string[]) => {
 async function edge(t: Test, environment: ForwardEnvironment, said: string[]) {
   const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
   const log = logTo(said)
-  const dir = join(folder(t), 'data')
+  const dir = join(temporaryFolder(t), 'data')
   const size = () => Math.max(...readdirSync(join(dir, 'queue')).map((name) => statSync(join(dir, 'queue', name)).size))
   const engine = edgeOf({ data_dir: dir, forward: { upstream: [{ name: 'one', url }] } }, { environment, log })
   await engine.open()
@@ -106,7 +108,7 @@ t.test('what may be there again is tried for as long as it takes', async (t) => 
 /** Three points wait in the newest file of an edge that has been stopped. */
 async function stopped(t: Test) {
   const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
-  const dir = join(folder(t), 'data')
+  const dir = join(temporaryFolder(t), 'data')
   const config = (more: object = {}) => ({ data_dir: dir, forward: { upstream: [{ name: 'one', url }], ...more } })
   const before = edgeOf(config({ send_between: ['00:00-00:01'] }))
   await before.open()

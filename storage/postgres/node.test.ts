@@ -1,11 +1,10 @@
 /** Whole nodes whose points are in the embedded engine and whose state is in PostgreSQL; and moves of state between the two. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { InjectOptions } from 'fastify'
 import type { Storage } from 'svcdb'
-import { boot, Logs, readConfig, resolveConfig, run, SvcNode } from 'svcdb/testkit'
-import t, { type Test } from 'tap'
+import { boot, Logs, readConfig, resolveConfig, run, SvcNode, temporaryFolder } from 'svcdb/testkit'
+import t from 'tap'
 import { NO_POSTGRES, startPostgres, type TestPostgres } from '../../test/support/postgres.ts'
 import { openState } from './testing.ts'
 
@@ -33,11 +32,6 @@ async function command(argv: string[]): Promise<{ code: number; out: string; err
 }
 
 function real(postgres: TestPostgres): void {
-  const folder = async (t: Test): Promise<string> => {
-    const path = await mkdtemp(join(tmpdir(), 'svc-state-'))
-    t.teardown(() => rm(path, { recursive: true, force: true }))
-    return path
-  }
   /** As from a config file: on a data directory that stays. */
   const start = async (dataDir: string, url: string | undefined): Promise<SvcNode> => {
     const state = url === undefined ? {} : { state: { engine: 'postgres', url } }
@@ -59,7 +53,7 @@ function real(postgres: TestPostgres): void {
     (await ask(node, { method: 'POST', url: '/api/v1/namespaces', payload: { name } })).statusCode
 
   t.test('a node keeps points here and state there, and starts again on both', async (t) => {
-    const dataDir = await folder(t)
+    const dataDir = temporaryFolder(t)
     const url = await postgres.database()
     let node = await start(dataDir, url)
     t.equal(await make(node, 'acme'), 201)
@@ -79,9 +73,9 @@ function real(postgres: TestPostgres): void {
   })
 
   t.test('state moves there and back, compared, and nobody starts on what is out of date', async (t) => {
-    const dataDir = await folder(t)
+    const dataDir = temporaryFolder(t)
     const url = await postgres.database()
-    const file = join(await folder(t), 'svc.toml')
+    const file = join(temporaryFolder(t), 'svc.toml')
     await writeFile(file, `plugins = ["namespaces"]\n[database]\ndata_dir = "${dataDir}"\n[state]\nengine = "postgres"\nurl = "${url}"\n`)
     const copy = (from: string, to: string) => command(['state', 'copy', '--config', file, '--from', from, '--to', to])
 
@@ -120,9 +114,9 @@ function real(postgres: TestPostgres): void {
   })
 
   t.test('the state of an edge moves as well', async (t) => {
-    const dataDir = await folder(t)
+    const dataDir = temporaryFolder(t)
     const url = await postgres.database()
-    const file = join(await folder(t), 'svc.toml')
+    const file = join(temporaryFolder(t), 'svc.toml')
     const edge = `plugins = ["line_protocol", "remote_write"]\n[server]\nhttp_addr = "127.0.0.1:0"\n[database]\nengine = "forward"\ndata_dir = "${dataDir}"\n[[database.forward.upstream]]\nname = "up"\nurl = "http://127.0.0.1:1"\n`
     const there = `[state]\nengine = "postgres"\nurl = "${url}"\n`
     await writeFile(file, edge + there)
@@ -161,9 +155,9 @@ function real(postgres: TestPostgres): void {
   })
 
   t.test('commands read and write what is there, alone with it, and not what has moved', async (t) => {
-    const dataDir = await folder(t)
+    const dataDir = temporaryFolder(t)
     const url = await postgres.database()
-    const files = await folder(t)
+    const files = temporaryFolder(t)
     const file = async (name: string, state: string) => {
       await writeFile(join(files, name), `plugins = ["agent_plane"]\n[agent_plane]\n[database]\ndata_dir = "${dataDir}"\n${state}`)
       return join(files, name)
@@ -197,7 +191,7 @@ function real(postgres: TestPostgres): void {
   })
 
   t.test('check says where state would be, and what is wrong', async (t) => {
-    const file = join(await folder(t), 'svc.toml')
+    const file = join(temporaryFolder(t), 'svc.toml')
     const check = async (state: string) => {
       await writeFile(file, `plugins = ["namespaces"]\n[database]\nengine = "memory"\n[state]\n${state}\n`)
       return command(['check', '--config', file])
@@ -214,7 +208,7 @@ function real(postgres: TestPostgres): void {
   })
 
   t.test('while PostgreSQL is away changes are refused and tried again, points go on', async (t) => {
-    const dataDir = await folder(t)
+    const dataDir = temporaryFolder(t)
     const own = await startPostgres()
     if (own === undefined) return
     t.teardown(() => own.stop())

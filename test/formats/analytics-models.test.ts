@@ -1,7 +1,7 @@
 /** The examples of docs/formats/analytics-models.md are what the code reads. */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { boot } from 'svcdb/testkit'
+import { boot, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { keyOf } from '../../plugins/analytics/models/definition.ts'
 import type { KeptModel } from '../../plugins/analytics/models/record.ts'
@@ -16,7 +16,7 @@ t.test('a model as it is written down', async (t) => {
   t.equal(createHash('sha256').update(state).digest('hex'), version.checksum)
   const { namespace, measurement, name } = kept.definition
   t.match(keyOf(namespace, measurement, name), /^\/[0-9a-f]{32}$/)
-  const dataDir = t.testdir()
+  const dataDir = temporaryFolder(t)
   const config = { analytics: { watch_interval_secs: 86_400 } }
   const first = await boot({ plugins: ['sql', 'line_protocol'], storage: 'embedded', dataDir, config })
   const { retrain: _, ...ready } = kept

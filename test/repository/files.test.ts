@@ -27,6 +27,15 @@ t.test('nothing is left to be done in comments', async (t) => {
   )
 })
 
+t.test('folders of tests outlive the nodes in them', async (t) => {
+  // Of tap's own, unlike of temporaryFolder, the removal comes before what tests tear down, such as nodes that still write.
+  const tests = code.filter((file) => file.endsWith('.test.ts') && !file.startsWith('kernel/lib/'))
+  t.same(
+    tests.filter((file) => read(file).includes('t.testdir'.concat('('))),
+    [],
+  )
+})
+
 t.test('files are named in kebab-case, plugin folders in snake_case', async (t) => {
   const ids = new Set(builtinPlugins())
   const wrong = code.filter((file) => {

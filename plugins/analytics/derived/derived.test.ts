@@ -1,4 +1,5 @@
 /** Derived series: statements over measurements, kept up to date. */
+import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { call, node, until, write } from '../models/testing.ts'
 import { tenants } from '../testing-tenants.ts'
@@ -49,7 +50,7 @@ t.test('an expression over a measurement is kept up to date', async (t) => {
 })
 
 t.test('a node that was away catches up in parts, and no bucket is half of one', async (t) => {
-  const dataDir = t.testdir()
+  const dataDir = temporaryFolder(t)
   const analytics = { derived_interval_secs: 1, max_derived_rows: 4 }
   const first = await node(t, { dataDir, analytics: { derived_interval_secs: 3600 } })
   await write(

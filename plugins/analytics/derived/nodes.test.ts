@@ -1,5 +1,5 @@
 /** Nodes that share their state, each with points of its own: each evaluates its own, and none takes over how far another is. */
-import { boot, loadEngine, MetricsRegistry, SharedState, type TestNode } from 'svcdb/testkit'
+import { boot, loadEngine, MetricsRegistry, SharedState, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { until } from '../../../test/support/until.ts'
 
@@ -31,7 +31,7 @@ async function hosts(node: TestNode): Promise<string[]> {
 
 t.test('each node has what the statement comes to over its own points', async (t) => {
   const shared = new SharedState()
-  const dir = t.testdir({ a: {}, b: {} })
+  const dir = temporaryFolder(t)
   const a = await peer(t, shared, `${dir}/a`)
   let b = await peer(t, shared, `${dir}/b`)
   const has = (node: TestNode, wanted: string[]) => until(`${wanted}`, async () => JSON.stringify(await hosts(node)) === JSON.stringify(wanted))

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { definePlugin, MODEL_KINDS, type ModelKinds } from 'svcdb'
-import { boot } from 'svcdb/testkit'
+import { boot, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { tenants } from '../testing-tenants.ts'
 import { begin, call, line, lines, MINUTE, MODELS, model, node, season, until, write } from './testing.ts'
@@ -150,7 +150,7 @@ t.test('every kind that is documented, by its name or as it is listed', async (t
 })
 
 t.test('models outlive a restart, and what was changed under them is seen', async (t) => {
-  const dataDir = t.testdir()
+  const dataDir = temporaryFolder(t)
   const first = await node(t, { dataDir })
   await write(first, lines(0, 100))
   const made = (await call(first, 'POST', MODELS, model())).body

@@ -1,6 +1,6 @@
 /** Names of topics, which measurements a sink takes, and sections that are refused. */
 import { seeded } from 'svcdb/lib/random'
-import { boot } from 'svcdb/testkit'
+import { boot, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { measurementFilter } from './measurements.ts'
 import { TopicNames } from './topics.ts'
@@ -99,7 +99,10 @@ t.test('an engine that tells no changes is refused at the start', async (t) => {
   const forward = { upstream: [{ name: 'one', url: 'http://127.0.0.1:9' }] }
   const kafka = { sink: [{ name: 'one', topic: 'out', brokers: '127.0.0.1:1' }] }
   const message = /cannot start kafka\.sink "one": the storage engine of this node tells no changes; leave the sinks out/
-  await t.rejects(boot({ plugins: ['line_protocol', 'kafka'], storage: 'forward', config: { kafka, database: { forward, data_dir: t.testdir() } } as never }), {
-    message,
-  })
+  await t.rejects(
+    boot({ plugins: ['line_protocol', 'kafka'], storage: 'forward', config: { kafka, database: { forward, data_dir: temporaryFolder(t) } } as never }),
+    {
+      message,
+    },
+  )
 })

@@ -1,9 +1,10 @@
 /** The catalog's checksums: a bit anywhere in data.mdb changes nothing or is reported; entries that are missing or stale are. */
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'lmdb'
-import t, { type Test } from 'tap'
+import { temporaryFolder } from 'svcdb/testkit'
+import t from 'tap'
 import { Random } from '../../conformance/random.ts'
 import { openLmdb } from './key-value-store.ts'
 import { checkPages } from './pages.ts'
@@ -13,12 +14,6 @@ import { decodeValue, encodeValue } from './value.ts'
 t.setTimeout(120_000)
 
 const PLAIN = { encoding: 'binary', overlappingSync: false } as const
-
-function folder(t: Test): string {
-  const dir = mkdtempSync(join(tmpdir(), 'svc-catalog-'))
-  t.teardown(() => rmSync(dir, { recursive: true }))
-  return dir
-}
 
 async function filled(dir: string): Promise<Map<string, string>> {
   const store = await CatalogStore.open(dir, true)
@@ -64,7 +59,7 @@ t.test('a value is bound to its key', async (t) => {
 })
 
 t.test('entries that are missing, too many, of another time or another key', async (t) => {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const all = await filled(dir)
   const [first, second] = [...all.keys()]
   const changes: [string, RegExp, Parameters<typeof behind>[1]][] = [
@@ -77,7 +72,7 @@ t.test('entries that are missing, too many, of another time or another key', asy
     ['without version', /meta\/format/, (db) => db.remove('meta/format')],
   ]
   for (const [what, message, change] of changes) {
-    const copy = join(folder(t), 'c')
+    const copy = join(temporaryFolder(t), 'c')
     cpSync(dir, copy, { recursive: true })
     await behind(copy, change)
     await t.rejects(opened(copy), { code: 'DATABASE_ERROR', message }, what)
@@ -85,7 +80,7 @@ t.test('entries that are missing, too many, of another time or another key', asy
 })
 
 t.test('a transaction whose body throws leaves nothing behind', async (t) => {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const all = await filled(dir)
   const store = await CatalogStore.open(dir, false)
   await t.rejects(
@@ -100,7 +95,7 @@ t.test('a transaction whose body throws leaves nothing behind', async (t) => {
 })
 
 t.test('no bit of the file can change what is read', async (t) => {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const all = await filled(dir)
   const file = join(dir, 'data.mdb')
   const whole = readFileSync(file)
@@ -140,7 +135,7 @@ t.test('no bit of the file can change what is read', async (t) => {
 })
 
 t.test('a file cut at any page is refused or reads the same', async (t) => {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   const all = await filled(dir)
   const file = join(dir, 'data.mdb')
   const whole = readFileSync(file)
@@ -158,7 +153,7 @@ t.test('a file cut at any page is refused or reads the same', async (t) => {
 })
 
 t.test('a catalog that the system does not let us read is not said to be corrupt', async (t) => {
-  const dir = folder(t)
+  const dir = temporaryFolder(t)
   mkdirSync(join(dir, 'catalog', 'data.mdb'), { recursive: true })
   const opening = async () => openLmdb(join(dir, 'catalog'))
   await t.rejects(opening(), { code: 'IO_ERROR', message: /^cannot open the catalog .*EISDIR.*owns the data directory/ })

@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
+import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { sqlText } from '../duckdb/duckdb.ts'
 import { openSql } from './open.ts'
@@ -8,7 +9,7 @@ import { guardPlan, type PlanBounds } from './plan-guard.ts'
 import { CPU, CPU_ROWS, testHost } from './testing/host.ts'
 
 t.test('a plan that reads what is not its own is refused, counted, and says nothing of it', async (t) => {
-  const dir = t.testdir()
+  const dir = temporaryFolder(t)
   mkdirSync(join(dir, 'segments'))
   const file = (n: number): string => join(dir, 'segments', `${n}.parquet`)
   const instance = await DuckDBInstance.create(':memory:')

@@ -1,10 +1,11 @@
+import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { Random } from '../../conformance/random.ts'
 import { GateHarness } from './testing/gate.ts'
 
 let harness: GateHarness
 t.before(async () => {
-  harness = await GateHarness.open(t.testdir())
+  harness = await GateHarness.open(temporaryFolder(t))
 })
 t.after(() => harness.close())
 
