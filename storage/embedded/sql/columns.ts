@@ -59,14 +59,14 @@ function isQualified([first, second]: readonly string[], scope: Scope): boolean 
 
 const mayHaveFields = (column: SourceColumn | undefined): boolean => column !== undefined && (column.kind === undefined || column.kind === 'other')
 
-/** The relation whose whole row a single name means: one that no column and no alias of the select list has. */
+/** The relation whose whole row a single name means: one that no column has, and no alias of the select list further in. */
 function rowOf(name: string, scope: Scope): Source | undefined {
   const folded = foldName(name)
   for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
     if (at.hidden.some((hidden) => hidden.has(folded)) || at.sources.some((source) => source.columns.has(folded))) return undefined
     const own = at.sources.find((source) => source.alias === folded)
     if (at.sources.some((source) => !source.complete)) return undefined
-    if (own !== undefined) return own
+    if (own !== undefined || at.aliases.has(folded)) return own
   }
   return undefined
 }

@@ -55,6 +55,8 @@ for (const sql of [
   'SELECT _time, hostname FROM cpu SEMI JOIN cpu b USING (hostname, _time) WHERE _time > make_timestamp_ns(1704067200000000000) ORDER BY ALL LIMIT 3',
   "SELECT count(*) FROM cpu a ANTI JOIN cpu b ON a.procs = b.procs AND b._time < TIMESTAMP '2024-01-01 01:00:00' AND b.hostname = 'a' WHERE a._time < TIMESTAMP '2024-01-01 01:30:00'",
   "SELECT count(*) FROM cpu a SEMI JOIN cpu b ON a.procs = b.procs AND b.hostname = 'a' AND a.region = 'us' WHERE hostname <> 'a' AND procs > 3",
+  // A name that the select list gives goes before a relation further out.
+  'SELECT (SELECT x FROM (SELECT 1 AS o, o AS x FROM cpu LIMIT 1)) FROM cpu o LIMIT 1',
   // The columns that USING merges come once, and the others are numbered.
   'SELECT hostname, procs_1, region_1 FROM (SELECT * FROM cpu a JOIN cpu b USING (hostname, _time)) WHERE procs_1 > 117 ORDER BY ALL',
   'SELECT hostname, p, procs_1, region FROM (SELECT * FROM cpu a FULL JOIN (SELECT hostname || 1 AS hostname, procs, procs AS p FROM cpu) b USING (hostname)) ORDER BY ALL LIMIT 130',
