@@ -100,6 +100,25 @@ t.test('the same answer in both places', async (t) => {
   t.equal(processes(dir), 1, 'one process has run them all')
 })
 
+t.test('zeros keep their sign', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir, { query_threads: 1 })
+  t.teardown(() => closeAndRemove(engine, dir))
+  const zero = (i: number): number => (i % 3 === 0 ? -0 : 0)
+  await put(
+    engine,
+    Array.from({ length: 3000 }, (_, i) => ({ measurement: 'z', tags: { host: 'a' }, time: NOW - BigInt(i), fields: { f: f64(zero(i)), text: str('x') } })),
+  )
+  await engine.flush()
+  for (const columns of ['f', 'f, text', 'f, host']) {
+    const { rows } = await run(engine, `SELECT ${columns} FROM z WHERE ${APART} ORDER BY _time DESC`)
+    t.ok(
+      rows.every(([value], i) => Object.is(value, zero(i))),
+      columns,
+    )
+  }
+})
+
 t.test('types that only nested values and functions have', async (t) => {
   const { engine, dir } = await filled()
   t.teardown(() => closeAndRemove(engine, dir))

@@ -9,6 +9,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import type { SqlChunk } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { sqlName, sqlText } from '../duckdb/duckdb.ts'
+import { NO_DICTIONARIES } from '../segment/encoding.ts'
 import { duckType, type RelationRequest, type SqlApart, type SqlHost } from '../sql/host.ts'
 import type { Statement, StatementOptions, StatementRunner } from '../sql/statement.ts'
 import type { FromProcess, View } from './messages.ts'
@@ -231,6 +232,7 @@ class Session {
     const path = join(this.process.scratch, `${this.id}-${name}.parquet`)
     const select = await this.settings.select(request)
     const groupRows = columns.some(({ type }) => HAS_LENGTH.test(type)) ? TEXT_ROW_GROUP_ROWS : ROW_GROUP_ROWS
+    const exact = columns.some(({ type }) => type === 'DOUBLE') ? NO_DICTIONARIES : ''
     this.copying = true
     let tooLarge = false
     const size = (): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0
@@ -240,7 +242,7 @@ class Session {
       connection.interrupt()
     }, SIZE_LOOK_MS)
     try {
-      await connection.run(`COPY (${select}) TO ${sqlText(path)} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE ${groupRows})`)
+      await connection.run(`COPY (${select}) TO ${sqlText(path)} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE ${groupRows}${exact})`)
     } catch (error) {
       throw tooLarge ? exceeds(maxScratchBytes) : (this.failure ?? error)
     } finally {
