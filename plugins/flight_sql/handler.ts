@@ -55,9 +55,10 @@ export class FlightHandler {
     }
     let owner: string | undefined
     try {
-      owner = ownerOf(await this.svc.auth.admit(credentials, 'read', HANDSHAKE))
+      // What it may do is for each call to say.
+      owner = ownerOf((await this.svc.auth.admitCaller(credentials, 'read', HANDSHAKE)).context)
     } catch (error) {
-      // Known, and not allowed this: what it may do is for each call to say. Who it is, is not told: all of them have one share.
+      // Known, and of another namespace, as each call will say. Who it is, is not told: all of them have one share.
       if (!(error instanceof SvcError) || error.code !== 'FORBIDDEN') throw error
     }
     const token = this.dependencies.sessions.open(credentials, owner)

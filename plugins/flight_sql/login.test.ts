@@ -143,6 +143,27 @@ t.test('a put is one call, on record as what its first message makes of it', asy
   }
 })
 
+t.test('a login asks nobody what its key may do', async (t) => {
+  const told: string[] = []
+  const observer = definePlugin({
+    id: 'recorder',
+    summary: 'Keeps what was decided',
+    stability: 'stable',
+    setup(svc) {
+      svc.auth.authorizer(({ context, action }) =>
+        context.principal === 'writer' && action === 'read' ? new SvcError('FORBIDDEN', 'it only writes') : undefined,
+      )
+      svc.auth.observer(({ outcome, stage, identity }) => void told.push([outcome, stage, identity?.principal].join(' ')))
+    },
+  })
+  const { flight } = await startFlight(t, { others: [keys(), observer] })
+  const authorization = await tokenOf(flight, 'writer')
+  t.same(told, [])
+  t.match((await login(flight, 'anybody', 'wrong')).error, { code: 16 })
+  await t.rejects(flight.sql('select 1', { authorization }), { code: 7, details: /it only writes/ })
+  t.same(told, ['deny authentication ', 'deny authorization writer'])
+})
+
 t.test('without authenticators every login works', async (t) => {
   const { flight } = await startFlight(t)
   const authorization = await tokenOf(flight, 'anything')
@@ -180,8 +201,6 @@ t.test('however a caller writes its credentials, it has one share of the logins'
   await logins({ 'x-namespace': 'blue' })
   t.same((await flight.sql('select 1', { authorization })).rows, [{ 1: 1n }], 'and where it may not read what it asks for')
 })
-
-t.end()
 
 t.test('a login that says nothing is ended', async (t) => {
   const { flight } = await startFlight(t, { others: [keys()], section: { handshake_timeout_secs: 0.5 } })
