@@ -1,21 +1,28 @@
 /**
- * What a commit would have to store of very many series, stored before it in transactions of a bounded size: each is gathered in one turn of the main
- * loop. Nothing of it means anything, or changes what a start finds, until the commit: new series and symbols lie in the log as well, series that were
- * given back are so in the log already, and the series of a tombstone belong to nobody before its entry is there.
+ * What a commit would have to store of very many series or measurements, stored before it in transactions of a bounded size: each is gathered in one turn
+ * of the main loop. Nothing of it means anything, or changes what a start finds, until the commit: new series, symbols and definitions lie in the log as
+ * well, series that were given back are so in the log already, and the series of a tombstone belong to nobody before its entry is there.
  */
 
 import type { Wal } from '../../common/log/log.ts'
+import type { Drops } from '../retention/drops.ts'
 import type { Releases } from '../retention/releases.ts'
 import type { Tombstones } from '../retention/tombstones.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
 import type { Catalog } from './catalog.ts'
-import type { Marks, Unstored } from './unstored.ts'
+import { entriesOf } from './change.ts'
+import type { Schema } from './schema.ts'
+import type { Kind, Marks, Unstored } from './unstored.ts'
 
 /** Blocks of a transaction. */
 const BLOCKS = 16
+/** Measurements and tables of a transaction. */
+const DEFINITIONS = 512
 
 export interface CatalogAheadDependencies {
   catalog: Catalog
+  schema: Schema
+  drops: Drops
   index: SeriesIndex
   unstored: Unstored
   tombstones: Tombstones
@@ -47,7 +54,7 @@ export class CatalogAhead {
 
   /** @returns whether there was something. */
   private async step(): Promise<boolean> {
-    const { catalog, index, unstored, tombstones, releases, wal } = this.dependencies
+    const { catalog, schema, drops, index, unstored, tombstones, releases, wal } = this.dependencies
     // As with a commit: nothing of it may be in the catalog that the log could still lose.
     const ready = (): Promise<void> => wal.settled()
     if (catalog.unstoredBlocks(index) > BLOCKS) {
@@ -57,10 +64,20 @@ export class CatalogAhead {
     if (unstored.countOf('series') > BLOCKS) {
       let marks: Marks = new Map()
       const blocks = (): Iterable<number> => {
-        marks = unstored.some('series', BLOCKS)
-        return marks.get('series')?.keys() ?? []
+        const some = unstored.some('series', BLOCKS)
+        marks = new Map([['series', some]])
+        return some.keys()
       }
       await catalog.storeReleased(blocks, index, releases, () => unstored.settle(marks), ready)
+      return true
+    }
+    if (this.definitions().size > 0) {
+      let marks: Marks = new Map()
+      const entries = () => {
+        marks = this.definitions()
+        return entriesOf(marks, { schema, tombstones, drops }, 0).entries
+      }
+      await catalog.storeEntries(entries, () => unstored.settle(marks), ready)
       return true
     }
     for (const id of unstored.ids('tombstone')) {
@@ -70,5 +87,24 @@ export class CatalogAhead {
       return true
     }
     return false
+  }
+
+  /**
+   * Marks of the definitions that the next transaction stores: none unless there are many. Of a measurement that is being dropped or restored they go with
+   * what else says so, in one commit.
+   */
+  private definitions(): Marks {
+    const { schema, unstored } = this.dependencies
+    if (unstored.countOf('measurement') + unstored.countOf('table') <= DEFINITIONS) return new Map()
+    const stands = (id: number): boolean => schema.byId[id] !== undefined && !unstored.has('drop', id)
+    const tables = unstored.some('table', DEFINITIONS, (id) => {
+      const table = schema.tables[id]
+      return table !== undefined && (table.measurement < 0 || stands(table.measurement))
+    })
+    const measurements = unstored.some('measurement', DEFINITIONS - tables.size, stands)
+    const kinds: [Kind, ReadonlyMap<number, number>][] = []
+    if (tables.size > 0) kinds.push(['table', tables])
+    if (measurements.size > 0) kinds.push(['measurement', measurements])
+    return new Map(kinds)
   }
 }

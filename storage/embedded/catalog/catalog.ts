@@ -185,10 +185,7 @@ export class Catalog {
         symbols = index.symbols.published
         series = index.publishedCount
         tx.putJson('meta/counters', change.counters)
-        for (const [name, value] of change.entries) {
-          if (value === undefined) tx.remove(name)
-          else tx.putJson(name, value)
-        }
+        putEntries(tx, change.entries)
         for (const segment of change.segmentsAdded ?? []) tx.putJson(key('segment', segment.id), segment)
         for (const id of change.segmentsRemoved ?? []) tx.remove(key('segment', id))
         tombstones = change.tombstones
@@ -234,6 +231,11 @@ export class Catalog {
       },
       ready,
     )
+  }
+
+  /** Stores entries of definitions. @param make gives them when their turn has come; undefined = there is no such entry any more. @param stored, ready as in `commit`. */
+  async storeEntries(make: () => CatalogChange['entries'], stored: () => void, ready: () => Promise<void>): Promise<void> {
+    await this.store.transaction((tx) => putEntries(tx, make()), stored, ready)
   }
 
   /**
@@ -392,6 +394,13 @@ const key = blockKey
 const blocksOf = (series: Int32Array): number => Math.ceil(series.length / MASK_BLOCK)
 const masksOf = (tombstone: number): string => `${key('masked', tombstone)}/`
 const maskKey = (tombstone: number, block: number): string => `${masksOf(tombstone)}${String(block).padStart(10, '0')}`
+
+function putEntries(tx: CatalogWrites, entries: CatalogChange['entries']): void {
+  for (const [name, value] of entries) {
+    if (value === undefined) tx.remove(name)
+    else tx.putJson(name, value)
+  }
+}
 
 /** How many tags the first series of a block has that was not given back. */
 function tagsOfFirst(block: Uint8Array): number {

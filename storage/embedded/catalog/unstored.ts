@@ -47,9 +47,18 @@ export class Unstored {
     yield* this.marks.get(kind)?.keys() ?? []
   }
 
-  /** The marks of up to so many of a kind, as they are now. */
-  some(kind: Kind, max: number): Marks {
-    return new Map([[kind, new Map([...(this.marks.get(kind) ?? [])].slice(0, max))]])
+  has(kind: Kind, id: number): boolean {
+    return this.marks.get(kind)?.has(id) === true
+  }
+
+  /** The marks of up to so many of a kind, as they are now. @param wanted whether one is to be among them. */
+  some(kind: Kind, max: number, wanted: (id: number) => boolean = () => true): ReadonlyMap<number, number> {
+    const found = new Map<number, number>()
+    for (const [id, at] of this.marks.get(kind) ?? []) {
+      if (found.size >= max) break
+      if (wanted(id)) found.set(id, at)
+    }
+    return found
   }
 
   /** A commit that stored the state of these marks, or a later one, is durable. */
