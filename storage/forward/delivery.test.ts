@@ -11,6 +11,7 @@ import { Link } from './link.ts'
 import { ForwardMetrics } from './metrics.ts'
 import { countOf, type Rows, rowsOf } from './points.ts'
 import type { QueueRecord } from './record.ts'
+import { SendTimes } from './send-times.ts'
 import { sectionOf } from './testing.ts'
 import type { Outcome, RefusedRow, Upstream } from './upstream.ts'
 
@@ -83,6 +84,7 @@ function deliveryTo(t: Test, upstream: Upstream) {
   const options: DeliveryOptions = {
     upstreams: [upstream],
     config: forward,
+    times: new SendTimes([], 'UTC'),
     letters,
     metrics,
     log,

@@ -14,6 +14,7 @@ import { asSvcError, CallError } from './grpc-client.ts'
 import type { Link } from './link.ts'
 import type { ForwardMetrics } from './metrics.ts'
 import { chosenOf, countOf, partOf, type Rows } from './points.ts'
+import { CLOSED_LOOK_MS, type SendTimes } from './send-times.ts'
 import { LAST_TRIES, Suspects } from './suspects.ts'
 import { concernsNamespace, type Outcome, type RefusedRow, type Upstream, type Verdict, verdictOf } from './upstream.ts'
 
@@ -34,6 +35,7 @@ const UNKNOWN = { code: 'PARTIAL_WRITE', message: 'the upstream refused the poin
 export interface DeliveryOptions {
   upstreams: Upstream[]
   config: ForwardConfig
+  times: SendTimes
   letters: DeadLetters
   metrics: ForwardMetrics
   log: StorageContext['log']
@@ -223,8 +225,9 @@ export class Delivery {
     const count = countOf(batch.rows)
     const outcome = await patiently(
       async () => {
-        this.signal.throwIfAborted()
         await this.withinBandwidth()
+        await this.withinTimes()
+        this.signal.throwIfAborted()
         const upstream = this.chosen()
         const { connections, bytes } = upstream
         try {
@@ -333,6 +336,12 @@ export class Delivery {
   private async withinBandwidth(): Promise<void> {
     const early = this.bandwidth.waitMs(this.options.monotonic())
     if (early > 0) await this.options.pause(early, this.signal)
+  }
+
+  /** Each try: an upstream that refuses for long would otherwise be sent the same all day. */
+  private async withinTimes(): Promise<void> {
+    const { times, now, pause } = this.options
+    while (!times.isOpen(now()) && !this.signal.aborted) await pause(CLOSED_LOOK_MS, this.signal)
   }
 }
 

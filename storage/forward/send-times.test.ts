@@ -1,6 +1,13 @@
 /** Times at which points are sent: windows over midnight, days, zones, and days of 23 and 25 hours. */
+
+import { definePlugin } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
+import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
+import { f64, NOW, write } from '../conformance/points.ts'
+import { realEnvironment } from './engine.ts'
 import { SendTimes } from './send-times.ts'
+import { edgeOf, upstream } from './testing.ts'
 
 const MINUTE = 60_000
 const at = (text: string): number => Date.parse(text)
@@ -93,4 +100,48 @@ t.test('what is no window or no zone is refused by name', async (t) => {
   for (const text of ['22-06', '22:00', '25:00-06:00', '22:60-23:00', '24:00-06:00', '06:00-06:00', '00:00-24:01', 'Mo 01:00-02:00', 'Mon,Tue 01:00-02:00', ''])
     t.throws(() => new SendTimes([text], 'UTC'), { code: 'CONFIG_ERROR', message: `cannot use database.forward.send_between "${text}": write it as` }, text)
   t.throws(() => new SendTimes(['22:00-06:00'], 'Mars/Olympus'), { code: 'CONFIG_ERROR', message: /time_zone "Mars\/Olympus"/ })
+})
+
+t.test('what the upstream does not take is not tried again outside of the times', async (t) => {
+  let closed = false
+  const tries = { open: 0, closed: 0 }
+  const refuses = definePlugin({
+    id: 'refuses',
+    summary: 'Takes nothing',
+    stability: 'experimental',
+    capabilities: ['points'],
+    setup(svc) {
+      svc.ingest.admit(() => {
+        tries[closed ? 'closed' : 'open']++
+        throw new SvcError('BACKPRESSURE', 'for the test', { headers: { 'retry-after': '0' } })
+      })
+    },
+  })
+  const { url } = await upstream(t, { plugins: [refuses], config: { server: { allow_open: true } } })
+  let now = at('2024-01-01T12:00Z')
+  let pauses = 0
+  const pause = async (ms: number, signal: AbortSignal): Promise<void> => {
+    pauses++
+    await realEnvironment.pause(Math.min(ms, 1), signal)
+  }
+  const forward = { upstream: [{ name: 'one', url }], send_between: ['11:00-13:00'] }
+  const edge = edgeOf({ data_dir: temporaryFolder(t), forward }, { now: () => now, environment: { ...realEnvironment, pause } })
+  await edge.open()
+  t.teardown(() => edge.close())
+  const until = async (done: () => boolean): Promise<void> => {
+    while (!done()) await new Promise((go) => setTimeout(go, 2))
+  }
+  await write(edge, [{ measurement: 'cpu', tags: {}, time: NOW, fields: { v: f64(1) } }], { namespace: '' })
+  await until(() => tries.open > 2)
+  now = at('2024-01-01T13:00Z')
+  // One may be on its way.
+  const before = pauses
+  await until(() => pauses > before + 2)
+  closed = true
+  await until(() => pauses > before + 50)
+  t.equal(tries.closed, 0)
+  closed = false
+  const { open } = tries
+  now = at('2024-01-02T11:00Z')
+  await until(() => tries.open > open)
 })

@@ -4,6 +4,8 @@ import { SvcError } from 'svcdb/lib/errors'
 const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun']
 const FORM = /^(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun)(?:-(Mon|Tue|Wed|Thu|Fri|Sat|Sun))? )?(\d\d):(\d\d)-(\d\d):(\d\d)$/
 const DAY = 1440
+/** Between two looks whether points may be sent. */
+export const CLOSED_LOOK_MS = 5000
 
 interface Span {
   /** On which days it begins, Monday first. */

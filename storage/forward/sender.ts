@@ -17,12 +17,11 @@ import { rowsOf } from './points.ts'
 import { notePlaces, type SavedPlaces } from './position-file.ts'
 import type { Choose, Queue, ReadRecord } from './queue.ts'
 import { isUnreadable } from './queue-file.ts'
-import type { SendTimes } from './send-times.ts'
+import { CLOSED_LOOK_MS } from './send-times.ts'
 import { verdictOf } from './upstream.ts'
 
 /** How often a place is noted on the disk; what is sent again after a crash is what was sent within it. */
 const NOTE_MS = 1000
-const CLOSED_LOOK_MS = 5000
 /** How often a place that the disk does not give back is read, with pauses of a minute in all, until it is passed over. */
 const READ_TRIES = 8
 /** Of the queue, to find the record of a probe. */
@@ -34,7 +33,6 @@ export interface SenderOptions extends DeliveryOptions {
   /** Of the place in the queue, and of files. */
   name: string
   queue: Queue
-  times: SendTimes
   /** Where its places are noted. */
   path: string
   /** What names the queue to upstreams. */
