@@ -6,6 +6,7 @@
  * points are written over themselves.
  */
 import type { StorageContext } from 'svcdb'
+import { errorKind } from 'svcdb/lib/errors'
 import { type DeadLetters, patiently, SampledLog } from 'svcdb/lib/source'
 import { Bandwidth } from './bandwidth.ts'
 import type { ForwardConfig } from './config.ts'
@@ -203,7 +204,7 @@ export class Delivery {
     // A full disk holds them up, and does not lose them.
     await patiently(attempt, { signal: this.signal, maxPauseMs: LETTERS_PAUSE_MS, transient: () => true })
     this.link.refused(refused.length)
-    for (const { code } of refused) metrics.setAside.inc({ upstream: this.upstream.name, code })
+    for (const { code } of refused) metrics.setAside.inc({ upstream: this.upstream.name, code: errorKind(code) === undefined ? 'unknown' : code })
     for (const { code, position } of refused) if (code === 'SCHEMA_ERROR') conflict(namespace, measurementAt(rows, position))
     const [{ code, message }] = refused
     this.refusals.warn(

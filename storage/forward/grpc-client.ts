@@ -56,6 +56,10 @@ const MAX_ANSWER = 1 << 20
 /** What a proxy says of a request that is too large for it, and what gRPC would. */
 const HTTP_TOO_LARGE = 413
 const TOO_LARGE = { code: 'PAYLOAD_TOO_LARGE', status: 8 } as const
+/** Characters of what the other side says of an error: it is logged, and kept for each namespace that waits. */
+const MAX_TEXT = 1024
+const UNKNOWN = 2
+const LAST_STATUS = 16
 const CONNECT_MS = 10_000
 const WINDOW = 1 << 20
 
@@ -205,7 +209,8 @@ export class GrpcClient {
 }
 
 function callError(headers: IncomingHttpHeaders, url: string): CallError {
-  const status = Number(headers['grpc-status'])
+  const said = Number(headers['grpc-status'])
+  const status = Number.isInteger(said) && said > 0 && said <= LAST_STATUS ? said : UNKNOWN
   const given = String(headers['svc-code'] ?? '')
   const code = errorKind(given) === undefined ? undefined : (given as ErrorCode)
   const after = Number(headers['retry-after'] ?? (code === undefined ? undefined : errorKind(code)?.retryAfter))
@@ -213,12 +218,15 @@ function callError(headers: IncomingHttpHeaders, url: string): CallError {
   try {
     text = decodeURIComponent(text)
   } catch {}
-  return new CallError(`${url} answers ${code ?? `status ${status}`}: ${text}`, {
+  return new CallError(`${url} answers ${code ?? `status ${status}`}: ${shortText(text)}`, {
     status,
     ...(code === undefined ? {} : { code }),
     ...(Number.isFinite(after) ? { retryAfterSecs: after } : {}),
   })
 }
+
+/** The beginning of a long text, which does not keep the whole in memory. */
+export const shortText = (text: string): string => (text.length <= MAX_TEXT ? text : Buffer.from(text.slice(0, MAX_TEXT)).toString())
 
 /** What the wait for a call's outcome is worth, for `patiently`. */
 export function asSvcError(error: CallError, code: ErrorCode): SvcError {

@@ -36,7 +36,10 @@ t.test('a link over which a whole request takes longer than timeout_secs', { tim
   t.match(warned[0], /the upstream takes no points; they wait .*none within 1 s/)
 })
 
-/** A proxy that answers requests above a size with 413, as nginx does, and passes on the others. */
+/** The upstream says that it has had the request before. */
+const DUPLICATE = Buffer.of(0, 0, 0, 0, 2, 0x20, 1)
+
+/** A proxy that answers requests above a size with 413, as nginx does, and has the others taken. */
 async function strict(t: Test, maxBytes: number) {
   const sizes: number[] = []
   const server = createServer()
@@ -50,7 +53,7 @@ async function strict(t: Test, maxBytes: number) {
       if (length > maxBytes) return stream.respond({ ':status': 413, 'content-type': 'text/html' }, { endStream: true })
       stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true })
       stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
-      stream.end(Buffer.alloc(5))
+      stream.end(DUPLICATE)
     })
   })
   await new Promise<void>((go) => server.listen(0, '127.0.0.1', go))

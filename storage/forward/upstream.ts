@@ -4,8 +4,8 @@ import type { ErrorCode } from 'svcdb/lib/errors'
 import { ProtobufReader, ProtobufWriter, readText } from 'svcdb/lib/protobuf'
 import { currentSpan, traceHeaders } from 'svcdb/lib/trace'
 import type { ForwardConfig, UpstreamConfig } from './config.ts'
-import { CallError, GrpcClient } from './grpc-client.ts'
-import { type RequestHead, type Rows, writeRequest } from './points.ts'
+import { CallError, GrpcClient, shortText } from './grpc-client.ts'
+import { countOf, type RequestHead, type Rows, writeRequest } from './points.ts'
 
 const WRITE = '/svc.Service/Write'
 /** What a header can carry. */
@@ -129,7 +129,7 @@ export class Upstream {
     Object.assign(metadata, traceHeaders(currentSpan()))
     const { body, sent } = await this.client.call(WRITE, message, metadata, signal)
     try {
-      return { ...outcomeOf(body), bytes: sent }
+      return { ...outcomeOf(body, countOf(rows)), bytes: sent }
     } catch (error) {
       throw new CallError(`cannot read the answer from ${this.url}: ${(error as Error).message}`, { cause: error })
     }
@@ -160,8 +160,10 @@ export class Upstream {
 
 const reader = new ProtobufReader()
 
-function outcomeOf(body: Uint8Array): Omit<Outcome, 'bytes'> {
+/** @param count rows that were sent. @throws Error for an answer that does not account for each of them: whoever it is of, it may have none. */
+function outcomeOf(body: Uint8Array, count: number): Omit<Outcome, 'bytes'> {
   const outcome: Omit<Outcome, 'bytes'> = { written: 0, rejected: 0, refused: [] }
+  let duplicate = false
   try {
     reader.begin(body)
     while (reader.next()) {
@@ -174,8 +176,8 @@ function outcomeOf(body: Uint8Array): Omit<Outcome, 'bytes'> {
           if (member === 1) {
             reader.int64()
             refused.position = reader.unsigned
-          } else if (member === 2) refused.code = readText(reader, 'code')
-          else if (member === 3) refused.message = readText(reader, 'message')
+          } else if (member === 2) refused.code = shortText(readText(reader, 'code'))
+          else if (member === 3) refused.message = shortText(readText(reader, 'message'))
           else reader.skip()
         }
         reader.leave(outer)
@@ -183,10 +185,18 @@ function outcomeOf(body: Uint8Array): Omit<Outcome, 'bytes'> {
       } else if (field <= 2) {
         reader.int64()
         outcome[field === 1 ? 'written' : 'rejected'] = reader.unsigned
+      } else if (field === 4) {
+        reader.int64()
+        duplicate = reader.unsigned !== 0
       } else reader.skip()
     }
   } finally {
     reader.release()
   }
+  const { written, rejected, refused } = outcome
+  if (!duplicate && written + rejected !== count)
+    throw new Error(`${written} points are said to be written and ${rejected} not, of ${count} that were sent; see that it is the plugin grpc of a node`)
+  if (refused.length > rejected || refused.some(({ position }, i) => position >= count || (i > 0 && position <= refused[i - 1].position)))
+    throw new Error('it lists refused points that were not sent, or in no order; see that it is the plugin grpc of a node')
   return outcome
 }
