@@ -1,12 +1,14 @@
 /** Upstreams, or what stands in their place, whose answers are no account of the points: nothing is lost by what they say, and they take no memory. */
+
 import { createServer } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { ProtobufWriter } from 'svcdb/lib/protobuf'
+import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { f64, NOW, type TestPoint, write } from '../conformance/points.ts'
 import { type ForwardEngine, realEnvironment } from './engine.ts'
 import type { ForwardMetrics } from './metrics.ts'
-import { edgeOf, folder } from './testing.ts'
+import { edgeOf } from './testing.ts'
 
 const points = (count: number): TestPoint[] =>
   Array.from({ length: count }, (_, n) => ({ measurement: 'cpu', tags: { host: `h${n}` }, time: NOW + BigInt(n), fields: { v: f64(n) } }))
@@ -60,7 +62,7 @@ async function edgeTo(t: Test, url: string) {
   const warn = (o: object, m?: string): void => void warned.push(`${m} ${JSON.stringify(o)}`)
   const log = { debug() {}, info() {}, warn, error: warn }
   const environment = { ...realEnvironment, pause: (_: number, signal: AbortSignal) => realEnvironment.pause(1, signal) }
-  const edge = edgeOf({ data_dir: folder(t), forward: { upstream: [{ name: 'one', url }] } }, { log, environment })
+  const edge = edgeOf({ data_dir: temporaryFolder(t), forward: { upstream: [{ name: 'one', url }] } }, { log, environment })
   await edge.open()
   t.teardown(() => edge.close())
   return { edge, warned }

@@ -8,6 +8,8 @@ import { SendTimes } from './send-times.ts'
 
 const KIB = 1024
 const MIB = 1024 * KIB
+/** What a header can carry. */
+const HEADER = /^[\x20-\x7e]*$/
 const text = (description: string, more: object = {}) => Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description, ...more }))
 
 const upstream = Type.Object({
@@ -156,6 +158,9 @@ export function check(config: Record<string, unknown>): void {
       throw refuse(`cannot use ${where}: ca_cert and client_cert need TLS; begin the url with https://`)
     if ((client_cert === undefined) !== (client_key === undefined))
       throw refuse(`cannot use ${where}: client_cert and client_key belong together; give both or none`)
+    // What comes of it otherwise is a refusal of each request, as if something were wrong with the points.
+    if (api_key !== undefined && !HEADER.test(api_key.reveal().trim()))
+      throw refuse(`cannot use ${where}: its api_key has characters other than printable ASCII; write the key as the upstream has it`)
     if (api_key !== undefined && api_key_file !== undefined) throw refuse(`cannot use ${where}: api_key and api_key_file say the same; give one`)
   }
   if (forward.file_size * 4 > forward.max_size)

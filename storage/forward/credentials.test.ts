@@ -4,13 +4,13 @@ import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { definePlugin } from 'svcdb'
+import { definePlugin, Secret } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { i64, lines, NOW, write } from '../conformance/points.ts'
 import { check } from './config.ts'
-import { edgeOf, upstream } from './testing.ts'
+import { edgeOf, sectionOf, upstream } from './testing.ts'
 
 const fixture = (name: string): string => fileURLToPath(new URL(`../../test/support/certificates/${name}`, import.meta.url))
 const SERVER = { cert: fixture('first.pem'), key: fixture('first.key') }
@@ -145,4 +145,11 @@ t.test('a key from a file is the one that is there now', async (t) => {
 t.test('a user in the url of an upstream is refused and not shown', async (t) => {
   const config = { forward: { upstream: [{ name: 'up', url: 'https://user:hunter22@up:4243' }] } }
   t.throws(() => check(config), { code: 'CONFIG_ERROR', message: /^(?!.*hunter22).*"up": its url has a user; leave it out/ })
+})
+
+t.test('a key that no header can carry is refused and not shown', async (t) => {
+  const config = (key: string) => ({ forward: { upstream: [{ name: 'up', url: 'https://up:4243', api_key: new Secret(key) }] } })
+  for (const key of ['hunter2-schl\u00fcssel', 'hunter2\u0000', 'hunter2\nhunter2'])
+    t.throws(() => sectionOf(config(key)), { code: 'CONFIG_ERROR', message: /^(?!.*hunter).*"up": its api_key has characters other than printable ASCII/ })
+  sectionOf(config('hunter2\n'))
 })
