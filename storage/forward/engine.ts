@@ -105,6 +105,7 @@ export class ForwardEngine implements StorageEngine {
   private readonly lock: { acquire(): void; release(): void }
   private readonly metrics: ForwardMetrics
   private running: Running | undefined
+  private readonly keyOf = (series: number): Uint8Array => this.resolver.of(series).key
 
   constructor(context: StorageContext, environment: ForwardEnvironment = realEnvironment) {
     this.context = context
@@ -236,7 +237,7 @@ export class ForwardEngine implements StorageEngine {
       reusable = refused.length === 0
       if (points > 0) {
         const head = { points, takenMs: this.context.now(), namespace: batch.namespace, backfill, nonFinite }
-        durable = queue.append(batch, head, (series) => this.resolver.of(series).key)
+        durable = queue.append(batch, head, this.keyOf)
       }
     } finally {
       this.end(batch, reusable)
@@ -382,7 +383,7 @@ export class ForwardEngine implements StorageEngine {
 
   private makeRoom(queue: Queue, batch: WriteBatch): void {
     try {
-      queue.admit(estimateBytes(batch))
+      queue.admit(estimateBytes(batch, this.keyOf))
     } catch (error) {
       this.metrics.refused.inc()
       throw error

@@ -12,13 +12,13 @@ import { join } from 'node:path'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { ByteReader } from '../common/log/bytes.ts'
-import { type FileSystem, syncDirectory } from '../common/log/file-system.ts'
+import type { FileSystem } from '../common/log/file-system.ts'
 import { frameFault } from '../common/log/frames.ts'
 import { FRAME_HEADER, type FsyncPolicy, Wal } from '../common/log/log.ts'
 import type { Timers } from '../common/timers.ts'
 import { queueFileName, queueFileNumber } from './paths.ts'
 import { between, Places, type QueuePosition, type RecordCount } from './places.ts'
-import { bytesOf, firstHead, isUnreadable, keepDamaged, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
+import { bytesOf, firstHead, isRemoved, isUnreadable, keepDamaged, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
 import { decodeHead, decodeRecord, encodeRecord, type QueueRecord, type RecordHead } from './record.ts'
 
 const MAGIC = QUEUE_FORM.magic.length
@@ -95,6 +95,8 @@ export class Queue {
   private lostUpTo = 0
   private rotating = false
   private closed = false
+  /** Bytes of records that are not in the files yet. */
+  private underWay = 0
 
   constructor(options: QueueOptions) {
     this.options = options
@@ -171,19 +173,20 @@ export class Queue {
   /** Makes room, or says that there is none, and drops nothing then. @throws STORAGE_FULL, PAYLOAD_TOO_LARGE for what an empty queue would not take. */
   admit(bytes: number): void {
     const { maxBytes, whenFull } = this.options.bounds
-    if (this.bytes + bytes <= maxBytes) return
+    const wanted = this.underWay + bytes
+    if (this.bytes + wanted <= maxBytes) return
     if (MAGIC + bytes > maxBytes)
       throw new SvcError('PAYLOAD_TOO_LARGE', `cannot take points: about ${bytes} bytes, [database] forward.max_size is ${maxBytes}; send smaller batches`)
     if (whenFull === 'drop_oldest') {
-      if ((this.files.at(-1) as QueueFile).bytes + bytes <= maxBytes) {
-        while (this.bytes + bytes > maxBytes) this.dropFirst('size')
+      if ((this.files.at(-1) as QueueFile).bytes + wanted <= maxBytes) {
+        while (this.bytes + wanted > maxBytes) this.dropFirst('size')
         return
       }
       this.rotate() // the file that is written to cannot go: with the next try it can
     }
     throw new SvcError(
       'STORAGE_FULL',
-      `cannot take points: those that wait for the upstream take ${this.bytes} bytes, [database] forward.max_size is ${maxBytes}; writes resume when the upstream has taken some`,
+      `cannot take points: those that wait for the upstream take ${this.bytes + this.underWay} bytes, [database] forward.max_size is ${maxBytes}; writes resume when the upstream has taken some`,
     )
   }
 
@@ -197,12 +200,15 @@ export class Queue {
         const start = out.length
         encodeRecord(out, whole, batch, keyOf)
         bytes = FRAME_HEADER + out.length - start
+        this.underWay += bytes
       }
       const applied = (): void => {
+        this.underWay -= bytes
         this.taken(whole, bytes)
         resolve()
       }
       const failed = (error: Error): void => {
+        this.underWay -= bytes
         // Newest first, and all behind the first that fails do.
         if (whole.sequence < this.sequence) {
           this.sequence = whole.sequence
@@ -215,6 +221,7 @@ export class Queue {
       try {
         this.log.append(encode, applied, failed)
       } catch (error) {
+        this.underWay -= bytes
         this.sequence = sequence
         this.points = points
         reject(error)
@@ -420,16 +427,7 @@ export class Queue {
 
   /** @returns whether it is gone. */
   private removed(file: number): boolean {
-    try {
-      const { fs, dir } = this.options
-      fs.unlinkSync(join(dir, queueFileName(file)))
-      // One after the other: a power cut must not bring an older one back and leave a hole behind it, which would look like a loss.
-      syncDirectory(dir, fs)
-      return true
-    } catch (error) {
-      this.options.events.warning(error, `cannot remove ${queueFileName(file)} of the queue`)
-      return false
-    }
+    return isRemoved(this.options, file)
   }
 
   private async readFrom(from: QueuePosition, end: number, maxBytes: number, choose?: Choose): Promise<ReadRecords> {

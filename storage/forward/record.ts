@@ -140,9 +140,12 @@ function decodeTable(reader: ByteReader, keys: number, keep: (bytes: Uint8Array)
   return { rows, series, time, names, columns }
 }
 
-/** About the bytes that a record of a batch takes, for the bound of the queue. */
-export function estimateBytes(batch: WriteBatch): number {
+/** About the bytes that a record of a batch takes, for the bound of the queue. @param keyOf the key of a series by its number. */
+export function estimateBytes(batch: WriteBatch, keyOf: (series: number) => Uint8Array): number {
   let bytes = batch.heap.length + 256
+  const known = new Set<number>()
+  for (const { rows, series } of batch.tables) for (let row = 0; row < rows; row++) known.add(series[row])
+  for (const number of known) bytes += keyOf(number).length
   for (const table of batch.tables) {
     bytes += table.rows * 12
     for (const column of table.columns) if (column.next > 0) bytes += table.rows * bytesPerValue(column.type)
