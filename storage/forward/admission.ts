@@ -21,11 +21,15 @@ export interface AdmissionOptions {
 export interface Admitted {
   rows: number
   refused: Rejection[]
+  /** Fields that nobody knew before. */
+  learned: { measurement: Measurement; field: FieldInfo }[]
+  /** Newest time of the window before. */
+  newestBefore: bigint | undefined
 }
 
-/** Takes the rows that are refused out of the batch; the others' fields are known from then on. */
+/** Takes the rows that are refused out of the batch; the others' fields are known from then on, and the window has moved. */
 export function admit(batch: WriteBatch, options: AdmissionOptions): Admitted {
-  const result: Admitted = { rows: 0, refused: [] }
+  const result: Admitted = { rows: 0, refused: [], learned: [], newestBefore: options.window.newest }
   for (const table of batch.tables) {
     if (table.rows === 0) continue
     let kept: Int32Array | undefined
@@ -33,7 +37,7 @@ export function admit(batch: WriteBatch, options: AdmissionOptions): Admitted {
     for (let row = 0; row < table.rows; row++) {
       const refusal = refusalOf(table, row, options)
       if (refusal === undefined) {
-        learn(table, row, options)
+        learn(table, row, options, result.learned)
         if (kept !== undefined) kept[count] = row
         count++
         continue
@@ -90,7 +94,13 @@ function problemOf(measurement: Measurement, name: string, fresh: number, limits
   )
 }
 
-function learn(table: TableBatch, row: number, { names, window }: AdmissionOptions): void {
+/** Takes back what a write has changed that was not stored after all. Newest first, of several. */
+export function takeBack({ learned, newestBefore }: Admitted, window: Window): void {
+  for (const { measurement, field } of learned) if (measurement.fields.get(field.name) === field) measurement.fields.delete(field.name)
+  window.newest = newestBefore
+}
+
+function learn(table: TableBatch, row: number, { names, window }: AdmissionOptions, learned: Admitted['learned']): void {
   window.advance(table.time[row * 2], table.time[row * 2 + 1])
   const measurement = table.measurement === null ? names.of(table.series[row]).measurement : (table.measurement as Measurement)
   for (const column of table.columns) {
@@ -98,6 +108,7 @@ function learn(table: TableBatch, row: number, { names, window }: AdmissionOptio
     const field: FieldInfo =
       column.type === 'decimal' ? { name: column.name, type: column.type, scale: column.scale } : { name: column.name, type: column.type }
     measurement.fields.set(column.name, field)
+    learned.push({ measurement, field })
   }
 }
 

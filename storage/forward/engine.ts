@@ -37,7 +37,7 @@ import { warnOfOtherEngine } from '../common/other-engine.ts'
 import { ADMITS_ALL } from '../common/retention.ts'
 import { realTimers, type Timer } from '../common/timers.ts'
 import { admissionOf, Window } from '../common/window.ts'
-import { admit } from './admission.ts'
+import { admit, takeBack } from './admission.ts'
 import { type ForwardSection, policyOf } from './config.ts'
 import { ForwardMetrics } from './metrics.ts'
 import { ownerOf, paths, positionFileName } from './paths.ts'
@@ -237,7 +237,7 @@ export class ForwardEngine implements StorageEngine {
       reusable = refused.length === 0
       if (points > 0) {
         const head = { points, takenMs: this.context.now(), namespace: batch.namespace, backfill, nonFinite }
-        durable = queue.append(batch, head, this.keyOf)
+        durable = queue.append(batch, head, this.keyOf, () => takeBack(admitted, window))
       }
     } finally {
       this.end(batch, reusable)

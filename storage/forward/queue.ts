@@ -190,8 +190,11 @@ export class Queue {
     )
   }
 
-  /** Appends a batch; resolves when it is durable. The batch may be used again as soon as this returns. @throws as the log. */
-  append(batch: WriteBatch, head: Omit<RecordHead, 'sequence' | 'before'>, keyOf: (series: number) => Uint8Array): Promise<void> {
+  /**
+   * Appends a batch; resolves when it is durable. The batch may be used again as soon as this returns.
+   * @param undo called when it is not, before anybody hears of it, newest first. @throws as the log.
+   */
+  append(batch: WriteBatch, head: Omit<RecordHead, 'sequence' | 'before'>, keyOf: (series: number) => Uint8Array, undo = () => {}): Promise<void> {
     return new Promise((resolve, reject) => {
       const { sequence, points } = this
       const whole: RecordHead = { ...head, sequence, before: points }
@@ -214,6 +217,7 @@ export class Queue {
           this.sequence = whole.sequence
           this.points = whole.before
         }
+        undo()
         reject(error)
       }
       this.sequence++
@@ -224,6 +228,7 @@ export class Queue {
         this.underWay -= bytes
         this.sequence = sequence
         this.points = points
+        undo()
         reject(error)
       }
     })

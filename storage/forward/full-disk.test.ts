@@ -1,0 +1,47 @@
+/** A disk that has no room for a while: what was refused leaves nothing behind. */
+import t, { type Test } from 'tap'
+import { f64, HOUR, i64, NOW, type TestPoint, write } from '../conformance/points.ts'
+import { realEnvironment } from './engine.ts'
+import { edgeOf, folder } from './testing.ts'
+
+const DAY = 24n * HOUR
+
+async function edgeOn(t: Test) {
+  const disk = { full: false }
+  const real = realEnvironment.fs
+  const fs = {
+    ...real,
+    write: (...given: Parameters<typeof real.write>): void =>
+      disk.full ? void setImmediate(() => given[5](Object.assign(new Error('no space'), { code: 'ENOSPC' }), 0)) : real.write(...given),
+  }
+  const environment = { ...realEnvironment, fs }
+  const edge = edgeOf({ data_dir: folder(t), forward: { upstream: [{ name: 'one', url: 'http://127.0.0.1:9' }] } }, { environment })
+  await edge.open()
+  t.teardown(() => edge.close())
+  return { disk, edge }
+}
+
+t.test('a history that found no room is taken when there is some: the window has not moved', async (t) => {
+  const { disk, edge } = await edgeOn(t)
+  const history = Array.from({ length: 100 }, (_, n): TestPoint => ({ measurement: 'cpu', tags: {}, time: NOW - BigInt(n) * DAY, fields: { v: f64(n) } }))
+  disk.full = true
+  const tries = [history.slice(50), history].map((points) => write(edge, points, { namespace: '' }))
+  for (const { status, reason } of (await Promise.allSettled(tries)) as PromiseRejectedResult[]) t.match([status, reason], ['rejected', { code: 'ENOSPC' }])
+  disk.full = false
+  t.match(await write(edge, history, { namespace: '' }), { written: 100, rejected: 0 })
+  t.match(await write(edge, history, { namespace: '' }), { written: 3, rejected: 97 }, 'now it has')
+})
+
+t.test('types of points that found no room bind nobody', async (t) => {
+  const { disk, edge } = await edgeOn(t)
+  const point = (v: TestPoint['fields'][string]): TestPoint[] => [{ measurement: 'cpu', tags: {}, time: NOW, fields: { v } }]
+  disk.full = true
+  await t.rejects(write(edge, point(f64(1)), { namespace: '' }), { code: 'ENOSPC' })
+  t.same(await edge.measurements(''), [])
+  disk.full = false
+  t.match(await write(edge, point(i64(1n)), { namespace: '' }), { written: 1 })
+  disk.full = true
+  await t.rejects(write(edge, point(i64(1n)), { namespace: '' }), { code: 'ENOSPC' })
+  disk.full = false
+  t.match(await write(edge, point(f64(1)), { namespace: '' }), { written: 0, rejections: [{ code: 'SCHEMA_ERROR' }] }, 'what is known from before stays')
+})
