@@ -1,8 +1,10 @@
-/** A disk that has no room for a while: what was refused leaves nothing behind. */
+/** A disk that has no room for a while: what was refused leaves nothing behind, and what waits is sent. */
+import { existsSync, mkdirSync, rmdirSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { f64, HOUR, i64, NOW, type TestPoint, write } from '../conformance/points.ts'
 import { realEnvironment } from './engine.ts'
-import { edgeOf, folder } from './testing.ts'
+import { edgeOf, folder, upstream } from './testing.ts'
 
 const DAY = 24n * HOUR
 
@@ -44,4 +46,36 @@ t.test('types of points that found no room bind nobody', async (t) => {
   await t.rejects(write(edge, point(i64(1n)), { namespace: '' }), { code: 'ENOSPC' })
   disk.full = false
   t.match(await write(edge, point(f64(1)), { namespace: '' }), { written: 0, rejections: [{ code: 'SCHEMA_ERROR' }] }, 'what is known from before stays')
+})
+
+t.test('where it cannot be noted how far the upstream is, the others are sent at once', async (t) => {
+  const { url } = await upstream(t, { config: { server: { allow_open: true } } })
+  const data_dir = folder(t)
+  const pauses: number[] = []
+  let now = 0
+  const environment = {
+    ...realEnvironment,
+    monotonic: () => (now += 1500),
+    pause: async (ms: number, signal: AbortSignal) => {
+      pauses.push(ms)
+      await realEnvironment.pause(Math.min(ms, 1), signal)
+    },
+  }
+  const warned: string[] = []
+  const warn = (_: object, text?: string): void => void warned.push(`${text}`)
+  const log = { debug() {}, info() {}, warn, error: warn }
+  const edge = edgeOf({ data_dir, forward: { upstream: [{ name: 'one', url }] } }, { environment, log })
+  await edge.open()
+  const file = join(data_dir, 'positions', 'upstream.json')
+  mkdirSync(file)
+  const send = async (n: number): Promise<void> => {
+    await write(edge, [{ measurement: 'cpu', tags: {}, time: NOW + BigInt(n), fields: { v: f64(n) } }], { namespace: '' })
+    await edge.drained()
+  }
+  for (let n = 0; n < 5; n++) await send(n)
+  t.same(pauses, [])
+  rmdirSync(file)
+  for (let n = 5; !existsSync(file); n++) await send(n)
+  t.same(warned, ['cannot note how far the upstream is; after a restart what it has is sent again'], 'said once')
+  await edge.close()
 })

@@ -53,6 +53,8 @@ export class Sender {
   private noted = 0
   /** A place has changed since. */
   private moved = true
+  /** It could not be noted: that is said once. */
+  private unnoted = false
   private lastSent = Number.NEGATIVE_INFINITY
   /** The last turn was of the main lane. */
   private wasMain = false
@@ -85,7 +87,7 @@ export class Sender {
     this.stopping.abort()
     this.link.stopped()
     await this.running
-    await this.note().catch((error) => this.options.log.warn({ err: error }, 'cannot note how far the upstream is; what it has is sent again'))
+    await this.note()
   }
 
   get parkedNamespaces(): number {
@@ -379,12 +381,20 @@ export class Sender {
     await this.options.pause(ms, this.signal)
   }
 
+  /** Never rejects: without it more is sent again after a restart, and nothing has to wait for that. */
   private async note(): Promise<void> {
-    const { path, queue, monotonic } = this.options
+    const { path, queue, monotonic, log } = this.options
     this.noted = monotonic()
     this.moved = false
     const passed = queue.places.passed(this.name)
-    await notePlaces(path, { at: this.position, parked: [...this.parked.all()], passed }, this.parked.from)
+    try {
+      await notePlaces(path, { at: this.position, parked: [...this.parked.all()], passed }, this.parked.from)
+      this.unnoted = false
+    } catch (error) {
+      this.moved = true
+      if (!this.unnoted) log.warn({ err: error }, 'cannot note how far the upstream is; after a restart what it has is sent again')
+      this.unnoted = true
+    }
   }
 }
 
