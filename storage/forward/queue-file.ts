@@ -190,25 +190,6 @@ export function nextFrame(bytes: Uint8Array, view: DataView, from: number): numb
   return bytes.length
 }
 
-interface QueueFolder {
-  dir: string
-  fs: FileSystem
-  events: { warning(error: unknown, text: string): void }
-}
-
-/** Removes a file. @returns whether it is gone. */
-export function isRemoved({ dir, fs, events }: QueueFolder, file: number): boolean {
-  try {
-    fs.unlinkSync(join(dir, queueFileName(file)))
-    // One after the other: a power cut must not bring an older one back and leave a hole behind it, which would look like a loss.
-    syncDirectory(dir, fs)
-    return true
-  } catch (error) {
-    events.warning(error, `cannot remove ${queueFileName(file)} of the queue`)
-    return false
-  }
-}
-
 interface DamagedPlace {
   fs: FileSystem
   damagedDir: string

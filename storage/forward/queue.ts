@@ -18,8 +18,9 @@ import { FRAME_HEADER, type FsyncPolicy, Wal } from '../common/log/log.ts'
 import type { Timers } from '../common/timers.ts'
 import { queueFileName, queueFileNumber } from './paths.ts'
 import { between, Places, type QueuePosition, type RecordCount } from './places.ts'
-import { bytesOf, firstHead, isRemoved, isUnreadable, keepDamaged, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
+import { bytesOf, firstHead, isUnreadable, keepDamaged, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
 import { decodeHead, decodeRecord, encodeRecord, type QueueRecord, type RecordHead } from './record.ts'
+import { Removal } from './removal.ts'
 
 const MAGIC = QUEUE_FORM.magic.length
 const NONE: RecordCount = { records: 0, points: 0 }
@@ -80,6 +81,7 @@ interface QueueOptions {
 export class Queue {
   private readonly options: QueueOptions
   private readonly log: Wal
+  private readonly removal: Removal
   /** In order; the last one is written to. */
   private files: QueueFile[] = []
   /** Bytes of the last file that senders may read. */
@@ -101,6 +103,7 @@ export class Queue {
   constructor(options: QueueOptions) {
     this.options = options
     const { dir, policy, fs, timers, events } = options
+    this.removal = new Removal(options)
     this.log = new Wal(dir, QUEUE_FORM, policy, fs, { fsyncs: () => events.fsyncs(), written: (bytes) => events.written(bytes) }, timers)
   }
 
@@ -129,7 +132,7 @@ export class Queue {
     // Should the disk give them back later, no two records have one number.
     this.sequence += unread
     if (floor.sequence > this.sequence) [this.sequence, this.points] = [floor.sequence, floor.points]
-    this.files = this.files.filter(({ file, bytes }) => bytes > MAGIC || !this.removed(file))
+    this.files = this.files.filter(({ file, bytes }) => bytes > MAGIC || !this.removal.remove(file))
     this.end = { file: (numbers.at(-1) ?? 0) + 1, offset: MAGIC, sequence: this.sequence, points: this.points }
     this.log.begin(this.end.file)
     this.files.push({ file: this.end.file, bytes: MAGIC, first: undefined, newestMs: undefined })
@@ -138,6 +141,7 @@ export class Queue {
   async close(): Promise<void> {
     this.closed = true
     this.wake()
+    await this.removal.done()
     await this.log.close()
   }
 
@@ -414,25 +418,20 @@ export class Queue {
     // What a sender still had before it is lost to it.
     const { records, points } = this.places.lostWith(gone.file, first, behind)
     this.files.shift()
-    this.removed(gone.file)
+    this.removal.add(gone.file)
     if (records > 0) this.options.events.dropped(reason, records, points)
     this.places.moveBehind(gone.file, behind)
   }
 
   private removeDone(): void {
     const needed = Math.min(...[...this.places.all()].map((at) => this.neededFrom(at)))
-    while (needed < Number.POSITIVE_INFINITY && this.files.length > 1 && this.files[0].file < needed) this.removed((this.files.shift() as QueueFile).file)
+    while (needed < Number.POSITIVE_INFINITY && this.files.length > 1 && this.files[0].file < needed) this.removal.add((this.files.shift() as QueueFile).file)
   }
 
   /** The first file with something for a sender. */
   private neededFrom(at: QueuePosition): number {
     const index = this.files.findIndex(({ file }) => file === at.file)
     return index >= 0 && index < this.files.length - 1 && at.offset >= this.files[index].bytes ? this.files[index + 1].file : at.file
-  }
-
-  /** @returns whether it is gone. */
-  private removed(file: number): boolean {
-    return isRemoved(this.options, file)
   }
 
   private async readFrom(from: QueuePosition, end: number, maxBytes: number, choose?: Choose): Promise<ReadRecords> {
