@@ -3,12 +3,16 @@ import { randomInt } from 'node:crypto'
 import { type CallContext, type Counter, partialWrite, type Refused, type Svc, type WriteResult } from 'svcdb'
 import { PerNamespace } from 'svcdb/lib/cache'
 import type { WriteBatch } from 'svcdb/lib/columns'
+import { SvcError } from 'svcdb/lib/errors'
 import type { GrpcCall } from 'svcdb/lib/grpc'
 import { duplicateResponse, forwardedResponse, writeResponse } from './answers.ts'
 import type { GrpcPluginConfig } from './config.ts'
 import type { DedupKeys } from './dedup-keys.ts'
 import { PointsDecoder, type PointsOptions, type PointsOutcome } from './points.ts'
 import { type WriteEnvelope, writeEnvelope } from './requests.ts'
+
+/** Of a server that keeps none apart. */
+const DEFAULT_NAMESPACE = 'default'
 
 export class PointWriter {
   readonly svc: Svc
@@ -28,6 +32,7 @@ export class PointWriter {
 
   async write(request: Uint8Array, call: GrpcCall<CallContext>): Promise<Uint8Array> {
     const envelope = writeEnvelope(request, this.svc.server.max_write_batch_size)
+    if (envelope.forwarded) this.requireApart(call)
     const key = await this.keys.claim(call.context, envelope.dedupKey)
     if (key === null) return duplicateResponse()
     let refused: Stored
@@ -44,6 +49,16 @@ export class PointWriter {
     if (envelope.forwarded) return forwardedResponse({ ...refused, rejections: refused.rejections.filter(({ position }) => position <= refused.knownTo) })
     if (refused.rejected > 0) throw partialWrite(refused)
     return writeResponse(refused.written)
+  }
+
+  /** An edge that keeps namespaces apart sends each point with its own: without them here, those of one would overwrite those of another. */
+  private requireApart(call: GrpcCall<CallContext>): void {
+    const namespace = call.metadata('x-namespace')?.trim()
+    if (this.svc.server.multi_tenancy || !namespace || namespace === DEFAULT_NAMESPACE) return
+    throw new SvcError(
+      'PRECONDITION_FAILED',
+      `cannot take points of namespace "${namespace}": this server keeps no namespaces apart, and the edge does; set server.multi_tenancy here, or not there`,
+    )
   }
 
   private async store(request: Uint8Array, call: GrpcCall<CallContext>, { backfill, forwarded, dedupKey }: WriteEnvelope): Promise<Stored> {
