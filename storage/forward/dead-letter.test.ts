@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { boot, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
@@ -46,4 +46,29 @@ t.test('a dead letter has tags and fields of every name', async (t) => {
     ['v', 1],
     ['__proto__', { type: 'int64', value: '2' }],
   ])
+})
+
+t.test('where dead letters cannot be written, that is said, and what is refused waits', { timeout: 30_000 }, async (t) => {
+  const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
+  await write(node.storage, [{ measurement: 'cpu', tags: {}, time: NOW, fields: { v: str('text') } }], { namespace: '' })
+  const data_dir = folder(t)
+  const said: string[] = []
+  const say = (o: object, text?: string): void => void said.push(`${text} ${JSON.stringify(o)}`)
+  const log = { debug() {}, info() {}, warn() {}, error: say }
+  const edge = edgeOf({ data_dir, forward: { upstream: [{ name: 'one', url }] } }, { log })
+  await edge.open()
+  t.teardown(() => edge.close())
+  const letters = join(data_dir, 'dead-letters')
+  await writeFile(letters, '')
+  await write(edge, [{ measurement: 'cpu', tags: {}, time: NOW, fields: { v: f64(1) } }], { namespace: '' })
+  while (said.length === 0) await new Promise((go) => setTimeout(go, 5))
+  t.match(said[0], /^cannot write dead letters: points that the upstream has refused wait, and all behind them; .*dead-letters/)
+  const [connector] = edge.connectors()
+  t.match(connector.status(), { status: { failed: /cannot write dead letters/ }, up: false })
+  t.equal(connector.lag?.(), 1)
+  await rm(letters)
+  await edge.drained()
+  t.equal(said.length, 1, 'once')
+  t.match(connector.status(), { up: true, deadLettered: 1 })
+  t.same(await readdir(letters), ['forward-upstream.jsonl'])
 })

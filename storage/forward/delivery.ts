@@ -201,8 +201,18 @@ export class Delivery {
     const { letters, metrics, now, conflict } = this.options
     if (refused.length === 0) return
     const attempt = () => setAside(letters, rows, refused, now(), namespace)
+    let isHeldUp = false
+    const waiting = (error: Error): void => {
+      metrics.waits.inc({ upstream: this.upstream.name, reason: 'dead_letters' })
+      if (isHeldUp) return
+      isHeldUp = true
+      this.link.failed(`cannot write dead letters: ${error.message}`, true)
+      const text = 'cannot write dead letters: points that the upstream has refused wait, and all behind them; see to the disk'
+      this.options.log.error({ err: error, upstream: this.upstream.name, file: letters.path }, text)
+    }
     // A full disk holds them up, and does not lose them.
-    await patiently(attempt, { signal: this.signal, maxPauseMs: LETTERS_PAUSE_MS, transient: () => true })
+    await patiently(attempt, { signal: this.signal, maxPauseMs: LETTERS_PAUSE_MS, transient: () => true, waiting })
+    if (isHeldUp) this.link.reached()
     this.link.refused(refused.length)
     for (const { code } of refused) metrics.setAside.inc({ upstream: this.upstream.name, code: errorKind(code) === undefined ? 'unknown' : code })
     for (const { code, position } of refused) if (code === 'SCHEMA_ERROR') conflict(namespace, measurementAt(rows, position))
