@@ -35,13 +35,18 @@ export function measurementAt({ records, places }: Rows, position: number): stri
   return seriesOf(record.keys[record.tables[places[position * 3 + 1]].series[places[position * 3 + 2]]]).measurement
 }
 
-export async function setAside(letters: DeadLetters, rows: Rows, refused: readonly RefusedRow[], nowMs: number, namespace: string): Promise<void> {
-  await Promise.all(
-    refused.map(({ position, code, message }) => {
+/** @param left those that are refused; without those that are durable afterwards, also where it throws. @throws what the disk says. */
+export async function setAside(letters: DeadLetters, rows: Rows, left: Set<RefusedRow>, nowMs: number, namespace: string): Promise<void> {
+  const results = await Promise.allSettled(
+    [...left].map(async (refused) => {
+      const { position, code, message } = refused
       const body = Buffer.from(JSON.stringify(pointAt(rows, position)))
-      return letters.add({ time: nowMs, topic: namespace, code, error: message, body })
+      await letters.add({ time: nowMs, topic: namespace, code, error: message, body })
+      left.delete(refused)
     }),
   )
+  const failed = results.find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
 }
 
 function seriesOf(key: Uint8Array): { measurement: string; tags: Record<string, string> } {

@@ -94,7 +94,7 @@ function deliveryTo(t: Test, upstream: Upstream) {
     pause: async () => {},
     conflict() {},
   }
-  return { delivery: new Delivery(options, new Link(), new AbortController().signal), aside }
+  return { delivery: new Delivery(options, new Link(), new AbortController().signal), aside, letters }
 }
 
 async function lifeOf(t: Test, random: Random): Promise<string[]> {
@@ -158,5 +158,21 @@ t.test('what is given up is set aside with the reason', async (t) => {
   t.same(
     aside.sort((a, b) => a - b),
     Array.from({ length: 500 }, (_, i) => 100 + i),
+  )
+})
+
+t.test('of points that are refused together those that are dead letters are none again when the others are tried', async (t) => {
+  const { upstream } = upstreamOf(Array<Kind>(10).fill('bad'), () => false)
+  const { delivery, aside, letters } = deliveryTo(t, upstream)
+  const { add } = letters
+  let calls = 0
+  letters.add = async (letter) => {
+    if (calls++ % 3 === 1) throw Object.assign(new Error('no space'), { code: 'ENOSPC' })
+    await add(letter)
+  }
+  await delivery.send({ rows: rowsOf([record(10)]), namespace: 'red', backfill: false, key: 'k' })
+  t.same(
+    aside.sort((a, b) => a - b),
+    Array.from({ length: 10 }, (_, i) => i),
   )
 })

@@ -200,7 +200,8 @@ export class Delivery {
   private async refuse(rows: Rows, refused: RefusedRow[], namespace: string): Promise<void> {
     const { letters, metrics, now, conflict } = this.options
     if (refused.length === 0) return
-    const attempt = () => setAside(letters, rows, refused, now(), namespace)
+    const left = new Set(refused)
+    const attempt = () => setAside(letters, rows, left, now(), namespace)
     let isHeldUp = false
     const waiting = (error: Error): void => {
       metrics.waits.inc({ upstream: this.upstream.name, reason: 'dead_letters' })

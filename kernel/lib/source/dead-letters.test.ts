@@ -1,4 +1,4 @@
-import { appendFile, mkdtemp, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { appendFile, type FileHandle, mkdir, mkdtemp, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -78,4 +78,43 @@ t.test('a letter is read again whatever characters its error has, and however lo
   await letters.replay(async ({ body }) => void read.push(`${body}`))
   t.ok(read.join() === bodies.join(), `${read.length} letters were read`)
   t.same(await readdir(folder), [])
+})
+
+t.test('what could not be written whole is not there twice when it is given again', async (t) => {
+  const folder = await folderOf(t)
+  const lengths: number[] = []
+  const letters = new DeadLetters({ folder, name: 'one', maxBytes: 4 * MIB, dropped() {} })
+  t.teardown(() => letters.close())
+  await letters.add(letter('before'))
+  // A disk with room for a part of what is appended, as it is when it is all but full.
+  const { file } = letters as unknown as { file: FileHandle }
+  const append = file.appendFile.bind(file)
+  file.appendFile = async (bytes) => {
+    lengths.push((bytes as Buffer).length)
+    await append((bytes as Buffer).subarray(0, (bytes as Buffer).length - 10))
+    throw Object.assign(new Error('no space'), { code: 'ENOSPC' })
+  }
+  const bodies = Array.from({ length: 10 }, (_, n) => `letter ${n}`)
+  const results = await Promise.allSettled(bodies.map((body) => letters.add(letter(body))))
+  t.ok(results.every(({ status }) => status === 'rejected'))
+  t.equal(lengths.length, 1)
+  await Promise.all(bodies.map((body) => letters.add(letter(body))))
+  const read: string[] = []
+  await letters.replay(async ({ body }) => void read.push(`${body}`))
+  t.same(read, ['before', ...bodies])
+})
+
+t.test('of letters that do not go in one file those are settled that are durable', async (t) => {
+  const folder = await folderOf(t)
+  const letters = new DeadLetters({ folder, name: 'one', maxBytes: 65_536, dropped() {} })
+  t.teardown(() => letters.close())
+  const first = letters.add(letter('x'.repeat(20_000)))
+  await first
+  // Where the file before is to go to, there is a folder.
+  await mkdir(join(folder, 'one.jsonl.1', 'in the way'), { recursive: true })
+  const results = await Promise.allSettled([20_000, 20_000].map((bytes) => letters.add(letter('y'.repeat(bytes)))))
+  t.same(
+    results.map(({ status }) => status),
+    ['fulfilled', 'rejected'],
+  )
 })

@@ -35,6 +35,8 @@ export class DeadLetters {
   private readonly options: DeadLetterOptions
   private file: FileHandle | undefined
   private bytes = 0
+  /** Bytes of the file that are durable: what is behind them after a failure goes. */
+  private durable = 0
   private lines = 0
   private linesBefore = 0
   private waiting: { line: Buffer; resolve(): void; reject(error: unknown): void }[] = []
@@ -127,12 +129,17 @@ export class DeadLetters {
     await Promise.resolve() // `writing` is set before it is unset
     while (this.waiting.length > 0) {
       const batch = this.waiting.splice(0)
+      let settled = 0
+      const settle = (to: number): void => {
+        for (; settled < to; settled++) batch[settled].resolve()
+      }
       try {
         let bytes: Buffer[] = []
-        for (const { line } of batch) {
+        for (const [i, { line }] of batch.entries()) {
           this.file ??= await this.opened()
           if (this.bytes > 0 && this.bytes + line.length > this.options.maxBytes) {
             await this.append(bytes)
+            settle(i)
             bytes = []
             await this.turnOver()
             this.file = await this.opened()
@@ -142,12 +149,13 @@ export class DeadLetters {
           this.lines++
         }
         await this.append(bytes)
-        for (const { resolve } of batch) resolve()
+        settle(batch.length)
       } catch (error) {
-        // What is in the file is not known any more: it is looked at again with the next.
+        // What a full disk has taken of them would be there twice when they are given again. What is in the file is looked at anew with the next.
+        await this.file?.truncate(this.durable).catch(() => {})
         await this.file?.close().catch(() => {})
         this.file = undefined
-        for (const { reject } of batch) reject(error)
+        for (const { reject } of batch.slice(settled)) reject(error)
       }
     }
     // In the same turn as the look at what waits.
@@ -159,22 +167,29 @@ export class DeadLetters {
     const file = this.file as FileHandle
     await file.appendFile(Buffer.concat(lines))
     await file.datasync()
+    this.durable = this.bytes
   }
 
   private async opened(): Promise<FileHandle> {
     const { folder } = this.options
     await makeFolder(folder)
     const file = await open(this.path, 'a+', 0o600)
-    const { bytes, lines, whole } = await counted(file)
-    this.bytes = bytes
-    this.lines = lines
-    // A line that a crash has cut is ended, so that the next begins its own.
-    if (!whole) {
-      await file.appendFile('\n')
-      this.bytes++
+    try {
+      const { bytes, lines, whole } = await counted(file)
+      this.bytes = bytes
+      this.lines = lines
+      // A line that a crash has cut is ended, so that the next begins its own.
+      if (!whole) {
+        await file.appendFile('\n')
+        this.bytes++
+      }
+      this.durable = this.bytes
+      await syncFolder(folder)
+      return file
+    } catch (error) {
+      await file.close()
+      throw error
     }
-    await syncFolder(folder)
-    return file
   }
 
   private async turnOver(): Promise<void> {
