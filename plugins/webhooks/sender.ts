@@ -94,8 +94,8 @@ export class Sender {
     this.aborted.abort()
     await this.settled()
     await this.committing
-    for (const target of this.targets.values()) target.cancelTimer()
-    this.targets.clear()
+    // What is known of them is old when this process delivers again: another has done so meanwhile.
+    for (const key of this.targets.keys()) this.forget(key)
     this.over.length = 0
   }
 
@@ -117,7 +117,9 @@ export class Sender {
     if (endpoint === undefined) return this.forget(key)
     const target = this.targets.get(key) ?? new TargetQueue(endpoint, this.ages)
     this.targets.set(key, target)
-    target.refresh(endpoint, await outbox.waiting(key))
+    const waiting = await outbox.waiting(key)
+    if (this.targets.get(key) !== target) return // it was removed meanwhile, or this process delivers no more
+    target.refresh(endpoint, waiting)
     this.wake(target)
   }
 

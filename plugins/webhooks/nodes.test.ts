@@ -1,0 +1,59 @@
+/** Nodes that share their state: one of them delivers, and what another did before it does not come back. */
+import type { Webhooks } from 'svcdb'
+import { ManualClock, SharedState } from 'svcdb/testkit'
+import t, { type Test } from 'tap'
+import { at, delivery, receive, start, status, until } from './testing.ts'
+
+const BEAT = 5000
+
+interface Peer {
+  clock: ManualClock
+  hooks: Webhooks
+  /** Whether it reaches the state store. */
+  reached: boolean
+}
+
+/** Nodes 1, 2 and so on. Each has a clock of its own, which stands still until it is moved. */
+function cluster(t: Test): () => Promise<Peer> {
+  const shared = new SharedState()
+  let id = 0
+  return async () => {
+    id++
+    const peer: Peer = { clock: new ManualClock(), hooks: undefined as never, reached: true }
+    const storage = await shared.engine(() => peer.reached)
+    const config = { cluster: { node_id: id, addr: `n${id}:8086` }, server: { shutdown_timeout_secs: 1 } }
+    const { hooks } = await start(t, { drain_secs: 0, timeout_secs: 120 }, { plugins: ['cluster'], clock: peer.clock, storage, config })
+    return Object.assign(peer, { hooks })
+  }
+}
+
+/** Time passes for them all, in small steps. */
+async function pass(ms: number, ...of: readonly Peer[]): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 500) for (const { clock } of of) await clock.advance(500)
+}
+
+t.test('a node that has the work again sends what is kept then, and where that says', async (t) => {
+  const add = cluster(t)
+  const [a, b] = [await add(), await add()]
+  const before = await receive(t, undefined, () => {})
+  const after = await receive(t, undefined, status(503))
+  await pass(BEAT, a, b)
+  await a.hooks.define(at('e'), before.url)
+  await a.hooks.enqueue([delivery('e', '1'), delivery('e', '2')])
+  await until('the first is sent', () => before.received.length === 1)
+  a.reached = false
+  await pass(4 * BEAT, a, b)
+  await until('the other sends it', () => before.received.length === 2)
+  await b.hooks.define(at('e'), after.url)
+  const sent = before.received.length
+
+  b.reached = false
+  a.reached = true
+  await pass(6 * BEAT, a, b)
+  await until('it goes to the new address', async () => {
+    await pass(500, a)
+    return after.received.length > 0
+  })
+  await pass(2 * BEAT, a)
+  t.equal(before.received.length, sent, 'and not to the one before')
+})
