@@ -25,7 +25,7 @@ export default definePlugin({
       // Whoever provides the names alone has none to delete.
       await svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)?.onDelete?.((name) => service.forget(name), svc.id)
     })
-    svc.schedule('deliver', RUN_MS, ({ signal }) => run(signal), { first: 0, jitter: 0, lasting: true })
+    svc.schedule('deliver', RUN_MS, run, { first: 0, jitter: 0, lasting: true })
     svc.drain(drain)
     svc.stop(stop)
 

@@ -1,5 +1,5 @@
 /** Nodes that share their state: one of them delivers, and what another did before it does not come back. */
-import type { Webhooks } from 'svcdb'
+import type { StateStore, Webhooks } from 'svcdb'
 import { ManualClock, SharedState } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { at, delivery, receive, start, status, until } from './testing.ts'
@@ -11,6 +11,8 @@ interface Peer {
   hooks: Webhooks
   /** Whether it reaches the state store. */
   reached: boolean
+  /** What its listings of the outbox wait for. */
+  lists: Promise<void> | undefined
 }
 
 /** Nodes 1, 2 and so on. Each has a clock of its own, which stands still until it is moved. */
@@ -19,8 +21,11 @@ function cluster(t: Test): () => Promise<Peer> {
   let id = 0
   return async () => {
     id++
-    const peer: Peer = { clock: new ManualClock(), hooks: undefined as never, reached: true }
+    const peer: Peer = { clock: new ManualClock(), hooks: undefined as never, reached: true, lists: undefined }
     const storage = await shared.engine(() => peer.reached)
+    const plain = storage.state.bind(storage)
+    const held = (store: StateStore): StateStore => ({ ...store, list: async (range) => (await store.list<never>(range).finally(() => peer.lists)) as never })
+    Object.assign(storage, { state: (owner: string) => (owner === 'webhooks' ? held(plain(owner)) : plain(owner)) })
     const config = { cluster: { node_id: id, addr: `n${id}:8086` }, server: { shutdown_timeout_secs: 1 } }
     const { hooks } = await start(t, { drain_secs: 0, timeout_secs: 120 }, { plugins: ['cluster'], clock: peer.clock, storage, config })
     return Object.assign(peer, { hooks })
@@ -56,4 +61,27 @@ t.test('a node that has the work again sends what is kept then, and where that s
   })
   await pass(2 * BEAT, a)
   t.equal(before.received.length, sent, 'and not to the one before')
+})
+
+t.test('a process that stood still takes no notes of what is for the one that delivers now', async (t) => {
+  const add = cluster(t)
+  const [a, b] = [await add(), await add()]
+  const receiver = await receive(t, undefined)
+  await pass(BEAT, a, b)
+  await a.hooks.define(at('e'), receiver.url)
+  await pass(4 * BEAT, b) // a stands still meanwhile
+  const c = await add()
+  await c.hooks.enqueue([delivery('e', '1')])
+  // It goes on: its timers go off in turn, the one that looks for notes first. Answers of the store take a while.
+  let answer = () => {}
+  a.lists = new Promise((resolve) => {
+    answer = resolve
+  })
+  await pass(BEAT, a)
+  a.lists = undefined
+  answer()
+  await until('it is delivered', async () => {
+    await pass(500, a, b, c)
+    return receiver.received.length === 1
+  })
 })

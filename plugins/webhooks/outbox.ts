@@ -2,7 +2,7 @@
  * What waits to be delivered, in the state store (docs/formats/webhooks.md): a delivery is there until it was accepted, given up or dropped, and its message
  * id for some time longer. Every change is one transaction, so several processes may queue at one time; one of them delivers.
  */
-import type { StateStore, StateTransaction, WebhookRef } from 'svcdb'
+import type { ScheduledRun, StateStore, StateTransaction, WebhookRef } from 'svcdb'
 import { ENTRY_BYTES, type EndpointRecord, keyOf, refOf, type WaitingEntry } from './endpoint.ts'
 import { ENDPOINT, NOTE, OutboxTransaction, WAITING, waitingKey } from './outbox-transaction.ts'
 
@@ -141,13 +141,19 @@ export class Outbox {
     })
   }
 
-  /** Endpoints that other processes have changed, each time once. */
-  async takeNotes(): Promise<string[]> {
+  /** From when it resolves on no process that delivered before takes notes. */
+  async begin(guard: ScheduledRun['guard']): Promise<void> {
+    await this.state.transaction(guard)
+  }
+
+  /** Endpoints that other processes have changed, each time once. @throws CONFLICT when another process delivers: it is to have them. */
+  async takeNotes(guard: ScheduledRun['guard']): Promise<string[]> {
     const endpoints = new Set<string>()
     for (;;) {
       const notes = await this.state.list<string[]>({ prefix: NOTE, limit: CHUNK })
       if (notes.length === 0) return [...endpoints]
-      await this.state.transaction((tx) => {
+      await this.state.transaction(async (tx) => {
+        await guard(tx)
         for (const { key } of notes) tx.delete(key)
       })
       for (const { value } of notes) for (const endpoint of value) endpoints.add(endpoint)

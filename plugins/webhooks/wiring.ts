@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { getCACertificates } from 'node:tls'
-import type { Svc, WebhookReport } from 'svcdb'
+import type { ScheduledRun, Svc, WebhookReport } from 'svcdb'
 import { publicResolver, type Resolve, systemResolver } from 'svcdb/lib/egress'
 import type { WebhooksConfig } from './config.ts'
 import { Guard } from './guard.ts'
@@ -22,8 +22,8 @@ export interface Parts {
   service: WebhookService
   /** Opens what is kept. */
   start(): Promise<void>
-  /** Delivers until it is aborted. */
-  run(signal: AbortSignal): Promise<void>
+  /** Delivers until its signal is aborted. */
+  run(given: Pick<ScheduledRun, 'signal' | 'guard'>): Promise<void>
   drain(): Promise<void>
   stop(): Promise<void>
 }
@@ -96,11 +96,12 @@ export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): P
       if (keys.length === 0 && (await held.outbox.endpoints()).length > 0)
         log.warn('webhooks.signing_secrets is empty: nothing is sent to the webhook endpoints there are, and what waits stays')
     },
-    async run(signal) {
+    async run({ signal, guard }) {
       try {
+        await outbox().begin(guard)
         await sender().start()
         await until(signal, shared() ? NOTES_MS : undefined, clock, async () => {
-          for (const key of await outbox().takeNotes()) await sender().refresh(key)
+          for (const key of await outbox().takeNotes(guard)) await sender().refresh(key)
         })
       } finally {
         // The work goes to another process: at once where the lease is lost, after what is under way where it is given up. Alone, a stop drains.
