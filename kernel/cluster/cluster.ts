@@ -442,7 +442,8 @@ export class Cluster {
       if (token === undefined) continue
       if (seen?.owner !== undefined && seen.owner !== id) this.metrics.takeovers.inc()
       if (want === undefined || want.token !== undefined || this.draining || this.stopped) await this.release(work, token)
-      else want.begin(token)
+      // An answer that was long under way: others may take the work by now, and nothing would end it here. The next look takes it anew.
+      else if (this.remainingMs() > 0) want.begin(token)
     }
   }
 

@@ -1,4 +1,4 @@
-import { type Claim, definePlugin, type ScheduledRun, type Svc } from 'svcdb'
+import { type Claim, definePlugin, type ScheduledRun, type StateStore, type StorageEngine, type Svc } from 'svcdb'
 import { boot, ManualClock, SharedState, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 
@@ -205,6 +205,67 @@ t.test('a process that stood still, and does not know it, is fenced', async (t) 
     { code: 'CONFLICT', message: /another node has it now/ },
   )
   t.equal(await store.get('written'), undefined)
+})
+
+t.test('work is not begun on a lease whose answer came too late', async (t) => {
+  const clock = new ManualClock()
+  const shared = new SharedState()
+  let reached = true
+  let answer: Promise<void> | undefined
+  const add = async (id: number, storage: StorageEngine): Promise<Set<Claim>> => {
+    const claims = new Set<Claim>()
+    const worker = definePlugin({
+      id: 'worker',
+      summary: 'Works, and keeps nothing',
+      stability: 'beta',
+      setup(svc: Svc) {
+        svc.own('work', async (claim) => {
+          claims.add(claim)
+          await new Promise((resolve) => claim.signal.addEventListener('abort', resolve, { once: true }))
+          claims.delete(claim)
+        })
+      },
+    })
+    const node = await boot({ plugins: ['cluster', worker], clock, storage, config: { cluster: { node_id: id, addr: `n${id}:8086` } } })
+    t.teardown(() => node.stop())
+    return claims
+  }
+  const storage = await shared.engine(() => reached)
+  const stateOf = storage.state.bind(storage)
+  const slow = (store: StateStore): StateStore => ({
+    ...store,
+    async transaction(body) {
+      let isLease = false
+      const result = await store.transaction((tx) =>
+        body({
+          ...tx,
+          put(key, value) {
+            isLease ||= key === 'owner/worker/work'
+            tx.put(key, value)
+          },
+        }),
+      )
+      if (isLease) await answer
+      return result
+    },
+  })
+  Object.assign(storage, { state: (owner: string) => (owner === 'kernel' ? slow(stateOf(owner)) : stateOf(owner)) })
+  let arrives = () => {}
+  answer = new Promise((resolve) => {
+    arrives = resolve
+  })
+  const first = await add(1, storage)
+  const second = await add(2, await shared.engine())
+  await clock.advance(4 * BEAT)
+  t.equal(second.size, 1, 'the node that hears nothing is dead for the other')
+  reached = false
+  arrives()
+  await clock.advance(BEAT)
+  t.equal(first.size, 0, 'what it hears at last is over')
+  t.equal(second.size, 1)
+  reached = true
+  await clock.advance(2 * BEAT)
+  t.equal(first.size + second.size, 1)
 })
 
 t.test('a decommissioned node gives its work up, turns calls away, and comes back when it is registered again', async (t) => {
