@@ -13,6 +13,7 @@ import type { Logger } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { Clock } from '../plugin.ts'
 import type { StateStore } from '../storage/state.ts'
+import { Farewell } from './farewell.ts'
 import { Liveness } from './liveness.ts'
 import { type ClusterMetrics, clusterMetrics } from './metrics.ts'
 import { type Candidate, moves, type Placed, takers } from './placement.ts'
@@ -41,6 +42,7 @@ export class Cluster {
   private readonly metrics: ClusterMetrics
   private readonly session = randomUUID()
   private readonly liveness = new Liveness()
+  private readonly farewell: Farewell
   private readonly wants = new Map<string, Want>()
   private settings: ClusterSettings = { heartbeatMs: 5000, missedBeats: 2, addr: '', mode: 'data' }
   private registry: ClusterRegistry | undefined
@@ -63,6 +65,7 @@ export class Cluster {
 
   constructor(dependencies: ClusterDependencies) {
     this.dependencies = dependencies
+    this.farewell = new Farewell(dependencies.clock, dependencies.graceMs)
     this.metrics = clusterMetrics(dependencies.metrics, () => ({
       nodes: this.running ? this.views(this.last).map(({ status }) => status) : [],
       owned: [...this.wants.values()].filter(({ token }) => token !== undefined).length,
@@ -116,9 +119,9 @@ export class Cluster {
     this.stopped = true
     this.cancelLook()
     this.cancelLoss()
-    await this.looking
+    await this.farewell.say(this.looking)
     await Promise.all([...this.wants.values()].map((want) => want.end()))
-    if (this.shared && !this.superseded) await this.registry?.leave(this.nodeId, this.session).catch(() => {}) // it counts as dead soon
+    if (this.shared && !this.superseded) await this.farewell.say(this.registry?.leave(this.nodeId, this.session))
   }
 
   /** Has work done here while this process owns it, until the function it returns is called, which gives it up. */
@@ -332,6 +335,7 @@ export class Cluster {
       await this.act(await this.snapshot())
       if (this.failing !== undefined) this.dependencies.log.info('the state store is reached again: this node beats')
       this.failing = undefined
+      this.farewell.reached()
     } catch (err) {
       this.metrics.failures.inc()
       const text = String((err as Error)?.message ?? err)
@@ -460,7 +464,7 @@ export class Cluster {
     if (token === undefined) return
     await want.end(leaving ? false : want.options.unbounded === true)
     if (token === 0) return
-    await this.release(want.work, token)
+    await (leaving ? this.farewell.say(this.release(want.work, token)) : this.release(want.work, token))
     if (!leaving && !this.stopped) this.soon()
   }
 
