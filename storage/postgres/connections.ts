@@ -1,5 +1,6 @@
 /** Connections to whichever host takes writes, and what their failures mean. */
 import { hostname } from 'node:os'
+import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { SvcError } from 'svcdb/lib/errors'
 
@@ -28,6 +29,8 @@ const GRACE_MS = 2000
 /** What a session needs: no plan that reads a table for lack of statistics, and an answer after the sync. */
 const SESSION = `SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET client_min_messages = warning;
 SET default_transaction_isolation = 'read committed'`
+/** For a server to take leave in. */
+const CLOSE_MS = 1000
 /** As others see who is connected: NAMEDATALEN - 1 bytes. */
 const NAME = `svc ${hostname().slice(0, 40)} ${process.pid}`
 
@@ -36,9 +39,13 @@ export class Connections {
   private readonly pools: pg.Pool[]
   private current = 0
   private closing: Promise<unknown> | undefined
+  private readonly busy = new Set<pg.PoolClient>()
+  /** Rejected when no connection is waited for any more. */
+  private readonly giveUp = Promise.withResolvers<never>()
 
   constructor(options: ConnectionOptions) {
     this.options = options
+    this.giveUp.promise.catch(() => {})
     this.pools = options.urls.map((url) => this.poolOf(url))
   }
 
@@ -74,12 +81,14 @@ export class Connections {
       lost = error
     }
     client.on('error', onError)
+    this.busy.add(client)
     try {
       return await body(client)
     } catch (error) {
       if (!isRefused(error) || isReadOnly(error)) lost ??= error as Error
       throw error
     } finally {
+      this.busy.delete(client)
       client.off('error', onError)
       client.release(lost)
     }
@@ -92,8 +101,12 @@ export class Connections {
     })
   }
 
+  /** What is under way has a moment: a server that does not answer is not waited for. */
   close(): Promise<unknown> {
-    this.closing ??= Promise.allSettled(this.pools.map((pool) => pool.end()))
+    this.closing ??= endsInTime(Promise.allSettled(this.pools.map((pool) => pool.end()))).then(() => {
+      for (const client of this.busy) endQuietly(client)
+      this.giveUp.reject(new Error('the state store is closed'))
+    })
     return this.closing
   }
 
@@ -102,7 +115,7 @@ export class Connections {
     for (let tries = 0; tries < this.pools.length; tries++) {
       const at = this.current
       try {
-        return await this.pools[at].connect()
+        return await this.unlessClosed(this.pools[at].connect())
       } catch (error) {
         last = error
         // All that is wrong is that every connection is busy: others have no free ones either.
@@ -110,6 +123,21 @@ export class Connections {
       }
     }
     throw notConnected(last)
+  }
+
+  private async unlessClosed(connecting: Promise<pg.PoolClient>): Promise<pg.PoolClient> {
+    let late = true
+    try {
+      const client = await Promise.race([connecting, this.giveUp.promise])
+      late = false
+      return client
+    } finally {
+      if (late)
+        connecting.then(
+          (client) => client.release(true),
+          () => {},
+        )
+    }
   }
 
   private poolOf(url: string): pg.Pool {
@@ -131,6 +159,19 @@ export class Connections {
       application_name: NAME,
     }
   }
+}
+
+/** Resolves with what ends a connection, or a moment later without it. */
+export async function endsInTime(ended: Promise<unknown>): Promise<void> {
+  const given = new AbortController()
+  const late = setTimeout(CLOSE_MS, undefined, { signal: given.signal }).catch(() => {})
+  await Promise.race([ended, late])
+  given.abort()
+}
+
+/** Has its statement, if there is one under way, fail. */
+function endQuietly(client: pg.ClientBase): void {
+  void (client as pg.Client).end().catch(() => {})
 }
 
 const notConnected = (cause: unknown): NotConnected => new NotConnected((cause as Error).message || String((cause as { code?: string }).code), { cause })

@@ -241,6 +241,24 @@ function real(postgres: TestPostgres): void {
     t.equal(await state.get('k'), 3)
   })
 
+  t.test('a store is closed though its server stands still: what is under way fails', async (t) => {
+    const own = await startPostgres()
+    if (own === undefined) return
+    t.teardown(() => own.stop())
+    const state = await open(t, await own.database(), { statement_timeout_secs: 3600, connect_timeout_secs: 300 })
+    const one = state.state('one')
+    await one.transaction((tx) => tx.put('k', 1))
+    const resume = own.pause()
+    t.teardown(resume)
+    const read = t.rejects(one.get('k'), { code: 'DATABASE_CLOSED' })
+    const written = t.rejects(
+      one.transaction((tx) => tx.put('k', 2)),
+      { message: /it is closed|not known/ },
+    )
+    await state.close()
+    await Promise.all([read, written])
+  })
+
   t.test('a full disk is told as that, and nothing is half stored', async (t) => {
     const url = await postgres.database()
     const name = url.split('/').at(-1)

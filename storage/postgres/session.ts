@@ -10,7 +10,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { Client } from 'pg'
 import type { StateUse } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import type { Connections } from './connections.ts'
+import { type Connections, endsInTime } from './connections.ts'
 import type { Link } from './link.ts'
 import { LOCKS } from './tables.ts'
 import type { Watches } from './watches.ts'
@@ -55,7 +55,7 @@ export class Session {
 
   async close(): Promise<void> {
     this.closing.abort()
-    await this.held?.client.end().catch(() => {})
+    if (this.held !== undefined) await endsInTime(this.held.client.end().catch(() => {}))
   }
 
   /** Never rejects. */

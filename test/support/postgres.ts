@@ -25,6 +25,8 @@ export interface TestPostgres {
   pid: number
   /** As an administrator does: sessions are ended, what is committed is on the disk. */
   restart(): Promise<void>
+  /** Nothing answers any more, until what it returns is called. */
+  pause(): () => void
   /** SIGKILL, and its children with it, as a machine that goes. */
   kill(): Promise<void>
   start(): Promise<void>
@@ -119,14 +121,21 @@ export async function startPostgres(settings: readonly string[] = [], { of, with
       await gone
       await running.start()
     },
+    pause() {
+      // The one that would start others goes first.
+      const all = [running.pid, ...childrenOf(running.pid)]
+      for (const pid of all) signal(pid, 'SIGSTOP')
+      return () => {
+        for (const pid of all) signal(pid, 'SIGCONT')
+      }
+    },
     async kill() {
       if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
       const gone = once(child, 'exit')
-      const pid = child.pid as number
       // Each child is a process group of its own. The one that would restart them goes first.
-      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
+      const children = childrenOf(child.pid as number)
       child.kill('SIGKILL')
-      for (const one of children.filter((text) => text !== '')) endQuietly(Number(one))
+      for (const one of children) signal(one, 'SIGKILL')
       await gone
     },
     async stop() {
@@ -138,9 +147,14 @@ export async function startPostgres(settings: readonly string[] = [], { of, with
   return running
 }
 
-function endQuietly(pid: number): void {
+function childrenOf(pid: number): number[] {
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
+  return text === '' ? [] : text.split(' ').map(Number)
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
   try {
-    process.kill(pid, 'SIGKILL')
+    process.kill(pid, name)
   } catch {
     // it has ended by itself
   }
