@@ -191,7 +191,9 @@ export class Timetable implements Schedule {
     const began = clock.monotonic()
     status.running = true
     try {
-      const turn = claim === undefined ? { number: this.turn + 1 } : await turns?.begin(claim.token)
+      const given = claim === undefined ? { number: this.turn + 1 } : await turns?.begin(claim.token)
+      // What was given too late is cut off: whoever has the work by now begins the next.
+      const turn = claim?.signal.aborted ? undefined : given
       if (turn !== undefined && 'notBefore' in turn) return Math.max(1, turn.notBefore - clock.now())
       status.elsewhere = turn === undefined
       if (turn !== undefined) {

@@ -1,4 +1,4 @@
-import { type Claim, definePlugin, type ScheduledRun, type StateStore, type StorageEngine, type Svc } from 'svcdb'
+import { type Claim, definePlugin, type ScheduledRun, type StateStore, type StateTransaction, type StorageEngine, type Svc } from 'svcdb'
 import { boot, ManualClock, SharedState, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 
@@ -207,6 +207,25 @@ t.test('a process that stood still, and does not know it, is fenced', async (t) 
   t.equal(await store.get('written'), undefined)
 })
 
+/** What changes the lease of a work is committed, and its answer waits. */
+function slowLeases(storage: StorageEngine, work: string, answer: () => Promise<void> | undefined): void {
+  const stateOf = storage.state.bind(storage)
+  const slow = (store: StateStore): StateStore => ({
+    ...store,
+    async transaction(body) {
+      let isLease = false
+      const put = (tx: StateTransaction) => (key: string, value: unknown) => {
+        isLease ||= key === `owner/${work}`
+        tx.put(key, value)
+      }
+      const result = await store.transaction((tx) => body({ ...tx, put: put(tx) }))
+      if (isLease) await answer()
+      return result
+    },
+  })
+  Object.assign(storage, { state: (owner: string) => (owner === 'kernel' ? slow(stateOf(owner)) : stateOf(owner)) })
+}
+
 t.test('work is not begun on a lease whose answer came too late', async (t) => {
   const clock = new ManualClock()
   const shared = new SharedState()
@@ -231,25 +250,7 @@ t.test('work is not begun on a lease whose answer came too late', async (t) => {
     return claims
   }
   const storage = await shared.engine(() => reached)
-  const stateOf = storage.state.bind(storage)
-  const slow = (store: StateStore): StateStore => ({
-    ...store,
-    async transaction(body) {
-      let isLease = false
-      const result = await store.transaction((tx) =>
-        body({
-          ...tx,
-          put(key, value) {
-            isLease ||= key === 'owner/worker/work'
-            tx.put(key, value)
-          },
-        }),
-      )
-      if (isLease) await answer
-      return result
-    },
-  })
-  Object.assign(storage, { state: (owner: string) => (owner === 'kernel' ? slow(stateOf(owner)) : stateOf(owner)) })
+  slowLeases(storage, 'worker/work', () => answer)
   let arrives = () => {}
   answer = new Promise((resolve) => {
     arrives = resolve
@@ -362,6 +363,45 @@ t.test('a node stops though its state store answers nothing', async (t) => {
   // What it tells others on its way out takes 15 % of the time at most, for all of it.
   await clock.advance(3000)
   t.same(await stopped, [])
+})
+
+t.test('a run is not begun whose turn was given too late', async (t) => {
+  const clock = new ManualClock()
+  const shared = new SharedState()
+  let reached = true
+  let answer: Promise<void> | undefined
+  const runs: { id: number; turn: number }[] = []
+  const add = async (id: number, storage: StorageEngine): Promise<void> => {
+    const worker = definePlugin({
+      id: 'worker',
+      summary: 'Works, and keeps nothing',
+      stability: 'beta',
+      setup: (svc: Svc) => void svc.schedule('tick', 60_000, ({ turn }) => void runs.push({ id, turn }), { jitter: 0 }),
+    })
+    const node = await boot({ plugins: ['cluster', worker], clock, storage, config: { cluster: { node_id: id, addr: `n${id}:8086` } } })
+    t.teardown(() => node.stop())
+  }
+  const storage = await shared.engine(() => reached)
+  slowLeases(storage, 'worker/tick', () => answer)
+  await add(1, storage)
+  await add(2, await shared.engine())
+  await clock.advance(58_000)
+  let arrives = () => {}
+  answer = new Promise((resolve) => {
+    arrives = resolve
+  })
+  await clock.advance(2000)
+  reached = false
+  await clock.advance(6 * BEAT)
+  const before = runs.length
+  t.ok(before > 0, 'the other has the work')
+  t.ok(runs.every(({ id }) => id === 2))
+  arrives()
+  await clock.advance(1000)
+  t.ok(
+    runs.every(({ id }) => id === 2),
+    'and does it alone',
+  )
 })
 
 t.test('a schedule has one run for each turn, whatever becomes of the nodes', async (t) => {
