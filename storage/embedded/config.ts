@@ -192,7 +192,8 @@ export const configSchema = Type.Object({
     default: 10,
     minimum: 0,
     maximum: 19,
-    description: 'How far engine threads step back behind ingest when processors are short, as of nice(1); Linux only',
+    description:
+      'How far engine threads step back behind ingest when processors are short: added to the niceness of the server (nice(1)), 19 at most; Linux only',
   }),
   field_encryption: Type.Optional(encryptionSchema),
   segment_cache_size: Type.Integer({

@@ -4,13 +4,13 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
-import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { isNative, nativeSpec } from '../threads/function-spec.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
+import { stepBack } from '../threads/niceness.ts'
 import type { FromProcess, ProcessSettings, ToProcess } from './messages.ts'
 
 const MAIN = fileURLToPath(moduleUrl('./main.ts', import.meta.url))
@@ -57,7 +57,9 @@ export class EngineProcess {
     }
     const dataBytes = BASE_DATA_BYTES + config.duckdbThreads * THREAD_DATA_BYTES + config.memoryLimitBytes
     this.child = start([MAIN, JSON.stringify(settings)], Math.ceil(dataBytes / 1024))
-    if (config.niceness > 0) lowerPriority(this.child.pid, Math.min(19, config.niceness + FURTHER_BACK))
+    // Threads that it starts later have its priority as well. On Linux the calling thread has stepped back already.
+    const by = process.platform === 'linux' ? FURTHER_BACK : config.niceness + FURTHER_BACK
+    if (config.niceness > 0 && this.child.pid !== undefined) stepBack(by, this.child.pid)
     let started = (): void => {}
     this.ready = new Promise((resolve, reject) => {
       started = resolve
@@ -131,13 +133,4 @@ function start(args: readonly string[], dataKib: number): ChildProcess {
     ? ['/bin/sh', '-c', 'ulimit -d "$1" 2>/dev/null; shift; exec "$@"', 'sh', String(dataKib), process.execPath]
     : [process.execPath]
   return spawn(command, [...before, ...args], { env, stdio: ['ignore', 'ignore', 'ignore', 'ipc'], serialization: 'advanced' })
-}
-
-/** Threads that the process starts later have its priority as well. */
-function lowerPriority(pid: number | undefined, niceness: number): void {
-  try {
-    if (pid !== undefined) setPriority(pid, niceness)
-  } catch {
-    // It has ended already, which is reported elsewhere, or may not be changed.
-  }
 }

@@ -1,5 +1,4 @@
 /** Entry of an engine thread: takes messages in order (messages.ts), keeps the state, runs jobs, flushes and compactions. */
-import { setPriority } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import { parentPort, threadId, workerData } from 'node:worker_threads'
 import { SvcError } from 'svcdb/lib/errors'
@@ -21,6 +20,7 @@ import { collectGarbage } from './collect.ts'
 import { FreedMemory } from './freed-memory.ts'
 import { JobRunner, wireError } from './job-runner.ts'
 import type { FromWorker, ToWorker, WorkerConfig, WorkerData } from './messages.ts'
+import { stepBack } from './niceness.ts'
 import type { SegmentMeta } from './segment-entry.ts'
 import { SnapshotPin } from './snapshot-pins.ts'
 import { WorkerState } from './state.ts'
@@ -41,7 +41,7 @@ const port = parentPort
 if (port === null) throw new Error('cannot start an engine thread: this module runs in a worker thread only')
 
 // On Linux this is the thread alone, and those it starts from here on: DuckDB's. Ingest then keeps its processor while queries run.
-if (process.platform === 'linux' && config.niceness > 0) setPriority(0, config.niceness)
+if (process.platform === 'linux' && config.niceness > 0) stepBack(config.niceness)
 
 const post = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
 const state = new WorkerState(shared, config.regexTimeoutMs)

@@ -52,7 +52,7 @@ export interface WorkerData {
 }
 
 export interface WorkerConfig {
-  /** How far the thread steps back behind the main one, 0 to 19; Linux only. */
+  /** How far the thread steps back behind the main one; Linux only. */
   niceness: number
   duckdbThreads: number
   memoryLimitBytes: number
