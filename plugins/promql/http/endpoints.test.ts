@@ -208,6 +208,31 @@ t.test('every refusal is in the shape of the Prometheus API, and has the code be
   t.same(Object.keys((await node.inject('/api/v1/nothing')).json()), ['error', 'code'], "a path that nobody has is nobody's")
 })
 
+t.test('a body of JSON is refused, not passed over: its matchers and times would be missing from the answer', async (t) => {
+  const node = await boot({ plugins: [native, plugin] })
+  t.teardown(() => node.stop())
+  const headers = { 'content-type': 'application/json' }
+  for (const [path, payload] of [
+    ['/query', '{"query":"1"}'],
+    ['/labels', '{"match[]":["up"]}'],
+    ['/series?match[]=up', '{"start":1}'],
+    ['/query?query=1', '[1]'],
+  ]) {
+    const answer = await node.inject({ method: 'POST', url: `/api/v1${path}`, payload, headers })
+    t.equal(answer.statusCode, 415, path)
+    t.match(answer.json(), {
+      errorType: 'bad_data',
+      code: 'UNSUPPORTED_MEDIA_TYPE',
+      error: /application\/json.*send parameters as application\/x-www-form-urlencoded/,
+    })
+  }
+  // What says nothing is no harm: some HTTP clients name the type whatever they send.
+  for (const payload of ['{}', 'null', '""']) {
+    const answer = await node.inject({ method: 'POST', url: '/api/v1/query?query=1', payload, headers })
+    t.match(answer.json(), { status: 'success', data: { resultType: 'scalar' } }, payload)
+  }
+})
+
 t.test('namespaces are apart', async (t) => {
   const node = await boot({ plugins: [native, plugin], config: { server: { multi_tenancy: true } } })
   t.teardown(() => node.stop())

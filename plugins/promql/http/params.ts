@@ -1,5 +1,6 @@
 /** Parameters as the Prometheus API reads them: from the URL and, with POST, from a form, which comes first. */
 import { parse } from 'node:querystring'
+import { SvcError } from 'svcdb/lib/errors'
 import { tooManyMembers } from 'svcdb/lib/json'
 import { invalidParameter } from './api-error.ts'
 
@@ -21,7 +22,13 @@ export class Params {
   private readonly form: Fields | undefined
   private readonly url: Fields
 
+  /** @param body of a request; bytes are left to whoever asked for them. @throws UNSUPPORTED_MEDIA_TYPE for JSON that says something. */
   constructor(url: unknown, body: unknown) {
+    if (!(body instanceof Form || body instanceof Uint8Array) && Object.keys(body ?? {}).length > 0)
+      throw new SvcError(
+        'UNSUPPORTED_MEDIA_TYPE',
+        'cannot read parameters from a body of Content-Type "application/json"; send parameters as application/x-www-form-urlencoded, or in the URL',
+      )
     this.url = url as Fields
     this.form = body instanceof Form ? body.fields : undefined
   }
