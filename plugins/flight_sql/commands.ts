@@ -4,7 +4,7 @@
  */
 import { SvcError } from 'svcdb/lib/errors'
 import { type ProtobufReader, ProtobufWriter } from 'svcdb/lib/protobuf'
-import { eachField } from './messages.ts'
+import { boundFields, eachField } from './messages.ts'
 import { readBool, readBytes, readEntry, readNumbers, readString } from './protobuf-text.ts'
 
 const PREFIX = 'type.googleapis.com/arrow.flight.protocol.sql.'
@@ -168,7 +168,12 @@ const READERS: Record<string, (bytes: Uint8Array) => Command> = {
   CommandGetTableTypes: () => ({ kind: 'table_types' }),
   CommandGetSqlInfo(bytes) {
     const info: number[] = []
-    fields(bytes, { 1: (r) => readNumbers(r, info) })
+    fields(bytes, {
+      1(r) {
+        readNumbers(r, info)
+        boundFields(info.length, 'numbers')
+      },
+    })
     return { kind: 'sql_info', info }
   },
   CommandGetXdbcTypeInfo(bytes) {

@@ -1,7 +1,7 @@
 import { tableFromIPC } from 'apache-arrow'
 import t from 'tap'
 import { until } from '../../test/support/until.ts'
-import { writeTicket } from './commands.ts'
+import { writeAny, writeTicket } from './commands.ts'
 import { command, descriptor, field, infoOf, message, one, startFlight, tableOf } from './testing.ts'
 
 const HOUR = 3_600_000_000_000n
@@ -267,6 +267,25 @@ t.test('the answer to a command may also be had with the command as the ticket',
   for (const ticket of [command('CommandStatementQuery', { 1: 'select 7 as n' })]) {
     t.same(tableOf((await flight.call('DoGet', message({ 1: ticket }))).messages).toArray()[0].n, 7n)
   }
+})
+
+t.test('a message of very many fields is refused before each of them is answered', async (t) => {
+  const { flight } = await startFlight(t)
+  const many = (bytes: Uint8Array, count: number): Uint8Array => Buffer.alloc(bytes.length * count, bytes)
+  const option = message({ 1: message({ 1: 'a' }) })
+  const ticket = message({ 3: message({ 1: message({ 1: writeTicket({ id: 'x', query: '', prepared: '', dictionaries: false }) }) }) })
+  const action = (type: string, body: Uint8Array) => flight.call('DoAction', message({ 1: type, 2: body }))
+  const get = (name: string, value: Uint8Array) => flight.call('DoGet', message({ 1: writeAny(name, value) }))
+  for (const [what, answer] of Object.entries({
+    options: action('SetSessionOptions', many(option, 2000)),
+    endpoints: action('CancelFlightInfo', message({ 1: many(ticket, 2000) })),
+    types: get('CommandGetTables', many(message({ 4: 'TABLE' }), 2000)),
+    numbers: get('CommandGetSqlInfo', many(message({ 1: 3 }), 2000)),
+    'packed numbers': get('CommandGetSqlInfo', message({ 1: many(Uint8Array.of(3), 2000) })),
+  }))
+    t.match((await answer).error, { code: 3, details: /cannot read the message: it has more than 1024 (fields|numbers)/ }, what)
+  t.equal((await action('SetSessionOptions', many(option, 1000))).error, undefined)
+  t.equal((await get('CommandGetSqlInfo', message({ 1: many(Uint8Array.of(3), 1000) }))).error, undefined)
 })
 
 t.end()

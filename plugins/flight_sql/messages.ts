@@ -7,6 +7,8 @@ const NOTHING: Uint8Array = new Uint8Array(0)
 /** A statement, and what is around it. */
 const MAX_DESCRIPTOR_BYTES = 2_097_152
 const MAX_PATH_PARTS = 16
+/** Of one message, or of a packed list of numbers. Clients send some dozens, and each may have an answer of its own. */
+const MAX_FIELDS = 1024
 export const PATH = 1
 export const CMD = 2
 
@@ -33,11 +35,19 @@ export interface FlightInfo {
   ticket: Uint8Array
 }
 
-/** Reads the fields of a message that takes all of `bytes`; what `field` does not read is skipped. */
+/** Reads the fields of a message that takes all of `bytes`; what `field` does not read is skipped. @throws BAD_REQUEST for more than there can be. */
 export function eachField(bytes: Uint8Array, field: (reader: ProtobufReader) => boolean): void {
   const reader = new ProtobufReader()
   reader.begin(bytes)
-  while (reader.next()) if (!field(reader)) reader.skip()
+  for (let count = 1; reader.next(); count++) {
+    boundFields(count, 'fields')
+    if (!field(reader)) reader.skip()
+  }
+}
+
+/** @throws BAD_REQUEST when a message has more of something than there can be. */
+export function boundFields(count: number, what: string): void {
+  if (count > MAX_FIELDS) throw new SvcError('BAD_REQUEST', `cannot read the message: it has more than ${MAX_FIELDS} ${what}; send fewer`)
 }
 
 /** @throws BAD_REQUEST for what is no descriptor of a command or a table. */
