@@ -5,7 +5,7 @@ import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { OpenState, OwnState } from './cli/command.ts'
 import type { Schema } from './config/section.ts'
-import { HOME, otherCopies } from './lib/modules/index.ts'
+import { HOME, loadHint, otherCopies } from './lib/modules/index.ts'
 import { didYouMean } from './lib/text/index.ts'
 import { isPlugin, type Plugin } from './plugin.ts'
 import type { DeclaredSqlFunction } from './storage/sql-functions.ts'
@@ -152,22 +152,12 @@ async function importFile(kind: string, name: string, file: string): Promise<Rec
     module = await import(pathToFileURL(file).href)
   } catch (error) {
     const cause = error instanceof Error ? error.message : String(error)
-    throw new Error(`${cannot}: ${cause}${hintFor(cause, file)}`, { cause: error })
+    const hint = /requested module 'svcdb(?:'|\/)/.test(cause) ? `; it is written for another version of svcdb than ${VERSION}` : loadHint(cause, file)
+    throw new Error(`${cannot}: ${cause}${hint}`, { cause: error })
   }
   const [other] = otherCopies()
   if (other === undefined) return module
   throw new Error(
     `${cannot}: ${file} uses the copy of svcdb in ${other}, and the server that runs is the one in ${HOME}; have the plugin list svcdb in peerDependencies, install both in the same folder, and start the svc of that folder (npx svc)`,
   )
-}
-
-/** What Node.js does not say. `npm init -y` writes "type": "commonjs". */
-function hintFor(cause: string, file: string): string {
-  if (/requested module 'svcdb(?:'|\/)/.test(cause)) return `; it is written for another version of svcdb than ${VERSION}`
-  if (/Cannot use import statement outside a module|Unexpected token 'export'/.test(cause)) {
-    const manifest = /\.c[jt]s$/.test(file) ? undefined : findPackageJSON(pathToFileURL(file))
-    return `; ${file} is read as CommonJS: ${manifest === undefined ? '' : `set "type": "module" in ${manifest}, or `}name the file .mts or .mjs`
-  }
-  if (/Cannot find package 'svcdb'/.test(cause)) return '; install svcdb in its folder or in one above, and start the svc of that folder (npx svc)'
-  return ''
 }

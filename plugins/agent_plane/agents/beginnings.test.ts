@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SignalSink } from 'svcdb'
@@ -134,6 +134,17 @@ t.test('a schedule begins runs, and agents come out of files', async (t) => {
   while ((await admitted()) < 3 && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
   t.ok((await admitted()) >= 3)
   await t.rejects(start(t, [], { config: { agent_plane: { agents: [join(folder, 'none.ts')] } } }), /cannot load agents of/)
+  // As `npm init -y` makes it, and where nobody has installed anything.
+  const other = join(folder, 'other')
+  await mkdir(other)
+  await writeFile(join(other, 'package.json'), '{ "type": "commonjs" }')
+  for (const [name, hint] of [
+    ['old.ts', /is read as CommonJS: set "type": "module" in/],
+    ['alone.mts', /Cannot find package 'svcdb' .*; install svcdb in its folder or in one above/],
+  ] as const) {
+    await writeFile(join(other, name), "import { defineAgent } from 'svcdb/agents'\nexport default defineAgent({})")
+    await t.rejects(start(t, [], { config: { agent_plane: { agents: [join(other, name)] } } }), hint)
+  }
 })
 
 t.test('a schedule goes on over restarts: of a node that is started anew before its time it still begins runs', async (t) => {

@@ -1,6 +1,7 @@
 /** Agents out of modules that the config names. */
 import { pathToFileURL } from 'node:url'
 import { type Agent, isAgent } from 'svcdb/agents'
+import { loadHint } from 'svcdb/lib/modules'
 import type { AgentRegistry } from './registry.ts'
 
 /** @throws Error naming the file. */
@@ -11,7 +12,8 @@ export async function loadAgents(files: readonly string[], registry: AgentRegist
     try {
       module = (await import(pathToFileURL(file).href)) as Record<string, unknown>
     } catch (error) {
-      throw refuse((error as Error).message, error)
+      const cause = (error as Error).message
+      throw refuse(`${cause}${loadHint(cause, file)}`, error)
     }
     const found = new Set<Agent>(Object.values(module).flat().filter(isAgent))
     if (found.size === 0) throw refuse('it exports none; export what defineAgent gives, as default or by name')

@@ -1,0 +1,16 @@
+/** What Node.js does not say of a module that it cannot load. */
+import { findPackageJSON } from 'node:module'
+import { pathToFileURL } from 'node:url'
+
+/**
+ * What to do about a module of an operator's own that does not load for where it lies, to be put behind the error's text; empty where Node.js says enough.
+ * `npm init -y` writes "type": "commonjs".
+ */
+export function loadHint(cause: string, file: string): string {
+  if (/Cannot use import statement outside a module|Unexpected token 'export'/.test(cause)) {
+    const manifest = /\.c[jt]s$/.test(file) ? undefined : findPackageJSON(pathToFileURL(file))
+    return `; ${file} is read as CommonJS: ${manifest === undefined ? '' : `set "type": "module" in ${manifest}, or `}name the file .mts or .mjs`
+  }
+  if (/Cannot find package 'svcdb'/.test(cause)) return '; install svcdb in its folder or in one above, and start the svc of that folder (npx svc)'
+  return ''
+}
