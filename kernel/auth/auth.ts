@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { classify, SvcError } from '../lib/errors/index.ts'
 import type { ClientCertificate } from '../lib/network/index.ts'
 import type { Action, Clock } from '../plugin.ts'
+import { tokenOf } from './token.ts'
 
 export type { ClientCertificate }
 
@@ -381,9 +382,12 @@ export class Auth {
     const header = credentials.header('authorization')
     const given = header !== undefined && header.trim() !== ''
     const [check, send] = this.authenticators.every(({ rank }) => rank === AUTH_RANK.certificate)
-      ? ['show a client certificate', 'show a client certificate']
-      : ['check the token', 'send "Authorization: Bearer <token>"']
-    throw new SvcError('UNAUTHORIZED', given ? `the credentials are not accepted; ${check}` : `no credentials were given; ${send}`)
+      ? ['; show a client certificate', '; show a client certificate']
+      : [
+          `; check the token${tokenOf(credentials) === undefined ? ', and that "Bearer" is before it' : ''}`,
+          ' in the header Authorization; send "Authorization: Bearer <token>"',
+        ]
+    throw new SvcError('UNAUTHORIZED', given ? `the credentials are not accepted${check}` : `no credentials were given${send}`)
   }
 
   /** @param confined whether the caller must have authority over the namespace. */
