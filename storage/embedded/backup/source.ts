@@ -5,7 +5,7 @@ import { Catalog } from '../catalog/catalog.ts'
 import type { CatalogWriter } from '../catalog/writer.ts'
 import type { Environment } from '../environment.ts'
 import type { Readers } from '../threads/readers.ts'
-import { type SegmentMeta, segmentFilesWithSizes } from '../threads/segment-entry.ts'
+import { type SegmentMeta, segmentFilesWithSums } from '../threads/segment-entry.ts'
 import { Shared } from '../threads/shared-header.ts'
 import type { WritePath } from '../write/write-path.ts'
 import type { BackupSource, SegmentFile } from './create.ts'
@@ -76,6 +76,5 @@ export function backupSource({
 
 function filesOf(segment: SegmentMeta): SegmentFile[] {
   if (segment.damaged) throw new SvcError('DATABASE_ERROR', `cannot back up segment "${segment.file}": it is corrupt; restore it from an older backup`)
-  const { file, crc } = segment
-  return segmentFilesWithSizes(segment).map((one) => (one.file === file && crc !== undefined ? { ...one, crc32: hex(crc) } : one))
+  return segmentFilesWithSums(segment).map(({ file, bytes, crc }) => ({ file, bytes, ...(crc === undefined ? {} : { crc32: hex(crc) }) }))
 }

@@ -6,6 +6,7 @@
  */
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
 import type { FieldType } from 'svcdb'
 import type { MergeSlice } from '../compaction/merge-slices.ts'
 import { type Duck, sqlName, sqlType } from '../duckdb/duckdb.ts'
@@ -24,7 +25,7 @@ import { hasDecrypted, ROW_NUMBER } from './encrypted-sql.ts'
 import type { KeyRing } from './keys.ts'
 import { type SidecarColumn, SidecarWriter } from './sidecar.ts'
 
-type SidecarEntry = Required<Pick<SegmentMeta, 'sidecar' | 'sidecarBytes' | 'created'>>
+type SidecarEntry = Required<Pick<SegmentMeta, 'sidecar' | 'sidecarBytes' | 'sidecarCrc' | 'created'>>
 
 export const isEncrypted = ({ encoding }: SegmentColumn): boolean => encoding.kind === 'encrypted'
 
@@ -85,10 +86,12 @@ async function writeSidecar(
   const sidecar = sidecarFile(segment.file)
   const created = now()
   const sealed = columns.map(({ name, type, encoding }): SidecarColumn => ({ name, type, key: encoding.kind === 'encrypted' ? encoding.key : '' }))
+  let sidecarCrc = 0
   const write = async (path: string): Promise<void> => {
     const fd = openSync(path, 'w')
     try {
       const put = (bytes: Uint8Array): void => {
+        sidecarCrc = crc32(bytes, sidecarCrc)
         for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at)
       }
       const writer = new SidecarWriter({ segment: segment.id, created }, sealed, duck.encrypted.keys, put)
@@ -100,7 +103,7 @@ async function writeSidecar(
     }
   }
   const sidecarBytes = files === undefined ? await writeSegmentFile(dataDir, sidecar, write) : await files.write(sidecar, write)
-  return { sidecar, sidecarBytes, created }
+  return { sidecar, sidecarBytes, sidecarCrc, created }
 }
 
 /** Puts the encrypted columns of a flush beside the segment. @returns nothing when it has none. */

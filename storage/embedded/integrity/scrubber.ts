@@ -10,7 +10,7 @@ import { realTimers, type Timer, type Timers } from '../../common/timers.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { DatabaseConfig } from '../config.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
-import type { SegmentMeta } from '../threads/segment-entry.ts'
+import { filesWithSums, type SegmentMeta } from '../threads/segment-entry.ts'
 import { fileCrc } from './file-crc.ts'
 import { corruptSegment, segmentFault, setTrust, Trust, type TrustTable, trustOf, trustPlace, trustTable } from './trust.ts'
 
@@ -23,6 +23,8 @@ export interface ScrubberOptions {
   fs?: FileSystem
   timers?: Timers
 }
+
+const lacksSum = (segment: SegmentMeta): boolean => filesWithSums(segment).some(({ crc }) => crc === undefined)
 
 export class Scrubber {
   readonly trust: TrustTable
@@ -76,7 +78,7 @@ export class Scrubber {
     const { segment_verification: policy, scrub_interval_secs: interval } = this.options.config
     if (policy === 'off') return
     const before = new Set(this.options.segments.local().map(({ id }) => id))
-    this.running = this.pass(({ id, crc }) => before.has(id) && (crc === undefined || trustOf(this.trust, id) < Trust.VERIFIED)).then(() => {
+    this.running = this.pass((segment) => before.has(segment.id) && (lacksSum(segment) || trustOf(this.trust, segment.id) < Trust.VERIFIED)).then(() => {
       this.looked = true
     })
     if (interval === 0) return
@@ -119,12 +121,13 @@ export class Scrubber {
 
   private async check(segment: SegmentMeta): Promise<void> {
     const { dataDir, catalog } = this.options
-    if (segment.crc === undefined) {
-      // Written by format version 1, which had none: what is there now is what later checks compare with.
-      const { crc } = await fileCrc(join(dataDir, segment.file), this.pace, this.fs)
-      await catalog.amendSegment(segment.id, { crc })
-      segment.crc = crc
-      return
+    if (lacksSum(segment)) {
+      // Written by an earlier server, which noted none: what is there now is what later checks compare with.
+      const { file, sidecar, crc, sidecarCrc } = segment
+      const sumOf = async (path: string): Promise<number> => (await fileCrc(join(dataDir, path), this.pace, this.fs)).crc
+      const sums = { crc: crc ?? (await sumOf(file)), ...(sidecar === undefined ? {} : { sidecarCrc: sidecarCrc ?? (await sumOf(sidecar)) }) }
+      await catalog.amendSegment(segment.id, sums)
+      Object.assign(segment, sums)
     }
     const fault = await segmentFault(dataDir, segment, this.pace, this.fs)
     // Merged away meanwhile, it is nobody's any more, and `report` knows.

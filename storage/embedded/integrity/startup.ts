@@ -4,7 +4,7 @@ import type { StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type FileSystem, realFileSystem, syncDirectory } from '../../common/log/file-system.ts'
 import { paths } from '../paths.ts'
-import { type SegmentMeta, segmentFiles, segmentFilesWithSizes } from '../threads/segment-entry.ts'
+import { type SegmentMeta, segmentFiles, segmentFilesWithSums } from '../threads/segment-entry.ts'
 import { segmentFault } from './trust.ts'
 
 export interface StartupOptions {
@@ -102,7 +102,7 @@ export async function segmentsToServe(options: StartupOptions): Promise<SegmentM
 }
 
 async function wrongFile(dataDir: string, segment: SegmentMeta, fs: FileSystem): Promise<{ file: string; cause: string } | undefined> {
-  for (const { file, bytes } of segmentFilesWithSizes(segment)) {
+  for (const { file, bytes } of segmentFilesWithSums(segment)) {
     const found = await fs.promises.stat(join(dataDir, file)).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error
     })

@@ -7,7 +7,7 @@
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
-import type { SegmentMeta } from '../threads/segment-entry.ts'
+import { type FileOfSegment, type FilesOfSegment, filesWithSums } from '../threads/segment-entry.ts'
 import { fileCrc } from './file-crc.ts'
 
 export const Trust = {
@@ -76,17 +76,30 @@ export function corruptSegment(file: string, cause: string): SvcError {
   return new SvcError('DATABASE_ERROR', `cannot read segment file "${file}": ${cause}; stop the server, restore the file from a backup, and start again`)
 }
 
-/** What is wrong with a segment's file, if anything. @throws what has to do with the machine rather than the file, such as too many open files. */
+/** What is wrong with a segment's files, if anything. @throws what has to do with the machine rather than the files, such as too many open ones. */
 export async function segmentFault(
   dataDir: string,
-  segment: Pick<SegmentMeta, 'file' | 'bytes' | 'crc'>,
+  segment: FilesOfSegment,
   pause?: (bytes: number) => Promise<void> | undefined,
   fs: FileSystem = realFileSystem,
 ): Promise<string | undefined> {
+  for (const file of filesWithSums(segment)) {
+    const fault = await fileFault(dataDir, file, pause, fs)
+    if (fault !== undefined) return file.file === segment.file ? fault : `of its encrypted columns in "${file.file}": ${fault}`
+  }
+  return undefined
+}
+
+async function fileFault(
+  dataDir: string,
+  wanted: FileOfSegment,
+  pause: ((bytes: number) => Promise<void> | undefined) | undefined,
+  fs: FileSystem,
+): Promise<string | undefined> {
   try {
-    const { crc, bytes } = await fileCrc(join(dataDir, segment.file), pause, fs)
-    if (bytes !== segment.bytes) return `it has ${bytes} bytes, the catalog says ${segment.bytes}`
-    return segment.crc === undefined || crc === segment.crc ? undefined : `its checksum is ${hex(crc)}, the catalog says ${hex(segment.crc)}`
+    const { crc, bytes } = await fileCrc(join(dataDir, wanted.file), pause, fs)
+    if (bytes !== wanted.bytes) return `it has ${bytes} bytes, the catalog says ${wanted.bytes}`
+    return wanted.crc === undefined || crc === wanted.crc ? undefined : `its checksum is ${hex(crc)}, the catalog says ${hex(wanted.crc)}`
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return 'it is missing'

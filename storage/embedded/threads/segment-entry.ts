@@ -42,6 +42,8 @@ export interface SegmentMeta {
   /** The file of encrypted columns that belongs to it, relative to the data directory, and its size; absent = none. */
   sidecar?: string
   sidecarBytes?: number
+  /** CRC-32 of the sidecar; absent in segments of earlier servers that have not been read through since. */
+  sidecarCrc?: number
   /** When it was written, milliseconds since the Unix epoch; absent in segments without a sidecar. */
   created?: number
   rows: number
@@ -73,11 +75,24 @@ export function sidecarFile(file: string): string {
   return file.replace(/\.parquet$/, '.enc')
 }
 
-/** As `segmentFiles`, each with the bytes it must have. */
-export function segmentFilesWithSizes({ file, bytes, sidecar, sidecarBytes = 0, archived }: SegmentMeta): { file: string; bytes: number }[] {
-  if (archived) return []
-  return [{ file, bytes }, ...(sidecar === undefined ? [] : [{ file: sidecar, bytes: sidecarBytes }])]
+/** A file of a segment as it must be; without a checksum nobody has noted one. */
+export interface FileOfSegment {
+  file: string
+  bytes: number
+  crc: number | undefined
 }
+
+/** As `segmentFiles`, each with what it must have. */
+export function segmentFilesWithSums({ archived, ...segment }: SegmentMeta): FileOfSegment[] {
+  return archived ? [] : filesWithSums(segment)
+}
+
+/** Wherever they lie. */
+export function filesWithSums({ file, bytes, crc, sidecar, sidecarBytes = 0, sidecarCrc }: FilesOfSegment): FileOfSegment[] {
+  return [{ file, bytes, crc }, ...(sidecar === undefined ? [] : [{ file: sidecar, bytes: sidecarBytes, crc: sidecarCrc }])]
+}
+
+export type FilesOfSegment = Pick<SegmentMeta, 'file' | 'bytes' | 'crc' | 'sidecar' | 'sidecarBytes' | 'sidecarCrc'>
 
 /** All files of a segment, relative to the data directory; none of an archived one. */
 export function segmentFiles({ file, sidecar, archived }: Pick<SegmentMeta, 'file' | 'sidecar' | 'archived'>): string[] {
