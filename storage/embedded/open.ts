@@ -32,6 +32,7 @@ import { learnFrom } from './changes/log-reader.ts'
 import { ChangeNames } from './changes/names.ts'
 import { Maintenance } from './compaction/maintenance.ts'
 import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryThreads, slabOptions, workerConfig } from './config.ts'
+import { checkKeys } from './encryption/check-keys.ts'
 import { checkTags, type Encryption, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
 import { type DirectoryLock, type Environment, lockTexts } from './environment.ts'
 import { Exports } from './export/exports.ts'
@@ -165,6 +166,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const orphans = removeOrphans(dirs.segments, dataDir, new Set(found.flatMap(segmentFiles)), fs)
   if (orphans > 0) log.info({ orphans }, 'removed segment files of an unfinished flush or merge')
   reportMissingKeys(keys, found, log)
+  await checkKeys(keys, found, config.field_encryption?.keys ?? {}, dataDir)
   const shared = new Int32Array(new SharedArrayBuffer(Shared.SLOTS * 4))
   const publisher = new Publisher(shared)
   const schema = new Schema(gate)

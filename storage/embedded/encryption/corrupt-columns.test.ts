@@ -9,6 +9,7 @@ import { inside } from '../testing/catalog-faults.ts'
 import { NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 
 process.env.SVC_TEST_SEAL = Buffer.alloc(32, 1).toString('base64')
+process.env.SVC_TEST_OTHER = Buffer.alloc(32, 2).toString('base64')
 const SEALED = { field_encryption: { columns: { v: 'k' }, keys: { k: 'SVC_TEST_SEAL' } } }
 const ROWS = 40
 
@@ -91,4 +92,37 @@ t.test('encrypted columns of a server that noted no checksum get one at the firs
   flip()
   const { engine: again } = await opened(t, dir)
   await t.rejects(rowsOf(again, 'm'), { code: 'DATABASE_ERROR', message: /cannot read segment file/ })
+})
+
+const OTHER = { field_encryption: { columns: { v: 'k' }, keys: { k: 'SVC_TEST_OTHER' } } }
+
+t.test('another key under the id of one that data was written with is refused before anything is written with it', async (t) => {
+  const { dir, rows } = await sealed(t)
+  await t.rejects(opened(t, dir, OTHER), {
+    code: 'ENCRYPTION_KEY_UNAVAILABLE',
+    message: /key "k": the environment variable SVC_TEST_OTHER holds another key than "segments.*\.enc" was written with/,
+  })
+  const beside = { field_encryption: { columns: { v: 'new' }, keys: { k: 'SVC_TEST_SEAL', new: 'SVC_TEST_OTHER' } } }
+  const { engine } = await opened(t, dir, beside)
+  await writeFloat(engine, 'm', 'h0', NOW + BigInt(ROWS), { v: 7 })
+  await engine.flush()
+  t.same(await rowsOf(engine, 'm'), [...rows, `h0 ${NOW + BigInt(ROWS)} v=7`].sort())
+  await engine.close()
+  const gone = await opened(t, dir, { field_encryption: { columns: { v: 'new' }, keys: { new: 'SVC_TEST_OTHER' } } })
+  await t.rejects(rowsOf(gone.engine, 'm'), { code: 'ENCRYPTION_KEY_UNAVAILABLE', message: /"k"/ }, 'a key that is gone does not hold up a start')
+})
+
+t.test('a key that opens some of its segments is not refused, nor one whose only segment is corrupt', async (t) => {
+  const { dir, flip } = await sealed(t)
+  const { engine: first } = await opened(t, dir)
+  await writeFloat(first, 'm', 'h0', NOW + BigInt(ROWS), { v: 7 })
+  await first.close()
+  flip()
+  const { engine } = await opened(t, dir)
+  await t.rejects(rowsOf(engine, 'm'), { code: 'DATABASE_ERROR' })
+  await engine.close()
+  const { dir: only, flip: corrupt } = await sealed(t)
+  corrupt()
+  const { engine: again } = await opened(t, only, { segment_verification: 'off' })
+  await t.rejects(rowsOf(again, 'm'), { code: 'DATABASE_ERROR', message: /encrypted columns/ })
 })
