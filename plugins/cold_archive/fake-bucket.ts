@@ -7,6 +7,8 @@ export class FakeBucket {
   readonly objects = new Map<string, Buffer>()
   /** The next `left` requests are answered with the status; 0 = never. */
   fail = { status: 500, left: 0 }
+  /** Answers in place of what follows, if it is there. */
+  instead: ((request: IncomingMessage, response: ServerResponse) => void) | undefined
   lastAuthorization = ''
   url = ''
   private readonly server: Server
@@ -31,6 +33,7 @@ export class FakeBucket {
     const parts: Buffer[] = []
     for await (const part of request) parts.push(part as Buffer)
     this.lastAuthorization = request.headers.authorization ?? ''
+    if (this.instead !== undefined) return this.instead(request, response)
     if (this.fail.left > 0) {
       this.fail.left--
       if (this.fail.status === 0) return

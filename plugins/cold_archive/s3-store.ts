@@ -40,22 +40,23 @@ export class S3Store implements ObjectStore {
   async put(key: string, path: string): Promise<void> {
     // A blob over a file is read as it is sent, and its length is known.
     const body = await openAsBlob(path)
-    const answer = await this.request('write', 'PUT', key, body)
+    const answer = await this.request('write', 'PUT', key, this.limit(), body)
     await answer.body?.cancel()
   }
 
   async get(key: string, path: string): Promise<void> {
-    const answer = await this.request('read', 'GET', key)
+    const signal = this.limit()
+    const answer = await this.request('read', 'GET', key, signal)
     try {
-      await pipeline(Readable.fromWeb(answer.body as ReadableStream), createWriteStream(path, { flags: 'wx' }))
+      await pipeline(Readable.fromWeb(answer.body as ReadableStream), createWriteStream(path, { flags: 'wx' }), { signal })
     } catch (error) {
-      throw this.failure('read', key, error)
+      throw this.failure('read', key, reasonOf(signal, error))
     }
   }
 
   async size(key: string): Promise<number | undefined> {
     try {
-      const answer = await this.request('look at', 'HEAD', key)
+      const answer = await this.request('look at', 'HEAD', key, this.limit())
       return Number(answer.headers.get('content-length'))
     } catch (error) {
       if (error instanceof SvcError && error.code === 'NOT_FOUND') return undefined
@@ -65,7 +66,7 @@ export class S3Store implements ObjectStore {
 
   async remove(key: string): Promise<void> {
     try {
-      const answer = await this.request('remove', 'DELETE', key)
+      const answer = await this.request('remove', 'DELETE', key, this.limit())
       await answer.body?.cancel()
     } catch (error) {
       if (!(error instanceof SvcError && error.code === 'NOT_FOUND')) throw error
@@ -77,15 +78,20 @@ export class S3Store implements ObjectStore {
     this.closing.abort(new Error('the server is stopping'))
   }
 
-  private async request(verb: string, method: string, key: string, body?: Blob): Promise<Response> {
+  /** Ends one request, the transfer of its object included. */
+  private limit(): AbortSignal {
+    return AbortSignal.any([this.closing.signal, AbortSignal.timeout(this.timeoutMs)])
+  }
+
+  private async request(verb: string, method: string, key: string, signal: AbortSignal, body?: Blob): Promise<Response> {
     const path = [this.remote.prefix, key].filter((part) => part !== '').join('/')
     const url = `${this.remote.url}/${path.split('/').map(encodeURIComponent).join('/')}`
-    const signal = AbortSignal.any([this.closing.signal, AbortSignal.timeout(this.timeoutMs)])
-    const answer = await this.client.fetch(url, { method, signal, ...(body === undefined ? {} : { body }) }).catch((error: unknown) => {
-      throw this.failure(verb, key, error)
+    const fetched = this.client.fetch(url, { method, signal, ...(body === undefined ? {} : { body }) })
+    const answer = await unlessAborted(fetched, signal).catch((error: unknown) => {
+      throw this.failure(verb, key, reasonOf(signal, error))
     })
     if (answer.ok) return answer
-    const text = (await answer.text().catch(() => '')).slice(0, ERROR_TEXT)
+    const text = await beginOf(answer, signal)
     const said = ['Code', 'Message'].flatMap((name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1] ?? [])
     const why = [`status ${answer.status}`, ...said].join(', ')
     throw new SvcError(answer.status === 404 ? 'NOT_FOUND' : 'OVERLOADED', `cannot ${verb} object "${key}" in ${this.name}: ${why}`)
@@ -97,4 +103,45 @@ export class S3Store implements ObjectStore {
     const why = cause instanceof Error ? `${message} (${cause.message || (cause as NodeJS.ErrnoException).code})` : message
     return new SvcError('OVERLOADED', `cannot ${verb} object "${key}" in ${this.name}: ${why}`, { cause: error })
   }
+}
+
+const reasonOf = (signal: AbortSignal, error: unknown): unknown => (signal.aborted ? signal.reason : error)
+
+/** fetch alone forgets its signal with the next garbage collection: what listens to a signal here keeps it. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const stop = (): void => reject(signal.reason)
+  signal.addEventListener('abort', stop)
+  if (signal.aborted) stop()
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+/** The first part of an answer, as far as it comes; the rest is not waited for. */
+async function beginOf(answer: Response, signal: AbortSignal): Promise<string> {
+  if (answer.body === null) return ''
+  const stream = Readable.fromWeb(answer.body as ReadableStream)
+  const parts: Buffer[] = []
+  let bytes = 0
+  try {
+    await pipeline(
+      stream,
+      async (source) => {
+        for await (const part of source as AsyncIterable<Buffer>) {
+          parts.push(part)
+          bytes += part.length
+          if (bytes >= ERROR_TEXT) return
+        }
+      },
+      { signal },
+    )
+  } catch {
+    // The status says what matters.
+  } finally {
+    stream.destroy()
+  }
+  return Buffer.concat(parts).toString('utf8', 0, ERROR_TEXT)
 }
