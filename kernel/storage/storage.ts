@@ -156,8 +156,12 @@ export interface ObjectStore {
   readonly directory?: string
   /** Stores a file's contents under a key, in place of what is there; durable when it resolves. */
   put(key: string, path: string): Promise<void>
-  /** Writes an object's bytes to a new file. @throws NOT_FOUND */
-  get(key: string, path: string): Promise<void>
+  /**
+   * Writes an object's bytes to a new file.
+   * @param maxBytes those it can have: of one that goes on no more is taken, since the caller counts on the space that it has set aside. @throws NOT_FOUND,
+   * DATABASE_ERROR for an object of more bytes.
+   */
+  get(key: string, path: string, maxBytes?: number): Promise<void>
   /** Bytes of an object; undefined when there is none. */
   size(key: string): Promise<number | undefined>
   /** Nothing happens when there is none. */

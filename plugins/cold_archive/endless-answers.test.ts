@@ -1,5 +1,5 @@
 /** A bucket whose answers do not end, or are larger than what was put there. */
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,6 +8,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import { FakeBucket } from './fake-bucket.ts'
+import { FolderStore } from './folder-store.ts'
+import type { Bucket } from './remote.ts'
 import { S3Store } from './s3-store.ts'
 
 setFlagsFromString('--expose-gc')
@@ -28,6 +30,16 @@ async function endless(response: ServerResponse, status: number): Promise<void> 
   }
 }
 
+const bucketOf = (url: string): Bucket => ({
+  bucket: 'cold',
+  prefix: '',
+  url: `${url}/cold`,
+  region: 'r',
+  accessKeyId: 'id',
+  secretAccessKey: 'key',
+  sessionToken: undefined,
+})
+
 /** A store that answers so, while memory is collected all the time. */
 async function storeOf(t: Test, status: number, timeoutMs: number): Promise<S3Store> {
   const fake = await FakeBucket.start()
@@ -37,8 +49,7 @@ async function storeOf(t: Test, status: number, timeoutMs: number): Promise<S3St
     clearInterval(timer)
     await fake.stop()
   })
-  const remote = { bucket: 'cold', prefix: '', url: `${fake.url}/cold`, region: 'r', accessKeyId: 'id', secretAccessKey: 'key', sessionToken: undefined }
-  return new S3Store(remote, timeoutMs)
+  return new S3Store(bucketOf(fake.url), timeoutMs)
 }
 
 t.test('the time limit ends an object that goes on for ever', async (t) => {
@@ -60,4 +71,16 @@ t.test('of an error that goes on for ever the begin is enough', async (t) => {
   const store = await storeOf(t, 403, 600_000)
   await t.rejects(store.remove('key'), { code: 'OVERLOADED', message: /status 403/ })
   await t.rejects(store.get('key', join(folderOf(t), 'object')), { code: 'OVERLOADED', message: /status 403/ })
+})
+
+t.test('of an object no more is taken than it can have', async (t) => {
+  const folder = folderOf(t)
+  const store = await storeOf(t, 200, 600_000)
+  await t.rejects(store.get('key', join(folder, 'object'), 5000), { code: 'DATABASE_ERROR', message: /"key" in bucket "cold".*more than the 5000 bytes/ })
+  t.ok(statSync(join(folder, 'object')).size <= 5000)
+  writeFileSync(join(folder, 'key'), 'abc')
+  const place = new FolderStore(folder)
+  await t.rejects(place.get('key', join(folder, 'copy'), 2), { code: 'DATABASE_ERROR', message: /"key" in folder.*more than the 2 bytes/ })
+  t.notOk(existsSync(join(folder, 'copy')))
+  await place.get('key', join(folder, 'copy'), 3)
 })

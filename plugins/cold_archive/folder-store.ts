@@ -3,6 +3,7 @@ import { constants, copyFile, mkdir, open, rename, rm, rmdir, stat } from 'node:
 import { dirname, join } from 'node:path'
 import type { ObjectStore } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
+import { tooLarge } from './too-large.ts'
 
 const UNFINISHED = '.unfinished'
 
@@ -32,8 +33,13 @@ export class FolderStore implements ObjectStore {
     })
   }
 
-  async get(key: string, path: string): Promise<void> {
-    await this.guarded('read', key, (target) => copyFile(target, path, constants.COPYFILE_EXCL))
+  async get(key: string, path: string, maxBytes = Number.POSITIVE_INFINITY): Promise<void> {
+    const large = await this.guarded('read', key, async (target) => {
+      if ((await stat(target)).size > maxBytes) return true
+      await copyFile(target, path, constants.COPYFILE_EXCL)
+      return false
+    })
+    if (large) throw tooLarge(key, this.name, maxBytes)
   }
 
   async size(key: string): Promise<number | undefined> {

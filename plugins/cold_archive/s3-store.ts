@@ -7,6 +7,7 @@ import { AwsClient } from 'aws4fetch'
 import type { ObjectStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Bucket } from './remote.ts'
+import { tooLarge } from './too-large.ts'
 
 /** Answers 429 and 5xx are repeated so often, with growing pauses from this on. */
 const RETRIES = 4
@@ -44,12 +45,22 @@ export class S3Store implements ObjectStore {
     await answer.body?.cancel()
   }
 
-  async get(key: string, path: string): Promise<void> {
+  async get(key: string, path: string, maxBytes = Number.POSITIVE_INFINITY): Promise<void> {
     const signal = this.limit()
     const answer = await this.request('read', 'GET', key, signal)
+    const { name } = this
+    const bounded = async function* (body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+      let bytes = 0
+      for await (const part of body) {
+        bytes += part.length
+        if (bytes > maxBytes) throw tooLarge(key, name, maxBytes)
+        yield part
+      }
+    }
     try {
-      await pipeline(Readable.fromWeb(answer.body as ReadableStream), createWriteStream(path, { flags: 'wx' }), { signal })
+      await pipeline(Readable.fromWeb(answer.body as ReadableStream), bounded, createWriteStream(path, { flags: 'wx' }), { signal })
     } catch (error) {
+      if (error instanceof SvcError) throw error
       throw this.failure('read', key, reasonOf(signal, error))
     }
   }

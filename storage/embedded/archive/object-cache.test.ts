@@ -2,6 +2,7 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
+import { SvcError } from 'svcdb/lib/errors'
 import t, { type Test } from 'tap'
 import { realFileSystem } from '../../common/log/file-system.ts'
 import { folderStore } from '../testing/folder-store.ts'
@@ -52,4 +53,23 @@ t.test('a copy of what has gone meanwhile does not stay', async (t) => {
   open(1)
   await left
   t.same(there(), ['d/b.parquet'])
+})
+
+t.test('a copy may take the room that was made for it, and no more', async (t) => {
+  const [folder, copies] = [tempDir(), join(tempDir(), 'copies')]
+  t.teardown(() => [folder, copies].map((path) => rmSync(path, { recursive: true, force: true })))
+  const asked: unknown[] = []
+  const store = {
+    ...folderStore(folder, true),
+    async get(key: string, path: string, maxBytes?: number) {
+      asked.push([key, maxBytes])
+      writeFileSync(path, 'too much')
+      throw new SvcError('DATABASE_ERROR', 'it has more')
+    },
+  }
+  const cache = new ObjectCache(store, copies, 3 * BYTES, true, realFileSystem)
+  const object = { file: 'd/a.parquet', bytes: BYTES, crc: 1 }
+  await t.rejects(cache.fetch(1, [object]), { code: 'DATABASE_ERROR', message: /"d\/a.parquet": it has more; restore the object/ })
+  t.same(asked, [['d/a.parquet', BYTES]])
+  t.same(readdirSync(join(copies, 'd')), [])
 })

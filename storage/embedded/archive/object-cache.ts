@@ -156,7 +156,10 @@ export class ObjectCache {
     const { mkdir, rename, rm } = this.fs.promises
     await mkdir(dirname(target), { recursive: true })
     try {
-      await this.store.get(file, unfinished).catch((error: unknown) => this.unreadable(file, error))
+      await this.store.get(file, unfinished, object.bytes).catch((error: unknown) => {
+        if (error instanceof SvcError && error.code === 'DATABASE_ERROR') throw corrupt(file, error.message)
+        this.unreadable(file, error)
+      })
       const fault = await segmentFault(this.directory, { ...object, file: unfinished.slice(this.directory.length + 1) }, undefined, this.fs)
       if (fault !== undefined) throw corrupt(file, fault)
       await rename(unfinished, target)

@@ -1,5 +1,6 @@
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
 import { realFileSystem } from '../../common/log/file-system.ts'
 import type { EmbeddedEngine } from '../engine.ts'
@@ -49,6 +50,11 @@ t.test('a store is of the database that marked it first', async (t) => {
     writeFileSync(join(folder, OWNER_KEY), bad)
     await t.rejects(ask('b'), { code: 'CONFLICT', message: /cannot be understood/ }, bad)
   }
+  const get = async (key: string, _: string, maxBytes = 0) => {
+    throw new SvcError('DATABASE_ERROR', `"${key}" has more than ${maxBytes} bytes`)
+  }
+  Object.assign(store, { get })
+  await t.rejects(ask('b'), { code: 'CONFLICT', message: /cannot tell whose archive .*more than 65536 bytes; restore it/ })
 })
 
 t.test('an empty place is no archive of a database that has archived something: its volume is not mounted', async (t) => {

@@ -8,6 +8,8 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { FileSystem } from '../../common/log/file-system.ts'
 
 export const OWNER_KEY = 'svc-owner.json'
+/** Of the mark; what others make may say more than the id. */
+const MAX_MARK_BYTES = 65_536
 /** Objects of which one must be there where the mark is not. */
 const LOOKED_FOR = 8
 
@@ -65,17 +67,21 @@ async function requireObjects({ store, identity, known }: OwnerOptions): Promise
 async function readMark({ store, fs, scratch: path }: OwnerOptions): Promise<string | undefined> {
   const { readFile, rm } = fs.promises
   try {
-    await store.get(OWNER_KEY, path)
+    await store.get(OWNER_KEY, path, MAX_MARK_BYTES)
     const id = databaseOf(new TextDecoder().decode(await readFile(path)))
-    if (id === undefined) throw new SvcError('CONFLICT', `cannot tell whose archive ${store.name} is: "${OWNER_KEY}" in it cannot be understood; restore it`)
+    if (id === undefined) throw unclear(store, 'it cannot be understood')
     return id
   } catch (error) {
     if (error instanceof SvcError && error.code === 'NOT_FOUND') return undefined
+    if (error instanceof SvcError && error.code === 'DATABASE_ERROR') throw unclear(store, error.message)
     throw error
   } finally {
     await rm(path, { force: true })
   }
 }
+
+const unclear = ({ name }: ObjectStore, cause: string): SvcError =>
+  new SvcError('CONFLICT', `cannot tell whose archive ${name} is by its "${OWNER_KEY}": ${cause}; restore it`)
 
 function databaseOf(text: string): string | undefined {
   try {

@@ -37,7 +37,7 @@ async function readBack(store: ObjectStore, segment: SegmentMeta, path: string, 
   if (store.directory !== undefined) return segmentFault(store.directory, segment, undefined, fs)
   const copy = `${path}.back`
   try {
-    await store.get(segment.file, copy)
+    await store.get(segment.file, copy, segment.bytes)
     return await segmentFault('/', { ...segment, file: copy }, undefined, fs)
   } finally {
     await removeSegmentFiles([copy], fs)
