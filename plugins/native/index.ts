@@ -1,10 +1,10 @@
-import { Readable } from 'node:stream'
 import { definePlugin, pointFormat } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { jsonListing } from 'svcdb/lib/json'
 import { configSchema } from './config.ts'
 import { DeleteHandler } from './delete.ts'
 import { jsonFormat } from './format.ts'
-import { declaredField, listingText, view } from './measurements.ts'
+import { declaredField, view } from './measurements.ts'
 import { QueryHandler } from './query.ts'
 import {
   deleteAnswer,
@@ -73,7 +73,8 @@ export default definePlugin({
     svc.http.get('/api/v1/measurements', { schema: list }, async (request, reply) => {
       const { offset, limit } = request.query as { offset: number; limit: number }
       const all = await svc.storage.measurements(svc.context(request).dataNamespace)
-      return reply.type('application/json; charset=utf-8').send(Readable.from(listingText(all, offset, limit), { objectMode: false }))
+      const behind = `],"total":${all.length},"offset":${offset},"limit":${limit}}`
+      return reply.type('application/json; charset=utf-8').send(jsonListing('{"items":[', all.slice(offset, offset + limit), view, behind))
     })
 
     const one = { tags: ['measurements'], summary: 'Columns of a measurement', params: measurementPath, response: { 200: measurementView } }

@@ -1,7 +1,6 @@
 /** Measurements and their columns, as the API shows them. */
 import type { FieldInfo, FieldType, MeasurementInfo } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { nextTurn } from 'svcdb/lib/event-loop'
 
 export interface ColumnView {
   name: string
@@ -23,23 +22,6 @@ export function view(measurement: MeasurementInfo): MeasurementView {
       ...measurement.fields.map((field): ColumnView => ({ name: field.name, role: 'field', data_type: dataType(field) })),
     ],
   }
-}
-
-/** Characters of a listing that are handed over at once. */
-const CHUNK_CHARS = 65_536
-
-/** A page of the listing as JSON, in chunks, each in a turn of its own when it is asked for: of a hundred thousand measurements it has tens of megabytes. */
-export async function* listingText(all: readonly MeasurementInfo[], offset: number, limit: number): AsyncGenerator<string> {
-  const end = Math.min(all.length, offset + limit)
-  let text = '{"items":['
-  for (let i = offset; i < end; i++) {
-    text += (i === offset ? '' : ',') + JSON.stringify(view(all[i]))
-    if (text.length < CHUNK_CHARS) continue
-    yield text
-    text = ''
-    await nextTurn()
-  }
-  yield `${text}],"total":${all.length},"offset":${offset},"limit":${limit}}`
 }
 
 function dataType(field: FieldInfo): string {

@@ -1,7 +1,9 @@
 /** /api/v1/rollups and below. */
+import type { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { AUDIT_LOG, type AuditAction, type AuditLog, type AuditRecord, audited, type HttpRequest, type RunningJob, type Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { jsonListing } from 'svcdb/lib/json'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { PLAIN } from './aggregations.ts'
 import { bucketsBetween, ceilBucket, clampTime, FIRST_TIME, floorBucket } from './boundaries.ts'
@@ -52,12 +54,12 @@ export class RollupsHandler {
     return JSON.stringify(viewOf(rollup, false, 0))
   }
 
-  list(request: HttpRequest): string {
+  list(request: HttpRequest): Readable {
     const { registry, passes } = this.dependencies
     const { offset, limit } = request.query as { offset: number; limit: number }
     const all = registry.list(this.namespace(request))
-    const items = all.slice(offset, offset + limit).map((rollup) => viewOf(rollup, passes.isParked(rollup), passes.lagSecs(rollup)))
-    return JSON.stringify({ items, total: all.length, offset, limit })
+    const show = (rollup: Rollup) => viewOf(rollup, passes.isParked(rollup), passes.lagSecs(rollup))
+    return jsonListing('{"items":[', all.slice(offset, offset + limit), show, `],"total":${all.length},"offset":${offset},"limit":${limit}}`)
   }
 
   async delete(request: HttpRequest): Promise<void> {

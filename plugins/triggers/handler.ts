@@ -4,6 +4,7 @@ import type { FastifyReply } from 'fastify'
 import { AUDIT_LOG, type AuditAction, type AuditLog, audited, type CallContext, type HttpRequest, type Svc } from 'svcdb'
 import { classify, publicText, SvcError } from 'svcdb/lib/errors'
 import { nextTurn } from 'svcdb/lib/event-loop'
+import { jsonListing } from 'svcdb/lib/json'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { AnnotationStream, errorText, placeOf } from './annotation-stream.ts'
 import { type Annotation, ofRow, ofSignal } from './annotations.ts'
@@ -33,7 +34,7 @@ export class TriggersHandler {
     this.subscribers = subscribers
   }
 
-  async statement(request: HttpRequest): Promise<{ message: string } | { triggers: ShownTrigger[] }> {
+  async statement(request: HttpRequest, reply: FastifyReply): Promise<{ message: string } | FastifyReply> {
     const context = this.svc.context(request)
     const { max_statement_bytes, max_comparisons, max_condition_depth, max_channels } = this.config
     const limits = { maxBytes: max_statement_bytes, maxComparisons: max_comparisons, maxDepth: max_condition_depth, maxChannels: max_channels }
@@ -42,7 +43,7 @@ export class TriggersHandler {
     switch (statement.kind) {
       case 'show':
         await this.svc.auth.authorize(context, 'read', '/api/v1/triggers')
-        return this.list(request)
+        return this.list(request, reply)
       case 'drop':
         await this.svc.auth.authorize(context, 'delete', '/api/v1/triggers/:name')
         return this.drop(context, statement.name)
@@ -63,8 +64,9 @@ export class TriggersHandler {
     }
   }
 
-  list(request: HttpRequest): { triggers: ShownTrigger[] } {
-    return { triggers: this.engine.list(this.svc.context(request).dataNamespace).map(shown) }
+  list(request: HttpRequest, reply: FastifyReply): FastifyReply {
+    const all = this.engine.list(this.svc.context(request).dataNamespace)
+    return reply.type('application/json; charset=utf-8').send(jsonListing('{"triggers":[', all, shown, ']}'))
   }
 
   get(request: HttpRequest): ShownTrigger {

@@ -68,9 +68,9 @@ export default definePlugin({
     svc.http.post(
       path,
       { config: action.write, schema: route('Runs a statement about triggers', schemas.statementAnswer, { body: schemas.statementBody }) },
-      (request) => handler.statement(request),
+      (request, reply) => handler.statement(request, reply),
     )
-    svc.http.get(path, { config: action.read, schema: route('All triggers, by name', schemas.listing) }, (request) => handler.list(request))
+    svc.http.get(path, { config: action.read, schema: route('All triggers, by name', schemas.listing) }, (request, reply) => handler.list(request, reply))
     const params = schemas.namePath
     svc.http.get(`${path}/:name`, { config: action.read, schema: route('A trigger', schemas.trigger, { params }) }, (request) => handler.get(request))
     svc.http.delete(`${path}/:name`, { config: action.delete, schema: route('Drops a trigger', schemas.message, { params }) }, (request) =>

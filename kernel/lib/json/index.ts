@@ -1,4 +1,5 @@
-/** JSON as bytes: bounds on that of clients, checked before it is parsed, a writer for large answers, and the one text of a value. */
+/** JSON as bytes: bounds on that of clients, checked before it is parsed, a writer for large answers, listings in parts, and the one text of a value. */
 export { checkJsonBounds, type JsonBounds, tooManyMembers } from './bounds.ts'
 export { canonical } from './canonical.ts'
 export { JsonBytes, NUMBER_BYTES } from './json-bytes.ts'
+export { jsonListing } from './listing.ts'

@@ -1,6 +1,8 @@
 /** /api/v1/analytics/derived and below. */
+import type { Readable } from 'node:stream'
 import { AUDIT_LOG, type AuditAction, type AuditLog, audited, type HttpRequest, type Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { jsonListing } from 'svcdb/lib/json'
 import type { Derived, DerivedSeries } from './derived-series.ts'
 
 interface CreateBody {
@@ -33,9 +35,9 @@ export class DerivedHandler {
     return JSON.stringify(shown(await this.audited(request, 'derived_create', name, () => this.series.create(kept, svc.stopping))))
   }
 
-  list(request: HttpRequest): string {
+  list(request: HttpRequest): Readable {
     const all = this.series.list(this.svc.context(request).dataNamespace)
-    return JSON.stringify({ derived: all.map(shown), count: all.length })
+    return jsonListing('{"derived":[', all, shown, `],"count":${all.length}}`)
   }
 
   async delete(request: HttpRequest): Promise<{ ok: true; message: string }> {

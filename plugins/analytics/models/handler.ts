@@ -1,7 +1,9 @@
 /** /api/v1/admin/analytics/models and below, /api/v1/admin/analytics/retrain, /api/v1/analytics. */
+import type { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { AUDIT_LOG, type AuditAction, type AuditLog, audited, type HttpRequest, type Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { jsonListing } from 'svcdb/lib/json'
 import type { AnalyticsConfig } from '../config.ts'
 import { type CreateBody, definitionOf } from './definition.ts'
 import { kindOf } from './kind-names.ts'
@@ -39,10 +41,10 @@ export class ModelsHandler {
     return this.detail(entry)
   }
 
-  list(request: HttpRequest): string {
+  list(request: HttpRequest): Readable {
     const { measurement } = request.query as { measurement?: string }
     const found = this.deps.registry.list(this.namespace(request), measurement)
-    return JSON.stringify({ models: found.map((entry) => this.summary(entry)), count: found.length })
+    return jsonListing('{"models":[', found, (entry) => this.summary(entry), `],"count":${found.length}}`)
   }
 
   get(request: HttpRequest): Promise<string> {
