@@ -21,6 +21,8 @@ const DEFINED = 'defined/'
 /** How far rollups have come, by history. */
 const PROGRESS = 'progress/'
 const PAGE = 256
+/** Definitions that are read at once while others wait. */
+const FEW = 16
 
 export interface RegistryLimits {
   perNamespace: number
@@ -213,8 +215,8 @@ export class Registry {
     const entries = changed.map((rollup) => ({ rollup, version: rollup.version, need: rollup.need, floor: rollup.floor, kept: rollup.kept() }))
     return this.transact(async (tx) => {
       const known = await Promise.all(entries.map(({ rollup }) => tx.get<KeptRollup>(PREFIX + rollup.key)))
-      // By another node, which may not have been heard of, or while this waited for its turn.
-      for (const { definition } of more) requireApart(definition, await definitionsOf(tx, definition.namespace))
+      // By another node, which may not have been heard of, or while this waited for its turn. Where there is none, all are known here.
+      if (!this.alone) for (const { definition } of more) requireApart(definition, await definitionsOf(tx, definition.namespace))
       if (moved !== undefined) tx.put(POSITIONS + this.history, moved)
       for (const [i, { rollup, kept }] of entries.entries()) {
         const isNew = more.includes(rollup)
@@ -364,8 +366,16 @@ function requireApart({ name, source, target }: Definition, others: readonly Def
   }
 }
 
+/** In pages: definitions may be large. */
 async function definitionsOf(state: StateReader, namespace: string): Promise<Definition[]> {
-  return (await state.list<KeptRollup>({ prefix: PREFIX + keyOf(namespace, '') })).map(({ value }) => value.definition)
+  const prefix = PREFIX + keyOf(namespace, '')
+  const found: Definition[] = []
+  for (let start = prefix; ; ) {
+    const page = await state.list<KeptRollup>({ prefix, start, limit: FEW })
+    for (const { value } of page) found.push(value.definition)
+    if (page.length < FEW) return found
+    start = `${page[page.length - 1].key}\0`
+  }
 }
 
 const refusal = (name: string, code: 'CONFLICT' | 'INVALID_REQUEST' | 'RATE_LIMITED', cause: string): SvcError =>
