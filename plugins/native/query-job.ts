@@ -1,6 +1,6 @@
 /** The native query beside the data: scans, merges the series by time, emits a JSON array of rows. */
 import type { Job, JobIo, Reader, ScanRequest } from 'svcdb'
-import { TimeMerge } from 'svcdb/lib/columns'
+import { HeldRows, type RowHold, TimeMerge } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { traced } from 'svcdb/lib/trace'
 import { RowWriter } from './row-json.ts'
@@ -13,11 +13,29 @@ export interface QueryArgs {
   maxRows: number
   /** What rows that are held for their order may take in memory. */
   maxBytes: number
+  /** What all such queries of the thread may hold. */
+  maxHeldBytes: number
 }
 
 const EMIT_BYTES = 65_536
+/** Of this thread. */
+const HELD = new HeldRows()
 
 export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
+  const hold = HELD.begin({
+    namespace: args.request.namespace,
+    limit: Math.max(args.maxBytes, args.maxHeldBytes),
+    setting: 'native.max_held_memory_bytes',
+    signal: io.signal,
+  })
+  try {
+    return await answer(reader, args, io, hold)
+  } finally {
+    hold.end()
+  }
+}
+
+async function answer(reader: Reader, args: QueryArgs, io: JobIo, hold: RowHold): Promise<number> {
   const { request, limit, offset, maxRows, maxBytes } = args
   // Without a limit one row too many is enough to know that the answer is refused.
   const merge = new TimeMerge(offset + (limit ?? maxRows + 1), maxBytes)
@@ -25,8 +43,11 @@ export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Prom
     for await (const chunk of reader.scan(request)) {
       io.signal.throwIfAborted()
       if (!merge.add(chunk)) throw tooLarge(maxBytes)
+      const room = hold.has(merge.bytes)
+      if (room !== undefined) await room
     }
   })
+  hold.gathered()
   if (limit === undefined && merge.held > offset + maxRows) {
     throw new SvcError(
       'BAD_REQUEST',
@@ -44,9 +65,9 @@ export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Prom
     if (text.length < EMIT_BYTES) return true
     const bytes = Buffer.from(text)
     text = ''
-    return io.emit(bytes).then(() => true)
+    return hold.taken(io.emit(bytes)).then(() => true)
   })
-  await io.emit(Buffer.from(`${text}]`))
+  await hold.taken(io.emit(Buffer.from(`${text}]`)))
   return written
 }
 

@@ -14,8 +14,15 @@ export const nativeWarmUp: WarmUp = {
     const range = { start: BigInt(start + round) * NS_PER_SECOND, end: BigInt(end) * NS_PER_SECOND }
     const one = [{ tag: 'host', op: '=' as const, value: `h${round % hosts}` }]
     const args: QueryArgs[] = [
-      { request: { namespace, measurement, matchers: one, fields: ['load'], ...range }, offset: 0, maxRows: MAX_ROWS, maxBytes: MAX_BYTES, limit: 100 },
-      { request: { namespace, measurement, matchers: one, ...range }, offset: round % 10, maxRows: MAX_ROWS, maxBytes: MAX_BYTES },
+      {
+        request: { namespace, measurement, matchers: one, fields: ['load'], ...range },
+        offset: 0,
+        maxRows: MAX_ROWS,
+        maxBytes: MAX_BYTES,
+        maxHeldBytes: MAX_BYTES,
+        limit: 100,
+      },
+      { request: { namespace, measurement, matchers: one, ...range }, offset: round % 10, maxRows: MAX_ROWS, maxBytes: MAX_BYTES, maxHeldBytes: MAX_BYTES },
     ]
     return args
   },

@@ -1,9 +1,10 @@
 /** Answers that their clients do not read, through a real server: by its own figures. */
 import { once } from 'node:events'
-import { connect } from 'node:net'
-import { boot } from 'svcdb/testkit'
-import t from 'tap'
+import { connect, type Socket } from 'node:net'
+import { boot, type TestNode } from 'svcdb/testkit'
+import t, { type Test } from 'tap'
 import line from '../../plugins/line_protocol/index.ts'
+import native from '../../plugins/native/index.ts'
 import sql from '../../plugins/sql/index.ts'
 import { until } from '../support/until.ts'
 
@@ -12,27 +13,16 @@ const ROWS = 20_000
 const CLIENTS = 8
 /** Sent ahead by each: none is begun before the answer to the one before is taken. */
 const AHEAD = 5
+/** Of an array of rows, sent in chunks. */
+const END = ']\r\n0\r\n\r\n'
 
 t.test('clients that read nothing do not take all memory, and others are answered', async (t) => {
   const node = await boot({ plugins: [sql, line], storage: 'embedded', config: { server: { max_answer_memory: 16 * MIB } } })
   t.teardown(() => node.stop())
-  const now = BigInt(Date.now()) * 1_000_000n
-  const lines = Array.from({ length: ROWS }, (_, i) => `cpu,host=h${i % 3} v=${i},note="${String(i).padStart(400, 'x')}" ${now - BigInt(i)}`)
-  const written = await node.inject({ method: 'POST', url: '/write', payload: lines.join('\n'), headers: { 'content-type': 'text/plain' } })
-  t.equal(written.statusCode, 204, written.body)
+  await write(node)
   const metric = async (name: string): Promise<number> => Number(new RegExp(`^svc_${name} (\\S+)$`, 'm').exec((await node.inject('/metrics')).body)?.[1])
   const body = JSON.stringify({ query: 'SELECT _time, host, v, note FROM cpu' })
-  const request = `POST /api/v1/svc/sql HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
-
-  const clients = Array.from({ length: CLIENTS }, () => connect(Number(new URL(node.url).port), '127.0.0.1').on('error', () => {}))
-  t.teardown(() => {
-    for (const client of clients) client.destroy()
-  })
-  for (const client of clients) {
-    await once(client, 'connect')
-    client.pause()
-    client.write(request.repeat(AHEAD))
-  }
+  const clients = await unread(t, node, request('/api/v1/svc/sql', body).repeat(AHEAD))
   await until('a connection is closed', async () => (await metric('http_answers_cut_total')) > 0)
   await until('what was held is given back', async () => (await metric('http_answer_bytes')) <= 16 * MIB)
   t.ok((await metric('http_answers_cut_total')) < CLIENTS, 'not all')
@@ -41,3 +31,57 @@ t.test('clients that read nothing do not take all memory, and others are answere
   const answer = await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: body, headers: { 'content-type': 'application/json' } })
   t.equal(answer.json().row_count, ROWS)
 })
+
+t.test('rows that native queries hold for clients who read nothing are bounded, and others are answered', async (t) => {
+  const config = {
+    server: { query_timeout_secs: 600 },
+    database: { query_threads: 1 },
+    native: { max_query_memory_bytes: 32 * MIB, max_held_memory_bytes: 32 * MIB },
+  }
+  const node = await boot({ plugins: [native, line], storage: 'embedded', config })
+  t.teardown(() => node.stop())
+  await write(node)
+  const body = JSON.stringify({ measurement: 'cpu' })
+  const clients = await unread(t, node, request('/api/v1/svc/query', body, 'connection: close\r\n'))
+  // It comes behind all of them.
+  const answer = await node.inject({ method: 'POST', url: '/api/v1/svc/query', payload: body, headers: { 'content-type': 'application/json' } })
+  t.equal(answer.json().length, ROWS)
+  const whole = (await Promise.all(clients.map(isWhole))).filter(Boolean).length
+  t.ok(whole > 0, `${whole} have their answers`)
+  t.ok(whole < CLIENTS, `${CLIENTS - whole} are cut`)
+})
+
+/** Takes what there is for a client. @returns whether that is a whole answer. */
+async function isWhole(client: Socket): Promise<boolean> {
+  let end = ''
+  client.on('data', (bytes) => {
+    end = (end + bytes.toString('latin1')).slice(-END.length)
+    if (end === END) client.destroy()
+  })
+  client.resume()
+  await once(client, 'close')
+  return end === END
+}
+
+async function write(node: TestNode): Promise<void> {
+  const now = BigInt(Date.now()) * 1_000_000n
+  const lines = Array.from({ length: ROWS }, (_, i) => `cpu,host=h${i % 3} v=${i},note="${String(i).padStart(400, 'x')}" ${now - BigInt(i)}`)
+  const written = await node.inject({ method: 'POST', url: '/write', payload: lines.join('\n'), headers: { 'content-type': 'text/plain' } })
+  if (written.statusCode !== 204) throw new Error(written.body)
+}
+
+const request = (path: string, body: string, more = ''): string =>
+  `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n${more}\r\n${body}`
+
+async function unread(t: Test, node: TestNode, text: string): Promise<Socket[]> {
+  const clients = Array.from({ length: CLIENTS }, () => connect(Number(new URL(node.url).port), '127.0.0.1').on('error', () => {}))
+  t.teardown(() => {
+    for (const client of clients) client.destroy()
+  })
+  for (const client of clients) {
+    await once(client, 'connect')
+    client.pause()
+    client.write(text)
+  }
+  return clients
+}

@@ -16,8 +16,11 @@ interface Run {
   bytes: number
 }
 
-/** An array, with what knows it. */
-const ARRAY_BYTES = 64
+/** A typed array with its buffer, without what it holds: of chunks of a row or two that is nearly all. */
+const ARRAY_BYTES = 256
+/** A chunk or a column, with what knows it. */
+const CHUNK_BYTES = 256
+const COLUMN_BYTES = 64
 /** A value that is an object of its own, without what it holds. */
 const OBJECT_BYTES = 32
 
@@ -114,11 +117,11 @@ function headOf(column: ColumnChunk, end: number): ColumnChunk {
 }
 
 function bytesOf({ times, columns }: SeriesChunk): number {
-  return columns.reduce((sum, column) => sum + columnBytes(column), times.byteLength + ARRAY_BYTES)
+  return columns.reduce((sum, column) => sum + columnBytes(column), times.byteLength + ARRAY_BYTES + CHUNK_BYTES)
 }
 
 function columnBytes({ values, validity }: ColumnChunk): number {
-  let bytes = ARRAY_BYTES + (validity?.byteLength ?? 0)
+  let bytes = ARRAY_BYTES + COLUMN_BYTES + (validity === undefined ? 0 : ARRAY_BYTES + validity.byteLength)
   if (ArrayBuffer.isView(values)) return bytes + values.byteLength
   for (const value of values) {
     if (typeof value === 'string') bytes += OBJECT_BYTES + value.length * 2

@@ -1,0 +1,83 @@
+import { setImmediate } from 'node:timers/promises'
+import t from 'tap'
+import { HeldRows, type RowHold } from './index.ts'
+
+const SETTING = 'native.max_held_memory_bytes'
+const NEVER = new AbortController().signal
+
+function begun(rows: HeldRows, namespace: string, signal = NEVER): RowHold {
+  return rows.begin({ namespace, limit: 100, setting: SETTING, signal })
+}
+
+async function isPending(promise: Promise<unknown> | undefined): Promise<boolean> {
+  let pending = promise !== undefined
+  promise?.then(
+    () => (pending = false),
+    () => (pending = false),
+  )
+  await setImmediate()
+  return pending
+}
+
+t.test('from half of the limit on, those of a namespace gather one after the other', async (t) => {
+  const rows = new HeldRows()
+  const [first, second, other] = [begun(rows, 'a'), begun(rows, 'a'), begun(rows, 'b')]
+  t.equal(second.has(40), undefined)
+  t.equal(first.has(20), undefined, 'the first goes on')
+  const turn = second.has(45)
+  t.ok(await isPending(turn))
+  t.equal(other.has(5), undefined, 'another namespace does not wait')
+  first.gathered()
+  t.notOk(await isPending(turn), 'it is the first now')
+  const third = begun(rows, 'a')
+  const last = third.has(1)
+  t.ok(await isPending(last))
+  first.end()
+  second.end()
+  await last
+})
+
+t.test('above the limit the namespace that has most gives way: whose caller has taken nothing for longest', async (t) => {
+  const rows = new HeldRows()
+  const [reading, idle, gathering, other] = [begun(rows, 'a'), begun(rows, 'a'), begun(rows, 'a'), begun(rows, 'b')]
+  reading.has(30)
+  idle.has(15)
+  idle.gathered()
+  reading.gathered()
+  const stalled = idle.taken(new Promise(() => {}))
+  stalled.catch(() => {})
+  other.has(40)
+  t.equal(gathering.has(10), undefined)
+  const room = gathering.has(20)
+  t.ok(await isPending(room), 'it waits meanwhile')
+  await reading.taken(Promise.resolve())
+  await t.rejects(stalled, { code: 'OVERLOADED', message: /queries hold more than 100 bytes of rows, which is native\.max_held_memory_bytes/ })
+  await room
+  await reading.taken(Promise.resolve())
+  for (const hold of [reading, idle, gathering, other]) hold.end()
+  t.equal(begun(rows, 'c').has(1000), undefined, 'nothing is left of them, and one alone stays')
+})
+
+t.test('where all gather, the last of the namespace that has most is ended', async (t) => {
+  const rows = new HeldRows()
+  const [first, last, other] = [begun(rows, 'a'), begun(rows, 'a'), begun(rows, 'b')]
+  first.has(30)
+  last.has(15)
+  other.has(30)
+  t.equal(first.has(60), undefined, 'the last one has made room')
+  await t.rejects(Promise.resolve(last.has(20)), { code: 'OVERLOADED' })
+  t.equal(other.has(31), undefined)
+  await t.rejects(Promise.resolve(first.has(80)), { code: 'OVERLOADED' })
+  t.equal(other.has(90), undefined)
+})
+
+t.test('who waits hears that it is cancelled', async (t) => {
+  const rows = new HeldRows()
+  const cancel = new AbortController()
+  const [first, second] = [begun(rows, ''), begun(rows, '', cancel.signal)]
+  first.has(60)
+  const turn = second.has(10)
+  t.ok(await isPending(turn))
+  cancel.abort(new Error('cancelled'))
+  await t.rejects(turn as Promise<void>, { message: 'cancelled' })
+})

@@ -1,0 +1,178 @@
+/**
+ * What queries of one thread hold in memory until they have put it in order and their callers have taken it, by namespace.
+ *
+ * Invariants
+ * - Once half of the limit is held, one query of each namespace goes on gathering, the first that began: others wait for it, and hold no more meanwhile.
+ * - Above the limit nobody gathers, and of the namespace that has most one is ended: whose caller has taken nothing for longest, beyond PATIENCE_MS, or, where none has
+ *   gathered all, the last that began. So no namespace takes the room of another, and who reads is not ended for who does not.
+ * - A query that is the only one stays whatever it holds, which has limits of its own.
+ */
+import { SvcError } from '../errors/index.ts'
+
+const PATIENCE_MS = 1000
+const LOOK_MS = 100
+
+export interface HoldOptions {
+  /** Empty where namespaces are not kept apart. */
+  namespace: string
+  /** Bytes of all queries of the thread; the setting is named in the error. */
+  limit: number
+  setting: string
+  signal: AbortSignal
+}
+
+export class HeldRows {
+  /** In the order in which they began. */
+  private readonly holds = new Set<RowHold>()
+  /** Those that have gathered all, in the order in which they had. */
+  private readonly gathered = new Set<RowHold>()
+  private waiting: (() => void)[] = []
+  private total = 0
+
+  begin(options: HoldOptions): RowHold {
+    const hold: RowHold = new RowHold(options, {
+      changed: (by) => {
+        this.total += by
+      },
+      mustWait: () => {
+        if (this.total > options.limit) this.relieve(options.limit)
+        if (hold.over) return false
+        return this.isFull(options.limit) || (this.total * 2 > options.limit && this.firstOf(options.namespace) !== hold)
+      },
+      wait: () =>
+        new Promise((resolve) => {
+          const timer = setTimeout(resolve, LOOK_MS)
+          this.waiting.push(() => {
+            clearTimeout(timer)
+            resolve()
+          })
+        }),
+      wake: () => this.wake(),
+      gathered: () => {
+        this.gathered.add(hold)
+        this.wake()
+      },
+      ended: () => {
+        this.holds.delete(hold)
+        this.gathered.delete(hold)
+        this.wake()
+      },
+    })
+    this.holds.add(hold)
+    return hold
+  }
+
+  private firstOf(namespace: string): RowHold | undefined {
+    for (const hold of this.holds) if (hold.namespace === namespace && !hold.over && !this.gathered.has(hold)) return hold
+    return undefined
+  }
+
+  private isFull(limit: number): boolean {
+    return this.total > limit && [...this.holds].filter(({ bytes }) => bytes > 0).length > 1
+  }
+
+  private relieve(limit: number): void {
+    while (this.isFull(limit)) {
+      const sums = new Map<string, number>()
+      for (const { namespace, bytes } of this.holds) sums.set(namespace, (sums.get(namespace) ?? 0) + bytes)
+      const [greediest] = [...sums].reduce((a, b) => (b[1] > a[1] ? b : a))
+      const own = [...this.holds].filter(({ namespace, bytes }) => namespace === greediest && bytes > 0)
+      const complete = own.filter((hold) => this.gathered.has(hold))
+      const idle = complete.filter(({ asked }) => asked !== undefined && performance.now() - asked >= PATIENCE_MS)
+      if (idle.length > 0) idle.reduce((a, b) => ((b.asked as number) < (a.asked as number) ? b : a)).refuse()
+      else if (complete.length > 0) return
+      else own[own.length - 1].refuse()
+    }
+  }
+
+  private wake(): void {
+    const { waiting } = this
+    this.waiting = []
+    for (const resolve of waiting) resolve()
+  }
+}
+
+interface Account {
+  changed(by: number): void
+  mustWait(): boolean
+  wait(): Promise<void>
+  wake(): void
+  gathered(): void
+  ended(): void
+}
+
+/** Of one query. Whoever has it ends it, whatever happens. */
+export class RowHold {
+  readonly namespace: string
+  bytes = 0
+  /** Its query is ended. */
+  over = false
+  /** Since when its caller is waited for, in ms of the process; undefined = it is not. */
+  asked: number | undefined
+  private readonly options: HoldOptions
+  private readonly account: Account
+  private readonly refused = Promise.withResolvers<never>()
+
+  constructor(options: HoldOptions, account: Account) {
+    this.namespace = options.namespace
+    this.options = options
+    this.account = account
+    this.refused.promise.catch(() => {}) // it may be waiting for nothing
+    options.signal.addEventListener('abort', account.wake, { once: true })
+  }
+
+  /** It holds so many bytes by now. @returns undefined = it may go on at once. @throws OVERLOADED when it was chosen to make room. */
+  has(bytes: number): Promise<void> | undefined {
+    if (!this.over) this.set(bytes)
+    if (this.over) return this.refused.promise
+    if (this.account.mustWait()) return this.turn()
+    return this.over ? this.refused.promise : undefined
+  }
+
+  /** All is there: what it waits for from here on is its caller. */
+  gathered(): void {
+    if (!this.over) this.account.gathered()
+  }
+
+  /** Waits for its caller, unless it has to make room. @throws OVERLOADED. */
+  async taken(by: Promise<void>): Promise<void> {
+    by.catch(() => {}) // after it was refused nobody waits for it
+    this.asked = performance.now()
+    await Promise.race([this.refused.promise, by])
+    this.asked = undefined
+  }
+
+  end(): void {
+    this.options.signal.removeEventListener('abort', this.account.wake)
+    this.set(0)
+    this.over = true
+    this.account.ended()
+  }
+
+  refuse(): void {
+    this.set(0)
+    this.over = true
+    const { limit, setting } = this.options
+    this.refused.reject(
+      new SvcError(
+        'OVERLOADED',
+        `cannot go on with the query: queries hold more than ${limit} bytes of rows, which is ${setting}; read answers as they come, ask fewer at once or for less, or raise it`,
+      ),
+    )
+    this.account.wake()
+  }
+
+  private set(bytes: number): void {
+    const by = bytes - this.bytes
+    this.bytes = bytes
+    this.account.changed(by)
+  }
+
+  private async turn(): Promise<void> {
+    while (this.account.mustWait()) {
+      await this.account.wait()
+      this.options.signal.throwIfAborted()
+    }
+    if (this.over) return this.refused.promise
+  }
+}
