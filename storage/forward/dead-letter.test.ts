@@ -51,7 +51,7 @@ t.test('a dead letter has tags and fields of every name', async (t) => {
 t.test('where dead letters cannot be written, that is said, and what is refused waits', { timeout: 30_000 }, async (t) => {
   const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
   await write(node.storage, [{ measurement: 'cpu', tags: {}, time: NOW, fields: { v: str('text') } }], { namespace: '' })
-  const data_dir = folder(t)
+  const data_dir = temporaryFolder(t)
   const said: string[] = []
   const say = (o: object, text?: string): void => void said.push(`${text} ${JSON.stringify(o)}`)
   const log = { debug() {}, info() {}, warn() {}, error: say }

@@ -1,10 +1,12 @@
 /** A disk that has no room for a while: what was refused leaves nothing behind, and what waits is sent. */
+
 import { existsSync, mkdirSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { f64, HOUR, i64, NOW, type TestPoint, write } from '../conformance/points.ts'
 import { realEnvironment } from './engine.ts'
-import { edgeOf, folder, upstream } from './testing.ts'
+import { edgeOf, upstream } from './testing.ts'
 
 const DAY = 24n * HOUR
 
@@ -17,7 +19,7 @@ async function edgeOn(t: Test) {
       disk.full ? void setImmediate(() => given[5](Object.assign(new Error('no space'), { code: 'ENOSPC' }), 0)) : real.write(...given),
   }
   const environment = { ...realEnvironment, fs }
-  const edge = edgeOf({ data_dir: folder(t), forward: { upstream: [{ name: 'one', url: 'http://127.0.0.1:9' }] } }, { environment })
+  const edge = edgeOf({ data_dir: temporaryFolder(t), forward: { upstream: [{ name: 'one', url: 'http://127.0.0.1:9' }] } }, { environment })
   await edge.open()
   t.teardown(() => edge.close())
   return { disk, edge }
@@ -50,7 +52,7 @@ t.test('types of points that found no room bind nobody', async (t) => {
 
 t.test('where it cannot be noted how far the upstream is, the others are sent at once', async (t) => {
   const { url } = await upstream(t, { config: { server: { allow_open: true } } })
-  const data_dir = folder(t)
+  const data_dir = temporaryFolder(t)
   const pauses: number[] = []
   let now = 0
   const environment = {

@@ -1,8 +1,9 @@
 /** Points of several namespaces for an upstream that has other ones, or keeps none apart. */
+import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { f64, lines, NOW, write } from '../conformance/points.ts'
 import { realEnvironment } from './engine.ts'
-import { edgeOf, folder, upstream } from './testing.ts'
+import { edgeOf, upstream } from './testing.ts'
 
 async function edgeTo(t: Test, url: string, data_dir: string) {
   const warned: string[] = []
@@ -17,7 +18,7 @@ async function edgeTo(t: Test, url: string, data_dir: string) {
 
 t.test('an upstream that keeps no namespaces apart does not mix what comes with one: the points wait for one that does', { timeout: 60_000 }, async (t) => {
   const single = await upstream(t, { config: { server: { allow_open: true } } })
-  const data_dir = folder(t)
+  const data_dir = temporaryFolder(t)
   const { edge, warned } = await edgeTo(t, single.url, data_dir)
   const send = (namespace: string, v: number) => write(edge, [{ measurement: 'cpu', tags: {}, time: NOW, fields: { v: f64(v) } }], { namespace })
   await send('red', 1)
@@ -38,7 +39,7 @@ t.test('an upstream that keeps no namespaces apart does not mix what comes with 
 
 t.test('what comes with no namespace, or the default one, is taken by an upstream that keeps none apart', { timeout: 60_000 }, async (t) => {
   const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
-  const { edge } = await edgeTo(t, url, folder(t))
+  const { edge } = await edgeTo(t, url, temporaryFolder(t))
   for (const [i, namespace] of ['', 'default'].entries())
     await write(edge, [{ measurement: 'cpu', tags: {}, time: NOW + BigInt(i), fields: { v: f64(i) } }], { namespace })
   await edge.drained()

@@ -1,10 +1,12 @@
 /** Files of the queue that go by the hundred, after a restart with other bounds: they hold nobody up. */
+
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { NOW, NOW_MS, str, type TestPoint, write } from '../conformance/points.ts'
 import { realEnvironment } from './engine.ts'
-import { edgeOf, folder } from './testing.ts'
+import { edgeOf } from './testing.ts'
 
 const KIB = 1024
 const FILES = 150
@@ -15,7 +17,7 @@ for (const [what, bounds] of Object.entries({
   'an age': { max_age_secs: 60 },
 })) {
   t.test(`a restart with ${what} removes files a few at a time`, { timeout: 60_000 }, async (t) => {
-    const data_dir = folder(t)
+    const data_dir = temporaryFolder(t)
     let [turn, inTurn, most] = [0, 0, 0]
     let lastTurn = 0
     const fs = {

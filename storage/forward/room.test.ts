@@ -1,9 +1,11 @@
 /** What the queue takes of the disk: never more than max_size, however many write at one time, and whatever they write. */
+
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { f64, NOW, str, type TestPoint, write } from '../conformance/points.ts'
-import { edgeOf, folder } from './testing.ts'
+import { edgeOf } from './testing.ts'
 
 const MIB = 1024 * 1024
 const MAX = 4 * MIB
@@ -20,7 +22,7 @@ const names = (n: number): TestPoint[] =>
 for (const [what, points] of Object.entries({ texts, names })) {
   for (const when_full of ['refuse', 'drop_oldest'] as const) {
     t.test(`many that write ${what} at one time, when_full = ${when_full}`, async (t) => {
-      const data_dir = folder(t)
+      const data_dir = temporaryFolder(t)
       const edge = edgeOf({
         data_dir,
         max_tag_value_bytes: 4096,
