@@ -1,6 +1,4 @@
 /** The state store over a real PostgreSQL: the rules of all state stores, other processes, and what fails. SVC_SEED=<n> repeats a seed. */
-import { once } from 'node:events'
-import { createServer, connect as dial, type Socket } from 'node:net'
 import { followState, Secret } from 'svcdb'
 import { stateHistory, stateRules } from 'svcdb/conformance'
 import t, { type Test } from 'tap'
@@ -11,6 +9,7 @@ import { check, explain, urlsOf } from './config.ts'
 import { Connections } from './connections.ts'
 import type { PostgresState } from './postgres-state.ts'
 import { contextOf, openState } from './testing.ts'
+import { Loser } from './testing-loser.ts'
 
 const seed = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 1e9))
 
@@ -141,9 +140,9 @@ function real(postgres: TestPostgres): void {
           tx.put(key, ((await tx.get<number>(key)) ?? 0) + 1)
         })
       await add('n')
-      loser.lose = lose
+      loser.lose = [{ of: 'commit', what: lose }]
       await Promise.all([add('n'), add('m')])
-      t.equal(loser.lose, undefined, 'it was lost')
+      t.same(loser.lose, [], 'it was lost')
       t.same(await one.list(), [
         { key: 'm', value: 1 },
         { key: 'n', value: 2 },
@@ -151,6 +150,21 @@ function real(postgres: TestPostgres): void {
       t.equal(runs, 3, 'no body ran again')
       await state.close()
     }
+  })
+
+  t.test('a commit that was lost, as was the answer to giving it up, is done again', async (t) => {
+    const url = await postgres.database()
+    const loser = await Loser.to(postgres.port)
+    t.teardown(() => loser.close())
+    const one = (await open(t, url.replace(`:${postgres.port}`, `:${loser.port}`))).state('one')
+    await one.transaction((tx) => tx.put('n', 1))
+    loser.lose = [
+      { of: 'commit', what: 'request' },
+      { of: 'giving up', what: 'answer' },
+    ]
+    await one.transaction((tx) => tx.put('n', 2))
+    t.same(loser.lose, [], 'both were lost')
+    t.equal(await one.get('n'), 2)
   })
 
   t.test('a commit whose answer is lost is not done twice beside a node whose clock is hours ahead', async (t) => {
@@ -167,9 +181,9 @@ function real(postgres: TestPostgres): void {
       await open(t, url)
       Date.now = now
     }
-    loser.lose = 'answer'
+    loser.lose = [{ of: 'commit', what: 'answer' }]
     await add()
-    t.equal(loser.lose, undefined, 'it was lost')
+    t.same(loser.lose, [], 'it was lost')
     t.equal(await one.get('n'), 2)
   })
 
@@ -400,8 +414,17 @@ function real(postgres: TestPostgres): void {
     await first.state('one').transaction((tx) => tx.put('k', 1))
     const row = (byNode: number, byServer: number) => `('${idAt(Date.now() - byNode * 3_600_000)}', now() - interval '${byServer} hours')`
     await postgres.query(`INSERT INTO svc.commits (id, at) VALUES ${[row(1, 1), row(4, 4), row(400, 400), row(401, 0)]}`, name)
+    const change = (owner: string, version: number, hours: number) => `('${owner}', ${version}, now() - interval '${hours} hours', '\\x01', '{}')`
+    const changes = [change('one', 1, 9), change('one', 2, 8), change('one', 3, 1), change('two', 1, 9), change('two', 2, 8)]
+    await postgres.query(`INSERT INTO svc.changes (owner, version, at, by, keys) VALUES ${changes}`, name)
     await open(t, url)
     t.equal((await postgres.query('SELECT FROM svc.commits', name)).length, 3, 'also one of a node whose clock is late')
+    const left = await postgres.query<{ of: string }>(`SELECT owner || ' ' || version AS of FROM svc.changes ORDER BY 1`, name)
+    t.same(
+      left.map((row) => row.of),
+      ['one 3', 'two 2'],
+      'of changes the newest stays: the next one counts on from it',
+    )
   })
 
   t.test('what will not pass by itself ends a start at once, and shows no secret', async (t) => {
@@ -426,51 +449,4 @@ function real(postgres: TestPostgres): void {
 
 async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5))
-}
-
-/** A link that loses the next commit, or its answer, with the connection. */
-class Loser {
-  lose: 'answer' | 'request' | undefined
-  /** Called when the answer has come, before its connection ends. */
-  lost: () => Promise<void> = async () => {}
-  port = 0
-  private readonly sockets = new Set<Socket>()
-  private readonly server = createServer()
-
-  static async to(target: number): Promise<Loser> {
-    const loser = new Loser()
-    loser.server.on('connection', (client) => loser.join(client, target))
-    loser.server.listen(0, '127.0.0.1')
-    await once(loser.server, 'listening')
-    loser.port = (loser.server.address() as { port: number }).port
-    return loser
-  }
-
-  private join(client: Socket, target: number): void {
-    const upstream = dial(target, '127.0.0.1')
-    let isCommit = false
-    const end = () => [client, upstream].forEach((socket) => void socket.destroy())
-    for (const socket of [client, upstream]) {
-      this.sockets.add(socket)
-      socket.on('error', end).on('close', end)
-    }
-    client.on('data', (bytes) => {
-      isCommit = bytes.includes('svc-commit')
-      if (isCommit && this.lose === 'request') {
-        this.lose = undefined
-        end()
-      } else upstream.write(bytes)
-    })
-    upstream.on('data', (bytes) => {
-      if (isCommit && this.lose === 'answer') {
-        this.lose = undefined
-        void this.lost().then(end)
-      } else client.write(bytes)
-    })
-  }
-
-  close(): void {
-    for (const socket of this.sockets) socket.destroy()
-    this.server.close()
-  }
 }
