@@ -49,6 +49,7 @@ function types(socket: Socket): number[] {
 }
 
 const MIB = 1_048_576
+const certificate = (name: string) => new URL(`../../../test/support/certificates/${name}`, import.meta.url).pathname
 const much: GrpcMethod<CallContext> = {
   path: '/t.S/Much',
   action: 'read',
@@ -93,6 +94,26 @@ t.test('a client that does not leave does not hold up the stop', async (t) => {
   t.ok(seen.includes(GOAWAY))
 })
 
+t.test('an answer that is on its way when the node stops comes whole', async (t) => {
+  const { port, node } = await start(t, [echo, much], { section: { keepalive_secs: 0, send_buffer_bytes: 64 * MIB } })
+  const socket = await open(t, port)
+  const seen = types(socket)
+  socket.pause()
+  socket.write(request('/t.S/Much'))
+  await until('the end of the call', async () => /svc_echo_calls_total\{method="\/t\.S\/Much"/.test((await node.inject('/metrics')).body))
+  const stopped = node.stop()
+  // All that is done at once when a stop begins is done.
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  const before = socket.bytesRead
+  socket.resume()
+  const answered = () => seen.filter((type) => type === HEADERS).length === 2
+  await until('the end of the answer', () => answered() || socket.readableEnded || socket.destroyed)
+  t.ok(answered())
+  t.ok(before < MIB && socket.bytesRead > 32 * MIB, `${socket.bytesRead} bytes, ${before} before the stop`)
+  t.ok(seen.includes(GOAWAY))
+  t.same(await stopped, [])
+})
+
 t.test('a connection without a call is closed after idle_timeout_secs, one with an open stream is not', async (t) => {
   let tick = () => {}
   const stream: GrpcMethod<CallContext> = {
@@ -131,8 +152,44 @@ t.test('a connection without a call is closed after idle_timeout_secs, one with 
   t.equal((await unary(client, '/t.S/Echo', Buffer.from('x'))).error, undefined)
 })
 
+t.test('handshakes of TLS that cross: the connection that is cut is that of who reads nothing', async (t) => {
+  const tls = { cert: certificate('first.pem'), key: certificate('first.key') }
+  const section = { keepalive_secs: 0.2, keepalive_timeout_secs: 1, send_buffer_bytes: 64 * MIB }
+  const { port } = await start(t, [echo, much], { section, config: { tls } })
+  const raw = async (): Promise<Socket> => {
+    const socket = connect({ port, host: '127.0.0.1' }).on('error', () => {})
+    t.teardown(() => socket.destroy())
+    await once(socket, 'connect')
+    return socket
+  }
+  const secured = async (raw: Socket): Promise<Socket> => {
+    const socket = connectTls({ socket: raw, ALPNProtocols: ['h2'], rejectUnauthorized: false })
+    socket.on('error', () => {})
+    await new Promise((resolve) => socket.once('secureConnect', resolve).once('close', resolve))
+    socket.write(hello())
+    return socket
+  }
+  const [first, second] = [await raw(), await raw()]
+  const deaf = await secured(first)
+  deaf.pause()
+  deaf.write(request('/t.S/Much'))
+  await until(
+    'its end',
+    () => {
+      deaf.write(frame(PING, 0, 0, Buffer.alloc(8)))
+      return first.destroyed
+    },
+    20_000,
+  )
+  const other = await secured(second)
+  const seen = types(other)
+  other.write(request('/t.S/Echo'))
+  const answered = () => seen.filter((type) => type === HEADERS).length === 2
+  await until('an answer', () => answered() || other.destroyed)
+  t.ok(answered())
+})
+
 t.test('over TLS as well: who reads nothing is cut off, and who asks nothing is told to leave', async (t) => {
-  const certificate = (name: string) => new URL(`../../../test/support/certificates/${name}`, import.meta.url).pathname
   const tls = { cert: certificate('first.pem'), key: certificate('first.key') }
   const section = { keepalive_secs: 0.2, keepalive_timeout_secs: 2, idle_timeout_secs: 0.5, send_buffer_bytes: 64 * MIB }
   const { port, node } = await start(t, [echo, much], { section, config: { tls, server: { max_connections: 1 } } })

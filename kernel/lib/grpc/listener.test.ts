@@ -98,7 +98,7 @@ t.test('what the server does not have, and what is no gRPC', async (t) => {
   t.equal(unknown.error?.code, 12)
   const session = connect(`http://127.0.0.1:${port}`)
   t.teardown(() => session.destroy())
-  const statusOf = async (headers: Record<string, string>, body = ''): Promise<Record<string, unknown>> => {
+  const statusOf = async (headers: Record<string, string | string[]>, body = ''): Promise<Record<string, unknown>> => {
     const stream = session.request({ ':method': 'POST', ':path': '/t.S/Echo', 'content-type': 'application/grpc', ...headers })
     if (headers[':method'] === undefined) stream.end(Buffer.from(body, 'latin1'))
     const [answer] = await once(stream, 'response')
@@ -109,6 +109,10 @@ t.test('what the server does not have, and what is no gRPC', async (t) => {
   t.equal((await statusOf({ 'content-type': 'application/grpc-web' }))[':status'], 415)
   t.equal((await statusOf({ ':method': 'GET' }))[':status'], 405)
   t.equal((await statusOf({ 'x-namespace': 'caf\u00e9' }))['grpc-status'], '3', 'a namespace is never taken for absent')
+  for (const name of ['x-namespace', 'x-api-key'])
+    t.match(await statusOf({ [name]: ['a', 'b'] }, '\0\0\0\0\0'), { 'grpc-status': '3', 'grpc-message': new RegExp(`"${name}".*more than once`) })
+  for (const other of [{ origin: 'https://evil.example' }, { host: 'evil.example' }, { ':authority': 'evil.example' }])
+    t.match(await statusOf(other as unknown as Record<string, string>, '\0\0\0\0\0'), { 'grpc-status': '7', 'grpc-message': /evil\.example/ })
   t.equal((await statusOf({ 'grpc-timeout': '1x' }))['grpc-status'], '3')
   t.equal((await statusOf({ 'grpc-encoding': 'snappy' }))['grpc-status'], '12')
   t.equal((await statusOf({}))['grpc-status'], '3', 'no message')
