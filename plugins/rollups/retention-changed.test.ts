@@ -84,6 +84,16 @@ t.test('what retention took while the node ran without the plugin is not compute
   await write(fourth, [3])
   await until(t, () => hours(fourth, 'cpu_new'), [2, 3, 17, 20], 'and later')
   t.same(await hours(fourth, 'cpu_1h'), [0, 1, 17, 20])
+  await fourth.stop()
+  // Retention takes more, once again without it.
+  const fifth = await node(t, dataDir, { ...kept, retention_secs: 6 * 3600, retention: { cpu_1h: 0, cpu_new: 0 } }, 0)
+  await write(fifth, [26])
+  await until(t, () => hours(fifth, 'cpu'), [20, 25, 26], 'and again')
+  await fifth.stop()
+  const sixth = await node(t, dataDir, kept)
+  await sixth.storage.delete({ namespace: '', measurement: 'cpu', end: T0 + 18n * HOUR })
+  await write(sixth, [21, 40])
+  await until(t, () => hours(sixth, 'cpu_new'), [2, 3, 17, 20, 21, 25, 26], 'buckets of what has gone since stay as well')
 })
 
 t.test('a late point that was not computed before its time went past retention is in its bucket', async (t) => {

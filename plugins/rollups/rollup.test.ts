@@ -75,3 +75,38 @@ t.test('what retention takes is taken when it is known durably, and nothing that
   former.taken(90n * S, 60n * S)
   t.equal(former.floor, 90n * S)
 })
+
+t.test('what retention took while nobody asked is not repaired, whatever waits for that', async (t) => {
+  const rollup = computed(100n, 200n)
+  rollup.markTimes(times(105n, 155n), 2)
+  rollup.clip(undefined)
+  const again = restarted(rollup)
+  const { version } = again
+  again.meet(undefined, false)
+  t.match(again, { version, floor: undefined, unclipped: false }, 'nothing')
+  again.meet(140n * S, false)
+  t.not(again.version, version, 'it is stored')
+  t.ok(again.unclipped, 'and what waits is looked at, though nothing was marked')
+  again.clip(undefined)
+  t.same(again.dirty, [[150n * S, 160n * S]])
+  const later = restarted(again)
+  later.floor = undefined
+  for (const before of [130n, 140n]) later.meet(before * S, false)
+  t.equal(later.floor, undefined, 'what is known already')
+  later.meet(160n * S, false)
+  later.clip(undefined)
+  t.match(later, { floor: 160n * S, dirty: [] }, 'what has gone since')
+})
+
+t.test('of a new rollup only what retention takes from then on counts', async (t) => {
+  const rollup = new Rollup(definition, 64)
+  const { version } = rollup
+  rollup.meet(140n * S, true)
+  t.equal(rollup.floor, undefined)
+  t.not(rollup.version, version, 'it is stored')
+  const again = restarted(rollup)
+  again.meet(140n * S, false)
+  t.equal(again.floor, undefined)
+  again.meet(150n * S, false)
+  t.equal(again.floor, 150n * S)
+})
