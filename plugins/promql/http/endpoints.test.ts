@@ -78,6 +78,8 @@ t.test('exemplars are looked for until the time is up', async (t) => {
   })
   const node = await boot({ plugins: [plugin, endless], storage: 'embedded', config: { server: { prom_query_timeout_secs: 1 } } })
   t.teardown(() => node.stop())
+  // The expression is parsed on a query thread, which the first question of all starts: on a slow machine that alone may take the second.
+  while (!(await fetch(`${node.url}/api/v1/query?query=1`)).ok) await sleep(10)
   const late = await fetch(`${node.url}/api/v1/query_exemplars?query=x`)
   t.equal(late.status, 503)
   t.match(await late.json(), {
