@@ -68,6 +68,14 @@ for (const command of COMMANDS) {
   })
 }
 
+test('promtool check healthy, check ready', { skip }, () => {
+  for (const what of ['healthy', 'ready']) {
+    const { status, stdout, stderr } = spawnSync('promtool', ['check', what, `--url=${node!.url}`], { encoding: 'utf8' })
+    assert.equal(status, 0, stderr)
+    assert.match(`${stdout}${stderr}`, /SUCCESS/)
+  }
+})
+
 // Not its other protobuf message: under the name of that it sends this one, which is no fault of a receiver.
 test('promtool push metrics', { skip }, async () => {
   const name = 'pushed'

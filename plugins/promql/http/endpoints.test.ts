@@ -235,6 +235,31 @@ t.test('a body of JSON is refused, not passed over: its matchers and times would
   }
 })
 
+t.test('health as Prometheus tells it, to whoever asks', async (t) => {
+  let reason: string | undefined
+  const locks = definePlugin({
+    id: 'locks',
+    summary: 'Lets nobody in',
+    stability: 'stable',
+    setup(svc) {
+      svc.auth.authenticator(() => new SvcError('UNAUTHORIZED', 'nobody'))
+      svc.readiness(() => reason)
+    },
+  })
+  const node = await boot({ plugins: [plugin, locks] })
+  t.teardown(() => node.stop())
+  const ask = async (path: string) => {
+    const { statusCode, body } = await node.inject(path)
+    return [statusCode, body]
+  }
+  t.same(await ask('/-/healthy'), [200, 'svc is healthy\n'])
+  t.same(await ask('/-/ready'), [200, 'svc is ready\n'])
+  reason = 'the disk is being looked for'
+  t.same(await ask('/-/ready'), [503, `${reason}\n`])
+  t.same(await ask('/-/healthy'), [200, 'svc is healthy\n'])
+  t.equal((await node.inject('/api/v1/status/buildinfo')).statusCode, 401)
+})
+
 t.test('namespaces are apart', async (t) => {
   const node = await boot({ plugins: [native, plugin], config: { server: { multi_tenancy: true } } })
   t.teardown(() => node.stop())

@@ -67,6 +67,20 @@ export function statusEndpoints(api: QueryApi, config: PromqlConfig): void {
     return tsdbStatus(await api.run<DatabaseCounts>(request, COUNTS, args))
   })
 
+  // Balancers and `promtool check` ask without credentials.
+  for (const [path, summary, refusal] of [
+    ['/-/healthy', 'Answers while the process runs', () => undefined],
+    ['/-/ready', 'Whether the node takes questions and writes', () => svc.notReady()],
+  ] as const) {
+    svc.http.get(path, { config: { action: 'public' }, schema: { summary, produces: ['text/plain'] } }, async (_request, reply) => {
+      const reason = refusal()
+      return reply
+        .code(reason === undefined ? 200 : 503)
+        .type('text/plain; charset=utf-8')
+        .send(`${reason ?? `svc is ${path.slice(3)}`}\n`)
+    })
+  }
+
   get('/targets', 'Targets: none are scraped', () => ({ activeTargets: [], droppedTargets: [], droppedTargetCounts: {} }))
   get('/targets/metadata', 'Metadata of targets: none are scraped', () => [])
   get('/scrape_pools', 'Scrape pools: there are none', () => ({ scrapePools: [] }))
