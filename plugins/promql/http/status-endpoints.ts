@@ -67,17 +67,17 @@ export function statusEndpoints(api: QueryApi, config: PromqlConfig): void {
     return tsdbStatus(await api.run<DatabaseCounts>(request, COUNTS, args))
   })
 
-  // Balancers and `promtool check` ask without credentials.
-  for (const [path, summary, refusal] of [
-    ['/-/healthy', 'Answers while the process runs', () => undefined],
-    ['/-/ready', 'Whether the node takes questions and writes', () => svc.notReady()],
+  // Balancers and `promtool check` ask without credentials, and are not told why.
+  for (const [path, summary, is] of [
+    ['/-/healthy', 'Answers while the process runs', () => true],
+    ['/-/ready', 'Whether the node takes questions and writes; GET /ready says why it does not', () => svc.notReady() === undefined],
   ] as const) {
     svc.http.get(path, { config: { action: 'public' }, schema: { summary, produces: ['text/plain'] } }, async (_request, reply) => {
-      const reason = refusal()
+      const text = `svc is ${is() ? '' : 'not '}${path.slice(3)}\n`
       return reply
-        .code(reason === undefined ? 200 : 503)
+        .code(is() ? 200 : 503)
         .type('text/plain; charset=utf-8')
-        .send(`${reason ?? `svc is ${path.slice(3)}`}\n`)
+        .send(text)
     })
   }
 
