@@ -41,7 +41,12 @@ export const configSchema = Type.Object({
     description: 'Memory of one of them, beside the samples, in MiB: of objects as of buffers',
   }),
   training_timeout_secs: Type.Integer({ default: 60, minimum: 1, maximum: 86_400, description: 'Time limit of one training, forecast or detection' }),
-  max_waiting: Type.Integer({ default: 100, minimum: 1, maximum: 100_000, description: 'Requests that may wait for a thread; more are refused' }),
+  max_waiting: Type.Integer({
+    default: 100,
+    minimum: 1,
+    maximum: 100_000,
+    description: 'Requests that may wait for a thread; of more, the last one is refused of the namespace of which most wait',
+  }),
   watch_interval_secs: Type.Integer({
     default: 60,
     minimum: 1,

@@ -21,7 +21,7 @@ export interface ThreadSettings {
   threads: number
   memoryMb: number
   timeoutSecs: number
-  /** Turns that may be waited for by requests. */
+  /** Turns that may be waited for by requests; of namespaces that want more, each has its share. */
   maxWaiting: number
 }
 
@@ -42,6 +42,8 @@ const MEMORY_MS = 200
 
 interface Waiting extends Turn {
   start(): void
+  /** It waits no more. */
+  end(reason: unknown): void
 }
 
 export class ComputeThreads {
@@ -111,13 +113,13 @@ export class ComputeThreads {
     }
     if (turn.asked && this.waiting.filter(({ asked }) => asked).length >= maxWaiting) {
       const text = `cannot compute now: ${maxWaiting} requests wait for a thread, which is analytics.max_waiting; retry in a few seconds`
-      return Promise.reject(new SvcError('RATE_LIMITED', text, { headers: { 'retry-after': '5' } }))
+      const tooMany = new SvcError('RATE_LIMITED', text, { headers: { 'retry-after': '5' } })
+      const last = this.lastOfFullest(turn.namespace)
+      if (last === undefined) return Promise.reject(tooMany)
+      last.end(tooMany)
     }
     return new Promise((resolve, reject) => {
-      const leave = (): void => {
-        this.waiting.splice(this.waiting.indexOf(entry), 1)
-        reject(turn.signal.reason)
-      }
+      const leave = (): void => entry.end(turn.signal.reason)
       const entry: Waiting = {
         ...turn,
         start: () => {
@@ -125,10 +127,23 @@ export class ComputeThreads {
           this.took(turn)
           resolve()
         },
+        end: (reason) => {
+          turn.signal.removeEventListener('abort', leave)
+          this.waiting.splice(this.waiting.indexOf(entry), 1)
+          reject(reason)
+        },
       }
       turn.signal.addEventListener('abort', leave, { once: true })
       this.waiting.push(entry)
     })
+  }
+
+  /** What gives way to one more request of a namespace: the last one of that of which most wait. Undefined where that would still have no more than this one. */
+  private lastOfFullest(wanting: string): Waiting | undefined {
+    const counts = new Map<string, number>([[wanting, 0]])
+    for (const { namespace, asked } of this.waiting) if (asked) counts.set(namespace, (counts.get(namespace) ?? 0) + 1)
+    const [fullest, most] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a))
+    return most > (counts.get(wanting) ?? 0) + 1 ? this.waiting.findLast(({ namespace, asked }) => asked && namespace === fullest) : undefined
   }
 
   private took({ namespace }: Turn): void {

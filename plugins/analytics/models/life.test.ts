@@ -28,7 +28,7 @@ const root = definePlugin({
   },
 })
 const figure = async (one: TestNode, name: string): Promise<number> =>
-  Number(new RegExp(`^svc_${name} (\\d+)`, 'm').exec((await one.inject('/metrics')).body)?.[1] ?? Number.NaN)
+  Number(new RegExp(`^svc_${name} (\\d+)`, 'm').exec((await one.inject({ url: '/metrics', headers: { 'x-root': '1' } })).body)?.[1] ?? Number.NaN)
 const computing = (one: TestNode, count: number) =>
   until(
     () => figure(one, 'model_compute_running'),
@@ -105,10 +105,42 @@ t.test('a training that takes too much memory is refused, and so are requests be
   t.equal((await waits).status, 200, 'who waited has the thread of who has gone')
 })
 
+t.test('requests of one tenant that wait for a thread leave room for those of another', async (t) => {
+  const most = 4
+  const one = await node(t, { plugins: [kinds, tenants, root], config: { server: { multi_tenancy: true } }, analytics: { max_waiting: most } })
+  const [red, blue] = ['red', 'blue'].map((name) => ({ authorization: `Bearer ${name}` }))
+  for (const headers of [red, blue]) await write(one, lines(0, 60), headers)
+  const waiting = async (count: number) => {
+    const found = await until(
+      () => figure(one, 'model_compute_waiting'),
+      (waits) => waits >= count,
+    )
+    t.equal(found, count)
+  }
+  const asks = (headers: Record<string, string>) => call(one, 'POST', ANOMALIES, { measurement: 'cpu', field: 'load' }, headers)
+  const gone = new AbortController()
+  const busy = request(one, gone.signal, red)
+  await computing(one, 1)
+  const reds: ReturnType<typeof asks>[] = []
+  for (let i = 1; i <= most; i++) {
+    reds.push(asks(red))
+    await waiting(i)
+  }
+  const tooMany = { status: 429, body: { code: 'RATE_LIMITED', error: /4 requests wait for a thread, which is analytics.max_waiting/ } }
+  t.match(await asks(red), tooMany, 'alone it has all of the room')
+  const blues = [asks(blue), asks(blue)]
+  t.match(await Promise.all(reds.splice(2)), [tooMany, tooMany], 'those that came last give way')
+  await waiting(most)
+  for (const headers of [red, blue]) t.match(await asks(headers), tooMany, 'each has its half')
+  gone.abort()
+  await t.rejects(busy)
+  for (const each of [...blues, ...reds]) t.equal((await each).status, 200)
+})
+
 /** A training that does not end, over a socket. */
-function request(one: TestNode, signal: AbortSignal): Promise<Response> {
+function request(one: TestNode, signal: AbortSignal, headers = {}): Promise<Response> {
   const body = JSON.stringify(model({ model_type: 'endless', params: {} }))
-  return fetch(one.url + MODELS, { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal })
+  return fetch(one.url + MODELS, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body, signal })
 }
 
 t.test('a training ends when nobody waits for it any more, and when its model is deleted', async (t) => {
