@@ -86,7 +86,7 @@ export class ClickHouseEngine implements StorageEngine {
   private readonly context: StorageContext
   private readonly section: ClickHouseSection
   private readonly limits: Limits
-  private readonly gate = new NamespaceGate()
+  private readonly gate: NamespaceGate
   private readonly client: Client
   private readonly place: Place
   private readonly log: CatalogLog
@@ -119,15 +119,12 @@ export class ClickHouseEngine implements StorageEngine {
     const absent = lackingWith(config)
     this.capabilities = new Set([...capabilities].filter((one) => !Object.hasOwn(absent, one)))
     this.limits = limitsOf(config)
+    this.gate = new NamespaceGate(this.limits.maxSeriesCardinality)
     this.place = { prefix: this.section.prefix, cluster: this.section.cluster }
     const metrics = new ClickHouseMetrics(context.metrics, () => this.tables.waitingBytes)
     this.client = new Client(this.section, metrics, (told) => context.log.warn(told, 'ClickHouse is not reached'))
-    this.log = new CatalogLog(
-      this.client,
-      this.place,
-      () => context.now(),
-      (lives) => this.learn(lives),
-    )
+    const now = () => context.now()
+    this.log = new CatalogLog(this.client, this.place, now, (lives) => this.learn(lives))
     this.resolver = new Resolver(this.limits, (namespace, name) => fieldsOf(this.log.catalog.find(namespace, name)))
     this.series = new SeriesStore(this.client, this.place)
     const lacking = (why: string): void => context.log.warn({ why }, 'ClickHouse does not compute rates and sums of PromQL')
@@ -137,7 +134,6 @@ export class ClickHouseEngine implements StorageEngine {
     this.tables = new Tables(this.client, this.place, this.section.max_waiting_bytes)
     const settings = retentionSettings(config, this.limits)
     const { section, limits, client, place, log, tables, series, resolver, gate } = this
-    const now = () => context.now()
     const newest = () => this.points.newest
     const around = { client, place, log, tables, series, settings, limits, now, newest, quorum: section.insert_quorum }
     this.maintenance = new Maintenance(around)

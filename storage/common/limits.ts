@@ -30,7 +30,8 @@ export const admissionKeys = {
     default: 1_000_000,
     minimum: 1,
     maximum: 1_000_000_000,
-    description: 'Live series in all; a point that would start one more is refused',
+    description:
+      'Live series in all; a point that would start one more is refused. With plugin namespaces and multi_tenancy one namespace has at most three quarters',
   }),
   max_name_bytes: Type.Integer({
     default: 256,

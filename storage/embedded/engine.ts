@@ -75,7 +75,7 @@ export class EmbeddedEngine implements StorageEngine {
   private readonly config: DatabaseConfig
   private readonly context: StorageContext
   private readonly environment: Environment
-  private readonly gate = new NamespaceGate()
+  private readonly gate: NamespaceGate
   private readonly holds = new Set<RetentionHold>()
   /** From `open` on, and after `close` too: what was read from it stays as it was. */
   private opened: OpenDatabase | undefined
@@ -87,7 +87,9 @@ export class EmbeddedEngine implements StorageEngine {
     this.context = context
     this.environment = { ...realEnvironment, ...environment }
     this.config = resolveConfig(context.config)
-    retentionSettings(this.config, limitsOf(this.config))
+    const limits = limitsOf(this.config)
+    retentionSettings(this.config, limits)
+    this.gate = new NamespaceGate(limits.maxSeriesCardinality)
   }
 
   async open(): Promise<void> {

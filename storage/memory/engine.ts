@@ -57,7 +57,7 @@ const POOLED = 4
 export class MemoryEngine implements StorageEngine {
   readonly capabilities = capabilities
   readonly resolver: SeriesTable
-  private readonly gate = new NamespaceGate()
+  private readonly gate: NamespaceGate
   private readonly context: StorageContext
   private readonly limits: Limits
   private readonly windows = new Map<string, Window>()
@@ -72,6 +72,7 @@ export class MemoryEngine implements StorageEngine {
   constructor(context: StorageContext) {
     this.context = context
     this.limits = limitsOf(context.config)
+    this.gate = new NamespaceGate(this.limits.maxSeriesCardinality)
     this.told = new MemoryChanges(CHANGES_KEPT)
     this.resolver = new SeriesTable(this.limits, this.gate)
     const { resolver, limits, openBatches } = this

@@ -26,10 +26,10 @@ interface Listeners {
   flight: FlightClient
 }
 
-async function started(t: Test): Promise<Listeners> {
+async function started(t: Test, database: object = {}): Promise<Listeners> {
   const config = {
     server: { multi_tenancy: true, sql_max_rows: 1_000_000, sql_query_timeout_secs: 3600 },
-    database: { max_concurrent_queries: FEW },
+    database: { max_concurrent_queries: FEW, ...database },
     grpc: { addr: '127.0.0.1:0' },
     flight_sql: { addr: '127.0.0.1:0', max_sessions: FEW, max_prepared_statements: FEW },
     remote_write: { max_metadata_metrics: FEW },
@@ -124,6 +124,21 @@ t.test('metadata of one tenant leaves room for that of another', async (t) => {
   t.equal(await known(alice), FEW / 2)
   await send('one_more', alice)
   t.equal(await known(bob), FEW / 2, 'each keeps its half')
+})
+
+t.test('series of one tenant leave room for those of another', async (t) => {
+  const { node } = await started(t, { max_series_cardinality: 2 * FEW })
+  const hosts = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `cpu,host=h${from + i} value=1`).join('\n')
+  // Each has one already.
+  const most = (2 * FEW * 3) / 4 - 1
+  t.equal((await write(node, alice, hosts(0, most))).statusCode, 204)
+  const refused = await write(node, alice, hosts(most, most + 1))
+  t.equal(refused.statusCode, 400)
+  t.match(refused.body, /one namespace has at most three quarters, 12, of \[database\] max_series_cardinality = 16; .*raise/)
+  t.equal((await write(node, alice, hosts(0, most))).statusCode, 204, 'what there is goes on')
+  const left = 2 * FEW - most - 2
+  t.equal((await write(node, bob, hosts(0, left))).statusCode, 204)
+  t.match((await write(node, bob, hosts(left, left + 1))).body, /the max_series_cardinality of 16 is reached/)
 })
 
 t.test('exports of one tenant leave one for others', async (t) => {
