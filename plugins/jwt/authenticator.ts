@@ -42,7 +42,7 @@ export class TokenAuthenticator {
     this.rules = { roleClaim: config.role_claim, principalClaim: config.principal_claim, multiTenancy: svc.server.multi_tenancy }
     const times = { clockSkewMs: config.clock_skew_secs * 1000, now: () => this.clock.now() }
     this.cache = new TokenCache({ ...times, monotonic: () => this.clock.monotonic() })
-    if (config.reject_replayed_jti) this.used = new UsedTokens(times)
+    if (config.reject_replayed_jti) this.used = new UsedTokens({ ...times, max: config.max_used_tokens })
   }
 
   /** With it tokens can be verified. */
@@ -75,7 +75,7 @@ export class TokenAuthenticator {
     try {
       if (this.verifier === undefined) throw new SvcError('DATABASE_CLOSED', 'tokens cannot be verified: the server is starting; retry when /ready answers 200')
       const identity = identityOf(await this.verifier.verify(token), this.rules)
-      this.used?.use(identity.claims, identity.expiresAt as number)
+      this.used?.use(identity.claims, identity.expiresAt as number, identity.namespaces)
       keep?.(identity, this.issuerKeys?.goodUntil ?? Number.POSITIVE_INFINITY)
       this.metrics.verifications.inc({ result: 'ok' })
       return identity

@@ -43,6 +43,12 @@ export const jwtSchema = Type.Object(
       default: false,
       description: 'Takes each token for one call only, by its claim jti, which it then must have; not for clients that send one token many times',
     }),
+    max_used_tokens: Type.Integer({
+      default: 100_000,
+      minimum: 4,
+      maximum: 1_000_000,
+      description: 'Tokens that reject_replayed_jti remembers, each until it expires; more are refused. Those for one namespace are at most three quarters',
+    }),
   },
   { description: 'What tokens must be like, and what they are verified with' },
 )

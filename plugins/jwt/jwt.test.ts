@@ -218,6 +218,22 @@ t.test('reject_replayed_jti takes each token once', async (t) => {
   t.equal(answers.filter(({ status }) => status === 200).length, 1, 'of calls at one time too')
 })
 
+t.test('used tokens of one namespace leave room for those of another', async (t) => {
+  const { who, clock } = await startNode(t, { secret: SECRET, reject_replayed_jti: true, max_used_tokens: 8 })
+  const exp = Math.floor(Date.now() / 1000) + 60
+  let made = 0
+  const use = async (namespaces: string[]) => who(await sign(SECRET, claimsOf({ jti: `t${made++}`, namespaces, exp })))
+  for (let i = 0; i < 6; i++) t.match(await use(['default']), { status: 200 })
+  for (const namespaces of [['default'], ['default', 'blue']])
+    t.match(await use(namespaces), { status: 429, error: /as many tokens as are remembered are in use/ })
+  for (let i = 0; i < 2; i++) t.match(await use(['blue']), { status: 200 }, 'of another')
+  t.match(await use(['blue']), { status: 429 })
+  clock.forward(120)
+  const later = await sign(SECRET, claimsOf({ jti: 'later', namespaces: ['default'] }))
+  t.match(await who(later), { status: 200 }, 'those that have expired leave their room')
+  t.match(await who(later), { status: 401, error: /used before/ })
+})
+
 t.test('the plugin needs its section', async (t) => {
   await t.rejects(boot({ plugins: [jwt] }), /cannot set up plugin "jwt": it needs a section \[auth.jwt\]/)
   await t.rejects(boot({ plugins: [jwt], config: { auth: { chain_auth: true } } }), /it needs a section \[auth.jwt\]/)

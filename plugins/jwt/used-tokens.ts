@@ -2,20 +2,21 @@
 import { hash } from 'node:crypto'
 import { TokenRefused } from './refusal.ts'
 
-const MAX_USED = 100_000
 /** Looking for expired ones goes through all. */
 const SWEEP_MS = 1000
 const MAX_JTI_LENGTH = 1024
 
 export class UsedTokens {
-  private readonly used = new Map<string, number>()
+  private readonly used = new Map<string, { until: number; namespaces: readonly string[] }>()
+  /** Of each namespace. */
+  private readonly countOf = new Map<string, number>()
   private readonly clockSkewMs: number
   private readonly now: () => number
   private readonly max: number
   private sweptAt = Number.NEGATIVE_INFINITY
 
   /** @param now wall clock, milliseconds. */
-  constructor({ clockSkewMs, now, max = MAX_USED }: { clockSkewMs: number; now(): number; max?: number }) {
+  constructor({ clockSkewMs, now, max }: { clockSkewMs: number; now(): number; max: number }) {
     this.clockSkewMs = clockSkewMs
     this.now = now
     this.max = max
@@ -25,21 +26,38 @@ export class UsedTokens {
     return this.used.size
   }
 
-  /** @throws TokenRefused for a token that was used, that has no jti, or when there is no room to remember it: nothing is forgotten early. */
-  use({ iss, jti }: Record<string, unknown>, expiresAt: number): void {
+  /**
+   * @param namespaces that the token is for: each leaves a quarter of the room to the others.
+   * @throws TokenRefused for a token that was used, that has no jti, or when there is no room to remember it: nothing is forgotten early.
+   */
+  use({ iss, jti }: Record<string, unknown>, expiresAt: number, namespaces: readonly string[] = []): void {
     if (typeof jti !== 'string' || jti === '' || jti.length > MAX_JTI_LENGTH)
       throw new TokenRefused('claims', `the claim jti must be a text of 1 to ${MAX_JTI_LENGTH} characters; have it issued so`)
     const key = hash('sha256', JSON.stringify([iss, jti]), 'base64')
     if (this.used.has(key)) throw new TokenRefused('replayed')
-    if (this.used.size >= this.max) this.sweep()
-    if (this.used.size >= this.max) throw new TokenRefused('too_many')
-    this.used.set(key, expiresAt + this.clockSkewMs)
+    if (!this.hasRoom(namespaces)) this.sweep()
+    if (!this.hasRoom(namespaces)) throw new TokenRefused('too_many')
+    this.used.set(key, { until: expiresAt + this.clockSkewMs, namespaces })
+    for (const namespace of namespaces) this.countOf.set(namespace, (this.countOf.get(namespace) ?? 0) + 1)
+  }
+
+  private hasRoom(namespaces: readonly string[]): boolean {
+    const share = Math.ceil(this.max * (3 / 4))
+    return this.used.size < this.max && namespaces.every((namespace) => (this.countOf.get(namespace) ?? 0) < share)
   }
 
   private sweep(): void {
     const now = this.now()
     if (Math.abs(now - this.sweptAt) < SWEEP_MS) return
     this.sweptAt = now
-    for (const [key, until] of this.used) if (until <= now) this.used.delete(key)
+    for (const [key, { until, namespaces }] of this.used) {
+      if (until > now) continue
+      this.used.delete(key)
+      for (const namespace of namespaces) {
+        const left = (this.countOf.get(namespace) ?? 1) - 1
+        if (left > 0) this.countOf.set(namespace, left)
+        else this.countOf.delete(namespace)
+      }
+    }
   }
 }
