@@ -29,9 +29,17 @@ export const webhookNamespace = (namespace: string): string => (namespace === ''
 /** What the service knows a trigger's n-th channel by. */
 export const endpointName = (trigger: Pick<Trigger, 'id'>, channel: number): string => `${trigger.id}:${channel}`
 
+interface Line {
+  namespace: string
+  signal: Signal
+  at: number
+}
+
 export class Channels {
   private readonly options: ChannelsOptions
-  private readonly lines: { signal: Signal; at: number }[] = []
+  private readonly lines: Line[] = []
+  /** Of each namespace. */
+  private readonly waiting = new Map<string, number>()
   private writing: Promise<void> | undefined
 
   constructor(options: ChannelsOptions) {
@@ -75,7 +83,7 @@ export class Channels {
     await this.options.sink()?.take(webhookNamespace(tenant.namespace), signals.map(handedOver))
     const auditLog = this.options.auditLog()
     if (auditLog !== undefined) for (const signal of signals) await auditLog.record(entryOf(tenant, signal))
-    for (const signal of lines) this.queue(signal)
+    for (const signal of lines) this.queue(tenant.namespace, signal)
     metrics.unrouted.inc(unrouted)
   }
 
@@ -108,24 +116,37 @@ export class Channels {
     }
   }
 
-  private queue(signal: Signal): void {
+  private queue(namespace: string, signal: Signal): void {
     const { metrics, logQueueSize, clock } = this.options
     if (this.lines.length >= logQueueSize) {
-      this.lines.shift()
+      const [most] = [...this.waiting].reduce((a, b) => (b[1] > a[1] ? b : a))
+      const oldest = this.lines.findIndex((line) => line.namespace === most)
+      this.took(this.lines.splice(oldest, 1))
       metrics.dropped.inc({ channel: 'log' })
     }
-    this.lines.push({ signal, at: clock.monotonic() })
+    this.lines.push({ namespace, signal, at: clock.monotonic() })
+    this.waiting.set(namespace, (this.waiting.get(namespace) ?? 0) + 1)
     metrics.queued.inc({ channel: 'log' })
     this.writing ??= this.write().finally(() => {
       this.writing = undefined
     })
   }
 
+  /** They wait no more. */
+  private took(lines: readonly Line[]): readonly Line[] {
+    for (const { namespace } of lines) {
+      const left = (this.waiting.get(namespace) ?? 1) - 1
+      if (left > 0) this.waiting.set(namespace, left)
+      else this.waiting.delete(namespace)
+    }
+    return lines
+  }
+
   private async write(): Promise<void> {
     const { log, metrics, clock } = this.options
     while (this.lines.length > 0) {
       await nextTurn()
-      for (const { signal, at } of this.lines.splice(0, LINES)) {
+      for (const { signal, at } of this.took(this.lines.splice(0, LINES))) {
         log.info({ signal: signalData(signal) }, `trigger ${signal.trigger_name} has fired`)
         metrics.delivered.inc({ channel: 'log' })
         metrics.duration.observe({ channel: 'log' }, (clock.monotonic() - at) / 1000)

@@ -47,7 +47,7 @@ export const configSchema = Type.Object({
     31_536_000,
     'Where points went from the log of changes before they were judged, stored ones are judged from this long before the gap on',
   ),
-  log_queue_size: count(1000, 100_000, 'Signals that may wait for the channel log; the oldest is dropped for a new one'),
+  log_queue_size: count(1000, 100_000, 'Signals that may wait for the channel log; for a new one the oldest is dropped of the namespace of which most wait'),
   drain_secs: Type.Number({ default: 5, minimum: 0, maximum: 60, description: 'How long a stop of the server waits for signals that are under way' }),
   audit_signals: Type.Boolean({ default: false, description: 'Each signal is an entry of the audit log, signal_fired' }),
   max_annotations: count(1000, 100_000, 'Annotations of one answer'),

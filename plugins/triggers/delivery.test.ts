@@ -1,5 +1,7 @@
 /** Channels: the log, and the service that delivers webhooks, here one that keeps what it is given. */
+import { ManualClock } from 'svcdb/testkit'
 import t from 'tap'
+import { Channels } from './channels.ts'
 import { start } from './testing.ts'
 import { FakeWebhooks, webhooksPlugin } from './testing-webhooks.ts'
 
@@ -60,6 +62,31 @@ t.test('the log has signals, and the oldest are dropped when there are too many'
   t.equal(logged.length, 10)
   t.match(JSON.parse(logged[9]), { signal: { trigger_name: 'a', value: 5 } })
   t.ok((await node.inject('/metrics')).body.includes('svc_signal_delivery_dropped_total{channel="log"} 90'))
+})
+
+t.test('signals of one namespace for the log do not push out those of another', async (t) => {
+  const logged: string[] = []
+  let dropped = 0
+  const channels = new Channels({
+    id: 'triggers',
+    log: { info: ({ signal }: { signal: { event_id: string } }) => void logged.push(signal.event_id) } as never,
+    metrics: new Proxy({}, { get: (_, name) => ({ inc: () => name === 'dropped' && dropped++, observe() {} }) }) as never,
+    clock: new ManualClock(),
+    logQueueSize: 10,
+    webhooks: () => undefined,
+    sink: () => undefined,
+    auditLog: () => undefined,
+  })
+  const handOver = (namespace: string, count: number) => {
+    const tenant = { namespace, byId: new Map([['a', { id: 'a', name: 'a', delivery: [{ kind: 'log' }] }]]) }
+    const event = (i: number) => ({ event_id: `${namespace} ${i}`, trigger_id: 'a', trigger_name: 'a', tags: {}, timestamp: '1', metadata: {} })
+    return channels.handOver(tenant as never, Array.from({ length: count }, (_, i) => event(i)) as never)
+  }
+  // In one turn of the event loop: none is written meanwhile.
+  await Promise.all([handOver('quiet', 2), handOver('noisy', 50), handOver('quiet', 1)])
+  await channels.drained(60_000)
+  t.same(logged, ['quiet 0', 'quiet 1', ...Array.from({ length: 7 }, (_, i) => `noisy ${i + 43}`), 'quiet 0'])
+  t.equal(dropped, 43)
 })
 
 t.test('the ring keeps the newest, and evictions are counted', async (t) => {
