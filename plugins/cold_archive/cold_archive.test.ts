@@ -134,6 +134,29 @@ t.test('what a bucket refuses is told, and repeated when it may help', async (t)
   await t.rejects(new S3Store(bucketOf(fake), 1000).size(KEY), { code: 'OVERLOADED', message: /ECONNREFUSED/ })
 })
 
+t.test('what the credentials of a bucket may not is told with the permission', async (t) => {
+  const fake = await FakeBucket.start()
+  t.teardown(() => fake.stop())
+  const store = new S3Store(bucketOf(fake), 1000)
+  const file = join(temporaryFolder(t), 'f')
+  writeFileSync(file, 'x')
+  fake.fail = { status: 403, left: 4 }
+  const listing = /status 403, .*s3:ListBucket on the bucket: give them that and s3:GetObject/
+  await t.rejects(store.get(KEY, `${file}2`), { code: 'OVERLOADED', message: listing }, 'it is not taken for missing')
+  await t.rejects(store.size(KEY), { code: 'OVERLOADED', message: /status 403; .*s3:ListBucket on the bucket: give them that and s3:GetObject/ })
+  await t.rejects(store.put(KEY, file), { code: 'OVERLOADED', message: /status 403, .*s3:PutObject/ })
+  await t.rejects(store.remove(KEY), { code: 'OVERLOADED', message: /status 403, .*s3:DeleteObject/ })
+})
+
+t.test('a removal that a bucket answers with an error of status 200 is not done', async (t) => {
+  const fake = await FakeBucket.start()
+  t.teardown(() => fake.stop())
+  const store = new S3Store(bucketOf(fake), 1000)
+  fake.fail = { status: 200, left: 1 }
+  await t.rejects(store.remove(KEY), { code: 'OVERLOADED', message: /cannot remove object .* in bucket "cold\/p": status 200, Refused, told so/ })
+  await store.remove(KEY)
+})
+
 async function started(config: Record<string, unknown>, log?: (line: string) => void): Promise<TestNode> {
   const sections = {
     server: { shutdown_timeout_secs: 300 },

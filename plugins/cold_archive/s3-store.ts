@@ -14,6 +14,15 @@ const RETRIES = 4
 const FIRST_PAUSE_MS = 100
 /** An error's answer is XML; more than this of it is not looked at. */
 const ERROR_TEXT = 4096
+/** S3 tells who may not list a bucket neither that an object is there nor that it is not: taken for gone, another's archive would be taken for nobody's. */
+const MISSING = '; where the object is not there, S3 says so only to credentials with s3:ListBucket on the bucket'
+/** What a refusal may mean beside what it says, by method. */
+const HINTS: Readonly<Record<string, string>> = {
+  GET: `${MISSING}: give them that and s3:GetObject`,
+  HEAD: `${MISSING}: give them that and s3:GetObject`,
+  PUT: '; give the credentials s3:PutObject',
+  DELETE: '; give the credentials s3:DeleteObject',
+}
 
 export class S3Store implements ObjectStore {
   readonly name: string
@@ -77,8 +86,11 @@ export class S3Store implements ObjectStore {
 
   async remove(key: string): Promise<void> {
     try {
-      const answer = await this.request('remove', 'DELETE', key, this.limit())
-      await answer.body?.cancel()
+      const signal = this.limit()
+      const answer = await this.request('remove', 'DELETE', key, signal)
+      // Some stores begin an answer before they know how it ends: a success is empty.
+      const text = await beginOf(answer, signal)
+      if (text.includes('<Error>')) throw this.refused('remove', key, answer, text)
     } catch (error) {
       if (!(error instanceof SvcError && error.code === 'NOT_FOUND')) throw error
     }
@@ -102,10 +114,14 @@ export class S3Store implements ObjectStore {
       throw this.failure(verb, key, reasonOf(signal, error))
     })
     if (answer.ok) return answer
-    const text = await beginOf(answer, signal)
+    throw this.refused(verb, key, answer, await beginOf(answer, signal), HINTS[method])
+  }
+
+  /** @param text what the answer begins with. */
+  private refused(verb: string, key: string, { status }: Response, text: string, hint = ''): SvcError {
     const said = ['Code', 'Message'].flatMap((name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1] ?? [])
-    const why = [`status ${answer.status}`, ...said].join(', ')
-    throw new SvcError(answer.status === 404 ? 'NOT_FOUND' : 'OVERLOADED', `cannot ${verb} object "${key}" in ${this.name}: ${why}`)
+    const why = [`status ${status}`, ...said].join(', ')
+    return new SvcError(status === 404 ? 'NOT_FOUND' : 'OVERLOADED', `cannot ${verb} object "${key}" in ${this.name}: ${why}${status === 403 ? hint : ''}`)
   }
 
   private failure(verb: string, key: string, error: unknown): SvcError {
