@@ -41,7 +41,7 @@ import { admit, takeBack } from './admission.ts'
 import { type ForwardSection, policyOf } from './config.ts'
 import { ForwardMetrics } from './metrics.ts'
 import { ownerOf, paths, positionFileName } from './paths.ts'
-import { savedPlaces } from './position-file.ts'
+import { type SavedPlaces, savedPlaces } from './position-file.ts'
 import { Queue } from './queue.ts'
 import { estimateBytes } from './record.ts'
 import { SendTimes } from './send-times.ts'
@@ -146,7 +146,7 @@ export class ForwardEngine implements StorageEngine {
     await makeFolder(files.positions)
     const queue = this.queue()
     const names = config.forward.mode === 'copy' ? config.forward.upstream.map(({ name }) => name) : [FAILOVER]
-    const saved = await Promise.all(names.map((name) => savedPlaces(join(files.positions, positionFileName(name)))))
+    const saved = await Promise.all(names.map((name) => this.savedPlaces(name)))
     const [furthest] = saved.flatMap((one) => one?.at ?? []).sort((a, b) => b.sequence - a.sequence)
     await queue.open(furthest)
     const identity = await this.identity()
@@ -388,6 +388,12 @@ export class ForwardEngine implements StorageEngine {
       this.metrics.refused.inc()
       throw error
     }
+  }
+
+  private savedPlaces(name: string): Promise<SavedPlaces | undefined> {
+    const path = join(this.files.positions, positionFileName(name))
+    const text = `cannot read "${path}", where it stands how far the upstream is; all that is still in the queue is sent, what the upstream has once more`
+    return savedPlaces(path, (err) => this.context.log.warn({ err }, text))
   }
 
   /** Of the queue, made once: upstreams know repeated requests by it. */

@@ -1,6 +1,7 @@
 /** How far a sender is, as it is noted on the disk. Layout: docs/formats/forward-queue.md. */
 import { readFile } from 'node:fs/promises'
 import { replaceFile } from 'svcdb/lib/files'
+import { checkedText, checkedValue } from './checked-json.ts'
 import type { QueuePosition, RecordCount } from './places.ts'
 
 export interface SavedPlaces {
@@ -28,21 +29,26 @@ export async function notePlaces(path: string, { at, parked, passed }: SavedPlac
     noted.parked = parked.map(({ namespace, place }) => ({ namespace, ...place }))
     noted.passed = [...passed].map(([file, { records, points }]) => [file, records, points])
   }
-  await replaceFile(path, `${JSON.stringify(noted)}\n`)
+  await replaceFile(path, checkedText(noted))
 }
 
-/** Where a sender was; undefined where nothing was noted, or nothing that can be read: it then begins with the oldest. */
-export async function savedPlaces(path: string): Promise<SavedPlaces | undefined> {
+/**
+ * Where a sender was; undefined where nothing was noted, or nothing that can be read: it then begins with the oldest, for a place that is not the right one would
+ * pass over what was not sent.
+ * @param unreadable told why a file that is there is of no use.
+ */
+export async function savedPlaces(path: string, unreadable: (error: Error) => void = () => {}): Promise<SavedPlaces | undefined> {
   try {
-    const noted = JSON.parse(await readFile(path, 'utf8')) as PositionFile
-    if (noted.version !== 1) return undefined
+    const noted = checkedValue(await readFile(path, 'utf8')) as PositionFile
+    if (noted.version !== 1) throw new Error(`its version is ${noted.version}`)
     const parked = (noted.parked ?? []).map((one) => ({ namespace: String(one.namespace), place: positionOf(one) }))
     const passed = (noted.passed ?? []).map(([file, records, points]): [number, RecordCount] => [
       whole(file),
       { records: whole(records), points: whole(points) },
     ])
     return { at: positionOf(noted.main ?? noted), parked, passed: new Map(passed) }
-  } catch {
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') unreadable(error as Error)
     return undefined
   }
 }

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import { replaceFile } from 'svcdb/lib/files'
 import { MapState } from '../common/map-state.ts'
+import { checkedText, checkedValue } from './checked-json.ts'
 import { stateFileName } from './paths.ts'
 
 export class FileState extends MapState {
@@ -27,7 +28,7 @@ export class FileState extends MapState {
       if (this.entries !== before) return false
       const changed = draft.size !== before.size || [...draft].some(([key, value]) => before.get(key) !== value)
       if (changed) {
-        await replaceFile(this.path, JSON.stringify({ version: 1, entries: [...draft] }))
+        await replaceFile(this.path, checkedText({ version: 1, entries: [...draft] }))
         this.entries = draft
       }
       return true
@@ -46,7 +47,7 @@ function read(path: string): ReadonlyMap<string, unknown> {
     throw unreadable(path, error as Error)
   }
   try {
-    const { version, entries } = JSON.parse(text) as { version: number; entries: [string, unknown][] }
+    const { version, entries } = checkedValue(text) as { version: number; entries: [string, unknown][] }
     if (version !== 1) throw new Error(`its version is ${version}`)
     return new Map(entries)
   } catch (error) {

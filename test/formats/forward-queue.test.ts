@@ -67,8 +67,20 @@ t.test('the example of places', async (t) => {
   t.equal(readFileSync(path, 'utf8').trim(), example)
   writeFileSync(path, '{"version":1,"file":1,"offset":20,"sequence":3,"points":7}')
   t.same(await savedPlaces(path), { at: { file: 1, offset: 20, sequence: 3, points: 7 }, parked: [], passed: new Map() }, 'as it is without parked namespaces')
-  for (const damaged of ['{"version":1,"file":1', '{"version":2}', example.replace('"offset":908', '"offset":-1'), example.replace('[2,1,10]', '[2,1]')]) {
+  const unsealed = example.replace(/,"checksum":"[0-9a-f]{8}"/, '')
+  for (const damaged of ['{"version":1,"file":1', '{"version":2}', unsealed.replace('"offset":908', '"offset":-1'), unsealed.replace('[2,1,10]', '[2,1]')]) {
     writeFileSync(path, damaged)
     t.equal(await savedPlaces(path), undefined, damaged)
   }
+  const right = JSON.stringify(saved)
+  let refused = 0
+  for (let bit = 0; bit < example.length * 8; bit++) {
+    const bytes = Buffer.from(example)
+    bytes[bit >> 3] ^= 1 << (bit & 7)
+    writeFileSync(path, bytes)
+    const found = await savedPlaces(path)
+    if (found === undefined) refused++
+    else if (JSON.stringify(found) !== right) t.fail(`bit ${bit} makes other places: ${bytes}`)
+  }
+  t.ok(refused > example.length * 4, `${refused} of ${example.length * 8} flipped bits are noticed, and the others change no place`)
 })

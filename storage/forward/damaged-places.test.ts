@@ -1,0 +1,64 @@
+/** A bit that turns in what an edge notes beside its queue: nothing that waits is passed over, and nothing is read as what it is not. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { temporaryFolder } from 'svcdb/testkit'
+import t from 'tap'
+import { i64, lines, NOW, write } from '../conformance/points.ts'
+import type { ForwardEngine } from './engine.ts'
+import { edgeOf, upstream } from './testing.ts'
+
+/** Nobody listens there. */
+const NOWHERE = 'http://127.0.0.1:9'
+const point = (n: number) => ({ measurement: 'cpu', tags: { host: 'a' }, time: NOW + BigInt(n), fields: { v: i64(BigInt(n)) } })
+
+t.test('a place that was damaged does not pass over what waits', async (t) => {
+  const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
+  const data_dir = temporaryFolder(t)
+  const said: string[] = []
+  const say = (given: { err?: Error }, text?: string): void => void said.push(`${text} ${given.err?.message}`)
+  const log = { debug() {}, info() {}, warn: say, error: say }
+  const opened = async (to: string): Promise<ForwardEngine> => {
+    const engine = edgeOf({ data_dir, forward: { upstream: [{ name: 'one', url: to }] } }, { log })
+    await engine.open()
+    return engine
+  }
+  // Each start begins a new file of the queue.
+  for (let n = 0; n < 4; n++) {
+    const engine = await opened(NOWHERE)
+    await write(engine, [point(n)], { namespace: '' })
+    await engine.close()
+  }
+  const path = join(data_dir, 'positions', 'upstream.json')
+  const bytes = readFileSync(path)
+  const digit = bytes.indexOf('"file":') + '"file":'.length
+  t.equal(String.fromCharCode(bytes[digit]), '1')
+  bytes[digit] ^= 2
+  writeFileSync(path, bytes)
+  said.length = 0
+  const engine = await opened(url)
+  t.teardown(() => engine.close())
+  await engine.drained()
+  t.equal((await lines(node.storage, { namespace: '', measurement: 'cpu' })).length, 4, 'all arrive')
+  t.match(said, [/cannot read ".*positions\/upstream.json", where it stands how far the upstream is; .* its checksum does not fit/])
+})
+
+t.test('a plugin’s state that was damaged ends the use of it, with the name of the file', async (t) => {
+  const data_dir = temporaryFolder(t)
+  const opened = async (): Promise<ForwardEngine> => {
+    const engine = edgeOf({ data_dir, forward: { upstream: [{ name: 'one', url: NOWHERE }] } })
+    await engine.open()
+    return engine
+  }
+  const first = await opened()
+  await first.state('keys').transaction((tx) => tx.put('k', { namespaces: ['team-a'] }))
+  await first.close()
+  const path = join(data_dir, 'state', 'keys.json')
+  const text = readFileSync(path, 'utf8')
+  writeFileSync(path, text.replace('team-a', 'team-c'))
+  const second = await opened()
+  t.teardown(() => second.close())
+  const read = async (): Promise<unknown> => second.state('keys').get('k')
+  await t.rejects(read(), { code: 'DATABASE_ERROR', message: /cannot read state file ".*keys.json": its checksum does not fit; restore it/ })
+  writeFileSync(path, text.replace(/,"checksum":"[0-9a-f]{8}"/, ''))
+  t.same(await read(), { namespaces: ['team-a'] }, 'as older versions wrote it')
+})
