@@ -141,7 +141,15 @@ export function classify(error: unknown): SvcError {
     }
   }
   if (error instanceof SvcError) return error
+  for (let e = error; e instanceof Error; e = e.cause) if (/^E[MN]FILE$/.test(String((e as NodeJS.ErrnoException).code))) return tooManyFiles(error)
   return new SvcError('INTERNAL_ERROR', error instanceof Error ? error.message : String(error), { cause: error })
+}
+
+/** The process has no file handle left: what passes when connections or files are closed, and is nobody's data. */
+export function tooManyFiles(cause: unknown): SvcError {
+  const text =
+    'the server has as many files and connections open as it may; retry in a moment, or start it with a higher limit of open files (ulimit -n, LimitNOFILE)'
+  return new SvcError('OVERLOADED', text, { cause, headers: { 'retry-after': '5' } })
 }
 
 /** The text a caller may read. */

@@ -1,5 +1,5 @@
-/** Errors of DuckDB about a segment's file that is gone, belongs to somebody else, or is damaged: never the caller's, whatever DuckDB calls them. */
-import { SvcError } from 'svcdb/lib/errors'
+/** Errors of DuckDB about a segment's file that is gone, belongs to somebody else, is damaged, or for which there is no handle: never the caller's, whatever DuckDB calls them. */
+import { SvcError, tooManyFiles } from 'svcdb/lib/errors'
 
 /** Only statements of ours name files. The excerpt of a statement may end within the name. */
 const FILE = /\b(segments\/shard_-?\d+(?:\/\d+\.parquet)?)/
@@ -15,6 +15,7 @@ const CAUSES: readonly [RegExp, string][] = [
 /** @returns undefined when the error is about something else. */
 export function unreadableFile(error: Error): SvcError | undefined {
   const { message } = error
+  if (/^IO Error: .*Too many open files/i.test(message)) return tooManyFiles(error)
   const file = FILE.exec(message)
   const cause = file === null ? undefined : CAUSES.find(([form]) => form.test(message))
   if (file === null || cause === undefined) return undefined

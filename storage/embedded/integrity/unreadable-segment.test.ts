@@ -55,3 +55,8 @@ t.test('a file of another user', async (t) => {
   })
   t.equal(unreadableFile(new Error('Invalid Input Error: No magic bytes, says a caller')), undefined)
 })
+
+t.test('no file handle is left', async (t) => {
+  const text = 'IO Error: Cannot open file "/data/segments/shard_473364/0000000001.parquet": Too many open files'
+  t.match(unreadableFile(new Error(text)), { code: 'OVERLOADED', message: /as many files and connections open as it may; .*limit of open files/ })
+})
