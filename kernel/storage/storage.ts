@@ -254,10 +254,18 @@ export interface MeasurementFields {
   readonly fields: readonly FieldInfo[]
 }
 
+/** Rows of a scan, as they are asked for. */
+export interface Scan extends AsyncIterable<SeriesChunk> {
+  /** What it takes in memory from its beginning to its end, about, beside the chunks that were handed out. Absent: little. */
+  readonly bytes?: number
+}
+
 /** Read access beside the data, over one consistent snapshot. */
 export interface Reader {
+  /** What questions of one thread may hold of the rows that they were handed, together, in bytes: a share of what the engine may take. Absent: it has none. */
+  readonly memoryLimit?: number
   /** @throws NOT_FOUND for an unknown measurement. Series come ordered by number. */
-  scan(request: ScanRequest): AsyncIterable<SeriesChunk>
+  scan(request: ScanRequest): Scan
   /** The measurements of a namespace by name: the same array until one of them changes, so that what is derived from it can be kept. */
   schema(namespace: string): Promise<readonly MeasurementFields[]>
   /** One field's samples, for evaluators that go through series in columns. @throws NOT_FOUND for an unknown measurement or field. */

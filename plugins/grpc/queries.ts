@@ -28,13 +28,13 @@ export class Queries {
 
   async query(request: Uint8Array, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
     const { limit, rows, ...plan } = queryPlan(request, this.svc.server.max_body_members)
-    const maxRows = this.svc.server.sql_max_rows
+    const { sql_max_rows: maxRows, max_held_memory: maxHeldBytes } = this.svc.server
     if (limit > maxRows) {
       throw new SvcError('BAD_REQUEST', `cannot answer query: limit ${limit} is above server.sql_max_rows, which is ${maxRows}; ask for fewer rows at once`)
     }
     const scan: ScanRequest = { namespace: call.context.dataNamespace, ...plan }
     const { max_query_memory_bytes: maxBytes, max_send_bytes: sendBytes } = this.config
-    const args: QueryArgs = { request: scan, rows, limit, maxRows, maxBytes, messageBytes: Math.min(MESSAGE_BYTES, sendBytes >> 1) }
+    const args: QueryArgs = { request: scan, rows, limit, maxRows, maxBytes, maxHeldBytes, messageBytes: Math.min(MESSAGE_BYTES, sendBytes >> 1) }
     await forward(this.run<number>(QUERY, args, call, 'query_timeout_secs'), send)
     this.answered.inc()
   }

@@ -1,7 +1,7 @@
 /** Query beside the data: scans, merges the series by time, emits QueryResponse messages. */
 import type { Job, JobIo, Reader, ScanRequest, SeriesChunk } from 'svcdb'
 import { ArrowEncoder, type ArrowMessage, END_OF_STREAM, frame, type MessagePrefix, streamPrefix } from 'svcdb/lib/arrow'
-import { TimeMerge } from 'svcdb/lib/columns'
+import { heldRows, type RowHold, TimeMerge } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import { RowGatherer } from './gather.ts'
@@ -17,6 +17,8 @@ export interface QueryArgs {
   maxRows: number
   /** What rows that are held for their order may take in memory. */
   maxBytes: number
+  /** What all queries of the thread may hold: server.max_held_memory. */
+  maxHeldBytes: number
   /** Bytes of one message, about. */
   messageBytes: number
 }
@@ -24,13 +26,23 @@ export interface QueryArgs {
 /** Columns may have as much, however few rows may be held. */
 const LEAST_COLUMN_BYTES = 33_554_432
 
+type Emit = (bytes: Uint8Array) => Promise<void>
 type EachRow = (row: (chunk: SeriesChunk, index: number) => boolean | Promise<boolean>) => Promise<void>
 
 export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
+  const hold = heldRows.begin({ namespace: args.request.namespace, limit: args.maxHeldBytes, engineLimit: reader.memoryLimit, signal: io.signal })
+  try {
+    return await answer(reader, args, io, hold)
+  } finally {
+    hold.end()
+  }
+}
+
+async function answer(reader: Reader, args: QueryArgs, io: JobIo, hold: RowHold): Promise<number> {
   const { request, limit, maxRows, maxBytes } = args
   // Without a limit one row too many is enough to know that the answer is refused.
   const merge = new TimeMerge(limit === 0 ? maxRows + 1 : limit, maxBytes)
-  for await (const chunk of reader.scan(request)) {
+  for await (const chunk of hold.chunks(reader.scan(request), () => merge.bytes)) {
     io.signal.throwIfAborted()
     if (!merge.add(chunk)) throw tooLarge(maxBytes)
   }
@@ -47,32 +59,38 @@ export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Prom
       written++
       return row(chunk, index)
     })
-  if (args.rows) await emitRows(each, args, io)
-  else await emitArrow(reader, each, args, io)
+  const taken: Emit = (bytes) => hold.taken(io.emit(bytes))
+  if (args.rows) {
+    hold.gathered()
+    await emitRows(each, args, taken)
+  } else await emitArrow(reader, each, args, hold, taken)
   return written
 }
 
-async function emitRows(each: EachRow, { messageBytes }: QueryArgs, io: JobIo): Promise<void> {
+async function emitRows(each: EachRow, { messageBytes }: QueryArgs, emit: Emit): Promise<void> {
   const encoder = new RowEncoder()
   const { writer } = encoder
   await each((chunk, index) => {
     encoder.row(chunk, index)
-    return writer.at < messageBytes ? true : io.emit(writer.take()).then(() => true)
+    return writer.at < messageBytes ? true : emit(writer.take()).then(() => true)
   })
-  if (writer.at > 0) await io.emit(writer.take())
+  if (writer.at > 0) await emit(writer.take())
 }
 
-async function emitArrow(reader: Reader, each: EachRow, { request, messageBytes, maxBytes }: QueryArgs, io: JobIo): Promise<void> {
+async function emitArrow(reader: Reader, each: EachRow, { request, messageBytes, maxBytes }: QueryArgs, hold: RowHold, taken: Emit): Promise<void> {
   const measurement = (await reader.measurements(request.namespace)).find(({ name }) => name === request.measurement)
   const { fields: wanted } = request
   const fields = (measurement?.fields ?? []).filter(({ name }) => wanted === undefined || wanted.includes(name))
   const tags = measurement?.tags ?? []
   const bound = Math.max(maxBytes, LEAST_COLUMN_BYTES)
-  if (RowGatherer.bytesOf(tags.length + fields.length + 1) > bound) throw tooWide(tags.length, fields.length, bound)
+  const own = RowGatherer.bytesOf(tags.length + fields.length + 1)
+  if (own > bound) throw tooWide(tags.length, fields.length, bound)
+  await hold.has(hold.bytes + own)
+  hold.gathered()
   const gatherer = new RowGatherer(tags, fields)
   const encoder = new ArrowEncoder(gatherer.columns, { maxBytes: messageBytes, prefix: responsePrefix })
   const emit = async (messages: readonly ArrowMessage[]): Promise<boolean> => {
-    for (const message of messages) await io.emit(message.framed ?? frame(message, responsePrefix))
+    for (const message of messages) await taken(message.framed ?? frame(message, responsePrefix))
     return true
   }
   await emit([encoder.schemaMessage()])
@@ -82,7 +100,7 @@ async function emitArrow(reader: Reader, each: EachRow, { request, messageBytes,
   })
   await emit(encoder.push(gatherer.take()))
   await emit(encoder.flush())
-  await io.emit(response(END_OF_STREAM))
+  await taken(response(END_OF_STREAM))
 }
 
 /** `QueryResponse.arrow_ipc` around a message of the stream. */

@@ -9,13 +9,6 @@ export const configSchema = Type.Object({
     maximum: 1_099_511_627_776,
     description: 'Bytes of rows that one query holds to put them in order, about; above: 400',
   }),
-  max_held_memory_bytes: Type.Integer({
-    default: 536_870_912,
-    minimum: 1_048_576,
-    maximum: 1_099_511_627_776,
-    description:
-      'Bytes of rows that all queries of one query thread hold, about, until their clients have taken the answers; from half of it on those of a namespace wait for one another, above: 503 for those of the namespace that has most. Not less than max_query_memory_bytes',
-  }),
   series_cache_bytes: Type.Integer({
     default: 67_108_864,
     minimum: 65_536,

@@ -1,6 +1,6 @@
 /** The native query beside the data: scans, merges the series by time, emits a JSON array of rows. */
 import type { Job, JobIo, Reader, ScanRequest } from 'svcdb'
-import { HeldRows, type RowHold, TimeMerge } from 'svcdb/lib/columns'
+import { heldRows, type RowHold, TimeMerge } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { traced } from 'svcdb/lib/trace'
 import { RowWriter } from './row-json.ts'
@@ -13,21 +13,14 @@ export interface QueryArgs {
   maxRows: number
   /** What rows that are held for their order may take in memory. */
   maxBytes: number
-  /** What all such queries of the thread may hold. */
+  /** What all queries of the thread may hold: server.max_held_memory. */
   maxHeldBytes: number
 }
 
 const EMIT_BYTES = 65_536
-/** Of this thread. */
-const HELD = new HeldRows()
 
 export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
-  const hold = HELD.begin({
-    namespace: args.request.namespace,
-    limit: Math.max(args.maxBytes, args.maxHeldBytes),
-    setting: 'native.max_held_memory_bytes',
-    signal: io.signal,
-  })
+  const hold = heldRows.begin({ namespace: args.request.namespace, limit: args.maxHeldBytes, engineLimit: reader.memoryLimit, signal: io.signal })
   try {
     return await answer(reader, args, io, hold)
   } finally {
@@ -40,11 +33,9 @@ async function answer(reader: Reader, args: QueryArgs, io: JobIo, hold: RowHold)
   // Without a limit one row too many is enough to know that the answer is refused.
   const merge = new TimeMerge(offset + (limit ?? maxRows + 1), maxBytes)
   await traced('scan', async () => {
-    for await (const chunk of reader.scan(request)) {
+    for await (const chunk of hold.chunks(reader.scan(request), () => merge.bytes)) {
       io.signal.throwIfAborted()
       if (!merge.add(chunk)) throw tooLarge(maxBytes)
-      const room = hold.has(merge.bytes)
-      if (room !== undefined) await room
     }
   })
   hold.gathered()

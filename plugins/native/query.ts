@@ -23,9 +23,9 @@ export class QueryHandler {
   async query(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { svc } = this
     const plan = this.plan(request)
-    const { sql_max_rows: maxRows, query_timeout_secs: timeout } = svc.server
+    const { sql_max_rows: maxRows, query_timeout_secs: timeout, max_held_memory: maxHeldBytes } = svc.server
     const { offset, limit } = plan
-    const { max_query_memory_bytes: maxBytes, max_held_memory_bytes: maxHeldBytes } = this.config
+    const { max_query_memory_bytes: maxBytes } = this.config
     const args: QueryArgs = { request: this.scan(request, plan), offset, maxRows, maxBytes, maxHeldBytes, ...(limit === undefined ? {} : { limit }) }
     const job = svc.storage.run<number>(JOB, args, {
       namespace: args.request.namespace,

@@ -123,9 +123,14 @@ export class Aggregator {
   }
 
   private requireRoom(): void {
+    if (this.bytes > this.maxBytes) throw new TooMuchError('too much')
+  }
+
+  /** What is held. */
+  get bytes(): number {
     let bytes = 0
     for (const grid of this.grids.values()) bytes += grid.bytes
-    if (bytes > this.maxBytes) throw new TooMuchError('too much')
+    return bytes
   }
 }
 

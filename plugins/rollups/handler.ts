@@ -1,7 +1,7 @@
 /** /api/v1/rollups and below. */
 import type { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import { AUDIT_LOG, type AuditAction, type AuditLog, type AuditRecord, audited, type HttpRequest, type RunningJob, type Svc } from 'svcdb'
+import { AUDIT_LOG, type AuditAction, type AuditLog, type AuditRecord, audited, type HttpRequest, type RunningJob, type Svc, sendOutput } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { jsonListing } from 'svcdb/lib/json'
 import { moduleUrl } from 'svcdb/lib/modules'
@@ -119,20 +119,17 @@ export class RollupsHandler {
     const args: ViewArgs = {
       ...{ definition: rollup.definition, start: first, end: last, live: clipped(live, [first, last]), until: until ?? 0n },
       ...{ tags: tagsOf(rollup, tags), maxRows: Math.min(limit ?? config.max_query_rows, config.max_query_rows) },
-      ...{ maxBuckets: config.max_buckets_per_slice, maxBytes: config.max_slice_bytes, sql: svc.storage.capabilities.has('sql') },
+      ...{
+        maxBuckets: config.max_buckets_per_slice,
+        maxBytes: config.max_slice_bytes,
+        maxHeldBytes: svc.server.max_held_memory,
+        sql: svc.storage.capabilities.has('sql'),
+      },
     }
     if (first >= last) throw new SvcError('INVALID_REQUEST', `cannot show rollup "${name}": the start ${start} is not before the end ${end}`)
     const job: RunningJob<number> = svc.storage.run<number>(VIEW_JOB, args, { namespace, ...this.viewLimit })
-    const parts: Uint8Array[] = []
-    // Nobody waits for the answer any more.
-    request.raw.socket.once('close', job.cancel)
-    try {
-      for await (const bytes of job.output) parts.push(bytes)
-      await job.result
-    } finally {
-      request.raw.socket.off('close', job.cancel)
-    }
-    return reply.type('application/json').send(Buffer.concat(parts))
+    await sendOutput(request, reply, job, () => void reply.type('application/json'))
+    return reply
   }
 
   /** A view is a question: it has no more time than others have. */

@@ -3,6 +3,7 @@
  * computed from the source on the way, over one snapshot. Emits the answer as JSON, rows by time and then tags.
  */
 import type { FieldInfo, Job, JobIo, Matcher, Reader } from 'svcdb'
+import { heldRows, type RowHold } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { storedHistogramJson } from 'svcdb/lib/histogram'
 import { decimalText } from 'svcdb/lib/numbers'
@@ -24,8 +25,14 @@ export interface ViewArgs {
   maxRows: number
   maxBuckets: number
   maxBytes: number
+  /** What all queries of the thread may hold: server.max_held_memory. */
+  maxHeldBytes: number
   sql: boolean
 }
+
+/** A row with its time, and a value of it, beside what texts and histograms take. */
+const ROW_BYTES = 128
+const VALUE_BYTES = 24
 
 interface Row {
   time: bigint
@@ -36,7 +43,28 @@ interface Row {
 
 const EMIT_LENGTH = 65_536
 
+/** Rows until they are in order, and what they take. */
+class Rows {
+  readonly list: Row[] = []
+  bytes = 0
+
+  push(row: Row): void {
+    this.list.push(row)
+    this.bytes += ROW_BYTES + row.values.length * VALUE_BYTES
+    for (const value of row.values) this.bytes += typeof value === 'string' ? value.length * 2 : value instanceof Uint8Array ? value.length : 0
+  }
+}
+
 export async function view(reader: Reader, args: ViewArgs, io: JobIo): Promise<number> {
+  const hold = heldRows.begin({ namespace: args.definition.namespace, limit: args.maxHeldBytes, engineLimit: reader.memoryLimit, signal: io.signal })
+  try {
+    return await answer(reader, args, io, hold)
+  } finally {
+    hold.end()
+  }
+}
+
+async function answer(reader: Reader, args: ViewArgs, io: JobIo, hold: RowHold): Promise<number> {
   const { definition, start, end, live, maxRows } = args
   const schema = await reader.schema(definition.namespace)
   const fieldsOf = (measurement: string): readonly FieldInfo[] => schema.find(({ name }) => name === measurement)?.fields ?? []
@@ -47,16 +75,18 @@ export async function view(reader: Reader, args: ViewArgs, io: JobIo): Promise<n
   const columns = [...computed.map((column) => target.get(column.name) ?? column), ...target.values()].flatMap(({ name, type, scale }) =>
     names.delete(name) ? [{ name, type, scale }] : [],
   )
-  const rows: Row[] = []
+  const found = new Rows()
   const within = clipped(live, [start, end])
   const stored = within.reduce<Range[]>((left, range) => withoutRange(left, range), [[start, end]])
-  if (fieldsOf(definition.target).length > 0) for (const range of stored) await readStored(reader, args, range, columns, rows, io.signal)
+  if (fieldsOf(definition.target).length > 0) for (const range of stored) await readStored(reader, args, range, columns, found, hold, io.signal)
   const sources = fieldsOf(definition.source)
-  if (sources.length > 0) for (const range of within) await computeLive(reader, args, range, sources, columns, rows, io.signal)
+  if (sources.length > 0) for (const range of within) await computeLive(reader, args, range, sources, columns, found, hold, io.signal)
+  hold.gathered()
+  const rows = found.list
   rows.sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : a.key < b.key ? -1 : a.key > b.key ? 1 : 0))
   const truncated = rows.length > maxRows
   if (truncated) rows.length = maxRows
-  await emit(args, columns, rows, truncated, io)
+  await emit(args, columns, rows, truncated, (bytes) => hold.taken(io.emit(bytes)))
   return rows.length
 }
 
@@ -79,14 +109,16 @@ async function readStored(
   { definition, tags, maxRows }: ViewArgs,
   [start, end]: Range,
   columns: Columns,
-  rows: Row[],
+  rows: Rows,
+  hold: RowHold,
   signal: AbortSignal,
 ): Promise<void> {
   const places = new Map(columns.map(({ name }, i) => [name, i]))
-  for await (const chunk of reader.scan({ namespace: definition.namespace, measurement: definition.target, matchers: matchersOf(tags), start, end })) {
+  const scan = reader.scan({ namespace: definition.namespace, measurement: definition.target, matchers: matchersOf(tags), start, end })
+  for await (const chunk of hold.chunks(scan, () => rows.bytes)) {
     signal.throwIfAborted()
     const key = tagsKey(chunk.tags)
-    requireRoom(rows.length + chunk.times.length, maxRows)
+    requireRoom(rows.list.length + chunk.times.length, maxRows)
     for (let i = 0; i < chunk.times.length; i++) {
       const values: unknown[] = new Array(columns.length).fill(null)
       for (const column of chunk.columns) {
@@ -106,7 +138,8 @@ async function computeLive(
   [from, end]: Range,
   fields: readonly FieldInfo[],
   columns: Columns,
-  rows: Row[],
+  rows: Rows,
+  hold: RowHold,
   signal: AbortSignal,
 ): Promise<void> {
   const { namespace, source: measurement, groupBy } = definition
@@ -125,14 +158,9 @@ async function computeLive(
       maxBytes,
     )
     try {
-      for await (const chunk of reader.scan({
-        namespace,
-        measurement,
-        fields: aggregator.fields,
-        matchers: matchersOf(tags),
-        start: boundaries[0],
-        end: last < end ? last : end,
-      })) {
+      const range = { start: boundaries[0], end: last < end ? last : end }
+      const scan = reader.scan({ namespace, measurement, fields: aggregator.fields, matchers: matchersOf(tags), ...range })
+      for await (const chunk of hold.chunks(scan, () => rows.bytes + aggregator.bytes)) {
         signal.throwIfAborted()
         aggregator.add(chunk)
       }
@@ -144,7 +172,7 @@ async function computeLive(
       )
     }
     const result = aggregator.result(0)
-    requireRoom(rows.length + result.group.length, maxRows)
+    requireRoom(rows.list.length + result.group.length, maxRows)
     const found = columns.map((column) => {
       const own = result.columns.find(({ name }) => name === column.name)
       if (own === undefined || dataType(own) === dataType(column)) return own
@@ -171,7 +199,7 @@ function requireRoom(rows: number, maxRows: number): void {
     throw new SvcError('BAD_REQUEST', `cannot show the rollup: more than ${most} rows would have to be put in order; narrow the range, or name tags`)
 }
 
-async function emit({ until }: ViewArgs, columns: Columns, rows: readonly Row[], truncated: boolean, io: JobIo): Promise<void> {
+async function emit({ until }: ViewArgs, columns: Columns, rows: readonly Row[], truncated: boolean, taken: JobIo['emit']): Promise<void> {
   const tagKeys = [...new Set(rows.flatMap(({ tags }) => Object.keys(tags)))].sort()
   const heads = [
     { name: '_time', data_type: 'timestamp(ns)' },
@@ -187,10 +215,10 @@ async function emit({ until }: ViewArgs, columns: Columns, rows: readonly Row[],
     ]
     text += `${i === 0 ? '' : ',\n'}[${cells.join(',')}]`
     if (text.length < EMIT_LENGTH) continue
-    await io.emit(Buffer.from(text))
+    await taken(Buffer.from(text))
     text = ''
   }
-  await io.emit(Buffer.from(`${text}],"row_count":${rows.length},"truncated":${truncated},"materialised_until":${until}}`))
+  await taken(Buffer.from(`${text}],"row_count":${rows.length},"truncated":${truncated},"materialised_until":${until}}`))
 }
 
 function cell(value: unknown, { type, scale = 0 }: Columns[number]): string {

@@ -5,10 +5,13 @@ import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import line from '../../plugins/line_protocol/index.ts'
 import native from '../../plugins/native/index.ts'
+import rollups from '../../plugins/rollups/index.ts'
 import sql from '../../plugins/sql/index.ts'
 import { until } from '../support/until.ts'
 
 const MIB = 1_048_576
+const MS = 1_000_000n
+const SECOND = 1000n * MS
 const ROWS = 20_000
 const CLIENTS = 8
 /** Sent ahead by each: none is begun before the answer to the one before is taken. */
@@ -34,9 +37,9 @@ t.test('clients that read nothing do not take all memory, and others are answere
 
 t.test('rows that native queries hold for clients who read nothing are bounded, and others are answered', async (t) => {
   const config = {
-    server: { query_timeout_secs: 600 },
+    server: { query_timeout_secs: 600, max_held_memory: 32 * MIB },
     database: { query_threads: 1 },
-    native: { max_query_memory_bytes: 32 * MIB, max_held_memory_bytes: 32 * MIB },
+    native: { max_query_memory_bytes: 32 * MIB },
   }
   const node = await boot({ plugins: [native, line], storage: 'embedded', config })
   t.teardown(() => node.stop())
@@ -46,26 +49,46 @@ t.test('rows that native queries hold for clients who read nothing are bounded, 
   // It comes behind all of them.
   const answer = await node.inject({ method: 'POST', url: '/api/v1/svc/query', payload: body, headers: { 'content-type': 'application/json' } })
   t.equal(answer.json().length, ROWS)
-  const whole = (await Promise.all(clients.map(isWhole))).filter(Boolean).length
+  const whole = (await Promise.all(clients.map((client) => isWhole(client)))).filter(Boolean).length
   t.ok(whole > 0, `${whole} have their answers`)
   t.ok(whole < CLIENTS, `${CLIENTS - whole} are cut`)
 })
 
+t.test('views of rollups are rows that are held, too', async (t) => {
+  const config = { server: { max_held_memory: 8 * MIB }, database: { query_threads: 1 }, rollups: { job_timeout_secs: 600 } }
+  const node = await boot({ plugins: [rollups, line], storage: 'embedded', config })
+  t.teardown(() => node.stop())
+  await write(node)
+  const rollup = { name: 'all', source_measurement: 'cpu', target_measurement: 'cpu_1s', every: '1s', aggregations: ['last', 'first'] }
+  const made = await node.inject({ method: 'POST', url: '/api/v1/rollups', payload: rollup })
+  t.equal(made.statusCode, 201, made.body)
+  const end = BigInt(Date.now() - 20_000) * MS
+  const path = `/api/v1/rollups/all/query?start=${end - BigInt(ROWS) * SECOND}&end=${end}`
+  const clients = await unread(t, node, `GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`)
+  const answer = await node.inject(path)
+  t.equal(answer.statusCode, 200, answer.body.slice(0, 200))
+  t.ok(answer.json().row_count > ROWS - 100)
+  const whole = (await Promise.all(clients.map((client) => isWhole(client, '}\r\n0\r\n\r\n')))).filter(Boolean).length
+  t.ok(whole > 0, `${whole} have their answers`)
+  t.ok(whole < CLIENTS, `${CLIENTS - whole} are cut or refused`)
+})
+
 /** Takes what there is for a client. @returns whether that is a whole answer. */
-async function isWhole(client: Socket): Promise<boolean> {
+async function isWhole(client: Socket, last = END): Promise<boolean> {
   let end = ''
   client.on('data', (bytes) => {
-    end = (end + bytes.toString('latin1')).slice(-END.length)
-    if (end === END) client.destroy()
+    end = (end + bytes.toString('latin1')).slice(-last.length)
+    if (end === last) client.destroy()
   })
   client.resume()
   await once(client, 'close')
-  return end === END
+  return end === last
 }
 
+/** A row each second before now. */
 async function write(node: TestNode): Promise<void> {
-  const now = BigInt(Date.now()) * 1_000_000n
-  const lines = Array.from({ length: ROWS }, (_, i) => `cpu,host=h${i % 3} v=${i},note="${String(i).padStart(400, 'x')}" ${now - BigInt(i)}`)
+  const now = BigInt(Date.now()) * MS
+  const lines = Array.from({ length: ROWS }, (_, i) => `cpu,host=h${i % 3} v=${i},note="${String(i).padStart(400, 'x')}" ${now - BigInt(i) * SECOND}`)
   const written = await node.inject({ method: 'POST', url: '/write', payload: lines.join('\n'), headers: { 'content-type': 'text/plain' } })
   if (written.statusCode !== 204) throw new Error(written.body)
 }

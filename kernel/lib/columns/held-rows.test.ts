@@ -2,11 +2,10 @@ import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { HeldRows, type RowHold } from './index.ts'
 
-const SETTING = 'native.max_held_memory_bytes'
 const NEVER = new AbortController().signal
 
 function begun(rows: HeldRows, namespace: string, signal = NEVER): RowHold {
-  return rows.begin({ namespace, limit: 100, setting: SETTING, signal })
+  return rows.begin({ namespace, limit: 100, signal })
 }
 
 async function isPending(promise: Promise<unknown> | undefined): Promise<boolean> {
@@ -51,7 +50,7 @@ t.test('above the limit the namespace that has most gives way: whose caller has 
   const room = gathering.has(20)
   t.ok(await isPending(room), 'it waits meanwhile')
   await reading.taken(Promise.resolve())
-  await t.rejects(stalled, { code: 'OVERLOADED', message: /queries hold more than 100 bytes of rows, which is native\.max_held_memory_bytes/ })
+  await t.rejects(stalled, { code: 'OVERLOADED', message: /queries hold more than 100 bytes of rows, which is what server\.max_held_memory allows/ })
   await room
   await reading.taken(Promise.resolve())
   for (const hold of [reading, idle, gathering, other]) hold.end()
@@ -80,4 +79,26 @@ t.test('who waits hears that it is cancelled', async (t) => {
   t.ok(await isPending(turn))
   cancel.abort(new Error('cancelled'))
   await t.rejects(turn as Promise<void>, { message: 'cancelled' })
+})
+
+t.test('a scan begins when there is room for what it takes itself, which is counted until it ends', async (t) => {
+  const rows = new HeldRows()
+  const begin = () => rows.begin({ namespace: 'a', limit: 0, engineLimit: 100, signal: NEVER })
+  const scan = {
+    bytes: 55,
+    async *[Symbol.asyncIterator]() {
+      yield 1
+    },
+  }
+  const [first, second] = [begin(), begin()]
+  const read = first.chunks(scan, () => 5)
+  t.same(await read.next(), { done: false, value: 1 })
+  t.equal(first.bytes, 60)
+  const waiting = second.chunks(scan, () => 0).next()
+  t.ok(await isPending(waiting))
+  t.equal(second.bytes, 0, 'it holds nothing meanwhile')
+  t.equal((await read.next()).done, true)
+  t.equal(first.bytes, 5, 'what the scan has taken is given back')
+  first.gathered()
+  t.same(await waiting, { done: false, value: 1 })
 })

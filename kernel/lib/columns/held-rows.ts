@@ -11,13 +11,16 @@ import { SvcError } from '../errors/index.ts'
 
 const PATIENCE_MS = 1000
 const LOOK_MS = 100
+/** Where neither the configuration nor the engine says anything. */
+const USUAL_LIMIT = 268_435_456
 
 export interface HoldOptions {
   /** Empty where namespaces are not kept apart. */
   namespace: string
-  /** Bytes of all queries of the thread; the setting is named in the error. */
+  /** Bytes of all queries of the thread: `server.max_held_memory`; 0 = `engineLimit`. */
   limit: number
-  setting: string
+  /** `memoryLimit` of the reader. */
+  engineLimit?: number | undefined
   signal: AbortSignal
 }
 
@@ -30,14 +33,15 @@ export class HeldRows {
   private total = 0
 
   begin(options: HoldOptions): RowHold {
-    const hold: RowHold = new RowHold(options, {
+    const limit = options.limit || (options.engineLimit ?? USUAL_LIMIT)
+    const hold: RowHold = new RowHold(options, limit, {
       changed: (by) => {
         this.total += by
       },
       mustWait: () => {
-        if (this.total > options.limit) this.relieve(options.limit)
+        if (this.total > limit) this.relieve(limit)
         if (hold.over) return false
-        return this.isFull(options.limit) || (this.total * 2 > options.limit && this.firstOf(options.namespace) !== hold)
+        return this.isFull(limit) || (this.total * 2 > limit && this.firstOf(options.namespace) !== hold)
       },
       wait: () =>
         new Promise((resolve) => {
@@ -92,6 +96,9 @@ export class HeldRows {
   }
 }
 
+/** Of this thread: what all queries of it hold is one sum. */
+export const heldRows = new HeldRows()
+
 interface Account {
   changed(by: number): void
   mustWait(): boolean
@@ -110,12 +117,14 @@ export class RowHold {
   /** Since when its caller is waited for, in ms of the process; undefined = it is not. */
   asked: number | undefined
   private readonly options: HoldOptions
+  private readonly limit: number
   private readonly account: Account
   private readonly refused = Promise.withResolvers<never>()
 
-  constructor(options: HoldOptions, account: Account) {
+  constructor(options: HoldOptions, limit: number, account: Account) {
     this.namespace = options.namespace
     this.options = options
+    this.limit = limit
     this.account = account
     this.refused.promise.catch(() => {}) // it may be waiting for nothing
     options.signal.addEventListener('abort', account.wake, { once: true })
@@ -127,6 +136,22 @@ export class RowHold {
     if (this.over) return this.refused.promise
     if (this.account.mustWait()) return this.turn()
     return this.over ? this.refused.promise : undefined
+  }
+
+  /**
+   * The chunks of a scan, each as soon as it may be held. Nothing is read before there is room for what the scan itself takes.
+   * @param held what is held of those that came before. @throws OVERLOADED.
+   */
+  async *chunks<T>(scan: AsyncIterable<T> & { readonly bytes?: number }, held: () => number): AsyncGenerator<T> {
+    await this.has(this.bytes)
+    const own = scan.bytes ?? 0
+    await this.has(held() + own)
+    for await (const chunk of scan) {
+      yield chunk
+      const room = this.has(held() + own)
+      if (room !== undefined) await room
+    }
+    if (!this.over) this.set(held())
   }
 
   /** All is there: what it waits for from here on is its caller. */
@@ -152,11 +177,10 @@ export class RowHold {
   refuse(): void {
     this.set(0)
     this.over = true
-    const { limit, setting } = this.options
     this.refused.reject(
       new SvcError(
         'OVERLOADED',
-        `cannot go on with the query: queries hold more than ${limit} bytes of rows, which is ${setting}; read answers as they come, ask fewer at once or for less, or raise it`,
+        `cannot go on with the query: queries hold more than ${this.limit} bytes of rows, which is what server.max_held_memory allows; read answers as they come, ask fewer at once or for less, or raise it`,
       ),
     )
     this.account.wake()

@@ -2,7 +2,7 @@
 export type { AggregateRequest, AggregateSet, GroupFunction, WindowFunction } from './aggregates.ts'
 export { ByteHeap, bytesPerValue, Column, TableBatch, typeConflict, WriteBatch } from './batch.ts'
 export type { ColumnChunk, Matcher, MatcherOp, SeriesChunk } from './chunks.ts'
-export { HeldRows, type HoldOptions, type RowHold } from './held-rows.ts'
+export { HeldRows, type HoldOptions, heldRows, type RowHold } from './held-rows.ts'
 export { KeyTable } from './key-table.ts'
 export { FLOATS_BESIDE, HISTOGRAMS_BESIDE, VALUE_FIELD } from './metric-fields.ts'
 export {

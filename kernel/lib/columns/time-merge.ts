@@ -21,6 +21,8 @@ const ARRAY_BYTES = 256
 /** A chunk or a column, with what knows it. */
 const CHUNK_BYTES = 256
 const COLUMN_BYTES = 64
+/** A tag, whose texts others have as well. */
+const TAG_BYTES = 24
 /** A value that is an object of its own, without what it holds. */
 const OBJECT_BYTES = 32
 
@@ -116,8 +118,9 @@ function headOf(column: ColumnChunk, end: number): ColumnChunk {
   return { ...column, values: values.slice(0, end), ...(validity === undefined ? {} : { validity: validity.slice(0, end) }) }
 }
 
-function bytesOf({ times, columns }: SeriesChunk): number {
-  return columns.reduce((sum, column) => sum + columnBytes(column), times.byteLength + ARRAY_BYTES + CHUNK_BYTES)
+function bytesOf({ times, columns, tags }: SeriesChunk): number {
+  const own = times.byteLength + ARRAY_BYTES + CHUNK_BYTES + Object.keys(tags).length * TAG_BYTES
+  return columns.reduce((sum, column) => sum + columnBytes(column), own)
 }
 
 function columnBytes({ values, validity }: ColumnChunk): number {

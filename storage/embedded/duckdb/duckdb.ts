@@ -196,6 +196,11 @@ export class Duck {
     }
   }
 
+  /** Bytes that it may take, and what is held of its rows beside it as much again. */
+  get memoryLimit(): number {
+    return this.config.memoryLimitBytes
+  }
+
   /** Bytes that one sort may take: many of them have room, with what else statements need. */
   get sortBytes(): number {
     return this.config.memoryLimitBytes * SORT_SHARE

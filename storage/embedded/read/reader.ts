@@ -1,18 +1,6 @@
 /** The Reader a job is handed: one snapshot, and every row source and statement it opened closed with it. */
 import type { DuckDBConnection } from '@duckdb/node-api'
-import type {
-  ExportResult,
-  Matcher,
-  MeasurementFields,
-  MeasurementInfo,
-  Reader,
-  ScanPlan,
-  ScanRequest,
-  SeriesChunk,
-  SqlChunk,
-  SqlCursor,
-  SqlRequest,
-} from 'svcdb'
+import type { ExportResult, Matcher, MeasurementFields, MeasurementInfo, Reader, Scan, ScanPlan, ScanRequest, SqlChunk, SqlCursor, SqlRequest } from 'svcdb'
 import type { SampleRequest, SampleSet, SeriesSet } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { inNamespace } from '../../common/names.ts'
@@ -34,7 +22,7 @@ import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { Snapshot } from '../threads/state.ts'
 import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
 import { selectActive, selectSamples } from './samples/select.ts'
-import { explainScan, scanScope, scanSeries } from './scan.ts'
+import { explainScan, scanBytes, scanScope, scanSeries } from './scan.ts'
 import { segmentPathOf } from './sources.ts'
 import { sqlMeasurement } from './sql-measurement.ts'
 
@@ -62,8 +50,19 @@ export class EngineReader implements Reader {
     return new EngineReader(context, await context.state.snapshot(context.pin), signal)
   }
 
-  scan(request: ScanRequest): AsyncIterable<SeriesChunk> {
-    return scanSeries(this.context, this.snapshot, scanScope(this.context, request), this.signal)
+  get memoryLimit(): number {
+    return this.context.duck.memoryLimit
+  }
+
+  scan(request: ScanRequest): Scan {
+    const { context, snapshot, signal } = this
+    const scope = scanScope(context, request)
+    return {
+      [Symbol.asyncIterator]: () => scanSeries(context, snapshot, scope, signal),
+      get bytes() {
+        return scanBytes(context, snapshot, scope)
+      },
+    }
   }
 
   async schema(namespace: string): Promise<readonly MeasurementFields[]> {

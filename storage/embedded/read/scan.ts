@@ -35,6 +35,10 @@ const FEW_SHARE = 16
 /** About what a row and a field of it take while they are sorted. */
 const ROW_BYTES = 24
 const FIELD_BYTES = 9
+/** Rows that DuckDB hands out at once. */
+const VECTOR_ROWS = 2048
+/** Where a row of a memtable lies. */
+const PLACE_BYTES = 4
 /** Each reads row groups at its ends that the next one reads as well. */
 const MAX_SLICES = 64
 /** How long a scan may keep the thread to itself. */
@@ -101,6 +105,16 @@ export async function* scanSeries(
     yield* chunks(number, recent.take())
     await turn.pass()
   }
+}
+
+/** What a scan takes until it ends: the places of the rows of memtables, in their order, and rows of segments in the vectors that they come in. */
+export function scanBytes({ state }: RelationContext, snapshot: Snapshot, { measurement, fields, time, series }: ScanScope): number {
+  if (time[0] > time[1] || series?.length === 0 || fields.length === 0) return 0
+  const sources = sourcesOf(state, snapshot, measurement, time, series)
+  const recent = sources.reduce((rows, { memtable }) => rows + (memtable?.part.rows ?? 0), 0)
+  const share = series === undefined ? 1 : Math.min(1, series.length / Math.max(1, state.series.of(measurement.id).length))
+  const stored = sources.some(({ segment }) => segment !== undefined) ? VECTOR_ROWS * (ROW_BYTES + fields.length * FIELD_BYTES) : 0
+  return Math.ceil(recent * share * PLACE_BYTES) + stored
 }
 
 function columnChunk({ name, type, scale }: FieldDef, values: ColumnChunk['values'], validity: Uint8Array | undefined): ColumnChunk {
