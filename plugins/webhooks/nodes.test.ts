@@ -9,6 +9,7 @@ const BEAT = 5000
 interface Peer {
   clock: ManualClock
   hooks: Webhooks
+  logged: string[]
   /** Whether it reaches the state store. */
   reached: boolean
   /** What its listings of the outbox wait for. */
@@ -16,19 +17,19 @@ interface Peer {
 }
 
 /** Nodes 1, 2 and so on. Each has a clock of its own, which stands still until it is moved. */
-function cluster(t: Test): () => Promise<Peer> {
+function cluster(t: Test, section: Record<string, unknown> = {}): () => Promise<Peer> {
   const shared = new SharedState()
   let id = 0
   return async () => {
     id++
-    const peer: Peer = { clock: new ManualClock(), hooks: undefined as never, reached: true, lists: undefined }
+    const peer: Peer = { clock: new ManualClock(), hooks: undefined as never, logged: [], reached: true, lists: undefined }
     const storage = await shared.engine(() => peer.reached)
     const plain = storage.state.bind(storage)
     const held = (store: StateStore): StateStore => ({ ...store, list: async (range) => (await store.list<never>(range).finally(() => peer.lists)) as never })
     Object.assign(storage, { state: (owner: string) => (owner === 'webhooks' ? held(plain(owner)) : plain(owner)) })
     const config = { cluster: { node_id: id, addr: `n${id}:8086` }, server: { shutdown_timeout_secs: 1 } }
-    const { hooks } = await start(t, { drain_secs: 0, timeout_secs: 120 }, { plugins: ['cluster'], clock: peer.clock, storage, config })
-    return Object.assign(peer, { hooks })
+    const { hooks, logged } = await start(t, { drain_secs: 0, timeout_secs: 120, ...section }, { plugins: ['cluster'], clock: peer.clock, storage, config })
+    return Object.assign(peer, { hooks, logged })
   }
 }
 
@@ -84,4 +85,36 @@ t.test('a process that stood still takes no notes of what is for the one that de
     await pass(500, a, b, c)
     return receiver.received.length === 1
   })
+})
+
+t.test('a process that stood still parks no endpoint that takes what another delivers', async (t) => {
+  const add = cluster(t, { park_after_secs: 3600 })
+  const [a, b] = [await add(), await add()]
+  const receiver = await receive(t, undefined, status(503))
+  await pass(BEAT, a, b)
+  await a.hooks.define(at('e'), receiver.url)
+  await a.hooks.enqueue([delivery('e', '1')])
+  await until('it fails', async () => (await a.hooks.list('teller'))[0].failing_since !== undefined)
+  let refuse = () => {}
+  receiver.answer = (_, response) => {
+    refuse = () => void response.writeHead(503).end()
+  }
+  await until('it is tried again', async () => {
+    await pass(500, a)
+    return receiver.received.length === 2
+  })
+  // That attempt is under way when its process stops; another delivers.
+  receiver.answer = status(204)
+  await until('the other delivers it', async () => {
+    await pass(500, b)
+    return receiver.received.length === 3 && (await b.hooks.list('teller'))[0].failing_since === undefined
+  })
+  a.clock.skip(2 * 3_600_000)
+  refuse()
+  const parked = async () => (await b.hooks.list('teller'))[0].state === 'parked'
+  await until(
+    'it has judged the attempt',
+    async () => a.logged.some((line) => line.includes('cannot keep the state of a webhook endpoint')) || (await parked()),
+  )
+  t.notOk(await parked())
 })

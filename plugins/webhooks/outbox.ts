@@ -105,9 +105,10 @@ export class Outbox {
     return this.transaction([key], async (tx) => tx.remove(key))
   }
 
-  /** Changes what is known of how it fares. @returns undefined when it is gone. */
-  change(key: string, change: (record: EndpointRecord) => void): Promise<Endpoint | undefined> {
-    return this.transaction([key], async (tx) => {
+  /** Changes what is known of how it fares. @param guard refuses whoever may not say so any more. @returns undefined when it is gone. */
+  change(key: string, change: (record: EndpointRecord) => void, guard?: ScheduledRun['guard']): Promise<Endpoint | undefined> {
+    return this.transaction([key], async (tx, state) => {
+      await guard?.(state)
       const record = await tx.endpoint(key)
       if (record === undefined) return undefined
       change(record)
@@ -161,11 +162,11 @@ export class Outbox {
   }
 
   /** @param touched endpoints that the process that delivers has to look at. */
-  private transaction<T>(touched: readonly string[], body: (tx: OutboxTransaction) => Promise<T>): Promise<T> {
+  private transaction<T>(touched: readonly string[], body: (tx: OutboxTransaction, state: StateTransaction) => Promise<T>): Promise<T> {
     const run = () =>
       this.state.transaction(async (tx: StateTransaction) => {
         const own = new OutboxTransaction(tx, this.limits, this.now())
-        const result = await body(own)
+        const result = await body(own, tx)
         own.commit()
         if (this.notes !== undefined && touched.length > 0) tx.put(NOTE + this.notes(), [...new Set(touched)])
         return result

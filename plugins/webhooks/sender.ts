@@ -3,7 +3,7 @@
  * so is each delivery that failed; others go on meanwhile. What was accepted leaves the outbox a moment later: a crash between the two has it sent again,
  * under the same message id.
  */
-import type { Clock, Logger, Tracing, WebhookRef, WebhookReport } from 'svcdb'
+import type { Clock, Logger, ScheduledRun, Tracing, WebhookRef, WebhookReport } from 'svcdb'
 import { type LaneLimits, Lanes, type Slot } from 'svcdb/lib/lanes'
 import { type Span, traceHeaders } from 'svcdb/lib/trace'
 import { type AgeLimits, Ages } from './ages.ts'
@@ -48,6 +48,7 @@ export class Sender {
   private committing: Promise<void> | undefined
   private aborted = new AbortController()
   private sending = false
+  private guard: ScheduledRun['guard'] | undefined
   private cancelSweep: () => void = () => {}
   private idle: (() => void)[] = []
 
@@ -74,9 +75,10 @@ export class Sender {
     return this.targets.get(key)
   }
 
-  /** Reads what waits, and delivers from then on. */
-  async start(): Promise<void> {
+  /** Reads what waits, and delivers from then on. @param guard of transactions that only the process that delivers may commit. */
+  async start(guard?: ScheduledRun['guard']): Promise<void> {
     this.aborted = new AbortController()
+    this.guard = guard
     this.sending = true
     for (const endpoint of await this.options.outbox.endpoints()) await this.refresh(endpoint.key, endpoint)
     this.sweep()
@@ -266,13 +268,16 @@ export class Sender {
       })
   }
 
-  /** How the endpoint fares, for after a restart; that it cannot be kept holds up nothing. */
+  /**
+   * How the endpoint fares, for after a restart; that it cannot be kept holds up nothing. A process that stood still says nothing of it: another may deliver
+   * to it well.
+   */
   private async note(target: TargetQueue, change: Parameters<Outbox['change']>[1]): Promise<void> {
     const { outbox, log } = this.options
     // One that was given another URL meanwhile is not what failed.
     const url = target.url
     const same: typeof change = (record) => (record.url === url ? change(record) : undefined)
-    await outbox.change(target.key, same).catch((err) => log.warn({ err, endpoint: target.key }, 'cannot keep the state of a webhook endpoint'))
+    await outbox.change(target.key, same, this.guard).catch((err) => log.warn({ err, endpoint: target.key }, 'cannot keep the state of a webhook endpoint'))
   }
 
   private expire(target: TargetQueue): void {

@@ -99,7 +99,7 @@ export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): P
     async run({ signal, guard }) {
       try {
         await outbox().begin(guard)
-        await sender().start()
+        await sender().start(guard)
         await until(signal, shared() ? NOTES_MS : undefined, clock, async () => {
           for (const key of await outbox().takeNotes(guard)) await sender().refresh(key)
         })
