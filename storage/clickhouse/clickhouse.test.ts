@@ -40,7 +40,8 @@ else {
   const prefix = () => `n${process.pid}_${made++}`
   const nodes = async (count: number, config: Record<string, unknown> = {}): Promise<ClickHouseEngine[]> => {
     const name = prefix()
-    return Promise.all(Array.from({ length: count }, () => engineAt(server.url, name, config)))
+    // A slow machine takes long for many writes at once.
+    return Promise.all(Array.from({ length: count }, () => engineAt(server.url, name, config, { write_timeout_secs: 120 })))
   }
   const close = (engines: readonly ClickHouseEngine[]) => Promise.all(engines.map((engine) => engine.close()))
 
@@ -220,6 +221,37 @@ else {
     held.resolve()
     t.match(await first, { written: 100 })
     t.match(await second, { written: 100 })
+    await engine.close()
+  })
+
+  t.test('writes that wait for their turn while ClickHouse does not answer: they are bounded, and each ends when it may take no longer', async (t) => {
+    let held: (() => void)[] | undefined
+    const asked: string[] = []
+    const proxy = await proxyTo(server.url, (statement, forward) => {
+      if (/^SELECT series, max\(since\)/.test(statement)) asked.push(statement)
+      if (held === undefined) forward()
+      else held.push(() => forward())
+    })
+    t.teardown(() => proxy.close())
+    const engine = await engineAt(proxy.url, prefix(), {}, { write_timeout_secs: 6, max_waiting_bytes: 1_048_576 })
+    await write(engine, [point(1)])
+    asked.length = 0
+    held = []
+    const results = await Promise.allSettled(Array.from({ length: 4 }, (_, i) => write(engine, [point(i, `new ${i}`)])))
+    t.match(results, [{ reason: { code: 'QUERY_TIMEOUT' } }, ...Array.from({ length: 3 }, () => ({ reason: { code: 'WRITE_TIMEOUT' } }))])
+    t.equal(asked.length, 1, 'those behind it did not ask, and wait as long again each')
+    const large = (host: string): Promise<unknown> =>
+      write(
+        engine,
+        Array.from({ length: 100 }, (_, i) => ({ ...point('x'.repeat(12_000), host, 'text'), time: NOW + BigInt(i) })),
+      )
+    const first = large('a')
+    await t.rejects(large('b'), { code: 'BACKPRESSURE', message: /clickhouse\.max_waiting_bytes is 1048576/ })
+    for (const go of held) go()
+    held = undefined
+    t.match(await first, { written: 100 })
+    t.match(await large('b'), { written: 100 }, 'it may be sent again')
+    t.match(await write(engine, [point(7)]), { written: 1 })
     await engine.close()
   })
 

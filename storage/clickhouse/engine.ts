@@ -46,6 +46,7 @@ import {
 import { admissionOf, Window } from '../common/window.ts'
 import type { Binder } from '../embedded/sql/bind.ts'
 import { Aggregates } from './aggregates.ts'
+import { Arrivals } from './arrivals.ts'
 import { type BackupSurroundings, Backups } from './backup/backups.ts'
 import { fieldsOf, type Life } from './catalog.ts'
 import { CatalogLog } from './catalog-log.ts'
@@ -99,6 +100,7 @@ export class ClickHouseEngine implements StorageEngine {
   private readonly numbers = new SeriesNumbers()
   private readonly aggregates: Aggregates
   private readonly turns = new Turns()
+  private readonly arrivals: Arrivals
   private readonly pool: WriteBatch[] = []
   private readonly openBatches = new Set<WriteBatch>()
   /** Of the tables of each namespace, as counted last. */
@@ -132,6 +134,8 @@ export class ClickHouseEngine implements StorageEngine {
     this.schemas = new Schemas(this.log, this.numbers)
     this.policies = new Policies(this.client, this.place, policyOf(this.section))
     this.tables = new Tables(this.client, this.place, this.section.max_waiting_bytes)
+    const waiting = { turns: this.turns, tables: this.tables, timeoutMs: this.section.write_timeout_secs * 1000 }
+    this.arrivals = new Arrivals({ ...waiting, recycle: (batch) => this.recycle(batch) })
     const settings = retentionSettings(config, this.limits)
     const { section, limits, client, place, log, tables, series, resolver, gate } = this
     const newest = () => this.points.newest
@@ -202,15 +206,11 @@ export class ClickHouseEngine implements StorageEngine {
 
   async write(batch: WriteBatch, options: WriteOptions = {}): Promise<WriteResult> {
     const { namespace } = batch
-    const sent = this.turns.take(namespace, async () => {
-      try {
-        this.assertOpen()
-        this.gate.requireOpen(namespace)
-        await this.settle()
-        return await this.points.send(batch, options)
-      } finally {
-        this.recycle(batch)
-      }
+    const sent = this.arrivals.take(batch, async () => {
+      this.assertOpen()
+      this.gate.requireOpen(namespace)
+      await this.settle()
+      return this.points.send(batch, options)
     })
     return this.turns.under(
       namespace,

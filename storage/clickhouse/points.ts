@@ -85,7 +85,6 @@ export class Points {
   /** @throws SvcError: nothing of the batch was stored. The batch may be used again when this has resolved. */
   async send(batch: WriteBatch, { backfill = false, nonFinite = false }: WriteOptions): Promise<Sent> {
     const { context } = this
-    context.tables.requireRoom()
     const window = this.window(batch.namespace)
     const bounds = window.open(context.now(), backfill, context.cutoffs())
     const { verdicts, sequence } = await this.judged(

@@ -42,8 +42,14 @@ export class Tables {
     return this.bytes
   }
 
-  /** @throws BACKPRESSURE when more rows wait than may. */
-  requireRoom(): void {
+  /** Counts rows that wait to be judged. @returns ends that: from then on they are counted as they are stored. @throws BACKPRESSURE when more wait than may. */
+  wait(bytes: number): () => void {
+    this.requireRoom()
+    this.bytes += bytes
+    return () => void (this.bytes -= bytes)
+  }
+
+  private requireRoom(): void {
     if (this.bytes < this.maxBytes) return
     throw new SvcError(
       'BACKPRESSURE',
