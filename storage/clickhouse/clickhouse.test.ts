@@ -255,6 +255,30 @@ else {
     await engine.close()
   })
 
+  t.test('questions that take long leave connections to writes, and those of a namespace some to the others', async (t) => {
+    let held: (() => void)[] | undefined
+    const proxy = await proxyTo(server.url, (statement, forward) => {
+      if (held === undefined || !/^SELECT \* FROM \(.*_n_default\.m_/s.test(statement)) return forward()
+      held.push(() => forward())
+    })
+    t.teardown(() => proxy.close())
+    const engine = await engineAt(proxy.url, prefix(), {}, { max_connections: 8, write_timeout_secs: 60 })
+    await write(engine, [point(1)])
+    await write(engine, [point(2)], { namespace: 'other' })
+    held = []
+    const slow = Array.from({ length: 12 }, () => lines(engine, { measurement: 'cpu' }))
+    while (held.length < 5) await new Promise((resolve) => setTimeout(resolve, 10))
+    // Others would follow.
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    t.match(await write(engine, [point(3, 'b')], { namespace: 'other' }), { written: 1 })
+    t.same(await lines(engine, { namespace: 'other', measurement: 'cpu' }), [row(2), row(3, 'b')])
+    const ready = held
+    held = undefined
+    for (const go of ready) go()
+    for (const answer of slow) t.same(await answer, [row(1)])
+    await engine.close()
+  })
+
   t.test('an insert whose answer is lost is stored once', async (t) => {
     let cuts = 0
     const proxy = await proxyTo(server.url, (statement, forward) => {

@@ -9,6 +9,7 @@ import type { ClickHouseSection } from './config.ts'
 import type { ClickHouseMetrics } from './metrics.ts'
 import { decodeBlocks, type ReadBlock } from './native/decode.ts'
 import { encodeBlock, type WireColumn } from './native/encode.ts'
+import { Questions } from './questions.ts'
 import { readSettings } from './settings.ts'
 
 /** Between two tries of an insert, milliseconds; each next one waits twice as long. */
@@ -48,6 +49,8 @@ export interface QueryOptions {
   signal?: AbortSignal
   /** Of the statement's own, beside those of every read. */
   settings?: readonly string[]
+  /** A question of a caller, in this namespace; empty = one that is not kept apart. Undefined: of the node itself. */
+  asker?: string
   /** How long it may take in ClickHouse; 0 = as long as it wants, undefined: as a write. */
   timeoutMs?: number
   /** What an error of ClickHouse means to who asked, by its number; undefined: as elsewhere. */
@@ -60,6 +63,7 @@ export class Client {
   private readonly metrics: ClickHouseMetrics | undefined
   private readonly closing = new AbortController()
   private readonly unreached: (told: { url: string; err: unknown }) => void
+  private readonly questions: Questions
   private isReached = true
 
   /** @param unreached told when the server is not reached, once until it is again. */
@@ -67,6 +71,7 @@ export class Client {
     this.section = section
     this.metrics = metrics
     this.unreached = unreached
+    this.questions = new Questions(section.max_connections)
     this.client = createClient({
       url: section.url,
       username: section.username,
@@ -115,13 +120,15 @@ export class Client {
   private async *read<T>(
     statement: string,
     format: string,
-    { params, signal, settings, timeoutMs, meaning }: QueryOptions,
+    { params, signal, settings, timeoutMs, meaning, asker }: QueryOptions,
     decode: (stream: AsyncIterable<Uint8Array>) => AsyncIterable<T>,
   ): AsyncGenerator<T> {
     const limits = { memory: this.section.query_memory, timeoutMs: timeoutMs ?? this.section.write_timeout_secs * 1000 }
     const both = signal === undefined ? this.closing.signal : AbortSignal.any([signal, this.closing.signal])
     let stream: Readable | undefined
+    let leave = (): void => {}
     try {
+      if (asker !== undefined) leave = await this.questions.enter(asker, both)
       const asked = {
         query: `${statement}${readSettings(limits, settings)} FORMAT ${format}`,
         ...(params === undefined ? {} : { query_params: params }),
@@ -137,6 +144,7 @@ export class Client {
       throw this.told('read', own ?? error)
     } finally {
       stream?.destroy()
+      leave()
     }
   }
 

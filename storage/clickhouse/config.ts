@@ -47,7 +47,12 @@ const clickhouse = Type.Object(
         description: "Disk of ClickHouse's storage_configuration that backups go to, one of backups.allowed_disk; unset = the engine has no backups",
       }),
     ),
-    max_connections: Type.Integer({ default: 16, minimum: 2, maximum: 1024, description: 'Connections at once' }),
+    max_connections: Type.Integer({
+      default: 16,
+      minimum: 2,
+      maximum: 1024,
+      description: 'Connections at once; three quarters of them for questions, of which a namespace leaves a quarter to the others',
+    }),
     write_timeout_secs: Type.Integer({
       default: 30,
       minimum: 1,

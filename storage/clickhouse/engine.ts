@@ -328,7 +328,7 @@ export class ClickHouseEngine implements StorageEngine {
     try {
       deadline.signal.throwIfAborted()
       await this.enter(request.namespace)
-      for await (const chunk of this.reader(deadline.signal, undefined, options.timeoutMs).scan(request)) {
+      for await (const chunk of this.reader(deadline.signal, undefined, options.timeoutMs, request.namespace).scan(request)) {
         deadline.signal.throwIfAborted()
         yield chunk
       }
@@ -347,7 +347,7 @@ export class ClickHouseEngine implements StorageEngine {
     this.assertOpen()
     const ending = new AbortController()
     const job = startJob<R>(
-      this.reader(ending.signal, () => this.refreshed(), options?.timeoutMs),
+      this.reader(ending.signal, () => this.refreshed(), options?.timeoutMs, options?.namespace),
       module,
       args,
       options,
@@ -449,7 +449,7 @@ export class ClickHouseEngine implements StorageEngine {
     return life
   }
 
-  private reader(signal: AbortSignal | undefined, begin: () => Promise<void> = async () => {}, timeoutMs?: number): ClickHouseReader {
+  private reader(signal: AbortSignal | undefined, begin: () => Promise<void> = async () => {}, timeoutMs?: number, asker?: string): ClickHouseReader {
     const { client, place, aggregates, series, numbers } = this
     let begun: Promise<void> | undefined
     const context: ReaderContext = {
@@ -471,7 +471,7 @@ export class ClickHouseEngine implements StorageEngine {
         limits: { rows: this.section.query_rows },
       }),
     }
-    return new ClickHouseReader(context, signal, timeoutMs)
+    return new ClickHouseReader(context, signal, timeoutMs, asker)
   }
 
   /** A node that nobody asks in SQL never loads DuckDB. */

@@ -45,11 +45,14 @@ export class ClickHouseReader implements Reader {
   private readonly context: ReaderContext
   private readonly signal: AbortSignal | undefined
   private readonly timeoutMs: number | undefined
+  private readonly asker: string
 
-  constructor(context: ReaderContext, signal: AbortSignal | undefined, timeoutMs?: number) {
+  /** @param asker namespace of who asks; empty = not kept apart. */
+  constructor(context: ReaderContext, signal: AbortSignal | undefined, timeoutMs?: number, asker = '') {
     this.context = context
     this.signal = signal
     this.timeoutMs = timeoutMs
+    this.asker = asker
   }
 
   async measurements(namespace: string): Promise<MeasurementInfo[]> {
@@ -139,7 +142,7 @@ export class ClickHouseReader implements Reader {
     const first = lives(request.namespace)[0]
     if (first !== undefined) await this.context.ready(first)
     const { openSql } = await import('./sql/run.ts')
-    return openSql({ ...this.context.sql(), ...this.context, lives }, request, { signal: this.signal, timeoutMs: this.timeoutMs })
+    return openSql({ ...this.context.sql(), ...this.context, lives }, request, { signal: this.signal, timeoutMs: this.timeoutMs, asker: this.asker })
   }
 
   private find({ namespace, measurement }: Pick<Asked, 'namespace' | 'measurement'>): Life {
@@ -161,8 +164,8 @@ export class ClickHouseReader implements Reader {
     return series.select(life, matchers, regexTimeoutMs, this.bounds())
   }
 
-  private bounds(): Pick<QueryOptions, 'signal' | 'timeoutMs'> {
-    return { timeoutMs: this.timeoutMs ?? 0, ...(this.signal === undefined ? {} : { signal: this.signal }) }
+  private bounds(): Pick<QueryOptions, 'signal' | 'timeoutMs' | 'asker'> {
+    return { asker: this.asker, timeoutMs: this.timeoutMs ?? 0, ...(this.signal === undefined ? {} : { signal: this.signal }) }
   }
 
   private query(life: Life, fields: readonly StoredField[], selected: Selected, asked: Pick<Asked, 'start' | 'end'>): RowsQuery {

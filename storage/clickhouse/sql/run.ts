@@ -46,7 +46,7 @@ const MAX_STATEMENT = 250_000
 export async function openSql(
   context: SqlContext,
   request: SqlRequest,
-  options: { signal?: AbortSignal | undefined; timeoutMs?: number | undefined },
+  options: { signal?: AbortSignal | undefined; timeoutMs?: number | undefined; asker?: string | undefined },
 ): Promise<SqlCursor> {
   const { namespace } = request
   const known = await livesOf(context, request)
@@ -62,12 +62,13 @@ export async function openSql(
   const described = bound.columns
   if (described.length !== columns.length) throw new Error(`a statement has ${described.length} columns, its plan ${columns.length}`)
   if (sql.length > MAX_STATEMENT) raise('room for a statement as long as this one becomes')
-  const { signal } = options
+  const { signal, asker } = options
   const blocks = context.client.blocks(sql, {
     settings: settings(context.limits),
     timeoutMs: options.timeoutMs ?? 0,
     meaning: (code, message) => sqlError(code, message),
     ...(signal === undefined ? {} : { signal }),
+    ...(asker === undefined ? {} : { asker }),
   })
   const textBytes = request.textBytes === true
   return { columns: described, parameters: [], [Symbol.asyncIterator]: () => chunksOf(blocks, columns, described, textBytes, signal) }
