@@ -5,6 +5,7 @@ import { ERRORS, type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
 import { Client } from './client.ts'
 import { check, explain, sectionOf } from './config.ts'
+import { encodeBlock } from './native/encode.ts'
 
 /** Error codes of ClickHouse, and what they are to who reads, changes and writes. */
 const TABLE: [number: number, what: string, read: ErrorCode, change: ErrorCode, write: ErrorCode][] = [
@@ -105,4 +106,53 @@ t.test('a URL has no user and no password: they are keys, and the password is no
   }
   check({ clickhouse: { url: 'http://ch:8123' } })
   t.match(explain({ clickhouse: { url: 'http://ch:8123' } })[0], /at http:\/\/ch:8123, /)
+})
+
+t.test('a statement that fails when its answer has begun: it is said why, whatever stands around it', async (t) => {
+  const text = 'Code: 159. DB::Exception: Timeout exceeded: elapsed 3 seconds, maximum: 2. (TIMEOUT_EXCEEDED) (version 26.7)'
+  const block = Buffer.concat(encodeBlock([{ name: 'a', type: 'UInt8', data: new Uint8Array(3) }], 3))
+  const ends: [string, Buffer[], cut: boolean][] = [
+    ['in a frame', [Buffer.from(`\r\n__exception__\r\nabcdefghijklmnop\r\n${text}\n${text.length + 1} abcdefghijklmnop\r\n__exception__\r\n`)], false],
+    ['bare', [Buffer.from(`${text}\n`)], false],
+    ['bare, and the connection ends', [Buffer.from(`${text}\n`)], true],
+    [
+      'within a block, in pieces',
+      [block.subarray(0, 4), Buffer.from(`\r\n__exception__\r\nabcdefghijklmnop\r\n${text.slice(0, 30)}`), Buffer.from(text.slice(30))],
+      false,
+    ],
+  ]
+  let [, parts, cut] = ends[0]
+  const server = createServer((from, to) => {
+    from.resume().on('end', async () => {
+      to.writeHead(200)
+      for (const part of [block, ...parts]) {
+        to.write(part)
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+      if (cut) to.destroy()
+      else to.end()
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const logged: unknown[] = []
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const client = new Client(sectionOf({ clickhouse: { url, write_timeout_secs: 5 } }), undefined, (told) => logged.push(told))
+  t.teardown(async () => {
+    await client.close()
+    server.close()
+  })
+  for (const [what, ...end] of ends) {
+    ;[parts, cut] = end
+    const error = await failed(drain(client, 'x'))
+    t.equal(error.code, 'QUERY_TIMEOUT', what)
+    t.match(error.message, /^cannot read in ClickHouse: Timeout exceeded.*\(code 159\)$/)
+    const meaning = (code: string) => new SvcError('SQL_ERROR', `own ${code}`)
+    const asked = async () => {
+      for await (const _ of client.blocks('SELECT 1', { meaning }));
+    }
+    t.match(await failed(asked()), { code: 'SQL_ERROR', message: 'own 159' }, 'and to who asks in SQL')
+  }
+  t.same(logged, [], 'the server was reached')
+  ;[parts, cut] = [[], true]
+  t.match(await failed(drain(client, 'x')), { code: 'OVERLOADED', message: /it is not reached/ }, 'one that is cut is no whole answer')
 })

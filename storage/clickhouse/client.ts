@@ -9,6 +9,7 @@ import type { ClickHouseSection } from './config.ts'
 import type { ClickHouseMetrics } from './metrics.ts'
 import { decodeBlocks, type ReadBlock } from './native/decode.ts'
 import { encodeBlock, type WireColumn } from './native/encode.ts'
+import { LateError } from './native/late-error.ts'
 import { Questions } from './questions.ts'
 import { readSettings } from './settings.ts'
 
@@ -126,6 +127,7 @@ export class Client {
     const limits = { memory: this.section.query_memory, timeoutMs: timeoutMs ?? this.section.write_timeout_secs * 1000 }
     const both = signal === undefined ? this.closing.signal : AbortSignal.any([signal, this.closing.signal])
     let stream: Readable | undefined
+    let late: LateError | undefined
     let leave = (): void => {}
     try {
       if (asker !== undefined) leave = await this.questions.enter(asker, both)
@@ -136,12 +138,14 @@ export class Client {
       }
       stream = (await this.client.exec(asked)).stream as Readable
       this.isReached = true
-      yield* decode(stream)
+      late = new LateError(stream)
+      yield* decode(late.watched())
       both.throwIfAborted()
     } catch (error) {
       signal?.throwIfAborted()
-      const own = error instanceof ClickHouseError ? meaning?.(error.code, error.message) : undefined
-      throw this.told('read', own ?? error)
+      const said = error instanceof ClickHouseError ? error : await late?.find()
+      signal?.throwIfAborted()
+      throw this.told('read', (said === undefined ? undefined : meaning?.(said.code, said.message)) ?? said ?? error)
     } finally {
       stream?.destroy()
       leave()
