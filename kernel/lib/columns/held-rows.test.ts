@@ -1,7 +1,9 @@
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { HeldRows, type RowHold } from './index.ts'
 
+/** For a caller that takes nothing. */
+const PATIENCE_MS = 1000
 const NEVER = new AbortController().signal
 
 function begun(rows: HeldRows, namespace: string, signal = NEVER): RowHold {
@@ -33,7 +35,7 @@ t.test('from half of the limit on, those of a namespace gather one after the oth
   t.ok(await isPending(last))
   first.end()
   second.end()
-  await last
+  t.notOk(await isPending(last), 'and heard at once')
 })
 
 t.test('above the limit the namespace that has most gives way: whose caller has taken nothing for longest', async (t) => {
@@ -54,7 +56,28 @@ t.test('above the limit the namespace that has most gives way: whose caller has 
   await room
   await reading.taken(Promise.resolve())
   for (const hold of [reading, idle, gathering, other]) hold.end()
-  t.equal(begun(rows, 'c').has(1000), undefined, 'nothing is left of them, and one alone stays')
+  const [alone, beginning] = [begun(rows, 'c'), begun(rows, 'c')]
+  t.equal(alone.has(40), undefined)
+  t.equal(beginning.has(5), undefined, 'nothing is left of them')
+  beginning.has(0)
+  t.equal(alone.has(1000), undefined, 'the only one that holds something stays')
+})
+
+t.test('of several whose callers take nothing, it is the one for longest: not one that was taken from meanwhile', async (t) => {
+  const rows = new HeldRows()
+  const [reading, longest, idle, gathering] = [begun(rows, 'a'), begun(rows, 'a'), begun(rows, 'a'), begun(rows, 'a')]
+  for (const hold of [reading, longest, idle]) {
+    t.equal(hold.has(25), undefined)
+    hold.gathered()
+  }
+  await reading.taken(Promise.resolve())
+  const ended = longest.taken(new Promise(() => {}))
+  const other = idle.taken(new Promise(() => {}))
+  ended.catch(() => {})
+  await setTimeout(PATIENCE_MS + 1)
+  t.equal(gathering.has(30), undefined, 'it has made room')
+  await t.rejects(ended, { code: 'OVERLOADED' })
+  t.ok(await isPending(other), 'the other goes on')
 })
 
 t.test('where all gather, the last of the namespace that has most is ended', async (t) => {
@@ -70,6 +93,29 @@ t.test('where all gather, the last of the namespace that has most is ended', asy
   t.equal(other.has(90), undefined)
 })
 
+t.test('who waits hears that it is ended', async (t) => {
+  const rows = new HeldRows()
+  const [first, second, fresh] = [begun(rows, 'a'), begun(rows, 'a'), begun(rows, 'a')]
+  first.has(60)
+  const turn = second.has(30) as Promise<void>
+  t.ok(await isPending(turn))
+  t.equal(first.has(75), undefined, 'not one that holds nothing, though it began last')
+  await t.rejects(turn, { code: 'OVERLOADED' })
+  fresh.end()
+})
+
+t.test('who is ended while others hold much hears it, and counts for nothing until it is gone', async (t) => {
+  const rows = new HeldRows()
+  const [other, greedy] = [begun(rows, 'b'), begun(rows, 'a')]
+  other.has(60)
+  await t.rejects(Promise.resolve(greedy.has(61)), { code: 'OVERLOADED' })
+  const next = begun(rows, 'a')
+  t.equal(next.has(10), undefined, 'the next is the first')
+  other.end()
+  await t.rejects(Promise.resolve(greedy.has(45)), { code: 'OVERLOADED' })
+  t.equal(begun(rows, 'a').has(10), undefined)
+})
+
 t.test('who waits hears that it is cancelled', async (t) => {
   const rows = new HeldRows()
   const cancel = new AbortController()
@@ -78,6 +124,7 @@ t.test('who waits hears that it is cancelled', async (t) => {
   const turn = second.has(10)
   t.ok(await isPending(turn))
   cancel.abort(new Error('cancelled'))
+  t.notOk(await isPending(turn), 'at once')
   await t.rejects(turn as Promise<void>, { message: 'cancelled' })
 })
 
