@@ -61,15 +61,15 @@ t.test('very many measurements', async (t) => {
     if (copying && copies.length < 4) copies.push(crashCopy(dir))
   })
   const all = Array.from({ length: MEASUREMENTS }, (_, i) => i)
-  // Of every fiftieth the rows are in a table of its own, the others share one.
+  // Of every tenth the rows are in a table of its own, the others share one.
   await write(
     engine,
-    all.filter((i) => i % 50 !== 0),
+    all.filter((i) => i % 10 !== 0),
     ['v'],
   )
   await write(
     engine,
-    all.filter((i) => i % 50 === 0),
+    all.filter((i) => i % 10 === 0),
     ['v', 'w'],
   )
   await engine.drop('', name(7))
