@@ -6,9 +6,8 @@ import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { f64, NOW, type TestPoint, write } from '../conformance/points.ts'
-import { type ForwardEngine, realEnvironment } from './engine.ts'
-import type { ForwardMetrics } from './metrics.ts'
-import { edgeOf } from './testing.ts'
+import { realEnvironment } from './engine.ts'
+import { edgeOf, metricsOf } from './testing.ts'
 
 const points = (count: number): TestPoint[] =>
   Array.from({ length: count }, (_, n) => ({ measurement: 'cpu', tags: { host: `h${n}` }, time: NOW + BigInt(n), fields: { v: f64(n) } }))
@@ -90,8 +89,6 @@ for (const { what, said } of lies) {
     t.match(edge.connectors()[0].status(), { up: true, points: 10, deadLettered: 0 })
   })
 }
-
-const metricsOf = (edge: ForwardEngine): ForwardMetrics => (edge as unknown as { metrics: ForwardMetrics }).metrics
 
 t.test('codes and statuses that nobody knows do not become figures of their own', { timeout: 30_000 }, async (t) => {
   let requests = 0

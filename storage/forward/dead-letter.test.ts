@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { boot, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { f64, i64, NOW, str, write } from '../conformance/points.ts'
-import { CLOCK, edgeOf, upstream } from './testing.ts'
+import { CLOCK, edgeOf, metricsOf, upstream } from './testing.ts'
 
 t.test('dead letters that give way to newer ones are counted', async (t) => {
   const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
@@ -66,6 +66,8 @@ t.test('where dead letters cannot be written, that is said, and what is refused 
   const [connector] = edge.connectors()
   t.match(connector.status(), { status: { failed: /cannot write dead letters/ }, up: false })
   t.equal(connector.lag?.(), 1)
+  const tries = async (): Promise<number> => (await metricsOf(edge).waits.get()).values.reduce((sum, { value }) => sum + value, 0)
+  while ((await tries()) < 2) await new Promise((go) => setTimeout(go, 5))
   await rm(letters)
   await edge.drained()
   t.equal(said.length, 1, 'once')

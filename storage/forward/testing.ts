@@ -5,6 +5,7 @@ import { testContext } from '../conformance/context.ts'
 import { NOW_MS } from '../conformance/points.ts'
 import { check, configSchema } from './config.ts'
 import { ForwardEngine, type ForwardEnvironment } from './engine.ts'
+import type { ForwardMetrics } from './metrics.ts'
 
 interface Described {
   type?: string
@@ -53,3 +54,5 @@ export function edgeOf(config: Record<string, unknown>, { now = () => NOW_MS, en
   const context = testContext(sectionOf(config), now)
   return new ForwardEngine(log === undefined ? context : { ...context, log }, environment)
 }
+
+export const metricsOf = (edge: ForwardEngine): ForwardMetrics => (edge as unknown as { metrics: ForwardMetrics }).metrics
