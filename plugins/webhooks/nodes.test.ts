@@ -2,6 +2,7 @@
 import type { StateStore, Webhooks } from 'svcdb'
 import { ManualClock, SharedState } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { NOTE, WAITING } from './outbox-transaction.ts'
 import { at, delivery, receive, start, status, until } from './testing.ts'
 
 const BEAT = 5000
@@ -12,8 +13,8 @@ interface Peer {
   logged: string[]
   /** Whether it reaches the state store. */
   reached: boolean
-  /** What its listings of the outbox wait for. */
-  lists: Promise<void> | undefined
+  /** What its listings of the outbox wait for: of notes, or of what waits. */
+  lists: { of: string; until: Promise<void> } | undefined
 }
 
 /** Nodes 1, 2 and so on. Each has a clock of its own, which stands still until it is moved. */
@@ -25,7 +26,11 @@ function cluster(t: Test, section: Record<string, unknown> = {}): () => Promise<
     const peer: Peer = { clock: new ManualClock(), hooks: undefined as never, logged: [], reached: true, lists: undefined }
     const storage = await shared.engine(() => peer.reached)
     const plain = storage.state.bind(storage)
-    const held = (store: StateStore): StateStore => ({ ...store, list: async (range) => (await store.list<never>(range).finally(() => peer.lists)) as never })
+    const answer = (prefix = ''): Promise<void> | undefined => (peer.lists !== undefined && prefix.startsWith(peer.lists.of) ? peer.lists.until : undefined)
+    const held = (store: StateStore): StateStore => ({
+      ...store,
+      list: async (range) => (await store.list<never>(range).finally(() => answer(range?.prefix))) as never,
+    })
     Object.assign(storage, { state: (owner: string) => (owner === 'webhooks' ? held(plain(owner)) : plain(owner)) })
     const config = { cluster: { node_id: id, addr: `n${id}:8086` }, server: { shutdown_timeout_secs: 1 } }
     const { hooks, logged } = await start(t, { drain_secs: 0, timeout_secs: 120, ...section }, { plugins: ['cluster'], clock: peer.clock, storage, config })
@@ -64,28 +69,34 @@ t.test('a node that has the work again sends what is kept then, and where that s
   t.equal(before.received.length, sent, 'and not to the one before')
 })
 
-t.test('a process that stood still takes no notes of what is for the one that delivers now', async (t) => {
-  const add = cluster(t)
-  const [a, b] = [await add(), await add()]
-  const receiver = await receive(t, undefined)
-  await pass(BEAT, a, b)
-  await a.hooks.define(at('e'), receiver.url)
-  await pass(4 * BEAT, b) // a stands still meanwhile
-  const c = await add()
-  await c.hooks.enqueue([delivery('e', '1')])
-  // It goes on: its timers go off in turn, the one that looks for notes first. Answers of the store take a while.
-  let answer = () => {}
-  a.lists = new Promise((resolve) => {
-    answer = resolve
+for (const [what, of] of Object.entries({ 'looks for notes': NOTE, 'reads what waits': WAITING })) {
+  t.test(`a process that stood still, and hears while it ${what} that another delivers, takes no notes of what is for that one`, async (t) => {
+    const add = cluster(t)
+    const [a, b] = [await add(), await add()]
+    const receiver = await receive(t, undefined)
+    await pass(BEAT, a, b)
+    await a.hooks.define(at('e'), receiver.url)
+    await pass(BEAT, a, b) // no note is left for b to take
+    await pass(4 * BEAT, b) // a stands still meanwhile
+    const c = await add()
+    await c.hooks.enqueue([delivery('e', '1')])
+    // It goes on: its timers go off in turn, the one that looks for notes first. Answers of the store take a while.
+    let answer = () => {}
+    a.lists = {
+      of,
+      until: new Promise((resolve) => {
+        answer = resolve
+      }),
+    }
+    await pass(BEAT, a)
+    a.lists = undefined
+    answer()
+    await until('it is delivered', async () => {
+      await pass(500, a, b, c)
+      return receiver.received.length === 1
+    })
   })
-  await pass(BEAT, a)
-  a.lists = undefined
-  answer()
-  await until('it is delivered', async () => {
-    await pass(500, a, b, c)
-    return receiver.received.length === 1
-  })
-})
+}
 
 t.test('a process that stood still parks no endpoint that takes what another delivers', async (t) => {
   const add = cluster(t, { park_after_secs: 3600 })
