@@ -132,3 +132,16 @@ t.test('raw data is not kept for a rollup for longer than max_hold_secs, and the
   t.notOk((await rows(node, 'a_1h')).includes('a 0'), 'what was given up has no bucket')
   t.same((await first(node)).pending_repairs, [])
 })
+
+t.test('a page of the listing is what was asked for, of all that there are', async (t) => {
+  const node = await start(t, {})
+  await write(node, [line('a', 0)])
+  for (const name of ['a', 'b', 'c', 'd']) t.equal((await create(node, name))[0], 201)
+  const page = async (query: string) => {
+    const { items, ...more } = (await node.inject(`/api/v1/rollups?${query}`)).json()
+    return [items.map(({ name }: { name: string }) => name), more]
+  }
+  t.same(await page('offset=2&limit=1'), [['c'], { total: 4, offset: 2, limit: 1 }])
+  t.same(await page('offset=3&limit=2'), [['d'], { total: 4, offset: 3, limit: 2 }])
+  t.same(await page('offset=4&limit=2'), [[], { total: 4, offset: 4, limit: 2 }])
+})
