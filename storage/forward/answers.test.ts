@@ -16,9 +16,11 @@ interface Said {
   written?: number
   rejected?: number
   refused?: { position: number; code?: string; message?: string }[]
+  /** It has had them before. */
+  duplicate?: boolean
 }
 
-function bodyOf({ written = 0, rejected = 0, refused = [] }: Said): Buffer {
+function bodyOf({ written = 0, rejected = 0, refused = [], duplicate }: Said): Buffer {
   const writer = new ProtobufWriter()
   writer.int(1, written)
   writer.int(2, rejected)
@@ -29,6 +31,7 @@ function bodyOf({ written = 0, rejected = 0, refused = [] }: Said): Buffer {
     writer.string(3, message)
     writer.close(one)
   }
+  if (duplicate !== undefined) writer.int(4, Number(duplicate))
   const message = writer.take()
   const frame = Buffer.alloc(5 + message.length)
   frame.writeUInt32BE(message.length, 1)
@@ -69,6 +72,7 @@ async function edgeTo(t: Test, url: string) {
 
 const lies: { what: string; said: Said }[] = [
   { what: 'says nothing of any', said: {} },
+  { what: 'says nothing of any, nor that it has had them', said: { duplicate: false } },
   { what: 'has taken fewer', said: { written: 9 } },
   { what: 'has taken more', said: { written: 11 } },
   { what: 'refuses more', said: { written: 5, rejected: 6 } },
@@ -89,6 +93,18 @@ for (const { what, said } of lies) {
     t.match(edge.connectors()[0].status(), { up: true, points: 10, deadLettered: 0 })
   })
 }
+
+t.test('an upstream that has had the points before need not count them', { timeout: 30_000 }, async (t) => {
+  let requests = 0
+  const url = await liar(t, () => {
+    requests++
+    return { duplicate: true }
+  })
+  const { edge } = await edgeTo(t, url)
+  await write(edge, points(10), { namespace: '' })
+  await edge.drained()
+  t.equal(requests, 1)
+})
 
 t.test('codes and statuses that nobody knows do not become figures of their own', { timeout: 30_000 }, async (t) => {
   let requests = 0

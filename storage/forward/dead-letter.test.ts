@@ -1,4 +1,4 @@
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { boot, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
@@ -73,4 +73,33 @@ t.test('where dead letters cannot be written, that is said, and what is refused 
   t.equal(said.length, 1, 'once')
   t.match(connector.status(), { up: true, deadLettered: 1 })
   t.same(await readdir(letters), ['forward-upstream.jsonl'])
+})
+
+t.test('of points that are set aside in several tries each is there once', { timeout: 60_000 }, async (t) => {
+  const { node, url } = await upstream(t, { config: { server: { allow_open: true } } })
+  await write(node.storage, [{ measurement: 'cpu', tags: {}, time: NOW, fields: { v: str('text') } }], { namespace: '' })
+  const data_dir = temporaryFolder(t)
+  const said: string[] = []
+  const log = { debug() {}, info() {}, warn() {}, error: (_: object, text?: string): void => void said.push(`${text}`) }
+  const edge = edgeOf({ data_dir, max_string_bytes: 131_072, forward: { upstream: [{ name: 'one', url }], dead_letter_bytes: 131_072 } }, { log })
+  await edge.open()
+  t.teardown(() => edge.close())
+  const letters = join(data_dir, 'dead-letters')
+  const file = join(letters, 'forward-upstream.jsonl')
+  // The last one does not go in the file with the others. Where that is to go to, there is a folder.
+  await mkdir(join(`${file}.1`, 'in the way'), { recursive: true })
+  const points = [3000, 3000, 3000, 94_000].map((length, n) => ({
+    measurement: 'cpu',
+    tags: { host: `h${n}` },
+    time: NOW + BigInt(n),
+    fields: { v: f64(n), note: str('x'.repeat(length)) },
+  }))
+  await write(edge, points, { namespace: '' })
+  while (said.length === 0) await new Promise((go) => setTimeout(go, 5))
+  await rm(`${file}.1`, { recursive: true })
+  await edge.drained()
+  const kept = await Promise.all([`${file}.1`, file].map((path) => readFile(path, 'utf8')))
+  t.ok(kept[1].length > 0)
+  const bodies = kept.flatMap((lines) => lines.trim().split('\n')).map((line) => Buffer.from(JSON.parse(line).body, 'base64').toString())
+  t.same(bodies.map((body) => /"host":"(h\d)"/.exec(body)?.[1]).sort(), ['h0', 'h1', 'h2', 'h3'])
 })

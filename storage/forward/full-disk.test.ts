@@ -10,7 +10,7 @@ import { edgeOf, upstream } from './testing.ts'
 
 const DAY = 24n * HOUR
 
-async function edgeOn(t: Test) {
+async function edgeOn(t: Test, more: object = {}) {
   const disk = { full: false }
   const real = realEnvironment.fs
   const fs = {
@@ -19,7 +19,7 @@ async function edgeOn(t: Test) {
       disk.full ? void setImmediate(() => given[5](Object.assign(new Error('no space'), { code: 'ENOSPC' }), 0)) : real.write(...given),
   }
   const environment = { ...realEnvironment, fs }
-  const edge = edgeOf({ data_dir: temporaryFolder(t), forward: { upstream: [{ name: 'one', url: 'http://127.0.0.1:9' }] } }, { environment })
+  const edge = edgeOf({ data_dir: temporaryFolder(t), forward: { upstream: [{ name: 'one', url: 'http://127.0.0.1:9' }], ...more } }, { environment })
   await edge.open()
   t.teardown(() => edge.close())
   return { disk, edge }
@@ -34,6 +34,15 @@ t.test('a history that found no room is taken when there is some: the window has
   disk.full = false
   t.match(await write(edge, history, { namespace: '' }), { written: 100, rejected: 0 })
   t.match(await write(edge, history, { namespace: '' }), { written: 3, rejected: 97 }, 'now it has')
+})
+
+t.test('what found no room counts for nothing against max_size', async (t) => {
+  const { disk, edge } = await edgeOn(t, { max_size: 1024 * 1024, file_size: 64 * 1024 })
+  const points = Array.from({ length: 10_000 }, (_, n): TestPoint => ({ measurement: 'cpu', tags: {}, time: NOW + BigInt(n), fields: { v: f64(n) } }))
+  disk.full = true
+  for (let n = 0; n < 10; n++) await t.rejects(write(edge, points, { namespace: '' }), { code: 'ENOSPC' })
+  disk.full = false
+  t.match(await write(edge, points, { namespace: '' }), { written: 10_000 })
 })
 
 t.test('types of points that found no room bind nobody', async (t) => {
