@@ -19,7 +19,8 @@ t.test('a difference is seen', async (t) => {
   const { expected } = question
   t.equal(difference(expected, result), undefined)
   t.match(difference({ ...expected, series: expected.series.slice(1) }, result), /^2 series/)
-  t.match(difference({ ...expected, series: [expected.series[1], ['a{x="1"}', ['2.1']]] }, result), /^series other than a\{x="1"\}/)
+  for (const value of ['Inf', '-Inf', 'NaN', '2.1'])
+    t.match(difference({ ...expected, series: [expected.series[1], ['a{x="1"}', [value]]] }, result), /^series other than/, value)
   t.match(difference({ ...expected, inOrder: true, series: expected.series.toReversed() }, result), /^series other than/)
   t.match(difference({ ...expected, warnings: ['w'] }, result), /^warnings/)
   t.match(difference({ ...expected, infos: ['w'] }, result), /^infos/)

@@ -190,7 +190,7 @@ t.test('random rows come to what plain loops make of them', async (t) => {
       ]
       for (const [i, column] of columns.entries()) {
         const [found, right] = [rowValue(column, row), expected[i]]
-        if (found === undefined || right === undefined ? found !== right : Math.abs(Number(found) - right) > 1e-9)
+        if (found === undefined || right === undefined ? found !== right : !(Math.abs(Number(found) - right) <= 1e-9))
           return t.fail(`seed ${SEED}: ${column.name} is ${found}, not ${right}`)
       }
     }
