@@ -86,7 +86,10 @@ export function fraction(h: HistogramParts, from: number, to: number, note?: Nan
     let { lower, upper } = cursor
     counted += count
     const zero = lower <= 0 && upper >= 0
-    if (zero && onlyPositive(h)) lower = 0
+    // Custom bounds have no zero bucket: only the first of them has no lower bound, and begins at 0 if it ends above.
+    if (custom) {
+      if (lower === Number.NEGATIVE_INFINITY && upper > 0) lower = 0
+    } else if (zero && onlyPositive(h)) lower = 0
     else if (zero && onlyNegative(h)) upper = 0
     if (Number.isNaN(below)) below = rankOf(from, lower, upper, count, rank, custom || zero)
     if (Number.isNaN(upTo)) upTo = rankOf(to, lower, upper, count, rank, custom || zero)

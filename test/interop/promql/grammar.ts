@@ -277,7 +277,8 @@ export class Grammar {
       )
     const buckets = () => (this.chance(0.5) ? classic() : this.chance(0.5) ? this.selector(['latency_bucket']) : this.histograms(depth - 1))
     return this.pick([
-      () => part('vector', this.pick(OF_HISTOGRAMS), '(', this.histograms(depth - 1), ')'),
+      // Prometheus 3.15 compares what it has read without buckets.
+      () => part('vector', this.pick(OF_HISTOGRAMS), '(', this.histograms(depth - 1, ['+', '-']), ')'),
       () => part('vector', 'histogram_quantile(', this.pick(QUANTILES), ', ', buckets(), ')'),
       () =>
         part('vector', 'histogram_fraction(', this.pick(['0', '-Inf', '0.3', '-1']), ', ', this.pick(['1', '2', 'Inf', '0.5', 'NaN']), ', ', buckets(), ')'),
@@ -286,7 +287,8 @@ export class Grammar {
   }
 
   /** Native histograms, as they are or after something that keeps them so. */
-  private histograms(depth: number): Part {
+  private histograms(depth: number, operators = ['+', '-', '==', '!=']): Part {
+    const histograms = () => this.histograms(depth - 1, operators)
     if (depth <= 0 || this.chance(0.3)) return this.selector(HISTOGRAMS)
     return this.pick([
       () =>
@@ -297,10 +299,10 @@ export class Grammar {
           this.range(0, HISTOGRAMS),
           ')',
         ),
-      () => part('vector', this.pick(['sum', 'avg']), this.grouping(), ' (', this.histograms(depth - 1), ')'),
-      () => part('vector', '(', this.histograms(depth - 1), ` ${this.pick(['*', '/'])} `, this.scalar(0), ')'),
-      () => part('vector', '(', this.histograms(depth - 1), ` ${this.pick(['+', '-', '==', '!='])} `, this.histograms(depth - 1), ')'),
-      () => part('vector', '(', this.histograms(depth - 1), ` ${this.pick(['</', '>/'])} `, this.pick(['1', '0.7', '-0.5', '0']), ')'),
+      () => part('vector', this.pick(['sum', 'avg']), this.grouping(), ' (', histograms(), ')'),
+      () => part('vector', '(', histograms(), ` ${this.pick(['*', '/'])} `, this.scalar(0), ')'),
+      () => part('vector', '(', histograms(), ` ${this.pick(operators)} `, histograms(), ')'),
+      () => part('vector', '(', histograms(), ` ${this.pick(['</', '>/'])} `, this.pick(['1', '0.7', '-0.5', '0']), ')'),
     ])()
   }
 
