@@ -2,7 +2,7 @@
  * The simulated disk. Bytes written, bytes synced and names synced are three states. A kill -9 leaves what was written; a power cut leaves any part
  * of what was not synced, sector by sector, and of the changes of names a beginning: of the journal, or of each directory's changes.
  *
- * Syncing a directory makes its names durable and itself reachable, as journalling file systems do it.
+ * Syncing a directory makes its names durable, those that went elsewhere too, and itself reachable, as journalling file systems do it.
  */
 import { DirectoryNode, FileNode, type NameChange, type Node } from './inode.ts'
 import type { Random } from './random.ts'
@@ -125,14 +125,20 @@ export class Disk {
   /** Makes names and what leads to the directory durable. */
   syncDirectory(directory: DirectoryNode): void {
     const reached = new Set<Node>()
-    for (let at: DirectoryNode | undefined = directory; at !== undefined; at = at.parent) reached.add(at)
+    const reach = (from: DirectoryNode): void => {
+      for (let at: DirectoryNode | undefined = from; at !== undefined; at = at.parent) reached.add(at)
+    }
     const { journal } = this
+    reach(directory)
+    // Without it, that a name was moved away could come after a newer one of the same name, and take it along.
+    const isOf = (change: NameChange): boolean => change.directory === directory || change.from?.directory === directory
+    for (const change of journal) if (isOf(change)) reach(change.directory)
     const reaching = journal.flatMap((change, i) => (change.node !== undefined && reached.has(change.node) ? [{ change, i }] : []))
     // With a name that is kept goes what had the name before: its removal must not come after.
     const precedes = (one: NameChange, at: number): boolean =>
       reaching.some(({ change, i }) => at <= i && change.directory === one.directory && change.name === one.name)
     this.journal = journal.filter((change, i) => {
-      if (change.directory !== directory && !precedes(change, i)) return true
+      if (!isOf(change) && !precedes(change, i)) return true
       keep(change)
       return false
     })
