@@ -141,6 +141,7 @@ export {
   type RowsChanged,
   type SeriesDeleted,
 } from './storage/changes.ts'
+export type { Scan, ScanPlan, ScanRequest } from './storage/scan.ts'
 export type {
   DeclaredSqlFunction,
   SqlArgument,

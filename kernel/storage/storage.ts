@@ -22,6 +22,7 @@ import type { SqlChunk, SqlColumn } from '../lib/sql-result/index.ts'
 import type { WarmUp } from '../lib/warm-up/index.ts'
 import type { Connector } from '../services/connectors.ts'
 import type { ChangeCursor, ChangeRequest } from './changes.ts'
+import type { Scan, ScanPlan, ScanRequest } from './scan.ts'
 import type { DeclaredSqlFunction } from './sql-functions.ts'
 import type { StateStore } from './state.ts'
 
@@ -217,16 +218,6 @@ export interface ExportResult {
   truncated: boolean
 }
 
-export interface ScanRequest {
-  namespace: string
-  measurement: string
-  matchers?: Matcher[]
-  /** Fields wanted; all when absent. Unknown names are ignored. */
-  fields?: string[]
-  start?: bigint
-  end?: bigint
-}
-
 /** A value for a parameter. Times are nanoseconds since the Unix epoch, decimals unscaled. */
 export type SqlParameter = null | boolean | number | bigint | string | Uint8Array | { timestamp: bigint } | { decimal: bigint; scale: number }
 
@@ -252,12 +243,6 @@ export interface SqlCursor extends AsyncIterable<SqlChunk> {
 export interface MeasurementFields {
   readonly name: string
   readonly fields: readonly FieldInfo[]
-}
-
-/** Rows of a scan, as they are asked for. */
-export interface Scan extends AsyncIterable<SeriesChunk> {
-  /** What it takes in memory from its beginning to its end, about, beside the chunks that were handed out. Absent: little. */
-  readonly bytes?: number
 }
 
 /** Read access beside the data, over one consistent snapshot. */
@@ -336,18 +321,6 @@ export interface StorageStatus {
   accepting: boolean
   /** Why writes are refused, when they are. */
   reason?: string
-}
-
-/** How a scan would be answered: for explain and for tests. */
-export interface ScanPlan {
-  measurement: string
-  series: number
-  time: { start: string; end: string }
-  /** Segments are what an engine stores rows in and may leave out by time: files, parts, shards. */
-  segments: { total: number; read: number }
-  /** Rows that would be looked at and are in no segment yet. */
-  bufferedRows: number
-  deduplicated: boolean
 }
 
 /** What a namespace holds. */

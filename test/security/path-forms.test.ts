@@ -255,7 +255,7 @@ t.test(`forms of seed ${SEED}`, async (t) => {
     if (decided[0]?.outcome === 'allow' || path === '/v1/namespaces/:namespace') allowed.add(path)
   }
   t.ok(allowed.size > 20 && allowed.size < routes.length - 20, `${allowed.size} of ${routes.length} are allowed`)
-  t.same([...exempt].sort(), ['/', '/health', '/healthz', '/ping', '/ready', '/readyz', '/settings'])
+  t.same([...exempt].sort(), ['/', '/-/healthy', '/-/ready', '/health', '/healthz', '/ping', '/ready', '/readyz', '/settings'])
   for (let i = 0; i < FORMS; i++) {
     const { method, path } = routes[pick(routes.length)]
     const known = pick(4) > 0
