@@ -181,7 +181,7 @@ export type TlsConfig = Static<typeof tlsSchema>
 /** The rest of [auth] belongs to the plugins that authenticate. */
 export const authSchema = Type.Object({
   exempt_paths: Type.Array(Type.String({ pattern: '^/' }), {
-    default: ['/health', '/healthz', '/ready', '/readyz', '/ping'],
+    default: ['/health', '/healthz', '/ready', '/readyz', '/ping', '/-/healthy', '/-/ready'],
     description: 'Paths, of HTTP routes or gRPC methods, that need no credentials: each as it is, or with "*" at its end for all that begin so',
   }),
 })

@@ -59,7 +59,7 @@ const ACTIONS: Record<string, string> = {
 }
 const ADMINS = /^\w+ \/api\/v1\/((prom\/)?admin\/(?!tsdb\/delete_series)|namespaces)/
 const CATALOG = /^\w+ \/(v1\/(config|namespaces)|auth\/context)/
-const EXEMPT = /^\w+ \/(health|healthz|ready|readyz|ping|settings)?$/
+const EXEMPT = /^\w+ \/(health|healthz|ready|readyz|ping|settings|-\/healthy|-\/ready)?$/
 
 const names = ['reader', 'writer', 'remover', 'operator'] as const
 const keyOf = (name: string) => `svc_${name.padEnd(43, 'k')}`

@@ -15,7 +15,7 @@ const READER = `svc_${'r'.repeat(43)}`
 const OPERATOR = 'o'.repeat(43)
 const isOperators = (path: string) => path.startsWith('/api/v1/plane/')
 /** What needs no credentials, and nothing else. DoPut and Handshake ask for them themselves, once they know what is asked of them. */
-const EXEMPT = ['/', '/settings', '/health', '/healthz', '/ready', '/readyz', '/ping']
+const EXEMPT = ['/', '/settings', '/health', '/healthz', '/ready', '/readyz', '/ping', '/-/healthy', '/-/ready']
 const EXEMPT_METHODS = [/^\/grpc\.health\.v1\.Health\//, /^\/grpc\.reflection\./]
 const UNAUTHENTICATED = 16
 const PERMISSION_DENIED = 7

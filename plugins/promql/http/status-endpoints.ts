@@ -67,12 +67,12 @@ export function statusEndpoints(api: QueryApi, config: PromqlConfig): void {
     return tsdbStatus(await api.run<DatabaseCounts>(request, COUNTS, args))
   })
 
-  // Balancers and `promtool check` ask without credentials, and are not told why.
+  // Exempt by [auth] exempt_paths, unless that says otherwise.
   for (const [path, summary, is] of [
     ['/-/healthy', 'Answers while the process runs', () => true],
     ['/-/ready', 'Whether the node takes questions and writes; GET /ready says why it does not', () => svc.notReady() === undefined],
   ] as const) {
-    svc.http.get(path, { config: { action: 'public' }, schema: { summary, produces: ['text/plain'] } }, async (_request, reply) => {
+    svc.http.get(path, { config: { action: 'read' }, schema: { summary, produces: ['text/plain'] } }, async (_request, reply) => {
       const text = `svc is ${is() ? '' : 'not '}${path.slice(3)}\n`
       return reply
         .code(is() ? 200 : 503)

@@ -5,6 +5,8 @@ import { NOT_DURABLE, UNKNOWN } from './provisional-series.ts'
 import { FIRST_HANDLE, type SeriesIndex } from './series-index.ts'
 
 const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
+/** In which something was wrong. */
+const KNOWN = [878685489]
 const BUDGET = 60
 const MEASUREMENTS = [ref(0, 'a'), ref(1, 'b')]
 
@@ -210,16 +212,16 @@ class Run {
 }
 
 t.test(`batches, commits, failures, releases and restarts in any order, against a plain model, SVC_SEED=${seed}`, async (t) => {
-  for (let round = 0; round < 30; round++) {
-    const run = new Run(seeded(seed + round))
+  for (const own of [...KNOWN, ...Array.from({ length: 30 }, (_, round) => seed + round)]) {
+    const run = new Run(seeded(own))
     const steps: string[] = []
     for (let step = 0; step < 150; step++) {
       const n = run.pick(100)
       const what = n < 40 ? 'decode' : n < 62 ? 'admit' : n < 80 ? 'commit' : n < 86 ? 'recycle' : n < 91 ? 'fail' : n < 98 ? 'giveBack' : 'restart'
       steps.push(what)
       const fault = run[what]() ?? run.fault()
-      if (fault !== undefined) return t.fail(`SVC_SEED=${seed + round} step ${step}: ${fault}\n${steps.join(' ')}`)
+      if (fault !== undefined) return t.fail(`SVC_SEED=${own} step ${step}: ${fault}\n${steps.join(' ')}`)
     }
   }
-  t.pass('30 rounds')
+  t.pass('all rounds')
 })

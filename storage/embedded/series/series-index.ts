@@ -55,6 +55,7 @@ export class SeriesIndex {
   private readonly tuples: TupleTable
   private readonly provisional: ProvisionalSeries
   private state = new Uint8Array(1024)
+  private symbolTuple = new Int32Array(64)
   private readonly counts = new SeriesCounts()
   private readonly names: TagTuples
   private readonly shared: Int32Array
@@ -415,6 +416,8 @@ export class SeriesIndex {
       if (number !== UNKNOWN) return number >= 0 && number < this.tuples.indexed ? number : handle
       provisional.discard(provisional.entryOf(handle))
     }
+    const back = this.names.hasNew ? this.findBySymbols(length, hash) : UNKNOWN
+    if (back >= 0) return back
     const { name, namespace, id } = measurement
     if (this.live + provisional.pending >= this.budget) {
       throw exceeded(name, `the max_series_cardinality of ${this.budget} is reached; drop tags with many values, delete old series, or raise the limit`)
@@ -423,6 +426,18 @@ export class SeriesIndex {
     this.gate.requireRoom(namespace, 'series', this.counts.of(namespace))
     this.counts.add(id, namespace)
     return provisional.add(pairs, length, hash)
+  }
+
+  /** A durable series though texts of the tuple made last are provisional: its giving back has failed since these were put there. */
+  private findBySymbols(length: number, hash: number): number {
+    const { pairs } = this.names
+    if (this.symbolTuple.length < length) this.symbolTuple = new Int32Array(length * 2)
+    const tuple = this.symbolTuple
+    for (let i = 0; i < length; i++) {
+      tuple[i] = i > 0 && pairs[i] < 0 ? this.provisional.symbolOf(~pairs[i]) : pairs[i]
+      if (tuple[i] < 0) return UNKNOWN
+    }
+    return this.tuples.find(tuple, length, hash)
   }
 
   private enliven(number: number): void {
