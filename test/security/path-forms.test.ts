@@ -235,6 +235,9 @@ t.before(async () => {
   }
 })
 
+/** Whoever names it himself is told that there is none, whichever way he wrote it. */
+const decoded = (target: string): string => target.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+
 t.test(`forms of seed ${SEED}`, async (t) => {
   const pick = random(SEED)
   let number = 0
@@ -277,7 +280,7 @@ t.test(`forms of seed ${SEED}`, async (t) => {
       if (outcome === 'deny' && !REFUSALS.has(status)) wrong.push('it was refused and answered')
     }
     if (decided.length === 0 && !REFUSALS.has(status) && !exempt.has(plain(form.target))) wrong.push('it was answered without a decision')
-    if (text.includes(SECRET) && !form.target.includes(SECRET)) wrong.push('it tells of another namespace')
+    if (text.includes(SECRET) && !decoded(form.target).includes(SECRET)) wrong.push('it tells of another namespace')
     if (status === 0 || (status >= 500 && status !== 501)) wrong.push('it is no clear answer')
     if (wrong.length > 0) t.fail(`${wrong.join(', ')}: ${shown}`)
   }
