@@ -18,6 +18,7 @@ export const EACH: readonly string[] = [
 
 /** Of these each run of CI has its turn's part. */
 export const IN_TURN: readonly string[] = [
+  'kernel/lib/grpc/connections.test.ts',
   'kernel/lib/grpc/ends.test.ts',
   'kernel/lib/grpc/listener.test.ts',
   'kernel/main.test.ts',
@@ -37,6 +38,7 @@ export const IN_TURN: readonly string[] = [
   'plugins/api_keys/gate.test.ts',
   'plugins/api_keys/key-admin.test.ts',
   'plugins/api_keys/key-store.test.ts',
+  'plugins/api_keys/namespace-keys.test.ts',
   'plugins/audit/audit-log.test.ts',
   'plugins/audit/audit.test.ts',
   'plugins/audit/crash.test.ts',
@@ -53,6 +55,7 @@ export const IN_TURN: readonly string[] = [
   'plugins/flight_sql/statements.test.ts',
   'plugins/grpc/grpc.test.ts',
   'plugins/grpc/subscribe.test.ts',
+  'plugins/grpc/wide.test.ts',
   'plugins/jwt/algorithms.test.ts',
   'plugins/jwt/issuer.test.ts',
   'plugins/kafka/kafka.test.ts',
@@ -72,6 +75,7 @@ export const IN_TURN: readonly string[] = [
   'plugins/operator_api/store-verbs.test.ts',
   'plugins/otlp/otlp.test.ts',
   'plugins/promql/http/endpoints.test.ts',
+  'plugins/rollups/retention-changed.test.ts',
   'plugins/tracing/tracing.test.ts',
   'plugins/triggers/composites.test.ts',
   'plugins/triggers/gap.test.ts',
@@ -99,6 +103,7 @@ export const IN_TURN: readonly string[] = [
   'storage/embedded/archive/random.test.ts',
   'storage/embedded/archive/wide-days.test.ts',
   'storage/embedded/backup/backups.test.ts',
+  'storage/embedded/catalog/ahead.test.ts',
   'storage/embedded/catalog/state-commits.test.ts',
   'storage/embedded/catalog/store.test.ts',
   'storage/embedded/catalog/unused-symbols.test.ts',
@@ -106,6 +111,8 @@ export const IN_TURN: readonly string[] = [
   'storage/embedded/compaction/maintenance-faults.test.ts',
   'storage/embedded/compaction/maintenance.test.ts',
   'storage/embedded/conformance-crash.test.ts',
+  'storage/embedded/duckdb/spills-at-once.test.ts',
+  'storage/embedded/encryption/corrupt-columns.test.ts',
   'storage/embedded/encryption/encrypted.test.ts',
   'storage/embedded/encryption/engine.test.ts',
   'storage/embedded/encryption/large-texts.test.ts',
