@@ -30,12 +30,8 @@ type Emit = (bytes: Uint8Array) => Promise<void>
 type EachRow = (row: (chunk: SeriesChunk, index: number) => boolean | Promise<boolean>) => Promise<void>
 
 export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
-  const hold = heldRows.begin({ namespace: args.request.namespace, limit: args.maxHeldBytes, engineLimit: reader.memoryLimit, signal: io.signal })
-  try {
-    return await answer(reader, args, io, hold)
-  } finally {
-    hold.end()
-  }
+  const options = { namespace: args.request.namespace, limit: args.maxHeldBytes, engineLimit: reader.memoryLimit, signal: io.signal }
+  return heldRows.during(options, (hold) => answer(reader, args, io, hold))
 }
 
 async function answer(reader: Reader, args: QueryArgs, io: JobIo, hold: RowHold): Promise<number> {

@@ -20,12 +20,8 @@ export interface QueryArgs {
 const EMIT_BYTES = 65_536
 
 export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
-  const hold = heldRows.begin({ namespace: args.request.namespace, limit: args.maxHeldBytes, engineLimit: reader.memoryLimit, signal: io.signal })
-  try {
-    return await answer(reader, args, io, hold)
-  } finally {
-    hold.end()
-  }
+  const options = { namespace: args.request.namespace, limit: args.maxHeldBytes, engineLimit: reader.memoryLimit, signal: io.signal }
+  return heldRows.during(options, (hold) => answer(reader, args, io, hold))
 }
 
 async function answer(reader: Reader, args: QueryArgs, io: JobIo, hold: RowHold): Promise<number> {

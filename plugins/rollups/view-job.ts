@@ -56,12 +56,8 @@ class Rows {
 }
 
 export async function view(reader: Reader, args: ViewArgs, io: JobIo): Promise<number> {
-  const hold = heldRows.begin({ namespace: args.definition.namespace, limit: args.maxHeldBytes, engineLimit: reader.memoryLimit, signal: io.signal })
-  try {
-    return await answer(reader, args, io, hold)
-  } finally {
-    hold.end()
-  }
+  const options = { namespace: args.definition.namespace, limit: args.maxHeldBytes, engineLimit: reader.memoryLimit, signal: io.signal }
+  return heldRows.during(options, (hold) => answer(reader, args, io, hold))
 }
 
 async function answer(reader: Reader, args: ViewArgs, io: JobIo, hold: RowHold): Promise<number> {

@@ -116,7 +116,7 @@ t.test('a statement that fails when its answer has begun: it is said why, whatev
     ['bare', [Buffer.from(`${text}\n`)], false],
     ['bare, and the connection ends', [Buffer.from(`${text}\n`)], true],
     [
-      'within a block, in pieces',
+      'within a block, in parts',
       [block.subarray(0, 4), Buffer.from(`\r\n__exception__\r\nabcdefghijklmnop\r\n${text.slice(0, 30)}`), Buffer.from(text.slice(30))],
       false,
     ],

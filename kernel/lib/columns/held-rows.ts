@@ -66,6 +66,16 @@ export class HeldRows {
     return hold
   }
 
+  /** Does work that may hold rows, and gives back what it held however it ends. */
+  async during<T>(options: HoldOptions, work: (hold: RowHold) => Promise<T>): Promise<T> {
+    const hold = this.begin(options)
+    try {
+      return await work(hold)
+    } finally {
+      hold.end()
+    }
+  }
+
   private firstOf(namespace: string): RowHold | undefined {
     for (const hold of this.holds) if (hold.namespace === namespace && !hold.over && !this.gathered.has(hold)) return hold
     return undefined
