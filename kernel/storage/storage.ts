@@ -273,7 +273,10 @@ export interface JobIo {
   emit(bytes: Uint8Array): Promise<void>
 }
 
-/** The default export of a job module. `args` and the result cross threads: structured-cloneable values only. */
+/**
+ * The default export of a job module. `args` and the result cross threads: structured-cloneable values only. A job that has emitted nothing yet may be stopped, by `signal`, and
+ * run again from its beginning on a later snapshot: what it does apart from its output has to bear that.
+ */
 export type Job<A = unknown, R = unknown> = (reader: Reader, args: A, io: JobIo) => Promise<R>
 
 export interface JobOptions {

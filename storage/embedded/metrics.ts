@@ -27,6 +27,7 @@ export interface EngineMetrics {
   prefetchErrors: Counter
   sharedAnswers: Counter
   jobsCut: Counter
+  jobsBegunAgain: Counter
   writeSlowdown: Counter
 }
 
@@ -60,6 +61,10 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
     ),
     sharedAnswers: metrics.counter('queries_shared_total', 'Queries answered by an equal one that had not begun when they were asked'),
     jobsCut: metrics.counter('queries_cut_total', 'Queries ended because they held memory of rows written out since they began, which was needed for new ones'),
+    jobsBegunAgain: metrics.counter(
+      'queries_begun_again_total',
+      'Queries begun again, before any of their output, because they held memory of rows written out since they began, which was needed for new ones',
+    ),
     prefetchErrors: metrics.counter('segment_prefetch_errors_total', 'Segment files that could not be read ahead of a query, or were found corrupt'),
     shardsDropped: metrics.counter(
       'retention_shards_dropped_total',

@@ -188,7 +188,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
   const readers = new Readers(new SnapshotPins(config.max_concurrent_queries))
   const memory = slabOptions(config)
   const slabs = new SlabPool(memory, new LeftBuffers(publisher, memory.keptBytes).add)
-  const held = new HeldMemory({ readers, slabs, maxMemtableMemory: config.max_memtable_memory, memtableBytes: config.memtable_flush_threshold, metrics })
+  const held = new HeldMemory({ readers, slabs, maxMemtableMemory: config.max_memtable_memory, memtableBytes: config.memtable_flush_threshold })
   const nextSequence = counters?.nextSequence ?? 1
   const memtables = new Memtables({ shared, schema, index, publisher, held, slabs, times, flushWanted, nextSequence, firstWal: floor })
 

@@ -3,7 +3,6 @@
  * `max_memtable_memory`. While jobs at work hold some, writes are answered up to twice as late, so that they get their time; those that hold
  * much of it all the same are ended, the ones first that wait for their callers, then those with the oldest snapshots, before writes are refused.
  */
-import type { EngineMetrics } from '../metrics.ts'
 import type { Readers } from '../threads/readers.ts'
 import type { Lifetime } from '../threads/snapshot-pins.ts'
 import type { SlabPool } from './slabs.ts'
@@ -23,7 +22,6 @@ export interface HeldMemoryOptions {
   maxMemtableMemory: number
   /** Rows in bytes that a memtable holds when it is full. */
   memtableBytes: number
-  metrics: Pick<EngineMetrics, 'jobsCut'>
 }
 
 export class HeldMemory {
@@ -58,9 +56,6 @@ export class HeldMemory {
   }
 
   private cut(limit: number): void {
-    const { readers, metrics } = this.options
-    if (this.bytes <= limit) return
-    const cut = readers.cut(limit)
-    if (cut > 0) metrics.jobsCut.inc(cut)
+    if (this.bytes > limit) this.options.readers.cut(limit)
   }
 }

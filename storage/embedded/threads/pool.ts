@@ -38,7 +38,7 @@ export interface PoolOptions {
   scrubber: Pick<Scrubber, 'trust' | 'report'>
   readers: Readers
   archived: Pick<ArchivedObjects, 'fetch' | 'jobEnded'>
-  metrics: Pick<EngineMetrics, 'sharedAnswers' | 'prefetchedBytes' | 'prefetchErrors' | 'refusedPlans' | 'unreadPages'>
+  metrics: Pick<EngineMetrics, 'sharedAnswers' | 'jobsCut' | 'jobsBegunAgain' | 'prefetchedBytes' | 'prefetchErrors' | 'refusedPlans' | 'unreadPages'>
   publisher: Publisher
   log: StorageContext['log']
   environment: Pick<Environment, 'startThread' | 'timers'>
@@ -183,7 +183,7 @@ class EngineThread {
       case 'failed': {
         const error = fromWire(message.error)
         if (message.spans !== undefined) this.jobs.get(message.id)?.trace?.recorded(message.spans)
-        this.jobs.get(message.id)?.fail(error)
+        this.jobs.get(message.id)?.stopped(error)
         this.jobs.delete(message.id)
         this.tasks.get(message.id)?.reject(error)
         this.tasks.delete(message.id)
@@ -236,7 +236,7 @@ export class WorkerPool {
     if (this.closed) throw shutDown()
     const { readers, archived } = this.options
     const { namespace = '', background = false, shared = false } = options
-    const id = readers.begin()
+    let id = readers.begin()
     let thread: EngineThread | undefined
     let slot: number | undefined
     const job = new ThreadJob<R>(
@@ -244,6 +244,19 @@ export class WorkerPool {
       {
         cancel: () => {
           if (job.answer?.left() !== true) cancel()
+        },
+        stop: () => thread?.post({ kind: 'cancel', id }),
+        again: () => {
+          archived.jobEnded(id)
+          readers.end(id)
+          this.count(namespace, -1)
+          id = readers.begin()
+          try {
+            start()
+          } catch (error) {
+            thread = undefined
+            job.fail(classify(error))
+          }
         },
         taken: (bytes) => thread?.post({ kind: 'taken', id, bytes }),
         ended: () => {
@@ -267,7 +280,7 @@ export class WorkerPool {
       thread = background ? this.backgroundThread() : this.queryThread()
       this.count(namespace, 1)
       thread.jobs.set(id, job as ThreadJob)
-      slot = readers.start(id, { end: () => job.end(heldTooMuch()), stalled: () => job.stalled })
+      slot = readers.start(id, { end: () => this.makeRoom(job as ThreadJob), stalled: () => job.stalled })
       this.options.publisher.flush()
       job.trace?.started()
       thread.post({ kind: 'job', id, module: module.href, args, slot, ...(job.trace === undefined ? {} : TRACED) })
@@ -282,6 +295,14 @@ export class WorkerPool {
       this.answers.ask(`${module.href} ${namespace} ${JSON.stringify(args)}`, job as ThreadJob, { begin, begun, cancel })
     }
     return job
+  }
+
+  /** Memory that the job's snapshot holds is needed. A client would only ask once more: the job does, where it can. */
+  private makeRoom(job: ThreadJob): void {
+    const { jobsBegunAgain, jobsCut } = this.options.metrics
+    if (job.beginAgain()) return jobsBegunAgain.inc()
+    jobsCut.inc()
+    job.end(heldTooMuch())
   }
 
   private count(namespace: string, by: 1 | -1): void {

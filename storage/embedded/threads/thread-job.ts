@@ -5,8 +5,16 @@ import type { Timer, Timers } from '../../common/timers.ts'
 import type { JobTrace } from './job-trace.ts'
 import type { SharedAnswer } from './shared-answers.ts'
 
+/** A job that is stopped for what its snapshot holds is begun again so often: after that its caller is told. */
+const MOST_AGAIN = 3
+
 interface Link {
+  /** Its caller has left. */
   cancel(): void
+  /** Has the engine thread end it. */
+  stop(): void
+  /** Begins it anew: the engine thread has let go of it. */
+  again(): void
   taken(bytes: number): void
   /** The engine thread has let go of the job. */
   ended(): void
@@ -30,6 +38,11 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   private reject!: (error: Error) => void
   private released = false
   private cancelled = false
+  /** Some of its output has come. */
+  private spoken = false
+  /** It was stopped, to begin again once its thread has let go of it. */
+  private beginsAgain = false
+  private begunAgain = 0
   private readonly timer: Timer | undefined
   private readonly timers: Timers
   private readonly unlisten: (() => void) | undefined
@@ -85,11 +98,28 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   /** Ends it before its time, for all who wait for it. */
   end(error: SvcError): void {
     this.answer?.failed(error)
-    this.stop(error)
+    if (this.over) this.link.stop()
+    else this.stop(error)
+  }
+
+  /** Has it begin again, on a snapshot of its own time, where nobody can tell: none of its output has come. @returns false when it cannot. */
+  beginAgain(): boolean {
+    if (this.spoken || !this.awaited || this.begunAgain === MOST_AGAIN) return false
+    this.begunAgain++
+    this.beginsAgain = true
+    this.link.stop()
+    return true
+  }
+
+  /** Its caller waits for it, or others who get a copy. */
+  private get awaited(): boolean {
+    return this.state === 'running' || this.answer?.wanted === true
   }
 
   /** From the engine thread. */
   push(bytes: Uint8Array): void {
+    if (this.beginsAgain) return
+    this.spoken = true
     this.answer?.push(bytes)
     if (this.state !== 'running') return
     this.queue.push(bytes)
@@ -105,6 +135,14 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
     this.state = 'done'
     this.resolve(result as R)
     this.wake?.()
+  }
+
+  /** The engine thread has stopped it, or it has failed there. */
+  stopped(error: Error): void {
+    const again = this.beginsAgain && this.awaited
+    this.beginsAgain = false
+    if (again) this.link.again()
+    else this.fail(error)
   }
 
   fail(error: Error): void {
