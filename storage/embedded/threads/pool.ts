@@ -3,204 +3,33 @@
  * queries share processors and not turns of one thread. A thread that dies fails what it was doing and is replaced with the next request, the maintenance
  * thread only so often (pressure.ts).
  */
-import type { JobOptions, RunningJob, StorageContext } from 'svcdb'
-import { classify, type ErrorCode, SvcError } from 'svcdb/lib/errors'
-import { nextTurn } from 'svcdb/lib/event-loop'
-import type { Timer } from '../../common/timers.ts'
+import type { JobOptions, RunningJob } from 'svcdb'
+import { classify, SvcError } from 'svcdb/lib/errors'
 import type { ArchivedObjects } from '../archive/archived-objects.ts'
-import type { EngineWorker, Environment } from '../environment.ts'
-import type { Scrubber } from '../integrity/scrubber.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { ColdThread } from '../warm-up/schedule.ts'
 import type { WarmedUp, WarmUpSlice } from '../warm-up/thread-warm-up.ts'
+import { EngineThread, type ThreadOptions } from './engine-thread.ts'
 import { JobTrace } from './job-trace.ts'
-import type { ArchiveTask, FromWorker, NewestRowsTask, StateEvent, ThreadRole, ToWorker, WireError, WorkerConfig, WorkerData } from './messages.ts'
-import type { Publisher } from './publisher.ts'
+import type { ArchiveTask, FromWorker, NewestRowsTask, ThreadRole, ToWorker } from './messages.ts'
 import type { Readers } from './readers.ts'
 import type { SegmentMeta } from './segment-entry.ts'
 import { SharedAnswers } from './shared-answers.ts'
-import { Shared } from './shared-header.ts'
-import { slicesOf } from './state-events.ts'
 import { ThreadJob } from './thread-job.ts'
 import type { ThreadUsage } from './usage.ts'
 
-export interface PoolOptions {
-  dataDir: string
-  shared: Int32Array
+export interface PoolOptions extends ThreadOptions {
   queryThreads: number
   /** Jobs that run at once; others wait. */
   maxJobs: number
-  config: Record<ThreadRole, WorkerConfig>
-  /** The whole state, for a thread that starts. */
-  state(): StateEvent[]
   /** The maintenance thread has ended by itself. @returns whether the next request may start it again. */
   maintenanceDied(cause: string): boolean
-  scrubber: Pick<Scrubber, 'trust' | 'report'>
   readers: Readers
-  archived: Pick<ArchivedObjects, 'fetch' | 'jobEnded'>
-  metrics: Pick<EngineMetrics, 'sharedAnswers' | 'jobsCut' | 'jobsBegunAgain' | 'prefetchedBytes' | 'prefetchErrors' | 'refusedPlans' | 'unreadPages'>
-  publisher: Publisher
-  log: StorageContext['log']
-  environment: Pick<Environment, 'startThread' | 'timers'>
+  archived: ThreadOptions['archived'] & Pick<ArchivedObjects, 'jobEnded'>
+  metrics: ThreadOptions['metrics'] & Pick<EngineMetrics, 'sharedAnswers' | 'jobsCut' | 'jobsBegunAgain'>
 }
-
-/** An answer to a scrape does not wait longer for a thread that is in the midst of something. */
-const USAGE_PATIENCE_MS = 200
 
 const TRACED = { traced: true }
-
-type Pending = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
-
-class EngineThread {
-  /** Nothing more is to be done for its warm-up. */
-  warm = false
-  readonly jobs = new Map<number, ThreadJob>()
-  readonly tasks = new Map<number, Pending>()
-  readonly worker: EngineWorker
-  private readonly timers: Environment['timers']
-  /** Of samples that the thread keeps. */
-  sampleBytes = 0
-  sampleFileBytes = 0
-  private lastUsage: ThreadUsage = { heapBytes: 0, bufferBytes: 0, duckdbBytes: 0 }
-  private readonly unsubscribe: () => void
-  private readonly exited: Promise<void>
-  private readonly options: PoolOptions
-  /** Messages that wait until the thread has been given the state. */
-  private behind: ToWorker[] | undefined
-  private gone = false
-
-  constructor(role: ThreadRole, options: PoolOptions, gone: (thread: EngineThread, error: SvcError) => void) {
-    const { publisher, log } = options
-    this.options = options
-    publisher.flush()
-    const [state, ...rest] = slicesOf(options.state())
-    const later = rest.reduce((count, events) => count + events.length, 0)
-    const workerData: WorkerData = {
-      role,
-      dataDir: options.dataDir,
-      shared: options.shared,
-      config: options.config[role],
-      state,
-      eventsPublished: (Atomics.load(options.shared, Shared.EVENTS) - later) | 0,
-      trust: options.scrubber.trust,
-      pins: options.readers.pins.words,
-    }
-    this.timers = options.environment.timers
-    this.worker = options.environment.startThread(workerData)
-    if (rest.length > 0) void this.handOver(rest)
-    this.unsubscribe = publisher.add((events) => this.post({ kind: 'state', events }))
-    this.worker.on('message', (message: FromWorker) => this.receive(message))
-    let failure: Error | undefined
-    this.worker.on('error', (error) => {
-      failure = error
-      log.error({ err: error, role }, 'engine thread failed')
-    })
-    this.exited = new Promise((resolve) => {
-      this.worker.once('exit', (code) => {
-        this.unsubscribe()
-        this.gone = true
-        const error = endOf(failure, code)
-        gone(this, error)
-        for (const job of this.jobs.values()) job.fail(error)
-        for (const task of this.tasks.values()) task.reject(error)
-        resolve()
-      })
-    })
-  }
-
-  post(message: ToWorker): void {
-    if (this.behind !== undefined) this.behind.push(message)
-    else this.worker.postMessage(message)
-  }
-
-  /** The rest of the state, a slice in a turn of the event loop: what is said to the thread meanwhile comes behind it. */
-  private async handOver(slices: readonly StateEvent[][]): Promise<void> {
-    const behind: ToWorker[] = []
-    this.behind = behind
-    for (const events of slices) {
-      await nextTurn()
-      if (this.gone) return
-      this.worker.postMessage({ kind: 'state', events })
-    }
-    this.behind = undefined
-    for (const message of behind) this.worker.postMessage(message)
-  }
-
-  /** What its memory was when it last said so; asks it, and does not wait long for one that is busy. */
-  async usage(id: number): Promise<ThreadUsage> {
-    const asked = new Promise<FromWorker>((resolve, reject) => this.tasks.set(id, { resolve, reject }))
-    this.post({ kind: 'usage', id })
-    let timer: Timer | undefined
-    const patience = new Promise<undefined>((resolve) => {
-      timer = this.timers.setTimeout(() => resolve(undefined), USAGE_PATIENCE_MS)
-    })
-    const answer = await Promise.race([asked.catch(() => undefined), patience])
-    this.timers.clearTimeout(timer)
-    if (answer?.kind === 'usage') this.lastUsage = answer.usage
-    return this.lastUsage
-  }
-
-  async close(): Promise<void> {
-    this.post({ kind: 'close' })
-    const timer = this.timers.setTimeout(() => void this.worker.terminate(), 5000)
-    await this.exited
-    this.timers.clearTimeout(timer)
-  }
-
-  private receive(message: FromWorker): void {
-    const { scrubber, archived, metrics, log } = this.options
-    switch (message.kind) {
-      case 'ready':
-        return
-      case 'corrupt':
-        return scrubber.report(message.segment, message.cause)
-      case 'prefetched':
-        return message.bytes > 0 ? metrics.prefetchedBytes.inc(message.bytes) : metrics.prefetchErrors.inc()
-      case 'refused-plan':
-        log.error({ namespace: message.namespace, reason: message.reason }, 'a statement was refused: its plan would have read what is not its own')
-        return metrics.refusedPlans.inc()
-      case 'unread-pages':
-        return metrics.unreadPages.inc(message.segments)
-      case 'samples-kept':
-        this.sampleBytes = message.bytes
-        this.sampleFileBytes = message.fileBytes
-        return
-      case 'fetch': {
-        const { id, request } = message
-        archived.fetch(id, message.objects).then(
-          () => this.post({ kind: 'fetched', id, request }),
-          (error: unknown) => this.post({ kind: 'fetched', id, request, error: toWire(error) }),
-        )
-        return
-      }
-      case 'output':
-        return this.jobs.get(message.id)?.push(message.bytes)
-      case 'done':
-        if (message.spans !== undefined) this.jobs.get(message.id)?.trace?.recorded(message.spans)
-        this.jobs.get(message.id)?.done(message.result, message.last)
-        this.jobs.delete(message.id)
-        return
-      case 'failed': {
-        const error = fromWire(message.error)
-        if (message.spans !== undefined) this.jobs.get(message.id)?.trace?.recorded(message.spans)
-        this.jobs.get(message.id)?.stopped(error)
-        this.jobs.delete(message.id)
-        this.tasks.get(message.id)?.reject(error)
-        this.tasks.delete(message.id)
-        return
-      }
-      case 'flushed':
-      case 'compacted':
-      case 'archive-days':
-      case 'archived':
-      case 'newest-rows':
-      case 'usage':
-      case 'warmed-up':
-        this.tasks.get(message.id)?.resolve(message)
-        this.tasks.delete(message.id)
-    }
-  }
-}
 
 interface QueuedJob {
   namespace: string
@@ -491,23 +320,4 @@ function heldTooMuch(): SvcError {
     'BACKPRESSURE',
     'cannot go on with the query: memory of rows that were written out since it began is needed for new ones; retry in a second, ask for less, or raise [database] max_memtable_memory',
   )
-}
-
-/** What ended an engine thread, for those who wait for it. */
-function endOf(failure: Error | undefined, code: number): SvcError {
-  if ((failure as NodeJS.ErrnoException | undefined)?.code === 'ERR_WORKER_OUT_OF_MEMORY')
-    return new SvcError('OVERLOADED', 'the engine thread ran out of memory; read a shorter time range, fewer series or fewer columns', { cause: failure })
-  return new SvcError('DATABASE_ERROR', `the engine thread ended with code ${code}${failure === undefined ? '' : `: ${failure.message}`}`, { cause: failure })
-}
-
-function toWire(error: unknown): WireError {
-  const { code, message } = classify(error)
-  return { code, message }
-}
-
-function fromWire(error: WireError): SvcError {
-  return new SvcError(error.code as ErrorCode, error.message, {
-    ...(error.detail === undefined ? {} : { detail: error.detail }),
-    ...(error.cause === undefined ? {} : { cause: new Error(error.cause) }),
-  })
 }
