@@ -1,11 +1,12 @@
 /** A job whose snapshot holds memory that writes need is begun again while nobody has seen anything of it; its caller learns of that only when it does not help. */
+import { rmSync } from 'node:fs'
 import type { JobOptions, RunningJob } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { MetricsRegistry } from 'svcdb/testkit'
 import t from 'tap'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
-import { closeAndRemove, NOW, NOW_MS, tempDir } from '../testing/harness.ts'
+import { NOW, NOW_MS, tempDir } from '../testing/harness.ts'
 import type { Begun, BegunArgs } from './testing-begun.ts'
 
 const JOB = moduleUrl('./testing-begun.ts', import.meta.url)
@@ -19,7 +20,7 @@ const registry = new MetricsRegistry()
 const config = { data_dir: dir, query_threads: 1, memtable_flush_threshold: FLUSH, max_memtable_memory: 3 * FLUSH }
 const engine = new EmbeddedEngine({ ...testContext(config, () => NOW_MS), metrics: registry.child('storage') })
 await engine.open()
-t.teardown(() => closeAndRemove(engine, dir))
+t.teardown(() => rmSync(dir, { recursive: true, force: true }))
 
 let rows = 0
 
@@ -135,4 +136,13 @@ t.test('those who wait for a copy are told, and its memory is given back, when i
   for (let i = 0; i < 100; i++) await load()
   await nothingHeld()
   t.equal(await metric('cut'), cut + 1)
+})
+
+t.test('not while the database closes', async (t) => {
+  const before = await metric('begun_again')
+  const job = ask({ name: 'closing', waits: 1000 })
+  const outcome = job.result.catch((error: { code?: string }) => error)
+  while ((await metric('begun_again')) === before) await load()
+  await engine.close()
+  t.type(await outcome, Error)
 })

@@ -81,6 +81,7 @@ export class WorkerPool {
           this.count(namespace, -1)
           id = readers.begin()
           try {
+            if (this.closed) throw shutDown()
             start()
           } catch (error) {
             thread = undefined
