@@ -6,6 +6,10 @@ import { ID_BYTES } from './series-id.ts'
 import { columnName, wireType } from './statements.ts'
 
 const FIRST_ROWS = 256
+const DAY_NS = 86_400_000_000_000
+/** How near to the end of a day, in days, a number is not exact enough. */
+const NEAR = 1e-9
+const ROWS_A_TURN = 65_536
 
 /** Where a row's values come from: rows of a table of a batch, ascending. */
 export interface RowSource {
@@ -63,6 +67,10 @@ export class Block {
     this.lives = narrow ? new Growing(FIRST_ROWS * 8) : undefined
   }
 
+  get narrow(): boolean {
+    return this.lives !== undefined
+  }
+
   get bytes(): number {
     let bytes = this.ids.length + this.times.length
     for (const { data, rows } of this.fields.values()) bytes += data.length + rows
@@ -112,6 +120,20 @@ export class Block {
       else columns.push({ name: columnName(index), type: `Nullable(${wireType(type, scale)})`, nulls: nulls.subarray(0, this.rows), data: data.used })
     }
     return columns
+  }
+
+  /** A time of each day that it has rows of, in nanoseconds: days are partitions. */
+  async days(): Promise<bigint[]> {
+    const times = pairs(this.times, 0, this.rows)
+    const found = new Map<number, number>()
+    for (let row = 0; row < this.rows; row++) {
+      if (row > 0 && row % ROWS_A_TURN === 0) await new Promise((resolve) => setImmediate(resolve))
+      let day = (times[row * 2 + 1] * 2 ** 32 + (times[row * 2] >>> 0)) / DAY_NS
+      if (Math.abs(day - Math.round(day)) < NEAR) day = Number(timeAt(times, row) / BigInt(DAY_NS))
+      day = Math.trunc(day)
+      if (!found.has(day)) found.set(day, row)
+    }
+    return Array.from(found.values(), (row) => timeAt(times, row))
   }
 
   private buffer({ index, type, scale }: { index: number; type: FieldType; scale: number }): FieldBuffer {
@@ -192,6 +214,10 @@ function addTexts({ nulls, data }: FieldBuffer, column: Column, rows: Int32Array
 /** One run of rows. */
 function whole(rows: Int32Array): boolean {
   return rows.length > 0 && rows[rows.length - 1] - rows[0] === rows.length - 1
+}
+
+function timeAt(times: Int32Array, row: number): bigint {
+  return (BigInt(times[row * 2 + 1]) << 32n) | BigInt(times[row * 2] >>> 0)
 }
 
 /** 32-bit halves of values of 8 bytes. */

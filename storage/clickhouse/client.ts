@@ -3,6 +3,7 @@
  * statement's text.
  */
 import { Readable } from 'node:stream'
+import { setTimeout } from 'node:timers/promises'
 import { type ClickHouseClient, ClickHouseError, type ClickHouseSettings, createClient } from '@clickhouse/client'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import type { ClickHouseSection } from './config.ts'
@@ -40,6 +41,12 @@ const REPLICAS_AWAY = '341'
 const DEFINITION_SECS = 5
 /** After these an insert is tried again under the same token: too many parts, too few replicas, what became of it is unknown, a server or the coordinator was away. */
 const AGAIN = new Set(['202', '209', '210', '225', '252', '279', '285', '286', '319', '999'])
+/** After these it may be stored all the same: time was up, servers lost one another, the statement was ended. */
+const DOUBTFUL = new Set(['159', '160', '209', '210', '236', '279', '285', '286', '319', '394', '999'])
+/** Nothing was sent. */
+const UNSENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'])
+/** Of a table and of a database that are not there. */
+const MISSING = new Set(['60', '81'])
 /** Too slow: TIMEOUT_EXCEEDED, TOO_SLOW, SOCKET_TIMEOUT. */
 const SLOW = new Set(['159', '160', '209'])
 /** Of its servers among each other: texts of these have addresses. */
@@ -56,6 +63,13 @@ export interface QueryOptions {
   timeoutMs?: number
   /** What an error of ClickHouse means to who asked, by its number; undefined: as elsewhere. */
   meaning?(code: string, message: string): SvcError | undefined
+}
+
+export interface InsertOptions {
+  /** Quorums one after the other, so that each read after it sees it. */
+  sequential?: boolean
+  /** Told when a try has failed and may be stored all the same, also later. */
+  doubt?(): void
 }
 
 export class Client {
@@ -153,38 +167,79 @@ export class Client {
   }
 
   /**
-   * Writes a block once, however often it has to be sent. @param options.sequential quorums one after the other, so that each read after it sees it.
-   * @throws SvcError when it is not stored, or nobody knows whether it is: sent again it is stored once. */
-  async insert(table: string, columns: readonly WireColumn[], rows: number, token: string, options: { sequential?: boolean } = {}): Promise<void> {
+   * Writes a block once, however often it has to be sent.
+   * @throws SvcError when it is not stored, or nobody knows whether it is: sent again it is stored once.
+   */
+  async insert(table: string, columns: readonly WireColumn[], rows: number, token: string, { sequential = false, doubt }: InsertOptions = {}): Promise<void> {
     const parts = encodeBlock(columns, rows)
-    const names = columns.map(({ name }) => name).join(', ')
-    const query = `INSERT INTO ${table} (${names}) SETTINGS ${this.insertSettings(token, options.sequential === true)} FORMAT Native`
+    const statement = insertInto(table, columns, [...this.insertSettings(token), ...this.quorumSettings(sequential)])
     const begun = performance.now()
     const last = begun + this.section.write_timeout_secs * 1000
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
       try {
-        const { stream } = await this.client.exec({ query, values: Readable.from(parts, { objectMode: false }), abort_signal: this.closing.signal })
-        for await (const _ of stream);
-        this.isReached = true
+        await this.send(statement, parts)
         this.metrics?.insertedRows.inc(rows)
         this.metrics?.inserts.observe((performance.now() - begun) / 1000)
         return
       } catch (error) {
+        if (isDoubtful(error)) doubt?.()
         if (!isTriedAgain(error) || performance.now() + pause > last || this.closing.signal.aborted) throw this.told('write', error)
         this.metrics?.repeats.inc()
-        await new Promise((resolve) => setTimeout(resolve, pause))
+        await setTimeout(pause)
       }
     }
   }
 
-  private insertSettings(token: string, sequential: boolean): string {
-    const { cluster, insert_quorum } = this.section
-    const settings = [`insert_deduplication_token = '${token}'`, 'insert_deduplicate = 1', 'max_partitions_per_insert_block = 0', 'async_insert = 0']
-    if (cluster !== undefined) {
-      settings.push('distributed_foreground_insert = 1', `insert_quorum_parallel = ${sequential ? 0 : 1}`)
-      settings.push(insert_quorum === 'auto' ? "insert_quorum = 'auto'" : `insert_quorum = ${insert_quorum}`)
+  /**
+   * Stores other rows under the token of an insert that is in doubt, in each of its partitions: after that it is stored, or never will be. Goes on until ClickHouse
+   * has done so, the table is not there any more, or the client is closed.
+   */
+  async fence(table: string, columns: readonly WireColumn[], rows: number, token: string): Promise<void> {
+    const parts = encodeBlock(columns, rows)
+    for (let pause = FIRST_PAUSE_MS; !this.closing.signal.aborted; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
+      try {
+        const shards = await this.shards()
+        for (let shard = 1; shard <= shards; shard++) {
+          const one = this.section.cluster === undefined ? [] : ['insert_quorum = 0', `insert_shard_id = ${shard}`]
+          await this.send(insertInto(table, columns, [...this.insertSettings(token), ...one]), parts)
+        }
+        return
+      } catch (error) {
+        if (error instanceof ClickHouseError && MISSING.has(error.code)) return
+        await setTimeout(pause, undefined, { signal: this.closing.signal }).catch(() => {})
+      }
     }
-    return settings.join(', ')
+  }
+
+  private async send(statement: string, parts: readonly Uint8Array[]): Promise<void> {
+    const values = Readable.from(parts, { objectMode: false })
+    const { stream } = await this.client.exec({ query: statement, values, abort_signal: this.closing.signal })
+    for await (const _ of stream);
+    this.isReached = true
+  }
+
+  private async shards(): Promise<number> {
+    const { cluster } = this.section
+    let shards = 1
+    // The name is checked by the config's schema.
+    if (cluster !== undefined)
+      for await (const { columns } of this.blocks(`SELECT toUInt64(max(shard_num)) FROM system.clusters WHERE cluster = '${cluster}'`))
+        shards = Number(new BigUint64Array(columns[0].bytes.buffer)[0])
+    return shards
+  }
+
+  private insertSettings(token: string): string[] {
+    // One that nobody waits for any more ends there, too.
+    const ends = [`max_execution_time = ${this.section.write_timeout_secs}`, "timeout_overflow_mode = 'throw'"]
+    const once = [`insert_deduplication_token = '${token}'`, 'insert_deduplicate = 1']
+    const shards = this.section.cluster === undefined ? [] : ['distributed_foreground_insert = 1']
+    return [...once, 'max_partitions_per_insert_block = 0', 'async_insert = 0', ...ends, ...shards]
+  }
+
+  private quorumSettings(sequential: boolean): string[] {
+    const { cluster, insert_quorum } = this.section
+    if (cluster === undefined) return []
+    return [`insert_quorum_parallel = ${sequential ? 0 : 1}`, insert_quorum === 'auto' ? "insert_quorum = 'auto'" : `insert_quorum = ${insert_quorum}`]
   }
 
   private told(verb: 'change' | 'read' | 'write', error: unknown): Error {
@@ -210,6 +265,15 @@ export class Client {
     const code = (error as NodeJS.ErrnoException).code ?? 'the connection ended'
     return new SvcError('OVERLOADED', `cannot ${verb} in ClickHouse: it is not reached (${code}); see that it runs, its address is in the log`)
   }
+}
+
+function insertInto(table: string, columns: readonly WireColumn[], settings: readonly string[]): string {
+  return `INSERT INTO ${table} (${columns.map(({ name }) => name).join(', ')}) SETTINGS ${settings.join(', ')} FORMAT Native`
+}
+
+function isDoubtful(error: unknown): boolean {
+  if (error instanceof ClickHouseError) return DOUBTFUL.has(error.code)
+  return !UNSENT.has((error as NodeJS.ErrnoException).code ?? '')
 }
 
 /** A connection that broke leaves open what became of the insert. */

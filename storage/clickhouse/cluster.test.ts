@@ -73,6 +73,28 @@ else {
     t.match(await engine.usage('default'), { series: 1, measurements: 1 })
   })
 
+  t.test('an insert that comes late, on each shard, does not take the place of a later one', async (t) => {
+    const late: (() => void)[] = []
+    let isKept = false
+    const proxy = await proxyTo(server.url, (statement, forward) => {
+      if (!isKept || !/^INSERT INTO \S+\.m_/.test(statement)) return forward()
+      isKept = false
+      late.push(() => forward({ lost: true }))
+    })
+    const engine = await begin(prefix(), proxy.url, {}, undefined, { write_timeout_secs: 1, insert_quorum: 0 })
+    t.teardown(async () => {
+      await engine.close()
+      proxy.close()
+    })
+    await write(engine, [point(1)])
+    isKept = true
+    await t.rejects(write(engine, [point(2)]), { code: 'WRITE_TIMEOUT' })
+    t.match(await write(engine, [point(3)]), { written: 1 })
+    for (const go of late) go()
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    t.same(await lines(engine, { measurement: 'cpu' }), [row(3)])
+  })
+
   t.test('PromQL and SQL', async (t) => {
     const engine = new ClickHouseEngine(testContext({ clickhouse: { ...server.section, prefix: prefix(), cluster: 'main' } }, Date.now))
     const node = await boot({ plugins: ['line_protocol', 'promql', 'sql'], storage: withState(engine) })

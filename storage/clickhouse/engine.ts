@@ -133,8 +133,9 @@ export class ClickHouseEngine implements StorageEngine {
     this.aggregates = new Aggregates(this.client, this.place, this.section.query_memory, lacking)
     this.schemas = new Schemas(this.log, this.numbers)
     this.policies = new Policies(this.client, this.place, policyOf(this.section))
-    this.tables = new Tables(this.client, this.place, this.section.max_waiting_bytes)
-    const waiting = { turns: this.turns, tables: this.tables, timeoutMs: this.section.write_timeout_secs * 1000 }
+    const timeoutMs = this.section.write_timeout_secs * 1000
+    this.tables = new Tables(this.client, this.place, { maxBytes: this.section.max_waiting_bytes, timeoutMs })
+    const waiting = { turns: this.turns, tables: this.tables, timeoutMs }
     this.arrivals = new Arrivals({ ...waiting, recycle: (batch) => this.recycle(batch) })
     const settings = retentionSettings(config, this.limits)
     const { section, limits, client, place, log, tables, series, resolver, gate } = this
@@ -258,6 +259,7 @@ export class ClickHouseEngine implements StorageEngine {
 
   async delete({ namespace, measurement, matchers = [], start, end }: DeleteRequest): Promise<DeleteResult> {
     return this.turns.alone(namespace, async () => {
+      await this.tables.settled(namespace)
       await this.refreshed()
       const life = this.existing('delete', namespace, measurement)
       await this.tables.ensureNamespace(namespace)

@@ -1,5 +1,6 @@
 /** Statements that read rows of a measurement, sorted by series and time, each time once (with the setting `WITHIN_DAYS`). All in them is made here: names, numbers, ids. */
 import type { Life, StoredField } from './catalog.ts'
+import { OF_SERIES } from './fence.ts'
 import { IDS_AT_ONCE, inGroups } from './series-store.ts'
 import { columnName, databaseOf, ownTable, type Place, wireType } from './statements.ts'
 
@@ -68,7 +69,7 @@ export function rowsOf(place: Place, query: RowsQuery): string {
       )
       .join(', ')
   const narrow = `SELECT series, time, ${columns((field) => field.narrow)} FROM ${database}.narrow FINAL WHERE ${conditionOf(query, true)}`
-  const own = `SELECT series, time, ${columns((field) => !field.narrow)} FROM ${database}.${ownTable(life.number)} FINAL WHERE ${conditionOf(query, false)}`
+  const own = `SELECT series, time, ${columns((field) => !field.narrow)} FROM ${database}.${ownTable(life.number)} FINAL WHERE ${OF_SERIES} AND ${conditionOf(query, false)}`
   if (fields.every((field) => field.narrow)) return narrow
   if (fields.every((field) => !field.narrow)) return own
   // A field's value is in one of the two.

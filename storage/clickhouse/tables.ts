@@ -1,40 +1,60 @@
 /**
  * Writes blocks to tables: one at a time into each, so that of two writes the later one's values win; rows that come while a block is on its way join the next.
+ * The next does not go before it is certain what became of the one before (fence.ts).
  * The tables and columns that a block needs are made before it, once a process.
  */
 import { randomUUID } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import { SvcError } from 'svcdb/lib/errors'
 import { Block } from './block.ts'
 import { type Life, ownFields } from './catalog.ts'
 import type { Client } from './client.ts'
 import { define, hasColumns, hasTables } from './definitions.ts'
+import { rowsOfNobody } from './fence.ts'
 import { addColumns, columnName, createNamespace, createOwn, databaseOf, ownTable, type Place, tablesOf } from './statements.ts'
+
+const LOOK_MS = 100
 
 interface Waiting {
   block: Block
+  /** When its first rows came. */
+  since: number
   life: Life | undefined
   written: PromiseWithResolvers<void>
 }
 
 class Table {
+  readonly namespace: string
   waiting: Waiting | undefined
   writing = false
+  /** Until it is certain what became of an insert. */
+  fence: Promise<void> | undefined
+
+  constructor(namespace: string) {
+    this.namespace = namespace
+  }
+}
+
+export interface WriteLimits {
+  /** Of rows that wait, or are on their way. */
+  maxBytes: number
+  timeoutMs: number
 }
 
 export class Tables {
   private readonly client: Client
   private readonly place: Place
-  private readonly maxBytes: number
+  private readonly limits: WriteLimits
   private readonly tables = new Map<string, Table>()
   private readonly namespaces = new Map<string, Promise<void>>()
   /** Fields that a life's own table is known to have; undefined: no table. */
   private readonly columns = new Map<number, number>()
   private bytes = 0
 
-  constructor(client: Client, place: Place, maxBytes: number) {
+  constructor(client: Client, place: Place, limits: WriteLimits) {
     this.client = client
     this.place = place
-    this.maxBytes = maxBytes
+    this.limits = limits
   }
 
   /** Bytes of rows that wait, or are on their way. */
@@ -50,10 +70,10 @@ export class Tables {
   }
 
   private requireRoom(): void {
-    if (this.bytes < this.maxBytes) return
+    if (this.bytes < this.limits.maxBytes) return
     throw new SvcError(
       'BACKPRESSURE',
-      `cannot write: ${this.bytes} bytes wait for ClickHouse, clickhouse.max_waiting_bytes is ${this.maxBytes}; send again later`,
+      `cannot write: ${this.bytes} bytes wait for ClickHouse, clickhouse.max_waiting_bytes is ${this.limits.maxBytes}; send again later`,
     )
   }
 
@@ -75,14 +95,14 @@ export class Tables {
   add(namespace: string, life: Life | undefined, fill: (block: Block) => void): Promise<void> {
     const name = life === undefined ? 'narrow' : ownTable(life.number)
     const key = `${databaseOf(this.place, namespace)}.${name}`
-    const table = this.tables.get(key) ?? new Table()
+    const table = this.tables.get(key) ?? new Table(namespace)
     this.tables.set(key, table)
-    table.waiting ??= { block: new Block(life === undefined), life, written: Promise.withResolvers() }
+    table.waiting ??= { block: new Block(life === undefined), since: performance.now(), life, written: Promise.withResolvers() }
     const { block, written } = table.waiting
     const before = block.bytes
     fill(block)
     this.bytes += block.bytes - before
-    if (!table.writing) void this.write(key, namespace, table)
+    if (!table.writing) void this.write(key, table)
     return written.promise
   }
 
@@ -91,26 +111,62 @@ export class Tables {
     this.columns.delete(life.number)
   }
 
-  private async write(key: string, namespace: string, table: Table): Promise<void> {
+  /** When it is certain what became of all that was written to a namespace before. @throws WRITE_TIMEOUT when that takes as long as a write may. */
+  async settled(namespace: string): Promise<void> {
+    const fences = [...this.tables.values()].flatMap((table) => (table.namespace === namespace && table.fence !== undefined ? [table.fence] : []))
+    if (fences.length === 0) return
+    const given = new AbortController()
+    const late = setTimeout(this.limits.timeoutMs, true, { signal: given.signal }).catch(() => false)
+    const isLate = await Promise.race([Promise.all(fences).then(() => false), late])
+    given.abort()
+    if (isLate) throw inDoubt('nothing has changed')
+  }
+
+  private async write(key: string, table: Table): Promise<void> {
     table.writing = true
     // What comes in this turn of the loop joins.
     await new Promise((resolve) => setImmediate(resolve))
     for (let next = table.waiting; next !== undefined; next = table.waiting) {
       table.waiting = undefined
       const { block, life, written } = next
+      const token = randomUUID()
+      let isDoubtful = false
       try {
-        await this.ensureNamespace(namespace)
+        await this.ensureNamespace(table.namespace)
         if (life !== undefined) await this.ensureOwn(life)
-        await this.client.insert(key, block.columns(), block.rows, randomUUID())
+        await this.client.insert(key, block.columns(), block.rows, token, { doubt: () => (isDoubtful = true) })
         written.resolve()
+        isDoubtful = false
       } catch (error) {
+        if (isDoubtful) table.fence = this.fence(key, table, block, token)
         written.reject(error)
       } finally {
         this.bytes -= block.bytes
       }
+      await table.fence
     }
     table.writing = false
     this.tables.delete(key)
+  }
+
+  /** What comes meanwhile waits for as long as a write may take. Never rejects. */
+  private async fence(key: string, table: Table, block: Block, token: string): Promise<void> {
+    const looking = setInterval(() => this.refuseLate(table), LOOK_MS)
+    try {
+      const { columns, rows } = await rowsOfNobody(block)
+      await this.client.fence(key, columns, rows, token)
+    } finally {
+      clearInterval(looking)
+      table.fence = undefined
+    }
+  }
+
+  private refuseLate(table: Table): void {
+    const { waiting } = table
+    if (waiting === undefined || performance.now() - waiting.since < this.limits.timeoutMs) return
+    table.waiting = undefined
+    this.bytes -= waiting.block.bytes
+    waiting.written.reject(inDoubt('nothing of these rows was stored, send again later'))
   }
 
   /** Sees that the tables of a measurement are there. */
@@ -136,3 +192,6 @@ export class Tables {
     this.columns.set(life.number, size)
   }
 }
+
+const inDoubt = (what: string): SvcError =>
+  new SvcError('WRITE_TIMEOUT', `cannot write in ClickHouse: it has not answered an insert before it, and not said yet what became of that; ${what}`)

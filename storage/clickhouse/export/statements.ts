@@ -1,6 +1,7 @@
 /** Statements of an export: what there is to write, and the rows of a slice as a Parquet file. Columns are called `c0`, `c1`, ...: names are put in when slices are joined. */
 import { ROW_GROUP_ROWS } from '../../common/export/join-export.ts'
 import type { Life, StoredField } from '../catalog.ts'
+import { OF_SERIES } from '../fence.ts'
 import { betweenIds, conditionOf, NS, type RowsQuery, rowsOf } from '../rows-query.ts'
 import { param } from '../series-store.ts'
 import { WITHIN_DAYS } from '../settings.ts'
@@ -98,7 +99,10 @@ function unmerged(scope: ExportScope, slice: Slice): string {
   const own = texts.map(({ index }) => `toUInt64(ifNull(length(${columnName(index)}), 0))`).join(' + ')
   const query: RowsQuery = { life: scope.life, fields: scope.fields, series: undefined, ...slice }
   return tablesOf(scope)
-    .map(([table, narrow]) => `SELECT series, ${NS} AS ns, ${(narrow ? '' : own) || 'toUInt64(0)'} AS texts FROM ${table} WHERE ${conditionOf(query, narrow)}`)
+    .map(
+      ([table, narrow]) =>
+        `SELECT series, ${NS} AS ns, ${(narrow ? '' : own) || 'toUInt64(0)'} AS texts FROM ${table} WHERE ${narrow ? '' : `${OF_SERIES} AND `}${conditionOf(query, narrow)}`,
+    )
     .join(' UNION ALL ')
 }
 

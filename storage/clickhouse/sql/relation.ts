@@ -6,6 +6,7 @@
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import type { RelationRequest, SqlMeasurement, SqlMeasurementColumn } from '../../embedded/sql/bind.ts'
 import { type Life, ownFields, type StoredField } from '../catalog.ts'
+import { OF_SERIES } from '../fence.ts'
 import { timeLiteral } from '../rows-query.ts'
 import { columnName, databaseOf, ownTable, type Place, wireType } from '../statements.ts'
 import { textLiteral } from './literals.ts'
@@ -134,7 +135,7 @@ function rowsStatement(place: Place, scan: ScanOf, fields: readonly StoredField[
   const narrow = (list: string): string => `SELECT series, time${list} FROM ${database}.narrow FINAL${where([`life = ${life.number}`])}`
   const value = 'if(isFinite(value), value, NULL)'
   if (own.length === 0) return narrow(fields.map((_, i) => `, ${value} AS v${i}`).join(''))
-  const table = (list: string): string => `SELECT series, time${list} FROM ${database}.${ownTable(life.number)} FINAL${where([])}`
+  const table = (list: string): string => `SELECT series, time${list} FROM ${database}.${ownTable(life.number)} FINAL${where([OF_SERIES])}`
   if (own.length === all.length) return table(fields.map((field, i) => `, ${shownValue(field, scan.sql.life)} AS v${i}`).join(''))
   const missing = ({ type, scale }: StoredField): string => `CAST(NULL AS Nullable(${type === 'decimal' ? 'Int128' : wireType(type, scale)}))`
   const first = narrow(fields.map((field, i) => `, ${field.narrow ? value : missing(field)} AS v${i}`).join(''))
