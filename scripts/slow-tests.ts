@@ -91,6 +91,7 @@ export const IN_TURN: readonly string[] = [
   'storage/clickhouse/conformance.test.ts',
   'storage/clickhouse/export/export.test.ts',
   'storage/clickhouse/late-inserts.test.ts',
+  'storage/clickhouse/lost-tables.test.ts',
   'storage/clickhouse/policies.test.ts',
   'storage/clickhouse/promql-scripts.test.ts',
   'storage/clickhouse/promql.test.ts',

@@ -46,6 +46,8 @@ export interface Life {
   readonly known: Set<string>
   /** Series that were stored before the newest event that gave some back: they may be among those, and are stored again before they get rows. */
   readonly doubtful: Set<string>
+  /** How often it was forgotten which are stored, as their table was not there. */
+  forgotten: number
   /** Tag keys of series stored, as read last and since; undefined: to be read. Those of other nodes since then are not among them. */
   tagKeys: Set<string> | undefined
   /** Series stored, as counted last and since. */
@@ -118,6 +120,15 @@ export class Catalog {
     return life
   }
 
+  /** Which series of a namespace are stored is not known: each is looked for again. */
+  forgetSeries(namespace: string): void {
+    for (const life of this.livesOf(namespace)) {
+      life.known.clear()
+      life.doubtful.clear()
+      life.forgotten++
+    }
+  }
+
   private create(number: number, { namespace, measurement: name }: CatalogEvent): Life {
     const life: Life = {
       number,
@@ -130,6 +141,7 @@ export class Catalog {
       known: new Set(),
       tagKeys: undefined,
       doubtful: new Set(),
+      forgotten: 0,
       series: 0,
     }
     this.lives.set(number, life)

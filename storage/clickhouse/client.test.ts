@@ -26,7 +26,24 @@ const TABLE: [number: number, what: string, read: ErrorCode, change: ErrorCode, 
   [307, 'TOO_MANY_BYTES', 'BAD_REQUEST', 'BAD_REQUEST', 'BAD_REQUEST'],
   [319, 'UNKNOWN_STATUS_OF_INSERT', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
   [999, 'KEEPER_EXCEPTION', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
-  [60, 'UNKNOWN_TABLE', 'DATABASE_ERROR', 'DATABASE_ERROR', 'DATABASE_ERROR'],
+  [60, 'UNKNOWN_TABLE', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [81, 'UNKNOWN_DATABASE', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [218, 'TABLE_IS_DROPPED', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [173, 'CANNOT_ALLOCATE_MEMORY', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [192, 'UNKNOWN_USER', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [193, 'WRONG_PASSWORD', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [194, 'REQUIRED_PASSWORD', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [516, 'AUTHENTICATION_FAILED', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [497, 'ACCESS_DENIED', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [201, 'QUOTA_EXCEEDED', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [236, 'ABORTED', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [254, 'NO_ACTIVE_REPLICAS', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [369, 'ALL_REPLICAS_ARE_STALE', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [394, 'QUERY_WAS_CANCELLED', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [439, 'CANNOT_SCHEDULE_TASK', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [733, 'TABLE_IS_BEING_RESTARTED', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [745, 'SERVER_OVERLOADED', 'OVERLOADED', 'OVERLOADED', 'OVERLOADED'],
+  [53, 'TYPE_MISMATCH', 'DATABASE_ERROR', 'DATABASE_ERROR', 'DATABASE_ERROR'],
 ]
 /** What tells who asks to come again, or that time is over. */
 const COME_AGAIN = new Set<ErrorCode>(['OVERLOADED', 'BACKPRESSURE', 'QUERY_TIMEOUT', 'WRITE_TIMEOUT'])
@@ -76,14 +93,33 @@ t.test('errors of ClickHouse', async (t) => {
           [503, 504].includes((ERRORS as Record<string, { http: number }>)[error.code].http),
           `${what}: ${(ERRORS as Record<string, { http: number }>)[error.code].http}`,
         )
-      if ([209, 210, 225, 279].includes(number)) t.notOk(error.message.includes('10.1.2'), error.message)
+      if ([209, 210, 225, 279, 60, 81, 218, 192, 193, 194, 516, 497, 243].includes(number)) t.notOk(error.message.includes('10.1.2'), error.message)
     }
+  }
+})
+
+t.test('a disk that was full before ClickHouse looked is told as such', async (t) => {
+  const text = 'Code: 75. DB::Exception: Cannot write to file /var/lib/x, errno: 28, strerror: No space left on device. (CANNOT_WRITE_TO_FILE_DESCRIPTOR)'
+  const server = createServer((from, to) => {
+    from.resume().on('end', () => to.writeHead(500, { 'x-clickhouse-exception-code': '75' }).end(text))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const client = new Client(sectionOf({ clickhouse: { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` } }))
+  t.teardown(async () => {
+    await client.close()
+    server.close()
+  })
+  for (const [verb, ask] of ways(client)) {
+    const error = await failed(ask())
+    t.match(error, { code: 'STORAGE_FULL', message: `cannot ${verb} in ClickHouse: its disk is full; free space there (code 75)` })
   }
 })
 
 t.test('a server that is not reached: who asks is not told where it would be, the log is', async (t) => {
   const logged: unknown[] = []
-  const client = new Client(sectionOf({ clickhouse: { url: 'http://127.0.0.1:9', write_timeout_secs: 1 } }), undefined, (told) => logged.push(told))
+  const client = new Client(sectionOf({ clickhouse: { url: 'http://127.0.0.1:9', write_timeout_secs: 1 } }), undefined, {
+    unreached: (told) => logged.push(told),
+  })
   t.teardown(() => client.close())
   for (const [verb, ask] of ways(client)) {
     const error = await failed(ask())
@@ -136,7 +172,7 @@ t.test('a statement that fails when its answer has begun: it is said why, whatev
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const logged: unknown[] = []
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const client = new Client(sectionOf({ clickhouse: { url, write_timeout_secs: 5 } }), undefined, (told) => logged.push(told))
+  const client = new Client(sectionOf({ clickhouse: { url, write_timeout_secs: 5 } }), undefined, { unreached: (told) => logged.push(told) })
   t.teardown(async () => {
     await client.close()
     server.close()

@@ -19,22 +19,54 @@ const FIRST_PAUSE_MS = 50
 const MAX_PAUSE_MS = 2000
 /** What ClickHouse says by number, and what it means to a caller. */
 export const CODES: ReadonlyMap<string, ErrorCode> = new Map<string, ErrorCode>([
+  ['60', 'OVERLOADED'],
+  ['81', 'OVERLOADED'],
   ['82', 'CONFLICT'],
+  ['173', 'OVERLOADED'],
+  ['192', 'OVERLOADED'],
+  ['193', 'OVERLOADED'],
+  ['194', 'OVERLOADED'],
+  ['201', 'OVERLOADED'],
   ['202', 'BACKPRESSURE'],
   ['210', 'OVERLOADED'],
+  ['218', 'OVERLOADED'],
   ['225', 'OVERLOADED'],
+  ['236', 'OVERLOADED'],
   ['241', 'OVERLOADED'],
   ['242', 'OVERLOADED'],
   ['243', 'STORAGE_FULL'],
   ['252', 'BACKPRESSURE'],
+  ['254', 'OVERLOADED'],
   ['279', 'OVERLOADED'],
   ['285', 'OVERLOADED'],
   ['286', 'OVERLOADED'],
   ['289', 'OVERLOADED'],
   ['307', 'BAD_REQUEST'],
   ['319', 'OVERLOADED'],
+  ['369', 'OVERLOADED'],
+  ['394', 'OVERLOADED'],
+  ['439', 'OVERLOADED'],
+  ['497', 'OVERLOADED'],
+  ['516', 'OVERLOADED'],
+  ['733', 'OVERLOADED'],
+  ['745', 'OVERLOADED'],
   ['999', 'OVERLOADED'],
 ])
+/** What callers read in place of its own words, which have names of users, tables and paths. */
+export const CAUSES: ReadonlyMap<string, string> = new Map([
+  ...['60', '81', '218'].map((code): [string, string] => [
+    code,
+    'a table that svc made is not there; send again: tables of points are made anew, empty. If that does not help the catalog has gone: restore it',
+  ]),
+  ...['192', '193', '194', '516'].map((code): [string, string] => [
+    code,
+    'it refuses the user of this node; see that clickhouse.username and password are right',
+  ]),
+  ['497', 'the user of this node lacks a grant; what it needs is in the guide for scaling out'],
+  ['243', 'its disk is full; free space there'],
+])
+/** As the system says it where ClickHouse has not looked before it wrote. */
+const NO_SPACE = /errno: 28\b|No space left on device/
 /** UNFINISHED: of a change of rows. */
 const REPLICAS_AWAY = '341'
 /** How long a definition waits for the servers of a cluster. */
@@ -46,7 +78,7 @@ const DOUBTFUL = new Set(['159', '160', '209', '210', '236', '279', '285', '286'
 /** Nothing was sent. */
 const UNSENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'])
 /** Of a table and of a database that are not there. */
-const MISSING = new Set(['60', '81'])
+const MISSING = new Set(['60', '81', '218'])
 /** Too slow: TIMEOUT_EXCEEDED, TOO_SLOW, SOCKET_TIMEOUT. */
 const SLOW = new Set(['159', '160', '209'])
 /** Of its servers among each other: texts of these have addresses. */
@@ -72,20 +104,26 @@ export interface InsertOptions {
   doubt?(): void
 }
 
+export interface ClientNotes {
+  /** The server is not reached; once until it is again. */
+  unreached?(told: { url: string; err: unknown }): void
+  /** A table is not there that was. */
+  missing?(told: { err: unknown }): void
+}
+
 export class Client {
   private readonly client: ClickHouseClient
   private readonly section: ClickHouseSection
   private readonly metrics: ClickHouseMetrics | undefined
   private readonly closing = new AbortController()
-  private readonly unreached: (told: { url: string; err: unknown }) => void
+  private readonly notes: ClientNotes
   private readonly questions: Questions
   private isReached = true
 
-  /** @param unreached told when the server is not reached, once until it is again. */
-  constructor(section: ClickHouseSection, metrics?: ClickHouseMetrics, unreached: (told: { url: string; err: unknown }) => void = () => {}) {
+  constructor(section: ClickHouseSection, metrics?: ClickHouseMetrics, notes: ClientNotes = {}) {
     this.section = section
     this.metrics = metrics
-    this.unreached = unreached
+    this.notes = notes
     this.questions = new Questions(section.max_connections)
     this.client = createClient({
       url: section.url,
@@ -255,12 +293,16 @@ export class Client {
     const message = error instanceof Error ? error.message.split('\n', 1)[0].slice(0, 300) : String(error)
     if (error instanceof ClickHouseError) {
       this.isReached = true
-      const code = SLOW.has(error.code) ? slow : (CODES.get(error.code) ?? 'DATABASE_ERROR')
-      const cause = BETWEEN_SERVERS.has(error.code) ? 'its servers, or its Keeper, do not reach one another' : message
-      return new SvcError(code, `cannot ${verb} in ClickHouse: ${cause} (code ${error.code})`)
+      if (MISSING.has(error.code)) this.notes.missing?.({ err: error })
+      const isFull = NO_SPACE.test(error.message)
+      const code = isFull ? 'STORAGE_FULL' : SLOW.has(error.code) ? slow : (CODES.get(error.code) ?? 'DATABASE_ERROR')
+      const between = BETWEEN_SERVERS.has(error.code) ? 'its servers, or its Keeper, do not reach one another' : undefined
+      const cause = between ?? CAUSES.get(isFull ? '243' : error.code) ?? message
+      const soon = MISSING.has(error.code) ? { headers: { 'retry-after': '1' } } : {}
+      return new SvcError(code, `cannot ${verb} in ClickHouse: ${cause} (code ${error.code})`, soon)
     }
     if (/timeout/i.test(message)) return new SvcError(slow, `cannot ${verb} in ClickHouse: no answer within write_timeout_secs`)
-    if (this.isReached) this.unreached({ url: this.section.url, err: error })
+    if (this.isReached) this.notes.unreached?.({ url: this.section.url, err: error })
     this.isReached = false
     const code = (error as NodeJS.ErrnoException).code ?? 'the connection ended'
     return new SvcError('OVERLOADED', `cannot ${verb} in ClickHouse: it is not reached (${code}); see that it runs, its address is in the log`)

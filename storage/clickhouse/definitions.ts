@@ -6,11 +6,20 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { Client } from './client.ts'
 import type { Place } from './statements.ts'
 
-/** @param what its name in an error. @param exists asks the server that is connected to. @throws OVERLOADED when it has not come into being in time. */
-export async function define(client: Client, { cluster }: Place, what: string, statements: readonly string[], exists: () => Promise<boolean>): Promise<void> {
-  if (await exists()) return
+/**
+ * @param what its name in an error. @param exists asks the server that is connected to. @returns whether it was not there.
+ * @throws OVERLOADED when it has not come into being in time.
+ */
+export async function define(
+  client: Client,
+  { cluster }: Place,
+  what: string,
+  statements: readonly string[],
+  exists: () => Promise<boolean>,
+): Promise<boolean> {
+  if (await exists()) return false
   for (const statement of statements) await client.command(statement)
-  if (cluster === undefined || (await exists())) return
+  if (cluster === undefined || (await exists())) return true
   throw new SvcError(
     'OVERLOADED',
     `cannot define ${what} in ClickHouse: cluster "${cluster}" has not done it in time; try again, and look at system.distributed_ddl_queue`,

@@ -45,6 +45,8 @@ export interface Sent {
 interface Stored {
   life: Life
   series: readonly LocalSeries[]
+  /** Of the life, when they were looked for. */
+  forgotten: number
   positions: readonly number[]
   written: Promise<unknown>
 }
@@ -95,8 +97,9 @@ export class Points {
     if (verdicts.released) context.resolver.forget()
     // As they are now: of one that is dropped from here on the rows are refused in the end, and others are stored.
     const drafts = verdicts.drafts.map((draft): [Draft, Life] => [draft, this.lifeOf(draft)])
+    const forgotten = drafts.map(([, life]) => life.forgotten)
     if (verdicts.rows > 0) await this.storeSeries(drafts)
-    const stored = drafts.map(([draft, life]) => this.fill(batch, draft, life))
+    const stored = drafts.map(([draft, life], i) => this.fill(batch, draft, life, forgotten[i]))
     for (const { written } of stored) written.catch(() => {})
     return { result: this.acknowledged(stored, verdicts, sequence) }
   }
@@ -129,7 +132,8 @@ export class Points {
 
   /** Finds out which series of a batch are stored. */
   private async look(batch: WriteBatch): Promise<boolean> {
-    const { resolver, log, series } = this.context
+    const { resolver, log, series, tables } = this.context
+    if (log.catalog.namespaces.has(batch.namespace)) await tables.ensureNamespace(batch.namespace)
     const unknown = new Map<Life, Set<LocalSeries>>()
     const seen = new Set<number>()
     for (const table of batch.tables) {
@@ -144,7 +148,6 @@ export class Points {
         unknown.set(life, all.add(one))
       }
     }
-    if (unknown.size > 0) await this.context.tables.ensureNamespace(batch.namespace)
     for (const [life, all] of unknown) if (!(await series.look(life, all))) return false
     await series.loadTagKeys(batch.namespace, unknown.keys())
     return true
@@ -175,7 +178,7 @@ export class Points {
     return life
   }
 
-  private fill(batch: WriteBatch, draft: Draft, life: Life): Stored {
+  private fill(batch: WriteBatch, draft: Draft, life: Life, forgotten: number): Stored {
     const { tables, resolver } = this.context
     const written: Promise<void>[] = []
     for (const part of draft.parts.values()) {
@@ -197,7 +200,7 @@ export class Points {
     }
     // The batch is another's when this write is under way.
     const positions = [...draft.parts.values()].flatMap(({ table, rows }) => rows.map((row) => table.position[row]))
-    return { life, series: draft.series, positions, written: Promise.all(written) }
+    return { life, series: draft.series, forgotten, positions, written: Promise.all(written) }
   }
 
   private async acknowledged(stored: readonly Stored[], verdicts: Verdicts, sequence: number): Promise<WriteResult> {
@@ -210,9 +213,9 @@ export class Points {
     if (failed >= 0) throw failures[failed]
     let rows = verdicts.rows
     const refused = [...verdicts.refused]
-    for (const { life, series: written, positions } of stored) {
+    for (const { life, series: written, forgotten, positions } of stored) {
       if (!life.dropped) {
-        if (life.released > sequence) await series.store(life, written, log.catalog.sequence)
+        if (life.released > sequence || life.forgotten > forgotten) await series.store(life, written, log.catalog.sequence)
         continue
       }
       const { code, message } = staleSeries()

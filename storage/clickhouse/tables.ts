@@ -49,9 +49,12 @@ export class Tables {
   private readonly namespaces = new Map<string, Promise<void>>()
   /** Fields that a life's own table is known to have; undefined: no table. */
   private readonly columns = new Map<number, number>()
+  private readonly made: (namespace: string) => void
   private bytes = 0
 
-  constructor(client: Client, place: Place, limits: WriteLimits) {
+  /** @param made told when the tables that a namespace's measurements share were not there: nothing is stored in them. */
+  constructor(client: Client, place: Place, limits: WriteLimits, made: (namespace: string) => void) {
+    this.made = made
     this.client = client
     this.place = place
     this.limits = limits
@@ -84,7 +87,9 @@ export class Tables {
       const { client, place } = this
       const tables = ['series', 'narrow'].flatMap((table) => tablesOf(place, table))
       const exist = (): Promise<boolean> => hasTables(client, databaseOf(place, namespace), tables)
-      made = define(client, place, `the tables of namespace "${namespace}"`, createNamespace(place, namespace), exist)
+      made = define(client, place, `the tables of namespace "${namespace}"`, createNamespace(place, namespace), exist).then((isNew) => {
+        if (isNew) this.made(namespace)
+      })
       this.namespaces.set(namespace, made)
       made.catch(() => this.namespaces.delete(namespace))
     }
@@ -104,6 +109,12 @@ export class Tables {
     this.bytes += block.bytes - before
     if (!table.writing) void this.write(key, table)
     return written.promise
+  }
+
+  /** A table was not there: before the next use it is seen which are, and others are made. */
+  lookAgain(): void {
+    this.namespaces.clear()
+    this.columns.clear()
   }
 
   /** The table of a life has gone, or may have. */

@@ -7,7 +7,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import type { Binder, BoundScan, PlanNode } from '../../embedded/sql/bind.ts'
 import type { Life } from '../catalog.ts'
-import type { Client } from '../client.ts'
+import { CAUSES, type Client, CODES } from '../client.ts'
 import { daysOf } from '../measures.ts'
 import type { SeriesStore } from '../series-store.ts'
 import { WITHIN_DAYS } from '../settings.ts'
@@ -140,7 +140,7 @@ function settings({ rows }: SqlLimits): string[] {
 }
 
 /** ClickHouse's own texts tell of tables that are nobody's business. */
-function sqlError(code: string, message: string): SvcError {
+function sqlError(code: string, message: string): SvcError | undefined {
   const cannot = (cause: string): SvcError => new SvcError('SQL_ERROR', `cannot run this query: ${cause}`)
   switch (code) {
     case '395': {
@@ -156,6 +156,9 @@ function sqlError(code: string, message: string): SvcError {
     case '396':
       return cannot('the answer has more rows than clickhouse.query_rows allows; add a LIMIT, or aggregate')
     case '241':
+      // Of all statements, or those of the user, together.
+      if (/\((total|for user)\)|^User memory/i.test(message))
+        return new SvcError('OVERLOADED', 'cannot run this query: ClickHouse has no memory left beside its other work; try again')
       return cannot('it needs more memory than clickhouse.query_memory allows; narrow the time range, group less finely or raise the limit')
     case '159':
     case '160':
@@ -163,7 +166,8 @@ function sqlError(code: string, message: string): SvcError {
     case '427':
       return cannot('a regular expression does not parse')
     default:
-      return new SvcError('DATABASE_ERROR', `cannot run this query: ClickHouse answers with error ${code}; its log says more`)
+      if (CAUSES.has(code)) return undefined
+      return new SvcError(CODES.get(code) ?? 'DATABASE_ERROR', `cannot run this query: ClickHouse answers with error ${code}; its log says more`)
   }
 }
 

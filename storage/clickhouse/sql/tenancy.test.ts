@@ -95,6 +95,7 @@ const life = (number: number, namespace: string, name: string, fields: [string, 
     known: new Set<string>(),
     tagKeys: undefined,
     doubtful: new Set<string>(),
+    forgotten: 0,
     series: 0,
   },
 })
