@@ -129,3 +129,33 @@ t.test('a process that stood still parks no endpoint that takes what another del
   )
   t.notOk(await parked())
 })
+
+t.test('since when an endpoint fails is known to who takes over, also where it could not be kept at once', async (t) => {
+  const add = cluster(t)
+  const [a, b] = [await add(), await add()]
+  const receiver = await receive(t, undefined, (_, response) => {
+    a.reached = false
+    response.writeHead(503).end()
+  })
+  await pass(BEAT, a, b)
+  await a.hooks.define(at('e'), receiver.url)
+  const since = async (of: Peer) => (await of.hooks.list('teller'))[0].failing_since
+  await a.hooks.enqueue([delivery('e', '1')])
+  await until('it could not be kept', () => a.logged.some((line) => line.includes('cannot keep the state of a webhook endpoint')))
+  a.reached = true
+  const first = await since(a)
+  t.ok(first !== undefined)
+  receiver.answer = status(503)
+  await until('it is tried again, and kept', async () => {
+    await pass(500, a, b)
+    return (await since(b)) !== undefined
+  })
+  t.equal(await since(b), first)
+  a.reached = false
+  const tried = receiver.received.length
+  await until('the other tries', async () => {
+    await pass(500, b)
+    return receiver.received.length > tried
+  })
+  t.equal(await since(b), first)
+})

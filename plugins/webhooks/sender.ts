@@ -234,7 +234,7 @@ export class Sender {
       metrics.delivered((clock.now() - item.at) / 1000)
       // One that was dropped meanwhile is over already.
       if (target.items.get(item.seq) === item) this.finish(target, item, 'delivered')
-      if (target.succeeded())
+      if (target.succeeded() || target.owed)
         await this.note(target, (record) => {
           delete record.failing_since
         })
@@ -261,7 +261,7 @@ export class Sender {
       target.parked = parked
       log.error({ endpoint: target.key, reason: parked }, 'a webhook endpoint is parked: nothing is sent to it until it is rearmed or defined again')
     }
-    if (first || parked !== undefined)
+    if (first || parked !== undefined || target.owed)
       await this.note(target, (record) => {
         record.failing_since = since
         if (parked !== undefined) record.parked = { at: now, reason: parked }
@@ -269,7 +269,7 @@ export class Sender {
   }
 
   /**
-   * How the endpoint fares, for after a restart; that it cannot be kept holds up nothing. A process that stood still says nothing of it: another may deliver
+   * How the endpoint fares, for after a restart and for other nodes; that it cannot be kept holds up nothing, and is tried again with the next attempt. A process that stood still says nothing of it: another may deliver
    * to it well.
    */
   private async note(target: TargetQueue, change: Parameters<Outbox['change']>[1]): Promise<void> {
@@ -277,7 +277,13 @@ export class Sender {
     // One that was given another URL meanwhile is not what failed.
     const url = target.url
     const same: typeof change = (record) => (record.url === url ? change(record) : undefined)
-    await outbox.change(target.key, same, this.guard).catch((err) => log.warn({ err, endpoint: target.key }, 'cannot keep the state of a webhook endpoint'))
+    try {
+      await outbox.change(target.key, same, this.guard)
+      target.owed = false
+    } catch (err) {
+      target.owed = true
+      log.warn({ err, endpoint: target.key }, 'cannot keep the state of a webhook endpoint')
+    }
   }
 
   private expire(target: TargetQueue): void {

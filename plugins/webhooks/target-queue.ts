@@ -26,6 +26,8 @@ export class TargetQueue implements Candidate {
   failingSince: number | undefined
   /** The same by the monotonic clock, see `Ages`. */
   private failingFrom = 0
+  /** Since when it fails, or that it does not, could not be kept in the outbox. */
+  owed = false
   /** In a row. */
   failures = 0
   /** Of the last attempt, if that failed. */
@@ -60,10 +62,12 @@ export class TargetQueue implements Candidate {
     for (const each of waiting) if (each.seq >= record.next && !known.has(each.seq)) newer.push(this.itemOf(each))
     for (const item of newer.sort((a, b) => a.seq - b.seq)) this.items.set(item.seq, item)
     const { url, parked, failing_since: failingSince } = record
-    const fresh = url !== this.url || (this.parked !== undefined && parked === undefined) || (this.failures > 0 && failingSince === undefined)
+    const owed = this.owed && url === this.url
+    const rearmed = this.parked !== undefined && parked === undefined
+    const fresh = url !== this.url || rearmed || (!owed && this.failures > 0 && failingSince === undefined)
     this.url = url
     this.parked = parked?.reason
-    if (failingSince !== this.failingSince) this.failsSince(failingSince)
+    if (!owed && failingSince !== this.failingSince) this.failsSince(failingSince)
     if (fresh) this.renew()
   }
 
