@@ -1,16 +1,9 @@
 /** Two processes of svc on one PostgreSQL: what one changes is in force on the other within a second, and what was changed while it was cut off when it is back. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { run } from 'svcdb/testkit'
-import t, { type Test } from 'tap'
+import { rm } from 'node:fs/promises'
+import t from 'tap'
 import { FaultyLink } from '../../test/support/faulty-link.ts'
 import { NO_POSTGRES, startPostgres, type TestPostgres } from '../../test/support/postgres.ts'
-import { type RunningServer, runServer } from '../../test/support/server.ts'
-
-const ADMIN = `svc_${'a'.repeat(43)}`
-const CONFIGURED = `svc_${'c'.repeat(43)}`
-const LIMIT_MS = 20_000
+import { type Answer, type Caller, CONFIGURED, startNode } from './testing-nodes.ts'
 
 t.setTimeout(300_000)
 const postgres = await startPostgres()
@@ -20,88 +13,10 @@ else {
   real(postgres)
 }
 
-interface Answer {
-  status: number
-  // biome-ignore lint/suspicious/noExplicitAny: bodies of all routes
-  body: any
-}
-
-class Caller {
-  readonly dataDir: string
-  private readonly url: string
-  private readonly file: string
-  private readonly server: RunningServer
-  private isUp = true
-
-  constructor(server: RunningServer, file: string, dataDir: string) {
-    this.server = server
-    this.url = server.url
-    this.file = file
-    this.dataDir = dataDir
-  }
-
-  /** The command line, beside the node that runs. */
-  async command(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
-    const said = { out: '', err: '' }
-    const code = await run([...argv, '--config', this.file], {
-      env: { SVC_DATA_DIR: this.dataDir },
-      out: (text) => void (said.out += text),
-      err: (text) => void (said.err += text),
-      stopSignal: new Promise(() => {}),
-    })
-    return { code, ...said }
-  }
-
-  async stop(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
-    if (signal === 'SIGKILL' && this.isUp) process.kill(this.server.pid, signal)
-    this.isUp = false
-    await this.server.stop()
-  }
-
-  async ask(method: string, path: string, body?: unknown, token = ADMIN): Promise<Answer> {
-    const headers = { authorization: `Bearer ${token}`, ...(typeof body === 'object' ? { 'content-type': 'application/json' } : {}) }
-    const answer = await fetch(`${this.url}${path}`, {
-      method,
-      headers,
-      body: body === undefined ? null : typeof body === 'string' ? body : JSON.stringify(body),
-    })
-    const text = await answer.text()
-    return { status: answer.status, body: /^[{[]/.test(text) ? JSON.parse(text) : text }
-  }
-
-  /** Waits until it is so. How long is told: on a machine that does other things nothing else can be held to it. */
-  async soon(t: Test, what: string, isSo: () => Promise<boolean>): Promise<void> {
-    const since = performance.now()
-    while (!(await isSo())) {
-      if (performance.now() - since > LIMIT_MS) return void t.fail(`${what}: not in force`)
-      await new Promise((resolve) => setTimeout(resolve, 10))
-    }
-    t.pass(`${what}: in force`)
-    t.comment(`${what}: after ${Math.round(performance.now() - since)} ms`)
-  }
-}
-
 function real(postgres: TestPostgres): void {
-  const start = async (t: Test, url: string, { keepData = false, dataDir }: { keepData?: boolean; dataDir?: string } = {}): Promise<Caller> => {
-    const folder = await mkdtemp(join(tmpdir(), 'svc-nodes-'))
-    t.teardown(() => rm(folder, { recursive: true, force: true }))
-    const file = join(folder, 'svc.toml')
-    const keys = [
-      ['admin', ADMIN, true],
-      ['configured', CONFIGURED, false],
-    ].map(([name, key, admin]) => `[[auth.api_keys]]\nname = "${name}"\nkey = "${key}"\nadmin = ${admin}\n`)
-    await writeFile(
-      file,
-      `plugins = ["api_keys", "audit", "namespaces", "line_protocol", "native", "triggers", "rollups"]\n[namespaces]\nauto_create = false\n[triggers]\n${keys.join('')}[state]\nengine = "postgres"\nurl = "${url}"\nretry_secs = 1\n`,
-    )
-    const server = await runServer(file, { keepData, ...(dataDir === undefined ? {} : { env: { SVC_DATA_DIR: dataDir } }) })
-    t.teardown(() => server.stop())
-    return new Caller(server, file, dataDir ?? server.dataDir)
-  }
-
   t.test('what one node changes is in force on the other', async (t) => {
     const url = await postgres.database()
-    const [a, b] = await Promise.all([start(t, url), start(t, url)])
+    const [a, b] = await Promise.all([startNode(t, url), startNode(t, url)])
 
     const made = await a.ask('POST', '/api/v1/admin/auth/keys', { name: 'ci' })
     t.equal(made.status, 201)
@@ -157,7 +72,7 @@ function real(postgres: TestPostgres): void {
 
   t.test('what both make at one time is made once', async (t) => {
     const url = await postgres.database()
-    const [a, b] = await Promise.all([start(t, url), start(t, url)])
+    const [a, b] = await Promise.all([startNode(t, url), startNode(t, url)])
     const names = Array.from({ length: 10 }, (_, n) => `n${n}`)
     const both = (make: (node: Caller, name: string) => Promise<Answer>) =>
       Promise.all(names.map(async (name) => (await Promise.all([make(a, name), make(b, name)])).map(({ status }) => status).sort()))
@@ -179,7 +94,7 @@ function real(postgres: TestPostgres): void {
 
   t.test('each node judges its own points, from where it has left off, also when it is killed', async (t) => {
     const url = await postgres.database()
-    const [a, b] = await Promise.all([start(t, url, { keepData: true }), start(t, url, { keepData: true })])
+    const [a, b] = await Promise.all([startNode(t, url, { keepData: true }), startNode(t, url, { keepData: true })])
     const base = Math.floor(Date.now() / 1000) - 3600
     const write = async (node: Caller, host: string, second: number) =>
       t.equal((await node.ask('POST', '/write', `cpu,host=${host} value=99 ${BigInt(base + second) * 1_000_000_000n}`)).status, 204)
@@ -204,7 +119,7 @@ function real(postgres: TestPostgres): void {
     await write(a, 'a', 200)
     await shows(a, ['hot a 2', 'hot b 3', 'hot a 200', 'late a 200'], 'the other is away')
     for (const [round, signal] of (['SIGKILL', 'SIGTERM'] as const).entries()) {
-      const again = await start(t, url, { keepData: true, dataDir: b.dataDir })
+      const again = await startNode(t, url, { keepData: true, dataDir: b.dataDir })
       // Within the cooldown of what fired on the other node; and one that is new.
       await write(again, 'a', 205 + round)
       await write(again, `c${round}`, 300 + round)
@@ -225,7 +140,7 @@ function real(postgres: TestPostgres): void {
     const url = await postgres.database()
     const link = await FaultyLink.to(postgres.port)
     t.teardown(() => link.close())
-    const [a, b] = await Promise.all([start(t, url), start(t, url.replace(`:${postgres.port}`, `:${link.port}`))])
+    const [a, b] = await Promise.all([startNode(t, url), startNode(t, url.replace(`:${postgres.port}`, `:${link.port}`))])
     const { key } = (await a.ask('POST', '/api/v1/admin/auth/keys', { name: 'ci' })).body
     const status = async () => (await b.ask('GET', '/api/v1/namespaces', undefined, key)).status
     await b.soon(t, 'a key', async () => (await status()) !== 401)
