@@ -244,6 +244,7 @@ export class Client {
         return
       } catch (error) {
         if (error instanceof ClickHouseError && MISSING.has(error.code)) return
+        this.metrics?.repeats.inc()
         await setTimeout(pause, undefined, { signal: this.closing.signal }).catch(() => {})
       }
     }
@@ -263,6 +264,7 @@ export class Client {
     if (cluster !== undefined)
       for await (const { columns } of this.blocks(`SELECT toUInt64(max(shard_num)) FROM system.clusters WHERE cluster = '${cluster}'`))
         shards = Number(new BigUint64Array(columns[0].bytes.buffer)[0])
+    if (shards === 0) throw new Error('the cluster has no shard')
     return shards
   }
 

@@ -30,7 +30,7 @@ else {
       late.push(() => forward({ lost: true }))
     })
     const prefix = `l${process.pid}_${made++}`
-    const engine = new ClickHouseEngine(testContext({ clickhouse: { ...server.section, url: proxy.url, prefix, write_timeout_secs: 1 } }, () => NOW_MS))
+    const engine = new ClickHouseEngine(testContext({ clickhouse: { ...server.section, url: proxy.url, prefix, write_timeout_secs: 2 } }, () => NOW_MS))
     await engine.open()
     t.teardown(async () => {
       keep.wanted = () => false
@@ -94,7 +94,9 @@ else {
       await write(engine, points(1))
       keep.wanted = once(INSERT)
       await t.rejects(write(engine, points(2)), { code: 'WRITE_TIMEOUT' })
-      await engine.delete({ namespace: 'default', measurement: 'cpu', start: TIMES[0], end: NOW + HOUR })
+      const remove = () => engine.delete({ namespace: 'default', measurement: 'cpu', start: TIMES[0], end: NOW + HOUR })
+      // On a busy machine it takes as long as it may.
+      await remove().catch(remove)
       await released(late)
       t.same(await all(engine), [])
     })
@@ -104,8 +106,8 @@ else {
       await write(engine, points(1))
       keep.wanted = (statement) => INSERT.test(statement)
       await t.rejects(write(engine, points(2)), { code: 'WRITE_TIMEOUT' })
-      await t.rejects(write(engine, points(4)), { code: 'WRITE_TIMEOUT', message: /nothing of these rows was stored/ })
-      await t.rejects(engine.delete({ namespace: 'default', measurement: 'cpu' }), { code: 'WRITE_TIMEOUT', message: /nothing has changed/ })
+      await t.rejects(write(engine, points(4)), { code: 'OVERLOADED', message: /nothing of these rows was stored/ })
+      await t.rejects(engine.delete({ namespace: 'default', measurement: 'cpu' }), { code: 'OVERLOADED', message: /nothing has changed/ })
       keep.wanted = () => false
       // A question whether it is certain by now is under way, and has its time.
       const again = () => write(engine, points(3))

@@ -122,7 +122,7 @@ export class Tables {
     this.columns.delete(life.number)
   }
 
-  /** When it is certain what became of all that was written to a namespace before. @throws WRITE_TIMEOUT when that takes as long as a write may. */
+  /** When it is certain what became of all that was written to a namespace before. @throws OVERLOADED when that takes as long as a write may. */
   async settled(namespace: string): Promise<void> {
     const fences = [...this.tables.values()].flatMap((table) => (table.namespace === namespace && table.fence !== undefined ? [table.fence] : []))
     if (fences.length === 0) return
@@ -205,4 +205,6 @@ export class Tables {
 }
 
 const inDoubt = (what: string): SvcError =>
-  new SvcError('WRITE_TIMEOUT', `cannot write in ClickHouse: it has not answered an insert before it, and not said yet what became of that; ${what}`)
+  new SvcError('OVERLOADED', `cannot write in ClickHouse: it has not answered an insert before it, and not said yet what became of that; ${what}`, {
+    headers: { 'retry-after': '5' },
+  })
