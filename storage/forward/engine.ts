@@ -41,7 +41,7 @@ import { admit, takeBack } from './admission.ts'
 import { type ForwardSection, policyOf } from './config.ts'
 import { ForwardMetrics } from './metrics.ts'
 import { ownerOf, paths, positionFileName } from './paths.ts'
-import { type SavedPlaces, savedPlaces } from './position-file.ts'
+import { noteCounted, notedCount, type SavedPlaces, savedPlaces } from './position-file.ts'
 import { Queue } from './queue.ts'
 import { estimateBytes } from './record.ts'
 import { SendTimes } from './send-times.ts'
@@ -147,8 +147,9 @@ export class ForwardEngine implements StorageEngine {
     const queue = this.queue()
     const names = config.forward.mode === 'copy' ? config.forward.upstream.map(({ name }) => name) : [FAILOVER]
     const saved = await Promise.all(names.map((name) => this.savedPlaces(name)))
-    const [furthest] = saved.flatMap((one) => one?.at ?? []).sort((a, b) => b.sequence - a.sequence)
+    const [furthest] = [...saved.map((one) => one?.at), await this.notedCount()].flatMap((one) => one ?? []).sort((a, b) => b.sequence - a.sequence)
     await queue.open(furthest)
+    await this.noteCount(queue)
     const identity = await this.identity()
     const upstreams = config.forward.upstream.map((one) => new Upstream(one, config.forward))
     const times = new SendTimes(config.forward.send_between, config.forward.time_zone)
@@ -204,6 +205,7 @@ export class ForwardEngine implements StorageEngine {
       await Promise.all(running.upstreams.map((upstream) => upstream.close()))
       await Promise.all(running.letters.map((letters) => letters.close()))
       await running.queue.close()
+      await this.noteCount(running.queue)
     } finally {
       this.lock.release()
     }
@@ -394,6 +396,26 @@ export class ForwardEngine implements StorageEngine {
     const path = join(this.files.positions, positionFileName(name))
     const text = `cannot read "${path}", where it stands how far the upstream is; all that is still in the queue is sent, what the upstream has once more`
     return savedPlaces(path, (err) => this.context.log.warn({ err }, text))
+  }
+
+  private async notedCount(): ReturnType<typeof notedCount> {
+    try {
+      return await notedCount(this.files.counted)
+    } catch (error) {
+      this.context.log.warn(
+        { err: error },
+        `cannot read "${this.files.counted}", where it stands how much was taken; what is missing at the end of the queue is not noticed`,
+      )
+      return undefined
+    }
+  }
+
+  private async noteCount(queue: Queue): Promise<void> {
+    try {
+      await noteCounted(this.files.counted, queue.counted)
+    } catch (error) {
+      this.context.log.warn({ err: error }, 'cannot note how much was taken; what goes missing at the end of the queue is not noticed')
+    }
   }
 
   /** Of the queue, made once: upstreams know repeated requests by it. */

@@ -6,6 +6,8 @@ export const paths = (dataDir: string) => ({
   queue: join(dataDir, 'queue'),
   /** What names this queue to upstreams. */
   identity: join(dataDir, 'queue-id'),
+  /** How much it has counted. */
+  counted: join(dataDir, 'queue-count.json'),
   /** How far each upstream is. */
   positions: join(dataDir, 'positions'),
   /** Bytes of the queue that could not be read. */

@@ -50,6 +50,10 @@ export class Places {
     for (const file of place.passed.keys()) if (from === undefined || file < from.file) place.passed.delete(file)
   }
 
+  at(name: string): QueuePosition {
+    return this.of(name).at
+  }
+
   passed(name: string): ReadonlyMap<number, RecordCount> {
     return this.of(name).passed
   }

@@ -9,6 +9,8 @@ export interface SavedPlaces {
   parked: { namespace: string; place: QueuePosition }[]
   /** By file of the queue: what was passed over and waits. */
   passed: ReadonlyMap<number, RecordCount>
+  /** It was noted when the sender had ended, and is no older than what was sent. */
+  stopped: boolean
 }
 
 interface PositionFile extends QueuePosition {
@@ -16,20 +18,39 @@ interface PositionFile extends QueuePosition {
   main?: QueuePosition
   parked?: (QueuePosition & { namespace: string })[]
   passed?: [file: number, records: number, points: number][]
+  stopped?: boolean
 }
 
 /**
  * The place that a server reads which knows no parked namespaces is the lowest: it sends again what was sent, and skips nothing.
  * @param from the lowest place of parked namespaces.
  */
-export async function notePlaces(path: string, { at, parked, passed }: SavedPlaces, from: QueuePosition | undefined): Promise<void> {
+export async function notePlaces(path: string, { at, parked, passed, stopped }: SavedPlaces, from: QueuePosition | undefined): Promise<void> {
   const noted: PositionFile = { version: 1, ...(from ?? at) }
   if (from !== undefined) {
     noted.main = at
     noted.parked = parked.map(({ namespace, place }) => ({ namespace, ...place }))
     noted.passed = [...passed].map(([file, { records, points }]) => [file, records, points])
   }
+  if (stopped) noted.stopped = true
   await replaceFile(path, checkedText(noted))
+}
+
+/** How much the queue has counted, so that the next start knows what is missing at its end. */
+export async function noteCounted(path: string, { records, points }: RecordCount): Promise<void> {
+  await replaceFile(path, checkedText({ version: 1, sequence: records, points }))
+}
+
+/** At least as much as was counted; undefined where nothing was noted. @throws Error in a few words for what cannot be read. */
+export async function notedCount(path: string): Promise<Pick<QueuePosition, 'sequence' | 'points'> | undefined> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw error
+  })
+  if (text === undefined) return undefined
+  const { version, sequence, points } = checkedValue(text) as PositionFile
+  if (version !== 1) throw new Error(`its version is ${version}`)
+  return { sequence: whole(sequence), points: whole(points) }
 }
 
 /**
@@ -46,7 +67,7 @@ export async function savedPlaces(path: string, unreadable: (error: Error) => vo
       whole(file),
       { records: whole(records), points: whole(points) },
     ])
-    return { at: positionOf(noted.main ?? noted), parked, passed: new Map(passed) }
+    return { at: positionOf(noted.main ?? noted), parked, passed: new Map(passed), stopped: noted.stopped === true }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') unreadable(error as Error)
     return undefined

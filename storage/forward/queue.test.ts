@@ -9,7 +9,8 @@ import type { FileSystem } from '../common/log/file-system.ts'
 import { FRAME_HEADER } from '../common/log/log.ts'
 import { failure, LogDisk } from '../embedded/testing/log-disk.ts'
 import type { QueuePosition } from './places.ts'
-import { Queue, type QueueBounds } from './queue.ts'
+import { Queue } from './queue.ts'
+import type { QueueBounds } from './queue-types.ts'
 import { SeriesNames } from './series.ts'
 
 const READER = 'reader'
@@ -270,6 +271,9 @@ t.test('the queue is bounded by bytes: new points are refused, or the oldest go'
     Array.from({ length: 60 - records }, (_, i) => records + i),
     'the newest are there',
   )
+  const dropped = other.dropped.length
+  const { sequence } = other.queue.present({ file: 1, offset: 8, sequence: 0, points: 0 })
+  t.same([sequence, other.dropped.length], [records, dropped], 'who was there when it was dropped does not count it again')
 })
 
 t.test('what finds no room drops nothing, whatever the bounds say', async (t) => {

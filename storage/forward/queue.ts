@@ -19,52 +19,12 @@ import type { Timers } from '../common/timers.ts'
 import { queueFileName, queueFileNumber } from './paths.ts'
 import { between, Places, type QueuePosition, type RecordCount } from './places.ts'
 import { bytesOf, firstHead, isUnreadable, keepDamaged, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
+import type { Choose, DropReason, QueueBounds, QueueEvents, ReadRecord, ReadRecords } from './queue-types.ts'
 import { decodeHead, decodeRecord, encodeRecord, type QueueRecord, type RecordHead } from './record.ts'
 import { Removal } from './removal.ts'
 
 const MAGIC = QUEUE_FORM.magic.length
 const NONE: RecordCount = { records: 0, points: 0 }
-
-export interface QueueBounds {
-  maxBytes: number
-  /** Milliseconds; 0 = none. */
-  maxAgeMs: number
-  whenFull: 'refuse' | 'drop_oldest'
-  fileBytes: number
-}
-
-export type DropReason = 'size' | 'age' | 'damaged'
-
-export interface QueueEvents {
-  /** Points that no sender will have. `records` may be 0 where it is not known. */
-  dropped(reason: DropReason, records: number, points: number): void
-  /** Bytes that could not be read. */
-  damaged(file: string, at: number, bytes: number, cause: string): void
-  /** A problem that mends itself, such as a file that could not be removed. */
-  warning(error: unknown, text: string): void
-  fsyncs(): void
-  written(bytes: number): void
-}
-
-export interface ReadRecord {
-  record: QueueRecord
-  bytes: number
-  /** Behind it. */
-  next: QueuePosition
-  /** Records before it, since the place that was read from, that were passed over. */
-  passed: RecordCount
-}
-
-export interface ReadRecords {
-  records: ReadRecord[]
-  /** To go on from; may lie further on than the last record. */
-  next: QueuePosition
-  /** Records up to `next` that were passed over; they are of its file. */
-  passed: RecordCount
-}
-
-/** What a reader does with a record: takes it, passes it over, or reads no further than to what is before it, which is never the first. */
-export type Choose = (head: RecordHead) => 'take' | 'pass' | 'end'
 
 interface QueueOptions {
   dir: string
@@ -93,8 +53,8 @@ export class Queue {
   private end: QueuePosition = { file: 0, offset: MAGIC, sequence: 0, points: 0 }
   private readonly waiting = new Set<() => void>()
   readonly places = new Places()
-  /** Records before it that could not be read have been counted. */
-  private lostUpTo = 0
+  /** What is gone before it has been counted. */
+  private lostUpTo = { sequence: 0, points: 0 }
   private rotating = false
   private closed = false
   /** Bytes of records that are not in the files yet. */
@@ -109,7 +69,7 @@ export class Queue {
 
   /**
    * Reads what a former start has left, without reading the records. What the disk does not give back is left to the senders, who try for longer.
-   * @param floor what has been counted before, for a queue that is empty: no two records have one number. @throws what the disk says.
+   * @param floor what has been counted before, at least: no two records have one number, and what is missing at the end is known. @throws what the disk says.
    */
   async open(floor: Pick<QueuePosition, 'sequence' | 'points'> = { sequence: 0, points: 0 }): Promise<void> {
     const { dir, fs } = this.options
@@ -131,7 +91,8 @@ export class Queue {
     }
     // Should the disk give them back later, no two records have one number.
     this.sequence += unread
-    if (floor.sequence > this.sequence) [this.sequence, this.points] = [floor.sequence, floor.points]
+    this.sequence = Math.max(this.sequence, floor.sequence)
+    this.points = Math.max(this.points, floor.points)
     this.files = this.files.filter(({ file, bytes }) => bytes > MAGIC || !this.removal.remove(file))
     this.end = { file: (numbers.at(-1) ?? 0) + 1, offset: MAGIC, sequence: this.sequence, points: this.points }
     this.log.begin(this.end.file)
@@ -147,6 +108,11 @@ export class Queue {
 
   get bytes(): number {
     return this.files.reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+
+  /** What was counted so far. */
+  get counted(): RecordCount {
+    return { records: this.end.sequence, points: this.end.points }
   }
 
   /** Why writes are refused for good, if they are. */
@@ -238,13 +204,33 @@ export class Queue {
     })
   }
 
-  /** Registers a sender, at a place that it had or at the oldest record. */
-  attach(name: string, saved: QueuePosition | undefined): QueuePosition {
+  /**
+   * Registers a sender, at a place that it had or at the oldest record.
+   * @param exact it was nowhere further on when it was stopped: what is missing behind the place is lost, and was not sent.
+   */
+  attach(name: string, saved: QueuePosition | undefined, exact = false): QueuePosition {
     const oldest = this.start()
-    const known = saved !== undefined && saved.sequence <= this.end.sequence && saved.sequence >= oldest.sequence
-    const at = known && this.files.some(({ file }) => file === saved.file) ? saved : known ? this.startBehind(saved) : oldest
+    const known = saved !== undefined && saved.sequence <= this.end.sequence && (exact || saved.sequence >= oldest.sequence)
+    const at = known && (exact || this.has(saved.file)) ? saved : known ? this.startBehind(saved) : oldest
     this.places.attach(name, at)
     return at
+  }
+
+  /** The place itself, or the first behind it where its file is gone; what is missing between the two is counted. */
+  present(position: QueuePosition): QueuePosition {
+    if (this.has(position.file)) return position
+    const next = this.startBehind(position)
+    this.lost(position, { sequence: next.sequence, before: next.points })
+    return next
+  }
+
+  /** Counts what a sender had passed over in files that are gone. */
+  forgetPassed(name: string): void {
+    for (const [file, { records, points }] of this.places.passed(name)) {
+      if (this.has(file)) continue
+      this.options.events.dropped('damaged', records, points)
+      this.places.pass(name, file, { records: -records, points: -points })
+    }
   }
 
   /** All before `position` is of no use to the sender any more. */
@@ -273,7 +259,7 @@ export class Queue {
    */
   async read(from: QueuePosition, maxBytes: number, choose?: Choose): Promise<ReadRecords> {
     let at = from
-    if (!this.files.some(({ file }) => file === at.file)) at = this.startBehind(at)
+    if (!this.has(at.file)) at = this.startBehind(at)
     for (;;) {
       const index = this.files.findIndex(({ file }) => file === at.file)
       if (index < 0) return { records: [], next: at, passed: NONE }
@@ -282,7 +268,7 @@ export class Queue {
       if (at.offset < end) {
         const found = await this.readFrom(at, end, maxBytes, choose)
         // Dropped meanwhile: it was counted.
-        if (found.records.length + found.passed.records > 0 || !this.files.some(({ file }) => file === at.file)) return found
+        if (found.records.length + found.passed.records > 0 || !this.has(at.file)) return found
         at = found.next
       }
       if (last) return { records: [], next: this.atEnd(at), passed: NONE }
@@ -326,6 +312,10 @@ export class Queue {
   }
 
   // ---
+
+  private has(number: number): boolean {
+    return this.files.some(({ file }) => file === number)
+  }
 
   /** A file of a former start; undefined for one of which the disk does not even say how long it is. */
   private async found(file: number): Promise<QueueFile | undefined> {
@@ -420,6 +410,7 @@ export class Queue {
     this.files.shift()
     this.removal.add(gone.file)
     if (records > 0) this.options.events.dropped(reason, records, points)
+    if (behind.sequence > this.lostUpTo.sequence) this.lostUpTo = behind
     this.places.moveBehind(gone.file, behind)
   }
 
@@ -472,19 +463,20 @@ export class Queue {
       this.lost(next, head)
       next = { file: from.file, offset: next.offset + length, sequence: head.sequence + 1, points: head.before + head.points }
       if (record === undefined) passed = { records: passed.records + 1, points: passed.points + head.points }
-      else records.push({ record, bytes: length, next, passed })
+      else records.push({ record, checksum: view.getUint32(at + 4, true), bytes: length, next, passed })
       at += length
     }
     return { records, next, passed }
   }
 
   /** Records between two that could not be read. */
-  private lost(from: QueuePosition, to: Pick<RecordHead, 'sequence' | 'before'>): void {
-    if (to.sequence <= Math.max(from.sequence, this.lostUpTo)) return
-    this.lostUpTo = to.sequence
-    const points = Math.max(0, to.before - from.points)
+  private lost(from: QueuePosition, { sequence, before }: Pick<RecordHead, 'sequence' | 'before'>): void {
+    const begin = from.sequence < this.lostUpTo.sequence ? this.lostUpTo : from
+    if (sequence <= begin.sequence) return
+    this.lostUpTo = { sequence, points: before }
+    const { records, points } = between(begin, this.lostUpTo)
     // A start counts as many numbers as there may be records in what it could not read; without a point between them none is known to be lost.
-    this.options.events.dropped('damaged', points === 0 ? 0 : to.sequence - from.sequence, points)
+    if (points > 0) this.options.events.dropped('damaged', records, points)
   }
 
   /** Sets bytes aside up to the next frame that is whole, or the end. @returns the place of that frame. */

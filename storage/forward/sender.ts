@@ -15,8 +15,9 @@ import { isProbed, Parked, type ParkedNamespace } from './parked.ts'
 import type { QueuePosition, RecordCount } from './places.ts'
 import { rowsOf } from './points.ts'
 import { notePlaces, type SavedPlaces } from './position-file.ts'
-import type { Choose, Queue, ReadRecord } from './queue.ts'
+import type { Queue } from './queue.ts'
 import { isUnreadable } from './queue-file.ts'
+import type { Choose, ReadRecord } from './queue-types.ts'
 import { CLOSED_LOOK_MS } from './send-times.ts'
 import { verdictOf } from './upstream.ts'
 
@@ -62,6 +63,7 @@ export class Sender {
   private readonly unread = new Map<string | undefined, number>()
   /** A file that could not be read everywhere: its records are read one by one, so that one costs no other. */
   private worn: number | undefined
+  private readonly noteFirst: boolean
 
   /** @param saved by `savedPlaces`. */
   constructor(options: SenderOptions, saved: SavedPlaces | undefined) {
@@ -71,12 +73,14 @@ export class Sender {
     this.delivery = new Delivery(options, this.link, this.signal)
     this.parked = new Parked(config.max_pause_secs * 1000, config.max_parked_namespaces)
     this.held = new SampledLog(log, monotonic)
-    this.position = queue.attach(name, saved?.at)
+    this.position = queue.attach(name, saved?.at, saved?.stopped)
     for (const { namespace, place } of saved?.parked ?? []) this.parked.park(namespace, place)
     this.parked.join(this.position)
     this.delivery.flows = this.parked.size === 0
     for (const [file, count] of saved?.passed ?? []) queue.places.pass(name, file, count)
     queue.places.comeBackTo(name, this.parked.from)
+    if (saved?.stopped) queue.forgetPassed(name)
+    this.noteFirst = saved?.stopped === true
   }
 
   start(): void {
@@ -87,7 +91,7 @@ export class Sender {
     this.stopping.abort()
     this.link.stopped()
     await this.running
-    await this.note()
+    await this.note(true)
   }
 
   get parkedNamespaces(): number {
@@ -137,6 +141,8 @@ export class Sender {
   }
 
   private async run(): Promise<void> {
+    // From here on files may go of which the note does not know that they were sent.
+    if (this.noteFirst) await this.note()
     while (!this.signal.aborted) {
       let parked: ParkedNamespace | undefined
       try {
@@ -195,6 +201,7 @@ export class Sender {
       wanted ??= namespace
       return namespace === wanted && fits(points) ? 'take' : 'end'
     }
+    this.position = queue.present(this.position)
     const { records, next, passed } = await queue.read(this.position, this.worn === this.position.file ? 1 : config.batch_bytes, choose)
     this.unread.delete(undefined)
     if (records.length === 0) return this.advance(next, passed)
@@ -353,7 +360,9 @@ export class Sender {
       return undefined
     }
     const { namespace, backfill, sequence, takenMs } = first.record
-    const key = `${this.options.identity}/${sequence}-${read[read.length - 1].record.sequence}/${takenMs}`
+    // The queue of another edge may have the same name: one disk copied to many devices. Points of two are not one request.
+    const sum = read.reduce((all, { checksum }) => all ^ checksum, 0) >>> 0
+    const key = `${this.options.identity}/${sequence}-${read[read.length - 1].record.sequence}/${takenMs}/${sum.toString(16)}`
     return { rows: rowsOf(read.map(({ record }) => record)), namespace, backfill: backfill || this.isLate(first), key }
   }
 
@@ -382,13 +391,15 @@ export class Sender {
   }
 
   /** Never rejects: without it more is sent again after a restart, and nothing has to wait for that. */
-  private async note(): Promise<void> {
+  private async note(stopped = false): Promise<void> {
     const { path, queue, monotonic, log } = this.options
     this.noted = monotonic()
     this.moved = false
     const passed = queue.places.passed(this.name)
+    // Further on where a bound has dropped what was there.
+    const at = queue.places.at(this.name)
     try {
-      await notePlaces(path, { at: this.position, parked: [...this.parked.all()], passed }, this.parked.from)
+      await notePlaces(path, { at, parked: [...this.parked.all()], passed, stopped }, this.parked.from)
       this.unnoted = false
     } catch (error) {
       this.moved = true
