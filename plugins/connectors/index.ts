@@ -34,6 +34,7 @@ const listQuery = Type.Object({
 const replayed = Type.Object({
   messages: Type.Integer({ description: 'Dead letters that were read again' }),
   failed: Type.Integer({ description: 'Those that could not be stored this time either, in whole or in part' }),
+  damaged: Type.Optional(Type.Integer({ description: 'Lines of the file that cannot be read, where there are any; they are in <name>.jsonl.damaged' })),
 })
 
 export default definePlugin({
@@ -75,13 +76,19 @@ export default definePlugin({
       params: Type.Object({ name: Type.String({ maxLength: 64 }) }),
       response: { 200: replayed },
     }
-    svc.http.post('/api/v1/admin/connectors/:name/dead-letters/replay', { config: { action: 'admin' as const }, schema: replay }, (request) => {
+    svc.http.post('/api/v1/admin/connectors/:name/dead-letters/replay', { config: { action: 'admin' as const }, schema: replay }, async (request) => {
       const { name } = request.params
       const connector = visible(svc.context(request)).find((each) => each.name === name)
       if (connector === undefined) throw new SvcError('NOT_FOUND', `cannot find a connector "${name}"; GET /api/v1/connectors lists them`)
       if (connector.replay === undefined)
         throw new SvcError('BAD_REQUEST', `cannot read the dead letters of "${name}" again: a connector of type ${connector.type} has no such file`)
-      return connector.replay()
+      const answer = await connector.replay()
+      if (answer.damaged !== undefined)
+        svc.log.error(
+          { connector: name, lines: answer.damaged },
+          `dead letters cannot be read again; what is left of them is in dead-letters/${name}.jsonl.damaged`,
+        )
+      return answer
     })
   },
 })

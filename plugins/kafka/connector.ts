@@ -335,9 +335,10 @@ export class KafkaConnector implements Connector {
     const { letters, config } = this
     return this.again.run(async (give) => {
       if (config.dead_letter_topic !== undefined) await this.replayTopic(config.dead_letter_topic, give)
-      await letters?.replay(({ time, topic, body, bytes = body.length, pointTime = BigInt(time) * 1_000_000n }) =>
+      const damaged = await letters?.replay(({ time, topic, body, bytes = body.length, pointTime = BigInt(time) * 1_000_000n }) =>
         give((replayed) => ({ ...placeOf(topic, body as Buffer, null), again: { replayed, time: pointTime, bytes } }), body.length),
       )
+      return damaged ?? 0
     })
   }
 

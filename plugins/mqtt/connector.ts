@@ -224,13 +224,14 @@ export class MqttConnector implements Connector {
         'BAD_REQUEST',
         `cannot read the dead letters of "${name}" again: messages of format "${this.config.format}" mean something only with those before them`,
       )
-    return this.again.run(async (give) =>
-      letters?.replay(({ time, topic, body, bytes: length = body.length, pointTime }) => {
+    return this.again.run(async (give) => {
+      const damaged = await letters?.replay(({ time, topic, body, bytes: length = body.length, pointTime }) => {
         const bytes = body.length + topic.length
         const message = { topic, payload: body as Buffer, length, bytes, retained: false, redelivered: true, ack() {}, saysTime: undefined, arrival: undefined }
         return give((replayed) => ({ ...message, time: pointTime ?? BigInt(time) * 1_000_000n, replayed }), bytes)
-      }),
-    )
+      })
+      return damaged ?? 0
+    })
   }
 
   /** Of points that have none. @throws INVALID_POINT for a property that is no time. */

@@ -118,3 +118,52 @@ t.test('of letters that do not go in one file those are settled that are durable
     ['fulfilled', 'rejected'],
   )
 })
+
+t.test('whatever bit of a letter turns: it is not given as another one, and is kept', async (t) => {
+  const folder = await folderOf(t)
+  const path = join(folder, 'one.jsonl')
+  const letters = new DeadLetters({ folder, name: 'one', maxBytes: MIB, dropped() {} })
+  t.teardown(() => letters.close())
+  const whole = { ...letter('cpu v=1'), pointTime: 7n }
+  for (const text of ['before', whole, 'after']) await letters.add(typeof text === 'string' ? letter(text) : text)
+  await letters.close()
+  const bytes = await readFile(path)
+  const begin = bytes.indexOf(10) + 1
+  // Of each byte one bit, the next of the next.
+  for (let bit = begin * 8; bit <= bytes.indexOf(10, begin) * 8 + 7; bit += 9) {
+    const turned = Buffer.from(bytes)
+    turned[bit >> 3] ^= 1 << (bit & 7)
+    await writeFile(path, turned)
+    const read: string[] = []
+    const damaged = await letters.replay(async ({ body, topic, pointTime }) => void read.push(`${topic} ${body} ${pointTime}`))
+    const kept = await readFile(`${path}.damaged`, 'utf8').catch(() => '')
+    const [all, some] = [['t before undefined', 't cpu v=1 7', 't after undefined'], kept.trim().split('\n')]
+    const right = damaged === 0 ? read.join() === all.join() : read.every((one) => all.includes(one)) && some.length === damaged && read.length >= 1
+    if (!right) t.fail(`bit ${bit - begin * 8}: ${damaged} damaged, read ${read}, kept ${kept}`)
+    if (damaged > 0 && !turned.toString().includes(some[0])) t.fail(`bit ${bit - begin * 8}: kept ${kept}`)
+    await rm(`${path}.damaged`, { force: true })
+  }
+})
+
+t.test('letters of older versions have no checksum', async (t) => {
+  const folder = await folderOf(t)
+  const line = '{"time":"2026-01-02T03:04:05.000Z","topic":"plant/a","code":"INVALID_POINT","error":"e","body":"Y3B1"}'
+  await writeFile(join(folder, 'one.jsonl'), `${line}\n${line.replace('"body"', '"bo\u0000y"')}\n${line}\n`)
+  const letters = new DeadLetters({ folder, name: 'one', maxBytes: MIB, dropped() {} })
+  const read: string[] = []
+  t.equal(await letters.replay(async ({ body }) => void read.push(String(body))), 1)
+  t.same(read, ['cpu', 'cpu'])
+  t.same(await readdir(folder), ['one.jsonl.damaged'])
+})
+
+t.test('lines that cannot be read are kept within the bound, and counted beyond', async (t) => {
+  const folder = await folderOf(t)
+  const dropped: number[] = []
+  const letters = new DeadLetters({ folder, name: 'one', maxBytes: 65_536, dropped: (messages) => void dropped.push(messages) })
+  for (let round = 0; round < 3; round++) {
+    await writeFile(join(folder, 'one.jsonl'), `{"${'x'.repeat(30_000)}"}\n`)
+    t.equal(await letters.replay(async () => {}), 1)
+  }
+  t.same(dropped, [1])
+  t.ok((await stat(join(folder, 'one.jsonl.damaged'))).size <= 65_536)
+})

@@ -4,6 +4,7 @@
  */
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
 import { SvcError } from '../errors/index.ts'
 import { fileLines, makeFolder, syncFolder } from '../files/index.ts'
 
@@ -60,16 +61,25 @@ export class DeadLetters {
 
   /**
    * Gives all letters that there are again, the oldest first, a file at a time: it is set aside (`<name>.jsonl.replay`), and removed when `give` has settled
-   * all of it. After a failure, or a crash, it is there the next time. One replay at a time.
-   * @param give resolves when the letter is durable, or is a dead letter anew.
+   * all of it. After a failure, or a crash, it is there the next time. One replay at a time. Lines that cannot be read are kept beside it
+   * (`<name>.jsonl.damaged`).
+   * @param give resolves when the letter is durable, or is a dead letter anew. @returns the number of those lines.
    */
-  async replay(give: (letter: DeadLetter) => Promise<void>): Promise<void> {
+  async replay(give: (letter: DeadLetter) => Promise<void>): Promise<number> {
+    let damaged = 0
     for (const from of ['.replay', '.1', '']) {
       const path = await this.setAside(from)
       if (path === undefined) continue
       const given = new Set<Promise<void>>()
       let failure: unknown
-      for await (const letter of lettersOf(path)) {
+      for await (const line of fileLines(path)) {
+        const letter = letterOf(line)
+        if (letter === undefined) {
+          if (isCut(line)) continue
+          await this.keepDamaged(line)
+          damaged++
+          continue
+        }
         const one = give(letter)
           .catch((error) => {
             failure ??= error
@@ -83,6 +93,20 @@ export class DeadLetters {
       if (failure !== undefined) throw failure
       await rm(path)
       await syncFolder(this.options.folder)
+    }
+    return damaged
+  }
+
+  /** Durable when it resolves. There is no more room for them than for letters. */
+  private async keepDamaged(line: string): Promise<void> {
+    const file = await open(`${this.path}.damaged`, 'a', 0o600)
+    try {
+      const bytes = Buffer.from(`${line}\n`)
+      if ((await file.stat()).size + bytes.length > this.options.maxBytes) return this.options.dropped(1)
+      await file.appendFile(bytes)
+      await file.datasync()
+    } finally {
+      await file.close()
     }
   }
 
@@ -230,8 +254,15 @@ function lineOf({ time, topic, code, error, body, bytes: sent = body.length, poi
     ...((cut || sent > body.length) && { bytes: sent }),
     body: bytes.toString('base64'),
   }
-  return Buffer.from(`${JSON.stringify(whole)}\n`)
+  const text = JSON.stringify(whole).slice(0, -1)
+  return Buffer.from(`${text},"checksum":"${sumOf(text)}"}\n`)
 }
+
+const END = /,"checksum":"([0-9a-f]{8})"\}$/
+const sumOf = (text: string): string => crc32(text).toString(16).padStart(8, '0')
+
+/** As a crash leaves the end of a file: whoever sent the message was not told that it is kept. */
+const isCut = (line: string): boolean => line === '' || (!line.endsWith('}') && !line.includes(',"checksum":"') && !line.includes('\0'))
 
 /** @returns also whether the last line is ended. */
 async function counted(file: FileHandle): Promise<{ bytes: number; lines: number; whole: boolean }> {
@@ -247,15 +278,10 @@ async function counted(file: FileHandle): Promise<{ bytes: number; lines: number
   }
 }
 
-/** What is no letter, such as a line that a crash has cut, is passed over. */
-async function* lettersOf(path: string): AsyncGenerator<DeadLetter> {
-  for await (const line of fileLines(path)) {
-    const letter = letterOf(line)
-    if (letter !== undefined) yield letter
-  }
-}
-
+/** Undefined for what is none, or was one. Those of older versions have no checksum. */
 function letterOf(line: string): DeadLetter | undefined {
+  const end = END.exec(line)
+  if (end !== null && sumOf(line.slice(0, end.index)) !== end[1]) return undefined
   try {
     const { time, topic, code, error, body, bytes, point_time } = JSON.parse(line) as Record<string, unknown>
     const at = Date.parse(String(time))

@@ -7,10 +7,16 @@ export interface Replayed {
   messages: number
   /** Those that are dead letters anew. */
   failed: number
+  /** Lines of the file that cannot be read, where there are any; they are kept. */
+  damaged?: number
 }
 
 /** Gives one letter to the source; resolves when it is durable, or a dead letter anew. @param body is given what counts failures. */
 export type GiveAgain<B> = (body: (replayed: Replayed) => B, bytes: number) => Promise<void>
+
+/** The number of letters that cannot be read; nothing where it is not known. */
+// biome-ignore lint/suspicious/noConfusingVoidType: what a function without a return gives
+export type Unread = number | void
 
 export class Replay<B> {
   private readonly name: string
@@ -24,13 +30,13 @@ export class Replay<B> {
     this.source = source
   }
 
-  /** @param read gives all letters that there are. @throws SvcError CONFLICT while one runs, and what a letter was returned with. */
-  async run(read: (give: GiveAgain<B>) => Promise<void>): Promise<Replayed> {
+  /** @param read gives all letters that there are; @throws SvcError CONFLICT while one runs, and what a letter was returned with. */
+  async run(read: (give: GiveAgain<B>) => Promise<Unread>): Promise<Replayed> {
     if (this.running) throw new SvcError('CONFLICT', `cannot read the dead letters of "${this.name}" again: they are being read`)
     this.running = true
     const replayed: Replayed = { messages: 0, failed: 0 }
     try {
-      await read(async (body, bytes) => {
+      const damaged = await read(async (body, bytes) => {
         const { promise, resolve, reject } = Promise.withResolvers<void>()
         const enter = async (): Promise<void> => {
           await this.source.room()
@@ -40,6 +46,7 @@ export class Replay<B> {
         await promise
         replayed.messages++
       })
+      if (typeof damaged === 'number' && damaged > 0) replayed.damaged = damaged
     } finally {
       this.running = false
     }
