@@ -1,7 +1,8 @@
 /** A client that writes the workload's batches and knows what a full disk may answer. */
 import { setTimeout } from 'node:timers/promises'
 import { readBatches } from './ledger.ts'
-import { bodyOf, protocolOf } from './workload.ts'
+import { Sender } from './sender.ts'
+import { bodyOf, type Protocol, protocolOf, TEXT_PROTOCOLS } from './workload.ts'
 
 const IN_FLIGHT = 16
 /** Refusals in a row after which the disk counts as full. */
@@ -15,6 +16,8 @@ interface Answer {
 
 export class DiskWriter {
   url: string
+  /** Of the gRPC listeners. */
+  ports = { grpc: 0, flight: 0 }
   points = 0
   /** The last answer that named a full disk; those of a flush that is behind do not count. */
   full: Answer | undefined
@@ -22,9 +25,12 @@ export class DiskWriter {
   private next = 0
   private readonly accepts = new Set<number>()
   private readonly refusals = new Set<number>()
+  private readonly protocols: readonly Protocol[]
+  private sender: { url: string; sender: Sender } | undefined
 
-  constructor(url: string) {
+  constructor(url: string, protocols: readonly Protocol[] = TEXT_PROTOCOLS) {
     this.url = url
+    this.protocols = protocols
   }
 
   get acknowledged(): number {
@@ -87,7 +93,7 @@ export class DiskWriter {
 
   /** Everything acknowledged is there, nothing refused is, no batch in part. */
   async check(): Promise<void> {
-    const { present, points } = await readBatches(this.url, this.base, 0, this.next)
+    const { present, points } = await readBatches(this.url, this.base, 0, this.next, this.protocols)
     for (const batch of this.accepts) if (!present.has(batch)) throw new Error(`acknowledged batch ${batch} is missing`)
     for (const batch of this.refusals) if (present.has(batch)) throw new Error(`batch ${batch} is there, though it was refused`)
     this.points = points
@@ -102,7 +108,8 @@ export class DiskWriter {
 
   /** @throws Error for an answer that a full disk may not give. */
   private async send(batch: number): Promise<Answer> {
-    const protocol = protocolOf(batch)
+    const protocol = protocolOf(batch, this.protocols)
+    if (!TEXT_PROTOCOLS.includes(protocol)) return this.sendOther(batch, protocol)
     const path = protocol === 'json' ? '/api/v1/write' : '/api/v2/write?precision=ns'
     const type = protocol === 'json' ? 'application/json' : 'text/plain'
     const answer = await fetch(this.url + path, { method: 'POST', headers: { 'content-type': type }, body: bodyOf(this.base, batch, protocol) })
@@ -118,5 +125,29 @@ export class DiskWriter {
     }
     if (answer.status === 503 && !/"code":"BACKPRESSURE"/.test(text)) throw new Error(`a full disk is answered by ${text}`)
     return { status: answer.status, text }
+  }
+
+  /** @returns what a text protocol would have answered. */
+  private async sendOther(batch: number, protocol: Protocol): Promise<Answer> {
+    if (this.sender?.url !== this.url) {
+      this.close()
+      this.sender = { url: this.url, sender: new Sender({ url: this.url, base: this.base, protocols: this.protocols, ports: this.ports }) }
+    }
+    const given = await this.sender.sender.send(batch)
+    if (given.outcome === 'ack') {
+      this.accepts.add(batch)
+      return { status: 204, text: '' }
+    }
+    const text = 'text' in given ? given.text : ''
+    if (given.outcome === 'bad' || given.outcome === 'gone') throw new Error(`batch ${batch} by ${protocol} is answered by ${text || 'nothing'}`)
+    this.refusals.add(batch)
+    if (given.outcome === 'none') return { status: 503, text }
+    this.full = { status: 507, text }
+    return this.full
+  }
+
+  close(): void {
+    this.sender?.sender.close()
+    this.sender = undefined
   }
 }

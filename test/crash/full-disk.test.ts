@@ -16,7 +16,7 @@ const report = JSON.parse(stdout.trim().split('\n').at(-1) as string) as { skipp
 if ('skipped' in report) t.test('a full disk', { skip: `${report.skipped}` }, () => {})
 else {
   t.comment(`SVC_DISK_SEED=${seed} ${JSON.stringify(report)}`)
-  t.same(Object.keys(report), ['log', 'parts', 'catalog', 'churn'])
+  t.same(Object.keys(report), ['log', 'parts', 'catalog', 'protocols', 'churn'])
   for (const [name, { acknowledged, refused, points, resumedMs }] of Object.entries(report)) {
     t.test(`a full disk: ${name}`, async (t) => {
       t.ok(refused > 0, 'writes were refused')

@@ -5,6 +5,7 @@
  * - log: the whole volume, by the log alone
  * - parts: one after the other the volumes that exports, backups, segments and the catalog are on, so that each alone is what fails
  * - catalog: the catalog's own volume, without a server
+ * - protocols: the whole volume, while points come by every protocol
  * - churn: the whole volume at random moments, while everything is flushed and merged
  *
  *   node test/crash/full-disk.ts [seed] [scenario]
@@ -20,7 +21,7 @@ import { CatalogStore } from '../../storage/embedded/catalog/store.ts'
 import { DiskWriter } from './disk-writer.ts'
 import { ServerProcess } from './server.ts'
 import { mayMount, SmallDisk } from './small-disk.ts'
-import { MEASUREMENT } from './workload.ts'
+import { ALL_PROTOCOLS, MEASUREMENT, TEXT_PROTOCOLS } from './workload.ts'
 
 /** A client that honours Retry-After: 5 comes back twice; the rest is for a busy machine. */
 const RESUME_LIMIT_MS = 15_000
@@ -99,6 +100,30 @@ const scenarios: Record<string, Scenario> = {
     } finally {
       disk.unmount()
     }
+  },
+  protocols: async (context) => {
+    const disk = SmallDisk.mount(context.data, 16)
+    return withServer(
+      context,
+      [disk],
+      {},
+      async (run) => {
+        for (let round = 0; round < 2; round++) {
+          disk.fill(300_000)
+          await run.writer.until507()
+          await run.whileFull()
+          disk.release()
+          await run.resumes()
+          await run.writer.write(60)
+        }
+        disk.fill()
+        await run.restart('SIGKILL')
+        await run.whileFull()
+        disk.release()
+        await run.resumes()
+      },
+      true,
+    )
   },
   churn: async (context) => {
     const { random } = context
@@ -233,6 +258,7 @@ class Run {
     if (signal === 'SIGTERM' && code !== 0) throw new Error(`the server has answered SIGTERM with exit code ${code}:\n${this.server.output}`)
     this.server = await this.start()
     this.writer.url = this.server.url
+    this.writer.ports = this.server.ports
     await this.writer.check()
   }
 
@@ -248,17 +274,28 @@ class Run {
   }
 }
 
-async function withServer(context: Context, disks: SmallDisk[], database: Record<string, number>, body: (run: Run) => Promise<void>): Promise<ScenarioReport> {
+async function withServer(
+  context: Context,
+  disks: SmallDisk[],
+  database: Record<string, number>,
+  body: (run: Run) => Promise<void>,
+  allProtocols = false,
+): Promise<ScenarioReport> {
   const { folder, data } = context
   let server: ServerProcess | undefined
+  let writer: DiskWriter | undefined
   const start = async (): Promise<ServerProcess> => {
-    server = await ServerProcess.spawn({ folder, engine: 'embedded', sql: true, plugins: ['export', 'backup'], database: { data_dir: data, ...database } })
+    server = await ServerProcess.spawn({
+      ...{ folder, engine: 'embedded', sql: true, plugins: ['export', 'backup'], allProtocols },
+      database: { data_dir: data, ...database },
+    })
     await server.ready(READY_LIMIT_MS)
     return server
   }
   try {
     await start()
-    const writer = new DiskWriter((server as ServerProcess).url)
+    writer = new DiskWriter((server as ServerProcess).url, allProtocols ? ALL_PROTOCOLS : TEXT_PROTOCOLS)
+    writer.ports = (server as ServerProcess).ports
     const run = new Run(server as ServerProcess, writer, start)
     await writer.accepted(1)
     await body(run)
@@ -282,6 +319,7 @@ async function withServer(context: Context, disks: SmallDisk[], database: Record
       { cause: error },
     )
   } finally {
+    writer?.close()
     if (server?.running) await server.end('SIGKILL')
     for (const disk of disks) disk.unmount()
   }

@@ -8,8 +8,8 @@ import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
 import { point, TestClient } from '../../plugins/grpc/testing.ts'
 import { bodyOf, MEASUREMENT, NS_PER_BATCH, type Protocol, protocolOf, sizeOf, timeOf, type Values, valuesOf } from './workload.ts'
 
-/** `none`: the server promises that nothing was stored. `gone`: it has not answered. */
-export type Outcome = { outcome: 'ack' | 'none' | 'gone' } | { outcome: 'bad'; text: string }
+/** `none`: the server promises that nothing was stored. `full`: likewise, and its disk has no room. `gone`: it has not answered. */
+export type Outcome = { outcome: 'ack' | 'none' | 'gone' } | { outcome: 'full' | 'bad'; text: string }
 
 export interface SenderOptions {
   url: string
@@ -67,6 +67,9 @@ export class Sender {
       const answer = await fetch(this.options.url + path, { method: 'POST', headers, body: body as string | Uint8Array<ArrayBuffer> })
       const text = await answer.text()
       if (answer.status === 204) return ACK
+      // Collectors do not try again after 507.
+      if (answer.status === (protocol === 'otlp' ? 503 : 507) && /STORAGE_FULL|no space/.test(text) && answer.headers.get('retry-after') === '5')
+        return { outcome: 'full', text }
       return answer.status === 503 ? { outcome: 'none' } : { outcome: 'bad', text: `${answer.status} ${text}` }
     } catch {
       return { outcome: 'gone' }
@@ -106,7 +109,9 @@ interface Point extends Values {
 function outcomeOf({ code, details, metadata }: ServiceError): Outcome {
   const [given] = metadata?.get('svc-code') ?? []
   if (given === undefined) return { outcome: 'gone' }
-  return given === 'BACKPRESSURE' ? { outcome: 'none' } : { outcome: 'bad', text: `${code} ${details}` }
+  // RESOURCE_EXHAUSTED
+  if (given === 'STORAGE_FULL' && code === 8) return { outcome: 'full', text: details }
+  return given === 'BACKPRESSURE' ? { outcome: 'none' } : { outcome: 'bad', text: `${code} ${given} ${details}` }
 }
 
 function otlp(points: readonly Point[]): string {
