@@ -295,8 +295,23 @@ export class SvcNode {
     await this.engine.open()
     if (this.stateEngine === undefined) await requireOwnState(this.engine)
     else await joinState(this.engine, this.stateEngine, this.config.state?.engine as string)
+    const unreachable = outOfReach(await this.engine.namespaces(), this.config.server.multi_tenancy)
+    if (unreachable !== undefined) this.logs.child('storage').warn({}, unreachable)
     this.open = this.engine
   }
+}
+
+/** What server.multi_tenancy, switched since, keeps everybody from reading, if anything. */
+function outOfReach(namespaces: readonly string[], multiTenancy: boolean): string | undefined {
+  if (multiTenancy)
+    return namespaces.includes('')
+      ? 'points that were written without server.multi_tenancy belong to no namespace, and cannot be read; switch it off to read them, or write them again'
+      : undefined
+  const named = namespaces.filter((name) => name !== '').sort()
+  if (named.length === 0) return undefined
+  const shown = named.slice(0, 3).map((name) => JSON.stringify(name))
+  if (named.length > shown.length) shown.push('...')
+  return `points of ${named.length} namespaces (${shown.join(', ')}) were written with server.multi_tenancy, and cannot be read; switch it on to read them`
 }
 
 async function inOrder(hooks: readonly (() => void | Promise<void>)[]): Promise<void> {

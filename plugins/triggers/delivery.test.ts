@@ -1,8 +1,9 @@
 /** Channels: the log, and the service that delivers webhooks, here one that keeps what it is given. */
-import { ManualClock } from 'svcdb/testkit'
+import type { Plugin } from 'svcdb'
+import { ManualClock, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { Channels } from './channels.ts'
-import { start } from './testing.ts'
+import { start, type TriggerNode } from './testing.ts'
 import { FakeWebhooks, webhooksPlugin } from './testing-webhooks.ts'
 
 const now = BigInt(Math.floor(Date.now() / 1000)) * 1_000_000_000n
@@ -128,6 +129,29 @@ t.test('what waits for a service that fails while the last trigger is disabled i
   for (const until = performance.now() + 20_000; service.deliveries.size === 0 && performance.now() < until; )
     await new Promise((resolve) => setTimeout(resolve, 10))
   t.same([...service.deliveries.keys()], [signal.event_id])
+})
+
+t.test('a start without the plugin says that what fires is not delivered', async (t) => {
+  const dataDir = temporaryFolder(t)
+  const warned = async (plugins: Plugin[], body: (node: TriggerNode) => Promise<unknown> = async () => {}) => {
+    const said: object[] = []
+    const log = (line: string): void => {
+      const entry = JSON.parse(line) as { msg: string; triggers?: number }
+      if (entry.msg.includes('webhooks is not selected')) said.push({ triggers: entry.triggers })
+    }
+    const { node, ...rest } = await start(t, { plugins, storage: 'embedded', dataDir, log })
+    await body({ node, ...rest })
+    await node.stop()
+    return said
+  }
+  t.same(
+    await warned([webhooksPlugin(new FakeWebhooks())], async ({ run }) => {
+      await run("CREATE TRIGGER a ON m WHEN v > 1 DELIVER webhook('https://a.example')")
+      await run('CREATE TRIGGER b ON m WHEN v > 1 DELIVER log')
+    }),
+    [],
+  )
+  t.same(await warned([]), [{ triggers: 1 }])
 })
 
 t.test('what waits for a channel is shown, that for webhooks as their service has it', async (t) => {

@@ -233,6 +233,7 @@ export class Engine {
     }
     this.opened = store
     await this.removeUnused(endpoints)
+    this.warnOfUndelivered()
     for (const tenant of this.tenants.values()) if (tenant.enabled > 0) this.watch(tenant)
   }
 
@@ -403,6 +404,18 @@ export class Engine {
       if (channel.kind !== 'webhook') continue
       await this.options.webhooks()?.remove({ owner: this.options.id, namespace: webhookNamespace(namespace), name: endpointName(trigger, i) })
     }
+  }
+
+  private warnOfUndelivered(): void {
+    if (this.options.webhooks() !== undefined) return
+    let triggers = 0
+    for (const tenant of this.tenants.values())
+      for (const { enabled, delivery } of tenant.triggers.values()) if (enabled && delivery.some(({ kind }) => kind === 'webhook')) triggers++
+    if (triggers > 0)
+      this.options.log.warn(
+        { triggers },
+        'triggers deliver to webhooks, and the plugin webhooks is not selected: what fires is kept and shown, and not delivered, also not later; add it to plugins, or disable them',
+      )
   }
 
   /** Those of triggers that were dropped, or never made, when the process was killed. */
