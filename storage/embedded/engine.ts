@@ -48,6 +48,7 @@ import { LmdbState, ownersIn } from './catalog/state-store.ts'
 import { type DatabaseConfig, resolveConfig } from './config.ts'
 import { markEncrypted } from './encryption/open.ts'
 import { type Environment, realEnvironment } from './environment.ts'
+import { unopened } from './integrity/startup.ts'
 import { closeDatabase, type OpenDatabase, openDatabase } from './open.ts'
 import { usageOf } from './series/usage.ts'
 import { declareField } from './write/declare.ts'
@@ -94,7 +95,9 @@ export class EmbeddedEngine implements StorageEngine {
 
   async open(): Promise<void> {
     const { config, context, environment, gate, holds } = this
-    this.opening = openDatabase({ config, context, environment, gate, holds })
+    this.opening = openDatabase({ config, context, environment, gate, holds }).catch((error) => {
+      throw unopened(config.data_dir, error)
+    })
     this.opened = await this.opening
   }
 

@@ -179,10 +179,20 @@ async function fullCatalog(disk: SmallDisk): Promise<ScenarioReport> {
   if (!(await commit(store, 100))) throw new Error('a commit is refused although there is space')
   check(store)
   await store.close()
+  await withoutLockFile(disk)
   const again = await CatalogStore.open(disk.path, false)
   check(again)
   await again.close()
   return { acknowledged: stored.size, refused, points: stored.size * 8, resumedMs: 0, failed: { flush: 0, merge: 0, catalog: refused } }
+}
+
+/** As a restored copy has none: there is no room for it, which would end this process. */
+async function withoutLockFile(disk: SmallDisk): Promise<void> {
+  await rm(join(disk.path, 'lock.mdb'))
+  disk.fill()
+  const outcome = await CatalogStore.open(disk.path, false).catch((error) => error.code as string)
+  if (outcome !== 'STORAGE_FULL') throw new Error(`a catalog without its lock file, on a full disk, gives ${outcome}`)
+  disk.release()
 }
 
 class Run {

@@ -29,6 +29,7 @@ export function openLmdb(dir: string): RootDatabase<unknown, string> {
   realFileSystem.ownerOnlySync(dir)
   try {
     if (realFileSystem.existsSync(file)) checkPages(file)
+    requireWritable(dir, file)
   } catch (error) {
     throw isOfSystem(error) ? inaccessibleCatalog(error) : corruptCatalog((error as Error).message, error)
   }
@@ -36,11 +37,27 @@ export function openLmdb(dir: string): RootDatabase<unknown, string> {
     const options = { encoding: 'binary', overlappingSync: false, eventTurnBatching: false, noMemInit: true, maxDbs: 1 } as const
     return open<unknown, string>({ path: dir, ...options }) as RootDatabase<unknown, string>
   } catch (error) {
-    throw corruptCatalog('LMDB cannot open it', error)
+    throw isOfSystem(error) ? inaccessibleCatalog(error) : corruptCatalog('LMDB cannot open it', error)
   }
 }
 
-/** The system refused to read it: that says nothing of what is in it. */
+/** Pages of its table of readers, which takes 8,272 bytes. */
+const LOCK_BYTES = 3 * 4096
+
+/** LMDB ends the process where it may not write to its lock file, or finds no room for it when it does so through a mapping. @throws what the system says. */
+function requireWritable(dir: string, file: string): void {
+  if (realFileSystem.existsSync(file)) realFileSystem.closeSync(realFileSystem.openSync(file, 'r+'))
+  const lock = join(dir, 'lock.mdb')
+  const fd = realFileSystem.openSync(lock, 'a')
+  try {
+    let missing = LOCK_BYTES - (realFileSystem.sizeSync(lock) ?? 0)
+    while (missing > 0) missing -= realFileSystem.writeSync(fd, new Uint8Array(missing))
+  } finally {
+    realFileSystem.closeSync(fd)
+  }
+}
+
+/** The system refused it: that says nothing of what is in it. Codes of LMDB's own are negative. */
 function isOfSystem(error: unknown): error is Error {
-  return error instanceof Error && 'syscall' in error
+  return error instanceof Error && ('syscall' in error || ('code' in error && typeof error.code === 'number' && error.code > 0))
 }

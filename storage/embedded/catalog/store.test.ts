@@ -158,3 +158,10 @@ t.test('a catalog that the system does not let us read is not said to be corrupt
   const opening = async () => openLmdb(join(dir, 'catalog'))
   await t.rejects(opening(), { code: 'IO_ERROR', message: /^cannot open the catalog .*EISDIR.*owns the data directory/ })
 })
+
+t.test('a lock file that cannot be opened for writing is named; LMDB would end the process', async (t) => {
+  const dir = temporaryFolder(t)
+  mkdirSync(join(dir, 'catalog', 'lock.mdb'), { recursive: true })
+  const opening = async () => openLmdb(join(dir, 'catalog'))
+  await t.rejects(opening(), { code: 'IO_ERROR', message: /^cannot open the catalog .*EISDIR.*lock\.mdb.*owns the data directory/ })
+})

@@ -46,6 +46,11 @@ export function corruptCatalog(cause: string, error?: unknown): SvcError {
 }
 
 export function inaccessibleCatalog(error: Error): SvcError {
+  const { code } = error as NodeJS.ErrnoException
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new SvcError('STORAGE_FULL', `cannot open the catalog "catalog/data.mdb": ${error.message}; free space on its volume, then start again`, {
+      cause: error,
+    })
   return new SvcError(
     'IO_ERROR',
     `cannot open the catalog "catalog/data.mdb": ${error.message}; see that the user that runs the server owns the data directory and all in it, and that the disk is there`,

@@ -2,9 +2,12 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
+import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { realFileSystem } from '../../common/log/file-system.ts'
 import { testContext } from '../../conformance/index.ts'
+import { EmbeddedEngine } from '../engine.ts'
+import { realEnvironment } from '../environment.ts'
 import { closeAndRemove, NOW, openEngine, tempDir, writeFloat } from '../testing/harness.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { segmentsToServe, syncAbove } from './startup.ts'
@@ -84,6 +87,24 @@ t.test('a folder that is no data directory is not taken for one if its "tmp" has
   const engine = await openEngine(dir)
   t.same(readdirSync(join(dir, 'tmp')), [])
   await closeAndRemove(engine, dir)
+})
+
+t.test('a data directory in which the system refuses something is named, with what to do', async (t) => {
+  const dir = temporaryFolder(t)
+  for (const code of ['EACCES', 'EROFS']) {
+    const rmSync = (path: string): never => {
+      throw Object.assign(new Error(`${code}: refused, rm '${path}'`), { code })
+    }
+    const engine = new EmbeddedEngine(
+      testContext({ data_dir: dir }, () => Number(NOW / 1_000_000n)),
+      { ...realEnvironment, fs: { ...realEnvironment.fs, rmSync } },
+    )
+    await t.rejects(engine.open(), {
+      code: 'IO_ERROR',
+      message: `cannot open data directory "${dir}": ${code}: refused, rm '${join(dir, 'tmp')}'; see that the account of the server owns the folder and all in it, and that it is not mounted read-only`,
+    })
+    await engine.close()
+  }
 })
 
 t.test('a data directory that cannot be made is named, with what to do', async (t) => {

@@ -47,6 +47,14 @@ export function makeDataDirectory(dataDir: string, fs: Pick<FileSystem, 'existsS
   }
 }
 
+/** What opening says where the system does not let it do its work: for the rest the cause stands for itself. */
+export function unopened(dataDir: string, error: unknown): unknown {
+  if (error instanceof SvcError || !DENIED.includes((error as NodeJS.ErrnoException).code)) return error
+  const hint = 'see that the account of the server owns the folder and all in it, and that it is not mounted read-only'
+  return new SvcError('IO_ERROR', `cannot open data directory "${dataDir}": ${(error as Error).message}; ${hint}`, { cause: error })
+}
+
+const DENIED: readonly unknown[] = ['EACCES', 'EPERM', 'EROFS']
 const UNMADE: readonly unknown[] = ['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG']
 
 /** The directories above `dir` that making it changes, the nearest first: always one, since an earlier start may have been killed before its sync. */
