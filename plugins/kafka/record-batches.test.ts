@@ -188,3 +188,46 @@ t.test('records of one fetch that are not compressed are bounded as well', async
   t.ok(found.length < 10 * count, `${found.length} records`)
   t.ok(found.length >= count)
 })
+
+/** A message of the format before that of batches. @param attributes 1 = gzip. */
+function messageOf(value: Buffer, { offset = 0n, attributes = 0 } = {}): Buffer {
+  const head = Buffer.alloc(34)
+  head.writeBigInt64BE(offset)
+  head.writeInt32BE(22 + value.length, 8)
+  head[16] = 1
+  head[17] = attributes
+  head.writeBigInt64BE(1000n, 18)
+  head.writeInt32BE(-1, 26)
+  head.writeInt32BE(value.length, 30)
+  return Buffer.concat([head, value])
+}
+
+t.test('messages of the format before', async (t) => {
+  const inner = Buffer.concat([messageOf(Buffer.from('one')), messageOf(Buffer.from('two'), { offset: 1n })])
+  const found = await decoded(
+    messageOf(Buffer.from('plain'), { offset: 5n }),
+    messageOf(gzipSync(inner), { offset: 7n, attributes: 1 }),
+    batchOf(Buffer.from(recordOf({ value: 'v' })), { first: 8n }),
+  )
+  t.same(
+    found.map(({ offset, value }) => [String(offset), `${value}`]),
+    [
+      ['5', 'plain'],
+      ['6', 'one'],
+      ['7', 'two'],
+    ],
+    'a batch behind them comes with the next fetch',
+  )
+  const wrong = messageOf(Buffer.from('v'))
+  wrong.writeInt32BE(-20, 8)
+  await t.rejects(decoded(wrong, Buffer.alloc(40)), { message: /corrupt/ })
+})
+
+t.test('of compressed messages of the format before, a fetch brings a part as well', async (t) => {
+  const large = (offset: bigint) => messageOf(gzipSync(messageOf(Buffer.alloc(30 * 1024 * 1024))), { offset, attributes: 1 })
+  const found = await decoded(...[0n, 1n, 2n, 3n, 4n, 5n].map(large))
+  t.same(
+    found.map(({ offset }) => String(offset)),
+    ['0', '1', '2'],
+  )
+})

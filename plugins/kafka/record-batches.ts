@@ -20,9 +20,15 @@ interface Decoder {
 export interface Parts {
   Decoder: new (bytes: Buffer) => Decoder
   /** Of formats before that of batches. */
-  decodeOld(decoder: Decoder, size: number): unknown
+  decodeOld(decoder: Decoder, size: number): Promise<OldRecord[]>
   /** Null where nothing is compressed. */
   codecOf(attributes: number): { decompress(bytes: Buffer): Promise<Buffer> } | null
+}
+
+interface OldRecord {
+  offset: string
+  key: Buffer | null
+  value: Buffer | null
 }
 
 interface Batch {
@@ -59,6 +65,8 @@ const LAST_DELTA_AT = 23
 const HEAD = 61
 /** Of a record; those behind them are not looked at. */
 const MAX_HEADERS = 10_000
+/** A message of the formats before, without key and value: checksum, magic, attributes, two lengths. */
+const SMALLEST_OLD = 14
 const APPEND_TIME = 8
 const IN_TRANSACTION = 16
 const CONTROL = 32
@@ -77,7 +85,7 @@ export function batchesDecoder({ Decoder, decodeOld, codecOf }: Parts): (decoder
     const size = decoder.readInt32()
     if (size <= 0 || !decoder.canReadBytes(size)) return []
     const bytes = decoder.readBytes(size)
-    if (bytes.readInt8(MAGIC_AT) !== MAGIC_BATCH) return decodeOld(new Decoder(bytes), size)
+    if (bytes.readInt8(MAGIC_AT) !== MAGIC_BATCH) return decodeEach(bytes, fetch, (entry) => decodeOld(new Decoder(entry), entry.length))
     const all: LibraryRecord[] = []
     const turns = { begin: performance.now() }
     for (let at = 0; at + HEAD <= bytes.length && fetch.left > 0; ) {
@@ -89,6 +97,23 @@ export function batchesDecoder({ Decoder, decodeOld, codecOf }: Parts): (decoder
     }
     return all
   }
+}
+
+/** Messages of the formats before: one by one, for each may be compressed and have others in it. */
+async function decodeEach(bytes: Buffer, fetch: Fetch, decode: (entry: Buffer) => Promise<OldRecord[]>): Promise<OldRecord[]> {
+  const all: OldRecord[] = []
+  for (let at = 0; at + FRAME + SMALLEST_OLD <= bytes.length && fetch.left > 0; ) {
+    const end = at + FRAME + bytes.readInt32BE(at + 8)
+    // One that is cut, or a batch of the format of today behind old ones, is what the next fetch begins with.
+    if (end > bytes.length || bytes.readInt8(at + MAGIC_AT) >= MAGIC_BATCH) break
+    if (end < at + FRAME + SMALLEST_OLD) throw corrupt()
+    for (const record of await decode(bytes.subarray(at, end))) {
+      all.push(record)
+      fetch.left -= RECORD_BYTES + (record.key?.length ?? 0) + (record.value?.length ?? 0)
+    }
+    at = end
+  }
+  return all
 }
 
 async function decodeBatch(bytes: Buffer, fetch: Fetch, all: LibraryRecord[], turns: { begin: number }): Promise<void> {
