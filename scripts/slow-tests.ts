@@ -58,6 +58,7 @@ export const IN_TURN: readonly string[] = [
   'plugins/grpc/wide.test.ts',
   'plugins/jwt/algorithms.test.ts',
   'plugins/jwt/issuer.test.ts',
+  'plugins/kafka/hostile-broker.test.ts',
   'plugins/kafka/kafka.test.ts',
   'plugins/kafka/sink/parts.test.ts',
   'plugins/kafka/sink/sink.test.ts',

@@ -90,6 +90,8 @@ export interface ConsumerOptions {
   sessionTimeoutMs: number
   fetchMaxBytes: number
   fetchWaitMs: number
+  /** Of one answer. */
+  maxResponseBytes: number
   reconnectMs: number
   /** Lines of the library. */
   log(level: 'warn' | 'debug', text: string): void

@@ -43,6 +43,12 @@ const keys = {
   }),
   reconnect_ms: Type.Integer({ default: 5000, minimum: 100, maximum: 3_600_000, description: 'Wait before a connection is tried again' }),
   fetch_max_bytes: Type.Integer({ default: 4 * MIB, minimum: KIB, maximum: 256 * MIB, description: 'Of one fetch, as brokers have it: compressed' }),
+  max_response_bytes: Type.Integer({
+    default: 64 * MIB,
+    minimum: MIB,
+    maximum: 1024 * MIB,
+    description: 'What an answer of a broker may have beside fetch_max_bytes; one that is larger ends the connection',
+  }),
   fetch_wait_ms: Type.Integer({ default: 500, minimum: 1, maximum: 30_000, description: 'How long a broker holds a fetch while there is nothing' }),
   max_in_flight: Type.Integer({ default: 10_000, minimum: 1, maximum: 1_000_000, description: 'Records that are taken and not settled' }),
   max_in_flight_bytes: Type.Integer({ default: 16 * MIB, minimum: 64 * KIB, maximum: 1024 * MIB, description: 'Bytes of those' }),

@@ -327,6 +327,7 @@ export class KafkaConnector implements Connector {
       sessionTimeoutMs: config.session_timeout_ms,
       fetchMaxBytes: config.fetch_max_bytes,
       fetchWaitMs: config.fetch_wait_ms,
+      maxResponseBytes: config.fetch_max_bytes + config.max_response_bytes,
       reconnectMs: config.reconnect_ms,
     }
   }

@@ -7,6 +7,7 @@
 import { createRequire } from 'node:module'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Admin, Consumer, EachBatchPayload, Kafka, KafkaConfig, logLevel as LogLevel, Producer } from 'kafkajs'
+import { limitedSockets, type SocketFactory, strict } from './answers.ts'
 import {
   type Access,
   type ConsumerClient,
@@ -51,6 +52,9 @@ const PASSING: ReadonlySet<string> = new Set([
 /** What brokers say of records themselves. */
 const OF_RECORDS: ReadonlySet<string> = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD', 'INVALID_TIMESTAMP'])
 
+/** Of an answer that is no fetch: those are some bytes for each topic and partition. */
+const RESPONSE_BYTES = 64 * 1024 * 1024
+
 let loaded: Library | undefined
 
 /** @returns the library, with the codecs that it lacks, or has without a bound. Nobody else loads it: one of its modules is replaced before the others take it. */
@@ -60,6 +64,7 @@ export function load(): Library {
   const protocol = 'kafkajs/src/protocol'
   const ofBatches = `${protocol}/requests/fetch/v4/decodeMessages.js`
   require(ofBatches)
+  strict(require(`${protocol}/decoder.js`))
   ;(require.cache[require.resolve(ofBatches)] as NodeJS.Module).exports = batchesDecoder({
     Decoder: require(`${protocol}/decoder.js`),
     decodeOld: require(`${protocol}/messageSet/decoder.js`),
@@ -94,8 +99,9 @@ export const kafkajs: KafkaLibrary = {
   producer: (options) => new KafkaJsProducer(options),
 }
 
-export async function connection(options: Pick<ConsumerOptions, 'access' | 'log'>): Promise<Kafka> {
+export async function connection(options: Pick<ConsumerOptions, 'access' | 'log'> & { maxResponseBytes?: number }): Promise<Kafka> {
   const { Kafka, logLevel } = load()
+  const sockets = createRequire(import.meta.url)('kafkajs/src/network/socketFactory.js') as () => SocketFactory
   const access = await options.access()
   return new Kafka({
     brokers: access.brokers,
@@ -105,6 +111,7 @@ export async function connection(options: Pick<ConsumerOptions, 'access' | 'log'
     requestTimeout: REQUEST_MS,
     enforceRequestTimeout: true,
     retry: { retries: 1, initialRetryTime: 200 },
+    socketFactory: limitedSockets(sockets(), options.maxResponseBytes ?? RESPONSE_BYTES) as never,
     logLevel: logLevel.WARN,
     logCreator:
       () =>

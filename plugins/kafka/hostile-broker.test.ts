@@ -1,0 +1,157 @@
+/** Brokers that say what no broker should, over sockets. What comes by other ways is stored all the same. */
+import { boot, type TestNode } from 'svcdb/testkit'
+import t, { type Test } from 'tap'
+import { API, array, batchOf, fetched, int16, int32, type RawBroker, type Request, rawBroker, TOPIC } from './raw-broker.ts'
+import { listed, rowsOf, until } from './testing.ts'
+
+async function start(t: Test, { port }: RawBroker, more: object = {}): Promise<TestNode> {
+  const node = await boot({
+    plugins: ['kafka', 'line_protocol'],
+    config: {
+      kafka: {
+        brokers: `127.0.0.1:${port}`,
+        topics: [TOPIC],
+        auto_offset_reset: 'earliest',
+        format: 'line_protocol',
+        reconnect_ms: 100,
+        fetch_wait_ms: 100,
+        ...more,
+      },
+    },
+  })
+  t.teardown(() => node.stop())
+  return node
+}
+
+const statusOf = async (node: TestNode) => (await listed(node))[0].status
+
+async function writes(t: Test, node: TestNode): Promise<void> {
+  const { statusCode } = await node.inject({ method: 'POST', url: '/write', payload: 'own v=1', headers: { 'content-type': 'text/plain' } })
+  t.equal(statusCode, 204, 'other inputs go on')
+}
+
+t.test('a broker as it should be', { timeout: 60_000 }, async (t) => {
+  const broker = await rawBroker(t)
+  broker.batches.set(0n, batchOf('cpu,n=1 v=1', 0n)).set(1n, batchOf('cpu,n=2 v=2', 1n))
+  broker.end = 2n
+  const node = await start(t, broker)
+  await until(() => broker.committed === 2n)
+  t.equal((await rowsOf(node)).length, 2)
+  t.equal(await statusOf(node), 'Running')
+})
+
+/** @param bad whether it is time for what is wrong. */
+const once = (api: number, what: (request: Request, broker: RawBroker) => Buffer | null) => {
+  let bad = 3
+  return (request: Request, broker: RawBroker) => (request.api === api && bad-- > 0 ? what(request, broker) : undefined)
+}
+const raw = (bytes: Buffer) => (request: Request) => {
+  request.socket.write(bytes)
+  return null
+}
+
+for (const [what, hook, says] of [
+  ['an answer of no bytes', once(API.metadata, raw(int32(0))), /cannot read what the broker answers: a length in it is wrong; is there a Kafka broker/],
+  [
+    'an answer of two bytes',
+    once(API.metadata, raw(Buffer.concat([int32(2), int16(7)]))),
+    /cannot read what the broker answers: a length in it is wrong; is there a Kafka broker/,
+  ],
+  ['an answer of -1 bytes', once(API.metadata, raw(int32(-1))), /an answer has -1 bytes; is there a Kafka broker/],
+  ['an answer of -16 bytes', once(API.metadata, raw(Buffer.concat([int32(-16), Buffer.alloc(100)]))), /an answer has -16 bytes/],
+  [
+    'HTTP',
+    once(API.metadata, raw(Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n'))),
+    /an answer of 1213486160 bytes from the broker: .*raise kafka.max_response_bytes/,
+  ],
+  [
+    'brokers whose names have a negative length',
+    // Such that each is read where the one before was.
+    once(API.metadata, () => Buffer.concat([int32(2_000_000_000), int32(1), int16(-12), Buffer.alloc(4), Buffer.alloc(2), Buffer.alloc(100)])),
+    /a length in it is wrong/,
+  ],
+  ['two thousand million brokers', once(API.metadata, () => int32(2_000_000_000)), /a length in it is wrong/],
+  ['-5 brokers', once(API.metadata, () => int32(-5)), /array length/],
+  ['fetches of -2 topics', once(API.fetch, () => Buffer.concat([int32(0), int32(-2)])), /array length/],
+  [
+    'a topic of a negative length',
+    once(API.fetch, () => Buffer.concat([int32(0), array(Buffer.concat([int16(-9), Buffer.alloc(40)]))])),
+    /a length in it is wrong/,
+  ],
+  ['bytes that are no batch', once(API.fetch, (_, { end }) => fetched(Buffer.alloc(80, 2), end)), /./],
+  ['a batch of less than its magic', once(API.fetch, (_, { end }) => fetched(Buffer.alloc(5), end)), /./],
+  [
+    'half an answer',
+    once(API.fetch, (request) => {
+      request.socket.end(Buffer.concat([int32(1000), int32(request.id), Buffer.alloc(20)]))
+      return null
+    }),
+    /a member of the consumer group/,
+  ],
+] as const) {
+  t.test(what, { timeout: 60_000 }, async (t) => {
+    const broker = await rawBroker(t, hook)
+    broker.batches.set(0n, batchOf('cpu v=1', 0n))
+    broker.end = 1n
+    const lines: string[] = []
+    const node = await boot({
+      plugins: ['kafka', 'line_protocol'],
+      log: (line) => lines.push(line),
+      config: {
+        kafka: { brokers: `127.0.0.1:${broker.port}`, topics: [TOPIC], auto_offset_reset: 'earliest', format: 'line_protocol', reconnect_ms: 100 },
+      },
+    })
+    t.teardown(() => node.stop())
+    await writes(t, node)
+    await until(() => broker.committed === 1n)
+    t.match(lines.join('\n'), says)
+    t.equal((await rowsOf(node)).filter(({ measurement }) => measurement === 'cpu').length, 1)
+    await writes(t, node)
+  })
+}
+
+t.test('an answer that says it has a gibibyte costs no memory', { timeout: 60_000 }, async (t) => {
+  let sent = 0
+  let over = 0
+  const broker = await rawBroker(t, ({ api, socket }) => {
+    if (api !== API.fetch || over > 0) return undefined
+    socket.write(int32(2 ** 30))
+    const megabyte = Buffer.alloc(2 ** 20)
+    const more = (): void => {
+      if (socket.destroyed || sent >= 2 ** 10) return void over++
+      sent++
+      socket.write(megabyte, more)
+    }
+    more()
+    return null
+  })
+  broker.batches.set(0n, batchOf('cpu v=1', 0n))
+  broker.end = 1n
+  const node = await start(t, broker)
+  await until(() => broker.committed === 1n)
+  t.ok(sent < 20, `${sent} MiB went out`)
+  await writes(t, node)
+})
+
+for (const [what, offset, end] of [
+  ['an offset that no number has', 2n ** 62n, 1n],
+  ['a negative offset', -7n, 1n],
+  ['an end before the begin', 0n, -5n],
+  ['an end that is never reached', 0n, 2n ** 62n],
+] as const) {
+  t.test(`a broker that lies: ${what}`, { timeout: 60_000 }, async (t) => {
+    const broker = await rawBroker(t, (request, { requests }) =>
+      request.api === API.fetch && (requests.get(API.fetch) ?? 0) < 5 ? fetched(batchOf('cpu v=1', offset), end) : undefined,
+    )
+    broker.end = 1n
+    broker.batches.set(0n, batchOf('true v=1', 0n))
+    const node = await start(t, broker)
+    await until(() => (broker.requests.get(API.fetch) ?? 0) > 10)
+    await writes(t, node)
+    const { lag } = (await listed(node))[0].metrics
+    t.ok(lag === null || lag >= 0, `${lag}`)
+    t.match((await node.inject('/metrics')).statusCode, 200)
+    // It has said of none that was not settled that it was.
+    t.ok(broker.committed <= (offset > 0n ? offset + 2048n : 1n), `${broker.committed}`)
+  })
+}
