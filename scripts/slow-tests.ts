@@ -63,6 +63,7 @@ export const IN_TURN: readonly string[] = [
   'plugins/kafka/sink/parts.test.ts',
   'plugins/kafka/sink/sink.test.ts',
   'plugins/mqtt/hostile-broker.test.ts',
+  'plugins/mqtt/hostile-packets.test.ts',
   'plugins/mqtt/mqtt.test.ts',
   'plugins/mtls/mtls.test.ts',
   'plugins/mtls/resumption.test.ts',

@@ -339,9 +339,10 @@ export class BrokerClient {
     const store = {
       put(packet: IPublishPacket, done?: () => void) {
         client.take(packet.topic, packet.payload as Buffer, packet)
+        // Nobody asks for more than the identifier, and a broker that never releases them may have given each a topic of 64 KiB.
         known.set(packet.messageId as number, {
           cmd: 'publish',
-          topic: packet.topic,
+          topic: '',
           payload: '',
           qos: 2,
           retain: false,
