@@ -182,6 +182,7 @@ export const IN_TURN: readonly string[] = [
   'test/security/bombs.test.ts',
   'test/security/hostile-auth.test.ts',
   'test/security/loop-delay.test.ts',
+  'test/security/neighbours.test.ts',
   'test/security/noisy-tenants.test.ts',
   'test/security/tenants.test.ts',
   'test/warm-up.test.ts',

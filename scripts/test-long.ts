@@ -57,6 +57,11 @@ const RUNS: Long[] = [
     turn: (seed) => ({ run: ['plugins/triggers/model.test.ts'], env: { SVC_SEED: seed, SVC_STEPS: '300' } }),
   },
   {
+    run: ['test/security/neighbours.test.ts'],
+    env: { SVC_STEPS: '8000' },
+    turn: (seed) => ({ run: ['test/security/neighbours.test.ts'], env: { SVC_SEED: seed, SVC_STEPS: '1500' } }),
+  },
+  {
     run: ['test/crash/edge.test.ts'],
     env: { SVC_POINTS: '1000000', SVC_MINUTES: '120' },
     turn: (seed) => ({ run: ['test/crash/edge.test.ts'], env: { SVC_SEED: seed, SVC_POINTS: '100000', SVC_MINUTES: '0.5' } }),
