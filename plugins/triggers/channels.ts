@@ -147,7 +147,8 @@ export class Channels {
     while (this.lines.length > 0) {
       await nextTurn()
       for (const { signal, at } of this.took(this.lines.splice(0, LINES))) {
-        log.info({ signal: signalData(signal) }, `trigger ${signal.trigger_name} has fired`)
+        // The time as text: loggers write numbers of so many digits in their own ways.
+        log.info({ signal: { ...signalData(signal), timestamp: signal.timestamp } }, `trigger ${signal.trigger_name} has fired`)
         metrics.delivered.inc({ channel: 'log' })
         metrics.duration.observe({ channel: 'log' }, (clock.monotonic() - at) / 1000)
       }

@@ -61,7 +61,9 @@ t.test('the log has signals, and the oldest are dropped when there are too many'
   await settled(100)
   const logged = lines.filter((line) => line.includes('trigger a has fired'))
   t.equal(logged.length, 10)
-  t.match(JSON.parse(logged[9]), { signal: { trigger_name: 'a', value: 5 } })
+  const { signal } = JSON.parse(logged[9])
+  t.match(signal, { trigger_name: 'a', value: 5 })
+  t.match(signal.timestamp, new RegExp(`^${String(now).slice(0, -3)}`), 'with all digits of its time')
   t.ok((await node.inject('/metrics')).body.includes('svc_signal_delivery_dropped_total{channel="log"} 90'))
 })
 
