@@ -129,6 +129,21 @@ t.test('help, version, plugins', async (t) => {
   t.match(await svc(['plugins']), { code: 0, out: /^line_protocol \(stable\): [\s\S]*\n {2}line_protocol\.\w+ = .*: ./m })
 })
 
+t.test('help of one command is about that command', async (t) => {
+  const all = await svc(['help'])
+  t.match(all.out, /plane {3}Begins runs/)
+  t.notMatch(all.out, /--amendment/, 'flags of a command are in its own help')
+  t.ok(all.out.split('\n').every((line) => line.length < 250))
+  const serve = await svc(['serve', '--help'])
+  t.match(serve, { code: 0, out: /^ {2}serve +run the server[^\n]*\n\nFlags:\n[\s\S]*--data-dir VALUE/ })
+  t.notMatch(serve.out, /generate-key/)
+  t.match(await svc(['plane', '--help']), { code: 0, out: /^ {2}plane {3}Begins[^\n]*\n {4}plane run CAPABILITY +begins a run[\s\S]*--amendment VALUE/ })
+  t.match(await svc(['plane', 'verfy']), { code: 2, err: /^svc: cannot run "plane verfy": did you mean "verify"\?\n$/ })
+  t.match(await svc(['plane', 'cancel']), { code: 2, err: /^svc: cannot run "plane cancel": name a run; write svc plane cancel RUN\n$/ })
+  t.match(await svc(['plane', 'quarantine', 'r']), { code: 2, err: /write svc plane quarantine RUN reopen\|abandon\n$/ })
+  t.match(await svc(['plane', 'waiting', 'x']), { code: 2, err: /^svc: cannot run "plane waiting": write svc plane waiting\n$/ })
+})
+
 t.test('plugins lists those of a config file too', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-cli-'))
   const source = `

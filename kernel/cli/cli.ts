@@ -7,26 +7,31 @@ import { KERNEL_COMMANDS } from '../declared-names.ts'
 import { didYouMean, printable } from '../lib/text/index.ts'
 import { VERSION } from '../version.ts'
 import { type Io, parseWords, SWITCHES } from './argv.ts'
-import { commandOf, commandsOf, helpOf, runCommand, type Vocabulary, vocabularyOf } from './plugin-commands.ts'
+import { commandOf, commandsOf, lineOf, runCommand, type Vocabulary, vocabularyOf } from './plugin-commands.ts'
 
 /** Those that need no plugin but the selected ones. */
 const SELECTED_ONLY = ['serve', 'check', 'state']
 
-const HELP = `svc ${VERSION}, a time-series database server
+const LINES: Record<string, string> = {
+  serve: 'run the server (default)',
+  check: 'check the config and say what it would run',
+  plugins: 'list the plugins with their config keys: the built-in ones and, with --config, those that the file names',
+  state: 'copy --from NAME --to NAME: moves all state, between database and what [state] names; stop every node first',
+  help: 'this text',
+}
+
+const lineOfOwn = (command: string): string => `  ${command.padEnd(10)}${LINES[command]}\n`
+
+const HEAD = `svc ${VERSION}, a time-series database server
 
 Usage: svc <command> [flags]
 
 Commands:
-  serve     run the server (default)
-  check     check the config and say what it would run
-  plugins   list the plugins with their config keys: the built-in ones and, with --config, those that the file names
-  state     copy --from NAME --to NAME: moves all state, between database and what [state] names; stop every node first
-  help      this text
-`
+${Object.keys(LINES).map(lineOfOwn).join('')}`
 
-const flagsText = (overrides: readonly Override[]): string => `
-Flags:
-  -c, --config FILE    TOML file; without it the defaults apply
+const flagsText = (overrides: readonly Override[], of = ''): string => `
+Flags${of}:
+${'  -c, --config FILE'.padEnd(38)}TOML file; without it the defaults apply
 ${overrides.flatMap((override) => (override.flag === undefined ? [] : `${`  --${override.flag} VALUE`.padEnd(38)}${settingOf(override)}`)).join('\n')}
   -v, --version
 `
@@ -50,7 +55,12 @@ async function runOwn(known: Vocabulary, argv: readonly string[], io: Io): Promi
   const [, more] = words
   if (more !== undefined) throw new Error(`cannot use argument "${more}": ${command} takes flags only`)
   if (flags.version !== undefined) return say(io, `${VERSION}\n`)
-  if (command === 'help' || flags.help !== undefined) return say(io, help(flags.help === undefined ? known : await vocabularyOf(['help', ...argv], io.env, [])))
+  if (command === 'help') return say(io, help(known))
+  // Flags of all plugins count, and so does a line that names no command.
+  if (flags.help !== undefined) {
+    const all = await vocabularyOf(['help', ...argv], io.env, [])
+    return say(io, words.length === 0 ? help(all) : lineOfOwn(command) + flagsText(all.overrides))
+  }
   if (command === 'plugins') return say(io, await listPlugins(readConfig(flags, io.env)))
   const config = await resolveConfig(readConfig(flags, io.env))
   // A word of the command line loads what it needs: a node is most of the program.
@@ -59,7 +69,7 @@ async function runOwn(known: Vocabulary, argv: readonly string[], io: Io): Promi
 
 async function runState({ valued }: Vocabulary, argv: readonly string[], io: Io): Promise<number> {
   const { words, flags } = parseWords(argv, [...valued, 'from', 'to'], SWITCHES)
-  if (flags.help !== undefined) return say(io, HELP)
+  if (flags.help !== undefined) return say(io, lineOfOwn('state') + flagsText([]))
   const [, verb, more] = words
   if (verb !== 'copy' || more !== undefined) throw new Error(`cannot run "${words.join(' ')}": it is svc state copy --from NAME --to NAME`)
   const config = await resolveConfig(readConfig(flags, io.env))
@@ -78,8 +88,12 @@ async function runPlugged({ command: name, plugins }: Vocabulary, argv: readonly
 }
 
 function help({ plugins, overrides }: Vocabulary): string {
-  const plugged = commandsOf(plugins).map(({ command }) => helpOf(command))
-  return HELP + (plugged.length === 0 ? '' : `\nCommands of plugins:\n${plugged.join('')}`) + flagsText(overrides)
+  const plugged = commandsOf(plugins).map(({ command }) => lineOf(command))
+  return (
+    HEAD +
+    (plugged.length === 0 ? '' : `\nCommands of plugins; svc <command> --help has their flags:\n${plugged.join('')}`) +
+    flagsText(overrides, ' of serve, check and plugins')
+  )
 }
 
 function say(io: Io, text: string): number {

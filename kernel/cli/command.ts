@@ -9,6 +9,8 @@ export interface Command {
   sharedWith?: readonly string[]
   /** What follows the word, such as `verify FILE`. */
   usage?: string
+  /** In place of `usage`, of a command with several verbs: what follows the word, and what that does. */
+  forms?: readonly { usage: string; summary: string }[]
   summary: string
   /** Flags beside --config, without dashes; they take a value unless they say `boolean`. */
   flags?: Record<string, { description: string; boolean?: true }>

@@ -7,6 +7,9 @@ import type { Plugin } from '../plugin.ts'
 import { configPathOf, flagsIn, type Io, parseWords, SWITCHES, wordsOf } from './argv.ts'
 import type { Command, CommandConfig } from './command.ts'
 
+/** Columns in front of what is said of a form or a flag, at least. */
+const HEAD = 38
+
 export interface PluginCommand {
   plugin: Plugin
   command: Command
@@ -70,9 +73,20 @@ export function commandsOf(plugins: readonly Plugin[]): PluginCommand[] {
   return plugins.flatMap((plugin) => (plugin.commands ?? []).map((command) => ({ plugin, command })))
 }
 
-export function helpOf({ name, usage, summary, flags = {} }: Command): string {
-  const lines = Object.entries(flags).map(([flag, { description, boolean }]) => `${`    --${flag}${boolean ? '' : ' VALUE'}`.padEnd(38)}${description}\n`)
-  return `  ${usage === undefined ? name : `${name} ${usage}`}   ${summary}\n${lines.join('')}`
+/** The line of a command in the list of all. */
+export function lineOf({ name, usage, summary }: Command): string {
+  return `  ${usage === undefined ? name : `${name} ${usage}`}   ${summary}\n`
+}
+
+/** All that a command takes. */
+export function helpOf(command: Command): string {
+  const { name, forms = [], flags = {} } = command
+  const lines = [
+    ...forms.map(({ usage, summary }) => [`    ${name} ${usage}`, summary]),
+    ...Object.entries(flags).map(([flag, { description, boolean }]) => [`    --${flag}${boolean ? '' : ' VALUE'}`, description]),
+  ]
+  const width = Math.max(HEAD, ...lines.map(([head]) => head.length + 2))
+  return lineOf(command) + lines.map(([head, text]) => `${head.padEnd(width)}${text}\n`).join('')
 }
 
 /** Which of the commands of one name is meant: that of the verb, wherever flags stand. */
@@ -92,7 +106,7 @@ export async function runCommand({ plugin, command }: PluginCommand, argv: reado
   const switches = Object.keys(command.flags ?? {}).filter((flag) => !valued.includes(flag))
   const { words, flags } = parseWords(argv, ['config', ...valued], ['help', ...switches])
   if (flags.help !== undefined) {
-    io.out(`${helpOf(command)}${'    -c, --config FILE'.padEnd(38)}TOML file; without it the defaults apply\n`)
+    io.out(`${helpOf(command)}${'    -c, --config FILE'.padEnd(HEAD)}TOML file; without it the defaults apply\n`)
     return 0
   }
   return command.run({

@@ -1,15 +1,39 @@
 import type { Command } from 'svcdb'
 
 export const URL_DEFAULT = 'http://127.0.0.1:8086'
-const USAGE =
-  'run CAPABILITY | history RUN | replay RUN | verify [RUN] | export [RUN] | dead-letters | acknowledge CASE OBLIGATION | hold [CASE] | drill | waiting | cancel RUN | reconcile RUN EFFECT | quarantine RUN reopen|abandon | attention | halt [SCOPE] | rearm RUN ID | tasks [TASK] | decide TASK | validate FILE | digest FILE'
+
+/** By verb: what follows it, and what it does. Words in brackets may be left out. */
+export const FORMS = {
+  run: ['CAPABILITY', 'begins a run on a node and waits for it'],
+  history: ['RUN', 'prints the records of a run: of a node with --url or SVC_TOKEN, else out of the store'],
+  replay: ['RUN', 'runs the code of a node against the journal of a run, or has the run go on'],
+  verify: ['[RUN]', 'checks the chains of all runs and the transparency log, or one run, or an export with --file'],
+  export: ['[RUN]', 'writes an export of all runs and cases, or one run'],
+  'dead-letters': ['', 'prints events that no run has waited for'],
+  acknowledge: ['CASE OBLIGATION', 'accounts for a breached obligation'],
+  hold: ['[CASE]', 'holds a case, or lists those that are held'],
+  drill: ['', 'drills the store, and keeps the verdict with --actor'],
+  waiting: ['', 'shows what waits'],
+  cancel: ['RUN', 'cancels a run'],
+  reconcile: ['RUN EFFECT', 'says what became of an effect in doubt'],
+  quarantine: ['RUN reopen|abandon', 'reopens or abandons a quarantined run'],
+  attention: ['', 'shows what needs a person'],
+  halt: ['[SCOPE]', 'halts, and lifts halts; without a scope it lists them'],
+  rearm: ['RUN ID', 'has a parked push tried again'],
+  tasks: ['[TASK]', 'shows tasks that wait for a person, or one'],
+  decide: ['TASK', 'decides a task'],
+  validate: ['FILE', 'checks the manifest of an agent'],
+  digest: ['FILE', 'prints the digest of a manifest'],
+} as const satisfies Record<string, readonly [words: string, summary: string]>
+
+export type Verb = keyof typeof FORMS
 
 export const planeCommand: Command = {
   name: 'plane',
   sharedWith: ['operator_api'],
-  usage: USAGE,
   summary:
-    'Begins a run on a node and waits for it; prints the records of a run, of a node with --url or SVC_TOKEN and else out of the store; runs the code of a node against the journal of a run, or has the run go on; checks the chains of all runs and the transparency log, or one run, or an export with --file; writes an export of all runs and cases, or one run; prints events that no run has waited for; accounts for a breached obligation; holds cases; drills the store, and keeps the verdict with --actor; shows what waits; cancels a run; says what became of an effect in doubt; reopens or abandons a quarantined run; shows what needs a person; halts, and lifts halts; has a parked push tried again; shows tasks that wait for a person, and decides them; checks the manifest of an agent, or prints its digest. Exits 0, 1 negative or a finding, 2 usage, 3 suspended, 4 not possible, 5 a partial answer, 6 an export that cannot be verified',
+    'Begins runs of agents, shows them, and does what needs a person. Exits 0, 1 negative or a finding, 2 usage, 3 suspended, 4 not possible, 5 a partial answer, 6 an export that cannot be verified',
+  forms: Object.entries(FORMS).map(([verb, [words, summary]]) => ({ usage: `${verb} ${words}`.trim(), summary })),
   flags: {
     input: { description: 'run: its input, JSON; default null' },
     case: { description: 'run: the case that it is in, JSON: {"id"}, or {"kind", "correlation": [{"namespace", "value"}]}' },
@@ -40,5 +64,5 @@ export const planeCommand: Command = {
     'no-wait': { description: 'run: does not wait until it suspends or ends', boolean: true },
   },
   // Nothing of the plane is loaded for a command line that does not name it.
-  run: async (call) => (await import('./verbs.ts')).runPlane(call, USAGE),
+  run: async (call) => (await import('./verbs.ts')).runPlane(call),
 }

@@ -1,9 +1,11 @@
 /** `svc plane`: begins runs on a node, and reads journals out of the store, while a server runs or not. */
 import type { CommandCall, StateReader } from 'svcdb'
 import { DEFAULT_TENANT } from 'svcdb/agents'
+import { didYouMean } from 'svcdb/lib/text'
 import { askAdmin } from './admin-client.ts'
 import { manifestVerb } from './agents/verbs.ts'
 import { acknowledge, drillKept, drillStore, hold, logOf } from './case-verbs.ts'
+import { FORMS, type Verb } from './command.ts'
 import { attention, halt, rearm } from './control-verbs.ts'
 import { exportStore, verifyFile } from './export-verbs.ts'
 import { isRunId } from './record/names.ts'
@@ -21,55 +23,60 @@ const USAGE = 2
 const SUSPENDED = 3
 const OPERATIONAL = 4
 const POLL_MS = 200
-/** Verbs about two things. */
-const TWO = new Set(['acknowledge', 'reconcile', 'quarantine', 'rearm'])
 const PAGE = 500
 const MAX_DEAD_LETTERS = 1000
 
-/** @param usage what may follow the word. @returns the exit status. */
-export async function runPlane(call: CommandCall, usage: string): Promise<number> {
-  const [verb, subject, ...more] = call.args
-  const refuse = (text: string) => {
-    call.err(`svc: ${text}\n`)
+/** What each verb does with the words that follow it: as many as its form asks for at least. */
+const ACTS: Record<Verb, (call: CommandCall, ...words: string[]) => Promise<number>> = {
+  run: begin,
+  history,
+  replay,
+  verify: (call, run?: string) => (call.flags.file === undefined ? reading(call, (state) => verify(call, state, run)) : verifyFile(call, call.flags.file)),
+  export: (call, run?: string) => reading(call, (state) => exportStore(call, state, run)),
+  'dead-letters': (call) => reading(call, (state) => showDeadLetters(call, state)),
+  acknowledge,
+  hold,
+  drill: (call) => (call.flags.actor === undefined ? reading(call, (state) => drillStore(call, state)) : drillKept(call)),
+  waiting,
+  cancel,
+  reconcile,
+  quarantine,
+  attention,
+  halt,
+  rearm,
+  tasks,
+  decide,
+  validate: (call, file) => manifestVerb(call, 'validate', file),
+  digest: (call, file) => manifestVerb(call, 'digest', file),
+}
+
+/** @returns the exit status. */
+export async function runPlane(call: CommandCall): Promise<number> {
+  const [verb, ...words] = call.args
+  const wrong =
+    misuse(verb, words) ?? (verb === 'verify' && words.length > 0 && call.flags.file !== undefined ? 'name a run of the store, or a file' : undefined)
+  if (wrong !== undefined) {
+    call.err(`svc: cannot run "${['plane', ...call.args.slice(0, 1)].join(' ')}": ${wrong}\n`)
     return USAGE
   }
-  const extra = TWO.has(verb) ? more.slice(1) : more
-  if (extra.length > 0) return refuse(`cannot use argument "${extra[0]}": write svc plane ${usage}`)
   try {
-    if (verb === 'run') return subject === undefined ? refuse('cannot begin a run: name a capability') : await begin(call, subject)
-    if (verb === 'validate' || verb === 'digest')
-      return subject === undefined ? refuse('cannot look at a manifest: name its file') : await manifestVerb(call, verb, subject)
-    if (verb === 'history') return subject === undefined ? refuse('cannot show a history: name a run') : await history(call, subject)
-    if (verb === 'replay') return subject === undefined ? refuse('cannot replay: name a run') : await replay(call, subject)
-    if (verb === 'dead-letters' && subject === undefined) return await reading(call, (state) => showDeadLetters(call, state))
-    if (verb === 'acknowledge')
-      return subject === undefined || more.length === 0
-        ? refuse('cannot acknowledge: name a case and its obligation')
-        : await acknowledge(call, subject, more[0])
-    if (verb === 'hold') return await hold(call, subject)
-    if (verb === 'waiting' && subject === undefined) return await waiting(call)
-    if (verb === 'cancel') return subject === undefined ? refuse('cannot cancel: name a run') : await cancel(call, subject)
-    if (verb === 'reconcile')
-      return subject === undefined || more.length === 0 ? refuse('cannot reconcile: name a run and its effect') : await reconcile(call, subject, more[0])
-    if (verb === 'quarantine')
-      return subject === undefined || more.length === 0 ? refuse('cannot decide: name a run, and reopen or abandon') : await quarantine(call, subject, more[0])
-    if (verb === 'tasks') return await tasks(call, subject)
-    if (verb === 'decide') return subject === undefined ? refuse('cannot decide: name a task') : await decide(call, subject)
-    if (verb === 'attention' && subject === undefined) return await attention(call)
-    if (verb === 'halt') return await halt(call, subject)
-    if (verb === 'rearm')
-      return subject === undefined || more.length === 0 ? refuse('cannot rearm: name a run and its registration') : await rearm(call, subject, more[0])
-    if (verb === 'drill' && subject === undefined && call.flags.actor !== undefined) return await drillKept(call)
-    if (verb === 'drill' && subject === undefined) return await reading(call, (state) => drillStore(call, state))
-    if (verb === 'export') return await reading(call, (state) => exportStore(call, state, subject))
-    if (verb === 'verify' && call.flags.file !== undefined)
-      return subject === undefined ? await verifyFile(call, call.flags.file) : refuse('cannot verify: name a run of the store, or a file')
-    if (verb === 'verify') return await reading(call, (state) => verify(call, state, subject))
+    return await ACTS[verb as Verb](call, ...words)
   } catch (error) {
     call.err(`svc: ${(error as Error).message}\n`)
     return OPERATIONAL
   }
-  return refuse(`cannot run "plane ${verb ?? ''}": write svc plane ${usage}`)
+}
+
+/** What is wrong with the words of a call, and what to write. */
+function misuse(verb: string | undefined, words: readonly string[]): string | undefined {
+  if (verb === undefined || !Object.hasOwn(FORMS, verb))
+    return `${didYouMean(verb ?? '', Object.keys(FORMS), `the verbs are ${Object.keys(FORMS).join(', ')}`)}`
+  const [asked] = FORMS[verb as Verb]
+  const known = asked === '' ? [] : asked.split(' ')
+  const missing = known.filter((word) => !word.startsWith('[')).at(words.length)
+  if (missing === undefined && words.length <= known.length) return undefined
+  const first = missing !== undefined && /^[A-Z]+$/.test(missing) ? `name ${/^[AEIO]/.test(missing) ? 'an' : 'a'} ${missing.toLowerCase()}; ` : ''
+  return `${first}write svc plane ${verb} ${asked}`.trimEnd()
 }
 
 interface Answer {

@@ -33,7 +33,7 @@ export const auditCommand: Command = {
 }
 
 async function runVerify({ args: [verb, ...given], flags, env, config, out, err }: CommandCall): Promise<number> {
-  if (verb !== 'verify') throw new Error(`cannot run "audit ${verb ?? ''}": write svc audit verify FILE`)
+  if (verb !== 'verify') throw new Error(`cannot run "${['audit', ...(verb === undefined ? [] : [verb])].join(' ')}": write svc audit verify FILE`)
   const { after, 'expect-last': expected } = flags
   for (const [name, value] of Object.entries({ after, 'expect-last': expected }))
     if (value !== undefined && !HASH.test(value)) throw new Error(`cannot use --${name} "${value.slice(0, 80)}": write the 64 hexadecimal digits of a hash`)
