@@ -1,6 +1,6 @@
 /** `svc check`: what is wrong with a config, or what it would run. */
 import type { NodeConfig } from '../config/config.ts'
-import { describe, notes, warnings } from '../config/text.ts'
+import { describe, idle, notes, warnings } from '../config/text.ts'
 import { Logs } from '../log.ts'
 import { SvcNode } from '../node.ts'
 import type { Io } from './argv.ts'
@@ -13,7 +13,7 @@ export async function check(config: NodeConfig, io: Io): Promise<number> {
     await node.setup()
     await checkPlugins(config, io.env, node.auth.owners)
     io.out(describe(config))
-    for (const note of notes(config)) io.out(`note: ${note}\n`)
+    for (const note of [...notes(config), ...idle(config)]) io.out(`note: ${note}\n`)
     for (const warning of warnings(config, node.auth.open)) io.out(`warning: ${warning}\n`)
   } finally {
     await node.stop()

@@ -97,6 +97,14 @@ t.test('paths in a file are relative to it, those of flags and variables to the 
   t.match((await svc(['check', '-c', secure])).err, join(dirname(secure), 'no.'), 'tls')
 })
 
+t.test('check says which plugins do nothing for want of their section', async (t) => {
+  const list = 'plugins = ["native", "line_protocol", "triggers", "mqtt"]\n[server]\nhttp_addr = "127.0.0.1:0"\n'
+  const note = /^note: plugins are selected that do nothing, for \S+ has no section of theirs: \[triggers\], \[mqtt\]; an empty one/m
+  t.match(await svc(['check', '-c', config(list)]), { code: 0, out: note })
+  t.match((await svc(['check', '-c', config(`${list}[triggers]\n`)])).out, /no section of theirs: \[mqtt\];/)
+  t.notMatch((await svc(['check', '-c', config('plugins = ["native"]\n')])).out, /^note:/m)
+})
+
 t.test('check prints no secret', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-cli-'))
   const source = `

@@ -1,6 +1,6 @@
 /** Runs a node until a signal says to stop. */
 import type { NodeConfig } from '../config/config.ts'
-import { notes } from '../config/text.ts'
+import { idle, notes } from '../config/text.ts'
 import { collectWhenGrown, HeapTrimmer } from '../lib/heap/index.ts'
 import { LateError } from '../lifecycle.ts'
 import { SvcNode } from '../node.ts'
@@ -16,7 +16,7 @@ export async function serve(config: NodeConfig, io: Io): Promise<number> {
   if (!small) collectWhenGrown()
   const node = new SvcNode(config)
   const log = node.logs.child('kernel')
-  for (const note of notes(config)) log.info(note)
+  for (const note of [...notes(config), ...idle(config)]) log.info(note)
   let trimmer: HeapTrimmer | undefined
   const up = (async () => {
     await node.setup()

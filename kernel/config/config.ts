@@ -57,6 +57,8 @@ export interface NodeConfig {
   auth: AuthConfig
   /** In the order they start. */
   plugins: Plugin[]
+  /** Sections that are not there, of plugins that are selected and do nothing without them. */
+  off: readonly string[]
   /** By plugin id. */
   sections: Map<string, unknown>
   /** Absent when no plugin needs a storage. */
@@ -200,6 +202,7 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
     tls,
     auth,
     plugins: running,
+    off: named.filter((plugin) => !running.includes(plugin)).map(({ id, section = id }) => section),
     sections: configs,
     storage,
     state: needsStorage ? state : undefined,

@@ -43,6 +43,13 @@ export function notes({ renamed, file }: NodeConfig): string[] {
   return renamed.map(({ alias, key }) => `"${alias}" in ${file} is "${key}"`)
 }
 
+/** Plugins that are selected in vain. */
+export function idle({ off, file }: NodeConfig): string[] {
+  if (off.length === 0) return []
+  const sections = off.map((section) => `[${section}]`).join(', ')
+  return [`plugins are selected that do nothing, for ${file} has no section of theirs: ${sections}; an empty one is enough where no key is needed`]
+}
+
 /** @param open whether nothing authenticates. */
 export function warnings({ listeners, tls }: NodeConfig, open: boolean): string[] {
   return listeners.flatMap(({ key, address }) => {
