@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import { join } from 'node:path'
-import { ERRORS, type ErrorKind, errorKind } from 'svcdb/lib/errors'
+import { type DeclaredError, ERRORS, type ErrorKind, errorKind } from 'svcdb/lib/errors'
 import { NEEDLESS } from '../kernel/config/names.ts'
 import { KERNEL_OVERRIDES, overridesOf } from '../kernel/config/overrides.ts'
 import { authSchema, engineSchema, serverSchema, stateSchema, tlsSchema } from '../kernel/config/schema.ts'
@@ -15,6 +15,7 @@ import { type Metrics, MetricsRegistry } from '../kernel/metrics.ts'
 import type { Plugin } from '../kernel/plugin.ts'
 import { boot } from '../kernel/testkit/index.ts'
 import { apiReport } from './api-report.ts'
+import { ERROR_MEANINGS } from './error-meanings.ts'
 import { minimalConfig } from './minimal-config.ts'
 
 const ENGINES = ['embedded', 'memory', 'forward', 'clickhouse']
@@ -171,16 +172,21 @@ function errorsPage(plugins: readonly Plugin[]): string {
     'Three interfaces have shapes of their own, for clients that know no other: [PromQL](../../plugins/promql/README.md#errors) (`status`, `errorType`, `error`, and `code` beside them),',
     '[OTLP](../../plugins/otlp/README.md#errors) (`google.rpc.Status`, whose `message` begins with the code), and the [catalog](../../plugins/catalog_auth/README.md#errors) (`{"error": {"message", "type", "code"}}`).',
     '',
-    '| Code | HTTP | gRPC | Retry-After, s | Text |',
-    '|---|---|---|---|---|',
-    ...[...Object.entries(ERRORS as Record<string, ErrorKind>), ...plugins.flatMap(declaredErrors)].map(([name, { http, grpc, retryAfter, redact }]) =>
-      row(code(name), `${http} ${STATUS_CODES[http]}`, String(grpc), retryAfter === undefined ? '' : String(retryAfter), redact ? 'withheld' : 'shown'),
+    '| Code | HTTP | gRPC | Retry-After, s | Text | Meaning |',
+    '|---|---|---|---|---|---|',
+    ...[...kernelErrors(), ...plugins.flatMap(declaredErrors)].map(([name, { http, grpc, retryAfter, redact, text }]) =>
+      row(code(name), `${http} ${STATUS_CODES[http]}`, String(grpc), retryAfter === undefined ? '' : String(retryAfter), redact ? 'withheld' : 'shown', text),
     ),
   ]
   return `${lines.join('\n')}\n`
 }
 
-const declaredErrors = ({ errors = {} }: Plugin) => Object.keys(errors).map((name) => [name, errorKind(name) as ErrorKind] as const)
+const kernelErrors = () =>
+  Object.entries(ERRORS as Record<keyof typeof ERRORS, ErrorKind>).map(
+    ([name, kind]) => [name, { ...kind, text: ERROR_MEANINGS[name as keyof typeof ERRORS] }] as const,
+  )
+
+const declaredErrors = ({ errors = {} }: Plugin) => Object.keys(errors).map((name) => [name, errorKind(name) as DeclaredError] as const)
 
 function decisionsPage(read: (file: string) => string | undefined): string {
   const lines = ['# Decisions', '', GENERATED, '', 'One page each: what was decided, why, and what was refused.', '']
