@@ -5,8 +5,9 @@ export const ERROR_MEANINGS: Readonly<Record<keyof typeof ERRORS, string>> = {
   BAD_REQUEST: 'The request cannot be read: a parameter, header, query or encoding is wrong. Change it',
   INVALID_REQUEST: 'It can be read, and asks for what cannot be done, such as a model of too few points. Change it',
   SCHEMA_ERROR: 'A field is written under another type than it has, or a measurement or field would be one too many',
-  INVALID_POINT: 'A point that no node takes: malformed, a name or value that is not allowed, older than the window or than what is kept',
-  PARTIAL_WRITE: 'Some points were refused and the others are stored. The text names the first; do not send all again',
+  INVALID_POINT: 'A point cannot be taken: it is malformed, or a name or value is not allowed',
+  PARTIAL_WRITE:
+    'Points were refused, and the others are stored: `written` and `rejected` count them, the text names the first. It is the code of points older than the window or than what is kept, too, which `backfill=true` may admit. Sent again, the same points are refused again',
   FUTURE_TIMESTAMP: 'A point lies further ahead of the clock of the server than `database.future_write_tolerance_secs`',
   SQL_ERROR: 'The statement is not answered: syntax, an unknown name, what is not allowed, a value that cannot be computed',
   PROMQL_ERROR: 'The same of a PromQL query',
