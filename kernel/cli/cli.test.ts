@@ -103,6 +103,7 @@ t.test('check says which plugins do nothing for want of their section', async (t
   t.match(await svc(['check', '-c', config(list)]), { code: 0, out: note })
   t.match((await svc(['check', '-c', config(`${list}[triggers]\n`)])).out, /no section of theirs: \[mqtt\];/)
   t.notMatch((await svc(['check', '-c', config('plugins = ["native"]\n')])).out, /^note:/m)
+  t.match((await svc(['check'])).out, /^note: no plugin is selected, so that nothing can be written or asked; .* --config$/m)
 })
 
 t.test('check prints no secret', async (t) => {

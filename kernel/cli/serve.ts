@@ -16,7 +16,8 @@ export async function serve(config: NodeConfig, io: Io): Promise<number> {
   if (!small) collectWhenGrown()
   const node = new SvcNode(config)
   const log = node.logs.child('kernel')
-  for (const note of [...notes(config), ...idle(config)]) log.info(note)
+  for (const note of notes(config)) log.info(note)
+  for (const note of idle(config)) log[config.plugins.length === 0 ? 'warn' : 'info'](note)
   let trimmer: HeapTrimmer | undefined
   const up = (async () => {
     await node.setup()

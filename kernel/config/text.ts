@@ -43,8 +43,10 @@ export function notes({ renamed, file }: NodeConfig): string[] {
   return renamed.map(({ alias, key }) => `"${alias}" in ${file} is "${key}"`)
 }
 
-/** Plugins that are selected in vain. */
-export function idle({ off, file }: NodeConfig): string[] {
+/** What will not work though nothing is wrong: no plugin at all, or plugins that are selected in vain. */
+export function idle({ plugins, off, file }: NodeConfig): string[] {
+  if (plugins.length === 0 && off.length === 0)
+    return ['no plugin is selected, so that nothing can be written or asked; name some by plugins in a file, and the file by --config']
   if (off.length === 0) return []
   const sections = off.map((section) => `[${section}]`).join(', ')
   return [`plugins are selected that do nothing, for ${file} has no section of theirs: ${sections}; an empty one is enough where no key is needed`]

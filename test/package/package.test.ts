@@ -69,6 +69,7 @@ t.test('it holds JavaScript and declarations, no sources and no tests', async (t
   t.equal(lstatSync(installed).isSymbolicLink(), false)
   const files = readdirSync(installed, { recursive: true }) as string[]
   t.ok(files.length > 500)
+  t.equal(readFileSync(join(installed, 'svc.toml'), 'utf8'), read('svc.toml'), 'with a file to begin with')
   t.same(
     files.filter((file) => /(?<!\.d)\.ts$|\.(test|bench|fuzz)\.|testing|simulation|testcases/.test(file)),
     [],
