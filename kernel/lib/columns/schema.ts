@@ -27,11 +27,6 @@ export interface MeasurementRef {
   readonly fields: ReadonlyMap<string, FieldInfo>
 }
 
-/**
- * Turns names into numbers that mean something in this process only, at once and without asking anybody. An engine elsewhere keeps the names, sends those of a
- * batch with it and gives them an identity of its own there, a hash say, which needs no coordination; budgets that are counted there refuse rows in
- * `WriteResult`. Names are checked here in either case. Every failure is a SvcError and leaves nothing behind.
- */
 /** What one write may have, over all of its measurements: see `database.max_fields_per_write` and `database.max_cells_per_write`. */
 export interface WriteLimits {
   /** Of different measurements, those of one name are different fields. */
@@ -40,6 +35,11 @@ export interface WriteLimits {
   readonly cells: number
 }
 
+/**
+ * Turns names into numbers that mean something in this process only, at once and without asking anybody. An engine elsewhere keeps the names, sends those of a
+ * batch with it and gives them an identity of its own there, a hash say, which needs no coordination; budgets that are counted there refuse rows in
+ * `WriteResult`. Names are checked here in either case. Every failure is a SvcError and leaves nothing behind.
+ */
 export interface SeriesResolver {
   /** Of the batches that are filled with its numbers; absent: 131,072 fields and 2^24 cells. */
   readonly writeLimits?: WriteLimits
