@@ -400,8 +400,7 @@ export function describe(measurement: Measurement, tags: string[]): MeasurementI
 /** Columns that are no field's: the engine threads add them to segments and relations. */
 const RESERVED_COLUMNS = ['_time', '_series', '_measurement', '_order']
 
-/** A field's column in SQL and in segments: its name, made unique where only letter case tells two fields apart, or it is reserved. */
-/** @param taken in lower case; the name is added. */
+/** A field's column in SQL and in segments: its name, made unique where only letter case tells two fields apart, or it is reserved. @param taken in lower case; the name is added. */
 function columnName(name: string, taken: Set<string>): string {
   let column = name
   for (let n = 2; taken.has(column.toLowerCase()); n++) column = `${name}_${n}`

@@ -166,8 +166,7 @@ export class TestDatabase {
     return { duck: (await this.context()).duck, dataDir: this.dataDir, config: this.config, now: Date.now }
   }
 
-  /** Freezes the memtable, writes it out, and makes the segments take its place. */
-  /** @param id of a frozen memtable. */
+  /** Freezes the memtable, writes it out, and makes the segments take its place. @param id of a frozen memtable. */
   async flush(id: number = this.freeze()): Promise<SegmentMeta[]> {
     const added = await flushMemtable(this.state, this.state.memtable(id), this.nextSegment, await this.target())
     this.nextSegment += added.length
