@@ -3,7 +3,7 @@ import type { CommandCall } from 'svcdb'
 import { URL_DEFAULT } from './command.ts'
 
 /** Where the plugin `operator_api` has its routes. */
-export const API_DEFAULT = '/api/v1/plane'
+const API_DEFAULT = '/api/v1/plane'
 
 export interface ApiAnswer<T> {
   status: number

@@ -16,7 +16,7 @@ const OK = 0
 const NEGATIVE = 1
 const UNVERIFIABLE = 6
 const PAGE = 500
-export const EXPORT_VERSION = 1
+const EXPORT_VERSION = 1
 const MAX_FAULTS = 100
 
 /** Lines of JSON: a header, for each run its block and its records, for each case its block, and a trailer with what there is. */

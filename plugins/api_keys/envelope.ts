@@ -3,7 +3,7 @@ import { createCipheriv, createDecipheriv, createHmac, hash, randomBytes } from 
 import { SchemaReader, type Static, Type } from 'svcdb/lib/schema'
 import { checkRecord, type KeyRecord } from './key-record.ts'
 
-export const ALGORITHM = 'AES-256-GCM'
+const ALGORITHM = 'AES-256-GCM'
 const KEY_BYTES = 32
 const NONCE_BYTES = 12
 const TAG_BYTES = 16

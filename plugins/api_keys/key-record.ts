@@ -11,7 +11,7 @@ export const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const seconds = Type.Integer({ minimum: 0, maximum: LATEST_SECONDS })
 const orNull = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
 
-export const recordSchema = Type.Object(
+const recordSchema = Type.Object(
   {
     id: Type.String({ pattern: ID.source }),
     name: Type.String(),

@@ -7,7 +7,7 @@ import type { Head } from './head.ts'
 import { BEGINNING, parseEntry } from './parse.ts'
 
 /** Of the end of the file, looked at when a server starts; `svc audit verify` looks at all of it. */
-export const CHECKED_BYTES = 4 * 1024 * 1024
+const CHECKED_BYTES = 4 * 1024 * 1024
 const LINE_FEED = 0x0a
 /** Of half a line, in the entry that tells of it. */
 const SHOWN_BYTES = 512

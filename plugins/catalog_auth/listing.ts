@@ -2,9 +2,9 @@
 import { type CallContext, type NamespaceDefinition, type NamespaceDirectory, namespaceProblem } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 
-export const DEFAULT_PAGE = 100
+const DEFAULT_PAGE = 100
 /** A larger pageSize gets this many: the parameter is an upper bound. */
-export const LARGEST_PAGE = 1000
+const LARGEST_PAGE = 1000
 /** In front of the name within a page token: another form of token gets another mark. */
 const MARK = '1.'
 const LONGEST_TOKEN = 128

@@ -39,5 +39,4 @@ export const configSchema = Type.Object({
   server: Type.Object(server.properties, { default: {}, description: 'Where policies may be named too' }),
 })
 
-export type CedarConfig = Static<typeof authorization>
 export type CedarSections = Static<typeof configSchema>

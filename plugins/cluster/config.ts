@@ -1,5 +1,5 @@
 import { settableBy } from 'svcdb'
-import { type Static, Type } from 'svcdb/lib/schema'
+import { Type } from 'svcdb/lib/schema'
 
 export const MODES = ['data', 'meta', 'query'] as const
 
@@ -28,5 +28,3 @@ export const configSchema = Type.Object({
     description: 'Heartbeats without a beat after which others take it for dead; its work is elsewhere within one more',
   }),
 })
-
-export type ClusterConfig = Static<typeof configSchema>

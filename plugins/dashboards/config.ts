@@ -1,5 +1,5 @@
 import { FILE_PATH } from 'svcdb'
-import { type Static, Type } from 'svcdb/lib/schema'
+import { Type } from 'svcdb/lib/schema'
 
 export const configSchema = Type.Object({
   directory: Type.String({
@@ -21,5 +21,3 @@ export const configSchema = Type.Object({
     description: 'Size of all dashboards of the folder, which are kept in memory',
   }),
 })
-
-export type DashboardsConfig = Static<typeof configSchema>

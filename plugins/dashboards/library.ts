@@ -8,7 +8,7 @@ import { arrayOf, type Model, merge, parseModel } from './model.ts'
 /** What the package brings. */
 export const MODELS = fileURLToPath(new URL('./models/', import.meta.url))
 export const RULES = fileURLToPath(new URL('./rules/', import.meta.url))
-export const RULES_FILE = 'svc.yml'
+const RULES_FILE = 'svc.yml'
 
 /** The folder is looked at once in this time at most, however often it is asked for. */
 const RECHECK_MS = 1000

@@ -1,4 +1,4 @@
-import { type Static, Type } from 'svcdb/lib/schema'
+import { Type } from 'svcdb/lib/schema'
 
 export const configSchema = Type.Object({
   max_exemplars: Type.Integer({
@@ -22,5 +22,3 @@ export const configSchema = Type.Object({
       'How far past the server clock the time of one may be, as database.future_write_tolerance_secs has it for points; one further ahead is not kept',
   }),
 })
-
-export type ExemplarsConfig = Static<typeof configSchema>

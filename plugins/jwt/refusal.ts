@@ -17,7 +17,6 @@ const CAUSES = {
 } as const
 
 export type RefusalKind = keyof typeof CAUSES
-export const REFUSAL_KINDS = Object.keys(CAUSES) as RefusalKind[]
 
 export class TokenRefused extends Error {
   readonly kind: RefusalKind

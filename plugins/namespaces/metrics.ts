@@ -1,6 +1,6 @@
 import type { Counter, Metrics } from 'svcdb'
 
-export const QUOTAS = ['series', 'measurements', 'storage', 'ingestion_rate', 'namespaces'] as const
+const QUOTAS = ['series', 'measurements', 'storage', 'ingestion_rate', 'namespaces'] as const
 
 /** No metric has a label for the namespace: there may be very many. */
 export function namespacesMetrics(metrics: Metrics, count: () => number): { refusals: Counter } {

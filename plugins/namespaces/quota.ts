@@ -14,7 +14,7 @@ export const BOUNDS: Readonly<Record<keyof NamespaceQuota, number>> = {
   max_request_burst: 1_000_000,
 }
 
-export const QUOTA_MEMBERS = Object.keys(BOUNDS) as (keyof NamespaceQuota)[]
+const QUOTA_MEMBERS = Object.keys(BOUNDS) as (keyof NamespaceQuota)[]
 
 export const NO_QUOTA: NamespaceQuota = Object.freeze(Object.fromEntries(QUOTA_MEMBERS.map((member) => [member, 0]))) as unknown as NamespaceQuota
 

@@ -2,7 +2,7 @@
 import { type Operation, PARAMETERS } from './operation.ts'
 import { ErrorBody, nameOf, type TSchema } from './schema.ts'
 
-export const INTERFACE_VERSION = '0.46.0'
+const INTERFACE_VERSION = '0.46.0'
 const DIALECT = 'https://json-schema.org/draft/2020-12/schema'
 
 type Json = Record<string, unknown>

@@ -42,7 +42,7 @@ export function placeOf(id: string): StreamPlace | undefined {
 
 const idOf = ({ signal, position }: StreamPlace): string => (position === undefined ? `${signal}` : `${signal}.${position}`)
 
-export function eventText(annotation: Annotation, place: StreamPlace): string {
+function eventText(annotation: Annotation, place: StreamPlace): string {
   return `id: ${idOf(place)}\ndata: ${JSON.stringify(annotation)}\n\n`
 }
 

@@ -36,7 +36,7 @@ export function judge(status: number, retryAfter: string | undefined, now: numbe
 }
 
 /** RFC 9110, 10.2.3: seconds or a date. @returns milliseconds from now, 0 or more; undefined for anything else. */
-export function parseRetryAfter(text: string, now: number): number | undefined {
+function parseRetryAfter(text: string, now: number): number | undefined {
   const value = text.trim()
   if (/^\d+$/.test(value)) return Number(value) * 1000
   // Only what begins with the name of a day, as all three forms of dates do: Date.parse takes much else.

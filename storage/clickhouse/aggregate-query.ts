@@ -11,7 +11,7 @@ import type { Place } from './statements.ts'
 /** How fine times are: whole seconds, whole milliseconds, or finer, so that of the samples within a millisecond the last has to be found. */
 export const SECONDS = 0
 export const MILLISECONDS = 1
-export const FINER = 2
+const FINER = 2
 export type Precision = typeof SECONDS | typeof MILLISECONDS | typeof FINER
 
 export interface AggregateQuery extends Pick<AggregateRequest, 'windows' | 'window' | 'group' | 'tags' | 'without'> {

@@ -34,7 +34,7 @@ export function formatDecimal(unscaled: bigint, scale: number): string {
   return scale === 0 ? sign + digits : `${sign}${digits.slice(0, -scale)}.${digits.slice(-scale)}`
 }
 
-export function withinDigits(unscaled: bigint): boolean {
+function withinDigits(unscaled: bigint): boolean {
   return unscaled < BOUND && unscaled > -BOUND
 }
 

@@ -8,7 +8,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { Limits } from './limits.ts'
 
 /** Columns that every measurement has in SQL or on disk. */
-export const RESERVED_NAMES: ReadonlySet<string> = new Set(['_time', '_series', '_measurement'])
+const RESERVED_NAMES: ReadonlySet<string> = new Set(['_time', '_series', '_measurement'])
 
 /** The tag that stands for the namespace, which no point has of its own: the credentials say it. */
 const NAMESPACE_TAG = '__namespace__'
@@ -36,7 +36,7 @@ export function checkFieldName(name: string, limits: NameLimits): void {
   checkReserved('field', name)
 }
 
-export function checkTagValue(key: string, value: string, limits: Pick<Limits, 'maxTagValueBytes'>): void {
+function checkTagValue(key: string, value: string, limits: Pick<Limits, 'maxTagValueBytes'>): void {
   checkText(`value of tag "${shown(key)}"`, value)
   const bytes = utf8Length(value, limits.maxTagValueBytes)
   if (bytes > limits.maxTagValueBytes) {

@@ -10,8 +10,8 @@ import { SvcError } from '../errors/index.ts'
 export const VARINT = 0
 export const FIXED64 = 1
 export const BYTES = 2
-export const START_GROUP = 3
-export const END_GROUP = 4
+const START_GROUP = 3
+const END_GROUP = 4
 export const FIXED32 = 5
 
 const TWO_32 = 4294967296

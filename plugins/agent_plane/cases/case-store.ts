@@ -10,7 +10,7 @@ import { digest, isCaseId, newestFirst } from '../record/names.ts'
 
 export const MAX_KEYS = 16
 const MAX_KEY_TEXT = 256
-export const MAX_STATE_BYTES = 1 << 18
+const MAX_STATE_BYTES = 1 << 18
 const KIND = /^[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)*$/
 const MAX_KIND = 128
 

@@ -7,10 +7,10 @@ import { SvcError } from 'svcdb/lib/errors'
 import { atOnce, type Work } from 'svcdb/lib/event-loop'
 import { canonical } from './canonical.ts'
 
-export const RECORD_VERSION = 1
+const RECORD_VERSION = 1
 /** How arguments and inputs are written: named by each run, so that another way can come. */
 export const CANON = 'rfc8785'
-export const MAX_RECORD_BYTES = 1 << 20
+const MAX_RECORD_BYTES = 1 << 20
 /** Of what somebody gives to be kept in a record: the rest is for what the record says beside. */
 export const MAX_CONTENT_BYTES = MAX_RECORD_BYTES - 16_384
 /** Hexadecimal, of no record. */

@@ -24,7 +24,7 @@ export interface DeskTools {
 }
 
 /** @throws SvcError BAD_REQUEST. */
-export function parseTaskId(text: string): string {
+function parseTaskId(text: string): string {
   const id = ID.exec(text)?.[1]
   if (id === undefined) throw new SvcError('BAD_REQUEST', `cannot use task ${JSON.stringify(text.slice(0, 80))}: an id has 64 hexadecimal digits`)
   return id

@@ -10,7 +10,7 @@ import { announce } from '../store/events.ts'
 import type { SweptEntry } from '../store/sealed-run.ts'
 import { newTask, type Opening, taskIdOf } from './request.ts'
 
-export const TASK_SOURCE = 'svc.tasks'
+const TASK_SOURCE = 'svc.tasks'
 /** Who decides where nobody has. */
 const NOBODY = 'svc.expiry'
 const RANKS = { urgent: 0, high: 1, normal: 2, low: 3 } as const

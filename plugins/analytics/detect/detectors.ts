@@ -19,7 +19,7 @@ interface Detector {
   columns?: number
 }
 
-export const LEAST_POINTS = 3
+const LEAST_POINTS = 3
 /** Rows that DBSCAN compares with one another; of more, so many are taken evenly and the others judged by them. */
 const MOST_COMPARED = 20_000
 /** As powers of two: numbers between them can be squared and summed. */

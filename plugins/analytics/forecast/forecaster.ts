@@ -9,7 +9,6 @@ import { fitSes, predictSes, type Ses } from './ses.ts'
 
 export type Model = Ses | HoltLinear | HoltWinters | Arima | Sarima | LinearRegression
 export const MODEL_NAMES = ['ses', 'holt', 'holt_winters', 'arima', 'sarima', 'linear_regression'] as const
-export type ModelName = (typeof MODEL_NAMES)[number]
 
 /** What may be set of a model; everything else is estimated. */
 export interface ModelParameters {

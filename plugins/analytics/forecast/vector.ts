@@ -10,7 +10,7 @@ export interface VectorModel {
   coefficients: [Float64Array, Float64Array]
 }
 
-export const MOST_LAGS = 10
+const MOST_LAGS = 10
 
 /** @param a, @param b of one length, without gaps. @throws UnfitError with too few values for one lag. */
 export function fitVector(a: Float64Array, b: Float64Array, maxLags = MOST_LAGS): VectorModel {

@@ -183,7 +183,7 @@ interface Steps {
 }
 
 /** Samples after a training on the steps that go on behind it; of two on one step the nearer one, then the later. */
-export function stepsAfter({ times, values }: Samples, { end, interval }: { end: bigint; interval: bigint }, movedAfter?: bigint): Steps {
+function stepsAfter({ times, values }: Samples, { end, interval }: { end: bigint; interval: bigint }, movedAfter?: bigint): Steps {
   const step = Number(interval)
   let last = 0
   const places = new Float64Array(times.length)

@@ -72,7 +72,7 @@ function mean({ values, kinds, steps }: Rows, out: VectorValue): Accumulator {
   }
 }
 
-export class MeanState {
+class MeanState {
   private readonly sums: Float64Array
   private readonly seen: Uint8Array
   private readonly lost: Float64Array

@@ -1,6 +1,5 @@
 /** Where selectors and range functions leave the results of one series after the other. */
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
-import type { LabelSets } from '../labels.ts'
 
 export interface RowSink {
   /** The row under construction begins at `base`; its kinds are ABSENT before anything is written. */
@@ -12,6 +11,3 @@ export interface RowSink {
   /** Takes the row under construction, of one series of the selection, and begins the next. A row that is not kept has nothing in it. */
   keep(series: number): void
 }
-
-/** Called once, when it is known which series there are. */
-export type OpenSink = (labels: LabelSets) => RowSink

@@ -10,7 +10,7 @@ let scratchTimes = new Float64Array(64)
 let scratchValues = new Float64Array(64)
 
 /** How many samples of the window are floats. */
-export function countFloats(call: RangeCall): number {
+function countFloats(call: RangeCall): number {
   const { kinds, lo, hi } = call
   if (kinds === undefined) return hi - lo
   let count = 0

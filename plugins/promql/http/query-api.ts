@@ -7,7 +7,7 @@ import { answerOf } from './api-error.ts'
 import { ANSWERS, describeParameters, type ParameterName } from './parameters.ts'
 import { Params } from './params.ts'
 
-export const PREFIXES = ['/api/v1', '/api/v1/prom'] as const
+const PREFIXES = ['/api/v1', '/api/v1/prom'] as const
 export const JSON_TYPE = 'application/json; charset=utf-8'
 
 export type Endpoint = (params: Params, request: HttpRequest, reply: FastifyReply) => unknown

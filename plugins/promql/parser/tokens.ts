@@ -12,7 +12,7 @@ export interface Token {
 
 export const IDENTIFIER = 'identifier'
 /** A name with a colon in it. */
-export const METRIC_IDENTIFIER = 'metric identifier'
+const METRIC_IDENTIFIER = 'metric identifier'
 export const NUMBER = 'number'
 export const DURATION = 'duration'
 export const STRING = 'string'

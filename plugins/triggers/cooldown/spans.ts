@@ -6,7 +6,7 @@
  * the oldest is forgotten, all up to its end stays silent.
  */
 
-export const MAX_SPANS = 32
+const MAX_SPANS = 32
 const HIGH = 2 ** 32
 /** Doubles of today's nanoseconds are 256 apart. */
 const ROUNDING = 4096

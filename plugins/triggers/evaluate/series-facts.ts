@@ -9,7 +9,7 @@ export interface Facts {
 
 /** Of a map's entry. */
 const ENTRY_BYTES = 64
-export const MAX_FACT_BYTES = 32 * 2 ** 20
+const MAX_FACT_BYTES = 32 * 2 ** 20
 
 /** The parts of all measurements, to be forgotten together. */
 export class FactsBudget {

@@ -9,7 +9,7 @@ export function textLiteral(text: string): string {
   return bytesLiteral(Buffer.from(text))
 }
 
-export function bytesLiteral(bytes: Uint8Array): string {
+function bytesLiteral(bytes: Uint8Array): string {
   return `unhex('${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')}')`
 }
 

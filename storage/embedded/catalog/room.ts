@@ -19,7 +19,7 @@ export interface PagesInUse {
 }
 
 /** The most bytes that a commit of values of these lengths adds. */
-export function bytesNeeded(lengths: readonly number[], { pageSize, pages }: PagesInUse): number {
+function bytesNeeded(lengths: readonly number[], { pageSize, pages }: PagesInUse): number {
   const values = lengths.reduce((sum, length) => sum + Math.ceil(length / pageSize) + 1, 0)
   return (values + Math.min(lengths.length * PAGES_PER_CHANGE, pages + values)) * pageSize
 }

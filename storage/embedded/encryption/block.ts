@@ -6,7 +6,7 @@ import { createCipheriv, createDecipheriv, randomFillSync } from 'node:crypto'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { FieldType } from 'svcdb'
 
-export const BLOCK_ROWS_BITS = 13
+const BLOCK_ROWS_BITS = 13
 /** Rows of a block at most; the last one of a column has fewer, and those with large texts. */
 export const ENCRYPTED_BLOCK_ROWS = 1 << BLOCK_ROWS_BITS
 export const NONCE_BYTES = 12
@@ -155,7 +155,7 @@ export function decodeBlock(compressed: Uint8Array, width: number): Block {
 
 /** Fills an array with random bytes; tests and worked examples put fixed ones in its place. */
 export type Random = (bytes: Uint8Array) => void
-export const systemRandom: Random = (bytes) => {
+const systemRandom: Random = (bytes) => {
   randomFillSync(bytes)
 }
 

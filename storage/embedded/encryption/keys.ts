@@ -26,7 +26,7 @@ export interface KeyMaterial {
 
 export const KEY_BYTES = 32
 /** Records of the log that share a derived key. */
-export const LOG_KEY_RECORDS = 2 ** 20
+const LOG_KEY_RECORDS = 2 ** 20
 const BASE64 = /^[A-Za-z0-9+/]{43}=?$/
 /** Derived keys kept. */
 const KEPT = 256
@@ -112,7 +112,7 @@ export class KeyRing {
   }
 }
 
-export function keyUnavailable(id: string): SvcError {
+function keyUnavailable(id: string): SvcError {
   return new SvcError(
     'ENCRYPTION_KEY_UNAVAILABLE',
     `cannot decrypt with key "${id}": it is not configured; add it to [database.field_encryption] keys, with the variable that holds it, and restart`,

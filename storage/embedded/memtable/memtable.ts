@@ -42,7 +42,7 @@ export interface AppendedRows {
   columns: Column[]
 }
 
-export class MemtableTable {
+class MemtableTable {
   readonly id: number
   readonly chunks: Chunk[] = []
   readonly summary = new BigInt64Array(new SharedArrayBuffer(Summary.SLOTS * 8))

@@ -4,7 +4,7 @@ import { Thrift, ThriftCursor } from './thrift-cursor.ts'
 
 /** Physical types. */
 export const Physical = { BOOLEAN: 0, INT32: 1, INT64: 2, INT96: 3, FLOAT: 4, DOUBLE: 5, BYTE_ARRAY: 6, FIXED: 7 } as const
-export const Repetition = { REQUIRED: 0, OPTIONAL: 1, REPEATED: 2 } as const
+const Repetition = { REQUIRED: 0, OPTIONAL: 1, REPEATED: 2 } as const
 
 /** Ids of parquet.thrift. */
 const File = { SCHEMA: 2, ROW_GROUPS: 4 } as const

@@ -14,7 +14,7 @@ export interface SeriesRows {
 
 type Values = { [i: number]: unknown; length: number; slice(from: number, to: number): ColumnChunk['values'] }
 
-export function emptyValues(type: FieldType, n: number): ColumnChunk['values'] {
+function emptyValues(type: FieldType, n: number): ColumnChunk['values'] {
   switch (type) {
     case 'float64':
       return new Float64Array(n)

@@ -302,7 +302,7 @@ const NULL_ORDER: Record<string, string> = { ORDER_DEFAULT: '', 'NULLS FIRST': '
 const DIRECTION: Record<string, string> = { ORDER_DEFAULT: '', ASCENDING: ' ASC', DESCENDING: ' DESC' }
 
 /** ` ORDER BY ...`, or nothing. */
-export function orderList(p: Printer, modifier: Node | undefined, scope: Scope): string {
+function orderList(p: Printer, modifier: Node | undefined, scope: Scope): string {
   if (modifier === undefined) return ''
   members(modifier, ['type', 'orders'])
   return orderText(p, modifier.orders, scope)

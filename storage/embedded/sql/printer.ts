@@ -34,7 +34,7 @@ export interface Cte {
 }
 
 /** The text of one statement may not grow beyond this: a guard against expressions that multiply when they are rewritten. */
-export const MAX_PRINTED = 8 << 20
+const MAX_PRINTED = 8 << 20
 
 /** Which of some names satisfy a lambda: DuckDB is asked, the statement printed again with the answer. */
 export class NamesWanted extends Error {

@@ -35,7 +35,7 @@ define('interval', 'to_decades to_centuries to_millennia normalized_interval')
 const TIMES = new Set<Kind | undefined>(['time', 'stamp', 'zoned', 'date'])
 export const isTimeKind = (kind: Kind | undefined): boolean => TIMES.has(kind)
 
-export function kindOfTimeType(id: string | undefined): TimeKind | undefined {
+function kindOfTimeType(id: string | undefined): TimeKind | undefined {
   return id !== undefined && Object.hasOwn(TYPES, id) ? TYPES[id] : undefined
 }
 

@@ -14,7 +14,7 @@ const WORD_START = /[A-Za-z_\u0080-\uffff]/
 const WORD = /[A-Za-z0-9_$\u0080-\uffff]/
 
 /** The token at or after `at`, or undefined at the end of the text. Block comments nest, as in DuckDB and PostgreSQL. */
-export function nextToken(source: string, at: number): Token | undefined {
+function nextToken(source: string, at: number): Token | undefined {
   at = skipBlank(source, at)
   if (at >= source.length) return undefined
   const c = source[at]

@@ -189,7 +189,7 @@ function doublesOf({ comparison, value }: FilterPlan): Among {
 }
 
 /** The integers that satisfy it once they are divided. */
-export function integersOf({ comparison, value }: FilterPlan, divisor: number): Among {
+function integersOf({ comparison, value }: FilterPlan, divisor: number): Among {
   const first = atLeast(value, divisor)
   let above = first
   while (above <= MOST && above / divisor <= value) above++
