@@ -102,7 +102,7 @@ export function isAgent(value: unknown): value is Agent {
 }
 
 /** What a manifest says of a tool. */
-function declarationOf({ ref, mutates, description, arguments: args, requires_approval, protected_fields, rate_limit }: AnyTool): ToolDeclaration {
+export function declarationOf({ ref, mutates, description, arguments: args, requires_approval, protected_fields, rate_limit }: AnyTool): ToolDeclaration {
   return {
     ref,
     mutates,
