@@ -6,11 +6,11 @@ import { boot, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import line from '../line_protocol/index.ts'
 import sql from '../sql/index.ts'
-import { FakeBucket } from './fake-bucket.ts'
 import { FolderStore } from './folder-store.ts'
 import plugin from './index.ts'
 import { type Bucket, parseRemote } from './remote.ts'
 import { S3Store } from './s3-store.ts'
+import { FakeBucket } from './testing-fake-bucket.ts'
 
 const DAY_MS = 86_400_000
 const TODAY = Math.floor(Date.now() / DAY_MS) * DAY_MS

@@ -7,10 +7,10 @@ import { setTimeout } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
-import { FakeBucket } from './fake-bucket.ts'
 import { FolderStore } from './folder-store.ts'
 import type { Bucket } from './remote.ts'
 import { S3Store } from './s3-store.ts'
+import { FakeBucket } from './testing-fake-bucket.ts'
 
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void

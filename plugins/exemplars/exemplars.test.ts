@@ -4,9 +4,9 @@ import { atOnce } from 'svcdb/lib/event-loop'
 import { seeded } from 'svcdb/lib/random'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { type WireExemplar, type WireMetric, writeMetrics } from '../otlp/wire.ts'
-import { requestJson } from '../otlp/wire-json.ts'
-import { type WireSeries, writeRequest, writeRequestV2 } from '../remote_write/wire.ts'
+import { type WireExemplar, type WireMetric, writeMetrics } from '../otlp/testing-wire.ts'
+import { requestJson } from '../otlp/testing-wire-json.ts'
+import { type WireSeries, writeRequest, writeRequestV2 } from '../remote_write/testing-wire.ts'
 import { ExemplarStore, type StoreOptions } from './store.ts'
 
 const V1 = { 'content-type': 'application/x-protobuf', 'content-encoding': 'snappy', 'x-prometheus-remote-write-version': '0.1.0' }

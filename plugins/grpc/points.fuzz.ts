@@ -13,8 +13,8 @@ import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import { type Random, seeded } from 'svcdb/lib/random'
 import { FakeResolver, pointsOf } from 'svcdb/testkit'
 import { PointsDecoder, type PointsOutcome } from './points.ts'
-import { type ReferencePoint, referencePoints } from './reference.ts'
 import { type Message, packageDefinition } from './testing.ts'
+import { type ReferencePoint, referencePoints } from './testing-reference.ts'
 
 const NOW = 77n
 const NONE = new Float64Array(0)

@@ -10,7 +10,7 @@ import { FakeResolver, pointsOf } from 'svcdb/testkit'
 import { DEFAULT_LIMITS } from './limits.ts'
 import type { Precision } from './line-time.ts'
 import { LineParser } from './parser.ts'
-import { referenceParse } from './reference.ts'
+import { referenceParse } from './testing-reference.ts'
 
 const NOW = 1_700_000_000_123_456_789n
 const LIMITS = { ...DEFAULT_LIMITS, maxNameBytes: 12, maxTagValueBytes: 12, maxTags: 3, maxFields: 6, maxStringBytes: 20 }

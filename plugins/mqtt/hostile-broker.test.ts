@@ -6,8 +6,8 @@ import { definePlugin, type PointFormat, type PointReader, pointFormat } from 's
 import { SvcError } from 'svcdb/lib/errors'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { publish, publishHead, rawBroker } from './raw-broker.ts'
 import { listed, rowsOf, running, start, until } from './testing.ts'
+import { publish, publishHead, rawBroker } from './testing-raw-broker.ts'
 
 const MIB = 1024 * 1024
 const GIANT = 200 * MIB

@@ -11,8 +11,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectAsync, type MqttClient } from 'mqtt'
 import { boot, type TestNode } from 'svcdb/testkit'
-import { ackProxy } from './ack-proxy.ts'
 import type { Listed } from './testing.ts'
+import { ackProxy } from './testing-ack-proxy.ts'
 
 const messages = Number(process.argv[2] ?? 200_000)
 const qos = Number(process.argv[3] ?? 1) as 0 | 1 | 2

@@ -1,7 +1,7 @@
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import { PacketLimit } from './packet-limit.ts'
-import { publish, publishHead } from './raw-broker.ts'
+import { publish, publishHead } from './testing-raw-broker.ts'
 
 const MAX = 1000
 const MOST = MAX + 65_539

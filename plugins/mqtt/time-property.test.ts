@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { publish, rawBroker } from './raw-broker.ts'
 import { listed, rowsOf, running, start, until } from './testing.ts'
+import { publish, rawBroker } from './testing-raw-broker.ts'
 
 const AT = '2026-01-02T03:04:05.000000006Z'
 const NANOS = 1_767_323_045_000_000_006n

@@ -2,7 +2,7 @@ import { definePlugin } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { boot, Message, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import { writeMetrics } from './wire.ts'
+import { writeMetrics } from './testing-wire.ts'
 
 const now = BigInt(Date.now()) * 1_000_000n
 const body = writeMetrics([{ name: 'g', gauge: [{ time: now, value: 1 }] }])

@@ -6,8 +6,8 @@ import { atOnce } from 'svcdb/lib/event-loop'
 import { boot, FakeResolver } from 'svcdb/testkit'
 import { OtlpDecoder } from './decoder.ts'
 import { messageOfJson } from './json-request.ts'
-import { type WireMetric, type WireResource, writeRequest } from './wire.ts'
-import { requestJson } from './wire-json.ts'
+import { type WireMetric, type WireResource, writeRequest } from './testing-wire.ts'
+import { requestJson } from './testing-wire-json.ts'
 
 const HOSTS = 4
 const STATES = ['user', 'system', 'idle', 'nice', 'wait', 'interrupt', 'softirq', 'steal']

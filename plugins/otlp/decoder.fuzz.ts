@@ -6,12 +6,12 @@
 import { deepStrictEqual } from 'node:assert'
 import { type Random, seeded } from 'svcdb/lib/random'
 import { Message } from 'svcdb/testkit'
-import { AsciiResolver, decoding } from './decoding.ts'
 import { messageOfJson } from './json-request.ts'
-import { type ReferenceResult, referenceDecode } from './reference.ts'
-import type { WireAttributes, WireExponential, WireHistogram, WireMetric, WireNumber, WirePoint, WireResource, WireSummary, WireValue } from './wire.ts'
-import { metricOf, numberPoint, writeRequest } from './wire.ts'
-import { requestJson } from './wire-json.ts'
+import { AsciiResolver, decoding } from './testing-decoding.ts'
+import { type ReferenceResult, referenceDecode } from './testing-reference.ts'
+import type { WireAttributes, WireExponential, WireHistogram, WireMetric, WireNumber, WirePoint, WireResource, WireSummary, WireValue } from './testing-wire.ts'
+import { metricOf, numberPoint, writeRequest } from './testing-wire.ts'
+import { requestJson } from './testing-wire-json.ts'
 
 const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]
 const count = (random: Random, most: number): number => Math.floor(random() * (most + 1))

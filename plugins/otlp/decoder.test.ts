@@ -3,9 +3,9 @@ import type { NativeHistogram } from 'svcdb/lib/histogram'
 import { FakeResolver, Message } from 'svcdb/testkit'
 import t from 'tap'
 import { fuzz } from './decoder.fuzz.ts'
-import { AsciiResolver, decoding, one } from './decoding.ts'
 import { messageOfJson } from './json-request.ts'
-import { keyValue, metricOf, type WireAttributes, type WireExponential, type WireMetric, type WireNumber, writeMetrics, writeRequest } from './wire.ts'
+import { AsciiResolver, decoding, one } from './testing-decoding.ts'
+import { keyValue, metricOf, type WireAttributes, type WireExponential, type WireMetric, type WireNumber, writeMetrics, writeRequest } from './testing-wire.ts'
 
 const time = 1_700_000_000_000_000_000n
 const point = { time, attributes: { k: 'v' } }

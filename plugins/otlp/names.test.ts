@@ -2,7 +2,7 @@ import type { MetricMetadataEntry } from 'svcdb'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
 import { prometheusLabel, prometheusName, prometheusUnit } from './names.ts'
-import { type WireMetric, writeMetrics } from './wire.ts'
+import { type WireMetric, writeMetrics } from './testing-wire.ts'
 
 t.test('names of metrics: units, per units, suffixes, characters', async (t) => {
   const names: [string, string, 'counter' | 'gauge' | '', string][] = [

@@ -1,8 +1,8 @@
 import { deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { boot, Message, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import { type WireMetric, type WireResource, writeMetrics, writeRequest } from './wire.ts'
-import { requestJson } from './wire-json.ts'
+import { type WireMetric, type WireResource, writeMetrics, writeRequest } from './testing-wire.ts'
+import { requestJson } from './testing-wire-json.ts'
 
 const PROTOBUF = { 'content-type': 'application/x-protobuf' }
 const JSON_TYPE = { 'content-type': 'application/json' }

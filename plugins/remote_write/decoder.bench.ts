@@ -7,7 +7,7 @@ import { webAssembly } from 'svcdb/lib/web-assembly'
 import { boot, FakeResolver } from 'svcdb/testkit'
 import type { Version } from './content.ts'
 import { RequestDecoder } from './decoder.ts'
-import { type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
+import { type WireSeries, writeRequest, writeRequestV2 } from './testing-wire.ts'
 
 const HOSTS = 200
 const SERIES_PER_BODY = 2000

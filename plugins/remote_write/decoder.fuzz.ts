@@ -11,8 +11,8 @@ import { type Random, seeded } from 'svcdb/lib/random'
 import { webAssembly } from 'svcdb/lib/web-assembly'
 import { FakeResolver, Message } from 'svcdb/testkit'
 import { RequestDecoder } from './decoder.ts'
-import { type ReferencePoint, type ReferenceResult, referenceDecode } from './reference.ts'
-import { labelOf, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
+import { type ReferencePoint, type ReferenceResult, referenceDecode } from './testing-reference.ts'
+import { labelOf, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './testing-wire.ts'
 
 const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]
 const NAMES = ['__name__', '__name__', 'a', 'job', 'instance', 'é', 'name with spaces', '', 'le']

@@ -2,8 +2,8 @@ import { Message, pointsOf } from 'svcdb/testkit'
 import t from 'tap'
 import { NOTHING_WRITTEN, tallyOf } from './answer.ts'
 import { fuzz } from './decoder.fuzz.ts'
-import { decoding, encode } from './decoding.ts'
-import { labelOf, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
+import { decoding, encode } from './testing-decoding.ts'
+import { labelOf, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './testing-wire.ts'
 
 const MS = 1_700_000_000_000
 const NS = BigInt(MS) * 1_000_000n

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { decoding, encode } from './decoding.ts'
-import { STALE, type WireSeries } from './wire.ts'
+import { decoding, encode } from './testing-decoding.ts'
+import { STALE, type WireSeries } from './testing-wire.ts'
 
 const MS = 1_700_000_000_000
 

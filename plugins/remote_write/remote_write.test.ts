@@ -3,7 +3,7 @@ import { compressSync } from 'snappy'
 import { definePlugin, type MetricMetadata } from 'svcdb'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import { STALE, type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
+import { STALE, type WireSeries, writeRequest, writeRequestV2 } from './testing-wire.ts'
 
 const URL = '/api/v1/prom/write'
 const V1 = { 'content-type': 'application/x-protobuf', 'content-encoding': 'snappy', 'x-prometheus-remote-write-version': '0.1.0' }

@@ -1,9 +1,9 @@
 /** Requests that lie in the memory of the thread that decompresses are read in runs, and mean what they mean elsewhere. */
 import { webAssembly } from 'svcdb/lib/web-assembly'
 import t from 'tap'
-import { decoding } from './decoding.ts'
 import { SampleWriter } from './sample-writer.ts'
-import { type WireSeries, writeRequest } from './wire.ts'
+import { decoding } from './testing-decoding.ts'
+import { type WireSeries, writeRequest } from './testing-wire.ts'
 
 const PAGES = 2
 const START_MS = 1_700_000_000_000

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { compressSync } from 'snappy'
 import type { Version } from './content.ts'
-import { type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
+import { type WireSeries, writeRequest, writeRequestV2 } from './testing-wire.ts'
 
 const HOSTS = 1000
 const SERIES_PER_BODY = 5000

@@ -1,6 +1,6 @@
 /** What a scraper does: reads the text format of /metrics, and sends it on by remote write with the labels of its target. */
 import { compressSync } from 'snappy'
-import { type WireSample, type WireSeries, writeRequest } from '../../plugins/remote_write/wire.ts'
+import { type WireSample, type WireSeries, writeRequest } from '../../plugins/remote_write/testing-wire.ts'
 
 const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)$/
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)",?/g

@@ -6,7 +6,7 @@ import t from 'tap'
 import { command, descriptor, FlightClient } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
 import { point, TestClient } from '../../plugins/grpc/testing.ts'
-import { writeRequest } from '../../plugins/remote_write/wire.ts'
+import { writeRequest } from '../../plugins/remote_write/testing-wire.ts'
 
 const TAG = '__namespace__'
 const REFUSED = /tag key "__namespace__".*reserved for the namespace/

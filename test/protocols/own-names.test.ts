@@ -6,7 +6,7 @@ import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { EventClient } from '../../plugins/cdc/testing.ts'
 import { type Message, point, TestClient } from '../../plugins/grpc/testing.ts'
-import { writeRequest } from '../../plugins/remote_write/wire.ts'
+import { writeRequest } from '../../plugins/remote_write/testing-wire.ts'
 
 const INHERITED = [...Object.getOwnPropertyNames(Object.prototype), 'prototype', 'length', 'then', 'toJSON', 'arguments', 'caller']
 const NAMES = [...INHERITED, '\ufeffmark', 'ключ', 'a b', 'q"uote', 'null', 'undefined', 'NaN', '0', '1e3', '-1']

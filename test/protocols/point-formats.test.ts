@@ -5,8 +5,8 @@ import { definePlugin, type PointFormat, type PointMessage, type PointReader, po
 import { Source } from 'svcdb/lib/source'
 import { boot } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { writeMetrics } from '../../plugins/otlp/wire.ts'
-import { type WireHistogram, writeRequest } from '../../plugins/remote_write/wire.ts'
+import { writeMetrics } from '../../plugins/otlp/testing-wire.ts'
+import { type WireHistogram, writeRequest } from '../../plugins/remote_write/testing-wire.ts'
 
 const TIME = BigInt(Date.now()) * 1_000_000n
 const MS = Number(TIME / 1_000_000n)

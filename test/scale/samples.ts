@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { compress } from 'snappy'
-import { type WireSeries, writeRequest } from '../../plugins/remote_write/wire.ts'
+import { type WireSeries, writeRequest } from '../../plugins/remote_write/testing-wire.ts'
 import { ServerProcess } from '../crash/server.ts'
 import { processorSeconds, resident, threadTimes } from './process-figures.ts'
 

@@ -7,7 +7,7 @@ import { decodeHistogram, isStaleHistogram, type NativeHistogram } from 'svcdb/l
 import { FakeResolver } from 'svcdb/testkit'
 import { type DecoderOptions, OtlpDecoder } from './decoder.ts'
 import type { DecodeOptions, Outcome } from './outcome.ts'
-import type { WireMetric, WireResource } from './wire.ts'
+import type { WireMetric, WireResource } from './testing-wire.ts'
 
 export type Cell = number | bigint | 'stale' | NativeHistogram
 

@@ -9,7 +9,7 @@ import { FakeResolver, pointsOf } from 'svcdb/testkit'
 import type { Version } from './content.ts'
 import { RequestDecoder } from './decoder.ts'
 import type { Outcome } from './outcome.ts'
-import { type WireSeries, writeRequest, writeRequestV2 } from './wire.ts'
+import { type WireSeries, writeRequest, writeRequestV2 } from './testing-wire.ts'
 
 export function decoding({
   maxCacheBytes = 1 << 20,

@@ -1,6 +1,6 @@
 /** A decoder of metrics requests as plain as can be, for fuzzing: any difference to the real one is a bug in one of them. */
 import { varintAt, type WireField, walkFields } from 'svcdb/testkit'
-import type { Cell, Point } from './decoding.ts'
+import type { Cell, Point } from './testing-decoding.ts'
 
 export interface ReferenceResult {
   points: Point[]

@@ -1,6 +1,6 @@
 /** For tests: the request of `wire.ts` as OTLP/JSON. */
-import type { WireAttributes, WireExponential, WireHistogram, WireMetric, WireNumber, WirePoint, WireResource, WireSummary, WireValue } from './wire.ts'
-import { exemplarsOf } from './wire.ts'
+import type { WireAttributes, WireExponential, WireHistogram, WireMetric, WireNumber, WirePoint, WireResource, WireSummary, WireValue } from './testing-wire.ts'
+import { exemplarsOf } from './testing-wire.ts'
 
 type Json = Record<string, unknown>
 
