@@ -1,7 +1,7 @@
 /** One attempt: a POST on a connection of its own, whose answer is judged by its head. */
 import type { ClientRequest, IncomingMessage } from 'node:http'
-import { createSecureContext, type TLSSocket } from 'node:tls'
-import { Forbidden } from 'svcdb/lib/egress'
+import { createSecureContext } from 'node:tls'
+import { Forbidden, sendGuarded } from 'svcdb/lib/egress'
 import type { Guard } from './guard.ts'
 import { type Attempt, judge } from './retry.ts'
 
@@ -42,7 +42,7 @@ export function poster({ guard, timeoutMs, authorities, userAgent, now }: PostOp
         headers: { ...headers, 'content-length': String(bytes.length), 'user-agent': userAgent, accept: '*/*', connection: 'close' },
         ...secure,
       })
-      const answer = await send(request, bytes, guard)
+      const answer = await sendGuarded(request, bytes, guard)
       const attempt = judge(answer.statusCode as number, answer.headers['retry-after'], now())
       await runOut(answer, request)
       return attempt
@@ -52,32 +52,6 @@ export function poster({ guard, timeoutMs, authorities, userAgent, now }: PostOp
       return failure(error)
     }
   }
-}
-
-/** Nothing is written before the peer is known to be one of the addresses that were checked. */
-function send(request: ClientRequest, bytes: Buffer, guard: Guard): Promise<IncomingMessage> {
-  const answered = new Promise<IncomingMessage>((resolve, reject) => {
-    request.on('response', resolve)
-    request.on('upgrade', (_, socket) => {
-      socket.destroy()
-      reject(new Error('it answered 101 Switching Protocols'))
-    })
-    // Also what comes after the answer: nobody else hears of it.
-    request.on('error', reject)
-    request.on('close', () => reject(new Error('it closed the connection without an answer')))
-  })
-  request.on('socket', (socket) => {
-    const secure = (socket as TLSSocket).encrypted === true
-    socket.once(secure ? 'secureConnect' : 'connect', () => {
-      try {
-        guard.requireAllowed(socket.remoteAddress ?? '')
-        request.end(bytes)
-      } catch (error) {
-        request.destroy(error as Error)
-      }
-    })
-  })
-  return answered
 }
 
 async function runOut(answer: IncomingMessage, request: ClientRequest): Promise<void> {

@@ -2,3 +2,4 @@
 export { addressProblem, isInternalName, literalAddress } from './address.ts'
 export { AddressGuard, Forbidden } from './address-guard.ts'
 export { publicResolver, type Resolve, systemResolver } from './resolver.ts'
+export { sendGuarded } from './send.ts'

@@ -1,8 +1,7 @@
 /** Calls of other hosts: to checked addresses, once, without following where they lead, and bounded in time and size. */
 import type { ClientRequest, IncomingMessage } from 'node:http'
-import type { TLSSocket } from 'node:tls'
 import { EffectError, type HttpAnswer, type HttpCall } from 'svcdb/agents'
-import { type AddressGuard, addressProblem, Forbidden, isInternalName, literalAddress } from 'svcdb/lib/egress'
+import { type AddressGuard, addressProblem, Forbidden, isInternalName, literalAddress, sendGuarded } from 'svcdb/lib/egress'
 
 const { request: httpRequest } = process.getBuiltinModule('node:http')
 const { request: httpsRequest } = process.getBuiltinModule('node:https')
@@ -21,7 +20,7 @@ export interface HttpOptions {
 /** @throws EffectError: nothing was sent for what is refused; what was sent and not answered is in doubt. */
 export async function callHttp({ method, url: text, headers = {}, body }: HttpCall, { guard, timeoutMs, hosts }: HttpOptions): Promise<HttpAnswer> {
   const url = checkedUrl(text, guard, hosts)
-  const progress = { sent: false }
+  let sent = false
   try {
     const bytes = body === undefined ? undefined : Buffer.from(body)
     const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
@@ -32,10 +31,12 @@ export async function callHttp({ method, url: text, headers = {}, body }: HttpCa
       signal: AbortSignal.timeout(timeoutMs),
       headers: { 'user-agent': 'svc-agent-plane', accept: '*/*', ...headers, ...(bytes === undefined ? {} : { 'content-length': String(bytes.length) }) },
     })
-    const answer = await send(request, bytes, guard, progress)
+    const answer = await sendGuarded(request, bytes, guard, () => {
+      sent = true
+    })
     return await read(answer, request)
   } catch (error) {
-    throw failure(error, url, progress.sent, timeoutMs)
+    throw failure(error, url, sent, timeoutMs)
   }
 }
 
@@ -59,31 +60,6 @@ function checkedUrl(text: string, { allowPrivate }: AddressGuard, hosts: readonl
 
 function fits(hostname: string, allowed: string): boolean {
   return allowed.startsWith('*.') ? hostname.endsWith(allowed.slice(1)) : hostname === allowed
-}
-
-/** Nothing is written before the peer is known to be one of the addresses that were checked. */
-function send(request: ClientRequest, bytes: Buffer | undefined, guard: AddressGuard, progress: { sent: boolean }): Promise<IncomingMessage> {
-  const answered = new Promise<IncomingMessage>((resolve, reject) => {
-    request.on('response', resolve)
-    request.on('upgrade', (_, socket) => {
-      socket.destroy()
-      reject(new Error('it answered 101 Switching Protocols'))
-    })
-    request.on('error', reject)
-    request.on('close', () => reject(new Error('it closed the connection without an answer')))
-  })
-  request.on('socket', (socket) => {
-    socket.once((socket as TLSSocket).encrypted === true ? 'secureConnect' : 'connect', () => {
-      try {
-        guard.requireAllowed(socket.remoteAddress ?? '')
-        progress.sent = true
-        request.end(bytes)
-      } catch (error) {
-        request.destroy(error as Error)
-      }
-    })
-  })
-  return answered
 }
 
 async function read(answer: IncomingMessage, request: ClientRequest): Promise<HttpAnswer> {
