@@ -1,6 +1,6 @@
 /** Text of dates and times to nanoseconds since the Unix epoch, exactly. */
 
-const DATE_TIME = /^\s*([+-]?\d{4,6})-(\d{1,2})-(\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?\s*(Z|z|[+-]\d{1,2}(?::?\d{2})?|UTC)?\s*$/
+const DATE_TIME = /^([+-]?\d{4,6})-(\d{1,2})-(\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?\s*(Z|z|[+-]\d{1,2}(?::?\d{2})?|UTC)?$/
 
 /** The times DuckDB's TIMESTAMP_NS has a literal for; beyond them epoch_ns is compared, which is exact everywhere. */
 const FIRST_LITERAL = -9_223_286_400_000_000_000n
@@ -21,7 +21,8 @@ export interface ParsedTime {
 
 /** RFC 3339 and the forms SQL takes beside it; undefined for text that is no date. */
 export function parseTime(text: string): ParsedTime | undefined {
-  const match = DATE_TIME.exec(text)
+  // Blanks at the end within the expression would be tried by the square of their number.
+  const match = DATE_TIME.exec(text.trim())
   if (match === null) return undefined
   const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '', zone] = match
   const [y, mo, d, h, mi, s] = [year, month, day, hour, minute, second].map(Number)

@@ -40,10 +40,12 @@ export function planEarlyGroups(p: Printer, node: Node, scope: Scope, source: So
   if (keys === undefined) return undefined
   const roleOf = (part: Node): Role => rolesIn(part, scope, source)
   const tagKeys = keys.filter((key) => key.class === 'COLUMN_REF' && roleOf(key) === 'tag')
-  const timeKeys = keys.filter((key) => !tagKeys.includes(key))
+  const tags = new Set(tagKeys)
+  const timeKeys = keys.filter((key) => !tags.has(key))
   if (tagKeys.length === 0 || timeKeys.some((key) => roleOf(key) !== 'time')) return undefined
-  const steps = items.map((item) => (keys.includes(item) ? undefined : twoStep(p, item, scope, roleOf)))
-  if (items.some((item, i) => !keys.includes(item) && steps[i] === undefined)) return undefined
+  const grouped = new Set(keys)
+  const steps = items.map((item) => (grouped.has(item) ? undefined : twoStep(p, item, scope, roleOf)))
+  if (items.some((item, i) => !grouped.has(item) && steps[i] === undefined)) return undefined
   if (!((node.modifiers ?? []) as Node[]).every((modifier) => ordersByOutput(modifier, items, tagKeys))) return undefined
   const sides = conditions.map((condition) => roleOf(condition))
   if (sides.includes('mixed')) return undefined
@@ -62,9 +64,10 @@ export function planEarlyGroups(p: Printer, node: Node, scope: Scope, source: So
   p.scans.push(request)
   const inner: string[] = timeKeys.map((key, i) => `${p.expr(key, scope)} AS k${i}`)
   inner.push('_series AS s')
+  const places = placesOf(timeKeys, (key) => key)
   const texts = items.map((item, i) => {
-    const at = timeKeys.indexOf(item)
-    if (at >= 0) return `p.k${at}`
+    const at = places.get(item)
+    if (at !== undefined) return `p.k${at}`
     const step = steps[i]
     if (step === undefined) return p.expr(item, scope)
     const names = step.inner.map((text, j) => {
@@ -101,22 +104,25 @@ function plainShape(node: Node): boolean {
 /** The grouping keys as select items or expressions; undefined when one is not plain. */
 function keysOf(node: Node, items: Node[], scope: Scope): Node[] | undefined {
   if (node.aggregate_handling === 'FORCE_AGGREGATES') return items.filter((item) => combiner(item) === undefined)
-  const keys: Node[] = []
-  for (const key of (node.group_expressions ?? []) as Node[]) {
-    const at = constantInteger(key)
-    const named =
-      key.class === 'COLUMN_REF' && resolveHere(key.column_names, scope).length === 0 ? items.find((item) => item.alias === key.column_names.at(-1)) : undefined
-    const same = items.find((item) => sameExpression(item, key))
-    keys.push((at === undefined ? undefined : items[Number(at) - 1]) ?? named ?? same ?? key)
-  }
-  return keys
+  const aliases = placesOf(items, ({ alias }) => alias)
+  const texts = placesOf(items, bare)
+  return ((node.group_expressions ?? []) as Node[]).map((key) => {
+    const number = constantInteger(key)
+    const named = key.class === 'COLUMN_REF' && resolveHere(key.column_names, scope).length === 0 ? aliases.get(key.column_names.at(-1)) : undefined
+    const at = number !== undefined && items[Number(number) - 1] !== undefined ? Number(number) - 1 : (named ?? texts.get(bare(key)))
+    return at === undefined ? key : items[at]
+  })
 }
 
-/** Equal but for the name and the place in the text. */
-function sameExpression(a: Node, b: Node): boolean {
-  const bare = (node: Node): string => JSON.stringify(node, (name, value) => (name === 'query_location' || name === 'alias' ? undefined : value))
-  return bare(a) === bare(b)
+/** Where each first stands. */
+function placesOf<T>(nodes: readonly Node[], of: (node: Node) => T): Map<T, number> {
+  const places = new Map<T, number>()
+  for (const [i, node] of nodes.entries()) if (!places.has(of(node))) places.set(of(node), i)
+  return places
 }
+
+/** Without the name and the place in the text. */
+const bare = (node: Node): string => JSON.stringify(node, (name, value) => (name === 'query_location' || name === 'alias' ? undefined : value))
 
 type Role = 'tag' | 'time' | 'row' | 'none' | 'mixed'
 
@@ -196,12 +202,11 @@ function twoStep(p: Printer, item: Node, scope: Scope, roleOf: (part: Node) => R
 /** ORDER BY and LIMIT that name output columns: by number, alias or grouped tag. */
 function ordersByOutput(modifier: Node, items: Node[], tagKeys: Node[]): boolean {
   if (modifier.type !== 'ORDER_MODIFIER') return modifier.type === 'LIMIT_MODIFIER' || modifier.type === 'LIMIT_PERCENT_MODIFIER'
+  const names = new Set(items.map(({ alias }) => alias))
+  const tags = new Set(tagKeys.map(bare))
   return ((modifier.orders ?? []) as Node[]).every(({ expression }) => {
     if (constantInteger(expression) !== undefined) return true
     if (expression?.class !== 'COLUMN_REF') return false
-    return (
-      items.some((item) => expression.column_names.length === 1 && item.alias === expression.column_names[0]) ||
-      tagKeys.some((key) => sameExpression(key, expression))
-    )
+    return (expression.column_names.length === 1 && names.has(expression.column_names[0])) || tags.has(bare(expression))
   })
 }

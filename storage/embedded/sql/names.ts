@@ -16,6 +16,7 @@ export function foldName(name: string): string {
 }
 
 const STEM = 'column'
+const LIKE_GENERATED = /column(x*)_\d/gi
 const PLAIN_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 /** Words that DuckDB quotes where it makes up the name of an expression. */
 const QUOTED = new Set(
@@ -37,8 +38,9 @@ export class Names {
 
   /** @param text of the statement. */
   constructor(text: string) {
+    const taken = new Set(Array.from(text.matchAll(LIKE_GENERATED), ([, longer]) => longer.length))
     let stem = STEM
-    while (new RegExp(`${stem}_\\d`, 'i').test(text)) stem += 'x'
+    while (taken.has(stem.length - STEM.length)) stem += 'x'
     this.stem = stem
     this.generated = new RegExp(`(${stem})_(\\d+)`, 'gi')
   }

@@ -258,9 +258,11 @@ function groupBy(p: Printer, node: Node, scope: Scope): string {
 function markGrouped(node: Node, scope: Scope): void {
   const items = (node.select_list ?? []) as Node[]
   const keys = node.aggregate_handling === 'FORCE_AGGREGATES' ? items : ((node.group_expressions ?? []) as Node[])
+  const aliases = new Map<string, Node>()
+  for (const item of items) if (typeof item.alias === 'string' && !aliases.has(item.alias)) aliases.set(item.alias, item)
   for (const key of keys) {
     const at = constantInteger(key)
-    const alias = key.class === 'COLUMN_REF' ? items.find((item) => item.alias === key.column_names[0]) : undefined
+    const alias = key.class === 'COLUMN_REF' ? aliases.get(key.column_names[0]) : undefined
     for (const each of [key, at === undefined ? undefined : items[Number(at) - 1], alias]) {
       if (each?.class !== 'COLUMN_REF') continue
       for (const { source, column } of resolveHere(each.column_names, scope)) if (column.column?.role === 'tag') source.grouped.add(column.name)
