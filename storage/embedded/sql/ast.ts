@@ -6,6 +6,7 @@
 import { RecentMap } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
 import type { SqlHost } from './host.ts'
+import { lexable } from './lexable.ts'
 import { fill, isTreeOf, type MarkPath, marksOf, type Shape, shapeOf } from './shapes.ts'
 
 // The tree is data from outside: members are looked at one by one.
@@ -117,7 +118,7 @@ function parsed(tree: Node): Parsed {
 }
 
 async function serialize(host: Pick<SqlHost, 'connection'>, text: string): Promise<string> {
-  const result = await host.connection.run(`SELECT json_serialize_sql(${literal(text)}, skip_null := true, skip_default := true)`)
+  const result = await host.connection.run(`SELECT json_serialize_sql(${literal(lexable(text))}, skip_null := true, skip_default := true)`)
   return String((await result.fetchChunk())?.getColumnVector(0).getItem(0))
 }
 
