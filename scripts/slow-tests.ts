@@ -141,6 +141,7 @@ export const IN_TURN: readonly string[] = [
   'storage/embedded/segment/segment-source.test.ts',
   'storage/embedded/series/provisional-series.test.ts',
   'storage/embedded/simulation/',
+  'storage/embedded/sql/growth.test.ts',
   'storage/embedded/sql/lane.test.ts',
   'storage/embedded/sql/newest.test.ts',
   'storage/embedded/sql/statements.test.ts',

@@ -36,6 +36,7 @@ export const BOMBS: Record<string, string> = {
   conjunction: `SELECT ${'1=1 AND '.repeat(100_000)}1=1`,
   shortConjunction: `SELECT ${'1=1 AND '.repeat(6000)}1=1`,
   doubled: `WITH c0 AS (SELECT 1 AS x), ${Array.from({ length: 11 }, (_, i) => `c${i + 1} AS (SELECT a.x FROM c${i} a, c${i} b)`).join(', ')} SELECT count(*) FROM c11`,
+  aliases: `SELECT v AS a0, ${columns(40, (i) => `a${i} + a${i} AS a${i + 1}`)} FROM load`,
   matches: 'SELECT COLUMNS(lambda c: len(repeat(c, 1000000000)) > 0) FROM load',
   sort: 'SELECT i FROM range(1000000000) r(i) ORDER BY hash(i) LIMIT 1 OFFSET 900000000',
   join: 'SELECT sum(a.v * b.v * c.v * d.v) FROM load a JOIN load b ON a.dc = b.dc JOIN load c ON b.dc = c.dc JOIN load d ON c.dc = d.dc',

@@ -38,6 +38,11 @@ t.test('statements of dashboards are bounded by the rows they read', async (t) =
 
 t.test('what has no bound but itself is not', async (t) => {
   for (const query of [
+    `SELECT procs AS a0, ${Array.from({ length: 9 }, (_, i) => `a${i} + a${i} AS a${i + 1}`).join(', ')} FROM cpu`,
+    `SELECT ${'- '.repeat(65)}procs FROM cpu`,
+    `SELECT * FROM cpu WHERE ${Array.from({ length: 33 }, (_, i) => `procs = usage_user + ${i}`).join(' AND ')}`,
+    `SELECT ${Array.from({ length: 9 }, () => '*').join(', ')} FROM cpu`,
+    `SELECT * FROM cpu WHERE ${Array.from({ length: 5 }, () => `hostname ~ '${'[\\pL]'.repeat(45)}'`).join(' OR ')}`,
     'SELECT len(range(1000000000))',
     "SELECT repeat('x', 1000000000)",
     'SELECT [range(1000000) FOR x IN range(1000)]',

@@ -6,6 +6,7 @@
  */
 
 import type { FunctionSpec } from '../threads/function-spec.ts'
+import { aliasedNodes } from './aliases.ts'
 import { constantInteger, constantText, type Node } from './ast.ts'
 import { foldName } from './names.ts'
 import { NATIVE } from './plugin-functions/expand.ts'
@@ -66,6 +67,7 @@ const REGEXES = words('~ regexp_matches regexp_full_match regexp_extract')
 const EXTRACTION = 'regexp_extract'
 const FORMATS = words('strftime strptime try_strptime')
 const CONCATENATIONS = words('|| concat concat_ws')
+const EQUALITIES = words('COMPARE_EQUAL COMPARE_NOT_DISTINCT_FROM')
 const DIVISIONS = words('/ // % mod divide')
 const SERIES = words('range generate_series')
 
@@ -75,6 +77,14 @@ const MAX_SELECTS = 24
 const MAX_JOINS = 8
 const MAX_SUBQUERIES = 8
 const MAX_GROUPING_SETS = 16
+/** The binder and the optimizer take the third power of these: some 20 ms. */
+const MAX_DEPTH = 64
+/** Nodes that aliases of select lists stand for where they are used again. */
+const MAX_ALIASED = 1000
+/** The optimizer looks for what follows from equal values, by the third power of these. */
+const MAX_EQUALITIES = 32
+/** Each may bring thousands of columns. */
+const MAX_STARS = 8
 /** Each makes a text for each of 2048 rows at a time, which DuckDB does not count: 16 MiB where texts have 8 kB. */
 const MAX_TEXTS = 8
 /** Each may double a text, if its argument is such a text twice. */
@@ -83,13 +93,15 @@ const MAX_CONCATENATIONS = 4
 const MAX_NESTED_DIVISIONS = 3
 const MAX_CONSTANT_LENGTH = 16_384
 const MAX_PATTERN_LENGTH = 256
+/** Of all regular expressions; a class of letters takes 3 ms to compile, without a look at interruptions. */
+const MAX_REGEXES_LENGTH = 1024
 /** Of all formats of times; a letter of theirs may become twelve. */
 const MAX_FORMATS_LENGTH = 1024
 const MAX_SERIES_ROWS = 100_000n
 
 /** @param nodes of the tree, as `checkTree` counts them. */
 export function isBounded(tree: Node, nodes: number): boolean {
-  return nodes <= MAX_NODES && new Bounds().allows(tree, 0)
+  return nodes <= MAX_NODES && new Bounds().allows(tree, 0, 0)
 }
 
 class Bounds {
@@ -99,16 +111,21 @@ class Bounds {
   private concatenations = 0
   private texts = 0
   private formats = 0
+  private regexes = 0
+  private equalities = 0
+  private stars = 0
+  private aliased = 0
 
-  allows(part: unknown, divisions: number): boolean {
+  allows(part: unknown, divisions: number, depth: number): boolean {
     if (typeof part !== 'object' || part === null) return true
-    if (Array.isArray(part)) return part.every((each) => this.allows(each, divisions))
+    if (Array.isArray(part)) return part.every((each) => this.allows(each, divisions, depth))
     const node = part as Node
     if (node.type === 'TABLE_FUNCTION') return isShortSeries(node.function)
     if (typeof node.class === 'string' ? !this.expression(node) : typeof node.type === 'string' && !this.query(node)) return false
     const inner = DIVISIONS.has(String(node.function_name)) ? divisions + 1 : divisions
-    if (inner > MAX_NESTED_DIVISIONS) return false
-    for (const key in node) if (typeof node[key] === 'object' && !this.allows(node[key], inner)) return false
+    const level = typeof node.class === 'string' ? depth + 1 : depth
+    if (inner > MAX_NESTED_DIVISIONS || level > MAX_DEPTH) return false
+    for (const key in node) if (typeof node[key] === 'object' && !this.allows(node[key], inner, level)) return false
     return true
   }
 
@@ -116,7 +133,11 @@ class Bounds {
   private query(node: Node): boolean {
     switch (node.type) {
       case 'SELECT_NODE':
-        return ++this.selects <= MAX_SELECTS && ((node.group_sets ?? []) as unknown[]).length <= MAX_GROUPING_SETS
+        return (
+          ++this.selects <= MAX_SELECTS &&
+          ((node.group_sets ?? []) as unknown[]).length <= MAX_GROUPING_SETS &&
+          (this.aliased += aliasedNodes(node)) <= MAX_ALIASED
+        )
       case 'JOIN':
         return ++this.joins <= MAX_JOINS && isEquiJoin(node)
       case 'RECURSIVE_CTE_NODE':
@@ -140,7 +161,9 @@ class Bounds {
       case 'SUBQUERY':
         return ++this.subqueries <= MAX_SUBQUERIES
       case 'STAR':
-        return node.columns !== true
+        return node.columns !== true && ++this.stars <= MAX_STARS
+      case 'COMPARISON':
+        return !EQUALITIES.has(node.type) || node.left?.class === 'CONSTANT' || node.right?.class === 'CONSTANT' || ++this.equalities <= MAX_EQUALITIES
       case 'FUNCTION':
         return this.call(node)
       case 'WINDOW':
@@ -159,7 +182,7 @@ class Bounds {
     if (AGGREGATES.has(name)) return node.order_bys?.orders === undefined
     if (CONCATENATIONS.has(name)) return (this.concatenations += children.length - 1) <= MAX_CONCATENATIONS && this.text()
     if (PATTERNS.has(name)) return isPlainPattern(constantText(children[1]))
-    if (REGEXES.has(name)) return (constantText(children[1])?.length ?? Number.POSITIVE_INFINITY) <= MAX_PATTERN_LENGTH && (name !== EXTRACTION || this.text())
+    if (REGEXES.has(name)) return this.regex(constantText(children[1])) && (name !== EXTRACTION || this.text())
     if (FORMATS.has(name)) return this.format(children)
     if (TEXTS.has(name)) return this.text()
     return SCALARS.has(name) || OPERATORS.has(name)
@@ -167,6 +190,10 @@ class Bounds {
 
   private text(): boolean {
     return ++this.texts <= MAX_TEXTS
+  }
+
+  private regex(pattern: string | undefined): boolean {
+    return pattern !== undefined && pattern.length <= MAX_PATTERN_LENGTH && (this.regexes += pattern.length) <= MAX_REGEXES_LENGTH
   }
 
   private format(children: readonly Node[]): boolean {

@@ -3,11 +3,16 @@
  * and do not look at interrupts, so what is too large is refused: the text before it is parsed, the tree before it is printed or bound.
  */
 import type { SqlLimits } from '../sql-limits.ts'
+import { aliasedNodes } from './aliases.ts'
 import { type Node, refuse } from './ast.ts'
+import { hasMoreKeys } from './lexable.ts'
 import { foldName } from './names.ts'
 
 /** The parser takes a quarter of a megabyte for each level of these, and half a second for a thousand. */
 const NESTED_OPERATION = /\b(?:intersect|except)\b/gi
+
+/** The parser takes half a second for 5,000 keys of one GROUP BY, and the square of that for more. */
+const NODES_OF_KEY = 4
 
 /** @throws SQL_ERROR naming the limit. */
 export function checkText(text: string, limits: Readonly<SqlLimits>): void {
@@ -17,6 +22,8 @@ export function checkText(text: string, limits: Readonly<SqlLimits>): void {
     throw refuse(`cannot run a query of ${bytes} bytes: at most ${limits.textBytes} are allowed; shorten it, or raise [database] sql_max_text_bytes`)
   let operations = 0
   for (const _ of text.matchAll(NESTED_OPERATION)) if (++operations > limits.depth) throw tooDeep(limits)
+  const keys = Math.ceil(limits.nodes / NODES_OF_KEY)
+  if (hasMoreKeys(text, keys)) throw refuse(`cannot run this query: GROUP BY has more than ${keys} keys; group by fewer, or raise [database] sql_max_nodes`)
 }
 
 /** @param tree a query. @returns its nodes. @throws SQL_ERROR naming the limit. */
@@ -34,6 +41,7 @@ function weigh(part: unknown, ctes: ReadonlyMap<string, number>, depth: number, 
   if (level > limits.depth) throw tooDeep(limits)
   const visible = node.cte_map === undefined ? ctes : withCtes(node.cte_map, ctes, level, limits)
   let nodes = isNode ? 1 : 0
+  if (node.type === 'SELECT_NODE') nodes += aliasedNodes(node)
   if (node.type === 'BASE_TABLE') nodes += visible.get(foldName(String(node.table_name))) ?? 0
   for (const key in node) if (typeof node[key] === 'object') nodes += weigh(node[key], visible, level, limits)
   return checked(nodes, limits)
@@ -46,16 +54,19 @@ function sum(list: readonly unknown[], ctes: ReadonlyMap<string, number>, depth:
 }
 
 /** A later one may refer to those before it, and each of its references to all that these refer to. */
-function withCtes(map: Node, outer: ReadonlyMap<string, number>, depth: number, limits: Readonly<SqlLimits>): Map<string, number> {
+function withCtes(map: Node, outer: ReadonlyMap<string, number>, depth: number, limits: Readonly<SqlLimits>): ReadonlyMap<string, number> {
+  const own = (map.map ?? []) as Node[]
+  // Most queries have none.
+  if (own.length === 0) return outer
   const ctes = new Map(outer)
-  for (const { key, value } of (map.map ?? []) as Node[]) ctes.set(foldName(String(key)), weigh(value, ctes, depth, limits))
+  for (const { key, value } of own) ctes.set(foldName(String(key)), weigh(value, ctes, depth, limits))
   return ctes
 }
 
 function checked(nodes: number, limits: Readonly<SqlLimits>): number {
   if (nodes > limits.nodes)
     throw refuse(
-      `cannot run this query: with its common table expressions written out it has more than ${limits.nodes} parts; simplify it, or raise [database] sql_max_nodes`,
+      `cannot run this query: with its common table expressions and aliases written out it has more than ${limits.nodes} parts; simplify it, or raise [database] sql_max_nodes`,
     )
   return nodes
 }
