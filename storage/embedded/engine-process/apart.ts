@@ -59,7 +59,7 @@ export function apart(host: SqlHost, settings: ApartSettings): SqlApart {
 }
 
 function viewOf(host: SqlHost, namespace: string, { measurement, columns }: RelationRequest, number: number): View {
-  const known = host.measurements(namespace).find(({ name }) => name === measurement)?.columns ?? []
+  const known = host.measurement(namespace, measurement)?.columns ?? []
   const typed = (name: string) => ({ name, type: duckType(known.find((column) => column.name === name)!) })
   return { name: `svc_rows_${number}`, columns: columns.map(typed) }
 }

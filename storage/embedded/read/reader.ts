@@ -185,6 +185,10 @@ export class EngineReader implements Reader {
       limits: this.context.sqlLimits,
       bounds: this.boundsOf(namespace, read),
       measurements: (name) => state.measurementsOf(name).map((def) => sqlMeasurement(state, def)),
+      measurement: (name, measurement) => {
+        const def = state.measurement(name, measurement)
+        return def === undefined ? undefined : sqlMeasurement(state, def)
+      },
       relation: (request) => {
         const def = state.measurement(namespace, request.measurement)
         if (def === undefined) throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist${inNamespace(namespace)}`)
@@ -280,7 +284,7 @@ function filesOf({ duck, dataDir }: RelationContext, snapshot: Snapshot, measure
 /** Answers like the host, with measurements that have no rows. */
 function describingHost(host: SqlHost, namespace: string): SqlHost {
   const relation = ({ measurement, columns }: RelationRequest): string => {
-    const known = host.measurements(namespace).find(({ name }) => name === measurement)?.columns ?? []
+    const known = host.measurement(namespace, measurement)?.columns ?? []
     const empty = (name: string): string => `NULL::${duckType(known.find((column) => column.name === name)!)} AS ${sqlName(name)}`
     return `SELECT ${columns.map(empty).join(', ')} WHERE FALSE`
   }

@@ -206,6 +206,10 @@ class EmptyHost implements SqlHost {
     return [...this.request.measurements]
   }
 
+  measurement(_: string, name: string): SqlMeasurement | undefined {
+    return this.request.measurements.find((measurement) => measurement.name === name)
+  }
+
   relation(request: RelationRequest): string {
     const table = `scan_${this.scans.length}`
     this.scans.push({ table, request })
@@ -219,7 +223,7 @@ class EmptyHost implements SqlHost {
   async makeTables(): Promise<void> {
     for (; this.made < this.scans.length; this.made++) {
       const { table, request } = this.scans[this.made]
-      const { columns } = this.measurement(request)
+      const { columns } = this.asked(request)
       const wanted = columns.filter(({ name }) => request.columns.includes(name))
       await this.connection.run(`CREATE TEMP TABLE ${table} (${wanted.map((column) => `${ident(column.name)} ${duckType(column)}`).join(', ')})`)
       this.tables.add(`"temp".main.${table}`)
@@ -227,11 +231,11 @@ class EmptyHost implements SqlHost {
   }
 
   readsHistograms(): boolean {
-    return this.scans.some(({ request }) => this.measurement(request).columns.some(({ name, type }) => type === 'histogram' && request.columns.includes(name)))
+    return this.scans.some(({ request }) => this.asked(request).columns.some(({ name, type }) => type === 'histogram' && request.columns.includes(name)))
   }
 
-  private measurement({ measurement }: RelationRequest): SqlMeasurement {
-    return this.request.measurements.find(({ name }) => name === measurement) as SqlMeasurement
+  private asked({ measurement }: RelationRequest): SqlMeasurement {
+    return this.measurement('', measurement) as SqlMeasurement
   }
 }
 

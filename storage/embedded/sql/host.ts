@@ -57,6 +57,8 @@ export interface SqlHost {
   /** Called for a statement whose memory or time is not bounded by the rows it reads. Absent: it runs on the connection as well. */
   apart?(): SqlApart
   measurements(namespace: string): SqlMeasurement[]
+  /** By its exact name: a statement of few measurements costs the same however many there are. */
+  measurement(namespace: string, name: string): SqlMeasurement | undefined
   /**
    * SQL text that can stand behind FROM in parentheses: a SELECT with exactly the requested columns. `_time` is TIMESTAMP_NS; tags are
    * VARCHAR, or ENUM whose values are in byte order; an absent tag or field is NULL.

@@ -122,17 +122,17 @@ async function describeOpen(host: SqlHost, namespace: string, query: string, pre
 }
 
 function readsHistograms(host: SqlHost, namespace: string, scans: readonly Scan[]): boolean {
-  const known = new Map(host.measurements(namespace).map((measurement) => [measurement.name, measurement]))
-  return scans.some(({ measurement, columns }) => known.get(measurement)?.columns.some(({ name, type }) => type === 'histogram' && columns.includes(name)))
+  return scans.some(({ measurement, columns }) =>
+    host.measurement(namespace, measurement)?.columns.some(({ name, type }) => type === 'histogram' && columns.includes(name)),
+  )
 }
 
 /** Whether an answer shows texts in many more columns than are read. */
 function copiesTexts(host: SqlHost, namespace: string, { scans }: PreparedSql, { copied = 0 }: Statement): boolean {
   if (copied <= MORE_TEXTS) return false
-  const known = new Map(host.measurements(namespace).map((measurement) => [measurement.name, measurement]))
   const read = new Set<unknown>()
   for (const { measurement, columns } of scans)
-    for (const column of known.get(measurement)?.columns ?? [])
+    for (const column of host.measurement(namespace, measurement)?.columns ?? [])
       if ((column.role === 'tag' || column.type === 'string' || column.type === 'histogram') && columns.includes(column.name)) read.add(column)
   return copied > MORE_TEXTS + read.size
 }

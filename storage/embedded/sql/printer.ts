@@ -72,7 +72,6 @@ export class Printer {
   answer: Node | undefined
   /** Prints for a reader (column names): nothing is rewritten, nothing checked. */
   plain = false
-  private byName: Map<string, SqlMeasurement> | undefined
   private byLower: Map<string, SqlMeasurement[]> | undefined
   /** Mentions in conditions that are not printed, because a scan settles them. */
   private readonly settled = new Map<string, number>()
@@ -107,9 +106,9 @@ export class Printer {
 
   /** The measurement of that name: exactly, else without regard to case if there is only one such. */
   measurement(name: string): SqlMeasurement {
-    this.index()
-    const exact = this.byName!.get(name)
+    const exact = this.host.measurement(this.namespace, name)
     if (exact !== undefined) return exact
+    this.index()
     const similar = this.byLower!.get(foldName(name)) ?? []
     if (similar.length === 1) return similar[0]
     if (similar.length > 1)
@@ -118,16 +117,13 @@ export class Printer {
   }
 
   all(): SqlMeasurement[] {
-    this.index()
-    return [...this.byName!.values()]
+    return this.host.measurements(this.namespace)
   }
 
   private index(): void {
-    if (this.byName !== undefined) return
-    this.byName = new Map()
+    if (this.byLower !== undefined) return
     this.byLower = new Map()
-    for (const measurement of this.host.measurements(this.namespace)) {
-      this.byName.set(measurement.name, measurement)
+    for (const measurement of this.all()) {
       const lower = foldName(measurement.name)
       const same = this.byLower.get(lower)
       if (same === undefined) this.byLower.set(lower, [measurement])

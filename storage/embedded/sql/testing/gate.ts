@@ -118,6 +118,7 @@ export class GateHarness {
       functions,
       bounds: { source: 'svc_source', isFile: () => false, isSource: () => false, tables: given, refused: (reason) => refusals.push(reason) },
       measurements: (namespace) => [...MINE, ...(namespace === 'mine' ? [] : ['disk'])].map(measurement),
+      measurement: (namespace, name) => host.measurements(namespace).find((each) => each.name === name),
       relation({ measurement, columns }) {
         given.add(`memory.main.__mine_${measurement}`)
         return `SELECT ${columns.map(ident).join(', ')} FROM __mine_${measurement}`

@@ -54,6 +54,7 @@ export async function testHost(tables: [SqlMeasurement, string][]): Promise<Test
     clock: 1_767_225_600_000_000_000n, // 2026-01-01
     now: () => host.clock,
     measurements: (namespace) => (namespace === 'default' ? tables.map(([measurement]) => measurement) : []),
+    measurement: (namespace, name) => host.measurements(namespace).find((measurement) => measurement.name === name),
     relation(request) {
       host.requests.push(request)
       const at = tables.findIndex(([measurement]) => measurement.name === request.measurement)
