@@ -5,8 +5,8 @@ import { runInNewContext } from 'node:vm'
 import { seeded } from 'svcdb/lib/random'
 import type { TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { publish, rawBroker } from './raw-broker.ts'
 import { listed, rowsOf, running, start, until } from './testing.ts'
+import { publish, rawBroker } from './testing-raw-broker.ts'
 
 const MIB = 1024 * 1024
 const TOPIC_BYTES = 60_000
