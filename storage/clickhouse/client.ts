@@ -5,6 +5,7 @@
 import { Readable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
 import { type ClickHouseClient, ClickHouseError, type ClickHouseSettings, createClient } from '@clickhouse/client'
+import type { StorageContext } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import type { ClickHouseSection } from './config.ts'
 import type { ClickHouseMetrics } from './metrics.ts'
@@ -109,6 +110,17 @@ export interface ClientNotes {
   unreached?(told: { url: string; err: unknown }): void
   /** A table is not there that was. */
   missing?(told: { err: unknown }): void
+}
+
+/** @param missing what is done where a table is not there. */
+export function notesIn(log: Pick<StorageContext['log'], 'warn'>, missing: () => void): ClientNotes {
+  return {
+    unreached: (told) => log.warn(told, 'ClickHouse is not reached'),
+    missing(told) {
+      log.warn(told, 'a table was not there in ClickHouse; those of points are made again when they are used, empty')
+      missing()
+    },
+  }
 }
 
 export class Client {

@@ -50,7 +50,7 @@ import { Arrivals } from './arrivals.ts'
 import { type BackupSurroundings, Backups } from './backup/backups.ts'
 import { fieldsOf, type Life } from './catalog.ts'
 import { CatalogLog } from './catalog-log.ts'
-import { Client } from './client.ts'
+import { Client, notesIn } from './client.ts'
 import { type ClickHouseSection, lacking as lackingWith, policyOf, sectionOf } from './config.ts'
 import { checkedField, declarationEvents } from './declaration.ts'
 import { Expiry } from './expiry.ts'
@@ -124,13 +124,8 @@ export class ClickHouseEngine implements StorageEngine {
     this.gate = new NamespaceGate(this.limits.maxSeriesCardinality)
     this.place = { prefix: this.section.prefix, cluster: this.section.cluster }
     const metrics = new ClickHouseMetrics(context.metrics, () => this.tables.waitingBytes)
-    this.client = new Client(this.section, metrics, {
-      unreached: (told) => context.log.warn(told, 'ClickHouse is not reached'),
-      missing: (told) => {
-        context.log.warn(told, 'a table was not there in ClickHouse; those of points are made again when they are used, empty')
-        this.tables.lookAgain()
-      },
-    })
+    const lookAgain = () => this.tables.lookAgain()
+    this.client = new Client(this.section, metrics, notesIn(context.log, lookAgain))
     const now = () => context.now()
     this.log = new CatalogLog(this.client, this.place, now, (lives) => this.learn(lives))
     this.resolver = new Resolver(this.limits, (namespace, name) => fieldsOf(this.log.catalog.find(namespace, name)))
@@ -140,9 +135,8 @@ export class ClickHouseEngine implements StorageEngine {
     this.schemas = new Schemas(this.log, this.numbers)
     this.policies = new Policies(this.client, this.place, policyOf(this.section))
     const timeoutMs = this.section.write_timeout_secs * 1000
-    this.tables = new Tables(this.client, this.place, { maxBytes: this.section.max_waiting_bytes, timeoutMs }, (namespace) =>
-      this.log.catalog.forgetSeries(namespace),
-    )
+    const forget = (namespace: string) => this.log.catalog.forgetSeries(namespace)
+    this.tables = new Tables(this.client, this.place, { maxBytes: this.section.max_waiting_bytes, timeoutMs }, forget)
     const waiting = { turns: this.turns, tables: this.tables, timeoutMs }
     this.arrivals = new Arrivals({ ...waiting, recycle: (batch) => this.recycle(batch) })
     const settings = retentionSettings(config, this.limits)
