@@ -159,6 +159,26 @@ t.test('a run that does not listen is left behind after its share of the shutdow
   }
 })
 
+t.test('runs of several plugins that do not listen have that share together', async (t) => {
+  const lines: string[] = []
+  const deaf = Array.from({ length: 4 }, held)
+  const plugins = deaf.map(({ job }, i) =>
+    definePlugin({ id: `deaf_${i}`, summary: 'Works', stability: 'beta', setup: (svc) => void svc.schedule('deaf', MINUTE, job, { first: 0 }) }),
+  )
+  const clock = new ManualClock()
+  const node = await boot({ plugins, clock, log: (line) => lines.push(line), config: { server: { shutdown_timeout_secs: 20 } } })
+  t.teardown(() => node.stop())
+  await clock.advance(0)
+  const began = clock.monotonic()
+  let stopped = false
+  const stopping = node.stop().finally(() => {
+    stopped = true
+  })
+  while (!stopped) await clock.advance(clock.monotonic() - began < 3000 ? 500 : 0)
+  t.same(await stopping, [])
+  t.equal(lines.filter((line) => line.includes('the node does not wait for it any longer')).length, 4)
+})
+
 t.test('schedules come and go while the node runs', async (t) => {
   let svc: Svc | undefined
   const { clock, node } = await start(t, (given) => {

@@ -101,6 +101,8 @@ export class Timetable implements Schedule {
   private readonly over = new AbortController()
   private cancel: () => void = () => {}
   private run: Promise<void> | undefined
+  /** When its signal was aborted, by the monotonic clock: of schedules that end together the time counts from there, whoever is waited for first. */
+  private overAt = 0
   private turns: Turns | undefined
   private unwant: () => Promise<void> = async () => {}
   private claim: Claim | undefined
@@ -150,6 +152,8 @@ export class Timetable implements Schedule {
   }
 
   private end(): void {
+    if (this.over.signal.aborted) return
+    this.overAt = this.dependencies.clock.monotonic()
     this.over.abort()
     this.cancel()
   }
@@ -236,8 +240,10 @@ export class Timetable implements Schedule {
   }
 
   private endsInTime(run: Promise<void>): Promise<boolean> {
+    const { clock, graceMs } = this.dependencies
+    const left = Math.max(0, this.overAt + graceMs - clock.monotonic())
     return new Promise((resolve) => {
-      const cancel = this.dependencies.clock.after(this.dependencies.graceMs, () => resolve(false))
+      const cancel = clock.after(left, () => resolve(false))
       void run.then(() => {
         cancel()
         resolve(true)
