@@ -105,6 +105,8 @@ export class ForwardEngine implements StorageEngine {
   private readonly lock: { acquire(): void; release(): void }
   private readonly metrics: ForwardMetrics
   private running: Running | undefined
+  /** The number of this start. */
+  private life = 0
   private readonly keyOf = (series: number): Uint8Array => this.resolver.of(series).key
 
   constructor(context: StorageContext, environment: ForwardEnvironment = realEnvironment) {
@@ -147,7 +149,9 @@ export class ForwardEngine implements StorageEngine {
     const queue = this.queue()
     const names = config.forward.mode === 'copy' ? config.forward.upstream.map(({ name }) => name) : [FAILOVER]
     const saved = await Promise.all(names.map((name) => this.savedPlaces(name)))
-    const [furthest] = [...saved.map((one) => one?.at), await this.notedCount()].flatMap((one) => one ?? []).sort((a, b) => b.sequence - a.sequence)
+    const counted = await this.notedCount()
+    this.life = (counted?.life ?? 0) + 1
+    const [furthest] = [...saved.map((one) => one?.at), counted].flatMap((one) => one ?? []).sort((a, b) => b.sequence - a.sequence)
     await queue.open(furthest)
     await this.noteCount(queue)
     const identity = await this.identity()
@@ -179,6 +183,7 @@ export class ForwardEngine implements StorageEngine {
           metrics: this.metrics,
           path: join(files.positions, positionFileName(name)),
           identity,
+          life: this.life,
           log,
           tracing: this.context.tracing,
           now: () => this.context.now(),
@@ -412,7 +417,7 @@ export class ForwardEngine implements StorageEngine {
 
   private async noteCount(queue: Queue): Promise<void> {
     try {
-      await noteCounted(this.files.counted, queue.counted)
+      await noteCounted(this.files.counted, queue.counted, this.life)
     } catch (error) {
       this.context.log.warn({ err: error }, 'cannot note how much was taken; what goes missing at the end of the queue is not noticed')
     }

@@ -93,3 +93,16 @@ t.test('files that went because the upstream has what was in them are not counte
   }
   t.same(said, [])
 })
+
+t.test('what was sent from other places meanwhile, as in another mode, is not taken for lost', async (t) => {
+  const { opened, url, stored, said } = await stopped(t)
+  const copying = await opened(url, { mode: 'copy' })
+  await copying.drained()
+  await copying.close()
+  const engine = await opened(url)
+  t.teardown(() => engine.close())
+  await write(engine, [point(100)], { namespace: '' })
+  await engine.drained()
+  t.equal((await stored()).length, LIVES * EACH + 1)
+  t.same(said, [])
+})

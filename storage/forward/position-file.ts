@@ -9,8 +9,8 @@ export interface SavedPlaces {
   parked: { namespace: string; place: QueuePosition }[]
   /** By file of the queue: what was passed over and waits. */
   passed: ReadonlyMap<number, RecordCount>
-  /** It was noted when the sender had ended, and is no older than what was sent. */
-  stopped: boolean
+  /** The life of the edge that ended with this note: what was sent in it is before the place. */
+  stopped?: number | undefined
 }
 
 interface PositionFile extends QueuePosition {
@@ -18,7 +18,7 @@ interface PositionFile extends QueuePosition {
   main?: QueuePosition
   parked?: (QueuePosition & { namespace: string })[]
   passed?: [file: number, records: number, points: number][]
-  stopped?: boolean
+  stopped?: number
 }
 
 /**
@@ -32,25 +32,25 @@ export async function notePlaces(path: string, { at, parked, passed, stopped }: 
     noted.parked = parked.map(({ namespace, place }) => ({ namespace, ...place }))
     noted.passed = [...passed].map(([file, { records, points }]) => [file, records, points])
   }
-  if (stopped) noted.stopped = true
+  if (stopped !== undefined) noted.stopped = stopped
   await replaceFile(path, checkedText(noted))
 }
 
-/** How much the queue has counted, so that the next start knows what is missing at its end. */
-export async function noteCounted(path: string, { records, points }: RecordCount): Promise<void> {
-  await replaceFile(path, checkedText({ version: 1, sequence: records, points }))
+/** How much the queue has counted, so that the next start knows what is missing at its end. @param life the number of this start. */
+export async function noteCounted(path: string, { records, points }: RecordCount, life: number): Promise<void> {
+  await replaceFile(path, checkedText({ version: 1, life, sequence: records, points }))
 }
 
-/** At least as much as was counted; undefined where nothing was noted. @throws Error in a few words for what cannot be read. */
-export async function notedCount(path: string): Promise<Pick<QueuePosition, 'sequence' | 'points'> | undefined> {
+/** At least as much as was counted, and the last life; undefined where nothing was noted. @throws Error in a few words for what cannot be read. */
+export async function notedCount(path: string): Promise<({ life: number } & Pick<QueuePosition, 'sequence' | 'points'>) | undefined> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined
     throw error
   })
   if (text === undefined) return undefined
-  const { version, sequence, points } = checkedValue(text) as PositionFile
+  const { version, life, sequence, points } = checkedValue(text) as PositionFile & { life: number }
   if (version !== 1) throw new Error(`its version is ${version}`)
-  return { sequence: whole(sequence), points: whole(points) }
+  return { life: whole(life), sequence: whole(sequence), points: whole(points) }
 }
 
 /**
@@ -67,7 +67,7 @@ export async function savedPlaces(path: string, unreadable: (error: Error) => vo
       whole(file),
       { records: whole(records), points: whole(points) },
     ])
-    return { at: positionOf(noted.main ?? noted), parked, passed: new Map(passed), stopped: noted.stopped === true }
+    return { at: positionOf(noted.main ?? noted), parked, passed: new Map(passed), ...(noted.stopped !== undefined && { stopped: whole(noted.stopped) }) }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') unreadable(error as Error)
     return undefined

@@ -38,6 +38,8 @@ export interface SenderOptions extends DeliveryOptions {
   path: string
   /** What names the queue to upstreams. */
   identity: string
+  /** The number of this start. */
+  life: number
 }
 
 export class Sender {
@@ -63,7 +65,6 @@ export class Sender {
   private readonly unread = new Map<string | undefined, number>()
   /** A file that could not be read everywhere: its records are read one by one, so that one costs no other. */
   private worn: number | undefined
-  private readonly noteFirst: boolean
 
   /** @param saved by `savedPlaces`. */
   constructor(options: SenderOptions, saved: SavedPlaces | undefined) {
@@ -73,14 +74,14 @@ export class Sender {
     this.delivery = new Delivery(options, this.link, this.signal)
     this.parked = new Parked(config.max_pause_secs * 1000, config.max_parked_namespaces)
     this.held = new SampledLog(log, monotonic)
-    this.position = queue.attach(name, saved?.at, saved?.stopped)
+    const exact = saved?.stopped !== undefined && saved.stopped === options.life - 1
+    this.position = queue.attach(name, saved?.at, exact)
     for (const { namespace, place } of saved?.parked ?? []) this.parked.park(namespace, place)
     this.parked.join(this.position)
     this.delivery.flows = this.parked.size === 0
     for (const [file, count] of saved?.passed ?? []) queue.places.pass(name, file, count)
     queue.places.comeBackTo(name, this.parked.from)
-    if (saved?.stopped) queue.forgetPassed(name)
-    this.noteFirst = saved?.stopped === true
+    if (exact) queue.forgetPassed(name)
   }
 
   start(): void {
@@ -91,7 +92,7 @@ export class Sender {
     this.stopping.abort()
     this.link.stopped()
     await this.running
-    await this.note(true)
+    await this.note(this.options.life)
   }
 
   get parkedNamespaces(): number {
@@ -141,8 +142,6 @@ export class Sender {
   }
 
   private async run(): Promise<void> {
-    // From here on files may go of which the note does not know that they were sent.
-    if (this.noteFirst) await this.note()
     while (!this.signal.aborted) {
       let parked: ParkedNamespace | undefined
       try {
@@ -391,7 +390,7 @@ export class Sender {
   }
 
   /** Never rejects: without it more is sent again after a restart, and nothing has to wait for that. */
-  private async note(stopped = false): Promise<void> {
+  private async note(stopped?: number): Promise<void> {
     const { path, queue, monotonic, log } = this.options
     this.noted = monotonic()
     this.moved = false
