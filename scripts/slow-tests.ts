@@ -154,6 +154,7 @@ export const IN_TURN: readonly string[] = [
   'storage/embedded/write/out-of-order.test.ts',
   'storage/forward/conformance.test.ts',
   'storage/forward/dead-letter.test.ts',
+  'storage/forward/hostile-upstream.test.ts',
   'storage/forward/lanes.test.ts',
   'storage/forward/queue.test.ts',
   'storage/forward/sender.test.ts',

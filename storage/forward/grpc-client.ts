@@ -183,7 +183,11 @@ export class GrpcClient {
         })
         .on('data', (bytes: Buffer) => {
           length += bytes.length
-          if (length <= MAX_ANSWER) parts.push(bytes)
+          if (length <= MAX_ANSWER) return parts.push(bytes)
+          end()
+          reject(new CallError(`cannot read the answer from ${url}: it has more than ${MAX_ANSWER} bytes`))
+          // It may go on for as long as it is read, on a link that others need.
+          session.destroy()
         })
         .on('error', (error) => lost(error))
         .on('close', () => {

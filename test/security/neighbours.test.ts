@@ -27,7 +27,7 @@ import { LET_ALONE } from './sections.ts'
 
 const SEED = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
 const STEPS = Number(process.env.SVC_STEPS ?? 1000)
-t.setTimeout(600_000)
+t.setTimeout(1_800_000)
 t.comment(`SVC_SEED=${SEED}`)
 
 /** What each run has to have had of a tenant's own. */
