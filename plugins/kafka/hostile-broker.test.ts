@@ -1,4 +1,5 @@
 /** Brokers that say what no broker should, over sockets. What comes by other ways is stored all the same. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { API, array, batchOf, fetched, int16, int32, type RawBroker, type Request, rawBroker, TOPIC } from './raw-broker.ts'
@@ -155,3 +156,19 @@ for (const [what, offset, end] of [
     t.ok(broker.committed <= (offset > 0n ? offset + 2048n : 1n), `${broker.committed}`)
   })
 }
+
+t.test('a broker that answers fetches at once, with nothing, is not asked without a pause', { timeout: 60_000 }, async (t) => {
+  let hasty = true
+  const broker = await rawBroker(t, ({ api }) => (api === API.fetch && hasty ? fetched(Buffer.alloc(0), 0n) : undefined))
+  const node = await start(t, broker, { fetch_wait_ms: 50 })
+  const fetches = () => broker.requests.get(API.fetch) ?? 0
+  await until(() => fetches() > 20)
+  const before = fetches()
+  await sleep(1000)
+  t.ok(fetches() - before < 100, `${fetches() - before} fetches`)
+  await writes(t, node)
+  broker.batches.set(0n, batchOf('cpu v=1', 0n))
+  broker.end = 1n
+  hasty = false
+  await until(() => broker.committed === 1n)
+})

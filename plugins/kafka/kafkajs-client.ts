@@ -52,6 +52,8 @@ const PASSING: ReadonlySet<string> = new Set([
 /** What brokers say of records themselves. */
 const OF_RECORDS: ReadonlySet<string> = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD', 'INVALID_TIMESTAMP'])
 
+/** Answers to fetches that have nothing, and come at once, in a row: a broker may have a reason for some. */
+const HASTY_FETCHES = 10
 /** Of an answer that is no fetch: those are some bytes for each topic and partition. */
 const RESPONSE_BYTES = 64 * 1024 * 1024
 
@@ -77,6 +79,7 @@ export function load(): Library {
   codecs[types.LZ4] = () => LZ4
   codecs[types.ZSTD] = () => ZSTD
   quieten(require('kafkajs/src/network/requestQueue/index.js'))
+  pace(require('kafkajs/src/consumer/consumerGroup.js'))
   loaded = library
   return library
 }
@@ -91,6 +94,27 @@ function quieten({ prototype }: RequestQueue): void {
   if (schedule === undefined) return
   prototype.scheduleCheckPendingRequests = function (): void {
     if (this.pending.length > 0 || this.throttledUntil > Date.now()) schedule.call(this)
+  }
+}
+
+interface ConsumerGroup {
+  prototype: { fetch(this: { maxWaitTime: number }, nodeId: string): Promise<{ rawMessages: readonly unknown[] }[]> }
+}
+
+/** A broker holds a fetch while there is nothing. One that does not is asked no more often than if it did: it would take a processor. */
+function pace({ prototype }: ConsumerGroup): void {
+  const { fetch } = prototype
+  const hasty = new WeakMap<object, Map<string, number>>()
+  prototype.fetch = async function (nodeId) {
+    const begin = performance.now()
+    const batches = await fetch.call(this, nodeId)
+    const left = this.maxWaitTime - (performance.now() - begin)
+    const counts = hasty.get(this) ?? new Map<string, number>()
+    hasty.set(this, counts)
+    const count = left > 1 && batches.every(({ rawMessages }) => rawMessages.length === 0) ? (counts.get(nodeId) ?? 0) + 1 : 0
+    counts.set(nodeId, count)
+    if (count > HASTY_FETCHES) await sleep(left, undefined, { ref: false })
+    return batches
   }
 }
 
