@@ -7,6 +7,7 @@
 import { createRequire } from 'node:module'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Admin, Consumer, EachBatchPayload, Kafka, KafkaConfig, logLevel as LogLevel, Producer } from 'kafkajs'
+import { withoutAborted } from './aborted.ts'
 import { limitedSockets, type SocketFactory, strict } from './answers.ts'
 import {
   type Access,
@@ -59,19 +60,25 @@ const RESPONSE_BYTES = 64 * 1024 * 1024
 
 let loaded: Library | undefined
 
-/** @returns the library, with the codecs that it lacks, or has without a bound. Nobody else loads it: one of its modules is replaced before the others take it. */
+/** @returns the library, with the codecs that it lacks, or has without a bound. Nobody else loads it: some of its modules are replaced before the others take them. */
 export function load(): Library {
   if (loaded !== undefined) return loaded
   const require = createRequire(import.meta.url)
   const protocol = 'kafkajs/src/protocol'
-  const ofBatches = `${protocol}/requests/fetch/v4/decodeMessages.js`
-  require(ofBatches)
   strict(require(`${protocol}/decoder.js`))
-  ;(require.cache[require.resolve(ofBatches)] as NodeJS.Module).exports = batchesDecoder({
-    Decoder: require(`${protocol}/decoder.js`),
-    decodeOld: require(`${protocol}/messageSet/decoder.js`),
-    codecOf: require(`${protocol}/message/compression/index.js`).lookupCodecByAttributes,
-  })
+  const replace = (module: string, by: unknown): void => {
+    require(module)
+    ;(require.cache[require.resolve(module)] as NodeJS.Module).exports = by
+  }
+  replace(
+    `${protocol}/requests/fetch/v4/decodeMessages.js`,
+    batchesDecoder({
+      Decoder: require(`${protocol}/decoder.js`),
+      decodeOld: require(`${protocol}/messageSet/decoder.js`),
+      codecOf: require(`${protocol}/message/compression/index.js`).lookupCodecByAttributes,
+    }),
+  )
+  replace('kafkajs/src/consumer/filterAbortedMessages.js', withoutAborted)
   const library = require('kafkajs') as Library
   const { CompressionCodecs: codecs, CompressionTypes: types } = library
   codecs[types.GZIP] = () => GZIP
