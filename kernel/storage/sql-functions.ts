@@ -120,20 +120,27 @@ function problemOf({ name, kind, args, returns, expression, module, makesExpress
   const native = module !== undefined && makesExpression !== true
   if ((expression === undefined) === (module === undefined)) return 'it needs either an expression or a module'
   if (native && (returns === undefined || !isType(returns))) return `its type of results "${returns}" is none of the known types`
-  const wrong = args.find((arg) => !NAME.test(arg.name) || args.filter((each) => each.name === arg.name).length > 1)
-  if (wrong !== undefined) return `its argument "${wrong.name}" has no name of its own; use lower case letters, digits and "_"`
   for (const [i, arg] of args.entries()) {
-    if (arg.type === undefined ? native || arg.constant !== undefined : !isType(arg.type)) return `its argument "${arg.name}" has a type that is not known`
-    if (arg.constant !== undefined && !CONSTANT_TYPES.has(String(arg.type))) return `its argument "${arg.name}" cannot be a constant of type ${arg.type}`
-    if (arg.constant === undefined && arg.default !== undefined) return `its argument "${arg.name}" is no constant and cannot have a default`
-    if (i > 0 && args[i - 1].constant !== undefined && arg.constant === undefined) return `its argument "${arg.name}" comes after a constant`
-    if (i > 0 && args[i - 1].default !== undefined && arg.default === undefined) return `its argument "${arg.name}" needs a default, as the one before has one`
-    if (native && kind !== 'scalar' && arg.constant === undefined && !TYPES.has(String(arg.type)))
-      return `its argument "${arg.name}" is gathered into a list, which ${arg.type} cannot be`
+    const alone = NAME.test(arg.name) && args.filter((each) => each.name === arg.name).length === 1
+    const problem = alone ? problemOfArg(arg, args[i - 1], native, kind) : 'has no name of its own; use lower case letters, digits and "_"'
+    if (problem !== undefined) return `its argument "${arg.name}" ${problem}`
   }
   if (native && args.every(({ constant }) => constant !== undefined)) return 'it needs an argument that is no constant'
   if (orderedBy !== undefined && !(native && kind === 'aggregate' && args.some((arg) => arg.name === orderedBy && arg.constant === undefined)))
     return `it cannot be ordered by "${orderedBy}"`
   if (bounded === true && !(native && kind === 'scalar')) return 'only a scalar function with a module can be called bounded; of an expression its parts decide'
+  return undefined
+}
+
+type Arg = SqlFunction['args'][number]
+
+/** @param before the argument in front of it. */
+function problemOfArg({ type, constant, default: given }: Arg, before: Arg | undefined, native: boolean, kind: SqlFunction['kind']): string | undefined {
+  if (type === undefined ? native || constant !== undefined : !isType(type)) return 'has a type that is not known'
+  if (constant !== undefined && !CONSTANT_TYPES.has(String(type))) return `cannot be a constant of type ${type}`
+  if (constant === undefined && given !== undefined) return 'is no constant and cannot have a default'
+  if (before?.constant !== undefined && constant === undefined) return 'comes after a constant'
+  if (before?.default !== undefined && given === undefined) return 'needs a default, as the one before has one'
+  if (native && kind !== 'scalar' && constant === undefined && !TYPES.has(String(type))) return `is gathered into a list, which ${type} cannot be`
   return undefined
 }

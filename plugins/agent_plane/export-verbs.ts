@@ -69,73 +69,96 @@ async function* casesIn(state: StateReader): AsyncGenerator<string> {
   }
 }
 
-interface Block {
+/** @returns 6 for a file of which not all can be checked, or that says something else than was written. */
+export async function verifyFile({ out, err }: CommandCall, file: string): Promise<number> {
+  const check = new ExportCheck()
+  try {
+    for await (const text of fileLines(file)) check.line(text)
+  } catch (error) {
+    throw new Error(`cannot read export "${file}": ${(error as Error).message}`)
+  }
+  check.end()
+  const { counts, faults } = check
+  for (const fault of faults.slice(0, MAX_FAULTS)) err(`broken: ${fault}\n`)
+  out(`${counts.runs} runs, ${counts.records} records, ${counts.cases} cases: ${faults.length === 0 ? 'whole' : `${faults.length} faults`}\n`)
+  return faults.length === 0 ? OK : UNVERIFIABLE
+}
+
+/** A run of the file, with what its line says of it and the records that follow. */
+interface RunLines {
   run: string
   records: number
   hash: string
   sealed: Sealed[]
 }
 
-/** @returns 6 for a file of which not all can be checked, or that says something else than was written. */
-export async function verifyFile({ out, err }: CommandCall, file: string): Promise<number> {
-  const faults: string[] = []
-  const counts = { runs: 0, records: 0, cases: 0 }
-  let [number, header, ended] = [0, false, false]
-  let block: Block | undefined
-  const check = (): void => {
-    if (block === undefined) return
-    const { run, records, hash, sealed } = block
-    block = undefined
+// biome-ignore lint/suspicious/noExplicitAny: whatever is in the file; each member is looked at
+type Line = any
+
+/** Looks at an export line by line: a header, runs each with its records, cases, a trailer that counts them. */
+class ExportCheck {
+  readonly faults: string[] = []
+  readonly counts = { runs: 0, records: 0, cases: 0 }
+  private number = 0
+  private ended = false
+  private run: RunLines | undefined
+
+  line(text: string): void {
+    this.number++
+    let value: Line
+    try {
+      value = JSON.parse(text)
+    } catch {
+      return this.fault('it is not JSON')
+    }
+    if (this.number === 1) {
+      if (value?.kind !== 'svc.export' || value.v !== EXPORT_VERSION) this.fault(`it is no header of an export of version ${EXPORT_VERSION}`)
+    } else if (this.ended) this.fault('it stands behind the trailer')
+    else if (typeof value?.raw === 'string') this.record(value)
+    else this.other(value)
+  }
+
+  end(): void {
+    this.endRun()
+    if (this.number === 0) this.faults.push('it is empty')
+    else if (!this.ended) this.faults.push('it ends without its trailer: it was cut')
+  }
+
+  private record(value: Line): void {
+    this.counts.records++
+    this.run?.sealed.push({ raw: value.raw, hash: String(value.hash) })
+    if (this.run === undefined) this.fault('a record stands in no run')
+    if (value.prev_hash !== (this.run?.sealed.at(-2)?.hash ?? CHAIN_START)) this.fault('it names another hash before it')
+    if (canonicalOf(value.body) !== value.raw) this.fault('its body is another one than its text')
+  }
+
+  private other(value: Line): void {
+    this.endRun()
+    if (value?.kind === 'run') {
+      this.counts.runs++
+      this.run = { run: String(value.run), records: value.records, hash: String(value.hash), sealed: [] }
+    } else if (value?.kind === 'case') this.counts.cases++
+    else if (value?.kind === 'trailer') {
+      this.ended = true
+      for (const [name, count] of Object.entries(this.counts)) if (value[name] !== count) this.fault(`it says ${value[name]} ${name}, and there are ${count}`)
+    } else this.fault('it is nothing that an export has')
+  }
+
+  private endRun(): void {
+    if (this.run === undefined) return
+    const { run, records, hash, sealed } = this.run
+    this.run = undefined
     try {
       verified(run, sealed, { seq: records, hash })
     } catch (error) {
       if (!(error instanceof BrokenChain)) throw error
-      faults.push(error.message)
+      this.faults.push(error.message)
     }
   }
-  try {
-    for await (const text of fileLines(file)) {
-      number++
-      const fault = (why: string) => faults.push(`line ${number}: ${why}`)
-      // biome-ignore lint/suspicious/noExplicitAny: whatever is in the file; each member is looked at
-      let value: any
-      try {
-        value = JSON.parse(text)
-      } catch {
-        fault('it is not JSON')
-        continue
-      }
-      if (number === 1) {
-        header = value?.kind === 'svc.export' && value.v === EXPORT_VERSION
-        if (!header) fault(`it is no header of an export of version ${EXPORT_VERSION}`)
-      } else if (ended) fault('it stands behind the trailer')
-      else if (typeof value?.raw === 'string') {
-        counts.records++
-        block?.sealed.push({ raw: value.raw, hash: String(value.hash) })
-        if (block === undefined) fault('a record stands in no run')
-        if (value.prev_hash !== (block?.sealed.at(-2)?.hash ?? CHAIN_START)) fault('it names another hash before it')
-        if (canonicalOf(value.body) !== value.raw) fault('its body is another one than its text')
-      } else {
-        check()
-        if (value?.kind === 'run') {
-          counts.runs++
-          block = { run: String(value.run), records: value.records, hash: String(value.hash), sealed: [] }
-        } else if (value?.kind === 'case') counts.cases++
-        else if (value?.kind === 'trailer') {
-          ended = true
-          for (const [name, count] of Object.entries(counts)) if (value[name] !== count) fault(`it says ${value[name]} ${name}, and there are ${count}`)
-        } else fault('it is nothing that an export has')
-      }
-    }
-  } catch (error) {
-    throw new Error(`cannot read export "${file}": ${(error as Error).message}`)
+
+  private fault(why: string): void {
+    this.faults.push(`line ${this.number}: ${why}`)
   }
-  check()
-  if (number === 0) faults.push('it is empty')
-  else if (!ended) faults.push('it ends without its trailer: it was cut')
-  for (const fault of faults.slice(0, MAX_FAULTS)) err(`broken: ${fault}\n`)
-  out(`${counts.runs} runs, ${counts.records} records, ${counts.cases} cases: ${faults.length === 0 ? 'whole' : `${faults.length} faults`}\n`)
-  return faults.length === 0 ? OK : UNVERIFIABLE
 }
 
 function canonicalOf(body: unknown): string | undefined {

@@ -27,30 +27,27 @@ export function retentionHold({ registry, follower, config, nowMs, closed }: Hol
     const known = closed(namespace)
     const newest = known !== undefined && known < now ? known : now
     const limit = config.max_hold_secs === 0 || known === undefined ? FIRST_TIME : newest - BigInt(config.max_hold_secs) * NS_PER_SEC
-    let needed: bigint | undefined
-    for (const rollup of registry.of(namespace, measurement)) {
-      // Until the changes before the start were seen, more may be dirty than is known.
-      let own = follower.caughtUp ? (rollup.hold ?? FIRST_TIME) : FIRST_TIME
-      if (own < limit) {
-        own = limit
-        if (follower.caughtUp) rollup.lose(limit)
-      }
-      if (needed === undefined || own < needed) needed = own
-    }
+    const rollups = [...registry.of(namespace, measurement)]
     const writer = registry.writerOf(namespace, measurement)
-    if (writer !== undefined && writer.definition.retentionSecs > 0) {
-      const kept = cutoff(writer, now)
-      if (kept !== undefined && (needed === undefined || kept < needed)) needed = kept
-    }
-    if (taken === undefined) return needed
+    const needed = earliest([...rollups.map((rollup) => holdOf(rollup, follower.caughtUp, limit)), writer === undefined ? undefined : cutoff(writer, now)])
     // The next configuration may not know what has gone by this one.
-    let may = needed
-    for (const rollup of registry.of(namespace, measurement)) {
-      const known = rollup.taken(taken, needed)
-      if (may === undefined || known < may) may = known
-    }
-    return may
+    return taken === undefined ? needed : earliest([needed, ...rollups.map((rollup) => rollup.taken(taken, needed))])
   }
+}
+
+/** From where on the rollup needs raw data, which is held back to the limit and no further. */
+function holdOf(rollup: Rollup, caughtUp: boolean, limit: bigint): bigint {
+  // Until the changes before the start were seen, more may be dirty than is known.
+  const own = caughtUp ? (rollup.hold ?? FIRST_TIME) : FIRST_TIME
+  if (own >= limit) return own
+  if (caughtUp) rollup.lose(limit)
+  return limit
+}
+
+function earliest(times: readonly (bigint | undefined)[]): bigint | undefined {
+  let first: bigint | undefined
+  for (const time of times) if (time !== undefined && (first === undefined || time < first)) first = time
+  return first
 }
 
 /** Where the rollup's own retention ends, measured from the clock or its newest bucket, whichever is earlier. */

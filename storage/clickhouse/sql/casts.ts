@@ -18,38 +18,55 @@ export function castOf(expr: Expr, type: SqlType, attempt: boolean): Expr {
   if (nameOf(from) === nameOf(type)) return expr
   if (from.id === 'NULL' || (expr.constant !== undefined && expr.constant.value === undefined))
     return { text: `CAST(NULL AS Nullable(${name}))`, type, constant: { value: undefined } }
-  const text = expr.text
-  if (type.id === 'BOOLEAN' && typeof expr.constant?.value === 'string' && /^[tf]$/.test(expr.constant.value))
-    return { text: `toUInt8(${expr.constant.value === 't' ? 1 : 0})`, type }
-  if (from.id === 'BOOLEAN' && (isInteger(type) || isFloat(type))) return { text: `to${name}(${text})`, type, range: [0n, 1n], numbers: true }
+  return castTo(expr, type, attempt) ?? raise(`cast of ${nameOf(from)} to ${nameOf(type)}`)
+}
+
+/** By the type that the expression has; undefined = there is no such cast. */
+function castTo(expr: Expr, type: SqlType, attempt: boolean): Expr | undefined {
+  const { text, type: from, constant } = expr
+  if (type.id === 'BOOLEAN' && typeof constant?.value === 'string' && /^[tf]$/.test(constant.value))
+    return { text: `toUInt8(${constant.value === 't' ? 1 : 0})`, type }
   if (type.id === 'BOOLEAN' && (isInteger(from) || isFloat(from) || from.id === 'DECIMAL')) return { text: `toUInt8(${text} != 0)`, type }
-  if (isInteger(from) && isInteger(type)) return fitted(text, expr.range, type, attempt)
-  if (isInteger(from) && isFloat(type)) return { text: `to${name}(${text})`, type, numbers: true }
-  if (isInteger(from) && type.id === 'DECIMAL') return scaled(expr, 0, type, attempt)
-  if (from.id === 'DECIMAL' && type.id === 'DECIMAL') return scaled(expr, from.scale, type, attempt)
-  if (from.id === 'DECIMAL' && isInteger(type)) return fitted(rounded(text, from.scale), undefined, type, attempt)
-  if (from.id === 'DECIMAL' && isFloat(type)) return { text: `to${name}(${decimalToFloat(text, from.scale)})`, type, numbers: true }
-  if (isFloat(from) && isFloat(type)) return { text: `to${name}(${text})`, type, ...(expr.numbers === true ? { numbers: true } : {}) }
-  if (isFloat(from) && type.id === 'DECIMAL') return floatToDecimal(text, type, attempt)
-  if (isFloat(from) && isInteger(type)) {
-    // A value that is missing may be any number underneath.
-    const whole = `roundBankers(${text})`
-    const found = `accurateCastOrNull(${whole}, '${name}')`
-    if (attempt) return { text: found, type, range: rangeOf(type) }
-    return {
-      text: `if(throwIf(isNotNull(${text}) AND isNull(${found}), 'a number is out of the range of its type') = 0, ${found}, NULL)`,
-      type,
-      range: rangeOf(type),
-    }
-  }
+  if (from.id === 'BOOLEAN') return fromBoolean(text, type)
+  if (isInteger(from)) return fromInteger(expr, type, attempt)
+  if (from.id === 'DECIMAL') return fromDecimal(expr, from.scale, type, attempt)
+  if (isFloat(from)) return fromFloat(expr, type, attempt)
   if (isTimestamp(from) && isTimestamp(type)) return timestamps(expr, type, attempt)
   if (isTimestamp(from) && type.id === 'DATE') return { text: `toInt32(${floorDiv(text, UNITS[from.id] * DAY_SECS)})`, type }
   if (from.id === 'DATE' && isTimestamp(type)) return fitted(`toInt128(${text}) * ${UNITS[type.id] * DAY_SECS}`, undefined, type, attempt)
-  if (type.id === 'VARCHAR') {
-    if (isInteger(from)) return { text: `toString(${text})`, type }
-    if (from.id === 'BOOLEAN') return { text: `if(isNull(${text}), NULL, if(${text} != 0, 'true', 'false'))`, type }
-  }
-  return raise(`cast of ${nameOf(from)} to ${nameOf(type)}`)
+  return undefined
+}
+
+function fromBoolean(text: string, type: SqlType): Expr | undefined {
+  if (isInteger(type) || isFloat(type)) return { text: `to${clickHouseType(type)}(${text})`, type, range: [0n, 1n], numbers: true }
+  return type.id === 'VARCHAR' ? { text: `if(isNull(${text}), NULL, if(${text} != 0, 'true', 'false'))`, type } : undefined
+}
+
+function fromInteger(expr: Expr, type: SqlType, attempt: boolean): Expr | undefined {
+  const { text, range } = expr
+  if (isInteger(type)) return fitted(text, range, type, attempt)
+  if (isFloat(type)) return { text: `to${clickHouseType(type)}(${text})`, type, numbers: true }
+  if (type.id === 'DECIMAL') return scaled(expr, 0, type, attempt)
+  return type.id === 'VARCHAR' ? { text: `toString(${text})`, type } : undefined
+}
+
+function fromDecimal(expr: Expr, scale: number, type: SqlType, attempt: boolean): Expr | undefined {
+  const { text } = expr
+  if (type.id === 'DECIMAL') return scaled(expr, scale, type, attempt)
+  if (isInteger(type)) return fitted(rounded(text, scale), undefined, type, attempt)
+  return isFloat(type) ? { text: `to${clickHouseType(type)}(${decimalToFloat(text, scale)})`, type, numbers: true } : undefined
+}
+
+function fromFloat({ text, numbers }: Expr, type: SqlType, attempt: boolean): Expr | undefined {
+  const name = clickHouseType(type)
+  if (isFloat(type)) return { text: `to${name}(${text})`, type, ...(numbers === true ? { numbers: true } : {}) }
+  if (type.id === 'DECIMAL') return floatToDecimal(text, type, attempt)
+  if (!isInteger(type)) return undefined
+  const found = `accurateCastOrNull(roundBankers(${text}), '${name}')`
+  const range = rangeOf(type)
+  if (attempt) return { text: found, type, range }
+  // A value that is missing may be any number underneath.
+  return { text: `if(throwIf(isNotNull(${text}) AND isNull(${found}), 'a number is out of the range of its type') = 0, ${found}, NULL)`, type, range }
 }
 
 /** An integer expression, of however many bits, as one of a type. */
