@@ -1,5 +1,5 @@
 /**
- * The auth seam. A call comes with credentials; sources may say what they stand for; limiters may turn it away on arrival; authenticators, by rank,
+ * Who may call. A call comes with credentials; sources may say what they stand for; limiters may turn it away on arrival; authenticators, by rank,
  * each answer an identity, a refusal, or undefined (not mine); then limiters and authorizers may refuse who it is, and observers are told how it went.
  * Without authenticators the node is open. Nothing in here knows HTTP: each listener brings `Credentials`.
  */

@@ -78,7 +78,7 @@ export class Statements {
 function tooLarge(): never {
   throw new SvcError(
     'PAYLOAD_TOO_LARGE',
-    'cannot keep the prepared statement: it is larger than flight_sql.max_prepared_bytes, or than what others leave of it; send values in smaller pieces',
+    'cannot keep the prepared statement: it is larger than flight_sql.max_prepared_bytes, or than what others leave of it; send fewer values at once',
   )
 }
 

@@ -1,4 +1,4 @@
-/** ExecuteSql beside the data: runs the statement and emits SqlResponse in pieces that are the message when joined. */
+/** ExecuteSql beside the data: runs the statement and emits SqlResponse in parts that are the message when joined. */
 import type { Job, JobIo, Reader } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { ProtobufWriter } from 'svcdb/lib/protobuf'

@@ -46,7 +46,7 @@ export class RequestDecoder {
   }
 
   /**
-   * Appends what a request holds to batches, in turns; until it is done the decoder does nothing else (`turns`). @param histograms called when there is the first histogram; @param note for each piece of metadata.
+   * Appends what a request holds to batches, in turns; until it is done the decoder does nothing else (`turns`). @param histograms called when there is the first histogram; @param note for the metadata of each metric.
    * @throws BAD_REQUEST when the bytes are not the message, or it holds more than is allowed: then nothing of it should be written.
    */
   *decode(version: Version, message: Uint8Array, floats: WriteBatch, histograms: () => WriteBatch, note: NoteMetadata, options: DecodeOptions): Work<Outcome> {

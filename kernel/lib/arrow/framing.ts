@@ -28,7 +28,7 @@ export const streamPrefix: MessagePrefix = (header) => {
   return bytes
 }
 
-/** A message as a piece of an IPC stream. */
+/** A message as bytes of an IPC stream. */
 export function frame(message: ArrowMessage, prefix: MessagePrefix = streamPrefix): Uint8Array<ArrayBuffer> {
   const front = prefix(message.header, message.body.length)
   const bytes = new Uint8Array(front.length + message.body.length)

@@ -18,7 +18,7 @@ const MAX_RECORDS = 256
 /** A span that records nothing. */
 const NOTHING: Span = { traceId: '', spanId: '', tracestate: undefined, child: () => NOTHING, set() {}, fail() {}, end() {} }
 
-/** Gathers the spans of one piece of work. */
+/** Gathers the spans of one operation. */
 export class SpanRecorder {
   readonly records: SpanRecord[] = []
   readonly span: Span

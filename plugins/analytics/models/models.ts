@@ -350,7 +350,7 @@ export class Models {
     return this.deps.svc.find<NamespaceDirectory>(NAMESPACES)?.get(namespace)?.quota.max_models ?? 0
   }
 
-  /** One piece of work at a time on each model. */
+  /** One task at a time on each model. */
   private alone<T>(entry: ModelEntry, body: (abort: AbortSignal) => Promise<T>): Promise<T> {
     const run = async (): Promise<T> => {
       const controller = new AbortController()

@@ -102,7 +102,7 @@ export class Pacer {
     this.signal = signal
   }
 
-  /** To be asked between pieces of work of about so many cells; when it says yes, await `pause`. */
+  /** To be asked after each stretch of work, of about `cells` cells; when it says yes, await `pause`. */
   due(cells: number): boolean {
     this.cells += cells
     if (this.cells < CELLS) return false

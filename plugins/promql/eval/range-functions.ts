@@ -156,7 +156,7 @@ const STORED_SERIES_CELLS = 1024
 /** Samples of all windows after which a series is left for a look at the clock. */
 const PIECE_SAMPLES = 1 << 16
 
-/** Steps of one series, as many as make a piece. @returns the kinds of its results, or-ed: 0 when there are none. */
+/** Steps of one series, as many as go between two pauses. @returns the kinds of its results, or-ed: 0 when there are none. */
 function walkSteps(walk: Walk, block: SampleBlock, from: number, to: number): number {
   const { call, window, scalars, sink, steps, input } = walk
   const { times } = block

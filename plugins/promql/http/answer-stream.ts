@@ -1,9 +1,9 @@
-/** An answer's bytes on their way out of a job: in pieces, within a limit. A failure before the first piece still gets a status of its own. */
+/** An answer's bytes on their way out of a job: in chunks, within a limit. A failure before the first chunk still gets a status of its own. */
 import type { JobIo } from 'svcdb'
 import { apiError } from './api-error.ts'
 import { JsonWriter } from './json-writer.ts'
 
-/** Bytes gathered before they are handed over: the first soon, later ones in larger pieces, each of which costs the main thread a round. */
+/** Bytes gathered before they are handed over: the first soon, later ones in larger chunks, each of which costs the main thread a round. */
 const FIRST_PIECE_BYTES = 64 * 1024
 const PIECE_BYTES = 256 * 1024
 
@@ -18,7 +18,7 @@ export class AnswerStream {
     this.maxBytes = maxBytes
   }
 
-  /** To be looked at after every piece of some size; when it says yes, await `flush`. */
+  /** To be looked at after every chunk of some size; when it says yes, await `flush`. */
   get full(): boolean {
     return this.json.length >= (this.json.taken === 0 ? FIRST_PIECE_BYTES : PIECE_BYTES)
   }
