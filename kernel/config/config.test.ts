@@ -103,6 +103,12 @@ t.test('everything wrong is reported at once, with the nearest names', async (t)
   ])
 })
 
+t.test('a choice that is written without its quotes is told of them', async (t) => {
+  t.match(await problemsOf('[tls]\ncert = "a"\nkey = "b"\nmin_version = 1.3\n'), [
+    /^cannot use "tls.min_version" 1.3 in svc.toml: must be one of 1.2, 1.3; write "1.3", in quotes; /,
+  ])
+})
+
 t.test('beside a plugin that cannot be loaded, its section and [database] are not called wrong', async (t) => {
   const toml = 'plugins = ["./not_there.ts"]\n[not_there]\naddr = "x"\n[greter]\n[database]\ndata_dir = "x"\n'
   t.match(await problemsOf(toml), [

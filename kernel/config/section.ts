@@ -48,11 +48,18 @@ export function checkSection(schema: Schema, raw: unknown, path: string, origin:
     reported.add(key)
     const at = schemaAt(schema, error.instancePath)
     const description = descriptionAt(schema, error.instancePath)
-    const shown = at !== undefined && holdsSecret(at) ? '' : ` ${withoutPasswords(JSON.stringify(valueAt(value, error.instancePath)) ?? '')}`
-    const why = at?.enum === undefined ? error.message : `must be one of ${at.enum.join(', ')}`
+    const given = valueAt(value, error.instancePath)
+    const shown = at !== undefined && holdsSecret(at) ? '' : ` ${withoutPasswords(JSON.stringify(given) ?? '')}`
+    const why = at?.enum === undefined ? error.message : outsideOf(at.enum, given)
     problems.push(`cannot use "${key}"${shown} in ${origin(key)}: ${why}${description === undefined ? '' : `; ${description}`}`)
   }
   return problems.length > before ? value : wrapSecrets(schema, value)
+}
+
+function outsideOf(choices: readonly unknown[], given: unknown): string {
+  // TOML has 1.2 as a number.
+  const quotes = choices.includes(String(given)) ? `; write "${given}", in quotes` : ''
+  return `must be one of ${choices.join(', ')}${quotes}`
 }
 
 /** Whether what is written there may have a secret in it: of the wrong type, too. */
