@@ -61,9 +61,14 @@ function binary(cursor: Cursor, min: number, refuse: () => never): DurationExpr 
 
 /** Takes the operators of at least precedence `min` that follow `left`. */
 function operators(cursor: Cursor, left: DurationExpr, min: number, refuse: () => never): DurationExpr {
-  for (;;) {
+  for (let levels = 0; ; levels++) {
     const precedence = PRECEDENCE[cursor.peek().type] ?? 0
-    if (precedence < min) return left
+    if (precedence < min) {
+      for (; levels > 0; levels--) cursor.leave()
+      return left
+    }
+    // Each is a level of the tree.
+    cursor.enter()
     const op = cursor.take()
     const rhs = binary(cursor, op.type === '^' ? precedence : precedence + 1, refuse)
     if ((op.type === '/' || op.type === '%') && rhs.kind === 'duration' && rhs.seconds === 0) {

@@ -171,6 +171,9 @@ t.test('limits', async (t) => {
     message: '1:11: parse error: expression is nested deeper than 10 levels; simplify it or raise promql.max_query_depth',
   })
   t.throws(() => parse(new Array(12).fill('a').join('+'), limits), { message: /nested deeper than 10 levels/ })
+  t.throws(() => parse(`a[${new Array(12).fill('1s').join('+')}]`, limits), { message: /nested deeper than 10 levels/ })
+  t.throws(() => parse(`a offset (${new Array(5000).fill('1s').join('*')})`), { message: /nested deeper than 500 levels/ })
+  parse(`rate(a[${new Array(5).fill('1s').join('+')}]) + rate(a[${new Array(5).fill('1s').join('+')}])`, limits)
   for (const text of ['(', '-', 'abs(', 'a+', 'a^', 'sum(', 'a[(', 'a offset (', 'a[-', 'a{', '[', 'a[1m:']) {
     t.throws(() => parse(text.repeat(100_000 / text.length)), { name: 'ParseError' }, text)
   }
