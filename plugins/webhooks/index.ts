@@ -1,6 +1,8 @@
 import { AUDIT_LOG, type AuditLog, audited, definePlugin, NAMESPACES, type NamespaceLifecycle, WEBHOOKS, type WebhookRef } from 'svcdb'
+import { jsonListing } from 'svcdb/lib/json'
 import { configSchema } from './config.ts'
 import { endpointPath, listing, listQuery, rearmed } from './schemas.ts'
+import type { WebhookPage } from './service.ts'
 import { assemble } from './wiring.ts'
 
 const PATH = '/api/v1/admin/webhooks'
@@ -30,10 +32,11 @@ export default definePlugin({
     svc.stop(stop)
 
     const list = { tags, summary: 'Webhook endpoints, and how they fare', querystring: listQuery, response: { 200: listing } }
-    svc.http.get(PATH, { config, schema: list }, async (request) => {
-      const { namespace, state, offset, limit } = request.query as { namespace?: string; state?: string; offset: number; limit: number }
-      const all = (await service.all(namespace)).filter((each) => state === undefined || each.state === state)
-      return { items: all.slice(offset, offset + limit), total: all.length, offset, limit }
+    svc.http.get(PATH, { config, schema: list }, async (request, reply) => {
+      const page = request.query as WebhookPage
+      const { items, total } = await service.page(page)
+      const behind = `],"total":${total},"offset":${page.offset},"limit":${page.limit}}`
+      return reply.type('application/json; charset=utf-8').send(jsonListing('{"items":[', items, (item) => item, behind))
     })
     const rearm = { tags, summary: 'Sends to a webhook endpoint again that is parked', params: endpointPath, response: { 200: rearmed } }
     svc.http.post(`${PATH}/:namespace/:owner/:name/rearm`, { config, schema: rearm }, async (request) => {

@@ -193,3 +193,26 @@ t.test('namespaces and endpoints whose names begin alike have nothing to do with
   t.same(await keys(), ['a/o/12', 'ab/o/1'])
   t.same([(await outbox.waiting('a/o/12')).length, (await outbox.waiting('ab/o/1')).length], [1, 3])
 })
+
+t.test('endpoints are read some hundred at a time, however many there are', async (t) => {
+  const state = await memory()
+  const outbox = new Outbox(state, { ...limits, namespaceEndpoints: 5000, endpoints: 5000 }, Date.now)
+  const names = Array.from({ length: 1201 }, (_, i) => `n${String(i).padStart(4, '0')}`)
+  for (const name of names) await outbox.define({ owner: 'o', namespace: 'a', name }, 'https://example.com/')
+  await outbox.define({ owner: 'o', namespace: 'b', name: 'other' }, 'https://example.com/')
+  const most: (number | undefined)[] = []
+  const list = state.list.bind(state)
+  state.list = (options) => {
+    most.push(options?.limit)
+    return list(options)
+  }
+  const sizes: number[] = []
+  for await (const some of outbox.slices('a')) sizes.push(some.length)
+  t.same(sizes, [500, 500, 201])
+  t.same(most, [500, 500, 500])
+  t.same(
+    (await outbox.endpoints('a')).map(({ ref }) => ref.name),
+    names,
+  )
+  t.equal((await outbox.endpoints()).length, 1202)
+})

@@ -3,6 +3,7 @@
  * id for some time longer. Every change is one transaction, so several processes may queue at one time; one of them delivers.
  */
 import type { ScheduledRun, StateStore, StateTransaction, WebhookRef } from 'svcdb'
+import { nextTurn } from 'svcdb/lib/event-loop'
 import { ENTRY_BYTES, type EndpointRecord, keyOf, refOf, type WaitingEntry } from './endpoint.ts'
 import { ENDPOINT, NOTE, OutboxTransaction, WAITING, waitingKey } from './outbox-transaction.ts'
 
@@ -45,6 +46,9 @@ export interface Endpoint {
   record: EndpointRecord
 }
 
+/** Endpoints that are read at a time. */
+const SLICE = 500
+
 /** Deliveries of one transaction, and about the bytes of their bodies. */
 const CHUNK = 500
 const CHUNK_BYTES = 4 * 2 ** 20
@@ -68,8 +72,20 @@ export class Outbox {
 
   /** In the order of their keys. @param namespace undefined = all. */
   async endpoints(namespace?: string): Promise<Endpoint[]> {
-    const entries = await this.state.list<EndpointRecord>({ prefix: namespace === undefined ? ENDPOINT : `${ENDPOINT}${namespace}/` })
-    return entries.map(({ key, value }) => endpointOf(key.slice(ENDPOINT.length), value))
+    const all: Endpoint[] = []
+    for await (const some of this.slices(namespace)) all.push(...some)
+    return all
+  }
+
+  /** The same, some hundred at a time, each in a turn of the event loop. */
+  async *slices(namespace?: string): AsyncGenerator<Endpoint[]> {
+    const prefix = namespace === undefined ? ENDPOINT : `${ENDPOINT}${namespace}/`
+    for (let start = prefix; ; await nextTurn()) {
+      const entries = await this.state.list<EndpointRecord>({ prefix, start, limit: SLICE })
+      yield entries.map(({ key, value }) => endpointOf(key.slice(ENDPOINT.length), value))
+      if (entries.length < SLICE) return
+      start = `${entries[SLICE - 1].key}\0`
+    }
   }
 
   async endpoint(key: string): Promise<Endpoint | undefined> {

@@ -11,6 +11,14 @@ import type { Sender } from './sender.ts'
 import { messageId, signedHeaders } from './signature.ts'
 import { originOf } from './target.ts'
 
+export interface WebhookPage {
+  /** Absent: of all. */
+  namespace?: string
+  state?: WebhookStatus['state']
+  offset: number
+  limit: number
+}
+
 /** Characters of an event's id, which is kept in memory while it waits. */
 const MAX_ID = 256
 
@@ -68,6 +76,25 @@ export class WebhookService implements Webhooks {
   async all(namespace?: string): Promise<WebhookStatus[]> {
     const endpoints = await this.options.outbox().endpoints(namespace)
     return Promise.all(endpoints.map((endpoint) => this.statusOf(endpoint)))
+  }
+
+  /** Some of all: others are counted, and nothing more is asked of them. @returns with how many there are in all. */
+  async page({ namespace, state, offset, limit }: WebhookPage): Promise<{ items: WebhookStatus[]; total: number }> {
+    const shown: Endpoint[] = []
+    let total = 0
+    for await (const some of this.options.outbox().slices(namespace)) {
+      for (const endpoint of some) {
+        if (state !== undefined && this.stateOf(endpoint) !== state) continue
+        if (total >= offset && total < offset + limit) shown.push(endpoint)
+        total++
+      }
+    }
+    return { items: await Promise.all(shown.map((endpoint) => this.statusOf(endpoint))), total }
+  }
+
+  private stateOf({ key, record }: Endpoint): WebhookStatus['state'] {
+    if (record.parked !== undefined) return 'parked'
+    return (record.failing_since ?? this.options.sender().get(key)?.failingSince) === undefined ? 'active' : 'failing'
   }
 
   /** Sends to it again, at once. @throws NOT_FOUND. */
@@ -146,7 +173,8 @@ export class WebhookService implements Webhooks {
     this.options.report({ endpoint: { namespace, owner, name }, id, result: 'dropped', seconds: (this.options.clock.now() - at) / 1000 })
   }
 
-  private async statusOf({ key, ref, record }: Endpoint): Promise<WebhookStatus> {
+  private async statusOf(endpoint: Endpoint): Promise<WebhookStatus> {
+    const { key, ref, record } = endpoint
     const target = this.options.sender().get(key)
     const oldest = target === undefined ? (await this.options.outbox().waiting(key, 1))[0] : target.oldest()
     const failing = record.failing_since ?? target?.failingSince
@@ -154,7 +182,7 @@ export class WebhookService implements Webhooks {
     return {
       ...ref,
       origin: originOf(new URL(record.url)),
-      state: record.parked !== undefined ? 'parked' : failing !== undefined ? 'failing' : 'active',
+      state: this.stateOf(endpoint),
       ...(reason === undefined ? {} : { reason }),
       ...(failing === undefined ? {} : { failing_since: failing }),
       waiting: record.waiting,

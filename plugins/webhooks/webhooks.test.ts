@@ -82,6 +82,9 @@ t.test('what a receiver answers decides: 2xx is taken, 410 parks, all else is tr
   const listed = (await node.inject('/api/v1/admin/webhooks?state=parked')).json()
   t.match(listed, { total: 1, items: [{ name: 'gone', reason: 'it answered 410 Gone', waiting: 3, origin: gone.url }] })
   t.notMatch(JSON.stringify(listed), 'secret-path')
+  const { items } = (await node.inject('/api/v1/admin/webhooks')).json()
+  const page = (await node.inject(`/api/v1/admin/webhooks?offset=1&limit=2&namespace=${items[0].namespace}`)).json()
+  t.same(page, { items: items.slice(1, 3), total: items.length, offset: 1, limit: 2 })
   gone.answer = ok
   const rearmed = await node.inject({ method: 'POST', url: '/api/v1/admin/webhooks/default/teller/gone/rearm' })
   t.match(rearmed.json(), { rearmed: true, endpoint: { name: 'gone', state: 'active' } })
