@@ -2,6 +2,8 @@
 import { Binary, Utf8 } from 'apache-arrow'
 import type { Job, MeasurementInfo, Reader } from 'svcdb'
 import { frame, schemaMessage } from 'svcdb/lib/arrow'
+import { RecentMap } from 'svcdb/lib/cache'
+import { nextTurn } from 'svcdb/lib/event-loop'
 import { randomName } from './bounded-map.ts'
 import { TABLE_TYPE } from './catalogue.ts'
 import { writeTicket } from './commands.ts'
@@ -23,6 +25,11 @@ export interface TablesArgs {
 /** Clients that bound what they receive do so at 4 MiB a message. */
 const BATCH_BYTES = 1 << 20
 const ROW_BYTES = 32
+/** Measurements between two turns of the event loop, which other queries wait for. */
+const AT_ONCE = 100
+/** Measurements whose names of columns SQL is asked for one by one; for more, it lists those of all. */
+const ONE_BY_ONE = 20
+const KEPT_BYTES = 4 << 20
 
 const TABLE_FIELDS = [
   optional('catalog_name', new Utf8()),
@@ -46,11 +53,13 @@ const listTables: Job<TablesArgs, void> = async (reader, args, io) => {
   const { namespace, catalog, namePattern, includeSchema, flights } = args
   const matches = namePattern === undefined ? () => true : likeMatcher(namePattern)
   const measurements = (await reader.measurements(namespace)).filter(({ name }) => matches(name)).sort((a, b) => (a.name < b.name ? -1 : 1))
+  const schemas = includeSchema || flights ? await Schemas.of(reader, namespace, measurements, !flights) : undefined
   if (flights) {
-    for (const measurement of measurements) {
+    for (const [i, measurement] of measurements.entries()) {
+      if (i % AT_ONCE === 0) await nextTurn()
       const ticket = writeTicket({ id: randomName(), query: selectAll(measurement.name), prepared: '', dictionaries: false })
       const descriptor = { type: PATH, cmd: new Uint8Array(0), path: [measurement.name] }
-      await io.emit(writeInfo({ schema: await schemaOf(reader, namespace, measurement, false), descriptor, ticket }))
+      await io.emit(writeInfo({ schema: schemas!.schema(measurement), descriptor, ticket }))
     }
     return
   }
@@ -65,9 +74,10 @@ const listTables: Job<TablesArgs, void> = async (reader, args, io) => {
     rows = []
     bytes = 0
   }
-  for (const measurement of measurements) {
+  for (const [i, measurement] of measurements.entries()) {
+    if (i % AT_ONCE === 0) await nextTurn()
     const row: unknown[] = [catalog, SCHEMA, measurement.name, TABLE_TYPE]
-    const schema = includeSchema ? await schemaOf(reader, namespace, measurement, true) : undefined
+    const schema = schemas?.schema(measurement)
     if (schema !== undefined) row.push(schema)
     rows.push(row)
     bytes += measurement.name.length + (schema?.length ?? 0) + ROW_BYTES
@@ -80,9 +90,50 @@ export function selectAll(measurement: string): string {
   return `SELECT * FROM "${measurement.replaceAll('"', '""')}"`
 }
 
-async function schemaOf(reader: Reader, namespace: string, measurement: MeasurementInfo, described: boolean): Promise<Uint8Array> {
-  const names = namesCollide(measurement) ? (await reader.sql({ namespace, query: selectAll(measurement.name) })).columns.map(({ name }) => name) : undefined
-  return frame(schemaMessage(tableSchema(measurement, names, described)))
+/** Schemas of measurements: those that have the same columns share one. */
+class Schemas {
+  private readonly known = new RecentMap<string, Uint8Array>(KEPT_BYTES, (schema, key) => schema.length + 2 * key.length)
+  private readonly names: ReadonlyMap<string, readonly string[]>
+  private readonly described: boolean
+
+  private constructor(names: ReadonlyMap<string, readonly string[]>, described: boolean) {
+    this.names = names
+    this.described = described
+  }
+
+  static async of(reader: Reader, namespace: string, measurements: readonly MeasurementInfo[], described: boolean): Promise<Schemas> {
+    return new Schemas(await namesInSql(reader, namespace, measurements.filter(namesCollide)), described)
+  }
+
+  schema(measurement: MeasurementInfo): Uint8Array {
+    const { tags, fields } = measurement
+    const names = this.names.get(measurement.name)
+    const key = JSON.stringify([tags, fields, names])
+    let schema = this.known.get(key)
+    if (schema === undefined) this.known.set(key, (schema = frame(schemaMessage(tableSchema(measurement, names, this.described)))))
+    return schema
+  }
+}
+
+/** Columns of measurements as SQL has them. */
+async function namesInSql(reader: Reader, namespace: string, measurements: readonly MeasurementInfo[]): Promise<Map<string, string[]>> {
+  const names = new Map<string, string[]>(measurements.map(({ name }) => [name, []]))
+  if (measurements.length > ONE_BY_ONE) {
+    const query = 'SELECT table_name, column_name, ordinal_position FROM information_schema.columns'
+    for await (const { rows, columns } of await reader.sql({ namespace, query })) {
+      const [tables, columnNames, positions] = columns.map(({ values }) => values)
+      for (let i = 0; i < rows; i++) {
+        const of = names.get(tables[i] as string)
+        if (of !== undefined) of[(positions[i] as number) - 1] = columnNames[i] as string
+      }
+    }
+  } else
+    for (const { name } of measurements)
+      names.set(
+        name,
+        (await reader.sql({ namespace, query: selectAll(name) })).columns.map((column) => column.name),
+      )
+  return names
 }
 
 export default listTables
