@@ -187,6 +187,7 @@ export const IN_TURN: readonly string[] = [
   'test/security/neighbours.test.ts',
   'test/security/noisy-tenants.test.ts',
   'test/security/tenants.test.ts',
+  'test/security/unread-answers.test.ts',
   'test/warm-up.test.ts',
 ]
 

@@ -68,7 +68,7 @@ export const serverSchema = Type.Object({
     0,
     0,
     1_099_511_627_776,
-    'Bytes of rows that queries of one query thread hold together, about, until their clients have taken the answers (native, gRPC Query, views of rollups); 0 = as much as database.per_query_memory_limit, 256 MiB where the engine has none. From half of it on those of a namespace wait for one another; above: 503 for those of the namespace that has most. A query that is the only one has limits of its own',
+    'Bytes that queries of one query thread hold together, about, until their clients have taken the answers: rows (native, gRPC Query, views of rollups), values, samples and label sets of PromQL (from 1 MiB on); 0 = as much as database.per_query_memory_limit, 256 MiB where the engine has none. From half of it on those of a namespace wait for one another, within their time limits; above: 503 for those of the namespace that has most whose clients take nothing. A query that is the only one has limits of its own',
   ),
   max_body_depth: count(64, 4, 10_000, 'Arrays and objects within one another in a JSON body without points; above: 400'),
   max_body_members: count(16_384, 16, 10_000_000, 'Members and elements of a JSON body without points, and fields of a form; above: 400'),

@@ -32,6 +32,7 @@ export interface QueryArgs {
   /** Series of the answer. */
   seriesLimit: number
   maxResultBytes: number
+  /** Of values that are held at a time; 0 = what all queries of the thread may hold. */
   memoryBytes: number
   /** The parameter `stats`; '' = none wanted. */
   stats: string
@@ -49,9 +50,9 @@ const MAX_ANNOTATIONS = 10
 const queries = new ParsedQueries()
 
 /** @throws SvcError with the API's error type for what the caller can mend. */
-export async function answerQuery(source: SampleSource, args: QueryArgs, io: JobIo): Promise<QueryOutcome> {
+export async function answerQuery(source: SampleSource, args: QueryArgs, io: JobIo, budget = new Budget(args.memoryBytes)): Promise<QueryOutcome> {
   try {
-    return await answer(source, args, io)
+    return await answer(source, args, io, budget)
   } catch (error) {
     if (error instanceof ExecutionError || error instanceof TooManySamplesError) throw apiError('execution', error.message, error)
     if (error instanceof ExpressionError) throw invalidParameter('query', error.textIn(args.query))
@@ -60,14 +61,13 @@ export async function answerQuery(source: SampleSource, args: QueryArgs, io: Job
   }
 }
 
-async function answer(source: SampleSource, args: QueryArgs, io: JobIo): Promise<QueryOutcome> {
+async function answer(source: SampleSource, args: QueryArgs, io: JobIo, budget: Budget): Promise<QueryOutcome> {
   const { query, steps, lookbackMs, defaultStepMs } = args
   const started = performance.now()
   const instant = steps.interval === 0
   const expr = traced('parse', () => parsed(query, args.parseLimits))
   if (!instant) requireSteps(expr)
   const annotations = new Annotations()
-  const budget = new Budget(args.memoryBytes)
   const counted = args.stats === '' ? undefined : new CountedSource(source)
   const prepared = performance.now()
   const value = await traced('evaluate', () =>

@@ -11,10 +11,10 @@ export const configSchema = Type.Object({
   }),
   default_evaluation_interval_secs: Type.Number({ default: 60, minimum: 0.001, maximum: 86_400, description: 'Step of subqueries that name none' }),
   max_query_memory_bytes: Type.Integer({
-    default: 268_435_456,
-    minimum: 1_048_576,
+    default: 0,
+    minimum: 0,
     maximum: 1_099_511_627_776,
-    description: 'Bytes of the values that one query holds at a time; above: 422',
+    description: 'Bytes of the values that one query holds at a time; above: 422; 0 = as much as all of a query thread, server.max_held_memory',
   }),
   max_query_length: Type.Integer({ default: 1_048_576, minimum: 16, maximum: 67_108_864, description: 'Characters of a query; above: 400' }),
   max_query_depth: Type.Integer({

@@ -2,12 +2,13 @@
 import type { Job } from 'svcdb'
 import { storageDiscovery } from './discover.ts'
 import type { DatabaseCounts } from './discovery-contract.ts'
+import { type HeldArgs, holding } from './held.ts'
 
-export interface CountsArgs {
-  namespace: string
+export interface CountsArgs extends HeldArgs {
   limit: number
 }
 
-const countsJob: Job<CountsArgs, DatabaseCounts> = (reader, { namespace, limit }, io) => storageDiscovery(reader, namespace).counts(limit, io.signal)
+const countsJob: Job<CountsArgs, DatabaseCounts> = (reader, args, io) =>
+  holding(reader, args, io, (hold) => storageDiscovery(reader, args.namespace, (bytes) => hold.reserve(bytes)).counts(args.limit, io.signal))
 
 export default countsJob

@@ -113,3 +113,29 @@ t.test('other failures are told', async (t) => {
   await t.rejects(storageDiscovery(reader, 'default').labelNames({ selectors: [], start: 0, end: 1, limit: 0, signal }), { message: 'the disk is gone' })
   await t.rejects(storageSource(reader, 'default', signal, 1000).select({ matchers: [], after: 0, upTo: 1 }), { message: 'the disk is gone' })
 })
+
+t.test('what a listing holds is told before it is made', async (t) => {
+  const count = 1000
+  const series = Int32Array.from({ length: count }, (_, i) => i)
+  const texts = Array.from(series, (i) => `h${i}`)
+  const column = { codes: series, texts }
+  const tags = { keys: () => ['host'], column: () => column, at: (i: number) => ['host', texts[i]] }
+  const set = async () => ({ series, tags })
+  const schema = [{ name: 'm', fields: [{ name: 'value', type: 'float64' }] }]
+  const reader = { schema: () => schema, samples: set, activeSeries: set } as unknown as Reader
+  const { signal } = new AbortController()
+  const request = { selectors: [], start: 0, end: 1, limit: 0, signal }
+  const asked: Record<string, (discovery: ReturnType<typeof storageDiscovery>) => Promise<unknown>> = {
+    values: (discovery) => discovery.labelValues('host', request),
+    series: async (discovery) => {
+      for await (const labels of discovery.series(request)) return labels
+    },
+    counts: (discovery) => discovery.counts(10, signal),
+  }
+  for (const [name, ask] of Object.entries(asked)) {
+    let told = 0
+    await ask(storageDiscovery(reader, 'default', async (bytes) => void (told = bytes)))
+    t.ok(told > 50 * count && told < 500 * count, `${name}: ${told} bytes`)
+    await t.rejects(ask(storageDiscovery(reader, 'default', () => Promise.reject(new Error('no room')))), { message: 'no room' })
+  }
+})

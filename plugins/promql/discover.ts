@@ -15,8 +15,16 @@ import { sortTexts } from './text-order.ts'
 
 const EVERYTHING: readonly (readonly LabelMatcher[])[] = [[]]
 
-export function storageDiscovery(reader: Reader, namespace: string): Discovery {
-  const search = new Search(reader, namespace)
+/** What of an answer is held, in bytes, about: a label set beside its texts, which all have in common; a pair of a name and a value, with its count; a value among others. */
+const SERIES_BYTES = 200
+const PAIR_BYTES = 160
+const VALUE_BYTES = 64
+
+/** Told what is going to be held in all, before it is; may have to be waited for. */
+export type Room = (bytes: number) => Promise<void> | undefined
+
+export function storageDiscovery(reader: Reader, namespace: string, room: Room = () => undefined): Discovery {
+  const search = new Search(reader, namespace, room)
   return {
     labelNames: (request) => search.labelNames(request),
     labelValues: (name, request) => search.labelValues(name, request),
@@ -28,10 +36,12 @@ export function storageDiscovery(reader: Reader, namespace: string): Discovery {
 class Search {
   private readonly reader: Reader
   private readonly namespace: string
+  private readonly room: Room
 
-  constructor(reader: Reader, namespace: string) {
+  constructor(reader: Reader, namespace: string, room: Room) {
     this.reader = reader
     this.namespace = namespace
+    this.room = room
   }
 
   async labelNames(request: DiscoverRequest): Promise<string[]> {
@@ -51,7 +61,10 @@ class Search {
       return sortTexts([...names])
     }
     const values = new LabelValues(name)
-    for await (const { set } of this.active(request, (matching) => values.lacks(matching))) values.add(set)
+    for await (const { set } of this.active(request, (matching) => values.lacks(matching))) {
+      await this.room((values.size + values.mostOf(set)) * VALUE_BYTES)
+      values.add(set)
+    }
     return values.sorted()
   }
 
@@ -63,6 +76,7 @@ class Search {
     let left = request.limit === 0 ? Number.POSITIVE_INFINITY : request.limit
     for await (const { metric, set } of this.active(request)) {
       const mayRepeat = several || catalog.shares(metric)
+      await this.room((met.size + Math.min(set.series.length, left + met.size)) * SERIES_BYTES)
       // Of those that are enough all may have been met.
       for (const one of await firstLabels(new MetricLabels(metric, set), left + met.size, pacer)) {
         if (mayRepeat) {
@@ -92,6 +106,9 @@ class Search {
       const set = await unlessDropped(this.reader.samples({ namespace: this.namespace, measurement, field }))
       if (set === undefined) continue
       const { tags, series: numbers } = set
+      let news = 0
+      for (const key of tags.keys()) news += Math.min(numbers.length, tags.column(key).texts.length)
+      await this.room((pairs.size + news) * PAIR_BYTES)
       series += numbers.length
       count(byMetric, name, numbers.length)
       count(pairs, `${METRIC_NAME}=${name}`, numbers.length)

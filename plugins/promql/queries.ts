@@ -2,9 +2,10 @@
 import type { PromqlQueries, PromqlTime, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
-import type { QueryArgs, QueryOutcome } from './answer-query.ts'
+import type { QueryOutcome } from './answer-query.ts'
 import { type PromqlConfig, parseLimits } from './config.ts'
 import type { Steps } from './eval/value.ts'
+import type { QueryJobArgs } from './query-job.ts'
 
 const JOB = moduleUrl('./query-job.ts', import.meta.url)
 
@@ -12,7 +13,7 @@ export function promqlQueries(svc: Svc, config: PromqlConfig): PromqlQueries {
   const { server } = svc
   return {
     async query(namespace, query, at) {
-      const args: QueryArgs = {
+      const args: QueryJobArgs = {
         namespace,
         query,
         parseLimits: parseLimits(config),
@@ -23,6 +24,7 @@ export function promqlQueries(svc: Svc, config: PromqlConfig): PromqlQueries {
         seriesLimit: server.prom_series_limit,
         maxResultBytes: server.prom_max_result_bytes,
         memoryBytes: config.max_query_memory_bytes,
+        maxHeldBytes: server.max_held_memory,
         stats: '',
       }
       const timeout = { timeoutMs: server.prom_query_timeout_secs * 1000, timeoutSetting: 'server.prom_query_timeout_secs' }

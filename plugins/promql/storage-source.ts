@@ -28,9 +28,12 @@ export function nanoseconds(ms: number): bigint {
 /** Cells that finding the series of a metric counts as, in looks at the clock. */
 export const METRIC_CELLS = 4096
 
+/** What is asked between two blocks of samples: a question that holds much may have to wait. */
+export type Room = () => Promise<void> | undefined
+
 /** @param maxSamples that may be held of one series, and of all where series have to be put together. */
-export function storageSource(reader: Reader, namespace: string, signal: AbortSignal, maxSamples: number): SampleSource {
-  const place = { reader, namespace, pacer: new Pacer(signal), maxSamples }
+export function storageSource(reader: Reader, namespace: string, signal: AbortSignal, maxSamples: number, room: Room = () => undefined): SampleSource {
+  const place = { reader, namespace, pacer: new Pacer(signal), maxSamples, room }
   return {
     select: (request) => traced('select', () => select(place, request)),
     ...(reader.aggregate === undefined ? {} : { aggregate: (request) => traced('aggregate', () => aggregate(place, request)) }),
@@ -43,6 +46,7 @@ interface Place {
   /** One for all selectors: finding the series of each may be short, and of all together take minutes. */
   pacer: Pacer
   maxSamples: number
+  room: Room
 }
 
 async function select(place: Place, request: SelectRequest): Promise<Selection> {
@@ -85,7 +89,7 @@ async function* joinedBlocks(parts: readonly Selection[]): AsyncGenerator<Sample
 const mayRepeat = (labels: LabelSets): boolean => labels instanceof MetricLabels && labels.mayRepeat
 
 async function selectMetric(place: Place, metric: Metric, matchers: readonly LabelMatcher[], request: SelectRequest): Promise<Selection> {
-  const { reader, namespace, pacer, maxSamples } = place
+  const { reader, namespace, pacer, maxSamples, room } = place
   const { measurement, field, part } = metric
   const set = await unlessDropped(
     reader.samples({
@@ -106,9 +110,9 @@ async function selectMetric(place: Place, metric: Metric, matchers: readonly Lab
   if (labels.length === 0) return NOTHING
   // As of several fields: all samples of what becomes one series are looked at.
   if (request.windows !== undefined && mayRepeat(labels)) return selectMetric(place, metric, matchers, { ...request, windows: undefined })
-  if (part === undefined) return { labels, blocks: () => decoded(set.blocks()), ...storedOf(set) }
-  if (part !== 'bucket') return { labels, blocks: () => mapped(decoded(set.blocks()), (block) => totals(block, part)) }
-  return buckets(labels, decoded(set.blocks()), boundaryTest(matchers), maxSamples, pacer)
+  if (part === undefined) return { labels, blocks: () => decoded(set.blocks(), room), ...storedOf(set, room) }
+  if (part !== 'bucket') return { labels, blocks: () => mapped(decoded(set.blocks(), room), (block) => totals(block, part)) }
+  return buckets(labels, decoded(set.blocks(), room), boundaryTest(matchers), maxSamples, pacer)
 }
 
 async function aggregate(
@@ -141,18 +145,17 @@ async function* mapped(blocks: AsyncIterable<SampleBlock>, map: (block: SampleBl
   for await (const block of blocks) yield map(block)
 }
 
-function storedOf(set: SampleSet): Pick<Selection, 'stored'> {
-  return set.stored === undefined ? {} : { stored: () => decodedUnlessStored(set.stored!()) }
+function storedOf(set: SampleSet, room: Room): Pick<Selection, 'stored'> {
+  return set.stored === undefined ? {} : { stored: () => decoded(set.stored!(), room) }
 }
 
-async function* decodedUnlessStored(blocks: AsyncIterable<SampleRows | StoredRows>): AsyncGenerator<SampleBlock | StoredRows> {
+async function* decoded<T extends SampleRows | StoredRows>(blocks: AsyncIterable<T>, room: Room): AsyncGenerator<SampleBlock | Extract<T, StoredRows>> {
   const decoder = new BlockDecoder()
-  for await (const block of blocks) yield 'runs' in block ? block : decoder.decode(block)
-}
-
-async function* decoded(blocks: AsyncIterable<SampleRows>): AsyncGenerator<SampleBlock> {
-  const decoder = new BlockDecoder()
-  for await (const block of blocks) yield decoder.decode(block)
+  for await (const block of blocks) {
+    yield 'runs' in block ? (block as Extract<T, StoredRows>) : decoder.decode(block as SampleRows)
+    const free = room()
+    if (free !== undefined) await free
+  }
 }
 
 class BlockDecoder {

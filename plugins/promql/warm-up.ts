@@ -1,8 +1,8 @@
 /** Queries of the kinds that dashboards send, so that their code is compiled before somebody waits for it. */
 import { moduleUrl } from 'svcdb/lib/modules'
 import { WARM_UP_ROWS, type WarmUp } from 'svcdb/lib/warm-up'
-import type { DiscoveryArgs } from './answer-discovery.ts'
-import type { QueryArgs } from './answer-query.ts'
+import type { DiscoveryJobArgs } from './discovery-job.ts'
+import type { QueryJobArgs } from './query-job.ts'
 
 const { namespace, measurement, metric, hosts, start, end } = WARM_UP_ROWS
 const LIMIT = 10_000
@@ -13,7 +13,7 @@ const SPAN_MS = 3_600_000
 export const queryWarmUp: WarmUp = {
   module: moduleUrl('./query-job.ts', import.meta.url),
   args: (round) =>
-    expressions(round).map((query, i): QueryArgs => {
+    expressions(round).map((query, i): QueryJobArgs => {
       const last = end * 1000 - round * 1000
       const step = (round + i) % 2 === 0 ? 15_000 : 60_000
       const instant = (round + i) % 3 === 0
@@ -28,6 +28,7 @@ export const queryWarmUp: WarmUp = {
         seriesLimit: LIMIT,
         maxResultBytes: MAX_BYTES,
         memoryBytes: MAX_BYTES,
+        maxHeldBytes: 0,
         stats: '',
       }
     }),
@@ -36,9 +37,9 @@ export const queryWarmUp: WarmUp = {
 export const discoveryWarmUp: WarmUp = {
   module: moduleUrl('./discovery-job.ts', import.meta.url),
   args(round) {
-    const common = { namespace, start: start * 1000, end: end * 1000, limit: LIMIT, maxResultBytes: MAX_BYTES, parseLimits: PARSE_LIMITS }
+    const common = { namespace, start: start * 1000, end: end * 1000, limit: LIMIT, maxResultBytes: MAX_BYTES, maxHeldBytes: 0, parseLimits: PARSE_LIMITS }
     const selectors = [`${metric}{zone="z${round % 4}"}`]
-    const args: DiscoveryArgs[] = [
+    const args: DiscoveryJobArgs[] = [
       { ...common, wanted: 'values', label: 'host', selectors: [] },
       { ...common, wanted: 'series', selectors },
     ]

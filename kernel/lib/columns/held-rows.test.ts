@@ -149,3 +149,85 @@ t.test('a scan begins when there is room for what it takes itself, which is coun
   first.gathered()
   t.same(await waiting, { done: false, value: 1 })
 })
+
+t.test('who says beforehand what it is going to hold is not refused for it: it waits without holding anything', async (t) => {
+  const rows = new HeldRows()
+  const holds = Array.from({ length: 10 }, () => begun(rows, 'a'))
+  const turns = holds.map((hold) => hold.reserve(90))
+  t.notOk(await isPending(turns[0]))
+  for (const [i, hold] of holds.entries()) {
+    await turns[i]
+    t.same([hold.bytes, holds[i + 1]?.bytes ?? 0], [90, 0])
+    if (i < 9) t.ok(await isPending(turns[i + 1]), 'the next one waits')
+    hold.end()
+  }
+  const [first, other] = [begun(rows, 'a'), begun(rows, 'b')]
+  await first.reserve(60)
+  await other.reserve(30)
+  t.equal(other.bytes, 30, 'another namespace does not wait')
+})
+
+t.test('one that has sent something gathers again, and is waited for', async (t) => {
+  const rows = new HeldRows()
+  const [first, second] = [begun(rows, 'a'), begun(rows, 'a')]
+  for (const hold of [first, second]) {
+    t.equal(hold.has(30), undefined)
+    hold.gathered()
+  }
+  t.equal(first.has(31), undefined, 'nobody else gathers')
+  t.ok(await isPending(second.has(31)))
+  first.gathered()
+  second.end()
+})
+
+t.test('a query that never holds much waits for nobody, and nobody for it', async (t) => {
+  const rows = new HeldRows()
+  const large = begun(rows, 'a')
+  const small = rows.begin({ namespace: 'a', limit: 100, least: 10, signal: NEVER })
+  t.equal(small.has(9), undefined)
+  t.equal(small.bytes, 0)
+  t.equal(large.has(80), undefined)
+  t.equal(small.has(9), undefined)
+  await small.reserve(9)
+  t.ok(await isPending(small.has(10)), 'it is no small one any more')
+  large.end()
+  t.equal(small.bytes, 10)
+  small.has(5)
+  t.equal(small.bytes, 0)
+})
+
+t.test('work that had to make room while it gathered is done again when there is room; what has been sent is not', async (t) => {
+  const rows = new HeldRows()
+  const first = begun(rows, 'a')
+  first.has(60)
+  let rounds = 0
+  const done = rows.during({ namespace: 'a', limit: 100, signal: NEVER }, async (hold) => {
+    if (++rounds === 1) await hold.has(60)
+    return hold.bytes
+  })
+  t.ok(await isPending(done))
+  t.same([rounds, first.over], [1, false], 'it waits, and holds nothing')
+  first.end()
+  t.equal(await done, 60, 'what it held is kept for it')
+  t.equal(rounds, 2)
+
+  const unread = rows.during({ namespace: 'a', limit: 100, signal: NEVER }, async (hold) => {
+    rounds++
+    await hold.has(60)
+    hold.gathered()
+    await hold.taken(new Promise(() => {}))
+  })
+  unread.catch(() => {})
+  await setTimeout(PATIENCE_MS + 1)
+  const reading = begun(rows, 'a')
+  t.equal(reading.has(60), undefined)
+  await t.rejects(unread, { code: 'OVERLOADED' })
+  t.equal(rounds, 3)
+  reading.gathered()
+
+  const cancel = new AbortController()
+  const waiting = rows.during({ namespace: 'a', limit: 100, signal: cancel.signal }, async (hold) => hold.has(60))
+  t.ok(await isPending(waiting))
+  cancel.abort(new Error('cancelled'))
+  await t.rejects(waiting, { message: 'cancelled' })
+})

@@ -4,7 +4,8 @@
  * Invariants
  * - Once half of the limit is held, one query of each namespace goes on gathering, the first that began: others wait for it, and hold no more meanwhile.
  * - Above the limit nobody gathers, and of the namespace that has most one is ended: whose caller has taken nothing for longest, beyond PATIENCE_MS, or, where none has
- *   gathered all, the last that began. So no namespace takes the room of another, and who reads is not ended for who does not.
+ *   gathered all, the last that began, which begins again when there is room. So no namespace takes the room of another, and who reads is not ended for who does not.
+ * - Who says beforehand what it is going to hold waits for its turn without holding it.
  * - A query that is the only one stays whatever it holds, which has limits of its own.
  */
 import { SvcError } from '../errors/index.ts'
@@ -21,6 +22,8 @@ export interface HoldOptions {
   limit: number
   /** `memoryLimit` of the reader. */
   engineLimit?: number | undefined
+  /** Bytes from which on it counts: one that never holds as many waits for nobody, and nobody for it. Default 0. */
+  least?: number
   signal: AbortSignal
 }
 
@@ -43,6 +46,11 @@ export class HeldRows {
         if (hold.over) return false
         return this.isFull(limit) || (this.total * 2 > limit && this.firstOf(options.namespace) !== hold)
       },
+      isRoomFor: (bytes) => this.isRoomFor(bytes, limit),
+      mustWaitFor: (bytes) => {
+        const first = this.firstOf(options.namespace)
+        return first !== undefined && first !== hold && (this.total - hold.bytes + bytes) * 2 > limit
+      },
       wait: () =>
         new Promise((resolve) => {
           const timer = setTimeout(resolve, LOOK_MS)
@@ -53,9 +61,11 @@ export class HeldRows {
         }),
       wake: () => this.wake(),
       gathered: () => {
+        if (this.gathered.has(hold)) return
         this.gathered.add(hold)
         this.wake()
       },
+      gathers: () => this.gathered.delete(hold),
       ended: () => {
         this.holds.delete(hold)
         this.gathered.delete(hold)
@@ -66,18 +76,28 @@ export class HeldRows {
     return hold
   }
 
-  /** Does work that may hold rows, and gives back what it held however it ends. */
+  /**
+   * Does work that may hold rows, and gives back what it held however it ends. Work that has to make room while it gathers is done again, from its beginning, when there is room for
+   * what it held: nothing of it has been seen by then.
+   */
   async during<T>(options: HoldOptions, work: (hold: RowHold) => Promise<T>): Promise<T> {
-    const hold = this.begin(options)
-    try {
-      return await work(hold)
-    } finally {
-      hold.end()
+    let held = 0
+    for (;;) {
+      const hold = this.begin(options)
+      try {
+        await hold.again(held)
+        return await work(hold)
+      } catch (error) {
+        if (hold.madeRoom === undefined || error !== hold.refusal) throw error
+        held = hold.madeRoom
+      } finally {
+        hold.end()
+      }
     }
   }
 
   private firstOf(namespace: string): RowHold | undefined {
-    for (const hold of this.holds) if (hold.namespace === namespace && !hold.over && !this.gathered.has(hold)) return hold
+    for (const hold of this.holds) if (hold.namespace === namespace && hold.counts && !this.gathered.has(hold)) return hold
     return undefined
   }
 
@@ -87,16 +107,36 @@ export class HeldRows {
 
   private relieve(limit: number): void {
     while (this.isFull(limit)) {
-      const sums = new Map<string, number>()
-      for (const { namespace, bytes } of this.holds) sums.set(namespace, (sums.get(namespace) ?? 0) + bytes)
-      const [greediest] = [...sums].reduce((a, b) => (b[1] > a[1] ? b : a))
-      const own = [...this.holds].filter(({ namespace, bytes }) => namespace === greediest && bytes > 0)
-      const complete = own.filter((hold) => this.gathered.has(hold))
-      const idle = complete.filter(({ asked }) => asked !== undefined && performance.now() - asked >= PATIENCE_MS)
-      if (idle.length > 0) idle.reduce((a, b) => ((b.asked as number) < (a.asked as number) ? b : a)).refuse()
-      else if (complete.length > 0) return
+      const own = this.greediest()
+      const idle = this.idleOf(own)
+      if (idle !== undefined) idle.refuse()
+      else if (own.some((hold) => this.gathered.has(hold))) return
       else own[own.length - 1].refuse()
     }
+  }
+
+  /** Those whose callers take nothing give way to one that is to begin once more; others do not. */
+  private isRoomFor(bytes: number, limit: number): boolean {
+    while (this.total > 0 && this.total + bytes > limit) {
+      const idle = this.idleOf(this.greediest())
+      if (idle === undefined) return false
+      idle.refuse()
+    }
+    return true
+  }
+
+  /** What holds something of the namespace that has most. */
+  private greediest(): RowHold[] {
+    const sums = new Map<string, number>()
+    for (const { namespace, bytes } of this.holds) sums.set(namespace, (sums.get(namespace) ?? 0) + bytes)
+    const [most] = [...sums].reduce((a, b) => (b[1] > a[1] ? b : a))
+    return [...this.holds].filter(({ namespace, bytes }) => namespace === most && bytes > 0)
+  }
+
+  /** The one whose caller has taken nothing for longest. */
+  private idleOf(own: readonly RowHold[]): RowHold | undefined {
+    const idle = own.filter((hold) => this.gathered.has(hold) && hold.asked !== undefined && performance.now() - hold.asked >= PATIENCE_MS)
+    return idle.length === 0 ? undefined : idle.reduce((a, b) => ((b.asked as number) < (a.asked as number) ? b : a))
   }
 
   private wake(): void {
@@ -112,9 +152,12 @@ export const heldRows = new HeldRows()
 interface Account {
   changed(by: number): void
   mustWait(): boolean
+  mustWaitFor(bytes: number): boolean
+  isRoomFor(bytes: number): boolean
   wait(): Promise<void>
   wake(): void
   gathered(): void
+  gathers(): void
   ended(): void
 }
 
@@ -126,10 +169,16 @@ export class RowHold {
   over = false
   /** Since when its caller is waited for, in ms of the process; undefined = it is not. */
   asked: number | undefined
+  /** Of all queries of the thread, in bytes. */
+  readonly limit: number
   private readonly options: HoldOptions
-  private readonly limit: number
   private readonly account: Account
   private readonly refused = Promise.withResolvers<never>()
+  private sent = false
+  /** Why it was ended to make room. */
+  refusal: SvcError | undefined
+  /** What it held when it was ended while it gathered. */
+  madeRoom: number | undefined
 
   constructor(options: HoldOptions, limit: number, account: Account) {
     this.namespace = options.namespace
@@ -140,12 +189,35 @@ export class RowHold {
     options.signal.addEventListener('abort', account.wake, { once: true })
   }
 
-  /** It holds so many bytes by now. @returns undefined = it may go on at once. @throws OVERLOADED when it was chosen to make room. */
+  /** Whether others may have to wait for it. */
+  get counts(): boolean {
+    return !this.over && (this.bytes > 0 || this.options.least === undefined)
+  }
+
+  /** It holds so many bytes by now, and may come to hold more. @returns undefined = it may go on at once. @throws OVERLOADED when it was chosen to make room. */
   has(bytes: number): Promise<void> | undefined {
-    if (!this.over) this.set(bytes)
     if (this.over) return this.refused.promise
+    const { least = 0 } = this.options
+    this.set(bytes < least ? 0 : bytes)
+    if (bytes < least) return undefined
+    this.account.gathers()
     if (this.account.mustWait()) return this.turn()
     return this.over ? this.refused.promise : undefined
+  }
+
+  /** It is going to hold so many bytes in all: waits until there is room for them, or it is its turn, and counts them from then on. @throws OVERLOADED. */
+  async reserve(bytes: number): Promise<void> {
+    const counts = bytes >= (this.options.least ?? 0)
+    while (counts && !this.over && this.account.mustWaitFor(bytes)) await this.wait()
+    // In the same turn: others that wait look next.
+    await this.has(bytes)
+  }
+
+  /** Begins once more, having held so many bytes before it had to make room. */
+  async again(bytes: number): Promise<void> {
+    if (bytes === 0) return
+    while (!this.account.isRoomFor(bytes)) await this.wait()
+    await this.reserve(bytes)
   }
 
   /**
@@ -153,9 +225,8 @@ export class RowHold {
    * @param held what is held of those that came before. @throws OVERLOADED.
    */
   async *chunks<T>(scan: AsyncIterable<T> & { readonly bytes?: number }, held: () => number): AsyncGenerator<T> {
-    await this.has(this.bytes)
     const own = scan.bytes ?? 0
-    await this.has(held() + own)
+    await this.reserve(held() + own)
     for await (const chunk of scan) {
       yield chunk
       const room = this.has(held() + own)
@@ -164,8 +235,9 @@ export class RowHold {
     if (!this.over) this.set(held())
   }
 
-  /** All is there: what it waits for from here on is its caller. */
+  /** All is there, until it has more: what it waits for from here on is its caller. */
   gathered(): void {
+    this.sent = true
     if (!this.over) this.account.gathered()
   }
 
@@ -185,14 +257,14 @@ export class RowHold {
   }
 
   refuse(): void {
+    if (!this.sent) this.madeRoom = this.bytes
     this.set(0)
     this.over = true
-    this.refused.reject(
-      new SvcError(
-        'OVERLOADED',
-        `cannot go on with the query: queries hold more than ${this.limit} bytes of rows, which is what server.max_held_memory allows; read answers as they come, ask fewer at once or for less, or raise it`,
-      ),
+    this.refusal = new SvcError(
+      'OVERLOADED',
+      `cannot go on with the query: queries hold more than ${this.limit} bytes of rows, which is what server.max_held_memory allows; read answers as they come, ask fewer at once or for less, or raise it`,
     )
+    this.refused.reject(this.refusal)
     this.account.wake()
   }
 
@@ -203,10 +275,12 @@ export class RowHold {
   }
 
   private async turn(): Promise<void> {
-    while (this.account.mustWait()) {
-      await this.account.wait()
-      this.options.signal.throwIfAborted()
-    }
+    while (this.account.mustWait()) await this.wait()
     if (this.over) return this.refused.promise
+  }
+
+  private async wait(): Promise<void> {
+    await this.account.wait()
+    this.options.signal.throwIfAborted()
   }
 }

@@ -29,6 +29,11 @@ export class Budget {
     this.limit = limitBytes
   }
 
+  /** Held now. */
+  get bytes(): number {
+    return this.held
+  }
+
   /** The most that was held at a time. */
   get peak(): number {
     return this.most

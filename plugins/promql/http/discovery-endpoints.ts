@@ -4,6 +4,7 @@ import type { HttpRequest } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
 import type { DiscoveryArgs, DiscoveryOutcome } from '../answer-discovery.ts'
 import { type PromqlConfig, parseLimits } from '../config.ts'
+import type { DiscoveryJobArgs } from '../discovery-job.ts'
 import { apiError } from './api-error.ts'
 import { unescapeName } from './label-names.ts'
 import type { Params } from './params.ts'
@@ -22,7 +23,7 @@ export function discoveryEndpoints(api: QueryApi, config: PromqlConfig): void {
     const givenStart = params.time('start')
     const end = params.time('end') ?? clock.now()
     const range = config.default_discovery_range_secs * 1000
-    const args: DiscoveryArgs = {
+    const args: DiscoveryJobArgs = {
       ...what,
       namespace: api.svc.context(request).dataNamespace,
       selectors: params.all('match[]'),
@@ -31,6 +32,7 @@ export function discoveryEndpoints(api: QueryApi, config: PromqlConfig): void {
       end,
       limit: limit === 0 ? server.prom_series_limit : Math.min(limit, server.prom_series_limit),
       maxResultBytes: server.prom_max_result_bytes,
+      maxHeldBytes: server.max_held_memory,
     }
     const { result } = await api.send<DiscoveryOutcome>(request, reply, JOB, args, { type: JSON_TYPE, shared: true })
     result.then(

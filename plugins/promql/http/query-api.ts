@@ -82,9 +82,9 @@ export class QueryApi {
     return job
   }
 
-  /** Runs a job for its result. */
+  /** Runs a job for its result, which equal ones have in common. */
   run<R>(request: HttpRequest, module: URL, args: unknown): Promise<R> {
-    return this.svc.storage.run<R>(module, args, this.options(request)).result
+    return this.svc.storage.run<R>(module, args, { ...this.options(request), shared: true }).result
   }
 
   truncated(): void {

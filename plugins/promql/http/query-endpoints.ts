@@ -2,9 +2,10 @@
 import type { FastifyReply } from 'fastify'
 import type { HttpRequest } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
-import type { QueryArgs, QueryOutcome } from '../answer-query.ts'
+import type { QueryOutcome } from '../answer-query.ts'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { Steps } from '../eval/value.ts'
+import type { QueryJobArgs } from '../query-job.ts'
 import { apiError, invalidParameter } from './api-error.ts'
 import type { Params } from './params.ts'
 import { JSON_TYPE, type QueryApi } from './query-api.ts'
@@ -26,7 +27,7 @@ export function queryEndpoints(api: QueryApi, config: PromqlConfig): void {
     reply: FastifyReply,
   ): Promise<void> => {
     const lookback = params.duration('lookback_delta', (reason) => apiError('bad_data', `error parsing lookback delta duration: ${reason}`))
-    const args: QueryArgs = {
+    const args: QueryJobArgs = {
       namespace: api.svc.context(request).dataNamespace,
       query: params.get('query'),
       parseLimits: parseLimits(config),
@@ -38,6 +39,7 @@ export function queryEndpoints(api: QueryApi, config: PromqlConfig): void {
       seriesLimit: limit === 0 ? server.prom_series_limit : Math.min(limit, server.prom_series_limit),
       maxResultBytes: server.prom_max_result_bytes,
       memoryBytes: config.max_query_memory_bytes,
+      maxHeldBytes: server.max_held_memory,
       stats: params.get('stats'),
     }
     const options = { type: JSON_TYPE, shared: true as const, ...(timeoutMs === undefined ? {} : { timeoutMs }) }

@@ -63,7 +63,11 @@ export function statusEndpoints(api: QueryApi, config: PromqlConfig): void {
   get('/status/walreplay', 'Replay of the write-ahead log: done', () => ({ min: 0, max: 0, current: 0 }))
 
   api.serve('/status/tsdb', { summary: 'Series by metric and label', methods: ['GET'], parameters: ['limit'] }, async (params, request) => {
-    const args: CountsArgs = { namespace: svc.context(request).dataNamespace, limit: countsLimit(params.get('limit')) }
+    const args: CountsArgs = {
+      namespace: svc.context(request).dataNamespace,
+      maxHeldBytes: svc.server.max_held_memory,
+      limit: countsLimit(params.get('limit')),
+    }
     return tsdbStatus(await api.run<DatabaseCounts>(request, COUNTS, args))
   })
 

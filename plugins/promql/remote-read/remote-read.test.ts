@@ -183,3 +183,23 @@ t.test('limits', async (t) => {
   await t.rejects(read([query()], [1], { maxBytes: 400_000 }, many), { message: /holds more than 400000 bytes/ }, 'series that wait, whatever they hold')
   await t.rejects(read([query({ matchers: [['__name__', '=~', 'a(']] })], [1]), { message: /^error parsing regexp: /, detail: { errorType: 'bad_data' } })
 })
+
+t.test('what waits of an answer is told before it is more, in either form', async (t) => {
+  const own = new MemorySource(1)
+  for (let i = 9; i > 0; i--) own.add(Labels.of({ __name__: 'up', i: String(i) }), floats(50_000, Math.sin))
+  for (const accepted of [0, 1]) {
+    const request = readRequest(readRequestBytes([query({ end: 1e9 })], [accepted]))
+    const args: ReadArgs = { namespace: 'default', request, sampleLimit: 0, maxBytesInFrame: 1_048_576, maxBytes: 1e8 }
+    const io = { signal: new AbortController().signal, emit: async () => {} }
+    const told: number[] = []
+    await answerRead(own, args, io, async (bytes) => void told.push(bytes))
+    t.ok(told.length > 3, `${told.length} times`)
+    t.same(
+      told,
+      told.toSorted((a, b) => a - b),
+    )
+    t.ok((told.at(-1) as number) - told[0] > 8 * 50_000 * 8, `${told} bytes`)
+    const refused = answerRead(own, args, io, (bytes) => (bytes > told[2] ? Promise.reject(new Error('no room')) : undefined))
+    await t.rejects(refused, { message: 'no room' })
+  }
+})

@@ -16,6 +16,17 @@ export class LabelValues {
     this.name = name
   }
 
+  /** Values that are known. */
+  get size(): number {
+    return this.values.size
+  }
+
+  /** How many the series have at most. */
+  mostOf(set: SeriesSet): number {
+    const column = this.columnOf(set)
+    return column === undefined ? 0 : Math.min(column.texts.length, set.series.length)
+  }
+
   /** Whether the series have a value that is not known yet. */
   lacks(set: SeriesSet): boolean {
     const column = this.columnOf(set)
