@@ -52,11 +52,11 @@ export const configSchema = Type.Object({
     description: 'Refused points of one write whose reasons are kept; the others are counted',
   }),
   max_query_memory_bytes: Type.Integer({
-    default: 268_435_456,
-    minimum: 1_048_576,
+    default: 0,
+    minimum: 0,
     maximum: 1_099_511_627_776,
     description:
-      'Bytes of rows that one query holds to put them in order, about, and of columns that are written as Arrow (32 MiB at least); above: INVALID_ARGUMENT',
+      'Bytes of rows that one query holds to put them in order, about, and of columns that are written as Arrow (32 MiB at least); above: INVALID_ARGUMENT; 0 = as much as all of a query thread, server.max_held_memory',
   }),
   series_cache_bytes: Type.Integer({
     default: 67_108_864,

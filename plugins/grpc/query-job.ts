@@ -15,7 +15,7 @@ export interface QueryArgs {
   limit: number
   /** Rows an answer may have: server.sql_max_rows. */
   maxRows: number
-  /** What rows that are held for their order may take in memory. */
+  /** What rows that are held for their order may take in memory; 0 = what all queries of the thread may hold. */
   maxBytes: number
   /** What all queries of the thread may hold: server.max_held_memory. */
   maxHeldBytes: number
@@ -35,12 +35,14 @@ export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Prom
 }
 
 async function answer(reader: Reader, args: QueryArgs, io: JobIo, hold: RowHold): Promise<number> {
-  const { request, limit, maxRows, maxBytes } = args
+  const { request, limit, maxRows } = args
+  const maxBytes = args.maxBytes || hold.limit
+  const setting = args.maxBytes === 0 ? 'server.max_held_memory' : 'grpc.max_query_memory_bytes'
   // Without a limit one row too many is enough to know that the answer is refused.
   const merge = new TimeMerge(limit === 0 ? maxRows + 1 : limit, maxBytes)
   for await (const chunk of hold.chunks(reader.scan(request), () => merge.bytes)) {
     io.signal.throwIfAborted()
-    if (!merge.add(chunk)) throw tooLarge(maxBytes)
+    if (!merge.add(chunk)) throw tooLarge(maxBytes, setting)
   }
   if (limit === 0 && merge.held > maxRows) {
     throw new SvcError(
@@ -78,7 +80,7 @@ async function emitArrow(reader: Reader, each: EachRow, { request, messageBytes,
   const { fields: wanted } = request
   const fields = (measurement?.fields ?? []).filter(({ name }) => wanted === undefined || wanted.includes(name))
   const tags = measurement?.tags ?? []
-  const bound = Math.max(maxBytes, LEAST_COLUMN_BYTES)
+  const bound = Math.max(maxBytes || hold.limit, LEAST_COLUMN_BYTES)
   const own = RowGatherer.bytesOf(tags.length + fields.length + 1)
   if (own > bound) throw tooWide(tags.length, fields.length, bound)
   await hold.has(hold.bytes + own)
@@ -115,10 +117,10 @@ function response(ipc: Uint8Array): Uint8Array {
   return writer.take()
 }
 
-function tooLarge(maxBytes: number): SvcError {
+function tooLarge(maxBytes: number, setting: string): SvcError {
   return new SvcError(
     'BAD_REQUEST',
-    `cannot answer query: its rows take more than ${maxBytes} bytes of memory, which is grpc.max_query_memory_bytes; narrow the range or name fewer fields, or raise it`,
+    `cannot answer query: its rows take more than ${maxBytes} bytes of memory, which is ${setting}; narrow the range or name fewer fields, or raise it`,
   )
 }
 

@@ -4,10 +4,10 @@ export const configSchema = Type.Object({
   max_fields_per_point: Type.Integer({ default: 1024, minimum: 1, maximum: 65_536, description: 'Fields of one point; a write with more is refused' }),
   max_deletes_per_batch: Type.Integer({ default: 1000, minimum: 1, maximum: 1_000_000, description: 'Deletes in one body of /api/v1/delete_batch' }),
   max_query_memory_bytes: Type.Integer({
-    default: 268_435_456,
-    minimum: 1_048_576,
+    default: 0,
+    minimum: 0,
     maximum: 1_099_511_627_776,
-    description: 'Bytes of rows that one query holds to put them in order, about; above: 400',
+    description: 'Bytes of rows that one query holds to put them in order, about; above: 400; 0 = as much as all of a query thread, server.max_held_memory',
   }),
   series_cache_bytes: Type.Integer({
     default: 67_108_864,

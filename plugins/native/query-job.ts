@@ -11,7 +11,7 @@ export interface QueryArgs {
   offset: number
   /** Rows an answer may have: server.sql_max_rows. */
   maxRows: number
-  /** What rows that are held for their order may take in memory. */
+  /** What rows that are held for their order may take in memory; 0 = what all queries of the thread may hold. */
   maxBytes: number
   /** What all queries of the thread may hold: server.max_held_memory. */
   maxHeldBytes: number
@@ -25,13 +25,14 @@ export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Prom
 }
 
 async function answer(reader: Reader, args: QueryArgs, io: JobIo, hold: RowHold): Promise<number> {
-  const { request, limit, offset, maxRows, maxBytes } = args
+  const { request, limit, offset, maxRows } = args
+  const maxBytes = args.maxBytes || hold.limit
   // Without a limit one row too many is enough to know that the answer is refused.
   const merge = new TimeMerge(offset + (limit ?? maxRows + 1), maxBytes)
   await traced('scan', async () => {
     for await (const chunk of hold.chunks(reader.scan(request), () => merge.bytes)) {
       io.signal.throwIfAborted()
-      if (!merge.add(chunk)) throw tooLarge(maxBytes)
+      if (!merge.add(chunk)) throw tooLarge(maxBytes, args.maxBytes === 0 ? 'server.max_held_memory' : 'native.max_query_memory_bytes')
     }
   })
   hold.gathered()
@@ -58,10 +59,10 @@ async function answer(reader: Reader, args: QueryArgs, io: JobIo, hold: RowHold)
   return written
 }
 
-function tooLarge(maxBytes: number): SvcError {
+function tooLarge(maxBytes: number, setting: string): SvcError {
   return new SvcError(
     'BAD_REQUEST',
-    `cannot answer query: its rows take more than ${maxBytes} bytes of memory, which is native.max_query_memory_bytes; lower offset, narrow the range or name fewer fields, or raise it`,
+    `cannot answer query: its rows take more than ${maxBytes} bytes of memory, which is ${setting}; lower offset, narrow the range or name fewer fields, or raise it`,
   )
 }
 
