@@ -295,9 +295,19 @@ export class SvcNode {
     await this.engine.open()
     if (this.stateEngine === undefined) await requireOwnState(this.engine)
     else await joinState(this.engine, this.stateEngine, this.config.state?.engine as string)
-    const unreachable = outOfReach(await this.engine.namespaces(), this.config.server.multi_tenancy)
-    if (unreachable !== undefined) this.logs.child('storage').warn({}, unreachable)
+    await this.warnOfOutOfReach(this.engine)
     this.open = this.engine
+  }
+
+  /** Never rejects: an engine that cannot say it now is no reason not to start. */
+  private async warnOfOutOfReach(engine: StorageEngine): Promise<void> {
+    const log = this.logs.child('storage')
+    try {
+      const unreachable = outOfReach(await engine.namespaces(), this.config.server.multi_tenancy)
+      if (unreachable !== undefined) log.warn({}, unreachable)
+    } catch (error) {
+      log.debug({ err: error }, 'cannot say whether there are points that nobody can read')
+    }
   }
 }
 
