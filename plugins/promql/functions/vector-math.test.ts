@@ -15,6 +15,8 @@ t.test('trigonometry and angles', async (t) => {
   const one = vector([{}, 180])
   t.same(lines(await apply('rad', [one])), [`-{} ${Math.PI}`])
   t.same(lines(await apply('deg', [vector([{}, Math.PI])])), ['-{} 180'])
+  t.same(lines(await apply('rad', [vector([{}, 1.5e308])])), [`-{} ${1.5e308 * (Math.PI / 180)}`], 'finite')
+  t.same(lines(await apply('deg', [vector([{}, 3e306])])), [`-{} ${3e306 * (180 / Math.PI)}`], 'finite')
   for (const fn of ['sin', 'cos', 'tan', 'asin', 'acos', 'atan', 'sinh', 'cosh', 'tanh', 'asinh', 'atanh', 'exp', 'sqrt', 'log2', 'log10'] as const) {
     t.same(lines(await apply(fn, [vector([{}, 0.5])])), [`-{} ${Math[fn](0.5)}`], fn)
   }

@@ -29,8 +29,9 @@ export const MATH: Record<string, VectorFn> = {
   asinh: simple(Math.asinh),
   acosh: simple(Math.acosh),
   atanh: simple(Math.atanh),
-  deg: simple((x) => (x * 180) / Math.PI),
-  rad: simple((x) => (x * Math.PI) / 180),
+  // By a constant: the product of a large angle with 180 alone may be infinite.
+  deg: simple((x) => x * (180 / Math.PI)),
+  rad: simple((x) => x * (Math.PI / 180)),
   sgn: simple((x) => (x < 0 ? -1 : x > 0 ? 1 : x)),
   round,
   clamp: (call) => clamp(vectorArg(call, 0), scalarArg(call, 1).values, scalarArg(call, 2).values),
