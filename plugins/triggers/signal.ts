@@ -1,5 +1,6 @@
 /** Signals: what a trigger has found, as it is kept, shown and delivered. */
 import { createHash } from 'node:crypto'
+import { jsonDigits } from 'svcdb/lib/json'
 import { seriesText } from './cooldown/cooldowns.ts'
 
 export type Severity = 'info' | 'warning' | 'critical'
@@ -53,11 +54,8 @@ export function eventId(trigger: string, tags: Readonly<Record<string, string>>,
 /** As callers read it, for JSON.stringify: the timestamp is an integer of nanoseconds, with all its digits. */
 export function signalData(signal: Signal): Record<string, unknown> {
   const { event_id, trigger_id, trigger_name, measurement, tags, timestamp, severity, value, metadata } = signal
-  return { event_id, trigger_id, trigger_name, measurement, tags, timestamp: rawJson(timestamp), signal_type: 'trigger', severity, value, metadata }
+  return { event_id, trigger_id, trigger_name, measurement, tags, timestamp: jsonDigits(timestamp), signal_type: 'trigger', severity, value, metadata }
 }
-
-/** Digits that JSON.stringify writes as they are (ECMAScript's JSON.rawJSON). */
-const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown }
 
 /** Milliseconds. */
 export function millisOf(timestamp: string): number {

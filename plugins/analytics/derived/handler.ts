@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import { AUDIT_LOG, type AuditAction, type AuditLog, audited, type HttpRequest, type Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { jsonListing } from 'svcdb/lib/json'
+import { jsonDigits, jsonListing } from 'svcdb/lib/json'
 import type { Derived, DerivedSeries } from './derived-series.ts'
 
 interface CreateBody {
@@ -12,9 +12,6 @@ interface CreateBody {
   every_secs?: number
   lookback_secs?: number
 }
-
-/** Digits that JSON.stringify writes as they are (ECMAScript's JSON.rawJSON). */
-const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown }
 
 export class DerivedHandler {
   private readonly svc: Svc
@@ -61,7 +58,7 @@ function shown({ kept, lastError }: Derived): object {
   const { name, query, target, every_secs, lookback_secs, created_at, evaluated_until } = kept
   return {
     ...{ name, query, target_measurement: target, every_secs, lookback_secs, created_at },
-    evaluated_until: evaluated_until === undefined ? null : rawJson(evaluated_until),
+    evaluated_until: evaluated_until === undefined ? null : jsonDigits(evaluated_until),
     last_error: lastError ?? null,
   }
 }

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { AUDIT_LOG, type AuditAction, type AuditLog, audited, type HttpRequest, type Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { jsonListing } from 'svcdb/lib/json'
+import { jsonDigits, jsonListing } from 'svcdb/lib/json'
 import type { AnalyticsConfig } from '../config.ts'
 import { type CreateBody, definitionOf } from './definition.ts'
 import { kindOf } from './kind-names.ts'
@@ -13,9 +13,7 @@ import type { ModelEntry, Registry } from './registry.ts'
 import type { Call } from './work.ts'
 
 const LISTED = 'GET /api/v1/admin/analytics/models lists those there are'
-/** Digits that JSON.stringify writes as they are (ECMAScript's JSON.rawJSON). */
-const { rawJSON: rawJson } = JSON as unknown as { rawJSON(text: string): unknown }
-const digits = (text: string | undefined): unknown => (text === undefined ? null : rawJson(text))
+const digits = (text: string | undefined): unknown => (text === undefined ? null : jsonDigits(text))
 
 export interface HandlerDependencies {
   svc: Svc
@@ -88,7 +86,7 @@ export class ModelsHandler {
     return JSON.stringify({
       ...{ name, measurement, version: answer.version.version },
       values: numbers(forecast?.values),
-      timestamps: Array.from(forecast?.timestamps ?? [], (time) => rawJson(String(time))),
+      timestamps: Array.from(forecast?.timestamps ?? [], (time) => jsonDigits(time)),
       confidence_lower: numbers(forecast?.lower),
       confidence_upper: numbers(forecast?.upper),
       confidence_level: level,
@@ -133,7 +131,7 @@ export class ModelsHandler {
         anomaly_count: found.found,
       },
       anomalies: Array.from(found.rows, (row, i) => ({
-        timestamp: rawJson(String(series.times[row])),
+        timestamp: jsonDigits(series.times[row]),
         values: series.columns.map((column) => finite(column[row])),
         score: finite(found.scores[i]),
       })),
@@ -217,7 +215,7 @@ function rawParameters(text: string): unknown {
   return Object.fromEntries(
     Object.entries(state).map(([key, value]) => [
       key,
-      (key === 'start_ts' || key === 'interval_ns') && /^-?\d+$/.test(String(value)) ? rawJson(String(value)) : value,
+      (key === 'start_ts' || key === 'interval_ns') && /^-?\d+$/.test(String(value)) ? jsonDigits(String(value)) : value,
     ]),
   )
 }
