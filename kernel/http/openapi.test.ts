@@ -52,3 +52,31 @@ t.test('says nothing of it where nothing authenticates', async (t) => {
   t.equal(security, undefined)
   t.equal(paths['/health'].get.security, undefined)
 })
+
+t.test('the description is made in turns of the event loop, and is the same', async (t) => {
+  const count = 100
+  const many = definePlugin({
+    id: 'many_routes',
+    summary: 'Many routes',
+    stability: 'stable',
+    setup(svc) {
+      for (let i = 0; i < count; i++) {
+        const schema = { summary: `the ${i}th`, tags: ['many'] }
+        svc.http.get(`/api/v1/many/${i}`, { schema }, async () => ({}))
+        svc.http.post(`/api/v1/many/${i}`, { schema }, async () => ({}))
+      }
+    },
+  })
+  const node = await boot({ plugins: [many] })
+  t.teardown(() => node.stop())
+  let [turns, ended] = [0, false]
+  const tick = (): void => {
+    turns++
+    if (!ended) setImmediate(tick)
+  }
+  setImmediate(tick)
+  const { paths } = (await node.inject('/api/v1/openapi.json')).json()
+  ended = true
+  t.ok(turns > (2 * count) / 12, `${turns} turns`)
+  for (let i = 0; i < count; i++) t.same([paths[`/api/v1/many/${i}`].get.summary, Object.keys(paths[`/api/v1/many/${i}`])], [`the ${i}th`, ['get', 'post']])
+})

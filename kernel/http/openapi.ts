@@ -1,6 +1,7 @@
 /** The OpenAPI 3.1 description of the routes that are loaded, and a page to browse it. */
 import Fastify, { type FastifyInstance, type RouteOptions } from 'fastify'
 import type { Auth } from '../auth/auth.ts'
+import { nextTurn } from '../lib/event-loop/index.ts'
 import { Type } from '../lib/schema/index.ts'
 import type { RouteConfig } from '../plugin.ts'
 import { docsPage } from './docs-page.ts'
@@ -35,8 +36,22 @@ export function describeRoutes(http: FastifyInstance, options: DescriptionOption
   }
 }
 
+/** Routes that are described in one turn of the event loop. */
+const AT_ONCE = 12
+
 /** @param routes as fastify's hook has them. */
-async function describe(routes: readonly RouteOptions[], { auth, publicUrl, version }: DescriptionOptions): Promise<string> {
+async function describe(routes: readonly RouteOptions[], options: DescriptionOptions): Promise<string> {
+  const description = await describeSome(routes.slice(0, AT_ONCE), options)
+  for (let at = AT_ONCE; at < routes.length; at += AT_ONCE) {
+    await nextTurn()
+    const { paths = {} } = await describeSome(routes.slice(at, at + AT_ONCE), options)
+    for (const [path, operations] of Object.entries(paths)) Object.assign(((description.paths ??= {})[path] ??= {}), operations)
+  }
+  await nextTurn()
+  return JSON.stringify(description)
+}
+
+async function describeSome(routes: readonly RouteOptions[], { auth, publicUrl, version }: DescriptionOptions): Promise<Description> {
   const { default: swagger } = await import('@fastify/swagger')
   const nothing = () => () => true as never
   const described = Fastify({
@@ -78,9 +93,9 @@ async function describe(routes: readonly RouteOptions[], { auth, publicUrl, vers
     described.route({ ...declared, ...(schema === undefined ? {} : { schema }), ...(constraints === undefined ? {} : { constraints }) })
   }
   await described.ready()
-  const text = JSON.stringify(described.swagger())
+  const description = described.swagger() as Description
   await described.close()
-  return text
+  return description
 }
 
 interface Description {
