@@ -9,6 +9,7 @@ import {
   type NewestPlan,
   type NewestTable,
   type OpenedLane,
+  oldestNewest,
   openLane,
   parse,
   parsedBefore,
@@ -107,18 +108,32 @@ function resolved({ state: { series } }: RelationContext, measurement: Measureme
   return { keyOf, wanted, fieldOf: (column: string): FieldDef => measurement.fields.find((field) => field.column === column) as FieldDef }
 }
 
+/** As of the snapshot. */
+export async function newestFrom(
+  context: RelationContext,
+  snapshot: Snapshot,
+  namespace: string,
+  plan: NewestPlan,
+  signal: AbortSignal | undefined,
+): Promise<bigint | undefined> {
+  const measurement = context.state.measurement(namespace, plan.measurement)
+  const table = measurement === undefined ? undefined : await newestTable(context, snapshot, measurement, plan, signal, 1)
+  return table === undefined ? undefined : oldestNewest(plan, table)
+}
+
 async function newestTable(
   context: RelationContext,
   snapshot: Snapshot,
   measurement: MeasurementDef,
   { tags, fields, time }: NewestPlan,
   signal: AbortSignal | undefined,
+  attempts?: number,
 ): Promise<NewestTable | undefined> {
   const { series: view } = context.state
   const { keyOf, wanted, fieldOf } = resolved(context, measurement, tags)
   const series = wanted ?? view.of(measurement.id)
   const names = [...fields.keys()]
-  const found = await newestOfSeries(context, snapshot, { measurement, fields: names.map(fieldOf), series, time, signal })
+  const found = await newestOfSeries(context, snapshot, { measurement, fields: names.map(fieldOf), series, time, signal }, attempts)
   if (found === undefined) return undefined
   const [rows, ...values] = found
   const columns = new SelectedTags(view, measurement.id, series, wanted === undefined ? undefined : positionsOf(series, view.of(measurement.id)))

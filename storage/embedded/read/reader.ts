@@ -203,6 +203,10 @@ export class EngineReader implements Reader {
         return parts
       },
       now: () => BigInt(Date.now()) * NS_PER_MS,
+      newestFrom: async (plan) => {
+        laneModule ??= await import('./lane.ts')
+        return laneModule.newestFrom(this.context, this.snapshot, namespace, plan, this.signal)
+      },
     }
     return processes?.enabled === true ? { ...host, apart: () => this.apart(namespace, host, processes) } : host
   }

@@ -2,6 +2,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import type { FieldType } from 'svcdb'
 import type { SqlLimits } from '../sql-limits.ts'
+import type { NewestPlan } from './lane/newest.ts'
 import type { PlanBounds } from './plan-guard.ts'
 import type { PluginFunctions } from './plugin-functions/plugin-functions.ts'
 import type { StatementRunner } from './statement.ts'
@@ -69,6 +70,11 @@ export interface SqlHost {
    * the tags requested. Undefined when grouping rows by series first would gain nothing: few rows a series.
    */
   split?(request: RelationRequest): { rows: string; tags: string } | undefined
+  /**
+   * The oldest of the times at which a row or a value lies that a plan asks for, in nanoseconds, as of what relations read: rows before it do not matter to the plan.
+   * Undefined where that is not known.
+   */
+  newestFrom?(plan: NewestPlan): Promise<bigint | undefined>
   /** What the relations given so far may read, and nothing else. */
   bounds: PlanBounds
   /** Wall clock for now(), nanoseconds. */

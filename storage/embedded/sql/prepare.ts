@@ -9,6 +9,7 @@ import type { SqlHost } from './host.ts'
 import { checkText, checkTree } from './limits.ts'
 import { mentionedNames } from './mentions.ts'
 import type { Names } from './names.ts'
+import { newestScans, type ScanFrom } from './newest-from.ts'
 import { bindParameters, checkCount, parameterNames } from './parameters.ts'
 import { expandFunctions } from './plugin-functions/expand.ts'
 import { type Matches, type Mentioned, NamesWanted, Printer, type Printers, type Scan } from './printer.ts'
@@ -74,7 +75,8 @@ export async function prepareSql(
       const nodes = checkTree(tree, limits)
       const bounded = apart !== true && isBounded(tree, nodes)
       const enums = enumResults === true && statement.kind === 'query'
-      const { sql, printer, runner } = await printed(host, namespace, statement.text, tree, enums, bounded)
+      const scans = await newestScans(host, namespace, tree)
+      const { sql, printer, runner } = await printed(host, namespace, statement.text, tree, { enums, bounded, scans })
       const query = { explain: statement.explain, parameters: names, names: printer.names, runner, unites: unites(text) }
       if (statement.kind === 'query') return { ...query, sql, scans: printer.scans }
       const described = `SELECT column_name, column_type AS data_type, "null" AS is_nullable FROM (DESCRIBE ${sql})`
@@ -99,13 +101,20 @@ async function onlyValue<T>(runner: StatementRunner, sql: string): Promise<T> {
 /** As often as a statement may ask which names satisfy a condition. */
 const MAX_MATCHES = 64
 
-async function printed(host: SqlHost, namespace: string, text: string, tree: Node, enums: boolean, bounded: boolean): Promise<Printed> {
+interface PrintOptions {
+  enums: boolean
+  bounded: boolean
+  scans: ReadonlyMap<Node, ScanFrom>
+}
+
+async function printed(host: SqlHost, namespace: string, text: string, tree: Node, { enums, bounded, scans }: PrintOptions): Promise<Printed> {
   const mentioned: Mentioned = mentionedNames(tree)
   const matches: Matches = new Map()
   for (;;) {
     const apart = bounded ? undefined : host.apart?.()
     const printer = new Printer(apart?.host ?? host, namespace, text, mentioned, PRINTERS, matches)
     if (enums) printer.answer = tree
+    printer.newest = scans
     try {
       return { sql: printQuery(printer, tree, undefined).text, printer, runner: apart?.runner }
     } catch (error) {

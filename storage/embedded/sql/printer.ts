@@ -7,6 +7,7 @@ import { inNamespace } from '../../common/names.ts'
 import { ident, literal, type Node, refuse } from './ast.ts'
 import type { RelationRequest, SqlHost, SqlMeasurement } from './host.ts'
 import { foldName, Names } from './names.ts'
+import type { ScanFrom } from './newest-from.ts'
 import type { Output, Scope } from './scope.ts'
 
 /** A scan of the statement, for EXPLAIN. */
@@ -70,6 +71,8 @@ export class Printer {
   rewrites = 0
   /** The query whose select list is the answer, if its tags may come as ENUM. */
   answer: Node | undefined
+  /** Of queries for newest rows, where their scans begin. */
+  newest: ReadonlyMap<Node, ScanFrom> | undefined
   /** Prints for a reader (column names): nothing is rewritten, nothing checked. */
   plain = false
   private byLower: Map<string, SqlMeasurement[]> | undefined

@@ -131,6 +131,7 @@ function printSelect(p: Printer, node: Node, parent: Scope | undefined): Printed
   const from = planFrom(p, node.from_table, scope)
   const settled = prune(from.plan, conjuncts(node.where_clause), scope, p.now)
   for (const condition of settled) p.settle(columnMentions(condition))
+  beginAtNewest(p, node, from.plan)
   const conditions = conjuncts(node.where_clause).filter((condition) => !settled.has(condition))
   const starred = new Set<Source>()
   for (const part of [node.select_list, node.where_clause, node.group_expressions, node.having, node.qualify]) markStarred(part, scope, starred)
@@ -152,6 +153,14 @@ function printSelect(p: Printer, node: Node, parent: Scope | undefined): Printed
     text: `SELECT ${distinct}${items.map((item) => item.text).join(', ')}${source === '' ? '' : ` FROM ${source}`}${where}${group}${having}${qualify}${tail}`,
     outputs: items.every((item) => item.outputs !== undefined) ? outputs : undefined,
   }
+}
+
+/** A name may be that of a common table expression, in place of the measurement's. */
+function beginAtNewest(p: Printer, node: Node, plan: From['plan']): void {
+  const scan = p.newest?.get(node)
+  if (scan === undefined || plan.kind !== 'source' || plan.source.measurement?.name !== scan.measurement) return
+  const [low, high] = plan.source.time
+  plan.source.time = [scan.from > low ? scan.from : low, high]
 }
 
 function earlySelect(p: Printer, node: Node, scope: Scope, items: Item[], early: EarlyGroups): PrintedQuery {

@@ -21,14 +21,22 @@ export interface NewestTableRequest {
   signal: AbortSignal | undefined
 }
 
-/** First of rows, then of each field. Undefined where it is not kept, or rows later than the range may hide others. */
-export async function newestOfSeries(context: RelationContext, first: Snapshot, request: NewestTableRequest): Promise<NewestOfSeries[] | undefined> {
+/**
+ * First of rows, then of each field. Undefined where it is not kept, or rows later than the range may hide others.
+ * @param attempts 1: as of this snapshot; else it may be as of a later one.
+ */
+export async function newestOfSeries(
+  context: RelationContext,
+  first: Snapshot,
+  request: NewestTableRequest,
+  attempts = ATTEMPTS,
+): Promise<NewestOfSeries[] | undefined> {
   const { measurement, fields, series, time, signal } = request
   const segments = measurement.tables.flatMap((table) => first.table(table).segments)
   if (!fields.every(NewestCache.keeps) || encryptedField(context.duck.encrypted.keys.columns, fields, segments) !== undefined) return undefined
   const { newest } = context.sampleBlocks
   const wanted = [undefined, ...fields]
-  for (let attempt = 0, snapshot = first; attempt < ATTEMPTS; attempt++, snapshot = await context.state.snapshot(context.pin)) {
+  for (let attempt = 0, snapshot = first; attempt < attempts; attempt++, snapshot = await context.state.snapshot(context.pin)) {
     let whole = true
     for (const field of wanted) {
       const entry = await newest.known({ context, snapshot, measurement, field, series, floor: time[0], signal })

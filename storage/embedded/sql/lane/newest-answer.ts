@@ -34,6 +34,20 @@ export function newestChunks(plan: NewestPlan, table: NewestTable, textBytes: bo
   return chunksOf(plan, new Groups(plan, table), textBytes)
 }
 
+/** The oldest of the times that a plan's values have; undefined where a value is not to be seen, so that an older one may be the answer, and where there are none. */
+export function oldestNewest(plan: NewestPlan, { rows, fields }: NewestTable): bigint | undefined {
+  let oldest: bigint | undefined
+  for (const [name, { known, times, bits }] of [['', rows] as const, ...fields]) {
+    const mayHide = plan.fields.get(name) === 'Float64'
+    for (let i = 0; i < known.length; i++) {
+      if (known[i] === 0) continue
+      if (mayHide && isNonFinite(bits, i)) return undefined
+      if (oldest === undefined || times[i] < oldest) oldest = times[i]
+    }
+  }
+  return oldest
+}
+
 function* chunksOf(plan: NewestPlan, groups: Groups, textBytes: boolean): Generator<SqlChunk> {
   const terms = plan.order.map(({ value, descending, nullsFirst }) => groups.ranks(value, descending, nullsFirst))
   const all = terms.length === 0 ? Uint32Array.from({ length: groups.count }, (_, i) => i) : sortedPositions(terms, groups.count)

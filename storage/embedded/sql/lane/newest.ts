@@ -41,19 +41,22 @@ const STAR = new Set('class type query_location exclude_list'.split(' '))
 const PLAIN_NAME = /^[a-z][a-z0-9]*_[a-z0-9_]*$/
 const TYPES: Record<string, string> = { float64: 'Float64', int64: 'Int64', uint64: 'UInt64', bool: 'Boolean' }
 
-/** @param tree with values in the places of its parameters. */
-export function recogniseNewest(tree: Node, catalog: LaneCatalog): NewestPlan | undefined {
+/**
+ * @param tree with values in the places of its parameters.
+ * @param named false: what DuckDB calls the columns is not asked, and may be wrong in the plan.
+ */
+export function recogniseNewest(tree: Node, catalog: LaneCatalog, named = true): NewestPlan | undefined {
   if (tree.type !== 'SELECT_NODE' || !only(tree, SELECT) || tree.cte_map?.map !== undefined) return undefined
   const measurement = measurementOf(tree.from_table, catalog)
-  return measurement === undefined ? undefined : new NewestRecogniser(tree, measurement).newest(catalog.now())
+  return measurement === undefined ? undefined : new NewestRecogniser(tree, measurement).newest(catalog.now(), named)
 }
 
 class NewestRecogniser extends Recogniser {
-  newest(now: bigint): NewestPlan | undefined {
+  newest(now: bigint, named: boolean): NewestPlan | undefined {
     const aggregated = this.tree.group_sets !== undefined
     const by = aggregated ? this.groupTags() : (this.distinctTags() ?? this.numberedTags())
     if (by === undefined || by.length === 0) return undefined
-    const outputs = this.results(aggregated, by)
+    const outputs = this.results(aggregated, by, named)
     const rest = outputs === undefined ? undefined : this.ends(aggregated, by)
     const where = rest === undefined ? undefined : this.conditions(now)
     if (outputs === undefined || rest === undefined || where === undefined || where.filters.length > 0 || where.excluded.length > 0) return undefined
@@ -107,7 +110,7 @@ class NewestRecogniser extends Recogniser {
     return tags.includes(undefined) ? undefined : [...new Set(tags as string[])]
   }
 
-  private results(aggregated: boolean, by: readonly string[]): NewestPlan['outputs'] | undefined {
+  private results(aggregated: boolean, by: readonly string[], named: boolean): NewestPlan['outputs'] | undefined {
     const outputs: NewestPlan['outputs'][number][] = []
     const [first] = this.items
     if (first?.class === 'STAR') {
@@ -121,7 +124,7 @@ class NewestRecogniser extends Recogniser {
     }
     for (const item of this.items) {
       const value = this.result(item, aggregated, by)
-      const name = value === undefined ? undefined : this.columnName(item)
+      const name = value === undefined ? undefined : (this.columnName(item) ?? (named ? undefined : ''))
       if (value === undefined || name === undefined) return undefined
       outputs.push({ name, value, type: this.typeOf(value) })
     }

@@ -103,6 +103,20 @@ export class LaneHarness {
     return first.problem === undefined && random.chance(0.5) ? this.tryIn('other', statement) : first
   }
 
+  /** A statement as it stands and as one that asks for all rows: both of DuckDB. */
+  async tryWhole(make: (random: Random) => LaneStatement): Promise<Omit<Tried, 'outcome'>> {
+    const { sql, inDuckDb, ordered } = make(this.random)
+    const namespace = this.random.pick(['default', 'other'])
+    const reader = await EngineReader.open(await this.db.context())
+    try {
+      const found = await answer(() => reader.sql({ namespace, query: sql }))
+      const wanted = await answer(() => reader.sql({ namespace, query: inDuckDb }))
+      return { sql, namespace, ...difference(found, wanted, ordered) }
+    } finally {
+      reader.close()
+    }
+  }
+
   private async tryIn(namespace: string, { sql, inDuckDb, ordered }: LaneStatement): Promise<Tried> {
     const textBytes = this.random.chance(0.3)
     const context = await this.db.context()
