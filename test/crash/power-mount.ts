@@ -162,7 +162,8 @@ class Server {
     const buffer = Buffer.alloc(REQUEST_BYTES)
     for (;;) {
       const { length, code } = await receive(device, buffer)
-      if (code === 'ENODEV') break // unmounted
+      // Unmounted: the connection is aborted then, and whoever reads in that moment may be told so.
+      if (code === 'ENODEV' || (code === 'ECONNABORTED' && this.state === 'refusing')) break
       if (code === 'EINTR' || code === 'ENOENT') continue
       if (code !== undefined) throw new Error(`cannot read from /dev/fuse: ${code}`)
       const request = buffer.subarray(0, length)
