@@ -5,6 +5,7 @@
 import { type Node, walk } from './ast.ts'
 import type { SqlHost } from './host.ts'
 import { type NewestPlan, recogniseNewest } from './lane/newest.ts'
+import type { Source } from './scope.ts'
 
 export interface ScanFrom {
   measurement: string
@@ -31,4 +32,11 @@ export async function newestScans(host: SqlHost, namespace: string, tree: Node):
     if (from !== undefined) found.set(node, { measurement: plan.measurement, from })
   }
   return found
+}
+
+/** @param source what a query reads, where that is one thing: its name may be that of a common table expression, in place of the measurement's. */
+export function beginAtNewest(source: Source | undefined, scan: ScanFrom | undefined): void {
+  if (scan === undefined || source?.measurement?.name !== scan.measurement) return
+  const [low, high] = source.time
+  source.time = [scan.from > low ? scan.from : low, high]
 }

@@ -10,6 +10,7 @@ import { TABLE_FUNCTIONS } from './functions.ts'
 import { MAX_TIME, MIN_TIME, type SqlMeasurement } from './host.ts'
 import { columnMentions } from './mentions.ts'
 import { foldName } from './names.ts'
+import { beginAtNewest } from './newest-from.ts'
 import type { Cte, Printer } from './printer.ts'
 import { conjuncts, type FromPlan, prune } from './prune.ts'
 import { kindOf, kindOfColumn, newScope, type Output, resolve, resolveHere, type Scope, type Source, type SourceColumn, unnamedSubquery } from './scope.ts'
@@ -131,7 +132,8 @@ function printSelect(p: Printer, node: Node, parent: Scope | undefined): Printed
   const from = planFrom(p, node.from_table, scope)
   const settled = prune(from.plan, conjuncts(node.where_clause), scope, p.now)
   for (const condition of settled) p.settle(columnMentions(condition))
-  beginAtNewest(p, node, from.plan)
+  const only = from.plan.kind === 'source' ? from.plan.source : undefined
+  beginAtNewest(only, p.newest?.get(node))
   const conditions = conjuncts(node.where_clause).filter((condition) => !settled.has(condition))
   const starred = new Set<Source>()
   for (const part of [node.select_list, node.where_clause, node.group_expressions, node.having, node.qualify]) markStarred(part, scope, starred)
@@ -139,7 +141,7 @@ function printSelect(p: Printer, node: Node, parent: Scope | undefined): Printed
   const items = ((node.select_list ?? []) as Node[]).map((item) => selectItem(p, item, scope))
   markGrouped(node, scope)
   if (node === p.answer) markAnswered(node, scope)
-  const early = planEarlyGroups(p, node, scope, from.plan.kind === 'source' ? from.plan.source : undefined, conditions)
+  const early = planEarlyGroups(p, node, scope, only, conditions)
   if (early !== undefined) return earlySelect(p, node, scope, items, early)
   const where = conditions.length === 0 ? '' : ` WHERE ${conditions.map((condition) => printExpr(p, condition, scope)).join(' AND ')}`
   const group = groupBy(p, node, scope)
@@ -153,14 +155,6 @@ function printSelect(p: Printer, node: Node, parent: Scope | undefined): Printed
     text: `SELECT ${distinct}${items.map((item) => item.text).join(', ')}${source === '' ? '' : ` FROM ${source}`}${where}${group}${having}${qualify}${tail}`,
     outputs: items.every((item) => item.outputs !== undefined) ? outputs : undefined,
   }
-}
-
-/** A name may be that of a common table expression, in place of the measurement's. */
-function beginAtNewest(p: Printer, node: Node, plan: From['plan']): void {
-  const scan = p.newest?.get(node)
-  if (scan === undefined || plan.kind !== 'source' || plan.source.measurement?.name !== scan.measurement) return
-  const [low, high] = plan.source.time
-  plan.source.time = [scan.from > low ? scan.from : low, high]
 }
 
 function earlySelect(p: Printer, node: Node, scope: Scope, items: Item[], early: EarlyGroups): PrintedQuery {
