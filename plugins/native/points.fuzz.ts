@@ -88,6 +88,15 @@ function decimalText(text: string): string {
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
 
+/** Of a body that JSON.parse takes, which keeps the last of two. */
+function hasMemberTwice(body: string): boolean {
+  const members = (value: unknown): number =>
+    typeof value !== 'object' || value === null
+      ? 0
+      : Object.values(value).reduce<number>((sum, each) => sum + members(each), Array.isArray(value) ? 0 : Object.keys(value).length)
+  return (body.match(/"(?:[^"\\]|\\.)*"\s*:/g) ?? []).length > members(JSON.parse(body))
+}
+
 /** Runs for `milliseconds`; returns how many bodies were compared. @throws when the parsers differ. */
 export function fuzz(seed: number, milliseconds: number): number {
   const random = seeded(seed)
@@ -120,6 +129,8 @@ export function fuzz(seed: number, milliseconds: number): number {
         message = error.message
         // Breaking a body can make what JSON.parse is laxer about: a member twice, a time such as 1e3.
         if (broken && /occurs twice|is not an integer of nanoseconds/.test(message)) continue
+        // The first of the two was refused, before the second came.
+        if (broken && expected !== undefined && hasMemberTwice(body)) continue
       }
       try {
         deepStrictEqual(found, expected)
