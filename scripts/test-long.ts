@@ -57,9 +57,9 @@ const RUNS: Long[] = [
     turn: (seed) => ({ run: ['plugins/triggers/model.test.ts'], env: { SVC_SEED: seed, SVC_STEPS: '300' } }),
   },
   {
-    run: ['test/security/neighbours.test.ts'],
+    run: ['test/security/tenant-isolation.test.ts'],
     env: { SVC_STEPS: '8000' },
-    turn: (seed) => ({ run: ['test/security/neighbours.test.ts'], env: { SVC_SEED: seed, SVC_STEPS: '1500' } }),
+    turn: (seed) => ({ run: ['test/security/tenant-isolation.test.ts'], env: { SVC_SEED: seed, SVC_STEPS: '1500' } }),
   },
   {
     run: ['test/crash/edge.test.ts'],

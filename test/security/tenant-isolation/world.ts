@@ -83,7 +83,7 @@ export function leaksOf(tenant: Tenant, answer: string | Uint8Array): string[] {
 
 /** A key for each tenant, one for its admin, and one for the node's. All call themselves the same: a name is no proof. */
 export const keys = definePlugin({
-  id: 'neighbour_keys',
+  id: 'tenant_keys',
   summary: 'Knows keys of tenants',
   stability: 'experimental',
   setup(svc) {

@@ -20,10 +20,10 @@ import { FakeKafka } from '../../plugins/kafka/testing.ts'
 import { broker } from '../../plugins/mqtt/testing.ts'
 import { minimalConfig } from '../../scripts/minimal-config.ts'
 import { lines } from '../../storage/conformance/points.ts'
-import { READS } from './neighbours/reads.ts'
-import { keys, LEDGER, leaksOf, numberOf, pick, TENANTS, type Tenant, type World } from './neighbours/world.ts'
-import { WRITES } from './neighbours/writes.ts'
 import { LET_ALONE } from './sections.ts'
+import { READS } from './tenant-isolation/reads.ts'
+import { keys, LEDGER, leaksOf, numberOf, pick, TENANTS, type Tenant, type World } from './tenant-isolation/world.ts'
+import { WRITES } from './tenant-isolation/writes.ts'
 
 const SEED = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
 const STEPS = Number(process.env.SVC_STEPS ?? 1000)
@@ -69,8 +69,8 @@ const kafkaConnectors = definePlugin({
   },
 })
 
-t.test('neighbours', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'svc-neighbours-'))
+t.test('tenants by all protocols', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-tenant-isolation-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   await writeFile(join(folder, 'all.cedar'), 'permit (principal, action, resource);')
   // All operators call themselves the same as well.
