@@ -102,7 +102,7 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
     else this.stop(error)
   }
 
-  /** Has it begin again, on a snapshot of its own time, where nobody can tell: none of its output has come. @returns false when it cannot. */
+  /** Has it begin again, on a later snapshot, where nobody can tell: none of its output has come. @returns false when it cannot. */
   beginAgain(): boolean {
     if (this.spoken || !this.awaited || this.begunAgain === MOST_AGAIN) return false
     this.begunAgain++
