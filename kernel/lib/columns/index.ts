@@ -3,6 +3,16 @@ export type { AggregateRequest, AggregateSet, GroupFunction, WindowFunction } fr
 export { ByteHeap, bytesPerValue, Column, TableBatch, typeConflict, WriteBatch } from './batch.ts'
 export type { ColumnChunk, Matcher, MatcherOp, SeriesChunk } from './chunks.ts'
 export { HeldRows, type HoldOptions, heldRows, type RowHold } from './held-rows.ts'
+export {
+  bytesOfIntegers,
+  greatestInteger,
+  type Integers,
+  isIntegers,
+  leastInteger,
+  narrowIntegers,
+  narrowSumOfIntegers,
+  sumOfIntegers,
+} from './integers.ts'
 export { KeyTable } from './key-table.ts'
 export { FLOATS_BESIDE, HISTOGRAMS_BESIDE, VALUE_FIELD } from './metric-fields.ts'
 export {

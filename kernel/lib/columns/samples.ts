@@ -2,6 +2,7 @@
 
 import { SvcError } from '../errors/index.ts'
 import type { Matcher } from './chunks.ts'
+import type { Integers } from './integers.ts'
 
 /** One tag of many series: `codes[i]` is the place in `texts` of series i's value, -1 when it has none. */
 export interface TagColumn {
@@ -82,7 +83,7 @@ export interface StoredSamples {
   /** As those of SampleRows. */
   times: Float64Array
   /** Integers are the samples times `divisor`: the quotients are the samples, bit by bit. */
-  values: Float64Array | Int32Array
+  values: Float64Array | Integers
   /** Of integers. */
   divisor?: number
 }

@@ -1,5 +1,5 @@
 /** Aggregations over windows whose samples are added where they are stored: see range-aggregate.ts, which gives the same for samples in one array. */
-import type { StoredSamples } from 'svcdb/lib/columns'
+import { greatestInteger, isIntegers, leastInteger, type StoredSamples, sumOfIntegers } from 'svcdb/lib/columns'
 import type { StoredWindow } from './contract.ts'
 import { EXACT_SUMMANDS, largestOf, smallestOf } from './range-aggregate.ts'
 
@@ -24,7 +24,7 @@ abstract class SummedWindow implements StoredWindow {
   }
 
   add({ values, divisor = 1 }: StoredSamples, from: number, to: number): void {
-    if (values instanceof Float64Array) return this.addDoubles(values, from, to)
+    if (!isIntegers(values)) return this.addDoubles(values, from, to)
     let at = from
     if (divisor === 1 && this.phase === 'exact') {
       at = Math.min(to, from + EXACT_SUMMANDS - this.count)
@@ -109,13 +109,6 @@ abstract class SummedWindow implements StoredWindow {
   protected abstract readonly isMean: boolean
 }
 
-/** One by one: the compiler checks bounds for every value of an unrolled loop, which takes twice as long. */
-function sumOfIntegers(values: Int32Array, from: number, to: number): number {
-  let sum = 0
-  for (let i = from; i < to; i++) sum += values[i]
-  return sum
-}
-
 export class StoredSum extends SummedWindow {
   protected readonly isMean = false
 
@@ -142,7 +135,7 @@ export class StoredMinimum implements StoredWindow {
   }
 
   add({ values, divisor = 1 }: StoredSamples, from: number, to: number): void {
-    const min = values instanceof Float64Array ? smallestOf(values, from, to) : least(values, from, to) / divisor
+    const min = isIntegers(values) ? leastInteger(values, from, to, values[from]) / divisor : smallestOf(values, from, to)
     if (min < this.min || Number.isNaN(this.min)) this.min = min
   }
 
@@ -159,25 +152,13 @@ export class StoredMaximum implements StoredWindow {
   }
 
   add({ values, divisor = 1 }: StoredSamples, from: number, to: number): void {
-    const max = values instanceof Float64Array ? largestOf(values, from, to) : most(values, from, to) / divisor
+    const max = isIntegers(values) ? greatestInteger(values, from, to, values[from]) / divisor : largestOf(values, from, to)
     if (max > this.max || Number.isNaN(this.max)) this.max = max
   }
 
   result(): number {
     return this.max
   }
-}
-
-function least(values: Int32Array, from: number, to: number): number {
-  let least = values[from]
-  for (let i = from + 1; i < to; i++) if (values[i] < least) least = values[i]
-  return least
-}
-
-function most(values: Int32Array, from: number, to: number): number {
-  let most = values[from]
-  for (let i = from + 1; i < to; i++) if (values[i] > most) most = values[i]
-  return most
 }
 
 export class StoredCount implements StoredWindow {

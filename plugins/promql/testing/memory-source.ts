@@ -2,7 +2,7 @@
  * Samples held in memory, for tests of the evaluator: series are written in the notation of Prometheus' test scripts,
  * `metric{label="value"} 0+10x5 _ stale 7`.
  */
-import type { StoredRows, StoredSamples } from 'svcdb/lib/columns'
+import { narrowIntegers, type StoredRows, type StoredSamples } from 'svcdb/lib/columns'
 import { compileRegex } from 'svcdb/lib/regex'
 import type { LabelMatcher } from '../ast.ts'
 import type { SampleSource, Selection, SelectRequest } from '../eval/source.ts'
@@ -162,7 +162,10 @@ export class StoredSource implements SampleSource {
         const divisor = [1, 4].find((by) => numbers.every((value) => Object.is(Math.trunc(value * by) / by, value) && Math.abs(value * by) < 2 ** 31))
         const own = some.map((i) => times[i])
         if (divisor === undefined) stored.push({ times: Float64Array.from(own), values: Float64Array.from(numbers) })
-        else stored.push({ times: Float64Array.from(own), values: Int32Array.from(numbers, (value) => value * divisor), divisor })
+        else {
+          const integers = Int32Array.from(numbers, (value) => value * divisor)
+          stored.push({ times: Float64Array.from(own), values: this.random() < 0.7 ? narrowIntegers(integers) : integers, divisor })
+        }
       }
       runStarts[s + 1] = runs.length / 3
     }

@@ -10,6 +10,7 @@ import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import { type ChunkFrame, FrameSorter } from './chunk-frame.ts'
 import { BlockRows, ChunkRows } from './chunk-rows.ts'
 import { built } from './chunk-values.ts'
+import { DecimalScale } from './decimal-scale.ts'
 import { LinkedRows, type TablePart } from './linked-rows.ts'
 import type { RowBlock } from './row-block.ts'
 import { BLOCK_BYTES, blockBytes, EDGES_BYTES, type SampleBlock } from './sample-block.ts'
@@ -36,6 +37,7 @@ export class ChunkBlocks {
   private readonly owned = new WeakMap<ChunkView, ChunkEntry>()
   private readonly sorter = new FrameSorter()
   private readonly links = new LinkedRows()
+  private readonly scale = new DecimalScale()
 
   constructor(cache: BlockCache) {
     this.cache = cache
@@ -112,7 +114,9 @@ export class ChunkBlocks {
     if (before === undefined || before === question) return undefined
     const values = plainValues(chunk, view, frame.order, field)
     if (values === undefined) return undefined
-    const block = blockOf(frame, values)
+    const gathered = blockOf(frame, values)
+    // A chunk that grows is gathered anew for each of its states.
+    const block = entry.rows === chunk.def.capacity ? this.scale.narrowed(gathered) : gathered
     this.cache.put(entry.owned, field.id, block, blockBytes(block), question)
     return block
   }

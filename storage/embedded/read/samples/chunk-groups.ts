@@ -6,6 +6,7 @@ import type { ChunkView } from '../../memtable/chunk-view.ts'
 import type { Source } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import { type ChunkBlocks, memtableOwner } from './chunk-blocks.ts'
+import { DecimalScale } from './decimal-scale.ts'
 import { joinedBlocks } from './joined-blocks.ts'
 import { PackedBlock, Packer } from './packed-block.ts'
 import { blockBytes, type SampleBlock } from './sample-block.ts'
@@ -23,6 +24,7 @@ export class ChunkGroups {
   private readonly chunks: ChunkBlocks
   private readonly owned = new WeakMap<ChunkView, OwnedBlocks<AnyBlock>>()
   private readonly packer = new Packer()
+  private readonly scale = new DecimalScale()
   /** Groups that the cache does not take, or that cannot be one block. */
   private readonly refused = new WeakMap<ChunkView, Set<number>>()
 
@@ -48,7 +50,8 @@ export class ChunkGroups {
     // Those who cannot read it have the chunks.
     if (known instanceof PackedBlock) return undefined
     const made = known ?? this.make(source, first, scope)
-    const block = made !== undefined && scope.packed === true ? (this.packer.pack(made) ?? made) : made
+    const packed = made !== undefined && scope.packed === true ? this.packer.pack(made) : undefined
+    const block = packed ?? (made === undefined || made === known ? made : this.scale.narrowed(made))
     if (block !== undefined && (block === known || this.cache.accepts(bytesOf(block)))) {
       if (block !== known) this.cache.put(owned, key, block, bytesOf(block))
       // In a table of its own nobody else makes groups of these chunks.

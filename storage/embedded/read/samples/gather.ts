@@ -1,5 +1,5 @@
 /** Puts the samples of some series together from blocks: by series, in ascending time, each millisecond once, the newest write winning. */
-import type { SampleRows, StoredRows, StoredSamples } from 'svcdb/lib/columns'
+import type { Integers, SampleRows, StoredRows, StoredSamples } from 'svcdb/lib/columns'
 import { IntList } from '../../memtable/int-list.ts'
 import type { BlockBuffer } from './block-buffers.ts'
 import { timeBound, unmaskedRuns } from './mask-times.ts'
@@ -364,7 +364,7 @@ function copy(block: SampleBlock, from: number, to: number, rows: Pick<SampleRow
   const { times: ownTimes, values: ownValues } = rows
   if (to - from < FEW) for (let i = from, j = at; i < to; i++, j++) ownTimes[j] = times[i]
   else ownTimes.set(times.subarray(from, to), at)
-  if (divisor !== undefined) divide(values as Int32Array, divisor, from, to, ownValues, at)
+  if (divisor !== undefined) divide(values as Integers, divisor, from, to, ownValues, at)
   else if (to - from < FEW) copyFew(values as Float64Array, from, to, ownValues, at)
   else ownValues.set(values.subarray(from, to), at)
   if (block.kinds !== undefined) (rows.kinds as Uint8Array).set(block.kinds.subarray(from, to), at)
@@ -376,7 +376,7 @@ function copyFew(values: Float64Array, from: number, to: number, out: Float64Arr
 }
 
 /** Both are exact doubles, and so the quotient is the number nearest to the decimal that was written (segment/encoding.ts). */
-function divide(values: Int32Array, divisor: number, from: number, to: number, out: Float64Array, at: number): void {
+function divide(values: Integers, divisor: number, from: number, to: number, out: Float64Array, at: number): void {
   if (divisor === 1) for (let i = from, j = at; i < to; i++, j++) out[j] = values[i]
   else for (let i = from, j = at; i < to; i++, j++) out[j] = values[i] / divisor
 }

@@ -2,6 +2,7 @@
 import { SAMPLE_FLOAT, SAMPLE_STALE } from 'svcdb/lib/columns'
 import t from 'tap'
 import { Random } from '../../../conformance/random.ts'
+import { DecimalScale } from './decimal-scale.ts'
 import { joinedBlocks } from './joined-blocks.ts'
 import { type SampleBlock, SampleBlockBuilder } from './sample-block.ts'
 
@@ -33,10 +34,12 @@ t.test(`of some series, some late, some twice, SVC_SEED=${seed}`, async (t) => {
     const wanted = Int32Array.from({ length: hosts }, (_, i) => i * 3).filter(() => random.chance(0.8))
     const disorder = random.pick([0, 3, 500])
     const stale = random.chance(0.3)
+    const divisor = random.pick([1, 100])
+    const scale = new DecimalScale()
     const batches = Array.from({ length: 1 + random.below(8) }, (_, batch) =>
       Array.from({ length: random.below(400) }, (_, i): Row => {
         const ms = batch * 400 + i - random.below(disorder + 1)
-        return { series: random.below(hosts * 3), ms, value: random.below(1e6), stale: stale && batch % 2 === 0 && random.chance(0.2) }
+        return { series: random.below(hosts * 3), ms, value: random.below(1e6) / divisor, stale: stale && batch % 2 === 0 && random.chance(0.2) }
       }),
     )
     const model = new Map<number, Map<number, Row>>(Array.from(wanted, (series) => [series, new Map()]))
@@ -44,7 +47,10 @@ t.test(`of some series, some late, some twice, SVC_SEED=${seed}`, async (t) => {
     const right: string[] = []
     for (const [series, rows] of model)
       for (const row of [...rows.values()].sort((a, b) => a.ms - b.ms)) right.push(`${series} ${row.ms} ${row.stale ? 'stale' : row.value}`)
-    const { series, starts, times, values, kinds, minTime, maxTime } = joinedBlocks(batches.map(blockOf), wanted)
+    const { series, starts, times, values, kinds, minTime, maxTime } = joinedBlocks(
+      batches.map(blockOf).map((block) => (random.chance(0.5) ? scale.narrowed(block) : block)),
+      wanted,
+    )
     const found: string[] = []
     for (let s = 0; s < series.length; s++) {
       if (starts[s] === starts[s + 1]) t.fail(`series ${series[s]} has no samples`)

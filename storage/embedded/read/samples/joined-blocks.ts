@@ -20,10 +20,10 @@ export function joinedBlocks(blocks: readonly SampleBlock[], wanted: Int32Array)
   let n = 0
   let minTime = Number.POSITIVE_INFINITY
   let maxTime = Number.NEGATIVE_INFINITY
-  const take = ({ times: ownTimes, values: ownValues, kinds: ownKinds }: SampleBlock, first: number, end: number): void => {
+  const take = ({ times: ownTimes, values: ownValues, divisor = 1, kinds: ownKinds }: SampleBlock, first: number, end: number): void => {
     for (let i = first; i < end; i++, n++) {
       times[n] = ownTimes[i]
-      values[n] = ownValues[i]
+      values[n] = ownValues[i] / divisor
       if (kinds !== undefined) kinds[n] = ownKinds === undefined ? SAMPLE_FLOAT : ownKinds[i]
     }
   }

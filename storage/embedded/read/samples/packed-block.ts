@@ -3,7 +3,9 @@
  * time and its least value, and beside them, in as many bits as the widest takes, how far each sample is from those. Values that are no 32-bit integers stay
  * doubles. Made of blocks that have nothing but numbers at whole milliseconds; others stay as they are.
  */
+import { type Integers, isIntegers } from 'svcdb/lib/columns'
 import { RUN } from '../../memtable/runs.ts'
+import { DecimalScale } from './decimal-scale.ts'
 import { BLOCK_BYTES, type SampleBlock } from './sample-block.ts'
 import { lowerBound } from './search.ts'
 
@@ -14,8 +16,6 @@ const MINIBLOCK_MASK = MINIBLOCK - 1
 const VALUE_WIDTH_SHIFT = 6
 const WIDTH_MASK = 63
 const FALLS = 1 << 12
-/** Digits after the point that values are tried with. */
-const MAX_DIVISOR = 1000
 const MAX_SPAN = 2 ** 31 - 1
 /** A block that keeps more than this share of its size is not worth it: its series have a few samples each. */
 const WORTH = 0.7
@@ -331,7 +331,7 @@ export class Packer {
   used = 0
   falls = false
   private readonly offsets = new Int32Array(MINIBLOCK)
-  private scaled = new Int32Array(0)
+  private readonly scale = new DecimalScale()
 
   /** Undefined for a block that has more than numbers at whole milliseconds, or that would not become much smaller. The block's times and values can be used again then, its series and starts not. */
   pack(block: SampleBlock): PackedBlock | undefined {
@@ -340,13 +340,13 @@ export class Packer {
     const rows = starts[series.length] - starts[0]
     if (series.length === 0 || starts[0] !== 0) return undefined
     const small = rows * (8 + values.BYTES_PER_ELEMENT) * WORTH
-    const divisor = values instanceof Float64Array ? this.scale(values, rows) : block.divisor
-    const doubles = values instanceof Float64Array && divisor === undefined
+    const divisor = isIntegers(values) ? block.divisor : this.scale.divisorOf(values, rows)
+    const doubles = !isIntegers(values) && divisor === undefined
     // Before any work: what the miniblocks alone take.
     if (rows * (doubles ? 8 : 0) + (rows / MINIBLOCK + series.length) * MINIBLOCK_BYTES > small) return undefined
     this.begin(series.length, rows)
     for (let run = 0; run < series.length; run++)
-      this.run(run, starts[run], starts[run + 1], times, divisor === undefined || values instanceof Int32Array ? values : this.scaled, minTime)
+      this.run(run, starts[run], starts[run + 1], times, divisor === undefined || isIntegers(values) ? values : this.scale.numbers, minTime)
     const { miniblocks } = this
     const packed = new PackedBlock({
       series,
@@ -368,24 +368,6 @@ export class Packer {
     return packed.bytes > small ? undefined : packed
   }
 
-  /** Makes doubles integers, where each is a 32-bit one divided by the same power of ten, as written values mostly are. @returns the divisor. */
-  private scale(values: Float64Array, rows: number): number | undefined {
-    if (this.scaled.length < rows) this.scaled = new Int32Array(rows)
-    const { scaled } = this
-    for (let divisor = 1; divisor <= MAX_DIVISOR; divisor *= 10) {
-      let i = 0
-      for (; i < rows; i++) {
-        const value = values[i]
-        const whole = Math.round(value * divisor) | 0
-        // Neither a NaN nor -0, which has a sign that no integer has.
-        if (whole / divisor !== value || (whole === 0 && 1 / value < 0)) break
-        scaled[i] = whole
-      }
-      if (i === rows) return divisor
-    }
-    return undefined
-  }
-
   private begin(series: number, rows: number): void {
     const miniblocks = Math.ceil(rows / MINIBLOCK) + series
     if (this.firstMiniblocks.length < series) this.firstMiniblocks = new Int32Array(series)
@@ -402,7 +384,7 @@ export class Packer {
     this.falls = false
   }
 
-  private run(run: number, start: number, end: number, times: Float64Array, values: Float64Array | Int32Array, minTime: number): void {
+  private run(run: number, start: number, end: number, times: Float64Array, values: Float64Array | Integers, minTime: number): void {
     const { offsets } = this
     this.firstMiniblocks[run] = this.miniblocks
     for (let from = start; from < end; from += MINIBLOCK) {
@@ -425,7 +407,7 @@ export class Packer {
         if (value > most) most = value
       }
       let valueWidth = 0
-      if (values instanceof Int32Array) {
+      if (isIntegers(values)) {
         valueWidth = 32 - Math.clz32(most - least)
         for (let i = 0; i < count; i++) offsets[i] = (values[from + i] - least) | 0
         this.put(count, valueWidth)

@@ -1,5 +1,5 @@
 /** A row group as a sample block: its series and times are decoded once for all fields, the values of a field are kept as they are stored. */
-import { SAMPLE_STALE } from 'svcdb/lib/columns'
+import { type Integers, SAMPLE_STALE } from 'svcdb/lib/columns'
 import { PageFault } from '../../parquet/page-fault.ts'
 import type { PackedBlock } from './packed-block.ts'
 import { BLOCK_BYTES, EDGES_BYTES, NAN_HIGH, type SampleBlock, STALE_LOW, zoneBytes } from './sample-block.ts'
@@ -107,7 +107,7 @@ export function frameBytes({ series, starts, rests }: Frame): number {
 }
 
 /** The block of a column that has a value in every row. */
-export function blockOf(frame: Frame, values: Int32Array | Float64Array, divisor: number | undefined): PageBlock {
+export function blockOf(frame: Frame, values: Integers | Float64Array, divisor: number | undefined): PageBlock {
   return divisor === undefined ? { ...frame, values } : { ...frame, values, divisor }
 }
 

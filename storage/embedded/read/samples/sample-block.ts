@@ -2,7 +2,7 @@
  * A sample block: one field's values of some rows, ordered by series and time, as evaluators want them. Sample blocks are made once, from a full
  * memtable chunk or a part of a segment, and kept (block-cache.ts); they never change.
  */
-import { SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, TooManySamplesError } from 'svcdb/lib/columns'
+import { type Integers, isIntegers, SAMPLE_FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, TooManySamplesError } from 'svcdb/lib/columns'
 import { isStaleHistogram } from 'svcdb/lib/histogram'
 import { milliseconds, restOf } from '../../parquet/nanoseconds.ts'
 
@@ -23,8 +23,8 @@ export interface SampleBlock {
   times: Float64Array
   /** Nanoseconds beyond the millisecond; absent when there are none. */
   rests?: Int32Array
-  /** Int32Array where they are stored as integers of value * divisor. */
-  values: Float64Array | Int32Array
+  /** Integers of value * divisor where they are stored as such. */
+  values: Float64Array | Integers
   /** Of integers. */
   divisor?: number
   /** Absent when all are floats. */
@@ -46,8 +46,8 @@ export function blockBytes({ series, times, values, kinds, rests }: SampleBlock)
 }
 
 /** Room for what SQL keeps of each 64 values of a block that stays (sql/lane/zones.ts): minimum, maximum and sum. */
-export function zoneBytes(values: Float64Array | Int32Array): number {
-  return (values.length >> 6) * 3 * values.BYTES_PER_ELEMENT
+export function zoneBytes(values: Float64Array | Integers): number {
+  return (values.length >> 6) * 3 * (isIntegers(values) ? 4 : 8)
 }
 
 /** @param low, high halves of a float's bits. */

@@ -17,14 +17,15 @@ import { millisecondRange } from './millisecond-range.ts'
 import { PackedBlock, Packer } from './packed-block.ts'
 import type { PackedFiles } from './packed-files.ts'
 import { frameOfPacked, packedGroup } from './packed-group.ts'
-import { blockOf, compactBlock, type Frame, frameBytes, frameOf, NO_SAMPLES, type PageBlock, partOf, valueBytes, withKinds } from './page-block.ts'
+import { type Frame, frameBytes, frameOf, NO_SAMPLES, type PageBlock, partOf, valueBytes } from './page-block.ts'
+import { PageValues } from './page-values.ts'
 import type { RowBlock } from './row-block.ts'
 import { isDense, LazyFile, RowGroup } from './row-group.ts'
 import { BLOCK_BYTES } from './sample-block.ts'
 import { Scratch } from './scratch.ts'
 import type { AnyBlock, AnyScope, ReadScope } from './segment-blocks.ts'
 import { SegmentIndex } from './segment-index.ts'
-import { type StoredColumn, storedColumn } from './stored-column.ts'
+import { isEmpty, type StoredColumn, storedColumn, valueWidth } from './stored-column.ts'
 
 /** Decoding goes on for so long before others on the thread have their turn. */
 const TURN_MS = 10
@@ -61,6 +62,7 @@ export class SegmentPages {
   private readonly cache: BlockCache
   private readonly files: PackedFiles | undefined
   private readonly decoder = new ColumnDecoder()
+  private readonly values = new PageValues()
   private readonly room = new ChunkRoom()
   private readonly packer = new Packer()
   /** Readers may hold segments that are gone. */
@@ -119,7 +121,7 @@ export class SegmentPages {
         let turn = performance.now()
         for (const group of groupsOf(index, source, series, scope)) {
           const compact = sparse && !isDense(index.footer, group, columns[0])
-          if (compact && isEmpty(index, group, columns[0])) continue
+          if (compact && isEmpty(index.footer, group, columns[0])) continue
           const single = fields.length === 1 && (sparse || isDense(index.footer, group, columns[0]))
           const packed = single ? this.packedOf(known, file, index, group, columns[0], scopes[0]) : undefined
           if (packed !== undefined) {
@@ -149,7 +151,7 @@ export class SegmentPages {
 
   /** Undefined where a field's values are not packed. */
   private packedOf(known: Known, file: LazyFile, index: SegmentIndex, group: number, column: StoredColumn, scope: AnyScope): PackedBlock | undefined {
-    if (scope.packed !== true || known.values.entries.has(scope.field.id * GROUP_SPAN + group) || isEmpty(index, group, column)) return undefined
+    if (scope.packed !== true || known.values.entries.has(scope.field.id * GROUP_SPAN + group) || isEmpty(index.footer, group, column)) return undefined
     return this.keptPacked(known, group, scope) ?? this.packed(known, file, index, group, column, scope)
   }
 
@@ -186,7 +188,7 @@ export class SegmentPages {
     if (index === undefined) return undefined
     const out: AnyBlock[] = []
     for (const group of groupsOf(index, source, series, scope)) {
-      if (isEmpty(index, group, column)) {
+      if (isEmpty(index.footer, group, column)) {
         out.push(NO_SAMPLES)
         continue
       }
@@ -263,7 +265,7 @@ export class SegmentPages {
     const tooMany = new LongSeries(scope)
     let turn = performance.now()
     for (const group of groupsOf(index, source, series, scope)) {
-      if (isEmpty(index, group, column)) {
+      if (isEmpty(index.footer, group, column)) {
         out.push(NO_SAMPLES)
         continue
       }
@@ -296,7 +298,7 @@ export class SegmentPages {
     try {
       const keptFrame = this.cache.get(known.frames, group, question) ?? this.packedFrame(known, group, question, scratch)
       const frame = keptFrame ?? this.frameIn(scratch, file.opened, index, group)
-      const packed = this.packer.pack(this.values(file.opened, group, column, frame, scratch))
+      const packed = this.packer.pack(this.values.of(file.opened, group, column, frame, scratch))
       if (packed === undefined) known.unpacked.add(field.id)
       else if (this.keepPacked(known, field.id * GROUP_SPAN + group, packed, inFile, question) && packed.starts === frame.starts)
         known.packedFields.set(group, field.id)
@@ -334,8 +336,10 @@ export class SegmentPages {
   }
 
   private ofFrame(known: Known, file: ParquetFile, group: number, column: StoredColumn, frame: Frame, { question, field, scratch }: ReadScope): PageBlock {
-    const keep = known.frames.entries.get(group)?.block === frame && this.cache.admits(BLOCK_BYTES + file.footer.rows[group] * 8, question)
-    const block = this.values(file, group, column, frame, keep ? undefined : scratch)
+    const keep =
+      known.frames.entries.get(group)?.block === frame &&
+      this.cache.admits(BLOCK_BYTES + file.footer.rows[group] * valueWidth(file.footer, group, column), question)
+    const block = this.values.of(file, group, column, frame, keep ? undefined : scratch)
     if (keep) this.cache.put(known.values, field.id * GROUP_SPAN + group, block, valueBytes(block, frame), question)
     return block
   }
@@ -380,77 +384,6 @@ export class SegmentPages {
     return this.others
   }
 
-  private values(file: ParquetFile, group: number, column: StoredColumn, frame: Frame, scratch: ReadScope['scratch']): PageBlock {
-    const { footer } = file
-    const at = footer.column(column.name)
-    const rows = footer.rows[group]
-    const bits = column.bits !== undefined && !isNull(footer, group, footer.column(column.bits)) ? column.bits : undefined
-    // Views of their own: what readers remember of an array's values must not be taken for that of others in the same memory.
-    if (column.kind === 'scaled' && bits === undefined) {
-      const values = scratch?.ints(rows).subarray(0, rows) ?? new Int32Array(rows)
-      const validity = this.decoder.int32(footer, group, at, file.chunk(group, at), values)
-      return validity === undefined ? blockOf(frame, values, column.divisor) : compactBlock(frame, values, column.divisor, validity)
-    }
-    const values = scratch?.doubles(rows).subarray(0, rows) ?? new Float64Array(rows)
-    let validity = this.doubles(file, group, at, column, values)
-    if (bits !== undefined) validity = this.addBits(file, group, bits, values, validity)
-    const block = validity === undefined ? blockOf(frame, values, undefined) : compactBlock(frame, values, undefined, validity)
-    return column.nonFinite ? withKinds(block) : block
-  }
-
-  private doubles(file: ParquetFile, group: number, at: number, { kind, divisor }: StoredColumn, out: Float64Array): Uint8Array | undefined {
-    const { footer } = file
-    const bytes = file.chunk(group, at)
-    const rows = footer.rows[group]
-    switch (kind) {
-      case 'double':
-        return this.decoder.double(footer, group, at, bytes, out)
-      case 'bool': {
-        const bools = new Uint8Array(rows)
-        const validity = this.decoder.boolean(footer, group, at, bytes, bools)
-        for (let i = 0; i < rows; i++) out[i] = bools[i]
-        return validity
-      }
-      case 'scaled': {
-        if (this.numbers.length < rows) this.numbers = new Int32Array(rows)
-        const { numbers } = this
-        const validity = this.decoder.int32(footer, group, at, bytes, numbers)
-        for (let i = 0; i < rows; i++) out[i] = numbers[i] / divisor
-        return validity
-      }
-      default: {
-        // Halves take the place of the doubles they become.
-        const halves = new Int32Array(out.buffer, out.byteOffset, rows * 2)
-        const validity = this.decoder.int64(footer, group, at, bytes, halves)
-        const unsigned = kind === 'uint64'
-        for (let i = 0; i < rows; i++) {
-          const high = halves[i * 2 + 1]
-          out[i] = ((unsigned ? high >>> 0 : high) * 4294967296 + (halves[i * 2] >>> 0)) / divisor
-        }
-        return validity
-      }
-    }
-  }
-
-  /** Puts NaN and infinities where their bits are. @returns which rows have a value then. */
-  private addBits(file: ParquetFile, group: number, name: string, out: Float64Array, validity: Uint8Array | undefined): Uint8Array {
-    const { footer } = file
-    const rows = footer.rows[group]
-    // The decoder's own array is overwritten by the next column.
-    const set = validity === undefined ? new Uint8Array(rows).fill(1) : validity.slice()
-    const bits = new Int32Array(rows * 2)
-    const halves = new Int32Array(out.buffer, out.byteOffset, rows * 2)
-    const column = footer.column(name)
-    const own = this.decoder.int64(footer, group, column, file.chunk(group, column), bits)
-    for (let i = 0; i < rows; i++) {
-      if (set[i] === 1 || (own !== undefined && own[i] === 0)) continue
-      halves[i * 2] = bits[i * 2]
-      halves[i * 2 + 1] = bits[i * 2 + 1]
-      set[i] = 1
-    }
-    return set
-  }
-
   private async distinct(file: ParquetFile, index: SegmentIndex, measurement: number | undefined, { signal }: ReadScope): Promise<Int32Array> {
     const { footer } = index
     const found: number[] = []
@@ -476,13 +409,4 @@ export class SegmentPages {
 function groupsOf(index: SegmentIndex, { measurement }: Source, series: Int32Array, { range }: ReadScope): number[] {
   const [lo, hi] = millisecondRange([...range])
   return index.groups(series, lo, hi, measurement)
-}
-
-/** No row of the group has a value. */
-function isEmpty({ footer }: SegmentIndex, group: number, { name, bits }: StoredColumn): boolean {
-  return isNull(footer, group, footer.column(name)) && (bits === undefined || isNull(footer, group, footer.column(bits)))
-}
-
-function isNull({ nulls, rows, columns }: SegmentIndex['footer'], group: number, column: number): boolean {
-  return column >= 0 && nulls[group * columns.length + column] === rows[group]
 }

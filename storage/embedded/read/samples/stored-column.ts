@@ -1,4 +1,6 @@
 /** How a field's samples come out of a segment's pages. */
+import { bytesOfIntegers } from 'svcdb/lib/columns'
+import type { Footer } from '../../parquet/footer.ts'
 import { bitsColumn } from '../../segment/bits-column.ts'
 import { mayBeNonFinite } from '../../segment/encoding.ts'
 import type { FieldDef } from '../../threads/definitions.ts'
@@ -32,4 +34,29 @@ export function storedColumn(segment: SegmentMeta, field: FieldDef): StoredColum
     default:
       return undefined
   }
+}
+
+const LEAST_32 = -(2n ** 31n)
+const MOST_32 = 2n ** 31n - 1n
+
+/** Bytes of a value that is kept, at most: less than 8 where all are 32-bit integers. */
+export function valueWidth(footer: Footer, group: number, { name, kind }: StoredColumn): number {
+  const column = footer.column(name)
+  if (kind === 'scaled') {
+    const bounds = footer.numbers(group, column)
+    return bounds === undefined ? 4 : bytesOfIntegers(Int32Array.of(bounds.min, bounds.max))
+  }
+  // Those of unsigned integers come as signed ones: the large as negative.
+  const bounds = kind === 'int64' || kind === 'uint64' || kind === 'wide' ? footer.integers(group, column) : undefined
+  if (bounds === undefined || bounds.min < (kind === 'uint64' ? 0n : LEAST_32) || bounds.max < bounds.min || bounds.max > MOST_32) return 8
+  return bytesOfIntegers(Int32Array.of(Number(bounds.min), Number(bounds.max)))
+}
+
+/** No row of the group has a value. */
+export function isEmpty(footer: Footer, group: number, { name, bits }: StoredColumn): boolean {
+  return isNull(footer, group, footer.column(name)) && (bits === undefined || isNull(footer, group, footer.column(bits)))
+}
+
+export function isNull({ nulls, rows, columns }: Footer, group: number, column: number): boolean {
+  return column >= 0 && nulls[group * columns.length + column] === rows[group]
 }

@@ -1,4 +1,5 @@
 /** The numbers of groups, filled a run of values at a time. Loops over plain arrays: nothing is made in them. */
+import { greatestInteger, type Integers, isIntegers, leastInteger, narrowSumOfIntegers, sumOfIntegers } from 'svcdb/lib/columns'
 import type { IntList } from '../../memtable/int-list.ts'
 import { RUN } from '../../memtable/runs.ts'
 import type { LaneBounds, LaneValues } from './host.ts'
@@ -70,7 +71,7 @@ function add({ kind, values: out, counts }: Cells, cell: number, values: Float64
 
 /** Adds the values of runs (runs.ts) to their cells. @param bounds of the values, if they are known. */
 export function addRuns(cells: Cells, runs: IntList, { values, divisor = 1 }: LaneValues, of: BlockZones, bounds: LaneBounds | undefined): void {
-  if (values instanceof Int32Array) addIntegers(cells, runs, values, divisor, of.integers(values), bounds)
+  if (isIntegers(values)) addIntegers(cells, runs, values, divisor, of.integers(values), bounds)
   else {
     const { values: list, length } = runs
     const zones = of.doubles(values)
@@ -85,7 +86,7 @@ export function addRuns(cells: Cells, runs: IntList, { values, divisor = 1 }: La
 function addIntegers(
   { kind, values: out, counts }: Cells,
   runs: IntList,
-  values: Int32Array,
+  values: Integers,
   divisor: number,
   zones: Zones<Int32Array> | undefined,
   bounds: LaneBounds | undefined,
@@ -94,7 +95,8 @@ function addIntegers(
   if (kind === 'rows' || kind === 'count') return countRows(runs, out)
   if (counts !== undefined) countRows(runs, counts)
   // So many values at most add up within 32 bits.
-  const narrow = bounds === undefined ? 0 : 2 ** 30 / (Math.max(1, -bounds.min, bounds.max) * divisor)
+  const largest = bounds === undefined ? 2 ** (values.BYTES_PER_ELEMENT * 8 - 1) : Math.max(1, -bounds.min, bounds.max) * divisor
+  const narrow = 2 ** 30 / largest
   for (let r = 0; r < length; r += RUN) {
     const [cell, from, to] = [list[r], list[r + 1], list[r + 2]]
     // The part of the run that zones tell of, by zone; none: it is all before them.
@@ -103,18 +105,18 @@ function addIntegers(
     const before = end === first ? to : first * ZONE
     const after = end === first ? to : end * ZONE
     if (kind === 'min') {
-      let found = least(values, after, to, least(values, from, before, MOST))
-      if (end > first) found = least((zones as Zones<Int32Array>).min, first, end, found)
+      let found = leastInteger(values, after, to, leastInteger(values, from, before, MOST))
+      if (end > first) found = leastInteger((zones as Zones<Int32Array>).min, first, end, found)
       out[cell] = Math.min(out[cell], found / divisor)
     } else if (kind === 'max') {
-      let found = most(values, after, to, most(values, from, before, LEAST))
-      if (end > first) found = most((zones as Zones<Int32Array>).max, first, end, found)
+      let found = greatestInteger(values, after, to, greatestInteger(values, from, before, LEAST))
+      if (end > first) found = greatestInteger((zones as Zones<Int32Array>).max, first, end, found)
       out[cell] = Math.max(out[cell], found / divisor)
     } else if (to - from <= narrow) {
-      let sum = narrowSum(values, from, before)
-      if (end > first) sum += narrowSum((zones as Zones<Int32Array>).sum, first, end) + narrowSum(values, after, to)
+      let sum = narrowSumOfIntegers(values, from, before)
+      if (end > first) sum += narrowSumOfIntegers((zones as Zones<Int32Array>).sum, first, end) + narrowSumOfIntegers(values, after, to)
       out[cell] += sum / divisor
-    } else out[cell] += wideSum(values, from, to) / divisor
+    } else out[cell] += sumOfIntegers(values, from, to) / divisor
   }
 }
 
@@ -158,34 +160,6 @@ function addZone(cells: Cells, cell: number, values: Float64Array, zones: Zones,
       counts[cell] += ZONE
     }
   }
-}
-
-function least(values: Int32Array, from: number, to: number, before: number): number {
-  let least = before
-  for (let i = from; i < to; i++) if (values[i] < least) least = values[i]
-  return least
-}
-
-function most(values: Int32Array, from: number, to: number, before: number): number {
-  let most = before
-  for (let i = from; i < to; i++) if (values[i] > most) most = values[i]
-  return most
-}
-
-/**
- * Of integers whose sum, and those on the way to it, are 32 bits. One by one: the compiler checks bounds for every value of an unrolled loop, which takes
- * twice as long.
- */
-function narrowSum(values: Int32Array, from: number, to: number): number {
-  let sum = 0
-  for (let i = from; i < to; i++) sum = (sum + values[i]) | 0
-  return sum
-}
-
-function wideSum(values: Int32Array, from: number, to: number): number {
-  let sum = 0
-  for (let i = from; i < to; i++) sum += values[i]
-  return sum
 }
 
 function sumOf(values: Float64Array, from: number, to: number): number {

@@ -1,4 +1,5 @@
 /** Rows whose value satisfies a comparison; what is not finite is null, and satisfies none. */
+import { type Integers, isIntegers } from 'svcdb/lib/columns'
 import type { IntList } from '../../memtable/int-list.ts'
 import { pushRun, RUN } from '../../memtable/runs.ts'
 import type { LaneValues } from './host.ts'
@@ -21,14 +22,14 @@ interface Among {
 export function refine(runs: IntList, { values, divisor = 1 }: LaneValues, filter: FilterPlan, out: IntList): void {
   out.length = 0
   const { values: list, length } = runs
-  if (values instanceof Int32Array) refineIntegers(list, length, values, integersOf(filter, divisor), out)
+  if (isIntegers(values)) refineIntegers(list, length, values, integersOf(filter, divisor), out)
   else {
     const among = doublesOf(filter)
     for (let r = 0; r < length; r += RUN) refineDoubles(list[r], values, list[r + 1], list[r + 2], among, out)
   }
 }
 
-function refineIntegers(runs: Int32Array, length: number, values: Int32Array, { low, high, inside }: Among, out: IntList): void {
+function refineIntegers(runs: Int32Array, length: number, values: Integers, { low, high, inside }: Among, out: IntList): void {
   for (let r = 0; r < length; r += RUN) {
     const to = runs[r + 2]
     let start = -1
@@ -62,7 +63,7 @@ function refineDoubles(of: number, values: Float64Array, from: number, to: numbe
 /** Adds to each list, at the cell of each run, how many of the run's values satisfy it. */
 export function countRuns(runs: IntList, { values, divisor = 1 }: LaneValues, of: BlockZones, filter: FilterPlan, into: readonly Float64Array[]): void {
   const { values: list, length } = runs
-  if (values instanceof Int32Array) {
+  if (isIntegers(values)) {
     const among = integersOf(filter, divisor)
     const zones = of.integers(values)
     for (let r = 0; r < length; r += RUN) add(into, list[r], countIntegers(values, zones, list[r + 1], list[r + 2], among))
@@ -78,7 +79,7 @@ function add(into: readonly Float64Array[], cell: number, count: number): void {
 }
 
 /** Values of zones that their least and greatest settle are not looked at, of zones that the run has a part of neither. */
-function countIntegers(values: Int32Array, zones: Zones<Int32Array> | undefined, from: number, to: number, among: Among): number {
+function countIntegers(values: Integers, zones: Zones<Int32Array> | undefined, from: number, to: number, among: Among): number {
   if (zones === undefined) return integersAmong(values, from, to, among)
   const { low, high, inside } = among
   const { min, max } = zones
@@ -119,15 +120,34 @@ function countDoubles(values: Float64Array, zones: Zones | undefined, from: numb
 }
 
 /** Integers of a zone are so small that no difference leaves 32 bits (zones.ts): its sign says which is larger, without a branch that cannot be foreseen. */
-function zoneIntegers(values: Int32Array, from: number, to: number, { low, high, inside }: Among): number {
+function zoneIntegers(values: Integers, from: number, to: number, { low, high, inside }: Among): number {
   const below = Math.max(low, -NEAR) | 0
   const above = Math.min(high, NEAR) | 0
-  let out = 0
-  for (let i = from; i < to; i++) {
-    const value = values[i]
-    out += ((value - below) | (above - value)) >>> 31
-  }
+  const out =
+    values instanceof Int8Array
+      ? outside8(values, from, to, below, above)
+      : values instanceof Int16Array
+        ? outside16(values, from, to, below, above)
+        : outside32(values, from, to, below, above)
   return inside ? to - from - out : out
+}
+
+function outside8(values: Int8Array, from: number, to: number, below: number, above: number): number {
+  let out = 0
+  for (let i = from; i < to; i++) out += ((values[i] - below) | (above - values[i])) >>> 31
+  return out
+}
+
+function outside16(values: Int16Array, from: number, to: number, below: number, above: number): number {
+  let out = 0
+  for (let i = from; i < to; i++) out += ((values[i] - below) | (above - values[i])) >>> 31
+  return out
+}
+
+function outside32(values: Int32Array, from: number, to: number, below: number, above: number): number {
+  let out = 0
+  for (let i = from; i < to; i++) out += ((values[i] - below) | (above - values[i])) >>> 31
+  return out
 }
 
 /** The same of finite doubles that are nearer to zero than NEAR, as their bounds say: a difference that is negative is so by a whole one once it is rounded down. */
@@ -138,7 +158,7 @@ function zoneDoubles(values: Float64Array, from: number, to: number, { low, high
   return inside ? to - from - out : out
 }
 
-function integersAmong(values: Int32Array, from: number, to: number, { low, high, inside }: Among): number {
+function integersAmong(values: Integers, from: number, to: number, { low, high, inside }: Among): number {
   let n = 0
   for (let i = from; i < to; i++) if (values[i] >= low && values[i] <= high) n++
   return inside ? n : to - from - n

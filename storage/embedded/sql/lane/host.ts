@@ -1,4 +1,5 @@
 /** What the lane needs from the engine thread it runs in. */
+import type { Integers } from 'svcdb/lib/columns'
 import type { NewestPlan } from './newest.ts'
 import type { NewestTable } from './newest-answer.ts'
 import type { ScanPlan } from './plan.ts'
@@ -18,7 +19,7 @@ export interface LaneBounds {
 
 export interface LaneValues {
   /** A value a row, to be divided where there is a divisor. */
-  values: Float64Array | Int32Array
+  values: Float64Array | Integers
   divisor?: number
 }
 

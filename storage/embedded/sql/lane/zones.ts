@@ -2,6 +2,7 @@
  * What is known of each 64 values of a block in a row, so that a statement need not look at them one by one. Made for blocks that a second statement reads: their values
  * never change, and the cache keeps them (and counts their zones from the start, read/samples/sample-block.ts).
  */
+import type { Integers } from 'svcdb/lib/columns'
 
 const SHIFT = 6
 export const ZONE = 1 << SHIFT
@@ -18,22 +19,22 @@ export interface Zones<A extends Float64Array | Int32Array = Float64Array> {
 const MOST = 2 ** 31 / ZONE - 1
 
 /** Read by one statement so far, or its zones; none for integers that are too large. */
-const known = new WeakMap<Float64Array | Int32Array, Zones | Zones<Int32Array> | 'read' | 'none'>()
+const known = new WeakMap<Float64Array | Integers, Zones | Zones<Int32Array> | 'read' | 'none'>()
 
 /** The zones of the blocks that one statement reads. */
 export class BlockZones {
   /** Weak: of values that are not kept only the memory is used again. */
-  private readonly own = new WeakMap<Float64Array | Int32Array, Zones | Zones<Int32Array> | 'none'>()
+  private readonly own = new WeakMap<Float64Array | Integers, Zones | Zones<Int32Array> | 'none'>()
 
   doubles(values: Float64Array): Zones | undefined {
     return this.of(values, () => zonesOf(values)) as Zones | undefined
   }
 
-  integers(values: Int32Array): Zones<Int32Array> | undefined {
+  integers(values: Integers): Zones<Int32Array> | undefined {
     return this.of(values, () => integerZones(values)) as Zones<Int32Array> | undefined
   }
 
-  private of(values: Float64Array | Int32Array, make: () => Zones | Zones<Int32Array> | undefined): Zones | Zones<Int32Array> | undefined {
+  private of(values: Float64Array | Integers, make: () => Zones | Zones<Int32Array> | undefined): Zones | Zones<Int32Array> | undefined {
     let zones = this.own.get(values)
     if (zones === undefined) {
       const before = known.get(values)
@@ -71,7 +72,7 @@ function zonesOf(values: Float64Array): Zones {
   return zones
 }
 
-function integerZones(values: Int32Array): Zones<Int32Array> | undefined {
+function integerZones(values: Integers): Zones<Int32Array> | undefined {
   const count = values.length >> SHIFT
   const zones = { min: new Int32Array(count), max: new Int32Array(count), sum: new Int32Array(count) }
   for (let zone = 0; zone < count; zone++) {
