@@ -68,7 +68,7 @@ export class ChunkBlocks {
       this.cache.put(entry.owned, field.id, block, builder.bytes)
       return block
     }
-    const block = blockOf(frame, values)
+    const block = this.compact(chunk, rows, blockOf(frame, values))
     // Fields share what is not their own, and each counts it: they go one by one.
     this.cache.put(entry.owned, field.id, block, blockBytes(block))
     return block
@@ -114,11 +114,14 @@ export class ChunkBlocks {
     if (before === undefined || before === question) return undefined
     const values = plainValues(chunk, view, frame.order, field)
     if (values === undefined) return undefined
-    const gathered = blockOf(frame, values)
-    // A chunk that grows is gathered anew for each of its states.
-    const block = entry.rows === chunk.def.capacity ? this.scale.narrowed(gathered) : gathered
+    const block = this.compact(chunk, entry.rows, blockOf(frame, values))
     this.cache.put(entry.owned, field.id, block, blockBytes(block), question)
     return block
+  }
+
+  /** A chunk that grows is gathered anew for each of its states: what is kept of it is not worth more work. */
+  private compact(chunk: ChunkView, rows: number, block: SampleBlock): SampleBlock {
+    return rows === chunk.def.capacity ? this.scale.narrowed(block) : block
   }
 
   private frameOf(entry: ChunkEntry, table: TablePart, c: number, series: Int32Array, range: readonly [bigint, bigint], question: number): ChunkFrame {
