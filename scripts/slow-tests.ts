@@ -21,6 +21,7 @@ export const IN_TURN: readonly string[] = [
   'kernel/lib/grpc/connections.test.ts',
   'kernel/lib/grpc/ends.test.ts',
   'kernel/lib/grpc/listener.test.ts',
+  'kernel/lib/regex/growth.test.ts',
   'kernel/main.test.ts',
   'plugins/agent_plane/agents/commissions.test.ts',
   'plugins/agent_plane/drive/groups.test.ts',

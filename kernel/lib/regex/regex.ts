@@ -42,10 +42,9 @@ export function compileRegex(pattern: string, captures = false): RegExp {
 
 function translate(pattern: string, captures: boolean): string {
   let out = ''
-  // `(?i)` holds to the end of its group, JavaScript only knows `(?i:...)`: for each group the ones it opened, to be closed with it
-  // and opened again in its next alternative.
-  const flagged: string[][] = [[]]
-  const closeAll = (opened: readonly string[]) => ')'.repeat(opened.length)
+  // `(?i)` holds to the end of its group, JavaScript only knows `(?i:...)`: for each group how many it opened, to be closed with it, and
+  // what they come to, which its next alternative begins with.
+  const flagged: Flagged[] = [{ opened: 0, set: new Map() }]
   for (let i = 0; i < pattern.length; ) {
     const c = pattern[i]
     if (c === '\\') {
@@ -70,22 +69,27 @@ function translate(pattern: string, captures: boolean): string {
         const off = flagLetters(flags[2] ?? '')
         const open = on === '' && off === '' ? '(?:' : `(?${on}${off === '' ? '' : `-${off}`}:`
         out += open
-        if (flags[3] === ')') flagged[flagged.length - 1].push(open)
-        else flagged.push([])
+        if (flags[3] === ')') {
+          const { set } = flagged[flagged.length - 1]
+          flagged[flagged.length - 1].opened++
+          for (const letter of on) set.set(letter, true)
+          for (const letter of off) set.set(letter, false)
+        } else flagged.push({ opened: 0, set: new Map() })
         i += flags[0].length
       } else {
         if (name === null && pattern[i + 1] === '?') throw refuse(pattern, `"${pattern.slice(i, i + 3)}" is not supported`)
         out += captures ? (name === null ? '(' : `(?<${name[1]}>`) : '(?:'
-        flagged.push([])
+        flagged.push({ opened: 0, set: new Map() })
         i += name === null ? 1 : name[0].length
       }
     } else if (c === ')') {
       if (flagged.length === 1) throw refuse(pattern, 'unmatched ")"')
-      out += `${closeAll(flagged.pop() as string[])})`
+      out += `${closed(flagged.pop() as Flagged)})`
       i++
     } else if (c === '|') {
-      const opened = flagged[flagged.length - 1]
-      out += `${closeAll(opened)}|${opened.join('')}`
+      const group = flagged[flagged.length - 1]
+      out += `${closed(group)}|${opening(group.set)}`
+      group.opened = group.set.size === 0 ? 0 : 1
       i++
     } else if (c === ']' || c === '}' || (c === '{' && !/^\{\d+(,\d*)?\}/.test(pattern.slice(i)))) {
       out += `\\${c}`
@@ -100,7 +104,24 @@ function translate(pattern: string, captures: boolean): string {
     }
   }
   if (flagged.length > 1) throw refuse(pattern, 'missing closing ")"')
-  return out + closeAll(flagged[0])
+  return out + closed(flagged[0])
+}
+
+/** What flags that hold to the end of a group have opened in it, and which of them are on or off. */
+interface Flagged {
+  opened: number
+  set: Map<string, boolean>
+}
+
+function closed({ opened }: Flagged): string {
+  return ')'.repeat(opened)
+}
+
+function opening(set: ReadonlyMap<string, boolean>): string {
+  if (set.size === 0) return ''
+  const letters = (wanted: boolean): string => [...set].flatMap(([letter, on]) => (on === wanted ? letter : [])).join('')
+  const off = letters(false)
+  return `(?${letters(true)}${off === '' ? '' : `-${off}`}:`
 }
 
 /** As JavaScript has them: each once. */
@@ -144,6 +165,7 @@ function escapeSequence(pattern: string, at: number, inClass: boolean): [string,
 function charClass(pattern: string, start: number): [string, number] {
   let i = start + 1
   let out = '['
+  const sets = new Set<string>()
   if (pattern[i] === '^') {
     out += '^'
     i++
@@ -161,7 +183,9 @@ function charClass(pattern: string, start: number): [string, number] {
     } else if (c === '\\') {
       const isSet = 'dDsSwWpP'.includes(pattern[i + 1] ?? '-')
       const [text, next] = escapeSequence(pattern, i, true)
-      out += text
+      // V8 takes up to half a millisecond for each.
+      if (!isSet || !sets.has(text)) out += text
+      if (isSet) sets.add(text)
       i = next
       // After a set a dash is itself, which JavaScript wants said.
       if (isSet && pattern[i] === '-') {

@@ -18,6 +18,10 @@ export interface Shape {
 const MAX_LITERALS = 16_384
 /** They are tried one by one. */
 const MAX_GLOBS = 32
+/** Characters and parts that lists of several texts may have together, each as often as one is put together: some 20 ms. */
+const MAX_WORK = 1 << 20
+/** Groups within one another. */
+const MAX_DEPTH = 32
 /** A character that means itself, as it is, escaped, or alone in a class. */
 const LITERAL = /[^\\^$.|?*+()[\]{}]|\\([^0-9A-Za-z])|\[([^\\^[\]])\]/suy
 const QUANTIFIERS = '*+?{'
@@ -58,6 +62,7 @@ function matchesGlob({ parts, least }: Glob, text: string): boolean {
 class ShapeReader {
   private readonly pattern: string
   private at = 0
+  private work = 0
 
   constructor(pattern: string) {
     this.pattern = pattern
@@ -89,9 +94,24 @@ class ShapeReader {
       }
       const atom = this.atom(depth)
       if (atom === undefined || out.length * atom.length > MAX_LITERALS) return undefined
-      out = atom.length === 1 && out.length === 1 ? [joined(out[0], atom[0])] : out.flatMap((left) => atom.map((right) => joined(left, right)))
+      if (atom.length === 1 && out.length === 1) append(out[0], atom[0])
+      else {
+        out = out.flatMap((left) => atom.map((right) => joined(left, right)))
+        if (this.isTooMuch(out)) return undefined
+      }
     }
     return out
+  }
+
+  /** Alternatives multiply with each that follows: long before there are too many, all that they have together may be. */
+  private isTooMuch(list: readonly Glob[]): boolean {
+    let globs = 0
+    for (const { parts } of list) {
+      if (parts.length > 1) globs++
+      this.work += parts.length
+      for (const part of parts) this.work += part.length
+    }
+    return globs > MAX_GLOBS || this.work > MAX_WORK
   }
 
   /** What can match next; undefined when it is more than texts and gaps. */
@@ -108,18 +128,23 @@ class ShapeReader {
   }
 
   private group(depth: number): Glob[] | undefined {
+    if (depth === MAX_DEPTH) return undefined
     this.at++
     if (this.peek === '?' && !this.skip('?:')) return undefined
     const found = this.alternatives(depth + 1)
     return !this.skip(')') || this.quantified ? undefined : found
   }
 
+  /** Characters that follow one another, as one text. */
   private literal(): string | undefined {
-    LITERAL.lastIndex = this.at
-    const found = LITERAL.exec(this.pattern)
-    if (found === null) return undefined
-    this.at = LITERAL.lastIndex
-    return found[1] ?? found[2] ?? found[0]
+    let text = ''
+    for (;;) {
+      LITERAL.lastIndex = this.at
+      const found = LITERAL.exec(this.pattern)
+      if (found === null) return text === '' ? undefined : text
+      this.at = LITERAL.lastIndex
+      text += found[1] ?? found[2] ?? found[0]
+    }
   }
 
   private get peek(): string {
@@ -138,7 +163,13 @@ class ShapeReader {
 }
 
 function joined(left: Glob, right: Glob): Glob {
-  const middle = (left.parts.at(-1) as string) + right.parts[0]
-  const parts = [...left.parts.slice(0, -1), middle, ...right.parts.slice(1)]
-  return { parts, least: [...left.least, ...right.least] }
+  const both = { parts: left.parts.slice(), least: left.least.slice() }
+  append(both, right)
+  return both
+}
+
+function append(left: Glob, right: Glob): void {
+  left.parts[left.parts.length - 1] += right.parts[0]
+  for (let i = 1; i < right.parts.length; i++) left.parts.push(right.parts[i])
+  for (const least of right.least) left.least.push(least)
 }

@@ -67,15 +67,23 @@ let runner: { script: Script; context: { run: () => unknown } } | undefined
  * @param pattern as the user wrote it. @throws BAD_REQUEST when it takes too long.
  */
 export function withinTime<T>(regex: RegExp, timeoutMs: number, run: () => T, pattern: string): T {
-  if (!mayTakeLong(regex.source)) return run()
-  if (timeoutMs <= 0) throw tooLong(pattern)
+  const mayBeLong = mayTakeLong(regex.source)
+  if (mayBeLong && timeoutMs <= 0) throw tooLong(pattern)
+  try {
+    return mayBeLong ? interrupted(run, timeoutMs) : run()
+  } catch (error) {
+    if ((error as { code?: string }).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw tooLong(pattern)
+    // V8 reads an expression at once and compiles it when it is first used; then its nesting may be too deep, or what it comes to too large.
+    if (error instanceof SyntaxError || error instanceof RangeError) throw tooLarge(pattern)
+    throw error
+  }
+}
+
+function interrupted<T>(run: () => T, timeoutMs: number): T {
   runner ??= { script: new Script('run()'), context: createContext({ run }) as { run: () => unknown } }
   runner.context.run = run
   try {
     return runner.script.runInContext(runner.context, { timeout: Math.ceil(timeoutMs) }) as T
-  } catch (error) {
-    if ((error as { code?: string }).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw tooLong(pattern)
-    throw error
   } finally {
     runner.context.run = NOTHING
   }
@@ -83,12 +91,12 @@ export function withinTime<T>(regex: RegExp, timeoutMs: number, run: () => T, pa
 
 const NOTHING = (): void => {}
 
-function tooLong(pattern: string): SvcError {
+const tooLong = (pattern: string): SvcError => refused(pattern, 'it takes too long; repeat nothing that repeats itself, as in "(a+)+"')
+const tooLarge = (pattern: string): SvcError => refused(pattern, 'it is too large; repeat less, and nest fewer groups')
+
+function refused(pattern: string, cause: string): SvcError {
   const shown = pattern.length > 64 ? `${pattern.slice(0, 61)}...` : pattern
-  return new SvcError(
-    'BAD_REQUEST',
-    `cannot evaluate regular expression "${shown.toWellFormed()}": it takes too long; repeat nothing that repeats itself, as in "(a+)+"`,
-  )
+  return new SvcError('BAD_REQUEST', `cannot evaluate regular expression "${shown.toWellFormed()}": ${cause}`)
 }
 
 /**

@@ -1,3 +1,5 @@
+import { seeded } from 'svcdb/lib/random'
+import { compileRegex } from 'svcdb/lib/regex'
 import t from 'tap'
 import { checkRegex, matchesEmpty } from './regex-syntax.ts'
 
@@ -67,4 +69,24 @@ t.test('what only the engine refuses is told in its words', async (t) => {
 t.test('whether the empty text matches', async (t) => {
   t.ok(matchesEmpty('a*'))
   t.notOk(matchesEmpty('a+'))
+  const random = seeded(11)
+  const pick = (items: readonly string[]): string => items[Math.floor(random() * items.length)]
+  const ITEMS = [
+    ...['a', 'b', '.', '^', '$', '\\b', '\\B', '\\A', '\\z', '\\d', '\\Q\\E', '\\Qa\\E', '\\Qab\\E', '[a]', '[^]a]', '[[:digit:]]', '(?i)', '\\pL'],
+    ...['*', '+', '?', '*?', '{0}', '{0,2}', '{1,2}', '{2}', '{', '|', '|', '(', '(', '(?:', '(?i:', '(?P<x>', ')', ')', ')'],
+  ]
+  let good = 0
+  for (let round = 0; round < 20_000; round++) {
+    const pattern = Array.from({ length: 1 + Math.floor(random() * 7) }, () => pick(ITEMS)).join('')
+    if (checkRegex(pattern) !== undefined) continue
+    good++
+    const expected = compileRegex(pattern).test('')
+    if (matchesEmpty(pattern) !== expected) t.equal(matchesEmpty(pattern), expected, pattern)
+  }
+  t.ok(good > 3000, `${good} patterns of seed 11`)
+})
+
+t.test('a pattern is not tried to find that out', async (t) => {
+  t.notOk(matchesEmpty('(a*|b*|){60}x'))
+  t.ok(matchesEmpty('(a*|b*|){60}'))
 })

@@ -21,8 +21,9 @@ export function checkRegex(pattern: string): string | undefined {
   return cause === undefined ? undefined : `error parsing regexp: ${cause}`
 }
 
+/** Of a pattern that `checkRegex` finds good: without running it, which might take for ever. */
 export function matchesEmpty(pattern: string): boolean {
-  return compileRegex(pattern).test('')
+  return new Scanner(pattern).takesEmpty()
 }
 
 function refused(pattern: string): string | undefined {
@@ -41,17 +42,35 @@ interface Level {
   last: number
   /** Nothing to repeat: at the start of an alternative. */
   empty: boolean
+  /** Whether an empty text passes an alternative before this one, this one up to its last item, and that. */
+  passed: boolean
+  passes: boolean
+  lastPasses: boolean
+}
+
+const newLevel = (): Level => ({ repeats: 1, last: 1, empty: true, passed: false, passes: true, lastPasses: true })
+
+function passesEmpty({ passed, passes, lastPasses }: Level): boolean {
+  return passed || (passes && lastPasses)
 }
 
 class Scanner {
   private readonly text: string
   private at = 0
-  private readonly levels: Level[] = [{ repeats: 1, last: 1, empty: true }]
+  private readonly levels: Level[] = [newLevel()]
   /** Where the repetition that ends here began. */
   private lastRepeat = -1
+  /** Where the last name of a class may end. */
+  private readonly lastName: number
+  private readonly goodNames = new Set<string>()
 
   constructor(text: string) {
     this.text = text
+    this.lastName = text.lastIndexOf(':]')
+  }
+
+  takesEmpty(): boolean {
+    return this.scan() === undefined && passesEmpty(this.levels[0])
   }
 
   /** @returns what is wrong. */
@@ -69,22 +88,35 @@ class Scanner {
   private item(c: string, repeated: number): string | undefined {
     if (c === '(') return this.group()
     if (c === ')') return this.close()
-    if (c === '*' || c === '+' || c === '?') return this.repeat(1, 1, repeated)
+    if (c === '*' || c === '+' || c === '?') {
+      if (c !== '+') this.level().lastPasses = true
+      return this.repeat(1, 1, repeated)
+    }
     if (c === '{') {
       const size = this.match(REPEAT)
       if (size !== undefined) {
         const [least, most] = [Number(size[1]), Number(size[3] ?? size[1])]
         if (least > MAX_REPEAT || most > MAX_REPEAT || least > most) return `invalid repeat count: \`${size[0]}\``
+        if (least === 0) this.level().lastPasses = true
         return this.repeat(size[0].length, Math.max(most, 1), repeated)
       }
     }
     const level = this.level()
     level.last = 1
     level.empty = c === '|'
+    if (c !== '|' && c !== '\\') this.follow(c === '^' || c === '$')
+    else if (c === '|') Object.assign(level, { passed: passesEmpty(level), passes: true, lastPasses: true })
     if (c === '[') return this.charClass()
     if (c === '\\') return this.escape()
     this.at += c.length
     return undefined
+  }
+
+  /** One more item, of which an empty text passes or not. */
+  private follow(passes: boolean): void {
+    const level = this.level()
+    level.passes &&= level.lastPasses
+    level.lastPasses = passes
   }
 
   private group(): string | undefined {
@@ -101,7 +133,7 @@ class Scanner {
       this.at += flags[0].length
       if (flags[0].endsWith(')')) return undefined
     } else this.at++
-    this.levels.push({ repeats: 1, last: 1, empty: true })
+    this.levels.push(newLevel())
     return undefined
   }
 
@@ -111,8 +143,10 @@ class Scanner {
 
   private close(): string | undefined {
     if (this.levels.length === 1) return `unexpected ): \`${this.text}\``
-    const { repeats } = this.levels.pop() as Level
+    const group = this.levels.pop() as Level
+    const { repeats } = group
     const level = this.level()
+    this.follow(passesEmpty(group))
     level.last = repeats
     level.repeats = Math.max(level.repeats, repeats)
     level.empty = false
@@ -142,8 +176,11 @@ class Scanner {
     if (c === 'Q') {
       const end = this.text.indexOf('\\E', start + 2)
       this.at = end < 0 ? this.text.length : end + 2
+      // Only the last character may be repeated.
+      for (let length = (end < 0 ? this.at : end) - start - 2, i = 0; i < Math.min(length, 2); i++) this.follow(false)
       return undefined
     }
+    this.follow('AzB'.includes(c))
     if ('AzbBdswDSW'.includes(c)) {
       this.at += 2
       return undefined
@@ -156,7 +193,8 @@ class Scanner {
     const rest = this.text.slice(this.at)
     const name = /^\\[pP](?:\{[^}]*\}|[^{])/u.exec(rest)
     if (name === null) return `invalid character class range: \`${rest}\``
-    if (refused(name[0]) !== undefined) return `invalid character class range: \`${name[0]}\``
+    if (!this.goodNames.has(name[0]) && refused(name[0]) !== undefined) return `invalid character class range: \`${name[0]}\``
+    this.goodNames.add(name[0])
     this.at += name[0].length
     return undefined
   }
@@ -177,12 +215,10 @@ class Scanner {
     const start = this.at
     this.at += this.text[start + 1] === '^' ? 2 : 1
     for (let first = true; first || this.text[this.at] !== ']'; first = false) {
-      const named = /\[:(\^?)(.*?):\]/sy
-      named.lastIndex = this.at
-      const posix = named.exec(this.text)
-      if (posix !== null) {
-        if (!POSIX_CLASSES.has(posix[2])) return `invalid character class range: \`${posix[0]}\``
-        this.at += posix[0].length
+      if (this.text.startsWith('[:', this.at) && this.at + 2 <= this.lastName) {
+        const posix = this.text.slice(this.at, this.text.indexOf(':]', this.at + 2) + 2)
+        if (!POSIX_CLASSES.has(posix.slice(posix[2] === '^' ? 3 : 2, -2))) return `invalid character class range: \`${posix}\``
+        this.at += posix.length
         continue
       }
       const next = this.text[this.at] === '\\' ? this.text[this.at + 1] : undefined
