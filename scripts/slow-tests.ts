@@ -183,6 +183,7 @@ export const IN_TURN: readonly string[] = [
   'test/repository/readme.test.ts',
   'test/security/actions.test.ts',
   'test/security/bombs.test.ts',
+  'test/security/growth/',
   'test/security/hostile-auth.test.ts',
   'test/security/loop-delay.test.ts',
   'test/security/noisy-tenants.test.ts',

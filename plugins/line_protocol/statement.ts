@@ -22,7 +22,7 @@ export function answerStatement(
     check(create[1]?.replace(/\\(.)/g, '$1') ?? create[2])
     return OK
   }
-  if (/^\s*show\s+databases\s*;?\s*$/i.test(statement)) {
+  if (/^show\s+databases(?:\s*;)?$/i.test(statement.trim())) {
     const values = [...new Set([namespace, named ?? namespace])].map((name) => [name])
     return { results: [{ statement_id: 0, series: [{ name: 'databases', columns: ['name'], values }] }] }
   }

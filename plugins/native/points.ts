@@ -472,7 +472,11 @@ function checkHeld({ bytes }: JsonReader, start: number, end: number, value: num
 }
 
 /** Without the zeros at the end: writers that print doubles in full fill up with zeros. */
-const digitsOf = (text: string): string => text.replace(/0+$/, '')
+function digitsOf(text: string): string {
+  let end = text.length
+  while (text[end - 1] === '0') end--
+  return text.slice(0, end)
+}
 
 function isInteger(bytes: Uint8Array, start: number, end: number): boolean {
   for (let i = start; i < end; i++) if (bytes[i] === 46 || bytes[i] === 101 || bytes[i] === 69) return false

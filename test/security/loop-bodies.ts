@@ -161,6 +161,7 @@ function jsonWrites(body: number, points: number, size: (most: number) => number
     write('long name', () => `[${point('x'.repeat(body), '', '"v":1')}]`),
     write('spaces', () => `[${' '.repeat(body)}]`),
     write('digits', () => `[${point('jd', '', `"v":${'1'.repeat(body)}`)}]`),
+    write('digits of what is no decimal', () => `[${point('jc', '', `"v":{"decimal":"${'1'.repeat(body)}x"}`)}]`),
   ]
 }
 
@@ -179,6 +180,9 @@ function lineWrites(body: number, points: number, size: (most: number) => number
     write('new fields', () => lines(points, (i) => `lf f${i}=1 ${NANOS}`)),
     write('new fields of one line', () => `lg ${filled(body, (i) => `f${i}=1`)} ${NANOS}`),
     write('two types', () => lines(points, (i) => `ly v=${i % 2 === 0 ? '1' : '1i'} ${NANOS}`)),
+    write('digits', () => `ld v=0.${'1'.repeat(body)} ${NANOS}`),
+    write('digits of a decimal', () => `lc v=${'1'.repeat(body)}d ${NANOS}`),
+    write('long field name', () => `lz ${'f'.repeat(body)}=1 ${NANOS}`),
     write('long tag', () => `ll,h=${'x'.repeat(body)} v=1 ${NANOS}`),
     write('many tags', () => `lq,${filled(body, (i) => `t${i}=v`)} v=1 ${NANOS}`),
     write('long string', () => `lr v="${'x'.repeat(body)}" ${NANOS}`),

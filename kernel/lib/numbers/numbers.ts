@@ -92,8 +92,13 @@ export class Int64 {
   }
 }
 
+/** Up to here characters are put together one by one: a call costs more. */
+const SHORT_TEXT = 64
+
 /** The text of some ASCII bytes. */
 export function asciiText(bytes: Uint8Array, start: number, end: number): string {
+  // Each character of a long one would be an object of 32 bytes.
+  if (end - start > SHORT_TEXT) return Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1')
   let text = ''
   for (let i = start; i < end; i++) text += String.fromCharCode(bytes[i])
   return text
@@ -169,7 +174,7 @@ export function decimalText(unscaled: bigint, scale: number): string {
 }
 
 /** Digits with an optional sign and point: what `storeDecimal` takes. */
-export const DECIMAL = /^[+-]?(?:\d+\.?\d*|\.\d+)$/
+export const DECIMAL = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/
 
 /** Where the suffix `d` of the digits at `start` stands, behind a sign; -1 when there are no digits or no suffix. */
 export function decimalEnd(bytes: Uint8Array, start: number): number {
@@ -195,9 +200,9 @@ export function storeDecimal(bytes: Uint8Array, start: number, end: number, colu
     else {
       if (digits !== '' || bytes[at] !== 48) digits += String.fromCharCode(bytes[at])
       if (point) scale++
+      if (digits.length > MAX_DECIMAL_DIGITS || scale > MAX_DECIMAL_DIGITS) return false
     }
   }
-  if (digits.length > MAX_DECIMAL_DIGITS || scale > MAX_DECIMAL_DIGITS) return false
   const magnitude = BigInt(digits === '' ? '0' : digits)
   column.setDecimal(row, bytes[start] === 45 ? -magnitude : magnitude, scale)
   return true

@@ -92,7 +92,7 @@ function boundsOf({ codes, texts }: LabelColumn): Float64Array {
 function parseBound(text: string): number {
   const infinite = /^([+-]?)inf(?:inity)?$/i.exec(text)
   if (infinite !== null) return infinite[1] === '-' ? -Infinity : Infinity
-  if (!/^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i.test(text)) return NaN
+  if (!/^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i.test(text)) return NaN
   const value = Number(text)
   return Number.isFinite(value) ? value : NaN
 }

@@ -8,6 +8,10 @@ import type { Names } from './names.ts'
 const CALLERS =
   /^(Parser|Binder|Catalog|Conversion|Out of Range|Invalid Input|Not implemented|Constraint|Mismatch Type|Type|Invalid type|Syntax|Expression|Sequence|Divide by Zero|Decimal|Parameter Not Resolved) Error: /i
 
+const SEGMENT_ENDING = '.parquet'
+/** Characters of a reason that are told. */
+const MAX_REASON = 4096
+
 /** The second is what a source of rows met, in an error about that source. */
 const OUT_OF_MEMORY = /^Out of Memory Error|^Invalid Input Error: \{"exception_type":"Out of Memory"/i
 
@@ -51,15 +55,28 @@ export function hinted(text: string): string {
   return /^Referenced column "(?:time|timestamp)" not found/i.test(text) ? `${text}; the time of a point is the column _time` : text
 }
 
-/** Leaves the reason: not the excerpt of the rewritten statement, not paths, not the names of what a statement is rewritten to. */
+/**
+ * Leaves the reason: not the excerpt of the rewritten statement, not paths, not the names of what a statement is rewritten to. A text may have all of a value that a
+ * statement makes, a megabyte of one character: no expression here looks twice at where it has been.
+ */
 function clean(text: string): string {
-  return text
-    .replace(CALLERS, '')
-    .replace(/\n\s*LINE \d+:[\s\S]*$/, '')
-    .replace(/\(?\b(?:read_parquet|parquet_scan)\([^)]*\)\)?/g, 'a measurement')
-    .replace(/(?:[A-Za-z]:)?[\\/][^\s'"]*\.parquet/g, 'a segment')
+  const reason = text.replace(CALLERS, '').replace(/\n[^\S\n]*LINE \d+:[\s\S]*$/, '')
+  // Behind the last parenthesis nothing closes.
+  const closed = reason.lastIndexOf(')') + 1
+  const cleaned = (reason.slice(0, closed).replace(/\(?\b(?:read_parquet|parquet_scan)\([^)]*\)\)?/g, 'a measurement') + reason.slice(closed))
+    .replace(/[^\s'"]+/g, withoutPath)
     .replaceAll(NATIVE_PREFIX, '')
     .replace(/__svc_\w+/g, 'an internal function')
     .replace(/\n+/g, ' ')
     .trim()
+  return cleaned.length > MAX_REASON ? `${cleaned.slice(0, MAX_REASON).toWellFormed()}...` : cleaned
+}
+
+/** From the first slash of a word, and a drive before it, to where the last segment is named. */
+function withoutPath(word: string): string {
+  const end = word.lastIndexOf(SEGMENT_ENDING)
+  const slash = end < 0 ? -1 : word.search(/[\\/]/)
+  if (slash < 0 || slash > end) return word
+  const start = /^[A-Za-z]:$/.test(word.slice(Math.max(0, slash - 2), slash)) ? slash - 2 : slash
+  return `${word.slice(0, start)}a segment${word.slice(end + SEGMENT_ENDING.length)}`
 }
