@@ -33,9 +33,7 @@ export function readExemplars(
 ): void {
   const { found } = outcome
   if (found.length >= MAX_FOUND || outcome.foundCharacters >= MAX_FOUND_CHARACTERS) return
-  const series = seriesOf()
-  if (series === undefined) return
-  const before = found.length
+  let series: readonly string[] | undefined
   reader.at = start
   reader.end = end
   while (found.length < MAX_FOUND && reader.next()) {
@@ -49,14 +47,18 @@ export function readExemplars(
     reader.end = after
     try {
       const exemplar = exemplarIn(reader, labelsOf)
-      if (exemplar !== undefined) found.push({ series, ...exemplar })
+      if (exemplar !== undefined) {
+        // Not before there is one to keep: labels may be long, and said in a few bytes again and again.
+        if (series === undefined && (series = seriesOf()) === undefined) return
+        found.push({ series, ...exemplar })
+      }
     } catch (error) {
       if (!(error instanceof SvcError)) throw error
     }
     reader.at = after
     reader.end = end
   }
-  if (found.length > before) outcome.foundCharacters += series.reduce((sum, text) => sum + text.length, series.length * LABEL_CHARACTERS)
+  if (series !== undefined) outcome.foundCharacters += series.reduce((sum, text) => sum + text.length, series.length * LABEL_CHARACTERS)
 }
 
 function exemplarIn(reader: ProtobufReader, labelsOf: ReadLabels): Exemplar | undefined {
