@@ -21,6 +21,9 @@ export function parseJson(body: Buffer): unknown {
   }
 }
 
+/** More digits do not fit 64 bits. Ten million of them take seconds as a bigint. */
+const WHOLE = /^-?\d{1,20}$/
+
 function exactly(_key: string, value: unknown, { source }: { source?: string }): unknown {
-  return typeof value === 'number' && !Number.isSafeInteger(value) && source !== undefined && /^-?\d+$/.test(source) ? BigInt(source) : value
+  return typeof value === 'number' && !Number.isSafeInteger(value) && source !== undefined && WHOLE.test(source) ? BigInt(source) : value
 }

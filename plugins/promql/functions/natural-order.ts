@@ -3,6 +3,7 @@
 import { compareText } from '../text-order.ts'
 
 const CHUNKS = /\d+|\D+/g
+const SHORT = /^0*(\d{1,19})$/
 /** Longer runs of digits do not fit 64 bits and compare as text. */
 const MAX = 9_223_372_036_854_775_807n
 
@@ -29,7 +30,8 @@ function compareChunks(a: string, b: string): number {
 }
 
 function integer(chunk: string): bigint | undefined {
-  if (!/^\d/.test(chunk)) return undefined
-  const value = BigInt(chunk)
+  const digits = SHORT.exec(chunk)?.[1]
+  if (digits === undefined) return undefined
+  const value = BigInt(digits)
   return value <= MAX ? value : undefined
 }

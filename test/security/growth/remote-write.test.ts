@@ -113,7 +113,9 @@ const REQUESTS: Record<string, GrowingRequest> = {
     ),
   ),
   '1.0: spans of a histogram': v1((out, bytes) => seriesV1(out, 'h', () => histogram(out, 4, () => times(bytes, 6, () => span(out, 1, 1))))),
-  '1.0: spans of nothing': v1((out, bytes) => times(bytes, 1500, (i) => seriesV1(out, `h${i % 9}`, () => histogram(out, 4, () => times(1400, 6, () => span(out, 0, 0)))))),
+  '1.0: spans of nothing': v1((out, bytes) =>
+    times(bytes, 1500, (i) => seriesV1(out, `h${i % 9}`, () => histogram(out, 4, () => times(1400, 6, () => span(out, 0, 0))))),
+  ),
   '1.0: long spans': v1((out, bytes) => times(bytes, 60, () => seriesV1(out, 'h', () => histogram(out, 4, () => span(out, 0, 2 ** 31 - 1))))),
   '1.0: buckets': v1((out, bytes) =>
     times(bytes, 300, (i) =>
@@ -170,21 +172,32 @@ const REQUESTS: Record<string, GrowingRequest> = {
     200_000,
     'x'.repeat(4000),
   ),
-  '2.0: long labels that are refused': v2((out, bytes) => times(bytes, 24, () => seriesV2(out, Uint8Array.of(1, 2, 3, 4, 3, 4), () => sample(out))), 200_000, 'x'.repeat(100_000)),
+  '2.0: long labels that are refused': v2(
+    (out, bytes) => times(bytes, 24, () => seriesV2(out, Uint8Array.of(1, 2, 3, 4, 3, 4), () => sample(out))),
+    200_000,
+    'x'.repeat(100_000),
+  ),
   '2.0: exemplars that are none, of series with long labels': v2(
     (out, bytes) => times(bytes, 14, () => seriesV2(out, REFS, () => nested(out, 4, () => out.blob(1, Uint8Array.of(99, 99))))),
     400_000,
     'x'.repeat(100_000),
   ),
-  '2.0: empty exemplars of series with long labels': v2((out, bytes) => times(bytes, 10, () => seriesV2(out, REFS, () => out.blob(4, Uint8Array.of()))), 400_000, 'x'.repeat(100_000)),
+  '2.0: empty exemplars of series with long labels': v2(
+    (out, bytes) => times(bytes, 10, () => seriesV2(out, REFS, () => out.blob(4, Uint8Array.of()))),
+    400_000,
+    'x'.repeat(100_000),
+  ),
   '2.0: metadata of a long text': v2(
-    (out, bytes) => times(bytes, 34, (i) => seriesV2(out, REFS, () => {
-      sample(out, MILLIS + i)
-      nested(out, 5, () => {
-        out.int(1, i % 8)
-        out.int(3, i % 2 === 0 ? 4 : 3)
-      })
-    })),
+    (out, bytes) =>
+      times(bytes, 34, (i) =>
+        seriesV2(out, REFS, () => {
+          sample(out, MILLIS + i)
+          nested(out, 5, () => {
+            out.int(1, i % 8)
+            out.int(3, i % 2 === 0 ? 4 : 3)
+          })
+        }),
+      ),
     400_000,
     'x'.repeat(60_000),
   ),
@@ -195,7 +208,10 @@ const REQUESTS: Record<string, GrowingRequest> = {
           out.sint(4, -53)
           span(out, 0, 100)
           out.blob(12, new Uint8Array(100))
-          out.doubles(16, range(99, (b) => b + (i % 50)))
+          out.doubles(
+            16,
+            range(99, (b) => b + (i % 50)),
+          )
         }),
       ),
     ),
