@@ -68,13 +68,16 @@ t.test('it outlives a restart, and a disk that fails for a while', async (t) => 
   keeper.schedule()
   keeper.schedule()
   store.note('n', entry('k'))
+  const long = 'prometheus_http_request_duration_seconds'
+  store.note('n', entry(long))
   await keeper.stop()
-  t.same((await state.list<MetricRecord>()).map(({ value }) => value.metric).sort(), ['k', 'm'])
+  t.same((await state.list<MetricRecord>()).map(({ value }) => value.metric).sort(), ['k', 'm', long])
   const later = new MetadataStore(limits)
   await new MetadataKeeper(later, 1, log).start(state)
   t.same([...later.list('n')].map(({ metric, help }) => [metric, help]).sort(), [
     ['k', 'h'],
     ['m', 'first'],
+    [long, 'h'],
   ])
   t.equal(later.changed.size, 0)
 })

@@ -14,6 +14,8 @@ export const MAX_TEXT_BYTES = 65_536 + 3
 const MAX_METRIC_BYTES = 1024
 /** Stands in no name. */
 const SEPARATOR = '\u0001'
+/** What takes two bytes of a key each, the separator among them: no name of a metric has one. */
+const CONTROL = /[\0-\u0004]/
 
 const SUFFIXES: Record<string, readonly string[]> = {
   histogram: ['_bucket', '_count', '_sum'],
@@ -59,7 +61,7 @@ export class MetadataStore implements MetricMetadata {
 
   note(namespace: string, entry: MetricMetadataEntry): void {
     const { metric, type } = entry
-    if (metric === '' || metric.includes('\0') || metric.includes(SEPARATOR)) return
+    if (metric === '' || CONTROL.test(metric)) return
     const help = this.cut(entry.help)
     const unit = this.cut(entry.unit)
     const record = this.record(namespace, metric)

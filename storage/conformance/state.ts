@@ -69,6 +69,32 @@ export const stateRules: readonly [rule: string, body: (t: Test, engine: States)
     },
   ],
   [
+    'state: keys of every length may have control characters',
+    async (t: Test, engine: States) => {
+      const state = engine.state('one')
+      const keys = ['\u0001', '\u0002', '\u0003', '\u0004', '\u0005'].flatMap((each) =>
+        [1, 40, 64, 300].map((length) => `n${each}${'a'.repeat(length)}${each}${each}z`),
+      )
+      await state.transaction((tx) => {
+        for (const key of keys) tx.put(key, key)
+      })
+      for (const key of keys) t.equal(await state.get(key), key)
+      t.same(
+        await state.list(),
+        keys.toSorted().map((key) => ({ key, value: key })),
+      )
+      for (const prefix of ['n\u0001', `n\u0004${'a'.repeat(64)}`])
+        t.same(
+          (await state.list({ prefix })).map(({ key }) => key),
+          keys.filter((key) => key.startsWith(prefix)).toSorted(),
+        )
+      await state.transaction((tx) => {
+        for (const key of keys) tx.delete(key)
+      })
+      t.same(await state.list(), [])
+    },
+  ],
+  [
     'state: transactions that meet come one after the other, though their bodies wait',
     async (t: Test, engine: States) => {
       const state = engine.state('one')

@@ -21,6 +21,7 @@ import { constants } from 'node:os'
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
+import { keyBytes } from './key.ts'
 import type { KeyValueStore } from './key-value-store.ts'
 import { roomFor, takeRoom } from './room.ts'
 
@@ -36,10 +37,11 @@ const FULL: readonly unknown[] = [constants.errno.ENOSPC, constants.errno.EDQUOT
 /** What a transaction's body writes, as it will lie in LMDB. */
 export interface RawWrites {
   put(key: string, value: Uint8Array): void
-  remove(key: string): void
+  /** @param key bytes: as they lie there, of keys from before. */
+  remove(key: string | Uint8Array): void
 }
 
-type Change = [key: string, value: Uint8Array | undefined]
+type Change = [key: string, value: Uint8Array] | [key: string | Uint8Array, value: undefined]
 
 export class CatalogCommits {
   private readonly db: KeyValueStore
@@ -85,7 +87,7 @@ export class CatalogCommits {
     const changes: Change[] = []
     const result = body({
       put: (key, value) => void changes.push([requireStorableKey(key), value]),
-      remove: (key) => void changes.push([requireStorableKey(key), undefined]),
+      remove: (key) => void changes.push([typeof key === 'string' ? requireStorableKey(key) : key, undefined]),
     })
     if (changes.length === 0) return result
     await ready?.()
@@ -123,7 +125,7 @@ export class CatalogCommits {
   private async write(changes: readonly Change[]): Promise<void> {
     await this.db.batch(() => {
       for (const [key, value] of changes) {
-        const part: Promise<boolean> = value === undefined ? this.db.remove(key) : this.db.put(key, value)
+        const part: Promise<boolean> = value === undefined ? this.db.remove(key) : this.db.put(key as string, value)
         part.catch(() => {}) // fails with the batch, which says so
       }
     })
@@ -168,7 +170,7 @@ async function reasonOf(error: unknown): Promise<Error> {
 
 /** @throws INVALID_REQUEST for one that is too long. */
 export function requireStorableKey(key: string): string {
-  if (Buffer.byteLength(key) > MAX_KEY_BYTES)
+  if (keyBytes(key) > MAX_KEY_BYTES)
     throw new SvcError('INVALID_REQUEST', `cannot store key "${key.slice(0, 64)}...": it takes more than ${MAX_KEY_BYTES} bytes; shorten it`)
   return key
 }

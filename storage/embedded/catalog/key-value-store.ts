@@ -4,6 +4,7 @@
 import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import { realFileSystem } from '../../common/log/file-system.ts'
+import { keyEncoder } from './key.ts'
 import { checkPages } from './pages.ts'
 import { corruptCatalog, inaccessibleCatalog } from './value.ts'
 
@@ -16,7 +17,8 @@ export interface KeyValueStore {
   /** Applies the `put`s and `remove`s that the body calls as one commit, durable when `flushed` has resolved too. */
   batch(body: () => void): Promise<unknown>
   put(key: string, value: Uint8Array): Promise<boolean>
-  remove(key: string): Promise<boolean>
+  /** @param key bytes: as they lie there, of keys from before. */
+  remove(key: string | Uint8Array): Promise<boolean>
   readonly flushed: Promise<unknown>
   /** Writes a copy as of now as `data.mdb` into a directory. */
   backup(dir: string, compact: boolean): Promise<void>
@@ -34,7 +36,7 @@ export function openLmdb(dir: string): RootDatabase<unknown, string> {
     throw isOfSystem(error) ? inaccessibleCatalog(error) : corruptCatalog((error as Error).message, error)
   }
   try {
-    const options = { encoding: 'binary', overlappingSync: false, eventTurnBatching: false, noMemInit: true, maxDbs: 1 } as const
+    const options = { encoding: 'binary', overlappingSync: false, eventTurnBatching: false, noMemInit: true, maxDbs: 1, keyEncoder } as const
     return open<unknown, string>({ path: dir, ...options }) as RootDatabase<unknown, string>
   } catch (error) {
     throw isOfSystem(error) ? inaccessibleCatalog(error) : corruptCatalog('LMDB cannot open it', error)

@@ -5,6 +5,7 @@ import { open } from 'lmdb'
 import type { OpenState, OwnState } from 'svcdb'
 import { type Environment, lockTexts, realEnvironment } from '../environment.ts'
 import { paths } from '../paths.ts'
+import { keyEncoder } from './key.ts'
 import { LmdbState, LmdbStateReader } from './state-store.ts'
 import { CatalogStore, FORMAT_VERSION } from './store.ts'
 import { decodeValue } from './value.ts'
@@ -16,7 +17,7 @@ import { decodeValue } from './value.ts'
 export async function openState(config: Record<string, unknown>, owner: string): Promise<OpenState | undefined> {
   const directory = paths(resolve(String(config.data_dir))).catalog
   if (!existsSync(join(directory, 'data.mdb'))) return undefined
-  const db = open<Uint8Array, string>({ path: directory, encoding: 'binary', readOnly: true, maxDbs: 1 })
+  const db = open<Uint8Array, string>({ path: directory, encoding: 'binary', readOnly: true, maxDbs: 1, keyEncoder })
   try {
     const { format } = JSON.parse(new TextDecoder().decode(db.get('meta/format'))) as { format: unknown }
     if (format !== FORMAT_VERSION)

@@ -165,3 +165,68 @@ t.test('a lock file that cannot be opened for writing is named; LMDB would end t
   const opening = async () => openLmdb(join(dir, 'catalog'))
   await t.rejects(opening(), { code: 'IO_ERROR', message: /^cannot open the catalog .*EISDIR.*lock\.mdb.*owns the data directory/ })
 })
+
+/** As LMDB-js encodes what it is given, which of 64 characters and more it does not escape. */
+const RAW = { encoding: 'binary', overlappingSync: false, eventTurnBatching: false, noMemInit: true, maxDbs: 1 } as const
+const ESCAPABLE = ['\0', '\u0001', '\u0002', '\u0003', '\u0004', '\u0005', '\u001b', '\u001c', 'ä', '\ufeff', '😀']
+
+t.test('keys with any character are what they were, at every length', async (t) => {
+  const dir = temporaryFolder(t)
+  const keys = ESCAPABLE.flatMap((each) => [0, 30, 61, 62, 63, 64, 65, 900].map((length) => `key/${'k'.repeat(length)}${each}${each}end`)).concat(ESCAPABLE)
+  const store = await CatalogStore.open(dir, true)
+  await store.transaction((tx) => {
+    for (const key of keys) tx.putJson(key, key)
+  })
+  for (let lives = 0; lives < 2; lives++) {
+    const again = lives === 0 ? store : await CatalogStore.open(dir, false)
+    t.same(
+      keys.filter((key) => again.getJson(key) !== key),
+      [],
+    )
+    const under = [...again.range({ start: 'key/', end: 'key0' })].map(({ key }) => key)
+    t.same(
+      under,
+      keys.filter((key) => key.startsWith('key/')).toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))),
+      'in the order of their UTF-8',
+    )
+    await again.close()
+  }
+  await t.rejects(
+    CatalogStore.open(dir, false).then(async (last) => {
+      try {
+        await last.transaction((tx) => tx.putJson(`${'k'.repeat(1000)}${'\u0002'.repeat(500)}`, 1))
+      } finally {
+        await last.close()
+      }
+    }),
+    { code: 'INVALID_REQUEST', message: /more than 1900 bytes/ },
+  )
+})
+
+t.test('catalogs whose long keys were not escaped are opened, and their entries found', async (t) => {
+  const dir = temporaryFolder(t)
+  const entries = new Map(['\u0001', '\u0003'].flatMap((each) => [1, 40, 70, 500].map((length) => [`state/one/n${each}${'a'.repeat(length)}`, { length }])))
+  const made = await CatalogStore.open(dir, true)
+  await made.transaction((tx) => {
+    for (const [key, value] of entries) tx.putJson(key, value)
+  })
+  await made.close()
+  const db = open<Buffer, string | Buffer>({ path: dir, ...RAW })
+  for (const key of entries.keys()) {
+    if (key.length < 64) continue
+    const escaped = Buffer.from(key.replace(/[\0-\u0004]/g, '\u0004$&'))
+    await db.put(key, db.get(escaped) as Buffer)
+    await db.remove(escaped)
+  }
+  t.ok(
+    [...db.getKeys()].some((key) => typeof key !== 'string'),
+    'what LMDB-js then makes of them',
+  )
+  await db.close()
+  for (let lives = 0; lives < 2; lives++) {
+    const store = await CatalogStore.open(dir, false)
+    for (const [key, value] of entries) t.same(store.getJson(key), value, JSON.stringify(key.slice(0, 14)))
+    t.equal([...store.range({ start: 'state/one/n\u0001', end: 'state/one/n\u0002' })].length, 4)
+    await store.close()
+  }
+})

@@ -10,6 +10,7 @@
 import { SvcError } from 'svcdb/lib/errors'
 import { type Environment, realEnvironment } from '../environment.ts'
 import { CatalogCommits, type RawWrites } from './commit.ts'
+import { unescapedKey } from './key.ts'
 import type { KeyValueStore } from './key-value-store.ts'
 import { StateCommits } from './state-commits.ts'
 import { corruptCatalog, decodeJson, decodeValue, encodeJson, encodeValue, storedCrc, valueCrc } from './value.ts'
@@ -65,6 +66,7 @@ export class CatalogStore {
       if (version === undefined) await store.initialise()
       else if (version === 1) await store.addChecksums()
       else if (version > FORMAT_VERSION || version < 1) throw otherVersion(version)
+      await store.escapeKeys()
       store.verify()
       if (version === 2 || version === 3) await store.raiseVersion()
       return store
@@ -143,6 +145,22 @@ export class CatalogStore {
     await this.commits.run((raw) => {
       raw.put(SUM, encodeJson(SUM, { entries: 0, crc: 0 }))
       raw.put(FORMAT, formatMark(FORMAT_VERSION))
+    })
+  }
+
+  /** Keys of state that were stored before they were escaped at every length are moved, all or none, to where they are looked for. No others have such characters. */
+  private async escapeKeys(): Promise<void> {
+    const moved: { key: string; from: Uint8Array; value: Uint8Array }[] = []
+    for (const { key, value } of this.db.getRange({ start: 'state/', end: 'state0' })) {
+      const from = unescapedKey(key)
+      if (from !== undefined && this.db.get(key) === undefined) moved.push({ key, from, value: Uint8Array.from(value as Uint8Array) })
+    }
+    if (moved.length === 0) return
+    await this.commits.run((raw) => {
+      for (const { key, from, value } of moved) {
+        raw.remove(from)
+        raw.put(key, value)
+      }
     })
   }
 
