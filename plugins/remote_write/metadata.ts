@@ -15,6 +15,7 @@ const MAX_METRIC_BYTES = 1024
 /** Stands in no name. */
 const SEPARATOR = '\u0001'
 /** What takes two bytes of a key each, the separator among them: no name of a metric has one. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const CONTROL = /[\0-\u0004]/
 
 const SUFFIXES: Record<string, readonly string[]> = {

@@ -6,9 +6,10 @@
 const ESCAPE = '\u0004'
 const FIRST = 0x1b
 const FIRST_TEXT = 0x1c
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is escaped
 const TO_ESCAPE = /[\0-\u0004]/
-const ALL_TO_ESCAPE = /[\0-\u0004]/g
-const ESCAPED = /\u0004([\0-\u0004])/g
+const ALL_TO_ESCAPE = new RegExp(TO_ESCAPE, 'g')
+const ESCAPED = new RegExp(`${ESCAPE}(${TO_ESCAPE.source})`, 'g')
 /** What LMDB-js wants left of the buffer behind a key. */
 const ROOM = 4
 
