@@ -224,8 +224,11 @@ export type SqlParameter = null | boolean | number | bigint | string | Uint8Arra
 export interface SqlRequest {
   namespace: string
   query: string
-  /** Values of the query's parameters (`?`, `$1`), in order. A query that has some can be opened without them, to learn its columns, and not be run. */
-  parameters?: readonly SqlParameter[]
+  /**
+   * Values of the query's parameters: in order (`?`, `$1`), or by name (`$name`), where one that the query does not have is passed over. A query that has some
+   * can be opened without them, to learn its columns, and not be run.
+   */
+  parameters?: readonly SqlParameter[] | ReadonlyMap<string, SqlParameter>
   /** Text comes as bytes or as numbers in a dictionary (`SqlVector`), without a string for each value. */
   textBytes?: boolean
   /** Rows that are read at most: an engine that has to work out an answer before it hands rows out makes no more. Without it all may be. */

@@ -4,6 +4,7 @@
  */
 import { SvcError } from 'svcdb/lib/errors'
 import { type ProtobufReader, ProtobufWriter } from 'svcdb/lib/protobuf'
+import { isJson } from './influxdb3.ts'
 import { boundFields, eachField } from './messages.ts'
 import { readBool, readBytes, readEntry, readNumbers, readString } from './protobuf-text.ts'
 
@@ -90,16 +91,9 @@ export function writeAny(name: string, value: Uint8Array): Uint8Array {
   return out.take()
 }
 
-const OPENING_BRACE = 0x7b
-
 /** @throws BAD_REQUEST for what is no command of Flight SQL, and for transactions, which there are none of. */
 export function readCommand(bytes: Uint8Array): Command {
-  // As protobuf a brace would begin a group, which no Any has.
-  if (bytes[0] === OPENING_BRACE)
-    throw new SvcError(
-      'BAD_REQUEST',
-      'cannot read the command: it is JSON, as clients of InfluxDB 3 send their queries, and none of Flight SQL; use a client of Flight SQL, or POST /api/v1/svc/sql',
-    )
+  if (isJson(bytes)) throw new SvcError('BAD_REQUEST', 'cannot read the command: it is JSON, as clients of InfluxDB 3 send their queries, which are for DoGet')
   const { name, url, value } = readAny(bytes)
   // The name is the client's: what every object has is no command.
   if (Object.hasOwn(READERS, name)) return READERS[name](value)

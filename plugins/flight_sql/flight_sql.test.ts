@@ -189,8 +189,6 @@ t.test('queries', async (t) => {
     await wrong(command('CommandStatementQuery', { 1: 'select 1', 2: Buffer.from('tx') }), /there are no transactions/)
     await wrong(command('CommandPreparedStatementQuery', { 1: 'gone' }), /cannot find prepared statement "gone"/, 5)
     await wrong(Buffer.from('SELECT 1'), /cannot decode|none of Flight SQL/)
-    const ticket = { database: 'db', sql_query: 'SELECT 1', query_type: 'sql' }
-    await wrong(Buffer.from(JSON.stringify(ticket)), /it is JSON, as clients of InfluxDB 3 send their queries.*api\/v1\/svc\/sql/)
     t.match((await flight.call('GetFlightInfo', message({ 1: 1 }))).error, { code: 3, details: /neither a command nor a path/ })
     t.match((await flight.call('DoExchange', new Uint8Array(0))).error, { code: 12 })
   })

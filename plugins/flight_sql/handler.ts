@@ -5,6 +5,7 @@ import type { GrpcCall, SendMessage } from 'svcdb/lib/grpc'
 import { randomName } from './bounded-map.ts'
 import { catalogOf, fixedAnswer, schemaMatches, tableTypeMatches } from './catalogue.ts'
 import { type Command, readCommand, type TableFilter, writeTicket } from './commands.ts'
+import { influxStatement, isJson } from './influxdb3.ts'
 import {
   CMD,
   type FlightDescriptor,
@@ -94,7 +95,9 @@ export class FlightHandler {
 
   async doGet(request: Uint8Array, call: GrpcCall<CallContext>, send: SendMessage): Promise<void> {
     const { queries } = this.dependencies
-    const command = readCommand(firstBytes(request))
+    const ticket = firstBytes(request)
+    if (isJson(ticket)) return queries.run('', { ...influxStatement(ticket, call.context), dictionaries: wantsDictionaries(call) }, call, send)
+    const command = readCommand(ticket)
     switch (command.kind) {
       case 'ticket': {
         const { id, query, prepared, dictionaries } = command.ticket

@@ -1,5 +1,5 @@
 /** Statements: what they will answer, and running them with limits, so that they end with their call or when they are cancelled. */
-import type { CallContext, Counter, JobOptions, SqlParameter, Svc } from 'svcdb'
+import type { CallContext, Counter, JobOptions, SqlRequest, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { CANCELLED, forward, type GrpcCall, GrpcStatusError, type SendMessage } from 'svcdb/lib/grpc'
 import { moduleUrl } from 'svcdb/lib/modules'
@@ -12,7 +12,7 @@ const TABLES = moduleUrl('./tables-job.ts', import.meta.url)
 
 export interface Statement {
   query: string
-  parameters: readonly SqlParameter[] | undefined
+  parameters: SqlRequest['parameters']
   dictionaries: boolean
 }
 

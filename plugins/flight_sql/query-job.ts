@@ -1,5 +1,5 @@
 /** A SQL statement beside the data: says what it will answer, or runs it and emits its record batches as FlightData messages, ready to be sent. */
-import type { Job, SqlParameter } from 'svcdb'
+import type { Job, SqlRequest } from 'svcdb'
 import { ArrowEncoder, arrowSchema, frame, schemaMessage } from 'svcdb/lib/arrow'
 import { SvcError } from 'svcdb/lib/errors'
 import { flightPrefix } from './messages.ts'
@@ -8,7 +8,7 @@ import { WideTypes } from './wide-types.ts'
 export interface QueryArgs {
   namespace: string
   query: string
-  parameters: readonly SqlParameter[] | undefined
+  parameters: SqlRequest['parameters']
   /** Text as numbers in a dictionary. */
   dictionaries: boolean
   /** Nothing runs: only the schemas are wanted. */

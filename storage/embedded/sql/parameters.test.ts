@@ -53,6 +53,17 @@ t.test('by place, by number and by name', async (t) => {
   t.strictSame(await ask("SELECT '?', $1 -- ?", 1n), [['?', 1n]])
 })
 
+t.test('values by name', async (t) => {
+  const named = async (query: string, values: Record<string, SqlParameter>): Promise<unknown[][]> =>
+    (await host.query(query, { parameters: new Map(Object.entries(values)) })).rows
+  t.strictSame(await named('SELECT $b - $a, $b', { a: 2n, b: 7n, unused: 1n }), [[5n, 7n]])
+  t.strictSame(await named('SELECT $2', { 2: 2n }), [[2n]], 'a number is a name, and one that is skipped needs no value')
+  t.strictSame(await named('SELECT 1::BIGINT', {}), [[1n]])
+  t.strictSame(await named('SELECT count(*) FROM cpu WHERE procs = $procs', { procs: -77n }), [[0n]])
+  await t.rejects(named('SELECT $a', { A: 1n, constructor: 1n }), { code: 'SQL_ERROR', message: /no value was given for its parameter \$a/ })
+  t.ok((await named('SHOW TABLES', { a: 1n })).length > 0)
+})
+
 t.test('a column is called by its parameter, whatever the value', async (t) => {
   const named = async (query: string, ...parameters: SqlParameter[]): Promise<string[]> => (await host.query(query, { parameters })).columns
   t.strictSame(await named('SELECT ?, procs + ? FROM cpu LIMIT 1', 1n, 2n), ['$1', 'procs + $2'])

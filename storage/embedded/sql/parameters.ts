@@ -57,8 +57,34 @@ function forbid(node: Node | undefined, clause: string): void {
     throw refuse(`cannot run this query: a parameter in ${clause} stands for a value, which orders nothing; write the column into the text`)
 }
 
-/** @throws SQL_ERROR when there are not as many values as parameters. */
-export function checkCount(names: readonly unknown[], values: readonly unknown[]): void {
+/**
+ * The values by number. Of those given by name, what the query does not have is passed over: clients send one set with several queries.
+ * @throws SQL_ERROR when there are not as many values as parameters, or none for a name.
+ */
+export function valuesOf(
+  names: readonly (string | undefined)[],
+  given: readonly (SqlParameter | undefined)[] | ReadonlyMap<string, SqlParameter> | undefined,
+): readonly (SqlParameter | undefined)[] {
+  if (given === undefined) return []
+  if (!(given instanceof Map)) {
+    checkCount(names, given as readonly unknown[])
+    return given as readonly (SqlParameter | undefined)[]
+  }
+  return names.map((name) => {
+    // A number that the text leaves out takes any value.
+    if (name === undefined) return null
+    const value = given.get(name) as SqlParameter | undefined
+    if (value === undefined) throw refuse(`cannot run the query: no value was given for its parameter $${name}`)
+    return value
+  })
+}
+
+/** For statements that cannot have any. */
+export function checkNone(given: readonly unknown[] | ReadonlyMap<string, unknown> | undefined): void {
+  if (Array.isArray(given)) checkCount([], given)
+}
+
+function checkCount(names: readonly unknown[], values: readonly unknown[]): void {
   if (names.length === values.length) return
   const has = names.length === 0 ? 'no parameters' : names.length === 1 ? 'one parameter' : `${names.length} parameters`
   throw refuse(`cannot run the query: it has ${has}, and ${values.length === 1 ? 'one value was' : `${values.length} values were`} given`)

@@ -10,7 +10,7 @@ import { checkText, checkTree } from './limits.ts'
 import { mentionedNames } from './mentions.ts'
 import type { Names } from './names.ts'
 import { newestScans, type ScanFrom } from './newest-from.ts'
-import { bindParameters, checkCount, parameterNames } from './parameters.ts'
+import { bindParameters, checkNone, parameterNames, valuesOf } from './parameters.ts'
 import { expandFunctions } from './plugin-functions/expand.ts'
 import { type Matches, type Mentioned, NamesWanted, Printer, type Printers, type Scan } from './printer.ts'
 import { printQuery } from './select.ts'
@@ -37,8 +37,8 @@ export interface PreparedSql {
 }
 
 export interface PrepareOptions {
-  /** By number; undefined leaves a parameter open, and without any all are. */
-  parameters?: readonly (SqlParameter | undefined)[]
+  /** By number or by name; undefined leaves a parameter open, and without any all are. */
+  parameters?: readonly (SqlParameter | undefined)[] | ReadonlyMap<string, SqlParameter>
   /** Tags among the result's columns may come as ENUM. */
   enumResults?: boolean
   /** Where its results are copied to beyond what it reads, it is not bounded, whatever it consists of. */
@@ -58,7 +58,7 @@ export async function prepareSql(
   checkText(text, limits)
   if (text.includes('\0')) throw refuse('cannot parse the query: it contains a NUL character')
   const statement = classifyStatement(text)
-  if (statement.kind === 'tables' || statement.kind === 'columns') checkCount([], parameters ?? [])
+  if (statement.kind === 'tables' || statement.kind === 'columns') checkNone(parameters)
   const bare = (): Printer =>
     new Printer(host, namespace, '', { columns: new Map(), rows: new Set(), worked: undefined, expressions: false }, PRINTERS, new Map())
   switch (statement.kind) {
@@ -69,8 +69,7 @@ export async function prepareSql(
     default: {
       const { tree, parameters: map } = await parse(host, statement.text)
       const names = parameterNames(map)
-      if (parameters !== undefined) checkCount(names, parameters)
-      bindParameters(tree, names, parameters ?? [])
+      bindParameters(tree, names, valuesOf(names, parameters))
       if (host.functions !== undefined) await expandFunctions(tree, host.functions, limits, (text) => parse(host, text))
       const nodes = checkTree(tree, limits)
       const bounded = apart !== true && isBounded(tree, nodes)

@@ -4,7 +4,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { DEFAULT_LIMITS, type SqlLimits } from '../../sql-limits.ts'
 import type { Parse } from '../ast.ts'
 import { checkText, checkTree } from '../limits.ts'
-import { bindParameters, checkCount, parameterNames } from '../parameters.ts'
+import { bindParameters, parameterNames, valuesOf } from '../parameters.ts'
 import { classifyStatement } from '../tokens.ts'
 import { evaluate } from './evaluate.ts'
 import type { LaneHost } from './host.ts'
@@ -69,8 +69,7 @@ async function planOf(
     const { tree, parameters: map } = await parse(statement.text)
     const names = parameterNames(map)
     if (names.length > 0 && parameters === undefined) return undefined
-    checkCount(names, parameters ?? [])
-    bindParameters(tree, names, parameters ?? [])
+    bindParameters(tree, names, valuesOf(names, parameters))
     checkTree(tree, limits)
     return recogniseNewest(tree, host) ?? recognise(tree, host)
   } catch (error) {
