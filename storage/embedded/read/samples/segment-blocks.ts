@@ -5,14 +5,15 @@
  */
 import { SvcError } from 'svcdb/lib/errors'
 import { streamSql } from '../../duckdb/stream.ts'
-import { IntList } from '../../memtable/int-list.ts'
 import { SERIES_COLUMN, TIME_COLUMN } from '../../memtable/memtable-source.ts'
+import { MEASUREMENT_COLUMN } from '../../segment/segment-source.ts'
 import type { FieldDef } from '../../threads/definitions.ts'
 import type { SegmentMeta } from '../../threads/segment-entry.ts'
 import { contains } from '../masks.ts'
 import type { RelationContext } from '../relation.ts'
 import { rawColumn, readSql, type Source, segmentPathOf, timeConditions } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
+import { type OwnedSeries, OwnedSeriesBuilder, seriesOfMeasurement } from './owned-series.ts'
 import type { PackedBlock } from './packed-block.ts'
 import type { PackedFiles } from './packed-files.ts'
 import type { RowBlock } from './row-block.ts'
@@ -68,8 +69,6 @@ interface SegmentLayout {
   density: number
   /** Rows of a block, about. */
   rows: number
-  /** Once asked for. */
-  series?: Int32Array
 }
 
 export class SegmentBlocks {
@@ -77,6 +76,8 @@ export class SegmentBlocks {
   private readonly pages: SegmentPages
   /** By measurement; readers may hold segments that are gone. */
   private readonly layouts = new WeakMap<SegmentMeta, Map<number, SegmentLayout>>()
+  /** Of all measurements of a segment: of a shared table thousands may be asked about, one after the other. */
+  private readonly series = new WeakMap<SegmentMeta, OwnedSeries>()
 
   constructor(cache: BlockCache, files: PackedFiles | undefined) {
     this.cache = cache
@@ -132,10 +133,14 @@ export class SegmentBlocks {
   }
 
   /** The series that have rows in a source, ascending; kept as long as the segment is known. */
-  async seriesOf(source: Source, scope: ReadScope): Promise<Int32Array> {
-    const layout = this.layoutOf(source.segment as SegmentMeta, source.measurement ?? NO_SERIES, scope.all)
-    layout.series ??= (await this.pages.seriesOf(source, scope)) ?? (await distinctSeries(scope.context, source, scope.signal))
-    return layout.series
+  async seriesOf({ segment: meta, measurement }: Source, scope: ReadScope): Promise<Int32Array> {
+    const segment = meta as SegmentMeta
+    let owned = this.series.get(segment)
+    if (owned === undefined) {
+      owned = (await this.pages.seriesOf(segment, scope)) ?? (await distinctSeries(segment, measurement !== undefined, scope))
+      this.series.set(segment, owned)
+    }
+    return seriesOfMeasurement(owned, measurement)
   }
 
   private layoutOf(segment: SegmentMeta, measurement: number, all: Int32Array): SegmentLayout {
@@ -248,17 +253,21 @@ async function eachRow(
   }
 }
 
-async function distinctSeries(context: RelationContext, source: Source, signal: AbortSignal | undefined): Promise<Int32Array> {
-  const out = new IntList(1024)
-  const sql = `SELECT DISTINCT ${SERIES_COLUMN} ${await from(context, source, [], signal)} ORDER BY ${SERIES_COLUMN}`
-  for await (const { rows, columns } of streamSql(context.duck, sql, signal)) for (let i = 0; i < rows; i++) out.push(columns[0].values[i] as number)
-  return out.view().slice()
+async function distinctSeries(segment: SegmentMeta, shared: boolean, { context, signal }: ReadScope): Promise<OwnedSeries> {
+  const out = new OwnedSeriesBuilder()
+  const columns = shared ? `${MEASUREMENT_COLUMN}, ${SERIES_COLUMN}` : SERIES_COLUMN
+  const sql = `SELECT DISTINCT ${columns} ${await from(context, { segment, measurement: undefined }, [], signal)} ORDER BY ${columns}`
+  for await (const { rows, columns } of streamSql(context.duck, sql, signal)) {
+    const [series, measurements] = columns.toReversed().map(({ values }) => values as Int32Array)
+    out.add(series, measurements, rows)
+  }
+  return out.build()
 }
 
 /** Where a source's rows are, verified. */
 async function from(
   context: RelationContext,
-  { segment, measurement }: Source,
+  { segment, measurement }: Pick<Source, 'segment' | 'measurement'>,
   conditions: readonly string[],
   signal: AbortSignal | undefined,
 ): Promise<string> {

@@ -14,6 +14,7 @@ import { type Source, segmentPathOf } from '../sources.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import { LongSeries } from './long-series.ts'
 import { millisecondRange } from './millisecond-range.ts'
+import { type OwnedSeries, OwnedSeriesBuilder } from './owned-series.ts'
 import { PackedBlock, Packer } from './packed-block.ts'
 import type { PackedFiles } from './packed-files.ts'
 import { frameOfPacked, packedGroup } from './packed-group.ts'
@@ -86,16 +87,15 @@ export class SegmentPages {
     return this.kept(wanted) ?? this.load(wanted)
   }
 
-  /** The series with rows in a segment, ascending; undefined when DuckDB has to say. */
-  async seriesOf(source: Source, scope: ReadScope): Promise<Int32Array | undefined> {
-    const segment = source.segment as SegmentMeta
+  /** The series with rows in a segment, in the order of its rows; undefined when DuckDB has to say. */
+  async seriesOf(segment: SegmentMeta, scope: ReadScope): Promise<OwnedSeries | undefined> {
     const known = this.knownOf(segment)
     if (known.refused) return undefined
     await scope.context.verifier?.ensure([segment], scope.signal)
     return this.guarded(known, async () => {
       const file = this.open(segment, known, scope)
       try {
-        return await this.distinct(file, this.indexOf(known, file, scope), source.measurement, scope)
+        return await this.distinct(file, this.indexOf(known, file, scope), scope)
       } finally {
         file.close()
       }
@@ -384,25 +384,19 @@ export class SegmentPages {
     return this.others
   }
 
-  private async distinct(file: ParquetFile, index: SegmentIndex, measurement: number | undefined, { signal }: ReadScope): Promise<Int32Array> {
+  private async distinct(file: ParquetFile, index: SegmentIndex, { signal }: ReadScope): Promise<OwnedSeries> {
     const { footer } = index
-    const found: number[] = []
+    const found = new OwnedSeriesBuilder()
     let turn = performance.now()
     for (let group = 0; group < footer.groups; group++) {
       this.runs(file, index, group)
-      const { numbers } = this
-      const owners = this.measurements(file, index, group)
-      for (let i = 0; i < footer.rows[group]; i++) {
-        if (numbers[i] === found[found.length - 1] || (measurement !== undefined && owners?.[i] !== measurement)) continue
-        if (numbers[i] < found[found.length - 1]) throw new PageFault('the rows of a row group do not come in order')
-        found.push(numbers[i])
-      }
+      found.add(this.numbers, this.measurements(file, index, group), footer.rows[group])
       if (performance.now() - turn < TURN_MS) continue
       await setImmediate()
       signal?.throwIfAborted()
       turn = performance.now()
     }
-    return Int32Array.from(found)
+    return found.build()
   }
 }
 

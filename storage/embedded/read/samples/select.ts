@@ -41,6 +41,8 @@ const LIVE_RATE = 10_000
 const DECODED_BYTES = 12
 /** Of a row group, by default. */
 const GROUP_ROWS = 32_768
+/** Series of a small measurement, at most. */
+const SMALL_SERIES = 64
 const NS_PER_SEC = 1e9
 const MIN_TIME = -(2n ** 63n)
 const MAX_TIME = 2n ** 63n - 1n
@@ -112,9 +114,25 @@ async function* newestBlock(context: RelationContext, snapshot: Snapshot, { meas
   if (sources.length === 0) return
   const { sampleBlocks } = context
   const read = (series: Int32Array): Promise<SampleRows> => newestSamples(sampleBlocks, sampleBlocks.groupedSources(sources), series, scope)
-  const kept = await keptSamples(snapshot, measurement, series, scope)
+  const kept = isSmall(sources, scope) ? undefined : await keptSamples(snapshot, measurement, series, scope)
   if (kept === undefined) yield await read(series)
   else yield kept.later.length === 0 ? kept.rows : withRows(kept.rows, series, await read(kept.later), kept.later)
+}
+
+/**
+ * Whether a measurement has so few rows in segments of shared tables that reading its newest samples costs less than knowing them: there may be thousands of its like,
+ * each with a place among what is known and a statement that looks for it, and row groups that they share.
+ */
+function isSmall(sources: readonly Source[], { all }: ReadScope): boolean {
+  if (all.length > SMALL_SERIES) return false
+  let rows = 0
+  for (const { segment, measurement } of sources) {
+    if (segment === undefined) continue
+    if (measurement === undefined) return false
+    // It is taken to have as many rows a series as the others.
+    rows += (segment.rows * all.length) / (segment.maxSeries - segment.minSeries + 1)
+  }
+  return rows > 0 && rows <= GROUP_ROWS
 }
 
 async function* sampleBlocks(
