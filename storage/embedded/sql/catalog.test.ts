@@ -57,3 +57,53 @@ t.test('all of many are listed', async (t) => {
   )
   t.same(joined.rows, [[BigInt(2 * COUNT)]])
 })
+
+t.test('a listing that conditions name tables for is of those alone', async (t) => {
+  const quoted = (i: number): string => `'${NAME(i).replaceAll("'", "''")}'`
+  const views = ['information_schema.columns', 'information_schema.tables']
+  const [one, other] = [quoted(7), quoted(2999)]
+  const named = [
+    `table_name = ${one}`,
+    `${one} = table_name`,
+    `c.table_name IN (${one}, ${other}, 'none')`,
+    `table_name = ${one} OR c.table_name = ${other}`,
+    `table_schema = 'main' AND table_name = ${one} AND TABLE_NAME = ${one}`,
+    `table_name = ${one} AND table_name = ${other}`,
+    "table_name = 'none'",
+  ]
+  for (const view of views) {
+    for (const condition of named) {
+      listed = 0
+      const { rows } = await host.query(`SELECT * FROM ${view} c WHERE ${condition} ORDER BY ALL`)
+      t.equal(listed, 0, `${view}: ${condition}`)
+      // A condition that names no table by itself is no less right.
+      const whole = await host.query(`SELECT * FROM (SELECT * FROM ${view}) c WHERE ${condition} ORDER BY ALL`)
+      t.ok(listed > 0)
+      t.same(rows, whole.rows, condition)
+    }
+  }
+  listed = 0
+  const renamed = await host.query(`SELECT what FROM information_schema.columns c(a, b, what, d) WHERE what = ${one}`)
+  t.same(renamed.rows, Array(3).fill([NAME(7)]))
+  t.equal(listed, 0)
+  const joined = await host.query(
+    `SELECT column_name FROM information_schema.tables t JOIN information_schema.columns c USING (table_name) WHERE t.table_name = ${one}`,
+  )
+  t.equal(joined.rows.length, 3)
+  const left = await host.query(
+    `SELECT t.table_name, c.column_name FROM information_schema.tables t LEFT JOIN information_schema.columns c ON c.table_name = ${one} AND c.table_name = t.table_name`,
+  )
+  t.equal(left.rows.length, COUNT + 2)
+})
+
+t.test('conditions that other tables pass too leave none out', async (t) => {
+  const one = `'${NAME(7).replaceAll("'", "''")}'`
+  const count = async (condition: string): Promise<unknown> =>
+    (await host.query(`SELECT count(*) FROM information_schema.tables WHERE ${condition}`)).rows[0][0]
+  t.equal(await count(`table_name = ${one} OR table_schema = 'main'`), BigInt(COUNT))
+  t.equal(await count(`NOT (table_name = ${one})`), BigInt(COUNT - 1))
+  t.equal(await count(`lower(table_name) = lower(${one})`), 1n)
+  t.equal(await count(`table_name <> ${one}`), BigInt(COUNT - 1))
+  t.equal(await count(`table_name IS DISTINCT FROM ${one}`), BigInt(COUNT - 1))
+  t.equal(await count(`table_catalog = ${one}`), 0n)
+})

@@ -2,6 +2,8 @@
 import { literal } from './ast.ts'
 import { duckType, type SqlMeasurement, type SqlMeasurementColumn } from './host.ts'
 import { foldName } from './names.ts'
+import type { Printer } from './printer.ts'
+import type { Source } from './scope.ts'
 
 /** Rows that are written as such: DuckDB's parser and its plans take some 50 µs for each. */
 const MOST_VALUES = 1000
@@ -51,21 +53,46 @@ export function catalogName(namespace: string): string {
   return namespace === '' ? 'svc' : namespace
 }
 
-/** @param view tables, columns or schemata. */
-export function informationSchema(view: string, measurements: readonly SqlMeasurement[], namespace: string): { sql: string; columns: string[] } {
-  const catalog = catalogName(namespace)
-  const answer = (columns: string[], rows: (string | number | null)[][]): { sql: string; columns: string[] } => ({ sql: values(columns, rows), columns })
-  if (view === 'schemata') return answer(['catalog_name', 'schema_name'], [[catalog, SCHEMA]])
-  if (view === 'tables') {
-    return answer(
-      ['table_catalog', 'table_schema', 'table_name', 'table_type'],
-      measurements.map((m) => [catalog, SCHEMA, m.name, 'BASE TABLE']),
-    )
-  }
-  return answer(
-    ['table_catalog', 'table_schema', 'table_name', 'column_name', 'ordinal_position', 'is_nullable', 'data_type', 'role'],
-    measurements.flatMap((m) =>
-      m.columns.map((column, i) => [catalog, SCHEMA, m.name, column.name, i + 1, nullable(column.role), duckType(column), roleName(column.role)]),
-    ),
-  )
+/** The column that tools ask for one table by. */
+export const TABLE_NAME = 'table_name'
+
+interface View {
+  columns: readonly string[]
+  rows: (measurements: readonly SqlMeasurement[], catalog: string) => (string | number | null)[][]
+}
+
+/** What there is of information_schema, by name. */
+const VIEWS: ReadonlyMap<string, View> = new Map([
+  ['schemata', { columns: ['catalog_name', 'schema_name'], rows: (_, catalog) => [[catalog, SCHEMA]] }],
+  [
+    'tables',
+    {
+      columns: ['table_catalog', 'table_schema', TABLE_NAME, 'table_type'],
+      rows: (measurements, catalog) => measurements.map((m) => [catalog, SCHEMA, m.name, 'BASE TABLE']),
+    },
+  ],
+  [
+    'columns',
+    {
+      columns: ['table_catalog', 'table_schema', TABLE_NAME, 'column_name', 'ordinal_position', 'is_nullable', 'data_type', 'role'],
+      rows: (measurements, catalog) =>
+        measurements.flatMap((m) =>
+          m.columns.map((column, i) => [catalog, SCHEMA, m.name, column.name, i + 1, nullable(column.role), duckType(column), roleName(column.role)]),
+        ),
+    },
+  ],
+])
+
+export const informationSchema = (view: string): View | undefined => VIEWS.get(view)
+
+export function listing({ columns, rows }: View, measurements: readonly SqlMeasurement[], namespace: string): string {
+  return values(columns, rows(measurements, catalogName(namespace)))
+}
+
+/** Those that a listing can be about: the ones that conditions name, else all. By name. */
+export function listedMeasurements({ host, namespace }: Pick<Printer, 'host' | 'namespace'>, { tags }: Source): readonly SqlMeasurement[] {
+  const [first, ...others] = tags.map(({ values }) => new Set(values))
+  if (first === undefined) return host.measurements(namespace)
+  const names = [...first].filter((name) => others.every((other) => other.has(name))).sort()
+  return names.flatMap((name) => host.measurement(namespace, name) ?? [])
 }

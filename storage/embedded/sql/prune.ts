@@ -23,7 +23,9 @@ const EMPTY: Range = [1n, 0n]
 
 /** @returns the conditions that the scan settles by itself: every row it brings satisfies them, so the statement need not ask again. */
 export function prune(plan: FromPlan, conditions: readonly Node[], scope: Scope, now: bigint): Set<Node> {
-  if (plan.kind === 'source' && plan.source.measurement !== undefined) {
+  if (plan.kind === 'source' && plan.source.tableName !== undefined) {
+    plan.source.tags.push(...conditions.flatMap((condition) => tagHint(condition, plan.source, scope) ?? []))
+  } else if (plan.kind === 'source' && plan.source.measurement !== undefined) {
     const { source } = plan
     return new Set(conditions.filter((condition) => restrict(source, condition, scope, now)))
   }
@@ -72,6 +74,7 @@ function saysARange(node: Node, isTime: (node: Node) => boolean, now: bigint): b
 function refersTo(node: Node, source: Source, scope: Scope, role: 'time' | 'tag'): string | undefined {
   if (node?.class !== 'COLUMN_REF') return undefined
   const found = resolveHere(node.column_names, scope).find((hit) => hit.source === source)
+  if (source.tableName !== undefined) return role === 'tag' && found?.column.public === source.tableName ? source.tableName : undefined
   return found?.column.column?.role === role ? found.column.name : undefined
 }
 

@@ -27,6 +27,8 @@ export interface Source {
   /** All columns are in `columns`. */
   complete: boolean
   measurement?: SqlMeasurement
+  /** Of a listing of information_schema: the column with names of tables, which `tags` has conditions on. */
+  tableName?: string | undefined
   /** Of measurements: what pruning found. */
   time: [bigint, bigint]
   tags: TagHint[]

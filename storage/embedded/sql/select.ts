@@ -2,7 +2,7 @@
 
 import { NATIVE_PREFIX } from '../threads/function-spec.ts'
 import { constantInteger, members, type Node, refuse } from './ast.ts'
-import { catalogName, informationSchema, isSchema } from './catalog.ts'
+import { catalogName, informationSchema, isSchema, listedMeasurements, listing, TABLE_NAME } from './catalog.ts'
 import { isField } from './columns.ts'
 import { type EarlyGroups, planEarlyGroups } from './early-groups.ts'
 import { orderText, printExpr } from './expr.ts'
@@ -368,7 +368,7 @@ function renamed(outputs: Output[] | undefined, aliases: readonly string[]): Out
   return outputs.map((output, i) => ({ ...output, name: aliases[i] ?? output.name }))
 }
 
-function addOpaque(scope: Scope, alias: string | undefined, outputs: Output[] | undefined): void {
+function addOpaque(scope: Scope, alias: string | undefined, outputs: Output[] | undefined): Source {
   const columns = new Map<string, SourceColumn>()
   let complete = outputs !== undefined
   for (const { name, kind } of outputs ?? []) {
@@ -376,10 +376,9 @@ function addOpaque(scope: Scope, alias: string | undefined, outputs: Output[] | 
     if (lower === undefined) complete = false
     else columns.set(lower, { name: name as string, public: name as string, kind: columns.has(lower) ? undefined : kind })
   }
-  scope.sources.push({ alias: foldName(alias ?? ''), columns, complete, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() })
+  const at = scope.sources.push({ alias: foldName(alias ?? ''), columns, complete, time: [MIN_TIME, MAX_TIME], tags: [], grouped: new Set() })
+  return scope.sources[at - 1]
 }
-
-const INFORMATION_SCHEMA = new Set(['tables', 'columns', 'schemata'])
 
 function baseTable(p: Printer, node: Node, scope: Scope): From {
   members(node, ['type', 'alias', 'schema_name', 'table_name', 'catalog_name', 'column_name_alias'])
@@ -388,11 +387,13 @@ function baseTable(p: Printer, node: Node, scope: Scope): From {
   // Tools write the whole name, as information_schema has it.
   if (node.catalog_name !== undefined && foldName(String(node.catalog_name)) !== foldName(catalogName(p.namespace)))
     throw refuse(`cannot read "${[node.catalog_name, node.schema_name, table].join('.')}": there are no other databases here`)
-  if (schema === 'information_schema' && INFORMATION_SCHEMA.has(foldName(table))) {
-    const { sql, columns: own } = informationSchema(foldName(table), p.all(), p.namespace)
-    const columns = defaults((node.column_name_alias ?? []) as string[], own)
-    addOpaque(scope, node.alias ?? table, columns.map(unknownKind))
-    return fixedFrom(`(${sql})${named(p, node.alias ?? table, columns)}`)
+  const view = schema === 'information_schema' ? informationSchema(foldName(table)) : undefined
+  if (view !== undefined) {
+    const columns = defaults((node.column_name_alias ?? []) as string[], view.columns)
+    const source = addOpaque(scope, node.alias ?? table, columns.map(unknownKind))
+    source.tableName = columns[view.columns.indexOf(TABLE_NAME)]
+    const print = (): string => `(${listing(view, listedMeasurements(p, source), p.namespace)})${named(p, node.alias ?? table, columns)}`
+    return { plan: { kind: 'source', source }, print }
   }
   if (schema !== '' && !isSchema(schema))
     throw refuse(
