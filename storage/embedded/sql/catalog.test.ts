@@ -107,3 +107,26 @@ t.test('conditions that other tables pass too leave none out', async (t) => {
   t.equal(await count(`table_name IS DISTINCT FROM ${one}`), BigInt(COUNT - 1))
   t.equal(await count(`table_catalog = ${one}`), 0n)
 })
+
+t.test('lists of columns that many have in common, and those that one has alone', async (t) => {
+  const many = await testHost([[measurement(0), rows]])
+  t.teardown(() => many.close())
+  const types = ['float64', 'int64', 'string', 'bool'] as const
+  const odd = Array.from({ length: 500 }, (_, i): SqlMeasurement => {
+    const fields = Array.from({ length: i % 7 }, (_, f) => ({ name: i % 3 === 0 ? `f"'${i}_${f}` : `f${f}`, role: 'field' as const, type: types[(i + f) % 4] }))
+    return { name: NAME(i), columns: [{ name: '_time', role: 'time' }, ...(i % 2 === 0 ? [{ name: 'host', role: 'tag' as const }] : []), ...fields] }
+  })
+  many.measurements = () => odd
+  many.measurement = (_, name) => odd.find((each) => each.name === name)
+  const all = (await many.query('SELECT * FROM information_schema.columns')).rows
+  t.equal(
+    all.length,
+    odd.reduce((sum, { columns }) => sum + columns.length, 0),
+  )
+  let at = 0
+  for (const [i, { columns }] of odd.entries()) {
+    const { rows, types } = await many.query(`SELECT * FROM information_schema.columns WHERE table_name = '${NAME(i).replaceAll("'", "''")}'`)
+    t.equal(types[4], 'Int32')
+    t.same(all.slice(at, (at += columns.length)), rows)
+  }
+})

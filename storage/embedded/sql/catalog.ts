@@ -8,10 +8,13 @@ import type { Source } from './scope.ts'
 /** Rows that are written as such: DuckDB's parser and its plans take some 50 µs for each. */
 const MOST_VALUES = 1000
 
-/** The cells of a column as one text, which DuckDB takes for one constant. */
+/** A list as one text, which DuckDB takes for one constant. @param type as from_json has it. */
+const constantList = (list: readonly unknown[], type: string): string => `from_json(${literal(JSON.stringify(list))}, '${type}')`
+
+/** The cells of a column. */
 function listed(cells: readonly (string | number | null)[]): string {
   const type = cells.some((cell) => typeof cell === 'number') ? 'INTEGER' : 'VARCHAR'
-  return `unnest(from_json(${literal(JSON.stringify(cells))}, '["${type}"]'))`
+  return `unnest(${constantList(cells, `["${type}"]`)})`
 }
 
 function values(columns: readonly string[], rows: readonly (string | number | null)[][]): string {
@@ -58,35 +61,85 @@ export const TABLE_NAME = 'table_name'
 
 interface View {
   columns: readonly string[]
-  rows: (measurements: readonly SqlMeasurement[], catalog: string) => (string | number | null)[][]
+  sql: (measurements: readonly SqlMeasurement[], catalog: string) => string
 }
+
+const COLUMNS = ['table_catalog', 'table_schema', TABLE_NAME, 'column_name', 'ordinal_position', 'is_nullable', 'data_type', 'role']
 
 /** What there is of information_schema, by name. */
 const VIEWS: ReadonlyMap<string, View> = new Map([
-  ['schemata', { columns: ['catalog_name', 'schema_name'], rows: (_, catalog) => [[catalog, SCHEMA]] }],
-  [
-    'tables',
-    {
-      columns: ['table_catalog', 'table_schema', TABLE_NAME, 'table_type'],
-      rows: (measurements, catalog) => measurements.map((m) => [catalog, SCHEMA, m.name, 'BASE TABLE']),
-    },
-  ],
-  [
-    'columns',
-    {
-      columns: ['table_catalog', 'table_schema', TABLE_NAME, 'column_name', 'ordinal_position', 'is_nullable', 'data_type', 'role'],
-      rows: (measurements, catalog) =>
-        measurements.flatMap((m) =>
-          m.columns.map((column, i) => [catalog, SCHEMA, m.name, column.name, i + 1, nullable(column.role), duckType(column), roleName(column.role)]),
-        ),
-    },
-  ],
+  ['schemata', { columns: ['catalog_name', 'schema_name'], sql: (_, catalog) => `SELECT ${literal(catalog)} AS catalog_name, '${SCHEMA}' AS schema_name` }],
+  ['tables', { columns: ['table_catalog', 'table_schema', TABLE_NAME, 'table_type'], sql: tables }],
+  ['columns', { columns: COLUMNS, sql: columns }],
 ])
 
 export const informationSchema = (view: string): View | undefined => VIEWS.get(view)
 
-export function listing({ columns, rows }: View, measurements: readonly SqlMeasurement[], namespace: string): string {
-  return values(columns, rows(measurements, catalogName(namespace)))
+/** A row for each of some names, in a column `table_name`. */
+const named = (measurements: readonly SqlMeasurement[]): string =>
+  values(
+    [TABLE_NAME],
+    measurements.map(({ name }) => [name]),
+  )
+
+const schemaOf = (catalog: string): string => `${literal(catalog)} AS table_catalog, '${SCHEMA}' AS table_schema`
+
+function tables(measurements: readonly SqlMeasurement[], catalog: string): string {
+  return `SELECT ${schemaOf(catalog)}, ${TABLE_NAME}, 'BASE TABLE' AS table_type FROM (${named(measurements)})`
+}
+
+function columns(measurements: readonly SqlMeasurement[], catalog: string): string {
+  if (measurements.reduce((sum, { columns }) => sum + columns.length, 0) > MOST_VALUES) return manyColumns(measurements, catalog)
+  const row = (name: string, column: SqlMeasurementColumn, i: number) => [catalog, SCHEMA, name, column.name, i + 1, ...kindOf(column)]
+  return values(
+    COLUMNS,
+    measurements.flatMap(({ name, columns }) => columns.map((column, i) => row(name, column, i))),
+  )
+}
+
+const kindOf = (column: SqlMeasurementColumn): string[] => [nullable(column.role), duckType(column), roleName(column.role)]
+
+/** Measurements have lists of columns in common, mostly: each is written once, and a measurement refers to it by number. */
+function manyColumns(measurements: readonly SqlMeasurement[], catalog: string): string {
+  const kinds = new Numbers()
+  const lists = new Numbers()
+  const names: string[][] = []
+  const kindsOf: number[][] = []
+  const listOf = measurements.map(({ columns }) => {
+    const own = columns.map(({ name }) => name)
+    const ownKinds = columns.map((column) => kinds.of(kindOf(column)))
+    const list = lists.of([...own, ...ownKinds])
+    if (list > names.length) {
+      names.push(own)
+      kindsOf.push(ownKinds)
+    }
+    return list
+  })
+  const kind = (part: number): string =>
+    `(${constantList(
+      kinds.all.map((kind) => kind[part]),
+      '["VARCHAR"]',
+    )})[kind]`
+  const rows = values(
+    [TABLE_NAME, 'list'],
+    measurements.map(({ name }, i) => [name, listOf[i]]),
+  )
+  const constants = `SELECT ${constantList(names, '[["VARCHAR"]]')} AS names, ${constantList(kindsOf, '[["INTEGER"]]')} AS kinds`
+  const each = `unnest(names[list]) AS column_name, unnest(kinds[list]) AS kind, unnest(range(1, len(names[list]) + 1)) AS ordinal`
+  return `SELECT ${schemaOf(catalog)}, ${TABLE_NAME}, column_name, ordinal::INTEGER AS ordinal_position, ${kind(0)} AS is_nullable, ${kind(1)} AS data_type, ${kind(2)} AS role FROM (SELECT ${TABLE_NAME}, ${each} FROM (${rows}), (${constants}))`
+}
+
+/** Numbers different lists from 1 on, as SQL does. */
+class Numbers {
+  readonly all: (readonly (string | number)[])[] = []
+  private readonly known = new Map<string, number>()
+
+  of(list: readonly (string | number)[]): number {
+    const key = JSON.stringify(list)
+    let number = this.known.get(key)
+    if (number === undefined) this.known.set(key, (number = this.all.push(list)))
+    return number
+  }
 }
 
 /** Those that a listing can be about: the ones that conditions name, else all. By name. */

@@ -2,7 +2,7 @@
 
 import { NATIVE_PREFIX } from '../threads/function-spec.ts'
 import { constantInteger, members, type Node, refuse } from './ast.ts'
-import { catalogName, informationSchema, isSchema, listedMeasurements, listing, TABLE_NAME } from './catalog.ts'
+import { catalogName, informationSchema, isSchema, listedMeasurements, TABLE_NAME } from './catalog.ts'
 import { isField } from './columns.ts'
 import { type EarlyGroups, planEarlyGroups } from './early-groups.ts'
 import { orderText, printExpr } from './expr.ts'
@@ -392,7 +392,7 @@ function baseTable(p: Printer, node: Node, scope: Scope): From {
     const columns = defaults((node.column_name_alias ?? []) as string[], view.columns)
     const source = addOpaque(scope, node.alias ?? table, columns.map(unknownKind))
     source.tableName = columns[view.columns.indexOf(TABLE_NAME)]
-    const print = (): string => `(${listing(view, listedMeasurements(p, source), p.namespace)})${named(p, node.alias ?? table, columns)}`
+    const print = (): string => `(${view.sql(listedMeasurements(p, source), catalogName(p.namespace))})${named(p, node.alias ?? table, columns)}`
     return { plan: { kind: 'source', source }, print }
   }
   if (schema !== '' && !isSchema(schema))
