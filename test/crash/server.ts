@@ -22,7 +22,9 @@ export interface ServerOptions {
   allProtocols?: boolean
   /** More keys of [database]. */
   database?: Record<string, number | string>
-  /** More sections. */
+  /** The tree of the code that is run; this one when absent. */
+  root?: string
+  /** More sections, and more keys of [server]. */
   sections?: Record<string, Record<string, number | string | boolean | string[]>>
 }
 
@@ -63,23 +65,30 @@ export class ServerProcess {
   }
 
   /** Starts the process; it is not ready yet. */
-  static async spawn({ folder, engine, sql, plugins = [], allProtocols = false, database = {}, sections = {} }: ServerOptions): Promise<ServerProcess> {
+  static async spawn({
+    folder,
+    engine,
+    sql,
+    plugins = [],
+    allProtocols = false,
+    database = {},
+    root = ROOT,
+    sections = {},
+  }: ServerOptions): Promise<ServerProcess> {
     const more = allProtocols ? [...plugins, 'remote_write', 'otlp', 'grpc', 'flight_sql'] : plugins
     const keys: Record<string, number | string> = { engine, ...(engine === 'embedded' ? { data_dir: join(folder, 'data') } : {}), ...database }
+    const { server = {}, ...others } = sections
     const toml = [
       `plugins = ${JSON.stringify(['native', 'line_protocol', ...(sql ? ['sql'] : []), ...more])}`,
-      '[server]',
-      'http_addr = "127.0.0.1:0"',
-      'sql_max_rows = 10000000',
       ...(allProtocols ? ['[grpc]', 'addr = "127.0.0.1:0"', '[flight_sql]', 'addr = "127.0.0.1:0"'] : []),
-      ...Object.entries({ database: keys, ...sections }).flatMap(([name, section]) => [
+      ...Object.entries({ server: { http_addr: '127.0.0.1:0', sql_max_rows: 10_000_000, ...server }, database: keys, ...others }).flatMap(([name, section]) => [
         `[${name}]`,
         ...Object.entries(section).map(([key, value]) => `${key} = ${JSON.stringify(value)}`),
       ]),
     ]
     const file = join(folder, 'svc.toml')
     await writeFile(file, `${toml.join('\n')}\n`)
-    const child = spawn(process.execPath, [join(ROOT, 'kernel/main.ts'), 'serve', '--config', file], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(process.execPath, [join(root, 'kernel/main.ts'), 'serve', '--config', file], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
     return new ServerProcess(child)
   }
 
