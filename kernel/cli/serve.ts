@@ -1,7 +1,9 @@
 /** Runs a node until a signal says to stop. */
 import type { NodeConfig } from '../config/config.ts'
 import { idle, notes } from '../config/text.ts'
+import { SvcError } from '../lib/errors/index.ts'
 import { collectWhenGrown, HeapTrimmer } from '../lib/heap/index.ts'
+import { openFiles } from '../lib/network/index.ts'
 import { LateError } from '../lifecycle.ts'
 import { SvcNode } from '../node.ts'
 import type { Io } from './argv.ts'
@@ -10,8 +12,16 @@ import { collectOften, wantsSmall } from './footprint.ts'
 /** Steps that miss the limit are reported by themselves before. */
 const KILL_GRACE_MS = 1000
 const SETTLED_MS = 3000
+/** A full node at work has some 42 open, without connections. */
+const MIN_OPEN_FILES = 64
 
 export async function serve(config: NodeConfig, io: Io): Promise<number> {
+  const files = openFiles()
+  if (files < MIN_OPEN_FILES)
+    throw new SvcError(
+      'CONFIG_ERROR',
+      `cannot start: the process may have ${files} files and connections open, and needs ${MIN_OPEN_FILES} at least; raise the limit (ulimit -n, LimitNOFILE)`,
+    )
   const small = wantsSmall(config.server.footprint, config.storage?.engine)
   if (!small) collectWhenGrown()
   const node = new SvcNode(config)

@@ -1,5 +1,5 @@
 /** Whoever reaches the listeners, and says nothing, does not take the file handles that the database needs for its files. */
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
@@ -62,4 +62,15 @@ t.test('idle connections to every listener', { skip: process.platform !== 'linux
   t.equal(await post('/api/v1/svc/sql', { query: 'SELECT count(*) FROM cpu' }), 200)
   t.equal(await post('/api/v1/export/parquet', { measurement: 'cpu', output_path: 'cpu.parquet' }), 200)
   t.notMatch(output, /EMFILE|Too many open files/)
+})
+
+t.test('a start with fewer handles than a node needs', { skip: process.platform !== 'linux' }, async (t) => {
+  const folder = temporaryFolder(t)
+  const config = join(folder, 'svc.toml')
+  writeFileSync(config, 'plugins = ["line_protocol"]\n[server]\nhttp_addr = "127.0.0.1:0"\n[database]\ndata_dir = "data"\n')
+  for (const handles of [25, 40, 63]) {
+    const { status, stderr } = spawnSync('/bin/sh', ['-c', `ulimit -n ${handles}; exec "$0" "$@"`, process.execPath, MAIN, 'serve', '--config', config])
+    t.equal(status, 1)
+    t.match(String(stderr), new RegExp(`cannot start: the process may have ${handles} files.*needs 64 at least.*LimitNOFILE`))
+  }
 })

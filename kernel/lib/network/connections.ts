@@ -51,8 +51,8 @@ export function boundConnections(
   })
 }
 
-/** Infinity where the system does not say. */
-function openFiles(): number {
+/** That the process may have open, connections among them; Infinity where the system does not say. */
+export function openFiles(): number {
   if (process.platform !== 'linux') return Number.POSITIVE_INFINITY
   const soft = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1'))?.[1]
   return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)

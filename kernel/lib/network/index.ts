@@ -1,6 +1,6 @@
 /** What every listener needs, whatever it speaks: addresses, TLS from files, hosts of an open server, bounded decompression. */
 export { isLoopback, isWildcard, LISTENS, parseAddress, plainAddress } from './addresses.ts'
-export { boundConnections } from './connections.ts'
+export { boundConnections, openFiles } from './connections.ts'
 export { type BodyLimit, type DecompressOptions, decompress, tooLarge } from './decompress.ts'
 export { drainMs } from './drain.ts'
 export { Handshakes } from './handshakes.ts'

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import { realFileSystem } from '../../common/log/file-system.ts'
 import { keyEncoder } from './key.ts'
-import { checkPages } from './pages.ts'
+import { checkMetaPages, checkPages } from './pages.ts'
 import { corruptCatalog, inaccessibleCatalog } from './value.ts'
 
 export interface KeyValueStore {
@@ -29,15 +29,37 @@ export interface KeyValueStore {
 export function openLmdb(dir: string): RootDatabase<unknown, string> {
   const file = join(dir, 'data.mdb')
   realFileSystem.ownerOnlySync(dir)
-  try {
+  const check = () => {
     if (realFileSystem.existsSync(file)) checkPages(file)
-    requireWritable(dir, file)
+    requireOpens(dir, 'r+')
+  }
+  const options = { encoding: 'binary', overlappingSync: false, eventTurnBatching: false, noMemInit: true, maxDbs: 1, keyEncoder } as const
+  return checked(check, () => open<unknown, string>({ path: dir, ...options }))
+}
+
+/**
+ * To read beside a server that may write: LMDB has readers in other processes see whole transactions. Of the pages only those are checked that LMDB opens it by: the
+ * others change meanwhile.
+ * @returns undefined when nothing was ever written there.
+ */
+export function readLmdb(dir: string): RootDatabase<Uint8Array, string> | undefined {
+  const file = join(dir, 'data.mdb')
+  if ((realFileSystem.sizeSync(file) ?? 0) === 0) return undefined
+  const check = () => {
+    checkMetaPages(file)
+    requireOpens(dir, 'r')
+  }
+  return checked(check, () => open<Uint8Array, string>({ path: dir, encoding: 'binary', readOnly: true, maxDbs: 1, keyEncoder }))
+}
+
+function checked<T>(check: () => void, openIt: () => T): T {
+  try {
+    check()
   } catch (error) {
     throw isOfSystem(error) ? inaccessibleCatalog(error) : corruptCatalog((error as Error).message, error)
   }
   try {
-    const options = { encoding: 'binary', overlappingSync: false, eventTurnBatching: false, noMemInit: true, maxDbs: 1, keyEncoder } as const
-    return open<unknown, string>({ path: dir, ...options }) as RootDatabase<unknown, string>
+    return openIt()
   } catch (error) {
     throw isOfSystem(error) ? inaccessibleCatalog(error) : corruptCatalog('LMDB cannot open it', error)
   }
@@ -45,17 +67,35 @@ export function openLmdb(dir: string): RootDatabase<unknown, string> {
 
 /** Pages of its table of readers, which takes 8,272 bytes. */
 const LOCK_BYTES = 3 * 4096
+/** It takes one for the lock file and one or two for the other; the rest is for what may be opened meanwhile. */
+const HANDLES = 6
 
-/** LMDB ends the process where it may not write to its lock file, or finds no room for it when it does so through a mapping. @throws what the system says. */
-function requireWritable(dir: string, file: string): void {
-  if (realFileSystem.existsSync(file)) realFileSystem.closeSync(realFileSystem.openSync(file, 'r+'))
-  const lock = join(dir, 'lock.mdb')
-  const fd = realFileSystem.openSync(lock, 'a')
+/**
+ * LMDB ends the process where it cannot open one of its files, also for want of file handles, and where it finds no room for its lock file, to which it writes through
+ * a mapping. So all that is tried before. @throws what the system says.
+ */
+function requireOpens(dir: string, flags: 'r' | 'r+'): void {
+  const file = join(dir, 'data.mdb')
+  const held: number[] = []
+  const hold = (path: string, how: 'r' | 'r+' | 'a'): number => {
+    const fd = realFileSystem.openSync(path, how)
+    held.push(fd)
+    return fd
+  }
   try {
-    let missing = LOCK_BYTES - (realFileSystem.sizeSync(lock) ?? 0)
-    while (missing > 0) missing -= realFileSystem.writeSync(fd, new Uint8Array(missing))
+    const lock = join(dir, 'lock.mdb')
+    try {
+      const fd = hold(lock, 'a')
+      let missing = LOCK_BYTES - (realFileSystem.sizeSync(lock) ?? 0)
+      while (missing > 0) missing -= realFileSystem.writeSync(fd, new Uint8Array(missing))
+    } catch (error) {
+      // There a reader does without.
+      if (flags !== 'r' || (error as NodeJS.ErrnoException).code !== 'EROFS') throw error
+    }
+    if (realFileSystem.existsSync(file)) hold(file, flags)
+    while (held.length < HANDLES) hold(dir, 'r')
   } finally {
-    realFileSystem.closeSync(fd)
+    for (const fd of held) realFileSystem.closeSync(fd)
   }
 }
 

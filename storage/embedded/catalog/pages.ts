@@ -52,6 +52,16 @@ export function checkPages(file: string): void {
   }
 }
 
+/** Likewise, of the two pages only that LMDB opens a file by, which another process may be writing. */
+export function checkMetaPages(file: string): void {
+  const fd = openSync(file, 'r')
+  try {
+    new PageCheck(fd, fstatSync(fd).size).readMetas()
+  } finally {
+    closeSync(fd)
+  }
+}
+
 class PageCheck {
   private readonly fd: number
   private readonly size: number
@@ -73,13 +83,17 @@ class PageCheck {
     this.walkTree(this.meta.free, compareNumbers, (key, value) => this.markFree(key, value))
   }
 
-  private pickMeta(): Meta {
+  readMetas(): [Meta, Meta] {
     const first = this.read(0, Math.min(this.size, 4096))
     if (first.length < TRANSACTION + 8) throw new Error('the file ends within its first page')
     this.pageSize = Number(first.readUInt32LE(FREE_TREE))
     const { pageSize } = this
     if (pageSize < 512 || pageSize > 65_536 || (pageSize & (pageSize - 1)) !== 0) throw new Error('page 0 has no valid page size')
-    const [a, b] = [this.readMeta(0), this.readMeta(1)]
+    return [this.readMeta(0), this.readMeta(1)]
+  }
+
+  private pickMeta(): Meta {
+    const [a, b] = this.readMetas()
     const newer = a.transaction > b.transaction ? 0 : 1
     const [newest, before] = newer === 0 ? [a, b] : [b, a]
     // A transaction goes to the page of its parity, after the one before it. A compacted copy begins with an empty page 0.

@@ -1,23 +1,19 @@
 /** The state store for commands: read from the catalog's file, beside a server that may be writing it; or opened as a server does, where none runs. */
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { open } from 'lmdb'
 import type { OpenState, OwnState } from 'svcdb'
 import { type Environment, lockTexts, realEnvironment } from '../environment.ts'
 import { paths } from '../paths.ts'
-import { keyEncoder } from './key.ts'
+import { readLmdb } from './key-value-store.ts'
 import { LmdbState, LmdbStateReader } from './state-store.ts'
 import { CatalogStore, FORMAT_VERSION } from './store.ts'
 import { decodeValue } from './value.ts'
 
-/**
- * LMDB has readers in other processes see whole transactions. Its pages are not checked, as the engine does before it opens them: they change meanwhile.
- * @returns undefined when there is no catalog. @throws Error in one line.
- */
+/** @returns undefined when there is no catalog. @throws Error in one line. */
 export async function openState(config: Record<string, unknown>, owner: string): Promise<OpenState | undefined> {
   const directory = paths(resolve(String(config.data_dir))).catalog
-  if (!existsSync(join(directory, 'data.mdb'))) return undefined
-  const db = open<Uint8Array, string>({ path: directory, encoding: 'binary', readOnly: true, maxDbs: 1, keyEncoder })
+  const db = readLmdb(directory)
+  if (db === undefined) return undefined
   try {
     const { format } = JSON.parse(new TextDecoder().decode(db.get('meta/format'))) as { format: unknown }
     if (format !== FORMAT_VERSION)

@@ -51,9 +51,8 @@ export function inaccessibleCatalog(error: Error): SvcError {
     return new SvcError('STORAGE_FULL', `cannot open the catalog "catalog/data.mdb": ${error.message}; free space on its volume, then start again`, {
       cause: error,
     })
-  return new SvcError(
-    'IO_ERROR',
-    `cannot open the catalog "catalog/data.mdb": ${error.message}; see that the user that runs the server owns the data directory and all in it, and that the disk is there`,
-    { cause: error },
-  )
+  const hint = /^E[MN]FILE$/.test(code ?? '')
+    ? 'raise the limit of open files (ulimit -n, LimitNOFILE)'
+    : 'see that the user that runs the server owns the data directory and all in it, and that the disk is there'
+  return new SvcError('IO_ERROR', `cannot open the catalog "catalog/data.mdb": ${error.message}; ${hint}`, { cause: error })
 }
