@@ -19,6 +19,7 @@ import { addSchedulesRoute } from './schedule/route.ts'
 import { Scheduler, type Schedules } from './schedule/scheduler.ts'
 import { SqlFunctions } from './storage/sql-functions.ts'
 import { joinState, requireOwnState, type StateEngine } from './storage/state-engine.ts'
+import { unusedState } from './storage/state-unused.ts'
 import type { Storage, StorageEngine } from './storage/storage.ts'
 import { NodeTracing } from './tracing.ts'
 import { VERSION } from './version.ts'
@@ -295,8 +296,21 @@ export class SvcNode {
     await this.engine.open()
     if (this.stateEngine === undefined) await requireOwnState(this.engine)
     else await joinState(this.engine, this.stateEngine, this.config.state?.engine as string)
+    await this.warnOfUnusedState(this.engine)
     await this.warnOfOutOfReach(this.engine)
     this.open = this.engine
+  }
+
+  private async warnOfUnusedState(engine: StorageEngine): Promise<void> {
+    const owners = (await (this.stateEngine ?? { owners: () => engine.stateOwners?.() }).owners()) ?? []
+    const unused = await unusedState(owners, new Set(this.config.plugins.map(({ id }) => id)), (owner) => engine.state(owner))
+    if (unused.length > 0)
+      this.logs
+        .child('kernel')
+        .warn(
+          { plugins: unused.join(',') },
+          'plugins that are not selected, or lack their section, have state: it is kept, and nothing is done by it until they are selected again',
+        )
   }
 
   /** Never rejects: an engine that cannot say it now is no reason not to start. */

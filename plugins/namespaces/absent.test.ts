@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { definePlugin, NAMESPACES, type NamespaceLifecycle, type Plugin } from 'svcdb'
 import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
+import { until } from '../../test/support/until.ts'
 import analytics from '../analytics/index.ts'
 import exports from '../export/index.ts'
 import line from '../line_protocol/index.ts'
@@ -128,4 +129,44 @@ t.test('a plugin that fails to forget is asked again by the next start', async (
     await at.node.stop()
   }
   t.same(forgotten, ['acme'], 'once')
+})
+
+t.test('a deletion that was cut off is ended before anything is written without the plugin', async (t) => {
+  const dir = temporaryFolder(t)
+  const cut = async () => {
+    const at = await openNode(dir)
+    t.equal((await at.inject('POST', '/write', point(), 'acme')).statusCode, 204)
+    const storage = at.node.storage as NonNullable<typeof at.node.storage>
+    storage.drop = () => Promise.reject(new Error('the disk is gone'))
+    t.equal((await at.inject('DELETE', `${PATH}/acme`)).statusCode, 500)
+    await at.node.stop()
+  }
+  const ended = async (at: FolderNode) => {
+    await until('the deletion has ended', async () => (await keptFor(at, 'namespaces', 'acme')).length === 0)
+    t.same(await at.node.storage?.namespaces(), [])
+    await at.node.stop()
+  }
+  await cut()
+  await t.rejects(openNode(dir, {}, [], [line, native]), {
+    code: 'CONFIG_ERROR',
+    message: /cannot start without plugin "namespaces": .*the deletion of namespace "acme"; select it/,
+  })
+  await ended(await openNode(dir))
+  let at = await openNode(dir, {}, [], [line, native])
+  t.equal((await at.inject('POST', '/write', point(), 'acme')).statusCode, 204)
+  await at.node.stop()
+
+  await cut()
+  const together = { server: { multi_tenancy: false } }
+  await ended(await openNode(dir, together))
+  // What a deletion keeps is not taken by one that follows, with another setting.
+  at = await openNode(dir)
+  t.equal((await at.inject('POST', '/write', point(), 'acme')).statusCode, 204)
+  await at.node.stop()
+  at = await openNode(dir, together)
+  const storage = at.node.storage as NonNullable<typeof at.node.storage>
+  t.equal((await at.inject('DELETE', `${PATH}/acme`)).statusCode, 200)
+  t.same(await keptFor(at, 'namespaces', 'acme'), [], 'in one step, which nothing can cut off')
+  t.same(await storage.namespaces(), ['acme'])
+  await at.node.stop()
 })

@@ -1,6 +1,6 @@
 /**
  * How a namespace goes: marked in the state store, so that nothing is written to it any more and a restart goes on with it; then its measurements, then what
- * others keep for it, then its definition.
+ * others keep for it, then its definition. Where the data of all lies together, its definition goes, and nothing else.
  */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import type { Logger, Storage } from 'svcdb'
@@ -49,11 +49,17 @@ export class Deletion {
     if (held !== undefined) throw new SvcError('CONFLICT', `cannot delete namespace "${name}": ${held}; remove them first`)
     await record()
     if (!directory.isDeleting(name)) {
+      const keepsData = !this.dependencies.multiTenancy
       await directory.registry.commit((definitions) => {
         const known = definitions.get(name)
         if (known === undefined) throw unknownNamespace(name)
-        definitions.set(name, { ...known, deleting: true })
+        if (keepsData) definitions.delete(name)
+        else definitions.set(name, { ...known, deleting: true })
       })
+      if (keepsData) {
+        this.dependencies.gone(name)
+        return
+      }
     }
     await this.finish(name)
   }
@@ -94,9 +100,9 @@ export class Deletion {
   }
 
   private async remove(name: string): Promise<void> {
-    const { directory, multiTenancy, gone } = this.dependencies
+    const { directory, gone } = this.dependencies
     if (directory.registry.isEnding(name)) return
-    if (multiTenancy) await this.removeData(name)
+    await this.removeData(name)
     await directory.registry.commit((definitions) => void definitions.delete(name))
     gone(name)
   }

@@ -4,7 +4,7 @@
  * another node has made of it is taken up, and the change is made to that. A change costs as much as it changes, however many definitions there are.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { type Following, followState, importState, type StateStore } from 'svcdb'
+import { type Following, followState, importState, type StateStore, UNFINISHED } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { DEFAULT_NAMESPACE, type Definition, decode, definitionOf, storedOf } from './definition.ts'
 
@@ -237,6 +237,9 @@ export class Registry {
       for (const [name, definition] of changed) {
         if (definition === undefined) tx.delete(PREFIX + name)
         else tx.put(PREFIX + name, storedOf(definition))
+        // Without this plugin writes would be taken that the deletion takes when it goes on.
+        if (definition?.deleting) tx.put(UNFINISHED + name, `the deletion of namespace "${name}"`)
+        else if (this.definitions.get(name)?.deleting) tx.delete(UNFINISHED + name)
       }
       return others
     })
