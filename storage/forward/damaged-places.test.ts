@@ -1,5 +1,5 @@
 /** A bit that turns in what an edge notes beside its queue: nothing that waits is passed over, and nothing is read as what it is not. */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
@@ -61,4 +61,27 @@ t.test('a plugin’s state that was damaged ends the use of it, with the name of
   await t.rejects(read(), { code: 'DATABASE_ERROR', message: /cannot read state file ".*keys.json": its checksum does not fit; restore it/ })
   writeFileSync(path, text.replace(/,"checksum":"[0-9a-f]{8}"/, ''))
   t.same(await read(), { namespaces: ['team-a'] }, 'as older versions wrote it')
+})
+
+t.test('a queue that has lost its name says so, and goes on under another', async (t) => {
+  const data_dir = temporaryFolder(t)
+  const path = join(data_dir, 'queue-id')
+  const said: string[] = []
+  const say = (given: { err?: Error }, text?: string): void => void said.push(`${text} ${given.err?.message}`)
+  const life = async (): Promise<string> => {
+    said.length = 0
+    const engine = edgeOf({ data_dir, forward: { upstream: [{ name: 'one', url: NOWHERE }] } }, { log: { debug() {}, info() {}, warn: say, error: say } })
+    await engine.open()
+    await engine.close()
+    return readFileSync(path, 'utf8')
+  }
+  const first = await life()
+  t.same(said, [])
+  t.equal(await life(), first)
+  t.same(said, [])
+  for (const damage of [() => writeFileSync(path, first.replace(/.\n/, 'q\n')), () => writeFileSync(path, ''), () => rmSync(path)]) {
+    damage()
+    t.match(await life(), /^[0-9a-f]{16}\n$/)
+    t.match(said, [/cannot read what names the queue to upstreams; it gets another name.*queue-id/])
+  }
 })

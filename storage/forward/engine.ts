@@ -154,7 +154,7 @@ export class ForwardEngine implements StorageEngine {
     const [furthest] = [...saved.map((one) => one?.at), counted].flatMap((one) => one ?? []).sort((a, b) => b.sequence - a.sequence)
     await queue.open(furthest)
     await this.noteCount(queue)
-    const identity = await this.identity()
+    const identity = await this.identity(counted !== undefined)
     const upstreams = config.forward.upstream.map((one) => new Upstream(one, config.forward))
     const times = new SendTimes(config.forward.send_between, config.forward.time_zone)
     const letters: DeadLetters[] = []
@@ -423,13 +423,15 @@ export class ForwardEngine implements StorageEngine {
     }
   }
 
-  /** Of the queue, made once: upstreams know repeated requests by it. */
-  private async identity(): Promise<string> {
+  /** Of the queue, made once: upstreams know repeated requests by it. @param isOld it has one, if nothing was lost. */
+  private async identity(isOld: boolean): Promise<string> {
+    const path = this.files.identity
     try {
-      const known = (await readFile(this.files.identity, 'utf8')).trim()
+      const known = (await readFile(path, 'utf8')).trim()
       if (/^[0-9a-f]{16}$/.test(known)) return known
+      throw new Error(`"${path}" does not have the 16 hexadecimal digits that it was made with`)
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT')
+      if (isOld || (error as NodeJS.ErrnoException).code !== 'ENOENT')
         this.context.log.warn({ err: error }, 'cannot read what names the queue to upstreams; it gets another name, and what they have may be sent again')
     }
     const made = randomBytes(8).toString('hex')
