@@ -39,4 +39,9 @@ t.test('state of plugins that are not selected', async (t) => {
     await t.rejects(life(dir, [other]), { code: 'CONFIG_ERROR', message: /cannot start without plugin "begins": .*, the work of a test; select it/ })
   t.match(await life(dir, [ends]), [/"one,two"/])
   t.match(await life(dir, [keeps('one')]), [/"two"/], 'it has nothing any more')
+  const what = { what: 'what others have to forget', beside: 'one' }
+  await life(dir, [pluginOf('begins', (svc) => svc.storage.state('begins').transaction((tx) => tx.put(`${UNFINISHED}it`, what)))])
+  t.match(await life(dir, [other]), [/"begins,one,two"/], 'nobody who is selected has to')
+  await t.rejects(life(dir, [keeps('one')]), { message: /cannot start with plugin "one" and without "begins": .*, what others have to forget; select it/ })
+  t.match(await life(dir, [keeps('one'), ends]), [/"two"/])
 })

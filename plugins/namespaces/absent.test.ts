@@ -50,6 +50,11 @@ t.test('plugins forget a namespace that went while they were not selected', asyn
     t.equal((await at.inject('DELETE', `${PATH}/acme`)).statusCode, 200)
     t.equal((await at.inject('POST', '/write', point(), 'acme')).statusCode, 204, 'the name is free, and somebody else has it')
     await at.node.stop()
+    // Nobody would tell them.
+    const alone = keepers.filter((keeper) => keeper !== plugin)
+    await t.rejects(openNode(dir, settings, [], alone), { code: 'CONFIG_ERROR', message: /with plugin "[a-z]+" and without "namespaces": .*has to forget/ })
+    at = await openNode(dir, {}, [], [line, native])
+    await at.node.stop()
 
     at = await openNode(dir, settings, [], keepers)
     t.equal((await at.inject('POST', '/write', point(), 'acme')).statusCode, 204)
@@ -60,6 +65,10 @@ t.test('plugins forget a namespace that went while they were not selected', asyn
     for (const owner of ['triggers', 'rollups', 'webhooks']) t.same(await keptFor(at, owner, 'acme'), [], owner)
 
     // What the new one has made meanwhile is its own.
+    await at.node.stop()
+    at = await openNode(dir, settings, [], alone)
+    await at.node.stop()
+    at = await openNode(dir, settings, [], keepers)
     t.equal((await post('/api/v1/rollups', rollup)).statusCode, 201)
     await at.node.stop()
     at = await openNode(dir, settings, [], keepers)

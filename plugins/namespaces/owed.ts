@@ -1,12 +1,12 @@
 /**
  * What plugins have to forget of namespaces that went while they were not selected. A plugin that keeps something over restarts is noted when it is first
  * seen; a namespace that goes without it leaves a note for it, which its next start settles before it does anything else. Otherwise the next namespace of
- * that name would begin with what was another's: triggers that send its points elsewhere, say.
+ * that name would begin with what was another's: triggers that send its points elsewhere, say. Therefore the keeper does not start without this plugin before.
  *
  * The points of a node that has points of its own beside a state store that nodes share are kept by a keeper of that node's: it owes their removal from the deletion on
  * another node until it has done that, and knows nothing of what has the name next before.
  */
-import { type Following, followState, type StateStore } from 'svcdb'
+import { type Following, followState, type StateStore, UNFINISHED } from 'svcdb'
 import type { Forget } from './directory.ts'
 
 const KEEPER = 'keeper/'
@@ -52,7 +52,10 @@ export class Owed {
     const away = keepers.filter((keeper) => !this.here.has(keeper))
     if (away.length === 0) return
     await this.state().transaction((tx) => {
-      for (const keeper of away) tx.put(owedTo(keeper) + name, {})
+      for (const keeper of away) {
+        tx.put(owedTo(keeper) + name, {})
+        tx.put(unfinished(keeper), { what: `plugin "${keeper}" has to forget namespaces that are gone`, beside: keeper })
+      }
     })
   }
 
@@ -68,7 +71,12 @@ export class Owed {
       await forget(key.slice(prefix.length))
       await this.state().transaction((tx) => tx.delete(key))
     }
+    if ((await this.state().get(unfinished(keeper))) === undefined) return
+    await this.state().transaction(async (tx) => {
+      if ((await tx.list({ prefix, limit: 1 })).length === 0) tx.delete(unfinished(keeper))
+    })
   }
 }
 
+const unfinished = (keeper: string): string => `${UNFINISHED}${OWED}${keeper}`
 const owedTo = (keeper: string): string => `${OWED}${keeper}/`
