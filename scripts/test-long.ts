@@ -79,6 +79,7 @@ const RUNS: Long[] = [
     turn: (seed) => ({ run: ['storage/embedded/changes/changes.test.ts'], env: { SVC_SEED: seed, SVC_STEPS: '150' } }),
   },
   { run: ['test/crash/rollups.ts', '100'], turn: (seed) => ({ run: ['test/crash/rollups.ts', '8', seed] }) },
+  { run: ['test/crash/toggles.ts', '100'], turn: (seed) => ({ run: ['test/crash/toggles.ts', '8', seed] }) },
   { run: ['test/crash/automation.ts', '100'], turn: (seed) => ({ run: ['test/crash/automation.ts', '15', seed] }) },
   { run: ['test/crash/rollups.test.ts'], env: { SVC_STEPS: '500', SVC_KILLS: '0' } },
   { run: ['test/crash/churn.ts', '1000000', '4'] },

@@ -199,6 +199,32 @@ export class RollupWorld {
     for (const point of made) this.take(point)
   }
 
+  /** @throws Error with the first difference between the raw points and what was acknowledged. */
+  async whole(ask: Ask): Promise<void> {
+    const problem = differenceOf(await read(ask, 'cpu'), [...this.points.values()])
+    if (problem !== undefined) throw new Error(`raw points: ${problem}`)
+  }
+
+  /** What is there now. @returns goes back to it. */
+  kept(): () => void {
+    const { points, dropped, newest, until, fields } = structuredClone({
+      ...{ points: this.points, dropped: this.dropped, newest: this.newest, until: this.until, fields: this.fields },
+    })
+    const { tiers } = this
+    const refill = <K, V>(map: Map<K, V>, from: ReadonlyMap<K, V>): void => {
+      map.clear()
+      for (const [key, value] of from) map.set(key, value)
+    }
+    return () => {
+      refill(this.points, points)
+      refill(this.until, until)
+      this.dropped.splice(0, this.dropped.length, ...dropped.map((one) => new Map(one)))
+      this.newest = newest
+      this.fields = [...fields]
+      this.tiers = tiers
+    }
+  }
+
   /** Deletes one of the rollups on which no tier rests. */
   async dropRollup(ask: Ask): Promise<void> {
     const dropped = this.pick(this.tiers.filter(({ target, fails }) => fails === undefined && this.tiers.every(({ source }) => source !== target)))
@@ -206,13 +232,17 @@ export class RollupWorld {
     await good(ask('DELETE', `/api/v1/rollups/${dropped.name}`), 204)
   }
 
-  /** Waits until the targets are what the model says. @throws Error with the first difference. */
+  /** Waits until the targets are what the model says, as long as there is progress. @throws Error with the first difference. */
   async settled(ask: Ask): Promise<void> {
-    let problem: string | undefined
-    for (const end = Date.now() + PATIENCE_MS; ; await new Promise((resolve) => setTimeout(resolve, 15))) {
-      problem = await this.difference(ask)
+    let before = ''
+    let end = 0
+    for (;;) {
+      const problem = await this.difference(ask)
       if (problem === undefined) return
-      if (Date.now() > end) throw new Error(problem)
+      if (problem !== before) end = Date.now() + PATIENCE_MS
+      else if (Date.now() > end) throw new Error(problem)
+      before = problem
+      await new Promise((resolve) => setTimeout(resolve, 15))
     }
   }
 
@@ -226,7 +256,7 @@ export class RollupWorld {
       const state = items.find(({ name }) => name === tier.name)
       if (state === undefined) return `rollup ${tier.name} is not there`
       if (state.last_error !== null) return `${tier.name}: ${state.last_error}`
-      if (state.pending_repairs.length > 0) return `${tier.name} has ${state.pending_repairs.length} repairs`
+      if (state.pending_repairs.length > 0) return `${tier.name} has repairs: ${state.pending_repairs.join(' ')}`
       const source = rows.get(tier.source) as Point[]
       const end = tier.source === 'cpu' ? tier.floor((this.newest / HOUR - TOLERANCE) * HOUR) : tier.floor(this.until.get(tier.source) ?? T0)
       if (this.points.size + this.steps > 0 && (tier.source === 'cpu' || this.until.has(tier.source))) {
