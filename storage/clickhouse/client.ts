@@ -7,17 +7,26 @@ import { setTimeout } from 'node:timers/promises'
 import { type ClickHouseClient, ClickHouseError, type ClickHouseSettings, createClient } from '@clickhouse/client'
 import type { StorageContext } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import { Places } from '../common/places.ts'
 import type { ClickHouseSection } from './config.ts'
 import type { ClickHouseMetrics } from './metrics.ts'
 import { decodeBlocks, type ReadBlock } from './native/decode.ts'
 import { encodeBlock, type WireColumn } from './native/encode.ts'
 import { LateError } from './native/late-error.ts'
-import { Questions } from './questions.ts'
 import { readSettings } from './settings.ts'
 
 /** Between two tries of an insert, milliseconds; each next one waits twice as long. */
 const FIRST_PAUSE_MS = 50
 const MAX_PAUSE_MS = 2000
+/**
+ * How many questions of callers may have a connection at once: all but a quarter, so that writes and what the node asks for itself find one, however slow the
+ * questions are. A namespace leaves a quarter of these to the others.
+ */
+function placesForQuestions(connections: number): Places {
+  const most = Math.max(1, Math.floor((connections * 3) / 4))
+  return new Places(most, Math.ceil((most * 3) / 4))
+}
+
 /** What ClickHouse says by number, and what it means to a caller. */
 export const CODES: ReadonlyMap<string, ErrorCode> = new Map<string, ErrorCode>([
   ['60', 'OVERLOADED'],
@@ -129,14 +138,14 @@ export class Client {
   private readonly metrics: ClickHouseMetrics | undefined
   private readonly closing = new AbortController()
   private readonly notes: ClientNotes
-  private readonly questions: Questions
+  private readonly questions: Places
   private isReached = true
 
   constructor(section: ClickHouseSection, metrics?: ClickHouseMetrics, notes: ClientNotes = {}) {
     this.section = section
     this.metrics = metrics
     this.notes = notes
-    this.questions = new Questions(section.max_connections)
+    this.questions = placesForQuestions(section.max_connections)
     this.client = createClient({
       url: section.url,
       username: section.username,

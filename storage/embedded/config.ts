@@ -6,6 +6,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { type Static, Type } from 'svcdb/lib/schema'
 import { admissionKeys } from '../common/limits.ts'
 import type { FsyncPolicy } from '../common/log/log.ts'
+import { Places } from '../common/places.ts'
 import { retentionKeys } from '../common/retention.ts'
 import { checkBudget, divide, LEAST_DUCKDB, LEAST_MEMORY, LEAST_THRESHOLD, MOST_OF_PART, queryThreadsOf, USUAL } from './budget.ts'
 import type { CompactionLimits } from './compaction/plan.ts'
@@ -155,7 +156,7 @@ export const configSchema = Type.Object({
     minimum: 0,
     maximum: 256,
     description:
-      'SQL statements whose memory or time the rows they read do not bound run in processes of their own, which end at a limit: this many at once, the others wait; 0 = one for each query thread, at least 2',
+      'SQL statements whose memory or time the rows they read do not bound run in processes of their own, which end at a limit: this many at once, the others wait; 0 = one for each query thread, at least 2. Under server.multi_tenancy a namespace leaves one to the others, so have 2 at least',
   }),
   max_scratch_size: Type.Integer({
     default: 4096 * MIB,
@@ -320,10 +321,15 @@ export function explain(config: Record<string, unknown>): string[] {
 export const queryThreads = (config: DatabaseConfig): number => queryThreadsOf(config.query_threads)
 const queryParallelism = (config: DatabaseConfig): number => config.query_parallelism || availableParallelism()
 
-/** Engine processes that one query thread may have. */
-function processesOfThread(config: DatabaseConfig): number {
-  const threads = queryThreads(config)
-  return Math.max(1, Math.round((config.engine_processes || Math.max(2, threads)) / threads))
+/** Statements of all query threads that may have an engine process. */
+const engineProcesses = (config: DatabaseConfig): number => config.engine_processes || Math.max(2, queryThreads(config))
+/** Engine processes that one thread keeps for the next statements. */
+const processesOfThread = (config: DatabaseConfig): number => Math.max(1, Math.round(engineProcesses(config) / queryThreads(config)))
+
+/** Where namespaces are kept apart, one of them leaves a process to the others. Jobs that nobody waits for have as many as a query thread. */
+export function processPlaces(config: DatabaseConfig): Record<ThreadRole, Places> {
+  const places = (most: number): Places => new Places(most, most - 1)
+  return { query: places(engineProcesses(config)), background: places(processesOfThread(config)), maintenance: places(0) }
 }
 
 /** What an engine thread knows of the configuration. */

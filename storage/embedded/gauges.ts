@@ -55,6 +55,8 @@ export function engineGauges(metrics: Metrics, sources: GaugeSources): void {
   gauge('memtable_held_bytes', 'Memory of memtables that were flushed and that queries under way may still read', () => memtables.heldMemory)
   gauge('interner_memory_bytes', 'Memory of the series index and the symbols', () => index.memory + memtables.times.memory)
   gauge('queries_waiting', 'Queries that wait because database.max_concurrent_queries are under way', () => pool.queuedJobs)
+  gauge('engine_processes_busy', 'Engine processes that run a statement', () => pool.processes.taken)
+  gauge('engine_processes_waiting', 'Statements that wait for an engine process', () => pool.processes.waiting)
   gauge('scratch_bytes', 'Bytes of scratch space on disk that statements use now', () => bytesBelow(temp))
   gauge('sample_cache_bytes', 'Bytes of samples that the query threads keep decoded', () => pool.sampleBytes)
   gauge('sample_file_bytes', 'Bytes of samples that the query threads keep packed in scratch files', () => pool.sampleFileBytes)

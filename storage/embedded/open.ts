@@ -31,7 +31,7 @@ import { KeptLogs } from './changes/kept-logs.ts'
 import { learnFrom } from './changes/log-reader.ts'
 import { ChangeNames } from './changes/names.ts'
 import { Maintenance } from './compaction/maintenance.ts'
-import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, queryThreads, slabOptions, workerConfig } from './config.ts'
+import { type DatabaseConfig, durabilityText, fsyncPolicy, pressureLimits, processPlaces, queryThreads, slabOptions, workerConfig } from './config.ts'
 import { checkKeys } from './encryption/check-keys.ts'
 import { checkTags, type Encryption, missingKey, openEncryption, protectTags, reportMissingKeys } from './encryption/open.ts'
 import { type DirectoryLock, type Environment, lockTexts } from './environment.ts'
@@ -259,6 +259,7 @@ async function build({ config, context, environment, gate, holds, dataDir, encry
     shared,
     queryThreads: queryThreads(config),
     maxJobs: config.max_concurrent_queries,
+    processes: processPlaces(config),
     config: {
       query: { ...threadConfig('query'), ...reading },
       background: { ...threadConfig('background'), ...reading },

@@ -202,7 +202,7 @@ class Session {
     if (this.left) return
     this.left = true
     this.unlisten()
-    this.settings.pool.release(this.process, this.settings.namespace, reusable)
+    this.settings.pool.release(this.process, reusable)
   }
 
   private fail(error: unknown): void {

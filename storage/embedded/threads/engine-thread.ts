@@ -2,6 +2,7 @@
 import type { StorageContext } from 'svcdb'
 import { classify, type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { nextTurn } from 'svcdb/lib/event-loop'
+import type { Places } from '../../common/places.ts'
 import type { Timer } from '../../common/timers.ts'
 import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { EngineWorker, Environment } from '../environment.ts'
@@ -23,6 +24,8 @@ export interface ThreadOptions {
   state(): StateEvent[]
   scrubber: Pick<Scrubber, 'trust' | 'report'>
   readers: Pick<Readers, 'pins'>
+  /** For statements in engine processes, of all threads of a role. */
+  processes: Record<ThreadRole, Places>
   archived: Pick<ArchivedObjects, 'fetch'>
   metrics: Pick<EngineMetrics, 'prefetchedBytes' | 'prefetchErrors' | 'refusedPlans' | 'unreadPages'>
   publisher: Publisher
@@ -52,10 +55,14 @@ export class EngineThread {
   /** Messages that wait until the thread has been given the state. */
   private behind: ToWorker[] | undefined
   private gone = false
+  /** Statements that have an engine process or wait for one: aborted, they have and want none. */
+  private readonly turns = new Map<number, AbortController>()
+  private readonly processes: Places
 
   constructor(role: ThreadRole, options: ThreadOptions, gone: (thread: EngineThread, error: SvcError) => void) {
     const { publisher, log } = options
     this.options = options
+    this.processes = options.processes[role]
     publisher.flush()
     const [state, ...rest] = slicesOf(options.state())
     const later = rest.reduce((count, events) => count + events.length, 0)
@@ -87,6 +94,7 @@ export class EngineThread {
         gone(this, error)
         for (const job of this.jobs.values()) job.fail(error)
         for (const task of this.tasks.values()) task.reject(error)
+        for (const turn of this.turns.values()) turn.abort(error)
         resolve()
       })
     })
@@ -131,6 +139,15 @@ export class EngineThread {
     this.timers.clearTimeout(timer)
   }
 
+  private grant(turn: number, namespace: string): void {
+    const abort = new AbortController()
+    this.turns.set(turn, abort)
+    this.processes.enter(namespace, abort.signal).then(
+      () => this.post({ kind: 'process-granted', turn }),
+      () => {}, // it wants none any more
+    )
+  }
+
   private receive(message: FromWorker): void {
     const { scrubber, archived, metrics, log } = this.options
     switch (message.kind) {
@@ -157,6 +174,12 @@ export class EngineThread {
         )
         return
       }
+      case 'process-wanted':
+        return this.grant(message.turn, message.namespace)
+      case 'process-left':
+        this.turns.get(message.turn)?.abort()
+        this.turns.delete(message.turn)
+        return
       case 'output':
         return this.jobs.get(message.id)?.push(message.bytes)
       case 'done':

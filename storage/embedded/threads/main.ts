@@ -8,6 +8,7 @@ import { compactSegments } from '../compaction/compactor.ts'
 import { Duck } from '../duckdb/duckdb.ts'
 import { mergedKeys } from '../encryption/encrypted-write.ts'
 import { ProcessPool } from '../engine-process/pool.ts'
+import { ProcessTurns } from '../engine-process/turns.ts'
 import type { RelationContext } from '../read/relation.ts'
 import type { PackedFilesOptions } from '../read/samples/packed-files.ts'
 import { SampleBlocks } from '../read/samples/source-blocks.ts'
@@ -53,7 +54,8 @@ const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) =>
 const sampleBlocks = new SampleBlocks(config.sampleCacheBytes, packedFiles(config))
 const refusedPlan = (namespace: string, reason: string): void => post({ kind: 'refused-plan', namespace, reason })
 const { sqlLimits, sqlFunctions, maxScratchBytes } = config
-const processes = new ProcessPool(config)
+const turns = new ProcessTurns(post)
+const processes = new ProcessPool(config, turns)
 const dictionaries = new TagDictionaries(state.series)
 const context: RelationContext = {
   state,
@@ -190,6 +192,9 @@ port.on('message', (message: ToWorker) => {
       break
     case 'taken':
       jobs.taken(message.id, message.bytes)
+      break
+    case 'process-granted':
+      turns.granted(message.turn)
       break
     case 'flush':
       maintain('flush', message.id, async () => ({

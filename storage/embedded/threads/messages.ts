@@ -76,7 +76,7 @@ export interface WorkerConfig {
   sqlLimits?: { textBytes: number; depth: number; nodes: number }
   /** SQL functions of plugins. */
   sqlFunctions?: readonly FunctionSpec[]
-  /** Engine processes it may have at once; without any, every statement runs on the thread. */
+  /** Engine processes that it keeps for the next statements; without any, every statement runs on the thread. */
   engineProcesses?: number
   /** What a regular expression of a condition may take; REGEX_TIMEOUT_MS when absent. */
   regexTimeoutMs?: number
@@ -114,6 +114,8 @@ export type ToWorker =
   | ({ kind: 'newest-rows'; id: number } & NewestRowsTask)
   /** The archived segments that a job asked for can be read, or not. */
   | { kind: 'fetched'; id: number; request: number; error?: WireError }
+  /** A statement that waits may have an engine process. */
+  | { kind: 'process-granted'; turn: number }
   /** Run these jobs over made-up rows, as far as a slice goes; the answer is `warmed-up`. */
   | { kind: 'warm-up'; id: number; jobs: readonly WarmUpJob[]; ms: number; trim: boolean }
   /** Let go of the made-up rows. */
@@ -176,6 +178,10 @@ export type FromWorker =
   | { kind: 'newest-rows'; id: number }
   /** A job needs archived segments; `id` is the job's. */
   | { kind: 'fetch'; id: number; request: number; objects: ArchivedObject[] }
+  /** A statement waits for an engine process; `turn` is the thread's number for it. */
+  | { kind: 'process-wanted'; turn: number; namespace: string }
+  /** It has its process no more, or wants none. */
+  | { kind: 'process-left'; turn: number }
   /** A segment's file is not what was written. */
   | { kind: 'corrupt'; segment: number; cause: string }
   /** A segment's file was read whole ahead of a query; 0 bytes when it could not be. */

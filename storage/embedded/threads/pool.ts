@@ -150,6 +150,12 @@ export class WorkerPool {
     return this.active < maxJobs && (this.activeOf.get(namespace) ?? 0) < share
   }
 
+  /** Statements of SQL that have an engine process, and those that wait for one. */
+  get processes(): { taken: number; waiting: number } {
+    const { query, background } = this.options.processes
+    return { taken: query.taken + background.taken, waiting: query.waitingCount + background.waitingCount }
+  }
+
   /** Jobs that wait for others to end. */
   get queuedJobs(): number {
     return this.queued.size

@@ -8,6 +8,7 @@ import type { MeasurementRef } from 'svcdb'
 import { ByteHeap, TableBatch } from 'svcdb/lib/columns'
 import { WARM_UP_ROWS } from 'svcdb/lib/warm-up'
 import { ProcessPool } from '../engine-process/pool.ts'
+import { ProcessTurns } from '../engine-process/turns.ts'
 import { trustTable } from '../integrity/trust.ts'
 import { Memtable } from '../memtable/memtable.ts'
 import { SeriesTimes } from '../memtable/series-times.ts'
@@ -60,7 +61,7 @@ export class MadeUpRows {
   private constructor(thread: RelationContext, config: WorkerConfig, dataDir: string) {
     this.thread = thread
     this.dataDir = dataDir
-    this.processes = new ProcessPool({ ...config, engineProcesses: 0 })
+    this.processes = new ProcessPool({ ...config, engineProcesses: 0 }, new ProcessTurns(() => {}))
     this.verifier = new SegmentVerifier(trustTable([]), dataDir, () => {})
   }
 
