@@ -1,5 +1,7 @@
 /** Unary calls of gRPC over node:http2 to one address: one connection, made when it is needed, made again when it is gone. */
 import type { ClientHttp2Session, IncomingHttpHeaders } from 'node:http2'
+import { connect as connectPlain, isIP, type Socket } from 'node:net'
+import type { ConnectionOptions } from 'node:tls'
 import { promisify } from 'node:util'
 import { constants, gzip, zstdCompress } from 'node:zlib'
 import { type ErrorCode, errorKind, SvcError } from 'svcdb/lib/errors'
@@ -60,12 +62,15 @@ const TOO_LARGE = { code: 'PAYLOAD_TOO_LARGE', status: 8 } as const
 const MAX_TEXT = 1024
 const UNKNOWN = 2
 const LAST_STATUS = 16
+/** A connection takes no longer to make, nor than an answer may. */
 const CONNECT_MS = 10_000
 const WINDOW = 1 << 20
 
 export class GrpcClient {
   private readonly options: ClientOptions
   private session: Promise<ClientHttp2Session> | undefined
+  /** Ends the attempt to make a connection that is under way. */
+  private giveUp: ((cause: Error) => void) | undefined
   /** Connections that were made. */
   connections = 0
   /** Of requests, whatever became of them. */
@@ -84,7 +89,7 @@ export class GrpcClient {
     frame[0] = packed ? 1 : 0
     frame.writeUInt32BE(body.length, 1)
     frame.set(body, FRAME)
-    const session = await this.connected()
+    const session = await unlessAborted(this.connected(), signal, () => new CallError(`no answer from ${this.options.url}: given up`))
     const headers = { ...metadata, ...(packed ? { 'grpc-encoding': compression } : {}) }
     this.bytes += frame.length
     const { body: answer } = await this.exchange(session, path, frame, headers, signal)
@@ -97,7 +102,9 @@ export class GrpcClient {
   }
 
   async close(): Promise<void> {
-    const session = await this.session?.catch(() => undefined)
+    const made = this.session?.catch(() => undefined)
+    this.giveUp?.(new Error('given up'))
+    const session = await made
     this.session = undefined
     session?.destroy()
   }
@@ -108,29 +115,36 @@ export class GrpcClient {
   }
 
   private async connect(): Promise<ClientHttp2Session> {
-    const { url, tls } = this.options
+    const { url, tls, timeoutMs } = this.options
+    const limitMs = Math.min(CONNECT_MS, timeoutMs)
     await Promise.resolve() // `session` is set
     try {
       const { connect } = process.getBuiltinModule('node:http2')
       const secure = url.startsWith('https:') ? await tls() : {}
-      const session = connect(url, { ...secure, settings: { enablePush: false, initialWindowSize: WINDOW } })
+      const socket = socketTo(new URL(url), secure)
+      const session = connect(url, { createConnection: () => socket, settings: { enablePush: false, initialWindowSize: WINDOW } })
       const own = this.session
       const forget = (): void => {
         if (this.session === own) this.session = undefined
       }
       session.on('close', forget).on('goaway', forget)
+      let timer: NodeJS.Timeout | undefined
       await new Promise<void>((resolve, reject) => {
-        const timer = setTimeout(() => session.destroy(new Error(`no connection within ${CONNECT_MS / 1000} s`)), CONNECT_MS)
+        // A session that is not connected waits for its socket to be, also where it is destroyed.
+        const fail = (cause: Error): void => {
+          reject(cause)
+          socket.destroy()
+          session.destroy()
+        }
+        timer = setTimeout(() => fail(new Error(`no connection within ${limitMs / 1000} s`)), limitMs)
+        this.giveUp = fail
         session
-          .once('connect', () => {
-            clearTimeout(timer)
-            resolve()
-          })
-          .on('error', (error) => {
-            clearTimeout(timer)
-            reject(error)
-          })
+          .once('connect', resolve)
+          .on('error', reject)
           .once('close', () => reject(new Error('the connection was closed')))
+      }).finally(() => {
+        clearTimeout(timer)
+        this.giveUp = undefined
       })
       session.unref()
       this.connections++
@@ -210,6 +224,25 @@ export class GrpcClient {
       stream.end(frame)
     })
   }
+}
+
+function socketTo({ protocol, hostname, port }: URL, secure: ConnectionOptions): Socket {
+  const host = hostname.replace(/^\[|\]$/g, '')
+  if (protocol !== 'https:') return connectPlain({ host, port: Number(port || 80) })
+  const named = isIP(host) === 0 ? { servername: host } : {}
+  return process.getBuiltinModule('node:tls').connect({ ...secure, ...named, host, port: Number(port || 443), ALPNProtocols: ['h2'] })
+}
+
+/** @throws what `error` makes, as soon as the signal ends. */
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal, error: () => Error): Promise<T> {
+  promise.catch(() => {}) // nobody may wait for it any more
+  if (signal.aborted) throw error()
+  let aborted = (): void => {}
+  const end = new Promise<never>((_, reject) => {
+    aborted = () => reject(error())
+    signal.addEventListener('abort', aborted, { once: true })
+  })
+  return Promise.race([promise, end]).finally(() => signal.removeEventListener('abort', aborted))
 }
 
 function callError(headers: IncomingHttpHeaders, url: string): CallError {
