@@ -14,6 +14,10 @@ const POOL_BYTES = 64 * 1024 * 1024
 /** Large bodies that do not come for so long are not waited for. */
 export const REST_MS = 10_000
 const NOTHING = Buffer.alloc(0)
+/** A buffer has room for so many times what has arrived of a body, and no more than is announced: few copies, and next to nothing for who announces much and sends little. */
+const AHEAD = 8
+/** Less is not worth a copy. */
+const FIRST_BYTES = 16 * 1024
 
 /** Free buffers by power of two. Megabyte bodies otherwise cost a page fault for every 4 KiB, at every request. */
 export class BodyPool {
@@ -23,11 +27,16 @@ export class BodyPool {
 
   take(length: number): Buffer {
     if (length < SMALLEST_POOLED) return Buffer.allocUnsafe(length)
+    return this.spare(length) ?? Buffer.allocUnsafeSlow(sizeFor(length))
+  }
+
+  /** One that is free; undefined where there is none. */
+  spare(length: number): Buffer | undefined {
+    if (length < SMALLEST_POOLED) return undefined
     this.taken = true
-    const size = 2 ** Math.ceil(Math.log2(length))
+    const size = sizeFor(length)
     const buffer = this.free.get(size)?.pop()
-    if (buffer === undefined) return Buffer.allocUnsafeSlow(size)
-    this.bytes -= size
+    if (buffer !== undefined) this.bytes -= size
     return buffer
   }
 
@@ -49,6 +58,8 @@ export class BodyPool {
     this.taken = false
   }
 }
+
+const sizeFor = (length: number): number => 2 ** Math.ceil(Math.log2(length))
 
 export interface Body {
   bytes: Buffer
@@ -81,12 +92,12 @@ export async function readBody(request: IncomingMessage, limit: BodyLimit, pool:
 }
 
 /**
- * One buffer, which grows where no length is declared. Chunks are copied: small ones take more memory than their bytes.
+ * One buffer, which grows with what arrives. Chunks are copied: small ones take more memory than their bytes.
  * What is refused for want of memory is let in to its end all the same and kept nowhere: a client that still sends would not read the answer.
  */
 function collect(request: IncomingMessage, declared: number, limit: BodyLimit, pool: BodyPool, hold: BodyHold | undefined): Promise<Body> {
   return new Promise((resolve, reject) => {
-    let buffer = pool.take(Math.max(declared, 0))
+    let buffer = pool.spare(declared) ?? NOTHING
     let at = 0
     let refusal: unknown
     /** Of no use any more: nothing is copied into it from here on. */
@@ -102,7 +113,7 @@ function collect(request: IncomingMessage, declared: number, limit: BodyLimit, p
       if (refusal === undefined && end <= limit.bytes) {
         try {
           count(hold, at, end, declared)
-          if (end > buffer.length) buffer = grown(buffer, at, Math.max(end, buffer.length * 2), pool)
+          if (end > buffer.length) buffer = grown(buffer, at, roomFor(end, declared, buffer.length), pool)
           chunk.copy(buffer, at)
         } catch (error) {
           leave(error)
@@ -125,6 +136,12 @@ function collect(request: IncomingMessage, declared: number, limit: BodyLimit, p
 function count(hold: BodyHold | undefined, at: number, end: number, declared: number): void {
   if (hold === undefined || Math.max(end, declared) < SMALLEST_COUNTED) return
   hold.take(Math.max(at, declared) < SMALLEST_COUNTED ? end : end - at)
+}
+
+/** @param declared negative = not known. */
+function roomFor(end: number, declared: number, had: number): number {
+  if (declared < end) return Math.max(end, had * 2)
+  return Math.min(declared, Math.max(FIRST_BYTES, end * AHEAD))
 }
 
 function grown(buffer: Buffer, used: number, length: number, pool: BodyPool): Buffer {
