@@ -83,10 +83,10 @@ export class JobRunner {
     }
   }
 
-  cancel(id: number): void {
+  cancel(id: number, reason: SvcError = new SvcError('QUERY_TIMEOUT', 'the query was cancelled before it was done')): void {
     const job = this.running.get(id)
     if (job === undefined) return
-    job.abort.abort(new SvcError('QUERY_TIMEOUT', 'the query was cancelled before it was done'))
+    job.abort.abort(reason)
     job.wake?.()
   }
 
@@ -102,8 +102,10 @@ export class JobRunner {
     this.archived.answered(request, error)
   }
 
+  /** The thread ends. */
   cancelAll(): void {
-    for (const id of this.running.keys()) this.cancel(id)
+    for (const id of this.running.keys())
+      this.cancel(id, new SvcError('DATABASE_CLOSED', 'the query was stopped: the database is shutting down; retry after the restart'))
   }
 
   get active(): number {

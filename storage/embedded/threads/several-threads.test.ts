@@ -6,6 +6,7 @@ import t from 'tap'
 
 const JOB = moduleUrl('./testing-thread-id.ts', import.meta.url)
 const BUSY = moduleUrl('./testing-busy.ts', import.meta.url)
+const WAITS = moduleUrl('./testing-waits.ts', import.meta.url)
 const DIE = moduleUrl('./testing-die.ts', import.meta.url)
 
 const plugin = definePlugin({ id: 'jobs', summary: 'Runs jobs', stability: 'stable', capabilities: ['jobs'], setup: () => {} })
@@ -38,4 +39,16 @@ t.test('a job that nobody waits for does not take turns with queries, and is rep
   const died = storage.run(DIE, undefined, { background: true })
   await t.rejects(died.result, { code: 'DATABASE_ERROR', message: /engine thread ended with code 3/ })
   t.not(await background(), first)
+})
+
+t.test('what runs when the database closes is told that it closes, and not that it took too long', async (t) => {
+  const node = await boot({ plugins: [plugin], storage: 'embedded', config: { database: { query_threads: 1 } } })
+  const { storage } = node
+  await storage.run<number>(JOB, undefined).result
+  const job = storage.run(WAITS, undefined)
+  const ended = t.rejects(job.result, { code: 'DATABASE_CLOSED', message: /retry after the restart/ })
+  // The thread takes its messages in order.
+  await storage.run<number>(JOB, undefined).result
+  await node.stop()
+  await ended
 })
