@@ -63,6 +63,23 @@ export function limitedSockets(create: SocketFactory, most: number): SocketFacto
   }
 }
 
+/** Of one cluster. Each has a turn of its own, several times a second, and a connection where it leads a partition. */
+const MOST_BROKERS = 1000
+
+type Metadata = (...topics: unknown[]) => Promise<{ brokers: readonly unknown[] }>
+
+/** A cluster has no more brokers than it may. */
+export function fewBrokers({ prototype }: { prototype: { metadata: Metadata } }): void {
+  const { metadata } = prototype
+  prototype.metadata = async function (...topics) {
+    const answer = await metadata.apply(this, topics)
+    const { length } = answer.brokers
+    if (length > MOST_BROKERS)
+      throw new Error(`cannot use the cluster: it has ${length} brokers, and ${MOST_BROKERS} at most are connected to; is there a Kafka broker?`)
+    return answer
+  }
+}
+
 interface Decoder {
   buffer: Buffer
   offset: number

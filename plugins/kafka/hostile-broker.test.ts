@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { API, array, batchOf, fetched, int16, int32, type RawBroker, type Request, rawBroker, TOPIC } from './raw-broker.ts'
+import { API, array, batchOf, fetched, int16, int32, type RawBroker, type Request, rawBroker, TOPIC, text } from './raw-broker.ts'
 import { listed, rowsOf, until } from './testing.ts'
 
 async function start(t: Test, { port }: RawBroker, more: object = {}): Promise<TestNode> {
@@ -72,6 +72,16 @@ for (const [what, hook, says] of [
     /a length in it is wrong/,
   ],
   ['two thousand million brokers', once(API.metadata, () => int32(2_000_000_000)), /a length in it is wrong/],
+  [
+    'five thousand brokers, each of which leads a partition',
+    once(API.metadata, (_, { port }) => {
+      const numbers = Array.from({ length: 5000 }, (_, i) => i)
+      const brokers = numbers.map((i) => Buffer.concat([int32(i), text('127.0.0.1'), int32(port), int16(-1)]))
+      const partitions = numbers.map((i) => Buffer.concat([int16(0), int32(i), int32(i), array(int32(i)), array(int32(i))]))
+      return Buffer.concat([array(...brokers), int32(0), array(Buffer.concat([int16(0), text(TOPIC), Buffer.from([0]), array(...partitions)]))])
+    }),
+    /it has 5000 brokers, and 1000 at most are connected to/,
+  ],
   ['-5 brokers', once(API.metadata, () => int32(-5)), /array length/],
   ['fetches of -2 topics', once(API.fetch, () => Buffer.concat([int32(0), int32(-2)])), /array length/],
   [

@@ -8,7 +8,7 @@ import { createRequire } from 'node:module'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Admin, Consumer, EachBatchPayload, Kafka, KafkaConfig, logLevel as LogLevel, Producer } from 'kafkajs'
 import { withoutAborted } from './aborted.ts'
-import { limitedSockets, type SocketFactory, strict } from './answers.ts'
+import { fewBrokers, limitedSockets, type SocketFactory, strict } from './answers.ts'
 import {
   type Access,
   type ConsumerClient,
@@ -78,6 +78,7 @@ export function load(): Library {
       codecOf: require(`${protocol}/message/compression/index.js`).lookupCodecByAttributes,
     }),
   )
+  fewBrokers(require('kafkajs/src/broker/index.js'))
   replace('kafkajs/src/consumer/filterAbortedMessages.js', withoutAborted)
   const library = require('kafkajs') as Library
   const { CompressionCodecs: codecs, CompressionTypes: types } = library
