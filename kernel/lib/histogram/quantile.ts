@@ -16,8 +16,6 @@ export interface NanNote {
 }
 
 const cursor = new BucketCursor()
-/** What counts that were added up or extrapolated may differ by, of their whole. */
-const ROUNDING = 1e-9
 
 export function quantile(h: HistogramParts, q: number, note?: NanNote): number {
   if (q < 0) return Number.NEGATIVE_INFINITY
@@ -51,18 +49,12 @@ export function quantile(h: HistogramParts, q: number, note?: NanNote): number {
     if (note !== undefined) note.nan = 'result'
     return Number.NaN
   }
-  let within = cursor.count
+  const within = cursor.count
   rank = forward ? rank - (count - within) : count - rank
   if (unsure) {
-    let moved = false
-    while (cursor.next()) {
-      count += cursor.count
-      moved = true
-    }
+    while (cursor.next()) count += cursor.count
+    // Where every observation is in a bucket none was NaN: the sum is only not known, as OTLP may leave it out.
     if (count < h.count && note !== undefined) note.nan = 'skew'
-    // Prometheus goes on with the last bucket here, not with the one it has found; answers are to be the same. But where every observation is in
-    // a bucket none was NaN: the sum is only not known, as OTLP may leave it out.
-    if (moved && h.count - count > h.count * ROUNDING) ({ lower, upper, count: within } = cursor)
   }
   const part = rank / within
   if (custom || (lower <= 0 && upper >= 0)) return lower + (upper - lower) * part

@@ -70,6 +70,11 @@ t.test('observations of NaN', async (t) => {
   t.ok(near(h.quantile(0.4, note), Math.SQRT1_2))
   t.equal(note.nan, 'skew')
   note.nan = ''
+  // Of {1.5, 2.5, 3, 5, NaN} rank 2 lies in the second bucket, not in the last one.
+  const several = histogram({ count: 5, sum: Number.NaN, positive: { 1: 1, 2: 2, 3: 1 } })
+  t.ok(near(several.quantile(0.4, note), 2 ** 1.5))
+  t.equal(note.nan, 'skew')
+  note.nan = ''
   t.equal(h.fraction(MINUS_INF, INF, note), 0.8)
   t.equal(note.nan, 'fraction')
   note.nan = ''
