@@ -1,6 +1,8 @@
 /** Label sets of series: immutable, ordered by name, compared by `key`. */
 
 export const METRIC_NAME = '__name__'
+/** What says which metric a series is of: goes wherever its name goes. */
+export const METADATA: ReadonlySet<string> = new Set([METRIC_NAME, '__type__', '__unit__'])
 const NONE: readonly string[] = []
 
 export class Labels {

@@ -1,7 +1,7 @@
 /** count_values: how many samples of a group have the same value, which becomes a label. */
 import type { AggregateExpr } from '../ast.ts'
 import { ExecutionError } from '../errors.ts'
-import { LabelList, type Labels } from '../labels.ts'
+import { LabelList, type Labels, METADATA } from '../labels.ts'
 import { formatFloat, quote } from '../parser/go-text.ts'
 import { type Evaluation, vectorBytes } from './context.ts'
 import { groupSeries } from './groups.ts'
@@ -15,7 +15,7 @@ export async function countValues(expr: AggregateExpr, label: string, input: Vec
   if (label === '' || !label.isWellFormed()) throw new ExecutionError(`invalid label name ${quote(label)}`)
   const { steps } = input
   // The new label takes the place of one of that name; `without` may take it away again.
-  const hidden = expr.without && expr.grouping.includes(label)
+  const hidden = expr.without && (METADATA.has(label) || expr.grouping.includes(label))
   const grouping = expr.without ? [...expr.grouping, label] : expr.grouping.filter((name) => name !== label)
   const groups = groupSeries({ ...expr, grouping }, input.labels)
   const rowBytes = ROW_BYTES + vectorBytes(1, steps, false)

@@ -1,13 +1,10 @@
 /** The end of an evaluation: metric names that operations took away go now, and no label set may come twice at one step. */
 import { ExecutionError } from '../errors.ts'
-import { type LabelColumn, type LabelSets, type Labels, METRIC_NAME } from '../labels.ts'
+import { type LabelColumn, type LabelSets, type Labels, METADATA } from '../labels.ts'
 import type { Budget } from './context.ts'
 import { firstOfGroups, groupByLabels, labelNames, markDistinct, SomeSeries } from './series-sets.ts'
 import { ABSENT, type VectorValue } from './value.ts'
 import { copyCell, newVector } from './vectors.ts'
-
-/** What says which metric a series is of. */
-export const METADATA: ReadonlySet<string> = new Set([METRIC_NAME, '__type__', '__unit__'])
 
 export const SAME_LABELSET = 'vector cannot contain metrics with the same labelset'
 

@@ -1,6 +1,6 @@
 /** The groups that aggregations put series into. */
 import type { AggregateExpr } from '../ast.ts'
-import { type LabelSets, METRIC_NAME } from '../labels.ts'
+import { type LabelSets, METADATA } from '../labels.ts'
 import { firstOfGroups, groupByLabels, labelNames, markDistinct, SomeSeries } from './series-sets.ts'
 import { ChangedSeries } from './series-views.ts'
 
@@ -14,8 +14,7 @@ export interface Groups {
 }
 
 export function groupSeries({ grouping, without }: AggregateExpr, labels: LabelSets): Groups {
-  const left = new Set(grouping)
-  if (without) left.add(METRIC_NAME)
+  const left = without ? new Set([...METADATA, ...grouping]) : new Set(grouping)
   const names = without ? labelNames(labels).filter((name) => !left.has(name)) : [...left]
   const { ordinals, count } = groupByLabels([labels], names)
   const first = new SomeSeries(labels, firstOfGroups(ordinals[0], count))

@@ -6,9 +6,8 @@
  * calculated one by one; else `match-steps.ts` goes step by step.
  */
 import type { BinaryExpr, VectorMatching } from '../ast.ts'
-import type { LabelSets } from '../labels.ts'
+import { type LabelSets, METADATA } from '../labels.ts'
 import type { Evaluation } from './context.ts'
-import { METADATA } from './finish.ts'
 import { matchBySteps } from './match-steps.ts'
 import { ARITHMETIC, COMPARE, isArithmetic, isComparison, type Notes } from './operators.ts'
 import { pairSamples } from './pair.ts'

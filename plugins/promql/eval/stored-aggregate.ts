@@ -5,7 +5,7 @@
 import type { WindowFunction } from 'svcdb/lib/columns'
 import type { AggregateExpr, Expr, Pos, VectorSelector } from '../ast.ts'
 import { RangeCall } from '../functions/contract.ts'
-import { LabelList, Labels, METRIC_NAME } from '../labels.ts'
+import { LabelList, Labels, METADATA, METRIC_NAME } from '../labels.ts'
 import type { AccumulatingOp } from './aggregate-floats.ts'
 import { rangeFunctionCall } from './calls.ts'
 import { type Evaluation, vectorBytes } from './context.ts'
@@ -47,7 +47,7 @@ export async function storedAggregate(expr: AggregateExpr, op: AccumulatingOp, s
     windows,
     window,
     group: op === 'group' ? 'count' : op,
-    tags: expr.without ? [...expr.grouping, METRIC_NAME] : expr.grouping,
+    tags: expr.without ? [...expr.grouping, ...METADATA] : expr.grouping,
     without: expr.without,
     maxCells: Math.floor(budget.left / vectorBytes(1, 1, false)),
   })

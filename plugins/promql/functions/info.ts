@@ -6,7 +6,7 @@ import { SAME_LABELSET } from '../eval/finish.ts'
 import { markDistinct } from '../eval/series-sets.ts'
 import { ABSENT, HISTOGRAM, type VectorValue } from '../eval/value.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
-import { LabelList, type Labels, METRIC_NAME } from '../labels.ts'
+import { LabelList, type Labels, METADATA, METRIC_NAME } from '../labels.ts'
 import type { VectorCall } from './contract.ts'
 import { quote } from './format.ts'
 import { infoReference } from './info-reference.ts'
@@ -208,7 +208,7 @@ function enrich(labels: Labels, sources: readonly InfoSeries[], wanted: Readonly
     for (let i = 0; i < from.pairs.length; i += 2) {
       const name = from.pairs[i]
       const value = from.pairs[i + 1]
-      if (name === METRIC_NAME || (wanted !== undefined && !wanted.has(name))) continue
+      if (METADATA.has(name) || (wanted !== undefined && !wanted.has(name))) continue
       const known = added.get(name)
       if (known !== undefined && known !== value) throw new ExecutionError(`conflicting label: ${name}`)
       if (!labels.has(name)) added.set(name, value)

@@ -1,7 +1,7 @@
 /** vector, scalar, and the absence functions. */
 import type { Expr, LabelMatcher } from '../ast.ts'
 import { ABSENT, FLOAT, type ScalarValue, type VectorValue } from '../eval/value.ts'
-import { LabelList, Labels, METRIC_NAME } from '../labels.ts'
+import { LabelList, Labels, METADATA } from '../labels.ts'
 import { matchesNothing } from '../parser/check.ts'
 import type { VectorCall, VectorFn } from './contract.ts'
 import { emptyVector, scalarArg, vectorArg } from './vectors.ts'
@@ -57,7 +57,7 @@ function absenceLabels(expr: Expr): Labels {
   const labels = new Map<string, string>()
   const seen = new Set<string>()
   for (const { name, op, value } of inIndexOrder(selector.matchers)) {
-    if (name === METRIC_NAME) continue
+    if (METADATA.has(name)) continue
     if (op === '=' && !seen.has(name)) {
       labels.set(name, value)
       seen.add(name)
