@@ -7,6 +7,7 @@ import { AverageRows, CountRows, LargestRows, SmallestRows, SumRows } from './ra
 import { StoredAverage, StoredCount, StoredMaximum, StoredMinimum, StoredSum } from './range-aggregate-stored.ts'
 import { changes, resets } from './range-changes.ts'
 import { instantDelta, instantRate } from './range-instant.ts'
+import { integral } from './range-integral.ts'
 import { medianDeviation, quantileOverTime } from './range-order.ts'
 import { checkCounterNames, delta, increase, rate } from './range-rate.ts'
 import { DifferenceRows } from './range-rate-rows.ts'
@@ -35,6 +36,7 @@ const RANGE: Record<string, RangeFunction> = {
   resets: range(resets, { edges: true, anchored: true }),
   deriv: range(derivative),
   predict_linear: range(predictLinear),
+  integral: range(integral),
   double_exponential_smoothing: range(doubleExponentialSmoothing),
   avg_over_time: range(aggregate.avgOverTime, { rows: (plan) => new AverageRows(plan), stored: () => new StoredAverage() }),
   sum_over_time: range(aggregate.sumOverTime, { rows: (plan) => new SumRows(plan), stored: () => new StoredSum() }),

@@ -17,6 +17,8 @@ export const possibleNonCounter = (metric: string): string => `metric might not 
 
 export const invalidQuantile = (q: number): string => `quantile value should be between 0 and 1, got ${formatFloat(q)}`
 
+export const invalidIntegralStrategy = (strategy: number): string => `strategy should be 0, 1, or 2 (default), using 2, got ${formatFloat(strategy)}`
+
 export const badBucketLabel = (metric: string, label: string): string =>
   forMetric(`bucket label "le" is missing or has a malformed value of ${quote(label)}`, metric)
 

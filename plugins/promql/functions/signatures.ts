@@ -42,6 +42,7 @@ define('absent_over_time avg_over_time changes count_over_time delta deriv first
 define('last_over_time max_over_time min_over_time present_over_time rate resets stddev_over_time stdvar_over_time sum_over_time', ['matrix'], 'vector')
 define('mad_over_time ts_of_first_over_time ts_of_last_over_time ts_of_max_over_time ts_of_min_over_time', ['matrix'], 'vector', { experimental: true })
 define('predict_linear', ['matrix', 'scalar'], 'vector')
+define('integral', ['matrix', 'scalar'], 'vector', { variadic: 1, experimental: true })
 define('quantile_over_time', ['scalar', 'matrix'], 'vector')
 define('double_exponential_smoothing', ['matrix', 'scalar', 'scalar'], 'vector', { experimental: true })
 
