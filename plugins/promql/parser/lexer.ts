@@ -13,8 +13,9 @@ const HEX = '0123456789abcdefABCDEF'
 const DURATION_UNITS = 'smhdwy'
 const OPERATOR = /(?:==|!=|<=|<\/|>=|>\/|[-+*/%^<>=@,])/y
 const DURATION_OPERATOR = /[-+*/%^,]/y
-const WORD = /[A-Za-z_:][\w:]*/y
-const LABEL_WORD = /[A-Za-z_]\w*/y
+// Names need no quotes for letters of any script, nor for dots within: Prometheus' feature promql-unquoted-utf8-names.
+const WORD = /[_:\p{L}][\w:.\p{L}]*/uy
+const LABEL_WORD = /[_\p{L}][\w.\p{L}]*/uy
 const DURATION_WORD = /[A-Za-z_]+/y
 const SPACES = /[ \t\r\n]+/y
 const COMMENT = /#[^\r\n]*/y
@@ -266,7 +267,7 @@ function isDigit(c: string | undefined): boolean {
 }
 
 function isLetter(c: string): boolean {
-  return /^[A-Za-z_]$/.test(c)
+  return /^[_\p{L}]$/u.test(c)
 }
 
 function isWordChar(c: string | undefined): boolean {

@@ -14,8 +14,8 @@ const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(rando
 const some = (random: Random, most: number, make: () => string) => Array.from({ length: Math.floor(random() * (most + 1)) }, make).join(', ')
 
 const OPERATORS = '+ - * / % ^ atan2 == != < <= > >= </ >/ and or unless'.split(' ')
-const NAMES = ['requests', 'errors:rate5m', 'sum', 'offset', 'fill', 'start', '_x']
-const LABELS = ['code', 'le', '"http.method"', 'by', 'on', '__name__']
+const NAMES = ['requests', 'errors:rate5m', 'sum', 'offset', 'fill', 'start', '_x', 'http.requests', '温度:sum']
+const LABELS = ['code', 'le', '"http.method"', 'http.path', 'équipe', 'by', 'on', '__name__']
 const STRINGS = ['"500"', "'a'", '`b\\`', '"\\u00e9\\""', '""', '"5.."', '"(a|b)+"', '"\\xff"']
 /** Without Inf, which prints with a sign: `Inf ^ 2` prints as `+Inf ^ 2`, which is another tree of the same value. */
 const NUMBERS = ['0', '1', '2.5', '.5', '1e3', '0x1F', '017', 'NaN', '5m', '1h30m', '1_000']

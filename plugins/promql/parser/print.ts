@@ -5,6 +5,7 @@ import { METRIC_NAME } from '../labels.ts'
 import { byteLength, compareBytes, formatDuration, formatFloat, quote } from './go-text.ts'
 
 const LABEL_NAME = /^[A-Za-z_]\w*$/
+const PLAIN_NAME = /^[A-Za-z_:][\w:]*$/
 
 export function print(expr: Expr): string {
   const out = new Output(Infinity)
@@ -104,7 +105,9 @@ export function subqueryText({ range, step, at, offset }: SubqueryExpr): string 
   return `[${durationText(range)}:${step === undefined ? '' : durationText(step)}]${atText(at)}${offsetText(offset)}`
 }
 
-function selectorText({ name, matchers }: VectorSelector): string {
+/** Names that not every reader of PromQL takes without quotes stand in the braces. */
+function selectorText({ name: written, matchers }: VectorSelector): string {
+  const name = PLAIN_NAME.test(written) ? written : ''
   const shown = matchers.filter((m) => !(m.name === METRIC_NAME && m.op === '=' && m.value === name && m.value !== ''))
   // In info() a selector may be empty.
   return shown.length === 0 ? name || '{}' : `${name}{${shown.map(matcherText).sort(compareBytes).join(',')}}`
