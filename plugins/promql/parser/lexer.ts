@@ -30,6 +30,7 @@ export class Lexer {
   /** Inside brackets, no number seen yet. */
   private strict = false
   private colonSeen = false
+  /** Since the bracket was opened. */
   private durationSeen = false
 
   constructor(text: string) {
@@ -114,7 +115,10 @@ export class Lexer {
     if (c === '(' || c === ')') return this.parenToken(c)
     if (this.match(DURATION_OPERATOR)) return this.token()
     const word = this.durationKeyword()
-    if (word !== undefined) return this.token(word)
+    if (word !== undefined) {
+      this.durationSeen = true
+      return this.token(word)
+    }
     throw this.error(`unexpected character in duration expression: ${quoteChar(c)}`)
   }
 
@@ -149,6 +153,7 @@ export class Lexer {
   private openBracket(): Token {
     if (this.inBrackets) throw this.error("unexpected left bracket '['")
     this.colonSeen = false
+    this.durationSeen = false
     this.inBrackets = true
     this.strict = true
     return this.single()
