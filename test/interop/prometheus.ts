@@ -8,7 +8,7 @@ import { setTimeout } from 'node:timers/promises'
 import { freePort } from './free-port.ts'
 
 const FEATURES =
-  'promql-experimental-functions,promql-duration-expr,promql-extended-range-selectors,promql-binop-fill-modifiers,promql-delayed-name-removal,metadata-wal-records,exemplar-storage'
+  'promql-experimental-functions,promql-binop-fill-modifiers,promql-delayed-name-removal,promql-unquoted-utf8-names,metadata-wal-records,exemplar-storage'
 const READY_LIMIT_MS = 60_000
 const OUTPUT_KEPT = 200_000
 
@@ -20,8 +20,8 @@ function versionOf(program: string): string {
 /** Why tests that need the program are skipped; false when it is there. */
 export const missing = (program: string): string | false => (spawnSync(program, ['--version']).error === undefined ? false : `${program} is not on the path`)
 
-/** Prometheus 2 has another query language and no remote write 2.0. */
-export const noPrometheus: string | false = /^3\./.test(versionOf('prometheus')) ? false : 'there is no Prometheus 3 on the path'
+/** Those before 3.16 have another query language. */
+export const noPrometheus: string | false = /^3\.(?:1[6-9]|[2-9]\d)\./.test(versionOf('prometheus')) ? false : 'there is no Prometheus of 3.16 or later on the path'
 
 export interface Program {
   url: string

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Answer, difference } from './promql/compare.ts'
-import { extremesOf } from './promql/infinite.ts'
 
 const vector = (...result: unknown[]): Answer => ({ status: 'success', data: { resultType: 'vector', result } })
 const float = (value: string): Answer => vector({ metric: { job: 'a' }, value: [1, value] })
@@ -44,15 +43,9 @@ test('two samples of one series are an error of either text', () => {
   assert.ok(difference('label_replace(sizes @ 1, "a", "", "b", "")', failed('unexpected number of samples'), own, true))
 })
 
-test('what a quantile is taken of', () => {
-  assert.deepEqual(extremesOf('sum(x)'), [])
-  assert.deepEqual(extremesOf('histogram_quantile(0, x) + quantiles'), [])
-  assert.deepEqual(
-    extremesOf("quantile Without (a, b) (scalar(limit), x{a=~\"(,\", b='\\''} offset 1m) > 1").map((text) => text.trim()),
-    ["x{a=~\"(,\", b='\\''} offset 1m"],
-  )
-  assert.deepEqual(extremesOf('quantile(0, max(quantile(2, y))) by (job)'), [' max(quantile(2, y))', ' y'])
-  assert.deepEqual(extremesOf('quantile_over_time(1, x[5m:1m])'), ['max_over_time( x[5m:1m])', 'min_over_time( x[5m:1m])'])
-  assert.deepEqual(extremesOf('mad_over_time(x[5m])'), ['max_over_time(x[5m])', 'min_over_time(x[5m])'])
-  assert.deepEqual(extremesOf('quantile(.5, "'), [' "'])
+test('labels with a colon are taken in groupings', () => {
+  const refused = failed('invalid parameter "query": 1:9: parse error: invalid label name for grouping: "a:b"')
+  assert.equal(difference('sum by (a:b) (x)', refused, vector(), true), undefined)
+  assert.ok(difference('sum by (a:b) (x)', vector(), refused, true))
+  assert.ok(difference('sum by ("") (x)', failed('invalid parameter "query": 1:9: parse error: invalid label name for grouping: ""'), vector(), true))
 })

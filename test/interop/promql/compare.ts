@@ -189,9 +189,12 @@ function overlooked(query: string, a: Answer, b: Answer): boolean {
  */
 const restOfPower = (query: string): boolean => query.includes('%') && /\^|\b(?:exp|sinh|cosh|tan)\b/.test(query)
 
+/** With names that need no quotes Prometheus refuses labels with a colon in groupings, which it takes without that feature, as svc does with it. */
+const colonInGrouping = ({ error = '' }: Answer): boolean => /invalid label name for grouping: "[^"]*:/.test(error)
+
 /** @returns how the answers differ; undefined when they do not. */
 export function difference(query: string, a: Answer, b: Answer, labels: boolean): string | undefined {
-  if (overlooked(query, a, b)) return undefined
+  if (overlooked(query, a, b) || colonInGrouping(a)) return undefined
   if (a.status !== b.status) return `${a.status} ${a.error ?? ''} and ${b.status} ${b.error ?? ''}`
   if (a.status === 'error') {
     const [one, two] = [a, b].map(({ errorType, error }) => `${errorType}: ${comparable(error)}`)

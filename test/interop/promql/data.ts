@@ -200,6 +200,11 @@ export function randomData(random: Random, start: number, mixed = false): Series
     put('mixed', { job: 'api', instance: 'host-1' }, native(random, start, { gauge: true }))
     for (const job of JOBS) put('mixed', { job, instance: 'host-2' }, alternating(random, start))
   }
+  // As senders with type-and-unit-labels name them: nothing of what is computed from both has these labels.
+  for (const job of JOBS) {
+    put('volume', { job, __type__: 'gauge', __unit__: 'bytes' }, gauge(random, start))
+    put('free', { job, __type__: random() < 0.5 ? 'gauge' : 'counter', __unit__: 'ratio' }, gauge(random, start))
+  }
   put('limit', {}, gauge(random, start))
   for (const room of ['1', '2.b']) put('büro.temp', { 'raum.nr': room, job: 'api' }, gauge(random, start))
   return out

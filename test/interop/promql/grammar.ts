@@ -15,6 +15,8 @@ const FLOATS = [
   'latency_count',
   'latency_sum',
   'latency_bucket',
+  'volume',
+  'free',
   'limit',
   'target_info',
   'mixed',
@@ -31,6 +33,8 @@ const MATCHERS = [
   'zone="ä"',
   'le="+Inf"',
   'job=~".+"',
+  '__type__="gauge"',
+  '__unit__!=""',
 ]
 /** Written in ways of their own: quotes, escapes, regular expressions of RE2, some of which do not exist. */
 const ODD_MATCHERS = [
@@ -47,7 +51,7 @@ const ODD_MATCHERS = [
   ],
   ...['job=~"("', 'job=~"a**"', 'job=~"(?=a)"', 'job=~"a{1001}"', 'job=~"[z-a]"', 'job=~"\\\\8"', 'job=~"x\\\\"', 'job="\\z"', 'job=~""', 'job=~".*",zone=""'],
 ]
-const LABELS = ['job', 'instance', 'zone', 'code', 'le', 'version', '"raum.nr"']
+const LABELS = ['job', 'instance', 'zone', 'code', 'le', 'version', '"raum.nr"', 'raum.nr', '__type__', '__unit__']
 const DURATIONS = ['30s', '1m', '2m', '5m', '7m30s', '10m', '90', '1s', '15s', '20m', '1m1s500ms']
 const RESOLUTIONS = ['', '', '10s', '15s', '1m', '97s', '5m', '20']
 const MATH = 'abs ceil floor sqrt exp ln log2 log10 sgn deg rad sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh'.split(' ')
@@ -140,8 +144,8 @@ export class Grammar {
     return this.pick([
       'step()',
       '(step() * 2 + 1m)',
-      'max(1m, step())',
-      'min(step(), 5m)',
+      'max_of(1m, step())',
+      'min_of(step(), 5m)',
       '(1m + 30s)',
       '(2m / 2)',
       '(range() / 4 + 1m)',
@@ -158,7 +162,13 @@ export class Grammar {
   }
 
   private selectorHead(metrics: readonly string[], several = true): (string | Part)[] {
-    if (this.chance(0.02)) return ['{"büro.temp"', this.option(0.4, () => [', "raum.nr"', this.pick(['="1"', '!="1"', '=~"2.*"'])]), '}']
+    if (this.chance(0.02)) {
+      const [open, label] = this.pick([
+        ['{"büro.temp"', ', "raum.nr"'],
+        ['büro.temp{', 'raum.nr'],
+      ])
+      return [open, this.option(0.4, () => [label, this.pick(['="1"', '!="1"', '=~"2.*"'])]), '}']
+    }
     if (several && this.chance(0.03)) return ['{__name__=~"latency_(count|sum)"', this.option(0.4, () => [`, ${this.pick(MATCHERS)}`]), '}']
     const matcher = () => this.pick(this.chance(0.1) ? ODD_MATCHERS : MATCHERS)
     const matchers = () => ['{', matcher(), this.option(0.25, () => [`, ${matcher()}`]), part('option', this.chance(0.03) ? ',' : ''), '}']
@@ -237,6 +247,7 @@ export class Grammar {
       () => of('absent', vector()),
       () => of('vector', scalar()),
       () => of('quantile_over_time', this.pick(QUANTILES), this.range(depth - 1)),
+      () => of('integral', this.range(depth - 1), ...(this.chance(0.6) ? [this.pick(['0', '1', '2', '3', 'scalar(limit)'])] : [])),
       () => of('predict_linear', this.range(depth - 1), this.pick(['60', '3600', '-30'])),
       () => of('double_exponential_smoothing', this.range(depth - 1), this.pick(['0.3', '0.5', '1']), this.pick(['0.1', '0.9', '0'])),
       () => of('label_replace', vector(), '"host"', '"n-$1"', '"instance"', this.pick(['"host-(.*)"', '"(.*)"', '"host-(?P<n>[01])"', '"("'])),
@@ -277,8 +288,7 @@ export class Grammar {
       )
     const buckets = () => (this.chance(0.5) ? classic() : this.chance(0.5) ? this.selector(['latency_bucket']) : this.histograms(depth - 1))
     return this.pick([
-      // Prometheus 3.15 compares what it has read without buckets.
-      () => part('vector', this.pick(OF_HISTOGRAMS), '(', this.histograms(depth - 1, ['+', '-']), ')'),
+      () => part('vector', this.pick(OF_HISTOGRAMS), '(', this.histograms(depth - 1), ')'),
       () => part('vector', 'histogram_quantile(', this.pick(QUANTILES), ', ', buckets(), ')'),
       () =>
         part('vector', 'histogram_fraction(', this.pick(['0', '-Inf', '0.3', '-1']), ', ', this.pick(['1', '2', 'Inf', '0.5', 'NaN']), ', ', buckets(), ')'),
@@ -287,8 +297,8 @@ export class Grammar {
   }
 
   /** Native histograms, as they are or after something that keeps them so. */
-  private histograms(depth: number, operators = ['+', '-', '==', '!=']): Part {
-    const histograms = () => this.histograms(depth - 1, operators)
+  private histograms(depth: number): Part {
+    const histograms = () => this.histograms(depth - 1)
     if (depth <= 0 || this.chance(0.3)) return this.selector(HISTOGRAMS)
     return this.pick([
       () =>
@@ -301,7 +311,7 @@ export class Grammar {
         ),
       () => part('vector', this.pick(['sum', 'avg']), this.grouping(), ' (', histograms(), ')'),
       () => part('vector', '(', histograms(), ` ${this.pick(['*', '/'])} `, this.scalar(0), ')'),
-      () => part('vector', '(', histograms(), ` ${this.pick(operators)} `, histograms(), ')'),
+      () => part('vector', '(', histograms(), ` ${this.pick(['+', '-', '==', '!='])} `, histograms(), ')'),
       () => part('vector', '(', histograms(), ` ${this.pick(['</', '>/'])} `, this.pick(['1', '0.7', '-0.5', '0']), ')'),
     ])()
   }
@@ -351,8 +361,7 @@ export class Grammar {
     const labels = this.pick(['job', 'job, instance', 'instance', 'job, instance, code', '', 'zone'])
     const by = this.chance(0.7) ? `on (${labels})` : `ignoring (${this.pick(['code', 'zone', 'zone, code', 'le', 'code, le, zone, version, region'])})`
     const group = many && this.chance(0.35) ? ` ${this.pick(['group_left', 'group_right'])} (${this.pick(['', 'version', 'zone', 'code'])})` : ''
-    // Prometheus 3.15 fills the wrong sides with group_right, which 3.16 has mended: the same value for both shows no difference.
-    const fills = group.includes('group_right') ? ['fill(0)'] : ['fill(0)', 'fill_left(1)', 'fill_right(-2)', 'fill_left(1) fill_right(2)']
+    const fills = ['fill(0)', 'fill_left(1)', 'fill_right(-2)', 'fill_left(1) fill_right(2)']
     const fill = many && this.chance(0.12) ? ` ${this.pick(fills)}` : ''
     return part('option', ` ${by}`, part('option', group), part('option', fill))
   }
