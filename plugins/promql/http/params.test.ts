@@ -38,6 +38,8 @@ t.test('what cannot be read is refused in the words of the Prometheus API', asyn
   t.throws(() => of({ step: '1m1h' }).requiredDuration('step'), { message: 'invalid parameter "step": cannot parse "1m1h" to a valid duration' })
   t.throws(() => of({ step: '1e30' }).requiredDuration('step'), { message: /"1e30" to a valid duration. It overflows int64$/ })
   t.throws(() => of({ limit: 'ten' }).limit(), { message: 'invalid parameter "limit": strconv.Atoi: parsing "ten": invalid syntax' })
+  t.throws(() => of({ timeout: '0' }).timeout(), { message: 'invalid parameter "timeout": timeout must be positive, got 0s' })
+  t.throws(() => of({ timeout: '-1.5' }).timeout(), { message: 'invalid parameter "timeout": timeout must be positive, got -1.5s' })
   t.throws(() => of({ limit: '-1' }).limit(), { message: 'invalid parameter "limit": limit must be non-negative' })
 })
 
@@ -52,7 +54,8 @@ t.test('durations and limits', async (t) => {
     ['0', 0],
   ] as const)
     t.equal(of({ step: text }).requiredDuration('step'), ms, text)
-  t.equal(of({}).duration('timeout'), undefined)
+  t.equal(of({}).timeout(), undefined)
+  t.equal(of({ timeout: '1m' }).timeout(), 60_000)
   t.equal(of({}).limit(), 0)
   t.equal(of({ limit: '+7' }).limit(), 7)
 })

@@ -70,6 +70,13 @@ export class Params {
     return durationOf(this.get(name), (reason) => invalidParameter(name, reason))
   }
 
+  /** Milliseconds; absent: undefined. @throws bad_data, for what leaves no time. */
+  timeout(): number | undefined {
+    const ms = this.duration('timeout')
+    if (ms !== undefined && ms <= 0) throw invalidParameter('timeout', `timeout must be positive, got ${ms / 1000}s`)
+    return ms
+  }
+
   /** 0 = none. @throws bad_data. */
   limit(): number {
     const text = this.get('limit')

@@ -54,7 +54,7 @@ export function queryEndpoints(api: QueryApi, config: PromqlConfig): void {
   api.serve('/query', { summary: 'PromQL at one time', methods: METHODS, parameters: ['query', 'time', ...COMMON] }, (params, request, reply) => {
     const limit = params.limit()
     const time = params.time('time') ?? clock.now()
-    return run(params, limit, { start: time, interval: 0, count: 1 }, time, params.duration('timeout'), request, reply)
+    return run(params, limit, { start: time, interval: 0, count: 1 }, time, params.timeout(), request, reply)
   })
 
   api.serve(
@@ -63,7 +63,7 @@ export function queryEndpoints(api: QueryApi, config: PromqlConfig): void {
     (params, request, reply) => {
       const limit = params.limit()
       const steps = stepsOf(params, server.max_range_query_points)
-      return run(params, limit, steps, params.requiredTime('end'), params.duration('timeout'), request, reply)
+      return run(params, limit, steps, params.requiredTime('end'), params.timeout(), request, reply)
     },
   )
 }
