@@ -1,5 +1,5 @@
 /**
- * Selectors of whose histograms a query uses no more than count and sum: they are read without buckets.
+ * Selectors of whose histograms a query uses no more than count and sum, or not even these: they are read without buckets.
  *
  * A counter that was reset cannot be recognised then any more, so that it is looked for while the buckets are there, between each sample
  * and the one before it. This shows: such histograms say "reset" or "not reset" where the stored ones said nothing.
@@ -10,7 +10,7 @@ import type { Expr, VectorSelector } from '../ast.ts'
 import { FloatHistogram } from '../histogram/float-histogram.ts'
 import { SAMPLE_HISTOGRAM, type SampleBlock } from './value.ts'
 
-const USES_STATS: ReadonlySet<string> = new Set(['histogram_count', 'histogram_sum', 'histogram_avg'])
+const USES_STATS: ReadonlySet<string> = new Set(['histogram_count', 'histogram_sum', 'histogram_avg', 'timestamp', 'start_timestamp', 'absent'])
 const USES_BUCKETS: ReadonlySet<string> = new Set(['histogram_quantile', 'histogram_quantiles', 'histogram_fraction', 'histogram_stddev', 'histogram_stdvar'])
 
 const isEquality = (op: string): boolean => op === '==' || op === '!='
