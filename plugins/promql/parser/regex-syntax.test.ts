@@ -25,6 +25,7 @@ t.test('patterns that are good', async (t) => {
       '(?i-s:a)',
     ],
     ...['\\Q(\\E+', '\\pL{2}', '\\p{Greek}', '\\P{^Lu}', '\\x{1F600}', '\\101', '\\0', '^*', '$?', '\\b+', 'a??', '(a{31}){32}', '[a\\]]', '\\-', '[+--]'],
+    ...['a\\ b', '[\\ \\\t]', '\\\n', '\\\x7f'],
   ]
   for (const pattern of patterns) t.equal(checkRegex(pattern), undefined, pattern)
 })

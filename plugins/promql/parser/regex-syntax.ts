@@ -10,7 +10,7 @@ const POSIX_CLASSES = new Set('alnum alpha ascii blank cntrl digit graph lower p
 const REPEAT = /\{(0|[1-9]\d*)(,(0|[1-9]\d*)?)?\}/y
 const FLAGS = /\(\?[imsU]*(?:-[imsU]+)?[:)]/y
 const FLAGS_START = /\(\?[imsU]*(?:-[imsU]*)?.?/suy
-const ESCAPE = /\\(?:[0-7]{2,3}|0|x[0-9A-Fa-f]{2}|x\{[0-9A-Fa-f]+\}|[afnrtv]|[!-/:-@[-`{-~])/y
+const ESCAPE = /\\(?:[0-7]{2,3}|0|x[0-9A-Fa-f]{2}|x\{[0-9A-Fa-f]+\}|[afnrtv]|[^0-9A-Za-z\x80-\uffff])/y
 
 /** Up to the digit that leaves Unicode. */
 const TOO_LARGE = /\\x\{0*(?:[2-9A-Fa-f][0-9A-Fa-f]{5}|1[1-9A-Fa-f][0-9A-Fa-f]{4}|10[0-9A-Fa-f]{5})/y
