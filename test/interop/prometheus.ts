@@ -21,7 +21,7 @@ function versionOf(program: string): string {
 export const missing = (program: string): string | false => (spawnSync(program, ['--version']).error === undefined ? false : `${program} is not on the path`)
 
 /** Those before 3.16 have another query language. */
-export const noPrometheus: string | false = /^3\.(?:1[6-9]|[2-9]\d)\./.test(versionOf('prometheus')) ? false : 'there is no Prometheus of 3.16 or later on the path'
+export const noPrometheus: string | false = /^3\.(?:1[6-9]|[2-9]\d)\./.test(versionOf('prometheus')) ? false : 'there is no Prometheus 3.16 on the path'
 
 export interface Program {
   url: string

@@ -11,7 +11,7 @@ import type { QueryApi } from './query-api.ts'
 
 const COUNTS = moduleUrl('../counts-job.ts', import.meta.url)
 /** The Prometheus release whose language and API these are: clients choose what they ask for by it. */
-const COMPATIBLE_VERSION = '3.15.0'
+const COMPATIBLE_VERSION = '3.16.0'
 const DEFAULT_COUNTS = 10
 const MAX_COUNTS = 10_000
 
