@@ -16,8 +16,8 @@ import type { StateStore } from '../storage/state.ts'
 import { Farewell } from './farewell.ts'
 import { Liveness } from './liveness.ts'
 import { type ClusterMetrics, clusterMetrics } from './metrics.ts'
-import { type Candidate, moves, type Placed, takers } from './placement.ts'
-import { holds, type NodeDescription, type NodeRecord } from './records.ts'
+import { type Candidate, candidatesOf, moves, type Placed, placedOf, takers } from './placement.ts'
+import { holderOf, holds, type LeaseRecord, type NodeDescription, type NodeRecord, ownerOf } from './records.ts'
 import { ClusterRegistry, type Snapshot, type Takeable, untilNext } from './registry.ts'
 import type { ClusterSettings, NodeStatus, NodeView, WorkMove, WorkView } from './types.ts'
 import { type OwnedWork, Want, type WantOptions } from './want.ts'
@@ -165,13 +165,7 @@ export class Cluster {
       return [...this.wants.values()]
         .flatMap(({ work, token }) => (token === undefined ? [] : [{ work, owner: this.nodeId, token, to: undefined }]))
         .sort(byWork)
-    return [...leases]
-      .map(([work, { owner, token, to, generation }]) => {
-        const node = owner === undefined ? undefined : nodes.get(owner)
-        const held = node !== undefined && node.generation === generation && this.isAlive(node)
-        return { work, owner: held ? owner : undefined, token, to }
-      })
-      .sort(byWork)
+    return [...leases].map(([work, lease]) => ({ work, owner: holderOf(lease, nodes, this.isAlive)?.node_id, token: lease.token, to: lease.to })).sort(byWork)
   }
 
   async register(given: NodeDescription): Promise<{ generation: number }> {
@@ -179,7 +173,7 @@ export class Cluster {
     if (!this.shared && given.node_id === this.nodeId) return { generation: 1 }
     const { clock } = this.dependencies
     await this.snapshot()
-    const record = await registry.register(given, clock.now(), this.timeoutMs, (node) => this.isAlive(node))
+    const record = await registry.register(given, clock.now(), this.timeoutMs, this.isAlive)
     this.soon()
     return record
   }
@@ -192,7 +186,7 @@ export class Cluster {
   async deregister(id: number): Promise<void> {
     if (id === this.nodeId) throw new SvcError('CONFLICT', `cannot deregister node ${id}: it is the node that answers; stop it, and ask another`)
     await this.snapshot()
-    await this.requireRegistry().deregister(id, (node) => this.isAlive(node))
+    await this.requireRegistry().deregister(id, this.isAlive)
     this.soon()
   }
 
@@ -207,7 +201,7 @@ export class Cluster {
   /** @throws CONFLICT when nobody could take over what a node does. */
   private requireOthers(id: number, nodes: ReadonlyMap<number, NodeRecord>): void {
     const node = nodes.get(id)
-    const others = [...nodes.values()].filter((each) => each.node_id !== id && each.session !== undefined && !each.draining && this.isAlive(each))
+    const others = candidatesOf(nodes, this.isAlive).filter(({ node_id }) => node_id !== id)
     if (node?.session !== undefined && this.isAlive(node) && others.length === 0)
       throw new SvcError(
         'CONFLICT',
@@ -219,7 +213,7 @@ export class Cluster {
   async rebalance(): Promise<WorkMove[]> {
     const snapshot = await this.snapshot()
     if (!this.shared) return []
-    const plan = moves(this.placed(snapshot), this.candidates(snapshot))
+    const plan = this.planned(snapshot, moves)
     const reserved = await this.requireRegistry().reserve(plan)
     this.soon()
     return plan.filter(({ work }) => reserved.has(work))
@@ -237,7 +231,7 @@ export class Cluster {
   }
 
   /** Nobody looks at the store of a node that is alone but callers: there the clock that has written a beat is the one that reads it. */
-  private isAlive(node: NodeRecord): boolean {
+  private readonly isAlive = (node: NodeRecord): boolean => {
     if (this.shared) return this.liveness.isAlive(node)
     if (node.session !== undefined) return node.session === this.session
     return this.dependencies.clock.now() - node.beat_at <= node.timeout_ms
@@ -398,42 +392,50 @@ export class Cluster {
   /** Brings what runs here in line with what is kept. */
   private async act(snapshot: Snapshot): Promise<void> {
     const { nodes, leases } = snapshot
-    const { node_id: id, generation } = this.self as NodeRecord
-    const own = nodes.get(id)
-    if (own?.session === this.session) this.setDraining(own.draining === true)
+    const self = this.self as NodeRecord
+    const kept = nodes.get(self.node_id)
+    if (kept?.session === this.session) this.setDraining(kept.draining === true)
+    const plan = this.draining ? new Map<string, number>() : this.planned(snapshot, takers)
     const free: Takeable[] = []
-    const now = this.dependencies.clock.monotonic()
-    const plan = this.draining ? new Map<string, number>() : takers(this.placed(snapshot), this.candidates(snapshot))
     for (const want of this.wants.values()) {
       if (want.ending) continue
-      if (want.options.everywhere) {
-        if (this.draining) void this.giveUp(want)
-        else if (want.token === undefined) want.begin(0)
-        continue
-      }
       const lease = leases.get(want.work)
-      const owner = lease?.owner === undefined ? undefined : nodes.get(lease.owner)
-      const mine = lease?.owner === id && lease.generation === generation
-      if (want.token !== undefined) {
-        if (!mine || lease.token !== want.token) void this.lose(want)
-        else if (this.draining || (lease.to !== undefined && lease.to !== id)) void this.giveUp(want)
-        continue
-      }
-      const elsewhere = this.draining || (lease?.to !== undefined && lease.to !== id && nodes.get(lease.to) !== undefined)
-      if (mine && elsewhere) void this.release(want.work, lease.token)
-      if (this.draining || (mine && elsewhere)) continue
-      const alive = !mine && lease !== undefined && owner !== undefined && holds(lease, owner) && this.isAlive(owner)
-      if (alive) want.freeSince = undefined
-      else {
-        want.freeSince ??= now
-        // Whoever was to take it may not have what it needs: after a while anybody does.
-        const passed = now - want.freeSince > this.settings.heartbeatMs
-        if (mine || passed || plan.get(want.work) === id) free.push({ work: want.work, seen: lease, ownerBeat: owner?.beat })
-      }
+      if (want.options.everywhere) this.actEverywhere(want)
+      else if (want.token !== undefined) this.actOnHeld(want, lease, self)
+      else if (this.mayTake(want, lease, self, snapshot, plan)) free.push({ work: want.work, seen: lease, ownerBeat: ownerOf(lease, nodes)?.beat })
     }
-    for (const [work, lease] of leases) if (lease.owner === id && lease.generation === generation && !this.wants.has(work)) void this.release(work, lease.token)
+    for (const [work, lease] of leases) if (holds(lease, self) && !this.wants.has(work)) void this.release(work, lease.token)
     await this.take(free)
     await this.forget(nodes)
+  }
+
+  private actEverywhere(want: Want): void {
+    if (this.draining) void this.giveUp(want)
+    else if (want.token === undefined) want.begin(0)
+  }
+
+  private actOnHeld(want: Want, lease: LeaseRecord | undefined, self: NodeRecord): void {
+    if (lease === undefined || !holds(lease, self) || lease.token !== want.token) void this.lose(want)
+    else if (this.draining || (lease.to !== undefined && lease.to !== self.node_id)) void this.giveUp(want)
+  }
+
+  /** Of work that does not run here. A lease that is kept here all the same, and is to be another's, is released. */
+  private mayTake(want: Want, lease: LeaseRecord | undefined, self: NodeRecord, snapshot: Snapshot, plan: ReadonlyMap<string, number>): boolean {
+    const mine = lease !== undefined && holds(lease, self)
+    if (mine && (this.draining || (lease.to !== undefined && lease.to !== self.node_id && snapshot.nodes.has(lease.to)))) {
+      void this.release(want.work, lease.token)
+      return false
+    }
+    if (this.draining) return false
+    if (!mine && holderOf(lease, snapshot.nodes, this.isAlive) !== undefined) {
+      want.freeSince = undefined
+      return false
+    }
+    const now = this.dependencies.clock.monotonic()
+    want.freeSince ??= now
+    // Whoever was to take it may not have what it needs: after a while anybody does.
+    const passed = now - want.freeSince > this.settings.heartbeatMs
+    return mine || passed || plan.get(want.work) === self.node_id
   }
 
   private async take(free: readonly Takeable[]): Promise<void> {
@@ -478,22 +480,8 @@ export class Cluster {
         await this.registry?.deregister(node.node_id, () => false).catch(() => {})
   }
 
-  private candidates({ nodes }: Snapshot): Candidate[] {
-    return [...nodes.values()]
-      .filter((node) => node.session !== undefined && !node.draining && this.isAlive(node))
-      .map(({ node_id, wants }) => ({ node_id, wants: new Set(wants) }))
-  }
-
-  private placed({ nodes, leases }: Snapshot): Placed[] {
-    const works = new Set([...leases.keys(), ...[...nodes.values()].flatMap(({ wants }) => wants)])
-    return [...works].map((work) => {
-      const lease = leases.get(work)
-      const node = lease?.owner === undefined ? undefined : nodes.get(lease.owner)
-      const held = lease !== undefined && node !== undefined && holds(lease, node) && this.isAlive(node)
-      const to = lease?.to === undefined ? undefined : nodes.get(lease.to)
-      const reserved = to !== undefined && !to.draining && this.isAlive(to)
-      return { work, owner: held ? lease.owner : undefined, to: reserved ? lease?.to : undefined }
-    })
+  private planned<P>(snapshot: Snapshot, plan: (all: Placed[], candidates: Candidate[]) => P): P {
+    return plan(placedOf(snapshot, this.isAlive), candidatesOf(snapshot.nodes, this.isAlive))
   }
 }
 

@@ -1,5 +1,7 @@
 /** Which node is to do what. Pure, and the same for all who know the same: nodes that look at the same records come to the same result. */
 import { createHash } from 'node:crypto'
+import { holderOf, type NodeRecord } from './records.ts'
+import type { Snapshot } from './registry.ts'
 
 /** A node that may be given work. */
 export interface Candidate {
@@ -19,6 +21,23 @@ export interface Move {
   work: string
   from: number
   to: number
+}
+
+export function candidatesOf(nodes: ReadonlyMap<number, NodeRecord>, isAlive: (node: NodeRecord) => boolean): Candidate[] {
+  return [...nodes.values()]
+    .filter((node) => node.session !== undefined && !node.draining && isAlive(node))
+    .map(({ node_id, wants }) => ({ node_id, wants: new Set(wants) }))
+}
+
+/** All work that is wanted, or was. */
+export function placedOf({ nodes, leases }: Snapshot, isAlive: (node: NodeRecord) => boolean): Placed[] {
+  const works = new Set([...leases.keys(), ...[...nodes.values()].flatMap(({ wants }) => wants)])
+  return [...works].map((work) => {
+    const lease = leases.get(work)
+    const to = lease?.to === undefined ? undefined : nodes.get(lease.to)
+    const reserved = to !== undefined && !to.draining && isAlive(to)
+    return { work, owner: holderOf(lease, nodes, isAlive)?.node_id, to: reserved ? to.node_id : undefined }
+  })
 }
 
 /** How much each has, by node and by the plugin that the work is of. What is on its way counts where it goes to. */

@@ -68,3 +68,16 @@ export const fenceKey = (work: string): string => `fence/${work}`
 
 export const holds = ({ owner, generation }: LeaseRecord, node: NodeRecord | undefined): boolean =>
   node !== undefined && owner === node.node_id && generation === node.generation
+
+export const ownerOf = (lease: LeaseRecord | undefined, nodes: ReadonlyMap<number, NodeRecord>): NodeRecord | undefined =>
+  lease?.owner === undefined ? undefined : nodes.get(lease.owner)
+
+/** Who has the work of a lease, if that is still in force. */
+export function holderOf(
+  lease: LeaseRecord | undefined,
+  nodes: ReadonlyMap<number, NodeRecord>,
+  isAlive: (node: NodeRecord) => boolean,
+): NodeRecord | undefined {
+  const owner = ownerOf(lease, nodes)
+  return lease !== undefined && owner !== undefined && holds(lease, owner) && isAlive(owner) ? owner : undefined
+}
