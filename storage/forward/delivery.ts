@@ -66,6 +66,21 @@ export interface Refusal {
   settled: number
 }
 
+/** How far a batch is. */
+interface Progress {
+  readonly batch: Batch
+  readonly count: number
+  /** The next row. */
+  at: number
+  /** Rows of the next request. */
+  size: number
+  readonly probe: boolean
+  readonly lastTries: number | undefined
+  /** Rows that the upstream takes as a backfill only, ascending: they come last. */
+  readonly tooOld: number[]
+  readonly suspects: Suspects
+}
+
 export class Delivery {
   /** The upstream has taken something of another namespace since one was refused: it is not down. */
   flows = true
@@ -122,70 +137,93 @@ export class Delivery {
     batch: Batch,
     { from = 0, probe = false, lastTries }: { from?: number; probe?: boolean; lastTries?: number },
   ): Promise<Refusal | undefined> {
-    const { rows } = batch
-    const count = countOf(rows)
+    const count = countOf(batch.rows)
     const tooOld: number[] = []
-    const suspects = new Suspects()
-    let size = probe ? 1 : Math.min(count, this.most)
-    for (let at = from; at < count; ) {
-      const to = Math.min(count, at + size)
-      const chunk = partOf(rows, at, to)
-      const request = { ...batch, rows: chunk, key: `${batch.key}/${at}-${to}${batch.backfill ? 'b' : ''}` }
-      const outcome = await this.request(request, lastTries ?? suspects.tries)
-      let done = to - at
-      if (outcome instanceof CallError && outcome.late) {
-        size = this.most = Math.ceil(done / 2)
-        continue
-      }
-      // Rows that were too old, and suspects, are not settled yet.
-      if (outcome instanceof CallError && isHeld(outcome, batch)) return { error: outcome, settled: Math.min(at - suspects.size, tooOld[0] ?? at) }
-      if (outcome instanceof CallError && lastTries === undefined && verdictOf(outcome) === 'broken') {
-        suspects.searching = true
-        if (done > 1) {
-          size = Math.ceil(done / 2)
-          continue
-        }
-        suspects.add({ rows: chunk, at })
-        const then = suspects.conclude(to === count)
-        if (then === 'again') {
-          at = to - suspects.take().length
-          size = Math.min(count - at, this.most)
-          continue
-        }
-        const held = then === 'guilty' ? await this.convict(suspects, batch) : undefined
-        if (held !== undefined) return { ...held, settled: Math.min(held.settled, tooOld[0] ?? count) }
-        at = to
-        continue
-      }
-      const held = await this.convict(suspects, batch)
+    const size = probe ? 1 : Math.min(count, this.most)
+    const progress: Progress = { batch, count, at: from, size, probe, lastTries, tooOld, suspects: new Suspects() }
+    while (progress.at < count) {
+      const held = await this.sendNext(progress)
+      // What was too old is not settled yet.
       if (held !== undefined) return { ...held, settled: Math.min(held.settled, tooOld[0] ?? count) }
-      suspects.taken()
-      if (outcome instanceof CallError || (outcome.rejected > 0 && outcome.refused.length === 0)) {
-        const refused = outcome instanceof CallError ? { code: outcome.code ?? 'BAD_REQUEST', message: outcome.message } : UNKNOWN
-        if (done > 1) {
-          size = Math.ceil(done / 2)
-          continue
-        }
-        await this.refuse(chunk, [{ position: 0, ...refused }], batch.namespace)
-      } else if (outcome.rejected > 0) {
-        const { refused, rejected } = outcome
-        // What is behind the last that is told is not known: it is sent once more.
-        if (rejected > refused.length) done = refused[refused.length - 1].position + 1
-        const old = batch.backfill ? [] : refused.filter(({ code }) => code === TOO_OLD)
-        tooOld.push(...old.map(({ position }) => at + position))
-        await this.refuse(
-          chunk,
-          refused.filter((one) => !old.includes(one)),
-          batch.namespace,
-        )
-        size = rejected > refused.length ? Math.max(LISTED, size >> 2) : size
-      } else size = probe ? this.most : Math.min(this.most, size * 2)
-      at += done
     }
-    if (tooOld.length === 0) return undefined
-    // They were not too old when they were taken here.
+    return tooOld.length === 0 ? undefined : this.sendTooOld(batch, tooOld)
+  }
+
+  /** One request, and what follows from its outcome. */
+  private async sendNext(progress: Progress): Promise<Refusal | undefined> {
+    const { batch, at, lastTries, suspects } = progress
+    const to = Math.min(progress.count, at + progress.size)
+    const rows = partOf(batch.rows, at, to)
+    const request = { ...batch, rows, key: `${batch.key}/${at}-${to}${batch.backfill ? 'b' : ''}` }
+    const outcome = await this.request(request, lastTries ?? suspects.tries)
+    if (outcome instanceof CallError) {
+      if (outcome.late) {
+        progress.size = this.most = Math.ceil((to - at) / 2)
+        return undefined
+      }
+      // Suspects are not settled yet.
+      if (isHeld(outcome, batch)) return { error: outcome, settled: at - suspects.size }
+      if (lastTries === undefined && verdictOf(outcome) === 'broken') return this.suspect(progress, rows)
+    }
+    const held = await this.convict(suspects, batch)
+    if (held !== undefined) return held
+    suspects.taken()
+    if (outcome instanceof CallError) await this.divideOrRefuse(progress, rows, { code: outcome.code ?? 'BAD_REQUEST', message: outcome.message })
+    else if (outcome.rejected === 0) {
+      progress.size = Math.min(this.most, progress.probe ? this.most : progress.size * 2)
+      progress.at = to
+    } else if (outcome.refused.length === 0) await this.divideOrRefuse(progress, rows, UNKNOWN)
+    else await this.refuseListed(progress, rows, outcome)
+    return undefined
+  }
+
+  /** The upstream fails over these rows: the one at fault is looked for, and set aside when it is found. */
+  private async suspect(progress: Progress, rows: Rows): Promise<Refusal | undefined> {
+    const { batch, at, suspects } = progress
+    suspects.searching = true
+    if (this.isDivided(progress, rows)) return undefined
+    suspects.add({ rows, at })
+    const then = suspects.conclude(at + 1 === progress.count)
+    progress.at = at + 1
+    if (then === 'guilty') return this.convict(suspects, batch)
+    if (then === 'again') {
+      progress.at -= suspects.take().length
+      progress.size = Math.min(progress.count - progress.at, this.most)
+    }
+    return undefined
+  }
+
+  private async divideOrRefuse(progress: Progress, rows: Rows, refused: Omit<RefusedRow, 'position'>): Promise<void> {
+    if (this.isDivided(progress, rows)) return
+    await this.refuse(rows, [{ position: 0, ...refused }], progress.batch.namespace)
+    progress.at++
+  }
+
+  /** Has half as many rows sent next, unless it is one row alone. */
+  private isDivided(progress: Progress, rows: Rows): boolean {
+    const count = countOf(rows)
+    if (count > 1) progress.size = Math.ceil(count / 2)
+    return count > 1
+  }
+
+  private async refuseListed(progress: Progress, rows: Rows, { refused, rejected }: Outcome): Promise<void> {
+    const { batch, at, tooOld } = progress
+    const old = batch.backfill ? [] : refused.filter(({ code }) => code === TOO_OLD)
+    tooOld.push(...old.map(({ position }) => at + position))
+    const others = refused.filter((one) => !old.includes(one))
+    await this.refuse(rows, others, batch.namespace)
+    if (rejected === refused.length) progress.at += countOf(rows)
+    else {
+      // What is behind the last that is told is not known: it is sent once more.
+      progress.at += refused[refused.length - 1].position + 1
+      progress.size = Math.max(LISTED, progress.size >> 2)
+    }
+  }
+
+  /** They were not too old when they were taken here. */
+  private async sendTooOld(batch: Batch, tooOld: readonly number[]): Promise<Refusal | undefined> {
     const key = `${batch.key}/old-${tooOld[0]}-${tooOld[tooOld.length - 1]}-${tooOld.length}`
-    const held = await this.sendRows({ ...batch, rows: chosenOf(rows, tooOld), key, backfill: true }, {})
+    const held = await this.sendRows({ ...batch, rows: chosenOf(batch.rows, tooOld), key, backfill: true }, {})
     return held === undefined ? undefined : { ...held, settled: tooOld[held.settled] }
   }
 
@@ -229,62 +267,59 @@ export class Delivery {
    * that there is no answer in time for so many.
    * Waits for all else. @throws when the signal ends.
    */
-  private async request(batch: Batch, tries: number): Promise<Outcome | CallError> {
-    const { config, metrics, pause, monotonic } = this.options
+  private request(batch: Batch, tries: number): Promise<Outcome | CallError> {
+    const { config, metrics, pause } = this.options
+    const count = countOf(batch.rows)
     let broken = 0
     let late = 0
-    let final: CallError | undefined
-    const count = countOf(batch.rows)
-    const outcome = await patiently(
-      async () => {
-        await this.withinBandwidth()
-        await this.withinTimes()
-        this.signal.throwIfAborted()
-        const upstream = this.chosen()
-        const { connections, bytes } = upstream
-        try {
-          const send = () => upstream.write(batch.rows, batch.namespace, { backfill: batch.backfill, dedupKey: batch.key }, this.signal)
-          const { tracing } = this.options
-          const attributes = { 'svc.upstream': upstream.name, 'svc.rows': batch.rows.places.length / 3 }
-          const began = monotonic()
-          const outcome = await (tracing === undefined ? send() : tracing.operation('forward', send, { kind: 'client', attributes }))
-          this.answered(upstream, outcome)
-          const isQuick = monotonic() - began < (config.timeout_secs * 1000) / QUICK
-          if (count >= this.most && isQuick) this.most = Math.min(config.batch_points, count * 2)
-          return outcome
-        } catch (error) {
-          if (!(error instanceof CallError)) throw error
-          const verdict = verdictOf(error)
-          metrics.requests.inc({ upstream: upstream.name, outcome: verdict })
-          if (verdict === 'divide' || (verdict === 'broken' && ++broken >= tries)) {
-            final = error
-            return undefined
-          }
-          if (isHeld(error, batch)) {
-            this.held(upstream, error, verdict)
-            final = error
-            return undefined
-          }
-          this.failed(upstream, error, verdict)
-          if (error.late && ++late >= LATE_TRIES && count > 1) {
-            final = error
-            return undefined
-          }
-          throw asSvcError(error, 'OVERLOADED')
-        } finally {
-          this.bandwidth.sent(upstream.bytes - bytes, monotonic())
-          if (upstream.connections > connections) metrics.connections.inc({ upstream: upstream.name }, upstream.connections - connections)
+    const attempt = async (): Promise<Outcome | CallError> => {
+      await this.withinBandwidth()
+      await this.withinTimes()
+      this.signal.throwIfAborted()
+      const upstream = this.chosen()
+      try {
+        return await this.write(upstream, batch)
+      } catch (error) {
+        if (!(error instanceof CallError)) throw error
+        const verdict = verdictOf(error)
+        metrics.requests.inc({ upstream: upstream.name, outcome: verdict })
+        if (verdict === 'divide' || (verdict === 'broken' && ++broken >= tries)) return error
+        if (isHeld(error, batch)) {
+          this.held(upstream, error, verdict)
+          return error
         }
-      },
-      {
-        signal: this.signal,
-        firstPauseMs: FIRST_PAUSE_MS,
-        maxPauseMs: config.max_pause_secs * 1000,
-        transient: () => !this.signal.aborted,
-        pause: (ms) => pause(ms, this.signal),
-      },
-    )
-    return outcome ?? (final as CallError)
+        this.failed(upstream, error, verdict)
+        if (error.late && ++late >= LATE_TRIES && count > 1) return error
+        throw asSvcError(error, 'OVERLOADED')
+      }
+    }
+    return patiently(attempt, {
+      signal: this.signal,
+      firstPauseMs: FIRST_PAUSE_MS,
+      maxPauseMs: config.max_pause_secs * 1000,
+      transient: () => !this.signal.aborted,
+      pause: (ms) => pause(ms, this.signal),
+    })
+  }
+
+  /** @throws CallError. */
+  private async write(upstream: Upstream, batch: Batch): Promise<Outcome> {
+    const { config, metrics, monotonic, tracing } = this.options
+    const { connections, bytes } = upstream
+    const count = countOf(batch.rows)
+    const send = () => upstream.write(batch.rows, batch.namespace, { backfill: batch.backfill, dedupKey: batch.key }, this.signal)
+    const attributes = { 'svc.upstream': upstream.name, 'svc.rows': count }
+    const began = monotonic()
+    try {
+      const outcome = await (tracing === undefined ? send() : tracing.operation('forward', send, { kind: 'client', attributes }))
+      this.answered(upstream, outcome)
+      const isQuick = monotonic() - began < (config.timeout_secs * 1000) / QUICK
+      if (count >= this.most && isQuick) this.most = Math.min(config.batch_points, count * 2)
+      return outcome
+    } finally {
+      this.bandwidth.sent(upstream.bytes - bytes, monotonic())
+      if (upstream.connections > connections) metrics.connections.inc({ upstream: upstream.name }, upstream.connections - connections)
+    }
   }
 
   /** The upstream to try: another one when this one has failed for long, the first again after a while. */
