@@ -58,6 +58,20 @@ export interface StepTools extends KeptTools, MeterTools {
   performed(result: 'done' | 'failed' | 'in_doubt', ms: number): void
 }
 
+/** How often an effect has failed before, in the process or in an earlier one. */
+interface Tries {
+  failures: number
+  /** Attempts that a process has not survived. */
+  interruptions: number
+  backoffMs: number
+}
+
+interface Failure {
+  error: string
+  disposition: 'did_not_happen' | 'in_doubt' | 'landed'
+  permanent?: boolean
+}
+
 interface Waited {
   asked: Asked
   /** Gives undefined where there is no such instant: then it fails. */
@@ -126,10 +140,7 @@ export class OpenStep extends MarkedStep implements StepContext {
 
   private answer<T>(kind: string, known: JournalRecord): Promise<T> {
     this.ordinal++
-    return this.told(known.seq, () => {
-      this.hasRead(known, `effect:${kind}`)
-      return known.payload.output as T
-    })
+    return this.gave(kind, known)
   }
 
   /** What the journal does not have begins in its turn. */
@@ -239,76 +250,81 @@ export class OpenStep extends MarkedStep implements StepContext {
     return false
   }
 
+  /** Attempt by attempt, until one has ended for good. Where that needs a person, or the step is stopped, it does not resolve. */
   private async settle<T extends Json>(asked: Asked, perform: (call: EffectCall) => Promise<T>): Promise<T> {
     const { journal, mode } = this.tools
     const idempotencyKey = this.records.idempotencyKey(asked)
-    let failures = 0
-    let interruptions = 0
-    let backoff = 0
+    const tries: Tries = { failures: 0, interruptions: 0, backoffMs: 0 }
     const next = await this.turn(asked)
-    for (let attempt = 1; ; attempt++) {
+    for (let attempt = 1; ; ) {
       const key = this.records.keyOf(asked, attempt)
       const used: Required<Spend> = { tokens: 0, minor_units: 0 }
       const call: MeteredCall = { effectKey: key, idempotencyKey, attempt, used, spend: (more) => addTo(used, more) }
-      if (attempt === 1 ? await this.isNew(asked, key) : journal.attempt(key) === undefined) {
-        if (mode === 'strict') return this.stop({ kind: 'suspended' })
-        if (attempt > 1 && (await this.isRefused())) await this.append([this.records.started(asked, key, attempt, 0), this.records.failedForGood(key, ABORTED)])
-        else await this.perform(asked, call, backoff, perform, next)
-      } else if (journal.attempt(key)?.ended === undefined && journal.attempt(key)?.reconciled === undefined) {
-        if (mode === 'strict') return this.stop({ kind: 'suspended' })
-        await this.interrupted(asked, call)
-      }
+      await this.attempt(asked, call, tries.backoffMs, perform, next)
       next()
       const { ended, reconciled } = journal.attempt(key) as Attempt
-      if (reconciled?.payload.disposition === 'landed') {
-        return this.told(reconciled.seq, () => {
-          this.hasRead(reconciled, `effect:${asked.kind}`)
-          return reconciled.payload.output as T
-        })
-      }
+      if (reconciled?.payload.disposition === 'landed') return this.gave<T>(asked.kind, reconciled)
       if (reconciled !== undefined) {
-        backoff = 0
+        tries.backoffMs = 0
+        attempt++
         continue
       }
       if (ended === undefined) return this.doubt(asked)
-      if (ended.kind === 'EffectDone') {
-        return this.told(ended.seq, () => {
-          this.hasRead(ended, `effect:${asked.kind}`)
-          return ended.payload.output as T
-        })
-      }
-      const { error, disposition, permanent } = ended.payload as { error: string; disposition: 'did_not_happen' | 'in_doubt' | 'landed'; permanent?: boolean }
-      const failure = new EffectError(error, { disposition, permanent: permanent ?? false })
+      if (ended.kind === 'EffectDone') return this.gave<T>(asked.kind, ended)
+      const { error, disposition } = failureOf(ended)
       if (mode === 'live') await this.require(this.meter.tooManyDenials(error))
-      if (disposition === 'landed') return this.failed(asked, failure, ended)
-      if (disposition === 'in_doubt' && (asked.recovery === 'requires_operator' || asked.recovery === 'reconcile')) {
-        if (asked.recovery === 'reconcile' && mode === 'live' && (await this.probed(asked, call))) {
-          attempt--
-          continue
-        }
-        return this.doubt(asked)
-      }
-      if (error === INTERRUPTED) interruptions++
-      else failures++
-      if (interruptions >= MAX_INTERRUPTIONS) return this.doubt(asked)
-      // A run that has failed and is resumed tries its last effect afresh, when that did not happen.
-      const concluded = journal.records.findLast(({ kind, payload }) => kind === 'RunConcluded' && payload.outcome === 'failed')?.seq ?? 0
-      const afresh = disposition === 'did_not_happen' && ended.seq < concluded && asked.ordinal === journal.begunIn(this.number, this.phase) - 1
-      const isOver = failures >= asked.maxAttempts || (permanent === true && failures > 0)
-      if (isOver && (afresh || journal.attempt(this.records.keyOf(asked, attempt + 1)) !== undefined)) failures = 0
-      else if (isOver) {
-        if (disposition === 'in_doubt' && asked.mutates) return this.doubt(asked)
-        return this.failed(asked, failure, ended)
-      }
-      backoff = error === INTERRUPTED ? 0 : Math.max(delayOf(key, failures), this.retryAfter.get(key) ?? 0)
+      // What the probe says is then in the journal, of the same attempt.
+      if (disposition === 'in_doubt' && asked.recovery === 'reconcile' && mode === 'live' && (await this.probed(asked, call))) continue
+      await this.countFailure(asked, call, ended, tries)
+      attempt++
     }
   }
 
-  /** Its text is from outside as well. */
-  private failed({ kind }: Asked, failure: EffectError, ended: JournalRecord): Promise<never> {
+  /** Has the journal say how an attempt went: makes it, where that was not done before. */
+  private async attempt(asked: Asked, call: MeteredCall, backoffMs: number, perform: (call: EffectCall) => Promise<Json>, next: () => void): Promise<void> {
+    const { journal, mode } = this.tools
+    const { effectKey: key, attempt } = call
+    const isNew = attempt === 1 ? await this.isNew(asked, key) : journal.attempt(key) === undefined
+    const { ended, reconciled } = journal.attempt(key) ?? {}
+    if (!isNew && (ended ?? reconciled) !== undefined) return
+    if (mode === 'strict') return this.stop({ kind: 'suspended' })
+    if (!isNew) return this.interrupted(asked, call)
+    if (attempt > 1 && (await this.isRefused())) return this.append([this.records.started(asked, key, attempt, 0), this.records.failedForGood(key, ABORTED)])
+    return this.perform(asked, call, backoffMs, perform, next)
+  }
+
+  /** Resolves when another attempt is to be made, after `tries.backoffMs`. @throws EffectError. */
+  private async countFailure(asked: Asked, { effectKey, attempt }: EffectCall, ended: JournalRecord, tries: Tries): Promise<void> {
+    const { journal } = this.tools
+    const { error, disposition, permanent = false } = failureOf(ended)
+    if (disposition === 'landed') return this.failed(asked, ended)
+    if (disposition === 'in_doubt' && (asked.recovery === 'requires_operator' || asked.recovery === 'reconcile')) return this.doubt(asked)
+    if (error === INTERRUPTED) tries.interruptions++
+    else tries.failures++
+    if (tries.interruptions >= MAX_INTERRUPTIONS) return this.doubt(asked)
+    if (tries.failures >= asked.maxAttempts || (permanent && tries.failures > 0)) {
+      // A run that has failed and is resumed tries its last effect afresh, when that did not happen.
+      const concluded = journal.records.findLast(({ kind, payload }) => kind === 'RunConcluded' && payload.outcome === 'failed')?.seq ?? 0
+      const afresh = disposition === 'did_not_happen' && ended.seq < concluded && asked.ordinal === journal.begunIn(this.number, this.phase) - 1
+      if (afresh || journal.attempt(this.records.keyOf(asked, attempt + 1)) !== undefined) tries.failures = 0
+      else return disposition === 'in_doubt' && asked.mutates ? this.doubt(asked) : this.failed(asked, ended)
+    }
+    tries.backoffMs = error === INTERRUPTED ? 0 : Math.max(delayOf(effectKey, tries.failures), this.retryAfter.get(effectKey) ?? 0)
+  }
+
+  private gave<T>(kind: string, ended: JournalRecord): Promise<T> {
     return this.told(ended.seq, () => {
       this.hasRead(ended, `effect:${kind}`)
-      throw failure
+      return ended.payload.output as T
+    })
+  }
+
+  /** Its text is from outside as well. */
+  private failed({ kind }: Asked, ended: JournalRecord): Promise<never> {
+    return this.told(ended.seq, () => {
+      this.hasRead(ended, `effect:${kind}`)
+      const { error, disposition, permanent = false } = failureOf(ended)
+      throw new EffectError(error, { disposition, permanent })
     })
   }
 
@@ -457,3 +473,5 @@ export class OpenStep extends MarkedStep implements StepContext {
     })
   }
 }
+
+const failureOf = ({ payload }: JournalRecord): Failure => payload as unknown as Failure
