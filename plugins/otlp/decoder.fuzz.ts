@@ -142,7 +142,7 @@ function shuffled(random: Random): Buffer {
   return field(1, mixed([resource(), scope(), ...(random() < 0.5 ? [resource()] : []), scope(), ...unknown()]))
 }
 
-/** The fields of a message that `wire.ts` has written, each with its tag. */
+/** The fields of a message that `testing-wire.ts` has written, each with its tag. */
 function fields(message: Buffer): Buffer[] {
   const parts: Buffer[] = []
   for (let at = 0; at < message.length; ) {

@@ -1,4 +1,4 @@
-/** For tests: the request of `wire.ts` as OTLP/JSON. */
+/** For tests: the request of `testing-wire.ts` as OTLP/JSON. */
 import type { WireAttributes, WireExponential, WireHistogram, WireMetric, WireNumber, WirePoint, WireResource, WireSummary, WireValue } from './testing-wire.ts'
 import { exemplarsOf } from './testing-wire.ts'
 

@@ -88,6 +88,20 @@ t.test('links between documents lead somewhere', async (t) => {
   t.same(broken, [])
 })
 
+t.test('files that comments name are there', async (t) => {
+  const names = new Set(code.map((file) => posix.basename(file)))
+  const gone = code.flatMap((file) =>
+    [...read(file).matchAll(/^\s*(?:\/\*\*?|\*|\/\/)(?<comment>.*)$/gm)].flatMap(({ groups }) =>
+      [...(groups?.comment ?? '').matchAll(/[\w./-]*\w\.(?:ts|mjs)\b/g)]
+        .map(([name]) => name)
+        // Declarations are made by the build; links are no files to those who list them.
+        .filter((name) => !name.endsWith('.d.ts') && !names.has(posix.basename(name)) && !existsSync(join(ROOT, posix.dirname(file), name)))
+        .map((name) => `${file}: ${name}`),
+    ),
+  )
+  t.same(gone, [])
+})
+
 t.test('package.json', async (t) => {
   const manifest = JSON.parse(read('package.json'))
   t.equal(manifest.name, 'svcdb')

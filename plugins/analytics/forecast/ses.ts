@@ -88,7 +88,7 @@ function beginning(values: Float64Array, alpha: number): number {
 }
 
 /**
- * Squared errors of four alphas, each with its best level before the first value, in one pass: each waits for its own additions, so four cost little more than one (ses in forecast.bench.ts).
+ * Squared errors of four alphas, each with its best level before the first value, in one pass: each waits for its own additions, so four cost little more than one (analytics.bench.ts).
  * @param out gets them from `from` on.
  */
 function fourErrors(values: Float64Array, alphas: readonly number[], from: number, out: Float64Array): void {

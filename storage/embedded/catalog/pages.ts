@@ -1,6 +1,6 @@
 /**
  * Checks the page structure of an LMDB file before LMDB maps it: LMDB trusts its pages, and a flipped bit in one can end the process or hide
- * entries. What the values hold is not looked at; they have checksums of their own (catalog-value.ts).
+ * entries. What the values hold is not looked at; they have checksums of their own (value.ts).
  *
  * The layout is that of data version 2 on a little-endian, 64-bit machine: two meta pages, then a tree of entries and a tree of free pages. Each
  * page behind the meta pages belongs to one of the trees or is free, and to one of them only. An entry of a page is called a node.

@@ -1,7 +1,7 @@
 /**
  * Room in the catalog's file for the next commit, taken before LMDB writes: the file is kept longer than its pages, by zeros that LMDB overwrites.
  * LMDB must not meet the end of the disk itself: lmdb 3.5 then writes its message past the end of a buffer, which can kill the process. File systems
- * that copy on write may still refuse; catalog-commit.ts takes that as it comes.
+ * that copy on write may still refuse; commit.ts takes that as it comes.
  *
  * Call between commits only.
  */

@@ -2,7 +2,7 @@
  * The catalog's key-value store: LMDB under checksums. Layout: docs/formats/catalog.md.
  *
  * Invariants
- * - Every value but `meta/format` is encoded by catalog-value.ts; every read checks it.
+ * - Every value but `meta/format` is encoded by value.ts; every read checks it.
  * - `meta/sum` holds the number of all other entries and the XOR of their checksums, and moves in the transaction that moves them: an entry that
  *   is missing, too many or of another time is noticed when the catalog is opened.
  * - `transaction` collects what its body writes and applies it when the body has returned: a throw leaves nothing behind.
