@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sqlName, sqlText } from '../duckdb/duckdb.ts'
-import { encryptedBytes, isEncrypted, mergeEncrypted, namedForRowNumbers } from '../encryption/encrypted-write.ts'
+import { encryptedBytes, isEncrypted, type MergeSource, mergeEncrypted, namedForRowNumbers } from '../encryption/encrypted-write.ts'
 import { fileCrc } from '../integrity/file-crc.ts'
 import { mergeMasks, type Removals } from '../read/masks.ts'
 import { type Interval, rawColumn, readSql, type Source, type UnionRequest, unionSql } from '../read/sources.ts'
@@ -44,65 +44,42 @@ export async function compactSegments(
   keyOf: (field: number) => string | undefined = () => undefined,
   measurements: ReadonlyMap<number, MeasurementDef> = new Map(),
 ): Promise<SegmentMeta | null> {
-  const all: SegmentColumn[] = []
-  for (const field of unionFields(inputs)) {
-    const key = keyOf(field.id)
-    const encoding = key === undefined ? await chooseEncoding(inputs, field, target) : encryptedEncoding(inputs, field, key)
-    all.push({ field: field.id, name: field.column, type: field.type, scale: field.scale, encoding })
-  }
-  const columns = withBitsColumns(namedForRowNumbers(all), (field) => holdNonFinite(inputs, field))
+  const columns = await mergedColumns(inputs, target, keyOf)
   const stored = columns.filter((column) => !isEncrypted(column))
-  const encodings = new Map(columns.map((column) => [column.field, column.encoding]))
   const shared = measurement === undefined
   const sources = mergeSources(inputs, request, measurement, removals)
-  const calls: string[] = []
   const time: Interval = request.from === undefined ? ALL_TIME : [BigInt(request.from), ALL_TIME[1]]
-  const statement = (fields: FieldDef[], read: UnionRequest['read'], slice: MergeSlice, outputs = fields.map(outputName)): string => {
-    const within = sliceConditions(slice, shared)
-    const union = unionSql({ duck: target.duck, dataDir: target.dataDir, sources, time, fields, calls, read, raw: true, stored: within })
-    const names = outputs.map((output) => `, ${output}`).join('')
-    return !shared
-      ? `SELECT p._series, p._time${names} FROM (${union.sql}) p ORDER BY p._series, p._time`
-      : `SELECT m.m AS ${MEASUREMENT_COLUMN}, p._series, p._time${names} FROM (${union.sql}) p JOIN (${measurementsSql(inputs, target.dataDir, within)}) m ON m.s = p._series ORDER BY m.m, p._series, p._time`
-  }
+  const [minTime, maxTime] = rangeLeft(sources, time)
+  const statements = new MergeStatements({ inputs, sources, time, shared, target })
+  const apart = new Map<SegmentMeta, number>()
+  for (const input of inputs) apart.set(input, await encryptedBytes(input, columns, target))
+  const apartBytes = (input: SegmentMeta): number => apart.get(input) ?? 0
+  const { slices, rowBytes, keyBytes, sliceBytes } = mergeSlices(target.dataDir, inputs, shared, sliceSize(columns, target.config), undefined, apartBytes)
+  const files = readSql(inputs.map((input) => join(target.dataDir, input.file)))
+  const sliced = (count: number): SlicedWrite => new SlicedWrite({ duck: target.duck, files, shared, columns: count, keyBytes, sliceBytes })
+
+  const file = segmentPath(request.segment, minTime)
+  const encodings = new Map(columns.map((column) => [column.field, column.encoding]))
   const read = (segment: SegmentMeta, field: FieldDef): string => storedColumn(segment, field, encodings.get(field.id)!)
   const outputs = [
     ...stored.map((column) => valuesSql(column, outputName({ column: column.name }))),
     ...stored.flatMap((column) => apartSql(column, outputName({ column: column.name }))),
   ]
-  const apart = new Map<SegmentMeta, number>()
-  for (const input of inputs) apart.set(input, await encryptedBytes(input, columns, target))
-  const apartBytes = (input: SegmentMeta): number => apart.get(input) ?? 0
-  const { slices, rowBytes, keyBytes, sliceBytes } = mergeSlices(target.dataDir, inputs, shared, sliceSize(columns, target.config), undefined, apartBytes)
-  const firsts = sources.map(firstLeft)
-  const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
-  const minTime = before(first, time[0]) ? time[0] : first
-  const maxTime = sources.reduce((max, source) => (before(max, source.maxTime) ? source.maxTime : max), sources[0].maxTime)
-  const file = segmentPath(request.segment, minTime)
-  const files = readSql(inputs.map((input) => join(target.dataDir, input.file)))
-  const sliced = (count: number): SlicedWrite => new SlicedWrite({ duck: target.duck, files, shared, columns: count, keyBytes, sliceBytes })
-  const withCalls = async <T>(body: () => Promise<T>): Promise<T> => {
-    const before = calls.length
-    try {
-      return await body()
-    } finally {
-      for (const call of calls.splice(before)) target.duck.removeSource(call)
-    }
-  }
   let rows = 0
   const bytes = await writeSegmentFile(target.dataDir, file, async (path) => {
     const options = copyOptions(target.config, stored, rowGroupRows(target.config, fixedBytes(stored) + rowBytes))
     rows = await sliced(stored.length).write(slices, path, target.config.tempDir, (slice, to) =>
-      withCalls(async () => {
-        const [result] = await target.duck.run(`COPY (${statement(stored.map(storedField), read, slice, outputs)}) TO ${sqlText(to)} (${options})`)
+      statements.whileRun(async () => {
+        const text = statements.text(stored.map(storedField), read, slice, outputs)
+        const [result] = await target.duck.run(`COPY (${text}) TO ${sqlText(to)} (${options})`)
         return Number(result.Count)
       }),
     )
   })
-  const ordered = {
+  const ordered: MergeSource = {
     inputs,
-    statement,
-    each: (fields: number, work: (slice: MergeSlice) => Promise<number>) => sliced(fields).read(slices, (slice) => withCalls(() => work(slice))),
+    statement: (fields, read, slice) => statements.text(fields, read, slice),
+    each: (fields, work) => sliced(fields).read(slices, (slice) => statements.whileRun(() => work(slice))),
   }
   const sidecar = rows === 0 ? {} : await mergeEncrypted(target, { id: request.segment, file, rows }, columns, ordered)
   if (rows === 0) {
@@ -127,6 +104,49 @@ export async function compactSegments(
     maxSeries: Math.max(...inputs.map((input) => input.maxSeries)),
     ...(shared && haveNames(measurements) ? ownersOf(await countMerged(join(target.dataDir, file), target), measurements) : {}),
     columns,
+  }
+}
+
+async function mergedColumns(inputs: readonly SegmentMeta[], target: SegmentTarget, keyOf: (field: number) => string | undefined): Promise<SegmentColumn[]> {
+  const all: SegmentColumn[] = []
+  for (const field of unionFields(inputs)) {
+    const key = keyOf(field.id)
+    const encoding = key === undefined ? await chooseEncoding(inputs, field, target) : encryptedEncoding(inputs, field, key)
+    all.push({ field: field.id, name: field.column, type: field.type, scale: field.scale, encoding })
+  }
+  return withBitsColumns(namedForRowNumbers(all), (field) => holdNonFinite(inputs, field))
+}
+
+/** Statements over slices of all inputs, in the order of the output. */
+class MergeStatements {
+  private readonly options: { inputs: readonly SegmentMeta[]; sources: Source[]; time: Interval; shared: boolean; target: SegmentTarget }
+  /** What statements have had DuckDB know by a name. */
+  private readonly calls: string[] = []
+
+  constructor(options: MergeStatements['options']) {
+    this.options = options
+  }
+
+  /** @param read what is read of an input for a field. @param outputs what is selected beside series and time. */
+  text(fields: FieldDef[], read: UnionRequest['read'], slice: MergeSlice, outputs = fields.map(outputName)): string {
+    const { inputs, sources, time, shared, target } = this.options
+    const { duck, dataDir } = target
+    const within = sliceConditions(slice, shared)
+    const union = unionSql({ duck, dataDir, sources, time, fields, calls: this.calls, read, raw: true, stored: within })
+    const names = outputs.map((output) => `, ${output}`).join('')
+    return !shared
+      ? `SELECT p._series, p._time${names} FROM (${union.sql}) p ORDER BY p._series, p._time`
+      : `SELECT m.m AS ${MEASUREMENT_COLUMN}, p._series, p._time${names} FROM (${union.sql}) p JOIN (${measurementsSql(inputs, dataDir, within)}) m ON m.s = p._series ORDER BY m.m, p._series, p._time`
+  }
+
+  /** For who makes statements and runs them: what these need goes with them. */
+  async whileRun<T>(body: () => Promise<T>): Promise<T> {
+    const before = this.calls.length
+    try {
+      return await body()
+    } finally {
+      for (const call of this.calls.splice(before)) this.options.target.duck.removeSource(call)
+    }
   }
 }
 
@@ -226,6 +246,14 @@ export function firstLeft({ minTime, maxTime, masks }: Source): bigint {
   let first = minTime
   for (const { measurements, series, lo, hi } of masks) if (measurements === undefined && series === undefined && lo <= first && hi >= first) first = hi + 1n
   return before(maxTime, first) ? maxTime : first
+}
+
+/** What the output spans at most. */
+function rangeLeft(sources: readonly Source[], [from]: Interval): [min: bigint, max: bigint] {
+  const firsts = sources.map(firstLeft)
+  const first = firsts.reduce((min, time) => (before(time, min) ? time : min), firsts[0])
+  const maxTime = sources.reduce((max, source) => (before(max, source.maxTime) ? source.maxTime : max), sources[0].maxTime)
+  return [before(first, from) ? from : first, maxTime]
 }
 
 /** Math.min takes no bigint. */
