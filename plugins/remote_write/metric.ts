@@ -6,7 +6,7 @@ import { type Column, type TableBatch, VALUE_FIELD } from 'svcdb/lib/columns'
 export const NOTHING = 0
 export const FLOATS = 1
 export const HISTOGRAMS = 2
-export const OTHER = 3
+const OTHER = 3
 
 export class Metric {
   readonly ref: MeasurementRef

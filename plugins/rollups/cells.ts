@@ -172,7 +172,7 @@ export class Cells {
 }
 
 /** Linear between the two nearest ranks, as SQL's quantile_cont. @param sorted ascending, not empty. */
-export function quantileOf(sorted: Float64Array, q: number): number {
+function quantileOf(sorted: Float64Array, q: number): number {
   const rank = q * (sorted.length - 1)
   const below = Math.floor(rank)
   const above = Math.min(below + 1, sorted.length - 1)

@@ -26,7 +26,7 @@ export function baseMemory(): BaseMemory {
 }
 
 /** Bytes of each consumer; `other` is what is left of resident memory. */
-export async function memoryByConsumer({ memtables, slabs, index, pool }: MemorySources, base: BaseMemory): Promise<Record<string, number>> {
+async function memoryByConsumer({ memtables, slabs, index, pool }: MemorySources, base: BaseMemory): Promise<Record<string, number>> {
   const threads = await pool.usage()
   const { rss, arrayBuffers } = process.memoryUsage()
   const sum = (of: (usage: (typeof threads)[number]) => number): number => threads.reduce((total, usage) => total + of(usage), 0)

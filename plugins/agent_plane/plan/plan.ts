@@ -36,7 +36,7 @@ export interface Lineage {
   reason?: string
 }
 
-export const FIRST: Lineage = { version: 1 }
+const FIRST: Lineage = { version: 1 }
 
 /** @throws SvcError BAD_REQUEST: empty, an id twice, a circle, no terminal, a dependency that is not there, nobody who verifies where the topology asks for it. */
 export function freeze(nodes: readonly PlanNode[], topology: Topology = 'dag', lineage: Lineage = FIRST): FrozenPlan {

@@ -68,7 +68,7 @@ export function definitionOf(body: CreateBody, namespace: string, { custom, maxH
   return { ...definition, forecast: { target, horizon, every_secs, level } }
 }
 
-export const namesOf = (custom: readonly string[]): string[] => [...BUILT_IN, ...custom]
+const namesOf = (custom: readonly string[]): string[] => [...BUILT_IN, ...custom]
 
 function timeOf(given: number | string | undefined): bigint | undefined {
   return given === undefined ? undefined : BigInt.asIntN(64, BigInt(given))

@@ -4,7 +4,7 @@ import type { ProtobufWriter } from 'svcdb/lib/protobuf'
 import type { Labels } from '../labels.ts'
 
 const NAN_BITS = [1, 0x7ff80000] as const
-export const STALE_BITS = [2, 0x7ff00000] as const
+const STALE_BITS = [2, 0x7ff00000] as const
 const RESET_HINTS: Record<CounterResetHint, number> = { unknown: 0, reset: 1, not_reset: 2, gauge: 3 }
 
 export function writeLabelPairs(out: ProtobufWriter, field: number, { pairs }: Labels): void {

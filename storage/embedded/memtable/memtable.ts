@@ -388,7 +388,7 @@ function sameBytes(bytes: Uint8Array, a: number, b: number, length: number): boo
 }
 
 /** The minimum and maximum of n times from row `from` on. */
-export function timeRange(time: Int32Array, from: number, n: number): [min: bigint, max: bigint] {
+function timeRange(time: Int32Array, from: number, n: number): [min: bigint, max: bigint] {
   let minHigh = time[from * 2 + 1]
   let minLow = time[from * 2] >>> 0
   let maxHigh = minHigh

@@ -21,7 +21,7 @@ export function mayBeNonFinite(column: Pick<SegmentColumn, 'encoding'>): boolean
   return bitsColumn(column) !== undefined || (encoding.kind !== 'scaled' && encoding.nonFinite === true)
 }
 
-export const MAX_SCALE = 9
+const MAX_SCALE = 9
 const INT32_LIMIT = 2 ** 31
 const EXACT_LIMIT = 2 ** 53
 

@@ -15,7 +15,7 @@ const SHARE = 1 / 8
 /** DuckDB takes rows by so many. */
 const LEAST_ROWS = 2048
 /** What a row takes beside its values. */
-export const KEY_BYTES = 16
+const KEY_BYTES = 16
 
 /** Bytes that the rows of a row group may take decoded. */
 export function rowGroupBytes({ memoryLimitBytes }: Pick<WorkerConfig, 'memoryLimitBytes'>): number {
