@@ -63,7 +63,6 @@ export type { Logger } from './log.ts'
 export { type Counter, type Gauge, type Histogram, type Metrics, truncatedResults } from './metrics.ts'
 export {
   type Action,
-  type AuthSeam,
   type BodyCount,
   type Clock,
   definePlugin,
@@ -73,9 +72,10 @@ export {
   type HttpRequest,
   type HttpRoutes,
   type Plugin,
+  type PluginAuth,
   type PluginDefinition,
+  type PluginSql,
   type RouteConfig,
-  type SqlSeam,
   type Stability,
   type Svc,
 } from './plugin.ts'

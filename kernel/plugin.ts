@@ -172,7 +172,8 @@ export interface BodyCount {
   answered(): void
 }
 
-export interface AuthSeam {
+/** What a plugin adds to authentication and authorization, and how it asks for them. */
+export interface PluginAuth {
   /** Whether nothing authenticates: known when all plugins are set up. */
   readonly open: boolean
   /** Ids of the plugins that authenticate: known when all plugins are set up. */
@@ -206,7 +207,7 @@ export interface AuthSeam {
   standing(context: CallContext, action: Action, resource: string): () => void | Promise<void>
 }
 
-export interface SqlSeam {
+export interface PluginSql {
   /** A function that statements of SQL may call; in setup, with the capability `sql_functions`. @throws CONFIG_ERROR for a wrong declaration or a name that is taken. */
   function(declaration: SqlFunction): void
 }
@@ -227,8 +228,8 @@ export interface Svc {
   readonly server: Readonly<ServerConfig>
   /** The resolved [tls] section, for listeners of a plugin's own; undefined = listeners are in plain text. */
   readonly tls: Readonly<TlsConfig> | undefined
-  readonly auth: AuthSeam
-  readonly sql: SqlSeam
+  readonly auth: PluginAuth
+  readonly sql: PluginSql
   /** Spans of what comes in and of work inside the node; `svcdb/lib/trace` has those of what happens below. */
   readonly tracing: Tracing
   readonly clock: Clock

@@ -205,7 +205,7 @@ export class Auth {
     return this.admitUnasked(given, action, resource) ?? this.ask(given, action, resource)
   }
 
-  /** See `AuthSeam.admitCaller`. */
+  /** See `PluginAuth.admitCaller`. */
   async admitCaller(given: Credentials, action: Action, resource: string): Promise<Caller> {
     const unasked = this.admitUnasked(given, action, resource)
     if (unasked !== undefined) return { context: unasked, require: async () => {} }
@@ -268,7 +268,7 @@ export class Auth {
     await this.settled(internalDecision(context, action, resource), () => this.requireMay(context, action, resource))
   }
 
-  /** See `AuthSeam.standing`. */
+  /** See `PluginAuth.standing`. */
   standing(context: CallContext, action: Action, resource: string, clock: Pick<Clock, 'now' | 'monotonic'>): () => void | Promise<void> {
     const authorized = this.authorizers.length > 0 && this.needsCredentials(action, resource)
     let asked = clock.monotonic()
@@ -426,7 +426,7 @@ const ASK_AGAIN_MS = 1000
 /** Clocks of issuers differ, and a token is taken for some time beyond its end. */
 const GRACE_MS = 60_000
 
-/** Whether a credential stands, which `AuthSeam.standing` asks for calls that go on and on. @param now milliseconds. @throws UNAUTHORIZED. */
+/** Whether a credential stands, which `PluginAuth.standing` asks for calls that go on and on. @param now milliseconds. @throws UNAUTHORIZED. */
 export function requireStanding({ principal, expiresAt = Number.POSITIVE_INFINITY, revoked }: CallContext, now: number): void {
   if (now < expiresAt + GRACE_MS && revoked?.() !== true) return
   throw new SvcError(

@@ -1,4 +1,4 @@
-/** The limits and bans as the auth seam asks for them. */
+/** The limits and bans as auth asks for them. */
 import { setImmediate as turn } from 'node:timers/promises'
 import {
   AUDIT_LOG,

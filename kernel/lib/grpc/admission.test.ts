@@ -1,16 +1,16 @@
-/** The auth seam as a gRPC listener has it. */
+/** Auth as a gRPC listener has it. */
 
 import { Metadata } from '@grpc/grpc-js'
 import t from 'tap'
 import type { Credentials, Decision, Identity } from '../../auth/auth.ts'
 import type { CallContext } from '../../index.ts'
-import { type AuthSeam, definePlugin } from '../../plugin.ts'
+import { definePlugin, type PluginAuth } from '../../plugin.ts'
 import type { BootOptions } from '../../testkit/index.ts'
 import { SvcError } from '../errors/index.ts'
 import type { GrpcMethod } from './method.ts'
 import { echo, start, unary } from './testing.ts'
 
-const seam = (declare: (auth: AuthSeam) => void) => definePlugin({ id: 'seam', summary: 's', stability: 'stable', setup: (svc) => declare(svc.auth) })
+const adding = (declare: (auth: PluginAuth) => void) => definePlugin({ id: 'adding', summary: 's', stability: 'stable', setup: (svc) => declare(svc.auth) })
 const identity: Identity = { principal: 'ann', method: 'test', claims: {}, namespaces: [], admin: false }
 const metadataOf = (values: Record<string, string>): Metadata => {
   const metadata = new Metadata()
@@ -22,7 +22,7 @@ const call = (client: Parameters<typeof unary>[0], path = '/t.S/Echo', metadata:
 
 t.test("a limiter's headers are trailing metadata, with the delay among the details", async (t) => {
   const decisions: Decision[] = []
-  const plugin = seam((auth) => {
+  const plugin = adding((auth) => {
     auth.limiter({
       arrival: ({ header }) =>
         header('x-early') === undefined ? undefined : new SvcError('RATE_LIMITED', 'too many', { headers: { 'retry-after': '42', 'x-ratelimit-limit': '20' } }),
@@ -49,7 +49,7 @@ t.test("a limiter's headers are trailing metadata, with the delay among the deta
 })
 
 t.test('methods are exempt by their paths', async (t) => {
-  const nobody = seam((auth) => auth.authenticator(() => undefined))
+  const nobody = adding((auth) => auth.authenticator(() => undefined))
   const other: GrpcMethod<CallContext> = { ...echo, path: '/t.T/Echo' } as GrpcMethod<CallContext>
   const codes = async (exempt: string[]): Promise<(number | undefined)[]> => {
     const config: BootOptions['config'] = { auth: { exempt_paths: exempt } }
@@ -75,7 +75,7 @@ t.test('credentials stay readable when the client has gone away meanwhile', asyn
   const wasAsked = new Promise<void>((resolve) => (asked = resolve))
   const { promise: mayGoOn, resolve: goOn } = Promise.withResolvers<void>()
   const { promise: told, resolve: tell } = Promise.withResolvers<void>()
-  const plugin = seam((auth) => {
+  const plugin = adding((auth) => {
     auth.authenticator(async () => {
       asked()
       await mayGoOn

@@ -1,7 +1,7 @@
-/** What plugins hang into the auth seam: sources, limiters, ranks, observers. */
+/** What plugins add to auth: sources, limiters, ranks, observers. */
 import t, { type Test } from 'tap'
 import { SvcError } from '../lib/errors/index.ts'
-import { type AuthSeam, definePlugin } from '../plugin.ts'
+import { definePlugin, type PluginAuth } from '../plugin.ts'
 import { type BootOptions, boot } from '../testkit/index.ts'
 import { AUTH_RANK, type CallContext, type Credentials, type Decision, type Identity } from './auth.ts'
 import { tokenOf } from './token.ts'
@@ -15,11 +15,11 @@ const identity = (principal: string, more: Partial<Identity> = {}): Identity => 
   ...more,
 })
 
-/** A node with routes, and what `declare` adds to the seam. */
-async function start(t: Test, declare: (auth: AuthSeam) => void, config: BootOptions['config'] = {}, others: BootOptions['plugins'] = []) {
+/** A node with routes, and what `declare` adds to auth. */
+async function start(t: Test, declare: (auth: PluginAuth) => void, config: BootOptions['config'] = {}, others: BootOptions['plugins'] = []) {
   const plugin = definePlugin({
-    id: 'seam',
-    summary: 'Fills the seam',
+    id: 'adding',
+    summary: 'Adds to auth',
     stability: 'stable',
     setup(svc) {
       declare(svc.auth)
@@ -214,12 +214,12 @@ t.test('authorizers that nobody would be brought before stop the setup', async (
 })
 
 t.test('everything is declared in setup', async (t) => {
-  let seam: AuthSeam | undefined
+  let later: PluginAuth | undefined
   await start(t, (auth) => {
-    seam = auth
+    later = auth
   })
   for (const add of ['source', 'limiter', 'authenticator', 'authorizer', 'observer'] as const)
-    t.throws(() => seam?.[add]((() => undefined) as never), /everything is declared in setup/, add)
+    t.throws(() => later?.[add]((() => undefined) as never), /everything is declared in setup/, add)
 })
 
 t.test('the token of an Authorization header', async (t) => {
@@ -264,7 +264,7 @@ t.test('the token of an Authorization header', async (t) => {
 })
 
 t.test('an admin of some namespaces administers nothing that is about all, where they are kept apart', async (t) => {
-  const declare = (auth: AuthSeam) => {
+  const declare = (auth: PluginAuth) => {
     auth.authenticator(() => identity('red', { admin: true, namespaces: ['red'] }))
     auth.scoped('/scoped')
   }
