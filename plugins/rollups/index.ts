@@ -8,10 +8,8 @@ import { Passes } from './passes.ts'
 import { Registry } from './registry.ts'
 import { retentionHold, trim } from './retention.ts'
 import type { Rollup } from './rollup.ts'
-import { createBody, listing, listQuery, namePath, nothing, refreshed, refreshQuery, view, viewAnswer, viewQuery } from './schemas.ts'
+import { addRoutes } from './routes.ts'
 
-const PATH = '/api/v1/rollups'
-const tags = ['rollups']
 // Schedules are local: each node of those that share the state computes and trims the points that it has.
 /** The place of the change cursor is written when rollups have changed, and at least so often while others write. */
 const POSITION_MS = 10_000
@@ -117,26 +115,7 @@ export default definePlugin({
       await follower.close()
     })
 
-    const params = namePath
-    const json = 'application/json'
-    const create = { tags, summary: 'Creates a rollup', body: createBody, response: { 201: view } }
-    svc.http.post(PATH, { schema: create, serializerCompiler: asItIs }, async (request, reply) =>
-      reply
-        .code(201)
-        .type(json)
-        .send(await handler.create(request)),
-    )
-    const list = { tags, summary: 'Rollups by name', querystring: listQuery, response: { 200: listing } }
-    svc.http.get(PATH, { schema: list, serializerCompiler: asItIs }, async (request, reply) => reply.type(json).send(handler.list(request)))
-    const remove = { tags, summary: 'Deletes a rollup; its target stays', params, response: { 204: nothing } }
-    svc.http.delete(`${PATH}/:name`, { schema: remove }, async (request, reply) => {
-      await handler.delete(request)
-      return reply.code(204).send()
-    })
-    const refresh = { tags, summary: 'Computes a range of buckets again', params, querystring: refreshQuery, response: { 200: refreshed } }
-    svc.http.post(`${PATH}/:name/refresh`, { schema: refresh }, (request) => handler.refresh(request))
-    const query = { tags, summary: 'Materialised buckets, joined with the raw data behind them', params, querystring: viewQuery, response: { 200: viewAnswer } }
-    svc.http.get(`${PATH}/:name/query`, { schema: query, serializerCompiler: asItIs }, (request, reply) => handler.view(request, reply))
+    addRoutes(svc.http, handler)
   },
 })
 
@@ -148,6 +127,3 @@ async function endOfChanges(storage: Storage): Promise<ChangePosition> {
     cursor.close()
   }
 }
-
-/** The answer is JSON text already. */
-const asItIs = () => (text: unknown) => text as string
