@@ -16,7 +16,7 @@ import { type Renamed, refuseNeedless, renameKeys } from './names.ts'
 import { type Given, givenBy, KERNEL_OVERRIDES, type Override, overridesOf } from './overrides.ts'
 import { type AuthConfig, authSchema, DEFAULT_ENGINE, engineSchema, type ServerConfig, serverSchema, stateSchema, type TlsConfig, tlsSchema } from './schema.ts'
 import type { Origin, Schema } from './section.ts'
-import { mountsOf, Sections } from './section-table.ts'
+import { type Mount, mountsOf, Sections } from './section-table.ts'
 import { urlProblems } from './server-urls.ts'
 
 export type Tree = Record<string, unknown>
@@ -159,24 +159,9 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   const tls = sections.has('tls') ? (sections.check('tls', tlsSchema as Schema, origin) as TlsConfig) : undefined
 
   // Plugins first: one may own a section within [database].
-  const configs = new Map<string, unknown>()
-  sections.share('auth', Object.keys(authSchema.properties))
-  for (const mount of mounts) {
-    const claim = sections.claimOf(mount)
-    if (claim === undefined) continue
-    const taken = sections.taken(claim)
-    if (taken !== undefined)
-      problems.push(`cannot run plugin "${mount.plugin.id}": its key "${claim.section}.${taken}" belongs to another selected plugin; select one of them`)
-    sections.share(claim.section, claim.keys)
-  }
+  claimKeys(mounts, sections, problems)
   const auth = sections.check('auth', authSchema as Schema, origin) as AuthConfig
-  for (const mount of mounts.sort((a, b) => b.section.length - a.section.length)) {
-    const { plugin, section, schema, member } = mount
-    if (sections.owns(section) && sections.claimOf(mount) === undefined)
-      problems.push(`cannot run plugin "${plugin.id}": its section [${section}] belongs to another selected plugin; select one of them`)
-    const checked = sections.check(section, schema, origin)
-    configs.set(plugin.id, member === undefined ? checked : { ...(configs.get(plugin.id) as object | undefined), [member]: checked })
-  }
+  const configs = checkMounts(mounts, sections, origin, problems)
 
   const isListed = (plugin: Plugin): boolean => listedOnce.includes(plugin)
   const state = await resolveState(sections, source, origin, problems)
@@ -187,9 +172,9 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   problems.push(...urlProblems(server, source.file))
   const listeners = [
     ...addressesOf('server', serverSchema as Schema, server),
-    ...plugins.flatMap((plugin) =>
-      plugin.section === '' ? [] : addressesOf(plugin.section ?? plugin.id, plugin.config as Schema | undefined, configs.get(plugin.id)),
-    ),
+    ...plugins
+      .filter(({ section }) => section !== '')
+      .flatMap(({ id, section = id, config }) => addressesOf(section, config as Schema | undefined, configs.get(id))),
   ]
   problems.push(...addressProblems(listeners, source.file))
   if (problems.length > 0) throw new ConfigError(problems)
@@ -210,6 +195,34 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
     renamed,
     from: origins(source, renamed, storage),
   }
+}
+
+type PluginMount = Mount & { plugin: Plugin }
+
+/** Several plugins may have keys in one section, but not the same ones. */
+function claimKeys(mounts: readonly PluginMount[], sections: Sections, problems: string[]): void {
+  sections.share('auth', Object.keys(authSchema.properties))
+  for (const mount of mounts) {
+    const claim = sections.claimOf(mount)
+    if (claim === undefined) continue
+    const taken = sections.taken(claim)
+    if (taken !== undefined)
+      problems.push(`cannot run plugin "${mount.plugin.id}": its key "${claim.section}.${taken}" belongs to another selected plugin; select one of them`)
+    sections.share(claim.section, claim.keys)
+  }
+}
+
+/** @returns what each plugin is configured with, by its id. */
+function checkMounts(mounts: readonly PluginMount[], sections: Sections, origin: Origin, problems: string[]): Map<string, unknown> {
+  const configs = new Map<string, unknown>()
+  for (const mount of mounts.toSorted((a, b) => b.section.length - a.section.length)) {
+    const { plugin, section, schema, member } = mount
+    if (sections.owns(section) && sections.claimOf(mount) === undefined)
+      problems.push(`cannot run plugin "${plugin.id}": its section [${section}] belongs to another selected plugin; select one of them`)
+    const checked = sections.check(section, schema, origin)
+    configs.set(plugin.id, member === undefined ? checked : { ...(configs.get(plugin.id) as object | undefined), [member]: checked })
+  }
+  return configs
 }
 
 function origins({ tree, overrides }: ConfigSource, renamed: readonly Renamed[], storage: StorageConfig | undefined): NodeConfig['from'] {
