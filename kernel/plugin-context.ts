@@ -10,7 +10,7 @@ import type { IngestGate } from './ingest/ingest.ts'
 import { PageFolder } from './lib/pages/index.ts'
 import type { Logs } from './log.ts'
 import type { MetricsRegistry } from './metrics.ts'
-import type { Clock, Hook, HttpHandler, HttpOptions, HttpRequest, HttpRoutes, Plugin, RouteConfig, Svc } from './plugin.ts'
+import type { Clock, Hook, HttpHandler, HttpOptions, HttpRequest, HttpRoutes, Plugin, PluginAuth, RouteConfig, Svc } from './plugin.ts'
 import type { Scheduler } from './schedule/scheduler.ts'
 import { NAMESPACES, type NamespaceDirectory } from './services/namespace-directory.ts'
 import type { SqlFunctions } from './storage/sql-functions.ts'
@@ -85,54 +85,8 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
     },
     ingest: shared.ingest,
     dataDir: shared.dataDir,
-    auth: {
-      get open() {
-        return shared.auth.open
-      },
-      get authenticators() {
-        return shared.auth.owners
-      },
-      source(source) {
-        declare('a source of credentials')
-        shared.auth.addSource(source)
-      },
-      limiter(limiter) {
-        declare('a limiter')
-        shared.auth.addLimiter(limiter)
-      },
-      authenticator(authenticate, rank = AUTH_RANK.other) {
-        declare('an authenticator')
-        shared.auth.addAuthenticator(authenticate, rank, id)
-      },
-      authorizer(authorize) {
-        declare('an authorizer')
-        shared.auth.addAuthorizer(authorize)
-      },
-      observer(observe) {
-        declare('an observer')
-        shared.auth.addObserver(observe)
-      },
-      scoped(resource) {
-        declare('a scoped resource')
-        shared.auth.addScoped(resource)
-      },
-      admit: (credentials, action, resource) => shared.auth.admit(credentials, action, resource),
-      admitCaller: (credentials, action, resource) => shared.auth.admitCaller(credentials, action, resource),
-      authorize: (context, action, resource) => shared.auth.authorize(context, action, resource),
-      standing: (context, action, resource) => shared.auth.standing(context, action, resource, shared.clock),
-    },
-    tracing: {
-      get on() {
-        return shared.tracing.on
-      },
-      tracer(tracer) {
-        declare('a tracer')
-        shared.tracing.tracer(tracer)
-      },
-      begin: (name, options, from) => shared.tracing.begin(name, options, from),
-      failed: (name, options, from, error) => shared.tracing.failed(name, options, from, error),
-      operation: (name, work, options) => shared.tracing.operation(name, work, options),
-    },
+    auth: authOf(id, shared, declare),
+    tracing: tracingOf(shared, declare),
     sql: {
       function(declaration) {
         declare('a SQL function')
@@ -181,6 +135,61 @@ export function createSvc(plugin: Plugin, scope: FastifyInstance, shared: Shared
         throw new Error(`cannot find "${name}" in plugin "${id}" during setup: its provider may be set up later; call it in start() or in a handler`)
       return shared.services.get(name)?.service as T | undefined
     },
+  }
+}
+
+/** @param declare throws when setup is over. */
+function authOf(id: string, shared: SharedDependencies, declare: (what: string) => void): PluginAuth {
+  return {
+    get open() {
+      return shared.auth.open
+    },
+    get authenticators() {
+      return shared.auth.owners
+    },
+    source(source) {
+      declare('a source of credentials')
+      shared.auth.addSource(source)
+    },
+    limiter(limiter) {
+      declare('a limiter')
+      shared.auth.addLimiter(limiter)
+    },
+    authenticator(authenticate, rank = AUTH_RANK.other) {
+      declare('an authenticator')
+      shared.auth.addAuthenticator(authenticate, rank, id)
+    },
+    authorizer(authorize) {
+      declare('an authorizer')
+      shared.auth.addAuthorizer(authorize)
+    },
+    observer(observe) {
+      declare('an observer')
+      shared.auth.addObserver(observe)
+    },
+    scoped(resource) {
+      declare('a scoped resource')
+      shared.auth.addScoped(resource)
+    },
+    admit: (credentials, action, resource) => shared.auth.admit(credentials, action, resource),
+    admitCaller: (credentials, action, resource) => shared.auth.admitCaller(credentials, action, resource),
+    authorize: (context, action, resource) => shared.auth.authorize(context, action, resource),
+    standing: (context, action, resource) => shared.auth.standing(context, action, resource, shared.clock),
+  }
+}
+
+function tracingOf(shared: SharedDependencies, declare: (what: string) => void): Svc['tracing'] {
+  return {
+    get on() {
+      return shared.tracing.on
+    },
+    tracer(tracer) {
+      declare('a tracer')
+      shared.tracing.tracer(tracer)
+    },
+    begin: (name, options, from) => shared.tracing.begin(name, options, from),
+    failed: (name, options, from, error) => shared.tracing.failed(name, options, from, error),
+    operation: (name, work, options) => shared.tracing.operation(name, work, options),
   }
 }
 
