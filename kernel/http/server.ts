@@ -155,7 +155,7 @@ export class HttpServer {
   }
 
   private install(paths: KnownPaths): void {
-    const { app, pool } = this
+    const { app } = this
     const { server, auth, log, metrics, tracing } = this.dependencies
     app.decorateRequest('svcContext', null)
     app.decorateRequest('pooledBody', null)
@@ -178,41 +178,38 @@ export class HttpServer {
     app.addHook('onResponse', (request, reply, done) => {
       // In its span, which the figure then names as an example.
       inSpan(request.svcSpan ?? undefined, () => count(request, reply))
-      request.bodyHold?.answered()
-      const pooled = request.pooledBody
-      if (pooled !== null) {
-        request.pooledBody = null
-        request.body = undefined
-        pool.give(pooled)
-      }
-      if (log.isLevelEnabled('debug')) {
-        log.debug(
-          {
-            request_id: request.id,
-            method: request.method,
-            path: request.url.split('?', 1)[0],
-            status: reply.statusCode,
-            ms: Math.round(reply.elapsedTime * 1000) / 1000,
-          },
-          'request',
-        )
-      }
+      this.answered(request, reply)
       done()
     })
-    app.addHook('preValidation', (request, _reply, done) => {
-      const { schema, config } = request.routeOptions
-      // A body without a Content-Type, or no body at all, where JSON is expected.
-      if (schema?.body !== undefined && config.rawBody !== true && request.body === undefined)
-        return done(unsupportedType(undefined, config.rawBody ?? ['application/json']))
-      done()
-    })
+    app.addHook('preValidation', requireBody)
     app.removeAllContentTypeParsers()
+    app.addContentTypeParser('*', this.jsonOrRaw())
+  }
+
+  private answered(request: FastifyRequest, reply: FastifyReply): void {
+    const { log } = this.dependencies
+    request.bodyHold?.answered()
+    const pooled = request.pooledBody
+    if (pooled !== null) {
+      request.pooledBody = null
+      request.body = undefined
+      this.pool.give(pooled)
+    }
+    if (!log.isLevelEnabled('debug')) return
+    const ms = Math.round(reply.elapsedTime * 1000) / 1000
+    log.debug({ request_id: request.id, method: request.method, path: request.url.split('?', 1)[0], status: reply.statusCode, ms }, 'request')
+  }
+
+  /** Reads bodies as their routes want them: as bytes, or parsed as JSON. */
+  private jsonOrRaw(): (request: FastifyRequest) => Promise<unknown> {
+    const { app } = this
+    const { server } = this.dependencies
     const parseJson = app.getDefaultJsonParser('error', 'error') as unknown as (
       request: FastifyRequest,
       body: string,
       done: (error: Error | null, value: unknown) => void,
     ) => void
-    app.addContentTypeParser('*', async (request: FastifyRequest) => {
+    return async (request) => {
       restoreContentType(request)
       const type = request.headers['content-type']
       const { rawBody } = request.routeOptions.config
@@ -227,7 +224,7 @@ export class HttpServer {
       checkJsonBounds(body, { depth: server.max_body_depth, members: server.max_body_members })
       const text = body.toString('utf8')
       return new Promise((resolve, reject) => parseJson(request, text, (error, value) => (error ? reject(error) : resolve(value))))
-    })
+    }
   }
 
   /** Has a scope's routes read bodies of one more type. */
@@ -354,6 +351,14 @@ function defaultAction(method: string | readonly string[]): Action {
 }
 
 /** Clients such as vmalert and axios name a Content-Type with every request, also where there is nothing of it. */
+/** Refuses a body without a Content-Type, or no body at all, where JSON is expected. */
+function requireBody(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
+  const { schema, config } = request.routeOptions
+  if (schema?.body !== undefined && config.rawBody !== true && request.body === undefined)
+    return done(unsupportedType(undefined, config.rawBody ?? ['application/json']))
+  done()
+}
+
 function nothingSent({ headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0
 }
