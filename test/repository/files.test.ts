@@ -88,16 +88,19 @@ t.test('links between documents lead somewhere', async (t) => {
   t.same(broken, [])
 })
 
-t.test('files that comments name are there', async (t) => {
+t.test('files that comments and READMEs name are there', async (t) => {
   const names = new Set(code.map((file) => posix.basename(file)))
-  const gone = code.flatMap((file) =>
-    [...read(file).matchAll(/^\s*(?:\/\*\*?|\*|\/\/)(?<comment>.*)$/gm)].flatMap(({ groups }) =>
-      [...(groups?.comment ?? '').matchAll(/[\w./-]*\w\.(?:ts|mjs)\b/g)]
-        .map(([name]) => name)
-        // Declarations are made by the build; links are no files to those who list them.
-        .filter((name) => !name.endsWith('.d.ts') && !names.has(posix.basename(name)) && !existsSync(join(ROOT, posix.dirname(file), name)))
-        .map((name) => `${file}: ${name}`),
-    ),
+  const comments = (file: string): string[] => [...read(file).matchAll(/^\s*(?:\/\*\*?|\*|\/\/)(?<text>.*)$/gm)].map(({ groups }) => groups?.text ?? '')
+  const texts = [
+    ...code.map((file) => ({ file, text: comments(file).join('\n') })),
+    ...documents.filter((file) => /^(kernel|plugins|storage)\/.*README\.md$/.test(file)).map((file) => ({ file, text: read(file) })),
+  ]
+  const gone = texts.flatMap(({ file, text }) =>
+    [...text.matchAll(/[\w./-]*\w\.(?:ts|mjs)\b/g)]
+      .map(([name]) => name)
+      // Declarations are made by the build; links are no files to those who list them.
+      .filter((name) => !name.endsWith('.d.ts') && !names.has(posix.basename(name)) && !existsSync(join(ROOT, posix.dirname(file), name)))
+      .map((name) => `${file}: ${name}`),
   )
   t.same(gone, [])
 })
