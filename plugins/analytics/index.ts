@@ -3,7 +3,7 @@ import { definePlugin, MODEL_KINDS, type ModelKinds, NAMESPACES, type NamespaceL
 import { configSchema } from './config.ts'
 import { DerivedSeries } from './derived/derived-series.ts'
 import { DerivedHandler } from './derived/handler.ts'
-import * as derivedSchemas from './derived/schemas.ts'
+import { addDerivedRoutes } from './derived/routes.ts'
 import { functions } from './functions.ts'
 import { ComputeThreads } from './models/compute-threads.ts'
 import { customKinds } from './models/custom-kinds.ts'
@@ -11,10 +11,8 @@ import { ModelsHandler } from './models/handler.ts'
 import { derivedMetrics, modelMetrics } from './models/metrics.ts'
 import { Models } from './models/models.ts'
 import { Registry } from './models/registry.ts'
-import * as schemas from './models/schemas.ts'
+import { addModelRoutes } from './models/routes.ts'
 
-const ADMIN = '/api/v1/admin/analytics'
-const DATA = '/api/v1/analytics'
 /** Of compute_threads. */
 const MOST_THREADS = 64
 
@@ -63,68 +61,7 @@ export default definePlugin({
       await threads.stop()
     })
 
-    const tags = ['analytics']
-    const admin = { action: 'admin' } as const
-    const params = schemas.modelPath
-    const json = 'application/json'
-    for (const path of ['/models', '/models/:measurement/:name', '/retrain']) svc.auth.scoped(ADMIN + path)
-    const create = { tags, summary: 'Trains a model on a series and keeps it', body: schemas.createBody, response: { 201: schemas.model } }
-    svc.http.post(`${ADMIN}/models`, { config: admin, schema: create, serializerCompiler: asItIs }, async (request, reply) =>
-      reply
-        .type(json)
-        .code(201)
-        .send(await handler.create(request, reply)),
-    )
-    const list = { tags, summary: 'Models by measurement and name', querystring: schemas.listQuery, response: { 200: schemas.listing } }
-    svc.http.get(`${ADMIN}/models`, { config: admin, schema: list, serializerCompiler: asItIs }, (request, reply) =>
-      reply.type(json).send(handler.list(request)),
-    )
-    const get = { tags, summary: 'A model with its versions', params, response: { 200: schemas.model } }
-    svc.http.get(`${ADMIN}/models/:measurement/:name`, { config: admin, schema: get, serializerCompiler: asItIs }, async (request, reply) =>
-      reply.type(json).send(await handler.get(request)),
-    )
-    const remove = { tags, summary: 'Deletes a model with all its versions', params, response: { 200: schemas.deleted } }
-    svc.http.delete(`${ADMIN}/models/:measurement/:name`, { config: admin, schema: remove }, (request) => handler.delete(request))
-    const retrain = {
-      ...{ tags, summary: 'Has models of a measurement trained again', body: schemas.retrainBody },
-      response: { 200: schemas.retrained, 202: schemas.retrained },
-    }
-    svc.http.post(`${ADMIN}/retrain`, { config: admin, schema: retrain }, (request, reply) => handler.retrain(request, reply))
-    const forecast = {
-      tags,
-      summary: 'What a model forecasts from the newest sample on',
-      params,
-      querystring: schemas.forecastQuery,
-      response: { 200: schemas.forecast },
-    }
-    svc.http.get(
-      `${DATA}/models/:measurement/:name/forecast`,
-      { config: { action: 'read' }, schema: forecast, serializerCompiler: asItIs },
-      async (request, reply) => reply.type(json).send(await handler.forecast(request, reply)),
-    )
-    const anomalies = { tags, summary: 'Samples of a series that a detector finds unusual', body: schemas.anomaliesBody, response: { 200: schemas.anomalies } }
-    svc.http.post(`${DATA}/anomalies`, { config: { action: 'read' }, schema: anomalies, serializerCompiler: asItIs }, async (request, reply) =>
-      reply.type(json).send(await handler.anomalies(request, reply)),
-    )
-
-    const derive = {
-      tags,
-      summary: 'Has the result of a statement kept up to date as a measurement',
-      body: derivedSchemas.createBody,
-      response: { 201: derivedSchemas.derived },
-    }
-    svc.http.post(`${DATA}/derived`, { schema: derive, serializerCompiler: asItIs }, async (request, reply) =>
-      reply
-        .type(json)
-        .code(201)
-        .send(await derived.create(request)),
-    )
-    const allDerived = { tags, summary: 'Derived series by name', response: { 200: derivedSchemas.listing } }
-    svc.http.get(`${DATA}/derived`, { schema: allDerived, serializerCompiler: asItIs }, (request, reply) => reply.type(json).send(derived.list(request)))
-    const underive = { tags, summary: 'Deletes a derived series; its points stay', params: derivedSchemas.namePath, response: { 200: derivedSchemas.deleted } }
-    svc.http.delete(`${DATA}/derived/:name`, { schema: underive }, (request) => derived.delete(request))
+    addModelRoutes(svc, handler)
+    addDerivedRoutes(svc.http, derived)
   },
 })
-
-/** The answer is JSON text already. */
-const asItIs = () => (text: unknown) => text as string
