@@ -5,7 +5,7 @@ import type { DetectResult, FollowResult } from './compute.ts'
 import type { Definition } from './definition.ts'
 import { type ModelFigures, observe } from './metrics.ts'
 import type { ReadSeries } from './read-job.ts'
-import { challengerOf, championOf, type KeptModel, keptAccuracy, LEAST_COMPARED, promoted, retired, type Version, verdict } from './record.ts'
+import { challengerOf, championOf, type KeptModel, LEAST_COMPARED, promoted, retired, type Version, verdict, withLook } from './record.ts'
 import type { ModelEntry } from './registry.ts'
 import { AgedError, about, type Call, type Selection, Work, type WorkDependencies } from './work.ts'
 import { requireWritable, writeForecast } from './written-forecast.ts'
@@ -216,8 +216,6 @@ export class Models {
       if (!(error instanceof AgedError)) throw error
       return this.renew(entry, call)
     }
-    const [first, second] = found.versions
-    const drift = driftOf(champion, first.accuracy.rmse, first.accuracy.points >= LEAST_COMPARED)
     // What cannot be written says nothing of the model: how well it does is looked at all the same.
     let written: Partial<KeptModel> = {}
     let failure: unknown
@@ -228,21 +226,17 @@ export class Models {
         failure = error
       }
     }
-    await registry.update(entry, (kept) => ({
-      ...kept,
-      ...written,
-      ...(found.newest === undefined ? {} : { looked_until: String(found.newest) }),
-      ...(drift === undefined ? {} : { drift_score: drift }),
-      versions: kept.versions.map((each) => {
-        const of = each.version === champion.version ? first : each.version === challenger?.version ? second : undefined
-        return of === undefined || of.accuracy.points === 0 ? each : { ...each, after: keptAccuracy(of.accuracy) }
-      }),
-    }))
-    if (challenger !== undefined && first.accuracy.points >= config.drift_points) await this.judge(entry, first.accuracy.rmse, second.accuracy.rmse)
-    const drifted = drift !== undefined && first.accuracy.points >= config.drift_points && drift > config.drift_threshold
-    if (drifted && hasPassed(entry.kept.refit_at ?? 0, config.refit_pause_secs, now)) {
-      metrics.drifts.inc()
-      await this.refit(entry, champion, call)
+    const accuracies = new Map(versions.map(({ version }, i) => [version, found.versions[i].accuracy]))
+    const { points, rmse } = found.versions[0].accuracy
+    const drift = driftOf(champion, rmse, points >= LEAST_COMPARED)
+    await registry.update(entry, (kept) => withLook({ ...kept, ...written }, { newest: found.newest, drift, accuracies }))
+    if (points >= config.drift_points) {
+      if (challenger !== undefined) await this.judge(entry, rmse, found.versions[1].accuracy.rmse)
+      const drifted = drift !== undefined && drift > config.drift_threshold
+      if (drifted && hasPassed(entry.kept.refit_at ?? 0, config.refit_pause_secs, now)) {
+        metrics.drifts.inc()
+        await this.refit(entry, champion, call)
+      }
     }
     if (failure !== undefined) throw failure
     if (!due) this.looked.set(entry, state)

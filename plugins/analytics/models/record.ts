@@ -104,6 +104,23 @@ export function withVersion(
   return { model: { ...model, next_version: model.next_version + 1, versions }, version, gone }
 }
 
+/** After a look at the newest samples. @param newest time of the last of them. @param accuracies on what came after the training, by version. */
+export function withLook(
+  model: KeptModel,
+  { newest, drift, accuracies }: { newest: bigint | undefined; drift: number | undefined; accuracies: ReadonlyMap<number, Accuracy> },
+): KeptModel {
+  const versions = model.versions.map((each) => {
+    const accuracy = accuracies.get(each.version)
+    return accuracy === undefined || accuracy.points === 0 ? each : { ...each, after: keptAccuracy(accuracy) }
+  })
+  return {
+    ...model,
+    ...(newest === undefined ? {} : { looked_until: String(newest) }),
+    ...(drift === undefined ? {} : { drift_score: drift }),
+    versions,
+  }
+}
+
 /** The Challenger is the Champion now. */
 export function promoted(model: KeptModel): KeptModel {
   const tags: Record<Tag, Tag> = { Champion: 'Retired', Challenger: 'Champion', Retired: 'Retired' }
