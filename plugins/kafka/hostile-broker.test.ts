@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { API, array, batchOf, fetched, int16, int32, type RawBroker, type Request, rawBroker, TOPIC, text } from './raw-broker.ts'
 import { listed, rowsOf, until } from './testing.ts'
+import { API, array, batchOf, fetched, int16, int32, type RawBroker, type Request, rawBroker, TOPIC, text } from './testing-raw-broker.ts'
 
 async function start(t: Test, { port }: RawBroker, more: object = {}): Promise<TestNode> {
   const node = await boot({

@@ -112,7 +112,7 @@ async function measure(variant: string, central: RunningServer, folder: string):
   )
   const nodeArgs = words.filter((word) => word.startsWith('-'))
   const config = join(folder, 'edge.toml')
-  const engine = words.includes('slow') ? join(import.meta.dirname, 'slow-disk.ts') : 'forward'
+  const engine = words.includes('slow') ? join(import.meta.dirname, 'testing-slow-disk.ts') : 'forward'
   const port = /grpc.*port=(\d+)|port=(\d+).*grpc/.exec(central.output())?.slice(1).find(Boolean)
   writeFileSync(
     config,
