@@ -43,8 +43,19 @@ export class ChunkBlocks {
     this.cache = cache
   }
 
-  /** One field's rows of a chunk of a part; undefined when it has none of the range. Maybe only those of `series` (ascending). */
-  of(table: TablePart, c: number, field: FieldDef, [lo, hi]: readonly [bigint, bigint], series: Int32Array, question: number): SampleBlock | undefined {
+  /**
+   * One field's rows of a chunk of a part; undefined when it has none of the range. Maybe only those of `series` (ascending).
+   * @param passing others will take its place at once: it is not worth making small.
+   */
+  of(
+    table: TablePart,
+    c: number,
+    field: FieldDef,
+    [lo, hi]: readonly [bigint, bigint],
+    series: Int32Array,
+    question: number,
+    passing = false,
+  ): SampleBlock | undefined {
     const { part } = table
     const chunk = part.chunks[c]
     const rows = part.counts[c]
@@ -68,7 +79,8 @@ export class ChunkBlocks {
       this.cache.put(entry.owned, field.id, block, builder.bytes)
       return block
     }
-    const block = this.compact(chunk, rows, blockOf(frame, values))
+    const gathered = blockOf(frame, values)
+    const block = passing ? gathered : this.compact(chunk, rows, gathered)
     // Fields share what is not their own, and each counts it: they go one by one.
     this.cache.put(entry.owned, field.id, block, blockBytes(block))
     return block

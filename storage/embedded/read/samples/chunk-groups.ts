@@ -69,7 +69,7 @@ export class ChunkGroups {
     const everything = [-(2n ** 63n), 2n ** 63n - 1n] as const
     const blocks: SampleBlock[] = []
     for (let chunk = first; chunk < first + GROUP_CHUNKS; chunk++) {
-      const block = this.chunks.of(source.memtable!, chunk, field, everything, all, question)
+      const block = this.chunks.of(source.memtable!, chunk, field, everything, all, question, true)
       if (block === undefined) continue
       // Which of two samples of a millisecond is the later one could not be told any more.
       if (block.rests !== undefined || block.blobs !== undefined) return undefined
