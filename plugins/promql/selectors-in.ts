@@ -18,7 +18,7 @@ export function selectorsIn(expr: Expr): LabelMatcher[][] {
         left.push(next.rhs, next.lhs)
         break
       case 'call':
-        left.push(...next.args.toReversed())
+        for (let i = next.args.length - 1; i >= 0; i--) left.push(next.args[i])
         break
       case 'aggregate':
         left.push(next.expr)

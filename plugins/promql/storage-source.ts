@@ -59,7 +59,7 @@ async function select(place: Place, request: SelectRequest): Promise<Selection> 
   // Metrics come by name: those that share one follow each other.
   const close = (): void => {
     const merged = same.length > 1 || same.some(({ labels }) => mayRepeat(labels)) ? mergedSelection(same, place.maxSamples, pacer) : undefined
-    parts.push(...(merged === undefined ? same : [merged]))
+    for (const part of merged === undefined ? same : [merged]) parts.push(part)
     same = []
   }
   const metrics = MetricCatalog.of(await reader.schema(namespace)).select(names)

@@ -1,7 +1,8 @@
 /** What is done with a query's text alone; beside the data, since a long text takes its time. */
 import type { Job } from 'svcdb'
 import { parsed } from './answer-query.ts'
-import type { LabelMatcher } from './ast.ts'
+import type { Expr, LabelMatcher } from './ast.ts'
+import { ExecutionError } from './errors.ts'
 import { apiError } from './http/api-error.ts'
 import type { ParseLimits } from './parser/cursor.ts'
 import { toJson } from './parser/json.ts'
@@ -22,9 +23,17 @@ const textJob: Job<TextArgs, LabelMatcher[][] | undefined> = async (_reader, { q
   // Without the name of the parameter, as Prometheus has it here.
   if (wanted === 'selectors') return selectorsIn(parsed(query, parseLimits, (text) => apiError('bad_data', text)))
   const expr = parsed(query, parseLimits)
-  const bytes = Buffer.from(JSON.stringify({ status: 'success', data: wanted === 'format' ? pretty(expr) : toJson(expr) }))
+  const bytes = Buffer.from(JSON.stringify({ status: 'success', data: wanted === 'format' ? laidOut(expr, query.length) : toJson(expr) }))
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) await io.emit(Uint8Array.from(bytes.subarray(at, at + PIECE_BYTES)))
   return undefined
+}
+
+function laidOut(expr: Expr, length: number): string {
+  try {
+    return pretty(expr, length)
+  } catch (error) {
+    throw error instanceof ExecutionError ? apiError('execution', error.message, error) : error
+  }
 }
 
 export default textJob

@@ -53,6 +53,7 @@ function write(out: Output, expr: Expr): void {
       return write(out, expr.expr)
     case 'binary':
       write(out, expr.lhs)
+      if (out.full) return
       out.put(` ${operatorText(expr)} `)
       return write(out, expr.rhs)
     case 'aggregate':
@@ -73,9 +74,9 @@ function write(out: Output, expr: Expr): void {
 
 function writeArguments(out: Output, head: string, args: readonly Expr[]): void {
   out.put(`${head}(`)
-  for (const [i, arg] of args.entries()) {
+  for (let i = 0; i < args.length && !out.full; i++) {
     if (i > 0) out.put(', ')
-    write(out, arg)
+    write(out, args[i])
   }
   out.put(')')
 }

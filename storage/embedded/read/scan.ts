@@ -186,9 +186,11 @@ class RecentRows {
     for (const { memtable, masks } of sources) {
       const { part, linked } = memtable!
       const base = this.chunks.length << ROW_BITS
-      this.chunks.push(...part.chunks)
-      counts.push(...part.counts)
-      for (let i = 0; i < part.chunks.length; i++) this.heaps.push(part.memtable.heap)
+      for (let i = 0; i < part.chunks.length; i++) {
+        this.chunks.push(part.chunks[i])
+        counts.push(part.counts[i])
+        this.heaps.push(part.memtable.heap)
+      }
       if (few) {
         const found = memtablePositions({ part, lo: time[0], hi: time[1], linked }, wanted)
         positions.push(unmasked(part.chunks, found, masks).map((position) => position + base))

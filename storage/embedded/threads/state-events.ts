@@ -29,11 +29,12 @@ export function stateEvents({ schema, index, tombstones, drops, segments, memtab
   // A drop or a restore on its way through the log has changed the schema already and may yet fail: the threads learn of it when it takes effect.
   for (const measurement of [...schema.pending.values(), ...schema.byId])
     if (measurement?.durable && !drops.pending.has(measurement.id)) events.push({ kind: 'measurement', def: measurement.def() })
-  events.push(...tombstones.events())
+  // One by one: they are more than a call may have arguments.
+  for (const event of tombstones.events()) events.push(event)
   for (const id of schema.goneTables.keys()) events.push({ kind: 'table-gone', id })
   const added = segments.all()
   for (let i = 0; i < added.length; i += SLICE) events.push({ kind: 'segments', added: added.slice(i, i + SLICE), removed: [], droppedMemtable: -1 })
-  for (const memtable of memtables.all()) events.push(...memtable.events())
+  for (const memtable of memtables.all()) for (const event of memtable.events()) events.push(event)
   return events
 }
 
