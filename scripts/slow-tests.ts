@@ -80,6 +80,7 @@ export const IN_TURN: readonly string[] = [
   'plugins/promql/http/endpoints.test.ts',
   'plugins/rollups/retention-changed.test.ts',
   'plugins/tracing/tracing.test.ts',
+  'plugins/sparkplug_b/growth.test.ts',
   'plugins/triggers/composites.test.ts',
   'plugins/triggers/gap.test.ts',
   'plugins/triggers/isolation.test.ts',

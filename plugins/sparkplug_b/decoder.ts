@@ -5,7 +5,7 @@ import { type TableBatch, typeConflict, type WriteBatch } from 'svcdb/lib/column
 import { SvcError } from 'svcdb/lib/errors'
 import { OneByOne, type Work } from 'svcdb/lib/event-loop'
 import { ProtobufReader } from 'svcdb/lib/protobuf'
-import { BD_SEQ, type Definition, MAX_DEPTH, SLICE } from './definitions.ts'
+import { BD_SEQ, type Definition, MAX_DEPTH, MAX_PARENT, SLICE } from './definitions.ts'
 import { GOOD, isDefinition, MEMBERS, METRICS, Metric, NO_VALUE, TEMPLATE, TEMPLATE_VALUE, typeName, UNKNOWN } from './payload.ts'
 import type { Session } from './sessions.ts'
 import { isStored, typeOf, Value } from './values.ts'
@@ -212,6 +212,9 @@ export class Decoder {
 
   /** Members of an instance are fields of its name and theirs. */
   private *template(reader: ProtobufReader, metric: Metric, name: string, time: number | undefined, depth: number): Work<void> {
+    // Each member would have a copy of it.
+    if (name.length > MAX_PARENT)
+      return this.refuse(() => `"${name.slice(0, SHOWN)}" is longer than ${MAX_PARENT} characters, as names of its members would be`)
     if (depth === MAX_DEPTH) return this.refuse(() => `"${name.slice(0, SHOWN)}" has templates that are nested more than ${MAX_DEPTH} deep`)
     const bytes = reader.bytes.subarray(metric.start, metric.end)
     const inner = this.reader(depth + 1)

@@ -22,6 +22,8 @@ export const SLICE = 64
 /** Templates within templates. */
 export const MAX_DEPTH = 8
 export const BD_SEQ = 'bdSeq'
+/** Characters of the name of a template whose members are read: each of theirs begins with it, and no engine takes a longer one. */
+export const MAX_PARENT = 4096
 /** Characters of a name that count as one metric. */
 const NAME_UNIT = 128
 
@@ -48,6 +50,12 @@ export interface Birth extends Head {
 export class BirthReader {
   private readonly reader = new ProtobufReader()
   private readonly metric = new Metric()
+  private readonly most: number
+
+  /** @param most weight of a birth whose names are all read: of one that is heavier, nothing is kept. */
+  constructor(most: number = Number.POSITIVE_INFINITY) {
+    this.most = most
+  }
 
   /** @throws BAD_REQUEST. */
   head(body: Uint8Array): Head {
@@ -61,7 +69,8 @@ export class BirthReader {
   /** Of a death too, which has its number only. @throws BAD_REQUEST. */
   *birth(body: Uint8Array): Work<Birth> {
     const aliases = new Map<Alias, Definition>()
-    const byName = new Map<string, Definition>()
+    const names = new Names(this.most)
+    const { byName } = names
     const head: Head = { time: undefined, seq: undefined }
     let bdSeq: number | undefined
     const { reader, metric } = this
@@ -77,21 +86,37 @@ export class BirthReader {
         if (metric.name === undefined) continue
         if (metric.name === BD_SEQ && (metric.value === LONG_VALUE || metric.value === INT_VALUE)) bdSeq = (metric.high >>> 0) * 2 ** 32 + (metric.low >>> 0)
         const definition = { name: metric.name, type: metric.type }
-        byName.set(metric.name, definition)
+        names.set(definition)
         if (metric.alias !== undefined) aliases.set(metric.alias, definition)
-        if (metric.value === TEMPLATE_VALUE) yield* membersOf(reader.bytes.subarray(metric.start, metric.end), metric.name, byName, 1)
+        if (metric.value === TEMPLATE_VALUE) yield* membersOf(reader.bytes.subarray(metric.start, metric.end), metric.name, names, 1)
       }
-      let weight = 0
-      for (const name of byName.keys()) weight += 1 + Math.floor(name.length / NAME_UNIT)
-      return { ...head, bdSeq, definitions: { time: head.time, aliases, byName, weight: Math.max(weight, aliases.size) } }
+      return { ...head, bdSeq, definitions: { time: head.time, aliases, byName, weight: Math.max(names.weight, aliases.size) } }
     } finally {
       reader.release()
     }
   }
 }
 
+/** Those of a birth by name. Members of a template have its name in theirs: a message of a megabyte may have gigabytes of names. */
+class Names {
+  readonly byName = new Map<string, Definition>()
+  weight = 0
+  private readonly most: number
+
+  constructor(most: number) {
+    this.most = most
+  }
+
+  set(definition: Definition): void {
+    const { name } = definition
+    if (this.weight > this.most || !this.byName.has(name)) this.weight += 1 + Math.floor(name.length / NAME_UNIT)
+    if (this.weight <= this.most) this.byName.set(name, definition)
+  }
+}
+
 /** Members of an instance of a template, by the names that they are stored under. */
-function* membersOf(bytes: Uint8Array, parent: string, byName: Map<string, Definition>, depth: number): Work<void> {
+function* membersOf(bytes: Uint8Array, parent: string, names: Names, depth: number): Work<void> {
+  if (parent.length > MAX_PARENT) return
   const reader = new ProtobufReader()
   reader.begin(bytes)
   if (isDefinition(reader) || depth > MAX_DEPTH) return
@@ -106,7 +131,7 @@ function* membersOf(bytes: Uint8Array, parent: string, byName: Map<string, Defin
     metric.read(reader)
     if (metric.name === undefined) continue
     const name = `${parent}/${metric.name}`
-    if (metric.type !== UNKNOWN && metric.type !== TEMPLATE) byName.set(name, { name, type: metric.type })
-    if (metric.value === TEMPLATE_VALUE) yield* membersOf(bytes.subarray(metric.start, metric.end), name, byName, depth + 1)
+    if (metric.type !== UNKNOWN && metric.type !== TEMPLATE) names.set({ name, type: metric.type })
+    if (metric.value === TEMPLATE_VALUE) yield* membersOf(bytes.subarray(metric.start, metric.end), name, names, depth + 1)
   }
 }

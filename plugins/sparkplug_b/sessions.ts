@@ -51,12 +51,13 @@ const SEQUENCE = 256
 
 export class Sessions {
   private readonly options: SessionsOptions
-  private readonly births = new BirthReader()
+  private readonly births: BirthReader
   private readonly nodes: RecentMap<string, EdgeNode>
   private interruptions = 0
 
   constructor(options: SessionsOptions) {
     this.options = options
+    this.births = new BirthReader(options.maxMetrics)
     this.nodes = new RecentMap(options.maxMetrics, ({ weight }) => weight)
   }
 
