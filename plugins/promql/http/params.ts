@@ -93,7 +93,7 @@ export function integerOf(text: string): number | undefined {
   return /^[+-]?\d{1,15}$/.test(text) ? Number(text) : undefined
 }
 
-const FLOAT = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
+const FLOAT = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i
 const RFC3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/
 /** What Prometheus writes for the ends of time. */
 const ENDS: Record<string, number> = { '-292273086-05-16T16:47:06Z': -9_223_309_901_257_974, '292277025-08-18T07:12:54.999999999Z': 9_223_309_901_257_974 }

@@ -6,7 +6,7 @@ const MAX_UINT64 = 2n ** 64n - 1n
 const MAX_DURATION_SECONDS = 2 ** 63 / 1e9
 const HEX = /^0[xX](_?[0-9a-fA-F])+$/
 const OCTAL = /^0(_?[0-7])+$/
-const FLOAT = /^(\d(_?\d)*\.?(\d(_?\d)*)?|\.\d(_?\d)*)([eE][+-]?\d(_?\d)*)?$/
+const FLOAT = /^(\d(_?\d)*(\.(\d(_?\d)*)?)?|\.\d(_?\d)*)([eE][+-]?\d(_?\d)*)?$/
 /** From the largest down, the order in which a duration has them; in milliseconds. */
 const UNITS: readonly [string, bigint][] = [
   ['y', 31_536_000_000n],
