@@ -25,17 +25,21 @@ export async function growthNode(t: Test, plugins: readonly string[], config: Re
 
 export async function requestsGrow(t: Test, node: TestNode, requests: Record<string, GrowingRequest>): Promise<void> {
   for (const [name, request] of Object.entries(requests)) {
-    const answers: string[] = []
+    const bad: string[] = []
+    const statuses = new Set<number>()
     await grows(t, name, request, async (bytes) => {
       const payload = request.body(bytes)
       let answer = { statusCode: 0, body: '' }
       const ms = await processorMsOf(async () => {
         answer = await send(node, request, payload)
       })
-      if (answer.statusCode < 200 || answer.statusCode === 500 || answer.statusCode === 502) answers.push(`${answer.statusCode} ${answer.body.slice(0, 200)}`)
+      if (answer.statusCode < 200 || answer.statusCode === 500 || answer.statusCode === 502) bad.push(`${answer.statusCode} ${answer.body.slice(0, 200)}`)
+      statuses.add(answer.statusCode)
       return ms
     })
-    t.same(answers, [], `${name}: answered`)
+    t.same(bad, [], `${name}: answered by ${[...statuses]}`)
+    // Nobody would have read it.
+    if (request.method !== 'GET') t.notOk(statuses.has(404), name)
   }
 }
 
