@@ -1,6 +1,7 @@
 /** @influxdata/influxdb3-client, the JavaScript client of InfluxDB 3, over the write API of 2 and, with `noSync`, that of 3. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { startListeners } from './listeners.ts'
 import { type Node, startNode } from './node.ts'
 
 // Not typed here: the package is installed by `run` only.
@@ -42,3 +43,26 @@ for (const noSync of [false, true]) {
     assert.equal((await server().rows(`part${api}`)).length, 2)
   })
 }
+
+async function all(rows: AsyncIterable<unknown>): Promise<unknown[]> {
+  const found: unknown[] = []
+  for await (const row of rows) found.push(row)
+  return found
+}
+
+test('SQL at the port of Flight SQL, with values by name', { skip }, async (t) => {
+  const listeners = await startListeners(['flight_sql'])
+  t.after(() => listeners.stop())
+  const writer = new library.InfluxDBClient({ host: listeners.url, token: 'any', database: 'any' })
+  const reader = new library.InfluxDBClient({ host: `http://${listeners.flight}`, token: 'any', database: 'any' })
+  t.after(() => Promise.all([writer.close(), reader.close()]))
+  const now = BigInt(Math.floor(Date.now() / 1000)) * 1_000_000_000n
+  await writer.write(`cpu,host=a f=0.1,i=9007199254740993i ${now}\ncpu,host=b f=2,i=2i ${now + 1n}`)
+  const rows = async (query: string, options: object = {}): Promise<unknown[]> => all(reader.query(query, 'any', { type: 'sql', ...options }))
+  assert.deepEqual(await rows('SELECT host, f, i FROM cpu ORDER BY host'), [
+    { host: 'a', f: 0.1, i: 9007199254740993n },
+    { host: 'b', f: 2, i: 2n },
+  ])
+  assert.deepEqual(await rows('SELECT host FROM cpu WHERE i = $i', { params: { i: 2 } }), [{ host: 'b' }])
+  await assert.rejects(rows('SELECT * FROM cpu', { type: 'influxql' }), /only "sql" is answered/)
+})
