@@ -55,7 +55,7 @@ def check_batches():
     retried, refused = [], []
     options = WriteOptions(batch_size=100, flush_interval=200, retry_interval=100, max_retry_delay=200, jitter_interval=0)
     c = client(options, retry_callback=lambda *_: retried.append(1), error_callback=lambda *a: refused.append(a[-1]))
-    fault(url, 'OVERLOADED', 2)
+    fault(url, 'BACKPRESSURE', 2)
     for v in range(1000):
         c.write(Point('batches').field('v', v / 3).time(base + v))
     c.write(f'batches v="text" {base + 1000}')
