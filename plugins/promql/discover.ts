@@ -143,29 +143,26 @@ class Search {
 
   /**
    * The metrics that the selectors name, with their series that match and have samples in the range; by selector.
-   * @param news whether the series that match, with samples or without, can tell anything that is not known yet: else nothing is read.
+   * @param news whether the series that match, with samples or without, can tell anything that is not known yet: else nothing is read. Absent: they can.
    */
   private async *active(
     { selectors, start, end, signal }: DiscoverRequest,
-    news: (matching: SeriesSet) => boolean = () => true,
+    news?: (matching: SeriesSet) => boolean,
   ): AsyncGenerator<{ metric: Metric; set: SeriesSet }> {
     const { reader, namespace } = this
     const catalog = MetricCatalog.of(await reader.schema(namespace))
     const pacer = new Pacer(signal)
+    const range = { start: nanoseconds(start), end: nanoseconds(end + 1) }
     for (const matchers of selectors.length === 0 ? EVERYTHING : selectors) {
       const { names, others } = splitMatchers(matchers)
+      const onTags = others.map(({ name, op, value }) => ({ tag: name, op, value }))
       for (const metric of catalog.select(names)) {
         if (pacer.due(METRIC_CELLS)) await pacer.pause()
-        const wanted: SampleRequest = {
-          namespace,
-          measurement: metric.measurement,
-          field: metric.field,
-          matchers: others.map(({ name, op, value }) => ({ tag: name, op, value })),
-          start: nanoseconds(start),
-          end: nanoseconds(end + 1),
+        const wanted: SampleRequest = { namespace, measurement: metric.measurement, field: metric.field, matchers: onTags, ...range }
+        if (news !== undefined) {
+          const matching = await unlessDropped(reader.samples(wanted))
+          if (matching === undefined || matching.series.length === 0 || !news(matching)) continue
         }
-        const matching = await unlessDropped(reader.samples(wanted))
-        if (matching === undefined || matching.series.length === 0 || !news(matching)) continue
         const set = await unlessDropped(reader.activeSeries(wanted))
         if (set !== undefined && set.series.length > 0) yield { metric, set }
       }

@@ -1,6 +1,6 @@
 /** The storage as the evaluator reads it: metric names become measurements and fields, label matchers conditions on tags. */
 import type { Matcher, Reader } from 'svcdb'
-import type { SampleRows, SampleSet, StoredRows } from 'svcdb/lib/columns'
+import type { SampleRequest, SampleRows, SampleSet, StoredRows } from 'svcdb/lib/columns'
 import { TextPattern } from 'svcdb/lib/regex'
 import { traced } from 'svcdb/lib/trace'
 import type { LabelMatcher } from './ast.ts'
@@ -13,7 +13,7 @@ import { LabelList, type LabelSets, Labels } from './labels.ts'
 import { BOUNDARY_LABEL, buckets, totals } from './storage/classic-view.ts'
 import { unlessDropped } from './storage/dropped.ts'
 import { mergedSelection } from './storage/merged-series.ts'
-import { type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
+import { type ClassicPart, type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
 import { JoinedLabels, MetricLabels } from './storage/metric-labels.ts'
 
 const NS_PER_MS = 1_000_000n
@@ -64,12 +64,12 @@ async function select(place: Place, request: SelectRequest): Promise<Selection> 
   }
   const metrics = MetricCatalog.of(await reader.schema(namespace)).select(names)
   // Samples of several fields may become one series: which of them lie beside the ends of windows shows then.
-  const asked = metrics.length === 1 ? request : { ...request, windows: undefined }
+  const wanted = wantedOf(metrics.length === 1 ? request : { ...request, windows: undefined }, others, place.maxSamples)
   for (const metric of metrics) {
     if (pacer.due(METRIC_CELLS)) await pacer.pause()
     if (metric.name !== name) close()
     name = metric.name
-    const part = await selectMetric(place, metric, others, asked)
+    const part = await selectMetric(place, metric, wanted)
     if (part.labels.length > 0) same.push(part)
   }
   close()
@@ -88,31 +88,37 @@ async function* joinedBlocks(parts: readonly Selection[]): AsyncGenerator<Sample
 
 const mayRepeat = (labels: LabelSets): boolean => labels instanceof MetricLabels && labels.mayRepeat
 
-async function selectMetric(place: Place, metric: Metric, matchers: readonly LabelMatcher[], request: SelectRequest): Promise<Selection> {
+/** What is asked of the reader for each metric of a selector. */
+interface Wanted {
+  matchers: readonly LabelMatcher[]
+  samples: Omit<SampleRequest, 'namespace' | 'measurement' | 'field'>
+}
+
+function wantedOf({ after, upTo, newestOnly, windows }: SelectRequest, matchers: readonly LabelMatcher[], maxBlockSamples: number): Wanted {
+  const range = { start: nanoseconds(after + 1), end: nanoseconds(upTo + 1) }
+  const samples = { matchers: onTags(matchers), ...range, maxBlockSamples, ...(newestOnly === true ? { newestOnly: true as const } : {}) }
+  return { matchers, samples: windows === undefined ? samples : { ...samples, windows } }
+}
+
+async function selectMetric(place: Place, metric: Metric, wanted: Wanted): Promise<Selection> {
   const { reader, namespace, pacer, maxSamples, room } = place
   const { measurement, field, part } = metric
-  const set = await unlessDropped(
-    reader.samples({
-      namespace,
-      measurement,
-      field,
-      // The boundaries of a bucket view are no tags.
-      matchers: onTags(part === 'bucket' ? matchers.filter(({ name }) => name !== BOUNDARY_LABEL) : matchers),
-      start: nanoseconds(request.after + 1),
-      end: nanoseconds(request.upTo + 1),
-      ...(request.newestOnly === true ? { newestOnly: true } : {}),
-      ...(request.windows === undefined || part !== undefined ? {} : { windows: request.windows }),
-      maxBlockSamples: maxSamples,
-    }),
-  )
+  const { matchers, samples } = part === undefined ? wanted : ofPart(part, wanted)
+  const set = await unlessDropped(reader.samples({ namespace, measurement, field, ...samples }))
   if (set === undefined) return NOTHING
   const labels: LabelSets = new MetricLabels(metric, set)
   if (labels.length === 0) return NOTHING
   // As of several fields: all samples of what becomes one series are looked at.
-  if (request.windows !== undefined && mayRepeat(labels)) return selectMetric(place, metric, matchers, { ...request, windows: undefined })
+  if (samples.windows !== undefined && mayRepeat(labels)) return selectMetric(place, metric, { matchers, samples: { ...samples, windows: undefined } })
   if (part === undefined) return { labels, blocks: () => decoded(set.blocks(), room), ...storedOf(set, room) }
   if (part !== 'bucket') return { labels, blocks: () => mapped(decoded(set.blocks(), room), (block) => totals(block, part)) }
   return buckets(labels, decoded(set.blocks(), room), boundaryTest(matchers), maxSamples, pacer)
+}
+
+/** The boundaries of a bucket view are no tags. */
+function ofPart(part: ClassicPart, { matchers, samples }: Wanted): Wanted {
+  const own = part === 'bucket' ? onTags(matchers.filter(({ name }) => name !== BOUNDARY_LABEL)) : samples.matchers
+  return { matchers, samples: { ...samples, matchers: own, windows: undefined } }
 }
 
 async function aggregate(
