@@ -86,6 +86,7 @@ export { EXEMPLARS, type Exemplar, type Exemplars, type ExemplarsOfSeries, type 
 export { METRIC_METADATA, type MetricMetadata, type MetricMetadataEntry } from './services/metric-metadata.ts'
 export { MODEL_KINDS, type ModelKind, type ModelKinds } from './services/model-kinds.ts'
 export {
+  isWithinReach,
   NAMESPACES,
   type NamespaceDefinition,
   type NamespaceDirectory,

@@ -51,3 +51,11 @@ export interface NamespaceLifecycle extends NamespaceDirectory {
    */
   onDelete(forget: (name: string) => void | Promise<void>, keeper?: string): void | Promise<void>
 }
+
+/**
+ * Whether callers have to do with what is in a namespace of the storage. Where server.multi_tenancy was switched since, nobody has: what a plugin does there by itself
+ * rests until it is switched back, for `systemContext` would lead elsewhere. @param namespace '' is that of a node that keeps namespaces together.
+ */
+export function isWithinReach(namespace: string, multiTenancy: boolean): boolean {
+  return multiTenancy === (namespace !== '')
+}

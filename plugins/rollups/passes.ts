@@ -3,7 +3,7 @@
  * the next bucket of any, there is nothing to do. What is due waits in the queue of its namespace; namespaces have their turns slice by slice, so none starves another.
  * Whoever has its turn takes those along that wait as well and need the same slice of the same source: it is read once for all of them.
  */
-import type { AdmissionBounds, Svc } from 'svcdb'
+import { type AdmissionBounds, isWithinReach, type Svc } from 'svcdb'
 import { classify } from 'svcdb/lib/errors'
 import { bucketOf } from 'svcdb/lib/time-buckets'
 import { averageLength, ceilBucket, FIRST_TIME, floorBucket } from './boundaries.ts'
@@ -60,6 +60,7 @@ export class Passes {
   /** There may be something to do for it. */
   wake(rollup: Rollup): void {
     const { namespace } = rollup.definition
+    if (!isWithinReach(namespace, this.dependencies.svc.server.multi_tenancy)) return
     const queue = this.queues.get(namespace) ?? new Set()
     rollup.waitingSince ??= this.dependencies.svc.clock.monotonic()
     this.queues.set(namespace, queue.add(rollup))

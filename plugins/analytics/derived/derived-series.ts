@@ -4,7 +4,7 @@
  * evaluate what they have themselves: how far that is is kept by the history of the points.
  */
 import { setImmediate as turn } from 'node:timers/promises'
-import { type Following, followState, type StateStore, type Svc } from 'svcdb'
+import { type Following, followState, isWithinReach, type StateStore, type Svc } from 'svcdb'
 import { ownHistory } from 'svcdb/lib/changes'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
@@ -237,12 +237,14 @@ export class DerivedSeries {
 
   /** Of the namespace that has waited longest the series that has. */
   private nextDue(busy: ReadonlyMap<string, unknown>): Derived | undefined {
-    const now = this.deps.svc.clock.monotonic()
+    const { clock, server } = this.deps.svc
+    const { multi_tenancy } = server
+    const now = clock.monotonic()
     let next: Derived | undefined
     let turn = 0
     for (const derived of this.all.values()) {
       const { kept, triedAt, alive } = derived
-      if (!alive || busy.has(kept.namespace) || now - triedAt < kept.every_secs * 1000) continue
+      if (!alive || busy.has(kept.namespace) || !isWithinReach(kept.namespace, multi_tenancy) || now - triedAt < kept.every_secs * 1000) continue
       const own = this.lastTurn.get(kept.namespace) ?? 0
       if (next !== undefined && (own > turn || (own === turn && triedAt >= next.triedAt))) continue
       next = derived

@@ -1,5 +1,5 @@
 /** Models in use: trained, followed over what comes, compared, replaced, and asked for forecasts. */
-import { NAMESPACES, type NamespaceDirectory } from 'svcdb'
+import { isWithinReach, NAMESPACES, type NamespaceDirectory } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import type { DetectResult, FollowResult } from './compute.ts'
 import type { Definition } from './definition.ts'
@@ -181,7 +181,7 @@ export class Models {
   /** Never rejects: what goes wrong is in the record. */
   private look(entry: ModelEntry, signal: AbortSignal): Promise<void> {
     return this.alone(entry, async (abort) => {
-      if (!entry.alive) return
+      if (!entry.alive || !isWithinReach(entry.kept.definition.namespace, this.deps.svc.server.multi_tenancy)) return
       const call: Call = { signal: AbortSignal.any([signal, abort]), asked: false }
       await this.reported(entry, call.signal, () => this.lookNow(entry, call))
     })
