@@ -27,6 +27,7 @@ function stage(liveFrom: number) {
   }
   const dependencies = {
     svc: {
+      server: { multi_tenancy: false },
       clock: { monotonic: () => state.now, now: () => state.now },
       storage: { admission: async () => ({ liveFrom: BigInt(liveFrom) * HOUR, keptFrom: undefined }) },
       log: { error() {} },

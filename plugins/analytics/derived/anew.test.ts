@@ -36,7 +36,15 @@ async function node(values: Record<string, number>, during: () => Promise<void> 
     }
   }
   const clock = new ManualClock()
-  const svc = { clock, storage: { run, capabilities: new Set() }, ingest: { points }, systemContext: async () => ({}), log: { warn() {} } } as unknown as Svc
+  const server = { multi_tenancy: false }
+  const svc = {
+    clock,
+    server,
+    storage: { run, capabilities: new Set() },
+    ingest: { points },
+    systemContext: async () => ({}),
+    log: { warn() {} },
+  } as unknown as Svc
   await state.transaction((tx) => tx.put(KEY, FIRST))
   const series = new DerivedSeries({ svc, config, metrics })
   await series.open(state, (error) => {

@@ -22,7 +22,8 @@ async function away(
   const state = mapState()
   const run = (_: string, { start, end }: EvalArgs) => ({ result: evaluate(Number((start - NOW) / HOUR), Number((end - NOW) / HOUR)).then(() => NOTHING) })
   const clock = { ...systemClock, nowNanos: () => NOW }
-  const svc = { clock, storage: { run, capabilities: new Set() }, log: { warn() {} } } as unknown as Svc
+  const server = { multi_tenancy: false }
+  const svc = { clock, server, storage: { run, capabilities: new Set() }, log: { warn() {} } } as unknown as Svc
   const first = { namespace: '', name: 'd', query: 'q', target: 'd', every_secs: 60, lookback_secs: 3600, created_at: 1 }
   await state.transaction((tx) => tx.put(KEY, { ...first, evaluated_until: String(NOW - 240n * HOUR) } satisfies KeptDerived))
   const series = new DerivedSeries({ svc, config, metrics })

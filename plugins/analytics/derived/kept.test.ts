@@ -36,7 +36,8 @@ async function node(kept: readonly KeptDerived[], write: () => unknown = () => {
   const rows = { times: BigInt64Array.of(5n), tags: [], fields: [{ name: 'v', values: Float64Array.of(1) }] }
   const clock = new ManualClock()
   const storage = { capabilities: new Set(), run: () => ({ result: Promise.resolve(rows) }) }
-  const svc = { clock, storage, ingest: { points }, systemContext: async () => ({}), log: { warn() {} } } as unknown as Svc
+  const server = { multi_tenancy: false }
+  const svc = { clock, server, storage, ingest: { points }, systemContext: async () => ({}), log: { warn() {} } } as unknown as Svc
   const series = new DerivedSeries({ svc, config, metrics })
   await series.open(state, (error) => {
     throw error
