@@ -6,7 +6,7 @@ export const configSchema = Type.Object({
     default: 10_000,
     minimum: 1,
     maximum: 1_000_000,
-    description: 'Models of all namespaces; max_models of a quota bounds those of one',
+    description: 'Models of all namespaces; max_models of a quota bounds those of one. Under server.multi_tenancy one namespace has at most three quarters',
   }),
   max_versions: Type.Integer({
     default: 10,

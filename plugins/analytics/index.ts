@@ -31,7 +31,7 @@ export default definePlugin({
     const kinds = customKinds()
     const custom = kinds.modules
     svc.provide(MODEL_KINDS, kinds satisfies ModelKinds)
-    const registry = new Registry({ inAll: config.max_models, versions: config.max_versions })
+    const registry = new Registry({ inAll: config.max_models, versions: config.max_versions, apart: svc.server.multi_tenancy })
     const threads = new ComputeThreads({
       ...{ threads: config.compute_threads, memoryMb: config.compute_memory_mb },
       ...{ timeoutSecs: config.training_timeout_secs, maxWaiting: config.max_waiting },

@@ -182,6 +182,18 @@ t.test('max_models of a quota is kept to, also by requests at a time', async (t)
   t.equal((await call(one, 'POST', MODELS, model({ name: 'e', model_type: 'ses', params: {} }))).status, 201, 'one that is deleted makes room')
 })
 
+t.test('models of one tenant leave room for those of another', async (t) => {
+  const one = await node(t, { plugins: ['namespaces', tenants], config: { server: { multi_tenancy: true } }, analytics: { max_models: 4 } })
+  const [red, blue] = ['red', 'blue'].map((name) => ({ authorization: `Bearer ${name}` }))
+  for (const headers of [red, blue]) await write(one, lines(0, 40), headers)
+  const create = (name: string, headers: object) => call(one, 'POST', MODELS, model({ name, model_type: 'linear_regression', params: {} }), headers)
+  const answers = await Promise.all(['a', 'b', 'c', 'd', 'e'].map((name) => create(name, red)))
+  t.same(answers.map(({ status }) => status).sort(), [201, 201, 201, 429, 429])
+  t.match(answers.find(({ status }) => status === 429)?.body, { error: /one namespace has at most three quarters, 3, of analytics.max_models = 4; delete one/ })
+  t.equal((await create('a', blue)).status, 201)
+  t.match((await create('b', blue)).body, { error: /the server has 4 models/ })
+})
+
 t.test('tenants see their own models and series only', async (t) => {
   const one = await node(t, { plugins: ['namespaces', tenants], config: { server: { multi_tenancy: true } } })
   const [red, blue] = ['red', 'blue'].map((name) => ({ authorization: `Bearer ${name}` }))

@@ -17,6 +17,8 @@ const PAGE = 200
 export interface RegistryLimits {
   inAll: number
   versions: number
+  /** Namespaces are tenants: one leaves a quarter to the others. */
+  apart?: boolean
 }
 
 /** A model in memory; `kept` is replaced as a whole. */
@@ -125,8 +127,11 @@ export class Registry {
         'RATE_LIMITED',
         `max_models of ${quota} is reached; delete one, or have it raised with PUT /api/v1/namespaces/${quotaOf}/quota {"max_models": ...}`,
       )
-    if (this.size >= this.limits.inAll)
-      throw refuse('RATE_LIMITED', `the server has ${this.size} models, and analytics.max_models is as many; delete one, or raise it`)
+    const { inAll, apart } = this.limits
+    const share = Math.ceil((inAll * 3) / 4)
+    if (apart === true && this.count(namespace) >= share)
+      throw refuse('RATE_LIMITED', `one namespace has at most three quarters, ${share}, of analytics.max_models = ${inAll}; delete one, or have it raised`)
+    if (this.size >= inAll) throw refuse('RATE_LIMITED', `the server has ${this.size} models, and analytics.max_models is as many; delete one, or raise it`)
   }
 
   /** Makes a model with its first version; durable when it resolves. @throws as `check`. */
