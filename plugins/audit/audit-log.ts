@@ -24,6 +24,8 @@ export interface AuditLogDependencies {
   metrics: Metrics
   clock: Clock
   files?: Files
+  /** Namespaces are tenants. */
+  apart?: boolean
   /** Where the head is kept, from the start phase on; without it nothing is compared. */
   state?(): StateStore
 }
@@ -127,6 +129,7 @@ export class FileAuditLog implements AuditLog {
       syncEach: config.sync_each,
       syncIntervalMs: config.sync_interval_ms,
       maxQueue: config.max_queue,
+      apart: this.dependencies.apart === true,
       kept: (entries, kept, bytes) => this.kept(entries, kept, bytes),
       changed: (note) => this.tell(note),
       durable: (entry) => head?.note(entry),

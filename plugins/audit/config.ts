@@ -40,7 +40,12 @@ export const configSchema = Type.Object({
     default: true,
     description: 'Whether a call whose entry cannot be kept is refused; false = it goes on, and the next entry says how many are missing',
   }),
-  max_queue: Type.Integer({ default: 4096, minimum: 1, maximum: 1_000_000, description: 'Entries that wait for the disk; further ones cannot be kept' }),
+  max_queue: Type.Integer({
+    default: 4096,
+    minimum: 1,
+    maximum: 1_000_000,
+    description: 'Entries that wait for the disk; further ones cannot be kept. Under server.multi_tenancy those of one namespace are at most three quarters',
+  }),
   denials_per_address: Type.Integer({
     default: 20,
     minimum: 1,

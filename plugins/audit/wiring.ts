@@ -33,6 +33,7 @@ export const auditPlugin = (files: Files = realFiles): Plugin =>
         metrics,
         clock,
         files,
+        apart: svc.server.multi_tenancy,
         state: () => (svc.storage.capabilities.has('shared_state') ? stateOfLog(svc.storage.state(svc.id), path) : svc.storage.state(svc.id)),
       })
       const recordOf = recorder({ record: config.record, skip: config.skip ?? [svc.server.metrics_path] })

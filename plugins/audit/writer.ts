@@ -24,6 +24,8 @@ export interface WriterOptions {
   syncEach: boolean
   syncIntervalMs: number
   maxQueue: number
+  /** Namespaces are tenants: one leaves a quarter of the queue to the others. */
+  apart: boolean
   /** Told of each group that is kept. */
   kept(entries: readonly Entry[], lines: readonly string[], bytes: number): void
   /** Notified of the newest entry that is on the disk. */
@@ -44,6 +46,8 @@ export class Writer {
   private end: ChainEnd
   private notes: Note[]
   private readonly queue: Waiting[] = []
+  /** Entries in it of each namespace. */
+  private readonly queuedOf = new Map<string, number>()
   private running: Promise<void> | undefined
   private timer: NodeJS.Timeout | undefined
   private syncDue = false
@@ -72,8 +76,15 @@ export class Writer {
       const text = `cannot keep the audit entry: ${maxQueue} entries wait for the disk; retry later, or raise audit.max_queue`
       return Promise.reject(new SvcError('OVERLOADED', text, { headers: { 'retry-after': '1' } }))
     }
+    const namespace = this.namespaceOf(draft)
+    const share = Math.ceil((maxQueue * 3) / 4)
+    if (namespace !== undefined && (this.queuedOf.get(namespace) ?? 0) >= share) {
+      const text = `cannot keep the audit entry: ${share} entries of namespace "${namespace}" wait for the disk, three quarters of audit.max_queue = ${maxQueue}; retry later, or raise it`
+      return Promise.reject(new SvcError('OVERLOADED', text, { headers: { 'retry-after': '1' } }))
+    }
     return new Promise((resolve, reject) => {
       this.queue.push({ draft, resolve, reject })
+      this.count(namespace, 1)
       this.go()
     })
   }
@@ -97,6 +108,24 @@ export class Writer {
     } finally {
       await file.close()
     }
+  }
+
+  private namespaceOf({ metadata }: Draft): string | undefined {
+    return this.options.apart ? metadata.find(([key]) => key === 'namespace')?.[1] : undefined
+  }
+
+  private count(namespace: string | undefined, by: 1 | -1): void {
+    if (namespace === undefined) return
+    const count = (this.queuedOf.get(namespace) ?? 0) + by
+    if (count > 0) this.queuedOf.set(namespace, count)
+    else this.queuedOf.delete(namespace)
+  }
+
+  /** The one that came first. */
+  private taken(): Waiting {
+    const waiting = this.queue.shift() as Waiting
+    this.count(this.namespaceOf(waiting.draft), -1)
+    return waiting
   }
 
   private announce(to: (head: Head) => void): void {
@@ -145,14 +174,14 @@ export class Writer {
       for (const note of notes) put(this.draftOf(note))
       if (lost > 0) put(this.draftOf({ event: 'entries_lost', count: String(lost) }))
       while (queue.length > 0 && bytes < GROUP_BYTES) {
-        const waiting = queue.shift() as Waiting
+        const waiting = this.taken()
         group.push(waiting)
         put(waiting.draft)
       }
       await file.append(Buffer.from(lines.join('')), options.syncEach)
     } catch (error) {
       // Where not even the file is to be had, it is the failure of all who wait.
-      if (group.length === 0) group.push(...queue.splice(0))
+      if (group.length === 0) while (queue.length > 0) group.push(this.taken())
       options.failed(error)
       for (const { reject } of group) reject(error)
       return

@@ -182,6 +182,23 @@ t.test('the queue is bounded, and nothing that was accepted is lost', async (t) 
   await audit.stop()
 })
 
+t.test('one namespace leaves a quarter of the queue to the others', async (t) => {
+  const registry = new MetricsRegistry()
+  t.teardown(() => registry.close())
+  const metrics = catalogMetrics(registry.child('catalog_auth'), () => 0)
+  const audit = new AuditLog({ failClosed: true, maxWaiting: 4, log: pino({ level: 'silent' }), metrics })
+  const { promise, resolve } = Promise.withResolvers<void>()
+  audit.start({ write: () => promise, async close() {} })
+  const accepted = [0, 1, 2].map((n) => audit.record({ n }, 'red'))
+  await t.rejects(audit.record({ n: 3 }, 'red'), { code: 'BACKPRESSURE', message: /3 entries of namespace "red", three quarters of all that may, wait/ })
+  accepted.push(audit.record({ n: 4 }, 'blue'))
+  await t.rejects(audit.record({ n: 5 }, 'blue'), { code: 'BACKPRESSURE', message: /4 entries wait/ })
+  resolve()
+  await Promise.all(accepted)
+  await audit.record({ n: 6 }, 'red')
+  await audit.stop()
+})
+
 t.test('entries that could not be written take no room from those behind them', async (t) => {
   const registry = new MetricsRegistry()
   t.teardown(() => registry.close())

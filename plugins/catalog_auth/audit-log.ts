@@ -6,6 +6,7 @@ import type { CatalogMetrics } from './metrics.ts'
 
 interface Waiting {
   line: string
+  namespace: string | undefined
   done(error?: Error): void
 }
 
@@ -22,6 +23,8 @@ export class AuditLog {
   private sink: AuditSink | undefined
   private queue: Waiting[] = []
   private waiting = 0
+  /** Of each namespace. */
+  private readonly waitingOf = new Map<string, number>()
   private writing: Promise<void> | undefined
   private failing = false
 
@@ -38,10 +41,13 @@ export class AuditLog {
     return this.waiting
   }
 
-  /** @returns with fail_closed, a promise of the entry being written. @throws SvcError when it cannot be; without fail_closed the loss is only counted. */
-  async record(entry: object): Promise<void> {
+  /**
+   * @param namespace of the tenant that it is of, where there are several: one leaves a quarter of the queue to the others.
+   * @returns with fail_closed, a promise of the entry being written. @throws SvcError when it cannot be; without fail_closed the loss is only counted.
+   */
+  async record(entry: object, namespace?: string): Promise<void> {
     const { failClosed } = this.options
-    const written = this.append(`${JSON.stringify(entry)}\n`)
+    const written = this.append(`${JSON.stringify(entry)}\n`, namespace)
     if (failClosed) await written
     else written.catch(() => {})
   }
@@ -54,27 +60,35 @@ export class AuditLog {
     await sink?.close()
   }
 
-  private append(line: string): Promise<void> {
+  private append(line: string, namespace: string | undefined): Promise<void> {
     const { maxWaiting, metrics } = this.options
     if (this.sink === undefined) {
       metrics.lost.inc({ reason: 'closed' })
       return Promise.reject(new SvcError('DATABASE_CLOSED', 'cannot write the audit log: it is not open; retry when /ready answers 200'))
     }
-    if (this.waiting >= maxWaiting) {
+    const share = Math.ceil((maxWaiting * 3) / 4)
+    const own = namespace === undefined ? 0 : (this.waitingOf.get(namespace) ?? 0)
+    if (this.waiting >= maxWaiting || own >= share) {
       metrics.lost.inc({ reason: 'queue_full' })
+      const what = own >= share ? `${own} entries of namespace "${namespace}", three quarters of all that may,` : `${this.waiting} entries`
       return Promise.reject(
-        new SvcError(
-          'BACKPRESSURE',
-          `cannot write the audit log: ${this.waiting} entries wait to be written; retry, or raise catalog_auth.audit_queue_entries`,
-        ),
+        new SvcError('BACKPRESSURE', `cannot write the audit log: ${what} wait to be written; retry, or raise catalog_auth.audit_queue_entries`),
       )
     }
     this.waiting++
+    this.count(namespace, 1)
     const written = new Promise<void>((resolve, reject) => {
-      this.queue.push({ line, done: (error) => (error === undefined ? resolve() : reject(error)) })
+      this.queue.push({ line, namespace, done: (error) => (error === undefined ? resolve() : reject(error)) })
     })
     this.writing ??= this.drain()
     return written
+  }
+
+  private count(namespace: string | undefined, by: 1 | -1): void {
+    if (namespace === undefined) return
+    const count = (this.waitingOf.get(namespace) ?? 0) + by
+    if (count > 0) this.waitingOf.set(namespace, count)
+    else this.waitingOf.delete(namespace)
   }
 
   private async drain(): Promise<void> {
@@ -95,6 +109,7 @@ export class AuditLog {
         failure = new SvcError('IO_ERROR', 'cannot write the audit log', { cause: error })
       }
       this.waiting -= batch.length
+      for (const { namespace } of batch) this.count(namespace, -1)
       for (const { done } of batch) done(failure)
     }
     // At once with the look at the queue: an entry that is given from now on begins another round.

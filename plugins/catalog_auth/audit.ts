@@ -52,17 +52,18 @@ export class Audit {
 
   private async writeDecision(decision: Decision): Promise<void> {
     const now = this.svc.clock.now()
-    const entries: Promise<void>[] = [this.write(authEntry(decision, now))]
+    const namespace = this.svc.server.multi_tenancy ? decision.context?.namespace : undefined
+    const entries: Promise<void>[] = [this.write(authEntry(decision, now), namespace)]
     if (this.config.audit_authorization) {
       const entry = authorizationEntry(decision, now)
-      if (entry !== undefined) entries.push(this.write(entry))
+      if (entry !== undefined) entries.push(this.write(entry, namespace))
     }
     await Promise.all(entries)
   }
 
-  private write(entry: AuthEntry | AuthorizationEntry): Promise<void> {
+  private write(entry: AuthEntry | AuthorizationEntry, namespace?: string): Promise<void> {
     this.metrics.entries.inc({ event: entry.event })
-    return this.log.record(entry)
+    return this.log.record(entry, namespace)
   }
 
   private async openSink(): Promise<AuditSink> {

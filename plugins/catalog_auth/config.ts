@@ -33,7 +33,8 @@ const catalogSchema = Type.Object(
       default: 10_000,
       minimum: 1,
       maximum: 1_000_000,
-      description: 'Entries that wait to be written at once; one more is lost or, with fail_closed, refused',
+      description:
+        'Entries that wait to be written at once; one more is lost or, with fail_closed, refused. Under server.multi_tenancy those of one namespace are at most three quarters',
     }),
     audit_file_max_bytes: Type.Integer({
       default: 104_857_600,
