@@ -49,3 +49,15 @@ test('labels with a colon are taken in groupings', () => {
   assert.ok(difference('sum by (a:b) (x)', vector(), refused, true))
   assert.ok(difference('sum by ("") (x)', failed('invalid parameter "query": 1:9: parse error: invalid label name for grouping: ""'), vector(), true))
 })
+
+test('of several things that are wrong with the pairs of an operator any may be told', () => {
+  const told = (...infos: string[]): Answer => ({ ...vector(), infos })
+  const bounds = 'PromQL info: mismatched custom buckets were reconciled during subtraction (1:1)'
+  const types = 'PromQL info: incompatible sample types encountered for binary operator "-": histogram - float (1:1)'
+  const elsewhere = types.replace('1:1', '1:7')
+  assert.equal(difference('x - y', told(bounds), told(bounds, types), true), undefined)
+  assert.equal(difference('x - y', told(bounds, types), told(types), true), undefined)
+  assert.ok(difference('x - y', told(bounds), told(types), true))
+  assert.ok(difference('x - y', told(bounds), told(), true))
+  assert.ok(difference('x - y', told(bounds), told(bounds, elsewhere), true))
+})

@@ -163,13 +163,22 @@ function withoutMixed(texts: string[]): string[] {
   return texts.filter((text) => !(followsOrder.test(text) && mixed.some((place) => text.endsWith(place))))
 }
 
+/** What is told of the pairs of an operator: its place. */
+const OF_PAIRS =
+  /^(?:binary operator \S+|(?:warning|info): PromQL \w+: (?:mismatched custom buckets were reconciled|conflicting counter resets) during (?:histogram )?(?:addition|subtraction)) \((\S+)\)$/
+
+/** Of the pairs of an operator at one step Prometheus tells one thing, the last. Where several are wrong in different ways, which of them is free. */
+function withoutSeveral(lists: readonly string[][]): string[][] {
+  const told = lists.flatMap((list) => Object.entries(Object.groupBy(list, (text) => OF_PAIRS.exec(text)?.[1] ?? '')))
+  const several = new Set(told.flatMap(([place, texts = []]) => (place !== '' && texts.length > 1 ? [place] : [])))
+  return lists.map((list) => list.filter((text) => !several.has(OF_PAIRS.exec(text)?.[1] ?? '')))
+}
+
 function annotationsDiffer(a: Answer, b: Answer): string | undefined {
   if ([a, b].some(({ warnings = [], infos = [] }) => Math.max(warnings.length, infos.length) >= MAX_ANNOTATIONS)) return undefined
   const lists = [a, b].map(({ warnings = [], infos = [] }) => [...warnings.map((text) => `warning: ${text}`), ...infos.map((text) => `info: ${text}`)])
-  const [one, two] = lists.map((list) =>
-    withoutMixed([...new Set(list.map((text) => settled(comparable(text))))])
-      .sort()
-      .join('\n'),
+  const [one, two] = withoutSeveral(lists.map((list) => withoutMixed([...new Set(list.map((text) => settled(comparable(text))))]))).map((list) =>
+    list.sort().join('\n'),
   )
   return one === two ? undefined : `annotations: ${JSON.stringify(lists[0])} and ${JSON.stringify(lists[1])}`
 }
