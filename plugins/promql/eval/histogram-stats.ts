@@ -4,16 +4,23 @@
  * A counter that was reset cannot be recognised then any more, so that it is looked for while the buckets are there, between each sample
  * and the one before it. This shows: such histograms say "reset" or "not reset" where the stored ones said nothing.
  *
- * What looks at whole histograms below such a function needs the buckets: whether two are equal or one has changed, and their text.
+ * What looks at whole histograms needs the buckets of all selectors below it: whether two are equal or one has changed, and their text. Prometheus
+ * does not ask what stands between, so that resets are found in the same places.
  */
 import type { Expr, VectorSelector } from '../ast.ts'
 import { FloatHistogram } from '../histogram/float-histogram.ts'
 import { SAMPLE_HISTOGRAM, type SampleBlock } from './value.ts'
 
 const USES_STATS: ReadonlySet<string> = new Set(['histogram_count', 'histogram_sum', 'histogram_avg', 'timestamp', 'start_timestamp', 'absent'])
-const USES_BUCKETS: ReadonlySet<string> = new Set(['histogram_quantile', 'histogram_quantiles', 'histogram_fraction', 'histogram_stddev', 'histogram_stdvar'])
-
-const isEquality = (op: string): boolean => op === '==' || op === '!='
+const USES_BUCKETS: ReadonlySet<string> = new Set([
+  'histogram_quantile',
+  'histogram_quantiles',
+  'histogram_fraction',
+  'histogram_stddev',
+  'histogram_stdvar',
+  'changes',
+])
+const WHOLE: ReadonlySet<string> = new Set(['</', '>/', '==', '!='])
 
 export function statsOnlySelectors(expr: Expr): ReadonlySet<VectorSelector> {
   const found = new Set<VectorSelector>()
@@ -30,18 +37,19 @@ export function statsOnlySelectors(expr: Expr): ReadonlySet<VectorSelector> {
         visit(node.expr, stats)
         return
       case 'aggregate':
-        visit(node.expr, stats && node.op !== 'count_values')
+        if (node.op === 'count_values') return
+        visit(node.expr, stats)
         if (node.param !== undefined) visit(node.param, stats)
         return
       case 'binary':
-        // What trimming leaves depends on buckets.
-        if (node.op === '</' || node.op === '>/') return
-        visit(node.lhs, stats && !isEquality(node.op))
-        visit(node.rhs, stats && !isEquality(node.op))
+        // What trimming leaves depends on buckets, and whether two are equal.
+        if (WHOLE.has(node.op)) return
+        visit(node.lhs, stats)
+        visit(node.rhs, stats)
         return
       case 'call':
         if (USES_BUCKETS.has(node.name)) return
-        for (const arg of node.args) visit(arg, (stats && node.name !== 'changes') || USES_STATS.has(node.name))
+        for (const arg of node.args) visit(arg, stats || USES_STATS.has(node.name))
         return
       default:
         // Subqueries need the buckets to recognise resets between the samples they pick.
