@@ -134,8 +134,6 @@ export interface Evaluation {
   readonly pacer: Pacer
   /** Of whose histograms only count and sum are used. */
   readonly statsOnly: ReadonlySet<VectorSelector>
-  /** Milliseconds: newer samples are not read for these selectors (fixed-subqueries.ts). */
-  readonly newest: ReadonlyMap<VectorSelector, number>
   /** Instant selectors that the query has more than once, by what they select (shared.ts). */
   readonly repeated: ReadonlySet<string>
   /** The dispatcher, handed down so that no part imports it. */

@@ -9,7 +9,6 @@ import { binary } from './binary.ts'
 import { evaluateCall } from './calls.ts'
 import { type EvalContext, type Evaluation, Pacer, STEP_BYTES, valueBytes } from './context.ts'
 import { mergeSame, withoutNames } from './finish.ts'
-import { newestTimes } from './fixed-subqueries.ts'
 import { statsOnlySelectors } from './histogram-stats.ts'
 import { Invariants } from './invariant.ts'
 import { matrixResult } from './matrix-result.ts'
@@ -44,7 +43,6 @@ class Run implements Evaluation {
   readonly context: EvalContext
   readonly pacer: Pacer
   readonly statsOnly: ReadonlySet<VectorSelector>
-  readonly newest: ReadonlyMap<VectorSelector, number>
   private readonly invariants: Invariants
   readonly repeated: ReadonlySet<string>
   private readonly shared = new Map<string, Promise<Value>>()
@@ -56,7 +54,6 @@ class Run implements Evaluation {
     this.context = context
     this.pacer = new Pacer(context.signal)
     this.statsOnly = statsOnlySelectors(expr)
-    this.newest = newestTimes(expr, context)
     this.invariants = new Invariants(context.query)
     this.repeated = repeatedSelectors(expr)
   }

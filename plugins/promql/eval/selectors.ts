@@ -6,7 +6,6 @@ import type { StoredRows } from 'svcdb/lib/columns'
 import type { VectorSelector } from '../ast.ts'
 import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
-import { readUntil } from './fixed-subqueries.ts'
 import { withStatsOnly } from './histogram-stats.ts'
 import { type Reference, referenceOf, referenceSpan } from './modifiers.ts'
 import type { RowSink } from './row-sink.ts'
@@ -52,7 +51,7 @@ export async function openInstants(selector: VectorSelector, steps: Steps, evalu
   const { labels, blocks, stored } = await context.source.select({
     matchers: selector.matchers,
     after,
-    upTo: readUntil(selector, after, last, evaluation),
+    upTo: last,
     ...(first === last && !stats ? { newestOnly: true } : {}),
   })
   if (stats) return { labels: markDistinct(labels), reference, blocks: () => statsOnly(blocks()) }

@@ -7,7 +7,6 @@ import { mismatchedBounds, mixedFloatsHistograms, mixedSchemas } from '../functi
 import { ADD_INCOMPATIBLE, ADD_RECONCILED, type FloatHistogram } from '../histogram/float-histogram.ts'
 import { METRIC_NAME } from '../labels.ts'
 import type { Evaluation } from './context.ts'
-import { readUntil } from './fixed-subqueries.ts'
 import { withStatsOnly } from './histogram-stats.ts'
 import { interpolate } from './interpolate.ts'
 import { referenceOf, referenceSpan } from './modifiers.ts'
@@ -25,7 +24,7 @@ export async function smoothedVector(selector: VectorSelector, steps: Steps, eva
   const selection = await context.source.select({
     matchers: selector.matchers,
     after: first - lookback,
-    upTo: readUntil(selector, first - lookback, last + lookback, evaluation),
+    upTo: last + lookback,
   })
   markDistinct(selection.labels)
   const rows = new VectorRows(steps.count, selection.labels.length, context.budget)

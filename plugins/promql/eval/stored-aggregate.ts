@@ -9,7 +9,6 @@ import { LabelList, Labels, METADATA, METRIC_NAME } from '../labels.ts'
 import type { AccumulatingOp } from './aggregate-floats.ts'
 import { rangeFunctionCall } from './calls.ts'
 import { type Evaluation, vectorBytes } from './context.ts'
-import { readUntil } from './fixed-subqueries.ts'
 import { milliseconds, referenceOf } from './modifiers.ts'
 import type { RangeFunctionCall } from './range-functions.ts'
 import { selectorKey } from './shared.ts'
@@ -43,7 +42,7 @@ export async function storedAggregate(expr: AggregateExpr, op: AccumulatingOp, s
   const found = await source.aggregate({
     matchers: selector.matchers,
     after,
-    upTo: readUntil(selector, after, windows.first + (steps.count - 1) * steps.interval, evaluation),
+    upTo: windows.first + (steps.count - 1) * steps.interval,
     windows,
     window,
     group: op === 'group' ? 'count' : op,

@@ -12,14 +12,10 @@ export interface SubqueryValue {
   steps: Steps
 }
 
-/**
- * Every time that a window of the outer steps may hold. With `@` all windows are the same, but what uses them is not: Prometheus then goes on
- * from there for as long as the outer steps do, and what its expression warns of, or fails with, is that of all these times (fixed-subqueries.ts).
- */
+/** Every time that a window of the outer steps may hold. With `@` they all have the same window. */
 export function subquerySteps(expr: SubqueryExpr, outer: Steps, { context }: Evaluation): Steps {
   const range = milliseconds(expr.range, context)
-  const { first } = referenceSpan(referenceOf(expr, context), outer)
-  const last = first + (outer.count - 1) * outer.interval
+  const { first, last } = referenceSpan(referenceOf(expr, context), outer)
   const interval = expr.step === undefined ? context.defaultStepMs : milliseconds(expr.step, context)
   const after = first - range
   let start = interval * Math.trunc(after / interval)

@@ -4,7 +4,6 @@ import type { MatrixSelector, SubqueryExpr } from '../ast.ts'
 import type { RangeFunction } from '../functions/contract.ts'
 import type { LabelSets } from '../labels.ts'
 import type { Evaluation } from './context.ts'
-import { readUntil } from './fixed-subqueries.ts'
 import { withStatsOnly } from './histogram-stats.ts'
 import { milliseconds, type Reference, referenceOf, referenceSpan } from './modifiers.ts'
 import { markDistinct } from './series-sets.ts'
@@ -49,7 +48,7 @@ async function ofSelector(expr: MatrixSelector, steps: Steps, evaluation: Evalua
   // Whether the counter was reset before a window's first sample shows in the sample at its open end.
   const after = first - range - before - (stats ? 1 : 0)
   const windows = { first, interval: steps.interval, count: reference.at === undefined ? steps.count : 1, range }
-  const request = { matchers: vector.matchers, after, upTo: readUntil(vector, after, last + ahead, evaluation) }
+  const request = { matchers: vector.matchers, after, upTo: last + ahead }
   const whole = !stats && vector.modifier === undefined
   const selection =
     newest === true && first === last && whole
