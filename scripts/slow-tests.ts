@@ -185,6 +185,7 @@ export const IN_TURN: readonly string[] = [
   'test/security/actions.test.ts',
   'test/security/bombs.test.ts',
   'test/security/growth/',
+  'test/security/engine-processes.test.ts',
   'test/security/hostile-auth.test.ts',
   'test/security/loop-delay.test.ts',
   'test/security/noisy-tenants.test.ts',
