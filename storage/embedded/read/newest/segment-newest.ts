@@ -1,4 +1,4 @@
-/** The newest rows of series in one segment: an aggregate over the part of it that can have them. */
+/** The newest rows of series in one segment: an aggregate over the part of it that can have them, or the rows themselves where they are few. */
 
 import { sqlName } from '../../duckdb/duckdb.ts'
 import { streamSql } from '../../duckdb/stream.ts'
@@ -6,12 +6,20 @@ import { SERIES_COLUMN, TIME_COLUMN } from '../../memtable/memtable-source.ts'
 import type { FieldDef } from '../../threads/definitions.ts'
 import type { SegmentMeta } from '../../threads/segment-entry.ts'
 import type { RelationContext } from '../relation.ts'
+import { millisecondRange } from '../samples/millisecond-range.ts'
+import { Newest } from '../samples/newest.ts'
 import { type Source, unionSql } from '../sources.ts'
+import { halves } from './newest-rows.ts'
 
 /** Most series that write at all have written in the last part of a segment: it is looked at first, the rest for the others. */
 const RECENT_NS = 600_000_000_000n
 /** A segment that is no longer than so many of these is looked at as a whole. */
 const RECENT_SHARE = 6n
+/** A row group's, by default. */
+const FEW_ROWS = 32_768
+const NS_PER_MS = 1_000_000n
+/** Nothing is kept that questions are told apart for. */
+const NO_QUESTION = -1
 
 export type NewestFound = (series: number, low: number, high: number, valueLow: number, valueHigh: number) => void
 
@@ -32,8 +40,44 @@ export function lookedAt({ minTime, maxTime }: Source, floor: bigint): [bigint, 
   ]
 }
 
+/**
+ * Whether a segment's pages are read instead: a statement takes longer than a few rows, and there may be a segment for each of thousands of measurements. As samples
+ * only floats have all of their bits.
+ */
+const isSmall = ({ rows }: SegmentMeta, field: FieldDef | undefined): boolean => rows <= FEW_ROWS && field?.type === 'float64'
+
 /** @param series those wanted, ascending; others may be found too. */
 export async function newestInSegment(
+  request: SegmentRequest,
+  source: Source,
+  times: readonly [bigint, bigint],
+  series: Int32Array,
+  found: NewestFound,
+): Promise<void> {
+  if (isSmall(source.segment as SegmentMeta, request.field)) await byPages(request, source, times, series, found)
+  else await byStatement(request, source, times, series, found)
+}
+
+async function byPages(
+  { context, field, signal }: SegmentRequest,
+  source: Source,
+  times: readonly [bigint, bigint],
+  series: Int32Array,
+  found: NewestFound,
+): Promise<void> {
+  const { sampleBlocks } = context
+  const measurement = source.measurement ?? context.state.series.measurementOf(series[0])
+  const scope = { context, measurement, field: field as FieldDef, range: times, all: series, limit: Number.POSITIVE_INFINITY, signal, question: NO_QUESTION }
+  const newest = new Newest(series, millisecondRange([...times]))
+  for (const block of await sampleBlocks.readOnce(source, series, scope)) newest.look(block, 0)
+  newest.each((number, time, rest, value) => {
+    const [low, high] = halves(BigInt(time) * NS_PER_MS + BigInt(rest))
+    const bits = new Int32Array(value.buffer, value.byteOffset, 2)
+    found(number, low | 0, high, bits[0], bits[1])
+  })
+}
+
+async function byStatement(
   { context, field, signal }: SegmentRequest,
   source: Source,
   [lo, hi]: readonly [bigint, bigint],

@@ -1,6 +1,6 @@
 /** Thousands of measurements whose rows lie in one segment: it is read once for all of them, not once for each. */
 import t, { type Test } from 'tap'
-import { TestDatabase } from '../../testing/engine-state.ts'
+import { TestDatabase, type TestPoint } from '../../testing/engine-state.ts'
 import type { Snapshot } from '../../threads/state.ts'
 import type { RelationContext } from '../relation.ts'
 import { selectActive, selectSamples } from './select.ts'
@@ -83,3 +83,31 @@ for (const newestOnly of [true, false]) {
     t.equal(reads(), 1)
   })
 }
+
+t.test('the newest samples of a small segment are found without a statement', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const own = db.measurement('own', { a: 'float64', b: 'float64' })
+  const values = [1.5, Number.NaN, Number.NEGATIVE_INFINITY]
+  const point = (s: number, time: bigint, fields: TestPoint['fields']): TestPoint => ({ tags: { host: `h${s}` }, time, fields })
+  const points = values.flatMap((a, s) => [point(s, START, { a: 9 }), point(s, START + STEP + 7n, { a, b: s })])
+  db.write(own, points)
+  await db.flush()
+  const context = await db.context()
+  let statements = 0
+  const refuse = () => {
+    statements++
+    throw new Error('a statement is begun')
+  }
+  const duck = Object.create(context.duck, { connect: { value: refuse } })
+  const newest = async (field: string): Promise<number[]> => {
+    const wanted = { namespace: 'default', measurement: 'own', field, start: START, end: END, newestOnly: true as const }
+    const { blocks } = await selectSamples({ ...context, duck }, db.state.snapshotNow() as Snapshot, wanted, undefined)
+    const out: number[] = []
+    for await (const { values } of blocks()) out.push(...values)
+    return out
+  }
+  t.same(await newest('a'), values)
+  t.same(await newest('b'), [0, 1, 2])
+  t.equal(statements, 0)
+})

@@ -25,7 +25,8 @@ function latest({ source }: BlockSource): number {
   return Math.ceil(Number(source.maxTime) / 1e6)
 }
 
-class Newest {
+/** The newest sample of each series among blocks, which may come in any order. */
+export class Newest {
   private readonly series: Int32Array
   private readonly lo: number
   private readonly hi: number
@@ -86,6 +87,18 @@ class Newest {
       used = true
     })
     if (used) this.blocks.push(block)
+  }
+
+  /** Calls back with each series that has one: its milliseconds, nanoseconds beyond them, and the value. Blocks have to be of doubles, whose bits the value has. */
+  each(visit: (series: number, time: number, rest: number, value: Float64Array) => void): void {
+    const { series, times, rests, blocks, blockOf, positions } = this
+    for (let i = 0; i < series.length; i++) {
+      if (times[i] === NEVER) continue
+      const { values, divisor } = blocks[blockOf[i]]
+      // By a view: a number in between might change a NaN.
+      const value = values instanceof Float64Array ? values.subarray(positions[i], positions[i] + 1) : Float64Array.of(values[positions[i]] / (divisor ?? 1))
+      visit(series[i], times[i], rests[i], value)
+    }
   }
 
   rows(): SampleRows {

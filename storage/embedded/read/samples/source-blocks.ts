@@ -66,6 +66,8 @@ export class SampleBlocks {
   private readonly chunks: ChunkBlocks
   private readonly groups: ChunkGroups
   private readonly files: PackedFiles | undefined
+  /** For what is read once. */
+  private readonly passing = new SegmentBlocks(new BlockCache(0), undefined)
   /** In the order in which they went. */
   private readonly leaving: Leaving[] = []
 
@@ -201,7 +203,13 @@ export class SampleBlocks {
     return this.readAny(source, series, scope) as MaskedBlock[] | Promise<MaskedBlock[]>
   }
 
-  /** The same for readers of packed blocks, too. */
+  /** As `read`, of a segment, for who keeps what there is to know of it: nothing is taken from what is kept, or added to it. */
+  async readOnce(source: Source, series: Int32Array, scope: ReadScope): Promise<MaskedBlock[]> {
+    const masks = source.masks.length === 0 ? NOTHING : blockMasks(source.masks, source.minTime, source.maxTime)
+    return ((await this.passing.of(source, series, scope)) as SampleBlock[]).map((block) => ({ block, masks }))
+  }
+
+  /** As `read`, for readers of packed blocks, too. */
   readAny({ source, chunk, group }: BlockSource, series: Int32Array, scope: AnyScope): MaskedBlock<AnyBlock>[] | Promise<MaskedBlock<AnyBlock>[]> {
     const masks = source.masks.length === 0 ? NOTHING : blockMasks(source.masks, source.minTime, source.maxTime)
     const visible = (block: AnyBlock): MaskedBlock<AnyBlock> => ({ block, masks })
