@@ -150,11 +150,9 @@ async function written(state: State, end: number): Promise<void> {
 
 async function flushed(state: State): Promise<void> {
   const { server, figures, folder } = state
-  const before = processorSeconds(server.pid)
   const began = performance.now()
   await server.end('SIGTERM', READY_LIMIT_MS)
   figures.set('stop, which flushes, ms', (performance.now() - began).toFixed(0))
-  void before
   state.server = await state.spawn()
   figures.set('start, ms', (await state.server.ready(READY_LIMIT_MS)).toFixed(0))
   figures.set('start, processor ms', (processorSeconds(state.server.pid) * 1000).toFixed(0))
