@@ -1,7 +1,7 @@
 import { zstdCompressSync } from 'node:zlib'
 import { compressSync } from 'snappy'
 import { definePlugin, type MetricMetadata } from 'svcdb'
-import { boot, type TestNode } from 'svcdb/testkit'
+import { boot, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { STALE, type WireSeries, writeRequest, writeRequestV2 } from './testing-wire.ts'
 
@@ -269,17 +269,23 @@ t.test('metadata is there for other plugins, also after a restart', async (t) =>
       })
     },
   })
-  const node = await boot({ plugins: ['remote_write', reader] })
+  const config = { database: { data_dir: temporaryFolder(t) } }
+  const start = () => boot({ plugins: ['remote_write', reader], storage: './storage/embedded/index.ts', config })
+  let node = await start()
   t.teardown(() => node.stop())
-  await send(node, compressSync(writeRequest([], [{ type: 2, metric: 'temp', help: 'Of the air', unit: 'celsius' }])))
+  const long = 'prometheus_http_request_duration_seconds'
+  for (const metric of ['temp', long]) await send(node, compressSync(writeRequest([], [{ type: 2, metric, help: 'Of the air', unit: 'celsius' }])))
   await send(node, compressSync(writeRequestV2([{ ...up(1), metadata: { type: 2, help: 'Reached', unit: '' } }])), V2)
-  t.same(
-    [...(found as MetricMetadata).list('')],
-    [
-      { metric: 'temp', type: 'gauge', help: 'Of the air', unit: 'celsius' },
-      { metric: 'up', type: 'gauge', help: 'Reached', unit: '' },
-    ],
-  )
+  const all = () => [...(found as MetricMetadata).list('')].sort((a, b) => (a.metric < b.metric ? -1 : 1))
+  const expected = [
+    { metric: long, type: 'gauge', help: 'Of the air', unit: 'celsius' },
+    { metric: 'temp', type: 'gauge', help: 'Of the air', unit: 'celsius' },
+    { metric: 'up', type: 'gauge', help: 'Reached', unit: '' },
+  ]
+  t.same(all(), expected)
+  await node.stop()
+  node = await start()
+  t.same(all(), expected)
 })
 
 t.test('large requests: decompressed beside the main thread or on it, both versions mean the same', async (t) => {
