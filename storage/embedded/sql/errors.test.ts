@@ -12,6 +12,18 @@ t.test('too little memory is said in our words, also where rows of ours found no
   t.end()
 })
 
+t.test('what a value says is not taken for what the system says', async (t) => {
+  t.match(sqlError(new Error('IO Error: Could not write file "/tmp/x": No space left on device')), { code: 'STORAGE_FULL' })
+  const wrapped = `Invalid Input Error: ${JSON.stringify({ exception_type: 'IO', exception_message: 'Could not write file: No space left on device' })}`
+  t.match(sqlError(new Error(wrapped)), { code: 'STORAGE_FULL' }, 'of a source of rows')
+  for (const value of ['No space left on device', 'max_temp_directory_size'])
+    t.match(
+      sqlError(new Error(`Conversion Error: Could not convert string '${value}' to INT32`)),
+      { code: 'SQL_ERROR', message: /Could not convert string/ },
+      value,
+    )
+})
+
 const told = (text: string): string => (sqlError(new Error(text)) as Error).message.replace('cannot run this query: ', '')
 
 t.test('paths, excerpts and generated names are left out', async (t) => {

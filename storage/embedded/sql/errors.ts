@@ -8,6 +8,9 @@ import type { Names } from './names.ts'
 const CALLERS =
   /^(Parser|Binder|Catalog|Conversion|Out of Range|Invalid Input|Not implemented|Constraint|Mismatch Type|Type|Invalid type|Syntax|Expression|Sequence|Divide by Zero|Decimal|Parameter Not Resolved) Error: /i
 
+/** Only an error that a source of rows met has a reason that is not about the statement and its values. */
+const WRAPPED = /^Invalid Input Error: \{"exception_type":"/i
+
 const SEGMENT_ENDING = '.parquet'
 /** Characters of a reason that are told. */
 const MAX_REASON = 4096
@@ -29,10 +32,12 @@ export function sqlError(error: unknown, signal?: AbortSignal, names?: Names): u
   if (unreadable !== undefined) return unreadable
   const text = error.message
   if (/^INTERRUPT Error/i.test(text)) return new SvcError('QUERY_TIMEOUT', 'the query was stopped before it was done', { cause: error })
-  if (/No space left on device/i.test(text)) {
+  // A caller's error may have a value of his in it, which says what it likes.
+  const theirs = CALLERS.test(text) && !WRAPPED.test(text)
+  if (!theirs && /No space left on device/i.test(text)) {
     return new SvcError('STORAGE_FULL', 'no space left on the data volume; free space and retry, writes resume without a restart', { cause: error })
   }
-  if (/max_temp_directory_size/.test(text)) {
+  if (!theirs && /max_temp_directory_size/.test(text)) {
     return new SvcError(
       'SQL_ERROR',
       'cannot run this query: it needs more scratch space than max_scratch_size allows; narrow the time range, group less finely, or raise [database] max_scratch_size or per_query_memory_limit',
