@@ -2,6 +2,8 @@
  * Places for what runs at once, such as questions or processes. A namespace has a share of them, so that it leaves some to the others. Who finds none waits: namespaces
  * take turns, and within one the order of the calls holds, so that one that asks very often does not have the others wait for all that it has asked.
  */
+import { NamespaceCounts } from './namespace-counts.ts'
+
 export interface Asked {
   namespace: string
   start(): void
@@ -10,9 +12,7 @@ export interface Asked {
 export class Places {
   private readonly most: number
   private readonly share: number
-  private active = 0
-  /** Of namespaces that are kept apart. */
-  private readonly activeOf = new Map<string, number>()
+  private readonly active = new NamespaceCounts()
   /** Namespaces in the order of their turns. */
   private readonly waiting = new Map<string, Set<Asked>>()
   private waits = 0
@@ -34,7 +34,7 @@ export class Places {
       namespace,
       start: () => {
         state = 'has'
-        this.count(namespace, 1)
+        this.active.add(namespace, 1)
         resolve()
       },
     }
@@ -56,7 +56,7 @@ export class Places {
   }
 
   get taken(): number {
-    return this.active
+    return this.active.all
   }
 
   /** Those that wait for a place. */
@@ -66,7 +66,7 @@ export class Places {
 
   /** Who has had a place is behind the others that wait. */
   private left(namespace: string): void {
-    this.count(namespace, -1)
+    this.active.add(namespace, -1)
     const those = this.waiting.get(namespace)
     if (those === undefined) return
     this.waiting.delete(namespace)
@@ -83,8 +83,8 @@ export class Places {
 
   private startNext(): void {
     for (const [namespace, those] of this.waiting) {
-      if (this.active >= this.most) return
-      if ((this.activeOf.get(namespace) ?? 0) >= this.share) continue
+      if (this.active.all >= this.most) return
+      if (this.active.of(namespace) >= this.share) continue
       const [one] = those
       this.waiting.delete(namespace)
       those.delete(one)
@@ -93,13 +93,5 @@ export class Places {
       if (those.size > 0) this.waiting.set(namespace, those)
       one.start()
     }
-  }
-
-  private count(namespace: string, by: 1 | -1): void {
-    this.active += by
-    if (namespace === '') return
-    const count = (this.activeOf.get(namespace) ?? 0) + by
-    if (count > 0) this.activeOf.set(namespace, count)
-    else this.activeOf.delete(namespace)
   }
 }

@@ -5,6 +5,7 @@
  */
 import type { JobOptions, RunningJob } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
+import { NamespaceCounts } from '../../common/namespace-counts.ts'
 import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { EngineMetrics } from '../metrics.ts'
 import type { ColdThread } from '../warm-up/schedule.ts'
@@ -50,9 +51,7 @@ export class WorkerPool {
   private nextTask = 1
   private closed = false
   /** Jobs on threads, and those that wait to be, in the order they came. */
-  private active = 0
-  /** Of namespaces that are kept apart. */
-  private readonly activeOf = new Map<string, number>()
+  private readonly active = new NamespaceCounts()
   private readonly queued = new Map<number, QueuedJob>()
   private readonly answers: SharedAnswers
 
@@ -78,7 +77,7 @@ export class WorkerPool {
         again: () => {
           archived.jobEnded(id)
           readers.end(id)
-          this.count(namespace, -1)
+          this.active.add(namespace, -1)
           id = readers.begin()
           try {
             if (this.closed) throw shutDown()
@@ -90,7 +89,7 @@ export class WorkerPool {
         },
         taken: (bytes) => thread?.post({ kind: 'taken', id, bytes }),
         ended: () => {
-          if (thread !== undefined) this.count(namespace, -1)
+          if (thread !== undefined) this.active.add(namespace, -1)
           archived.jobEnded(id)
           readers.end(id)
           this.startNext()
@@ -108,7 +107,7 @@ export class WorkerPool {
     }
     const start = (): void => {
       thread = background ? this.backgroundThread() : this.queryThread()
-      this.count(namespace, 1)
+      this.active.add(namespace, 1)
       thread.jobs.set(id, job as ThreadJob)
       slot = readers.start(id, { end: () => this.makeRoom(job as ThreadJob), stalled: () => job.stalled })
       this.options.publisher.flush()
@@ -135,19 +134,11 @@ export class WorkerPool {
     job.end(heldTooMuch())
   }
 
-  private count(namespace: string, by: 1 | -1): void {
-    this.active += by
-    if (namespace === '') return
-    const count = (this.activeOf.get(namespace) ?? 0) + by
-    if (count > 0) this.activeOf.set(namespace, count)
-    else this.activeOf.delete(namespace)
-  }
-
   /** A namespace leaves a quarter to the others. */
   private hasRoom(namespace: string): boolean {
     const { maxJobs } = this.options
     const share = Math.ceil((maxJobs * 3) / 4)
-    return this.active < maxJobs && (this.activeOf.get(namespace) ?? 0) < share
+    return this.active.all < maxJobs && this.active.of(namespace) < share
   }
 
   /** Statements of SQL that have an engine process, and those that wait for one. */
@@ -163,7 +154,7 @@ export class WorkerPool {
 
   private startNext(): void {
     for (const [id, { namespace, start, fail }] of this.queued) {
-      if (this.closed || this.active >= this.options.maxJobs) return
+      if (this.closed || this.active.all >= this.options.maxJobs) return
       if (!this.hasRoom(namespace)) continue
       this.queued.delete(id)
       try {
@@ -244,7 +235,7 @@ export class WorkerPool {
 
   /** Jobs that run. */
   get activeJobs(): number {
-    return this.active
+    return this.active.all
   }
 
   /** A query thread that has not been warmed up; started, where none runs. */

@@ -96,7 +96,7 @@ const REQUESTS: Record<string, GrowingRequest> = {
       }),
     ),
   ),
-  '1.0: a sample in pieces': v1((out, bytes) => seriesV1(out, 'w', () => nested(out, 2, () => times(bytes, 9, () => out.double(1, 1))))),
+  '1.0: a sample in parts': v1((out, bytes) => seriesV1(out, 'w', () => nested(out, 2, () => times(bytes, 9, () => out.double(1, 1))))),
   '1.0: samples backwards': v1((out, bytes) => seriesV1(out, 'w', () => times(bytes, 18, (i) => sample(out, MILLIS - i)))),
   '1.0: two series in turn': v1((out, bytes) => times(bytes, 34, (i) => seriesV1(out, `w${i & 1}`, () => sample(out, MILLIS + i)))),
   '1.0: fields that nobody knows': v1((out, bytes) => times(bytes, 4, () => out.int(99, 1))),
