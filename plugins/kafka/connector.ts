@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Connector, PointFormat, PointReader, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { nextTurn } from 'svcdb/lib/event-loop'
+import { Turn } from 'svcdb/lib/event-loop'
 import { DeadLetters, type GiveAgain, Replay, type Replayed, requireWhole, SampledLog, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
 import { accessOf } from './access.ts'
 import {
@@ -27,8 +27,6 @@ const BATCH_BYTES = 4 * 1024 * 1024
 const REVOKE_MS = 10_000
 /** Ends of partitions are asked for, for the lag of what is not fetched. */
 const LAG_MS = 10_000
-/** Records are taken for that long at a time. */
-const TURN_MS = 10
 
 interface Message {
   topic: string
@@ -221,7 +219,7 @@ export class KafkaConnector implements Connector {
 
   /** Hands records to the source, as there is room. */
   private async take({ topic, partition, records, ending }: Fetched, settled: Settled): Promise<void> {
-    let turn = performance.now()
+    const turn = new Turn()
     for (const [i, record] of records.entries()) {
       if (ending.aborted || this.svc.stopping.aborted) {
         for (let rest = i; rest < records.length; rest++) settled.giveBack(rest)
@@ -241,9 +239,7 @@ export class KafkaConnector implements Connector {
         nack: () => settled.giveBack(i),
       })
       if (this.paused) await Promise.race([this.source.room(), aborted(ending)])
-      if (performance.now() - turn < TURN_MS) continue
-      await nextTurn()
-      turn = performance.now()
+      if (turn.isOver) await turn.next()
     }
   }
 

@@ -1,6 +1,7 @@
 /** Rows for one table as they go to ClickHouse: columns that grow by whole batches, without an object a row. */
 import type { FieldType } from 'svcdb'
 import { bytesPerValue, type Column } from 'svcdb/lib/columns'
+import { nextTurn } from 'svcdb/lib/event-loop'
 import { bytesOf, type WireColumn } from './native/encode.ts'
 import { ID_BYTES } from './series-id.ts'
 import { columnName, wireType } from './statements.ts'
@@ -127,7 +128,7 @@ export class Block {
     const times = pairs(this.times, 0, this.rows)
     const found = new Map<number, number>()
     for (let row = 0; row < this.rows; row++) {
-      if (row > 0 && row % ROWS_A_TURN === 0) await new Promise((resolve) => setImmediate(resolve))
+      if (row > 0 && row % ROWS_A_TURN === 0) await nextTurn()
       let day = (times[row * 2 + 1] * 2 ** 32 + (times[row * 2] >>> 0)) / DAY_NS
       if (Math.abs(day - Math.round(day)) < NEAR) day = Number(timeAt(times, row) / BigInt(DAY_NS))
       day = Math.trunc(day)

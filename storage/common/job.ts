@@ -5,6 +5,7 @@
  */
 import type { Job, JobOptions, Reader, RunningJob } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { ownedBy } from 'svcdb/lib/event-loop'
 
 /** Bytes waiting for the consumer before `emit` holds the job. */
 const MAX_QUEUED = 1 << 20
@@ -18,7 +19,7 @@ export function startJob<R>(reader: Reader, module: URL, args: unknown, options:
     deadline.signal.throwIfAborted()
     return structuredClone(await job(reader, copied, { signal: deadline.signal, emit: (bytes) => output.push(bytes) }))
   }
-  const result = deadline.race(body()).finally(() => deadline.clear())
+  const result = deadline.race(ownedBy(options.namespace ?? '', body)).finally(() => deadline.clear())
   result.then(
     () => output.end(),
     (error) => output.fail(error),

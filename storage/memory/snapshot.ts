@@ -1,8 +1,8 @@
 /** Reading: a snapshot shares the points with the engine until the engine changes them (`Series.shared`). */
-import { setImmediate } from 'node:timers/promises'
 import type { ColumnChunk, FieldInfo, MeasurementFields, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlCursor } from 'svcdb'
 import type { SampleRequest, SampleSet, SeriesSet } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
+import { nextTurn } from 'svcdb/lib/event-loop'
 import { compileMatchers } from '../common/matchers.ts'
 import { INT64_MAX, INT64_MIN } from '../common/time.ts'
 import { isShown, type Value } from './rows.ts'
@@ -50,7 +50,7 @@ export class Snapshot implements Reader {
       const points = pointsIn(series, request, fields)
       for (let at = 0; at < points.length; at += CHUNK_ROWS) {
         // A reader that never waits would otherwise keep timers, and so its own time limit, from running.
-        await setImmediate()
+        await nextTurn()
         yield chunkOf(series, points.slice(at, at + CHUNK_ROWS), fields)
       }
     }

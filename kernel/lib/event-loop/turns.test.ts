@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { atOnce, inTurns, OneByOne, type Work } from './turns.ts'
+import { atOnce, inTurns, nextTurn, OneByOne, ownedBy, Turn, type Work } from './turns.ts'
 
 /** Holds the loop for about so many milliseconds, a millisecond between two places to interrupt it. */
 function* busy<T>(ms: number, result: T, log: string[] = [], done = () => {}): Work<T> {
@@ -36,6 +36,32 @@ t.test('of several that are long, one goes on in a turn, each in its order', asy
   await Promise.all(['a', 'b', 'c'].map((name) => inTurns(busy(40, name, log))))
   const order = log.filter((name, i) => name !== log[i - 1]).join('')
   t.match(order, /^abcabc/)
+})
+
+t.test('owners take turns, through whatever their work waits for', async (t) => {
+  const log: string[] = []
+  const work = async (name: string) => {
+    for (let i = 0; i < 3; i++) {
+      await nextTurn()
+      log.push(name)
+      await Promise.resolve()
+    }
+  }
+  await Promise.all(['a1', 'a2', 'a3', 'b1'].map((name) => ownedBy(name[0], () => work(name))))
+  t.same(log, ['a1', 'b1', 'a2', 'b1', 'a3', 'b1', 'a1', 'a2', 'a3', 'a1', 'a2', 'a3'])
+})
+
+t.test('a turn that is over is waited for, and ends with its signal', async (t) => {
+  const end = new AbortController()
+  const turn = new Turn(end.signal)
+  t.notOk(turn.isOver)
+  const until = performance.now() + 20
+  while (performance.now() < until);
+  t.ok(turn.isOver)
+  await turn.next()
+  t.notOk(turn.isOver)
+  end.abort(new Error('enough'))
+  await t.rejects(turn.next(), { message: 'enough' })
 })
 
 t.test('work that nobody waits for is given up, and cleans up', async (t) => {

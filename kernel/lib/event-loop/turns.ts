@@ -2,29 +2,63 @@
  * Work that may be long, done in turns of the event loop. It is a generator that yields wherever it may be interrupted, at least once for each few
  * hundred microseconds of work; when it has held the loop for TURN_MS, the others get their turn.
  *
- * Of all that wait for their next turn, one goes on in each: however many requests are being read, the loop is held by one of them at a time. The bound is
- * a time and not a count, since what a row costs lies a hundred times apart (a known series, a new measurement).
+ * Of all that wait for their next turn, one goes on in each: however many requests are being read, the loop is held by one of them at a time. Those whose work it is
+ * take turns, so that whoever has much waits for itself. The bound is a time and not a count, since what a row costs lies a hundred times apart (a known series, a new
+ * measurement).
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { OwnerQueue } from './owner-queue.ts'
 
 /** Half of what is left of 50 ms once a slow yield, the admission of the batch or a collection of garbage comes on top. */
 const TURN_MS = 10
 
 export type Work<T> = Generator<void, T, void>
 
-const waiting: (() => void)[] = []
+const waiting = new OwnerQueue<() => void, string | undefined>()
+let waitingCount = 0
 
-/** Resolves in a turn of its own, behind those that wait already. */
+const currentOwner = new AsyncLocalStorage<string>()
+
+/** Runs work whose turns, through whatever it waits for, are one owner's. */
+export function ownedBy<T>(owner: string, work: () => T): T {
+  return currentOwner.run(owner, work)
+}
+
+/** Resolves in a turn of its own: owners take turns, and of one owner the work that has waited longest goes on. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
-    waiting.push(resolve)
-    if (waiting.length === 1) setImmediate(advance)
+    waiting.push(currentOwner.getStore(), resolve)
+    if (++waitingCount === 1) setImmediate(advance)
   })
 }
 
 function advance(): void {
   const resolve = waiting.shift()
-  if (waiting.length > 0) setImmediate(advance)
+  if (--waitingCount > 0) setImmediate(advance)
   resolve?.()
+}
+
+/** How long work that is no generator has held the loop. */
+export class Turn {
+  private readonly signal: AbortSignal | undefined
+  private since = performance.now()
+
+  /** @param signal ends the work at its next turn. */
+  constructor(signal?: AbortSignal) {
+    this.signal = signal
+  }
+
+  /** Whether the work is to wait for its next turn. To be asked every few hundred microseconds. */
+  get isOver(): boolean {
+    return performance.now() - this.since >= TURN_MS
+  }
+
+  /** @throws the signal's reason. */
+  async next(): Promise<void> {
+    await nextTurn()
+    this.signal?.throwIfAborted()
+    this.since = performance.now()
+  }
 }
 
 /**

@@ -1,11 +1,10 @@
 /** LZ4 frames (lz4_Frame_format.md 1.6): independent or linked blocks. Checksums are not looked at: what frames come in has its own. */
-import { nextTurn } from '../event-loop/index.ts'
+import { Turn } from '../event-loop/index.ts'
 
 const MAGIC = 0x184d2204
 const VERSION = 0b01
 const STORED = 0x8000_0000
 const MIN_MATCH = 4
-const TURN_MS = 10
 const FIRST_BYTES = 65_536
 /** Below, a loop is faster. */
 const MIN_COPY = 32
@@ -18,7 +17,7 @@ const BLOCK_BYTES = 4 * 1024 * 1024
  */
 export async function decodeLz4(bytes: Buffer, limit: number, expected = FIRST_BYTES): Promise<Buffer> {
   const out = new Output(limit, Math.min(limit, expected))
-  let turn = performance.now()
+  const turn = new Turn()
   for (let at = 0; at < bytes.length; ) {
     if (at + 7 > bytes.length || bytes.readUInt32LE(at) !== MAGIC) throw corrupt('it does not begin as one')
     const flags = bytes[at + 4]
@@ -37,9 +36,7 @@ export async function decodeLz4(bytes: Buffer, limit: number, expected = FIRST_B
       if (size >>> 31 === 1) out.append(bytes, at, end)
       else block(bytes, at, end, out)
       at = end + (blockChecksum ? 4 : 0)
-      if (performance.now() - turn < TURN_MS) continue
-      await nextTurn()
-      turn = performance.now()
+      if (turn.isOver) await turn.next()
     }
     if ((flags & 4) !== 0) at += 4
   }

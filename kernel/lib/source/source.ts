@@ -8,15 +8,13 @@
  * - What cannot be decoded never holds up what comes after it.
  */
 import { classify, SvcError } from '../errors/index.ts'
-import { nextTurn } from '../event-loop/index.ts'
+import { Turn } from '../event-loop/index.ts'
 import { Backlog, type Waiting } from './backlog.ts'
 import { MessageRows } from './message-rows.ts'
 import { SourceMetrics } from './metrics.ts'
 import { isTransient, patiently } from './patience.ts'
 import type { SourceHost, SourceMessage, SourceOptions, SourceStatus, SourceWritten } from './types.ts'
 
-/** As svcdb/lib/event-loop: no more than that of the event loop at once. */
-const TURN_MS = 10
 const IDLE_AFTER_MS = 10_000
 /** Once drained messages were given up, for what they wait for to notice. */
 const GRACE_MS = 1000
@@ -234,7 +232,7 @@ export class Source<B = Uint8Array> {
         const bad = new Map<Waiting<B>, SvcError>()
         const partly = new Map<Waiting<B>, SvcError>()
         const rows = new MessageRows(open)
-        let turn = performance.now()
+        const turn = new Turn()
         for (const [i, waiting] of batch.entries()) {
           try {
             const { message } = waiting
@@ -250,9 +248,7 @@ export class Source<B = Uint8Array> {
             if (error.code === 'INVALID_POINT' && !rows.empty) return { bad, partly, rest: batch.slice(i) }
             bad.set(waiting, error)
           }
-          if (performance.now() - turn < TURN_MS) continue
-          await nextTurn()
-          turn = performance.now()
+          if (turn.isOver) await turn.next()
         }
         return { bad, partly, rest: [] }
       })

@@ -1,4 +1,5 @@
 /** What an evaluation runs in: where samples come from, the query's own times, and the limits that end it. */
+import { nextTurn } from 'svcdb/lib/event-loop'
 import type { Expr, VectorSelector } from '../ast.ts'
 import { ExecutionError, QueryStoppedError, TOO_MANY_SAMPLES } from '../errors.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
@@ -116,7 +117,7 @@ export class Pacer {
   }
 
   async pause(): Promise<void> {
-    await new Promise((resolve) => setImmediate(resolve))
+    await nextTurn()
     this.since = performance.now()
     this.check()
   }

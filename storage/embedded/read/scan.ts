@@ -4,6 +4,7 @@
  */
 import type { ColumnChunk, Matcher, ScanPlan, ScanRequest, SeriesChunk, SqlChunk } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { Turn } from 'svcdb/lib/event-loop'
 import { inNamespace } from '../../common/names.ts'
 import { streamSql } from '../duckdb/stream.ts'
 import type { ChunkView } from '../memtable/chunk-view.ts'
@@ -41,8 +42,6 @@ const VECTOR_ROWS = 2048
 const PLACE_BYTES = 4
 /** Each reads row groups at its ends that the next one reads as well. */
 const MAX_SLICES = 64
-/** How long a scan may keep the thread to itself. */
-const TURN_MS = 10
 const MIN_TIME = -(2n ** 63n)
 const MAX_TIME = 2n ** 63n - 1n
 
@@ -90,7 +89,8 @@ export async function* scanSeries(
     while (recent.next < number) {
       const first = recent.next
       yield* chunks(first, recent.take())
-      await turn.pass()
+      if (turn.isOver) await turn.next()
+      signal?.throwIfAborted()
     }
     if (recent.next !== number) yield* chunks(number, rows)
     else {
@@ -98,12 +98,14 @@ export async function* scanSeries(
       const young = last ? recent.take() : recent.takeUpTo(rows.times[rows.times.length - 1])
       yield* chunks(number, young === undefined ? rows : mergeRows(fields, rows, young))
     }
-    await turn.pass()
+    if (turn.isOver) await turn.next()
+    signal?.throwIfAborted()
   }
   while (recent.next !== Number.POSITIVE_INFINITY) {
     const number = recent.next
     yield* chunks(number, recent.take())
-    await turn.pass()
+    if (turn.isOver) await turn.next()
+    signal?.throwIfAborted()
   }
 }
 
@@ -146,24 +148,6 @@ function ownRows({ chunks, counts }: MemtablePart, measurementOf: Int32Array, me
   let rows = 0
   for (const [c, { series }] of chunks.entries()) for (let row = 0; row < counts[c]; row++) if (measurementOf[series[row]] === measurement) rows++
   return rows
-}
-
-/** Gives the thread's other work a turn now and then. */
-class Turn {
-  private readonly signal: AbortSignal | undefined
-  private since = performance.now()
-
-  constructor(signal: AbortSignal | undefined) {
-    this.signal = signal
-  }
-
-  async pass(): Promise<void> {
-    if (performance.now() - this.since >= TURN_MS) {
-      await new Promise((resolve) => setImmediate(resolve))
-      this.since = performance.now()
-    }
-    this.signal?.throwIfAborted()
-  }
 }
 
 /** The matching rows of all memtables, handed out series by series, ascending. */

@@ -1,6 +1,7 @@
 /** Runs job modules side by side in one engine thread, with cancellation and a bounded amount of output under way. */
 import type { Job } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
+import { ownedBy } from 'svcdb/lib/event-loop'
 import { inSpan, SpanRecorder, traced } from 'svcdb/lib/trace'
 import { ArchiveRequests, JobSegments } from '../read/archived-segments.ts'
 import { EngineReader } from '../read/reader.ts'
@@ -18,7 +19,7 @@ interface Running {
   later: NodeJS.Immediate | undefined
 }
 
-type JobMessage = Pick<Extract<ToWorker, { kind: 'job' }>, 'id' | 'module' | 'args' | 'traced'>
+type JobMessage = Pick<Extract<ToWorker, { kind: 'job' }>, 'id' | 'namespace' | 'module' | 'args' | 'traced'>
 
 export type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
 
@@ -39,9 +40,9 @@ export class JobRunner {
   }
 
   start(message: JobMessage, pin: SnapshotPin): Promise<void> {
-    if (message.traced !== true) return this.run(message, pin, undefined)
+    if (message.traced !== true) return ownedBy(message.namespace, () => this.run(message, pin, undefined))
     const recorder = new SpanRecorder('run')
-    return inSpan(recorder.span, () => this.run(message, pin, recorder))
+    return inSpan(recorder.span, () => ownedBy(message.namespace, () => this.run(message, pin, recorder)))
   }
 
   private async run({ id, module, args }: JobMessage, pin: SnapshotPin, recorder: SpanRecorder | undefined): Promise<void> {

@@ -86,8 +86,8 @@ export interface WorkerConfig {
 
 export type ToWorker =
   | { kind: 'state'; events: StateEvent[] }
-  /** `slot`: where it notes its snapshots. `traced`: its spans are wanted. */
-  | { kind: 'job'; id: number; module: string; args: unknown; slot: number; traced?: boolean }
+  /** `namespace`: whose turns of the thread it takes. `slot`: where it notes its snapshots. `traced`: its spans are wanted. */
+  | { kind: 'job'; id: number; namespace: string; module: string; args: unknown; slot: number; traced?: boolean }
   | { kind: 'cancel'; id: number }
   /** The consumer has taken `bytes` of the job's output. */
   | { kind: 'taken'; id: number; bytes: number }

@@ -112,7 +112,7 @@ export class WorkerPool {
       slot = readers.start(id, { end: () => this.makeRoom(job as ThreadJob), stalled: () => job.stalled })
       this.options.publisher.flush()
       job.trace?.started()
-      thread.post({ kind: 'job', id, module: module.href, args, slot, ...(job.trace === undefined ? {} : TRACED) })
+      thread.post({ kind: 'job', id, namespace, module: module.href, args, slot, ...(job.trace === undefined ? {} : TRACED) })
     }
     const begin = (): void => {
       if (this.hasRoom(namespace)) start()

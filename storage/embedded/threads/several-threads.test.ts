@@ -1,4 +1,5 @@
 /** How jobs are divided among query threads. */
+import { setImmediate as turn } from 'node:timers/promises'
 import { definePlugin } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { boot } from 'svcdb/testkit'
@@ -7,6 +8,7 @@ import t from 'tap'
 const JOB = moduleUrl('./testing-thread-id.ts', import.meta.url)
 const BUSY = moduleUrl('./testing-busy.ts', import.meta.url)
 const WAITS = moduleUrl('./testing-waits.ts', import.meta.url)
+const TURNS = moduleUrl('./testing-turns.ts', import.meta.url)
 const DIE = moduleUrl('./testing-die.ts', import.meta.url)
 
 const plugin = definePlugin({ id: 'jobs', summary: 'Runs jobs', stability: 'stable', capabilities: ['jobs'], setup: () => {} })
@@ -16,6 +18,21 @@ t.test('jobs that come at once go to several threads, as many as there may be', 
   t.teardown(() => node.stop())
   const running = [1, 2, 3].map(() => node.storage.run<number>(JOB, undefined).result)
   t.equal(new Set(await Promise.all(running)).size, 2)
+})
+
+t.test('namespaces take turns of a thread, however many jobs one of them has', async (t) => {
+  const node = await boot({ plugins: [plugin], storage: 'embedded', config: { database: { query_threads: 1 } } })
+  t.teardown(() => node.stop())
+  const taken = new Int32Array(new SharedArrayBuffer(4))
+  const end = new AbortController()
+  const many = Array.from({ length: 20 }, () =>
+    node.storage.run<number>(TURNS, { turns: 1_000_000, taken }, { namespace: 'many', signal: end.signal }).result.catch((error: Error) => error),
+  )
+  while (Atomics.load(taken, 0) < 100) await turn()
+  const others = await node.storage.run<number>(TURNS, { turns: 50, taken }, { namespace: 'one' }).result
+  t.ok(others >= 49 && others <= 2 * 50, `${others} turns of others beside 50`)
+  end.abort(new Error('enough'))
+  t.match(await Promise.all(many), Array(20).fill(Error))
 })
 
 t.test('a job that nobody waits for does not take turns with queries, and is replaced like one when its thread dies', async (t) => {

@@ -46,7 +46,7 @@ class Thread {
   }
 
   job(id: number, args: TestJob): void {
-    this.send({ kind: 'job', id, module: JOB, args, slot: this.pins.assign() })
+    this.send({ kind: 'job', id, namespace: '', module: JOB, args, slot: this.pins.assign() })
   }
 
   async wait(test: (m: FromWorker) => boolean): Promise<FromWorker> {

@@ -130,7 +130,7 @@ export class ThreadWarmUp {
     const id = this.nextJob++
     const cancel = (): void => runner.cancel(id)
     this.ended.signal.addEventListener('abort', cancel)
-    await runner.start({ id, module, args }, new SnapshotPin(this.pins.words, SLOT))
+    await runner.start({ id, namespace: '', module, args }, new SnapshotPin(this.pins.words, SLOT))
     this.ended.signal.removeEventListener('abort', cancel)
     return failure
   }

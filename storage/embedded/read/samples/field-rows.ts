@@ -2,7 +2,7 @@
  * Rows of a measurement by fields, for those who want rows: it says where samples are not all there is to them, because a row has no value of
  * a field, or a time within a millisecond. Rows stream through: the times of some series are decoded together, values a block and a field at a time.
  */
-import { setImmediate } from 'node:timers/promises'
+import { Turn } from 'svcdb/lib/event-loop'
 import { encryptedField } from '../../encryption/open.ts'
 import type { LaneBlock } from '../../sql/index.ts'
 import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
@@ -22,8 +22,6 @@ import { SelectedTags } from './tag-sets.ts'
 
 const NS_PER_MS = 1_000_000n
 const LAST_START = 2n ** 63n - NS_PER_MS
-/** Reading goes on for so long before others on the thread have their turn. */
-const TURN_MS = 10
 
 export interface FieldRowsRequest {
   measurement: MeasurementDef
@@ -135,7 +133,7 @@ export class FieldRows {
       }
     }
     const scratch = new Scratch(sampleBlocks.scratch)
-    let turn = performance.now()
+    const turn = new Turn(scope.signal)
     try {
       for (const [i, runs] of rows.finish().entries()) {
         if (runs.length === 0) continue
@@ -144,10 +142,7 @@ export class FieldRows {
         const told = visited instanceof Promise ? await visited : visited
         if (told !== true) return told ?? false
         if (found[i + 1]?.source !== source) block.close()
-        if (performance.now() - turn < TURN_MS) continue
-        await setImmediate()
-        scope.signal?.throwIfAborted()
-        turn = performance.now()
+        if (turn.isOver) await turn.next()
       }
       return true
     } finally {

@@ -4,7 +4,7 @@
  *
  * Whatever is in the way of reading pages (PageFault: another encoding, damaged bytes) makes a segment one that DuckDB reads, which also says what is wrong.
  */
-import { setImmediate } from 'node:timers/promises'
+import { Turn } from 'svcdb/lib/event-loop'
 import { ColumnDecoder } from '../../parquet/column-decoder.ts'
 import { PageFault } from '../../parquet/page-fault.ts'
 import { ChunkRoom, ParquetFile } from '../../parquet/parquet-file.ts'
@@ -28,8 +28,6 @@ import type { AnyBlock, AnyScope, ReadScope } from './segment-blocks.ts'
 import { SegmentIndex } from './segment-index.ts'
 import { isEmpty, type StoredColumn, storedColumn, valueWidth } from './stored-column.ts'
 
-/** Decoding goes on for so long before others on the thread have their turn. */
-const TURN_MS = 10
 /** Row groups of one field lie below this. */
 const GROUP_SPAN = 2 ** 32
 /** Of a packed sample, about. */
@@ -118,7 +116,7 @@ export class SegmentPages {
       try {
         const index = this.cache.get(known.index, 0, scope.question) ?? this.indexOf(known, file.opened, scope)
         const out: RowBlock[] = []
-        let turn = performance.now()
+        const turn = new Turn(scope.signal)
         for (const group of groupsOf(index, source, series, scope)) {
           const compact = sparse && !isDense(index.footer, group, columns[0])
           if (compact && isEmpty(index.footer, group, columns[0])) continue
@@ -137,10 +135,7 @@ export class SegmentPages {
               ? (whole as PageBlock)
               : (this.keptBlock(known, group, scopes[field]) ?? this.ofFrame(known, file.opened, group, columns[field], whole, { ...scopes[field], scratch }))
           if (frame !== undefined) out.push(new RowGroup(frame, file, { footer: index.footer, group, columns }, load))
-          if (performance.now() - turn < TURN_MS) continue
-          await setImmediate()
-          scope.signal?.throwIfAborted()
-          turn = performance.now()
+          if (turn.isOver) await turn.next()
         }
         return out
       } finally {
@@ -263,7 +258,7 @@ export class SegmentPages {
   private async read({ source, known, column, series, scope }: Wanted, file: LazyFile, index: SegmentIndex): Promise<AnyBlock[]> {
     const out: AnyBlock[] = []
     const tooMany = new LongSeries(scope)
-    let turn = performance.now()
+    const turn = new Turn(scope.signal)
     for (const group of groupsOf(index, source, series, scope)) {
       if (isEmpty(index.footer, group, column)) {
         out.push(NO_SAMPLES)
@@ -279,10 +274,7 @@ export class SegmentPages {
         tooMany.check(part)
         out.push(part)
       }
-      if (performance.now() - turn < TURN_MS) continue
-      await setImmediate()
-      scope.signal?.throwIfAborted()
-      turn = performance.now()
+      if (turn.isOver) await turn.next()
     }
     return out
   }
@@ -387,14 +379,11 @@ export class SegmentPages {
   private async distinct(file: ParquetFile, index: SegmentIndex, { signal }: ReadScope): Promise<OwnedSeries> {
     const { footer } = index
     const found = new OwnedSeriesBuilder()
-    let turn = performance.now()
+    const turn = new Turn(signal)
     for (let group = 0; group < footer.groups; group++) {
       this.runs(file, index, group)
       found.add(this.numbers, this.measurements(file, index, group), footer.rows[group])
-      if (performance.now() - turn < TURN_MS) continue
-      await setImmediate()
-      signal?.throwIfAborted()
-      turn = performance.now()
+      if (turn.isOver) await turn.next()
     }
     return found.build()
   }
