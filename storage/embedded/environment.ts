@@ -47,7 +47,7 @@ export const lockTexts = (path: string): LockTexts => ({
     `cannot open data directory: its lock file "${path}.os" cannot be locked (${cause}); put it on a file system that has locks, or remove the file while no server runs`,
 })
 
-const WORKER = moduleUrl('./threads/entry.ts', import.meta.url)
+const WORKER = moduleUrl('./threads/worker/entry.ts', import.meta.url)
 
 /** An engine thread's own heap is small; V8 would let its young generation grow to several times what it needs. */
 const YOUNG_MIB = 16

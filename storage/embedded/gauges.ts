@@ -9,8 +9,8 @@ import type { Memtables } from './memtable/memtables.ts'
 import type { RetiredFiles } from './segment/retired-files.ts'
 import type { SegmentTable } from './segment/segment-table.ts'
 import type { SeriesIndex } from './series/series-index.ts'
-import type { WorkerPool } from './threads/pool.ts'
-import type { Readers } from './threads/readers.ts'
+import type { WorkerPool } from './threads/pool/pool.ts'
+import type { Readers } from './threads/publishing/readers.ts'
 import type { Pressure } from './write/pressure.ts'
 
 /** What gauges show. */

@@ -4,7 +4,7 @@ import type { Metrics } from 'svcdb'
 import type { Memtables } from './memtable/memtables.ts'
 import type { SlabPool } from './memtable/slabs.ts'
 import type { SeriesIndex } from './series/series-index.ts'
-import type { WorkerPool } from './threads/pool.ts'
+import type { WorkerPool } from './threads/pool/pool.ts'
 import { heapBytes } from './threads/usage.ts'
 
 export interface MemorySources {

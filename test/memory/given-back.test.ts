@@ -1,4 +1,4 @@
-/** Memory of memtables goes back once writes rest: also what engine threads were handed when they started (storage/embedded/threads/main.ts). */
+/** Memory of memtables goes back once writes rest: also what engine threads were handed when they started (storage/embedded/threads/worker/main.ts). */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -117,7 +117,7 @@ t.test('threads, jobs and processes load libraries, and never the kernel', async
   for (const file of server) if (/\bnew Worker\(new URL\(import\.meta\.url\)/.test(read(file))) entries.add(file)
   const modules = [...entries].filter((file) => file.endsWith('.ts'))
   for (const one of [
-    'storage/embedded/threads/entry.ts',
+    'storage/embedded/threads/worker/entry.ts',
     'storage/embedded/engine-process/main.ts',
     'plugins/promql/query-job.ts',
     'plugins/cedar/check-thread.ts',
@@ -136,7 +136,7 @@ t.test('threads, jobs and processes load libraries, and never the kernel', async
 })
 
 t.test('engine threads, queries that need no DuckDB and statements answered from samples do without its library', async (t) => {
-  const entries = ['storage/embedded/threads/main.ts', 'storage/embedded/read/lane.ts', 'plugins/promql/query-job.ts']
+  const entries = ['storage/embedded/threads/worker/main.ts', 'storage/embedded/read/lane.ts', 'plugins/promql/query-job.ts']
   const loadedBy = reachable(ROOT, entries, (source) => staticImportsOf(withoutTypes(source)))
   t.ok(loadedBy.size > 100)
   const loading = [...loadedBy].filter(([file]) => staticImportsOf(withoutTypes(read(file))).some((to) => to.startsWith('@duckdb/')))

@@ -1,5 +1,5 @@
 /** Makes durable definitions known: marked for the catalog, published to the engine threads. */
-import type { Publisher } from '../threads/publisher.ts'
+import type { Publisher } from '../threads/publishing/publisher.ts'
 import type { Definitions } from '../wal/record.ts'
 import type { Schema } from './schema.ts'
 import type { Unstored } from './unstored.ts'

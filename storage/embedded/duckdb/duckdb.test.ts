@@ -1,7 +1,7 @@
+import { collect } from 'svcdb/lib/heap'
 import t from 'tap'
 import { until } from '../../../test/support/until.ts'
 import { TestDatabase } from '../testing/engine-state.ts'
-import { collectGarbage } from '../threads/collect.ts'
 
 t.test('it is settled when no statement is on its way: a thread that leaves before ends the process', async (t) => {
   const db = new TestDatabase()
@@ -67,9 +67,9 @@ async function freedButKept(bytes: number): Promise<number> {
   for (const buffer of all) new Uint8Array(buffer).fill(1)
   left = all.filter((_, i) => i % 16 === 0)
   all.length = 0
-  collectGarbage()
+  collect()
   // V8 frees them in a thread of its own: the next collection waits for it, and whatever is late is waited for here.
-  collectGarbage()
+  collect()
   await until('what was collected is freed', () => process.memoryUsage().arrayBuffers <= others + left.length * each + MIB)
   return bytes - left.length * each
 }

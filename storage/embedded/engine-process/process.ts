@@ -10,7 +10,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { isNative, nativeSpec } from '../threads/function-spec.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
-import { stepBack } from '../threads/niceness.ts'
+import { stepBack } from '../threads/worker/niceness.ts'
 import type { FromProcess, ProcessSettings, ToProcess } from './messages.ts'
 
 const MAIN = fileURLToPath(moduleUrl('./main.ts', import.meta.url))

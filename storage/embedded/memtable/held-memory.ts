@@ -3,7 +3,7 @@
  * `max_memtable_memory`. While jobs at work hold some, writes are answered up to twice as late, so that they get their time; those that hold
  * much of it all the same are ended, the ones first that wait for their callers, then those with the oldest snapshots, before writes are refused.
  */
-import type { Readers } from '../threads/readers.ts'
+import type { Readers } from '../threads/publishing/readers.ts'
 import type { Lifetime } from '../threads/snapshot-pins.ts'
 import type { SlabPool } from './slabs.ts'
 

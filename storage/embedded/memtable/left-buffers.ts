@@ -1,6 +1,9 @@
-/** Has all threads collect what they have of buffers that are not used again, each time it is worth a collection in all of them. */
-import { collectGarbage } from '../threads/collect.ts'
-import type { Publisher } from '../threads/publisher.ts'
+/**
+ * Has all threads collect what they have of buffers that are not used again, each time it is worth a collection in all of them: a SharedArrayBuffer goes
+ * when the last thread has collected it, and V8 does not count them as a reason to collect.
+ */
+import { collect } from 'svcdb/lib/heap'
+import type { Publisher } from '../threads/publishing/publisher.ts'
 
 /** A collection takes the main thread some tens of milliseconds: this share of what is kept is left only after memtables stood far above what is usual. */
 const COLLECT_SHARE = 1 / 4
@@ -23,6 +26,6 @@ export class LeftBuffers {
     if (!resting && this.bytes < this.worth) return
     this.bytes = 0
     this.publisher.publish({ kind: 'buffers-left', resting })
-    setImmediate(collectGarbage)
+    setImmediate(collect)
   }
 }

@@ -1,6 +1,6 @@
 /** Shared memory of memtables: used again, not before its readers have ended, and within its bounds. */
 import t from 'tap'
-import { Readers } from '../threads/readers.ts'
+import { Readers } from '../threads/publishing/readers.ts'
 import { MemtableMemory, SlabPool } from './slabs.ts'
 
 const SLAB = 1 << 20

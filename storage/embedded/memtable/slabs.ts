@@ -2,7 +2,7 @@
  * Shared memory of memtables, used again. A SharedArrayBuffer goes when the last thread has collected what it has of it, and the main thread, whose
  * heap hardly grows under writes, collects that once in gigabytes of rows: so buffers are never left to the collector as long as they can be of use.
  *
- * Invariants: a buffer is in one memtable, or free; what is in no memtable any more becomes free when no snapshot has it (threads/readers.ts);
+ * Invariants: a buffer is in one memtable, or free; what is in no memtable any more becomes free when no snapshot has it (threads/publishing/readers.ts);
  * memory that was used before holds what was there: who takes it clears what readers may look at.
  */
 const ALIGNMENT = 64

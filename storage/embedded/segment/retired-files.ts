@@ -4,7 +4,7 @@ import type { StorageContext } from 'svcdb'
 import type { FileSystem } from '../../common/log/file-system.ts'
 import type { ArchivedObjects } from '../archive/archived-objects.ts'
 import type { EngineMetrics } from '../metrics.ts'
-import type { Readers } from '../threads/readers.ts'
+import type { Readers } from '../threads/publishing/readers.ts'
 import { type SegmentMeta, segmentFiles } from '../threads/segment-entry.ts'
 import { Shared } from '../threads/shared-header.ts'
 

@@ -1,7 +1,7 @@
 /** Has an engine thread select series by their tags. */
 import type { Matcher } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
-import type { WorkerPool } from '../threads/pool.ts'
+import type { WorkerPool } from '../threads/pool/pool.ts'
 import type { Selection } from './selection.ts'
 
 const JOB = moduleUrl('./select-job.ts', import.meta.url)

@@ -24,7 +24,7 @@ fs.promises.open = async (path, ...rest) => {
 }
 syncBuiltinESMExports()
 
-await import('../threads/main.ts')
+await import('../threads/worker/main.ts')
 
 parentPort?.on('message', ({ kind }: ToWorker) => {
   if (kind !== 'flush' || !fault().startsWith('die')) return

@@ -4,9 +4,9 @@
  */
 import { threadId } from 'node:worker_threads'
 import type { RelationContext } from '../read/relation.ts'
-import { JobRunner } from '../threads/job-runner.ts'
 import type { FromWorker, WarmUpJob, WorkerConfig } from '../threads/messages.ts'
 import { SnapshotPin, SnapshotPins } from '../threads/snapshot-pins.ts'
+import { JobRunner } from '../threads/worker/job-runner.ts'
 import { lookThrough } from './known-data.ts'
 import type { MadeUpRows } from './made-up-rows.ts'
 

@@ -3,10 +3,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
 import { moduleUrl } from 'svcdb/lib/modules'
 import t from 'tap'
-import { closeAndRemove, openEngine, tempDir } from '../testing/harness.ts'
+import { closeAndRemove, openEngine, tempDir } from '../../testing/harness.ts'
 
-const JOB = moduleUrl('./testing-niceness.ts', import.meta.url)
-const STATEMENT = new URL('../testing/decoded-job.ts', import.meta.url)
+const JOB = moduleUrl('../testing/niceness-job.ts', import.meta.url)
+const STATEMENT = new URL('../../testing/decoded-job.ts', import.meta.url)
 /** Run in an engine process: on no list of what is bounded. */
 const APART = 'SELECT len([1]) AS one'
 

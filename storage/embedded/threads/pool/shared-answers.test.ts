@@ -5,14 +5,14 @@ import { moduleUrl } from 'svcdb/lib/modules'
 import { seeded } from 'svcdb/lib/random'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
+import type { Counted, CountedArgs } from '../testing/counted-job.ts'
 import { SharedAnswers, type SharedJob } from './shared-answers.ts'
-import type { Counted, CountedArgs } from './testing-counted.ts'
 import type { ThreadJob } from './thread-job.ts'
 
-const JOB = moduleUrl('./testing-counted.ts', import.meta.url)
-const BUSY = moduleUrl('./testing-busy.ts', import.meta.url)
-const HELD = moduleUrl('./testing-held.ts', import.meta.url)
-const DIE = moduleUrl('./testing-die.ts', import.meta.url)
+const JOB = moduleUrl('../testing/counted-job.ts', import.meta.url)
+const BUSY = moduleUrl('../testing/busy-job.ts', import.meta.url)
+const HELD = moduleUrl('../testing/held-job.ts', import.meta.url)
+const DIE = moduleUrl('../testing/die-job.ts', import.meta.url)
 const MIB = 1 << 20
 
 const asks = definePlugin({ id: 'asks', summary: 'Runs jobs', stability: 'stable', capabilities: ['jobs'], setup: () => {} })

@@ -4,7 +4,7 @@
  *
  * What jobs hold of memory is bounded: `cut` ends those with the oldest snapshots.
  */
-import { type Lifetime, SnapshotPins } from './snapshot-pins.ts'
+import { type Lifetime, SnapshotPins } from '../snapshot-pins.ts'
 
 /** Jobs at once where nobody says how many. */
 const USUAL_JOBS = 64

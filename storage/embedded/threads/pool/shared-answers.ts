@@ -8,7 +8,7 @@
  * - A job that somebody waits for goes on when others of his leave, the first one among them.
  */
 import { classify } from 'svcdb/lib/errors'
-import { OUTPUT_WINDOW_BYTES } from './output-window.ts'
+import { OUTPUT_WINDOW_BYTES } from '../output-window.ts'
 import type { ThreadJob } from './thread-job.ts'
 
 /** Kept of an answer for those who wait for a copy: less than makes a job wait for its caller. */

@@ -1,7 +1,7 @@
 /** The main thread's end of a job on an engine thread: its output as a bounded stream, its result, time limit and cancellation. */
 import type { JobOptions, RunningJob } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import type { Timer, Timers } from '../../common/timers.ts'
+import type { Timer, Timers } from '../../../common/timers.ts'
 import type { JobTrace } from './job-trace.ts'
 import type { SharedAnswer } from './shared-answers.ts'
 

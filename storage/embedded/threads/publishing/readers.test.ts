@@ -1,9 +1,9 @@
 /** What is retired stays exactly as long as a snapshot, or a lease, has it; and jobs that hold much are ended. */
 import t from 'tap'
+import { Shared } from '../shared-header.ts'
+import { SnapshotPin, SnapshotPins } from '../snapshot-pins.ts'
+import { WorkerState } from '../state.ts'
 import { Readers } from './readers.ts'
-import { Shared } from './shared-header.ts'
-import { SnapshotPin, SnapshotPins } from './snapshot-pins.ts'
-import { WorkerState } from './state.ts'
 
 const SEED = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
 const STEPS = 4000

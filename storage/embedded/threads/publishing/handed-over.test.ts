@@ -1,10 +1,10 @@
 /** The state is handed to a thread that starts in slices: what it is asked meanwhile sees all of it, and what has come since. */
 import t from 'tap'
-import { testContext } from '../../conformance/index.ts'
-import { EmbeddedEngine } from '../engine.ts'
-import { realEnvironment } from '../environment.ts'
-import { closeAndRemove, NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
-import type { StateEvent, ToWorker } from './messages.ts'
+import { testContext } from '../../../conformance/index.ts'
+import { EmbeddedEngine } from '../../engine.ts'
+import { realEnvironment } from '../../environment.ts'
+import { closeAndRemove, NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../../testing/harness.ts'
+import type { StateEvent, ToWorker } from '../messages.ts'
 
 const MEASUREMENTS = 1200
 const SLICE = 1000

@@ -4,13 +4,13 @@ import type { JobOptions, RunningJob } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
 import { MetricsRegistry } from 'svcdb/testkit'
 import t from 'tap'
-import { testContext } from '../../conformance/index.ts'
-import { EmbeddedEngine } from '../engine.ts'
-import { NOW, NOW_MS, tempDir } from '../testing/harness.ts'
-import type { Begun, BegunArgs } from './testing-begun.ts'
+import { testContext } from '../../../conformance/index.ts'
+import { EmbeddedEngine } from '../../engine.ts'
+import { NOW, NOW_MS, tempDir } from '../../testing/harness.ts'
+import type { Begun, BegunArgs } from '../testing/begun-job.ts'
 
-const JOB = moduleUrl('./testing-begun.ts', import.meta.url)
-const HELD = moduleUrl('./testing-held.ts', import.meta.url)
+const JOB = moduleUrl('../testing/begun-job.ts', import.meta.url)
+const HELD = moduleUrl('../testing/held-job.ts', import.meta.url)
 const FLUSH = 1 << 20
 const BATCH = 8000
 const START = NOW - 3_600_000_000_000n

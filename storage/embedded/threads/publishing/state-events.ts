@@ -3,13 +3,13 @@
  * to hand it over copies it: that is done in slices, each of which takes milliseconds.
  */
 
-import type { Schema } from '../catalog/schema.ts'
-import type { Memtables } from '../memtable/memtables.ts'
-import type { Drops } from '../retention/drops.ts'
-import type { Tombstones } from '../retention/tombstones.ts'
-import type { SegmentTable } from '../segment/segment-table.ts'
-import type { SeriesIndex } from '../series/series-index.ts'
-import type { StateEvent } from './messages.ts'
+import type { Schema } from '../../catalog/schema.ts'
+import type { Memtables } from '../../memtable/memtables.ts'
+import type { Drops } from '../../retention/drops.ts'
+import type { Tombstones } from '../../retention/tombstones.ts'
+import type { SegmentTable } from '../../segment/segment-table.ts'
+import type { SeriesIndex } from '../../series/series-index.ts'
+import type { StateEvent } from '../messages.ts'
 
 /** Events, or segments of one, that are handed over at once: of twenty thousand measurements a hundred thousand took 0.3 s. */
 const SLICE = 1000

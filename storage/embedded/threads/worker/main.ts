@@ -2,30 +2,29 @@
 import { getHeapStatistics } from 'node:v8'
 import { parentPort, threadId, workerData } from 'node:worker_threads'
 import { SvcError } from 'svcdb/lib/errors'
-import { HeapTrimmer } from 'svcdb/lib/heap'
-import { archiveDay, daysBefore } from '../archive/archive-writer.ts'
-import { compactSegments } from '../compaction/compactor.ts'
-import { Duck } from '../duckdb/duckdb.ts'
-import { mergedKeys } from '../encryption/encrypted-write.ts'
-import { ProcessPool } from '../engine-process/pool.ts'
-import { ProcessTurns } from '../engine-process/turns.ts'
-import type { RelationContext } from '../read/relation.ts'
-import type { PackedFilesOptions } from '../read/samples/packed-files.ts'
-import { SampleBlocks } from '../read/samples/source-blocks.ts'
-import { raiseToNewest } from '../retention/newest-rows.ts'
-import { flushMemtable, type SegmentTarget } from '../segment/segment-writer.ts'
-import { SegmentVerifier } from '../segment/verify.ts'
-import { TagDictionaries } from '../series/tag-source.ts'
-import { ThreadWarmUp } from '../warm-up/thread-warm-up.ts'
-import { collectGarbage } from './collect.ts'
+import { collect, HeapTrimmer } from 'svcdb/lib/heap'
+import { archiveDay, daysBefore } from '../../archive/archive-writer.ts'
+import { compactSegments } from '../../compaction/compactor.ts'
+import { Duck } from '../../duckdb/duckdb.ts'
+import { mergedKeys } from '../../encryption/encrypted-write.ts'
+import { ProcessPool } from '../../engine-process/pool.ts'
+import { ProcessTurns } from '../../engine-process/turns.ts'
+import type { RelationContext } from '../../read/relation.ts'
+import type { PackedFilesOptions } from '../../read/samples/packed-files.ts'
+import { SampleBlocks } from '../../read/samples/source-blocks.ts'
+import { raiseToNewest } from '../../retention/newest-rows.ts'
+import { flushMemtable, type SegmentTarget } from '../../segment/segment-writer.ts'
+import { SegmentVerifier } from '../../segment/verify.ts'
+import { TagDictionaries } from '../../series/tag-source.ts'
+import { ThreadWarmUp } from '../../warm-up/thread-warm-up.ts'
+import type { FromWorker, ToWorker, WorkerConfig, WorkerData } from '../messages.ts'
+import type { SegmentMeta } from '../segment-entry.ts'
+import { SnapshotPin } from '../snapshot-pins.ts'
+import { WorkerState } from '../state.ts'
+import { threadUsage } from '../usage.ts'
 import { FreedMemory } from './freed-memory.ts'
 import { JobRunner, wireError } from './job-runner.ts'
-import type { FromWorker, ToWorker, WorkerConfig, WorkerData } from './messages.ts'
 import { stepBack } from './niceness.ts'
-import type { SegmentMeta } from './segment-entry.ts'
-import { SnapshotPin } from './snapshot-pins.ts'
-import { WorkerState } from './state.ts'
-import { threadUsage } from './usage.ts'
 
 /** Of scratch space, for packed samples. */
 const PACKED_SHARE = 1 / 2
@@ -99,7 +98,7 @@ let resting: NodeJS.Timeout | undefined
 function collectLeft(): void {
   leastOthers = Math.min(leastOthers, othersBytes())
   if (othersBytes() - leastOthers < LEFT_BYTES) return
-  collectGarbage()
+  collect()
   leastOthers = othersBytes()
 }
 
@@ -113,7 +112,7 @@ function restSamples(): void {
   // V8 counts what it allocates: without questions it would have no reason to collect.
   if (letGo < COLLECTED_BYTES) return
   letGo = 0
-  collectGarbage()
+  collect()
 }
 
 let samplesKept = { bytes: 0, fileBytes: 0 }
@@ -169,7 +168,7 @@ port.on('message', (message: ToWorker) => {
         if (event.kind === 'measurement-gone') context.dictionaries.forget(event.id)
         if (event.kind === 'measurement-gone') sampleBlocks.newest.forget(event.id)
         if (event.kind === 'segments') sampleBlocks.forget(event.removed, event.droppedMemtable, jobs.newest)
-        if (event.kind === 'buffers-left') setImmediate(collectGarbage)
+        if (event.kind === 'buffers-left') setImmediate(collect)
         if (event.kind === 'buffers-left' && event.resting) freed?.soon()
       }
       reportSamples()

@@ -1,7 +1,7 @@
 /** Publishes changes to the engine threads, in order. A thread that starts late is sent the whole state first. */
 
-import type { StateEvent } from './messages.ts'
-import { Shared } from './shared-header.ts'
+import type { StateEvent } from '../messages.ts'
+import { Shared } from '../shared-header.ts'
 
 export class Publisher {
   private readonly listeners = new Set<(events: StateEvent[]) => void>()

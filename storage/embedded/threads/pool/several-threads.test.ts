@@ -5,11 +5,11 @@ import { moduleUrl } from 'svcdb/lib/modules'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
 
-const JOB = moduleUrl('./testing-thread-id.ts', import.meta.url)
-const BUSY = moduleUrl('./testing-busy.ts', import.meta.url)
-const WAITS = moduleUrl('./testing-waits.ts', import.meta.url)
-const TURNS = moduleUrl('./testing-turns.ts', import.meta.url)
-const DIE = moduleUrl('./testing-die.ts', import.meta.url)
+const JOB = moduleUrl('../testing/thread-id-job.ts', import.meta.url)
+const BUSY = moduleUrl('../testing/busy-job.ts', import.meta.url)
+const WAITS = moduleUrl('../testing/waits-job.ts', import.meta.url)
+const TURNS = moduleUrl('../testing/turns-job.ts', import.meta.url)
+const DIE = moduleUrl('../testing/die-job.ts', import.meta.url)
 
 const plugin = definePlugin({ id: 'jobs', summary: 'Runs jobs', stability: 'stable', capabilities: ['jobs'], setup: () => {} })
 

@@ -5,19 +5,19 @@
  */
 import type { JobOptions, RunningJob } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
-import { NamespaceCounts } from '../../common/namespace-counts.ts'
-import type { ArchivedObjects } from '../archive/archived-objects.ts'
-import type { EngineMetrics } from '../metrics.ts'
-import type { ColdThread } from '../warm-up/schedule.ts'
-import type { WarmedUp, WarmUpSlice } from '../warm-up/thread-warm-up.ts'
+import { NamespaceCounts } from '../../../common/namespace-counts.ts'
+import type { ArchivedObjects } from '../../archive/archived-objects.ts'
+import type { EngineMetrics } from '../../metrics.ts'
+import type { ColdThread } from '../../warm-up/schedule.ts'
+import type { WarmedUp, WarmUpSlice } from '../../warm-up/thread-warm-up.ts'
+import type { ArchiveTask, FromWorker, NewestRowsTask, ThreadRole, ToWorker } from '../messages.ts'
+import type { Readers } from '../publishing/readers.ts'
+import type { SegmentMeta } from '../segment-entry.ts'
+import type { ThreadUsage } from '../usage.ts'
 import { EngineThread, type ThreadOptions } from './engine-thread.ts'
 import { JobTrace } from './job-trace.ts'
-import type { ArchiveTask, FromWorker, NewestRowsTask, ThreadRole, ToWorker } from './messages.ts'
-import type { Readers } from './readers.ts'
-import type { SegmentMeta } from './segment-entry.ts'
 import { SharedAnswers } from './shared-answers.ts'
 import { ThreadJob } from './thread-job.ts'
-import type { ThreadUsage } from './usage.ts'
 
 export interface PoolOptions extends ThreadOptions {
   queryThreads: number

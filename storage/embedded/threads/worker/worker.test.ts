@@ -3,13 +3,13 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
-import { trustTable } from '../integrity/trust.ts'
-import { TestDatabase } from '../testing/engine-state.ts'
-import type { TestJob } from '../testing/worker-job.ts'
-import type { FromWorker, ToWorker, WorkerData } from './messages.ts'
-import { SnapshotPins } from './snapshot-pins.ts'
+import { trustTable } from '../../integrity/trust.ts'
+import { TestDatabase } from '../../testing/engine-state.ts'
+import type { TestJob } from '../../testing/worker-job.ts'
+import type { FromWorker, ToWorker, WorkerData } from '../messages.ts'
+import { SnapshotPins } from '../snapshot-pins.ts'
 
-const JOB = new URL('../testing/worker-job.ts', import.meta.url).href
+const JOB = new URL('../../testing/worker-job.ts', import.meta.url).href
 
 class Thread {
   readonly messages: FromWorker[] = []

@@ -3,12 +3,12 @@ import type { Job } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { ownedBy } from 'svcdb/lib/event-loop'
 import { inSpan, SpanRecorder, traced } from 'svcdb/lib/trace'
-import { ArchiveRequests, JobSegments } from '../read/archived-segments.ts'
-import { EngineReader } from '../read/reader.ts'
-import type { RelationContext } from '../read/relation.ts'
-import type { FromWorker, ToWorker, WireError } from './messages.ts'
-import { OUTPUT_WINDOW_BYTES } from './output-window.ts'
-import type { SnapshotPin } from './snapshot-pins.ts'
+import { ArchiveRequests, JobSegments } from '../../read/archived-segments.ts'
+import { EngineReader } from '../../read/reader.ts'
+import type { RelationContext } from '../../read/relation.ts'
+import type { FromWorker, ToWorker, WireError } from '../messages.ts'
+import { OUTPUT_WINDOW_BYTES } from '../output-window.ts'
+import type { SnapshotPin } from '../snapshot-pins.ts'
 
 interface Running {
   abort: AbortController
