@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
-import { openDatabase, type ProcessDatabase } from './database.ts'
+import { ProcessDatabase } from './database.ts'
 import type { FromProcess, ProcessSettings, ToProcess } from './messages.ts'
 import type { WatchData } from './watch.ts'
 
@@ -28,7 +28,7 @@ try {
 }
 
 const send = (message: FromProcess): void => void process.send?.(message)
-const database: ProcessDatabase = await openDatabase(settings, send)
+const database = await ProcessDatabase.create(settings, send)
 const watchData: WatchData = { limitBytes: process.memoryUsage.rss() + settings.growthBytes, busy, parent }
 const watch = new Worker(moduleUrl('./watch.ts', import.meta.url), { workerData: watchData, resourceLimits: WATCH_LIMITS })
 watch.on('error', end)
