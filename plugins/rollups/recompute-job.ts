@@ -5,11 +5,12 @@
 import type { FieldInfo, Job, JobIo, Reader } from 'svcdb'
 import { classify, type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import type { Bucketing } from 'svcdb/lib/time-buckets'
-import { type Aggregated, type AggregateRequest, Aggregator, handoverWeight, rowValue, TooMuchError, tagsKey } from './aggregate.ts'
+import { type Aggregated, type AggregateRequest, Aggregator, handoverWeight, TooMuchError } from './aggregate.ts'
 import { boundariesOf, floorBucket } from './boundaries.ts'
 import { aggregationsOf, bucketingKey, bucketsOf, type Definition } from './definition.ts'
 import { firstTime } from './first-time.ts'
 import type { Range } from './ranges.ts'
+import { type Compared, compare } from './target-rows.ts'
 import { within } from './together.ts'
 
 /** What one rollup wants of the scan. */
@@ -35,12 +36,7 @@ export interface RecomputeArgs {
   plain: readonly string[]
 }
 
-export interface StaleRows {
-  tags: Record<string, string>
-  times: BigInt64Array
-}
-
-export interface Done {
+export interface Done extends Compared {
   state: 'done'
   start: bigint
   /** All buckets before it were computed. */
@@ -48,10 +44,6 @@ export interface Done {
   /** Buckets that the slice had, with rows or without. */
   buckets: number
   rows: Aggregated
-  /** Rows that the target has already, one byte each. */
-  unchanged: Uint8Array
-  /** Rows of the target that are no more, or that have lost a field. */
-  stale: StaleRows[]
 }
 
 /** Of one rollup. */
@@ -89,139 +81,177 @@ interface Working extends RecomputePart {
   result: RecomputedPart | undefined
 }
 
-export async function recompute(reader: Reader, args: RecomputeArgs, { signal }: Pick<JobIo, 'signal'>): Promise<Recomputed> {
-  const { namespace, source, sql } = args
-  const schema = await reader.schema(namespace)
-  const fieldsOf = (measurement: string): readonly FieldInfo[] | undefined => schema.find(({ name }) => name === measurement)?.fields
-  const sourceFields = fieldsOf(source)
-  const parts = args.parts.map((part): Working => {
-    const { definition, start } = part
-    return { ...part, buckets: bucketsOf(definition), targetFields: fieldsOf(definition.target), at: start, from: start, result: undefined }
-  })
-  const plain = sourceFields?.map(({ name }) => name) ?? []
-  const encrypted = sourceFields === undefined ? undefined : await encryptedOf(reader, args, sourceFields)
-  const answer = (rowsRead: number): Recomputed => {
-    const results = parts.map(({ result }): RecomputedPart => result ?? { state: 'apart' })
-    const weight = results.reduce((sum, part) => sum + (part.state === 'done' ? handoverWeight(part.rows) : 0), 0)
-    return { state: 'done', parts: results, rowsRead, weight, plain }
+/** One whose next slice is known. */
+type Placed = Working & { at: bigint }
+
+export function recompute(reader: Reader, args: RecomputeArgs, { signal }: Pick<JobIo, 'signal'>): Promise<Recomputed> {
+  return new Recomputation(reader, args, signal).run()
+}
+
+class Recomputation {
+  private readonly reader: Reader
+  private readonly args: RecomputeArgs
+  private readonly signal: AbortSignal
+  private sourceFields: readonly FieldInfo[] | undefined
+  private parts: Working[] = []
+  private rowsRead = 0
+
+  constructor(reader: Reader, args: RecomputeArgs, signal: AbortSignal) {
+    this.reader = reader
+    this.args = args
+    this.signal = signal
   }
-  if (encrypted !== undefined) {
-    for (const part of parts) part.result = failed(encryptedField(part.definition.name, source, encrypted))
-    return answer(0)
-  }
-  /** The first time of the source, or of targets, that is not before `from`. */
-  const first = async (from: bigint | undefined, end: bigint, targets: readonly Working[]): Promise<bigint | undefined> => {
-    const held = targets.flatMap(({ definition, targetFields }) => (targetFields === undefined ? [] : [definition.target]))
-    let found: bigint | undefined
-    for (const measurement of [...(sourceFields === undefined ? [] : [source]), ...held]) {
-      const time = await firstTime(reader, { namespace, measurement, start: from, end }, sql)
-      if (time !== undefined && (found === undefined || time < found)) found = time
+
+  async run(): Promise<Recomputed> {
+    await this.open()
+    const encrypted = await this.encryptedField()
+    if (encrypted !== undefined) {
+      for (const part of this.parts) part.result = failed(encryptedField(part.definition.name, this.args.source, encrypted))
+      return this.answer()
     }
-    return found
+    await this.placeBeginners()
+    try {
+      await this.slice()
+      if (await this.skipEmpty()) await this.slice()
+      return this.answer()
+    } catch (error) {
+      if (error instanceof TooMuchError) return { state: 'too much' }
+      throw error
+    }
   }
-  const beginners = parts.filter(({ start }) => start === undefined)
-  if (beginners.length > 0) {
-    const time = await first(undefined, latest(beginners), [])
+
+  private async open(): Promise<void> {
+    const schema = await this.reader.schema(this.args.namespace)
+    const fieldsOf = (measurement: string): readonly FieldInfo[] | undefined => schema.find(({ name }) => name === measurement)?.fields
+    this.sourceFields = fieldsOf(this.args.source)
+    this.parts = this.args.parts.map((part) => {
+      const { definition, start } = part
+      return { ...part, buckets: bucketsOf(definition), targetFields: fieldsOf(definition.target), at: start, from: start, result: undefined }
+    })
+  }
+
+  /** The name of an encrypted field of the source. */
+  private async encryptedField(): Promise<string | undefined> {
+    const { namespace, source, plain } = this.args
+    if (this.sourceFields === undefined || this.sourceFields.every((field) => plain.includes(field.name))) return undefined
+    const measurement = (await this.reader.measurements(namespace)).find(({ name }) => name === source)
+    return measurement?.fields.find((field) => field.encrypted === true)?.name
+  }
+
+  /** Rollups that have computed nothing yet begin where their source does. */
+  private async placeBeginners(): Promise<void> {
+    const beginners = this.parts.filter(({ start }) => start === undefined)
+    if (beginners.length === 0) return
+    const time = await this.firstTime(undefined, latest(beginners), [])
     for (const part of beginners) {
       if (time === undefined || time >= part.end) part.result = { state: 'empty' }
       else part.at = part.from = floorBucket(time, part.buckets)
     }
   }
-  const scan = { ...args, sourceFields, signal }
-  let rowsRead = 0
-  const round = async (): Promise<void> => {
-    const todo = parts.filter(({ result, at, end }) => (result === undefined || result.state === 'done') && at !== undefined && at < end)
-    if (todo.length > 0) rowsRead += await slice(reader, scan, todo as (Working & { at: bigint })[])
-  }
-  try {
-    await round()
-    const done = parts.filter(({ result }) => result?.state === 'done')
-    if (done.length === 0 || !done.every(({ result }) => isEmpty(result as Done)) || done.every(({ at, end }) => at === end)) return answer(rowsRead)
-    // Nothing here: go on where there is something.
-    const open = done.filter(({ at, end }) => at !== end)
-    const next = await first(earliest(open), latest(open), open)
-    for (const part of open) {
-      const at = next === undefined || next >= part.end ? part.end : floorBucket(next, part.buckets)
-      if (at > (part.at as bigint)) part.at = (part.result as Done).end = at
-    }
-    await round()
-    return answer(rowsRead)
-  } catch (error) {
-    if (error instanceof TooMuchError) return { state: 'too much' }
-    throw error
-  }
-}
 
-interface Scan extends RecomputeArgs {
-  sourceFields: readonly FieldInfo[] | undefined
-  signal: AbortSignal
-}
-
-/** One slice of time, for the first part and those that can join it. @returns rows read. @throws TooMuchError */
-async function slice(reader: Reader, scan: Scan, [leader, ...others]: readonly (Working & { at: bigint })[]): Promise<number> {
-  const { namespace, source, maxBytes, sourceFields, signal } = scan
-  const request = (part: Working & { at: bigint }, end: bigint): { part: Working & { at: bigint }; request: AggregateRequest } => {
-    const { definition, buckets, at, maxBuckets } = part
-    const boundaries = boundariesOf(buckets, at, end, maxBuckets)
-    const { groupBy } = definition
-    return { part, request: { boundaries, bucketing: bucketingKey(definition), aggregations: aggregationsOf(definition), groupBy: groupBy ?? undefined } }
+  /** One slice of time, for the first part that is not at its end and those that can join it. @throws TooMuchError */
+  private async slice(): Promise<void> {
+    const todo = this.parts.filter(({ result, at, end }) => (result === undefined || result.state === 'done') && at !== undefined && at < end)
+    if (todo.length === 0) return
+    const joined = joinedRequests(todo as Placed[])
+    const requests = joined.map(({ request }) => request)
+    const aggregator = new Aggregator(this.sourceFields ?? [], requests, this.args.maxBytes)
+    const start = minTime(joined.map(({ part }) => part.at))
+    const end = maxTime(requests.map(({ boundaries }) => lastOf(boundaries)))
+    if (aggregator.fields.length > 0 && start < end) await this.scan(aggregator, start, end)
+    for (const [i, { part, request }] of joined.entries()) await this.finish(part, request, () => aggregator.result(i))
   }
-  const first = request(leader, leader.end)
-  const window: Range = [leader.at, lastOf(first.request.boundaries)]
-  const joined = [
-    first,
-    ...others.flatMap((part) => {
-      const end = within(window, { ...part, start: part.at })
-      return end === undefined ? [] : [request(part, end)]
-    }),
-  ]
-  const aggregator = new Aggregator(
-    sourceFields ?? [],
-    joined.map(({ request }) => request),
-    maxBytes,
-  )
-  const { fields } = aggregator
-  const start = joined.reduce((least, { part: { at } }) => (at < least ? at : least), leader.at)
-  const end = joined.reduce((most, { request: { boundaries } }) => (lastOf(boundaries) > most ? lastOf(boundaries) : most), window[1])
-  let rows = 0
-  if (fields.length > 0 && start < end) {
-    for await (const chunk of reader.scan({ namespace, measurement: source, fields, start, end })) {
-      signal.throwIfAborted()
-      rows += chunk.times.length
+
+  private async scan(aggregator: Aggregator, start: bigint, end: bigint): Promise<void> {
+    const { namespace, source } = this.args
+    for await (const chunk of this.reader.scan({ namespace, measurement: source, fields: aggregator.fields, start, end })) {
+      this.signal.throwIfAborted()
+      this.rowsRead += chunk.times.length
       aggregator.add(chunk)
     }
   }
-  for (const [i, { part, request }] of joined.entries()) {
-    const [from, to] = [part.at, lastOf(request.boundaries)]
+
+  private async finish(part: Placed, { boundaries }: AggregateRequest, result: () => Aggregated): Promise<void> {
+    const { definition, targetFields } = part
+    const [start, end] = [part.at, lastOf(boundaries)]
     try {
-      const aggregated = aggregator.result(i)
-      const { unchanged, stale } = await compare(reader, { ...part.definition, start: from, end: to, targetFields: part.targetFields }, aggregated, signal)
-      part.result = { state: 'done', start: part.from as bigint, end: to, buckets: request.boundaries.length - 1, rows: aggregated, unchanged, stale }
-      part.at = to
+      const rows = result()
+      const compared = await compare(this.reader, { ...definition, start, end, targetFields }, rows, this.signal)
+      part.result = { state: 'done', start: part.from as bigint, end, buckets: boundaries.length - 1, rows, ...compared }
+      part.at = end
     } catch (error) {
-      signal.throwIfAborted()
+      this.signal.throwIfAborted()
       // Its target cannot be read: the others go on.
       part.result = failed(error)
     }
   }
-  return rows
+
+  /** Where a slice had nothing, its parts go on where there is something. @returns whether one is left to be done. */
+  private async skipEmpty(): Promise<boolean> {
+    const done = this.parts.filter(({ result }) => result?.state === 'done')
+    const open = done.filter(({ at, end }) => at !== end)
+    if (open.length === 0 || !done.every(({ result }) => isEmpty(result as Done))) return false
+    const next = await this.firstTime(earliest(open), latest(open), open)
+    for (const part of open) {
+      const at = next === undefined || next >= part.end ? part.end : floorBucket(next, part.buckets)
+      if (at > (part.at as bigint)) part.at = (part.result as Done).end = at
+    }
+    return true
+  }
+
+  /** The first time of the source, or of targets, that is not before `from`. */
+  private async firstTime(from: bigint | undefined, end: bigint, targets: readonly Working[]): Promise<bigint | undefined> {
+    const { namespace, source, sql } = this.args
+    const held = targets.flatMap(({ definition, targetFields }) => (targetFields === undefined ? [] : [definition.target]))
+    let found: bigint | undefined
+    for (const measurement of [...(this.sourceFields === undefined ? [] : [source]), ...held]) {
+      const time = await firstTime(this.reader, { namespace, measurement, start: from, end }, sql)
+      if (time !== undefined && (found === undefined || time < found)) found = time
+    }
+    return found
+  }
+
+  private answer(): Recomputed {
+    const parts = this.parts.map(({ result }): RecomputedPart => result ?? { state: 'apart' })
+    const weight = parts.reduce((sum, part) => sum + (part.state === 'done' ? handoverWeight(part.rows) : 0), 0)
+    const plain = this.sourceFields?.map(({ name }) => name) ?? []
+    return { state: 'done', parts, rowsRead: this.rowsRead, weight, plain }
+  }
+}
+
+interface PartRequest {
+  part: Placed
+  request: AggregateRequest
+}
+
+/** Of the first part, and of those whose buckets lie in its slice or about it. */
+function joinedRequests([leader, ...others]: readonly Placed[]): PartRequest[] {
+  const first = requestOf(leader, leader.end)
+  const window: Range = [leader.at, lastOf(first.request.boundaries)]
+  const joining = others.flatMap((part) => {
+    const end = within(window, { ...part, start: part.at })
+    return end === undefined ? [] : [requestOf(part, end)]
+  })
+  return [first, ...joining]
+}
+
+function requestOf(part: Placed, end: bigint): PartRequest {
+  const { definition, buckets, at, maxBuckets } = part
+  const boundaries = boundariesOf(buckets, at, end, maxBuckets)
+  const { groupBy } = definition
+  return { part, request: { boundaries, bucketing: bucketingKey(definition), aggregations: aggregationsOf(definition), groupBy: groupBy ?? undefined } }
 }
 
 const lastOf = (boundaries: BigInt64Array): bigint => boundaries[boundaries.length - 1]
 const isEmpty = ({ rows, stale }: Done): boolean => rows.group.length === 0 && stale.length === 0
-const latest = (parts: readonly Working[]): bigint => parts.reduce((most, { end }) => (end > most ? end : most), parts[0].end)
-const earliest = (parts: readonly Working[]): bigint | undefined => parts.map(({ at }) => at as bigint).reduce((least, at) => (at < least ? at : least))
+const minTime = (times: readonly bigint[]): bigint => times.reduce((found, time) => (time < found ? time : found))
+const maxTime = (times: readonly bigint[]): bigint => times.reduce((found, time) => (time > found ? time : found))
+const latest = (parts: readonly Working[]): bigint => maxTime(parts.map(({ end }) => end))
+const earliest = (parts: readonly Working[]): bigint => minTime(parts.map(({ at }) => at as bigint))
 
 function failed(error: unknown): RecomputedPart {
   const { code, message } = classify(error)
   return { state: 'failed', code, message }
-}
-
-/** The name of an encrypted field of the source. */
-async function encryptedOf(reader: Reader, { namespace, source, plain }: RecomputeArgs, fields: readonly FieldInfo[]): Promise<string | undefined> {
-  if (fields.every((field) => plain.includes(field.name))) return undefined
-  const measurement = (await reader.measurements(namespace)).find(({ name }) => name === source)
-  return measurement?.fields.find((field) => field.encrypted === true)?.name
 }
 
 export function encryptedField(name: string, source: string, field: string): SvcError {
@@ -229,62 +259,6 @@ export function encryptedField(name: string, source: string, field: string): Svc
     'INVALID_REQUEST',
     `cannot create rollup "${name}": field "${field}" of measurement "${source}" is encrypted, and its target would hold it in the clear; keep such fields in a measurement of their own`,
   )
-}
-
-interface Existing {
-  namespace: string
-  target: string
-  start: bigint
-  end: bigint
-  targetFields: readonly FieldInfo[] | undefined
-}
-
-async function compare(reader: Reader, { namespace, target, start, end, targetFields }: Existing, rows: Aggregated, signal: AbortSignal) {
-  const unchanged = new Uint8Array(rows.group.length)
-  const stale: StaleRows[] = []
-  if (targetFields === undefined || targetFields.length === 0 || start >= end) return { unchanged, stale }
-  const columns = new Map(rows.columns.map((column) => [column.name, column]))
-  let find: ReturnType<typeof placesOf> | undefined
-  for await (const { tags, times, columns: held } of reader.scan({ namespace, measurement: target, start, end })) {
-    signal.throwIfAborted()
-    find ??= placesOf(rows)
-    const places = find(tags)
-    const gone: bigint[] = []
-    for (let row = 0; row < times.length; row++) {
-      const place = places?.get(times[row])
-      let same = place !== undefined
-      let lost = place === undefined
-      let shown = 0
-      for (const { name, values, validity } of held) {
-        if (validity !== undefined && validity[row] === 0) continue
-        shown++
-        const column = columns.get(name)
-        const now = place === undefined || column === undefined ? undefined : rowValue(column, place)
-        if (now === undefined) lost = true
-        else if (!equal(values[row], now)) same = false
-      }
-      if (lost) gone.push(times[row])
-      else if (same && place !== undefined && shown === count(rows, place)) unchanged[place] = 1
-    }
-    if (gone.length > 0) stale.push({ tags, times: BigInt64Array.from(gone) })
-  }
-  return { unchanged, stale }
-}
-
-/** Finds rows by their tags and times. */
-function placesOf({ groups, group, times }: Aggregated): (tags: Record<string, string>) => Map<bigint, number> | undefined {
-  const byTags = new Map(groups.map((tags, i) => [tagsKey(tags), i]))
-  const places = groups.map(() => new Map<bigint, number>())
-  for (let i = 0; i < group.length; i++) places[group[i]].set(times[i], i)
-  return (tags) => places[byTags.get(tagsKey(tags)) ?? -1]
-}
-
-const count = ({ columns }: Aggregated, row: number): number => columns.reduce((sum, column) => sum + (rowValue(column, row) === undefined ? 0 : 1), 0)
-
-function equal(a: unknown, b: unknown): boolean {
-  if (a instanceof Uint8Array && b instanceof Uint8Array) return Buffer.compare(a, b) === 0
-  if (typeof b === 'boolean') return (a === 1 || a === true) === b
-  return Object.is(a, b)
 }
 
 const job: Job<RecomputeArgs, Recomputed> = recompute

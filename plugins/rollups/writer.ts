@@ -5,7 +5,8 @@ import { classify, SvcError } from 'svcdb/lib/errors'
 import { type Aggregated, rowValue, rowWeight, tagsKey } from './aggregate.ts'
 import type { Value } from './cells.ts'
 import type { Definition } from './definition.ts'
-import type { Done, StaleRows } from './recompute-job.ts'
+import type { Done } from './recompute-job.ts'
+import type { StaleRows } from './target-rows.ts'
 
 /** Deletes of single series that one slice may make; with more, its range is deleted whole and written again. */
 const MAX_DELETES = 64
