@@ -105,6 +105,28 @@ t.test('files that comments and READMEs name are there', async (t) => {
   t.same(gone, [])
 })
 
+t.test('a README in an engine names the files and folders beside it, and no others', async (t) => {
+  const readmes = documents.filter((file) => /^storage\/.*README\.md$/.test(file))
+  t.ok(readmes.length > 4)
+  for (const file of readmes) {
+    const folder = posix.dirname(file)
+    const below = filesBelow(folder, CODE).map((name) => posix.relative(folder, name))
+    const modules = below.filter((name) => !name.includes('/') && !/\.(test|bench|fuzz)\.ts$/.test(name))
+    const folders = [...new Set(below.filter((name) => name.includes('/')).map((name) => `${name.split('/')[0]}/`))]
+    const named = [...read(file).matchAll(/`([\w./-]+(?:\.ts|\/))`/g)].map(([, name]) => name)
+    t.same(
+      [...modules, ...folders].filter((name) => !named.some((other) => other === name || (name.endsWith('/') && other.startsWith(name)))),
+      [],
+      `what ${file} leaves out`,
+    )
+    t.same(
+      named.filter((name) => !existsSync(join(ROOT, folder, name))),
+      [],
+      `what ${file} names and is not there`,
+    )
+  }
+})
+
 t.test('package.json', async (t) => {
   const manifest = JSON.parse(read('package.json'))
   t.equal(manifest.name, 'svcdb')
