@@ -13,6 +13,10 @@ const steps: Record<string, { asks(ctx: StepContext): Promise<unknown>; said: Re
   'a large note': { asks: (ctx) => ctx.note(LARGE), said: TOO_MANY },
   'a note with half a character': { asks: (ctx) => ctx.note(HALF), said: /surrogate/ },
   'large arguments': { asks: (ctx) => ctx.effect({ kind: 'k', args: LARGE, mutates: false }, async () => 1), said: TOO_MANY },
+  'deep arguments': {
+    asks: (ctx) => ctx.effect({ kind: 'k', args: JSON.parse('['.repeat(600) + ']'.repeat(600)), mutates: false }, async () => 1),
+    said: /nested more than 512 deep/,
+  },
   'a large sink': { asks: (ctx) => ctx.sink({ kind: 'k', args: LARGE, accepts: 'secret' as never, mutates: false }, async () => 1), said: TOO_MANY },
   'a large key': {
     asks: (ctx) => ctx.awaitEvent({ kind: 'k', correlation: [{ namespace: 'n', value: LARGE }], withinMs: 10 }),

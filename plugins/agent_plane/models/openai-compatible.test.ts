@@ -134,6 +134,22 @@ t.test('a server that does not answer is not waited for without end', async (t) 
   t.match(await (await node(t, url, { timeout: 0.1 })).run('sum.do', null), { status: /failed|quarantined/, reason: /no answer within 0.1 s|is not known/ })
 })
 
+t.test('nor is one whose answer never ends, and the reason says so', async (t) => {
+  const server = createServer((request, response) => {
+    request.resume()
+    response.writeHead(200)
+    const drip = setInterval(() => response.write(' '), 10)
+    response.on('close', () => clearInterval(drip))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const url = `http://127.0.0.1:${(server.address() as { port: number }).port}/v1`
+  t.match(await (await node(t, url, { timeout: 0.1 })).run('sum.do', null), { reason: /no answer within 0.1 s/ })
+})
+
 t.test('an answer that does not say what it has cost counts as what was estimated', async (t) => {
   const { usage: _, ...silent } = message('', call('math__add', '{"a":1,"b":2}'))
   const answers = { 'no usage': silent, 'usage that is none': { ...silent, usage: { prompt_tokens: -1, completion_tokens: '9' } }, 'no JSON': 'cut' }

@@ -20,6 +20,7 @@ export interface HttpOptions {
 /** @throws EffectError: nothing was sent for what is refused; what was sent and not answered is in doubt. */
 export async function callHttp({ method, url: text, headers = {}, body }: HttpCall, { guard, timeoutMs, hosts }: HttpOptions): Promise<HttpAnswer> {
   const url = checkedUrl(text, guard, hosts)
+  const timeout = AbortSignal.timeout(timeoutMs)
   let sent = false
   try {
     const bytes = body === undefined ? undefined : Buffer.from(body)
@@ -28,7 +29,7 @@ export async function callHttp({ method, url: text, headers = {}, body }: HttpCa
       agent: false,
       lookup: guard.lookup,
       maxHeaderSize: MAX_HEAD_BYTES,
-      signal: AbortSignal.timeout(timeoutMs),
+      signal: timeout,
       headers: { 'user-agent': 'svc-agent-plane', accept: '*/*', ...headers, ...(bytes === undefined ? {} : { 'content-length': String(bytes.length) }) },
     })
     const answer = await sendGuarded(request, bytes, guard, () => {
@@ -36,7 +37,7 @@ export async function callHttp({ method, url: text, headers = {}, body }: HttpCa
     })
     return await read(answer, request)
   } catch (error) {
-    throw failure(error, url, sent, timeoutMs)
+    throw failure(error, url, sent, timeout.aborted ? timeoutMs : undefined)
   }
 }
 
@@ -77,12 +78,12 @@ async function read(answer: IncomingMessage, request: ClientRequest): Promise<Ht
   return { status: answer.statusCode as number, headers, body: Buffer.concat(parts).toString() }
 }
 
-function failure(error: unknown, url: URL, sent: boolean, timeoutMs: number): EffectError {
+/** @param overMs the time limit, where it is over: a body that was cut by it says only that it was cut. */
+function failure(error: unknown, url: URL, sent: boolean, overMs: number | undefined): EffectError {
   if (error instanceof EffectError) return error
   let at = error
   while (at instanceof AggregateError && at.errors.length > 0) at = at.errors[0]
-  const { name, message } = at as Error
-  const why = name === 'TimeoutError' || name === 'AbortError' ? `there was no answer within ${timeoutMs / 1000} s` : message.split('\n', 1)[0].slice(0, 200)
+  const why = overMs === undefined ? (at as Error).message.split('\n', 1)[0].slice(0, 200) : `there was no answer within ${overMs / 1000} s`
   const isRefused = at instanceof Forbidden
   return new EffectError(`cannot call "${url.origin}": ${why}`, { disposition: sent ? 'in_doubt' : 'did_not_happen', permanent: isRefused })
 }

@@ -99,6 +99,26 @@ t.test('a page of large records ends where they are too many bytes, and the next
   t.ok(pages > 6, `${pages} pages`)
 })
 
+t.test('what an effect gives is nested as deep as can be read again, or is no record', async (t) => {
+  const nested = (depth: number, open: string, inner: string, close: string) => JSON.parse(open.repeat(depth) + inner + close.repeat(depth)) as Json
+  const deep = skill('deep', async (context, { n }) => {
+    for (const [i, given] of [nested(n, '[', '', ']'), nested(n, '{"a":', '1', '}')].entries())
+      await context.effect({ kind: 'ask', args: i, mutates: false }, async () => given)
+    return n
+  })
+  const { as, run, agents } = await startApi(t, [deep])
+  const rita = as('rita')
+  for (const n of [64, 511, 513, 1000, 2000, 4000, 5000, 6000, 7000, 20_000]) {
+    const id = await run('deep', { n })
+    const isKept = n < 512
+    t.match((await rita.get(`/runs/${id}`)).body, isKept ? { status: 'succeeded' } : { status: 'failed', reason: /it is nested more than 512 deep/ }, `${n}`)
+    const { status, body } = await rita.get(`/runs/${id}/history`)
+    t.equal(status, 200, `the history of ${n}`)
+    t.equal(body.records.filter(({ kind }: { kind: string }) => kind === (isKept ? 'EffectDone' : 'EffectFailed')).length, isKept ? 2 : 1)
+    t.same((await agents.replay(id)).divergences, [])
+  }
+})
+
 t.test('lists are cut at 100', async (t) => {
   const { as, run } = await startApi(t, [echo, nap])
   const begin = async (capability: string, count: number) => {
