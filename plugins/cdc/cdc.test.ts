@@ -315,3 +315,29 @@ t.test('a reader that takes nothing holds up nobody, and is ended', async (t) =>
   t.equal(await metric(node, 'cdc_streams_ended_total{reason="slow"}'), '1')
   socket.destroy()
 })
+
+t.test('a reader that takes little at a time is no reader that takes nothing', async (t) => {
+  const node = await started(t, { storage: 'embedded', config: { cdc: { slow_reader_secs: 2, max_buffered_bytes: 16_777_216 } } })
+  const { hostname, port } = new URL(node.url)
+  const socket = connect(Number(port), hostname)
+  // It reads by hand: whoever only looks fills the buffers of both sides.
+  let taken = 0
+  const reading = setInterval(() => (taken += socket.read(131_072)?.length ?? 0), 50)
+  t.teardown(() => {
+    clearInterval(reading)
+    socket.destroy()
+  })
+  socket.on('readable', () => {})
+  socket.write(`GET /api/v1/cdc/stream HTTP/1.1\r\nhost: ${hostname}\r\n\r\n`)
+  await until('its stream is open', async () => (await metric(node, 'cdc_subscribers')) === '1')
+  const text = 'x'.repeat(1000)
+  for (let i = 0; i < 40; i++)
+    await write(node, Array.from({ length: 1000 }, (_, n) => `m,host=h${n % 50} v=${n},text="${text}" ${NOW + BigInt(i * 1000 + n)}`).join('\n'))
+  const slow = () => metric(node, 'cdc_streams_ended_total{reason="slow"}')
+  const before = taken
+  await setTimeout(6000)
+  t.ok(taken - before > 1_000_000, `it takes ${taken - before} bytes in 6 s`)
+  t.equal(await slow(), undefined, 'it is told on')
+  clearInterval(reading)
+  await until('it is ended when it takes nothing any more', async () => (await slow()) === '1')
+})

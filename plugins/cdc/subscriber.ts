@@ -15,7 +15,7 @@ import { idsOf, type Subscription, withinHistory } from './request.ts'
 const RETRY_MS = 2000
 /** Of the time without an event: timers are not exact. */
 const EARLY = 0.9
-/** Between two looks at the credential of the reader. */
+/** Between two looks at the credential of the reader, and at what it has taken. */
 const LOOK_MS = 1000
 /** For what is still in buffers when a stream has ended. */
 const GRACE_MS = 5000
@@ -33,6 +33,7 @@ export class Subscriber {
   private lastSent: number
   private cancelKeepAlive = (): void => {}
   private cancelLook = (): void => {}
+  private cancelWatch = (): void => {}
   private readonly cancelEnd: () => void
 
   /** @param stands throws why the reader may read no more. */
@@ -106,20 +107,38 @@ export class Subscriber {
 
   private async drained(): Promise<void> {
     if (this.ended) return
-    const { slow_reader_secs: patience } = this.config
     const listening = new AbortController()
     const { signal } = listening
-    const cancel = this.clock.after(patience * 1000, () =>
-      this.end('slow', `the reader has taken nothing for ${patience} s (cdc.slow_reader_secs); connect again with Last-Event-ID to go on`),
-    )
+    this.watchReader()
     try {
       await Promise.race([once(this.output, 'drain', { signal }), once(this.output, 'close', { signal })])
     } catch {
       // It was destroyed, which ends it.
     } finally {
-      cancel()
+      this.cancelWatch()
       listening.abort()
     }
+  }
+
+  /** Until the reader has taken all that waits: what counts is whether it takes anything, and not how fast. */
+  private watchReader(): void {
+    const { clock, output } = this
+    const { slow_reader_secs: patience } = this.config
+    let waiting = Number.POSITIVE_INFINITY
+    let tookAt = 0
+    const watch = (): void => {
+      const now = clock.monotonic()
+      const left = output.writableLength + output.readableLength
+      if (left < waiting) tookAt = now
+      waiting = left
+      const ms = tookAt + patience * 1000 - now
+      if (ms <= 0) {
+        this.end('slow', `the reader has taken nothing for ${patience} s (cdc.slow_reader_secs); connect again with Last-Event-ID to go on`)
+        return
+      }
+      this.cancelWatch = clock.after(Math.min(LOOK_MS, ms), watch)
+    }
+    watch()
   }
 
   private keepAlive(): void {
@@ -146,6 +165,7 @@ export class Subscriber {
     if (this.ended) return
     this.ended = true
     this.cancelLook()
+    this.cancelWatch()
     this.cancelKeepAlive()
     this.cancelEnd()
     this.cursor.close()
