@@ -1,6 +1,7 @@
 /** What answers a call, whichever listener it came in by: through the gate, to its operation, and back as JSON. */
 import type { AuditLog } from 'svcdb'
 import { audited } from 'svcdb'
+import type { OperatedPlane } from 'svcdb/agents'
 import { inTurns } from 'svcdb/lib/event-loop'
 import type { JsonBounds } from 'svcdb/lib/json'
 import type { SchemaReader, TSchema } from 'svcdb/lib/schema'
@@ -73,12 +74,11 @@ export class OperatorApi {
   /** Never throws. */
   async answer(incoming: Incoming): Promise<Answer> {
     const found = this.router.find(incoming.method, incoming.path)
-    const operation = 'operation' in found ? found.operation : undefined
-    const operationId = operation?.operationId ?? ''
+    const meant = 'operation' in found ? found.operation : undefined
+    const operationId = meant?.operationId ?? ''
     try {
-      const { gate } = this.parts
       const caller = await this.known(incoming)
-      const plane = gate.planeOf(caller)
+      const plane = await this.planeOf(caller, meant, incoming)
       if (!('operation' in found)) return unknown(incoming, found.methods)
       const { operation, params } = found
       const query = queryOf(incoming.query)
@@ -108,7 +108,7 @@ export class OperatorApi {
       const body = isAudited ? await audited(this.parts.auditLog(), { ...record, by: byOf(caller, incoming), metadata: metadataOf(caller) }, act) : await act()
       return { status: operation.status, headers: HEADERS, body: operation.status === 204 ? '' : await inTurns(written(body)), operationId }
     } catch (error) {
-      return this.refused(error, operation, operationId, incoming)
+      return this.refused(error, meant, operationId, incoming)
     } finally {
       incoming.body.release()
     }
@@ -120,7 +120,17 @@ export class OperatorApi {
       return this.parts.gate.authenticate(authorization)
     } catch (error) {
       const by = { principal: 'anonymous', address: incoming.address, requestId: incoming.requestId }
-      if (authorization !== undefined) await this.parts.auditLog()?.record({ action: 'login_failure', resource: 'operator_api', decision: 'deny', by })
+      const metadata = { surface: 'operator_api', credential: schemeOf(authorization), reason: (error as Error).message }
+      await this.parts.auditLog()?.record({ action: 'login_failure', resource: 'operator_api', decision: 'deny', by, metadata })
+      throw error
+    }
+  }
+
+  private async planeOf(caller: Caller, operation: Operation | undefined, incoming: Incoming): Promise<OperatedPlane> {
+    try {
+      return this.parts.gate.planeOf(caller)
+    } catch (error) {
+      await this.denied(caller, `${operation?.action ?? 'none'} *`, incoming)
       throw error
     }
   }
@@ -129,10 +139,14 @@ export class OperatorApi {
     try {
       this.parts.gate.permit(caller, action, resource)
     } catch (error) {
-      const record = { action: 'operator_call', resource: `${action} ${resource}`.slice(0, AUDITED_LENGTH), decision: 'deny' as const }
-      await this.parts.auditLog()?.record({ ...record, by: byOf(caller, incoming), metadata: metadataOf(caller) })
+      await this.denied(caller, `${action} ${resource}`, incoming)
       throw error
     }
+  }
+
+  private async denied(caller: Caller, resource: string, incoming: Incoming): Promise<void> {
+    const record = { action: 'operator_call', resource: resource.slice(0, AUDITED_LENGTH), decision: 'deny' as const }
+    await this.parts.auditLog()?.record({ ...record, by: byOf(caller, incoming), metadata: metadataOf(caller) })
   }
 
   /** The body as far as it can be told. */
@@ -224,6 +238,12 @@ function resourceOf({ resource, query: queries = {} }: Operation, { params, quer
         ? (query.get(resource.query)?.[0] ?? (queries[resource.query] as { default?: unknown }).default)
         : (given.value as Record<string, unknown> | null | undefined)?.[resource.body]
   return typeof named === 'string' && named !== '' && named.length <= MAX_RESOURCE ? named : '*'
+}
+
+/** What the caller showed, by its kind only. */
+function schemeOf(authorization: string | undefined): string {
+  if (authorization === undefined) return 'none'
+  return /^bearer +\S/i.test(authorization) ? 'bearer' : 'other'
 }
 
 /** Whose body it is, beside the namespaces of the server. */

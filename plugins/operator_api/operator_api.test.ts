@@ -178,7 +178,8 @@ t.test('what acts and what is refused is in the audit log', async (t) => {
     provides: [AUDIT_LOG],
     setup: (svc) => svc.provide(AUDIT_LOG, { record: async (record: AuditRecord) => void records.push(record) } satisfies AuditLog),
   })
-  const { as, run } = await startApi(t, [echo], { plugins: [audit] })
+  const { as, with: having, run } = await startApi(t, [echo], { plugins: [audit] })
+  const nobody = having(undefined)
   const known = await run('echo', 1)
   records.length = 0
   await as('rita').get(`/runs/${known}`)
@@ -186,6 +187,9 @@ t.test('what acts and what is refused is in the audit log', async (t) => {
   await as('rita').post(`/runs/${known}/cancel`, { reason: 'x' })
   await as('ann').post(`/runs/${known}/cancel`, { reason: 'x' })
   await as('eve').get('/runs')
+  await as('stray').post(`/runs/${known}/cancel`, { reason: 'x' })
+  await nobody.get('/runs')
+  await as('ann').post(`/runs/${known}/cancel`, { reason: ' ' })
   t.match(records, [
     {
       action: 'operator_call',
@@ -196,7 +200,17 @@ t.test('what acts and what is refused is in the audit log', async (t) => {
     },
     { action: 'operator_call', decision: 'allow', by: { principal: 'ann' } },
     { action: 'operator_call', decision: 'deny', by: { principal: 'ann' }, metadata: { failed: 'CONFLICT' } },
-    { action: 'login_failure', decision: 'deny' },
+    { action: 'login_failure', decision: 'deny', resource: 'operator_api', metadata: { credential: 'bearer', reason: /not accepted/ } },
+    {
+      action: 'operator_call',
+      decision: 'deny',
+      resource: 'api:run.cancel *',
+      by: { principal: 'stray' },
+      metadata: { tenant: 'nowhere', roles: 'admin' },
+    },
+    { action: 'login_failure', decision: 'deny', metadata: { credential: 'none', reason: /no credentials/ } },
+    { action: 'operator_call', decision: 'allow', by: { principal: 'ann' } },
+    { action: 'operator_call', decision: 'deny', by: { principal: 'ann' }, metadata: { failed: 'BAD_REQUEST' } },
   ])
 })
 

@@ -1,12 +1,24 @@
 /** What a caller is told instead of an answer: a status, and a sentence. */
-import { publicText, SvcError } from 'svcdb/lib/errors'
+import { type ErrorCode, publicText, SvcError } from 'svcdb/lib/errors'
 
-/** A status that the errors of the server have no code for, such as 501. Others are thrown as SvcError. */
-export class Refusal extends Error {
+/** By status: what the audit log says of an operation that has failed. */
+const CODES: Readonly<Record<number, ErrorCode>> = {
+  400: 'BAD_REQUEST',
+  401: 'UNAUTHORIZED',
+  403: 'FORBIDDEN',
+  404: 'NOT_FOUND',
+  413: 'PAYLOAD_TOO_LARGE',
+  415: 'UNSUPPORTED_MEDIA_TYPE',
+  422: 'INVALID_BODY',
+  503: 'BACKPRESSURE',
+}
+
+/** Of any status, such as 501, which the errors of the server have no code for. */
+export class Refusal extends SvcError {
   readonly status: number
 
   constructor(status: number, sentence: string) {
-    super(sentence)
+    super(CODES[status] ?? 'INTERNAL_ERROR', sentence)
     this.status = status
   }
 }
@@ -29,7 +41,8 @@ export interface Refused {
 /** What an operation fails with is one of the statuses that its description lists; whatever else it is, the plane failed. */
 export function refusedBy(error: unknown, statuses: ReadonlySet<number>): Refused {
   if (error instanceof NoRoom) return { status: error.status, sentence: error.message, retryAfter: 1 }
-  if (error instanceof Refusal && statuses.has(error.status)) return { status: error.status, sentence: error.message }
+  if (error instanceof Refusal && statuses.has(error.status))
+    return { status: error.status, sentence: error.message, ...(error.status === 503 ? { retryAfter: 1 } : {}) }
   if (error instanceof SvcError) {
     const { http, redact } = error.kind
     if (statuses.has(http) && redact !== true && http < 500) return { status: http, sentence: publicText(error) }

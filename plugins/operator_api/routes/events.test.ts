@@ -270,7 +270,7 @@ t.test('events that nobody waits for are kept up to a bound, and there is room a
     ann.post('/events', { id, kind: 'answered', payload, correlation: [{ namespace: 'ticket', value: id }] })
   const half = 'x'.repeat(400_000)
   for (const id of ['1', '2']) t.same((await give(id, half)).body, { delivery: 'buffered' })
-  const full = { status: 503, body: { error: /cannot keep an event.*max_buffered_events and max_buffered_mb/ } }
+  const full = { status: 503, body: { error: /cannot keep an event.*max_buffered_events and max_buffered_mb/ }, headers: { 'retry-after': '1' } }
   t.match(await give('3', half), full, 'of bytes')
   t.same((await give('4')).body, { delivery: 'buffered' })
   t.match(await give('5'), full, 'of events')
