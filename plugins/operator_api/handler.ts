@@ -57,7 +57,12 @@ function incomingOf(request: HttpRequest, base: string, hold: OpenHold): Incomin
   }
 }
 
-export function splitUrl(url: string): [string, string] {
+/** Of a whole URL, as clients send it to proxies and every server has to take it (RFC 9112, section 3.2.2). */
+const ORIGIN = /^https?:\/\/[^/?]*/i
+
+/** @returns path and query. */
+export function splitUrl(target: string): [string, string] {
+  const url = target.startsWith('/') ? target : target.replace(ORIGIN, '')
   const at = url.indexOf('?')
   return at < 0 ? [url, ''] : [url.slice(0, at), url.slice(at + 1)]
 }

@@ -9,6 +9,7 @@ import type { Answer, Incoming, OperatorApi } from './api.ts'
 import { IncomingBody, type OpenHold } from './body.ts'
 import { pairsOf, splitUrl, textOf } from './handler.ts'
 import type { ApiMetrics } from './metrics.ts'
+import { refuseInForm, requireHost } from './no-request.ts'
 
 const IDLE_SWEEP_MS = 20
 
@@ -36,12 +37,13 @@ export class Listener {
     const serve = (request: IncomingMessage, response: ServerResponse) => void this.serve(request, response)
     const { request_timeout_secs: requestSecs, keep_alive_timeout_secs: idleSecs } = svc.server
     // Whole milliseconds: Node.js takes no others.
-    const limits = { requestTimeout: Math.ceil(requestSecs * 1000), keepAliveTimeout: Math.ceil(idleSecs * 1000) }
+    const limits = { requestTimeout: Math.ceil(requestSecs * 1000), keepAliveTimeout: Math.ceil(idleSecs * 1000), requireHostHeader: false }
     const secure = tls === undefined ? undefined : await tlsOptions(tls)
     const server: Server =
       secure === undefined
         ? (await import('node:http')).createServer(limits, serve)
         : (await import('node:https')).createServer({ ...limits, ...secure }, serve)
+    refuseInForm(server)
     this.unasked = new Unasked(server)
     boundConnections(server, svc.server.max_connections, svc.log, () => this.metrics.refused.inc())
     if (tls !== undefined && secure !== undefined && tls.reload_interval_secs > 0)
@@ -81,6 +83,7 @@ export class Listener {
     let answer: Answer
     try {
       refuseDuplicates(request.rawHeaders)
+      requireHost(request)
       answer = await this.api.answer(incomingOf(request, requestId, this.svc.http.bodyHold))
     } catch (error) {
       const body = JSON.stringify({ error: (error as Error).message })

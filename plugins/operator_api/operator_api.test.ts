@@ -132,6 +132,50 @@ t.test('on a listener of its own the operations are at the root, and nothing els
   await t.rejects(fetch(url))
 })
 
+/** What a connection answers to bytes as they are. */
+function raw(port: number, bytes: string): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+    let text = ''
+    socket.on('data', (data) => (text += data))
+    socket.on('error', () => {})
+    socket.on('close', () => resolve(text))
+    socket.write(bytes, 'latin1')
+  })
+}
+
+t.test('a whole URL as the target is the path in it, on either listener', async (t) => {
+  const { node } = await startApi(t, [], { config: { operator_api: { addr: '127.0.0.1:0' } } })
+  const bearer = `Authorization: Bearer ${tokenOf('ann')}`
+  for (const [port, base] of [
+    [Number(new URL(node.url).port), '/api/v1/plane'],
+    [node.port('operator_api'), ''],
+  ] as const)
+    for (const at of ['http://127.0.0.1', 'HTTP://127.0.0.1:80', 'https://127.0.0.1']) {
+      const answer = await raw(port, `GET ${at}${base}/halts?state=lifted HTTP/1.1\r\nHost: 127.0.0.1\r\n${bearer}\r\nConnection: close\r\n\r\n`)
+      t.match(answer, /^HTTP\/1.1 200 [\s\S]*{"halts":\[\],"lifted":\[\],"truncated":false}$/, `${at}${base}`)
+    }
+})
+
+t.test('what is no request is refused in the same form', async (t) => {
+  const { node } = await startApi(t, [], { config: { operator_api: { addr: '127.0.0.1:0' } } })
+  const head = `POST /halts HTTP/1.1\r\nAuthorization: Bearer ${tokenOf('ann')}\r\nContent-Type: application/json\r\nConnection: close\r\n`
+  const cases: [string, number, RegExp][] = [
+    ['GARBAGE\r\n\r\n', 400, /not valid HTTP/],
+    [`${head}Host: x\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`, 431, /headers are too large/],
+    [`${head}Host: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n`, 400, /not valid HTTP|closed before/],
+    [`${head}Content-Length: 0\r\n\r\n`, 400, /no header Host/],
+    [`${head}Host: x\r\nContent-Length: 0\r\nExpect: tea\r\n\r\n`, 417, /only 100-continue/],
+  ]
+  for (const [bytes, status, error] of cases) {
+    const [answered, body = ''] = (await raw(node.port('operator_api'), bytes)).split('\r\n\r\n')
+    t.match(answered, new RegExp(`^HTTP/1.1 ${status} `), `${error}`)
+    t.match(answered, /content-type: application\/json/i)
+    t.match(body, /^{"error":"[^"\\]*"}$/)
+    t.match(body, error)
+  }
+})
+
 t.test('time limits may have any fraction of a second', async (t) => {
   const server = { request_timeout_secs: 1.001, keep_alive_timeout_secs: 4.0001 }
   const { node } = await startApi(t, [], { config: { operator_api: { addr: '127.0.0.1:0' }, server } })
