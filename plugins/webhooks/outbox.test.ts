@@ -125,6 +125,55 @@ t.test('a message is known for as long as twice as many have been queued behind 
   t.same((await put(0)).answers, ['queued'])
 })
 
+t.test('of a delivery that ends when twice as many have been queued behind it nothing is remembered', async (t) => {
+  const state = await memory()
+  const outbox = new Outbox(state, limits, Date.now)
+  const { key: endpoint } = await outbox.define({ owner: 'o', namespace: 'n', name: '1' }, 'https://example.com/')
+  const put = async (n: number) => outbox.enqueue([{ endpoint, message: `m${n}`, id: `e${n}`, body: '' }])
+  const finish = (seq: number) => outbox.finish([{ endpoint, seq, result: 'delivered' }])
+  const [stuck] = (await put(0)).added
+  const remembered = 2 * limits.queueSize
+  for (let n = 1; n <= 3 * remembered; n++) await finish((await put(n)).added[0].seq)
+  await finish(stuck.seq)
+  t.same((await put(0)).answers, ['queued'])
+  for (const prefix of ['message/', 'done/']) t.ok((await state.list({ prefix })).length <= remembered, prefix)
+})
+
+t.test('an endpoint keeps as many deliveries as its queue has room for, and loses its oldest', async (t) => {
+  const outbox = new Outbox(await memory(), { ...limits, namespaceBytes: 100_000, totalBytes: 100_000 }, Date.now)
+  const { key: endpoint } = await outbox.define({ owner: 'o', namespace: 'n', name: '1' }, 'https://example.com/')
+  const put = (n: number) => outbox.enqueue([{ endpoint, message: `m${n}`, id: `e${n}`, body: '' }])
+  for (let n = 0; n < limits.queueSize; n++) t.same((await put(n)).dropped, [])
+  t.match((await put(limits.queueSize)).dropped, [{ id: 'e0' }])
+  t.same(
+    (await outbox.waiting(endpoint)).map(({ id }) => id),
+    Array.from({ length: limits.queueSize }, (_, i) => `e${i + 1}`),
+  )
+})
+
+t.test('a namespace has as many endpoints as it may, and no more, where others have none', async (t) => {
+  const outbox = new Outbox(await memory(), limits, Date.now)
+  const define = (name: string) => outbox.define({ owner: 'o', namespace: 'n', name }, 'https://example.com/')
+  for (let n = 0; n < limits.namespaceEndpoints; n++) await define(String(n))
+  await t.rejects(define('more'), { code: 'RATE_LIMITED', message: /namespace "n" has 3 already.*webhooks\.namespace_endpoints/ })
+  await define('0')
+  await outbox.remove('n/o/0')
+  await define('more')
+})
+
+t.test('the room of an endpoint that is removed is free again', async (t) => {
+  const outbox = new Outbox(await memory(), limits, Date.now)
+  const put = (endpoint: string, id: string, length: number) => outbox.enqueue([{ endpoint, message: id, id, body: 'x'.repeat(length) }])
+  const most = limits.namespaceBytes - ENTRY_BYTES
+  for (let n = 0; n < 10; n++) {
+    // Something stays, so that the totals do.
+    for (const name of ['stays', 'goes']) await outbox.define({ owner: 'o', namespace: 'n', name }, 'https://example.com/')
+    t.match(await put('n/o/goes', `m${n}`, most), { answers: ['queued'], dropped: [] })
+    await outbox.remove('n/o/goes')
+  }
+  t.match(await put('n/o/stays', 'last', most), { answers: ['queued'], dropped: [] })
+})
+
 t.test('what the whole outbox has no room for is not taken, whatever a namespace may have', async (t) => {
   const outbox = new Outbox(await memory(), { ...limits, namespaceBytes: 20_000 }, Date.now)
   const { key: endpoint } = await outbox.define({ owner: 'o', namespace: 'n', name: '1' }, 'https://example.com/')
