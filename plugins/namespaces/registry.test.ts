@@ -1,5 +1,5 @@
 /** What other nodes over the same state do to the definitions, and what a change costs. */
-import type { StateStore } from 'svcdb'
+import { type StateStore, UNFINISHED } from 'svcdb'
 import { seeded } from 'svcdb/lib/random'
 import { mapState } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
@@ -33,12 +33,94 @@ t.test('what another node has removed is gone here, whether it is told of by nam
 
 const definition = (name: string): Definition => ({ name, description: '', owner: 'admin', auto: false, createdAt: 1, quota: {}, deleting: false })
 
-async function opened(t: Test): Promise<Registry> {
+async function opened(t: Test, state: StateStore = mapState()): Promise<Registry> {
   const registry = new Registry()
-  await registry.open(mapState(), undefined, { settle: async () => {}, gone: () => {}, failed: (error) => t.fail(String(error)) })
+  await registry.open(state, undefined, { settle: async () => {}, gone: () => {}, failed: (error) => t.fail(String(error)) })
   t.teardown(() => registry.close())
   return registry
 }
+
+t.test('one that another node has removed, or made anew, is closed here until nothing of the former is left', async (t) => {
+  const state: StateStore = mapState()
+  const tell: ((keys: readonly string[] | undefined) => void)[] = []
+  state.watch = async (_prefixes, told) => {
+    tell.push(told)
+    return () => {}
+  }
+  const gone: string[] = []
+  let settling: PromiseWithResolvers<void> | undefined
+  const registry = new Registry()
+  await registry.open(state, undefined, {
+    settle: () => (settling = Promise.withResolvers()).promise,
+    gone: (name) => gone.push(name),
+    failed: (error) => t.fail(String(error)),
+  })
+  t.teardown(() => registry.close())
+  await registry.commit((definitions) => {
+    for (const name of ['kept', 'removed', 'anew']) definitions.set(name, definition(name))
+  })
+  await state.transaction((tx) => {
+    tx.delete('namespace/removed')
+    tx.put('namespace/anew', { name: 'anew', description: '', owner: 'other', created_at: 2, quota: {} })
+  })
+  tell[0](['namespace/removed', 'namespace/anew', 'namespace/kept'])
+  await until('it is seen', () => settling !== undefined)
+  const closed = () => ['kept', 'removed', 'anew'].map((name) => [registry.get(name)?.deleting, registry.isEnding(name)])
+  t.same(closed(), [
+    [false, false],
+    [true, true],
+    [true, true],
+  ])
+  await new Promise((resolve) => setImmediate(resolve))
+  t.same([gone, registry.names()], [[], ['default', 'kept']], 'while something of it may be left')
+  settling?.resolve()
+  await until('the name is free', () => registry.get('removed') === undefined)
+  t.same(closed(), [
+    [false, false],
+    [undefined, false],
+    [false, false],
+  ])
+  t.same([gone, registry.get('anew')?.owner, registry.names()], [['removed'], 'other', ['anew', 'default', 'kept']])
+})
+
+t.test('a change is made to what another node has made meanwhile, though nobody has told of it', async (t) => {
+  const state: StateStore = mapState()
+  state.watch = async () => () => {}
+  const [one, other] = [await opened(t, state), await opened(t, state)]
+  await one.commit((definitions) => definitions.set('a', { ...definition('a'), description: 'of one' }))
+  let tries = 0
+  await other.commit((definitions) => {
+    if (++tries > 5) throw new Error('it is tried for ever')
+    definitions.set('a', { ...(definitions.get('a') ?? definition('a')), owner: 'other' })
+  })
+  t.match(other.get('a'), { description: 'of one', owner: 'other' })
+  // It knows only what it has made itself: to go on from there would bring back what is being deleted.
+  await other.commit((definitions) => definitions.set('a', { ...(definitions.get('a') as Definition), deleting: true }))
+  await t.rejects(
+    one.commit((definitions) => {
+      if (definitions.get('a')?.deleting) throw new Error('it is being deleted')
+      definitions.set('a', { ...definition('a'), quota: { max_measurements: 1 } })
+    }),
+    { message: 'it is being deleted' },
+  )
+  t.match(await state.get('namespace/a'), { deleting: true, quota: {} })
+})
+
+t.test('a deletion is unfinished from its mark to its end: no start without the plugin would take writes meanwhile', async (t) => {
+  const state: StateStore = mapState()
+  const registry = await opened(t, state)
+  const unfinished = async () => (await state.list({ prefix: UNFINISHED })).map(({ value }) => value)
+  await registry.commit((definitions) => {
+    for (const name of ['a', 'b']) definitions.set(name, definition(name))
+  })
+  t.same(await unfinished(), [])
+  await registry.commit((definitions) => definitions.set('a', { ...definition('a'), deleting: true }))
+  t.same(await unfinished(), ['the deletion of namespace "a"'])
+  await registry.commit((definitions) => {
+    for (const name of ['a', 'b']) definitions.delete(name)
+  })
+  t.same(await unfinished(), [])
+})
 
 t.test('a change goes through none of the other definitions', async (t) => {
   const registry = await opened(t)

@@ -139,6 +139,17 @@ t.test('of a delivery that ends when twice as many have been queued behind it no
   for (const prefix of ['message/', 'done/']) t.ok((await state.list({ prefix })).length <= remembered, prefix)
 })
 
+t.test('an endpoint that is defined anew is sent to again', async (t) => {
+  const outbox = new Outbox(await memory(), limits, Date.now)
+  const ref = { owner: 'o', namespace: 'n', name: '1' }
+  const { key } = await outbox.define(ref, 'https://example.com/old')
+  await outbox.change(key, (record) => Object.assign(record, { delivered: 3, failing_since: 1, parked: { at: 2, reason: 'it is gone' } }))
+  await outbox.define(ref, 'https://example.com/new')
+  const record = (await outbox.endpoint(key))?.record
+  t.match(record, { url: 'https://example.com/new', delivered: 3 })
+  t.same([record?.parked, record?.failing_since], [undefined, undefined])
+})
+
 t.test('an endpoint keeps as many deliveries as its queue has room for, and loses its oldest', async (t) => {
   const outbox = new Outbox(await memory(), { ...limits, namespaceBytes: 100_000, totalBytes: 100_000 }, Date.now)
   const { key: endpoint } = await outbox.define({ owner: 'o', namespace: 'n', name: '1' }, 'https://example.com/')
