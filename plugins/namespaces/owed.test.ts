@@ -3,7 +3,9 @@ import type { StateStore } from 'svcdb'
 import { mapState } from 'svcdb/testkit'
 import t from 'tap'
 import { until } from '../../test/support/until.ts'
+import { Directory, type DirectoryDependencies } from './directory.ts'
 import { Owed } from './owed.ts'
+import { Registry } from './registry.ts'
 
 t.test('a keeper forgets what goes on another node, and not twice', async (t) => {
   const state: StateStore = mapState()
@@ -48,4 +50,34 @@ t.test('a keeper forgets what goes on another node, and not twice', async (t) =>
   t.same(await owed(), [], 'nothing is owed to a keeper that is there')
   await there.close()
   t.equal(watching, 0)
+})
+
+t.test('a name is taken only when nothing is owed for who had it before', async (t) => {
+  const state: StateStore = mapState()
+  const [here, there] = [new Owed(() => state), new Owed(() => state)]
+  const held = Promise.withResolvers<void>()
+  const forgotten: string[] = []
+  await there.begin('points', async (name) => {
+    await held.promise
+    forgotten.push(name)
+  })
+  const registry = new Registry()
+  await registry.open(state, undefined, { settle: () => there.settleAll(), gone: () => {}, failed: (error) => t.fail(String(error)) })
+  t.teardown(() => registry.close())
+  const directory = new Directory({
+    registry,
+    owed: there,
+    config: { max_namespaces: 10 } as DirectoryDependencies['config'],
+    multiTenancy: true,
+    clock: { now: () => 1, monotonic: () => 1, after: () => () => {} } as DirectoryDependencies['clock'],
+    settle: () => there.settleAll(),
+    full: () => {},
+  })
+  await here.leave('acme')
+  const created = directory.create({ name: 'acme', description: '', owner: 'next', auto: false, quota: {} })
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(registry.get('acme'), undefined)
+  held.resolve()
+  await created
+  t.same([forgotten, registry.get('acme')?.owner], [['acme'], 'next'])
 })

@@ -347,3 +347,17 @@ t.test('what one transaction asks wrongly is its own failure', async (t) => {
     { key: 'b', value: 2 },
   ])
 })
+
+t.test('of two at one time that look whether the other was there, one is, from the start of its range on', async (t) => {
+  for (let turns = 0; turns < 12; turns++) {
+    const store = await CatalogStore.open('.', true, { fs: NO_FILE, openStore: () => new FailingStore(new Disk(), seeded(1), { fail: 0, die: 0, panic: 0 }) })
+    const state = new LmdbState(store, 'one')
+    const unless = (other: string, own: string) => async (tx: StateTransaction) => {
+      if ((await tx.list({ start: other, end: `${other}0` })).length === 0) tx.put(own, true)
+    }
+    const begun = [state.transaction((tx) => tx.put('x', turns)), state.transaction(unless('b', 'a'))]
+    for (let i = 0; i < turns; i++) await Promise.resolve()
+    await Promise.all([...begun, state.transaction(unless('a', 'b'))])
+    t.equal((await state.list({ end: 'c' })).length, 1, `${turns}`)
+  }
+})

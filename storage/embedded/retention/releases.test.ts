@@ -191,6 +191,27 @@ t.test('a series that waits is given back although a later segment spans its num
   )
 })
 
+t.test('a restart gives nothing back that was written to again behind the delete, and is in a segment by now', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir)
+  t.teardown(() => closeAndRemove(engine, dir))
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 2 })
+  await writeFloat(engine, 'm', 'b', NOW, { v: 1, w: 2 })
+  await engine.flush()
+  const held = engine.batch('')
+  await engine.delete({ namespace: '', measurement: 'm' })
+  await writeFloat(engine, 'm', 'a', NOW, { v: 3, w: 4 })
+  await engine.flush()
+  await engine.tidy()
+  const copy = crashCopy(dir)
+  engine.recycle(held)
+  const again = await openEngine(copy)
+  t.teardown(() => closeAndRemove(again, copy))
+  await again.tidy()
+  t.same(await rowsOf(again, 'm'), [`a ${NOW} v=3 w=4`])
+  t.equal(await series(again), 1, 'the other one has nothing left')
+})
+
 t.test('a crash between the slices of a final drop leaves no series of it, also when the log has forgotten the drop', async (t) => {
   const dir = tempDir()
   const engine = await openEngine(dir)

@@ -29,6 +29,27 @@ t.test('a new file and its name are durable before records go to it', async (t) 
   t.same(recordsOn(disk), [1, 2])
 })
 
+t.test('a new file whose first bytes find only part of their room is not begun: the one before goes on', async (t) => {
+  const disk = new LogDisk(FORGETFUL)
+  const { writeSync } = disk.fs
+  let room = Number.POSITIVE_INFINITY
+  disk.fs.writeSync = (fd, bytes) => writeSync(fd, bytes.subarray(0, Math.min(bytes.length, room)))
+  const { log } = await started(PER_BATCH, undefined, disk)
+  log.append(1)
+  log.settle()
+  room = 3
+  t.match(await disk.run(log.rotate()), { code: 'ENOSPC' })
+  t.equal(log.wal.poisoned, undefined)
+  log.append(2)
+  log.settle()
+  room = Number.POSITIVE_INFINITY
+  t.equal(await disk.run(log.rotate()), undefined)
+  log.append(3)
+  log.settle()
+  disk.powerCut()
+  t.same(recordsOn(disk), [1, 2, 3])
+})
+
 t.test('periodic: a file is durable before it is left, and before anybody hears of the next one', async (t) => {
   const disk = new LogDisk(FORGETFUL)
   const heard: number[][] = []

@@ -42,3 +42,29 @@ t.test('so are those that a start has read back', async (t) => {
   for (let table = 0; table <= TABLES; table++) t.equal((await rowsOf(again, `m${table}`)).length, 1)
   await closeAndRemove(again, copy)
 })
+
+t.test('rows that were flushed take no room any more, however many there were', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir, SMALL)
+  t.teardown(() => closeAndRemove(engine, dir))
+  const rows = 10_000
+  for (let n = 0; n < 20; n++) {
+    const time = NOW + BigInt(n)
+    await until('there is room', async () => {
+      const batch = engine.batch('')
+      const ref = engine.resolver.measurement('', 'm')
+      const table = batch.table(ref)
+      for (let i = 0; i < rows; i++) {
+        const row = table.addRow(engine.resolver.series(ref, ['host', String(i)]), Number(BigInt.asIntN(32, time)), Number(time >> 32n), i)
+        table.column('v', 'float64').setF64(row, i)
+        table.column('w', 'float64').setF64(row, n)
+      }
+      return engine.write(batch).catch((error) => {
+        if (error.code !== 'BACKPRESSURE') throw error
+        return undefined
+      })
+    })
+    await engine.flush()
+  }
+  t.ok(memory(engine) < SMALL.max_memtable_memory / 2)
+})
