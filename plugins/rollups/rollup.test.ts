@@ -42,6 +42,38 @@ t.test('rows before the first bucket move where the source begins, and what is d
   t.same(rollup.dirty, [[50n * S, 60n * S]])
 })
 
+t.test('a row at the very end of a bucket that is marked is of the next one', async (t) => {
+  const rollup = computed(0n, 1000n)
+  rollup.markTimes(times(105n, 110n, 300n), 3)
+  t.same(rollup.dirty, [
+    [100n * S, 120n * S],
+    [300n * S, 310n * S],
+  ])
+})
+
+t.test('of a range that changed those buckets are marked that were computed, whole', async (t) => {
+  const marked = (start: bigint | undefined, end: bigint | undefined) => {
+    const rollup = computed(100n, 200n)
+    t.equal(rollup.from, 100n * S)
+    return [rollup.mark(start, end), ...rollup.dirty.map(([first, last]) => [first / S, last / S])]
+  }
+  t.same(marked(50n * S, 120n * S), [true, [100n, 120n]], 'none before the first')
+  t.same(marked(155n * S, 500n * S), [true, [150n, 200n]], 'nor from the watermark on')
+  t.same(marked(undefined, undefined), [true, [100n, 200n]])
+  t.same(marked(119n * S, 120n * S + 1n), [true, [110n, 130n]])
+  t.same([marked(200n * S, undefined), marked(undefined, 100n * S)], [[false], [false]])
+})
+
+t.test('a repair moves no watermark, and what is lost does not come back', async (t) => {
+  const rollup = computed(100n, 200n)
+  rollup.begin([150n * S, 250n * S])
+  rollup.done([150n * S, 250n * S], false)
+  t.equal(rollup.until, 200n * S)
+  rollup.lose(120n * S)
+  rollup.lose(110n * S)
+  t.equal(rollup.lost, 120n * S)
+})
+
 t.test('of a change with many buckets all are marked, in whatever order its rows are', async (t) => {
   const rollup = computed(0n, 1000n)
   rollup.markTimes(times(500n, 705n, 205n, 805n, 305n), 5, 1)

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
 import { testContext } from '../../conformance/index.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
@@ -8,8 +9,10 @@ import { Catalog } from './catalog.ts'
 import { dropUnusedSymbols } from './unused-symbols.ts'
 
 const { log } = testContext({}, () => 0)
+t.setTimeout(180_000)
 const SERIES = 20_000
-const KEPT = 500
+/** More than a block of symbols has. */
+const KEPT = 1250
 
 async function stored(dir: string): Promise<SeriesIndex> {
   const catalog = await Catalog.open(join(dir, 'catalog'), false)
@@ -58,6 +61,13 @@ t.test('texts that only released series used go with the next start', async (t) 
   t.equal(after.count, SERIES + 2)
 
   const catalog = await Catalog.open(join(copy, 'catalog'), false)
+  const { transaction } = catalog.store
+  const failing = (code: 'STORAGE_FULL' | 'OVERLOADED') => Object.assign(catalog.store, { transaction: () => Promise.reject(new SvcError(code, 'no')) })
+  failing('STORAGE_FULL')
+  t.equal(await dropUnusedSymbols(catalog.store, log), 0, 'a full disk keeps no start from going on')
+  failing('OVERLOADED')
+  await t.rejects(dropUnusedSymbols(catalog.store, log), { code: 'OVERLOADED' }, 'what leaves the catalog unknown does')
+  Object.assign(catalog.store, { transaction })
   t.equal(await dropUnusedSymbols(catalog.store, log), before.symbols.count - (KEPT + 3))
   t.equal(await dropUnusedSymbols(catalog.store, log), 0, 'nothing is left to do')
   await catalog.close()

@@ -50,6 +50,10 @@ t.test('a file goes when nothing of it is left to see', async (t) => {
   const segments = [segment(1), segment(2, { minTime: '50', maxTime: '150' }), segment(6)]
   t.same(ids(freed(table(segments), all(tombstone(1)))), [1, 2], 'what was written after the delete stays')
   t.same(ids(freed(table(segments), all(tombstone(1, { end: 120n })))), [1], 'one of which a part is left stays')
+  t.same(ids(freed(table(segments), all(tombstone(1, { start: 50n })))), [2], 'from the first time of the delete on')
+  t.same(ids(freed(table(segments), all(tombstone(1, { start: 51n })))), [], 'nor one with rows before it')
+  t.same(ids(freed(table(segments), all(tombstone(1, { start: 0n, end: 100n })))), [1], 'its last time is deleted as well')
+  t.same(ids(freed(table(segments), all(tombstone(1, { end: 99n })))), [])
   t.same(ids(freed(table(segments), all(tombstone(1, { series: Int32Array.of(0, 9) })))), [], 'series may be all or not')
   t.same(ids(freed(table(segments, { measurement: undefined }), all(tombstone(1)))), [], 'a shared table has rows of others')
   t.same(ids(freed(table(segments, { gone: true }), all())), [1, 2, 6], 'all files of a dropped measurement')

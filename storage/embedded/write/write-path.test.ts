@@ -94,6 +94,33 @@ t.test('usage counts measurements of writes on their way, which others do not se
   engine.recycle(named)
 })
 
+t.test('a write or a change that cannot be put into the log is refused, and leaves nothing behind', async (t) => {
+  const { engine } = await heldEngine(t)
+  const { wal, memtables } = inside(engine)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  const before = [await schemaOf(engine), (await engine.usage('')).series]
+  const append = wal.append.bind(wal)
+  wal.append = () => {
+    throw new SvcError('PAYLOAD_TOO_LARGE', 'a record of the log has at most so many bytes')
+  }
+  const refused = [
+    writeFloat(engine, 'm', 'b', NOW + HOUR / 2n, { v: 2, x: 3 }),
+    writeFloat(engine, 'other', 'a', NOW, { v: 2 }),
+    engine.delete({ namespace: '', measurement: 'm' }),
+    engine.drop('', 'm'),
+    engine.declareField('', 'd', { name: 'f', type: 'bool' }),
+  ].map(codeOf)
+  t.same(await Promise.all(refused), Array(5).fill('PAYLOAD_TOO_LARGE'))
+  wal.append = append
+  t.same([await schemaOf(engine), (await engine.usage('')).series], before)
+  t.equal(memtables.active.rows, 1)
+  t.match(await writeFloat(engine, 'm', 'b', NOW - 48n * HOUR + HOUR / 4n, { v: 2 }), { written: 1 }, 'the window has not moved')
+  await engine.delete({ namespace: '', measurement: 'm', matchers: [{ tag: 'host', op: '=', value: 'a' }] })
+  t.same(await rowsOf(engine, 'm'), [`b ${NOW - 48n * HOUR + HOUR / 4n} v=2`])
+  await engine.tidy()
+  t.equal((await engine.usage('')).series, 1, 'and nothing is taken for being on its way')
+})
+
 t.test('who hears of a refusal finds a refused drop undone, and series back that were to be given back', async (t) => {
   const { engine, log, dir } = await heldEngine(t)
   await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
