@@ -147,8 +147,9 @@ export class KnownPaths {
 export function unroutable(request: IncomingMessage, known: KnownPaths): { error: SvcError; allow?: string } {
   const path = (request.url ?? '/').split('?', 1)[0]
   const methods = known.methods(path)
+  // "page not found" is looked for by Grafana, which so learns that a data source has no API to edit rules.
   if (methods.length === 0)
-    return { error: new SvcError('NOT_FOUND', `cannot find "${path.slice(0, 256)}": no such path; GET /api/v1/openapi.json lists them`) }
+    return { error: new SvcError('NOT_FOUND', `cannot find "${path.slice(0, 256)}": no such path, page not found; GET /api/v1/openapi.json lists them`) }
   // A route of this method and path, but for bodies of another media type.
   if (methods.includes(request.method ?? '')) {
     const type = (request.headers['content-type'] ?? '').slice(0, 128)

@@ -243,6 +243,15 @@ async function besides(t: Test, node: TestNode): Promise<void> {
   t.notOk('features' in build, 'what has features is taken for Mimir')
   t.match((await get(node, '/status/runtimeinfo')).json.data, { startTime: /^2\d{3}-.*Z$/, reloadConfigSuccess: true, CWD: process.cwd() })
   t.match((await get(node, '/status/flags')).json.data, { 'query.lookback-delta': '300s' })
+  t.match((await get(node, '/status/flags')).json.data['enable-feature'].split(','), ['promql-experimental-functions'], 'by which tools such as pint go')
+  const features = (await get(node, '/features')).json.data
+  t.match(features, {
+    api: { admin: false, label_values_match: true, search: false },
+    promql: { at_modifier: true, by: true, duration_expr: true, fill_left: true, unquoted_utf8_names: true, type_and_unit_labels: false },
+    promql_functions: { rate: true, integral: true, mad_over_time: true },
+    promql_operators: { '=~': true, and: true, limitk: true, sum: true },
+  })
+  t.same(Object.keys(features.promql_operators), Object.keys(features.promql_operators).sort(), 'sorted, as by Prometheus')
   t.match((await get(node, '/status/config')).json.data.yaml, /^global:/)
   t.same((await get(node, '/status/walreplay')).json.data, { min: 0, max: 0, current: 0 })
   const { headStats, seriesCountByMetricName } = (await get(node, '/status/tsdb', { limit: '2' })).json.data
@@ -259,6 +268,9 @@ async function besides(t: Test, node: TestNode): Promise<void> {
   t.same(Object.keys((await get(node, '/metadata', { limit: '1' })).json.data), ['up'])
   t.same((await get(node, '/metadata', { limit_per_metric: '1' })).json.data.up, [{ type: 'gauge', help: 'Is it up?', unit: '' }])
   t.equal((await get(node, '/metadata', { limit: 'x' })).json.error, 'limit must be a number')
+  const ruler = await node.inject('/rules/test/test')
+  t.equal(ruler.statusCode, 404)
+  t.match(ruler.body, /page not found/, "Grafana's alerting knows by these words that rules cannot be edited, and fails at others")
 }
 
 t.test('the examples of the README answer what is shown below them', async (t) => {

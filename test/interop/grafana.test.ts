@@ -144,6 +144,25 @@ test('Grafana: the version is that of a Prometheus, without features of another 
   assert.equal(features, undefined)
 })
 
+test('what the language can do is told as by Prometheus', async () => {
+  const asked: Call = { what: '', method: 'GET', path: '/features' }
+  const features = (await call(node.url, asked)).body.data as Record<string, object>
+  const expected = prometheus === undefined ? undefined : ((await call(prometheus.url, asked)).body.data as Record<string, object>)
+  for (const category of ['promql', 'promql_functions', 'promql_operators']) {
+    assert.ok(Object.keys(features[category]).length > 10)
+    if (expected !== undefined) assert.deepEqual(features[category], expected[category])
+  }
+})
+
+test('Grafana: alerting learns that there are no rules to edit, which it asks of every data source that has flags', async () => {
+  const answer = await fetch(`${node.url}/rules/test/test?subtype=prometheus`)
+  assert.equal(answer.status, 404)
+  // A field "message" would be all that it looks at.
+  const text = await answer.text()
+  assert.match(text, /page not found/)
+  assert.equal('message' in JSON.parse(text), false)
+})
+
 test('Grafana: a path of another server is answered by 404', async () => {
   for (const path of ['/api/v1/nothing', '/api/v1/prom/nothing']) {
     const answer = await fetch(node.url + path)

@@ -6,6 +6,7 @@ import type { PromqlConfig } from '../config.ts'
 import type { CountsArgs } from '../counts-job.ts'
 import type { DatabaseCounts } from '../discovery-contract.ts'
 import { apiError } from './api-error.ts'
+import { FEATURE_FLAGS, featuresOf } from './features.ts'
 import { integerOf } from './params.ts'
 import type { QueryApi } from './query-api.ts'
 
@@ -48,7 +49,11 @@ export function statusEndpoints(api: QueryApi, config: PromqlConfig): void {
     }
   })
 
+  const features = featuresOf(config.admin_api === 'on')
+  get('/features', "Capabilities under Prometheus' names", () => features)
+
   get('/status/flags', "Settings under the names of Prometheus' flags", () => ({
+    'enable-feature': FEATURE_FLAGS,
     'query.lookback-delta': `${config.lookback_delta_secs}s`,
     'query.timeout': `${svc.server.prom_query_timeout_secs}s`,
     'storage.remote.read-max-bytes-in-frame': String(config.remote_read_max_bytes_in_frame),

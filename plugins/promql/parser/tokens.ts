@@ -19,10 +19,11 @@ export const STRING = 'string'
 export const END = 'end of input'
 
 const AGGREGATORS = new Set<string>(Object.keys(AGGREGATES))
-const OPERATORS = new Set('+ - * / % ^ == != <= < >= > </ >/ =~ !~ @ and or unless atan2'.split(' '))
+/** Operators of two sides, and of selectors and modifiers. */
+export const OPERATORS: ReadonlySet<string> = new Set('+ - * / % ^ == != <= < >= > </ >/ =~ !~ @ and or unless atan2'.split(' '))
 /** Keywords that can also name a metric. */
 const NAME_KEYWORDS = 'offset smoothed anchored by without fill fill_left fill_right'.split(' ')
-const KEYWORDS = new Set([...NAME_KEYWORDS, 'on', 'ignoring', 'group_left', 'group_right', 'bool'])
+export const KEYWORDS: ReadonlySet<string> = new Set([...NAME_KEYWORDS, 'on', 'ignoring', 'group_left', 'group_right', 'bool'])
 /** Words that mean something in durations and after `@`. */
 const DURATION_WORDS = new Set(['step', 'range', 'max_of', 'min_of'])
 const PREPROCESSORS = new Set([...DURATION_WORDS, 'start', 'end'])
