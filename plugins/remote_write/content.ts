@@ -24,15 +24,18 @@ export function versionOf(contentType: string | undefined): Version {
   return version
 }
 
+/** Snappy is what the documents of the protocol have; vmagent sends zstd, Fluent Bit and Vector gzip where they are told to. */
+const ENCODINGS = new Set(['', 'snappy', 'zstd', 'gzip'])
+
 /** @throws UNSUPPORTED_MEDIA_TYPE. Without the header it is snappy, as in the first senders. */
 export function checkEncoding(contentEncoding: string | undefined): void {
   const encoding = (contentEncoding ?? '').trim().toLowerCase()
-  if (encoding !== '' && encoding !== 'snappy' && encoding !== 'zstd') throw unsupported('Content-Encoding', contentEncoding as string)
+  if (!ENCODINGS.has(encoding)) throw unsupported('Content-Encoding', contentEncoding as string)
 }
 
 function unsupported(header: string, given: string): SvcError {
   return new SvcError(
     'UNSUPPORTED_MEDIA_TYPE',
-    `cannot read a body of ${header} "${given.slice(0, 128)}": remote write takes ${SUPPORTED}, with Content-Encoding snappy (block format) or zstd`,
+    `cannot read a body of ${header} "${given.slice(0, 128)}": remote write takes ${SUPPORTED}, with Content-Encoding snappy (block format), zstd or gzip`,
   )
 }

@@ -35,15 +35,16 @@ export class Payloads {
   }
 
   /**
-   * Snappy or zstd, told apart by their bytes and not by the header: vmagent has sent zstd blocks under the name of snappy. Every zstd frame
-   * begins with its magic number, which no snappy block can: after the length it would be a copy of bytes that are not there yet.
+   * Snappy, zstd or gzip, told apart by their bytes and not by the header: vmagent has sent zstd blocks under the name of snappy. Every zstd frame
+   * and every gzip member begins with its magic number, which no snappy block can: after the length it would be a copy of bytes that are not there yet.
    * @param read called with the message, which is good until what it returns is settled. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST, what `read` throws.
    * @param inRuns the message is read faster in the memory of large ones: worth a copy.
    */
   async read<T>(body: Buffer, read: (message: Uint8Array) => T | Promise<T>, inRuns = true, sender: Sender = {}): Promise<T> {
     if (body.length === 0) return read(body)
-    if (isZstd(body)) {
-      const message = await decodeZstd(body, this.limit, sender)
+    const encoding = encodingOf(body)
+    if (encoding !== 'snappy') {
+      const message = await decode(body, encoding, this.limit, sender)
       sender.hold?.(message.length)
       return (inRuns ? this.beside.place(message, read) : undefined) ?? read(message)
     }
@@ -75,16 +76,17 @@ export class Payloads {
   }
 }
 
-async function decodeZstd(body: Buffer, limit: number, { namespace, ended }: Sender): Promise<Uint8Array> {
+async function decode(body: Buffer, encoding: 'zstd' | 'gzip', limit: number, { namespace, ended }: Sender): Promise<Uint8Array> {
   try {
-    return await decompress(body, 'zstd', limit, { owner: namespace, ...(ended && { ended }) })
+    return await decompress(body, encoding, limit, { owner: namespace, ...(ended && { ended }) })
   } catch (error) {
     throw error instanceof SvcError && error.code === 'PAYLOAD_TOO_LARGE' ? tooLarge(limit) : error
   }
 }
 
-function isZstd(body: Uint8Array): boolean {
-  return body.length >= 4 && body[0] === 0x28 && body[1] === 0xb5 && body[2] === 0x2f && body[3] === 0xfd
+function encodingOf(body: Uint8Array): 'snappy' | 'zstd' | 'gzip' {
+  if (body.length >= 4 && body[0] === 0x28 && body[1] === 0xb5 && body[2] === 0x2f && body[3] === 0xfd) return 'zstd'
+  return body[0] === 0x1f && body[1] === 0x8b ? 'gzip' : 'snappy'
 }
 
 function tooLarge(limit: number): SvcError {

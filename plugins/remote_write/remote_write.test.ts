@@ -1,4 +1,4 @@
-import { zstdCompressSync } from 'node:zlib'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { compressSync } from 'snappy'
 import { definePlugin, type MetricMetadata } from 'svcdb'
 import { boot, type TestNode, temporaryFolder } from 'svcdb/testkit'
@@ -171,17 +171,25 @@ t.test('exemplars are not stored: said to be written only on request, of what wa
   t.match(await send(node, compressSync(writeRequestV2([taken, nameless])), V2), { status: 400, written: ['1', '0', '0'] })
 })
 
-t.test('bodies: empty ones, snappy and zstd under either name, and what is neither', async (t) => {
+t.test('bodies: empty ones, snappy, zstd and gzip under either name, and what is none of them', async (t) => {
   const node = await boot({ plugins: ['remote_write'], config: { remote_write: { max_decompressed_bytes: 4096 } } })
   t.teardown(() => node.stop())
   const message = writeRequest([up(1)])
+  // A block of 31 bytes has gzip's first byte.
+  const short = writeRequest([{ labels: [['__name__', 'm'.repeat(15)]] }])
+  t.equal(compressSync(short)[0], gzipSync(short)[0])
   const { 'content-encoding': _, ...bare } = V1
   const zstd = { ...V1, 'content-encoding': 'zstd' }
+  const gzip = { ...V1, 'content-encoding': 'gzip' }
   const good: [string, Uint8Array, Record<string, string>][] = [
     ['snappy without a header', compressSync(message), bare],
     ['zstd', zstdCompressSync(message), zstd],
     ['zstd called snappy', zstdCompressSync(message), V1],
     ['snappy called zstd', compressSync(message), zstd],
+    ['gzip', gzipSync(message), gzip],
+    ['gzip called snappy', gzipSync(message), V1],
+    ['snappy called gzip', compressSync(message), gzip],
+    ['snappy that begins as gzip does', compressSync(short), V1],
     ['nothing', new Uint8Array(0), V1],
     ['an empty block', compressSync(Buffer.alloc(0)), V1],
     ['an empty zstd frame', zstdCompressSync(Buffer.alloc(0)), zstd],
@@ -195,7 +203,15 @@ t.test('bodies: empty ones, snappy and zstd under either name, and what is neith
     ['no protobuf', compressSync('what is this'), V1, 400, /cannot decode the protobuf message: .*, at byte \d+ of 12/],
     ['much in little', compressSync(Buffer.alloc(5000)), V1, 413, /more than 4096 bytes after decompression.*remote_write.max_decompressed_bytes/],
     ['much in little zstd', zstdCompressSync(Buffer.alloc(5000)), zstd, 413, /remote_write.max_decompressed_bytes/],
-    ['gzip', message, { ...V1, 'content-encoding': 'gzip' }, 415, /Content-Encoding "gzip".*prometheus.WriteRequest.*io.prometheus.write.v2.Request.*snappy/],
+    ['cut gzip', gzipSync(message).subarray(0, 20), gzip, 400, /cannot decompress the body as gzip/],
+    ['much in little gzip', gzipSync(Buffer.alloc(5000)), gzip, 413, /remote_write.max_decompressed_bytes/],
+    [
+      'another encoding',
+      message,
+      { ...V1, 'content-encoding': 'br' },
+      415,
+      /Content-Encoding "br".*prometheus.WriteRequest.*io.prometheus.write.v2.Request.*snappy/,
+    ],
     ['JSON', message, { 'content-type': 'application/json' }, 415, /Content-Type "application\/json".*prometheus.WriteRequest.*io.prometheus.write.v2.Request/],
     ['no media type', message, { 'content-type': 'protobuf' }, 415, /Content-Type "protobuf".*prometheus.WriteRequest.*io.prometheus.write.v2.Request/],
     ['another message', message, { ...V1, 'content-type': 'application/x-protobuf;proto=x.Y' }, 415, /proto=x.Y/],
