@@ -1,4 +1,4 @@
-/** The OpenTelemetry Collector's exporter for OTLP over HTTP. */
+/** The OpenTelemetry Collector's exporters for OTLP, over HTTP and over gRPC. */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -24,10 +24,13 @@ interface Running {
   until(query: string, enough: (found: number[]) => boolean): Promise<void>
 }
 
-/** @param exporter lines of the exporter's configuration. */
-async function start(t: TestContext, exporter: string[], settings = '', receivers = ['otlp']): Promise<Running> {
+type Exporter = 'otlp_http' | 'otlp_grpc'
+
+/** @param options lines of the exporter's configuration. */
+async function start(t: TestContext, exporter: Exporter, options: string[], settings = '', receivers = ['otlp']): Promise<Running> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-interop-otelcol-'))
-  const listeners = await startListeners(['otlp'], { sections: { otlp: settings } })
+  const listeners = await startListeners(['otlp', 'grpc'], { sections: { otlp: settings } })
+  const lines = exporter === 'otlp_http' ? [`endpoint: ${listeners.url}`, ...options] : [`endpoint: ${listeners.grpc}`, 'tls: {insecure: true}', ...options]
   const [otlp, own] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
   const [host, port] = own.split(':')
   const file = join(folder, 'collector.yaml')
@@ -40,14 +43,13 @@ async function start(t: TestContext, exporter: string[], settings = '', receiver
     initial_delay: 0s
     scrapers: {cpu: {}, memory: {}, load: {}}
 exporters:
-  otlp_http:
-    endpoint: ${listeners.url}
-    ${exporter.join('\n    ')}
+  ${exporter}:
+    ${lines.join('\n    ')}
 service:
   telemetry:
     metrics: {level: normal, readers: [{pull: {exporter: {prometheus: {host: '${host}', port: ${port}}}}}]}
   pipelines:
-    metrics: {receivers: [${receivers}], exporters: [otlp_http]}
+    metrics: {receivers: [${receivers}], exporters: [${exporter}]}
 `,
   )
   const collector = await startProgram('otelcol', [`--config=${file}`], `http://${own}`, '/metrics')
@@ -74,15 +76,18 @@ service:
   }
 }
 
-const WAYS: [string, string[], keyof typeof EXPECTED][] = [
-  ['protobuf with gzip', [], 'otel'],
-  ['JSON, uncompressed', ['encoding: json', 'compression: none'], 'otel'],
-  ['protobuf with zstd', ['compression: zstd'], 'prometheus'],
+const WAYS: [Exporter, string, string[], keyof typeof EXPECTED][] = [
+  ['otlp_http', 'protobuf with gzip', [], 'otel'],
+  ['otlp_http', 'JSON, uncompressed', ['encoding: json', 'compression: none'], 'otel'],
+  ['otlp_http', 'protobuf with zstd', ['compression: zstd'], 'prometheus'],
+  ['otlp_grpc', 'gzip', [], 'otel'],
+  ['otlp_grpc', 'zstd', ['compression: zstd'], 'prometheus'],
+  ['otlp_grpc', 'uncompressed', ['compression: none'], 'otel'],
 ]
 
-for (const [way, exporter, names] of WAYS) {
-  test(`OpenTelemetry Collector, ${way}: metrics of all kinds arrive, and end; names as in ${names}`, { skip }, async (t) => {
-    const { collector, send, values, until } = await start(t, exporter, `names = "${names}"`, ['otlp', 'host_metrics'])
+for (const [exporter, way, options, names] of WAYS) {
+  test(`OpenTelemetry Collector, ${exporter}, ${way}: metrics of all kinds arrive, and end; names as in ${names}`, { skip }, async (t) => {
+    const { collector, send, values, until } = await start(t, exporter, options, `names = "${names}"`, ['otlp', 'host_metrics'])
     const now = Date.now()
     await send(now - 1000)
     await until(GAUGE[names], ({ length }) => length > 0)
@@ -98,10 +103,17 @@ for (const [way, exporter, names] of WAYS) {
   })
 }
 
-for (const code of ['STORAGE_FULL', 'BACKPRESSURE', 'OVERLOADED'] as const) {
-  test(`OpenTelemetry Collector: nothing is lost to ${code}`, { skip }, async (t) => {
+for (const [exporter, code] of [
+  ['otlp_http', 'STORAGE_FULL'],
+  ['otlp_http', 'BACKPRESSURE'],
+  ['otlp_http', 'OVERLOADED'],
+  ['otlp_grpc', 'STORAGE_FULL'],
+  ['otlp_grpc', 'BACKPRESSURE'],
+  ['otlp_grpc', 'OVERLOADED'],
+] as const) {
+  test(`OpenTelemetry Collector, ${exporter}: nothing is lost to ${code}`, { skip }, async (t) => {
     // Retry-After of OVERLOADED is a minute: what counts is that the batch is kept.
-    const { listeners, collector, send, until } = await start(t, ['retry_on_failure: {initial_interval: 100ms, max_interval: 1s}'])
+    const { listeners, collector, send, until } = await start(t, exporter, ['retry_on_failure: {initial_interval: 100ms, max_interval: 1s}'])
     await listeners.fail(code, 1)
     await send(Date.now())
     if (code === 'OVERLOADED') {
@@ -113,11 +125,13 @@ for (const code of ['STORAGE_FULL', 'BACKPRESSURE', 'OVERLOADED'] as const) {
   })
 }
 
-test('OpenTelemetry Collector: of a partial write the good points stay, and it says what was refused', { skip }, async (t) => {
-  const { listeners, collector, send, until } = await start(t, [])
-  await listeners.write(['test.requests value="text"'])
-  await send(Date.now())
-  await until(GAUGE.otel, ({ length }) => length > 0)
-  while (!/artial success/.test(collector.output())) await setTimeout(100)
-  assert.doesNotMatch(collector.output(), /Dropping data/)
-})
+for (const exporter of ['otlp_http', 'otlp_grpc'] as const) {
+  test(`OpenTelemetry Collector, ${exporter}: of a partial write the good points stay, and it says what was refused`, { skip }, async (t) => {
+    const { listeners, collector, send, until } = await start(t, exporter, [])
+    await listeners.write(['test.requests value="text"'])
+    await send(Date.now())
+    await until(GAUGE.otel, ({ length }) => length > 0)
+    while (!/artial success/.test(collector.output())) await setTimeout(100)
+    assert.doesNotMatch(collector.output(), /Dropping data/)
+  })
+}

@@ -1,10 +1,10 @@
-/** The OpenTelemetry SDKs of Python and JavaScript: every instrument, both temporalities, protobuf and JSON. */
+/** The OpenTelemetry SDKs of Python, JavaScript, Java and Go: every instrument, both temporalities, protobuf and JSON. */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { type Listeners, startListeners } from './listeners.ts'
-import { client, type Ended, execute, lackingPython, PYTHON } from './program.ts'
+import { cached, client, type Ended, execute, hasCompiler, lacking, lackingPython, PYTHON } from './program.ts'
 import { vector } from './promql/compare.ts'
 
 interface Sdk {
@@ -13,6 +13,7 @@ interface Sdk {
   run(listeners: Listeners, encoding: string, temporality: string): Promise<Ended>
 }
 
+const JARS = 'otlp-java-jars'
 const installed = existsSync(join(import.meta.dirname, 'node_modules/@opentelemetry/sdk-metrics'))
 const SDKS: Record<string, Sdk> = {
   Python: {
@@ -24,6 +25,17 @@ const SDKS: Record<string, Sdk> = {
     skip: installed ? false : 'the packages of OpenTelemetry are not installed',
     encodings: ['proto', 'json'],
     run: ({ url }, ...how) => execute(process.execPath, [client('otlp-sdk.mjs'), url, ...how]),
+  },
+  Java: {
+    skip: lacking('OpenTelemetry SDK for Java', JARS) || (hasCompiler() ? false : 'there is no JDK: no java with a compiler is on the path'),
+    encodings: ['proto', 'grpc'],
+    run: ({ url, grpc }, encoding, ...how) =>
+      execute('java', ['-Xmx256m', '-cp', `${cached(JARS)}/*`, client('OtlpSdk.java'), encoding === 'grpc' ? grpc : url, encoding, ...how]),
+  },
+  Go: {
+    skip: lacking('OpenTelemetry SDK for Go', 'bin/otlp-sdk-go'),
+    encodings: ['proto', 'grpc'],
+    run: ({ url, grpc }, encoding, ...how) => execute(cached('bin/otlp-sdk-go'), [encoding === 'grpc' ? grpc : url, encoding, ...how]),
   },
 }
 
@@ -99,6 +111,6 @@ for (const [name, sdk] of Object.entries(SDKS)) {
     const { code, stderr } = await sdk.run(listeners, 'proto', 'cumulative')
     assert.equal(code, 0, stderr)
     assert.deepEqual(await sql(listeners, 'SELECT gauge FROM "app.temperature" ORDER BY _time'), [[21.5], [19.25]])
-    if (name === 'JavaScript') assert.match(stderr, /partial success/i)
+    if (name === 'JavaScript' || name === 'Go') assert.match(stderr, /partial success/i)
   })
 }

@@ -1,11 +1,13 @@
-/** Telegraf's outputs influxdb (v1) and influxdb_v2, fed from a file. */
+/** Telegraf's outputs influxdb (v1), influxdb_v2, opentelemetry and http, fed from a file. */
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { startListeners } from './listeners.ts'
 import { type Node, startNode } from './node.ts'
+import { vector } from './promql/compare.ts'
 
 const skip = spawnSync('telegraf', ['version']).status === 0 ? false : 'telegraf is not on the path'
 const BASE = 1_700_000_000_000_000_000n
@@ -14,8 +16,12 @@ const SETTINGS = { v1: 'outputs.influxdb', v2: 'outputs.influxdb_v2' } as const
 type Output = keyof typeof SETTINGS
 
 function config(node: Node, output: Output, lines: string, more = ''): string {
-  writeFileSync(join(node.folder, 'points.lp'), lines)
   const target = output === 'v1' ? 'database = "telegraf"' : 'token = "any"\norganization = "any"\nbucket = "any"'
+  return configOf(node, lines, `[[${SETTINGS[output]}]]\nurls = ["${node.url}"]\n${target}\n${more}`)
+}
+
+function configOf(node: Node, lines: string, output: string): string {
+  writeFileSync(join(node.folder, 'points.lp'), lines)
   const file = join(node.folder, 'telegraf.conf')
   writeFileSync(
     file,
@@ -27,10 +33,7 @@ omit_hostname = true
 [[inputs.file]]
 files = ["${join(node.folder, 'points.lp')}"]
 data_format = "influx"
-[[${SETTINGS[output]}]]
-urls = ["${node.url}"]
-${target}
-${more}
+${output}
 `,
   )
   return file
@@ -105,3 +108,33 @@ test('outputs.influxdb_v2: 413 makes it split the batch', { skip }, async (t) =>
   assert.match(node.output(), /status=413/)
   assert.equal((await node.rows('split')).length, POINTS)
 })
+
+/** A gauge, as numbers only. */
+const gauges = (measurement: string) =>
+  Array.from({ length: POINTS }, (_, i) => `${measurement},host=h${i} f=${i + 0.5} ${BigInt(Date.now()) * 1_000_000n}`).join('\n')
+const sum = (POINTS * POINTS) / 2
+const OTHERS = {
+  'outputs.opentelemetry': (node: { grpc: string }) => `[[outputs.opentelemetry]]\nservice_address = "${node.grpc}"`,
+  'outputs.http, remote write': (node: { url: string }) => `[[outputs.http]]
+url = "${node.url}/api/v1/prom/write"
+data_format = "prometheusremotewrite"
+[outputs.http.headers]
+Content-Type = "application/x-protobuf"
+Content-Encoding = "snappy"
+X-Prometheus-Remote-Write-Version = "0.1.0"`,
+} as const
+
+for (const [output, settings] of Object.entries(OTHERS)) {
+  test(`${output}: points arrive, after 503 too`, { skip }, async (t) => {
+    const node = await startListeners(['otlp', 'grpc'], { plugins: ['remote_write'] })
+    t.after(() => node.stop())
+    await node.fail('BACKPRESSURE', 2)
+    const arrived = async () => {
+      const query = 'sum(last_over_time({__name__=~"gauges.*", host=~"h.+"}[1h]))'
+      for (const end = Date.now() + 60_000; (await vector(node.url, query))[0]?.value !== sum; await wait(200))
+        if (Date.now() > end) throw new Error(node.output())
+    }
+    const log = await telegraf(configOf(node, gauges('gauges'), settings(node)), arrived)
+    assert.equal(await node.failed(), 2, log)
+  })
+}
