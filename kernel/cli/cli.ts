@@ -16,7 +16,8 @@ const LINES: Record<string, string> = {
   serve: 'run the server (default)',
   check: 'check the config and say what it would run',
   plugins: 'list the plugins with their config keys: the built-in ones and, with --config, those that the file names',
-  state: 'copy --from NAME --to NAME: moves all state, between database and what [state] names; stop every node first',
+  state:
+    "copy --from NAME --to NAME: moves all state, between database and what [state] names; discard --from database: gives up the database's own; stop every node first",
   help: 'this text',
 }
 
@@ -71,9 +72,11 @@ async function runState({ valued }: Vocabulary, argv: readonly string[], io: Io)
   const { words, flags } = parseWords(argv, [...valued, 'from', 'to'], SWITCHES)
   if (flags.help !== undefined) return say(io, lineOfOwn('state') + flagsText([]))
   const [, verb, more] = words
-  if (verb !== 'copy' || more !== undefined) throw new Error(`cannot run "${words.join(' ')}": it is svc state copy --from NAME --to NAME`)
+  if ((verb !== 'copy' && verb !== 'discard') || more !== undefined)
+    throw new Error(`cannot run "${words.join(' ')}": it is svc state copy --from NAME --to NAME, or svc state discard --from database`)
   const config = await resolveConfig(readConfig(flags, io.env))
-  return (await import('./state.ts')).copy(config, flags, io)
+  const commands = await import('./state.ts')
+  return verb === 'copy' ? commands.copy(config, flags, io) : commands.discard(config, flags, io)
 }
 
 async function runPlugged({ command: name, plugins }: Vocabulary, argv: readonly string[], io: Io): Promise<number> {

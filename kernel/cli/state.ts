@@ -1,20 +1,59 @@
-/** State for the command line: what commands of plugins read and write, and `svc state copy`, which moves all of it. */
+/** State for the command line: what commands of plugins read and write, `svc state copy`, which moves all of it, and `svc state discard`. */
 import type { NodeConfig, StateConfig } from '../config/config.ts'
 import { Logs } from '../log.ts'
 import { MetricsRegistry } from '../metrics.ts'
-import { copyState, type StateSide } from '../storage/state-copy.ts'
-import { OWN_STATE, requireCurrent, STATE_OWNER } from '../storage/state-engine.ts'
+import { copyState, discardState, type StateSide } from '../storage/state-copy.ts'
+import { OWN_STATE, requireCurrent, STATE_OWNER, type StateUse } from '../storage/state-engine.ts'
 import type { Io } from './argv.ts'
 import type { OwnState } from './command.ts'
 
+type Flags = Record<string, string | undefined>
+
 /** Between the storage engine's own store and the one that [state] names. @throws Error in one line. */
-export async function copy(config: NodeConfig, { from, to }: Record<string, string | undefined>, io: Io): Promise<number> {
-  const { storage, state } = config
-  if (storage === undefined) throw new Error(`cannot copy state: of the plugins of ${config.file} none uses a storage`)
-  if (state === undefined) throw new Error(`cannot copy state: ${config.file} names no other place for it; add a section [state] with engine and url`)
+export async function copy(config: NodeConfig, { from, to }: Flags, io: Io): Promise<number> {
+  const { storage, state } = requireBoth(config, 'copy')
   const names = [OWN_STATE, state.engine]
   if (from === undefined || to === undefined || from === to || !names.includes(from) || !names.includes(to))
     throw new Error(`cannot copy state from "${from ?? ''}" to "${to ?? ''}": --from and --to are ${names.join(' and ')}, one each`)
+  return withSides({ storage, state }, 'exclusive', async (own, beside) => {
+    const side = (name: string) => (name === OWN_STATE ? own : beside)
+    const { owners, entries } = await copyState(side(from), side(to))
+    const next = to === OWN_STATE ? 'remove the section [state]' : `start every node with [state] engine = "${to}"`
+    io.out(`copied and compared: ${entries} entries of ${owners} owners, from ${from} to ${to}; ${next}\n`)
+    return 0
+  })
+}
+
+/** What the storage engine's own store has, where the node goes on with what is in the one that [state] names. @throws Error in one line. */
+export async function discard(config: NodeConfig, { from }: Flags, io: Io): Promise<number> {
+  const { storage, state } = requireBoth(config, 'discard')
+  if (from !== OWN_STATE) throw new Error(`cannot discard the state of "${from ?? ''}": --from is ${OWN_STATE}`)
+  return withSides({ storage, state }, 'read', async (own, beside, isThere) => {
+    if (!isThere || (await beside.owners()).length === 0)
+      throw new Error(
+        `cannot discard the state of "${OWN_STATE}": there is none in "${state.engine}" to go on with; run svc state copy, or remove the section [state]`,
+      )
+    await requireCurrent(beside.state(STATE_OWNER), state.engine)
+    const { owners, entries } = await discardState(own)
+    io.out(`discarded: ${entries} entries of ${owners} owners; the node goes on with the state in ${state.engine}\n`)
+    return 0
+  })
+}
+
+type Both = Record<'storage', NonNullable<NodeConfig['storage']>> & Record<'state', StateConfig>
+
+function requireBoth({ storage, state, file }: NodeConfig, verb: string): Both {
+  if (storage === undefined) throw new Error(`cannot ${verb} state: of the plugins of ${file} none uses a storage`)
+  if (state === undefined) throw new Error(`cannot ${verb} state: ${file} names no other place for it; add a section [state] with engine and url`)
+  return { storage, state }
+}
+
+/** @param use of the store that [state] names. The storage engine's own is nobody else's meanwhile. */
+async function withSides(
+  { storage, state }: Both,
+  use: StateUse,
+  run: (own: StateSide, beside: StateSide, isThere: boolean) => Promise<number>,
+): Promise<number> {
   const logs = new Logs({ level: 'error', format: 'text' })
   const metrics = new MetricsRegistry()
   const context = (name: string, own: Record<string, unknown>) => ({
@@ -30,17 +69,13 @@ export async function copy(config: NodeConfig, { from, to }: Record<string, stri
     // What nobody holds back may be tidied away while it is open.
     engine.holdRetention(() => -(2n ** 63n))
     await engine.open()
-    if (engine.stateOwners === undefined) throw new Error(`cannot copy the state of storage engine "${storage.engine}": it cannot list its owners`)
-    await beside.open('exclusive')
-    const sides: StateSide[] = [
+    if (engine.stateOwners === undefined) throw new Error(`cannot read the state of storage engine "${storage.engine}": it cannot list its owners`)
+    const isThere = await beside.open(use)
+    return await run(
       { name: OWN_STATE, state: (owner) => engine.state(owner), owners: () => engine.stateOwners?.() ?? Promise.resolve([]) },
       { name: state.engine, state: (owner) => beside.state(owner), owners: () => beside.owners() },
-    ]
-    const side = (name: string) => sides.find((one) => one.name === name) as StateSide
-    const { owners, entries } = await copyState(side(from), side(to))
-    const next = to === OWN_STATE ? 'remove the section [state]' : `start every node with [state] engine = "${to}"`
-    io.out(`copied and compared: ${entries} entries of ${owners} owners, from ${from} to ${to}; ${next}\n`)
-    return 0
+      isThere,
+    )
   } finally {
     await beside.close()
     await engine.close()

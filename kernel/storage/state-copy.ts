@@ -1,5 +1,5 @@
 /**
- * All state of one store into another: for a move.
+ * All state of one store into another: for a move. And out of one, for a database that goes on with the state of others.
  *
  * Invariants
  * - Nobody else writes either of them meanwhile: that is the caller's word.
@@ -9,7 +9,7 @@
 import { createHash } from 'node:crypto'
 import { SvcError } from '../lib/errors/index.ts'
 import type { StateEntry, StateStore } from './state.ts'
-import { COPYING, type Marked, MOVED, MOVED_FROM, STATE_OWNER } from './state-engine.ts'
+import { COPYING, type Marked, MOVED, MOVED_FROM, newStateId, STATE_OWNER } from './state-engine.ts'
 
 /** Entries of one listing: each may have a MiB. */
 const PAGE = 128
@@ -52,16 +52,34 @@ export async function copyState(from: StateSide, to: StateSide): Promise<Copied>
     copied.entries += entries
     if (entries > 0) copied.owners++
   }
+  const { id = newStateId() } = (await from.state(STATE_OWNER).get<Marked>(MOVED_FROM)) ?? {}
   await to.state(STATE_OWNER).transaction((tx) => {
-    tx.put(MOVED_FROM, { engine: from.name } satisfies Marked)
+    tx.put(MOVED_FROM, { engine: from.name, id } satisfies Marked)
     tx.delete(COPYING)
     tx.delete(MOVED)
   })
   await from.state(STATE_OWNER).transaction((tx) => {
-    tx.put(MOVED, { engine: to.name } satisfies Marked)
+    tx.put(MOVED, { engine: to.name, id } satisfies Marked)
     tx.delete(MOVED_FROM)
   })
   return copied
+}
+
+/** Gives up all that a store has, marks included. @returns what that was. */
+export async function discardState({ state, owners }: StateSide): Promise<Copied> {
+  const discarded: Copied = { owners: 0, entries: 0 }
+  for (const owner of await owners()) {
+    let entries = 0
+    for await (const page of pages(state(owner))) {
+      await state(owner).transaction((tx) => {
+        for (const { key } of page) tx.delete(key)
+      })
+      entries += page.filter(({ key }) => !isMark(owner, key)).length
+    }
+    discarded.entries += entries
+    if (entries > 0) discarded.owners++
+  }
+  return discarded
 }
 
 const isMark = (owner: string, key: string): boolean => owner === STATE_OWNER && MARKS.includes(key)

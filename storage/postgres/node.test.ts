@@ -113,6 +113,71 @@ function real(postgres: TestPostgres): void {
     t.match(await copy('nowhere', 'postgres'), { code: 1, err: /--from and --to are database and postgres, one each/ })
   })
 
+  t.test('a database with state of its own does not lose it to a store in use, and gives it up on purpose', async (t) => {
+    const [first, second] = [temporaryFolder(t), temporaryFolder(t)]
+    const url = await postgres.database()
+    let node = await start(first, url)
+    t.equal(await make(node, 'of-first'), 201)
+    await node.stop()
+    node = await start(second, undefined)
+    t.equal(await make(node, 'of-second'), 201)
+    await node.stop()
+    await t.rejects(
+      start(second, url),
+      /cannot keep state in "postgres": it has been in use, and this database has state of its own, of .*namespaces.*svc state copy --from database --to postgres.*svc state discard --from database/,
+    )
+    node = await start(second, undefined)
+    t.same(await names(node), ['default', 'of-second'], 'nothing was marked')
+
+    const file = join(temporaryFolder(t), 'svc.toml')
+    const write = (to: string) => writeFile(file, `plugins = ["namespaces"]\n[database]\ndata_dir = "${second}"\n[state]\nengine = "postgres"\nurl = "${to}"\n`)
+    const discard = (from = 'database') => command(['state', 'discard', '--config', file, '--from', from])
+    await write(url)
+    t.match(await discard(), { code: 1, err: /open|lock|use/i }, 'a server runs on it')
+    await node.stop()
+    t.match(await discard('postgres'), { code: 1, err: /--from is database/ })
+    await write(await postgres.database())
+    t.match(await discard(), { code: 1, err: /there is none in "postgres" to go on with/ })
+    await write(url)
+    const other = await start(first, url)
+    t.match(await discard(), { code: 0, out: /discarded: \d+ entries of \d+ owners/ }, 'while others run')
+    node = await start(second, url)
+    t.same(await names(node), ['default', 'of-first'])
+    await node.stop()
+    await other.stop()
+  })
+
+  t.test('a database keeps to the store that it has used, also where that moves there and back', async (t) => {
+    const [first, second, third] = [temporaryFolder(t), temporaryFolder(t), temporaryFolder(t)]
+    const [url, another] = [await postgres.database(), await postgres.database()]
+    for (const [dataDir, at] of [
+      [first, url],
+      [second, url],
+      [third, another],
+    ]) {
+      const node = await start(dataDir, at)
+      await node.stop()
+    }
+    await t.rejects(start(first, another), /this database has used another one \(its id is .*set state back to where it was.*svc state discard/)
+    const file = join(temporaryFolder(t), 'svc.toml')
+    await writeFile(file, `plugins = ["namespaces"]\n[database]\ndata_dir = "${first}"\n[state]\nengine = "postgres"\nurl = "${url}"\n`)
+    const copy = (from: string, to: string) => command(['state', 'copy', '--config', file, '--from', from, '--to', to])
+    t.match(await copy('postgres', 'database'), { code: 0 })
+    t.match(await copy('database', 'postgres'), { code: 0 })
+    for (const dataDir of [first, second]) {
+      const node = await start(dataDir, url)
+      await node.stop()
+    }
+
+    // Of a server before there were ids.
+    const state = await openState(url)
+    await state.state('kernel').transaction((tx) => tx.put('state/in-use', { engine: 'database' }))
+    await state.close()
+    const node = await start(second, url)
+    await node.stop()
+    await t.rejects(start(second, another), /has used another one/)
+  })
+
   t.test('the state of an edge moves as well', async (t) => {
     const dataDir = temporaryFolder(t)
     const url = await postgres.database()
