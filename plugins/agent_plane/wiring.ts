@@ -39,14 +39,7 @@ const CHANCE = 2 ** 32
 
 /** @param registry the agents of the config; plugins add theirs in setup. */
 export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegistry): Planes {
-  const { clock } = svc
   const figures = new Map<string, Figures>()
-  const tallies = new Map<string, EffectTally>()
-  const tallyOf = (tenant: string): EffectTally => {
-    const tally = tallies.get(tenant) ?? newTally()
-    tallies.set(tenant, tally)
-    return tally
-  }
   const turns = new Turns(config.max_driving, new Set([DEFAULT_TENANT, ...config.tenants]).size)
   const agency = agencies(svc, config, registry)
   const metrics = planeMetrics(svc.metrics, { driving: () => turns.active, waiting: () => turns.waiting, figures: () => totals(figures.values()) })
@@ -55,7 +48,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     registry,
     calendars,
     turns,
-    clock,
+    clock: svc.clock,
     log: svc.log,
     metrics,
     leaseMs: config.lease_secs * SECOND,
@@ -65,6 +58,8 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     maxHistoryBytes: config.max_history_mb * MB,
   })
   const takeUps = new Map(planes.all.map((plane) => [plane, new TakeUp({ plane, turns, slice: config.sweep_runs, taken: () => metrics.recovered.inc() })]))
+  const tallies = new Map(planes.tenants.map((tenant) => [tenant, newTally()]))
+  const tallyOf = (tenant: string): EffectTally => tallies.get(tenant) as EffectTally
   const policies = policiesOf(svc, config, planes.tenants)
   svc.ready(() => {
     const holder = randomBytes(12).toString('hex')
@@ -74,48 +69,55 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
       plane.start({ state, driver: driverOf(svc, config, parts, { ...agency(plane, state), stopping: () => !plane.agents.isOpen }) })
     }
   })
-  svc.schedule('sweep', config.sweep_interval_secs * 1000, async () => {
+  svc.schedule('sweep', config.sweep_interval_secs * SECOND, async () => {
     for (const [plane, takeUp] of takeUps)
       if (plane.isRunning) figures.set(plane.tenant, { ...(await sweep(svc, plane, takeUp, config, metrics)), effects: tallyOf(plane.tenant) })
-    if (config.figures_namespace !== '' && figures.size > 0) await writePoints(svc, config.figures_namespace, clock.now(), figures)
+    if (config.figures_namespace !== '' && figures.size > 0) await writePoints(svc, config.figures_namespace, svc.clock.now(), figures)
   })
-  if (config.drill_every_secs > 0) {
-    const everyMs = config.drill_every_secs * 1000
-    const drillAll = async (): Promise<void> => {
-      for (const { isRunning, drill, tenant } of planes.all) {
-        if (!isRunning) continue
-        const { first, findings } = await drill.run()
-        if (findings !== 0) svc.log.error({ tenant, findings, first }, 'the drill has found what is not as it should be: what is lost or was changed')
-      }
-    }
-    // A node may be started anew more often than it is due.
-    const first = async (): Promise<number> => {
-      const last = await lastVerdict(planes.default.running.state)
-      return last === undefined ? Math.min(everyMs, FIRST_DRILL_MS) : Math.min(everyMs, Math.max(0, last.at + everyMs - clock.now()))
-    }
-    svc.schedule('drill', everyMs, drillAll, { first })
-  }
-  if (svc.provided.has(WEBHOOKS)) {
-    const pushes = pushSender(svc, metrics)
-    svc.schedule('push', PUSH_INTERVAL_MS, ({ signal }) => {
-      const running = planes.all.filter(({ isRunning }) => isRunning)
-      return pushes.run(
-        running.map(({ tenant, running: { state } }) => ({ tenant, state })),
-        signal,
-      )
-    })
-  } else if (config.push.length > 0) throw new Error('cannot tell agent_plane.push of runs: nothing here sends; select the plugin webhooks as well')
-  svc.drain(async () => {
-    let cancel = (): void => {}
-    const late = new Promise<void>((resolve) => {
-      cancel = clock.after(config.drain_secs * 1000, resolve)
-    })
-    await Promise.race([Promise.all(planes.all.map(({ agents }) => agents.close())), late])
-    cancel()
-  })
+  if (config.drill_every_secs > 0) scheduleDrills(svc, config.drill_every_secs * SECOND, planes)
+  if (svc.provided.has(WEBHOOKS)) schedulePushes(svc, metrics, planes)
+  else if (config.push.length > 0) throw new Error('cannot tell agent_plane.push of runs: nothing here sends; select the plugin webhooks as well')
+  svc.drain(() => closeAgents(svc, config, planes))
   addSchedules(svc, config, planes)
   addRoutes(svc, planes)
   return planes
+}
+
+function scheduleDrills(svc: Svc, everyMs: number, planes: Planes): void {
+  const drillAll = async (): Promise<void> => {
+    for (const { isRunning, drill, tenant } of planes.all) {
+      if (!isRunning) continue
+      const { first, findings } = await drill.run()
+      if (findings !== 0) svc.log.error({ tenant, findings, first }, 'the drill has found what is not as it should be: what is lost or was changed')
+    }
+  }
+  // A node may be started anew more often than it is due.
+  const first = async (): Promise<number> => {
+    const last = await lastVerdict(planes.default.running.state)
+    return last === undefined ? Math.min(everyMs, FIRST_DRILL_MS) : Math.min(everyMs, Math.max(0, last.at + everyMs - svc.clock.now()))
+  }
+  svc.schedule('drill', everyMs, drillAll, { first })
+}
+
+function schedulePushes(svc: Svc, metrics: PlaneMetrics, planes: Planes): void {
+  const pushes = pushSender(svc, metrics)
+  svc.schedule('push', PUSH_INTERVAL_MS, ({ signal }) => {
+    const running = planes.all.filter(({ isRunning }) => isRunning)
+    return pushes.run(
+      running.map(({ tenant, running: { state } }) => ({ tenant, state })),
+      signal,
+    )
+  })
+}
+
+/** Waits for what agents have under way, for as long as a drain may. */
+async function closeAgents({ clock }: Svc, config: AgentPlaneConfig, planes: Planes): Promise<void> {
+  let cancel = (): void => {}
+  const late = new Promise<void>((resolve) => {
+    cancel = clock.after(config.drain_secs * SECOND, resolve)
+  })
+  await Promise.race([Promise.all(planes.all.map(({ agents }) => agents.close())), late])
+  cancel()
 }
 
 /** Looks at what is due of one tenant. */

@@ -22,6 +22,9 @@ export interface WebhookPage {
 /** Characters of an event's id, which is kept in memory while it waits. */
 const MAX_ID = 256
 
+/** What takes the reports of endpoints, by their owner. */
+export type Observers = Map<string, ((report: WebhookReport) => void)[]>
+
 export interface ServiceOptions {
   /** From the start phase on. */
   outbox(): Outbox
@@ -36,7 +39,7 @@ export interface ServiceOptions {
   clock: Clock
   metrics: WebhooksMetrics
   report(report: WebhookReport): void
-  observers: Map<string, ((report: WebhookReport) => void)[]>
+  observers: Observers
 }
 
 export class WebhookService implements Webhooks {

@@ -10,7 +10,7 @@ import { type Gauges, webhooksMetrics } from './metrics.ts'
 import { Outbox } from './outbox.ts'
 import { type Post, poster } from './post.ts'
 import { Sender } from './sender.ts'
-import { WebhookService } from './service.ts'
+import { type Observers, WebhookService } from './service.ts'
 import { signingKeys } from './signature.ts'
 
 /** How often what other processes have queued is looked for. */
@@ -30,20 +30,12 @@ export interface Parts {
 
 /** @param resolve undefined = that of the machine. @throws Error for a signing secret or a file that cannot be used. */
 export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): Parts {
-  const { clock, log } = svc
+  const { clock } = svc
   const keys = signingKeys(config.signing_secrets)
   const allowPrivate = config.allow_private_targets
   const guard = new Guard(allowPrivate, resolve ?? (allowPrivate ? systemResolver() : publicResolver()))
-  const observers = new Map<string, ((report: WebhookReport) => void)[]>()
-  const report = (given: WebhookReport) => {
-    for (const listener of observers.get(given.endpoint.owner) ?? []) {
-      try {
-        listener(given)
-      } catch (err) {
-        log.warn({ err, owner: given.endpoint.owner }, 'a plugin has failed to take a report of its webhooks')
-      }
-    }
-  }
+  const observers: Observers = new Map()
+  const report = (given: WebhookReport): void => notify(observers, given, svc.log)
   const held: { outbox?: Outbox; sender?: Sender; post?: Post } = {}
   const metrics = webhooksMetrics(svc.metrics, () => gaugesOf(held.sender, clock.now()))
   const outbox = () => held.outbox as Outbox
@@ -65,36 +57,11 @@ export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): P
   return {
     service,
     async start() {
-      const limits = {
-        queueSize: config.queue_size,
-        namespaceBytes: config.namespace_queue_bytes,
-        totalBytes: config.max_queue_bytes,
-        namespaceEndpoints: config.namespace_endpoints,
-        endpoints: config.max_endpoints,
-      }
-      const authorities = config.ca_file === '' ? undefined : [...getCACertificates(), await readFile(config.ca_file, 'utf8')]
-      const post = poster({ guard, timeoutMs: config.timeout_secs * 1000, authorities, userAgent: 'svc-webhooks', now: () => clock.now() })
-      held.post = post
-      const notes = shared() ? () => randomBytes(12).toString('hex') : undefined
-      held.outbox = new Outbox(svc.storage.state(svc.id), limits, () => clock.now(), notes)
-      held.sender = new Sender({
-        outbox: held.outbox,
-        post,
-        keys,
-        clock,
-        log,
-        metrics,
-        lanes: { total: config.max_in_flight, group: config.namespace_in_flight },
-        endpointInFlight: config.endpoint_in_flight,
-        retry: { initialMs: config.retry_initial_secs * 1000, maxMs: config.retry_max_secs * 1000, retryAfterMaxMs: config.retry_after_max_secs * 1000 },
-        maxAgeMs: config.max_age_secs * 1000,
-        parkAfterMs: config.park_after_secs * 1000,
-        random: Math.random,
-        tracing: svc.tracing,
-        report,
-      })
+      held.post = await openPost(svc, config, guard)
+      held.outbox = openOutbox(svc, config, shared())
+      held.sender = new Sender({ outbox: held.outbox, post: held.post, keys, metrics, report, ...senderOptions(svc, config) })
       if (keys.length === 0 && (await held.outbox.endpoints()).length > 0)
-        log.warn('webhooks.signing_secrets is empty: nothing is sent to the webhook endpoints there are, and what waits stays')
+        svc.log.warn('webhooks.signing_secrets is empty: nothing is sent to the webhook endpoints there are, and what waits stays')
     },
     async run({ signal, guard }) {
       try {
@@ -114,6 +81,49 @@ export function assemble(svc: Svc, config: WebhooksConfig, resolve?: Resolve): P
     async stop() {
       await held.sender?.stop()
     },
+  }
+}
+
+function notify(observers: Observers, report: WebhookReport, log: Svc['log']): void {
+  const { owner } = report.endpoint
+  for (const observer of observers.get(owner) ?? []) {
+    try {
+      observer(report)
+    } catch (err) {
+      log.warn({ err, owner }, 'a plugin has failed to take a report of its webhooks')
+    }
+  }
+}
+
+async function openPost({ clock }: Svc, { ca_file: caFile, timeout_secs: timeoutSecs }: WebhooksConfig, guard: Guard): Promise<Post> {
+  const authorities = caFile === '' ? undefined : [...getCACertificates(), await readFile(caFile, 'utf8')]
+  return poster({ guard, timeoutMs: timeoutSecs * 1000, authorities, userAgent: 'svc-webhooks', now: () => clock.now() })
+}
+
+/** @param shared other processes have the same state: what they queue is noted for the one that delivers. */
+function openOutbox(svc: Svc, config: WebhooksConfig, shared: boolean): Outbox {
+  const limits = {
+    queueSize: config.queue_size,
+    namespaceBytes: config.namespace_queue_bytes,
+    totalBytes: config.max_queue_bytes,
+    namespaceEndpoints: config.namespace_endpoints,
+    endpoints: config.max_endpoints,
+  }
+  const notes = shared ? () => randomBytes(12).toString('hex') : undefined
+  return new Outbox(svc.storage.state(svc.id), limits, () => svc.clock.now(), notes)
+}
+
+function senderOptions({ clock, log, tracing }: Svc, config: WebhooksConfig) {
+  return {
+    clock,
+    log,
+    tracing,
+    lanes: { total: config.max_in_flight, group: config.namespace_in_flight },
+    endpointInFlight: config.endpoint_in_flight,
+    retry: { initialMs: config.retry_initial_secs * 1000, maxMs: config.retry_max_secs * 1000, retryAfterMaxMs: config.retry_after_max_secs * 1000 },
+    maxAgeMs: config.max_age_secs * 1000,
+    parkAfterMs: config.park_after_secs * 1000,
+    random: Math.random,
   }
 }
 
