@@ -214,7 +214,7 @@ function defaultOf(schema: Schema, required: boolean): string {
   return required ? 'none, needed' : 'none'
 }
 
-export function configTable(schema: Schema | undefined): string[] {
+function configTable(schema: Schema | undefined): string[] {
   const keys = configKeys(schema)
   if (keys.length === 0) return ['There is nothing to configure.']
   return ['| Key | Default | Meaning |', '|---|---|---|', ...keys.map(({ key, value, meaning }) => row(key, value, meaning))]

@@ -35,7 +35,7 @@ export const COSTS = {
 } as const
 
 /** The same with the engine `clickhouse`; on one server, without replicas. */
-export const CLICKHOUSE_COSTS = {
+const CLICKHOUSE_COSTS = {
   /** A sample of a series that is known: in the node before ClickHouse, and in ClickHouse, merges included. */
   nodeMicros: 5.5,
   sampleMicros: 3.1,

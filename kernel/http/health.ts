@@ -19,7 +19,7 @@ export interface Health {
 }
 
 /** The InfluxDB whose write API is spoken: clients choose their dialect by it. */
-export const INFLUX_VERSION = '1.8.10-svc'
+const INFLUX_VERSION = '1.8.10-svc'
 
 const uptime = Type.Integer({ description: 'Seconds since the start' })
 const up = Type.Object({

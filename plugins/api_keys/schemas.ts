@@ -33,7 +33,7 @@ const members = {
   last_used_at: orNull(Type.Integer(), 'Unix seconds; null where it was not used since the server started'),
   usage_count: Type.Integer({ description: 'Calls since the server started' }),
 }
-export const keyView = Type.Object(members)
+const keyView = Type.Object(members)
 export type KeyView = Static<typeof keyView>
 export const createdKey = Type.Object({ key: Type.String({ description: 'The key itself, shown this once' }), ...members })
 export const listing = Type.Object({ items: Type.Array(keyView), total: Type.Integer(), offset: Type.Integer(), limit: Type.Integer() })

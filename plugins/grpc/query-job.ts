@@ -29,7 +29,7 @@ const LEAST_COLUMN_BYTES = 33_554_432
 type Emit = (bytes: Uint8Array) => Promise<void>
 type EachRow = (row: (chunk: SeriesChunk, index: number) => boolean | Promise<boolean>) => Promise<void>
 
-export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
+async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
   const options = { namespace: args.request.namespace, limit: args.maxHeldBytes, engineLimit: reader.memoryLimit, signal: io.signal }
   return heldRows.during(options, (hold) => answer(reader, args, io, hold))
 }

@@ -20,7 +20,7 @@ export interface SqlOutcome {
 
 const EMIT_BYTES = 1 << 18
 
-export async function runSql(reader: Reader, { namespace, query, maxRows, maxBytes }: SqlArgs, io: JobIo): Promise<SqlOutcome> {
+async function runSql(reader: Reader, { namespace, query, maxRows, maxBytes }: SqlArgs, io: JobIo): Promise<SqlOutcome> {
   const cursor = await reader.sql({ namespace, query, limit: maxRows + 1 })
   const rowWriter = new SqlRows(cursor.columns)
   const writer = new ProtobufWriter(EMIT_BYTES)

@@ -1,6 +1,6 @@
 /** JSON over HTTP from a server that may be slow, down, or answer with anything. */
 const MAX_BYTES = 1_048_576
-export const TIMEOUT_MS = 10_000
+const TIMEOUT_MS = 10_000
 
 /** Redirects are not followed: keys come from where the config says. @throws Error in one line, without the URL. */
 export async function fetchJson(url: URL, stopping: AbortSignal): Promise<unknown> {

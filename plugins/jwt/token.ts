@@ -3,7 +3,7 @@ import { decodeProtectedHeader } from 'jose'
 import { type Algorithm, algorithmOf } from './algorithms.ts'
 import { TokenRefused } from './refusal.ts'
 
-export const MAX_TOKEN_LENGTH = 16_384
+const MAX_TOKEN_LENGTH = 16_384
 const MAX_KID_LENGTH = 1024
 
 export interface TokenHeader {

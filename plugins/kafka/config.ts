@@ -80,7 +80,7 @@ export const configSchema = Type.Object({
 export type KafkaConfig = Static<typeof configSchema>
 export type ConnectorConfig = Omit<KafkaConfig, 'connector' | 'sink'> & { name: string }
 
-export const DEFAULT_NAME = 'kafka-default'
+const DEFAULT_NAME = 'kafka-default'
 
 /** @throws Error that says which key of which connector is wrong. */
 export function connectorsOf({ connector, sink, ...own }: KafkaConfig): ConnectorConfig[] {

@@ -83,7 +83,7 @@ export const configSchema = Type.Object({
 export type MqttConfig = Static<typeof configSchema>
 export type ConnectorConfig = Omit<MqttConfig, 'connector'> & { name: string }
 
-export const DEFAULT_NAME = 'mqtt-default'
+const DEFAULT_NAME = 'mqtt-default'
 
 /**
  * Where the broker is: the default port is that of MQTT, or of MQTT over TLS. A host is also an IPv6 address, in brackets where a port follows.

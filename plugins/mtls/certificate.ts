@@ -71,7 +71,7 @@ function namesOf(x509: X509Certificate, identity: IdentityKind): Pick<Certificat
 }
 
 /** @param subject as node prints it: a line for each set of attributes, with " + " between those of one, both escaped in values (RFC 2253). */
-export function commonNames(subject: string): string[] {
+function commonNames(subject: string): string[] {
   // The object that node makes of a certificate has values as they are, and ends the process for some certificates that it cannot make one of.
   const attributes = subject.split('\n').flatMap((line) => line.split(' + '))
   return attributes.flatMap((attribute) => (attribute.startsWith('CN=') ? unescaped(attribute.slice(3)) : []))

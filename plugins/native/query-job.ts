@@ -19,7 +19,7 @@ export interface QueryArgs {
 
 const EMIT_BYTES = 65_536
 
-export async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
+async function runQuery(reader: Reader, args: QueryArgs, io: JobIo): Promise<number> {
   const options = { namespace: args.request.namespace, limit: args.maxHeldBytes, engineLimit: reader.memoryLimit, signal: io.signal }
   return heldRows.during(options, (hold) => answer(reader, args, io, hold))
 }

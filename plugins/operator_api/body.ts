@@ -7,7 +7,7 @@ import { decompress } from 'svcdb/lib/network'
 import { type Problem, SchemaReader, type TSchema } from 'svcdb/lib/schema'
 import { NoRoom, Refusal } from './refusal.ts'
 
-export const MAX_BODY_BYTES = 1 << 20
+const MAX_BODY_BYTES = 1 << 20
 const JSON_TYPE = /^application\/json\s*(?:;|$)/i
 
 const tooLarge = () => new Refusal(413, `the body has more than ${MAX_BODY_BYTES} bytes; send less`)

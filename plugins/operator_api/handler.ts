@@ -36,7 +36,7 @@ async function refused(error: unknown, request: HttpRequest, reply: Reply, answe
   return reply.send({ error: status >= 500 ? 'the server failed' : message }) as Reply
 }
 
-export function send(reply: Reply, { status, headers, body, operationId }: Answer, metrics: ApiMetrics): Reply {
+function send(reply: Reply, { status, headers, body, operationId }: Answer, metrics: ApiMetrics): Reply {
   metrics.answers.inc({ operation: operationId, status: String(status) })
   reply.code(status).headers(headers).serializer(String)
   return (status === 204 ? reply.removeHeader('content-type').send() : reply.send(body)) as Reply

@@ -3,7 +3,7 @@ import t from 'tap'
 import { answerQuery, type QueryArgs } from './answer-query.ts'
 import { FloatHistogram } from './histogram/float-histogram.ts'
 import { LabelList, Labels } from './labels.ts'
-import { DEFAULT_LIMITS } from './parser/index.ts'
+import { DEFAULT_LIMITS } from './parser/cursor.ts'
 import { load, MemorySource } from './testing/memory-source.ts'
 
 const source = load(

@@ -84,7 +84,7 @@ interface Working extends RecomputePart {
 /** One whose next slice is known. */
 type Placed = Working & { at: bigint }
 
-export function recompute(reader: Reader, args: RecomputeArgs, { signal }: Pick<JobIo, 'signal'>): Promise<Recomputed> {
+function recompute(reader: Reader, args: RecomputeArgs, { signal }: Pick<JobIo, 'signal'>): Promise<Recomputed> {
   return new Recomputation(reader, args, signal).run()
 }
 

@@ -55,7 +55,7 @@ class Rows {
   }
 }
 
-export async function view(reader: Reader, args: ViewArgs, io: JobIo): Promise<number> {
+async function view(reader: Reader, args: ViewArgs, io: JobIo): Promise<number> {
   const options = { namespace: args.definition.namespace, limit: args.maxHeldBytes, engineLimit: reader.memoryLimit, signal: io.signal }
   return heldRows.during(options, (hold) => answer(reader, args, io, hold))
 }

@@ -111,7 +111,7 @@ class CsvWriter implements Writer {
   close(): void {}
 }
 
-export async function runSql(reader: Reader, { namespace, query, maxRows, format }: SqlArgs, io: JobIo): Promise<SqlOutcome> {
+async function runSql(reader: Reader, { namespace, query, maxRows, format }: SqlArgs, io: JobIo): Promise<SqlOutcome> {
   const csv = format === 'csv'
   const cursor = await traced('plan', () => reader.sql({ namespace, query, limit: maxRows + 1, ...(csv ? {} : { textBytes: true }) }))
   const rest = startSpan('read and write the answer')

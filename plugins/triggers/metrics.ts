@@ -27,7 +27,7 @@ export interface TriggersGauges {
   subscribers(): number
 }
 
-export const CHANNELS = ['log', 'webhook'] as const
+const CHANNELS = ['log', 'webhook'] as const
 export type ChannelName = (typeof CHANNELS)[number]
 
 /** No metric has a label for the namespace or the trigger: there may be very many. */

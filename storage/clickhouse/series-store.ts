@@ -258,7 +258,7 @@ export function idAt(ids: Uint8Array, row: number): string {
   return keyOf(bytesOf(ids.subarray(row * ID_BYTES)))
 }
 
-export function tagValue(tags: readonly string[], key: string): string | undefined {
+function tagValue(tags: readonly string[], key: string): string | undefined {
   for (let i = 0; i < tags.length; i += 2) if (tags[i] === key) return tags[i + 1]
   return undefined
 }

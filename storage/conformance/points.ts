@@ -129,7 +129,7 @@ export async function lines(storage: Storage, request: Partial<ScanRequest> & { 
 }
 
 /** Chunks as text, while the contract of `Reader.scan` is asserted. */
-export async function* checkedChunks(chunks: AsyncIterable<SeriesChunk>): AsyncIterable<{ key: string; rows: string[] }> {
+async function* checkedChunks(chunks: AsyncIterable<SeriesChunk>): AsyncIterable<{ key: string; rows: string[] }> {
   let last: { series: number; key: string; time: bigint } | undefined
   const seen = new Set<string>()
   for await (const { series, tags, times, columns } of chunks) {

@@ -10,7 +10,7 @@ import { sampleSet, seriesSet } from './samples.ts'
 import type { Fields, Measurement, SeriesTable } from './series.ts'
 
 /** Rows of a chunk at most: what a reader holds at once. */
-export const CHUNK_ROWS = 8192
+const CHUNK_ROWS = 8192
 
 interface FrozenSeries {
   number: number

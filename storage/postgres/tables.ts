@@ -12,7 +12,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { Query } from './connections.ts'
 
 /** Of the steps below. */
-export const VERSION = 1
+const VERSION = 1
 const OLDEST_SERVER = 150_000
 /** Of old commits, removed by one statement. */
 export const TIDY_ROWS = 10_000

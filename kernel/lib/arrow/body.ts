@@ -14,7 +14,7 @@ export class BatchParts {
   }
 }
 
-export const EMPTY = new Uint8Array(0)
+const EMPTY = new Uint8Array(0)
 
 /** Whether rows have a value: a byte a row while a batch grows, bits once it is done, nothing while none is missing. */
 export class Presence {

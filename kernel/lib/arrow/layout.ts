@@ -46,7 +46,7 @@ export interface DecodedSchema {
   dictionaries: Map<number, Layout>
 }
 
-export const SCHEMA = 1
+const SCHEMA = 1
 export const DICTIONARY_BATCH = 2
 export const RECORD_BATCH = 3
 const V4 = 3

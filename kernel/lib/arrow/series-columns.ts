@@ -2,7 +2,7 @@
 import type { FieldInfo } from '../columns/index.ts'
 import type { SqlColumn } from '../sql-result/index.ts'
 
-export const TIME_COLUMN = '_time'
+const TIME_COLUMN = '_time'
 
 /** A field's type as `SqlColumn.type`; histograms are shown as JSON. */
 export function fieldTypeName({ type, scale }: Pick<FieldInfo, 'type' | 'scale'>): string {

@@ -8,7 +8,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { canonical } from '../record/canonical.ts'
 import { digest, isCaseId, newestFirst } from '../record/names.ts'
 
-export const MAX_KEYS = 16
+const MAX_KEYS = 16
 const MAX_KEY_TEXT = 256
 const MAX_STATE_BYTES = 1 << 18
 const KIND = /^[a-z][a-z0-9_-]*(\.[a-z0-9_-]+)*$/

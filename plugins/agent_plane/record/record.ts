@@ -141,7 +141,7 @@ const MAX_UNIT_BYTES = 3
 const scratch = Buffer.alloc(32 << 10)
 
 /** The hash of a record that follows the one with this hash. */
-export function chained(previous: string, raw: string): string {
+function chained(previous: string, raw: string): string {
   const most = HASH_BYTES + raw.length * MAX_UNIT_BYTES
   const bytes = most <= scratch.length ? scratch : Buffer.allocUnsafe(most)
   bytes.write(previous, 0, 'hex')

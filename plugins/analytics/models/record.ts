@@ -68,7 +68,7 @@ export interface KeptModel {
   last_error?: string
 }
 
-export function keptAccuracy(of: Accuracy): KeptAccuracy {
+function keptAccuracy(of: Accuracy): KeptAccuracy {
   const finite = (v: number): number | null => (Number.isFinite(v) ? v : null)
   return { points: of.points, mse: finite(of.mse), rmse: finite(of.rmse), mae: finite(of.mae), mape: finite(of.mape), r_squared: finite(of.r_squared) }
 }

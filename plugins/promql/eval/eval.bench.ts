@@ -1,6 +1,6 @@
 /** Milliseconds of queries over samples that are in arrays already: node plugins/promql/eval/eval.bench.ts [series] */
 import { type LabelColumn, type LabelSets, Labels } from '../labels.ts'
-import { parse } from '../parser/index.ts'
+import { parse } from '../parser/parse.ts'
 import { Annotations } from './annotations.ts'
 import { Budget } from './context.ts'
 import { evaluate } from './evaluate.ts'

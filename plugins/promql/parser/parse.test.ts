@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import type { BinaryExpr, Expr, MatrixSelector, SubqueryExpr, VectorSelector } from '../ast.ts'
-import { lineColumn, ParseError, parse, parseSelector, print } from './index.ts'
+import { parse, parseSelector } from './parse.ts'
+import { lineColumn, ParseError } from './parse-error.ts'
 import { fuzz } from './parser.fuzz.ts'
+import { print } from './print.ts'
 
 /** Pairs of lines: a query, and what is expected of it, indented. */
 function cases(file: string): [query: string, expected: string][] {

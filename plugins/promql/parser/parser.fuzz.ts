@@ -7,7 +7,11 @@ import { strictEqual } from 'node:assert'
 import { type Random, seeded } from 'svcdb/lib/random'
 import type { Expr } from '../ast.ts'
 import { AGGREGATES, FUNCTIONS } from '../functions/signatures.ts'
-import { ParseError, parse, pretty, print, toJson } from './index.ts'
+import { toJson } from './json.ts'
+import { parse } from './parse.ts'
+import { ParseError } from './parse-error.ts'
+import { pretty } from './pretty.ts'
+import { print } from './print.ts'
 
 const SLOW_MS = 1000
 const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]

@@ -3,7 +3,10 @@ import t from 'tap'
 import { formatFloat as formatGeneral } from '../functions/format.ts'
 import { FUNCTIONS } from '../functions/signatures.ts'
 import { formatDuration, formatFloat, quote, quoteChar } from './go-text.ts'
-import { parse, pretty, print, toJson } from './index.ts'
+import { toJson } from './json.ts'
+import { parse } from './parse.ts'
+import { pretty } from './pretty.ts'
+import { print } from './print.ts'
 
 t.test('the canonical spelling, which parses to itself', async (t) => {
   const lines = readFileSync(new URL('./testcases/canonical.txt', import.meta.url), 'utf8')

@@ -5,7 +5,7 @@ import { evaluate } from '../eval/evaluate.ts'
 import type { SampleSource } from '../eval/source.ts'
 import { ABSENT, HISTOGRAM, type MatrixValue, SAMPLE_HISTOGRAM, type Value, type VectorValue } from '../eval/value.ts'
 import type { Labels } from '../labels.ts'
-import { parse } from '../parser/index.ts'
+import { parse } from '../parser/parse.ts'
 
 const MINUTE = 60_000
 

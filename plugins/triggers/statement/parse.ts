@@ -38,7 +38,7 @@ export interface StatementLimits {
 }
 
 /** Of names of triggers, measurements, fields and tags, in bytes, as of names in points. */
-export const MAX_NAME = 256
+const MAX_NAME = 256
 /** A year. */
 const MAX_COOLDOWN = 31_536_000_000_000_000n
 const SIGNALS = 'SIGNALS'

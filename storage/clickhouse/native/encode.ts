@@ -21,7 +21,7 @@ export function encodeBlock(columns: readonly WireColumn[], rows: number): Uint8
   return parts
 }
 
-export function varint(value: number): Uint8Array {
+function varint(value: number): Uint8Array {
   const bytes: number[] = []
   for (let rest = value; ; rest = Math.floor(rest / 128)) {
     if (rest < 128) return Uint8Array.from([...bytes, rest])

@@ -64,7 +64,6 @@ export function typeOf(node: { id?: string; type_info?: { width?: number; scale?
 
 export const plain = (id: string): SqlType => ({ id, width: 18, scale: 0 })
 export const BOOLEAN = plain('BOOLEAN')
-export const BIGINT = plain('BIGINT')
 
 /** @throws SQL_ERROR for a type that ClickHouse has nothing for. */
 export function clickHouseType(type: SqlType): string {

@@ -9,8 +9,8 @@ import type { FieldType } from 'svcdb'
 const BLOCK_ROWS_BITS = 13
 /** Rows of a block at most; the last one of a column has fewer, and those with large texts. */
 export const ENCRYPTED_BLOCK_ROWS = 1 << BLOCK_ROWS_BITS
-export const NONCE_BYTES = 12
-export const TAG_BYTES = 16
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
 const HAS_NULLS = 1
 const HEADER = 5
 const ZSTD_LEVEL = 3

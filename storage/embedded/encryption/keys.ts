@@ -24,7 +24,7 @@ export interface KeyMaterial {
   keys: Record<string, Uint8Array>
 }
 
-export const KEY_BYTES = 32
+const KEY_BYTES = 32
 /** Records of the log that share a derived key. */
 const LOG_KEY_RECORDS = 2 ** 20
 const BASE64 = /^[A-Za-z0-9+/]{43}=?$/

@@ -3,7 +3,7 @@ import { CHUNK_ROWS, HEAP_BITS, HEAP_BUFFER, ROW_BITS } from '../threads/memtabl
 import { BLOCK_ROWS, type ChunkView, type ColumnView } from './chunk-view.ts'
 
 const OFFSET = CHUNK_ROWS - 1
-export const NO_POSITION = -1
+const NO_POSITION = -1
 
 /** Room for one block of one column, or more: values at the column's width, and a validity bit a row. */
 export class Gathered {

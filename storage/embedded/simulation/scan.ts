@@ -21,7 +21,7 @@ export interface Scanned {
 
 const ALL_TIME: [bigint, bigint] = [-(2n ** 63n), 2n ** 63n - 1n]
 
-export const tagsText = (tags: Record<string, string>): string =>
+const tagsText = (tags: Record<string, string>): string =>
   Object.keys(tags)
     .sort()
     .map((key) => `${key}=${tags[key]}`)

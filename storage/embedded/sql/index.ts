@@ -2,7 +2,7 @@
 
 export { parse, parsedBefore } from './ast.ts'
 export { sqlError } from './errors.ts'
-export type { RelationRequest, SqlHost, SqlMeasurement, SqlMeasurementColumn, TagHint } from './host.ts'
+export type { TagHint } from './host.ts'
 export type { LaneBlock, LaneHost, LaneRows } from './lane/host.ts'
 export type { NewestPlan } from './lane/newest.ts'
 export { type NewestOfSeries, type NewestTable, oldestNewest } from './lane/newest-answer.ts'

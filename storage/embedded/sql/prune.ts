@@ -79,7 +79,7 @@ function refersTo(node: Node, source: Source, scope: Scope, role: 'time' | 'tag'
 }
 
 /** The times for which the condition can hold; undefined: any. */
-export function rangeOf(node: Node, isTime: (node: Node) => boolean, now: bigint): Range | undefined {
+function rangeOf(node: Node, isTime: (node: Node) => boolean, now: bigint): Range | undefined {
   const range = (type: string, of: Node, other: Node): Range | undefined => {
     const term = timeTerm(of, isTime)
     return term === undefined ? undefined : compared(type, term, valueFor(term, other, now))

@@ -146,7 +146,7 @@ function inMicroseconds(p: Printer, name: string, children: readonly Node[], sco
 }
 
 /** TIMESTAMP of a time, rounded down. */
-export function microseconds(p: Printer, node: Node, scope: Scope): string {
+function microseconds(p: Printer, node: Node, scope: Scope): string {
   const text = p.expr(node, scope)
   const low = node.class === 'COLUMN_REF' ? resolve(node.column_names, scope)?.source.time[0] : undefined
   if (low !== undefined && low >= 0n) return `CAST(${text} AS TIMESTAMP)`
