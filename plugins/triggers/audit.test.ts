@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { AUDIT_LOG, type AuditLog, type AuditRecord, definePlugin } from 'svcdb'
 import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { start } from './testing.ts'
@@ -66,4 +67,46 @@ t.test('statements are in the audit log, without the secrets of webhooks', async
   )
   const fired = entries.filter(({ action }) => action === 'signal_fired')
   t.same(fired.map(({ resource }) => resource).sort(), ['t0', 't1', 't2'], 'signals with audit_signals')
+})
+
+t.test('signals of one write share the syncs of the audit log, in their order', async (t) => {
+  const known: string[] = []
+  let under = 0
+  let most = 0
+  const slow = definePlugin({
+    id: 'slow_audit',
+    summary: 'Keeps each entry after a while',
+    stability: 'experimental',
+    provides: [AUDIT_LOG],
+    setup: (svc) =>
+      svc.provide(AUDIT_LOG, {
+        async record({ action, metadata }: AuditRecord) {
+          if (action !== 'signal_fired') return
+          most = Math.max(most, ++under)
+          known.push(metadata?.event_id ?? '')
+          await new Promise((resolve) => setTimeout(resolve, 5))
+          under--
+        },
+      } satisfies AuditLog),
+  })
+  const { run, write, settled, signals } = await start(t, { plugins: [slow], config: { triggers: { audit_signals: true, signal_store_capacity: 1000 } } })
+  await run('CREATE TRIGGER hot ON m WHEN v > 1')
+  await write(Array.from({ length: 600 }, (_, i) => `m,host=h${i} v=2`).join('\n'))
+  await settled(1)
+  for (let i = 0; i < 3000 && known.length < 600; i++) await new Promise((resolve) => setTimeout(resolve, 10))
+  t.equal(new Set(known).size, 600)
+  t.ok(most > 100 && most <= 256, `${most} at one time`)
+  const newest = (await signals('?limit=1000')).map(({ event_id }) => event_id)
+  t.same(known, newest)
+})
+
+t.test('none is lost where the audit log has room for less', async (t) => {
+  const path = join(temporaryFolder(t), 'audit.jsonl')
+  const { run, write } = await start(t, { plugins: ['audit'], config: { audit: { path, max_queue: 2 }, triggers: { audit_signals: true } } })
+  await run('CREATE TRIGGER hot ON m WHEN v > 1')
+  await write(Array.from({ length: 100 }, (_, i) => `m,host=h${i} v=2`).join('\n'))
+  const ids = () => readFileSync(path, 'utf8').match(/"event_id":"[^"]+"/g) ?? []
+  for (let i = 0; i < 3000 && ids().length < 100; i++) await new Promise((resolve) => setTimeout(resolve, 10))
+  t.equal(new Set(ids()).size, 100)
+  t.equal(ids().length, 100)
 })

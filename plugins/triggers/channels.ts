@@ -9,6 +9,8 @@ import type { Trigger } from './trigger.ts'
 
 /** Lines between two turns of the event loop. */
 const LINES = 50
+/** Entries that wait for the audit log together. */
+const RECORDED_AT_ONCE = 256
 
 export interface ChannelsOptions {
   id: string
@@ -81,10 +83,21 @@ export class Channels {
     }
     if (deliveries.length > 0) await this.deliver(deliveries)
     await this.options.sink()?.take(webhookNamespace(tenant.namespace), signals.map(handedOver))
-    const auditLog = this.options.auditLog()
-    if (auditLog !== undefined) for (const signal of signals) await auditLog.record(entryOf(tenant, signal))
+    await this.record(tenant, signals)
     for (const signal of lines) this.queue(tenant.namespace, signal)
     metrics.unrouted.inc(unrouted)
+  }
+
+  /** Some at a time, which share a sync of the audit log: of a storm each would wait for one of its own. */
+  private async record(tenant: Tenant, signals: readonly Signal[]): Promise<void> {
+    const auditLog = this.options.auditLog()
+    if (auditLog === undefined) return
+    for (let i = 0; i < signals.length; i += RECORDED_AT_ONCE) {
+      const entries = signals.slice(i, i + RECORDED_AT_ONCE).map((signal) => entryOf(tenant, signal))
+      const outcomes = await Promise.allSettled(entries.map((entry) => auditLog.record(entry)))
+      // Where so many find no room in its queue, there is room for one at a time.
+      for (const [at, { status }] of outcomes.entries()) if (status === 'rejected') await auditLog.record(entries[at])
+    }
   }
 
   private async deliver(deliveries: readonly WebhookDelivery[]): Promise<void> {
