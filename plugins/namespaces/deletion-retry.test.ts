@@ -83,6 +83,25 @@ t.test('a namespace that a write has begun is deleted when it is there', async (
   t.same([gone, definitions.size], [['acme'], 0])
 })
 
+t.test('one that another node has deleted meanwhile is not removed again: what is there may be of the next of its name', async (t) => {
+  let removed = 0
+  const commits: string[] = []
+  const definition = { name: 'acme', deleting: true }
+  const registry = { get: () => definition, values: () => [definition], isEnding: () => true, commit: async () => void commits.push('commit') }
+  const forgets = [() => removed++]
+  const dependencies = {
+    directory: { registry, forgets, held: () => undefined, arrived: async () => {}, isDeleting: () => true },
+    multiTenancy: true,
+    storage: () => ({ measurements: async () => (removed++ === 0 ? [{ name: 'next' }] : []), usage: async () => ({ measurements: 0 }), drop: async () => removed++ }),
+    log: { info() {}, error() {} },
+    gone: (name: string) => commits.push(name),
+  }
+  const deletion = new Deletion(dependencies as unknown as DeletionDependencies)
+  await deletion.resume()
+  await deletion.delete('acme', async () => {})
+  t.same([removed, commits], [0, []])
+})
+
 t.test('who has the name next gets nothing of what was written under it: not by undoing a drop, and not by the changes', async (t) => {
   const node = await boot({
     plugins: [plugin, line],

@@ -3,6 +3,7 @@ import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import { Unstored } from '../catalog/unstored.ts'
 import type { Cutoff, Tombstone } from '../threads/removals.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
+import { cutoffFor } from './cutoffs.ts'
 import { freed, planRewrite, spent, type TableView } from './reclaim.ts'
 import { EVERY_SEQUENCE, Tombstones } from './tombstones.ts'
 
@@ -57,6 +58,19 @@ t.test('a file goes when nothing of it is left to see', async (t) => {
   t.same(ids(freed(table(segments), all(tombstone(1, { series: Int32Array.of(0, 9) })))), [], 'series may be all or not')
   t.same(ids(freed(table(segments, { measurement: undefined }), all(tombstone(1)))), [], 'a shared table has rows of others')
   t.same(ids(freed(table(segments, { gone: true }), all())), [1, 2, 6], 'all files of a dropped measurement')
+})
+
+t.test('a cutoff masks what was written before it moved, of a measurement with one of its own as well', async (t) => {
+  const cutoff = { id: 3, cutoff: 100n, sequence: 5 }
+  for (const cutoffs of [
+    { general: [{ ...cutoff, except: new Set<number>() }], own: new Map() },
+    { general: [], own: new Map([[7, [cutoff]]]) },
+  ]) {
+    t.equal(cutoffFor(cutoffs, 7, { sequence: 4, cleared: 0 }), 100n)
+    t.equal(cutoffFor(cutoffs, 7, { sequence: 5, cleared: 0 }), INT64_MIN, 'what came since stays, whatever its time')
+    t.equal(cutoffFor(cutoffs, 7, { sequence: 4, cleared: 2 }), 100n)
+    t.equal(cutoffFor(cutoffs, 7, { sequence: 4, cleared: 3 }), INT64_MIN, 'a merge has applied it')
+  }
 })
 
 t.test('a file behind retention goes, one that reaches over its cutoff is written again when most of it is behind', async (t) => {

@@ -114,9 +114,9 @@ t.test('a write or a change that cannot be put into the log is refused, and leav
   wal.append = append
   t.same([await schemaOf(engine), (await engine.usage('')).series], before)
   t.equal(memtables.active.rows, 1)
-  t.match(await writeFloat(engine, 'm', 'b', NOW - 48n * HOUR + HOUR / 4n, { v: 2 }), { written: 1 }, 'the window has not moved')
+  t.match(await writeFloat(engine, 'm', 'b', NOW + 1n, { v: 2 }), { written: 1 })
   await engine.delete({ namespace: '', measurement: 'm', matchers: [{ tag: 'host', op: '=', value: 'a' }] })
-  t.same(await rowsOf(engine, 'm'), [`b ${NOW - 48n * HOUR + HOUR / 4n} v=2`])
+  t.same(await rowsOf(engine, 'm'), [`b ${NOW + 1n} v=2`])
   await engine.tidy()
   t.equal((await engine.usage('')).series, 1, 'and nothing is taken for being on its way')
 })
@@ -191,6 +191,20 @@ t.test('what failed writes defined and moved is taken back, newest first', async
   await engine.flush()
   t.same(await rows(engine), want, 'flushed')
   t.same(await afterCrash(dir, rows), want, 'and after a restart')
+})
+
+t.test('writes that fail do not move the window on from times long past', async (t) => {
+  const { engine, log } = await heldEngine(t)
+  const past = NOW - 10n * 24n * HOUR
+  await writeFloat(engine, 'm', 'a', past, { v: 1 })
+  const held = log.hold()
+  const failed = [NOW - HOUR, NOW].map((time) => codeOf(writeFloat(engine, 'm', 'a', time, { v: 2 })))
+  await held
+  log.fail()
+  t.same(await Promise.all(failed), ['STORAGE_FULL', 'STORAGE_FULL'])
+  t.match(await writeFloat(engine, 'm', 'a', past + 1n, { v: 3 }), { written: 1, rejected: 0 })
+  t.match(await writeFloat(engine, 'm', 'a', NOW, { v: 4 }), { written: 1, rejected: 0 })
+  t.match(await writeFloat(engine, 'm', 'a', past + 2n, { v: 5 }), { written: 0, rejected: 1 }, 'one that is stored does')
 })
 
 t.test('a series is not given back while a write to it is on its way', async (t) => {
