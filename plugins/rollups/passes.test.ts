@@ -1,4 +1,5 @@
 /** What is computed when, and how far a rollup is said to be: over a storage and a registry that only tell. */
+import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
 import { definitionOf } from './definition.ts'
 import type { Outcome, Work } from './materialiser.ts'
@@ -84,6 +85,32 @@ t.test('a rollup is as far as its rows are written, slice by slice', async (t) =
   }
   await running
   t.equal(rollup.until, 10n * HOUR)
+})
+
+t.test('a repair that fails is still to be done, whether it was computed or not, and so is one that is broken off', async (t) => {
+  const ways: Record<string, (state: ReturnType<typeof stage>['state'], end: () => void) => void> = {
+    'not written': (state) => (state.bring = () => Promise.reject(new Error('the disk is full'))),
+    'not computed': (state) => (state.outcome = () => ({ state: 'failed', error: new Error('it takes too much') }) as Outcome),
+    'broken off': (state, end) => {
+      state.bring = async () => {
+        end()
+        throw new Error('the node stops')
+      }
+    },
+    'no room beside ingest': (state) => (state.bring = () => Promise.reject(new SvcError('BACKPRESSURE', 'memtables are full'))),
+  }
+  for (const [way, break_] of Object.entries(ways)) {
+    const { passes, state, rollup } = stage(10)
+    rollup.until = 10n * HOUR
+    rollup.mark(3n * HOUR, 5n * HOUR)
+    const ending = new AbortController()
+    break_(state, () => ending.abort())
+    passes.wake(rollup)
+    await passes.run(ending.signal)
+    t.same(rollup.dirty, [[3n * HOUR, 5n * HOUR]], way)
+    t.same(rollup.nextRepair, [3n * HOUR, 5n * HOUR], way)
+    t.equal(rollup.until, 10n * HOUR)
+  }
 })
 
 t.test('what could not be written is computed again', async (t) => {

@@ -401,6 +401,28 @@ t.test('an empty queue goes on with the numbers that were counted', async (t) =>
   t.same(life.dropped, [])
 })
 
+t.test('what is on its way to the disk takes its room already', async (t) => {
+  const disk = new LogDisk(seeded(1))
+  const life = lifeOn(disk, { maxBytes: 4000 })
+  await disk.run(life.queue.open())
+  const { queue } = life
+  queue.admit(3000)
+  const taken = append(life, 1, 100)
+  t.ok(queue.bytes < 1000, 'it is not in a file yet')
+  t.throws(() => queue.admit(3000), { code: 'STORAGE_FULL' })
+  queue.admit(100)
+  settle(disk)
+  await taken
+  const kept = queue.bytes
+  t.ok(kept > 1000)
+  disk.fault = (call) => (call === 'write' ? failure('ENOSPC') : undefined)
+  const refused = append(life, 2, 10)
+  settle(disk)
+  await t.rejects(refused)
+  queue.admit(4000 - kept)
+  t.throws(() => queue.admit(4001 - kept), { code: 'STORAGE_FULL' }, 'what was refused takes none')
+})
+
 t.test('a damaged record costs none behind it, however little is read at once', async (t) => {
   const disk = new LogDisk(seeded(10))
   const life = lifeOn(disk, { fileBytes: 1 << 20 })

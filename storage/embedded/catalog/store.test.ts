@@ -6,6 +6,7 @@ import { open } from 'lmdb'
 import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { Random } from '../../conformance/random.ts'
+import { blockKey, Catalog } from './catalog.ts'
 import { openLmdb } from './key-value-store.ts'
 import { checkPages } from './pages.ts'
 import { CatalogStore } from './store.ts'
@@ -229,4 +230,17 @@ t.test('catalogs whose long keys were not escaped are opened, and their entries 
     t.equal([...store.range({ start: 'state/one/n\u0001', end: 'state/one/n\u0002' })].length, 4)
     await store.close()
   }
+})
+
+t.test('what is said of a segment that is gone brings no entry back', async (t) => {
+  const catalog = await Catalog.open(temporaryFolder(t), true)
+  await catalog.amendSegment(7, { crc: 1 })
+  t.same(catalog.segments(), [])
+  await catalog.store.transaction((tx) => tx.putJson(blockKey('segment', 7), { id: 7, crc: 1 }))
+  await catalog.amendSegment(7, { crc: 2 })
+  t.match(catalog.segments(), [{ id: 7, crc: 2 }])
+  await catalog.removeSegments([7])
+  await catalog.amendSegment(7, { crc: 3 })
+  t.same(catalog.segments(), [])
+  await catalog.close()
 })

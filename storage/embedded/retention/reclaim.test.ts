@@ -3,7 +3,7 @@ import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import { Unstored } from '../catalog/unstored.ts'
 import type { Cutoff, Tombstone } from '../threads/removals.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
-import { cutoffFor } from './cutoffs.ts'
+import { cutoffFor, NO_CUTOFFS, withMove } from './cutoffs.ts'
 import { freed, planRewrite, spent, type TableView } from './reclaim.ts'
 import { EVERY_SEQUENCE, Tombstones } from './tombstones.ts'
 
@@ -71,6 +71,20 @@ t.test('a cutoff masks what was written before it moved, of a measurement with o
     t.equal(cutoffFor(cutoffs, 7, { sequence: 4, cleared: 2 }), 100n)
     t.equal(cutoffFor(cutoffs, 7, { sequence: 4, cleared: 3 }), INT64_MIN, 'a merge has applied it')
   }
+})
+
+t.test('a cutoff that moves leaves masked what it no longer names, and what an earlier one masked further on', async (t) => {
+  const move = (id: number, general: bigint | null, except: number[] = [], own: [number, bigint][] = []) => ({ id, general, except, own })
+  const before = withMove(NO_CUTOFFS, move(1, 100n), 5)
+  const masked = (cutoffs: typeof before, measurement: number, sequence: number) => cutoffFor(cutoffs, measurement, { sequence, cleared: 0 })
+  const excepted = withMove(before, move(2, 200n, [7]), 9)
+  t.same([masked(excepted, 7, 4), masked(excepted, 7, 6)], [100n, INT64_MIN], 'one that is kept for longer from now on')
+  t.same([masked(excepted, 8, 4), masked(excepted, 8, 6)], [200n, 200n])
+  const lowered = withMove(before, move(2, 50n), 9)
+  t.same([masked(lowered, 7, 4), masked(lowered, 7, 6), masked(lowered, 7, 9)], [100n, 50n, INT64_MIN], 'all are kept for longer')
+  const own = withMove(withMove(NO_CUTOFFS, move(1, null, [], [[7, 100n]]), 5), move(2, null, [], [[7, 50n]]), 9)
+  t.same([masked(own, 7, 4), masked(own, 7, 6), masked(own, 8, 4)], [100n, 50n, INT64_MIN])
+  t.same(withMove(before, move(2, 200n), 9).general.length, 1, 'one that masks more takes the place of the former')
 })
 
 t.test('a file behind retention goes, one that reaches over its cutoff is written again when most of it is behind', async (t) => {

@@ -207,6 +207,25 @@ t.test('writes that fail do not move the window on from times long past', async 
   t.match(await writeFloat(engine, 'm', 'a', past + 2n, { v: 5 }), { written: 0, rejected: 1 }, 'one that is stored does')
 })
 
+t.test('of many refused rows all are counted, and some are named', async (t) => {
+  const { engine } = await heldEngine(t)
+  const batch = engine.batch('')
+  const ref = engine.resolver.measurement('', 'm')
+  const table = batch.table(ref)
+  const far = NOW + 1000n * HOUR
+  for (let i = 0; i < 1000; i++) {
+    const time = i % 10 === 0 ? NOW : far
+    const row = table.addRow(engine.resolver.series(ref, ['host', String(i)]), Number(BigInt.asIntN(32, time)), Number(time >> 32n), i)
+    table.column('v', 'float64').setF64(row, i)
+  }
+  const { written, rejected, rejections } = await engine.write(batch)
+  t.same([written, rejected], [100, 900])
+  t.same(
+    rejections.map(({ position }) => position),
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17],
+  )
+})
+
 t.test('a series is not given back while a write to it is on its way', async (t) => {
   const { engine, log, dir } = await heldEngine(t)
   for (const host of ['a', 'b']) await writeFloat(engine, 'm', host, NOW, { v: 1 })
