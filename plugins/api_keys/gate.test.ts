@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { FailureLimiter } from './failure-limiter.ts'
 import type { GateDependencies } from './gate.ts'
 import { type ApiKey, makeKey } from './key.ts'
-import { lookupOf } from './key-text.ts'
+import { lookupOf, MAX_TOKEN_LENGTH } from './key-text.ts'
 import { Keyring } from './keyring.ts'
 import { dummyPhc } from './phc.ts'
 import { bareGate, credentialsOf, keyText, start } from './testing.ts'
@@ -40,6 +40,15 @@ t.test('a verified key is remembered for a time, and a failure is not', async (t
   t.equal(await node.metric(ADMIN, 'api_key_verifications_total{result="accepted"}'), 2)
   t.equal(await node.metric(ADMIN, 'api_keys{source="config"}'), 2)
   t.equal(await node.metric(ADMIN, 'api_key_cache_entries'), 1)
+})
+
+t.test('a token that is longer than any key may be is refused and not hashed', async (t) => {
+  const node = await start({ keys: [admin, (await hashedKey()).key] })
+  t.teardown(() => node.stop())
+  t.equal((await node.who('x'.repeat(MAX_TOKEN_LENGTH + 1))).status, 401)
+  t.equal(await node.metric(ADMIN, 'api_key_verification_seconds_count'), 0)
+  t.equal((await node.who('x'.repeat(MAX_TOKEN_LENGTH))).status, 401)
+  t.equal(await node.metric(ADMIN, 'api_key_verification_seconds_count'), 1)
 })
 
 t.test('the cache is bounded', async (t) => {

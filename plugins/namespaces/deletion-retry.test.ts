@@ -92,7 +92,11 @@ t.test('one that another node has deleted meanwhile is not removed again: what i
   const dependencies = {
     directory: { registry, forgets, held: () => undefined, arrived: async () => {}, isDeleting: () => true },
     multiTenancy: true,
-    storage: () => ({ measurements: async () => (removed++ === 0 ? [{ name: 'next' }] : []), usage: async () => ({ measurements: 0 }), drop: async () => removed++ }),
+    storage: () => ({
+      measurements: async () => (removed++ === 0 ? [{ name: 'next' }] : []),
+      usage: async () => ({ measurements: 0 }),
+      drop: async () => removed++,
+    }),
     log: { info() {}, error() {} },
     gone: (name: string) => commits.push(name),
   }

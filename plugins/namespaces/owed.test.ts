@@ -1,6 +1,6 @@
 /** What a keeper on another node is owed: it forgets by itself, each namespace once, one at a time. */
 import type { StateStore } from 'svcdb'
-import { mapState } from 'svcdb/testkit'
+import { ManualClock, mapState } from 'svcdb/testkit'
 import t from 'tap'
 import { until } from '../../test/support/until.ts'
 import { Directory, type DirectoryDependencies } from './directory.ts'

@@ -9,8 +9,8 @@ import { Rollup } from './rollup.ts'
 const HOUR = 3_600_000_000_000n
 const signal = new AbortController().signal
 
-/** A rollup of hours of which none is computed, and the live window from an hour on. */
-function stage(liveFrom: number) {
+/** A rollup of hours of which none is computed, and the live window from an hour on. @param below what writes its source. */
+function stage(liveFrom: number, below?: Rollup) {
   const body = { name: 'r', source_measurement: 'a', target_measurement: 'b', every: '1h', aggregations: ['avg'] }
   const rollup = new Rollup(definitionOf(body, '', 0n), 64)
   rollup.from = rollup.until = 0n
@@ -18,6 +18,7 @@ function stage(liveFrom: number) {
   const steps: string[] = []
   const state = {
     now: 0,
+    follower: { behind: 0 },
     /** Hours of a slice. */
     slice: 100,
     bring: async () => {},
@@ -38,11 +39,11 @@ function stage(liveFrom: number) {
       namespaces: () => [''],
       list: () => [rollup],
       of: () => [rollup],
-      writerOf: () => undefined,
+      writerOf: () => below,
       above: () => [],
       save: async () => void steps.push(`saved up to ${hours(rollup.until)}`),
     },
-    follower: { behind: 0 },
+    follower: state.follower,
     materialiser: {
       compute: async (works: Work[]) =>
         works.map((work) => {
@@ -124,6 +125,57 @@ t.test('what could not be written is computed again', async (t) => {
   await passes.run(signal)
   t.equal(rollup.until, 2n * HOUR)
   t.same(steps, ['0 to 2', 'saved up to 0', '0 to 2', 'saved up to 2'])
+})
+
+t.test('one that failed is not tried again before its time, whoever wakes it', async (t) => {
+  const { passes, steps, state, rollup } = stage(2)
+  state.bring = () => Promise.reject(new Error('the disk is full'))
+  for (let n = 0; n < 5; n++) {
+    passes.wake(rollup)
+    await passes.run(signal)
+  }
+  t.same(steps, ['0 to 2', 'saved up to 0'])
+  state.now += 1000
+  await passes.run(signal)
+  t.equal(steps.length, 4)
+})
+
+t.test('nothing is computed from what the tier below has still to repair, or has just written', async (t) => {
+  const body = { name: 'below', source_measurement: 'raw', target_measurement: 'a', every: '1h', aggregations: ['avg'] }
+  const tiers = (until: number) => {
+    const below = new Rollup(definitionOf(body, '', 0n), 64)
+    below.from = 0n
+    below.until = 10n * HOUR
+    const upper = stage(20, below)
+    upper.rollup.until = BigInt(until) * HOUR
+    return { below, ...upper }
+  }
+  for (const [until, what] of [
+    [0, '0 to 10'],
+    [10, '3 to 5'],
+  ] as const) {
+    const { below, rollup, passes, steps } = tiers(until)
+    rollup.mark(3n * HOUR, 5n * HOUR)
+    below.mark(4n * HOUR, 6n * HOUR)
+    passes.wake(rollup)
+    await passes.run(signal)
+    t.same(steps, [], what)
+    below.begin([4n * HOUR, 6n * HOUR])
+    below.done([4n * HOUR, 6n * HOUR], false)
+    passes.wake(rollup)
+    await passes.run(signal)
+    t.equal(steps[0], what)
+  }
+  const { below, rollup, passes, steps, state } = tiers(0)
+  // What changed below its watermark is not marked yet.
+  state.follower.behind = 1
+  state.now = below.doneAt = 5000
+  passes.wake(rollup)
+  await passes.run(signal)
+  t.same(steps, [])
+  state.follower.behind = 0
+  await passes.run(signal)
+  t.equal(steps[0], '0 to 10')
 })
 
 t.test('buckets to be repaired that were left out of a slice stay to be repaired', async (t) => {
