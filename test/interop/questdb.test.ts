@@ -1,7 +1,8 @@
-/** @questdb/nodejs-client: it asks for the versions of the line protocol, and takes that which the server reads. */
+/** QuestDB's clients: they ask for the versions of the line protocol, and take that which the server reads. In Python, prometheus-api-client reads it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { startNode } from './node.ts'
+import { client, lackingPython, PYTHON, runChecks } from './program.ts'
 
 // Not typed here: the package is installed by `run` only.
 const questdb = await import('@questdb/nodejs-client' as string).catch(() => undefined)
@@ -27,4 +28,14 @@ test('the client for JavaScript negotiates, and its values arrive', { skip }, as
   assert.deepEqual(rows[0].tags, { pair: 'ETH USD' })
   assert.deepEqual(rows[0].fields, { price: 2615.54, amount: 7, note: 'a "b"', buy: true })
   assert.equal(BigInt(rows[0].timestamp), at)
+})
+
+test('the client for Python, and prometheus-api-client', { skip: lackingPython('questdb-python') }, async (t) => {
+  const node = await startNode({ plugins: ['line_protocol', 'promql'] })
+  t.after(() => node.stop())
+  await runChecks(t, PYTHON, [client('questdb_python.py'), node.url])
+  assert.equal(await node.failed(), 2)
+  const [{ timestamp, tags, fields }] = (await node.rows('trades')).filter(({ tags }) => tags.pair === 'ETH USD')
+  assert.deepEqual([tags, fields], [{ pair: 'ETH USD' }, { price: 2615.54, amount: 7, note: 'a "b"', buy: true }])
+  assert.equal(timestamp % 1e9, 0)
 })
