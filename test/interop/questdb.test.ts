@@ -1,4 +1,4 @@
-/** QuestDB's clients: they ask for the versions of the line protocol, and take that which the server reads. In Python, prometheus-api-client reads it. */
+/** QuestDB's clients: they ask for the versions of the line protocol, and take that which the server reads. In Python, a client of Prometheus reads it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { startNode } from './node.ts'
@@ -30,7 +30,7 @@ test('the client for JavaScript negotiates, and its values arrive', { skip }, as
   assert.equal(BigInt(rows[0].timestamp), at)
 })
 
-test('the client for Python, and prometheus-api-client', { skip: lackingPython('questdb-python') }, async (t) => {
+test('the client for Python, and one of Prometheus', { skip: lackingPython('questdb-python') }, async (t) => {
   const node = await startNode({ plugins: ['line_protocol', 'promql'] })
   t.after(() => node.stop())
   await runChecks(t, PYTHON, [client('questdb_python.py'), node.url])

@@ -1,4 +1,4 @@
-module prometheus-go
+module client-golang
 
 go 1.26.0
 
