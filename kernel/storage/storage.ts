@@ -157,6 +157,8 @@ export interface ObjectStore {
   readonly directory?: string
   /** Stores a file's contents under a key, in place of what is there; durable when it resolves. */
   put(key: string, path: string): Promise<void>
+  /** As `put`, where there is no object of this key. @returns whether it was stored. Absent where the store cannot tell. */
+  create?(key: string, path: string): Promise<boolean>
   /**
    * Writes an object's bytes to a new file.
    * @param maxBytes those it can have: of one that goes on no more is taken, since the caller counts on the space that it has set aside. @throws NOT_FOUND,

@@ -95,6 +95,11 @@ for (const [name, make] of Object.entries(STORES)) {
     await t.rejects(store.get(KEY, b), 'a file that is there is not replaced')
     await store.remove(KEY)
     t.equal(await store.size(KEY), undefined)
+    const created = await Promise.all([a, b, a, b].map((file) => store.create?.(KEY, file)))
+    t.same(created.toSorted(), [false, false, false, true], 'one of those that create it')
+    const won = [a, b][created.indexOf(true) % 2]
+    await store.get(KEY, join(dir, 'created'))
+    t.ok(readFileSync(join(dir, 'created')).equals(readFileSync(won)), 'and it has what that one stored')
   })
 }
 
@@ -146,6 +151,19 @@ t.test('what the credentials of a bucket may not is told with the permission', a
   await t.rejects(store.size(KEY), { code: 'OVERLOADED', message: /status 403; .*s3:ListBucket on the bucket: give them that and s3:GetObject/ })
   await t.rejects(store.put(KEY, file), { code: 'OVERLOADED', message: /status 403, .*s3:PutObject/ })
   await t.rejects(store.remove(KEY), { code: 'OVERLOADED', message: /status 403, .*s3:DeleteObject/ })
+})
+
+t.test('a bucket that knows no conditional writes stores all the same', async (t) => {
+  const fake = await FakeBucket.start()
+  t.teardown(() => fake.stop())
+  const store = new S3Store(bucketOf(fake), 5000)
+  const file = join(temporaryFolder(t), 'f')
+  writeFileSync(file, 'x')
+  fake.unconditional = true
+  t.equal(await store.create(KEY, file), true)
+  t.equal(await store.size(KEY), 1)
+  fake.fail = { status: 403, left: 1 }
+  await t.rejects(store.create(KEY, file), { code: 'OVERLOADED', message: /status 403, .*s3:PutObject/ })
 })
 
 t.test('a removal that a bucket answers with an error of status 200 is not done', async (t) => {

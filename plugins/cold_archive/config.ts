@@ -10,7 +10,8 @@ export const configSchema = Type.Object({
   take_over_from: Type.String({
     default: '',
     maxLength: 100,
-    description: 'Id of the database that this place belongs to, if that one is gone for good and this one goes on with its archive; empty = none',
+    description:
+      'Id of the database that this place belongs to, or token of the copy of this one that has written there, if that is gone for good and this one goes on with its archive; empty = none',
   }),
   cold_after_secs: Type.Integer({
     default: 2_592_000,

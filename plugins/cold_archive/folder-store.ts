@@ -1,5 +1,6 @@
 /** A folder as an object store. An object appears whole or not at all: written under another name, synced, renamed, and its folders synced. */
-import { constants, copyFile, mkdir, open, rename, rm, rmdir, stat } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { constants, copyFile, link, mkdir, open, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { ObjectStore } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
@@ -18,13 +19,28 @@ export class FolderStore implements ObjectStore {
   }
 
   async put(key: string, path: string): Promise<void> {
+    await this.store(key, path, UNFINISHED, rename)
+  }
+
+  async create(key: string, path: string): Promise<boolean> {
+    let created = true
+    // Others may create it at the same time.
+    await this.store(key, path, `.${randomUUID()}${UNFINISHED}`, async (unfinished, target) => {
+      created = await linked(unfinished, target)
+      await rm(unfinished)
+    })
+    return created
+  }
+
+  /** @param suffix of the name until it is whole. @param name gives what is written its own. */
+  private async store(key: string, path: string, suffix: string, name: (unfinished: string, target: string) => Promise<void>): Promise<void> {
     await this.guarded('write', key, async (target) => {
-      const unfinished = target + UNFINISHED
+      const unfinished = target + suffix
       await mkdir(dirname(target), { recursive: true })
       try {
         await copyFile(path, unfinished)
         await sync(unfinished)
-        await rename(unfinished, target)
+        await name(unfinished, target)
       } catch (error) {
         await rm(unfinished, { force: true }).catch(() => {})
         throw error
@@ -74,6 +90,20 @@ export class FolderStore implements ObjectStore {
       const code = missing ? 'NOT_FOUND' : 'OVERLOADED'
       throw new SvcError(code, `cannot ${verb} object "${key}" in ${this.name}: ${(error as Error).message}`, { cause: error })
     }
+  }
+}
+
+/** File systems without links have the other way; there a crash may leave a part of it. @returns false where the target exists. */
+async function linked(from: string, target: string): Promise<boolean> {
+  try {
+    await link(from, target).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'EEXIST') throw error
+      return copyFile(from, target, constants.COPYFILE_EXCL)
+    })
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
   }
 }
 

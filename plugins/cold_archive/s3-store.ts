@@ -24,6 +24,18 @@ const HINTS: Readonly<Record<string, string>> = {
   DELETE: '; give the credentials s3:DeleteObject',
 }
 
+/** The object is there, or somebody else is about to create it. */
+const EXISTS = new Set([409, 412])
+
+class Refused extends SvcError {
+  readonly status: number
+
+  constructor(status: number, code: 'NOT_FOUND' | 'OVERLOADED', message: string) {
+    super(code, message)
+    this.status = status
+  }
+}
+
 export class S3Store implements ObjectStore {
   readonly name: string
   private readonly remote: Bucket
@@ -52,6 +64,20 @@ export class S3Store implements ObjectStore {
     const body = await openAsBlob(path)
     const answer = await this.request('write', 'PUT', key, this.limit(), body)
     await answer.body?.cancel()
+  }
+
+  async create(key: string, path: string): Promise<boolean> {
+    try {
+      const answer = await this.request('write', 'PUT', key, this.limit(), await openAsBlob(path), { 'if-none-match': '*' })
+      await answer.body?.cancel()
+      return true
+    } catch (error) {
+      if (error instanceof Refused && EXISTS.has(error.status)) return false
+      // A store that knows no conditions.
+      if (!(error instanceof Refused && error.status === 501)) throw error
+      await this.put(key, path)
+      return true
+    }
   }
 
   async get(key: string, path: string, maxBytes = Number.POSITIVE_INFINITY): Promise<void> {
@@ -106,10 +132,10 @@ export class S3Store implements ObjectStore {
     return AbortSignal.any([this.closing.signal, AbortSignal.timeout(this.timeoutMs)])
   }
 
-  private async request(verb: string, method: string, key: string, signal: AbortSignal, body?: Blob): Promise<Response> {
+  private async request(verb: string, method: string, key: string, signal: AbortSignal, body?: Blob, headers: Record<string, string> = {}): Promise<Response> {
     const path = [this.remote.prefix, key].filter((part) => part !== '').join('/')
     const url = `${this.remote.url}/${path.split('/').map(encodeURIComponent).join('/')}`
-    const fetched = this.client.fetch(url, { method, signal, ...(body === undefined ? {} : { body }) })
+    const fetched = this.client.fetch(url, { method, signal, headers, ...(body === undefined ? {} : { body }) })
     const answer = await unlessAborted(fetched, signal).catch((error: unknown) => {
       throw this.failure(verb, key, reasonOf(signal, error))
     })
@@ -121,7 +147,11 @@ export class S3Store implements ObjectStore {
   private refused(verb: string, key: string, { status }: Response, text: string, hint = ''): SvcError {
     const said = ['Code', 'Message'].flatMap((name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1] ?? [])
     const why = [`status ${status}`, ...said].join(', ')
-    return new SvcError(status === 404 ? 'NOT_FOUND' : 'OVERLOADED', `cannot ${verb} object "${key}" in ${this.name}: ${why}${status === 403 ? hint : ''}`)
+    return new Refused(
+      status,
+      status === 404 ? 'NOT_FOUND' : 'OVERLOADED',
+      `cannot ${verb} object "${key}" in ${this.name}: ${why}${status === 403 ? hint : ''}`,
+    )
   }
 
   private failure(verb: string, key: string, error: unknown): SvcError {

@@ -7,6 +7,8 @@ export class FakeBucket {
   readonly objects = new Map<string, Buffer>()
   /** The next `left` requests are answered with the status; 0 = never. */
   fail = { status: 500, left: 0 }
+  /** Refuses requests with a condition. */
+  unconditional = false
   /** Answers in place of what follows, if it is there. */
   instead: ((request: IncomingMessage, response: ServerResponse) => void) | undefined
   lastAuthorization = ''
@@ -43,6 +45,10 @@ export class FakeBucket {
     const name = decodeURIComponent((request.url ?? '').slice(1))
     const found = this.objects.get(name)
     if (request.method === 'PUT') {
+      if (request.headers['if-none-match'] === '*' && (this.unconditional || found !== undefined)) {
+        response.writeHead(this.unconditional ? 501 : 412).end('<Error><Code>Refused</Code></Error>')
+        return
+      }
       this.objects.set(name, Buffer.concat(parts))
       response.writeHead(request.headers['content-length'] === undefined ? 411 : 200).end()
     } else if (request.method === 'DELETE') {

@@ -6,6 +6,7 @@ import { compressors } from 'hyparquet-compressors'
 import t from 'tap'
 import { realFileSystem } from '../../storage/common/log/file-system.ts'
 import { OWNER_KEY, type OwnerMark, requireOwner } from '../../storage/embedded/archive/owner.ts'
+import { claimsIn } from '../../storage/embedded/testing/archive-claims.ts'
 import { folderStore } from '../../storage/embedded/testing/folder-store.ts'
 import { closeAndRemove, openEngine, tempDir } from '../../storage/embedded/testing/harness.ts'
 import { read } from '../support/tree.ts'
@@ -22,8 +23,17 @@ interface Point {
 t.test('the example of an owner', async (t) => {
   const [dir, folder] = [tempDir(), tempDir()]
   const mark = block('json owner').trim()
-  const { database } = JSON.parse(mark) as OwnerMark
-  const parts = { store: folderStore(folder), fs: realFileSystem, scratch: join(dir, 'mark'), named: false, known: async () => [], takeOverFrom: '' }
+  const { database, token = '' } = JSON.parse(mark) as OwnerMark
+  const parts = {
+    store: folderStore(folder),
+    fs: realFileSystem,
+    scratch: join(dir, 'mark'),
+    named: false,
+    known: async () => [],
+    takeOverFrom: '',
+    ...claimsIn({ claim: {} }),
+    newToken: () => token,
+  }
   await requireOwner({ ...parts, identity: { id: database } })
   t.equal(readFileSync(join(folder, OWNER_KEY), 'utf8'), mark)
   await t.rejects(requireOwner({ ...parts, identity: { id: 'another' } }), { code: 'CONFLICT', message: new RegExp(database) })

@@ -6,7 +6,7 @@
  * - Nothing is written to a store, nor removed, that is another database's (owner.ts).
  */
 import { join } from 'node:path'
-import type { ObjectStore, StorageContext } from 'svcdb'
+import type { ObjectStore, StateStore, StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { FileSystem } from '../../common/log/file-system.ts'
 import { within } from '../backup/disk.ts'
@@ -15,7 +15,7 @@ import type { SegmentTable } from '../segment/segment-table.ts'
 import type { ArchivedObject } from '../threads/messages.ts'
 import type { Ledger } from './ledger.ts'
 import { ObjectCache } from './object-cache.ts'
-import { type Identity, requireOwner } from './owner.ts'
+import { type Claim, type Identity, requireOwner } from './owner.ts'
 
 export interface ArchivedObjectsOptions {
   dataDir: string
@@ -27,14 +27,25 @@ export interface ArchivedObjectsOptions {
   ledger: Ledger
   /** Of the database; durable when it resolves. */
   identity(): Promise<Identity>
+  /** For the claim on the store. */
+  claims: StateStore
+  random(bytes: number): Buffer
 }
+
+/** @property database the claim is of: what a backup has of it is none of what was restored from it. */
+type KeptClaim = Claim & { database: string }
+const CLAIM = 'claim'
+const TOKEN_BYTES = 16
 
 export class ArchivedObjects {
   private readonly options: ArchivedObjectsOptions
   private attached: { store: ObjectStore; takeOverFrom: string; cache: ObjectCache } | undefined
   private discarding: Promise<void> = Promise.resolve()
   private closed = false
-  private nextScratch = 0
+  /** Of passes and removals, one at a time; never rejects. */
+  private asking: Promise<unknown> = Promise.resolve()
+  /** What this process has put into the store's mark. */
+  private held: string | undefined
   /** Objects taken out of the manifest that a query may still read. */
   private readonly inUse = new Set<string>()
 
@@ -94,15 +105,30 @@ export class ArchivedObjects {
     this.discarding = this.discarding.then(() => this.remove(keys))
   }
 
-  /** @throws CONFLICT when the store is another database's, or has nothing of what was put into it. */
-  async requireOwner(store: ObjectStore): Promise<void> {
-    const { fs, paths, identity, ledger } = this.options
+  /** @throws CONFLICT when the store is another database's, or another copy's, or has nothing of what was put into it. */
+  requireOwner(store: ObjectStore): Promise<void> {
+    const asked = this.asking.then(() => this.askOwner(store))
+    this.asking = asked.catch(() => {})
+    return asked
+  }
+
+  private async askOwner(store: ObjectStore): Promise<void> {
+    const { fs, paths, identity: identityOf, ledger, claims, random } = this.options
     const named = this.named()
-    const known = async (): Promise<string[]> => [...named, ...(await ledger.keys())]
-    const takeOverFrom = this.attached?.takeOverFrom ?? ''
-    // Passes and removals ask at the same time: each has a file of its own.
-    const scratch = join(paths.temp, `archive-owner-${this.nextScratch++}`)
-    await requireOwner({ store, fs, scratch, identity: await identity(), named: named.size > 0, known, takeOverFrom })
+    const identity = await identityOf()
+    this.held = await requireOwner({
+      ...{ store, fs, scratch: join(paths.temp, 'archive-owner'), identity, named: named.size > 0, held: this.held },
+      known: async () => [...named, ...(await ledger.keys())],
+      takeOverFrom: this.attached?.takeOverFrom ?? '',
+      newToken: () => random(TOKEN_BYTES).toString('hex'),
+      claims: {
+        async read() {
+          const kept = await claims.get<KeptClaim>(CLAIM)
+          return kept?.database === identity.id ? kept : {}
+        },
+        write: (claim) => claims.transaction((tx) => tx.put(CLAIM, { ...claim, database: identity.id } satisfies KeptClaim)),
+      },
+    })
   }
 
   /** Removes objects that no segment names. */

@@ -1,15 +1,18 @@
+import { randomBytes } from 'node:crypto'
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
 import { realFileSystem } from '../../common/log/file-system.ts'
+import { MapState } from '../../common/map-state.ts'
 import type { EmbeddedEngine } from '../engine.ts'
+import { claimsIn } from '../testing/archive-claims.ts'
 import { answers, archived, COLD, objectsIn, opened, writeDays } from '../testing/archiving.ts'
 import { inside } from '../testing/catalog-faults.ts'
 import { folderStore } from '../testing/folder-store.ts'
 import { closeAndRemove, rowsOf, tempDir } from '../testing/harness.ts'
 import { ArchivedObjects } from './archived-objects.ts'
-import { OWNER_KEY, requireOwner } from './owner.ts'
+import { type Claim, OWNER_KEY, requireOwner } from './owner.ts'
 
 t.setTimeout(300_000)
 
@@ -20,7 +23,10 @@ t.test('a store is of the database that marked it first', async (t) => {
   const [folder, tempPath] = [tempDir(), tempDir()]
   const puts: string[] = []
   const store = folderStore(folder, false, (operation, key) => void (operation === 'put' && puts.push(key)))
+  const kept = new Map<string, { claim: Claim }>()
   const ask = (id: string, more: { parent?: string; named?: boolean; takeOverFrom?: string } = {}) => {
+    const claim = kept.get(id) ?? { claim: {} }
+    kept.set(id, claim)
     const { parent, named = false, takeOverFrom = '' } = more
     return requireOwner({
       store,
@@ -30,6 +36,7 @@ t.test('a store is of the database that marked it first', async (t) => {
       named,
       known: async () => [],
       takeOverFrom,
+      ...claimsIn(claim),
     })
   }
   await t.rejects(ask('b', { parent: 'a', named: true }), { code: 'CONFLICT' }, 'an older server made no mark, but the objects are the parent’s')
@@ -37,7 +44,7 @@ t.test('a store is of the database that marked it first', async (t) => {
   await ask('a')
   t.equal(ownerIn(folder), 'a')
   await ask('a')
-  t.same(puts, [OWNER_KEY], 'once')
+  t.same(puts, [OWNER_KEY, OWNER_KEY], 'once by each process')
   await t.rejects(ask('b'), { code: 'CONFLICT', message: /belongs to database a, and this is database b; .*take_over_from to "a"/ })
   await t.rejects(ask('b', { parent: 'a' }), { message: /database a, from whose backup this one was restored/ })
   await t.rejects(ask('b', { takeOverFrom: 'c' }), { code: 'CONFLICT' }, 'another one than was meant')
@@ -97,7 +104,8 @@ t.test('of two that mark a store at one time the one whose mark is there has it'
       writeFileSync(join(folder, OWNER_KEY), JSON.stringify({ database: 'other' }))
     },
   }
-  const options = { fs: realFileSystem, scratch: join(tempPath, 'mark'), identity: { id: 'a' }, named: false, known: async () => [], takeOverFrom: '' }
+  const alone = { fs: realFileSystem, scratch: join(tempPath, 'mark'), identity: { id: 'a' }, named: false, known: async () => [], takeOverFrom: '' }
+  const options = { ...alone, ...claimsIn({ claim: {} }) }
   await t.rejects(requireOwner({ ...options, store: late }), { code: 'CONFLICT', message: /belongs to database other/ })
 })
 
@@ -109,6 +117,8 @@ t.test('several ask at the same time', async (t) => {
     paths: { temp: tempPath },
     identity: async () => ({ id: 'a' }),
     segments: { all: () => [] },
+    claims: new MapState(),
+    random: randomBytes,
     ledger: { keys: async () => [] },
   }
   const objects = new ArchivedObjects(options as unknown as ConstructorParameters<typeof ArchivedObjects>[0])
@@ -123,7 +133,10 @@ t.test('a store that fails is nobody’s and is not marked', async (t) => {
     if (operation === 'get') throw new Error('away')
   })
   await t.rejects(
-    requireOwner({ store, fs: realFileSystem, scratch: join(tempPath, 'mark'), identity: { id: 'a' }, named: false, known: async () => [], takeOverFrom: '' }),
+    requireOwner({
+      ...{ store, fs: realFileSystem, scratch: join(tempPath, 'mark'), identity: { id: 'a' }, named: false, known: async () => [], takeOverFrom: '' },
+      ...claimsIn({ claim: {} }),
+    }),
     /away/,
   )
   t.throws(() => ownerIn(folder))

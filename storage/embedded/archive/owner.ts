@@ -1,7 +1,15 @@
 /**
  * Whose objects lie in a store. A database marks the store as its own before it writes or removes anything there; another one may read, since a
  * database restored from a backup names objects of the one it came from, and is refused everything else: each would remove objects that the other
- * has committed. Layout: docs/formats/archive.md.
+ * has committed. A copy of the data directory has the same id: each process that is to write therefore puts a token of its own into the mark, which
+ * only who knows the token there may do, and who finds another one there has been followed by a copy. Layout: docs/formats/archive.md.
+ *
+ * Invariants
+ * - A token is noted here before it is in the store: after a crash the database knows its own.
+ * - Where the store can create an object that was not there, a mark is changed only under a claim, an object named by the token before, and after it was
+ *   read once more under the claim: of two copies one gets on. Elsewhere the one whose mark is there has the store from the next pass on.
+ * - A token that was noted before this process began may be known to a copy as well: it is put there, and followed by another. Copies of a directory whose
+ *   process was killed between the two may both get on, and again one of them from the next pass on.
  */
 import type { ObjectStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
@@ -23,6 +31,18 @@ export interface Identity {
 
 export interface OwnerMark {
   database: string
+  /** Of the process that wrote it; absent in those of older servers. */
+  token?: string
+}
+
+/** What a database remembers of its mark. */
+export interface Claim {
+  /** In the mark. */
+  token?: string
+  /** That may be in the mark: how far the last claim got is not known. */
+  next?: string
+  /** The object of that claim. */
+  object?: string
 }
 
 export interface OwnerOptions {
@@ -35,22 +55,85 @@ export interface OwnerOptions {
   named: boolean
   /** Keys of objects that were put into the store, some of which may be gone. */
   known(): Promise<readonly string[]>
-  /** Id of the database that this one stands in for. */
+  /** Id of the database that this one stands in for, or token of the copy. */
   takeOverFrom: string
+  claims: { read(): Promise<Claim>; write(claim: Claim): Promise<void> }
+  /** The token that this process has put there. */
+  held: string | undefined
+  /** Random, another at each call. */
+  newToken(): string
 }
 
-/** Makes sure that the store is this database's, and marks it if it is nobody's. @throws CONFLICT when it is another's, and what the store throws. */
-export async function requireOwner(options: OwnerOptions): Promise<void> {
-  const { store, identity, named, takeOverFrom } = options
-  const marked = await readMark(options)
-  if (marked === identity.id) return
-  if (marked === undefined && takeOverFrom !== identity.id) await requireObjects(options)
-  // One without a mark is of a server that made none: of the parent, if objects of it came with the backup.
-  const owner = marked ?? (named && takeOverFrom !== identity.id ? identity.parent : undefined)
-  if (owner !== undefined && owner !== takeOverFrom) throw othersArchive(store, owner, identity)
-  await writeMark(options)
-  const now = await readMark(options)
-  if (now !== identity.id) throw othersArchive(store, now ?? 'unknown', identity)
+/**
+ * Makes sure that the store is this database's, and this copy's, and marks it if it is nobody's. One at a time.
+ * @returns the token that is held. @throws CONFLICT when it is another's, and what the store throws.
+ */
+export async function requireOwner(options: OwnerOptions): Promise<string> {
+  const { store, identity, named, takeOverFrom, held, claims } = options
+  const mark = await readMark(options)
+  const isOwn = mark?.database === identity.id
+  if (isOwn && held !== undefined && mark.token === held) return held
+  const own = await claims.read()
+  if (isOwn) {
+    const known = held === undefined ? [own.token, own.next] : [held]
+    if (mark.token !== undefined && mark.token !== takeOverFrom && !known.includes(mark.token)) throw copysArchive(store, mark.token)
+  } else {
+    if (mark === undefined && takeOverFrom !== identity.id) await requireObjects(options)
+    // One without a mark is of a server that made none: of the parent, if objects of it came with the backup.
+    const owner = mark?.database ?? (named && takeOverFrom !== identity.id ? identity.parent : undefined)
+    if (owner !== undefined && owner !== takeOverFrom) throw othersArchive(store, owner, identity)
+  }
+  return claimed(options, mark, own)
+}
+
+/** Puts a token into the mark that no copy knows. @param own what was noted before. */
+async function claimed(options: OwnerOptions, mark: OwnerMark | undefined, own: Claim): Promise<string> {
+  const { store, identity, claims, newToken } = options
+  const { next, object } = own
+  const arrived = next !== undefined && mark?.token === next
+  if (arrived && object !== undefined) await tidy(store, object)
+  for (let before = mark, pending = arrived ? undefined : next; ; pending = undefined) {
+    const token = pending ?? newToken()
+    const claim = `svc-owner-claim-${before?.token ?? before?.database ?? 'none'}.json`
+    await claims.write({ ...(before?.database === identity.id && before.token !== undefined && { token: before.token }), next: token, object: claim })
+    if (!(await take(options, claim, token)))
+      throw new SvcError(
+        'CONFLICT',
+        `cannot archive to ${store.name}: another copy of this database is about to (object "${claim}"); run one of them only. If none is, remove that object`,
+      )
+    const found = await readMark(options)
+    if (found?.database !== before?.database || found?.token !== before?.token) {
+      await tidy(store, claim)
+      throw found?.database === identity.id ? copysArchive(store, found.token) : othersArchive(store, found?.database ?? 'unknown', identity)
+    }
+    const after = { database: identity.id, token } satisfies OwnerMark
+    await write(options, OWNER_KEY, after)
+    const now = await readMark(options)
+    if (now?.database !== identity.id) throw othersArchive(store, now?.database ?? 'unknown', identity)
+    if (now.token !== token) throw copysArchive(store, now.token)
+    await tidy(store, claim)
+    await claims.write({ token })
+    if (pending === undefined) return token
+    before = after
+  }
+}
+
+/** Of a claim under which nothing can be changed any more. What cannot be removed does no harm. */
+async function tidy(store: ObjectStore, claim: string): Promise<void> {
+  await store.remove(claim).catch(() => {})
+}
+
+/** @returns whether the claim is this one's, of this call or of one that was broken off. */
+async function take(options: OwnerOptions, claim: string, token: string): Promise<boolean> {
+  const { store, fs, scratch } = options
+  if (store.create === undefined) return true
+  try {
+    await fill(options, { token })
+    if (await store.create(claim, scratch)) return true
+  } finally {
+    await fs.promises.rm(scratch, { force: true })
+  }
+  return (await readJson<{ token: string }>(options, claim))?.token === token
 }
 
 /** A place without a mark and without the objects is another one than they were put into: a folder whose volume is not mounted. */
@@ -64,46 +147,68 @@ async function requireObjects({ store, identity, known }: OwnerOptions): Promise
   )
 }
 
-async function readMark({ store, fs, scratch: path }: OwnerOptions): Promise<string | undefined> {
+async function readMark(options: OwnerOptions): Promise<OwnerMark | undefined> {
+  try {
+    const mark = await readJson<OwnerMark>(options, OWNER_KEY)
+    if (mark === undefined) return undefined
+    const { database, token } = mark
+    if (typeof database !== 'string') throw unclear(options.store, 'it cannot be understood')
+    return { database, ...(typeof token === 'string' && { token }) }
+  } catch (error) {
+    if (error instanceof SvcError && error.code === 'DATABASE_ERROR') throw unclear(options.store, error.message)
+    throw error
+  }
+}
+
+/** @returns undefined where there is none; {} for what is no object of JSON. */
+async function readJson<T>({ store, fs, scratch }: OwnerOptions, key: string): Promise<Partial<T> | undefined> {
   const { readFile, rm } = fs.promises
   try {
-    await store.get(OWNER_KEY, path, MAX_MARK_BYTES)
-    const id = databaseOf(new TextDecoder().decode(await readFile(path)))
-    if (id === undefined) throw unclear(store, 'it cannot be understood')
-    return id
+    await store.get(key, scratch, MAX_MARK_BYTES)
+    return objectIn<T>(new TextDecoder().decode(await readFile(scratch)))
   } catch (error) {
     if (error instanceof SvcError && error.code === 'NOT_FOUND') return undefined
-    if (error instanceof SvcError && error.code === 'DATABASE_ERROR') throw unclear(store, error.message)
     throw error
   } finally {
-    await rm(path, { force: true })
+    await rm(scratch, { force: true })
   }
 }
 
 const unclear = ({ name }: ObjectStore, cause: string): SvcError =>
   new SvcError('CONFLICT', `cannot tell whose archive ${name} is by its "${OWNER_KEY}": ${cause}; restore it`)
 
-function databaseOf(text: string): string | undefined {
+function objectIn<T>(text: string): Partial<T> {
   try {
-    const { database } = JSON.parse(text) as Partial<OwnerMark>
-    return typeof database === 'string' ? database : undefined
+    return { ...(JSON.parse(text) as Partial<T>) }
   } catch {
-    return undefined
+    return {}
   }
 }
 
-async function writeMark({ store, fs, scratch: path, identity }: OwnerOptions): Promise<void> {
+async function write(options: OwnerOptions, key: string, value: object): Promise<void> {
+  const { store, fs, scratch } = options
   try {
-    const file = await fs.promises.open(path, 'w')
-    try {
-      await file.writeFile(Buffer.from(JSON.stringify({ database: identity.id } satisfies OwnerMark)))
-    } finally {
-      await file.close()
-    }
-    await store.put(OWNER_KEY, path)
+    await fill(options, value)
+    await store.put(key, scratch)
   } finally {
-    await fs.promises.rm(path, { force: true })
+    await fs.promises.rm(scratch, { force: true })
   }
+}
+
+async function fill({ fs, scratch }: OwnerOptions, value: object): Promise<void> {
+  const file = await fs.promises.open(scratch, 'w')
+  try {
+    await file.writeFile(Buffer.from(JSON.stringify(value)))
+  } finally {
+    await file.close()
+  }
+}
+
+function copysArchive({ name }: ObjectStore, token = ''): SvcError {
+  return new SvcError(
+    'CONFLICT',
+    `cannot archive to ${name}: another copy of this data directory has written there since (token ${token}); what lies there is read, and nothing is written or removed. Run one copy only, or give this one a copy of the store; if the other one is gone for good, set cold_archive.take_over_from to "${token}"`,
+  )
 }
 
 function othersArchive({ name }: ObjectStore, owner: string, { id, parent }: Identity): SvcError {

@@ -18,6 +18,7 @@ import type { WriteSide } from './write-side.ts'
 
 /** Not a plugin's id. */
 const ARCHIVE_STATE = 'storage.archive'
+const CLAIM_STATE = 'storage.archive-claim'
 
 export type ThreadsAndRemoval = ReturnType<typeof openThreadsAndRemoval>
 
@@ -36,7 +37,11 @@ export function openThreadsAndRemoval(opening: Opening, data: StoredData, writin
   const moves = new RetentionMoves(schema, memtables, tombstones, writes, wal)
 
   const ledger = new Ledger(new LmdbState(catalog.store, ARCHIVE_STATE))
-  const archived = new ArchivedObjects({ dataDir, paths: dirs, fs, config, log, segments, ledger, identity: () => catalog.identity() })
+  const archived = new ArchivedObjects({
+    ...{ dataDir, paths: dirs, fs, config, log, segments, ledger, random: environment.random },
+    identity: () => catalog.identity(),
+    claims: new LmdbState(catalog.store, CLAIM_STATE),
+  })
   const reading = { ...encryption.query, sqlFunctions: (context.sqlFunctions ?? []).map(functionSpec) }
   const pool = new WorkerPool({
     dataDir,

@@ -20,6 +20,14 @@ export function simulatedObjects(objects: Map<string, Uint8Array>, removed: (key
       const bytes = await fs.promises.readFile(path)
       await operation(`put ${key}`, () => objects.set(key, bytes))
     },
+    async create(key, path) {
+      const bytes = await fs.promises.readFile(path)
+      return operation(`create ${key}`, () => {
+        if (objects.has(key)) return false
+        objects.set(key, bytes)
+        return true
+      })
+    },
     async get(key, path) {
       const bytes = await operation(`get ${key}`, () => objects.get(key))
       if (bytes === undefined) throw new SvcError('NOT_FOUND', `there is no object "${key}"`)

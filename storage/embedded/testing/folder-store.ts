@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import type { ObjectStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 
-export type StoreOperation = 'put' | 'get' | 'size' | 'remove'
+export type StoreOperation = 'put' | 'create' | 'get' | 'size' | 'remove'
 
 /** @param remote objects are fetched instead of read in place. */
 export function folderStore(folder: string, remote = false, before: (operation: StoreOperation, key: string) => void | Promise<void> = () => {}): ObjectStore {
@@ -16,6 +16,12 @@ export function folderStore(folder: string, remote = false, before: (operation: 
       await before('put', key)
       mkdirSync(dirname(path(key)), { recursive: true })
       cpSync(from, path(key))
+    },
+    async create(key, from) {
+      await before('create', key)
+      if (existsSync(path(key))) return false
+      cpSync(from, path(key))
+      return true
     },
     async get(key, to) {
       await before('get', key)
