@@ -63,6 +63,45 @@ t.test('a plugin’s state that was damaged ends the use of it, with the name of
   t.same(await read(), { namespaces: ['team-a'] }, 'as older versions wrote it')
 })
 
+t.test('a plugin’s state that was lost is not taken for none', async (t) => {
+  const data_dir = temporaryFolder(t)
+  const path = (name: string) => join(data_dir, name)
+  const opened = async (): Promise<ForwardEngine> => {
+    const engine = edgeOf({ data_dir, forward: { upstream: [{ name: 'one', url: NOWHERE }] } })
+    await engine.open().catch(async (error) => {
+      await engine.close()
+      throw error
+    })
+    return engine
+  }
+  const life = async (body: (engine: ForwardEngine) => Promise<unknown>): Promise<void> => {
+    const engine = await opened()
+    await body(engine).finally(() => engine.close())
+  }
+  const put = (engine: ForwardEngine, owner: string) => engine.state(owner).transaction((tx) => tx.put('k', owner))
+  await life(async (engine) => {
+    await Promise.all(['keys', 'of/it', 'other'].map((owner) => put(engine, owner)))
+    t.equal(await engine.state('asked').get('k'), undefined)
+  })
+  await life(async (engine) => t.same(await engine.stateOwners(), ['keys', 'of/it', 'other']))
+  rmSync(path('state/keys.json'))
+  await life(async (engine) => {
+    const lost = { code: 'DATABASE_ERROR', message: /cannot read state file ".*keys.json": it is missing; .*state-owners.json" to begin without/ }
+    await t.rejects(async () => engine.state('keys').get('k'), lost)
+    await t.rejects(engine.stateOwners(), lost, 'neither does a copy leave it out')
+    t.equal(await engine.state('of/it').get('k'), 'of/it')
+    t.equal(await engine.state('asked').get('k'), undefined, 'who had nothing has nothing')
+  })
+  const list = readFileSync(path('state-owners.json'), 'utf8')
+  writeFileSync(path('state-owners.json'), list.replace('other', 'orher'))
+  await t.rejects(opened(), { code: 'DATABASE_ERROR', message: /cannot read ".*state-owners.json".*its checksum does not fit.*remove it to go on/ })
+  rmSync(path('state-owners.json'))
+  await life(async (engine) => {
+    t.equal(await engine.state('keys').get('k'), undefined, 'on purpose')
+    t.same(await engine.stateOwners(), ['of/it', 'other'])
+  })
+})
+
 t.test('a queue that has lost its name says so, and goes on under another', async (t) => {
   const data_dir = temporaryFolder(t)
   const path = join(data_dir, 'queue-id')

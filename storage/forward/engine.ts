@@ -3,7 +3,7 @@
  * there; senders bring it to the upstream. What would have to look at points is refused: the upstream has them.
  */
 import { randomBytes } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type {
@@ -40,14 +40,14 @@ import { admissionOf, Window } from '../common/window.ts'
 import { admit, takeBack } from './admission.ts'
 import { type ForwardSection, policyOf } from './config.ts'
 import { ForwardMetrics } from './metrics.ts'
-import { ownerOf, paths, positionFileName } from './paths.ts'
+import { paths, positionFileName } from './paths.ts'
 import { noteCounted, notedCount, type SavedPlaces, savedPlaces } from './position-file.ts'
 import { Queue } from './queue.ts'
 import { estimateBytes } from './record.ts'
 import { SendTimes } from './send-times.ts'
 import { Sender } from './sender.ts'
 import { SeriesNames } from './series.ts'
-import { FileState } from './state.ts'
+import { FileState, StateOwners } from './state.ts'
 import { Upstream } from './upstream.ts'
 
 export const capabilities: ReadonlySet<Capability> = new Set<Capability>(['points', 'state'])
@@ -101,6 +101,7 @@ export class ForwardEngine implements StorageEngine {
   private readonly gate = new NamespaceGate()
   private readonly windows = new Map<string, Window>()
   private readonly states = new Map<string, FileState>()
+  private owners: StateOwners | undefined
   private readonly pool: WriteBatch[] = []
   private readonly lock: { acquire(): void; release(): void }
   private readonly metrics: ForwardMetrics
@@ -146,6 +147,8 @@ export class ForwardEngine implements StorageEngine {
     environment.fs.mkdirSync(files.queue)
     await makeFolder(files.state)
     await makeFolder(files.positions)
+    this.owners = await StateOwners.open(files.state, files.stateOwners)
+    this.states.clear()
     const queue = this.queue()
     const names = config.forward.mode === 'copy' ? config.forward.upstream.map(({ name }) => name) : [FAILOVER]
     const saved = await Promise.all(names.map((name) => this.savedPlaces(name)))
@@ -315,18 +318,16 @@ export class ForwardEngine implements StorageEngine {
   }
 
   state(owner: string): StateStore {
+    if (this.owners === undefined) throw new SvcError('DATABASE_CLOSED', 'the queue is not open')
     let state = this.states.get(owner)
-    if (state === undefined) this.states.set(owner, (state = new FileState(this.files.state, owner)))
+    if (state === undefined) this.states.set(owner, (state = new FileState(owner, this.owners)))
     return state
   }
 
   async stateOwners(): Promise<string[]> {
     const owners: string[] = []
-    for (const name of (await readdir(this.files.state)).sort()) {
-      const owner = ownerOf(name)
-      if (owner !== undefined && (await this.state(owner).list({ limit: 1 })).length > 0) owners.push(owner)
-    }
-    return owners.sort()
+    for (const owner of this.owners?.all() ?? []) if ((await this.state(owner).list({ limit: 1 })).length > 0) owners.push(owner)
+    return owners
   }
 
   status(): StorageStatus {

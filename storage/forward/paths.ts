@@ -13,6 +13,8 @@ export const paths = (dataDir: string) => ({
   /** Bytes of the queue that could not be read. */
   damaged: join(dataDir, 'damaged'),
   state: join(dataDir, 'state'),
+  /** Whose files are in `state`. */
+  stateOwners: join(dataDir, 'state-owners.json'),
   deadLetters: join(dataDir, 'dead-letters'),
 })
 
