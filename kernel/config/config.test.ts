@@ -109,6 +109,18 @@ t.test('a choice that is written without its quotes is told of them', async (t) 
   ])
 })
 
+t.test('a choice of literals is told of all of them', async (t) => {
+  const mode = Type.Union([Type.Literal('soft'), Type.Literal('hard')], { default: 'soft', description: 'How it stops' })
+  const wait = Type.Union([Type.Literal('none'), Type.Integer({ minimum: 1 })], { default: 1, description: 'How long' })
+  const config = Type.Object({ mode, wait, modes: Type.Array(mode, { default: [], description: 'All' }) })
+  const stopper = definePlugin({ id: 'stopper', summary: 'Stops', stability: 'beta', config, setup() {} })
+  t.match(await problemsOf('[stopper]\nmode = "sof"\nwait = "x"\nmodes = ["soft", "har"]\n', [stopper as never]), [
+    /^cannot use "stopper.mode" "sof" in svc.toml: must be one of soft, hard; How it stops$/,
+    /^cannot use "stopper.wait" "x" in svc.toml: must be one of none, or integer; How long$/,
+    /^cannot use "stopper.modes\[1\]" "har" in svc.toml: must be one of soft, hard/,
+  ])
+})
+
 t.test('beside a plugin that cannot be loaded, its section and [database] are not called wrong', async (t) => {
   const toml = 'plugins = ["./not_there.ts"]\n[not_there]\naddr = "x"\n[greter]\n[database]\ndata_dir = "x"\n'
   t.match(await problemsOf(toml), [

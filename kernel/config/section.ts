@@ -13,6 +13,7 @@ export interface Schema {
   anyOf?: Schema[]
   required?: string[]
   enum?: unknown[]
+  const?: unknown
   description?: string
   default?: unknown
   /** Another name of the key, with its section. */
@@ -50,16 +51,26 @@ export function checkSection(schema: Schema, raw: unknown, path: string, origin:
     const description = descriptionAt(schema, error.instancePath)
     const given = valueAt(value, error.instancePath)
     const shown = at !== undefined && holdsSecret(at) ? '' : ` ${withoutPasswords(JSON.stringify(given) ?? '')}`
-    const why = at?.enum === undefined ? error.message : outsideOf(at.enum, given)
+    const choices = at === undefined ? undefined : choicesOf(at)
+    const why = choices === undefined ? error.message : outsideOf(choices, given)
     problems.push(`cannot use "${key}"${shown} in ${origin(key)}: ${why}${description === undefined ? '' : `; ${description}`}`)
   }
   return problems.length > before ? value : wrapSecrets(schema, value)
 }
 
-function outsideOf(choices: readonly unknown[], given: unknown): string {
+/** The fixed values of a key, also where they are literals of a union, and what else it may be. Undefined = it has none. */
+function choicesOf({ enum: values, const: only, anyOf = [] }: Schema): { values: unknown[]; others: string[] } | undefined {
+  if (values !== undefined) return { values, others: [] }
+  if (only !== undefined) return { values: [only], others: [] }
+  const each = anyOf.map((at) => choicesOf(at) ?? { values: [], others: at.type === undefined ? [] : [at.type] })
+  const found = { values: each.flatMap((at) => at.values), others: each.flatMap((at) => at.others) }
+  return found.values.length === 0 ? undefined : found
+}
+
+function outsideOf({ values, others }: { values: unknown[]; others: string[] }, given: unknown): string {
   // TOML has 1.2 as a number.
-  const quotes = choices.includes(String(given)) ? `; write "${given}", in quotes` : ''
-  return `must be one of ${choices.join(', ')}${quotes}`
+  const quotes = values.includes(String(given)) ? `; write "${given}", in quotes` : ''
+  return `must be one of ${values.join(', ')}${others.map((type) => `, or ${type}`).join('')}${quotes}`
 }
 
 /** Whether what is written there may have a secret in it: of the wrong type, too. */
