@@ -6,7 +6,13 @@
  * (docs/decisions/050-a-start-loads-what-it-runs.md).
  */
 
-import { keepCompiledCode } from './cli/compile-cache.ts'
+// Before anything is imported: older ones fail over what they lack, in words that help nobody.
+const MAJOR = 24
+if (Number.parseInt(process.versions.node, 10) < MAJOR) {
+  process.stderr.write(`svc: cannot run on Node.js ${process.versions.node}: it needs ${MAJOR} or later; install that, or put it first in PATH\n`)
+  process.exit(1)
+}
+const { keepCompiledCode } = await import('./cli/compile-cache.ts')
 
 // Whatever is written, by native libraries too, is its owner's only: data, backups and exports are as secret as the credentials that guard them.
 process.umask(0o077)

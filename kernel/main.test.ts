@@ -1,6 +1,6 @@
 /** The real process: arguments, exit codes, signals, sockets. */
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
@@ -119,7 +119,20 @@ t.test('a taken port exits 1, naming the address', async (t) => {
   const { host } = new URL(await urlOf(first))
   const second = start(['--bind', host])
   t.equal(await second.exit, 1)
-  t.match(second.err(), new RegExp(`svc: cannot start the HTTP listener: cannot listen on server.http_addr "${host}": .*EADDRINUSE`))
+  t.match(
+    second.err(),
+    new RegExp(
+      `svc: cannot start the HTTP listener: cannot listen on server.http_addr "${host}": .*EADDRINUSE.*; another process has it, and .* names that one; end it, or set another port`,
+    ),
+  )
   first.child.kill('SIGTERM')
   t.equal(await first.exit, 0)
+})
+
+t.test('an older Node.js is told which one is needed, before anything is loaded that it lacks', async (t) => {
+  const older = "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.19.0' } })"
+  const outcome = spawnSync(process.execPath, ['--import', `data:text/javascript,${encodeURIComponent(older)}`, main, '--version'], { encoding: 'utf8' })
+  t.equal(outcome.status, 1)
+  t.equal(outcome.stderr, 'svc: cannot run on Node.js 20.19.0: it needs 24 or later; install that, or put it first in PATH\n')
+  t.notMatch(readFileSync(main, 'utf8'), /^import /m, 'what is imported statically is loaded before the first line')
 })

@@ -149,6 +149,13 @@ export class SvcNode {
     log.info({ url: this.url, version: VERSION, storage: storage?.engine ?? 'none', plugins: plugins.map((p) => p.id).join(',') }, 'ready')
     if (this.auth.open) log.warn('no plugin authenticates: anyone who reaches the server may read, write and administer it')
     else if (this.config.tls === undefined) log.warn('credentials travel in plain text: add a [tls] section, or let only a proxy with TLS reach the server')
+    const ends = this.http?.term?.news(this.clock.now())
+    if (ends !== undefined) log.warn(ends)
+  }
+
+  /** What clients will hold against the certificate of [tls]; undefined = nothing. */
+  get certificateProblem(): string | undefined {
+    return this.http?.term?.problem(this.clock.now())
   }
 
   /** Safe twice and at any time. @returns what failed on the way. */
@@ -185,14 +192,15 @@ export class SvcNode {
   private async createHttp(): Promise<void> {
     const { server, tls } = this.config
     const { auth, tracing } = this
-    this.http = await HttpServer.create({ server, tls, auth, tracing, log: this.logs.child('http'), metrics: this.metrics.child('kernel') })
+    const [log, metrics, now] = [this.logs.child('http'), this.metrics.child('kernel'), () => this.clock.now()]
+    this.http = await HttpServer.create({ server, tls, auth, tracing, log, metrics, now })
     if (tls !== undefined && this.http.reloadTls !== undefined && tls.reload_interval_secs > 0)
       this.schedules.add('tls_reload', tls.reload_interval_secs * 1000, this.http.reloadTls, { local: true })
     const app = this.http.app
     const description = describeRoutes(app, { version: VERSION, publicUrl: server.public_url, auth: this.auth })
     const uptimeSecs = () => Math.floor((this.clock.monotonic() - this.startedAt) / 1000)
     app.register(async (scope) => {
-      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, now: () => this.clock.now() })
+      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, now })
       addMetricsRoute(scope, server.metrics_path, this.metrics, server.multi_tenancy ? 'admin' : 'read')
       addLogLevelRoute(scope, this.logs)
       addSchedulesRoute(scope, () => this.scheduler.list())

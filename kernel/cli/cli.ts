@@ -87,7 +87,10 @@ async function runPlugged({ command: name, plugins }: Vocabulary, argv: readonly
   )
   if (found !== undefined) return runCommand(found, argv, io)
   const names = [...new Set([...KERNEL_COMMANDS, ...all.map(({ command }) => command.name)])]
-  throw new Error(`cannot run command "${name}": there is no such command; ${didYouMean(name, names, `the commands are ${names.join(', ')}`)}`)
+  // Plugins of others are known by the file that names them, and by nothing else.
+  const configured = io.env.SVC_CONFIG !== undefined || argv.some((word) => /^(-c|--config(=.*)?)$/.test(word))
+  const others = configured ? '' : '; one of a plugin of others needs the --config that selects it'
+  throw new Error(`cannot run command "${name}": there is no such command; ${didYouMean(name, names, `the commands are ${names.join(', ')}${others}`)}`)
 }
 
 function help({ plugins, overrides }: Vocabulary): string {

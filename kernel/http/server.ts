@@ -7,9 +7,8 @@ import type { Server as TlsServer } from 'node:tls'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerOptions, LogController } from 'fastify'
 import type { Auth, CallContext } from '../auth/auth.ts'
 import type { ServerConfig, TlsConfig } from '../config/schema.ts'
-import { SvcError } from '../lib/errors/index.ts'
 import { checkJsonBounds } from '../lib/json/index.ts'
-import { boundConnections, HostGuard, parseAddress, tlsOptions, tlsReload, Unasked } from '../lib/network/index.ts'
+import { boundConnections, CertificateTerm, cannotListen, HostGuard, parseAddress, tlsOptions, tlsReload, Unasked } from '../lib/network/index.ts'
 import { withoutBom } from '../lib/text/index.ts'
 import { inSpan } from '../lib/trace/index.ts'
 import type { Logger } from '../log.ts'
@@ -61,6 +60,8 @@ export interface HttpDependencies {
   log: Logger
   metrics: Metrics
   tracing: Tracing
+  /** Milliseconds since the Unix epoch. */
+  now(): number
 }
 
 export class HttpServer {
@@ -73,6 +74,8 @@ export class HttpServer {
   private readonly parsed = new WeakMap<object, readonly string[]>()
   /** Looks for new TLS files; undefined without TLS. */
   readonly reloadTls: (() => Promise<void>) | undefined
+  /** Of the certificate of all listeners; undefined without TLS. */
+  readonly term: CertificateTerm | undefined
   private readonly paths: KnownPaths
   private readonly poolTimer: NodeJS.Timeout
   private draining = false
@@ -80,11 +83,12 @@ export class HttpServer {
   private readonly bound: (listener: SocketServer) => void
   private further: readonly SocketServer[] = []
 
-  private constructor(dependencies: HttpDependencies, app: FastifyInstance, reloadTls: HttpServer['reloadTls'], paths: KnownPaths) {
+  private constructor(dependencies: HttpDependencies, app: FastifyInstance, secure: Pick<HttpServer, 'reloadTls' | 'term'>, paths: KnownPaths) {
     this.dependencies = dependencies
     this.paths = paths
     this.app = app
-    this.reloadTls = reloadTls
+    this.reloadTls = secure.reloadTls
+    this.term = secure.term
     this.unasked = new Unasked(app.server as Server)
     const { server, metrics, log } = dependencies
     this.bodies = new BodyMemory(Math.max(server.max_body_memory, server.max_body_size))
@@ -104,6 +108,14 @@ export class HttpServer {
       'Answers of HTTP requests that are made and not taken by their clients; server.max_answer_memory bounds them',
       [],
       (gauge) => gauge.set(this.answers.total),
+    )
+    metrics.gauge(
+      'tls_certificate_expires_seconds',
+      'When the certificate of [tls] that is in use expires, in seconds since the Unix epoch; nothing without TLS',
+      ['file'],
+      (gauge) => {
+        if (this.term !== undefined) gauge.set({ file: dependencies.tls?.cert ?? '' }, this.term.endsSecs)
+      },
     )
     const refused = metrics.counter('http_connections_refused_total', 'Connections that were closed at once, beyond server.max_connections', [])
     this.bound = (listener) => boundConnections(listener, server.max_connections, log, () => refused.inc())
@@ -150,8 +162,18 @@ export class HttpServer {
       continueWhenRead(request, response)
       app.server.emit('request', request, response)
     })
-    const reloadTls = tls === undefined || secure === undefined ? undefined : tlsReload(app.server as unknown as TlsServer, tls, secure, log)
-    return new HttpServer(dependencies, app, reloadTls, paths)
+    if (tls === undefined || secure === undefined) return new HttpServer(dependencies, app, { reloadTls: undefined, term: undefined }, paths)
+    const term = new CertificateTerm(tls.cert, secure.cert as Buffer)
+    const reload = tlsReload(app.server as unknown as TlsServer, tls, secure, log, (next) => term.renewed(next.cert as Buffer))
+    const reloadTls = async (): Promise<void> => {
+      try {
+        await reload()
+      } finally {
+        const news = term.news(dependencies.now())
+        if (news !== undefined) log.warn(news)
+      }
+    }
+    return new HttpServer(dependencies, app, { reloadTls, term }, paths)
   }
 
   private install(paths: KnownPaths): void {
@@ -286,7 +308,7 @@ export class HttpServer {
       further = others
       await this.app.listen({ host: first, port, listenTextResolver: (url) => `listening on ${url}` })
     } catch (error) {
-      throw new SvcError('IO_ERROR', `cannot listen on server.http_addr "${address}": ${(error as Error).message}`, { cause: error })
+      throw cannotListen('server.http_addr', address, error as Error)
     }
     const bound = server.address() as { port: number; address: string; family: string }
     this.further = await listenAlso(server, further, bound.port, this.bound, (missed, error) => {

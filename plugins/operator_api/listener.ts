@@ -3,8 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as TlsServer } from 'node:tls'
 import type { Svc } from 'svcdb'
-import { SvcError } from 'svcdb/lib/errors'
-import { boundConnections, drainMs, parseAddress, plainAddress, refuseDuplicates, tlsOptions, tlsReload, Unasked } from 'svcdb/lib/network'
+import { boundConnections, cannotListen, drainMs, parseAddress, plainAddress, refuseDuplicates, tlsOptions, tlsReload, Unasked } from 'svcdb/lib/network'
 import type { Answer, Incoming, OperatorApi } from './api.ts'
 import { IncomingBody, type OpenHold } from './body.ts'
 import { pairsOf, splitUrl, textOf } from './handler.ts'
@@ -49,7 +48,7 @@ export class Listener {
     if (tls !== undefined && secure !== undefined && tls.reload_interval_secs > 0)
       svc.schedule('tls_reload', tls.reload_interval_secs * 1000, tlsReload(server as unknown as TlsServer, tls, secure, svc.log), { local: true })
     await new Promise<void>((resolve, reject) => {
-      const failed = (error: Error) => reject(new SvcError('IO_ERROR', `cannot listen on operator_api.addr "${addr}": ${error.message}`, { cause: error }))
+      const failed = (error: Error) => reject(cannotListen('operator_api.addr', addr, error))
       server.once('error', failed)
       server.listen({ host, port }, () => {
         server.off('error', failed)

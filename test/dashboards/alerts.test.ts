@@ -96,6 +96,7 @@ const FIRE: Record<string, Made[]> = {
   SvcWebhooksLost: [{ 'svc_webhook_deliveries_total{result="dropped"}': step() }, { 'svc_webhook_deliveries_total{result="expired"}': step() }],
   SvcWebhookParked: [{ 'svc_webhook_endpoints{state="active"}': 9, 'svc_webhook_endpoints{state="parked"}': 1 }],
   SvcSignalsDropped: [{ 'svc_signal_delivery_dropped_total{channel="log"}': step() }, { 'svc_signal_delivery_dropped_total{channel="webhook"}': step() }],
+  SvcCertificateExpires: [{ 'svc_tls_certificate_expires_seconds{file="/tls/cert.pem"}': 1 }],
   SvcConnectorDown: [{ 'svc_connector_up{connector="one",type="mqtt"}': 0, 'svc_connector_up{connector="two",type="kafka"}': 1 }],
   SvcTriggersBehind: [{ svc_trigger_commits_behind: 5000 }],
   SvcTriggersMissed: [{ svc_trigger_gaps_total: step() }],

@@ -16,7 +16,7 @@ import {
 } from 'node:http2'
 import type { Server as TlsServer } from 'node:tls'
 import { SvcError } from '../errors/index.ts'
-import { boundConnections, drainMs, Handshakes, HostGuard, parseAddress, refuseDuplicates, tlsOptions, tlsReload } from '../network/index.ts'
+import { boundConnections, cannotListen, drainMs, Handshakes, HostGuard, parseAddress, refuseDuplicates, tlsOptions, tlsReload } from '../network/index.ts'
 import { type Attributes, inSpan } from '../trace/index.ts'
 import { Call, CONTENT_TYPE } from './call.ts'
 import type { GrpcConfig } from './config.ts'
@@ -125,7 +125,7 @@ export class GrpcListener<Context> {
     server.on('stream', serve)
     await new Promise<void>((resolve, reject) => {
       const failed = (error: Error) => {
-        reject(new SvcError('IO_ERROR', `cannot listen on ${owner.id}.addr "${config.addr}": ${error.message}`, { cause: error }))
+        reject(cannotListen(`${owner.id}.addr`, config.addr, error))
       }
       server.once('error', failed)
       server.listen({ host, port }, () => {

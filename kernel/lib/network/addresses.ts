@@ -18,6 +18,20 @@ export function parseAddress(address: string): { host: string; port: number } {
   return { host: match[1] ?? (match[2] || '0.0.0.0'), port }
 }
 
+/** What an operator can do about it, by the code of the system's error. */
+const LISTEN_HINTS: Record<string, string> = {
+  EADDRINUSE: 'another process has it, and `ss -ltnp` names that one; end it, or set another port',
+  EACCES: 'the account may not have a port below 1024; set a higher one, or give the process CAP_NET_BIND_SERVICE',
+  EADDRNOTAVAIL: 'this machine has no such address; set one of its own, or 0.0.0.0 for all',
+  ENOTFOUND: 'the name has no address; set an address of this machine, or 0.0.0.0 for all',
+}
+
+/** Why a listener did not start, and what to do. @param key of the config, such as `grpc.addr`. */
+export function cannotListen(key: string, address: string, error: NodeJS.ErrnoException): SvcError {
+  const hint = LISTEN_HINTS[error.code ?? '']
+  return new SvcError('IO_ERROR', `cannot listen on ${key} "${address}": ${error.message}${hint === undefined ? '' : `; ${hint}`}`, { cause: error })
+}
+
 /** Whether only this machine reaches it. */
 export function isLoopback(host: string): boolean {
   const plain = plainAddress(host.toLowerCase())

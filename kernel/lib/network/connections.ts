@@ -32,8 +32,8 @@ export function boundConnections(
   const { maxConnections } = server
   if (maxConnections < max)
     log.info(
-      { open_files: handles, max_connections: maxConnections },
-      'the process may open few files, and so takes fewer connections than server.max_connections says, and with more than two listeners fewer still',
+      { open_files: handles, max_connections: maxConnections, wanted: max },
+      'the process may open few files, and so takes fewer connections than server.max_connections says, and with more than two listeners fewer still; raise the limit (ulimit -n, LimitNOFILE), or lower the key',
     )
   server.once('listening', () => {
     listeners.set(server, limit)

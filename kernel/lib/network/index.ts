@@ -1,5 +1,6 @@
 /** What every listener needs, whatever it speaks: addresses, TLS from files, hosts of an open server, bounded decompression. */
-export { isLoopback, isWildcard, LISTENS, parseAddress, plainAddress } from './addresses.ts'
+export { cannotListen, isLoopback, isWildcard, LISTENS, parseAddress, plainAddress } from './addresses.ts'
+export { CertificateTerm } from './certificate-term.ts'
 export { boundConnections, openFiles } from './connections.ts'
 export { type BodyLimit, type DecompressOptions, decompress, tooLarge } from './decompress.ts'
 export { drainMs } from './drain.ts'

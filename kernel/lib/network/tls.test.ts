@@ -1,13 +1,15 @@
+import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import { copyFileSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ConnectionOptions, connect } from 'node:tls'
 import t, { type Test } from 'tap'
-import { boot } from '../../testkit/index.ts'
+import { boot, ManualClock } from '../../testkit/index.ts'
 import { echo, pluginOf } from '../grpc/testing.ts'
 
 const fixture = (name: string) => new URL(`../../../test/support/certificates/${name}`, import.meta.url)
+const DAY_MS = 86_400_000
 const ca = readFileSync(fixture('ca.pem'))
 
 /** Resolves to the common name of the server's certificate. */
@@ -78,6 +80,66 @@ t.test('a missing file stops the start, naming it', async (t) => {
     code: 'TLS_ERROR',
     message: /cannot read tls.cert "\/no\/such.pem"/,
   })
+})
+
+t.test('a certificate or key that cannot be used stops the start, naming the file and what it should hold', async (t) => {
+  const { cert, key } = files()
+  const refused = async (message: RegExp): Promise<void> => void (await t.rejects(boot({ config: { tls: { cert, key } } }), { code: 'TLS_ERROR', message }))
+  writeFileSync(cert, 'nonsense')
+  await refused(/cannot use tls\.cert "\S+cert\.pem": .*; it is to hold the certificate of the server/)
+  copyFileSync(fixture('second.pem'), cert)
+  await refused(/cannot use tls\.key "\S+cert\.key": it is not the key of tls\.cert "\S+cert\.pem"; name the two that belong together$/)
+  writeFileSync(key, 'nonsense')
+  await refused(/cannot use tls\.key "\S+cert\.key": .*; it is to hold the private key/)
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  writeFileSync(key, privateKey.export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' }))
+  await refused(/cannot use tls\.key "\S+cert\.key": .*; it is to hold .* without a passphrase$/)
+})
+
+t.test('a certificate that is over, or soon will be, is told of at the start and when that comes; a metric says when it expires', async (t) => {
+  const { cert, key, use } = files()
+  const endsAt = new X509Certificate(readFileSync(cert)).validToDate.getTime()
+  const lines: string[] = []
+  const clock = new ManualClock(endsAt - 15 * DAY_MS)
+  const node = await boot({ config: { tls: { cert, key, reload_interval_secs: 3600 } }, log: (line) => lines.push(line), clock })
+  t.teardown(() => node.stop())
+  const told = () => lines.filter((line) => line.includes('the certificate of tls.cert')).length
+  t.equal(told(), 0)
+  const expires = async () => Number(/^svc_tls_certificate_expires_seconds\{file="[^"]+"\} (\d+)$/m.exec((await node.inject('/metrics')).body)?.[1])
+  t.equal(await expires(), endsAt / 1000)
+  // Files are read meanwhile, which no clock makes faster.
+  const hours = async (count: number): Promise<void> => {
+    for (let hour = 0; hour < count; hour++) {
+      await clock.advance(3_600_000)
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+  }
+  await hours(60)
+  t.equal(told(), 1, 'once, however often it is looked at')
+  t.match(
+    lines.find((line) => line.includes('the certificate of tls.cert')),
+    /expires at \d{4}-.*; put a renewed one in its place/,
+  )
+  use('second')
+  await hours(3)
+  t.ok(lines.some((line) => line.includes('TLS certificate reloaded')))
+  t.equal(await expires(), new X509Certificate(readFileSync(cert)).validToDate.getTime() / 1000)
+  await hours(3)
+  t.equal(told(), 2, 'and of the one that took its place')
+
+  for (const [now, why] of [
+    [endsAt + DAY_MS, /expired at .*, and clients refuse it/],
+    [
+      new X509Certificate(readFileSync(fixture('first.pem'))).validFromDate.getTime() - DAY_MS,
+      /holds from .* only, and clients refuse it; look whether the clock/,
+    ],
+  ] as const) {
+    use('first')
+    const seen: string[] = []
+    const other = await boot({ config: { tls: { cert, key } }, log: (line) => seen.push(line), clock: new ManualClock(now) })
+    t.equal(seen.filter((line) => why.test(line)).length, 1)
+    await other.stop()
+  }
 })
 
 t.test('authorities that cannot be read are refused whole, at the start and later', async (t) => {

@@ -1,5 +1,5 @@
 /** TLS from files, read again when they change, so that a renewed certificate needs no restart. Established connections keep theirs. */
-import { X509Certificate } from 'node:crypto'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls'
 import { SvcError } from '../errors/index.ts'
@@ -47,9 +47,37 @@ export async function readTls(config: TlsSettings): Promise<SecureContextOptions
   const ca = config.client_ca === undefined ? undefined : await read('client_ca')
   const options = { cert, key, ciphers: config.ciphers, minVersion: `TLSv${config.min_version}` } as const
   checkCiphers(config)
+  checkPair(config, cert, key)
   if (ca === undefined) return options
   checkAuthorities(ca, config.client_ca as string)
   return { ...options, ca }
+}
+
+/** OpenSSL says which of its routines failed, and not which file is at fault. */
+function checkPair(config: TlsSettings, cert: Buffer, key: Buffer): void {
+  try {
+    createSecureContext({ cert, key })
+    return
+  } catch (error) {
+    const refuse = (name: 'cert' | 'key', why: string, cause: unknown) =>
+      new SvcError('TLS_ERROR', `cannot use tls.${name} "${config[name]}": ${why}`, { cause })
+    const tried = <T>(name: 'cert' | 'key', hint: string, read: () => T): T => {
+      try {
+        return read()
+      } catch (cause) {
+        throw refuse(name, `${(cause as Error).message}; ${hint}`, cause)
+      }
+    }
+    const certificate = tried(
+      'cert',
+      'it is to hold the certificate of the server and those between it and its authority, PEM',
+      () => new X509Certificate(cert),
+    )
+    const hint = 'it is to hold the private key of the certificate, PEM, without a passphrase'
+    const own = tried('key', hint, () => createPrivateKey(key))
+    if (!certificate.checkPrivateKey(own)) throw refuse('key', `it is not the key of tls.cert "${config.cert}"; name the two that belong together`, error)
+    throw refuse('cert', (error as Error).message, error)
+  }
 }
 
 function checkCiphers({ ciphers, min_version }: TlsSettings): void {
@@ -109,8 +137,15 @@ function shownOn(socket: Partial<TLSSocket>): ClientCertificate | undefined {
 /**
  * What looks at the files, for a schedule, and has the server use them when they have changed. A set that does not load is a failure, the same each time,
  * until there is another; the old one stays.
+ * @param taken called with what has been taken up.
  */
-export function tlsReload(server: Server, config: TlsSettings, current: SecureContextOptions, log: TlsLog): () => Promise<void> {
+export function tlsReload(
+  server: Server,
+  config: TlsSettings,
+  current: SecureContextOptions,
+  log: TlsLog,
+  taken?: (options: SecureContextOptions) => void,
+): () => Promise<void> {
   let fingerprint = fingerprintOf(current)
   let refused: { fingerprint: string; error: unknown } | undefined
   return async () => {
@@ -127,6 +162,7 @@ export function tlsReload(server: Server, config: TlsSettings, current: SecureCo
         throw error
       }
       fingerprint = seen
+      taken?.(next)
       log.info({ cert: config.cert }, 'TLS certificate reloaded')
     } catch (error) {
       throw new Error(`cannot reload the TLS certificate, the old one stays in use: ${(error as Error).message}`, { cause: error })
