@@ -1,11 +1,11 @@
-/** The curl commands of READMEs and guides, run as they stand there, in their order, against a node that has what they speak of: each is answered by success. */
+/** The curl commands of READMEs and guides, run as they stand there, in their order, against a node that has what they speak of: each is answered by success; and so are the statements of the guide for imports. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { fences } from '../support/markdown.ts'
+import { fences, section, tableRows } from '../support/markdown.ts'
 import { runServer } from '../support/server.ts'
 import { read } from '../support/tree.ts'
 
@@ -67,6 +67,15 @@ t.test('every curl command is answered by success', { timeout: 300_000 }, async 
         t.match(answer, THEIRS.test(answer) ? /^404 / : /^20[0-4] /, `${file}:${line}`)
       }
     }
+  }
+  const rows = tableRows(section(read('docs/guides/migrate.md'), 'Ask as before') ?? '')
+  const statements = rows.flatMap(([, here]) => [...here.matchAll(/`((?:SELECT|SHOW|DESCRIBE) [^`]+)`/g)].map(([, query]) => query))
+  t.ok(statements.length > 7)
+  for (const query of statements) {
+    const headers = { 'content-type': 'application/json' }
+    const answer = await fetch(`${server.url}/api/v1/svc/sql`, { method: 'POST', headers, body: JSON.stringify({ query }) })
+    const { row_count, error } = (await answer.json()) as { row_count?: number; error?: string }
+    t.ok((row_count ?? 0) > 0, `${query}: ${error}`)
   }
   t.ok(ran > 30, `${ran} commands`)
 })
