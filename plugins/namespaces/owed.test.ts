@@ -69,7 +69,7 @@ t.test('a name is taken only when nothing is owed for who had it before', async 
     owed: there,
     config: { max_namespaces: 10 } as DirectoryDependencies['config'],
     multiTenancy: true,
-    clock: { now: () => 1, nowNanos: () => 1_000_000n, monotonic: () => 1, after: () => () => {} },
+    clock: new ManualClock(),
     settle: () => there.settleAll(),
     full: () => {},
   })
