@@ -44,6 +44,14 @@ const FAMILIES: Record<string, Family<string>> = {
   repetitions: many('a{1000}'),
   'repetitions of groups': many('(a{30}){30}'),
   'unicode classes': many('\\pL'),
+  'unicode classes that are counted': many('\\pL{9}'),
+  'unicode classes of several': many('[\\pL\\pN]'),
+  'any character, counted': many('.{9}'),
+  'any but one, counted': many('[^a]{9}'),
+  'counts of counts': many('((.{2}){2}){2}'),
+  'counts of many counts': many('((.{2}){2}|.{3}){2}'),
+  'optional complements': many('\\W?'),
+  'complements, whatever the case': behind('(?i)', '\\W'),
   'unicode classes, whatever the case': behind('(?i)', '\\pL'),
   'classes of classes': many('[\\pL\\d]'),
   'names in brackets': behind('[', '[:'),
@@ -68,8 +76,24 @@ for (const [name, family] of Object.entries(FAMILIES)) {
   })
 }
 
+t.test('what takes long to compile says so', async (t) => {
+  for (const pattern of [many('\\pL')(400), many('(\\d{3}-)')(8000), many('a?b')(4000), `(${'('.repeat(20)}a${'{2})'.repeat(20)})`]) {
+    t.throws(() => compileRegex(pattern), { code: 'BAD_REQUEST', message: /it would take too long to compile; use fewer classes/ }, pattern.slice(0, 40))
+  }
+  // Lists as people and their tools write them.
+  for (const pattern of [
+    '\\p{L}[\\p{L}\\p{N}_-]{0,62}',
+    many('10\\.0\\.\\d{1,3}\\.\\d{1,3}|')(5000),
+    many('node-\\d+\\.eu-(west|east)-[12].*?|')(16_000),
+    many('web-1?\\d|')(8000),
+  ]) {
+    t.equal(new TextPattern(pattern).test('!'), false, pattern.slice(0, 40))
+  }
+})
+
 function read(pattern: string): void {
-  for (const text of ['', 'a'.repeat(100)]) {
+  // V8 compiles anew for texts with characters beyond Latin-1.
+  for (const text of ['', 'a'.repeat(100), '\u65e5\u672c']) {
     refusable(() => new TextPattern(pattern).test(text))
     refusable(() => compileRegex(pattern, true))
   }

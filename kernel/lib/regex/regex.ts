@@ -5,6 +5,12 @@
 import { SvcError } from '../errors/index.ts'
 
 const MAX_PATTERN = 16_384
+/**
+ * What an expression may cost V8 to compile, which nothing interrupts: a class of Unicode has some hundred ranges, and what is counted or optional is looked through again for
+ * each before it. Found by trying: an expression of so much takes up to a second.
+ */
+const MAX_COST = 1000
+const COST = { property: 10, set: 2, counted: 2, optional: 1 }
 const POSIX: Record<string, string> = {
   alnum: '0-9A-Za-z',
   alpha: 'A-Za-z',
@@ -44,11 +50,20 @@ function translate(pattern: string, captures: boolean): string {
   let out = ''
   // `(?i)` holds to the end of its group, JavaScript only knows `(?i:...)`: for each group how many it opened, to be closed with it, and
   // what they come to, which its next alternative begins with.
-  const flagged: Flagged[] = [{ opened: 0, set: new Map() }]
+  const flagged: Flagged[] = [newFlagged(0)]
+  let cost = 0
+  /** Before the last item, which a repetition is of. */
+  let before = 0
+  const spend = (units: number): void => {
+    cost += units
+    if (cost > MAX_COST) throw refuse(pattern, 'it would take too long to compile; use fewer classes such as "\\pL", and repeat less with "{n}" and "?"')
+  }
   for (let i = 0; i < pattern.length; ) {
     const c = pattern[i]
+    if (c !== ')' && !/[*+?{}]/.test(c)) before = cost
     if (c === '\\') {
       const [text, next] = escapeSequence(pattern, i, false)
+      spend(costOfEscape(pattern[i + 1]))
       out += text === '\\b' || text === '\\B' ? `(?:${text})` : text
       i = next
     } else if (c === '^' || c === '$') {
@@ -56,7 +71,7 @@ function translate(pattern: string, captures: boolean): string {
       out += /^[*+?{]/.test(pattern.slice(i + 1)) ? `(?:${c})` : c
       i++
     } else if (c === '[') {
-      const [text, next] = charClass(pattern, i)
+      const [text, next] = charClass(pattern, i, spend)
       out += text
       i = next
     } else if (c === '(') {
@@ -74,17 +89,19 @@ function translate(pattern: string, captures: boolean): string {
           flagged[flagged.length - 1].opened++
           for (const letter of on) set.set(letter, true)
           for (const letter of off) set.set(letter, false)
-        } else flagged.push({ opened: 0, set: new Map() })
+        } else flagged.push(newFlagged(cost))
         i += flags[0].length
       } else {
         if (name === null && pattern[i + 1] === '?') throw refuse(pattern, `"${pattern.slice(i, i + 3)}" is not supported`)
         out += captures ? (name === null ? '(' : `(?<${name[1]}>`) : '(?:'
-        flagged.push({ opened: 0, set: new Map() })
+        flagged.push(newFlagged(cost))
         i += name === null ? 1 : name[0].length
       }
     } else if (c === ')') {
       if (flagged.length === 1) throw refuse(pattern, 'unmatched ")"')
-      out += `${closed(flagged.pop() as Flagged)})`
+      const group = flagged.pop() as Flagged
+      before = group.cost
+      out += `${closed(group)})`
       i++
     } else if (c === '|') {
       const group = flagged[flagged.length - 1]
@@ -96,9 +113,13 @@ function translate(pattern: string, captures: boolean): string {
       i++
     } else if (c === '{') {
       const end = pattern.indexOf('}', i) + 1
+      // V8 writes the item out, more than once where the item does so itself.
+      spend(COST.counted + cost - before)
       out += pattern.slice(i, end)
       i = end
     } else {
+      // Behind another repetition it makes that lazy.
+      if (c === '?' && !/[*+?}]/.test(pattern[i - 1])) spend(COST.optional)
       out += c
       i++
     }
@@ -111,7 +132,11 @@ function translate(pattern: string, captures: boolean): string {
 interface Flagged {
   opened: number
   set: Map<string, boolean>
+  /** Spent before it. */
+  cost: number
 }
+
+const newFlagged = (cost: number): Flagged => ({ opened: 0, set: new Map(), cost })
 
 function closed({ opened }: Flagged): string {
   return ')'.repeat(opened)
@@ -127,6 +152,12 @@ function opening(set: ReadonlyMap<string, boolean>): string {
 /** As JavaScript has them: each once. */
 function flagLetters(letters: string): string {
   return [...new Set(letters.replaceAll('U', ''))].join('')
+}
+
+/** @param kind the letter behind the backslash. */
+function costOfEscape(kind: string | undefined): number {
+  if (kind === 'p' || kind === 'P') return COST.property
+  return kind === 'w' || kind === 'W' ? COST.set : 0
 }
 
 /** @returns the translated escape that starts at `at`, and where it ends. */
@@ -162,7 +193,7 @@ function escapeSequence(pattern: string, at: number, inClass: boolean): [string,
   return [`\\u{${code.toString(16)}}`, at + 1 + String.fromCodePoint(code).length]
 }
 
-function charClass(pattern: string, start: number): [string, number] {
+function charClass(pattern: string, start: number, spend: (units: number) => void): [string, number] {
   let i = start + 1
   let out = '['
   const sets = new Set<string>()
@@ -184,7 +215,10 @@ function charClass(pattern: string, start: number): [string, number] {
       const isSet = 'dDsSwWpP'.includes(pattern[i + 1] ?? '-')
       const [text, next] = escapeSequence(pattern, i, true)
       // V8 takes up to half a millisecond for each.
-      if (!isSet || !sets.has(text)) out += text
+      if (!isSet || !sets.has(text)) {
+        spend(costOfEscape(pattern[i + 1]))
+        out += text
+      }
       if (isSet) sets.add(text)
       i = next
       // After a set a dash is itself, which JavaScript wants said.

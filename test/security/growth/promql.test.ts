@@ -65,6 +65,8 @@ const TEXTS: Record<string, Family<string>> = {
   'flags of an expression': (bytes) => `m{a=~"${filled(Math.min(bytes, 16_000) / 2, '(?i)')}${filled(Math.min(bytes, 16_000) / 2, '|')}"}`,
   'a product of alternatives': (bytes) => `m{a=~"${'(a|b)'.repeat(14)}${filled(Math.min(bytes, 15_000), 'c.*')}"}`,
   'groups of an expression': (bytes) => `m{a=~"${nested('(', 'a', ')', 8000)(Math.min(bytes, 16_000))}"}`,
+  'classes of an expression': (bytes) => `m{instance=~"${filled(Math.min(bytes, 16_000), '\\\\pL{9}')}"}`,
+  'counts of an expression': (bytes) => `{__name__!="",town=~"${filled(Math.min(bytes, 16_000), '.{9}')}"}`,
   'names of a class': within('m{a=~"[', '[:', '"}'),
   'what an empty text passes in many ways': within('m{', 'a=~"(a*|b*|){60}x",', '}'),
 }
@@ -154,6 +156,7 @@ t.test('PromQL', async (t) => {
 function points(): string {
   const lines = range(3000, (i) => `m,job=j${i % 3},instance=i${i % 300} value=${i % 17} ${START + Math.floor(i / 300) * 15}000000000`)
   for (const le of [...range(100, String), '+Inf']) lines.push(`h_bucket,le=${le} value=${le === '+Inf' ? 100 : le} ${START}000000000`)
+  lines.push(`town,town=\u6771\u4eac value=1 ${START}000000000`)
   lines.push(`long,a=${'a'.repeat(4000)} value=1 ${START}000000000`)
   return lines.join('\n')
 }
