@@ -65,8 +65,8 @@ function upstreamOf(kinds: Kind[], refuses: () => boolean) {
   return { upstream: upstream as unknown as Upstream, written, lateOnly, problems }
 }
 
-function deliveryTo(t: Test, upstream: Upstream) {
-  const { forward } = sectionOf({ forward: { batch_points: 50, upstream: [{ name: 'one', url: 'http://127.0.0.1:9' }] } }) as {
+function deliveryTo(t: Test, upstream: Upstream, batchPoints = 50) {
+  const { forward } = sectionOf({ forward: { batch_points: batchPoints, upstream: [{ name: 'one', url: 'http://127.0.0.1:9' }] } }) as {
     forward: DeliveryOptions['config']
   }
   const metrics = new ForwardMetrics(new MetricsRegistry().child('storage'), {
@@ -175,4 +175,25 @@ t.test('of points that are refused together those that are dead letters are none
     aside.sort((a, b) => a - b),
     Array.from({ length: 10 }, (_, i) => i),
   )
+})
+
+t.test('an upstream may list more rows than a call takes arguments', async (t) => {
+  const count = 200_000
+  const { upstream } = upstreamOf([], () => false)
+  const late: number[] = []
+  upstream.write = async (rows, _, { backfill }) => {
+    const rejected = backfill ? 0 : countOf(rows)
+    if (backfill) late.push(countOf(rows))
+    const refused = Array.from({ length: rejected }, (_, position): RefusedRow => ({ position, code: 'PARTIAL_WRITE', message: 'old' }))
+    return { written: countOf(rows) - rejected, rejected, refused, bytes: 1 }
+  }
+  const { delivery } = deliveryTo(t, upstream, count)
+  const before = process.cpuUsage()
+  t.equal(await delivery.send({ rows: rowsOf([record(count)]), namespace: 'red', backfill: false, key: 'k' }), undefined)
+  const { user } = process.cpuUsage(before)
+  t.equal(
+    late.reduce((sum, rows) => sum + rows, 0),
+    count,
+  )
+  t.ok(user < 10e6, `${user / 1e6} s`)
 })

@@ -209,8 +209,8 @@ export class Delivery {
   private async refuseListed(progress: Progress, rows: Rows, { refused, rejected }: Outcome): Promise<void> {
     const { batch, at, tooOld } = progress
     const old = batch.backfill ? [] : refused.filter(({ code }) => code === TOO_OLD)
-    tooOld.push(...old.map(({ position }) => at + position))
-    const others = refused.filter((one) => !old.includes(one))
+    for (const { position } of old) tooOld.push(at + position)
+    const others = batch.backfill ? refused : refused.filter(({ code }) => code !== TOO_OLD)
     await this.refuse(rows, others, batch.namespace)
     if (rejected === refused.length) progress.at += countOf(rows)
     else {

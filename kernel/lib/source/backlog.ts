@@ -82,7 +82,7 @@ export class Backlog<B> {
 
   /** They wait again, before all others; `release` their batch afterwards. */
   putBack(batch: readonly Waiting<B>[]): void {
-    this.waiting.unshift(...batch)
+    this.waiting = batch.concat(this.waiting)
   }
 
   takeAll(): Waiting<B>[] {
