@@ -14,15 +14,15 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Random, seeded } from 'svcdb/lib/random'
 import { MoodyReceiver, SECRET } from './moody-receiver.ts'
-import { type Ask, HOUR, modelDatabase, modelSection, RollupWorld, type Row, read, T0 } from './rollup-model.ts'
-import { ServerProcess } from './server.ts'
+import { type Ask, asks, HOUR, modelDatabase, modelSection, RollupWorld, type Row, read, T0 } from './rollup-model.ts'
+import { failure, ServerProcess } from './server.ts'
 import { StreamReader } from './stream-reader.ts'
 import { type Fired, must, signalsOf } from './trigger-loop.ts'
 
 const WRITERS = 3
 /** Points of one write: so few that a write which comes late is within the live window, and within the times that a cooldown remembers. */
 const MOST = 10
-/** Of some of those of the past: several pieces of a stream. */
+/** Of some of those of the past: several chunks of a stream. */
 const MOST_LATE = 600
 const MINUTE = HOUR / 60n
 const HOSTS = ['a', 'b', 'c']
@@ -117,11 +117,7 @@ export async function automation(kills: number, seed: number, log: (line: string
   const world = new RollupWorld(seed)
   const readers = [new StreamReader('?measurement=cpu', random), new StreamReader('', random)]
   let server: ServerProcess | undefined
-  const ask: Ask = async (method, path, body) => {
-    const payload = body === undefined ? {} : { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }
-    const answer = await fetch((server as ServerProcess).url + path, { method, ...payload })
-    return { status: answer.status, body: await answer.text() }
-  }
+  const ask = asks(() => (server as ServerProcess).url)
   try {
     for (let kill = 0; ; kill++) {
       server = await ServerProcess.spawn(optionsOf(folder))
@@ -149,7 +145,7 @@ export async function automation(kills: number, seed: number, log: (line: string
       receiver.check()
     }
   } catch (error) {
-    throw new Error(`${(error as Error).message}\nseed ${seed}; the server's last words:\n${server?.output.slice(-4000)}`, { cause: error })
+    throw failure(`seed ${seed}`, error, server)
   } finally {
     if (server?.running) await server.end('SIGKILL')
     await receiver.close()

@@ -13,7 +13,7 @@ import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Random } from '../../storage/conformance/random.ts'
 import { countBySql, Ledger, readBatches } from './ledger.ts'
-import { ServerProcess } from './server.ts'
+import { failure, ServerProcess } from './server.ts'
 import type { WriterOptions } from './writer.ts'
 
 const WRITER = fileURLToPath(new URL('./writer.ts', import.meta.url))
@@ -138,8 +138,7 @@ export async function backupLoop({
     return report
   } catch (error) {
     if (server?.running) await server.end('SIGKILL')
-    const said = server === undefined ? '' : `\nthe server's last words:\n${server.output.slice(-4000)}`
-    throw new Error(`seed ${seed}, iteration ${iteration}: ${(error as Error).message}; the data is kept in ${folder}${said}`, { cause: error })
+    throw failure(`seed ${seed}, iteration ${iteration}, data kept in ${folder}`, error, server)
   }
 }
 

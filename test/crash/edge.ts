@@ -9,8 +9,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { seeded } from '../../kernel/lib/random/index.ts'
-import { freePort } from '../interop/free-port.ts'
 import { disturb, FaultyLink } from '../support/faulty-link.ts'
+import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 
 export interface EdgeLoop {

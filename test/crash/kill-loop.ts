@@ -15,7 +15,7 @@ import { fileURLToPath } from 'node:url'
 import { Random } from '../../storage/conformance/random.ts'
 import { Deletions } from './deletions.ts'
 import { countBySql, Ledger } from './ledger.ts'
-import { ServerProcess } from './server.ts'
+import { failure, ServerProcess } from './server.ts'
 import { ALL_PROTOCOLS, TEXT_PROTOCOLS } from './workload.ts'
 import type { WriterOptions } from './writer.ts'
 
@@ -156,8 +156,7 @@ export async function killLoop({
     return report
   } catch (error) {
     if (server?.running) await server.end('SIGKILL')
-    const said = server === undefined ? '' : `\nthe server's last words:\n${server.output.slice(-4000)}`
-    throw new Error(`seed ${seed}, iteration ${iteration}: ${(error as Error).message}; the data is kept in ${folder}${said}`, { cause: error })
+    throw failure(`seed ${seed}, iteration ${iteration}, data kept in ${folder}`, error, server)
   }
 }
 

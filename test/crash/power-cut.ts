@@ -23,7 +23,7 @@ import type { Sync } from './fuse.ts'
 import { begun, counter, SMALL } from './kill-loop.ts'
 import { countBySql, Ledger, readBatches } from './ledger.ts'
 import { PowerMount } from './power-mount.ts'
-import { ServerProcess } from './server.ts'
+import { failure, ServerProcess } from './server.ts'
 import { mayMount } from './small-disk.ts'
 import { ALL_PROTOCOLS } from './workload.ts'
 import type { WriterOptions } from './writer.ts'
@@ -147,8 +147,7 @@ class Loop {
       if (this.deletions !== undefined) report.lives = this.deletions.counts()
       return report
     } catch (error) {
-      const said = this.server === undefined ? '' : `\nthe server's last words:\n${this.server.output.slice(-4000)}`
-      throw new Error(`seed ${options.seed}, policy ${options.policy}, cut ${cut}: ${(error as Error).message}${said}`, { cause: error })
+      throw failure(`seed ${options.seed}, policy ${options.policy}, cut ${cut}`, error, this.server)
     }
   }
 

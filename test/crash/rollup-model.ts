@@ -25,6 +25,16 @@ interface Point {
 }
 export type Ask = (method: string, path: string, body?: unknown, text?: boolean) => Promise<{ status: number; body: string }>
 
+/** Asks the server that is there when it is asked. A body is text as it is, and JSON else; `text` says so of text. */
+export function asks(url: () => string): Ask {
+  return async (method, path, body, text = false) => {
+    const headers = { 'content-type': text ? 'text/plain' : 'application/json' }
+    const payload = body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body), headers }
+    const answer = await fetch(url() + path, { method, ...payload })
+    return { status: answer.status, body: await answer.text() }
+  }
+}
+
 export interface Row {
   tags: Tags
   time: bigint

@@ -7,8 +7,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { type Ask, modelDatabase, modelSection, RollupWorld } from './rollup-model.ts'
-import { ServerProcess } from './server.ts'
+import { asks, modelDatabase, modelSection, RollupWorld } from './rollup-model.ts'
+import { failure, ServerProcess } from './server.ts'
 
 const READY_LIMIT_MS = 60_000
 const MAX_STEPS = 8
@@ -30,14 +30,7 @@ export async function killRollups(kills: number, seed: number, log: (line: strin
     return server
   }
   let server = await start()
-  const ask: Ask = async (method, path, body, text = false) => {
-    const payload =
-      body === undefined
-        ? {}
-        : { body: typeof body === 'string' ? body : JSON.stringify(body), headers: { 'content-type': text ? 'text/plain' : 'application/json' } }
-    const answer = await fetch(server.url + path, { method, ...payload })
-    return { status: answer.status, body: await answer.text() }
-  }
+  const ask = asks(() => server.url)
   try {
     await world.begin(ask)
     for (let life = 0; life < kills; life++) {
@@ -54,7 +47,7 @@ export async function killRollups(kills: number, seed: number, log: (line: strin
       await world.settled(ask)
     }
   } catch (error) {
-    throw new Error(`${(error as Error).message}\nseed ${seed}; the server's last words:\n${server.output.slice(-4000)}`, { cause: error })
+    throw failure(`seed ${seed}`, error, server)
   } finally {
     if (server.running) await server.end('SIGKILL')
     await rm(folder, { recursive: true, force: true })

@@ -141,3 +141,9 @@ export class ServerProcess {
     return Promise.race([this.exited, setTimeout(limitMs, 'running' as const, { ref: false })])
   }
 }
+
+/** What has failed, with what the server said last. @param what of the run: its seed, how far it came. */
+export function failure(what: string, error: unknown, server: ServerProcess | undefined): Error {
+  const said = server === undefined ? '' : `\nthe server's last words:\n${server.output.slice(-4000)}`
+  return new Error(`${what}: ${(error as Error).message}${said}`, { cause: error })
+}

@@ -67,8 +67,8 @@ export class StreamReader {
     const request: ClientRequest = get(`${url}${this.path}`, { agent: false, signal, headers: last === '' ? {} : { 'last-event-id': last } }, (answer) => {
       let text = ''
       answer.setEncoding('utf8')
-      answer.on('data', (piece: string) => {
-        text += piece
+      answer.on('data', (fragment: string) => {
+        text += fragment
         const blocks = text.split('\n\n')
         text = blocks.pop() as string
         for (const block of blocks) {

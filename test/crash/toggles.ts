@@ -10,8 +10,8 @@ import { mkdtemp, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { type Ask, modelDatabase, modelSection, RollupWorld } from './rollup-model.ts'
-import { ServerProcess } from './server.ts'
+import { type Ask, asks, modelDatabase, modelSection, RollupWorld } from './rollup-model.ts'
+import { failure, ServerProcess } from './server.ts'
 
 const READY_LIMIT_MS = 60_000
 const MAX_STEPS = 6
@@ -48,15 +48,11 @@ export async function togglePlugins(lives: number, seed: number, log: (line: str
   choose(0)
   settings = {}
   let server = await start()
+  const askServer = asks(() => server.url)
   const ask: Ask = async (method, path, body, text = false) => {
     // A refresh by who has no rollups.
     if (path.startsWith('/api/v1/rollups/') && !plugins.includes('rollups')) return { status: 200, body: '' }
-    const payload =
-      body === undefined
-        ? {}
-        : { body: typeof body === 'string' ? body : JSON.stringify(body), headers: { 'content-type': text ? 'text/plain' : 'application/json' } }
-    const answer = await fetch(server.url + path, { method, ...payload })
-    return { status: answer.status, body: await answer.text() }
+    return askServer(method, path, body, text)
   }
   const lookAtTriggers = async (): Promise<void> => {
     if (!plugins.includes('triggers')) return
@@ -124,7 +120,7 @@ export async function togglePlugins(lives: number, seed: number, log: (line: str
     }
     await world.settled(ask)
   } catch (error) {
-    throw new Error(`${now}: ${(error as Error).message}\nseed ${seed}; the server's last words:\n${server.output.slice(-4000)}`, { cause: error })
+    throw failure(`seed ${seed}, ${now}`, error, server)
   } finally {
     if (server.running) await server.end('SIGKILL')
     await rm(folder, { recursive: true, force: true })

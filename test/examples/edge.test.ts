@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { freePort } from '../interop/free-port.ts'
+import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 import { read } from '../support/tree.ts'
 

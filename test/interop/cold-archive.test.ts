@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
-import { freePort } from './free-port.ts'
 
 const bin = join(process.env.SVC_INTEROP_CACHE ?? '', 'python/bin')
 const noMoto = existsSync(join(bin, 'moto_server')) ? false : 'there is no Python with moto'

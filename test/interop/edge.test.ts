@@ -13,9 +13,9 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectAsync } from 'mqtt'
 import { edgeLoop } from '../crash/edge.ts'
+import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 import { ROOT } from '../support/tree.ts'
-import { freePort } from './free-port.ts'
 
 const missing = ((): string | false => {
   try {

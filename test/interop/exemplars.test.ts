@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { freePort } from './free-port.ts'
+import { freePort } from '../support/free-port.ts'
 import { startNode } from './node.ts'
 import { noPrometheus, startPrometheus } from './prometheus.ts'
 

@@ -9,8 +9,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
+import { freePort } from '../support/free-port.ts'
 import { ROOT } from '../support/tree.ts'
-import { freePort } from './free-port.ts'
 import { cached, client, hasCompiler, lacking } from './program.ts'
 
 /** Those that `run` fetches: the last line that still knew ZooKeeper and old clients, and the newest. */

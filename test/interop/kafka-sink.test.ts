@@ -10,8 +10,8 @@ import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { seeded } from '../../kernel/lib/random/index.ts'
 import { disturb, FaultyLink } from '../support/faulty-link.ts'
+import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
-import { freePort } from './free-port.ts'
 import { KAFKA_CERTIFICATES, KAFKA_VERSIONS, type KafkaBroker, type KafkaMessage, noKafka, startKafka } from './kafka-broker.ts'
 
 const POINTS = Number(process.env.SVC_INTEROP_POINTS ?? 20_000)

@@ -11,9 +11,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CompressionTypes, Kafka, logLevel, type Message, type Producer } from 'kafkajs'
 import { seeded } from '../../kernel/lib/random/index.ts'
 import { disturb, FaultyLink } from '../support/faulty-link.ts'
+import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 import { ROOT } from '../support/tree.ts'
-import { freePort } from './free-port.ts'
 import { KAFKA_CERTIFICATES, KAFKA_VERSIONS, type KafkaBroker, noKafka, startKafka } from './kafka-broker.ts'
 
 const POINTS = Number(process.env.SVC_INTEROP_POINTS ?? 20_000)

@@ -14,8 +14,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { connectAsync, type MqttClient } from 'mqtt'
 import { seeded } from '../../kernel/lib/random/index.ts'
 import { disturb, FaultyLink } from '../support/faulty-link.ts'
+import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
-import { freePort } from './free-port.ts'
 
 const missing = ((): string | false => {
   try {

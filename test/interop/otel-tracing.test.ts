@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { freePort } from './free-port.ts'
+import { freePort } from '../support/free-port.ts'
 import { startNode } from './node.ts'
 import { missing, startProgram } from './prometheus.ts'
 

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { freePort } from './free-port.ts'
+import { freePort } from '../support/free-port.ts'
 import { type Node, startNode } from './node.ts'
 import { missing, noPrometheus, type Program, startProgram, startPrometheus } from './prometheus.ts'
 import { type Answer, ask, difference, type Question, vector } from './promql/compare.ts'

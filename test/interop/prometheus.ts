@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { freePort } from './free-port.ts'
+import { freePort } from '../support/free-port.ts'
 
 const FEATURES =
   'promql-experimental-functions,promql-binop-fill-modifiers,promql-delayed-name-removal,promql-unquoted-utf8-names,metadata-wal-records,exemplar-storage'

@@ -24,7 +24,7 @@ const CALIBRATION = Number(process.env.SVC_DIFF_CALIBRATION ?? 100)
 const START_MS = Date.UTC(2024, 1, 28, 23, 30)
 const END_MS = START_MS + SAMPLES * INTERVAL_MS
 const STEPS = [7, 15, 30, 60, 90, 300]
-const PIECES = 4
+const SLICES = 4
 const SHRINKING = 150
 const MAX_REPORTED = 15
 const MAX_SHOWN = 700
@@ -113,15 +113,15 @@ test('a Prometheus that was fed in another order gives the same answers', { skip
   assert.equal(found.length, 0, report(found, SEED))
 })
 
-/** The same in pieces, none of which is in the order of time; staleness markers may come before all else of their metric. */
+/** The same in slices, none of which is in the order of time; staleness markers may come before all else of their metric. */
 async function fillInPieces(url: string, all: Series[], random: Random): Promise<void> {
-  const pieces = Array.from({ length: PIECES }, (): Series[] => [])
+  const slices = Array.from({ length: SLICES }, (): Series[] => [])
   for (const { labels, samples } of all) {
-    const parts = Array.from({ length: PIECES }, (): Series => ({ labels, samples: [] }))
-    for (const sample of samples) parts[Math.floor(random() * PIECES)].samples.push(sample)
-    for (const [i, part] of parts.entries()) if (part.samples.length > 0) pieces[i].push(part)
+    const parts = Array.from({ length: SLICES }, (): Series => ({ labels, samples: [] }))
+    for (const sample of samples) parts[Math.floor(random() * SLICES)].samples.push(sample)
+    for (const [i, part] of parts.entries()) if (part.samples.length > 0) slices[i].push(part)
   }
-  for (const piece of pieces) await remoteWrite(url, piece)
+  for (const slice of slices) await remoteWrite(url, slice)
 }
 
 test('svc gives the answers of Prometheus', { skip }, async (t) => {

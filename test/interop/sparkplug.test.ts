@@ -9,8 +9,8 @@ import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectAsync } from 'mqtt'
 import { encode, type SentMetric } from '../../plugins/sparkplug_b/testing.ts'
+import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
-import { freePort } from './free-port.ts'
 
 const missing = ((): string | false => {
   try {

@@ -28,7 +28,7 @@ function post(url: string, agent: Agent, body: Uint8Array, gzip: boolean): Promi
     const headers = { 'content-type': 'application/x-protobuf', 'content-length': body.length, ...(gzip ? { 'content-encoding': 'gzip' } : {}) }
     const call = httpRequest(`${url}/v1/metrics`, { method: 'POST', agent, headers }, (answer) => {
       let text = ''
-      answer.setEncoding('utf8').on('data', (piece) => (text += piece))
+      answer.setEncoding('utf8').on('data', (fragment) => (text += fragment))
       answer.on('end', () => (answer.statusCode === 204 ? resolve() : reject(new Error(`${answer.statusCode} ${text}`))))
     })
     call.on('error', reject).end(body)

@@ -2,11 +2,11 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, chownSync, existsSync, globSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
+import { freePort } from './free-port.ts'
 
 export const NO_POSTGRES =
   'no PostgreSQL of version 15 or later is installed (Debian: apt-get install postgresql); SVC_TEST_POSTGRES_BIN names the folder of its programs'
@@ -158,13 +158,4 @@ function signal(pid: number, name: NodeJS.Signals): void {
   } catch {
     // it has ended by itself
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -93,13 +93,13 @@ def check_ingest_many():
 
 
 def check_ingest_table():
-    """adbc_ingest of a table of 90 MB in pieces, and the driver's error for one in one piece"""
+    """adbc_ingest of a table of 90 MB in chunks, and the driver's error for one in one piece"""
     count = 1_000_000
     values = pa.array(range(count), pa.float64())
     table = pa.table({'_time': pa.array([NOW - index * 1000 for index in range(count)], pa.timestamp('ns')), **{f'v{index}': values for index in range(10)}})
     fails(Error, lambda: ingest('whole', table, 'create_append'), 'message larger than max')
-    equal(ingest('pieces', table.to_reader(max_chunksize=65_536), 'create_append'), count)
-    equal(ask('SELECT count(*) AS n, sum(v9) AS s FROM pieces').to_pydict(), {'n': [count], 's': [count * (count - 1) / 2]})
+    equal(ingest('chunks', table.to_reader(max_chunksize=65_536), 'create_append'), count)
+    equal(ask('SELECT count(*) AS n, sum(v9) AS s FROM chunks').to_pydict(), {'n': [count], 's': [count * (count - 1) / 2]})
 
 
 def check_parameters():

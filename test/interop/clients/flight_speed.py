@@ -74,7 +74,7 @@ def processor():
 batches = [batch(number, min(BATCH, ROWS - number * BATCH)) for number in range(-(-ROWS // BATCH))]
 # The server's just-in-time compiler has seen the code once.
 put([one.slice(0, 1000) for one in batches[:3]])
-# Neighbours in time go to different streams, so that all of them write at about the same time.
+# Rows adjacent in time go to different streams, so that all of them write at about the same time.
 threads = [threading.Thread(target=put, args=(batches[index::STREAMS],)) for index in range(STREAMS)]
 with Measure(f'DoPut, {FIELDS} float fields and a tag, {BATCH} rows a batch, {STREAMS} streams') as measure:
     for thread in threads:

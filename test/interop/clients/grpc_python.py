@@ -55,7 +55,7 @@ def refused(code, call, *parts):
 
 
 def arrow(request, **options):
-    """The rows of Query as one table: the pieces together are an Arrow IPC stream."""
+    """The rows of Query as one table: the chunks together are an Arrow IPC stream."""
     stream = b''.join(message.arrow_ipc for message in stub.Query(request, **options))
     return pa.ipc.open_stream(io.BytesIO(stream)).read_all()
 
