@@ -45,7 +45,7 @@ async function request(url: string, body?: string, type = 'application/json'): P
   call.end(body)
   const [answer] = (await once(call, 'response')) as [http.IncomingMessage]
   let text = ''
-  for await (const piece of answer) text += piece
+  for await (const fragment of answer) text += fragment
   if ((answer.statusCode ?? 500) >= 300) throw new Error(`${url}: ${answer.statusCode} ${text}`)
   return text
 }

@@ -9,11 +9,34 @@ import { type DraftInput, draftOf } from './draft.ts'
 import { type Entry, encodeEntry, MAX_LINE_BYTES, sealBy, sealedText } from './entry.ts'
 import { parseEntry } from './parse.ts'
 
-const PIECES = ['|', '=', '%7C', '%25', '%', '"', '\\', '\n', '\u0000', '\u009b', '\u202e', 'ü', '漢', '😀', '\ud800', 'a', '}', '{', ',', '":"', '__proto__']
+const FRAGMENTS = [
+  '|',
+  '=',
+  '%7C',
+  '%25',
+  '%',
+  '"',
+  '\\',
+  '\n',
+  '\u0000',
+  '\u009b',
+  '\u202e',
+  'ü',
+  '漢',
+  '😀',
+  '\ud800',
+  'a',
+  '}',
+  '{',
+  ',',
+  '":"',
+  '__proto__',
+]
 const seal = sealBy(Buffer.from('the key of the fuzzer'))
 
 const below = (random: Random, most: number): number => Math.floor(random() * most)
-const text = (random: Random): string => Array.from({ length: below(random, random() < 0.02 ? 3000 : 8) }, () => PIECES[below(random, PIECES.length)]).join('')
+const text = (random: Random): string =>
+  Array.from({ length: below(random, random() < 0.02 ? 3000 : 8) }, () => FRAGMENTS[below(random, FRAGMENTS.length)]).join('')
 
 function recordOf(random: Random): DraftInput {
   const metadata = Object.fromEntries(Array.from({ length: below(random, random() < 0.05 ? 40 : 4) }, () => [text(random), text(random)]))
@@ -27,10 +50,10 @@ const steers = (line: string): boolean => [...line].some((character) => characte
 /** Another text; one that says the same in other words, such as `\u0061` for `a`, does not count. */
 function corruption(random: Random, line: string): string {
   const at = below(random, line.length)
-  const piece = random() < 0.5 ? PIECES[below(random, PIECES.length)] : String.fromCharCode(32 + below(random, 95))
+  const fragment = random() < 0.5 ? FRAGMENTS[below(random, FRAGMENTS.length)] : String.fromCharCode(32 + below(random, 95))
   const kind = below(random, 3)
-  if (kind === 0) return line.slice(0, at) + piece + line.slice(at + 1)
-  return kind === 1 ? line.slice(0, at) + line.slice(at + 1 + below(random, 10)) : line.slice(0, at) + piece + line.slice(at)
+  if (kind === 0) return line.slice(0, at) + fragment + line.slice(at + 1)
+  return kind === 1 ? line.slice(0, at) + line.slice(at + 1 + below(random, 10)) : line.slice(0, at) + fragment + line.slice(at)
 }
 
 /** Runs for `milliseconds`; returns how many entries were tried. @throws when one is read wrongly, or a change goes unnoticed. */

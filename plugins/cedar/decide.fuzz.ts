@@ -10,12 +10,12 @@ import type { Question } from './request.ts'
 
 const pick = <T>(random: Random, list: readonly T[]): T => list[Math.floor(random() * list.length)]
 // biome-ignore format: a list
-// biome-ignore lint/suspicious/noTemplateCurlyInString: a piece of a name
-const PIECES = ['a', 'b', '"', '\\', '\\"', '::', '"] , Svc::Role::"root', '\u0000', '\n', '\r\n', '*', '?principal', '${x}', '{"__entity":', '__proto__', 'é', 'e\u0301', '漢', '😀', '\u202e', '\ufeff', '\ufffd', '\ud800', '\udc00', ' ', '#', '//', '\u{10ffff}']
+// biome-ignore lint/suspicious/noTemplateCurlyInString: a fragment of a name
+const FRAGMENTS = ['a', 'b', '"', '\\', '\\"', '::', '"] , Svc::Role::"root', '\u0000', '\n', '\r\n', '*', '?principal', '${x}', '{"__entity":', '__proto__', 'é', 'e\u0301', '漢', '😀', '\u202e', '\ufeff', '\ufffd', '\ud800', '\udc00', ' ', '#', '//', '\u{10ffff}']
 
 function name(random: Random): string {
-  if (random() < 0.02) return pick(random, PIECES).repeat(1 + Math.floor(random() * 5000))
-  return Array.from({ length: Math.floor(random() * 4) }, () => pick(random, PIECES)).join('')
+  if (random() < 0.02) return pick(random, FRAGMENTS).repeat(1 + Math.floor(random() * 5000))
+  return Array.from({ length: Math.floor(random() * 4) }, () => pick(random, FRAGMENTS)).join('')
 }
 
 /** A Cedar string: all but letters as code points. */

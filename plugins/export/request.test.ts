@@ -66,7 +66,7 @@ t.test('no name leaves the directory or hides in it', (t) => {
   const seed = Number(process.env.SVC_FUZZ_SEED ?? Date.now() % 2 ** 31)
   t.comment(`seed ${seed}`)
   const random = seeded(seed)
-  const pieces = [
+  const fragments = [
     '..',
     '.',
     '/',
@@ -91,7 +91,7 @@ t.test('no name leaves the directory or hides in it', (t) => {
   const directory = resolve('/data/exports')
   let accepted = 0
   for (let i = 0; i < 20_000; i++) {
-    const text = Array.from({ length: Math.floor(random() * 10) }, () => pieces[Math.floor(random() * pieces.length)]).join('')
+    const text = Array.from({ length: Math.floor(random() * 10) }, () => fragments[Math.floor(random() * fragments.length)]).join('')
     const names = [defaultName(text, 0)]
     try {
       names.push(fileName(text))

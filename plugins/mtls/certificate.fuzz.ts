@@ -44,7 +44,7 @@ function certificate(rdns: Buffer[][], names: Buffer[]): Buffer {
   return der(SEQUENCE, der(SEQUENCE, ...parts), ECDSA_SHA256, hex('030100'))
 }
 
-const PIECES = [
+const FRAGMENTS = [
   'a',
   'root',
   '.',
@@ -79,7 +79,7 @@ const pick = <T>(random: Random, from: readonly T[]): T => from[Math.floor(rando
 function text(random: Random, wide: boolean): string {
   if (random() < 0.3) return pick(random, ['ann', 'bob.example', 'spiffe://x/y'])
   let made = ''
-  for (let i = Math.floor(random() * 5); i >= 0; i--) made += wide && random() < 0.1 ? pick(random, WIDE) : pick(random, PIECES)
+  for (let i = Math.floor(random() * 5); i >= 0; i--) made += wide && random() < 0.1 ? pick(random, WIDE) : pick(random, FRAGMENTS)
   return made
 }
 

@@ -47,7 +47,7 @@ t.test('times and integers keep every bit', async (t) => {
   t.equal(at('-9223372036854775808'), -9223372036854775808n)
   t.equal(at('1700000000123456789'), 1700000000123456789n)
   t.equal(field('9007199254740993'), 9007199254740993n, 'a new field whose value no double holds is an integer')
-  t.equal(field('-9223372036854775808'), -9223372036854775808n, 'as its positive neighbour, though a double could hold it')
+  t.equal(field('-9223372036854775808'), -9223372036854775808n, 'as the positive one beside it, though a double could hold it')
   t.equal(field('9223372036854775807'), 9223372036854775807n)
   t.equal(field('9223372036854775808'), 9223372036854775808n)
   t.equal(field('18446744073709551615'), 18446744073709551615n)

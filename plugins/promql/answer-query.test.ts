@@ -17,7 +17,7 @@ const source = load(
 interface Answer {
   json: { status: string; data: { resultType: string; result: unknown; stats?: Record<string, Record<string, number>> }; warnings?: string[]; infos?: string[] }
   text: string
-  pieces: number
+  fragments: number
   truncated: boolean
 }
 
@@ -36,10 +36,10 @@ async function ask(query: string, change: Partial<QueryArgs> = {}, from: MemoryS
     stats: '',
     ...change,
   }
-  const pieces: Buffer[] = []
-  const { truncated } = await answerQuery(from, args, { signal, emit: async (bytes) => void pieces.push(Buffer.from(bytes)) })
-  const text = Buffer.concat(pieces).toString()
-  return { json: JSON.parse(text), text, pieces: pieces.length, truncated }
+  const fragments: Buffer[] = []
+  const { truncated } = await answerQuery(from, args, { signal, emit: async (bytes) => void fragments.push(Buffer.from(bytes)) })
+  const text = Buffer.concat(fragments).toString()
+  return { json: JSON.parse(text), text, fragments: fragments.length, truncated }
 }
 
 const range = (start: number, interval: number, count: number): Partial<QueryArgs> => ({
@@ -231,9 +231,9 @@ t.test('an answer that is too large is refused before anything of it is sent', a
     )
 })
 
-t.test('large answers come in pieces', async (t) => {
-  const { pieces, json } = await ask('up', range(0, 10, 60_000))
-  t.ok(pieces > 2, `${pieces} pieces`)
+t.test('large answers come in fragments', async (t) => {
+  const { fragments, json } = await ask('up', range(0, 10, 60_000))
+  t.ok(fragments > 2, `${fragments} fragments`)
   t.equal((json.data.result as { values: unknown[] }[])[1].values.length, 60_000)
 })
 

@@ -10,7 +10,7 @@ import { ForwardedAddress, type ProxyHeader } from './forwarded.ts'
 
 const TRUSTED = ['10.0.0.0/8', '2001:db8::/32', '192.0.2.7']
 const HEADERS: ProxyHeader[] = ['x-forwarded-for', 'forwarded', 'x-real-ip']
-const PIECES = [
+const FRAGMENTS = [
   'for=',
   '"',
   ',',
@@ -60,7 +60,7 @@ function written(random: Random, header: ProxyHeader, address: string): string {
   return random() < 0.5 ? parts.join(';') : parts.reverse().join(' ; ')
 }
 
-const noise = (random: Random) => Array.from({ length: below(random, 12) }, () => pick(random, PIECES)).join('')
+const noise = (random: Random) => Array.from({ length: below(random, 12) }, () => pick(random, FRAGMENTS)).join('')
 
 /** Runs for `milliseconds`; returns how many headers were read. @throws when one is read wrongly. */
 export function fuzz(seed: number, milliseconds: number): number {
@@ -80,7 +80,7 @@ export function fuzz(seed: number, milliseconds: number): number {
     if (found !== plainAddress(caller)) throw new Error(`seed ${seed}: ${found} is not ${caller} in ${header}: ${JSON.stringify(value)}`)
 
     const corrupted = value.split('')
-    for (let i = 1 + below(random, 4); i > 0; i--) corrupted[below(random, corrupted.length)] = pick(random, PIECES)
+    for (let i = 1 + below(random, 4); i > 0; i--) corrupted[below(random, corrupted.length)] = pick(random, FRAGMENTS)
     for (const text of [corrupted.join(''), noise(random)]) {
       const address = reader.of(peer, () => text)
       if (isIP(address) === 0 || callerOf(address) === '') throw new Error(`seed ${seed}: ${JSON.stringify(address)} is no address, of ${JSON.stringify(text)}`)

@@ -42,7 +42,7 @@ function staleDeletes(rows: Aggregated, stale: readonly StaleRows[]): Pick<Delet
   }
   for (const { tags, times } of stale) {
     const own = [...times].filter((time) => used.has(time)).sort(ascending)
-    // A row that is written again although it has lost a field must not keep its others together with neighbours that stay as they are.
+    // A row that is written again although it has lost a field must not keep its others together with rows that stay as they are.
     const gone = new Set(own)
     const others = (kept.get(tagsKey(tags)) ?? []).filter((time) => !gone.has(time)).sort(ascending)
     const matchers = keys.map((tag): Matcher => ({ tag, op: '=', value: Object.hasOwn(tags, tag) ? tags[tag] : '' }))

@@ -113,14 +113,14 @@ export class Automation {
       if (answer.statusCode !== 200) this.fail(`${path} was answered ${answer.statusCode}`)
       answer.setEncoding('latin1')
       let rest = ''
-      answer.on('data', (piece: string) => {
-        const end = piece.lastIndexOf('\n\n')
+      answer.on('data', (fragment: string) => {
+        const end = fragment.lastIndexOf('\n\n')
         if (end < 0) {
-          rest += piece
+          rest += fragment
           return
         }
-        const text = rest + piece.slice(0, end + 2)
-        rest = piece.slice(end + 2)
+        const text = rest + fragment.slice(0, end + 2)
+        rest = fragment.slice(end + 2)
         last = /.*^id: (\S+)$/ms.exec(text.slice(-TAIL))?.[1] ?? last
         lasted ||= LASTED.test(text)
         let events = 0

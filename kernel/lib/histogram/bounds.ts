@@ -3,7 +3,7 @@ import { CUSTOM_BUCKETS_SCHEMA } from './native-histogram.ts'
 
 /** The fraction's bits are the same in all versions of Prometheus; computing 2^(i / 2^s) anew would differ in the last one. */
 const SQRT_2 = 1.4142135623730949
-/** MANTISSAS[s][i] = 2^(i / 2^s - 1), in [0.5, 1): even places come from the schema before, odd ones are a step on from their neighbour. */
+/** MANTISSAS[s][i] = 2^(i / 2^s - 1), in [0.5, 1): even places come from the schema before, odd ones are a step on from the one before. */
 const MANTISSAS: readonly Float64Array[] = mantissas()
 const MIN_EXPONENT = -1074
 const MAX_EXPONENT = 1023

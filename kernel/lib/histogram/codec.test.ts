@@ -96,7 +96,7 @@ t.test('integers are small', async (t) => {
   t.equal(encodeHistogram(cases['nothing observed']).length, 16)
   const counts = Float64Array.from({ length: 160 }, (_, i) => 1_000_000 + i * 5)
   const h = histogram({ count: counts.reduce((a, b) => a + b), positiveSpans: [{ offset: -80, length: 160 }], positiveCounts: counts })
-  t.ok(encodeHistogram(h).length < 200, 'a byte a bucket where neighbours are alike')
+  t.ok(encodeHistogram(h).length < 200, 'a byte a bucket where adjacent ones are alike')
 })
 
 t.test('a staleness marker', async (t) => {

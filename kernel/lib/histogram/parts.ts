@@ -5,7 +5,7 @@ import { HistogramCursor } from './cursor.ts'
 import { type CounterResetHint, CUSTOM_BUCKETS_SCHEMA } from './native-histogram.ts'
 
 /**
- * Decodes the histograms of a column, one after the other. Neighbours mostly have the same buckets: these then share their numbers,
+ * Decodes the histograms of a column, one after the other. Adjacent ones mostly have the same buckets: these then share their numbers,
  * which makes adding them a loop over counts.
  */
 export class PartsDecoder {

@@ -17,7 +17,7 @@ export function didYouMean(name: string, candidates: Iterable<string>, otherwise
   return guess === undefined ? otherwise : `did you mean "${guess}"?`
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours (optimal string alignment). */
+/** Insertions, deletions, replacements and swaps of adjacent characters (optimal string alignment). */
 function editDistance(a: string, b: string): number {
   let beforeLast: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, i) => i)

@@ -1,4 +1,4 @@
-/** changes and resets: how often neighbours differ, and how often a counter started again. A change of type counts as both. */
+/** changes and resets: how often adjacent samples differ, and how often a counter started again. A change of type counts as both. */
 import { ABSENT, FLOAT, SAMPLE_HISTOGRAM } from '../eval/value.ts'
 import type { RangeCall } from './contract.ts'
 import { histogramAt } from './range-histograms.ts'

@@ -5,7 +5,7 @@
  * are merged, and for quantiles counts are made to rise. What they leave can be given to them again.
  */
 
-/** Relative differences of neighbours below this are the rounding of whoever added the counts up. */
+/** Relative differences of adjacent buckets below this are the rounding of whoever added the counts up. */
 const TOLERANCE = 1e-12
 const MIN_NORMAL = 2 ** -1022
 

@@ -35,7 +35,7 @@ t.test('from bytes', async (t) => {
     t.equal(h?.counterReset, cases[i].counterReset)
   }
   const [first, second] = [0, 0].map((place) => decoder.decode(all[place], 0, all[place].length))
-  t.equal(first?.positive.index, second?.positive.index, 'neighbours with the same buckets share their numbers')
+  t.equal(first?.positive.index, second?.positive.index, 'adjacent ones with the same buckets share their numbers')
   first?.mul(2)
   t.ok(second?.equals(cases[0]))
   t.equal(decoder.decode(staleHistogram(), 0, 2), undefined, 'a staleness marker')

@@ -4,7 +4,7 @@ import { JsonWriter } from './json-writer.ts'
 const POINTS = 1_000_000
 const START = 1_700_000_000_000
 const STEP = 15_000
-const PIECE = 256 * 1024
+const FRAGMENT = 256 * 1024
 
 function nanoseconds(run: () => void): number {
   run()
@@ -24,14 +24,14 @@ for (const [name, value] of [
   const bytes = nanoseconds(() => {
     for (let i = 0; i < POINTS; i++) {
       json.point(START + i * STEP, values[i])
-      if (json.length >= PIECE) json.take()
+      if (json.length >= FRAGMENT) json.take()
     }
   })
   const strings = nanoseconds(() => {
     let text = ''
     for (let i = 0; i < POINTS; i++) {
       text += `[${(START + i * STEP) / 1000},"${values[i]}"]`
-      if (text.length < PIECE) continue
+      if (text.length < FRAGMENT) continue
       Buffer.from(text)
       text = ''
     }

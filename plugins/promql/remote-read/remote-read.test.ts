@@ -26,15 +26,15 @@ source.add(Labels.of({ __name__: 'late' }), [{ time: 1_000_000, value: 1 }])
 
 interface Answer {
   bytes: Uint8Array
-  pieces: number
+  fragments: number
 }
 
 async function read(queries: TestQuery[], accepted: number[], change: Partial<ReadArgs> = {}, from = source): Promise<Answer> {
   const request = readRequest(readRequestBytes(queries, accepted))
   const args: ReadArgs = { namespace: 'default', request, sampleLimit: 0, maxBytesInFrame: 1_048_576, maxBytes: 1e8, ...change }
-  const pieces: Uint8Array[] = []
-  await answerRead(from, args, { signal: new AbortController().signal, emit: async (bytes) => void pieces.push(bytes) })
-  return { bytes: Buffer.concat(pieces), pieces: pieces.length }
+  const fragments: Uint8Array[] = []
+  await answerRead(from, args, { signal: new AbortController().signal, emit: async (bytes) => void fragments.push(bytes) })
+  return { bytes: Buffer.concat(fragments), fragments: fragments.length }
 }
 
 const query = (change: Partial<TestQuery> = {}): TestQuery => ({ start: 0, end: 299_000, matchers: [[...UP]], ...change })
@@ -108,10 +108,10 @@ t.test('a series that is larger than a frame goes on in the next', async (t) => 
       Labels.of({ __name__: 'up', job }),
       floats(20_000, (i) => Math.sin(i)),
     )
-  const { bytes, pieces } = await read([query({ end: 1e9 })], [1], { maxBytesInFrame: 4096 }, large)
+  const { bytes, fragments } = await read([query({ end: 1e9 })], [1], { maxBytesInFrame: 4096 }, large)
   const frames = readFrames(bytes)
   t.ok(frames.length > 40 && frames.every(({ bytes }) => bytes < 4096 + 1300), `${frames.length} frames`)
-  t.ok(pieces > 2, 'which are sent as they come')
+  t.ok(fragments > 2, 'which are sent as they come')
   for (const job of ['a', 'b']) {
     const samples = frames.filter(({ series }) => series.labels.job === job).flatMap(({ series }) => series.samples)
     t.same([samples.length, samples[19_999]], [20_000, { time: 19_999_000, bits: bitsOf(Math.sin(19_999)) }])

@@ -49,7 +49,7 @@ function simulate(
     result.rows += rows
     for (let merge = planMerge(segments, limits, true); merge !== undefined; merge = planMerge(segments, limits, true)) {
       const at = segments.indexOf(merge.segments[0])
-      if (!merge.segments.every((one, i) => one === segments[at + i])) throw new Error('only neighbours may be merged')
+      if (!merge.segments.every((one, i) => one === segments[at + i])) throw new Error('only adjacent segments may be merged')
       const one = merged(next++, merge)
       if (one.rows > limits.maxRows) throw new Error(`a merge to ${one.rows} rows`)
       rewritten += one.rows
@@ -97,7 +97,7 @@ for (const fanIn of [2, 4, 8]) {
       t.comment(
         `${flushes.length} flushes, ${rows.toExponential(1)} rows: ${maxFiles} files at most, ${files} at the end, ${amplification.toFixed(2)} rewritten a row`,
       )
-      // A level holds fewer than fanIn segments that may still grow; two neighbours that may not have more than maxRows / fanIn rows each on average.
+      // A level holds fewer than fanIn segments that may still grow; two adjacent ones that may not have more than maxRows / fanIn rows each on average.
       const depth = Math.ceil(Math.log(flushes.length) / Math.log(fanIn)) + 1
       const bound = (fanIn - 1) * depth + fanIn * Math.ceil((2 * rows) / limits.maxRows)
       t.ok(maxFiles <= bound, `${maxFiles} files at most, the bound is ${bound}`)

@@ -1,6 +1,6 @@
 /**
- * Which segments to merge next. Segments of a table are ordered by sequence; only neighbours are merged, so that "the last write wins" keeps its
- * meaning, and a run of `fanIn` neighbours of about one size becomes one. The number of files then grows with the logarithm of the rows, whatever
+ * Which segments to merge next. Segments of a table are ordered by sequence; only adjacent ones are merged, so that "the last write wins" keeps its
+ * meaning, and a run of `fanIn` adjacent ones of about one size becomes one. The number of files then grows with the logarithm of the rows, whatever
  * the pattern of writes; each row is rewritten about log(rows) / log(fanIn) times.
  */
 import type { SegmentMeta } from '../threads/segment-entry.ts'
@@ -36,7 +36,7 @@ export function planMerge(all: readonly SegmentMeta[], given: CompactionLimits, 
       }
       let to = from
       let rows = 0
-      // A higher level between two of this level is not skipped: neighbours only.
+      // A higher level between two of this level is not skipped: adjacent segments only.
       while (to < segments.length && segments[to].level === level && to - from < limits.fanIn && rows + segments[to].rows <= limits.maxRows) {
         if (limits.leaves?.(segments[to])) break
         rows += segments[to++].rows
@@ -71,7 +71,7 @@ export function backlog(all: readonly SegmentMeta[], limits: CompactionLimits): 
 }
 
 /**
- * Archived segments stay as they are, and neighbours are those on either side of one: unless its time touches theirs, its rows cannot be the same. One
+ * Archived segments stay as they are, and adjacent segments are those on either side of one: unless its time touches theirs, its rows cannot be the same. One
  * that touches a segment stays in between.
  */
 function mergeable(all: readonly SegmentMeta[], limits: CompactionLimits): { segments: readonly SegmentMeta[]; limits: CompactionLimits } {
@@ -85,7 +85,7 @@ function mergeable(all: readonly SegmentMeta[], limits: CompactionLimits): { seg
   return { segments: all.filter((segment) => !segment.archived || touches(segment)), limits: { ...limits, leaves } }
 }
 
-/** A run of more than `2 * fanIn` neighbours whose levels only fall short of merging because they alternate. */
+/** A run of more than `2 * fanIn` adjacent segments whose levels only fall short of merging because they alternate. */
 function stranded(segments: readonly SegmentMeta[], limits: CompactionLimits, alone: boolean): Merge | undefined {
   const count = limits.fanIn * 2
   for (let from = 0; from + count <= segments.length; from++) {

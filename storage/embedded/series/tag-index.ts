@@ -49,7 +49,7 @@ export class TagIndex {
   /** Takes in the series added since the last call. @param list the measurement's series, @param key the tag's symbol. */
   follow(list: Int32Array, key: number, { offsets, tags }: SeriesArrays): void {
     this.codes.room(list.length)
-    let place = 0 // where the series before had the key: neighbours mostly have it there too
+    let place = 0 // where the series before had the key: adjacent series mostly have it there too
     for (let i = this.codes.length; i < list.length; i++) {
       const start = offsets[list[i]]
       const end = offsets[list[i] + 1]
