@@ -164,6 +164,28 @@ t.test('a lag is known when the ends of all partitions are', async (t) => {
   t.equal(offsets.lag, null)
 })
 
+t.test('only what is settled is committed, in the membership that it is of', async (t) => {
+  const offsets = new GroupOffsets()
+  const at = (offset: number) => ({ topic: 't', partition: 0, offset })
+  offsets.join(1, [at(50)])
+  offsets.begins(1, at(80))
+  t.same(offsets.due(), [], 'records between may be on their way')
+  t.ok(offsets.settled(1, at(60)))
+  t.same(offsets.due(), [at(60)])
+  offsets.committed(1, [at(60)])
+  t.ok(offsets.settled(1, at(55)))
+  t.same(offsets.due(), [], 'it does not go back')
+  offsets.join(2, [at(60)])
+  t.notOk(offsets.settled(1, at(90)), 'of a membership that is over')
+  t.same(offsets.due(), [])
+  offsets.begins(1, at(0))
+  offsets.committed(1, [at(90)])
+  t.ok(offsets.settled(2, at(70)))
+  t.same(offsets.due(), [at(70)])
+  offsets.begins(2, at(5))
+  t.same(offsets.due(), [at(5)], 'a partition that was made anew goes on from there')
+})
+
 t.test('states', async (t) => {
   const kafka = new FakeKafka(1)
   const node = await start(t, kafka)

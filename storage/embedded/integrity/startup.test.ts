@@ -173,3 +173,20 @@ t.test('all files of a segment are set aside before the catalog forgets it', asy
   t.same(readdirSync(join(damagedDir, 'segments')).sort(), ['0.index', '0.parquet'])
   t.same(steps, [['removed', [0], 2]])
 })
+
+t.test('without its catalog a database with segments or logs is not taken for a new one', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  await engine.flush()
+  await closeAndRemove(engine)
+  t.teardown(() => rmSync(dir, { recursive: true }))
+  const files = () => ['segments', 'wal'].map((folder) => readdirSync(join(dir, folder), { recursive: true }).sort())
+  const before = files()
+  rmSync(join(dir, 'catalog'), { recursive: true })
+  for (const left of ['segments and logs', 'segments']) {
+    if (left === 'segments') for (const name of readdirSync(join(dir, 'wal'))) rmSync(join(dir, 'wal', name))
+    await t.rejects(openEngine(dir), { message: /it is empty or missing, though there are segments or logs/ }, left)
+  }
+  t.same(files(), [before[0], []], 'nothing is removed')
+})

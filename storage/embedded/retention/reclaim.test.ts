@@ -5,6 +5,7 @@ import type { Cutoff, Tombstone } from '../threads/removals.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { cutoffFor, NO_CUTOFFS, withMove } from './cutoffs.ts'
 import { freed, planRewrite, spent, type TableView } from './reclaim.ts'
+import { hasBlocks, loadTombstone, seriesBytes, storeTombstone } from './stored.ts'
 import { EVERY_SEQUENCE, Tombstones } from './tombstones.ts'
 
 const segment = (id: number, more: Partial<SegmentMeta> = {}): SegmentMeta => ({
@@ -210,4 +211,18 @@ t.test('to look at one table not all measurements with a retention of their own 
     segments,
     'and those of a shared table',
   )
+})
+
+t.test('the series of a tombstone lie in its entry or in blocks, however many they are', async (t) => {
+  for (const count of [0, 1, 1023, 1024, 1025, 5000]) {
+    const one = tombstone(1, { series: Int32Array.from({ length: count }, (_, i) => i * 3), start: -5n, end: 7n })
+    const stored = storeTombstone(one)
+    t.equal(typeof stored.series === 'number', hasBlocks(one), `${count}`)
+    const blocks = hasBlocks(one) ? [seriesBytes(one.series as Int32Array)] : []
+    t.same(
+      loadTombstone(JSON.parse(JSON.stringify(stored)), () => blocks),
+      one,
+    )
+    if (count > 1024) t.throws(() => loadTombstone(stored, () => []), { message: /has 0 bytes of series/ })
+  }
 })

@@ -209,3 +209,38 @@ t.test('a header that is neither whole nor unwritten is corrupt, and one that is
   two.put(walFileName(2), only(await written(PER_BATCH, 1)))
   await t.rejects(new LogProcess(two, PER_BATCH).start(), { message: /000000000001\.wal" at offset 0: the file is shorter than its header/ })
 })
+
+/** Two records in the first file, one in the second. */
+async function twoFiles(): Promise<{ first: Uint8Array; second: Uint8Array }> {
+  const disk = new LogDisk(FORGETFUL)
+  const log = new LogProcess(disk, PER_BATCH)
+  await log.start()
+  for (const record of [1, 2]) {
+    log.append(record)
+    log.settle()
+  }
+  await disk.run(log.rotate())
+  log.append(3)
+  log.settle()
+  disk.kill()
+  return { first: only(disk), second: (disk.files.get(walFileName(2)) as Uint8Array).slice() }
+}
+
+t.test('a file that ends within a record is corrupt where another follows: what is in that came later', async (t) => {
+  const { first, second } = await twoFiles()
+  const [, , end] = frames(first)
+  for (let cut = 1; cut < end - frames(first)[1]; cut += 7) {
+    const disk = holding(first.subarray(0, first.length - cut))
+    disk.put(walFileName(2), second)
+    await t.rejects(new LogProcess(disk, PER_BATCH).start(), { code: 'DATABASE_ERROR', message: /000000000001\.wal" at offset/ })
+    t.equal(disk.files.get(walFileName(1))?.length, first.length - cut, 'and stays as it is')
+  }
+})
+
+t.test('files are read in their order, whatever the directory says', async (t) => {
+  const { first, second } = await twoFiles()
+  const disk = new LogDisk(FORGETFUL)
+  disk.put(walFileName(2), second)
+  disk.put(walFileName(1), first)
+  t.same(await new LogProcess(disk, PER_BATCH).start(), [1, 2, 3])
+})
