@@ -5,6 +5,7 @@
 import type { StateTransaction } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { EndpointRecord, WaitingEntry } from './endpoint.ts'
+import { Most } from './most.ts'
 import type { NewDelivery, OutboxLimits, Waiting } from './outbox.ts'
 
 export const ENDPOINT = 'endpoint/'
@@ -16,6 +17,12 @@ const ALL = '*'
 
 /** Message ids that an endpoint remembers beside those of what waits, as a multiple of its queue. */
 const REMEMBERED = 2
+
+/** Deliveries that one transaction drops: there may be a hundred thousand above a limit that was lowered. */
+const MAX_DROPS = 500
+
+/** Deliveries of an endpoint that are read at a time to be dropped. */
+const READ = 32
 
 interface Total {
   endpoints: number
@@ -39,8 +46,13 @@ export class OutboxTransaction {
   private readonly totals = new Map<string, Total>()
   /** What was read of both, as text, by key. */
   private readonly before = new Map<string, string | undefined>()
-  /** Of endpoints of which something was dropped: what waits, the oldest first. */
-  private readonly queues = new Map<string, Waiting[]>()
+  /** Of endpoints of which something was dropped: the oldest that wait, and behind which number others may. */
+  private readonly oldest = new Map<string, { read: Waiting[]; start: string }>()
+  /** Bytes that wait: of namespaces, and of endpoints by their namespace, of those where the most was asked for. */
+  private byNamespace: Most | undefined
+  private readonly byEndpoint = new Map<string, Most>()
+  /** In order. */
+  readonly dropped: Waiting[] = []
 
   constructor(tx: StateTransaction, limits: OutboxLimits, now: number) {
     this.tx = tx
@@ -83,7 +95,6 @@ export class OutboxTransaction {
       total.bytes -= record.bytes
     }
     this.records.set(key, undefined)
-    this.queues.delete(key)
     return true
   }
 
@@ -93,17 +104,23 @@ export class OutboxTransaction {
     return bytes > Math.min(this.limits.namespaceBytes, this.limits.totalBytes) ? 'too_large' : 'queued'
   }
 
-  /** Drops the oldest until there is room: of the endpoint, of its namespace, and of the namespace for which most waits. */
-  async makeRoom(key: string, bytes: number): Promise<Waiting[]> {
-    const { queueSize, namespaceBytes, totalBytes } = this.limits
-    const dropped: Waiting[] = []
+  /**
+   * Drops the oldest until there is room: of the endpoint, of its namespace, and of the namespace for which most waits.
+   * @returns false when more is to go than one transaction drops: it is for the next one to go on.
+   */
+  async makeRoom(key: string, bytes: number): Promise<boolean> {
     const record = (await this.endpoint(key)) as EndpointRecord
-    while (record.waiting >= queueSize) dropped.push(await this.drop(key))
     const own = await this.total(namespaceOf(key))
-    while (own.bytes + bytes > namespaceBytes) dropped.push(await this.drop(await this.fullest(namespaceOf(key))))
     const all = await this.total(ALL)
-    while (all.bytes + bytes > totalBytes) dropped.push(await this.drop(await this.fullest(await this.greediest())))
-    return dropped
+    for (;;) {
+      let from: string
+      if (record.waiting >= this.limits.queueSize) from = key
+      else if (own.bytes + bytes > this.limits.namespaceBytes) from = await this.fullest(namespaceOf(key))
+      else if (all.bytes + bytes > this.limits.totalBytes) from = await this.fullest(await this.greediest())
+      else return true
+      if (this.dropped.length >= MAX_DROPS) return false
+      this.dropped.push(await this.drop(from))
+    }
   }
 
   async add({ endpoint, message, id, body }: NewDelivery, bytes: number): Promise<Waiting> {
@@ -115,9 +132,7 @@ export class OutboxTransaction {
     this.tx.put(messageKey(endpoint, message), seq)
     await this.forget(endpoint, seq - this.limits.queueSize * REMEMBERED)
     await this.count(endpoint, record, 1, bytes)
-    const added = { ...entry, endpoint, seq }
-    this.queues.get(endpoint)?.push(added)
-    return added
+    return { ...entry, endpoint, seq }
   }
 
   /** Takes a delivery out; its message stays known for a while. @returns undefined when it is gone. */
@@ -125,11 +140,7 @@ export class OutboxTransaction {
     const record = await this.endpoint(endpoint)
     const entry = await this.tx.get<WaitingEntry>(waitingKey('waiting', endpoint, seq))
     if (record === undefined || entry === undefined) return undefined
-    this.tx.delete(waitingKey('waiting', endpoint, seq))
-    this.tx.delete(waitingKey('body', endpoint, seq))
-    if (record.next - seq > this.limits.queueSize * REMEMBERED) this.tx.delete(messageKey(endpoint, entry.message))
-    else this.tx.put(waitingKey('done', endpoint, seq), entry.message)
-    await this.count(endpoint, record, -1, -entry.bytes)
+    await this.end(endpoint, record, seq, entry)
     return entry
   }
 
@@ -151,36 +162,66 @@ export class OutboxTransaction {
     else this.tx.put(key, value)
   }
 
+  private async end(endpoint: string, record: EndpointRecord, seq: number, entry: WaitingEntry): Promise<void> {
+    this.tx.delete(waitingKey('waiting', endpoint, seq))
+    this.tx.delete(waitingKey('body', endpoint, seq))
+    if (record.next - seq > this.limits.queueSize * REMEMBERED) this.tx.delete(messageKey(endpoint, entry.message))
+    else this.tx.put(waitingKey('done', endpoint, seq), entry.message)
+    await this.count(endpoint, record, -1, -entry.bytes)
+  }
+
   private async drop(endpoint: string): Promise<Waiting> {
-    const queue = this.queues.get(endpoint) ?? (await this.waiting(endpoint))
-    this.queues.set(endpoint, queue)
-    const oldest = queue.shift()
+    const record = (await this.endpoint(endpoint)) as EndpointRecord
+    const oldest = await this.oldestOf(endpoint)
     if (oldest === undefined) throw new Error(`cannot make room in the outbox: webhook endpoint "${endpoint}" counts what is not there`)
-    await this.take(endpoint, oldest.seq)
-    ;((await this.endpoint(endpoint)) as EndpointRecord).lost++
+    await this.end(endpoint, record, oldest.seq, oldest)
+    record.lost++
     return oldest
   }
 
-  private async waiting(endpoint: string): Promise<Waiting[]> {
+  /** Each once: whoever asks drops it. */
+  private async oldestOf(endpoint: string): Promise<Waiting | undefined> {
+    const known = this.oldest.get(endpoint)
+    if (known !== undefined && known.read.length > 0) return known.read.shift()
+    const start = known?.start ?? waitingKey('waiting', endpoint, 0)
+    const read = await this.waiting(endpoint, { start, limit: READ })
+    const last = read.at(-1)
+    this.oldest.set(endpoint, { read, start: last === undefined ? start : waitingKey('waiting', endpoint, last.seq + 1) })
+    return read.shift()
+  }
+
+  private async waiting(endpoint: string, part: { start?: string; limit?: number } = {}): Promise<Waiting[]> {
     const prefix = `${WAITING}${endpoint}/`
-    const entries = await this.tx.list<WaitingEntry>({ prefix })
+    const entries = await this.tx.list<WaitingEntry>({ prefix, ...part })
     return entries.map(({ key, value }) => ({ ...value, endpoint, seq: Number(key.slice(prefix.length)) }))
   }
 
-  /** The endpoint of a namespace for which most bytes wait. */
+  /** The endpoint of a namespace for which most bytes wait. They are listed once. */
   private async fullest(namespace: string): Promise<string> {
+    const most = this.byEndpoint.get(namespace) ?? new Most(await this.endpointBytes(namespace))
+    this.byEndpoint.set(namespace, most)
+    return most.get() ?? ''
+  }
+
+  private async endpointBytes(namespace: string): Promise<Map<string, number>> {
     const entries = await this.tx.list<EndpointRecord>({ prefix: `${ENDPOINT}${namespace}/` })
     const bytes = new Map(entries.map(({ key, value }) => [key.slice(ENDPOINT.length), value.bytes]))
     for (const [key, record] of this.records) if (namespaceOf(key) === namespace) bytes.set(key, record?.bytes ?? 0)
-    return largest(bytes)
+    return bytes
   }
 
+  /** The namespace for which most bytes wait. They are listed once. */
   private async greediest(): Promise<string> {
+    this.byNamespace ??= new Most(await this.namespaceBytes())
+    return this.byNamespace.get() ?? ''
+  }
+
+  private async namespaceBytes(): Promise<Map<string, number>> {
     const entries = await this.tx.list<Total>({ prefix: TOTAL })
     const bytes = new Map(entries.map(({ key, value }) => [key.slice(TOTAL.length), value.bytes]))
     for (const [name, total] of this.totals) bytes.set(name, total.bytes)
     bytes.delete(ALL)
-    return largest(bytes)
+    return bytes
   }
 
   /** The id of an old delivery, if that is over. */
@@ -193,10 +234,14 @@ export class OutboxTransaction {
   }
 
   private async count(endpoint: string, record: EndpointRecord, deliveries: number, bytes: number): Promise<void> {
-    for (const at of [record, await this.total(namespaceOf(endpoint)), await this.total(ALL)]) {
+    const namespace = namespaceOf(endpoint)
+    const own = await this.total(namespace)
+    for (const at of [record, own, await this.total(ALL)]) {
       at.waiting += deliveries
       at.bytes += bytes
     }
+    this.byEndpoint.get(namespace)?.set(endpoint, record.bytes)
+    this.byNamespace?.set(namespace, own.bytes)
   }
 
   private async total(name: string): Promise<Total> {
@@ -204,10 +249,4 @@ export class OutboxTransaction {
     this.totals.set(name, known)
     return known
   }
-}
-
-function largest(bytes: ReadonlyMap<string, number>): string {
-  let best = ['', -1] as [string, number]
-  for (const each of bytes) if (each[1] > best[1]) best = each
-  return best[0]
 }

@@ -4,6 +4,7 @@ import { loadEngine } from 'svcdb/testkit'
 import t from 'tap'
 import { ENTRY_BYTES, keyOf } from './endpoint.ts'
 import { Outbox } from './outbox.ts'
+import { enqueue } from './testing.ts'
 
 const { SVC_OUTBOX_SEED, SVC_OUTBOX_STEPS = '600' } = process.env
 const seed = Number(SVC_OUTBOX_SEED ?? Date.now() % 1_000_000)
@@ -52,7 +53,7 @@ t.test(`random operations, seed ${seed}`, async (t) => {
         const id = old ?? `id-${step}-${Math.floor(random() * 1e9)}`
         return { endpoint: key, message: `m-${id}`, id, body: 'x'.repeat(Math.floor(random() * (random() < 0.05 ? 6000 : 1000))) }
       })
-      const { answers, dropped, added } = await outbox.enqueue(deliveries)
+      const { answers, dropped, added } = await enqueue(outbox, deliveries)
       if (known === undefined) t.ok(answers.every((answer) => answer === 'unrouted'))
       else {
         const before = new Set(known.ids)
@@ -115,7 +116,7 @@ t.test(`random operations, seed ${seed}`, async (t) => {
 t.test('a message is known for as long as twice as many have been queued behind it, also when it was delivered last', async (t) => {
   const outbox = new Outbox(await memory(), limits, Date.now)
   const { key: endpoint } = await outbox.define({ owner: 'o', namespace: 'n', name: '1' }, 'https://example.com/')
-  const put = async (n: number) => outbox.enqueue([{ endpoint, message: `m${n}`, id: `e${n}`, body: '' }])
+  const put = async (n: number) => enqueue(outbox, [{ endpoint, message: `m${n}`, id: `e${n}`, body: '' }])
   const finish = (seq: number) => outbox.finish([{ endpoint, seq, result: 'delivered' }])
   const [first] = (await put(0)).added
   for (let n = 1; n < 2 * limits.queueSize; n++) await finish((await put(n)).added[0].seq)
@@ -129,7 +130,7 @@ t.test('of a delivery that ends when twice as many have been queued behind it no
   const state = await memory()
   const outbox = new Outbox(state, limits, Date.now)
   const { key: endpoint } = await outbox.define({ owner: 'o', namespace: 'n', name: '1' }, 'https://example.com/')
-  const put = async (n: number) => outbox.enqueue([{ endpoint, message: `m${n}`, id: `e${n}`, body: '' }])
+  const put = async (n: number) => enqueue(outbox, [{ endpoint, message: `m${n}`, id: `e${n}`, body: '' }])
   const finish = (seq: number) => outbox.finish([{ endpoint, seq, result: 'delivered' }])
   const [stuck] = (await put(0)).added
   const remembered = 2 * limits.queueSize
@@ -153,7 +154,7 @@ t.test('an endpoint that is defined anew is sent to again', async (t) => {
 t.test('an endpoint keeps as many deliveries as its queue has room for, and loses its oldest', async (t) => {
   const outbox = new Outbox(await memory(), { ...limits, namespaceBytes: 100_000, totalBytes: 100_000 }, Date.now)
   const { key: endpoint } = await outbox.define({ owner: 'o', namespace: 'n', name: '1' }, 'https://example.com/')
-  const put = (n: number) => outbox.enqueue([{ endpoint, message: `m${n}`, id: `e${n}`, body: '' }])
+  const put = (n: number) => enqueue(outbox, [{ endpoint, message: `m${n}`, id: `e${n}`, body: '' }])
   for (let n = 0; n < limits.queueSize; n++) t.same((await put(n)).dropped, [])
   t.match((await put(limits.queueSize)).dropped, [{ id: 'e0' }])
   t.same(
@@ -174,7 +175,7 @@ t.test('a namespace has as many endpoints as it may, and no more, where others h
 
 t.test('the room of an endpoint that is removed is free again', async (t) => {
   const outbox = new Outbox(await memory(), limits, Date.now)
-  const put = (endpoint: string, id: string, length: number) => outbox.enqueue([{ endpoint, message: id, id, body: 'x'.repeat(length) }])
+  const put = (endpoint: string, id: string, length: number) => enqueue(outbox, [{ endpoint, message: id, id, body: 'x'.repeat(length) }])
   const most = limits.namespaceBytes - ENTRY_BYTES
   for (let n = 0; n < 10; n++) {
     // Something stays, so that the totals do.
@@ -188,7 +189,7 @@ t.test('the room of an endpoint that is removed is free again', async (t) => {
 t.test('what the whole outbox has no room for is not taken, whatever a namespace may have', async (t) => {
   const outbox = new Outbox(await memory(), { ...limits, namespaceBytes: 20_000 }, Date.now)
   const { key: endpoint } = await outbox.define({ owner: 'o', namespace: 'n', name: '1' }, 'https://example.com/')
-  const put = async (message: string, length: number) => (await outbox.enqueue([{ endpoint, message, id: message, body: 'x'.repeat(length) }])).answers
+  const put = async (message: string, length: number) => (await enqueue(outbox, [{ endpoint, message, id: message, body: 'x'.repeat(length) }])).answers
   t.same(await put('a', 10), ['queued'])
   t.same(await put('b', 10_001 - ENTRY_BYTES), ['too_large'])
   t.same(await put('c', 10_000 - ENTRY_BYTES), ['queued'])
@@ -199,7 +200,10 @@ t.test('a namespace that fills the outbox loses its own, never those of others',
   const ref = (namespace: string, name: string) => ({ owner: 'o', namespace, name })
   for (const one of [ref('quiet', '1'), ref('greedy', '1'), ref('greedy', '2'), ref('other', '1')]) await outbox.define(one, 'https://example.com/')
   const put = (endpoint: string, from: number, count: number) =>
-    outbox.enqueue(Array.from({ length: count }, (_, i) => ({ endpoint, message: `m${from + i}`, id: `e${from + i}`, body: '' })))
+    enqueue(
+      outbox,
+      Array.from({ length: count }, (_, i) => ({ endpoint, message: `m${from + i}`, id: `e${from + i}`, body: '' })),
+    )
   await put('quiet/o/1', 0, 3)
   await put('other/o/1', 0, 6)
   for (let i = 0; i < 50; i++) await put(i % 2 ? 'greedy/o/1' : 'greedy/o/2', i * 10, 10)
@@ -231,7 +235,10 @@ t.test('room for many at once is made where most waits at each step', async (t) 
     await outbox.define({ namespace, owner, name }, 'https://example.com/')
   }
   for (const [endpoint, count] of Object.entries(waiting))
-    await outbox.enqueue(Array.from({ length: count }, (_, i) => ({ endpoint, message: `m${i}`, id: `e${i}`, body: '' })))
+    await enqueue(
+      outbox,
+      Array.from({ length: count }, (_, i) => ({ endpoint, message: `m${i}`, id: `e${i}`, body: '' })),
+    )
   const left = Object.fromEntries((await outbox.endpoints()).map(({ key, record }) => [key, record.waiting]))
   t.same(left, { 'big/o/1': 4, 'big/o/2': 4, 'other/o/1': 9, 'quiet/o/1': 8 })
 })
@@ -242,12 +249,15 @@ t.test('namespaces and endpoints whose names begin alike have nothing to do with
   for (const [endpoint, count] of Object.entries(waiting)) {
     const [namespace, owner, name] = endpoint.split('/')
     await outbox.define({ namespace, owner, name }, 'https://example.com/')
-    await outbox.enqueue(Array.from({ length: count }, (_, i) => ({ endpoint, message: `m${i}`, id: `e${i}`, body: '' })))
+    await enqueue(
+      outbox,
+      Array.from({ length: count }, (_, i) => ({ endpoint, message: `m${i}`, id: `e${i}`, body: '' })),
+    )
   }
   const keys = async (namespace?: string) => (await outbox.endpoints(namespace)).map(({ key }) => key)
   t.same(await keys('a'), ['a/o/1', 'a/o/12'])
   t.equal((await outbox.waiting('a/o/1')).length, 1)
-  const { dropped } = await outbox.enqueue([{ endpoint: 'a/o/1', message: 'm', id: 'e', body: '' }])
+  const { dropped } = await enqueue(outbox, [{ endpoint: 'a/o/1', message: 'm', id: 'e', body: '' }])
   t.match(dropped, [{ endpoint: 'a/o/12', id: 'e0' }], 'what waits most in the namespace goes')
   await outbox.remove('a/o/1')
   t.same(await keys(), ['a/o/12', 'ab/o/1'])

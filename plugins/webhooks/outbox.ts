@@ -27,7 +27,9 @@ export interface Waiting extends WaitingEntry {
   seq: number
 }
 
+/** What one transaction has done. */
 export interface Queued {
+  /** Of those that came first. */
   answers: ('queued' | 'known' | 'unrouted' | 'too_large')[]
   added: Waiting[]
   dropped: Waiting[]
@@ -132,19 +134,27 @@ export class Outbox {
     })
   }
 
-  /** All or, in parts of some hundreds, those that came first: what was queued is `known` when it is handed over again. */
-  async enqueue(deliveries: readonly NewDelivery[]): Promise<Queued> {
-    const all: Queued = { answers: [], added: [], dropped: [] }
+  /**
+   * All or, in parts of some hundreds, those that came first: what was queued is `known` when it is handed over again.
+   * @param committed is told of each part as soon as it is there, also when one behind it fails.
+   * @returns an answer for each.
+   */
+  async enqueue(deliveries: readonly NewDelivery[], committed: (part: Queued) => void): Promise<Queued['answers']> {
+    const answers: Queued['answers'] = []
     for (const chunk of chunksOf(deliveries)) {
-      const { answers, added, dropped } = await this.transaction(
-        chunk.map(({ endpoint }) => endpoint),
-        (tx) => queue(tx, chunk),
-      )
-      all.answers.push(...answers)
-      all.added.push(...added)
-      all.dropped.push(...dropped)
+      // Where more is to be dropped than one transaction drops, others follow before the rest is queued.
+      for (let left = chunk; left.length > 0; ) {
+        if (answers.length > 0 || left !== chunk) await nextTurn()
+        const part = await this.transaction(
+          left.map(({ endpoint }) => endpoint),
+          (tx) => queue(tx, left),
+        )
+        committed(part)
+        answers.push(...part.answers)
+        left = left.slice(part.answers.length)
+      }
     }
-    return all
+    return answers
   }
 
   finish(finished: readonly Finished[]): Promise<void> {
@@ -208,18 +218,20 @@ function* chunksOf(deliveries: readonly NewDelivery[]): Iterable<NewDelivery[]> 
   if (chunk.length > 0) yield chunk
 }
 
+/** As many of them as there is room for once a transaction has dropped what it may. */
 async function queue(tx: OutboxTransaction, deliveries: readonly NewDelivery[]): Promise<Queued> {
   const answers: Queued['answers'] = []
   const added: Waiting[] = []
-  const dropped: Waiting[] = []
   for (const delivery of deliveries) {
     const bytes = Buffer.byteLength(delivery.body) + ENTRY_BYTES
     const answer = await tx.admits(delivery.endpoint, delivery.message, bytes)
+    if (answer === 'queued') {
+      if (!(await tx.makeRoom(delivery.endpoint, bytes))) break
+      added.push(await tx.add(delivery, bytes))
+    }
     answers.push(answer)
-    if (answer !== 'queued') continue
-    dropped.push(...(await tx.makeRoom(delivery.endpoint, bytes)))
-    added.push(await tx.add(delivery, bytes))
   }
+  const { dropped } = tx
   // What was queued and dropped in one go was never there.
   const gone = new Set(dropped.map(({ endpoint, seq }) => `${endpoint}/${seq}`))
   return { answers, added: added.filter(({ endpoint, seq }) => !gone.has(`${endpoint}/${seq}`)), dropped }

@@ -4,6 +4,7 @@ import t from 'tap'
 import { Outbox } from './outbox.ts'
 import type { Attempt } from './retry.ts'
 import { Sender, type SenderOptions } from './sender.ts'
+import { enqueue } from './testing.ts'
 
 const limits = { queueSize: 100, namespaceBytes: 1e6, totalBytes: 1e6, namespaceEndpoints: 10, endpoints: 10 }
 const ref = { owner: 'o', namespace: 'n', name: '1' }
@@ -35,7 +36,7 @@ async function sender() {
   const { key } = await outbox.define(ref, 'https://example.com/old')
   await made.start()
   const queue = async (id: string) => {
-    const { added, dropped } = await outbox.enqueue([{ endpoint: key, message: id, id, body: id }])
+    const { added, dropped } = await enqueue(outbox, [{ endpoint: key, message: id, id, body: id }])
     made.queued(added, dropped)
   }
   return { sender: made, outbox, state, clock, sent, key, queue }

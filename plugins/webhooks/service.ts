@@ -126,14 +126,15 @@ export class WebhookService implements Webhooks {
       places.push(i)
       fitting.push(delivery)
     }
-    const { answers: given, added, dropped } = await outbox().enqueue(fitting)
+    const given = await outbox().enqueue(fitting, ({ added, dropped }) => {
+      for (const each of dropped) this.tellDropped(each)
+      sender().queued(added, dropped)
+    })
     for (const [i, answer] of given.entries()) answers[places[i]] = answer
     for (const answer of ['queued', 'known', 'unrouted', 'too_large'] as const) {
       const count = answers.filter((each) => each === answer).length
       if (count > 0) metrics.answered(answer, count)
     }
-    for (const each of dropped) this.tellDropped(each)
-    sender().queued(added, dropped)
     return answers
   }
 

@@ -11,6 +11,7 @@ import { type BootOptions, boot, Logs, resolveConfig, SvcNode, type TestNode } f
 import type { Test } from 'tap'
 import { selfSigned } from '../catalog_auth/certificate.ts'
 import webhooks from './index.ts'
+import type { NewDelivery, Outbox, Queued } from './outbox.ts'
 
 export const SECRETS = ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD']
 
@@ -179,4 +180,11 @@ export async function metric(node: TestNode, line: string): Promise<number> {
   const text = (await node.inject('/metrics')).body
   const found = text.split('\n').find((each) => each.startsWith(`${line} `))
   return found === undefined ? Number.NaN : Number(found.slice(line.length + 1))
+}
+
+/** Hands deliveries over. @returns what all transactions have done. */
+export async function enqueue(outbox: Outbox, deliveries: readonly NewDelivery[]): Promise<Queued> {
+  const parts: Queued[] = []
+  await outbox.enqueue(deliveries, (part) => void parts.push(part))
+  return { answers: parts.flatMap((part) => part.answers), added: parts.flatMap((part) => part.added), dropped: parts.flatMap((part) => part.dropped) }
 }

@@ -21,7 +21,7 @@ t.test('the example', async (t) => {
   const [source, id] = ['svc:trigger/hot', 'e-1']
   const body = envelope({ id, source, type: 'io.svc.signal.fired', time: 1_700_000_000_000, data: { value: 1 } })
   const message = messageId(source, id)
-  await outbox.enqueue([{ endpoint, message, id, body }])
+  await outbox.enqueue([{ endpoint, message, id, body }], () => {})
   t.same(await state.list(), [
     { key: `body/${endpoint}/${number}`, value: shown('body') },
     { key: `endpoint/${endpoint}`, value: shown('endpoint') },
