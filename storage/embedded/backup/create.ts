@@ -8,12 +8,14 @@
  * - A segment is never changed in place by anybody, so that the backup may share it with the database by a hard link. The catalog is changed in place
  *   and is copied.
  * - A backup is made whole and durable in a folder of its directory. Until then an older one there is not touched: whatever fails, it is left.
- * - Then the old manifest goes first and the new one comes last, each step durable before the next: a manifest always stands for whole contents.
+ * - Then the old manifest goes first and the new one comes last, each step durable before the next: a manifest in the directory always stands for whole
+ *   contents. Where that is cut short, the new one is read where it lies, and the next backup puts it into its place first.
  */
 import { dirname, join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import { type BackupDisk, type Check, type Content, eachOf, exists, link, syncFolders } from './disk.ts'
 import { type BackupFile, encodeManifest, MANIFEST_FILE, MANIFEST_VERSION, type StoredManifest, UNFINISHED } from './manifest.ts'
+import { isCutShort, PARTS, replace } from './replacement.ts'
 
 /** A file as the catalog knows it, relative to the data directory; without a checksum it has to be read. */
 export interface SegmentFile {
@@ -35,9 +37,6 @@ export interface BackupSource {
   now(): number
 }
 
-/** In its directory: what an older backup there is replaced by, and where that goes. */
-const FORMER = 'former'
-const PARTS = ['catalog', 'segments'] as const
 /** Servers before this one wrote the manifest under this name first. */
 const FORMER_TEMPORARY = `${MANIFEST_FILE}.tmp`
 /** All that a backup's directory may hold. */
@@ -51,8 +50,10 @@ export async function createBackup(
   known: Map<string, Content>,
   check: Check,
 ): Promise<StoredManifest> {
-  const { mkdir, rename, rm } = disk.files
+  const { mkdir, rm } = disk.files
   const isNew = !(await refuseForeign(disk, directory))
+  // Else what follows would take away the only one that there is.
+  if (await isCutShort(directory, disk.files)) await replace(disk, directory)
   const walSequence = await source.settle()
   check()
   const above = await foldersToSync(disk, directory)
@@ -65,22 +66,8 @@ export async function createBackup(
     const manifest = await build(source, disk, { directory, room, walSequence }, known, check)
     check()
     replaced = true
-    // From here on nothing is read or written, and no space is needed: names change.
-    const former = join(room, FORMER)
-    await mkdir(former)
-    const setAside = async (name: string): Promise<void> => {
-      if (await exists(join(directory, name), disk.files)) await rename(join(directory, name), join(former, name))
-    }
-    await setAside(MANIFEST_FILE)
     await rm(join(directory, FORMER_TEMPORARY), { force: true })
-    await disk.sync(directory)
-    for (const name of PARTS) {
-      await setAside(name)
-      await rename(join(room, name), join(directory, name))
-    }
-    await disk.sync(directory)
-    await rename(join(room, MANIFEST_FILE), join(directory, MANIFEST_FILE))
-    await disk.sync(directory)
+    await replace(disk, directory)
     for (const folder of above) await disk.sync(folder)
     await rm(room, { recursive: true, force: true })
     return manifest

@@ -3,7 +3,8 @@ import { basename, dirname, join } from 'node:path'
 import type { BackupDirectories } from 'svcdb'
 import type { FilePromises } from '../../common/log/file-system.ts'
 import { exists } from './disk.ts'
-import { MANIFEST_FILE } from './manifest.ts'
+import { MANIFEST_FILE, UNFINISHED } from './manifest.ts'
+import { layoutOf } from './replacement.ts'
 
 export class Directories implements BackupDirectories {
   private readonly files: FilePromises
@@ -29,11 +30,15 @@ export class Directories implements BackupDirectories {
       throw error
     })
     const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
-    return Promise.all(names.map(async (name) => ({ name, finished: await exists(join(directory, name, MANIFEST_FILE), this.files) })))
+    return Promise.all(names.map(async (name) => ({ name, finished: await this.isFinished(join(directory, name)) })))
   }
 
   async remove(directory: string): Promise<void> {
-    await this.files.rm(join(directory, MANIFEST_FILE), { force: true })
+    for (const manifest of [join(directory, UNFINISHED, MANIFEST_FILE), join(directory, MANIFEST_FILE)]) await this.files.rm(manifest, { force: true })
     await this.files.rm(directory, { recursive: true, force: true })
+  }
+
+  private async isFinished(directory: string): Promise<boolean> {
+    return exists((await layoutOf(directory, this.files)).manifest, this.files)
   }
 }

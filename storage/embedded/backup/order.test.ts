@@ -6,8 +6,9 @@ import t, { type Test } from 'tap'
 import { tempDir } from '../testing/harness.ts'
 import { Backups } from './backups.ts'
 import { type BackupSource, createBackup } from './create.ts'
+import { Directories } from './directories.ts'
 import { type BackupDisk, filesBelow, realDisk } from './disk.ts'
-import { hex, MANIFEST_FILE, UNFINISHED } from './manifest.ts'
+import { hex, MANIFEST_FILE } from './manifest.ts'
 import { restoreBackup } from './restore.ts'
 import { verifyBackup } from './verify.ts'
 
@@ -53,6 +54,8 @@ function recording(root: string): { disk: BackupDisk; calls: string[] } {
   return { disk, calls }
 }
 
+/** From then on it is what a reader finds when the older one is gone. */
+const made = ['sync unfinished', 'sync .']
 const folders = ['sync unfinished/catalog', 'sync unfinished/segments/shard_1', 'sync unfinished/segments', 'sync unfinished']
 
 t.test('the manifest goes last, when all that it names is durable', async (t) => {
@@ -62,7 +65,7 @@ t.test('the manifest goes last, when all that it names is durable', async (t) =>
   t.same(
     calls,
     [
-      ...['sync unfinished/catalog/data.mdb', `write unfinished/${MANIFEST_FILE}`, ...folders, 'sync .', 'sync .'],
+      ...['sync unfinished/catalog/data.mdb', `write unfinished/${MANIFEST_FILE}`, ...folders, ...made, 'sync .', 'sync .'],
       ...['sync . with a manifest', 'sync .. with a manifest', 'sync ../.. with a manifest'],
     ],
     'the folder made for it as well',
@@ -78,12 +81,16 @@ t.test('an older backup is whole until the new one is durable; then its manifest
   const { disk, calls } = recording(backup)
   await createBackup(source, disk, backup, new Map(), check)
   t.same(calls, [
-    ...['sync unfinished/catalog/data.mdb with a manifest', `write unfinished/${MANIFEST_FILE}`, ...folders.map((call) => `${call} with a manifest`)],
+    ...[
+      'sync unfinished/catalog/data.mdb with a manifest',
+      `write unfinished/${MANIFEST_FILE}`,
+      ...[...folders, ...made].map((call) => `${call} with a manifest`),
+    ],
     ...['sync .', 'sync .', 'sync . with a manifest', 'sync .. with a manifest'],
   ])
 })
 
-t.test('wherever a backup over an older one fails or ends, the older one or the new one is whole, or neither has a manifest', async (t) => {
+t.test('wherever a backup over an older one fails or ends, the older one or the new one is whole, also when the next one fails', async (t) => {
   const { data, backup, source } = roots(t)
   const other = 'segments/shard_2/0000000002.parquet'
   mkdirSync(join(data, dirname(other)), { recursive: true })
@@ -124,17 +131,56 @@ t.test('wherever a backup over an older one fails or ends, the older one or the 
       done = made !== undefined && calls <= at
       const there = await verifyBackup(realDisk, backup, check).catch(() => undefined)
       const label = `${ending} at step ${at}`
+      // Once names change it may be either.
+      t.ok(there, label)
       if (made !== undefined) t.match(there, { created_at: 2 }, label)
       else if (!replacing) t.match(there, { created_at: 1 }, label)
-      else if (existsSync(join(backup, MANIFEST_FILE))) t.ok(there, label)
-      else
-        t.ok(
-          [backup, join(backup, UNFINISHED, 'former')].some((folder) => existsSync(join(folder, SEGMENT))),
-          `${label}: what the older one had is there still`,
-        )
+      if (replacing) {
+        const restored = join(dirname(backup), 'restored')
+        await restoreBackup(realDisk, backup, restored, check)
+        const held = there?.created_at === 2 ? other : SEGMENT
+        t.same(await filesBelow(restored, 'segments'), [held], `${label}: what is restored`)
+        rmSync(restored, { recursive: true })
+        const before = there?.created_at
+        await t.rejects(createBackup(next, { ...copying, write: () => Promise.reject(new Error('it is full')) }, backup, new Map(), check), {
+          message: 'it is full',
+        })
+        t.match(await verifyBackup(realDisk, backup, check), { created_at: before }, `${label}: the next one fails`)
+      }
       t.match(await createBackup(next, copying, backup, new Map(), check), { created_at: 2 }, `${label}: the next one`)
       t.match(await verifyBackup(realDisk, backup, check), { created_at: 2 }, `${label}: is whole`)
     }
+})
+
+t.test('a first backup that ends when it is whole is one, and listed as such; one whose removal ends early is none', async (t) => {
+  const { backup, source } = roots(t)
+  const { rename } = copying.files
+  for (let ends = 0; ; ends++) {
+    rmSync(backup, { recursive: true, force: true })
+    // It was there already: what fails is not cleared up.
+    mkdirSync(backup, { recursive: true })
+    let renames = 0
+    const files = {
+      ...copying.files,
+      rename: async (from: string, to: string) => {
+        if (renames++ >= ends) throw new Error('it ends')
+        await rename(from, to)
+      },
+    }
+    const failed = await createBackup(source, { ...copying, files }, backup, new Map(), check).then(
+      () => false,
+      () => true,
+    )
+    t.match(await verifyBackup(realDisk, backup, check), { created_at: 1 }, `after ${ends} renames`)
+    const listed = () => new Directories(realDisk.files).list(dirname(backup))
+    t.same(await listed(), [{ name: 'one', finished: true }])
+    let removals = 0
+    const half = { ...realDisk.files, rm: (async (...args) => (removals++ < 2 ? realDisk.files.rm(...args) : undefined)) as typeof realDisk.files.rm }
+    await new Directories(half).remove(backup)
+    t.same(await listed(), [{ name: 'one', finished: false }])
+    if (!failed) break
+    t.ok(ends < 10)
+  }
 })
 
 t.test('segments stay from before the snapshot until all is in place, whether that goes well or not', async (t) => {

@@ -7,6 +7,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { type Environment, realEnvironment } from '../environment.ts'
 import { type BackupDisk, type Check, eachOf, exists, link, syncFolders } from './disk.ts'
 import type { BackupFile, StoredManifest } from './manifest.ts'
+import { layoutOf } from './replacement.ts'
 import { verifyBackup } from './verify.ts'
 
 /** @throws INVALID_REQUEST when the target exists or the backup is not whole; nothing is left of the target then. */
@@ -20,6 +21,7 @@ export async function restoreBackup(
   const { mkdir, rename, rm } = disk.files
   await refuseExisting(disk, target)
   const manifest = await verifyBackup(disk, directory, check)
+  const { folderOf } = await layoutOf(directory, disk.files)
   const parent = dirname(target)
   await mkdir(parent, { recursive: true })
   const unfinished = `${target}.restoring-${random(4).toString('hex')}`
@@ -28,7 +30,7 @@ export async function restoreBackup(
     await eachOf(manifest.files, async (file) => {
       check()
       await mkdir(join(unfinished, dirname(file.path)), { recursive: true })
-      await restoreFile(disk, directory, unfinished, file, check)
+      await restoreFile(disk, join(folderOf(file.path), file.path), join(unfinished, file.path), directory, file, check)
     })
     // The places of a data directory that a backup has nothing for; with them nobody takes it for a backup.
     for (const name of ['segments', 'wal']) await mkdir(join(unfinished, name), { recursive: true })
@@ -43,9 +45,7 @@ export async function restoreBackup(
   }
 }
 
-async function restoreFile(disk: BackupDisk, directory: string, target: string, { path, bytes, crc32 }: BackupFile, check: Check): Promise<void> {
-  const from = join(directory, path)
-  const to = join(target, path)
+async function restoreFile(disk: BackupDisk, from: string, to: string, directory: string, { path, bytes, crc32 }: BackupFile, check: Check): Promise<void> {
   const linked = path.startsWith('segments/') && (await link(disk, from, to))
   const copied = linked ? undefined : await disk.copy(from, to, check)
   if (copied !== undefined && (copied.bytes !== bytes || copied.crc32 !== crc32))
