@@ -70,14 +70,7 @@ export function load(): Library {
     require(module)
     ;(require.cache[require.resolve(module)] as NodeJS.Module).exports = by
   }
-  replace(
-    `${protocol}/requests/fetch/v4/decodeMessages.js`,
-    batchesDecoder({
-      Decoder: require(`${protocol}/decoder.js`),
-      decodeOld: require(`${protocol}/messageSet/decoder.js`),
-      codecOf: require(`${protocol}/message/compression/index.js`).lookupCodecByAttributes,
-    }),
-  )
+  replace(`${protocol}/requests/fetch/v4/decodeMessages.js`, batchesDecoder(require(`${protocol}/message/compression/index.js`).lookupCodecByAttributes))
   fewBrokers(require('kafkajs/src/broker/index.js'))
   replace('kafkajs/src/consumer/filterAbortedMessages.js', withoutAborted)
   const library = require('kafkajs') as Library

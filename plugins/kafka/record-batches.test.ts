@@ -231,3 +231,86 @@ t.test('of compressed messages of the format before, a fetch brings a part as we
     ['0', '1', '2'],
   )
 })
+
+t.test('a compressed message of the format before has very many in it, and they give way', async (t) => {
+  const count = 300_000
+  const one = messageOf(Buffer.from('x'))
+  let turns = 0
+  const tick = setInterval(() => turns++, 1)
+  const found = await decoded(messageOf(gzipSync(Buffer.alloc(one.length * count, one)), { offset: 7n, attributes: 1 }))
+  clearInterval(tick)
+  t.equal(found.length, count)
+  t.ok(turns > 2, `${turns} turns`)
+  const plain = Buffer.alloc(one.length * 100_000, one)
+  turns = 0
+  const further = setInterval(() => turns++, 1)
+  t.equal((await decoded(plain)).length, 100_000)
+  clearInterval(further)
+  t.ok(turns > 2, `${turns} turns`)
+})
+
+t.test('a compressed message of the format before with more than may be is one record that says so, and the next fetch brings those behind it', async (t) => {
+  const empty = messageOf(Buffer.alloc(0))
+  const behind = messageOf(Buffer.from('v'), { offset: 3_000_000n })
+  for (const [bytes, why] of [
+    [Buffer.alloc(257 * 1024 * 1024), /^cannot read the records up to offset 1000010: .*268435456 bytes/],
+    [Buffer.alloc(1_000_001 * empty.length, empty), /^cannot read the records up to offset 1000010: .*1000000/],
+  ] as const) {
+    const value = gzipSync(bytes)
+    const [unread, ...others] = await decoded(messageOf(value, { offset: 1_000_010n, attributes: 1 }), behind)
+    t.match(unread, { offset: '1000010', timestamp: '1000', key: null, value: null, unread: { bytes: value.length, why } })
+    t.equal(others.length, 0)
+  }
+  t.equal((await decoded(behind))[0].offset, '3000000')
+})
+
+t.test('times and offsets of messages of the formats before', async (t) => {
+  const oldest = messageOf(Buffer.from('v'), { offset: 4n })
+  // The format of before has no time.
+  const untimed = Buffer.concat([oldest.subarray(0, 18), oldest.subarray(26)])
+  untimed.writeInt32BE(untimed.length - 12, 8)
+  untimed[16] = 0
+  const around = (value: Buffer, attributes: number): Buffer => {
+    const message = messageOf(gzipSync(value), { offset: 9n, attributes })
+    message.writeBigInt64BE(5000n, 18)
+    return message
+  }
+  const wrapped = messageOf(gzipSync(untimed), { offset: 9n, attributes: 1 })
+  const first = Buffer.concat([wrapped.subarray(0, 18), wrapped.subarray(26)])
+  first.writeInt32BE(first.length - 12, 8)
+  first[16] = 0
+  const found = await decoded(untimed, first, around(oldest, 1), around(oldest, 1 | 8))
+  t.same(
+    found.map(({ offset, timestamp, value }) => [offset, timestamp, `${value}`]),
+    [
+      ['4', '-1', 'v'],
+      ['4', '-1', 'v'],
+      ['9', '1000', 'v'],
+      ['9', '5000', 'v'],
+    ],
+  )
+})
+
+t.test('what is no message of the formats before', async (t) => {
+  const good = messageOf(Buffer.from('v'))
+  const changed = (change: (bytes: Buffer) => void): Buffer => {
+    const bytes = Buffer.from(good)
+    change(bytes)
+    return bytes
+  }
+  const compressed = (bytes: Buffer): Buffer => messageOf(gzipSync(bytes), { attributes: 1 })
+  for (const [name, bytes] of Object.entries({
+    'a value beyond its message': changed((of) => of.writeInt32BE(100, 30)),
+    'a key beyond its message': changed((of) => of.writeInt32BE(2 ** 31 - 1, 26)),
+    'a negative length': changed((of) => of.writeInt32BE(-2, 26)),
+    'a compressed message of nothing': compressed(Buffer.alloc(0)),
+    'one within that is cut': compressed(good.subarray(0, -1)),
+    'one within whose head is cut': compressed(Buffer.concat([good, good.subarray(0, 20)])),
+    'one within of another format': compressed(changed((of) => of.writeInt8(2, 16))),
+    'a compressed message without a value': changed((of) => {
+      of[17] = 1
+      of.writeInt32BE(-1, 30)
+    }),
+  }))
+    await t.rejects(decoded(bytes), { message: /cannot read a batch of records: it is corrupt/ }, name)
+})

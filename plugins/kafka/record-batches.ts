@@ -3,10 +3,10 @@
  * records of a batch on as arguments of one call, which fails from some 120,000 on, each time anew; it makes the headers of a record anew for each of them, so
  * that a record with 8,000 takes half a minute; and it holds the event loop for a whole fetch.
  */
-import { nextTurn } from 'svcdb/lib/event-loop'
 import { ProtobufReader } from 'svcdb/lib/protobuf'
 import type { KafkaRecord } from './client.ts'
-import { isTooLarge } from './codecs.ts'
+import { type CodecOf, corrupt, decompressed, type Fetch, MAX_RECORDS, newFetch, RECORD_BYTES, TooMuch, tooManyRecords } from './fetch-bounds.ts'
+import { decodeMessages } from './message-sets.ts'
 
 /** Of all partitions of a fetch, one behind the other. */
 interface Decoder {
@@ -14,21 +14,6 @@ interface Decoder {
   readInt32(): number
   canReadBytes(length: number): boolean
   readBytes(length: number): Buffer
-}
-
-/** Modules of the library. */
-export interface Parts {
-  Decoder: new (bytes: Buffer) => Decoder
-  /** Of formats before that of batches. */
-  decodeOld(decoder: Decoder, size: number): Promise<OldRecord[]>
-  /** Null where nothing is compressed. */
-  codecOf(attributes: number): { decompress(bytes: Buffer): Promise<Buffer> } | null
-}
-
-interface OldRecord {
-  offset: string
-  key: Buffer | null
-  value: Buffer | null
 }
 
 interface Batch {
@@ -46,14 +31,6 @@ export interface LibraryRecord extends KafkaRecord {
   batchContext: Batch['batchContext']
 }
 
-const TURN_MS = 10
-/** A fetch may decompress to that, or to so many times what it has, and the last batch that was begun: a megabyte may hold three hundred batches of 256 MiB. */
-const FETCH_BYTES = 64 * 1024 * 1024
-const FETCH_RATIO = 16
-/** In memory, beside its key and value. */
-const RECORD_BYTES = 256
-/** Of one batch: forty kilobytes may be four million that have nothing in them. */
-const MAX_RECORDS = 1_000_000
 /** A record without key, value and headers. */
 const SMALLEST = 7
 const MAGIC_AT = 16
@@ -65,58 +42,33 @@ const LAST_DELTA_AT = 23
 const HEAD = 61
 /** Of a record; those behind them are not looked at. */
 const MAX_HEADERS = 10_000
-/** A message of the formats before, without key and value: checksum, magic, attributes, two lengths. */
-const SMALLEST_OLD = 14
 const APPEND_TIME = 8
 const IN_TRANSACTION = 16
 const CONTROL = 32
 
-/** Of one fetch: `left` are bytes that may still be decompressed; once there are none, the next fetch brings what is behind. */
-interface Fetch {
-  left: number
-  codecOf: Parts['codecOf']
-}
-
-export function batchesDecoder({ Decoder, decodeOld, codecOf }: Parts): (decoder: Decoder) => Promise<unknown> {
+/** @param codecOf the library's. */
+export function batchesDecoder(codecOf: CodecOf): (decoder: Decoder) => Promise<KafkaRecord[]> {
   const fetches = new WeakMap<Decoder, Fetch>()
   return async (decoder) => {
-    const fetch = fetches.get(decoder) ?? { left: Math.max(FETCH_BYTES, FETCH_RATIO * decoder.buffer.length), codecOf }
+    const fetch = fetches.get(decoder) ?? newFetch(decoder.buffer.length, codecOf)
     fetches.set(decoder, fetch)
     const size = decoder.readInt32()
     if (size <= 0 || !decoder.canReadBytes(size)) return []
     const bytes = decoder.readBytes(size)
-    if (bytes.readInt8(MAGIC_AT) !== MAGIC_BATCH) return decodeEach(bytes, fetch, (entry) => decodeOld(new Decoder(entry), entry.length))
+    if (bytes.readInt8(MAGIC_AT) !== MAGIC_BATCH) return decodeMessages(bytes, fetch)
     const all: LibraryRecord[] = []
-    const turns = { begin: performance.now() }
     for (let at = 0; at + HEAD <= bytes.length && fetch.left > 0; ) {
       const end = at + FRAME + bytes.readInt32BE(at + 8)
       // Brokers end a fetch at its size, within a batch.
       if (end > bytes.length) break
-      await decodeBatch(bytes.subarray(at, end), fetch, all, turns)
+      await decodeBatch(bytes.subarray(at, end), fetch, all)
       at = end
     }
     return all
   }
 }
 
-/** Messages of the formats before: one by one, for each may be compressed and have others in it. */
-async function decodeEach(bytes: Buffer, fetch: Fetch, decode: (entry: Buffer) => Promise<OldRecord[]>): Promise<OldRecord[]> {
-  const all: OldRecord[] = []
-  for (let at = 0; at + FRAME + SMALLEST_OLD <= bytes.length && fetch.left > 0; ) {
-    const end = at + FRAME + bytes.readInt32BE(at + 8)
-    // One that is cut, or a batch of the format of today behind old ones, is what the next fetch begins with.
-    if (end > bytes.length || bytes.readInt8(at + MAGIC_AT) >= MAGIC_BATCH) break
-    if (end < at + FRAME + SMALLEST_OLD) throw corrupt()
-    for (const record of await decode(bytes.subarray(at, end))) {
-      all.push(record)
-      fetch.left -= RECORD_BYTES + (record.key?.length ?? 0) + (record.value?.length ?? 0)
-    }
-    at = end
-  }
-  return all
-}
-
-async function decodeBatch(bytes: Buffer, fetch: Fetch, all: LibraryRecord[], turns: { begin: number }): Promise<void> {
+async function decodeBatch(bytes: Buffer, fetch: Fetch, all: LibraryRecord[]): Promise<void> {
   if (bytes.length < HEAD) throw corrupt()
   const attributes = bytes.readInt16BE(21)
   const batch: Batch = {
@@ -128,29 +80,20 @@ async function decodeBatch(bytes: Buffer, fetch: Fetch, all: LibraryRecord[], tu
   }
   const count = bytes.readInt32BE(57)
   if (count <= 0) return
-  const codec = fetch.codecOf(attributes)
-  let body = bytes.subarray(HEAD)
-  const passOver = (why: string): void => {
+  const records = bytes.subarray(HEAD)
+  const passOver = ({ why }: TooMuch): void => {
     fetch.left = 0
     all.push(unreadOf(bytes, batch, `cannot read the ${count} records from offset ${batch.firstOffset} on: ${why}`))
   }
-  if (codec !== null) {
-    try {
-      body = await codec.decompress(body)
-    } catch (error) {
-      if (!isTooLarge(error)) throw error
-      return passOver((error as Error).message)
-    }
-    fetch.left -= body.length
-  }
+  const body = await decompressed(records, attributes, fetch)
+  if (body instanceof TooMuch) return passOver(body)
+  if (body !== records) fetch.left -= body.length
   fetch.left -= count * RECORD_BYTES
-  if (count > MAX_RECORDS && body.length >= count * SMALLEST) return passOver(`a batch may have ${MAX_RECORDS}; have the producer send smaller ones`)
-  const records = new RecordReader(body, batch)
+  if (count > MAX_RECORDS && body.length >= count * SMALLEST) return passOver(tooManyRecords())
+  const reader = new RecordReader(body, batch)
   for (let i = 0; i < count; i++) {
-    all.push(records.next())
-    if (performance.now() - turns.begin < TURN_MS) continue
-    await nextTurn()
-    turns.begin = performance.now()
+    all.push(reader.next())
+    if (fetch.turn.isOver) await fetch.turn.next()
   }
 }
 
@@ -279,4 +222,3 @@ class RecordReader {
 }
 
 const NOTHING = Buffer.alloc(0)
-const corrupt = (): Error => new Error('cannot read a batch of records: it is corrupt')
