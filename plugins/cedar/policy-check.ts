@@ -75,12 +75,16 @@ function inOrder(parts: readonly string[]): string[] {
 /** One line each, in the file's order; what is said of one place for several actions is said once. */
 function texts(errors: readonly DetailedError[], file: PolicyFile): string[] {
   const found = new Map<string, { at: number; text: string }>()
-  const bytes = Buffer.from(file.text)
-  for (const error of errors.flatMap((one) => [one, ...(one.related ?? [])])) {
+  const all = errors.flatMap((one) => [one, ...(one.related ?? [])])
+  const positions = positionsOf(
+    file.text,
+    all.flatMap((error) => error.sourceLocations?.[0]?.start ?? []),
+  )
+  for (const error of all) {
     const [place] = error.sourceLocations ?? []
     const message = error.message.replace(/^for policy `[^`]*`[,:]? /, '').replace(/^failed to parse policies from string: /, '')
     const hint = [place?.label, error.help].filter((part) => typeof part === 'string' && part !== '')
-    const where = place === undefined ? file.name : `${file.name}:${positionOf(bytes, place.start)}`
+    const where = place === undefined ? file.name : `${file.name}:${positions.get(place.start)}`
     const text = `${where}: ${[message, ...hint].join('; ')}`
     const key = `${where} ${message.replace(/ for (?:Svc::)?Action::"[^"]+"$/, '')}`
     if (!found.has(key)) found.set(key, { at: place?.start ?? 0, text: text.replaceAll(/\s*\n\s*/g, ' ') })
@@ -88,8 +92,18 @@ function texts(errors: readonly DetailedError[], file: PolicyFile): string[] {
   return [...found.values()].sort((a, b) => a.at - b.at).map(({ text }) => text)
 }
 
-/** Line and column, from 1, of an offset in bytes. */
-function positionOf(bytes: Buffer, offset: number): string {
-  const before = bytes.subarray(0, offset).toString('utf8').split('\n')
-  return `${before.length}:${(before.at(-1) as string).length + 1}`
+/** Line and column, from 1, of each offset in bytes. A file may have a fault in each line: it is gone through once. */
+function positionsOf(text: string, offsets: readonly number[]): Map<number, string> {
+  const bytes = Buffer.from(text)
+  const positions = new Map<number, string>()
+  let [at, line, column] = [0, 1, 1]
+  for (const offset of [...new Set(offsets)].sort((a, b) => a - b)) {
+    const lines = bytes.toString('utf8', at, offset).split('\n')
+    const last = (lines.at(-1) as string).length
+    column = lines.length > 1 ? last + 1 : column + last
+    line += lines.length - 1
+    at = Math.max(at, offset)
+    positions.set(offset, `${line}:${column}`)
+  }
+  return positions
 }
