@@ -15,6 +15,7 @@ import { unlessDropped } from './storage/dropped.ts'
 import { mergedSelection } from './storage/merged-series.ts'
 import { type ClassicPart, type Metric, MetricCatalog, splitMatchers } from './storage/metric-catalog.ts'
 import { JoinedLabels, MetricLabels } from './storage/metric-labels.ts'
+import { PatternTime } from './storage/pattern-time.ts'
 
 const NS_PER_MS = 1_000_000n
 const FIRST_MS = -9_223_372_036_854
@@ -175,12 +176,12 @@ class BlockDecoder {
 }
 
 function boundaryTest(matchers: readonly LabelMatcher[]): (text: string) => boolean {
-  const tests = matchers
-    .filter(({ name }) => name === BOUNDARY_LABEL)
-    .map(({ op, value }) => {
-      if (op === '=' || op === '!=') return (text: string) => (text === value) === (op === '=')
-      const pattern = new TextPattern(value)
-      return (text: string) => pattern.test(text) === (op === '=~')
-    })
+  const own = matchers.filter(({ name }) => name === BOUNDARY_LABEL)
+  const time = new PatternTime(BOUNDARY_LABEL, own.filter(({ op }) => op === '=~' || op === '!~').length)
+  const tests = own.map(({ op, value }) => {
+    if (op === '=' || op === '!=') return (text: string) => (text === value) === (op === '=')
+    const pattern = time.spend(() => new TextPattern(value))
+    return (text: string) => time.spend(() => pattern.test(text)) === (op === '=~')
+  })
   return (text) => tests.every((test) => test(text))
 }

@@ -7,6 +7,7 @@ import { FLOATS_BESIDE, HISTOGRAMS_BESIDE, VALUE_FIELD } from 'svcdb/lib/columns
 import { TextPattern } from 'svcdb/lib/regex'
 import type { LabelMatcher } from '../ast.ts'
 import { type Labels, METRIC_NAME } from '../labels.ts'
+import { PatternTime } from './pattern-time.ts'
 
 const OWN_FIELDS: readonly string[] = [VALUE_FIELD, FLOATS_BESIDE, HISTOGRAMS_BESIDE]
 const CLASSIC = { _bucket: 'bucket', _count: 'count', _sum: 'sum' } as const
@@ -94,9 +95,10 @@ export class MetricCatalog {
   select(matchers: readonly LabelMatcher[]): readonly Metric[] {
     const equal = matchers.find(({ op }) => op === '=')
     let found = equal === undefined ? this.metrics : this.named(equal.value)
+    const time = new PatternTime(METRIC_NAME, matchers.filter(({ op }) => op === '=~' || op === '!~').length)
     for (const matcher of matchers) {
       if (matcher === equal || found.length === 0) continue
-      const test = nameTest(matcher)
+      const test = nameTest(matcher, time)
       found = found.filter((_, i) => test(found)[i] === 1)
     }
     return found
@@ -143,14 +145,14 @@ function byRank(a: Metric, b: Metric): number {
 }
 
 /** A byte a metric, 1 = its name passes; worked out once for the list. */
-function nameTest({ op, value }: LabelMatcher): (metrics: readonly Metric[]) => Uint8Array {
+function nameTest({ op, value }: LabelMatcher, time: PatternTime): (metrics: readonly Metric[]) => Uint8Array {
   let flags: Uint8Array | undefined
   return (metrics) => {
     if (flags !== undefined) return flags
     const names = metrics.map(({ name }) => name)
     if (op === '=' || op === '!=') flags = Uint8Array.from(names, (name) => ((name === value) === (op === '=') ? 1 : 0))
     else {
-      flags = new TextPattern(value).flags(names)
+      flags = time.spend(() => new TextPattern(value).flags(names))
       if (op === '!~') flags = flags.map((flag) => 1 - flag)
     }
     return flags
