@@ -46,6 +46,7 @@ export const IN_TURN: readonly string[] = [
   'plugins/backup/backup.test.ts',
   'plugins/backup/same-node.test.ts',
   'plugins/cedar/engine.test.ts',
+  'plugins/cedar/growth.test.ts',
   'plugins/cedar/policy-check.test.ts',
   'plugins/cedar/reload.test.ts',
   'plugins/cold_archive/cold_archive.test.ts',
