@@ -62,7 +62,7 @@ export function sharedColumns(count: number): Uint8Array {
 }
 
 /** An Arrow stream taken apart: the last 8 bytes of each header say nothing, so bodies are found by the next mark. */
-function messagesOf(stream: Uint8Array): { header: Uint8Array; body: Uint8Array }[] {
+export function messagesOf(stream: Uint8Array): { header: Uint8Array; body: Uint8Array }[] {
   const view = new DataView(stream.buffer, stream.byteOffset, stream.length)
   const messages: { header: Uint8Array; body: Uint8Array }[] = []
   for (let at = 0; at < stream.length - END_OF_STREAM.length; ) {

@@ -14,8 +14,9 @@ import {
   LargeUtf8,
   makeData,
   Null,
-  type RecordBatch,
+  RecordBatch,
   Schema,
+  Struct,
   Table,
   type Timestamp,
   TimestampMicrosecond,
@@ -356,4 +357,32 @@ t.test('what rows say of a dictionary is bounded as if each had its own text, an
     const { points, refusals } = putting(new FakeResolver(0), 10, 50_000)(tagged(...tags))
     t.same([points.length, refusals.count, refusals.reasons.length], [0, 100, 16])
   }
+})
+
+t.test('of a dictionary that is longer than the batch, or came in parts, the entries that rows refer to are taken', (t) => {
+  const type = new Dictionary(new Utf8(), new Int32(), 1)
+  const entries = Array.from({ length: 1000 }, (_, i) => (i % 10 === 0 ? `${i} ${'ü'.repeat(30)}` : `${i}`))
+  const [first, second] = [entries.slice(0, 600), entries.slice(600)]
+  const indices = [999, 0, 599, 7, 600, 7, 10, 999]
+  // The row in the middle has no value, and its number is that of no entry.
+  const data = Int32Array.from(indices, (index, i) => (i === 3 ? 5000 : index))
+  const nullBitmap = Uint8Array.of(0b11110111)
+  for (const dictionary of [new Vector([text(entries).data[0]]), new Vector([text(first).data[0], text([]).data[0], text(second).data[0]])]) {
+    const column = makeData({ type, length: 8, nullCount: 1, nullBitmap, data, dictionary } as never)
+    const fields = [new Field('t', type, true), new Field('f', type, true, new Map([['role', 'field']])), new Field('v', new Int32(), true)]
+    const children = [column, column, makeData({ type: new Int32(), length: 8, nullCount: 0, data: Int32Array.from(indices) })]
+    const schema = new Schema(fields)
+    const batch = new RecordBatch(schema, makeData({ type: new Struct(fields), length: 8, nullCount: 0, children } as never))
+    const resolver = new FakeResolver()
+    const writer = new PutWriter({ resolver, namespace: '', measurement: 'm', schema, maxFields: 10, maxTextBytes: 1e6, seed: 7 })
+    for (const _ of ['first', 'again']) {
+      const write = new WriteBatch(resolver)
+      atOnce(writer.append(batch, write, 0, NOW))
+      t.same(
+        pointsOf(write, resolver).map(({ tags, fields }) => ({ tags, fields })),
+        indices.map((index, i) => (i === 3 ? { tags: {}, fields: { v: 7 } } : { tags: { t: entries[index] }, fields: { f: entries[index], v: index } })),
+      )
+    }
+  }
+  t.end()
 })

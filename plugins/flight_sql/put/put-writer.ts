@@ -8,7 +8,7 @@ import { decimalAt, type FieldValues, type Rows, storeField } from './fields.ts'
 import { type FieldColumn, layoutOf, type PutLayout } from './layout.ts'
 import { RowRefusals } from './refusals.ts'
 import { SeriesFinder, type TagValues } from './series.ts'
-import { TextRoom, textsOf } from './texts.ts'
+import { type TextColumn, TextRoom, textsOf } from './texts.ts'
 import { timesOf } from './times.ts'
 
 export interface PutOptions {
@@ -34,6 +34,8 @@ export class PutWriter {
   private readonly options: PutOptions
   private readonly layout: PutLayout
   private readonly series: SeriesFinder
+  /** Dictionaries that are known to be UTF-8. */
+  private readonly checked = new WeakSet<Data>()
 
   /** @throws BAD_REQUEST for a schema that is no measurement's. */
   constructor(options: PutOptions) {
@@ -57,12 +59,13 @@ export class PutWriter {
     yield
     const values: ReturnType<typeof fieldValues>[] = []
     for (const field of fields) {
-      values.push(fieldValues(field, columns[field.index], refusals))
+      const data = columns[field.index]
+      values.push(fieldValues(field, data, field.type === 'string' ? yield* textsOf(data, field.name, this.checked) : undefined, refusals))
       yield
     }
     const texts: TagValues[] = []
     for (const { index, name } of tags) {
-      texts.push(tagValues(columns[index], name))
+      texts.push(tagValues(columns[index], name, yield* textsOf(columns[index], name, this.checked)))
       yield
     }
     let epoch: number
@@ -106,11 +109,16 @@ function repeated(now: bigint, rows: number): Int32Array {
   return pairs
 }
 
-function tagValues(data: Data, name: string): TagValues {
-  return { name, column: textsOf(data, name), valid: data.nullCount > 0 ? (row) => data.getValid(row) : undefined }
+function tagValues(data: Data, name: string, column: TextColumn): TagValues {
+  return { name, column, valid: data.nullCount > 0 ? (row) => data.getValid(row) : undefined }
 }
 
-function fieldValues({ name, type }: FieldColumn, data: Data, refusals: RowRefusals): { values: FieldValues; nonFinite: number } {
+function fieldValues(
+  { name, type }: FieldColumn,
+  data: Data,
+  texts: TextColumn | undefined,
+  refusals: RowRefusals,
+): { values: FieldValues; nonFinite: number } {
   let valid = data.nullCount > 0 ? validityOf(data) : undefined
   let nonFinite = 0
   if (type === 'float64') {
@@ -122,7 +130,7 @@ function fieldValues({ name, type }: FieldColumn, data: Data, refusals: RowRefus
       nonFinite++
     }
   } else if (type === 'decimal') refuseDecimals(name, data, valid, refusals)
-  return { values: { data, texts: type === 'string' ? textsOf(data, name) : undefined, valid }, nonFinite }
+  return { values: { data, texts, valid }, nonFinite }
 }
 
 function validityOf(data: Data): Uint8Array {
