@@ -1,5 +1,6 @@
 import {
   Bool,
+  type Data,
   DateDay,
   Decimal,
   Dictionary,
@@ -359,6 +360,34 @@ t.test('what rows say of a dictionary is bounded as if each had its own text, an
   }
 })
 
+t.test('decimals and rows that may have no value give way, too', (t) => {
+  const rows = 50_000
+  const slicesOf = (data: Data[]): number => {
+    const schema = new Schema(data.map(({ type }, i) => new Field(`f${i}`, type, true)))
+    const batch = new RecordBatch(schema, makeData({ type: new Struct(schema.fields), length: rows, nullCount: 0, children: data as never }))
+    const resolver = new FakeResolver()
+    const writer = new PutWriter({ resolver, namespace: '', measurement: 'm', schema, maxFields: 100, maxTextBytes: 1e6, seed: 7 })
+    const work = writer.append(batch, new WriteBatch(resolver), 0, NOW)
+    let slices = 0
+    while (work.next().done !== true) slices++
+    return slices
+  }
+  const [decimal] = decimals(
+    Array.from({ length: rows }, (_, i) => BigInt(i)),
+    38,
+    3,
+  ).data
+  const [bits, nothing] = [new Uint8Array(rows / 8), new Uint8Array(rows / 8)]
+  const bool = makeData({ type: new Bool(), length: rows, nullCount: 0, data: bits })
+  const missing = makeData({ type: new Bool(), length: rows, nullCount: rows, nullBitmap: nothing, data: bits })
+  const columns = 50
+  const plain = slicesOf([bool])
+  t.ok(slicesOf([decimal]) - plain > rows / 5000, 'decimals are looked at in turns')
+  const each = Array.from({ length: columns }, () => missing)
+  t.ok(slicesOf(each) > (2 * columns * rows) / 5000, 'so is what rows have a value')
+  t.end()
+})
+
 t.test('of a dictionary that is longer than the batch, or came in parts, the entries that rows refer to are taken', (t) => {
   const type = new Dictionary(new Utf8(), new Int32(), 1)
   const entries = Array.from({ length: 1000 }, (_, i) => (i % 10 === 0 ? `${i} ${'ü'.repeat(30)}` : `${i}`))
@@ -372,7 +401,7 @@ t.test('of a dictionary that is longer than the batch, or came in parts, the ent
     const fields = [new Field('t', type, true), new Field('f', type, true, new Map([['role', 'field']])), new Field('v', new Int32(), true)]
     const children = [column, column, makeData({ type: new Int32(), length: 8, nullCount: 0, data: Int32Array.from(indices) })]
     const schema = new Schema(fields)
-    const batch = new RecordBatch(schema, makeData({ type: new Struct(fields), length: 8, nullCount: 0, children } as never))
+    const batch = new RecordBatch(schema, makeData({ type: new Struct(fields), length: 8, nullCount: 0, children: children as never }))
     const resolver = new FakeResolver()
     const writer = new PutWriter({ resolver, namespace: '', measurement: 'm', schema, maxFields: 10, maxTextBytes: 1e6, seed: 7 })
     for (const _ of ['first', 'again']) {

@@ -11,6 +11,9 @@ import { SeriesFinder, type TagValues } from './series.ts'
 import { type TextColumn, TextRoom, textsOf } from './texts.ts'
 import { timesOf } from './times.ts'
 
+/** Rows between two places where the work can be interrupted. */
+const SLICE = 4096
+
 export interface PutOptions {
   resolver: SeriesResolver
   namespace: string
@@ -57,12 +60,17 @@ export class PutWriter {
     const columns = batch.data.children
     const times = time === undefined ? repeated(now, rows) : timesOf(columns[time.index], time.perSecond, refusals)
     yield
-    const values: ReturnType<typeof fieldValues>[] = []
+    const values: CheckedField[] = []
     for (const field of fields) {
       const data = columns[field.index]
-      values.push(fieldValues(field, data, field.type === 'string' ? yield* textsOf(data, field.name, this.checked) : undefined, refusals))
+      const texts = field.type === 'string' ? yield* textsOf(data, field.name, this.checked) : undefined
+      values.push(yield* fieldValues(field, data, texts, refusals))
       yield
     }
+    const present = yield* rowsWithValue(
+      values.map(({ values: { valid } }) => valid),
+      rows,
+    )
     const texts: TagValues[] = []
     for (const { index, name } of tags) {
       texts.push(tagValues(columns[index], name, yield* textsOf(columns[index], name, this.checked)))
@@ -78,12 +86,7 @@ export class PutWriter {
       // Numbers may have been given back meanwhile. Those that the write has are not.
     } while (resolver.epoch !== epoch)
     const table = write.table(ref)
-    const place = rowsOf(
-      rows,
-      values.map(({ values: { valid } }) => valid),
-      refusals,
-      table.rows,
-    )
+    const place = rowsOf(rows, present, refusals, table.rows)
     const targets = fields.map(({ name, type }) => table.column(name, type))
     for (let i = 0; i < place.count; i++) {
       const row = place.chosen === undefined ? i : place.chosen[i]
@@ -113,13 +116,13 @@ function tagValues(data: Data, name: string, column: TextColumn): TagValues {
   return { name, column, valid: data.nullCount > 0 ? (row) => data.getValid(row) : undefined }
 }
 
-function fieldValues(
-  { name, type }: FieldColumn,
-  data: Data,
-  texts: TextColumn | undefined,
-  refusals: RowRefusals,
-): { values: FieldValues; nonFinite: number } {
-  let valid = data.nullCount > 0 ? validityOf(data) : undefined
+interface CheckedField {
+  values: FieldValues
+  nonFinite: number
+}
+
+function* fieldValues({ name, type }: FieldColumn, data: Data, texts: TextColumn | undefined, refusals: RowRefusals): Work<CheckedField> {
+  let valid = data.nullCount > 0 ? yield* validityOf(data) : undefined
   let nonFinite = 0
   if (type === 'float64') {
     const numbers = data.values as Float64Array
@@ -129,32 +132,48 @@ function fieldValues(
       valid[row] = 0
       nonFinite++
     }
-  } else if (type === 'decimal') refuseDecimals(name, data, valid, refusals)
+  } else if (type === 'decimal') yield* refuseDecimals(name, data, valid, refusals)
   return { values: { data, texts, valid }, nonFinite }
 }
 
-function validityOf(data: Data): Uint8Array {
+function* validityOf(data: Data): Work<Uint8Array> {
   const valid = new Uint8Array(data.length)
-  for (let row = 0; row < data.length; row++) valid[row] = data.getValid(row) ? 1 : 0
+  for (let row = 0; row < data.length; row++) {
+    valid[row] = data.getValid(row) ? 1 : 0
+    if (row % SLICE === SLICE - 1) yield
+  }
   return valid
 }
 
-function refuseDecimals(name: string, data: Data, valid: Uint8Array | undefined, refusals: RowRefusals): void {
+function* refuseDecimals(name: string, data: Data, valid: Uint8Array | undefined, refusals: RowRefusals): Work<void> {
   const parts = data.values as unknown as Uint32Array
   const { scale } = data.type as unknown as { scale: number }
   for (let row = 0; row < data.length; row++) {
+    if (row % SLICE === SLICE - 1) yield
     if (valid !== undefined && valid[row] === 0) continue
     if (!fitsDecimal(decimalAt(parts, row), scale))
       refusals.refuse(row, 'INVALID_POINT', `cannot write field "${name}": the decimal has more than 38 digits, or more than 38 behind the point`)
   }
 }
 
+/** One byte a row, 1 = it has a value in a column at least; undefined = all have. In turns: a batch may have a million rows of many columns. */
+function* rowsWithValue(valid: readonly (Uint8Array | undefined)[], rows: number): Work<Uint8Array | undefined> {
+  if (valid.length === 1 || valid.includes(undefined)) return valid.length === 1 ? valid[0] : undefined
+  const present = new Uint8Array(rows)
+  for (const column of valid as readonly Uint8Array[]) {
+    for (let row = 0; row < rows; row++) {
+      present[row] |= column[row]
+      if (row % SLICE === SLICE - 1) yield
+    }
+  }
+  return present
+}
+
 /** Rows that are not refused and have a value. */
-function rowsOf(rows: number, valid: readonly (Uint8Array | undefined)[], refusals: RowRefusals, first: number): Rows {
-  const full = valid.some((one) => one === undefined)
-  if (full && refusals.count === 0) return { chosen: undefined, count: rows, first }
+function rowsOf(rows: number, present: Uint8Array | undefined, refusals: RowRefusals, first: number): Rows {
+  if (present === undefined && refusals.count === 0) return { chosen: undefined, count: rows, first }
   const chosen = new Int32Array(rows)
   let count = 0
-  for (let row = 0; row < rows; row++) if (!refusals.has(row) && (full || valid.some((one) => one?.[row] === 1))) chosen[count++] = row
+  for (let row = 0; row < rows; row++) if (!refusals.has(row) && (present === undefined || present[row] === 1)) chosen[count++] = row
   return count === rows ? { chosen: undefined, count, first } : { chosen, count, first }
 }
