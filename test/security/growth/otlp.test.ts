@@ -61,6 +61,16 @@ const holding = (value: (bytes: number) => Uint8Array): GrowingRequest =>
     }),
   )
 
+const gaugeOf = (out: ProtobufWriter, name: string): void => {
+  out.string(1, name)
+  nested(out, GAUGE, () =>
+    nested(out, 1, () => {
+      time(out)
+      out.double(4, 1)
+    }),
+  )
+}
+
 const REQUESTS: Record<string, GrowingRequest> = {
   'empty resources': plain((out, bytes) => times(bytes, 2, () => out.blob(1, Uint8Array.of()))),
   'empty scopes': resource((out, bytes) => times(bytes, 2, () => out.blob(2, Uint8Array.of()))),
@@ -93,6 +103,18 @@ const REQUESTS: Record<string, GrowingRequest> = {
       }),
     ),
   ),
+  'scopes of attributes': resource((out, bytes) =>
+    times(bytes, 60, (i) =>
+      nested(out, 2, () => {
+        nested(out, 1, () => attribute(out, 3, 'a', `v${i}`))
+        nested(out, 2, () => gaugeOf(out, 's'))
+      }),
+    ),
+  ),
+  'metrics of a scope of many attributes': scope((out, bytes) => {
+    nested(out, 1, () => times(bytes / 2, 16, (i) => attribute(out, 3, `a${i}`, 'v')))
+    times(bytes / 2, 32, (i) => nested(out, 2, () => gaugeOf(out, `s${i % 3}`)))
+  }),
   'attributes of a resource': resource((out, bytes) => nested(out, 1, () => times(bytes, 16, (i) => attribute(out, 1, `a${i}`, 'v')))),
   'an attribute of a resource again and again': resource((out, bytes) => nested(out, 1, () => times(bytes, 12, () => attribute(out, 1, 'a', 'v')))),
   'attributes of a point': point(GAUGE, (out, bytes) => times(bytes, 16, (i) => attribute(out, 7, `a${i}`, 'v'))),

@@ -80,6 +80,7 @@ const REQUESTS: Record<string, GrowingRequest> = {
   '1.0: empty labels': v1((out, bytes) => nested(out, 1, () => times(bytes, 2, () => out.blob(1, Uint8Array.of())))),
   '1.0: a label again and again': v1((out, bytes) => seriesV1(out, 'w', () => times(bytes, 8, () => label(out, 'a', 'b')))),
   '1.0: many labels': v1((out, bytes) => seriesV1(out, 'w', () => times(bytes, 14, (i) => label(out, `l${i}`, 'b')))),
+  '1.0: labels backwards': v1((out, bytes) => seriesV1(out, 'w', () => times(bytes, 16, (i) => label(out, `l${10_000_000 - i}`, 'b')))),
   '1.0: samples before labels': v1((out, bytes) =>
     times(bytes, 40, (i) =>
       nested(out, 1, () => {
@@ -156,6 +157,22 @@ const REQUESTS: Record<string, GrowingRequest> = {
       times(bytes, 4, () => out.blob(3, Uint8Array.of(0x0a, 0)))
     }),
   ),
+  '1.0: exemplars of a series, backwards': v1((out, bytes) =>
+    seriesV1(out, 'x', () =>
+      times(bytes, 36, (i) =>
+        nested(out, 3, () => {
+          label(out, 'trace_id', `${i}`)
+          out.double(2, 1)
+          out.int(3, MILLIS - i)
+        }),
+      ),
+    ),
+  ),
+  '2.0: symbols that a series each refers to': v2((out, bytes) => {
+    const count = Math.floor(bytes / 40)
+    for (const i of range(count, (i) => i)) out.string(4, `v${i}`)
+    for (const i of range(count, (i) => 5 + i)) seriesV2(out, Uint8Array.of(1, 2, 3, (i & 127) | 128, ((i >> 7) & 127) | 128, i >> 14), () => sample(out))
+  }),
   '2.0: empty symbols': v2((out, bytes) => times(bytes, 2, () => out.string(4, ''))),
   '2.0: the same symbol': v2((out, bytes) => times(bytes, 3, () => out.string(4, 'a'))),
   '2.0: series without anything': v2((out, bytes) => times(bytes, 2, () => out.blob(5, Uint8Array.of()))),
