@@ -5,6 +5,7 @@
 import { type CallContext, namespaceProblem } from '../auth/auth.ts'
 import type { WriteBatch } from '../lib/columns/index.ts'
 import { classify, SvcError } from '../lib/errors/index.ts'
+import { ownedBy } from '../lib/event-loop/index.ts'
 import { traced } from '../lib/trace/index.ts'
 import type { Counter, Histogram, Metrics } from '../metrics.ts'
 import type { Clock } from '../plugin.ts'
@@ -152,7 +153,7 @@ export class IngestGate implements Ingest {
     const batch = storage.batch(context.dataNamespace)
     let filled: T
     try {
-      filled = await traced('decode', () => fill(batch))
+      filled = await traced('decode', () => ownedBy(context.dataNamespace, () => fill(batch)))
     } catch (error) {
       storage.recycle(batch)
       throw error
@@ -178,7 +179,7 @@ export class IngestGate implements Ingest {
     }
     let filled: T
     try {
-      filled = await traced('decode', () => fill(open))
+      filled = await traced('decode', () => ownedBy(context.dataNamespace, () => fill(open)))
     } catch (error) {
       for (const batch of batches) storage.recycle(batch)
       throw error

@@ -2,9 +2,9 @@
  * Work that may be long, done in turns of the event loop. It is a generator that yields wherever it may be interrupted, at least once for each few
  * hundred microseconds of work; when it has held the loop for TURN_MS, the others get their turn.
  *
- * Of all that wait for their next turn, one goes on in each: however many requests are being read, the loop is held by one of them at a time. Those whose work it is
- * take turns, so that whoever has much waits for itself. The bound is a time and not a count, since what a row costs lies a hundred times apart (a known series, a new
- * measurement).
+ * What waits for its next turn goes on in each until TURN_MS are over, long work alone: however many requests are being read, the loop is held by as much as one of them
+ * holds it. Those whose work it is take turns, so that whoever has much waits for itself. The bound is a time and not a count, since what a row costs lies a hundred times
+ * apart (a known series, a new measurement).
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { OwnerQueue } from './owner-queue.ts'
@@ -16,6 +16,8 @@ export type Work<T> = Generator<void, T, void>
 
 const waiting = new OwnerQueue<() => void, string | undefined>()
 let waitingCount = 0
+/** What waits goes on, or will in the next turn. */
+let isAdvancing = false
 
 const currentOwner = new AsyncLocalStorage<string>()
 
@@ -24,18 +26,57 @@ export function ownedBy<T>(owner: string, work: () => T): T {
   return currentOwner.run(owner, work)
 }
 
-/** Resolves in a turn of its own: owners take turns, and of one owner the work that has waited longest goes on. */
+/** Resolves in a later turn of the loop: owners take turns, and of one owner the work that has waited longest goes on. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     waiting.push(currentOwner.getStore(), resolve)
-    if (++waitingCount === 1) setImmediate(advance)
+    if (++waitingCount === 1 && !isAdvancing) later()
   })
 }
 
+function later(): void {
+  isAdvancing = true
+  setImmediate(advance)
+}
+
+/** Goes on with what waits by now, one after the other, until that has held the loop for TURN_MS. */
 function advance(): void {
-  const resolve = waiting.shift()
-  if (--waitingCount > 0) setImmediate(advance)
-  resolve?.()
+  const until = performance.now() + TURN_MS
+  let left = waitingCount
+  const goOn = (): void => {
+    const resolve = waiting.shift()
+    waitingCount--
+    left--
+    resolve?.()
+    whenDone(() => {
+      if (left > 0 && performance.now() < until) goOn()
+      else if (waitingCount > 0) later()
+      else isAdvancing = false
+    })
+  }
+  goOn()
+}
+
+/** Calls back when all has run that goes on now, up to where it waits for something else. */
+function whenDone(call: () => void): void {
+  void Promise.resolve().then(() => process.nextTick(call))
+}
+
+/** When the first work of this turn of the loop has begun; undefined = none has. */
+let begun: number | undefined
+
+/** Whether work may begin at once: many requests that come together, each of them short, would hold the loop for as long as a large one. */
+function hasRoom(): boolean {
+  if (waitingCount > 0) return false
+  const now = performance.now()
+  if (begun !== undefined) return now - begun < TURN_MS
+  begun = now
+  setImmediate(endTurn)
+  return true
+}
+
+function endTurn(): void {
+  begun = undefined
 }
 
 /** How long work that is no generator has held the loop. */
@@ -62,10 +103,11 @@ export class Turn {
 }
 
 /**
- * Does work, at once as far as it comes in one turn. @param ended asked before each further turn: why nobody wants the result any more. The work is then
- * given up; its `finally` blocks run.
+ * Does work, at once as far as it comes in one turn, where this turn of the loop has room for it. @param ended asked before each further turn: why nobody wants the result
+ * any more. The work is then given up; its `finally` blocks run.
  */
 export function inTurns<T>(work: Work<T>, ended?: () => Error | undefined): T | Promise<T> {
+  if (!hasRoom()) return further(work, ended)
   const step = oneTurn(work)
   return step.done === true ? step.value : further(work, ended)
 }
