@@ -59,6 +59,23 @@ t.test('many short ones that come together hold the loop no longer than a long o
   t.same(ends, inOrder, 'as they came')
 })
 
+t.test('short ones one after the other have a turn together, beside what always waits', async (t) => {
+  let slices = 0
+  let over = false
+  const always = (async () => {
+    for (; !over; slices++) await nextTurn()
+  })()
+  const short = function* (): Work<void> {
+    yield
+    const until = performance.now() + 0.1
+    while (performance.now() < until);
+  }
+  for (let i = 0; i < 500; i++) await inTurns(short())
+  over = true
+  await always
+  t.ok(slices < 100, `${slices} slices beside 500`)
+})
+
 t.test('owners take turns, through whatever their work waits for', async (t) => {
   const log: string[] = []
   const work = async (name: string) => {

@@ -18,6 +18,8 @@ const waiting = new OwnerQueue<() => void, string | undefined>()
 let waitingCount = 0
 /** What waits goes on, or will in the next turn. */
 let isAdvancing = false
+/** Until when what goes on now may begin work at once; undefined = none of what waited goes on. */
+let grantedUntil: number | undefined
 
 const currentOwner = new AsyncLocalStorage<string>()
 
@@ -47,8 +49,10 @@ function advance(): void {
     const resolve = waiting.shift()
     waitingCount--
     left--
+    grantedUntil = performance.now() + TURN_MS
     resolve?.()
     whenDone(() => {
+      grantedUntil = undefined
       if (left > 0 && performance.now() < until) goOn()
       else if (waitingCount > 0) later()
       else isAdvancing = false
@@ -65,8 +69,12 @@ function whenDone(call: () => void): void {
 /** When the first work of this turn of the loop has begun; undefined = none has. */
 let begun: number | undefined
 
-/** Whether work may begin at once: many requests that come together, each of them short, would hold the loop for as long as a large one. */
+/**
+ * Whether work may begin at once: many requests that come together, each of them short, would hold the loop for as long as a large one. Whoever has his turn may begin one
+ * short work after the other, whoever waits.
+ */
 function hasRoom(): boolean {
+  if (grantedUntil !== undefined) return performance.now() < grantedUntil
   if (waitingCount > 0) return false
   const now = performance.now()
   if (begun !== undefined) return now - begun < TURN_MS
