@@ -8,18 +8,13 @@ import type { Definition } from './definition.ts'
 import { Registry } from './registry.ts'
 
 t.test('what another node has removed is gone here, whether it is told of by name or all is read anew', async (t) => {
-  const state: StateStore = mapState()
-  const tell: ((keys: readonly string[] | undefined) => void)[] = []
-  state.watch = async (_prefixes, told) => {
-    tell.push(told)
-    return () => {}
-  }
+  const { state, tell } = watchedState()
   const gone: string[] = []
   const registry = new Registry()
   await registry.open(state, undefined, { settle: async () => {}, gone: (name) => gone.push(name), failed: (error) => t.fail(String(error)) })
   t.teardown(() => registry.close())
   await registry.commit((definitions) => {
-    for (const name of ['a', 'b', 'c']) definitions.set(name, { name, description: '', owner: 'admin', auto: false, createdAt: 1, quota: {}, deleting: false })
+    for (const name of ['a', 'b', 'c']) definitions.set(name, definition(name))
   })
   await state.transaction((tx) => tx.delete('namespace/a'))
   tell[0](['namespace/a'])
@@ -31,6 +26,17 @@ t.test('what another node has removed is gone here, whether it is told of by nam
   t.same([gone, registry.size], [['a', 'b'], 1])
 })
 
+/** A store, and who watches it, to be told of what has changed. */
+function watchedState(): { state: StateStore; tell: ((keys: readonly string[] | undefined) => void)[] } {
+  const state: StateStore = mapState()
+  const tell: ((keys: readonly string[] | undefined) => void)[] = []
+  state.watch = async (_prefixes, told) => {
+    tell.push(told)
+    return () => {}
+  }
+  return { state, tell }
+}
+
 const definition = (name: string): Definition => ({ name, description: '', owner: 'admin', auto: false, createdAt: 1, quota: {}, deleting: false })
 
 async function opened(t: Test, state: StateStore = mapState()): Promise<Registry> {
@@ -41,12 +47,7 @@ async function opened(t: Test, state: StateStore = mapState()): Promise<Registry
 }
 
 t.test('one that another node has removed, or made anew, is closed here until nothing of the former is left', async (t) => {
-  const state: StateStore = mapState()
-  const tell: ((keys: readonly string[] | undefined) => void)[] = []
-  state.watch = async (_prefixes, told) => {
-    tell.push(told)
-    return () => {}
-  }
+  const { state, tell } = watchedState()
   const gone: string[] = []
   let settling: PromiseWithResolvers<void> | undefined
   const registry = new Registry()
