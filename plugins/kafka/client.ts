@@ -18,7 +18,10 @@ export interface Fetched {
   partition: number
   /** Of the membership in which they were fetched. */
   generation: number
+  /** None where all that came are markers of transactions, or records of aborted ones. */
   records: readonly KafkaRecord[]
+  /** The offset behind all that came, those that are no records included. */
+  behind: number
   /** The offset behind the newest record that the broker has. */
   end: number
   /** The partition is about to be taken away, or the client ends: what is settled soon counts, the rest is left. */

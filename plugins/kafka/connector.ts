@@ -196,10 +196,13 @@ export class KafkaConnector implements Connector {
 
   /** Never rejects. */
   private async fetched(fetched: Fetched): Promise<number> {
-    const { topic, partition, generation, records, end, ending } = fetched
+    const { topic, partition, generation, records, behind, end, ending } = fetched
     if (records.length > 0) this.offsets.begins(generation, { topic, partition, offset: Number(records[0].offset) })
     this.offsets.reaches({ topic, partition, end })
-    const settled = new Settled(records.map(({ offset }) => Number(offset)))
+    const settled = new Settled(
+      records.map(({ offset }) => Number(offset)),
+      behind,
+    )
     this.under++
     try {
       await this.inTurn(() => this.take(fetched, settled))

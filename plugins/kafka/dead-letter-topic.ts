@@ -49,15 +49,15 @@ export async function replayTopic({ library, options, after, give }: TopicReplay
     else cancel = after(IDLE_MS, resolve)
   }
   const failed = (error: unknown): void => reject(error)
-  const fetched = async ({ partition, generation, topic, records, ending }: Fetched): Promise<number> => {
+  const fetched = async ({ partition, generation, topic, records, behind, ending }: Fetched): Promise<number> => {
     const place = places.get(partition)
-    const first = Number(records[0].offset)
+    const first = Number(records[0]?.offset ?? behind)
     // Not asked for the end yet.
     if (place === undefined) return first
     const due = records.filter(({ offset }) => Number(offset) < place.end)
     try {
       await Promise.all(due.map((record) => give(record)))
-      const next = due.length < records.length ? place.end : Number(records[records.length - 1].offset) + 1
+      const next = due.length < records.length ? place.end : behind
       if (ending.aborted) return first
       if (next > place.at) await client.commit(generation, [{ topic, partition, offset: next }])
       place.at = next

@@ -3,7 +3,21 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { listed, rowsOf, until } from './testing.ts'
-import { API, array, batchOf, fetched, int16, int32, type RawBroker, type Request, rawBroker, TOPIC, text } from './testing-raw-broker.ts'
+import {
+  API,
+  array,
+  batchOf,
+  emptyBatchOf,
+  fetched,
+  int16,
+  int32,
+  markerOf,
+  type RawBroker,
+  type Request,
+  rawBroker,
+  TOPIC,
+  text,
+} from './testing-raw-broker.ts'
 
 async function start(t: Test, { port }: RawBroker, more: object = {}): Promise<TestNode> {
   const node = await boot({
@@ -39,6 +53,20 @@ t.test('a broker as it should be', { timeout: 60_000 }, async (t) => {
   await until(() => broker.committed === 2n)
   t.equal((await rowsOf(node)).length, 2)
   t.equal(await statusOf(node), 'Running')
+})
+
+t.test('what no consumer is given is committed too: markers of transactions, and batches that compaction has emptied', { timeout: 60_000 }, async (t) => {
+  const broker = await rawBroker(t)
+  broker.batches
+    .set(0n, markerOf(0n))
+    .set(1n, Buffer.concat([batchOf('cpu v=1', 1n), markerOf(2n)]))
+    .set(3n, emptyBatchOf(3n, 4))
+    .set(7n, markerOf(7n))
+  broker.end = 8n
+  const node = await start(t, broker)
+  await until(() => broker.committed === 8n)
+  t.equal((await rowsOf(node)).length, 1)
+  t.match(await listed(node), [{ metrics: { messages_total: 1, lag: 0 } }])
 })
 
 /** @param bad whether it is time for what is wrong. */

@@ -260,7 +260,7 @@ for (let round = 0; round < Number(process.env.SVC_SEEDS ?? 6); round++) {
 }
 
 t.test('offsets: due is what is settled without a gap, of the generation that is', (t) => {
-  const settled = new Settled([5, 6, 9])
+  const settled = new Settled([5, 6, 9], 12)
   t.equal(settled.next, 5)
   settled.settle(1)
   t.equal(settled.next, 5)
@@ -269,6 +269,10 @@ t.test('offsets: due is what is settled without a gap, of the generation that is
   settled.giveBack(2)
   settled.settle(2)
   t.equal(settled.next, 9)
+  const all = new Settled([5], 8)
+  all.settle(0)
+  t.equal(all.next, 8, 'behind what is no record')
+  t.equal(new Settled([], 3).next, 3)
   const offsets = new GroupOffsets()
   const place = { topic: 't', partition: 0 }
   offsets.join(1, [{ ...place, offset: 5 }])

@@ -73,6 +73,7 @@ export function load(): Library {
   replace(`${protocol}/requests/fetch/v4/decodeMessages.js`, batchesDecoder(require(`${protocol}/message/compression/index.js`).lookupCodecByAttributes))
   fewBrokers(require('kafkajs/src/broker/index.js'))
   replace('kafkajs/src/consumer/filterAbortedMessages.js', withoutAborted)
+  handOver(require('kafkajs/src/consumer/batch.js'))
   const library = require('kafkajs') as Library
   const { CompressionCodecs: codecs, CompressionTypes: types } = library
   codecs[types.GZIP] = () => GZIP
@@ -96,6 +97,19 @@ function quieten({ prototype }: RequestQueue): void {
   prototype.scheduleCheckPendingRequests = function (): void {
     if (this.pending.length > 0 || this.throttledUntil > Date.now()) schedule.call(this)
   }
+}
+
+interface Batch {
+  prototype: Record<'isEmpty' | 'isEmptyDueToFiltering' | 'isEmptyIncludingFiltered' | 'isEmptyDueToLogCompactedMessages', () => boolean>
+}
+
+/**
+ * The library passes over a fetch of nothing but markers and aborted records by itself, and the group would never commit that it is behind them: it is handed over,
+ * without records. One of records before the offset that was asked for says of none that it is there.
+ */
+function handOver({ prototype }: Batch): void {
+  prototype.isEmptyDueToFiltering = prototype.isEmptyDueToLogCompactedMessages
+  prototype.isEmpty = prototype.isEmptyIncludingFiltered
 }
 
 interface ConsumerGroup {
@@ -330,7 +344,7 @@ class KafkaJsConsumer implements ConsumerClient {
     const { generation } = this
     await this.begun
     // Its partition was told where to begin, after it was fetched; or it is of a membership that is over.
-    if (isStale() || generation !== this.generation || batch.messages.length === 0) return
+    if (isStale() || generation !== this.generation) return
     this.commitOf = payload.commitOffsetsIfNecessary
     const work = new AbortController()
     this.work.add(work)
@@ -343,20 +357,22 @@ class KafkaJsConsumer implements ConsumerClient {
       })
     }, HEARTBEAT_TURN_MS)
     try {
-      const first = Number(batch.messages[0].offset)
-      const last = Number(batch.messages[batch.messages.length - 1].offset)
+      const last = batch.lastOffset()
+      const behind = Number(last) + 1
       const next = await this.events.fetched({
         topic: batch.topic,
         partition: batch.partition,
         generation,
         records: batch.messages as never,
+        behind,
         end: Number(batch.highWatermark),
         ending: work.signal,
       })
       if (generation !== this.generation) return
-      if (next > first) resolveOffset(String(next - 1))
+      if (next === behind) resolveOffset(last)
+      else if (next > Number(batch.firstOffset())) resolveOffset(String(next - 1))
       if (rebalance !== undefined) throw rebalance
-      if (next <= last && isRunning()) throw new Error('records are left to be fetched again')
+      if (next < behind && isRunning()) throw new Error('records are left to be fetched again')
     } finally {
       clearInterval(beat)
       this.work.delete(work)

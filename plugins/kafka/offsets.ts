@@ -10,6 +10,7 @@ import type { PartitionOffset } from './client.ts'
 /** Which of the records of one fetch are settled, and from which offset on some are not. */
 export class Settled {
   private readonly offsets: readonly number[]
+  private readonly behind: number
   private readonly states: Uint8Array
   private open: number
   private low = 0
@@ -17,9 +18,10 @@ export class Settled {
   /** Resolves when each is settled or given back. */
   readonly finished: Promise<void>
 
-  /** @param offsets of the records, ascending. */
-  constructor(offsets: readonly number[]) {
+  /** @param offsets of the records, ascending. @param behind the offset behind all that was fetched. */
+  constructor(offsets: readonly number[], behind: number) {
     this.offsets = offsets
+    this.behind = behind
     this.states = new Uint8Array(offsets.length)
     this.open = offsets.length
     this.finished = new Promise((resolve) => {
@@ -41,7 +43,7 @@ export class Settled {
   /** The first offset that is not settled, or the one behind all. */
   get next(): number {
     while (this.low < this.states.length && this.states[this.low] === SETTLED) this.low++
-    return this.low < this.states.length ? this.offsets[this.low] : this.offsets[this.offsets.length - 1] + 1
+    return this.low < this.states.length ? this.offsets[this.low] : this.behind
   }
 
   private end(index: number, state: number): void {

@@ -79,7 +79,11 @@ async function decodeBatch(bytes: Buffer, fetch: Fetch, all: LibraryRecord[]): P
     batchContext: { producerId: String(bytes.readBigInt64BE(43)), inTransaction: (attributes & IN_TRANSACTION) !== 0 },
   }
   const count = bytes.readInt32BE(57)
-  if (count <= 0) return
+  if (count <= 0) {
+    // Compaction has emptied it, and kept it for its producer's sake (KIP-98). It is passed over as a marker is.
+    all.push(standIn(bytes, { ...batch, isControlRecord: true }))
+    return
+  }
   const records = bytes.subarray(HEAD)
   const passOver = ({ why }: TooMuch): void => {
     fetch.left = 0
@@ -97,12 +101,14 @@ async function decodeBatch(bytes: Buffer, fetch: Fetch, all: LibraryRecord[]): P
   }
 }
 
-/** What was made to fill memory comes again with each fetch: it is one record instead, so that those behind it are reached. */
-function unreadOf(bytes: Buffer, { firstOffset, firstTime, isControlRecord, batchContext }: Batch, why: string): LibraryRecord {
+/** A record at the last offset of a batch, in place of all of it. */
+function standIn(bytes: Buffer, { firstOffset, firstTime, isControlRecord, batchContext }: Batch): LibraryRecord {
   const offset = String(firstOffset + bytes.readInt32BE(LAST_DELTA_AT))
-  const unread = { bytes: bytes.length - HEAD, why }
-  return { offset, timestamp: String(firstTime), key: null, value: null, headers: {}, isControlRecord, batchContext, unread }
+  return { offset, timestamp: String(firstTime), key: null, value: null, headers: {}, isControlRecord, batchContext }
 }
+
+/** What was made to fill memory comes again with each fetch: it is one record instead, so that those behind it are reached. */
+const unreadOf = (bytes: Buffer, batch: Batch, why: string): LibraryRecord => ({ ...standIn(bytes, batch), unread: { bytes: bytes.length - HEAD, why } })
 
 interface Range {
   bytes: Buffer

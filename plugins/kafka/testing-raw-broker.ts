@@ -160,16 +160,32 @@ function varint(value: number): number[] {
   return [...bytes, rest]
 }
 
-/** A batch of one record. */
-export function batchOf(value: string, first: bigint): Buffer {
-  const body = Buffer.from([0, ...varint(0), ...varint(0), ...varint(-1), ...varint(Buffer.byteLength(value)), ...Buffer.from(value), 0])
-  const records = Buffer.concat([Buffer.from(varint(body.length)), body])
-  const head = Buffer.alloc(61)
+const HEAD = 61
+
+function framed(first: bigint, records: Buffer, { count = 1, attributes = 0, lastDelta = 0 } = {}): Buffer {
+  const head = Buffer.alloc(HEAD)
   head.writeBigInt64BE(first)
   head.writeInt32BE(49 + records.length, 8)
   head[16] = 2
+  head.writeInt16BE(attributes, 21)
+  head.writeInt32BE(lastDelta, 23)
   head.writeBigInt64BE(BigInt(Date.now()), 27)
   head.writeBigInt64BE(-1n, 43)
-  head.writeInt32BE(1, 57)
+  head.writeInt32BE(count, 57)
   return Buffer.concat([head, records])
 }
+
+function recordOf(key: Buffer | undefined, value: Buffer): Buffer {
+  const keyed = key === undefined ? varint(-1) : [...varint(key.length), ...key]
+  const body = Buffer.from([0, ...varint(0), ...varint(0), ...keyed, ...varint(value.length), ...value, 0])
+  return Buffer.concat([Buffer.from(varint(body.length)), body])
+}
+
+/** A batch of one record. */
+export const batchOf = (value: string, first: bigint): Buffer => framed(first, recordOf(undefined, Buffer.from(value)))
+
+/** The marker that a transaction is committed, which no consumer is given. */
+export const markerOf = (first: bigint): Buffer => framed(first, recordOf(Buffer.from([0, 0, 0, 1]), Buffer.alloc(6)), { attributes: 0x30 })
+
+/** What compaction leaves of a batch of which it has taken all records. */
+export const emptyBatchOf = (first: bigint, records: number): Buffer => framed(first, Buffer.alloc(0), { count: 0, lastDelta: records - 1 })

@@ -122,7 +122,7 @@ export class FakeConsumer implements ConsumerClient {
     const all = this.kafka.partitions[partition]
     const records = all.slice(from, from + 7)
     if (records.length === 0) return
-    const next = await this.events.fetched({ topic: this.kafka.topic, partition, generation, records, end: all.length, ending })
+    const next = await this.events.fetched({ topic: this.kafka.topic, partition, generation, records, behind: from + records.length, end: all.length, ending })
     if (this.generation === generation) this.owned.set(partition, next)
   }
 

@@ -15,6 +15,7 @@ import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 import { ROOT } from '../support/tree.ts'
 import { KAFKA_CERTIFICATES, KAFKA_VERSIONS, type KafkaBroker, noKafka, startKafka } from './kafka-broker.ts'
+import { client, execute, lackingPython, PYTHON } from './program.ts'
 
 const POINTS = Number(process.env.SVC_INTEROP_POINTS ?? 20_000)
 const SEED = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
@@ -220,6 +221,28 @@ ${keys}
   assert.match(states[0], /failed.*[Aa]uthentication/)
   assert.match(states[1], /failed.*(certificate|self.signed|issuer)/)
   assert.doesNotMatch(svc.output(), /not-it-at-all/)
+})
+
+test('librdkafka: each compression, a transaction and an aborted one, and no lag is left', {
+  skip: noKafka(NEW) || lackingPython('librdkafka'),
+  timeout: 300_000,
+}, async (t) => {
+  const broker = await startKafka(NEW)
+  t.after(() => broker.stop())
+  await broker.createTopic('plant', 2)
+  const svc = await server('librdkafka', section(broker, ['plant'], 'auto_offset_reset = "earliest"'))
+  t.after(() => svc.stop())
+  const { code, stderr } = await execute(PYTHON, [client('kafka_librdkafka.py'), broker.address(), 'plant'])
+  assert.equal(code, 0, stderr)
+  const names = ['none', 'gzip', 'snappy', 'lz4', 'zstd']
+  await until(async () => (await count(svc.url, 'committed')) === 100, 'the last has come')
+  for (const name of names) assert.deepEqual(await sql(svc.url, `SELECT count(*), count(DISTINCT v) FROM c_${name}`), [[500, 500]], name)
+  await until(async () => (await connectors(svc.url))[0].metrics.lag === 0, 'the group is behind the markers, and what was aborted')
+  // The ends of partitions are asked for every ten seconds.
+  await sleep(11_000)
+  const [{ metrics }] = await connectors(svc.url)
+  assert.deepEqual([metrics.lag, metrics.messages_total, metrics.decode_errors], [0, 2600, 0])
+  assert.equal(await count(svc.url, 'aborted'), 0)
 })
 
 test('where a group begins: latest, earliest, a time; a topic that is not there', { skip: noKafka(NEW), timeout: 300_000 }, async (t) => {
