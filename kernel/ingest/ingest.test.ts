@@ -204,6 +204,22 @@ t.test('an admission hook refuses before the storage sees the batch', async (t) 
   t.equal(writes, 1)
 })
 
+t.test('what would be refused whatever is in it is not decoded', async (t) => {
+  const { gate, metric } = setup(t, async () => ok)
+  const context = contextOf('a', 'full')
+  gate.admit(
+    () => {},
+    ({ namespace }) => {
+      if (namespace === 'full') throw new SvcError('RATE_LIMITED', 'Too Many Requests')
+    },
+  )
+  const never = () => t.fail('decoded')
+  await t.rejects(gate.write(context, {}, never), { code: 'RATE_LIMITED' })
+  await t.rejects(gate.writeSeveral(context, {}, never), { code: 'RATE_LIMITED' })
+  t.equal(await metric('svc_write_errors_total{reason="rejected"}'), 2)
+  t.match(await gate.write(contextOf(), {}, fill), ok)
+})
+
 t.test('failures are counted by reason, backfilled points by number', async (t) => {
   let error: Error = Object.assign(new Error('no space'), { code: 'ENOSPC' })
   let failing = true

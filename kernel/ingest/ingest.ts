@@ -36,6 +36,9 @@ export interface WrittenSeveral<T> {
 /** Throws a SvcError to refuse a write before the storage sees it. */
 export type Admit = (batch: WriteBatch, context: CallContext, options: IngestOptions) => void | Promise<void>
 
+/** Throws a SvcError where every write would be refused, whatever is in it: nothing is decoded then. Nothing in it may wait. */
+export type AdmitAny = (context: CallContext) => void
+
 export interface Ingest {
   /**
    * Has an empty batch of the context's namespace filled, and writes it: resolves when its points are durable and visible. A batch without rows is not
@@ -51,8 +54,8 @@ export interface Ingest {
   writeSeveral<T>(context: CallContext, options: IngestOptions, fill: (open: () => WriteBatch) => T | Promise<T>): Promise<WrittenSeveral<T>>
   /** A writer that takes a point in one line; what it gathers is written by its `write`. Slower than filling columns, by some microseconds a point. */
   points(context: CallContext, options?: PointsOptions): Points
-  /** Adds a check that every write passes. */
-  admit(check: Admit): void
+  /** Adds a check that every write passes. @param any asked before points are decoded. */
+  admit(check: Admit, any?: AdmitAny): void
   /** Counts values from the wire that are NaN, infinite or staleness markers. */
   countNonFinite(values: number): void
   /** Counts a call as a failed write, unless one of its writes was counted so: for what is refused before it gets to the gate. HTTP routes that say `ingest` need it for answers of success only. */
@@ -82,6 +85,7 @@ export class IngestGate implements Ingest {
   private readonly nowNanos: () => bigint
   private readonly monotonic: () => number
   private readonly checks: Admit[] = []
+  private readonly checksOfAny: AdmitAny[] = []
   private readonly keys: IdempotencyKeys
   private readonly errors: Counter
   private readonly backfilled: Counter
@@ -117,8 +121,9 @@ export class IngestGate implements Ingest {
     return new PointWriter(this, context, { maxPoints, maxBytes, ...options }, this.nowNanos)
   }
 
-  admit(check: Admit): void {
+  admit(check: Admit, any?: AdmitAny): void {
     this.checks.push(check)
+    if (any !== undefined) this.checksOfAny.push(any)
   }
 
   countNonFinite(values: number): void {
@@ -148,8 +153,7 @@ export class IngestGate implements Ingest {
   }
 
   async write<T>(context: CallContext, options: IngestOptions, fill: Fill<T>): Promise<Written<T>> {
-    const storage = this.storage()
-    requireReadable(context, this.limits.multiTenancy)
+    const storage = this.opened(context)
     const batch = storage.batch(context.dataNamespace)
     let filled: T
     try {
@@ -169,8 +173,7 @@ export class IngestGate implements Ingest {
   }
 
   async writeSeveral<T>(context: CallContext, options: IngestOptions, fill: (open: () => WriteBatch) => T | Promise<T>): Promise<WrittenSeveral<T>> {
-    const storage = this.storage()
-    requireReadable(context, this.limits.multiTenancy)
+    const storage = this.opened(context)
     const batches: WriteBatch[] = []
     const open = (): WriteBatch => {
       const batch = storage.batch(context.dataNamespace)
@@ -187,6 +190,19 @@ export class IngestGate implements Ingest {
     const full = batches.filter((batch) => batch.rows > 0)
     for (const batch of batches) if (!full.includes(batch)) storage.recycle(batch)
     return { filled, results: await this.keyed(storage, full, context, options) }
+  }
+
+  /** The storage, for a write that may pass as far as is known before it is decoded. */
+  private opened(context: CallContext): Storage {
+    const storage = this.storage()
+    requireReadable(context, this.limits.multiTenancy)
+    try {
+      for (const check of this.checksOfAny) check(context)
+    } catch (error) {
+      this.count(context, reasonOf(classify(error)))
+      throw error
+    }
+    return storage
   }
 
   /** Writes batches under the caller's key. It is free again when one of them failed, and when nothing was stored: the caller may correct the points and try again. */

@@ -41,7 +41,7 @@ export default definePlugin({
     const handler = new NamespacesHandler(svc, directory, guard, deletion)
 
     svc.provide(NAMESPACES, directory)
-    svc.ingest.admit(guard.admit)
+    svc.ingest.admit(guard.admit, guard.admitAny)
     directory.onDelete((name) => svc.ingest.forget(name))
     // A limiter makes every call wait a turn: none where it would refuse nothing.
     if (!settings.auto_create) svc.auth.limiter({ admitted: directory.admitted })

@@ -219,11 +219,13 @@ t.test('the ingestion rate is bounded, and every write passes some day', async (
     [refused.statusCode, refused.json(), refused.headers['retry-after']],
     [429, { code: 'RATE_LIMITED', error: /max_ingestion_rate of 2 points a second/ }, '5'],
   )
+  t.equal((await write(node, 'acme', 'no line at all,')).statusCode, 429, 'it is not read')
   ms += 5001
+  t.equal((await write(node, 'acme', 'no line at all,')).statusCode, 400)
   t.equal((await write(node, 'acme', lines(1))).statusCode, 204)
   t.equal((await write(node, 'other', lines(50))).statusCode, 204)
   t.equal((await call(node, 'GET', `${PATH}/acme/usage`)).body.usage.ingestion_rate, 3)
-  t.equal(await metric(node, 'svc_namespace_quota_refusals_total{quota="ingestion_rate"}'), 1)
+  t.equal(await metric(node, 'svc_namespace_quota_refusals_total{quota="ingestion_rate"}'), 2)
   ms += 86_400_000
   t.equal((await write(node, 'acme', lines(30))).statusCode, 204)
   t.equal((await write(node, 'acme', lines(1))).statusCode, 429, 'a day without writes gives no more than the burst')

@@ -44,6 +44,11 @@ export class QuotaGuard implements NamespaceGuard {
     return this.checkLater(coming, namespace, batch.rows)
   }
 
+  /** What a write passes before it is decoded: where the quota is used up, reading points that cannot be taken would cost the others. @throws RATE_LIMITED. */
+  readonly admitAny = ({ namespace }: Pick<CallContext, 'namespace'>): void => {
+    if (this.flows.has(namespace) && this.isMeasured(namespace)) this.check(namespace, 0)
+  }
+
   async usage(name: string): Promise<NamespaceUsage & { rate: number }> {
     const { clock, storage } = this.dependencies
     const data = this.dataOf(name)
@@ -86,6 +91,7 @@ export class QuotaGuard implements NamespaceGuard {
     this.check(name, points)
   }
 
+  /** @param points 0 = whether any would pass. */
   private check(name: string, points: number): void {
     const { directory, config, clock, refusals } = this.dependencies
     const { max_ingestion_rate: rate, max_storage_bytes: most } = directory.quota(name)
@@ -99,20 +105,23 @@ export class QuotaGuard implements NamespaceGuard {
     if (wait > 0) {
       refusals.inc({ quota: 'ingestion_rate' })
       const cause = `max_ingestion_rate of ${rate} points a second is exceeded`
-      throw exceeded(`cannot write ${points} points`, name, cause, 'max_ingestion_rate', 'send more slowly, or ', Math.ceil(wait / 1000))
+      throw exceeded('cannot write', name, cause, 'max_ingestion_rate', 'send more slowly, or ', Math.ceil(wait / 1000))
     }
     flow.meter.add(points, now)
   }
 
   /** Resolves when the bytes of a namespace that may have only so many are known well enough; undefined = they are. One question for all who wait. */
   private measured(name: string): Promise<void> | undefined {
-    const { directory, config, clock } = this.dependencies
-    const data = this.dataOf(name)
-    if (data === undefined || directory.quota(name).max_storage_bytes === 0) return undefined
+    if (this.isMeasured(name)) return undefined
     const flow = this.flow(name)
-    if (clock.monotonic() - flow.bytesAt < config.storage_refresh_secs * 1000) return undefined
-    flow.measuring ??= this.measure(flow, data)
+    flow.measuring ??= this.measure(flow, this.dataOf(name) as string)
     return flow.measuring
+  }
+
+  private isMeasured(name: string): boolean {
+    const { directory, config, clock } = this.dependencies
+    if (this.dataOf(name) === undefined || directory.quota(name).max_storage_bytes === 0) return true
+    return clock.monotonic() - this.flow(name).bytesAt < config.storage_refresh_secs * 1000
   }
 
   private async measure(flow: Flow, data: string): Promise<void> {
