@@ -59,7 +59,7 @@ export const configSchema = Type.Object({
     minimum: LEAST_THRESHOLD,
     maximum: 2 ** 36,
     description:
-      'Bytes of rows after which the memtable is flushed; 2 GiB of text, 1,073,741,824 rows of a table, or three quarters of max_memtable_memory in use flush it earlier',
+      'Bytes of rows, 8 for each number, after which the memtable is flushed; 2 GiB of text, 1,073,741,824 rows of a table, or three quarters of max_memtable_memory in use flush it earlier',
   }),
   max_memtable_memory: Type.Integer({
     default: USUAL.max_memtable_memory,

@@ -12,8 +12,12 @@ export interface ColumnView {
   width: number
   offset: number
   flagsSlot: number
+  /** Of float64, but for what `ints` has. */
   f64: Float64Array
+  /** Halves of 8 bytes and lanes of 16: what `ints` has is not here. */
   i32: Int32Array
+  /** float64, int64 and uint64 that have less than 8 bytes, as numbers; undefined for others. */
+  ints: Int16Array | Int32Array | undefined
   u8: Uint8Array
   validity: Uint8Array
   validityOffset: number
@@ -22,6 +26,7 @@ export interface ColumnView {
 const NO_F64 = new Float64Array(0)
 const NO_I32 = new Int32Array(0)
 
+/** Of a value by itself; a chunk may have numbers in fewer. */
 export function valueBytes(type: FieldType): number {
   return type === 'bool' ? 1 : type === 'decimal' ? 16 : 8
 }
@@ -47,15 +52,16 @@ export class ChunkView {
     this.bigTimes = new BigInt64Array(buffer, def.timeOffset, capacity)
     this.prev = new Int32Array(buffer, def.prevOffset, capacity)
     for (const [i, column] of def.columns.entries()) {
-      const { type, offset, validityOffset } = column
-      const width = valueBytes(type)
+      const { type, width, offset, validityOffset } = column
+      const narrow = width < valueBytes(type)
       this.columns.set(column.field, {
         type,
         width,
         offset,
         flagsSlot: CHUNK_HEADER_FLAGS + i,
-        f64: type === 'float64' ? new Float64Array(buffer, offset, capacity) : NO_F64,
-        i32: type === 'bool' ? NO_I32 : new Int32Array(buffer, offset, (capacity * width) / 4),
+        f64: type === 'float64' && !narrow ? new Float64Array(buffer, offset, capacity) : NO_F64,
+        i32: type === 'bool' || narrow ? NO_I32 : new Int32Array(buffer, offset, (capacity * width) / 4),
+        ints: narrow ? (width === 2 ? new Int16Array(buffer, offset, capacity) : new Int32Array(buffer, offset, capacity)) : undefined,
         u8: new Uint8Array(buffer, offset, capacity * width),
         validity: new Uint8Array(buffer, validityOffset, capacity >> 3),
         validityOffset,

@@ -1,5 +1,4 @@
 /** A chunk of a memtable table as its writer has it; layout: ../threads/memtable-layout.ts. */
-import { bytesPerValue } from 'svcdb/lib/columns'
 import type { FieldDef } from '../threads/definitions.ts'
 import type { ChunkColumn, ChunkDef } from '../threads/memtable-layout.ts'
 import type { MemtableMemory } from './slabs.ts'
@@ -10,27 +9,45 @@ export interface Chunk {
   series: Int32Array
   time: Int32Array
   prev: Int32Array
-  columns: { field: FieldDef; bytes: Uint8Array; i32: Int32Array; validity: Uint8Array; nulls: boolean }[]
+  columns: WrittenColumn[]
   rows: number
 }
 
+/** A field, and the bytes that each of its values takes in a chunk. */
+export interface ColumnWidth {
+  field: FieldDef
+  width: number
+}
+
+interface WrittenColumn extends ColumnWidth {
+  bytes: Uint8Array
+  /** The same bytes; of numbers of 2 bytes `i16` alone, of booleans neither. */
+  i32: Int32Array
+  i16: Int16Array
+  validity: Uint8Array
+  nulls: boolean
+}
+
 const ALIGNMENT = 8
-const EMPTY = new Int32Array(0)
+const NO_I32 = new Int32Array(0)
+const NO_I16 = new Int16Array(0)
 const align = (offset: number): number => (offset + ALIGNMENT - 1) & -ALIGNMENT
 
 /** Of each column, for the alignment of its values and of its validity; and of header, series, time and links. */
 const COLUMN_SLACK = 4 + 2 * ALIGNMENT
 const CHUNK_SLACK = 4 + 4 * ALIGNMENT
 
+/** Bytes of a row: series, time and link, and the values. */
+const rowBytes = (columns: readonly ColumnWidth[]): number => 16 + columns.reduce((sum, { width }) => sum + width, 0)
+
 /** Rows of a chunk that lies in one slab: a power of two. A wide table's holds fewer. */
-export function chunkRows(slabBytes: number, fields: number, rowBytes: number): number {
-  return 2 ** Math.floor(Math.log2((slabBytes - CHUNK_SLACK - fields * COLUMN_SLACK) / (rowBytes + fields / 8)))
+export function chunkRows(slabBytes: number, columns: readonly ColumnWidth[]): number {
+  return 2 ** Math.floor(Math.log2((slabBytes - CHUNK_SLACK - columns.length * COLUMN_SLACK) / (rowBytes(columns) + columns.length / 8)))
 }
 
 /** Without rows. Of memory that was used before only what tells of rows is cleared. @param capacity rows, a power of two of at least 64. */
-export function newChunk(memory: MemtableMemory, fields: readonly FieldDef[], capacity: number): Chunk {
-  const rowBytes = 16 + fields.reduce((sum, field) => sum + bytesPerValue(field.type), 0)
-  const size = CHUNK_SLACK + fields.length * COLUMN_SLACK + capacity * (rowBytes + fields.length / 8)
+export function newChunk(memory: MemtableMemory, fields: readonly ColumnWidth[], capacity: number): Chunk {
+  const size = CHUNK_SLACK + fields.length * COLUMN_SLACK + capacity * (rowBytes(fields) + fields.length / 8)
   const { buffer, offset } = memory.allocate(size)
   let next = offset
   const take = (bytes: number): number => {
@@ -42,10 +59,11 @@ export function newChunk(memory: MemtableMemory, fields: readonly FieldDef[], ca
   const seriesOffset = take(capacity * 4)
   const timeOffset = take(capacity * 8)
   const prevOffset = take(capacity * 4)
-  const columns: ChunkColumn[] = fields.map((field) => ({
+  const columns: ChunkColumn[] = fields.map(({ field, width }) => ({
     field: field.id,
     type: field.type,
-    offset: take(capacity * bytesPerValue(field.type)),
+    width,
+    offset: take(capacity * width),
     validityOffset: take(capacity / 8),
   }))
   const def: ChunkDef = { buffer, capacity, headerOffset, seriesOffset, timeOffset, prevOffset, columns }
@@ -55,13 +73,19 @@ export function newChunk(memory: MemtableMemory, fields: readonly FieldDef[], ca
     series: new Int32Array(buffer, seriesOffset, capacity),
     time: new Int32Array(buffer, timeOffset, capacity * 2),
     prev: new Int32Array(buffer, prevOffset, capacity),
-    columns: columns.map((column, i) => ({
-      field: fields[i],
-      bytes: new Uint8Array(buffer, column.offset, capacity * bytesPerValue(column.type)),
-      i32: column.type === 'bool' ? EMPTY : new Int32Array(buffer, column.offset, (capacity * bytesPerValue(column.type)) / 4),
-      validity: new Uint8Array(buffer, column.validityOffset, capacity / 8),
-      nulls: false,
-    })),
+    columns: columns.map((column, i) => writtenColumn(fields[i].field, column, buffer, capacity)),
     rows: 0,
+  }
+}
+
+function writtenColumn(field: FieldDef, { width, offset, validityOffset }: ChunkColumn, buffer: SharedArrayBuffer, capacity: number): WrittenColumn {
+  return {
+    field,
+    width,
+    bytes: new Uint8Array(buffer, offset, capacity * width),
+    i32: width < 4 ? NO_I32 : new Int32Array(buffer, offset, (capacity * width) / 4),
+    i16: width === 2 ? new Int16Array(buffer, offset, capacity) : NO_I16,
+    validity: new Uint8Array(buffer, validityOffset, capacity / 8),
+    nulls: false,
   }
 }

@@ -12,7 +12,7 @@ import type { FieldDef } from '../threads/definitions.ts'
 import { CHUNK_ROWS, NO_ROW, ROW_BITS } from '../threads/memtable-layout.ts'
 import type { MemtablePart } from '../threads/state.ts'
 import { BLOCK_ROWS, type ChunkView, timeOf, valueBytes } from './chunk-view.ts'
-import { Gathered, GatheredColumn, heapBytes } from './row-gather.ts'
+import { Gathered, GatheredColumn, heapBytes, putNumber } from './row-gather.ts'
 
 const OFFSET = CHUNK_ROWS - 1
 /** Following links costs about this many times what passing over a row in sequence does. */
@@ -63,6 +63,7 @@ class BlockStream implements RowStream {
   private readonly projected: number[]
   private readonly texts: readonly FieldDef[]
   private readonly order = new BigInt64Array(BLOCK_ROWS)
+  private readonly wide = new Gathered(BLOCK_ROWS, 8)
   private chunk = 0
   private row = 0
 
@@ -125,7 +126,12 @@ class BlockStream implements RowStream {
       writeTexts(vector, n, hasNulls, view.validity.subarray(from >> 3), (i) => heapBytes(heap, i32[(from + i) * 2], i32[(from + i) * 2 + 1]))
       return
     }
-    copyValues(vector, chunk.def.buffer, view.offset + from * view.width, n * view.width)
+    if (view.ints === undefined) copyValues(vector, chunk.def.buffer, view.offset + from * view.width, n * view.width)
+    else {
+      const { wide } = this
+      for (let i = 0; i < n; i++) putNumber(view, from + i, wide, i)
+      copyValues(vector, wide.buffer, 0, n * 8)
+    }
     if (hasNulls) copyValidity(vector, chunk.def.buffer, view.validityOffset + (from >> 3), n)
   }
 }

@@ -22,9 +22,10 @@ import {
   Summary,
 } from '../threads/memtable-layout.ts'
 import type { StateEvent } from '../threads/messages.ts'
-import { type Chunk, chunkRows, newChunk } from './chunk.ts'
+import { type Chunk, type ColumnWidth, chunkRows, newChunk } from './chunk.ts'
 import { behind, type SeriesTimes } from './series-times.ts'
 import type { MemtableMemory } from './slabs.ts'
+import { copyWider, storeNarrow, ValueWidths } from './value-widths.ts'
 
 const FIRST_ROWS = 256
 const OFFSET = CHUNK_ROWS - 1
@@ -45,6 +46,7 @@ export interface AppendedRows {
 class MemtableTable {
   readonly id: number
   readonly chunks: Chunk[] = []
+  readonly widths = new ValueWidths()
   readonly summary = new BigInt64Array(new SharedArrayBuffer(Summary.SLOTS * 8))
   rows = 0
   bytes = 0
@@ -171,8 +173,9 @@ export class Memtable {
       this.publish({ kind: 'memtable-table', memtable: this.id, table: tableId, summary: table.summary })
     }
     const rowBytes = rowBytesOf(fields)
+    table.widths.take(batch, targets)
     for (let from = 0; from < batch.rows; ) {
-      const index = this.chunkFor(table, fields, targets, batch.rows - from, rowBytes)
+      const index = this.chunkFor(table, fields, targets, batch.rows - from)
       const chunk = table.chunks[index]
       const n = Math.min(chunk.def.capacity - chunk.rows, batch.rows - from)
       this.link(table, chunk, index, batch, from, n, times)
@@ -274,10 +277,8 @@ export class Memtable {
     if (text && sparse) column.i32.fill(0, at * 2, (at + n) * 2)
     if (source === undefined || present === 0) return
     if (text) this.storeText(column.i32, at, source, from, present, heapBytes)
-    else {
-      const width = bytesPerValue(type)
-      column.bytes.set(source.u8.subarray(from * width, (from + present) * width), at * width)
-    }
+    else if (column.width < bytesPerValue(type)) storeNarrow(column, at, source, from, present)
+    else column.bytes.set(source.u8.subarray(from * column.width, (from + present) * column.width), at * column.width)
   }
 
   private storeText(target: Int32Array, at: number, source: Column, from: number, n: number, heapBytes: Uint8Array): void {
@@ -315,42 +316,49 @@ export class Memtable {
     return ((this.heap.length - 1) << HEAP_BITS) | at
   }
 
-  /** The chunk to append to: the last one with room and all columns wanted, or a new or larger one. */
-  private chunkFor(table: MemtableTable, fields: readonly FieldDef[], targets: readonly FieldDef[], rows: number, rowBytes: number): number {
-    const index = table.chunks.length - 1
-    const last = table.chunks[index]
-    const maxRows = Math.max(FIRST_ROWS, Math.min(CHUNK_ROWS, chunkRows(this.memory.slabBytes, fields.length, rowBytes)))
-    if (last !== undefined && targets.every((field) => last.columns.some((column) => column.field === field))) {
-      if (last.rows < last.def.capacity) return index
-      if (last.def.capacity < maxRows) {
-        table.chunks[index] = this.grown(table, last, Math.min(maxRows, powerOfTwo(last.rows + rows)))
+  /** The chunk to append to: the last one with room and all columns wanted, wide enough, or a new or larger one. */
+  private chunkFor(table: MemtableTable, fields: readonly FieldDef[], targets: readonly FieldDef[], rows: number): number {
+    const { chunks, widths } = table
+    const index = chunks.length - 1
+    const last = chunks[index]
+    const room = last === undefined ? 'lacking' : roomOf(last, targets, widths)
+    if (last !== undefined && room !== 'lacking') {
+      if (room === 'all' && last.rows < last.def.capacity) return index
+      const columns = last.columns.map(({ field, width }) => ({ field, width: Math.max(width, widths.of(field)) }))
+      const most = this.mostRows(columns)
+      if (last.def.capacity < most) {
+        chunks[index] = this.grown(table, last, columns, Math.max(last.def.capacity, Math.min(most, powerOfTwo(last.rows + rows))))
         return index
       }
     }
     // A table that has filled a chunk goes on: the next one is not grown step by step, copied each time.
-    const filled = last !== undefined && last.rows === maxRows
+    const filled = last !== undefined && last.rows === this.mostRows(last.columns)
+    const columns = fields.map((field) => ({ field, width: widths.of(field) }))
+    const most = this.mostRows(columns)
     // Nor does it grow again to what the memtable before had of it.
     const expected = Math.max(FIRST_ROWS, rows, last === undefined ? (this.before.get(table.id) ?? 0) : 0)
-    const chunk = newChunk(this.memory, fields, filled ? maxRows : Math.min(maxRows, powerOfTwo(expected)))
-    table.chunks.push(chunk)
-    this.chunks = Math.max(this.chunks, table.chunks.length)
+    const chunk = newChunk(this.memory, columns, filled ? most : Math.min(most, powerOfTwo(expected)))
+    chunks.push(chunk)
+    this.chunks = Math.max(this.chunks, chunks.length)
     this.publish({ kind: 'chunk', memtable: this.id, table: table.id, chunk: chunk.def })
     return index + 1
   }
 
-  private grown(table: MemtableTable, old: Chunk, capacity: number): Chunk {
-    const chunk = newChunk(
-      this.memory,
-      old.columns.map((column) => column.field),
-      capacity,
-    )
+  private mostRows(columns: readonly ColumnWidth[]): number {
+    return Math.max(FIRST_ROWS, Math.min(CHUNK_ROWS, chunkRows(this.memory.slabBytes, columns)))
+  }
+
+  private grown(table: MemtableTable, old: Chunk, columns: readonly ColumnWidth[], capacity: number): Chunk {
+    const chunk = newChunk(this.memory, columns, capacity)
     chunk.series.set(old.series)
     chunk.time.set(old.time)
     chunk.prev.set(old.prev)
     for (const [i, column] of chunk.columns.entries()) {
-      column.bytes.set(old.columns[i].bytes)
-      column.validity.set(old.columns[i].validity)
-      column.nulls = old.columns[i].nulls
+      const from = old.columns[i]
+      if (column.width === from.width) column.bytes.set(from.bytes)
+      else copyWider(column, from, old.rows)
+      column.validity.set(from.validity)
+      column.nulls = from.nulls
     }
     chunk.header.set(old.header)
     chunk.rows = old.rows
@@ -359,8 +367,20 @@ export class Memtable {
   }
 }
 
-/** Bytes of a row without its texts. */
+/** Bytes of a row without its texts, numbers counted at 8: how many rows fill a memtable does not depend on their size. */
 export const rowBytesOf = (fields: readonly FieldDef[]): number => 16 + fields.reduce((sum, { type }) => sum + bytesPerValue(type), 0)
+
+/** Whether a chunk has columns for all of these fields, wide enough for what has come, too narrow, or not. */
+function roomOf({ columns }: Chunk, fields: readonly FieldDef[], widths: ValueWidths): 'all' | 'narrow' | 'lacking' {
+  let room: 'all' | 'narrow' = 'all'
+  for (let i = 0; i < fields.length; i++) {
+    const field = fields[i]
+    const column = columns[i]?.field === field ? columns[i] : columns.find((each) => each.field === field)
+    if (column === undefined) return 'lacking'
+    if (column.width < widths.of(field)) room = 'narrow'
+  }
+  return room
+}
 
 const powerOfTwo = (n: number): number => 1 << (32 - Math.clz32(n - 1))
 

@@ -30,6 +30,16 @@ export class Gathered {
   }
 }
 
+/** A number of a column that has `ints`, in its 8 bytes. */
+export function putNumber({ type, ints }: ColumnView, row: number, out: Pick<Gathered, 'f64' | 'i32'>, i: number): void {
+  const value = (ints as Int16Array | Int32Array)[row]
+  if (type === 'float64') out.f64[i] = value
+  else {
+    out.i32[i * 2] = value
+    out.i32[i * 2 + 1] = value >> 31
+  }
+}
+
 /** A column over several chunks; entries are undefined where a chunk does not have the field. */
 export class GatheredColumn {
   readonly chunks: readonly ChunkView[]
@@ -77,6 +87,10 @@ export class GatheredColumn {
       if (position === NO_POSITION) continue
       const view = views[position >>> ROW_BITS]
       if (view === undefined) continue
+      if (view.ints !== undefined) {
+        putNumber(view, position & OFFSET, out, i)
+        continue
+      }
       const at = (position & OFFSET) * lanes
       const source = view.i32
       i32[j] = source[at]
@@ -111,6 +125,10 @@ export class GatheredColumn {
       const position = rows[i]
       const view = position === NO_POSITION ? undefined : views[position >>> ROW_BITS]
       if (view === undefined) continue
+      if (view.ints !== undefined) {
+        putNumber(view, position & OFFSET, out, i)
+        continue
+      }
       const at = (position & OFFSET) * 2
       const source = view.i32
       i32[i * 2] = source[at]
@@ -127,7 +145,7 @@ export class GatheredColumn {
       const i = sequence[k]
       const position = rows[i]
       const view = position === NO_POSITION ? undefined : views[position >>> ROW_BITS]
-      if (view !== undefined) i32[i] = Math.round(view.f64[position & OFFSET] * power)
+      if (view !== undefined) i32[i] = Math.round((view.ints ?? view.f64)[position & OFFSET] * power)
     }
   }
 

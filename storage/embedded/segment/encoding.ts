@@ -38,7 +38,7 @@ export class EncodingChoice {
    * @param passNonFinite NaN and infinities are passed over: they will lie elsewhere.
    * @returns false when there is no need to go on: the answer is known.
    */
-  offer(values: Float64Array, from: number, to: number, bits: Uint8Array | undefined, passNonFinite = false): boolean {
+  offer(values: Float64Array | Int16Array | Int32Array, from: number, to: number, bits: Uint8Array | undefined, passNonFinite = false): boolean {
     const first = bits === undefined && this.scale === 0 && !this.failed ? this.passWhole(values, from, to) : from
     let { power, largest } = this
     for (let i = first; i < to; i++) {
@@ -71,7 +71,7 @@ export class EncodingChoice {
   }
 
   /** Passes over 32-bit integers, which counts and gauges mostly are: one conversion each. @returns where something else comes. */
-  private passWhole(values: Float64Array, from: number, to: number): number {
+  private passWhole(values: Float64Array | Int16Array | Int32Array, from: number, to: number): number {
     let min = 0
     let max = 0
     let i = from

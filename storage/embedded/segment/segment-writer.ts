@@ -188,7 +188,7 @@ function chooseEncoding(chunks: readonly ChunkView[], counts: readonly number[],
       const view = chunk.columns.get(field)
       if (view === undefined) continue
       const bits = chunk.hasNulls(view) ? view.validity : undefined
-      if (!choice.offer(view.f64, 0, counts[c], bits, chunk.hasNonFinite(view))) break
+      if (!choice.offer(view.ints ?? view.f64, 0, counts[c], bits, chunk.hasNonFinite(view))) break
     }
   } while (!choice.settled())
   return choice.result()

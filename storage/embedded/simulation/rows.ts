@@ -86,11 +86,12 @@ function fieldsAt({ chunks, memtable }: MemtablePart, index: number): Map<number
 }
 
 function valueAt(chunk: ChunkView, field: number, row: number, heap: readonly Uint8Array[]): Value {
-  const { type, f64, i32, u8 } = chunk.columns.get(field)!
+  const { type, f64, i32, ints, u8 } = chunk.columns.get(field)!
   switch (type) {
     case 'float64':
-      return f64[row]
+      return ints === undefined ? f64[row] : ints[row]
     case 'int64':
+      if (ints !== undefined) return BigInt(ints[row])
       return (BigInt(i32[row * 2 + 1]) << 32n) | BigInt(i32[row * 2] >>> 0)
     case 'bool':
       return u8[row] === 1

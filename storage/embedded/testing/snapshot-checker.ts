@@ -3,6 +3,7 @@
  * Row n: series n modulo SERIES, time and value by n, and a second value that every third row lacks from ROWS_WHOLE on.
  */
 import { parentPort, workerData } from 'node:worker_threads'
+import type { ColumnView } from '../memtable/chunk-view.ts'
 import { memtablePositions } from '../memtable/memtable-source.ts'
 import { ROW_BITS } from '../threads/memtable-layout.ts'
 import type { StateEvent } from '../threads/messages.ts'
@@ -33,26 +34,28 @@ export interface Findings {
   fault: string | undefined
 }
 
+const numbersOf = (view: ColumnView | undefined): ArrayLike<number> | undefined => view?.ints ?? view?.f64
 const position = (chunk: number, row: number): number => (chunk << ROW_BITS) | row
 
 /** @throws Error naming the first row or word that is not as it should be. */
 export function check(part: MemtablePart): void {
   const { chunks, counts, rows } = part
   if (rows % BATCH_ROWS !== 0) throw new Error(`${rows} rows are no whole batches`)
-  const first = chunks[0].columns.get(0)?.f64[0] ?? Number.NaN
+  const first = numbersOf(chunks[0].columns.get(0))?.[0] ?? Number.NaN
   const expected = new Map<number, number[]>(Array.from({ length: SERIES }, (_, s) => [s, []]))
   let [min, max] = [timeOfRow(first), timeOfRow(first)]
   let lateness = 0n
   let n = first
   for (const [c, chunk] of chunks.entries()) {
-    const [value, second] = [chunk.columns.get(0), chunk.columns.get(1)]
+    const [value, second] = [numbersOf(chunk.columns.get(0)), chunk.columns.get(1)]
     if (value === undefined || second === undefined) throw new Error('a column is missing')
     const nulls = chunk.hasNulls(second)
+    const seconds = numbersOf(second)
     for (let row = 0; row < counts[c]; row++, n++) {
       const time = timeOfRow(n)
-      if (value.f64[row] !== n || chunk.series[row] !== n % SERIES || chunk.timeAt(row) !== time) throw new Error(`row ${n} is another one`)
+      if (value[row] !== n || chunk.series[row] !== n % SERIES || chunk.timeAt(row) !== time) throw new Error(`row ${n} is another one`)
       const has = !nulls || (second.validity[row >> 3] & (1 << (row & 7))) !== 0
-      if (has === lacksSecond(n) || (has && second.f64[row] !== -n)) throw new Error(`row ${n} has ${has ? second.f64[row] : 'no second value'}`)
+      if (has === lacksSecond(n) || (has && seconds?.[row] !== -n)) throw new Error(`row ${n} has ${has ? seconds?.[row] : 'no second value'}`)
       expected.get(n % SERIES)?.push(position(c, row))
       if (time < min) min = time
       if (time > max) max = time
@@ -126,7 +129,8 @@ function hold({ held: shared, pins, memtableRows }: Holder): void {
     else state.apply(message)
   })
   const look = (part: MemtablePart): void => {
-    if (part.chunks[0].columns.get(0)?.f64[0] !== part.memtable.id * memtableRows) throw new Error(`memtable ${part.memtable.id} has rows of another one`)
+    if (numbersOf(part.chunks[0].columns.get(0))?.[0] !== part.memtable.id * memtableRows)
+      throw new Error(`memtable ${part.memtable.id} has rows of another one`)
     check(part)
     findings.rows += part.rows
   }

@@ -19,13 +19,15 @@ export const NO_ROW = -1
 export interface ChunkColumn {
   field: number
   type: FieldType
+  /** Bytes of a value: of float64, int64 and uint64 2, 4 or 8, as the values of this chunk need. */
+  width: number
   offset: number
   validityOffset: number
 }
 
 /**
  * One chunk, which shares its buffer with others: header (Int32: published rows, then the flags of each column, CHUNK_HAS_*), series Int32, time Int64, prev Int32, columns.
- * float64, int64, uint64: 8 bytes; bool 1; decimal 16 (little endian 128 bit, at the field's scale); string and histogram:
+ * float64, int64, uint64: 8 bytes, or signed integers of 2 or 4 where all values are such; bool 1; decimal 16 (little endian 128 bit, at the field's scale); string and histogram:
  * two Uint32 (address in the memtable's heap: heap buffer index << HEAP_BITS | offset; length).
  */
 export interface ChunkDef {

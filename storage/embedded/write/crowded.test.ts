@@ -8,7 +8,7 @@ t.setTimeout(120_000)
 const MIB = 1 << 20
 const SMALL = { memtable_flush_threshold: MIB, max_memtable_memory: 4 * MIB }
 const TABLES = 15
-const WIDE = Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`f${i}`, i]))
+const WIDE = Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`f${i}`, i + 0.5]))
 
 const memory = (engine: EmbeddedEngine): number => (engine as unknown as { opened: { memtables: { memory: number } } }).opened.memtables.memory
 

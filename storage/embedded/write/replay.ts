@@ -3,7 +3,6 @@ import type { Schema } from '../catalog/schema.ts'
 import type { SchemaPublisher } from '../catalog/schema-publisher.ts'
 import { definedTable, type Memtables } from '../memtable/memtables.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
-import type { FieldDef } from '../threads/definitions.ts'
 import type { LateSeries } from '../wal/late-series.ts'
 import type { TableRows, WriteRecord } from '../wal/record.ts'
 import type { Windows } from './windows.ts'
@@ -48,7 +47,10 @@ export class WriteReplay {
     for (const table of tables) for (let row = 0; row < table.rows; row++) if (table.series[row] > lastSeries) lastSeries = table.series[row]
     for (const table of tables) {
       const { fields } = definedTable(schema.tables[table.table], table.table)
-      table.fields = table.fields.map(({ id }) => (fields[id]?.id === id ? fields[id] : (fields.find((field) => field.id === id) as FieldDef)))
+      // Fields that a later drop takes away are passed over.
+      const known = table.fields.map(({ id }) => (fields[id]?.id === id ? fields[id] : fields.find((field) => field.id === id)))
+      table.columns = table.columns.filter((_, i) => known[i] !== undefined)
+      table.fields = known.filter((field) => field !== undefined)
       const owned = windows.see(
         table,
         (number) => index.measurementOf(number),

@@ -3,6 +3,7 @@
  * order of arrival or by the links of their series; of equal times the later write wins.
  */
 import { type ChunkView, type ColumnView, timeOf } from '../../memtable/chunk-view.ts'
+import { Gathered, putNumber } from '../../memtable/row-gather.ts'
 import { ROW_BITS } from '../../threads/memtable-layout.ts'
 import type { MemtablePart } from '../../threads/state.ts'
 import { contains, type Mask } from '../masks.ts'
@@ -20,6 +21,8 @@ const TWO_32 = 4294967296
 const COARSEST = 4096
 /** A step along a link costs about as much as this many rows that are read one after the other. */
 const LINK_COST = 4
+/** Of a value on its way. */
+const one = new Gathered(1, 8)
 
 /** Whether a row is to be seen; its time in two halves. */
 export type KeepRow = (series: number, low: number, high: number) => boolean
@@ -168,7 +171,10 @@ export class NewestRows {
 
   private put(slot: number, view: ColumnView | undefined, row: number, low: number, high: number): void {
     if (view === undefined) this.set(slot, low, high, 0, 0)
-    else if (view.width === 1) this.set(slot, low, high, view.u8[row], 0)
+    else if (view.ints !== undefined) {
+      putNumber(view, row, one, 0)
+      this.set(slot, low, high, one.i32[0], one.i32[1])
+    } else if (view.width === 1) this.set(slot, low, high, view.u8[row], 0)
     else this.set(slot, low, high, view.i32[row * 2], view.i32[row * 2 + 1])
   }
 }

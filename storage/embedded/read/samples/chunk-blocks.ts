@@ -9,7 +9,7 @@ import type { MemtablePart } from '../../threads/state.ts'
 import { type BlockCache, OwnedBlocks } from './block-cache.ts'
 import { type ChunkFrame, FrameSorter } from './chunk-frame.ts'
 import { BlockRows, ChunkRows } from './chunk-rows.ts'
-import { built } from './chunk-values.ts'
+import { areNumbers, built, gatherNumbers } from './chunk-values.ts'
 import { DecimalScale } from './decimal-scale.ts'
 import { LinkedRows, type TablePart } from './linked-rows.ts'
 import type { RowBlock } from './row-block.ts'
@@ -189,25 +189,9 @@ function blockOf({ series, starts, times, rests, duplicates, minTime, maxTime }:
 }
 
 /** The values of a column that has one in every row, and nothing but numbers among them; undefined for others. */
-function plainValues(chunk: ChunkView, view: ColumnView, order: Int32Array, { type }: FieldDef): Float64Array | undefined {
-  if (chunk.hasNulls(view)) return undefined
-  const { f64, i32, u8 } = view
-  const out = type === 'histogram' || type === 'decimal' ? undefined : new Float64Array(order.length)
-  if (out === undefined) return undefined
-  switch (type) {
-    case 'float64':
-      if (chunk.hasNonFinite(view)) return undefined
-      for (let i = 0; i < out.length; i++) out[i] = f64[order[i]]
-      break
-    case 'int64':
-      for (let i = 0; i < out.length; i++) out[i] = i32[order[i] * 2 + 1] * 4294967296 + (i32[order[i] * 2] >>> 0)
-      break
-    case 'uint64':
-      for (let i = 0; i < out.length; i++) out[i] = (i32[order[i] * 2 + 1] >>> 0) * 4294967296 + (i32[order[i] * 2] >>> 0)
-      break
-    case 'bool':
-      for (let i = 0; i < out.length; i++) out[i] = u8[order[i]]
-      break
-  }
+function plainValues(chunk: ChunkView, view: ColumnView, order: Int32Array, field: FieldDef): Float64Array | undefined {
+  if (chunk.hasNulls(view) || !areNumbers(field, chunk, view)) return undefined
+  const out = new Float64Array(order.length)
+  gatherNumbers(view, field, order, 0, order.length, out)
   return out
 }

@@ -4,7 +4,7 @@ import { RUN } from '../../memtable/runs.ts'
 import type { FieldDef } from '../../threads/definitions.ts'
 import type { MemtablePart } from '../../threads/state.ts'
 import type { ChunkFrame } from './chunk-frame.ts'
-import { built } from './chunk-values.ts'
+import { areNumbers, built, gatherNumbers } from './chunk-values.ts'
 import type { Frame } from './page-block.ts'
 import type { RowBlock, RowValues } from './row-block.ts'
 import type { SampleBlock } from './sample-block.ts'
@@ -62,11 +62,11 @@ export class ChunkRows implements RowBlock {
     const def = this.fields[field]
     const kept = this.kept.get(def)
     if (kept !== undefined && kept.sparse !== true && kept.times.length === order.length) return new BlockRows(kept).values()
-    if (!chunk.hasNulls(view) && gathers(def, chunk, view)) {
+    if (!chunk.hasNulls(view) && areNumbers(def, chunk, view)) {
       const whole = rowsOf(runs) > order.length * MOST_ROWS ? this.kept.whole(def) : undefined
       if (whole !== undefined) return new BlockRows(whole).values()
       const out = scratch.doubles(order.length).subarray(0, order.length)
-      gather(view, def, order, runs, out)
+      for (let r = 0; r < runs.length; r += RUN) gatherNumbers(view, def, order, runs[r + 1], runs[r + 2], out)
       return { values: out }
     }
     const block = built(part, chunk, view, order, def).build(false)
@@ -110,19 +110,4 @@ function rowsOf(runs: Int32Array): number {
   let rows = 0
   for (let r = 0; r < runs.length; r += RUN) rows += runs[r + 2] - runs[r + 1]
   return rows
-}
-
-/** Whether values are numbers as they lie there. */
-function gathers({ type }: FieldDef, chunk: ChunkView, view: ColumnView): boolean {
-  return type === 'float64' ? !chunk.hasNonFinite(view) : type === 'int64' || type === 'uint64' || type === 'bool'
-}
-
-function gather({ f64, i32, u8 }: ColumnView, { type }: FieldDef, order: Int32Array, runs: Int32Array, out: Float64Array): void {
-  for (let r = 0; r < runs.length; r += RUN) {
-    const [from, to] = [runs[r + 1], runs[r + 2]]
-    if (type === 'float64') for (let i = from; i < to; i++) out[i] = f64[order[i]]
-    else if (type === 'int64') for (let i = from; i < to; i++) out[i] = i32[order[i] * 2 + 1] * 4294967296 + (i32[order[i] * 2] >>> 0)
-    else if (type === 'uint64') for (let i = from; i < to; i++) out[i] = (i32[order[i] * 2 + 1] >>> 0) * 4294967296 + (i32[order[i] * 2] >>> 0)
-    else for (let i = from; i < to; i++) out[i] = u8[order[i]]
-  }
 }

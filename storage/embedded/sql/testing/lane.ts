@@ -25,8 +25,8 @@ interface Manners {
   fine: number
   /** Share of values whose sums are out of range, and of integers that doubles may not hold. */
   huge: number
-  /** Integers are below this, and as far below zero or not at all. */
-  integers: number
+  /** Each integer is below one of these, and as far below zero or not at all. */
+  integers: readonly number[]
   signed: boolean
 }
 
@@ -69,7 +69,7 @@ export class LaneHarness {
       sparse: tame ? 0 : random.pick([0, 0.01, 0.3]),
       nonFinite: random.chance(0.5) ? 0 : random.pick([0.02, 0.3]),
       huge: random.chance(0.9) ? 0 : 0.05,
-      integers: random.pick([100, 100, 2 ** 31, 1e12, 2 ** 52]),
+      integers: random.pick([[100], [100], [2 ** 31], [1e12], [2 ** 52], [100, 2 ** 15, 2 ** 31, 2 ** 52]]),
       signed: random.chance(0.5),
       fine: tame ? 0 : random.pick([0, 0.001, 0.3]),
     }
@@ -169,7 +169,9 @@ export class LaneHarness {
 
   private integer(signed: boolean): bigint {
     const { random, manners } = this
-    const value = random.chance(manners.huge) ? 2n ** random.pick([53n, 62n]) - BigInt(random.below(2)) : BigInt(Math.floor(random.next() * manners.integers))
+    const value = random.chance(manners.huge)
+      ? 2n ** random.pick([53n, 62n]) - BigInt(random.below(2))
+      : BigInt(Math.floor(random.next() * random.pick(manners.integers)))
     return signed && manners.signed && random.chance(0.5) ? -value : value
   }
 

@@ -1,0 +1,121 @@
+/** Numbers of a memtable come back as they were written, whatever the width of their chunks; small ones take little memory, and nobody makes many chunks by their size. */
+import { ByteHeap, TableBatch } from 'svcdb/lib/columns'
+import t from 'tap'
+import { Random } from '../../conformance/random.ts'
+import type { FieldDef } from '../threads/definitions.ts'
+import type { StateEvent } from '../threads/messages.ts'
+import { ChunkView } from './chunk-view.ts'
+import { Memtable } from './memtable.ts'
+import { Gathered, GatheredColumn } from './row-gather.ts'
+import { SeriesTimes } from './series-times.ts'
+import { MemtableMemory, SlabPool } from './slabs.ts'
+
+const MEMTABLE = 64 << 20
+const SEED = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
+const FIELDS: FieldDef[] = (['int64', 'uint64', 'float64', 'int64', 'uint64', 'float64', 'float64'] as const).map((type, id) => ({
+  id,
+  name: `f${id}`,
+  column: `f${id}`,
+  type,
+  scale: 0,
+}))
+
+type Row = (bigint | undefined)[]
+const text = (_: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : (value ?? null))
+
+function writer(fields: readonly FieldDef[], memtableBytes = MEMTABLE) {
+  const events: StateEvent[] = []
+  const memory = new MemtableMemory(new SlabPool({ memtableBytes, keptBytes: memtableBytes }))
+  const memtable = new Memtable({ id: 0, sequence: 1, firstWal: 1, seriesCapacity: 16, memory, publish: (event) => events.push(event) })
+  const times = new SeriesTimes()
+  let written = 0
+  const write = (rows: readonly Row[]): void => {
+    const batch = new TableBatch({ namespace: '', name: 'm', id: 0, fields: new Map() })
+    for (const values of rows) {
+      const row = batch.addRow(0, written++, 0, 0)
+      for (const [i, value] of values.entries())
+        if (value !== undefined)
+          batch.column(fields[i].name, fields[i].type).setPair(row, Number(BigInt.asIntN(32, value)), Number(BigInt.asIntN(32, value >> 32n)))
+    }
+    const targets = batch.columns.map(({ name }) => fields.find((field) => field.name === name) as FieldDef)
+    memtable.append(0, batch, new ByteHeap().bytes, fields, targets, times)
+  }
+  const chunks = (): ChunkView[] => (memtable.tables.get(0)?.chunks ?? []).map(({ def }) => new ChunkView(def))
+  return { memtable, memory, write, chunks }
+}
+
+const bitsOf = (value: number): bigint => new BigInt64Array(Float64Array.of(value).buffer)[0]
+
+/** All rows as they are read, floats by their bits. */
+function read(chunks: readonly ChunkView[], fields: readonly FieldDef[]): Row[] {
+  const positions = Int32Array.from(chunks.flatMap((chunk, c) => Array.from({ length: chunk.published() }, (_, row) => (c << 16) | row)))
+  const out = new Gathered(positions.length, 8)
+  const columns = fields.map(({ id, type }) => {
+    new GatheredColumn(chunks, id).gather(positions, 0, positions.length, 8, out)
+    const values = new (type === 'uint64' ? BigUint64Array : BigInt64Array)(out.buffer)
+    return Array.from(positions, (_, i) => (out.isNull(i) ? undefined : values[i]))
+  })
+  return Array.from(positions, (_, i) => columns.map((column) => column[i]))
+}
+
+t.test(`numbers of all sizes (seed ${SEED})`, async (t) => {
+  for (let round = 0; round < 20; round++) {
+    const random = new Random(SEED + round)
+    const { write, chunks } = writer(FIELDS)
+    const wanted: Row[] = []
+    let sizes = FIELDS.map(() => random.pick([3, 7, 12, 15, 30]))
+    for (let batch = 0; batch < 12; batch++) {
+      if (random.chance(0.4)) sizes = sizes.map((size) => Math.min(63, size + random.below(20)))
+      const missing = random.pick([0, 0, 0.3, 1])
+      const rows = Array.from({ length: 1 + random.below(400) }, () =>
+        FIELDS.map(({ type }, i): bigint | undefined => {
+          if (i > 0 && random.chance(missing)) return undefined
+          const value = (BigInt(random.below(2 ** 31)) * 2n ** 32n + BigInt(random.below(2 ** 31))) % 2n ** BigInt(sizes[i])
+          if (type === 'float64') return bitsOf(i === 6 ? random.pick([0.5, -0, Number.NaN, 1e300, 3]) : Number(value) * random.pick([1, -1]))
+          if (type === 'uint64') return random.chance(0.01) && sizes[i] > 60 ? 2n ** 64n - 1n - value : value
+          return random.pick([value, -value, -(2n ** BigInt(sizes[i]))])
+        }),
+      )
+      write(rows)
+      wanted.push(...rows)
+    }
+    const found = read(chunks(), FIELDS)
+    if (JSON.stringify(found, text) !== JSON.stringify(wanted, text)) return t.fail(`SVC_SEED=${SEED + round}`)
+    t.pass(`${wanted.length} rows, ${new Set(chunks().flatMap(({ columns }) => [...columns.values()].map(({ width }) => width))).size} widths`)
+  }
+})
+
+t.test('rows of small numbers take a third of the memory', async (t) => {
+  const fields: FieldDef[] = Array.from({ length: 10 }, (_, id) => ({
+    id,
+    name: `f${id}`,
+    column: `f${id}`,
+    type: id % 2 === 0 ? 'int64' : 'float64',
+    scale: 0,
+  }))
+  const rows = Array.from({ length: 5000 }, (_, i) =>
+    fields.map(({ id, type }) => (type === 'float64' ? bitsOf((i * (id + 1)) % 100) : BigInt((i * (id + 1)) % 100))),
+  )
+  const { memtable, memory, write } = writer(fields)
+  for (let batch = 0; batch < 60; batch++) write(rows)
+  t.equal(memtable.rows, 300_000)
+  t.ok(memory.bytes < 17 << 20, `${memory.bytes} bytes, of rows of 36 bytes`)
+  t.equal(memtable.bytes, 300_000 * 96, 'a memtable is full after as many rows as ever')
+})
+
+t.test('values that grow from row to row, in one field after the other, make a few chunks only', async (t) => {
+  const fields: FieldDef[] = Array.from({ length: 30 }, (_, id) => ({ id, name: `f${id}`, column: `f${id}`, type: 'int64', scale: 0 }))
+  const { write, chunks, memory } = writer(fields, 8 << 20)
+  const before = Array.from({ length: 10_000 }, () => fields.map(() => 1n))
+  write(before)
+  const chunksBefore = chunks().length
+  const wanted: Row[] = []
+  for (let row = 0; row < 60; row++) {
+    const values = fields.map(({ id }) => (id === row >> 1 ? (row % 2 === 0 ? 10n ** 6n : 10n ** 12n) : 1n))
+    write([values])
+    wanted.push(values)
+  }
+  t.ok(chunks().length <= chunksBefore + 18, `${chunks().length} chunks, ${chunksBefore} before`)
+  t.ok(memory.bytes < 8 << 20, `${memory.bytes} bytes`)
+  t.same(read(chunks(), fields).slice(before.length), wanted)
+})
