@@ -332,11 +332,15 @@ export function processPlaces(config: DatabaseConfig): Record<ThreadRole, Places
   return { query: places(engineProcesses(config)), background: places(processesOfThread(config)), maintenance: places(0) }
 }
 
+/** Of libuv's pool (kernel/main.js), where each statement at work in DuckDB keeps one; the log and files need some, and so do the few jobs that nobody waits for. */
+const poolThreads = Number(process.env.UV_THREADPOOL_SIZE) || 4
+
 /** What an engine thread knows of the configuration. */
 export function workerConfig(config: DatabaseConfig, role: ThreadRole) {
   const limits = {
     maxScratchBytes: config.max_scratch_size,
     engineProcesses: processesOfThread(config),
+    statementsAtOnce: Math.max(1, Math.floor(role === 'background' ? poolThreads / 8 : poolThreads / 2 / queryThreads(config))),
     sqlLimits: { textBytes: config.sql_max_text_bytes, depth: config.sql_max_depth, nodes: config.sql_max_nodes },
   }
   return {

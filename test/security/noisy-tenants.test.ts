@@ -149,6 +149,24 @@ t.test('exports of one tenant leave one for others', async (t) => {
   t.ok(codes.slice(0, 4).includes(429))
 })
 
+t.test('statements of one tenant in DuckDB hold up neither statements nor writes of another', async (t) => {
+  const { node } = await started(t, { max_concurrent_queries: 64, query_threads: 1 })
+  const now = Date.now()
+  const rows = Array.from({ length: 40_000 }, (_, i) => `cpu,host=h${i % 9} value=${i} ${now - i}000000`)
+  t.equal((await write(node, alice, rows.join('\n'))).statusCode, 204)
+  const ask = (query: string, headers: Record<string, string>) => node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query }, headers })
+  let answered = 0
+  const many = Array.from({ length: 24 }, async (_, i) => {
+    const answer = await ask(`SELECT host, count(DISTINCT value) AS n FROM cpu WHERE value <> ${i} GROUP BY host`, alice)
+    answered++
+    return answer.statusCode
+  })
+  const few = [ask('SELECT count(DISTINCT host) FROM cpu', bob), write(node, bob, 'cpu,host=b value=2')]
+  t.match(await Promise.all(few), [{ statusCode: 200 }, { statusCode: 204 }])
+  t.ok(answered < many.length / 2, `${answered} of ${many.length} were answered before`)
+  t.same(new Set(await Promise.all(many)), new Set([200]))
+})
+
 /** A query whose answer nobody reads. */
 function unread(url: string, query: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {

@@ -28,6 +28,11 @@ export function ownedBy<T>(owner: string, work: () => T): T {
   return currentOwner.run(owner, work)
 }
 
+/** Whose work runs; undefined = nobody's in particular. */
+export function owner(): string | undefined {
+  return currentOwner.getStore()
+}
+
 /** Resolves in a later turn of the loop: owners take turns, and of one owner the work that has waited longest goes on. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {

@@ -11,6 +11,7 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import type bindings from '@duckdb/node-bindings'
 import type { FieldType } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { Places } from '../../common/places.ts'
 import { EncryptedColumns } from '../encryption/columns.ts'
 import { KeyRing } from '../encryption/keys.ts'
 import { paths } from '../paths.ts'
@@ -19,6 +20,7 @@ import type { WorkerConfig } from '../threads/messages.ts'
 import { MemoryTurns } from './memory-turns.ts'
 import { duckdb } from './native.ts'
 import { raised } from './raised.ts'
+import { StatementPlace } from './statement-place.ts'
 import { unreadableFile } from './unreadable-file.ts'
 
 /** What a table function call scans. */
@@ -67,6 +69,7 @@ export class Duck {
   private readonly masks = new Map<number, MaskedRows>()
   private readonly idle: DuckDBConnection[] = []
   private readonly extensions = new Set<unknown>()
+  private readonly places: Places
   private readonly retiring = new Set<Promise<void>>()
   /** Statements of `run`. */
   private readonly running = new Set<Promise<unknown>>()
@@ -85,6 +88,8 @@ export class Duck {
     this.config = config
     this.dataDir = dataDir
     this.archiveDirectory = config.archiveDirectory
+    const { statementsAtOnce: most = Number.MAX_SAFE_INTEGER } = config
+    this.places = new Places(most, Math.floor(most / 4))
     this.encrypted = new EncryptedColumns(new KeyRing(config.encryption), dataDir, config.encryption?.cacheBytes)
     mkdirSync(paths(dataDir).segments, { recursive: true })
     mkdirSync(config.tempDir, { recursive: true })
@@ -143,6 +148,11 @@ export class Duck {
     const connection = await (this.instance as DuckDBInstance).connect()
     for (const statement of CONNECTION_SETTINGS) await connection.run(statement)
     return connection
+  }
+
+  /** For a statement's calls that may take long, those of flushes and merges aside. */
+  place(signal: AbortSignal | undefined): StatementPlace {
+    return new StatementPlace(this.places, signal)
   }
 
   /** Takes a connection back. One whose statement did not end by itself is closed instead of reused. */

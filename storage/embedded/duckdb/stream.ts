@@ -5,16 +5,17 @@ import { type Duck, engineError, interruptOn } from './duckdb.ts'
 export async function* streamSql(duck: Duck, sql: string, signal: AbortSignal | undefined): AsyncGenerator<SqlChunk> {
   signal?.throwIfAborted()
   const connection = await duck.connect()
+  const place = duck.place(signal)
   const calm = interruptOn(signal, connection)
   let finished = false
   try {
     signal?.throwIfAborted()
     const statement = await connection.prepare(sql)
-    const result = await statement.stream().finally(() => statement.destroySync())
+    const result = await place.during(() => statement.stream()).finally(() => statement.destroySync())
     const [{ resultColumn }, { readParts }] = await Promise.all([import('./vectors.ts'), import('./row-parts.ts')])
     const columns = Array.from({ length: result.columnCount }, (_, i) => resultColumn(result.columnLogicalType(i).logical_type))
     for (;;) {
-      const chunk = await result.fetchChunk()
+      const chunk = await place.during(() => result.fetchChunk())
       signal?.throwIfAborted()
       if (chunk === null || chunk.rowCount === 0) break
       yield* readParts(chunk, columns)
@@ -23,6 +24,7 @@ export async function* streamSql(duck: Duck, sql: string, signal: AbortSignal | 
   } catch (error) {
     throw engineError(error, signal)
   } finally {
+    place.leave()
     calm()
     duck.release(connection, finished)
   }

@@ -11,7 +11,7 @@ import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { sqlName, sqlText } from '../duckdb/duckdb.ts'
 import { NO_DICTIONARIES } from '../segment/encoding.ts'
 import { duckType, type RelationRequest, type SqlApart, type SqlHost } from '../sql/host.ts'
-import type { Statement, StatementOptions, StatementRunner } from '../sql/statement.ts'
+import type { Place, Statement, StatementOptions, StatementRunner } from '../sql/statement.ts'
 import type { FromProcess, View } from './messages.ts'
 import type { ProcessPool } from './pool.ts'
 import type { EngineProcess } from './process.ts'
@@ -21,6 +21,8 @@ export interface ApartSettings {
   namespace: string
   /** At rest while the statement runs elsewhere. */
   connection: DuckDBConnection
+  /** Of what runs on the connection. */
+  place: Place
   /** Of all rows handed over in files. */
   maxScratchBytes: number
   signal: AbortSignal | undefined
@@ -228,7 +230,7 @@ class Session {
 
   /** @returns the file's bytes. */
   private async handOverFile(request: RelationRequest, { name, columns }: View, before: number): Promise<number> {
-    const { connection, maxScratchBytes } = this.settings
+    const { connection, place, maxScratchBytes } = this.settings
     const path = join(this.process.scratch, `${this.id}-${name}.parquet`)
     const select = await this.settings.select(request)
     const groupRows = columns.some(({ type }) => HAS_LENGTH.test(type)) ? TEXT_ROW_GROUP_ROWS : ROW_GROUP_ROWS
@@ -242,7 +244,8 @@ class Session {
       connection.interrupt()
     }, SIZE_LOOK_MS)
     try {
-      await connection.run(`COPY (${select}) TO ${sqlText(path)} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE ${groupRows}${exact})`)
+      const copy = `COPY (${select}) TO ${sqlText(path)} (FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE ${groupRows}${exact})`
+      await place.during(() => connection.run(copy))
     } catch (error) {
       throw tooLarge ? exceeds(maxScratchBytes) : (this.failure ?? error)
     } finally {
@@ -256,9 +259,10 @@ class Session {
   }
 
   private async handOverRows(request: RelationRequest, view: View): Promise<void> {
+    const { connection, place } = this.settings
     const select = await this.settings.select(request)
     const { runnerOn } = await import('../sql/statement.ts')
-    const statement = await runnerOn(this.settings.connection).open(select, { textBytes: true, histograms: () => false })
+    const statement = await runnerOn(connection, place).open(select, { textBytes: true, histograms: () => false })
     for await (const chunk of statement.rows()) {
       if (this.failure !== undefined) throw this.failure
       await this.process.sent({ kind: 'rows', view, chunk })

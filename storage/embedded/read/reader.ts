@@ -1,5 +1,4 @@
 /** The Reader a job is handed: one snapshot, and every row source and statement it opened closed with it. */
-import type { DuckDBConnection } from '@duckdb/node-api'
 import type { ExportResult, Matcher, MeasurementFields, MeasurementInfo, Reader, Scan, ScanPlan, ScanRequest, SqlChunk, SqlCursor, SqlRequest } from 'svcdb'
 import type { SampleRequest, SampleSet, SeriesSet } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
@@ -30,6 +29,9 @@ const NS_PER_MS = 1_000_000n
 const NO_FUNCTIONS: readonly FunctionSpec[] = []
 /** Loaded by the first statement: looking for a loaded module again takes as long as a part of a small one. */
 let laneModule: typeof import('./lane.ts') | undefined
+
+/** A statement's connection, and its place. */
+type Running = Required<Pick<SqlHost, 'connection' | 'place'>>
 
 export class EngineReader implements Reader {
   private readonly context: RelationContext
@@ -107,6 +109,7 @@ export class EngineReader implements Reader {
     const { functions, register } = await sqlSetup(this.context.sqlFunctions ?? NO_FUNCTIONS)
     const connection = await duck.connect()
     duck.extend(register, connection)
+    const place = duck.place(this.signal)
     const calm = interruptOn(this.signal, connection)
     let unread: OpenedSql | undefined
     const abandon = (): void => {
@@ -116,6 +119,7 @@ export class EngineReader implements Reader {
     const release = (reusable: boolean): void => {
       if (!this.statements.delete(abandon)) return
       calm()
+      place.leave()
       duck.release(connection, reusable)
     }
     this.statements.add(abandon)
@@ -124,7 +128,7 @@ export class EngineReader implements Reader {
       return releasing(cursor, release)
     }
     try {
-      const cursor = await this.opened(request.namespace, connection, (host) => openSql({ ...host, functions }, request, this.signal))
+      const cursor = await this.opened(request.namespace, { connection, place }, (host) => openSql({ ...host, functions }, request, this.signal))
       unread = cursor
       return { columns: cursor.columns, parameters: cursor.parameters, [Symbol.asyncIterator]: () => read(cursor) }
     } catch (error) {
@@ -148,18 +152,18 @@ export class EngineReader implements Reader {
    * Which segments a statement reads is known once it is rewritten. Where some are not verified yet, or lie in an archive, that is done when rows are
    * asked for: the columns of an answer are known without them.
    */
-  private async opened(namespace: string, connection: DuckDBConnection, open: (host: SqlHost) => Promise<OpenedSql>): Promise<OpenedSql> {
+  private async opened(namespace: string, running: Running, open: (host: SqlHost) => Promise<OpenedSql>): Promise<OpenedSql> {
     const wanted: SegmentMeta[] = []
     try {
-      return await open(this.host(namespace, connection, wanted))
+      return await open(this.host(namespace, running, wanted))
     } catch (error) {
       if (wanted.length === 0) throw error
     }
-    const described = await open(describingHost(this.host(namespace, connection, []), namespace))
+    const described = await open(describingHost(this.host(namespace, running, []), namespace))
     if (described.parameters.length > 0) return described
     described.discard()
     const { context, signal } = this
-    const host = (missing: SegmentMeta[]): SqlHost => this.host(namespace, connection, missing)
+    const host = (missing: SegmentMeta[]): SqlHost => this.host(namespace, running, missing)
     return {
       columns: described.columns,
       parameters: [],
@@ -177,11 +181,11 @@ export class EngineReader implements Reader {
   }
 
   /** @param wanted collects segments that have to be verified before the statement can be tried again. */
-  private host(namespace: string, connection: DuckDBConnection, wanted: SegmentMeta[]): SqlHost {
+  private host(namespace: string, running: Running, wanted: SegmentMeta[]): SqlHost {
     const { state, processes } = this.context
     const read = new Set<MeasurementDef>()
-    const host: SqlHost = {
-      connection,
+    const host: SqlHost & Running = {
+      ...running,
       limits: this.context.sqlLimits,
       bounds: this.boundsOf(namespace, read),
       measurements: (name) => state.measurementsOf(name).map((def) => sqlMeasurement(state, def)),
@@ -211,7 +215,7 @@ export class EngineReader implements Reader {
     return processes?.enabled === true ? { ...host, apart: () => this.apart(namespace, host, processes) } : host
   }
 
-  private apart(namespace: string, host: SqlHost, pool: ProcessPool): SqlApart {
+  private apart(namespace: string, host: SqlHost & Running, pool: ProcessPool): SqlApart {
     const { state, duck, verifier, maxScratchBytes = Number.MAX_SAFE_INTEGER } = this.context
     const { signal } = this
     const defOf = ({ measurement }: RelationRequest): MeasurementDef => state.measurement(namespace, measurement) as MeasurementDef
@@ -219,6 +223,7 @@ export class EngineReader implements Reader {
       pool,
       namespace,
       connection: host.connection,
+      place: host.place,
       maxScratchBytes,
       signal,
       select: async (request) => {

@@ -5,7 +5,7 @@ import type { SqlLimits } from '../sql-limits.ts'
 import type { NewestPlan } from './lane/newest.ts'
 import type { PlanBounds } from './plan-guard.ts'
 import type { PluginFunctions } from './plugin-functions/plugin-functions.ts'
-import type { StatementRunner } from './statement.ts'
+import type { Place, StatementRunner } from './statement.ts'
 
 /** A column as SQL sees it: `name` is its name in SQL and in the relation. */
 export interface SqlMeasurementColumn {
@@ -51,6 +51,8 @@ export interface SqlApart {
 
 export interface SqlHost {
   connection: DuckDBConnection
+  /** Of the statement on the connection; absent: nothing else is at work beside it. */
+  place?: Place
   /** Of statements; DEFAULT_LIMITS when absent. */
   limits?: Readonly<SqlLimits>
   /** Of plugins; none when absent. */

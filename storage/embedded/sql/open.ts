@@ -49,7 +49,7 @@ export async function openSql(host: SqlHost, { namespace, query, parameters, tex
   }
 }
 
-const runnerOf = (host: SqlHost, { runner }: PreparedSql): StatementRunner => runner ?? runnerOn(host.connection)
+const runnerOf = (host: SqlHost, { runner }: PreparedSql): StatementRunner => runner ?? runnerOn(host.connection, host.place)
 
 async function open(host: SqlHost, namespace: string, prepared: PreparedSql, textBytes: boolean, limit?: number): Promise<Statement> {
   const { sql, scans, names, describes, unites } = prepared

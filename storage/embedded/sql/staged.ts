@@ -6,6 +6,7 @@
 import type { DuckDBConnection, DuckDBPreparedStatement } from '@duckdb/node-api'
 import type { SqlChunk } from 'svcdb'
 import { SERIES_COLUMN, TIME_COLUMN } from '../memtable/memtable-source.ts'
+import type { Place } from './statement.ts'
 
 const TABLE = 'temp.main.svc_answer'
 const WORD = /\bunion\b/i
@@ -20,13 +21,14 @@ export const stalls = (sql: string): boolean =>
 /** The rows of a statement. @param statement which is destroyed. @param rowsOf destroys what it is given. */
 export async function* staged(
   connection: DuckDBConnection,
+  place: Place,
   statement: DuckDBPreparedStatement,
   sql: string,
   rowsOf: (statement: DuckDBPreparedStatement) => AsyncGenerator<SqlChunk>,
 ): AsyncGenerator<SqlChunk> {
   statement.destroySync()
   try {
-    await connection.run(`CREATE OR REPLACE TEMP TABLE ${TABLE} AS ${sql}`)
+    await place.during(() => connection.run(`CREATE OR REPLACE TEMP TABLE ${TABLE} AS ${sql}`))
     yield* rowsOf(await connection.prepare(`FROM ${TABLE}`))
   } finally {
     await connection.run(`DROP TABLE IF EXISTS ${TABLE}`).catch(() => {})

@@ -38,11 +38,27 @@ export interface StatementRunner {
   plans(sql: string, analyze: boolean): Promise<[string, string][]>
 }
 
-export function runnerOn(connection: DuckDBConnection): StatementRunner {
-  return { open: (sql, options) => openStatement(connection, sql, options), plans: (sql, analyze) => plansOf(connection, sql, analyze) }
+/** Has calls that may take long wait for others; one call at a time. */
+export interface Place {
+  during<T>(call: () => Promise<T>): Promise<T>
 }
 
-async function openStatement(connection: DuckDBConnection, sql: string, { textBytes, unites, limit, histograms }: StatementOptions): Promise<Statement> {
+const ALONE: Place = { during: (call) => call() }
+
+/** @param place absent: nothing else is at work beside it. */
+export function runnerOn(connection: DuckDBConnection, place: Place = ALONE): StatementRunner {
+  return {
+    open: (sql, options) => openStatement(connection, place, sql, options),
+    plans: (sql, analyze) => place.during(() => plansOf(connection, sql, analyze)),
+  }
+}
+
+async function openStatement(
+  connection: DuckDBConnection,
+  place: Place,
+  sql: string,
+  { textBytes, unites, limit, histograms }: StatementOptions,
+): Promise<Statement> {
   const statement = await connection.prepare(sql)
   const ids = Array.from({ length: statement.columnCount }, (_, i) => statement.columnTypeId(i))
   const shows = ids.includes(DuckDBTypeId.BLOB) && histograms()
@@ -56,8 +72,8 @@ async function openStatement(connection: DuckDBConnection, sql: string, { textBy
     parameterTypes: Array.from({ length: statement.parameterCount }, (_, i) => parameterType(statement, i + 1)),
     rows: () =>
       unites || stalls(sql)
-        ? staged(connection, statement, limit === undefined ? sql : `FROM (${sql}) LIMIT ${limit}`, (from) => rowsOf(from, shown, textBytes))
-        : rowsOf(statement, shown, textBytes),
+        ? staged(connection, place, statement, limit === undefined ? sql : `FROM (${sql}) LIMIT ${limit}`, (from) => rowsOf(from, place, shown, textBytes))
+        : rowsOf(statement, place, shown, textBytes),
     destroy: () => statement.destroySync(),
   }
 }
@@ -66,13 +82,13 @@ function parameterType(statement: DuckDBPreparedStatement, number: number): stri
   return statement.parameterTypeId(number) === DuckDBTypeId.INVALID ? 'Null' : arrowName(statement.parameterType(number))
 }
 
-async function* rowsOf(statement: DuckDBPreparedStatement, shown: readonly boolean[], textBytes: boolean): AsyncGenerator<SqlChunk> {
-  const result = await statement.stream().finally(() => statement.destroySync())
+async function* rowsOf(statement: DuckDBPreparedStatement, place: Place, shown: readonly boolean[], textBytes: boolean): AsyncGenerator<SqlChunk> {
+  const result = await place.during(() => statement.stream()).finally(() => statement.destroySync())
   const readers = shown.map((_, i) => resultColumn(result.columnLogicalType(i).logical_type))
   const show = (vector: SqlVector, i: number): SqlVector =>
     shown[i] ? { ...vector, values: (vector.values as (Uint8Array | null)[]).map(shownBytes) } : vector
   for (;;) {
-    const chunk = await result.fetchChunk()
+    const chunk = await place.during(() => result.fetchChunk())
     if (chunk === null || chunk.rowCount === 0) return
     for (const part of readParts(chunk, readers, textBytes, MAX_ROW_BYTES)) yield shown.includes(true) ? { ...part, columns: part.columns.map(show) } : part
   }

@@ -78,6 +78,8 @@ export interface WorkerConfig {
   sqlFunctions?: readonly FunctionSpec[]
   /** Engine processes that it keeps for the next statements; without any, every statement runs on the thread. */
   engineProcesses?: number
+  /** Statements at work in DuckDB at once, of which one namespace has a quarter at most, and one at least; as many as there are when absent. */
+  statementsAtOnce?: number
   /** What a regular expression of a condition may take; REGEX_TIMEOUT_MS when absent. */
   regexTimeoutMs?: number
   /** Bytes of a job's output under way before `emit` waits; 4 MiB when absent. */
