@@ -75,6 +75,7 @@ t.test('of signals and of rows, in the order of their times', async (t) => {
   t.same(await get(`?from=${millis(12)}&to=${millis(25)}`), all.slice(1, 4))
   t.same(await get('?limit=2'), all.slice(-2))
   t.equal((await node.inject('/api/v1/annotations?from=x')).statusCode, 400)
+  t.same(await get('?from=-8640000000000000&to=8640000000000000'), all, 'beyond all times')
 })
 
 for (const storage of ['memory', 'embedded']) {
@@ -99,6 +100,18 @@ for (const storage of ['memory', 'embedded']) {
     t.same((await second.until(2)).map(({ data }) => data.time).sort(), [millis(4), millis(5)], 'what was missed, and no more')
     const third = await follow(t, own, {}, `?last_event_id=${encodeURIComponent(seen[0].id as string)}`)
     t.equal((await third.until(3)).length, 3, 'all behind the first event')
+    // Only a signal has come, and its id says where the rows behind it begin, too.
+    const fourth = await follow(t, own)
+    await sleep(50)
+    await write(`cpu usage=97 ${at(6)}`)
+    const [{ id }] = await fourth.until(1)
+    fourth.close()
+    await write(`_alerts_y v=1 ${at(7)}`)
+    t.same(
+      (await (await follow(t, own, { 'last-event-id': id as string })).until(1)).map(({ data }) => data.time),
+      [millis(7)],
+      'rows from there on',
+    )
     t.equal((await own.node.inject('/api/v1/annotations/stream?last_event_id=none')).statusCode, 400)
     t.equal((await own.node.inject({ method: 'HEAD', url: '/api/v1/annotations/stream' })).statusCode, 200)
     await own.node.stop()

@@ -177,6 +177,47 @@ t.test(`random conditions, seed ${seed}`, (t) => {
   t.end()
 })
 
+t.test('what a double cannot hold is compared exactly, also by the least and the greatest of a run', (t) => {
+  const cases: [condition: string, type: 'i' | 'u' | 'd', unscaled: bigint, fires: boolean][] = [
+    ['i > 9007199254740992', 'i', 2n ** 53n + 1n, true],
+    ['i > 9007199254740992', 'i', 2n ** 53n, false],
+    ['i < 9007199254740993', 'i', 2n ** 53n, true],
+    ['i < 9007199254740993', 'i', 2n ** 53n + 1n, false],
+    ['i <> 9007199254740993', 'i', 2n ** 53n, true],
+    ['i = 9007199254740993', 'i', 2n ** 53n, false],
+    ['i > -9007199254740993', 'i', -(2n ** 53n), true],
+    ['u > 18446744073709551614', 'u', 2n ** 64n - 1n, true],
+    ['d > 4999999999.99', 'd', 500_000_000_000n, true],
+    ['d < 4999999999.99', 'd', 500_000_000_000n, false],
+    ['d < -4999999999.99', 'd', -500_000_000_000n, true],
+    ['d > 4.99999999999999999999', 'd', 500n, true],
+    ['d < 5.00000000000000000001', 'd', 500n, true],
+  ]
+  for (const [text, name, unscaled, fires] of cases) {
+    const evaluator = new Evaluator(compile([conditionOf(text)]), new Scratch(), new FactsBudget())
+    const change = batchOf([{ [name]: { unscaled, scale: name === 'd' ? 2 : 0 } }], [1], () => ({}))
+    t.equal(atOnce(evaluator.run(change, 0, 1, () => true, 10)), true)
+    t.equal(evaluator.found, fires ? 1 : 0, `${text}, of ${unscaled}`)
+    if (fires && name === 'd') t.equal(evaluator.valueOf(0, 0), Number(unscaled) / 100)
+  }
+  const evaluator = new Evaluator(compile([conditionOf('d > 1000')]), new Scratch(), new FactsBudget())
+  const wide = [1n, 2n ** 64n + 5n].map((unscaled) => ({ d: { unscaled, scale: 2 } }))
+  t.equal(
+    atOnce(
+      evaluator.run(
+        batchOf(wide, [1, 1], () => ({})),
+        0,
+        2,
+        () => true,
+        10,
+      ),
+    ),
+    true,
+  )
+  t.same([...evaluator.pairs.subarray(0, evaluator.found)], [1], 'more than 64 bits, behind one of a few')
+  t.end()
+})
+
 t.test('more pairs than are wanted are said to be too many', (t) => {
   const evaluator = new Evaluator(compile([conditionOf('f >= 0'), conditionOf("host = 'a'")]), new Scratch(), new FactsBudget())
   const cells = Array.from({ length: 100 }, () => ({ f: { unscaled: 0n, scale: 0, float: 1 } }))
