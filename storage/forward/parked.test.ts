@@ -41,6 +41,10 @@ t.test('what was mended for one is tried for all at once', async (t) => {
   one.dueMs = 1000
   parked.flows(one)
   t.equal(other.dueMs, 1000)
+  for (const member of [one, other]) parked.refused(member, { ...refusal, mend: false }, 1000)
+  one.dueMs = 1000
+  parked.flows(one)
+  t.ok(other.dueMs > 1000, 'of what was throttled each waits as long as it was told to')
 })
 
 t.test('what is refused for long is tried with one point, what is throttled is not at once', async (t) => {

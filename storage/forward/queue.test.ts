@@ -1,107 +1,13 @@
 /** The queue over kills, power cuts and disks that fail or give back other bytes. Seeds are printed; SVC_SEED repeats one. */
-import { basename } from 'node:path'
 import { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Random, seeded } from 'svcdb/lib/random'
 import t from 'tap'
-import { limitsOf } from '../common/limits.ts'
-import type { FileSystem } from '../common/log/file-system.ts'
 import { FRAME_HEADER } from '../common/log/log.ts'
 import { failure, LogDisk } from '../embedded/testing/log-disk.ts'
 import type { QueuePosition } from './places.ts'
-import { Queue } from './queue.ts'
-import type { QueueBounds } from './queue-types.ts'
-import { SeriesNames } from './series.ts'
+import { append, filled, lifeOn, names, READER, readAll, settle } from './testing-queue.ts'
 
-const READER = 'reader'
-const BOUNDS: QueueBounds = { maxBytes: 1 << 30, maxAgeMs: 0, whenFull: 'refuse', fileBytes: 2048 }
-
-/** What the queue calls beside the log. */
-function filesOn(disk: LogDisk): FileSystem {
-  const bytesOf = (path: string) => disk.files.get(basename(path))
-  const open = async (path: string, flags: string) => {
-    const bytes = bytesOf(path)
-    if (bytes === undefined && flags === 'r') throw failure('ENOENT')
-    return {
-      read: async (buffer: Uint8Array, offset: number, length: number, position: number) => {
-        const part = (bytes as Uint8Array).subarray(position, position + length)
-        buffer.set(part, offset)
-        return { bytesRead: part.length }
-      },
-      writeFile: async () => {},
-      close: async () => {},
-    }
-  }
-  const more = { sizeSync: (path: string) => bytesOf(path)?.length, mkdirSync() {}, promises: { open } }
-  return { ...disk.fs, ...more } as unknown as FileSystem
-}
-
-interface Life {
-  queue: Queue
-  dropped: [reason: string, records: number, points: number][]
-  damaged: number
-  clock: { ms: number }
-}
-
-function lifeOn(disk: LogDisk, bounds: Partial<QueueBounds> = {}, clock = { ms: 1000 }): Life {
-  const life: Life = { queue: undefined as never, dropped: [], damaged: 0, clock }
-  life.queue = new Queue({
-    dir: 'queue',
-    damagedDir: 'damaged',
-    policy: { kind: 'per_batch' },
-    bounds: { ...BOUNDS, ...bounds },
-    fs: filesOn(disk),
-    timers: disk.timers,
-    now: () => clock.ms,
-    events: {
-      dropped: (...given) => void life.dropped.push(given),
-      damaged: () => void life.damaged++,
-      warning: () => {},
-      fsyncs: () => {},
-      written: () => {},
-    },
-  })
-  return life
-}
-
-const names = new SeriesNames(limitsOf({}), 1000)
-
-/** A write of points that carry its number. */
-function append({ queue, clock }: Life, number: number, points: number): Promise<void> {
-  const batch = new WriteBatch(names)
-  const ref = names.measurement('', 'm')
-  const table = batch.table(ref)
-  names.begun(batch)
-  for (let i = 0; i < points; i++) {
-    const row = table.addRow(names.series(ref, ['host', `h${i % 3}`]), i, 0, i)
-    table.column('n', 'float64').setF64(row, number)
-  }
-  names.ended(batch)
-  return queue.append(batch, { points, takenMs: clock.ms, namespace: '', backfill: false, nonFinite: false }, (series) => names.of(series).key)
-}
-
-async function readAll(
-  disk: LogDisk,
-  { queue }: Life,
-  from: QueuePosition,
-  most = Number.POSITIVE_INFINITY,
-): Promise<{ numbers: number[]; at: QueuePosition }> {
-  const numbers: number[] = []
-  let at = from
-  for (;;) {
-    const { records, next } = await disk.run(queue.read(at, 700))
-    for (const { record, next } of records) {
-      if (numbers.length >= most) return { numbers, at }
-      numbers.push(record.tables[0].columns[0].f64[0])
-      at = next
-    }
-    if (records.length === 0) return { numbers, at: next }
-  }
-}
-
-const settle = (disk: LogDisk): void => {
-  while (disk.step()) {}
-}
 const seedOf = (): number => Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
 
 t.test('what was acknowledged is read in order after kills, power cuts and failing calls', async (t) => {
@@ -173,19 +79,6 @@ async function lives(random: Random): Promise<string | undefined> {
 
 const ascending = (numbers: readonly number[]): boolean => numbers.every((number, i) => i === 0 || number > numbers[i - 1])
 
-/** Files with records of two points each. */
-async function filled(disk: LogDisk, records: number, bounds: Partial<QueueBounds> = {}, clock = { ms: 1000 }): Promise<Life> {
-  const life = lifeOn(disk, bounds, clock)
-  await disk.run(life.queue.open())
-  life.queue.attach(READER, undefined)
-  for (let number = 0; number < records; number++) {
-    await disk.run(append(life, number, 2))
-    settle(disk)
-    clock.ms += 1000
-  }
-  return life
-}
-
 t.test('a write of very many equal points, which take hardly a byte of the queue, is read back', async (t) => {
   const disk = new LogDisk(() => 0)
   const life = lifeOn(disk)
@@ -228,6 +121,39 @@ t.test('a flipped bit costs its record, is counted, and holds up nothing', async
   }
 })
 
+t.test('a damaged record is set aside as it lay there, and the count goes on behind those that follow it', async (t) => {
+  const disk = new LogDisk(seeded(10))
+  const life = lifeOn(disk, { fileBytes: 1 << 20 })
+  await disk.run(life.queue.open())
+  for (let n = 0; n < 5; n++) await disk.run(append(life, n, 2))
+  disk.kill()
+  const [name, whole] = [...disk.files].sort(([, a], [, b]) => b.length - a.length)[0]
+  const starts = [8]
+  for (let n = 0; n < 5; n++) starts.push(starts[n] + FRAME_HEADER + new DataView(whole.buffer, whole.byteOffset).getUint32(starts[n], true))
+  const bytes = whole.slice()
+  bytes[starts[2] + FRAME_HEADER + 20] ^= 1
+  disk.put(name, bytes)
+  const again = lifeOn(disk)
+  await disk.run(again.queue.open())
+  t.same(again.queue.counted, { records: 5, points: 10 })
+  t.same((await readAll(disk, again, again.queue.attach(READER, undefined))).numbers, [0, 1, 3, 4])
+  t.same([...again.aside.values()], [bytes.slice(starts[2], starts[3])])
+  t.match([...again.aside.keys()], [/^damaged\//])
+})
+
+t.test('a file of which the disk does not say how long it is is told, and holds up nothing', async (t) => {
+  const disk = new LogDisk(seeded(11))
+  await filled(disk, 60)
+  disk.kill()
+  const gone = [...disk.files.keys()].sort()[1]
+  const life = lifeOn(disk, {}, { ms: 1000 }, gone)
+  await disk.run(life.queue.open())
+  t.equal(life.damaged, 1)
+  const { numbers } = await readAll(disk, life, life.queue.attach(READER, undefined))
+  t.ok(numbers.length > 20 && numbers.length < 60)
+  t.same(life.dropped, [['damaged', 60 - numbers.length, 2 * (60 - numbers.length)]])
+})
+
 t.test('whatever bit of the head of a first record is flipped: the count of what is lost is right', async (t) => {
   const disk = new LogDisk(seeded(1))
   await filled(disk, 100)
@@ -245,6 +171,16 @@ t.test('whatever bit of the head of a first record is flipped: the count of what
     const { numbers } = await readAll(disk, life, life.queue.attach(READER, undefined))
     t.same([numbers.length, life.damaged, life.dropped], [99, 1, [['damaged', 1, 2]]], `bit ${bit}`)
   }
+  // Where nothing is before it, its own head says what was: that is no loss.
+  for (const name of files.slice(0, 2)) disk.fs.unlinkSync(name)
+  const bytes = whole.slice()
+  bytes[8 + FRAME_HEADER + 30] ^= 1
+  disk.put(files[2], bytes)
+  const life = lifeOn(disk)
+  await disk.run(life.queue.open())
+  const { numbers } = await readAll(disk, life, life.queue.attach(READER, undefined))
+  t.ok(numbers[0] > 2)
+  t.same([life.damaged, life.dropped], [1, [['damaged', 1, 2]]], 'of the oldest file')
 })
 
 t.test('the queue is bounded by bytes: new points are refused, or the oldest go', async (t) => {
