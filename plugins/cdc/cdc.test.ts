@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
-import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
+import { type BootOptions, boot, systemClock, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { until } from '../../test/support/until.ts'
 import line from '../line_protocol/index.ts'
@@ -252,6 +252,7 @@ t.test('who has the name of a deleted namespace next is told nothing of what it 
 
 t.test('a stream ends with its credential', async (t) => {
   const node = await started(t, {
+    clock: { ...systemClock, after: (ms, then) => systemClock.after(ms / 10, then) },
     plugins: [plugin, line, native, 'api_keys'],
     config: { auth: { api_keys: [{ name: 'root', key: `svc_${'r'.repeat(43)}`, admin: true }] } },
   })
@@ -259,6 +260,8 @@ t.test('a stream ends with its credential', async (t) => {
   const made = await node.inject({ method: 'POST', url: '/api/v1/admin/auth/keys', payload: { name: 'reader' }, headers: root })
   t.equal(made.statusCode, 201)
   const [own, other] = [await EventClient.open(streamOf(node), { authorization: `Bearer ${made.json().key}` }), await EventClient.open(streamOf(node), root)]
+  // It is looked at again and again.
+  await setTimeout(250)
   t.equal((await node.inject({ method: 'DELETE', url: '/api/v1/admin/auth/keys/reader', headers: root })).statusCode, 204)
   // Nothing is written: it ends by itself.
   await own.ended
