@@ -2,7 +2,8 @@ import { copyFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs
 import { join } from 'node:path'
 import { run, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
-import { sealBy } from './entry.ts'
+import { type Entry, sealBy, sealedText } from './entry.ts'
+import { parseEntry } from './parse.ts'
 import { check, entriesOf, linesOf, makeAuditLog } from './testing.ts'
 
 const KEY = 'a key that nobody knows, of 32+ bytes'
@@ -51,6 +52,16 @@ t.test('a change of any member is found, at its line', async (t) => {
     writeFileSync(path, `${[...lines.slice(0, 2), changed, ...lines.slice(3)].join('\n')}\n`)
     t.match((await check(path, seal)).broken, { line: 3 }, `${from} → ${to}`)
   }
+})
+
+t.test('a time that is not later than that of the entry before is found, also where whoever wrote it has the key', async (t) => {
+  const path = join(temporaryFolder(t), 'audit.jsonl')
+  const lines = await sample(path, 2)
+  const [first, second] = lines.map((line) => parseEntry(line) as Entry)
+  const back = lines[1].replace(`"timestamp":${second.timestamp}`, `"timestamp":${first.timestamp}`)
+  const sealed = back.replace(second.hash, seal(sealedText(parseEntry(back) as Entry)))
+  writeFileSync(path, `${lines[0]}\n${sealed}\n`)
+  t.match((await check(path, seal)).broken, { line: 2, problem: /^timestamp is \d+, not later than \d+ of the entry before$/ })
 })
 
 t.test('lines that are missing, moved, doubled or put in are found', async (t) => {
