@@ -1,4 +1,5 @@
-import { existsSync, mkdtempSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { closeSync, constants, existsSync, mkdtempSync, openSync, readFileSync, readSync, statSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -197,6 +198,38 @@ t.test('one namespace leaves a quarter of the queue to the others', async (t) =>
   await Promise.all(accepted)
   await audit.record({ n: 6 }, 'red')
   await audit.stop()
+})
+
+t.test('calls of one namespace leave a quarter of the queue to those of others', async (t) => {
+  const fifo = join(scratch(), 'audit.fifo')
+  execFileSync('mkfifo', [fifo])
+  // Full, so that the first entry waits to be written until somebody reads.
+  const pipe = openSync(fifo, constants.O_RDWR | constants.O_NONBLOCK)
+  t.teardown(() => closeSync(pipe))
+  t.throws(
+    () => {
+      for (let i = 0; i < 1000; i++) writeSync(pipe, Buffer.alloc(4096))
+    },
+    { code: 'EAGAIN' },
+  )
+  const node = await bootCatalog({ catalog: { audit_sink: 'file', audit_path: fifo, audit_queue_entries: 8 }, server: { multi_tenancy: true } })
+  const call = async (token: string, namespace: string) => node.inject({ url: LIST, headers: { ...bearer(token), 'x-namespace': namespace } })
+  const waiting = Array.from({ length: 6 }, () => call('red', 'red'))
+  const refused = await call('red', 'red')
+  t.equal(refused.statusCode, 503)
+  waiting.push(call('root', 'blue'))
+  const drained = Buffer.alloc(1 << 16)
+  const reading = setInterval(() => {
+    try {
+      readSync(pipe, drained)
+    } catch {} // nothing is there
+  }, 5)
+  t.teardown(() => clearInterval(reading))
+  t.same(
+    (await Promise.all(waiting)).map(({ statusCode }) => statusCode),
+    Array(7).fill(200),
+  )
+  await node.stop()
 })
 
 t.test('entries that could not be written take no room from those behind them', async (t) => {
