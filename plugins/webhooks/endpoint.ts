@@ -17,6 +17,8 @@ export interface EndpointRecord {
   failing_since?: number
   /** Nothing is sent. */
   parked?: { at: number; reason: string }
+  /** It goes: what waited for it is being taken out, and nothing is sent. */
+  removed?: true
 }
 
 /** One that waits; its body is apart. */

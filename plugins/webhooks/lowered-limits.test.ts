@@ -1,4 +1,4 @@
-/** Limits that were lowered over a full outbox: what is too much goes at the next delivery, a bounded part in each transaction. */
+/** Limits that were lowered over a full outbox, and endpoints that go with all that waits: a bounded part goes in each transaction. */
 import type { StateRange, StateStore, StateTransaction } from 'svcdb'
 import { loadEngine } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
@@ -123,4 +123,47 @@ t.test('what was dropped before a step that fails is told, and the next delivery
   t.equal(told, 2 * PART)
   const { answers, dropped } = await enqueue(outbox, one)
   t.same([answers, told + dropped.length], [['queued'], 3 * EACH - 299])
+})
+
+t.test('an endpoint goes with all that waits for it, though no transaction is large', async (t) => {
+  const { state, seen } = watched(await full())
+  const outbox = new Outbox(state, WIDE, Date.now)
+  const [endpoint] = ENDPOINTS
+  const waiting = await outbox.waiting(endpoint)
+  t.same(
+    waiting.map(({ id }) => id),
+    Array.from({ length: EACH }, (_, i) => `e${i}`),
+    'read in parts, all are there in order',
+  )
+  await outbox.finish(waiting.slice(0, 700).map(({ seq }) => ({ endpoint, seq, result: 'delivered' as const })))
+  const began = seen.length
+  t.equal(await outbox.remove(endpoint), true)
+  for (const { read, writes } of seen.slice(began)) {
+    t.ok(read <= 2 * PART, `${read} entries were read`)
+    t.ok(writes <= 6 * PART, `${writes} entries were written`)
+  }
+  t.same(await state.list({ prefix: 'total/n' }), [{ key: 'total/n', value: { endpoints: 2, waiting: 2 * EACH, bytes: 2 * EACH * ENTRY_BYTES } }])
+  for (const kind of ['endpoint', 'waiting', 'body', 'done', 'message']) t.same(await state.list({ prefix: `${kind}/${endpoint}` }), [], kind)
+})
+
+t.test('an endpoint whose removal was broken off takes nothing, and is empty when it is defined anew', async (t) => {
+  const state = await full()
+  let left = 1
+  const failing: StateStore = {
+    get: (key) => state.get(key),
+    list: (range) => state.list(range),
+    transaction: (body) => (left-- > 0 ? state.transaction(body) : Promise.reject(new Error('the store fails'))),
+  }
+  const [endpoint] = ENDPOINTS
+  await t.rejects(new Outbox(failing, WIDE, Date.now).remove(endpoint), { message: 'the store fails' })
+  const outbox = new Outbox(state, WIDE, Date.now)
+  const one = [{ endpoint, message: `m${EACH - 1}`, id: 'new', body: '' }]
+  t.same((await enqueue(outbox, one)).answers, ['unrouted'])
+  t.match(await outbox.endpoint(endpoint), { record: { removed: true, waiting: EACH - PART } }, 'whoever owns it finds it, and removes it again')
+  // Whoever still removes it takes nothing of the new one.
+  const [, defined] = await Promise.all([outbox.remove(endpoint), outbox.define({ namespace: 'n', owner: 'o', name: '0' }, 'https://example.com/new')])
+  t.match(defined, { record: { url: 'https://example.com/new', waiting: 0, removed: undefined } })
+  t.match(await outbox.endpoint(endpoint), { record: { url: 'https://example.com/new' } })
+  t.same(await outbox.waiting(endpoint), [])
+  t.same((await enqueue(outbox, one)).answers, ['queued'], 'nothing of before is known')
 })

@@ -18,7 +18,7 @@ const ALL = '*'
 /** Message ids that an endpoint remembers beside those of what waits, as a multiple of its queue. */
 const REMEMBERED = 2
 
-/** Deliveries that one transaction drops: there may be a hundred thousand above a limit that was lowered. */
+/** Deliveries that one transaction drops or removes: there may be a hundred thousand above a limit that was lowered, or of an endpoint that goes. */
 const MAX_DROPS = 500
 
 /** Deliveries of an endpoint that are read at a time to be dropped. */
@@ -80,15 +80,25 @@ export class OutboxTransaction {
     return record
   }
 
-  async remove(key: string): Promise<boolean> {
+  /**
+   * Takes out what waits for an endpoint and what is known of it, the oldest first, and the endpoint itself with the last of it.
+   * @param first false = it goes on: one that was defined anew since stays.
+   * @returns whether it is gone; else more is there than one transaction removes, and it is for the next one to go on.
+   */
+  async remove(key: string, first: boolean): Promise<boolean> {
     const record = await this.endpoint(key)
-    if (record === undefined) return false
+    if (record === undefined || !(first || record.removed)) return true
+    const waiting = await this.waiting(key, { limit: MAX_DROPS })
     // Bodies are not listed: there may be many megabytes.
-    for (const { seq } of await this.waiting(key)) {
-      this.tx.delete(waitingKey('waiting', key, seq))
-      this.tx.delete(waitingKey('body', key, seq))
+    for (const { seq, message, bytes } of waiting) {
+      for (const kind of ['waiting', 'body'] as const) this.tx.delete(waitingKey(kind, key, seq))
+      this.tx.delete(messageKey(key, message))
+      await this.count(key, record, -1, -bytes)
     }
-    for (const kind of ['done', 'message']) for (const entry of await this.tx.list({ prefix: `${kind}/${key}/` })) this.tx.delete(entry.key)
+    if (waiting.length >= MAX_DROPS || (await this.forgetSome(key)) >= MAX_DROPS) {
+      record.removed = true
+      return false
+    }
     for (const total of [await this.total(namespaceOf(key)), await this.total(ALL)]) {
       total.endpoints--
       total.waiting -= record.waiting
@@ -98,8 +108,19 @@ export class OutboxTransaction {
     return true
   }
 
+  /** Ids of deliveries that are over. @returns of how many. */
+  private async forgetSome(key: string): Promise<number> {
+    const done = await this.tx.list<string>({ prefix: `done/${key}/`, limit: MAX_DROPS })
+    for (const { key: at, value: message } of done) {
+      this.tx.delete(at)
+      this.tx.delete(messageKey(key, message))
+    }
+    return done.length
+  }
+
   async admits(key: string, message: string, bytes: number): Promise<'queued' | 'known' | 'unrouted' | 'too_large'> {
-    if ((await this.endpoint(key)) === undefined) return 'unrouted'
+    const record = await this.endpoint(key)
+    if (record === undefined || record.removed) return 'unrouted'
     if ((await this.tx.get(messageKey(key, message))) !== undefined) return 'known'
     return bytes > Math.min(this.limits.namespaceBytes, this.limits.totalBytes) ? 'too_large' : 'queued'
   }

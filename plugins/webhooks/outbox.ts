@@ -48,7 +48,7 @@ export interface Endpoint {
   record: EndpointRecord
 }
 
-/** Endpoints that are read at a time. */
+/** Endpoints, or deliveries of one, that are read at a time. */
 const SLICE = 500
 
 /** Deliveries of one transaction, and about the bytes of their bodies. */
@@ -95,11 +95,17 @@ export class Outbox {
     return record === undefined ? undefined : endpointOf(key, record)
   }
 
-  /** Of one endpoint, the oldest first. @param limit undefined = all. */
-  async waiting(endpoint: string, limit?: number): Promise<Waiting[]> {
+  /** Of one endpoint, the oldest first; of many some hundred at a time, each in a turn of the event loop. @param limit undefined = all. */
+  async waiting(endpoint: string, limit = Number.POSITIVE_INFINITY): Promise<Waiting[]> {
     const prefix = `${WAITING}${endpoint}/`
-    const entries = await this.state.list<WaitingEntry>({ prefix, ...(limit === undefined ? {} : { limit }) })
-    return entries.map(({ key, value }) => ({ ...value, endpoint, seq: Number(key.slice(prefix.length)) }))
+    const all: Waiting[] = []
+    for (let start = prefix; ; await nextTurn()) {
+      const most = Math.min(SLICE, limit - all.length)
+      const entries = await this.state.list<WaitingEntry>({ prefix, start, limit: most })
+      for (const { key, value } of entries) all.push({ ...value, endpoint, seq: Number(key.slice(prefix.length)) })
+      if (entries.length < most || all.length >= limit) return all
+      start = `${entries[most - 1].key}\0`
+    }
   }
 
   body(endpoint: string, seq: number): Promise<string | undefined> {
@@ -107,20 +113,31 @@ export class Outbox {
   }
 
   /** Defines it, or defines it anew: then it is sent to again. @throws RATE_LIMITED when there are as many as there may be. */
-  define(ref: WebhookRef, url: string): Promise<Endpoint> {
+  async define(ref: WebhookRef, url: string): Promise<Endpoint> {
     const key = keyOf(ref)
-    return this.transaction([key], async (tx) => {
-      const known = await tx.endpoint(key)
-      const record = known === undefined ? await tx.create(key, url) : Object.assign(known, { url })
-      delete record.parked
-      delete record.failing_since
-      return { key, ref: refOf(key), record: structuredClone(record) }
-    })
+    for (;;) {
+      const defined = await this.transaction([key], async (tx): Promise<Endpoint | undefined> => {
+        const known = await tx.endpoint(key)
+        if (known?.removed) return undefined
+        const record = known === undefined ? await tx.create(key, url) : Object.assign(known, { url })
+        delete record.parked
+        delete record.failing_since
+        return { key, ref: refOf(key), record: structuredClone(record) }
+      })
+      if (defined !== undefined) return defined
+      await this.remove(key)
+    }
   }
 
-  /** @returns whether it was there. What waited is gone. */
-  remove(key: string): Promise<boolean> {
-    return this.transaction([key], async (tx) => tx.remove(key))
+  /**
+   * What waited is gone, in parts of some hundreds, and the endpoint with the last of them; from the first on nothing is queued for it. Whoever is broken off
+   * removes it again.
+   * @returns whether it was there.
+   */
+  async remove(key: string): Promise<boolean> {
+    if ((await this.endpoint(key)) === undefined) return false
+    for (let first = true; !(await this.transaction([key], (tx) => tx.remove(key, first))); first = false) await nextTurn()
+    return true
   }
 
   /** Changes what is known of how it fares. @param guard refuses whoever may not say so any more. @returns undefined when it is gone. */

@@ -116,7 +116,7 @@ export class Sender {
     if (!this.sending) return
     const { outbox } = this.options
     const endpoint = known ?? (await outbox.endpoint(key))
-    if (endpoint === undefined) return this.forget(key)
+    if (endpoint === undefined || endpoint.record.removed) return this.forget(key)
     const target = this.targets.get(key) ?? new TargetQueue(endpoint, this.ages)
     this.targets.set(key, target)
     const waiting = await outbox.waiting(key)

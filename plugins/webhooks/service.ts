@@ -62,7 +62,8 @@ export class WebhookService implements Webhooks {
 
   async remove(ref: WebhookRef): Promise<void> {
     const key = keyOf(ref)
-    if (await this.options.outbox().remove(key)) this.options.sender().forget(key)
+    await this.options.outbox().remove(key)
+    await this.options.sender().refresh(key)
   }
 
   async list(owner: string, namespace?: string): Promise<WebhookStatus[]> {
