@@ -10,12 +10,14 @@ import {
   manifestProblems,
   promqlTool,
   sqlTool,
+  ToolRefused,
   writeTool,
 } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import { loadEngine } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { start } from '../testing/node.ts'
+import { declaredSkill } from './declared-skill.ts'
 
 const manifest = (name: string, more: object = {}): AgentManifest => ({
   apiVersion: 'svc/v1alpha1',
@@ -110,6 +112,28 @@ t.test('a declared agent asks its model, has tools called, and tells the model w
   const [, records] = await Promise.all([node, historyOf(node, answer.run)])
   t.match(records[0], { kind: 'RunAdmitted', governed_by: { name: 'sum', version: '1', digest: agent.digest } })
   t.match(records.filter(({ kind }) => kind === 'EffectDone').at(-1), { spend: { tokens: 15 } })
+})
+
+t.test('others have their turns of the event loop while a model has very many tools called that are refused', async (t) => {
+  const agent = defineAgent({ manifest: manifest('sum', model), tools: [adder([])], script: [] })
+  let asked = 0
+  const context = {
+    complete: async () => ({ content: 'done', tool_calls: asked++ > 0 ? [] : new Array(60).fill({ id: 'x', tool: 'tool://math/none', arguments: {} }) }),
+    async callTool() {
+      for (const until = performance.now() + 1; performance.now() < until; );
+      throw new ToolRefused('no')
+    },
+  }
+  let turns = 0
+  let going = true
+  const tick = (): void => {
+    turns++
+    if (going) setImmediate(tick)
+  }
+  setImmediate(tick)
+  t.same(await declaredSkill(agent, 'sum.do').invoke(context as never, null), { text: 'done' })
+  going = false
+  t.ok(turns >= 4, `${turns} turns`)
 })
 
 t.test('turns and tokens end where the manifest says', async (t) => {

@@ -1,5 +1,6 @@
 /** What an agent without code of its own does: it asks its model, and has the tools called that the model asks for, turn by turn. */
 import { type Agent, type AgentContext, type Completion, defineSkill, EffectError, type Json, type Message, type Skill, ToolRefused } from 'svcdb/agents'
+import { Turn } from 'svcdb/lib/event-loop'
 import { Type } from 'svcdb/lib/schema'
 
 const MAX_TURNS = 10
@@ -26,13 +27,18 @@ async function converse({ manifest }: Agent, capability: string, ctx: AgentConte
     ...(execution?.instructions === undefined ? [] : [{ role: 'system' as const, content: execution.instructions }]),
     { role: 'user', content: JSON.stringify({ task: capability, input }) },
   ]
+  const loop = new Turn()
   for (let turn = 1; turn <= turns; turn++) {
     const callable = execution?.kind === 'tool-calling' ? tools.map(({ ref }) => ref) : []
     const answer = await ctx.complete({ messages: [...messages], tools: callable, ...asked })
     if (answer.tool_calls.length === 0) return resultOf(answer)
     messages.push({ role: 'assistant', content: answer.content, tool_calls: answer.tool_calls })
     // One after the other: the order in which they are asked for is the order in which they happen.
-    for (const call of answer.tool_calls) messages.push({ role: 'tool', tool_call_id: call.id, content: JSON.stringify(await answered(ctx, call)) })
+    for (const call of answer.tool_calls) {
+      // Models ask for thousands, and those that are refused wait for nothing.
+      if (loop.isOver) await loop.next()
+      messages.push({ role: 'tool', tool_call_id: call.id, content: JSON.stringify(await answered(ctx, call)) })
+    }
   }
   throw new Error(`the model still asks for tools after ${turns} turns; raise spec.execution.max_turns`)
 }

@@ -9,6 +9,10 @@ for (const [name, skew] of Object.entries({ 'ahead by more than a lease': 3 * LE
     let done = (): void => {}
     let begun = (): void => {}
     let calls = 0
+    const beginning = () =>
+      new Promise<void>((resolve) => {
+        begun = resolve
+      })
     const pay = skill('pay', (context) =>
       context.effect({ kind: 'pay', args: null, mutates: false }, async () => {
         calls++
@@ -30,9 +34,7 @@ for (const [name, skew] of Object.entries({ 'ahead by more than a lease': 3 * LE
     let passed = 0
     const other = driver({ now: () => clock.now + skew, watch: new LeaseWatch(LEASE_MS, () => passed) })
     const { run, epoch } = await one.admit({ capability: 'pay', input: null, actor: 'ann' })
-    const isUnderWay = new Promise<void>((resolve) => {
-      begun = resolve
-    })
+    const isUnderWay = beginning()
     const driving = one.drive(run, epoch)
     await isUnderWay
     const later = async (ms: number) => {
@@ -53,15 +55,16 @@ for (const [name, skew] of Object.entries({ 'ahead by more than a lease': 3 * LE
     t.equal(calls, 1)
 
     const dead = await one.admit({ capability: 'pay', input: null, actor: 'ann' })
+    const diesMeanwhile = beginning()
     void one.drive(dead.run, dead.epoch)
+    await diesMeanwhile
     await later(LEASE_MS)
     t.equal(await looks(other), 0, 'seen for the first time')
     for (let i = 0; i < 4; i++) await later(LEASE_MS)
     t.equal(await looks(other), 1, 'it has stood still for a lease')
+    const isTakenUp = beginning()
     const taken = other.drive(dead.run)
-    await new Promise<void>((resolve) => {
-      begun = resolve
-    })
+    await isTakenUp
     done()
     t.equal(await taken, 'succeeded')
   })

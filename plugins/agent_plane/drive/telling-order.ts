@@ -1,3 +1,5 @@
+import { inTurns, type Work } from 'svcdb/lib/event-loop'
+
 /**
  * What a step has asked for is told to its code in the order in which the journal has the ends of it, one after the other: before the next one, all runs that the
  * code can do with this one. So what the code asks next, in whichever of its branches, follows from the journal, and a replay asks in the same order.
@@ -39,14 +41,18 @@ export class TellingOrder {
     }
   }
 
-  /** Ticks come when no promise has anything more to do; within one, promises wait for the next tick, too. */
+  /**
+   * Ticks come when no promise has anything more to do; within one, promises wait for the next tick, too. Nothing else comes between ticks: where they have gone
+   * on for long, as over thousands of effects that the journal has, others get their turn of the event loop.
+   */
   private soon(): void {
     if (this.isDue) return
     this.isDue = true
-    queueMicrotask(() => process.nextTick(() => this.next()))
+    queueMicrotask(() => process.nextTick(() => void inTurns(this.next())))
   }
 
-  private next(): void {
+  // biome-ignore lint/correctness/useYield: each is short, and as a work it waits for its turn
+  private *next(): Work<void> {
     this.isDue = false
     const next = this.waiting.at(-1)
     if (next === undefined || (this.reading > 0 && next.seq > 0)) return
