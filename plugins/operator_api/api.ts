@@ -81,7 +81,7 @@ export class OperatorApi {
       const plane = await this.planeOf(caller, meant, incoming)
       if (!('operation' in found)) return unknown(incoming, found.methods)
       const { operation, params } = found
-      const query = queryOf(incoming.query)
+      const query = new URLSearchParams(incoming.query)
       const given = typeof operation.resource === 'object' && 'body' in operation.resource ? await this.read(incoming, caller) : {}
       const enveloped = operation.envelope?.parse({ headers: incoming.headers(), body: await incoming.body.read(ownerOf(caller)) }, this.parts.bounds)
       const resource = enveloped?.resource ?? resourceOf(operation, { params, query, given })
@@ -162,12 +162,12 @@ export class OperatorApi {
     return given
   }
 
-  private shapedQuery(operation: Operation, query: ReadonlyMap<string, readonly string[]>): unknown {
+  private shapedQuery(operation: Operation, query: URLSearchParams): unknown {
     const reader = this.queries.get(operation)
     if (reader === undefined) return {}
     const given: Record<string, string> = {}
     for (const name of Object.keys(operation.query ?? {})) {
-      const values = query.get(name) ?? []
+      const values = query.getAll(name)
       if (values.length > 1) throw new Refusal(400, `the parameter \`${name}\` is there more than once; send it once`)
       if (values.length === 1) given[name] = values[0]
     }
@@ -216,15 +216,9 @@ function unknown({ method, path }: Incoming, methods: readonly string[]): Answer
   return answer(405, `cannot ${method} ${shown}: it answers to ${methods.join(', ')}`, { allow: methods.join(', ') })
 }
 
-function queryOf(text: string): ReadonlyMap<string, readonly string[]> {
-  const query = new Map<string, string[]>()
-  for (const [name, value] of new URLSearchParams(text)) query.set(name, [...(query.get(name) ?? []), value])
-  return query
-}
-
 interface Asked {
   params: Readonly<Record<string, string>>
-  query: ReadonlyMap<string, readonly string[]>
+  query: URLSearchParams
   given: Given
 }
 
@@ -235,7 +229,7 @@ function resourceOf({ resource, query: queries = {} }: Operation, { params, quer
     'path' in resource
       ? params[resource.path]
       : 'query' in resource
-        ? (query.get(resource.query)?.[0] ?? (queries[resource.query] as { default?: unknown }).default)
+        ? (query.get(resource.query) ?? (queries[resource.query] as { default?: unknown }).default)
         : (given.value as Record<string, unknown> | null | undefined)?.[resource.body]
   return typeof named === 'string' && named !== '' && named.length <= MAX_RESOURCE ? named : '*'
 }

@@ -42,6 +42,10 @@ t.test('a run is shown, listed by how it ended, and its history comes in pages',
   t.equal((await rita.get('/runs?outcome=')).status, 400)
   t.equal((await rita.get('/runs?outcome=a&outcome=b')).status, 400)
   t.equal((await rita.get('/runs?tenant=acme')).status, 200, 'what is not declared is not looked at')
+  const before = process.threadCpuUsage()
+  t.equal((await rita.get(`/runs?${'a&'.repeat(40_000)}`)).status, 200)
+  const { user, system } = process.threadCpuUsage(before)
+  t.ok(user + system < 500_000, `one name 40,000 times took ${(user + system) / 1000} ms`)
   for (const path of ['/runs', '/runs/waiting', `/runs/${small}`, `/runs/${small}/history`]) t.equal((await nobody.get(path)).status, 403, path)
 
   const doubted = await run('doubtful', { n: 1 })
