@@ -51,16 +51,27 @@ export interface StateModule {
   explain?(config: Record<string, unknown>): string[]
 }
 
+/** Other folders of storage/ hold what engines share, their tests, and stores of state. */
+export const BUILTIN_ENGINES: readonly string[] = ['clickhouse', 'embedded', 'forward', 'memory']
+
 export function builtinPlugins(): string[] {
-  return idsIn('plugins')
+  const folder = join(HOME, 'plugins')
+  if (!existsSync(folder)) return []
+  return readdirSync(folder)
+    .filter((id) => existsSync(join(folder, id, `index${EXTENSION}`)))
+    .sort()
 }
 
 /** @throws Error in one line that says what was looked for. */
 export async function loadPlugin(name: string, folder: string): Promise<Plugin> {
   const file = locate('plugins', name, folder)
   if (file === undefined) {
+    if (isPath(name))
+      throw new Error(
+        `cannot find plugin "${name}": there is no such .ts or .js file, nor a folder with an index or a package.json, at ${resolve(folder, name)}`,
+      )
     const hint = didYouMean(name, builtinPlugins(), `the built-in plugins are ${builtinPlugins().join(', ')}`)
-    throw new Error(`cannot find plugin "${name}": it is no built-in id, file, or package installed at ${folder}; ${hint}`)
+    throw new Error(`cannot find plugin "${name}": it is no built-in id, nor a package installed at ${folder}; ${hint}`)
   }
   const plugin = (await importFile('plugin', name, file)).default
   if (!isPlugin(plugin)) throw new Error(`cannot load plugin "${name}": ${file} has no default export made by definePlugin`)
@@ -70,10 +81,8 @@ export async function loadPlugin(name: string, folder: string): Promise<Plugin> 
 export async function loadEngine(name: string, folder: string): Promise<EngineModule> {
   const file = locate('storage', name, folder)
   if (file === undefined) {
-    const ids = idsIn('storage')
-    throw new Error(
-      `cannot find storage engine "${name}": it is no built-in engine, file, or package; ${didYouMean(name, ids, `the engines are ${ids.join(', ')}`)}`,
-    )
+    const hint = didYouMean(name, BUILTIN_ENGINES, `the engines are ${BUILTIN_ENGINES.join(', ')}`)
+    throw new Error(`cannot find storage engine "${name}": it is no built-in engine, file, or package; ${hint}`)
   }
   const module = await importFile('storage engine', name, file)
   if (typeof module.createEngine !== 'function' || module.configSchema === undefined || module.capabilities === undefined) {
@@ -94,16 +103,10 @@ export async function loadState(name: string, folder: string): Promise<StateModu
   return module as unknown as StateModule
 }
 
-function idsIn(kind: string): string[] {
-  const folder = join(HOME, kind)
-  if (!existsSync(folder)) return []
-  return readdirSync(folder)
-    .filter((id) => existsSync(join(folder, id, `index${EXTENSION}`)))
-    .sort()
-}
+const isPath = (name: string): boolean => isAbsolute(name) || /^\.\.?[/\\]/.test(name)
 
 function locate(kind: string, name: string, folder: string): string | undefined {
-  if (isAbsolute(name) || /^\.\.?[/\\]/.test(name)) {
+  if (isPath(name)) {
     const file = resolve(folder, name)
     const found = [file, join(file, 'index.ts'), join(file, 'index.js')].find((f) => existsSync(f) && /\.[cm]?[jt]s$/.test(f))
     return found ?? (existsSync(join(file, 'package.json')) ? entryOf(join(file, 'package.json')) : undefined)

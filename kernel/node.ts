@@ -11,6 +11,7 @@ import { IngestGate } from './ingest/ingest.ts'
 import { SvcError } from './lib/errors/index.ts'
 import { drainMs, openProblem } from './lib/network/index.ts'
 import { Lifecycle, type Step, type TimeLimits } from './lifecycle.ts'
+import { builtinPlugins } from './loader.ts'
 import { Logs } from './log.ts'
 import { MetricsRegistry } from './metrics.ts'
 import { type Clock, type Plugin, systemClock } from './plugin.ts'
@@ -193,7 +194,8 @@ export class SvcNode {
     const { server, tls } = this.config
     const { auth, tracing } = this
     const [log, metrics, now] = [this.logs.child('http'), this.metrics.child('kernel'), () => this.clock.now()]
-    this.http = await HttpServer.create({ server, tls, auth, tracing, log, metrics, now })
+    const idlePlugins = () => builtinPlugins().filter((id) => !this.config.plugins.some((plugin) => plugin.id === id))
+    this.http = await HttpServer.create({ server, tls, auth, tracing, log, metrics, idlePlugins, now })
     if (tls !== undefined && this.http.reloadTls !== undefined && tls.reload_interval_secs > 0)
       this.schedules.add('tls_reload', tls.reload_interval_secs * 1000, this.http.reloadTls, { local: true })
     const app = this.http.app

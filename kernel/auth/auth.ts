@@ -197,7 +197,8 @@ export class Auth {
 
   /** Once everything is declared. @throws Error for authorizers without anybody to authorize. */
   verify(): void {
-    if (this.open && this.authorizers.length > 0) throw new Error('cannot authorize callers that nothing authenticates: select a plugin that does')
+    if (this.open && this.authorizers.length > 0)
+      throw new Error('cannot authorize callers that nothing authenticates: select a plugin that does, such as api_keys, jwt or mtls')
   }
 
   /** The context of one call; a promise only if somebody must be asked. @throws UNAUTHORIZED, FORBIDDEN, RATE_LIMITED, BAD_REQUEST for a bad namespace. */

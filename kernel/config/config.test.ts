@@ -1,9 +1,9 @@
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { Type } from 'typebox'
-import type { EngineModule } from '../loader.ts'
+import { BUILTIN_ENGINES, type EngineModule, loadEngine } from '../loader.ts'
 import { definePlugin } from '../plugin.ts'
 import { fuzz } from './config.fuzz.ts'
 import { ConfigError, readConfig, resolveConfig } from './config.ts'
@@ -103,6 +103,37 @@ t.test('everything wrong is reported at once, with the nearest names', async (t)
   ])
 })
 
+t.test('a value of another type is told how it is written', async (t) => {
+  const toml = 'plugins = ["./not/there.ts"]\n[server]\nhttp_addr = 8086\nmax_body_size = "10MB"\nallow_open = "true"\nallowed_hosts = "svc"\n'
+  t.match(await problemsOf(toml), [
+    /^cannot find plugin ".\/not\/there.ts": there is no such \.ts or \.js file, .* at \/.*\/not\/there\.ts/,
+    /^cannot use "server.http_addr" 8086 .*: must be string; write "8086", in quotes; /,
+    /^cannot use "server.allow_open" "true" .*: must be boolean; write true or false, without quotes; /,
+    /^cannot use "server.allowed_hosts" "svc" .*: must be array; write \["svc"\], a list; /,
+    /^cannot use "server.max_body_size" "10MB" .*: must be integer; write digits alone, without quotes and unit; /,
+  ])
+})
+
+t.test('a section that is needed is told by its name', async (t) => {
+  const read = readConfig({ config: file('plugins = ["line_protocol"]\n[database]\nengine = "forward"\n') }, {})
+  await t.rejects(resolveConfig(read), /^cannot find "database.forward" in .*: the key is needed; add \[database.forward\]$/m)
+})
+
+t.test('the id of a plugin that has no such section is told the keys that it has', async (t) => {
+  t.match(await problemsOf('[jwt]\nissuer = "x"\n[api_keys]\nname = "x"\n[cedar]\na = 1\n'), [
+    /^cannot use section "\[jwt\]" in svc.toml: there is no such name; plugin "jwt" has the keys auth.jwt, /,
+    /^cannot use section "\[api_keys\]" .*; plugin "api_keys" has the keys auth.api_keys, .*storage.object_store_url/,
+    /^cannot use section "\[cedar\]" .*; plugin "cedar" has the keys authorization.engine, /,
+  ])
+})
+
+t.test('the engines that are named are those that there are', async (t) => {
+  for (const id of BUILTIN_ENGINES) t.type((await loadEngine(id, '/')).createEngine, 'function', id)
+  const folders = readdirSync(join(import.meta.dirname, '../../storage'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+  const others = folders.map(({ name }) => name).filter((name) => !BUILTIN_ENGINES.includes(name))
+  t.same(others, ['common', 'conformance', 'postgres'])
+})
+
 t.test('a choice that is written without its quotes is told of them', async (t) => {
   t.match(await problemsOf('[tls]\ncert = "a"\nkey = "b"\nmin_version = 1.3\n'), [
     /^cannot use "tls.min_version" 1.3 in svc.toml: must be one of 1.2, 1.3; write "1.3", in quotes; /,
@@ -153,8 +184,8 @@ t.test('what is wrong in a list or a table of free names is named with its place
   t.same(problems, [
     'cannot use "lister.hosts[1]" "B" in svc.toml: must match pattern "^[a-z]+$"; Names of hosts',
     'cannot use "lister.rates.a" -1 in svc.toml: must be >= 0; Requests a second by name',
-    'cannot use "lister.targets[1].port" "x" in svc.toml: must be integer; Of the target',
-    'cannot use "lister.targets[1].tags[0]" 1 in svc.toml: must be string; Its tags',
+    'cannot use "lister.targets[1].port" "x" in svc.toml: must be integer; write digits alone, without quotes and unit; Of the target',
+    'cannot use "lister.targets[1].tags[0]" 1 in svc.toml: must be string; write "1", in quotes; Its tags',
     'cannot use "lister.targets[2]" 5 in svc.toml: must be object; Where to',
   ])
 })

@@ -130,7 +130,7 @@ export class Sections {
   /** @param complete false: a plugin could not be loaded, and what belongs to it is not known. */
   async refuseRest(databaseUsed: boolean, complete: boolean): Promise<void> {
     if (Object.keys(this.tree).length === 0) return
-    const owners = await sectionOwners()
+    const { owners, places } = await sectionOwners()
     const known = ['plugins', ...this.owned]
     for (const [name, value] of Object.entries(this.tree)) {
       if (name === 'database' && !databaseUsed) {
@@ -149,7 +149,7 @@ export class Sections {
       const path = table && !Array.isArray(value) ? deepest(name, value as Tree, owners) : name
       const owner = owners.get(path)
       const otherwise = complete ? `the sections are ${known.join(', ')}` : ''
-      const hint = owner === undefined ? didYouMean(path, known, otherwise) : ownedText(owner, 'section')
+      const hint = owner === undefined ? (placesText(path, places) ?? didYouMean(path, known, otherwise)) : ownedText(owner, 'section')
       if (hint === '') continue
       this.problems.push(
         `cannot use ${table ? `section "[${path}]"` : `key "${path}"`} in ${this.source.file}: ${owner === undefined ? 'there is no such name; ' : ''}${hint}`,
@@ -182,6 +182,12 @@ function ownedText(owner: string, what: string): string {
   return `it belongs to plugin "${owner}", which is not selected; add "${owner}" to plugins or remove the ${what}`
 }
 
+/** For the id of a plugin that has no section of that name. */
+function placesText(name: string, places: ReadonlyMap<string, readonly string[]>): string | undefined {
+  const keys = places.get(name)
+  return keys === undefined ? undefined : `plugin "${name}" has ${keys.length === 0 ? 'no keys' : `the keys ${keys.join(', ')}`}`
+}
+
 /** `a.b` for a left-over [a] that nobody owns, and that holds the section of a plugin. */
 function deepest(name: string, value: Tree, owners: Map<string, string>): string {
   if (owners.has(name)) return name
@@ -189,12 +195,18 @@ function deepest(name: string, value: Tree, owners: Map<string, string>): string
   return name
 }
 
-/** Which built-in plugin owns which section. */
-async function sectionOwners(): Promise<Map<string, string>> {
+/** Which built-in plugin owns which section, and the keys that each has. */
+async function sectionOwners(): Promise<{ owners: Map<string, string>; places: Map<string, string[]> }> {
   const owners = new Map<string, string>()
+  const places = new Map<string, string[]>()
   for (const id of builtinPlugins()) {
     try {
-      for (const { section, schema, keys } of mountsOf(await loadPlugin(id, process.cwd()))) {
+      const mounts = mountsOf(await loadPlugin(id, process.cwd()))
+      places.set(
+        id,
+        mounts.flatMap(({ section, keys }) => keys.map((key) => `${section}.${key}`)),
+      )
+      for (const { section, schema, keys } of mounts) {
         owners.set(section, id)
         for (const key of keys) owners.set(`${section}.${key}`, id)
         for (const { alias } of aliasesOf({ section, schema })) owners.set(alias, id)
@@ -203,5 +215,5 @@ async function sectionOwners(): Promise<Map<string, string>> {
       owners.set(id, id) // it fails when selected; here only its name matters
     }
   }
-  return owners
+  return { owners, places }
 }

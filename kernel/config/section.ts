@@ -37,9 +37,8 @@ export function checkSection(schema: Schema, raw: unknown, path: string, origin:
     if (error.keyword === 'required') {
       for (const name of (error.params as { requiredProperties: string[] }).requiredProperties) {
         const key = keyOf(path, `${error.instancePath}/${name}`)
-        problems.push(
-          `cannot find "${key}" in ${origin(key)}: the key is needed; ${schemaAt(schema, `${error.instancePath}/${name}`)?.description ?? 'set it'}`,
-        )
+        const at = schemaAt(schema, `${error.instancePath}/${name}`)
+        problems.push(`cannot find "${key}" in ${origin(key)}: the key is needed; ${at?.description ?? (at?.type === 'object' ? `add [${key}]` : 'set it')}`)
       }
       continue
     }
@@ -52,7 +51,7 @@ export function checkSection(schema: Schema, raw: unknown, path: string, origin:
     const given = valueAt(value, error.instancePath)
     const shown = at !== undefined && holdsSecret(at) ? '' : ` ${withoutPasswords(JSON.stringify(given) ?? '')}`
     const choices = at === undefined ? undefined : choicesOf(at)
-    const why = choices === undefined ? error.message : outsideOf(choices, given)
+    const why = choices === undefined ? `${error.message}${shown === '' ? '' : otherwiseWritten(at?.type, given)}` : outsideOf(choices, given)
     problems.push(`cannot use "${key}"${shown} in ${origin(key)}: ${why}${description === undefined ? '' : `; ${description}`}`)
   }
   return problems.length > before ? value : wrapSecrets(schema, value)
@@ -71,6 +70,16 @@ function outsideOf({ values, others }: { values: unknown[]; others: string[] }, 
   // TOML has 1.2 as a number.
   const quotes = values.includes(String(given)) ? `; write "${given}", in quotes` : ''
   return `must be one of ${values.join(', ')}${others.map((type) => `, or ${type}`).join('')}${quotes}`
+}
+
+/** What values of another type are mostly meant to be. */
+function otherwiseWritten(type: string | undefined, given: unknown): string {
+  const text = typeof given === 'string'
+  if ((type === 'integer' || type === 'number') && text) return '; write digits alone, without quotes and unit'
+  if (type === 'boolean' && text) return '; write true or false, without quotes'
+  if (type === 'string' && (typeof given === 'number' || typeof given === 'boolean')) return `; write "${given}", in quotes`
+  if (type === 'array' && text) return `; write [${JSON.stringify(given)}], a list`
+  return ''
 }
 
 /** Whether what is written there may have a secret in it: of the wrong type, too. */

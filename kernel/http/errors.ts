@@ -111,6 +111,20 @@ type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyRepl
 export class KnownPaths {
   private readonly patterns = new Map<string, { pattern: RegExp; methods: Set<string>; errorHandler: ErrorHandler | undefined }>()
   private readonly prefixes: { prefix: string; errorHandler: ErrorHandler }[] = []
+  private readonly idlePlugins: () => readonly string[]
+  private idle: readonly string[] | undefined
+
+  /** @param idlePlugins ids of built-in plugins that do not run. */
+  constructor(idlePlugins: () => readonly string[]) {
+    this.idlePlugins = idlePlugins
+  }
+
+  /** Whose path it may be: the plugin that does not run and that a part of it is called after, as /api/v1/triggers. */
+  idlePlugin(path: string): string | undefined {
+    this.idle ??= this.idlePlugins()
+    const parts = path.split('/')
+    return this.idle.find((id) => parts.includes(id))
+  }
 
   /** @param errorHandler of the route, where it has one of its own. */
   add(path: string, methods: string | readonly string[], errorHandler?: ErrorHandler): void {
@@ -148,8 +162,11 @@ export function unroutable(request: IncomingMessage, known: KnownPaths): { error
   const path = (request.url ?? '/').split('?', 1)[0]
   const methods = known.methods(path)
   // "page not found" is looked for by Grafana, which so learns that a data source has no API to edit rules.
-  if (methods.length === 0)
-    return { error: new SvcError('NOT_FOUND', `cannot find "${path.slice(0, 256)}": no such path, page not found; GET /api/v1/openapi.json lists them`) }
+  if (methods.length === 0) {
+    const idle = known.idlePlugin(path)
+    const hint = idle === undefined ? '' : `; plugin "${idle}" does not run here: put it into plugins, and its section into the file where it needs one`
+    return { error: new SvcError('NOT_FOUND', `cannot find "${path.slice(0, 256)}": no such path, page not found; GET /api/v1/openapi.json lists them${hint}`) }
+  }
   // A route of this method and path, but for bodies of another media type.
   if (methods.includes(request.method ?? '')) {
     const type = (request.headers['content-type'] ?? '').slice(0, 128)

@@ -60,6 +60,8 @@ export interface HttpDependencies {
   log: Logger
   metrics: Metrics
   tracing: Tracing
+  /** Ids of built-in plugins that do not run, for messages. */
+  idlePlugins(): readonly string[]
   /** Milliseconds since the Unix epoch. */
   now(): number
 }
@@ -127,7 +129,7 @@ export class HttpServer {
   static async create(dependencies: HttpDependencies): Promise<HttpServer> {
     const { server, tls, log } = dependencies
     const secure = tls === undefined ? undefined : await tlsOptions(tls)
-    const paths = new KnownPaths()
+    const paths = new KnownPaths(() => dependencies.idlePlugins())
     const limits = timeLimits(Math.ceil(server.request_timeout_secs * 1000))
     const options: FastifyServerOptions = {
       loggerInstance: perRequest(log),

@@ -6,7 +6,7 @@
  * when the lock is released: whoever removed it could take a lock that another process waits for. POSIX drops the locks of a process on a file when
  * the process closes any descriptor of it: nothing else may open the file.
  */
-import { closeSync, openSync } from 'node:fs'
+import { accessSync, closeSync, constants, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 
 /** SQLITE_BUSY, the low byte of SQLite's error code. */
@@ -21,7 +21,7 @@ export class OsLock {
     this.path = path
   }
 
-  /** @returns whether this process has it now; false = another one has, or this one by another OsLock. @throws Error for a file that cannot be locked. */
+  /** @returns whether this process has it now; false = another one has, or this one by another OsLock. @throws Error for a file that cannot be locked; NodeJS.ErrnoException where the account may not. */
   acquire(): boolean {
     makeOnce(this.path)
     let database: DatabaseSync | undefined
@@ -33,6 +33,8 @@ export class OsLock {
     } catch (error) {
       database?.close()
       if ((Number((error as { errcode?: number }).errcode) & 0xff) === BUSY) return false
+      // SQLite says only that it cannot be opened.
+      accessSync(this.path, constants.R_OK | constants.W_OK)
       throw error
     }
   }

@@ -194,6 +194,24 @@ t.test('in a directory that cannot be written it fails, and is not held', async 
   own.release()
 })
 
+const AS_NOBODY = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+/** Why no process of another account can be had; undefined where it can. */
+function withoutNobody(): string | undefined {
+  try {
+    execFileSync(AS_NOBODY[0], [...AS_NOBODY.slice(1), process.execPath, '-e', `await import(${JSON.stringify(MODULE)})`], { stdio: 'pipe' })
+    return undefined
+  } catch (error) {
+    return `setpriv is refused here: ${(error as Error).message.split('\n').at(-1)}`
+  }
+}
+
+t.test('a lock file of another account is told from one that cannot be locked', { skip: withoutNobody() ?? false }, async (t) => {
+  const { folder, path } = lockIn(t)
+  chmodSync(folder, 0o777)
+  writeFileSync(`${path}.os`, '', { mode: 0o600 })
+  t.match(await said(taker(t, path, { within: AS_NOBODY })), /^EACCES: permission denied, access '.*LOCK\.os'$/)
+})
+
 t.test('a lock that another took over is theirs', async (t) => {
   const { path, lock } = lockIn(t)
   const first = lock()

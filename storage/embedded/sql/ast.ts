@@ -5,6 +5,7 @@
  */
 import { RecentMap } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
+import { placed } from './errors.ts'
 import type { SqlHost } from './host.ts'
 import { lexable } from './lexable.ts'
 import { fill, isTreeOf, type MarkPath, marksOf, type Shape, shapeOf } from './shapes.ts'
@@ -75,7 +76,7 @@ async function parsedNow(host: Pick<SqlHost, 'connection'>, text: string): Promi
     if (template.json !== undefined) return filled(template.json, template.marks, shape)
   }
   const json = await serialize(host, text)
-  const result = parsed(read(json))
+  const result = parsed(read(json), text)
   if (shape !== undefined && kept === undefined) keep(SHAPE + shape.key, { ...UNFIT, first: { json, shape } })
   keep(TEXT + text, { json: JSON.stringify(result), marks: [] })
   return result
@@ -103,18 +104,24 @@ function read(json: string): Node {
 /** What `json_serialize_sql` says of other statements. */
 const NO_QUERY = 'Only SELECT statements'
 
-function parsed(tree: Node): Parsed {
+/** @param text of the statement, for messages: where it is known. */
+function parsed(tree: Node, text = ''): Parsed {
   if (tree.error === true) {
     const unknown = tree.error_type === 'not implemented'
     if (unknown && String(tree.error_message).startsWith(NO_QUERY)) {
       throw refuse('cannot run this statement: only queries are allowed (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN); data is written by the write API')
     }
-    throw refuse(`cannot parse the query: ${unknown ? 'not supported: ' : ''}${tree.error_message}`)
+    throw refuse(`cannot parse the query: ${unknown ? 'not supported: ' : ''}${reasonOf(tree, text)}`)
   }
   const statements = tree.statements as Node[]
   if (statements.length !== 1) throw refuse(`cannot run ${statements.length} statements: a request holds exactly one`)
   members(statements[0], ['node', 'named_param_map'])
   return { tree: withoutEmpty(statements[0].node) as Node, parameters: (statements[0].named_param_map ?? []) as Node[] }
+}
+
+function reasonOf({ error_message: message, position }: Node, text: string): string {
+  // What was read in place of comments is shorter.
+  return position === undefined || lexable(text) !== text ? String(message) : placed(String(message), text, Number(position))
 }
 
 async function serialize(host: Pick<SqlHost, 'connection'>, text: string): Promise<string> {

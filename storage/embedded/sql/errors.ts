@@ -55,9 +55,18 @@ export function sqlError(error: unknown, signal?: AbortSignal, names?: Names): u
   return new SvcError('DATABASE_ERROR', text, { cause: error })
 }
 
-/** Other databases call the column of times so, and DuckDB's own suggestions never name it. */
+/** Other databases call the column of times so, and DuckDB's own suggestions never name it; in others text may stand in double quotes. */
 export function hinted(text: string): string {
-  return /^Referenced column "(?:time|timestamp)" not found/i.test(text) ? `${text}; the time of a point is the column _time` : text
+  if (/(?:^Referenced column|does not have a column named) "(?:time|timestamp)"/i.test(text)) return `${text}; the time of a point is the column _time`
+  return /^Referenced column "/i.test(text) ? `${text}; DESCRIBE lists the columns of a measurement, and text is written in single quotes` : text
+}
+
+/** Where the parser stopped, and what a duration of other dialects, such as 5m, is called here. @param at of the first character that it did not expect. */
+export function placed(message: string, text: string, at: number): string {
+  const place = `${message} (character ${at + 1})`
+  return /\d$/.test(text.slice(0, at)) && /^(?:ns|us|ms|[smhdwy])\b/i.test(text.slice(at))
+    ? `${place}; a duration is INTERVAL '1 hour', in time_bucket '1h'`
+    : place
 }
 
 /**

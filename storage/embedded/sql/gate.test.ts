@@ -115,6 +115,16 @@ for (const sql of [
 // Clauses of queries that DuckDB's parser does not have are not taken for other statements.
 refused('SELECT procs FROM cpu WHERE procs BETWEEN SYMMETRIC 9 AND 1', /^cannot parse the query: not supported: /)
 refused("SELECT hostname SIMILAR TO 'a' ESCAPE 'b' FROM cpu", /^cannot parse the query: not supported: Custom escape in SIMILAR TO/)
+// Habits of other dialects are told what is written here.
+refused(
+  'SELECT procs FROM cpu WHERE _time > now() - 1h',
+  /^cannot parse the query: syntax error at or near "h" \(character 46\); a duration is INTERVAL '1 hour'/,
+)
+refused('SELECT time_bucket(15m, _time) FROM cpu', /"m" \(character 22\); a duration is INTERVAL '1 hour', in time_bucket '1h'$/)
+refused('SELECT procs FROM cpu SAMPLE BY h', /^cannot parse the query: syntax error at or near "BY" \(character 30\)$/)
+refused('SELECT /* /* */ */ procs FROM cpu SAMPLE BY h', /^cannot parse the query: syntax error at or near "BY"$/)
+refused('SELECT cpu.time FROM cpu', /the time of a point is the column _time$/)
+refused('SELECT procs FROM cpu WHERE hostname = "a"', /"a" not found.*text is written in single quotes$/)
 refused('DROP TABLE cpu', /^cannot run this statement: only queries are allowed/)
 
 // Names that DuckDB knows, or reads as a file, where a caller could have them taken for a CTE's: __m0 is a table that is no measurement.
