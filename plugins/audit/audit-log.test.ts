@@ -299,6 +299,27 @@ t.test('a corrupted end, or another key: the file is set aside, and the chain go
   await fourth.stop()
 })
 
+t.test('whatever byte of the only entry is changed, the start goes on', async (t) => {
+  const path = pathIn(t)
+  const auditLog = await stopAtEnd(t, makeAuditLog(path))
+  await auditLog.record(entry('a'))
+  await auditLog.stop()
+  const whole = readFileSync(path)
+  const inHash = whole.indexOf('event_hash') + 3
+  for (const at of [0, 3, 6, 10, inHash, whole.length - 2, ...Array.from({ length: 8 }, (_, i) => Math.floor((i * whole.length) / 8))]) {
+    const changed = Buffer.from(whole)
+    changed[at] ^= 1
+    writeFileSync(path, changed)
+    const again = makeAuditLog(path, { config: { sync_each: false } })
+    await again.record(entry('b'))
+    await again.stop()
+    const [note, next] = entriesOf(path)
+    t.equal(metadataOf(note).event, 'damage_found', `byte ${at}`)
+    t.same(readFileSync(metadataOf(note).set_aside), changed, 'nothing is lost')
+    t.equal(next.resource, 'b')
+  }
+})
+
 t.test('a file that is no audit log is not touched', async (t) => {
   const path = pathIn(t)
   mkdirSync(dirname(path))

@@ -51,19 +51,21 @@ export async function resume(file: AuditFile, seal: Seal, now: () => bigint, hea
     const problem = chain.problem(line)
     if (problem !== undefined) problems.push(`line ${whole ? i + 1 : `${lines.length - i} from the end`}: ${problem}`)
   }
-  if (chain.last === undefined && !(whole && lines.length === 0 && isLeftover(half))) throw notAnAuditLog(file.path)
+  const isOurs = lines.length === 0 ? whole && isLeftover(half) : lines.some(isOfAnEntry)
+  if (chain.last === undefined && !isOurs) throw notAnAuditLog(file.path)
   if (half.length > 0) {
     await file.cut(half.length)
     notes.push({ event: 'half_line_cut', bytes: String(half.length), text: half.subarray(0, SHOWN_BYTES).toString('utf8') })
   }
-  if (chain.last === undefined) {
+  if (lines.length === 0) {
     if (head === undefined) return { end: { id: 0n, timestamp: 0n, hash: undefined }, notes, lines: [], begins: false }
     // Moved away or emptied while no server ran, or this is a restored copy of the database.
     notes.push({ event: 'entries_missing', last_id: String(head.id), last_hash: head.hash, found_id: '0' })
     return { end: { ...head, timestamp: 0n }, notes, lines: [], begins: true }
   }
-  const missing = head === undefined ? undefined : headProblem(lines, chain.last, head)
-  if (problems.length > 0 || missing !== undefined) {
+  const { last } = chain
+  const missing = head === undefined || last === undefined ? undefined : headProblem(lines, last, head)
+  if (last === undefined || problems.length > 0 || missing !== undefined) {
     const aside = `${file.path}.damaged-${now() / 1_000_000n}`
     await file.setAside(aside)
     if (problems.length > 0) notes.push({ event: 'damage_found', set_aside: aside, problems: String(problems.length), first: problems[0] })
@@ -72,7 +74,7 @@ export async function resume(file: AuditFile, seal: Seal, now: () => bigint, hea
       event: 'entries_missing',
       last_id: String(head.id),
       last_hash: head.hash,
-      found_id: String(chain.last.id),
+      found_id: String(last?.id),
       set_aside: aside,
       problem: missing,
     })
@@ -81,10 +83,10 @@ export async function resume(file: AuditFile, seal: Seal, now: () => bigint, hea
   const first = whole && head !== undefined ? parseEntry(lines[0]) : undefined
   // What is between the head and the file is missing: another file was put in its place, or the database is a restored copy.
   if (head !== undefined && typeof first === 'object' && first.id > head.id + 1n) {
-    const found = { last_id: String(head.id), last_hash: head.hash, found_id: String(chain.last.id), problem: `it begins with entry ${first.id}` }
+    const found = { last_id: String(head.id), last_hash: head.hash, found_id: String(last.id), problem: `it begins with entry ${first.id}` }
     notes.push({ event: 'entries_missing', ...found })
   }
-  const { id, timestamp, hash } = chain.last
+  const { id, timestamp, hash } = last
   return { end: { id, timestamp, hash }, notes, lines: lines.map((line) => `${line}\n`), begins: false }
 }
 
@@ -114,13 +116,19 @@ function isLeftover(half: Buffer): boolean {
   return (half.length <= MAX_LINE_BYTES && BEGINNING.startsWith(beginning)) || half.every((byte) => byte === 0)
 }
 
+/** Whether a line that cannot be read was an entry: whatever one byte is changed, one of the two is left. */
+function isOfAnEntry(line: string): boolean {
+  return /^\{"id":\d+,"timestamp":\d/.test(line) || line.includes('"event_hash":"')
+}
+
 /** The newest entry that the key vouches for; without one the newest, whose numbers are believed within reason. */
 function endOf(lines: readonly string[], seal: Seal): ChainEnd {
   const entries = lines.map(parseEntry).filter((entry): entry is Entry => typeof entry !== 'string')
   const vouched = entries.findLast((entry) => seal(sealedText(entry)) === entry.hash)
   if (vouched !== undefined) return vouched
-  const { id, hash } = entries.at(-1) as Entry
-  return id < 2n ** 53n ? { id, timestamp: 0n, hash } : { id: 0n, timestamp: 0n, hash: undefined }
+  const newest = entries.at(-1)
+  if (newest === undefined || newest.id >= 2n ** 53n) return { id: 0n, timestamp: 0n, hash: undefined }
+  return { id: newest.id, timestamp: 0n, hash: newest.hash }
 }
 
 function notAnAuditLog(path: string): SvcError {
