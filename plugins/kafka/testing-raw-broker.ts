@@ -71,7 +71,10 @@ export interface RawBroker {
 }
 
 /** @param hook what is answered in place of what a broker answers: the body, or null when it has written by itself. */
-export async function rawBroker(t: Test, hook: (request: Request, broker: RawBroker) => Buffer | null | undefined = () => undefined): Promise<RawBroker> {
+export async function rawBroker(
+  t: Pick<Test, 'teardown'>,
+  hook: (request: Request, broker: RawBroker) => Buffer | null | undefined = () => undefined,
+): Promise<RawBroker> {
   const sockets = new Set<Socket>()
   const broker: RawBroker = { port: 0, batches: new Map(), end: 0n, committed: -1n, requests: new Map(), connections: 0 }
   const server = createServer((socket) => {

@@ -22,12 +22,14 @@ export class Deletions {
     writeFileSync(ledger, '')
   }
 
-  /** Resolves when the client has noticed that the server is gone. */
+  /** Resolves when the client has noticed that the server is gone. @throws Error for an answer that no operation may get. */
   async start(options: Omit<DeleterOptions, 'ledger' | 'base'>): Promise<void> {
     const all: DeleterOptions = { ...options, ledger: this.ledger, base: String(this.base) }
     const client = spawn(process.execPath, [DELETER, JSON.stringify(all)], { stdio: ['ignore', 'inherit', 'inherit'] })
     const [code] = (await once(client, 'exit')) as [number]
     if (code !== 0) throw new Error(`the deleting client has exited with ${code}`)
+    // While it is known which server has answered.
+    readLives(this.ledger, this.base)
   }
 
   /** Compares all points with what the ledger says, and notes in it how requests without an answer went. @throws Error for the first difference. */

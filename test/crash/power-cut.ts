@@ -2,7 +2,7 @@
  * Cuts the power of the real server at random moments: its data lies on a disk that forgets what was not synced (power-disk.ts, mounted by
  * power-mount.ts). While points come in by every listener, others are deleted, dropped and restored, and backups are taken. After each cut the server must
  * start, every acknowledged batch must be there in full, none in part, what was deleted stays deleted, and a backup that was acknowledged
- * restores.
+ * restores, also when the cut hit another one that was to take its place, or comes right after the restore.
  *
  * Under `wal_fsync_policy = "periodic_<ms>"` it must start as well; a cut may cost the newest batches, but none that was acknowledged two syncs of
  * the log ago, and never one with later ones left.
@@ -42,6 +42,9 @@ const IDLE_MS = 1000
 const WITH_BACKUP = 0.3
 /** Part of these whose answer comes before the cut at any rate. */
 const FINISHED_BACKUP = 0.6
+/** Part of the backups that take the place of the one before, and of the restores after which the power is cut. */
+const REPLACING_BACKUP = 0.6
+const CUT_RESTORE = 0.5
 const SQL_EVERY = 5
 /** Part of the starts after which drops cannot be undone. */
 const FINAL_DROPS = 0.3
@@ -102,6 +105,8 @@ class Loop {
   private finalDrops = false
   /** The first batch of the run before: those from here on are compared after the next cut. */
   private checked = 0
+  /** The directory of the newest backup, and what must be in it: what was acknowledged before it, or before the one whose place it was to take. */
+  private backup: { name: string; acknowledged?: ReadonlySet<number> } | undefined
   /** Under a periodic policy: the batches of the last run, and those of them that the cut may not have cost. */
   private inDoubt: { first: number; durable: ReadonlySet<number> } | undefined
 
@@ -189,7 +194,6 @@ class Loop {
   private async work(running: ServerProcess): Promise<number> {
     const { random, ledger } = this
     const first = ledger.next
-    const cutsBefore = this.report.cuts
     const options: WriterOptions = {
       url: running.url,
       ports: running.ports,
@@ -217,8 +221,8 @@ class Loop {
     if (code !== 0) throw new Error(`the client has exited with ${code}`)
     await deleter
     await ledger.load()
-    const before = await backup
-    if (backup !== undefined) await this.checkBackup(cutsBefore, before)
+    await backup
+    if (backup !== undefined) await this.checkBackup()
     if (durable !== undefined) this.inDoubt = { first, durable }
     return runMs
   }
@@ -270,25 +274,28 @@ class Loop {
     }
   }
 
-  /** @returns what was acknowledged before the backup; undefined when the power went before its answer. */
-  private async backUp(url: string): Promise<ReadonlySet<number> | undefined> {
+  private async backUp(url: string): Promise<void> {
+    // Never twice the same name of a new one: that files are gone is not durable either.
+    if (this.backup?.acknowledged === undefined || !this.random.chance(REPLACING_BACKUP)) this.backup = { name: `backup-${this.report.cuts}` }
+    const { backup } = this
     await this.ledger.load()
     const acknowledged = new Set(this.ledger.acknowledged)
-    const { status, body } = await post(url, 'backup', { target_dir: `backup-${this.report.cuts}` }).catch(() => ({ status: 0, body: '' }))
+    const { status, body } = await post(url, 'backup', { target_dir: backup.name }).catch(() => ({ status: 0, body: '' }))
     if (status !== 200 && status !== 0) throw new Error(`a backup answers ${status}: ${body}`)
-    return status === 200 ? acknowledged : undefined
+    if (status === 200) backup.acknowledged = acknowledged
   }
 
-  /** A backup is whole when it was acknowledged, else whole or refused; a server that starts on it has all that was acknowledged before. */
-  private async checkBackup(taken: number, acknowledged: ReadonlySet<number> | undefined): Promise<void> {
+  /** A directory in which a backup was acknowledged has a whole one, another a whole one or none; a server that starts on it has all that was acknowledged before. */
+  private async checkBackup(): Promise<void> {
     const backups = join(this.mount.path, 'data', 'backups')
-    // Never twice the same names: that files are gone is not durable either.
-    const [name, restored] = [`backup-${taken}`, `restored-${taken}`]
+    const { name, acknowledged } = this.backup as NonNullable<Loop['backup']>
+    const restored = `restored-${this.report.cuts}`
     const again = await this.startReady()
     const { status, body } = await post(again.url, 'restore', { backup_dir: name, target_dir: restored })
     if (status !== 200 && (acknowledged !== undefined || !/no such directory|never finished/.test(body)))
       throw new Error(`a backup that was ${acknowledged === undefined ? 'cut off' : 'acknowledged'} answers ${status}: ${body}`)
-    await again.end('SIGTERM', LIMIT_MS)
+    if (this.random.chance(CUT_RESTORE)) await this.cutPower(again, 0, IDLE_MS)
+    else await again.end('SIGTERM', LIMIT_MS)
     if (status === 200 && acknowledged !== undefined) {
       const database = { ...SMALL, data_dir: join(backups, restored) }
       const copy = await ServerProcess.spawn({ folder: this.folder, engine: 'embedded', sql: false, database })
@@ -301,7 +308,7 @@ class Loop {
       }
       this.report.backups++
     }
-    for (const done of [name, restored]) await rm(join(backups, done), { recursive: true, force: true })
+    await rm(join(backups, restored), { recursive: true, force: true })
   }
 }
 

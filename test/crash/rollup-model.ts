@@ -23,13 +23,13 @@ interface Point {
   time: bigint
   values: Values
 }
-export type Ask = (method: string, path: string, body?: unknown, text?: boolean) => Promise<{ status: number; body: string }>
+export type Ask = (method: string, path: string, body?: unknown, text?: boolean, headers?: Record<string, string>) => Promise<{ status: number; body: string }>
 
 /** Asks the server that is there when it is asked. A body is text as it is, and JSON else; `text` says so of text. */
 export function asks(url: () => string): Ask {
-  return async (method, path, body, text = false) => {
-    const headers = { 'content-type': text ? 'text/plain' : 'application/json' }
-    const payload = body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body), headers }
+  return async (method, path, body, text = false, headers = {}) => {
+    const type = { 'content-type': text ? 'text/plain' : 'application/json' }
+    const payload = body === undefined ? { headers } : { body: typeof body === 'string' ? body : JSON.stringify(body), headers: { ...type, ...headers } }
     const answer = await fetch(url() + path, { method, ...payload })
     return { status: answer.status, body: await answer.text() }
   }

@@ -24,9 +24,13 @@ export interface ServerOptions {
   database?: Record<string, number | string>
   /** The tree of the code that is run; this one when absent. */
   root?: string
-  /** More sections, and more keys of [server]. */
-  sections?: Record<string, Record<string, number | string | boolean | string[]>>
+  /** More sections, and more keys of [server]; a list is an array of tables. */
+  sections?: Record<string, Section | readonly Section[]>
 }
+
+export type Section = Record<string, number | string | boolean | string[]>
+
+const tableOf = (head: string, section: object): string[] => [head, ...Object.entries(section).map(([key, value]) => `${key} = ${JSON.stringify(value)}`)]
 
 export class ServerProcess {
   private address = ''
@@ -78,13 +82,13 @@ export class ServerProcess {
     const more = allProtocols ? [...plugins, 'remote_write', 'otlp', 'grpc', 'flight_sql'] : plugins
     const keys: Record<string, number | string> = { engine, ...(engine === 'embedded' ? { data_dir: join(folder, 'data') } : {}), ...database }
     const { server = {}, ...others } = sections
+    const tables = Object.entries({ server: { http_addr: '127.0.0.1:0', sql_max_rows: 10_000_000, ...server }, database: keys, ...others })
     const toml = [
       `plugins = ${JSON.stringify(['native', 'line_protocol', ...(sql ? ['sql'] : []), ...more])}`,
       ...(allProtocols ? ['[grpc]', 'addr = "127.0.0.1:0"', '[flight_sql]', 'addr = "127.0.0.1:0"'] : []),
-      ...Object.entries({ server: { http_addr: '127.0.0.1:0', sql_max_rows: 10_000_000, ...server }, database: keys, ...others }).flatMap(([name, section]) => [
-        `[${name}]`,
-        ...Object.entries(section).map(([key, value]) => `${key} = ${JSON.stringify(value)}`),
-      ]),
+      ...tables.flatMap(([name, section]) =>
+        Array.isArray(section) ? section.flatMap((one: Section) => tableOf(`[[${name}]]`, one)) : tableOf(`[${name}]`, section),
+      ),
     ]
     const file = join(folder, 'svc.toml')
     await writeFile(file, `${toml.join('\n')}\n`)
