@@ -159,9 +159,18 @@ t.test('a bucket that knows no conditional writes stores all the same', async (t
   const store = new S3Store(bucketOf(fake), 5000)
   const file = join(temporaryFolder(t), 'f')
   writeFileSync(file, 'x')
-  fake.unconditional = true
-  t.equal(await store.create(KEY, file), true)
-  t.equal(await store.size(KEY), 1)
+  for (const [status, code] of [
+    [501, 'Refused'],
+    [400, 'NotImplemented'],
+    [400, 'InvalidArgument'],
+  ] as const) {
+    fake.unconditional = { status, code }
+    t.equal(await store.create(KEY, file), true, `${status} ${code}`)
+    t.equal(await store.size(KEY), 1)
+    await store.remove(KEY)
+  }
+  fake.unconditional = { status: 400, code: 'RequestTimeout' }
+  await t.rejects(store.create(KEY, file), { code: 'OVERLOADED', message: /status 400, RequestTimeout/ }, 'what says nothing of the condition')
   fake.fail = { status: 403, left: 1 }
   await t.rejects(store.create(KEY, file), { code: 'OVERLOADED', message: /status 403, .*s3:PutObject/ })
 })

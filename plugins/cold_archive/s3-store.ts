@@ -26,13 +26,18 @@ const HINTS: Readonly<Record<string, string>> = {
 
 /** The object is there, or somebody else is about to create it. */
 const EXISTS = new Set([409, 412])
+/** How stores answer that know no conditions: some name the header as an argument that they do not take. */
+const UNCONDITIONAL = new Set(['NotImplemented', 'InvalidArgument'])
 
 class Refused extends SvcError {
   readonly status: number
+  /** As the store names it, such as NoSuchBucket. */
+  readonly reason: string
 
-  constructor(status: number, code: 'NOT_FOUND' | 'OVERLOADED', message: string) {
-    super(code, message)
+  constructor(status: number, reason: string, message: string) {
+    super(status === 404 ? 'NOT_FOUND' : 'OVERLOADED', message)
     this.status = status
+    this.reason = reason
   }
 }
 
@@ -73,8 +78,7 @@ export class S3Store implements ObjectStore {
       return true
     } catch (error) {
       if (error instanceof Refused && EXISTS.has(error.status)) return false
-      // A store that knows no conditions.
-      if (!(error instanceof Refused && error.status === 501)) throw error
+      if (!(error instanceof Refused && (error.status === 501 || UNCONDITIONAL.has(error.reason)))) throw error
       await this.put(key, path)
       return true
     }
@@ -145,13 +149,9 @@ export class S3Store implements ObjectStore {
 
   /** @param text what the answer begins with. */
   private refused(verb: string, key: string, { status }: Response, text: string, hint = ''): SvcError {
-    const said = ['Code', 'Message'].flatMap((name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1] ?? [])
-    const why = [`status ${status}`, ...said].join(', ')
-    return new Refused(
-      status,
-      status === 404 ? 'NOT_FOUND' : 'OVERLOADED',
-      `cannot ${verb} object "${key}" in ${this.name}: ${why}${status === 403 ? hint : ''}`,
-    )
+    const [reason, message] = ['Code', 'Message'].map((name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1] ?? '')
+    const why = [`status ${status}`, reason, message].filter((part) => part !== '').join(', ')
+    return new Refused(status, reason, `cannot ${verb} object "${key}" in ${this.name}: ${why}${status === 403 ? hint : ''}`)
   }
 
   private failure(verb: string, key: string, error: unknown): SvcError {

@@ -7,8 +7,8 @@ export class FakeBucket {
   readonly objects = new Map<string, Buffer>()
   /** The next `left` requests are answered with the status; 0 = never. */
   fail = { status: 500, left: 0 }
-  /** Refuses requests with a condition. */
-  unconditional = false
+  /** Refuses requests with a condition so. */
+  unconditional: { status: number; code: string } | undefined
   /** Answers in place of what follows, if it is there. */
   instead: ((request: IncomingMessage, response: ServerResponse) => void) | undefined
   lastAuthorization = ''
@@ -45,8 +45,9 @@ export class FakeBucket {
     const name = decodeURIComponent((request.url ?? '').slice(1))
     const found = this.objects.get(name)
     if (request.method === 'PUT') {
-      if (request.headers['if-none-match'] === '*' && (this.unconditional || found !== undefined)) {
-        response.writeHead(this.unconditional ? 501 : 412).end('<Error><Code>Refused</Code></Error>')
+      if (request.headers['if-none-match'] === '*' && (this.unconditional !== undefined || found !== undefined)) {
+        const { status, code } = this.unconditional ?? { status: 412, code: 'PreconditionFailed' }
+        response.writeHead(status).end(`<Error><Code>${code}</Code></Error>`)
         return
       }
       this.objects.set(name, Buffer.concat(parts))

@@ -109,6 +109,18 @@ t.test('of two that mark a store at one time the one whose mark is there has it'
   await t.rejects(requireOwner({ ...options, store: late }), { code: 'CONFLICT', message: /belongs to database other/ })
 })
 
+t.test('a mark that a store does not show at once is nobody else’s, and is found by the next run', async (t) => {
+  const store = folderStore(tempDir())
+  let late = true
+  const get: typeof store.get = (key, ...rest) => (late ? Promise.reject(new SvcError('NOT_FOUND', `there is no "${key}"`)) : store.get(key, ...rest))
+  const parts = { fs: realFileSystem, scratch: join(tempDir(), 'mark'), identity: { id: 'a' }, named: false, known: async () => [], takeOverFrom: '' }
+  const kept = { claim: {} }
+  const ask = () => requireOwner({ ...parts, store: { ...store, get }, ...claimsIn(kept) })
+  await t.rejects(ask(), { code: 'CONFLICT', message: /"svc-owner.json" was there a moment ago and is not found now.*does not show at once/ })
+  late = false
+  t.type(await ask(), 'string')
+})
+
 t.test('several ask at the same time', async (t) => {
   const [folder, tempPath] = [tempDir(), tempDir()]
   const slow = folderStore(folder, false, () => new Promise((resolve) => setImmediate(resolve)))

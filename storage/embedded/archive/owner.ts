@@ -104,13 +104,12 @@ async function claimed(options: OwnerOptions, mark: OwnerMark | undefined, own: 
     const found = await readMark(options)
     if (found?.database !== before?.database || found?.token !== before?.token) {
       await tidy(store, claim)
-      throw found?.database === identity.id ? copysArchive(store, found.token) : othersArchive(store, found?.database ?? 'unknown', identity)
+      throw followed(store, found, identity)
     }
     const after = { database: identity.id, token } satisfies OwnerMark
     await write(options, OWNER_KEY, after)
     const now = await readMark(options)
-    if (now?.database !== identity.id) throw othersArchive(store, now?.database ?? 'unknown', identity)
-    if (now.token !== token) throw copysArchive(store, now.token)
+    if (now?.database !== identity.id || now.token !== token) throw followed(store, now, identity)
     await tidy(store, claim)
     await claims.write({ token })
     if (pending === undefined) return token
@@ -209,6 +208,16 @@ function copysArchive({ name }: ObjectStore, token = ''): SvcError {
     'CONFLICT',
     `cannot archive to ${name}: another copy of this data directory has written there since (token ${token}); what lies there is read, and nothing is written or removed. Run one copy only, or give this one a copy of the store; if the other one is gone for good, set cold_archive.take_over_from to "${token}"`,
   )
+}
+
+/** @param mark that is there in place of the one that was read, or written, before. */
+function followed(store: ObjectStore, mark: OwnerMark | undefined, identity: Identity): SvcError {
+  if (mark === undefined)
+    return new SvcError(
+      'CONFLICT',
+      `cannot archive to ${store.name}: "${OWNER_KEY}" was there a moment ago and is not found now; somebody has removed it, or the store does not show at once what was written. The next run looks again`,
+    )
+  return mark.database === identity.id ? copysArchive(store, mark.token) : othersArchive(store, mark.database, identity)
 }
 
 function othersArchive({ name }: ObjectStore, owner: string, { id, parent }: Identity): SvcError {
