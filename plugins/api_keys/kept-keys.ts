@@ -22,12 +22,12 @@ export interface KeptRecord {
 }
 
 /** An object with the name in it, which it may hold sealed. */
-export interface NamedRecord extends KeptRecord {
+interface NamedRecord extends KeptRecord {
   name: string
 }
 
 /** An object that was in a file. */
-export interface FiledRecord extends NamedRecord {
+interface FiledRecord extends NamedRecord {
   /** It takes the place of one: where that is revoked meanwhile, it is not put. */
   replaces: boolean
 }

@@ -9,7 +9,7 @@ import type { CreateBody, KeyView } from './schemas.ts'
 import { candidateNames, keptName, shownName } from './scoped-name.ts'
 import { Serial } from './serial.ts'
 
-export interface AdminDependencies {
+interface AdminDependencies {
   sources: KeySources
   prefix: string
   multiTenancy: boolean

@@ -17,7 +17,7 @@ import type { VerifiedCache } from './verified-cache.ts'
 /** Keys that are changed at one time. */
 const AT_ONCE = 100
 
-export interface SourceDependencies {
+interface SourceDependencies {
   config: ApiKeysConfig
   env: Record<string, string | undefined>
   multiTenancy: boolean

@@ -4,7 +4,7 @@ import type { Phc } from './phc.ts'
 
 export type KeySource = 'config' | 'runtime' | 'store'
 
-export interface KeySpec {
+interface KeySpec {
   id: string
   name: string
   source: KeySource

@@ -1,7 +1,7 @@
 import type { Metrics } from 'svcdb'
 import type { KeySource } from './key.ts'
 
-export interface KeyState {
+interface KeyState {
   queueDepth(): number
   cached(): number
   count(source: KeySource): number

@@ -4,7 +4,7 @@ import { checkRecord, type KeyRecord } from './key-record.ts'
 import { generateKeyText, lookupOf } from './key-text.ts'
 import { hashText } from './phc.ts'
 
-export interface NewKey {
+interface NewKey {
   name: string
   namespaces: readonly string[]
   tenant?: string

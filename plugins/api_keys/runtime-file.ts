@@ -7,7 +7,7 @@ const VERSION = 1
 export const MAX_FILE_BYTES = 256 * 1024 * 1024
 const END = /,\n {2}"checksum": "([0-9a-f]{8})"\n\}\n$/
 
-export interface Revocation {
+interface Revocation {
   name: string
   /** Unix seconds. */
   revoked_at: number

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import type { ApiKeysConfig } from './config.ts'
 
 /** A folder that the config names, the state store with the inbox below a data directory, nowhere for long, or nowhere. */
-export type StoreLocation = { root: string } | { inbox: string } | { memory: true } | undefined
+type StoreLocation = { root: string } | { inbox: string } | { memory: true } | undefined
 
 /**
  * @returns undefined without persistent_api_keys.

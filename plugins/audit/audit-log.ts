@@ -15,7 +15,7 @@ import { Recent } from './recent.ts'
 import { type Note, type Resumed, resume } from './resume.ts'
 import { Writer } from './writer.ts'
 
-export interface AuditLogDependencies {
+interface AuditLogDependencies {
   config: AuditConfig
   /** Absolute. */
   path: string

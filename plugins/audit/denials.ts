@@ -7,7 +7,7 @@ import type { DraftInput } from './draft.ts'
 /** Kinds and addresses that are counted apart in a window; those of all further ones are counted together. */
 const MAX_KINDS = 1000
 
-export interface DenialLimits {
+interface DenialLimits {
   perAddress: number
   perWindow: number
   windowSecs: number

@@ -27,7 +27,7 @@ interface StoredHead {
   hash: string
 }
 
-export interface HeadOptions {
+interface HeadOptions {
   state: StateStore
   /** Notified of the first of several failures; the next note tries again. */
   failed(error: unknown): void

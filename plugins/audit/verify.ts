@@ -9,7 +9,7 @@ const CHUNK_BYTES = 1 << 18
 const LINE_FEED = 0x0a
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-export interface Broken {
+interface Broken {
   file: string
   /** From 1. */
   line: number
@@ -27,7 +27,7 @@ export interface Verdict {
   sinceExpected: Map<string, number>
 }
 
-export interface VerifyOptions {
+interface VerifyOptions {
   beginning: Beginning
   /** Hashes of entries that must be among them. */
   expected?: readonly string[]

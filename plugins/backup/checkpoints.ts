@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { BackupDirectories, Clock, Svc } from 'svcdb'
 import { checkpointName, checkpointTime, surplus, waitFor } from './checkpoint-names.ts'
 
-export interface CheckpointDependencies {
+interface CheckpointDependencies {
   /** Absolute. */
   directory(): string
   directories(): BackupDirectories

@@ -3,7 +3,7 @@ import { KeyObject } from 'node:crypto'
 import type { SubjectName } from './certificate-names.ts'
 import { installReflectMetadata } from './reflect-metadata.ts'
 
-export interface CertificateRequest {
+interface CertificateRequest {
   commonName: string
   names: readonly SubjectName[]
   notBefore: Date
@@ -11,7 +11,7 @@ export interface CertificateRequest {
 }
 
 /** Both PEM; the key in PKCS #8. */
-export interface CertificatePair {
+interface CertificatePair {
   certificate: string
   key: string
 }

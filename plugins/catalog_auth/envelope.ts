@@ -10,7 +10,7 @@ const TYPES: Record<number, string> = {
   429: 'TooManyRequestsException',
 }
 
-export interface CatalogAnswer {
+interface CatalogAnswer {
   status: number
   headers: Record<string, string>
   body: { error: { message: string; type: string; code: number } }

@@ -26,7 +26,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 const ENDPOINTS = ['GET /v1/{prefix}/namespaces', 'GET /v1/{prefix}/namespaces/{namespace}', 'HEAD /v1/{prefix}/namespaces/{namespace}']
 const NO_ANONYMOUS = 'cannot use the catalog without credentials: send "Authorization: Bearer <token>"; auth.require_authentication = false lets anybody in'
 
-export interface CatalogDependencies {
+interface CatalogDependencies {
   audit: Audit
   requireAuthentication: boolean
 }

@@ -28,7 +28,7 @@ export function visiblePage(
   return pageOf(seesAll ? directory.names(after, pageSize + 1) : own, pageSize)
 }
 
-export interface ListRequest {
+interface ListRequest {
   parent: string | undefined
   pageSize: number
   /** The last name of the page before. */

@@ -15,7 +15,7 @@ export function tenantOf({ claims, namespaces }: Pick<Identity, 'claims' | 'name
 
 type Abilities = Record<'list' | 'read' | 'create' | 'update' | 'delete' | 'manage', boolean>
 
-export interface ContextAnswer {
+interface ContextAnswer {
   principal: {
     id: string
     name: string

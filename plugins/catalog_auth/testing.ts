@@ -101,7 +101,7 @@ export const authPlugin: Plugin = definePlugin({
   },
 })
 
-export interface CatalogOptions extends Omit<BootOptions, 'plugins' | 'config'> {
+interface CatalogOptions extends Omit<BootOptions, 'plugins' | 'config'> {
   /** Of [catalog_auth]; the audit log is left out unless it says otherwise. */
   catalog?: Record<string, unknown>
   auth?: Record<string, unknown>

@@ -172,4 +172,4 @@ export class Subscriber {
   }
 }
 
-export type EndReason = 'lasted' | 'drained' | 'failed' | 'slow' | 'credential'
+type EndReason = 'lasted' | 'drained' | 'failed' | 'slow' | 'credential'

@@ -10,7 +10,7 @@ export interface PolicyMetrics {
   reloads: Counter
 }
 
-export interface PolicyState {
+interface PolicyState {
   policies(): number
   cacheEntries(): number
 }

@@ -11,7 +11,7 @@ const NESTING_PER_LEVEL = 2
 
 const EVERYTHING = Object.keys(CONTEXT_ATTRIBUTES)
 
-export interface PolicyShape {
+interface PolicyShape {
   /** Attributes of the context that it may look at. */
   contextUse: Set<string>
   tooDeep: boolean

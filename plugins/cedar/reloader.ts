@@ -7,7 +7,7 @@ import type { PolicyMetrics } from './metrics.ts'
 import type { Checked } from './policy-check.ts'
 import { type PolicyFiles, type PolicySource, readPolicies } from './policy-files.ts'
 
-export interface ReloaderDependencies {
+interface ReloaderDependencies {
   source: PolicySource
   engine: PolicyEngine
   /** False: changes are taken up by a restart only. */

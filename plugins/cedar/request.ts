@@ -38,7 +38,7 @@ export const CONTEXT_ATTRIBUTES: Readonly<Record<string, ContextAttribute>> = {
   route: { value: ({ route }) => text(route), key: ({ route }) => route },
 }
 
-export interface EntityUid {
+interface EntityUid {
   type: string
   id: string
 }

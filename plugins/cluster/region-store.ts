@@ -7,7 +7,7 @@ const PREFIX = 'region/'
 const VERSION = 'version'
 const keyOf = (id: number): string => `${PREFIX}${id}`
 
-export interface RegionTable {
+interface RegionTable {
   version: number
   regions: Region[]
 }

@@ -1,7 +1,7 @@
 /** The connectors of the node, and what is shown of them. */
 import type { Connector, Connectors } from 'svcdb'
 
-export interface ConnectorView {
+interface ConnectorView {
   name: string
   connector_type: string
   /** As the contract writes it. */

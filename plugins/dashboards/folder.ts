@@ -7,13 +7,13 @@ import { open, opendir, realpath } from 'node:fs/promises'
 import { join, sep } from 'node:path'
 import { type Model, parseModel } from './model.ts'
 
-export interface FolderLimits {
+interface FolderLimits {
   max_files: number
   max_file_bytes: number
   max_total_bytes: number
 }
 
-export interface FolderRead {
+interface FolderRead {
   /** In order of their names. */
   models: Model[]
   /** Whole sentences, one a file that is not served. */

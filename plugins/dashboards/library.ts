@@ -13,7 +13,7 @@ const RULES_FILE = 'svc.yml'
 /** The folder is looked at once in this time at most, however often it is asked for. */
 const RECHECK_MS = 1000
 
-export interface LibraryHost {
+interface LibraryHost {
   /** Milliseconds that only grow. */
   monotonic(): number
   /** Told of each problem when it comes up, and again after it went away and came back. */

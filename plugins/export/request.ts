@@ -2,7 +2,7 @@
 import { SvcError } from 'svcdb/lib/errors'
 import { checkJsonBounds } from 'svcdb/lib/json'
 
-export interface ExportPlan {
+interface ExportPlan {
   measurement: string
   /** Nanoseconds, start included, end not. */
   start?: bigint

@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 
-export interface BoundedMapOptions {
+interface BoundedMapOptions {
   maxEntries: number
   maxWeight: number
   lifetimeMs: number

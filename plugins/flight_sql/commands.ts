@@ -12,7 +12,7 @@ const PREFIX = 'type.googleapis.com/arrow.flight.protocol.sql.'
 const NOTHING: Uint8Array = new Uint8Array(0)
 
 /** What TicketStatementQuery's handle holds: nothing is kept on the server between GetFlightInfo and DoGet. */
-export interface StatementTicket {
+interface StatementTicket {
   /** Random; what CancelFlightInfo finds the running statement by. */
   id: string
   /** The statement, or the handle of a prepared one. */

@@ -11,7 +11,7 @@ export interface FlightService {
   puts: PutHandler
 }
 
-export interface ServiceDependencies extends Omit<FlightDependencies, 'handshakeMs'> {
+interface ServiceDependencies extends Omit<FlightDependencies, 'handshakeMs'> {
   /** Counts points written. */
   points: Counter
 }

@@ -9,7 +9,7 @@ import { BoundedMap } from './bounded-map.ts'
 /** A JSON web token with many claims has a few thousand. */
 const MAX_AUTHORIZATION_LENGTH = 16_384
 
-export interface SessionOptions {
+interface SessionOptions {
   maxSessions: number
   lifetimeMs: number
 }

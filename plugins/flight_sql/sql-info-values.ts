@@ -71,7 +71,7 @@ const ISOLATION_NONE = 0b1
 const FORWARD_ONLY = 0b10
 const READ_ONLY_ROWS = 0b10
 
-export interface SqlInfoFacts {
+interface SqlInfoFacts {
   /** Milliseconds that a prepared statement is kept after its last use. */
   statementTimeoutMs: number
   maxStatements: number

@@ -21,7 +21,7 @@ export interface Answer {
   header: Metadata
 }
 
-export interface FlightNode {
+interface FlightNode {
   node: TestNode
   flight: FlightClient
   port: number

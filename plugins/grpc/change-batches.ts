@@ -21,7 +21,7 @@ const KEPT_BYTES = 67_108_864
 const ENCODER_COLUMN_BYTES = 10_240
 const KEPT_SHAPES = 1024
 
-export interface RowBatch {
+interface RowBatch {
   /** Row of the change after the last one of the batch. */
   to: number
   /** In the batch: those that have a value. */

@@ -13,7 +13,7 @@ const INT64_MAX = 2n ** 63n - 1n
 const ARROW_BATCH = (13 << 3) | 2
 
 /** The position within a change behind so many of its rows or series. */
-export type PositionWithin = (parts: number) => ChangePosition
+type PositionWithin = (parts: number) => ChangePosition
 
 export class ChangeMessages {
   /** Rows and gaps so far. */

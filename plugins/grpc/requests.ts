@@ -16,12 +16,12 @@ export interface WriteEnvelope {
   dedupKey: string
 }
 
-export interface StreamEnvelope {
+interface StreamEnvelope {
   points: number
   dedupKey: string
 }
 
-export interface QueryPlan extends Omit<ScanRequest, 'namespace'> {
+interface QueryPlan extends Omit<ScanRequest, 'namespace'> {
   matchers: Matcher[]
   /** 0 = none. */
   limit: number

@@ -12,7 +12,7 @@ import { partialPosition, type Subscription } from './subscription.ts'
 
 const LOOK_MS = 1000
 
-export interface SubscriberParts {
+interface SubscriberParts {
   cursor: ChangeCursor
   subscription: Subscription
   messages: ChangeMessages

@@ -12,7 +12,7 @@ import { TokenCache } from './token-cache.ts'
 import { UsedTokens } from './used-tokens.ts'
 import { Verifier } from './verifier.ts'
 
-export interface AuthenticatorOptions {
+interface AuthenticatorOptions {
   config: JwtConfig
   settings: Pick<Settings, 'algorithms'>
   /** Whether what fails here is left to the authenticators behind. */

@@ -17,7 +17,7 @@ const MAX_UNKNOWN = 1024
 /** Characters of a name that are remembered. */
 const MAX_NAME = 256
 
-export interface IssuerKeysOptions {
+interface IssuerKeysOptions {
   load(): Promise<KeySet>
   ttlMs: number
   /** How long a call waits for a refresh, from the refresh's beginning. */

@@ -7,7 +7,7 @@ import type { JwtMetrics } from './metrics.ts'
 import type { KeySetSource, Settings } from './settings.ts'
 import { publicKey, secretKey } from './static-key.ts'
 
-export interface KeysOptions {
+interface KeysOptions {
   ttlMs: number
   waitMs: number
   unknownMs: number

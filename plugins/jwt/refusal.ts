@@ -16,7 +16,7 @@ const CAUSES = {
   too_many: 'as many tokens as are remembered are in use (claim jti); retry when some have expired',
 } as const
 
-export type RefusalKind = keyof typeof CAUSES
+type RefusalKind = keyof typeof CAUSES
 
 export class TokenRefused extends Error {
   readonly kind: RefusalKind

@@ -8,14 +8,14 @@ import { jwtMetrics } from './metrics.ts'
 import { settingsOf } from './settings.ts'
 
 /** The service `jwt`: that it is there says that tokens are accepted. */
-export interface JwtService {
+interface JwtService {
   /** What the claim iss must be, if it matters. */
   readonly issuer: string | undefined
   /** Whether what fails as a token is tried as an API key. */
   readonly chained: boolean
 }
 
-export interface Jwt {
+interface Jwt {
   authenticator: TokenAuthenticator
   service: JwtService
   start(): Promise<void>

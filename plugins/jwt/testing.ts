@@ -147,7 +147,7 @@ export interface Who extends CallContext {
   code: string
 }
 
-export interface JwtNode {
+interface JwtNode {
   node: TestNode
   clock: TestClock
   lines: Record<string, unknown>[]

@@ -12,7 +12,7 @@ interface Entry {
   until: number
 }
 
-export interface TokenCacheOptions {
+interface TokenCacheOptions {
   clockSkewMs: number
   /** Wall clock, milliseconds. */
   now(): number

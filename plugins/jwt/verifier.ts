@@ -6,7 +6,7 @@ import type { KeySet, VerificationKey } from './key-set.ts'
 import { TokenRefused } from './refusal.ts'
 import { readHeader, type TokenHeader } from './token.ts'
 
-export interface VerifierOptions {
+interface VerifierOptions {
   /** Nothing else is taken, whatever the keys could verify. */
   algorithms: ReadonlySet<Algorithm>
   staticKey?: VerificationKey

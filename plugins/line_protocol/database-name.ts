@@ -5,7 +5,7 @@ import { nameFault } from './series-key.ts'
 /** Characters of a name that a message shows. */
 const MAX_SHOWN = 64
 
-export interface DatabaseName {
+interface DatabaseName {
   /** undefined when the request names none. */
   database: string | undefined
   retentionPolicy: string | undefined

@@ -9,7 +9,7 @@ import { DEFAULT_LIMITS } from './limits.ts'
 import { requireSelected } from './namespace-source.ts'
 import { type Predicate, parsePredicate } from './predicate.ts'
 
-export interface DeleteBody {
+interface DeleteBody {
   start: string
   stop: string
   predicate?: string

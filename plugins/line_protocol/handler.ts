@@ -28,7 +28,7 @@ export interface WriteQuery {
 }
 
 /** The API of InfluxDB that a route is of: what `precision` is called, and what it is where none is named. */
-export interface Dialect {
+interface Dialect {
   precisions: Record<string, Precision>
   usual: Precision
 }

@@ -13,7 +13,7 @@ const COMMA = 44
 const EQUALS = 61
 const SPACE = 32
 
-export interface SeriesKey {
+interface SeriesKey {
   measurement: string
   /** key, value, key, value ... in the order of the line */
   tags: string[]

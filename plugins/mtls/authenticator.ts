@@ -5,7 +5,7 @@ import { type Certificate, readCertificate, validityProblem } from './certificat
 import type { Clients } from './clients.ts'
 import type { IdentityKind } from './config.ts'
 
-export interface AuthenticatorDependencies {
+interface AuthenticatorDependencies {
   identity: IdentityKind
   clients: Clients
   /** Milliseconds since the Unix epoch. */

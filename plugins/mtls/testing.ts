@@ -88,7 +88,7 @@ export interface Outcome {
 
 const PROTOCOLS = ['http', 'grpc', 'flight'] as const
 
-export interface MtlsNode {
+interface MtlsNode {
   node: TestNode
   ports: { grpc: number; flight: number }
   decisions: Decision[]

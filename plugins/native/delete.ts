@@ -5,14 +5,14 @@ import { classify, publicText, SvcError } from 'svcdb/lib/errors'
 import type { NativeConfig } from './config.ts'
 import { type Deletion, parseDelete, parseDeleteBatch } from './delete-body.ts'
 
-export interface DeleteAnswer {
+interface DeleteAnswer {
   deleted: number
   segments_skipped: number
   /** Nothing was out of reach; a delete that is not complete has to be sent again. */
   complete: boolean
 }
 
-export interface BatchItem {
+interface BatchItem {
   measurement: string
   /** null when the item failed. */
   deleted: number | null

@@ -8,7 +8,7 @@ export interface ColumnView {
   data_type: string
 }
 
-export interface MeasurementView {
+interface MeasurementView {
   name: string
   columns: ColumnView[]
 }

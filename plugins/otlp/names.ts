@@ -37,7 +37,7 @@ const UNITS: Record<string, string> = {
 /** What stands after a slash. */
 const PER_UNITS: Record<string, string> = { s: 'second', min: 'minute', m: 'minute', h: 'hour', d: 'day', w: 'week', mo: 'month', y: 'year' }
 
-export interface MetricDescription {
+interface MetricDescription {
   name: string
   unit: string
   /** A sum that only rises. */

@@ -50,7 +50,7 @@ export interface Stream {
   readonly tagBytes: number
 }
 
-export interface TagOptions {
+interface TagOptions {
   /** Names in the form of Prometheus. */
   prometheus: boolean
   /** Keys of attributes that are no tags. */

@@ -58,7 +58,7 @@ export interface WireMetric {
   monotonic?: boolean
 }
 
-export interface WireScope {
+interface WireScope {
   name?: string
   version?: string
   metrics: WireMetric[]

@@ -41,13 +41,13 @@ export interface NumberLiteral {
   pos: Pos
 }
 
-export interface StringLiteral {
+interface StringLiteral {
   kind: 'string'
   value: string
   pos: Pos
 }
 
-export interface ParenExpr {
+interface ParenExpr {
   kind: 'paren'
   expr: Expr
   pos: Pos
@@ -63,7 +63,7 @@ export interface UnaryExpr {
 export type ArithmeticOp = '+' | '-' | '*' | '/' | '%' | '^' | 'atan2'
 export type ComparisonOp = '==' | '!=' | '<' | '<=' | '>' | '>='
 /** Trim operators on histograms. */
-export type TrimOp = '</' | '>/'
+type TrimOp = '</' | '>/'
 export type SetOp = 'and' | 'or' | 'unless'
 export type BinaryOp = ArithmeticOp | ComparisonOp | TrimOp | SetOp
 

@@ -105,7 +105,7 @@ function refusal(layer: Layer, bucket: Bucket, rate: Rate, waitMs: number, now: 
   return { layer, rate, remaining: remaining(bucket, rate, now), waitMs, fullMs: owed(bucket, now) }
 }
 
-export interface NamespaceRates {
+interface NamespaceRates {
   /** By name, of those that the config names; undefined there = no limit. */
   named: ReadonlyMap<string, Rate | undefined>
   others: Rate | undefined

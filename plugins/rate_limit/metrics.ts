@@ -10,7 +10,7 @@ export interface RateLimitMetrics {
   bans: Counter
 }
 
-export interface RateLimitState {
+interface RateLimitState {
   banned(): number
   tracked(): Record<string, number>
 }

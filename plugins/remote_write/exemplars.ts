@@ -18,7 +18,7 @@ const MAX_SERIES_BYTES = 131_072
 const MAX_BYTES = 2048
 
 /** Reads the labels in the field at hand. @returns undefined where they name no labels. */
-export type ReadLabels = () => string[] | undefined
+type ReadLabels = () => string[] | undefined
 
 /**
  * Those in [start, end), which has been scanned. One that cannot be read is left out. @param seriesOf the labels of the series, asked for once, if at all;

@@ -30,7 +30,7 @@ export function familyOf(series: string, type: string): string {
   return suffix === undefined ? series : series.slice(0, -suffix.length)
 }
 
-export interface MetadataLimits {
+interface MetadataLimits {
   metrics: number
   perMetric: number
   textBytes: number

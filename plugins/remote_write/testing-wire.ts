@@ -41,7 +41,7 @@ export interface WireSeries {
   metadata?: { type: number; help: string; unit: string }
 }
 
-export interface WireMetadata {
+interface WireMetadata {
   type: number
   metric: string
   help: string

@@ -20,7 +20,7 @@ export interface AggregateRequest {
   groupBy: readonly string[] | undefined
 }
 
-export interface AggregatedColumn {
+interface AggregatedColumn {
   name: string
   type: FieldType
   scale?: number

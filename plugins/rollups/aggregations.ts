@@ -1,7 +1,7 @@
 /** What a rollup computes: the names of aggregations, and the columns that come of a field (supplement B.8). */
 import type { FieldInfo, FieldType } from 'svcdb'
 
-export type AggregationKind = 'avg' | 'min' | 'max' | 'sum' | 'count' | 'first' | 'last' | 'stddev' | 'quantile'
+type AggregationKind = 'avg' | 'min' | 'max' | 'sum' | 'count' | 'first' | 'last' | 'stddev' | 'quantile'
 
 export interface Aggregation {
   kind: AggregationKind

@@ -1,7 +1,7 @@
 /** The first time at which a measurement has a row. */
 import type { Reader } from 'svcdb'
 
-export interface FirstTimeRequest {
+interface FirstTimeRequest {
   namespace: string
   measurement: string
   start: bigint | undefined

@@ -10,7 +10,7 @@ import type { Rollup } from './rollup.ts'
 const NS_PER_MS = 1_000_000n
 const NS_PER_SEC = 1_000_000_000n
 
-export interface HoldDependencies {
+interface HoldDependencies {
   registry: Registry
   follower: Follower
   config: Pick<RollupsConfig, 'max_hold_secs'>

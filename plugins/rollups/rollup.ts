@@ -29,7 +29,7 @@ export interface KeptRollup {
   lost?: string
 }
 
-export interface RollupFailure {
+interface RollupFailure {
   error: string
   /** Milliseconds since the Unix epoch. */
   time: number

@@ -15,7 +15,7 @@ export interface Compared {
 }
 
 /** The rows of a target in a range of time. */
-export interface TargetRows {
+interface TargetRows {
   namespace: string
   target: string
   start: bigint

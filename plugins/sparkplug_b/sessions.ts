@@ -28,7 +28,7 @@ export interface Session extends SparkplugTopic {
   fault: SvcError | undefined
 }
 
-export interface SessionsOptions {
+interface SessionsOptions {
   maxMetrics: number
   /** Births of the edge node were missed. */
   missing(group: string, node: string): void

@@ -19,7 +19,7 @@ export interface SentMetric {
   properties?: Record<string, { type: string; value: unknown }>
 }
 
-export interface SentPayload {
+interface SentPayload {
   timestamp?: number
   seq?: number
   metrics?: SentMetric[]

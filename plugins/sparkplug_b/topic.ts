@@ -1,6 +1,6 @@
 /** Topics of Sparkplug: `spBv1.0/<group>/<type>/<edge node>[/<device>]` (specification 3.0, 4.1). */
 
-export type MessageType = 'NBIRTH' | 'DBIRTH' | 'NDATA' | 'DDATA' | 'NDEATH' | 'DDEATH'
+type MessageType = 'NBIRTH' | 'DBIRTH' | 'NDATA' | 'DDATA' | 'NDEATH' | 'DDEATH'
 
 export interface SparkplugTopic {
   type: MessageType

@@ -62,7 +62,7 @@ export const configSchema = Type.Object({
   }),
 })
 
-export type GivenConfig = Static<typeof configSchema>
+type GivenConfig = Static<typeof configSchema>
 
 export type TracingConfig = Omit<GivenConfig, 'sampling'> & { sampling: 'always_on' | 'always_off' | 'ratio' }
 

@@ -15,7 +15,7 @@ const MAX_ATTRIBUTES = 32
 
 type Report = Parameters<SpanExporter['export']>[1]
 
-export interface ExportingOptions {
+interface ExportingOptions {
   config: TracingConfig
   /** Of the endpoint, with port and path. */
   url: string

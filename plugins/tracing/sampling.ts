@@ -2,9 +2,9 @@
 import { type RemoteParent, remoteParent, type TraceContext } from 'svcdb/lib/trace'
 import type { TracingConfig } from './config.ts'
 
-export type SamplingConfig = Pick<TracingConfig, 'sampling' | 'ratio' | 'parent'>
+type SamplingConfig = Pick<TracingConfig, 'sampling' | 'ratio' | 'parent'>
 
-export interface Sampled {
+interface Sampled {
   /** The caller's span, where the trace goes on from it. */
   parent: RemoteParent | undefined
 }

@@ -23,7 +23,7 @@ export interface Sdk {
   full(): boolean
 }
 
-export interface TracerOptions {
+interface TracerOptions {
   config: Pick<TracingConfig, 'sampling' | 'ratio' | 'parent' | 'always_sample_errors' | 'max_trace_spans'>
   /** Undefined until it is loaded, and once it is closed. */
   sdk(): Sdk | undefined

@@ -10,7 +10,7 @@ import type { Turns } from './turns.ts'
 /** Of a row, beside its values: its series, its time and its place. */
 const ROW_BYTES = 16
 
-export interface Arriving {
+interface Arriving {
   turns: Turns
   tables: Tables
   timeoutMs: number

@@ -107,14 +107,14 @@ export interface QueryOptions {
   meaning?(code: string, message: string): SvcError | undefined
 }
 
-export interface InsertOptions {
+interface InsertOptions {
   /** Quorums one after the other, so that each read after it sees it. */
   sequential?: boolean
   /** Told when a try has failed and may be stored all the same, also later. */
   doubt?(): void
 }
 
-export interface ClientNotes {
+interface ClientNotes {
   /** The server is not reached; once until it is again. */
   unreached?(told: { url: string; err: unknown }): void
   /** A table is not there that was. */

@@ -24,7 +24,7 @@ import type { Tables } from './tables.ts'
 const KEPT_REJECTIONS = 16
 const MAX_ATTEMPTS = 100
 
-export interface WriteContext {
+interface WriteContext {
   resolver: Resolver
   log: CatalogLog
   series: SeriesStore

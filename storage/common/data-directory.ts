@@ -6,7 +6,7 @@ import type { FileSystem } from './log/file-system.ts'
 /** Of a volume of its own. */
 const OF_THE_VOLUME = 'lost+found'
 
-export type DirectoryCalls = Pick<FileSystem, 'readdirSync' | 'ownerOnlySync' | 'openToOthersSync'>
+type DirectoryCalls = Pick<FileSystem, 'readdirSync' | 'ownerOnlySync' | 'openToOthersSync'>
 
 /** Call before anything is made in it. @returns what is there; nothing where it cannot be looked into: who makes it says why. */
 export function contentsOf(dataDir: string, fs: DirectoryCalls): readonly string[] {

@@ -11,7 +11,7 @@ const MACHINE_SHARE = 1 / 4
 const MEMTABLE_SHARE = 1 / 4
 
 /** Keys of [database] that are parts of the budget. */
-export interface MemoryKeys {
+interface MemoryKeys {
   max_memory: number
   memtable_flush_threshold: number
   max_memtable_memory: number

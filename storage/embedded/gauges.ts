@@ -14,7 +14,7 @@ import type { Readers } from './threads/publishing/readers.ts'
 import type { Pressure } from './write/pressure.ts'
 
 /** What gauges show. */
-export interface GaugeSources {
+interface GaugeSources {
   policy: FsyncPolicy
   wal: Wal
   memtables: Memtables

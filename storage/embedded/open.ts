@@ -30,7 +30,7 @@ import { openWriteSide } from './opening/write-side.ts'
 import { paths } from './paths.ts'
 import { Signal } from './signal.ts'
 
-export interface OpenOptions {
+interface OpenOptions {
   config: DatabaseConfig
   context: StorageContext
   environment: Environment

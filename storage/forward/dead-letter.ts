@@ -7,7 +7,7 @@ import { toNs } from '../common/time.ts'
 import { decimalOf, type Rows } from './points.ts'
 import type { RefusedRow } from './upstream.ts'
 
-export interface KeptPoint {
+interface KeptPoint {
   measurement: string
   tags: Record<string, string>
   /** Nanoseconds. */

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { constants, gzip, zstdCompress } from 'node:zlib'
 import { type ErrorCode, errorKind, SvcError } from 'svcdb/lib/errors'
 
-export interface ClientOptions {
+interface ClientOptions {
   /** http: or https:. */
   url: string
   /** Read for each connection, so that renewed files need no restart. */

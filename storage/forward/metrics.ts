@@ -8,7 +8,7 @@ interface WaitingFigures {
   parkedNamespaces: number
 }
 
-export interface QueueFigures {
+interface QueueFigures {
   bytes(): number
   maxBytes: number
   oldestMs(): number | undefined

@@ -33,7 +33,7 @@ export interface ParkedNamespace {
   mend: boolean
 }
 
-export interface ParkedRefusal {
+interface ParkedRefusal {
   error: string
   mend: boolean
   retryAfterMs: number

@@ -13,7 +13,7 @@ const FEW = 16
 /** How often the request is begun anew then, until they are set aside all the same: about ten minutes. */
 const ROUNDS = 10
 
-export interface Suspect {
+interface Suspect {
   rows: Rows
   /** In the request. */
   at: number

@@ -44,7 +44,7 @@ export async function upstream(t: Test | undefined, options: BootOptions = {}): 
   return { node, url: `http://127.0.0.1:${node.port('grpc')}` }
 }
 
-export interface EdgeOptions {
+interface EdgeOptions {
   now?(): number
   environment?: ForwardEnvironment
   log?: StorageContext['log']

@@ -21,7 +21,7 @@ const MAX_TRANSACTIONS = 256
 /** Of a group: what is more waits for the next one. */
 const MAX_BYTES = 1 << 20
 
-export interface CommitNotes {
+interface CommitNotes {
   /** @param seconds until the answer. */
   committed(transactions: number, stale: number, seconds: number): void
   settled(): void

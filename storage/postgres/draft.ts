@@ -18,7 +18,7 @@ const MAX_KEY_BYTES = 1900
 /** By key; undefined = removed. */
 export type Writes = ReadonlyMap<string, string | undefined>
 
-export interface ReadList extends Bounds {
+interface ReadList extends Bounds {
   range: StateRange
   digest: Buffer | null
 }

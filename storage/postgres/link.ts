@@ -6,7 +6,7 @@ import { type Connections, failureOf, isPassing, type Prepared } from './connect
 const FIRST_PAUSE_MS = 20
 const LONGEST_PAUSE_MS = 1000
 
-export interface LinkNotes {
+interface LinkNotes {
   /** A failure that is tried again. */
   retried(error: Error): void
   reached(): void

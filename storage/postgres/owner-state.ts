@@ -12,7 +12,7 @@ import type { Told, Watches } from './watches.ts'
 const MAX_ATTEMPTS = 1000
 const NOTHING: Writes = new Map()
 
-export interface OwnerParts {
+interface OwnerParts {
   owner: string
   reads: Reads
   commits: OwnerCommits

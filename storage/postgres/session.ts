@@ -24,7 +24,7 @@ interface Held {
   ended: Promise<unknown>
 }
 
-export interface SessionParts {
+interface SessionParts {
   connections: Connections
   link: Link
   watches: Watches

@@ -40,7 +40,7 @@ interface ChangeRow {
   keys: Buffer[] | null
 }
 
-export interface WatchNotes {
+interface WatchNotes {
   told(scope: 'keys' | 'any'): void
 }
 

@@ -68,7 +68,7 @@ export interface Derived {
   writtenBytes: number
 }
 
-export interface DerivedDependencies {
+interface DerivedDependencies {
   svc: Svc
   config: AnalyticsConfig
   metrics: DerivedMetrics

@@ -3,7 +3,7 @@
  * clusters themselves do not matter: the score is the distance to the nearest core row over `eps`, and above 1 is noise.
  */
 
-export interface ClusterOptions {
+interface ClusterOptions {
   /** In the unit of the columns. */
   eps: number
   /** Rows within `eps`, the row itself among them, that make it a core. */

@@ -3,7 +3,7 @@
  * depth), from 0 to 1; about 0.5 is ordinary. The same rows give the same scores: chance is seeded.
  */
 
-export interface ForestOptions {
+interface ForestOptions {
   /** Default 100. */
   trees?: number
   /** Rows that each tree is made from; default 256. */

@@ -114,7 +114,7 @@ function lagsOf(model: Arima | Sarima): { ar: Polynomial; ma: Polynomial; differ
 }
 
 /** Forecasts one step, is told what came, and so on. */
-export interface OneStep {
+interface OneStep {
   /** @param v what came; NaN = nothing, the forecast stands in for it. @returns what was forecast. */
   next(v: number): number
   readonly state: Float64Array

@@ -5,7 +5,7 @@
  */
 import type { Polynomial } from './polynomials.ts'
 
-export interface Innovations {
+interface Innovations {
   /** Of the concentrated likelihood: log(variance) / 2 + mean of log F / 2, F the innovations' variances over that of the shocks. */
   cost: number
   /** Maximum likelihood: mean of v^2 / F. */

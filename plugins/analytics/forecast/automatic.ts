@@ -13,7 +13,7 @@ import type { RegularSeries } from './regular.ts'
 import { fitSes } from './ses.ts'
 import { differencesOf, periodOf } from './stationarity.ts'
 
-export interface AutomaticOptions {
+interface AutomaticOptions {
   horizon: number
   /** Moments from which candidates forecast; fewer where the series is short. Default 3. */
   folds?: number
@@ -36,7 +36,7 @@ export interface Candidate {
   reason?: string
 }
 
-export interface Choice extends FitResult<Model> {
+interface Choice extends FitResult<Model> {
   name: string
   metric: 'rmse' | 'mae' | 'smape'
   folds: number

@@ -28,7 +28,7 @@ export interface ModelParameters {
   constant?: boolean
 }
 
-export interface Forecast {
+interface Forecast {
   /** One a step. */
   values: Float64Array
   /** Nanoseconds. */

@@ -4,7 +4,7 @@
  */
 import { UnfitError } from './model.ts'
 
-export interface VectorModel {
+interface VectorModel {
   order: number
   /** By equation: the constant, then for each lag the coefficient of the first series and that of the second. */
   coefficients: [Float64Array, Float64Array]

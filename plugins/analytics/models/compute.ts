@@ -46,7 +46,7 @@ export interface Standing {
   interval: bigint
 }
 
-export interface ForecastOf {
+interface ForecastOf {
   timestamps: BigInt64Array
   values: Float64Array
   lower: Float64Array
@@ -54,7 +54,7 @@ export interface ForecastOf {
 }
 
 /** How a version has done with what came after its training. */
-export interface Followed {
+interface Followed {
   /** Of the last step that samples gave. */
   end: bigint
   /** Of the newest samples within the window, from `since` on. */

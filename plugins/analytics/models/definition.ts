@@ -18,7 +18,7 @@ export interface Definition {
 }
 
 /** Forecasts that are written into a measurement, again and again. */
-export interface ForecastJob {
+interface ForecastJob {
   target: string
   horizon: number
   every_secs: number

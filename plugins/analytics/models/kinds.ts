@@ -27,7 +27,7 @@ export interface KeptState {
 }
 
 /** A model that can be asked. */
-export interface LiveModel {
+interface LiveModel {
   predict(horizon: number): Prediction
   /** @returns forecasts of the values, one step before each. */
   follow(values: Float64Array): Float64Array

@@ -15,7 +15,7 @@ export const MOST_STEPS = 4_000_000
 export type Tag = 'Champion' | 'Challenger' | 'Retired'
 
 /** Numbers that are not finite are null: it is kept as JSON. */
-export interface KeptAccuracy {
+interface KeptAccuracy {
   points: number
   mse: number | null
   rmse: number | null

@@ -10,7 +10,7 @@ import { Precision, Type } from 'apache-arrow'
 import type { FieldType } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 
-export interface TimeColumn {
+interface TimeColumn {
   index: number
   /** Units a second. */
   perSecond: number

@@ -14,7 +14,7 @@ import { timesOf } from './times.ts'
 /** Rows between two places where the work can be interrupted. */
 const SLICE = 4096
 
-export interface PutOptions {
+interface PutOptions {
   resolver: SeriesResolver
   namespace: string
   measurement: string

@@ -25,7 +25,7 @@ type AddFn = (sum: Sum, histogram: FloatHistogram) => number
 type ResultFn = (sum: Sum) => FloatHistogram
 
 /** Rows of cells, with the histograms in them. */
-export type MixedRows = Rows & Pick<VectorValue, 'histograms'>
+type MixedRows = Rows & Pick<VectorValue, 'histograms'>
 
 export interface HistogramAccumulator {
   /** As an Accumulator, for rows that may hold histograms, after their floats. */

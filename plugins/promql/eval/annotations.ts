@@ -22,7 +22,7 @@ interface Entry {
   monotonicity?: Monotonicity
 }
 
-export interface AnnotationTexts {
+interface AnnotationTexts {
   warnings: string[]
   infos: string[]
 }

@@ -41,7 +41,7 @@ export function isComparison(op: BinaryOp): op is ComparisonOp {
 }
 
 /** What operations of histograms leave; one object, used again. */
-export interface HistogramOutcome {
+interface HistogramOutcome {
   /** There is a result, though a comparison may not hold. */
   valid: boolean
   /** A comparison holds. */

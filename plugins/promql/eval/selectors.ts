@@ -33,7 +33,7 @@ export async function instantVector(selector: VectorSelector, steps: Steps, eval
 }
 
 /** What an instant selector reads, and the times it looks at. */
-export interface OpenInstants {
+interface OpenInstants {
   labels: LabelSets
   reference: Reference
   /** Can be read once. */

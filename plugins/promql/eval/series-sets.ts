@@ -65,7 +65,7 @@ export function labelNames(labels: LabelSets): readonly string[] {
   return [...names]
 }
 
-export interface SeriesGroups {
+interface SeriesGroups {
   /** For each set given the group of each series; groups are numbered as they come up. */
   ordinals: Int32Array[]
   count: number

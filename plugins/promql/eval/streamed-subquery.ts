@@ -25,7 +25,7 @@ interface Comparison {
   swapped: boolean
 }
 
-export interface StreamedSubquery {
+interface StreamedSubquery {
   labels: LabelSets
   /** Can be read once; a block's arrays are used again once the next one is asked for. */
   blocks(): AsyncIterable<SampleBlock>

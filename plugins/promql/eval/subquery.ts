@@ -7,7 +7,7 @@ import { milliseconds, referenceOf, referenceSpan } from './modifiers.ts'
 import { ABSENT, HISTOGRAM, SAMPLE_FLOAT, SAMPLE_HISTOGRAM, type SampleBlock, type Steps, type VectorValue } from './value.ts'
 import { asSeries } from './vectors.ts'
 
-export interface SubqueryValue {
+interface SubqueryValue {
   value: VectorValue
   steps: Steps
 }

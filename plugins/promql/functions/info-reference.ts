@@ -4,7 +4,7 @@ import { milliseconds } from '../eval/modifiers.ts'
 import type { VectorCall } from './contract.ts'
 
 /** As a selector's modifiers. */
-export interface InfoReference {
+interface InfoReference {
   offset: number
   at?: number
 }

@@ -3,7 +3,7 @@ import { BucketCursor, type HistogramParts } from 'svcdb/lib/histogram'
 import { exponential, goFloat } from 'svcdb/lib/numbers'
 
 /** Boundaries: 0 lower exclusive and upper inclusive, 1 lower inclusive and upper exclusive, 2 both exclusive, 3 both inclusive. */
-export type JsonBucket = [boundaries: number, lower: string, upper: string, count: string]
+type JsonBucket = [boundaries: number, lower: string, upper: string, count: string]
 
 export interface HistogramJson {
   count: string

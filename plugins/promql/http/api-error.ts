@@ -1,7 +1,7 @@
 /** Failures in the shape of the Prometheus API: `{status, errorType, error}`, with the status of the type. */
 import { type ErrorCode, publicText, SvcError } from 'svcdb/lib/errors'
 
-export type ErrorType =
+type ErrorType =
   | 'bad_data'
   | 'execution'
   | 'timeout'

@@ -15,7 +15,7 @@ export type Endpoint = (params: Params, request: HttpRequest, reply: FastifyRepl
 /** Of one endpoint. */
 type Seconds = ReturnType<PromqlMetrics['seconds']['labels']>
 
-export interface EndpointOptions {
+interface EndpointOptions {
   summary: string
   methods: readonly ('GET' | 'POST' | 'PUT')[]
   /** Default: read. */
@@ -27,7 +27,7 @@ export interface EndpointOptions {
   answers?: object
 }
 
-export interface SendOptions {
+interface SendOptions {
   type: string
   /** Content-Encoding of what the job emits. */
   encoding?: string

@@ -3,7 +3,7 @@ import type { AtModifier, BinaryExpr, Duration, DurationExpr, Expr, SubqueryExpr
 import { FUNCTIONS, type Signature } from '../functions/signatures.ts'
 import { formatFloat } from './go-text.ts'
 
-export type JsonNode = Record<string, unknown>
+type JsonNode = Record<string, unknown>
 
 export function toJson(expr: Expr): JsonNode {
   switch (expr.kind) {

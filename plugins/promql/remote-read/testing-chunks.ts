@@ -94,7 +94,7 @@ class XorReader {
   }
 }
 
-export interface FloatSample {
+interface FloatSample {
   time: number
   /** Of the float. */
   bits: bigint
@@ -132,7 +132,7 @@ export interface HistogramSample {
   negative: number[]
 }
 
-export interface HistogramChunk {
+interface HistogramChunk {
   flags: number
   zeroThreshold: number
   schema: number

@@ -38,7 +38,7 @@ export function readRequestBytes(queries: readonly TestQuery[], accepted: readon
   return out.take()
 }
 
-export interface ReadHistogram {
+interface ReadHistogram {
   time: number
   integer: boolean
   count: number

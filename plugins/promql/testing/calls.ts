@@ -98,7 +98,7 @@ export function argument(value: number | string | readonly number[], steps = 1):
   return { type: 'scalar', values: typeof value === 'number' ? new Float64Array(steps).fill(value) : Float64Array.from(value) }
 }
 
-export interface ApplyOptions {
+interface ApplyOptions {
   annotations?: Recorder
   /** Seconds; steps are 60 s apart. */
   start?: number

@@ -17,7 +17,7 @@ export const OF_ANY_SIZE = { max_table_size_to_drop: '0', max_partition_size_to_
 /** How long replicas may take to fetch what one has restored. */
 const REPLICAS_SECS = 3600
 
-export interface CopySurroundings {
+interface CopySurroundings {
   operations: Operations
   /** Its requests may take as long as a table takes to be read. */
   client: Client

@@ -7,7 +7,7 @@ import { realFileSystem } from '../../common/log/file-system.ts'
 import type { Life } from '../catalog.ts'
 import { type ExportContext, exportMeasurement } from './export.ts'
 
-export interface ExportSurroundings extends ExportContext {
+interface ExportSurroundings extends ExportContext {
   /** Awaited before the first question: what was written before is seen. */
   enter(namespace: string): Promise<void>
   /** @throws NOT_FOUND */

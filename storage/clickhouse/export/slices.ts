@@ -43,7 +43,7 @@ export async function* slices(request: SliceRequest): AsyncGenerator<Slice> {
     yield* byIds(request, { ...stretch, between: [0n, (1n << BigInt(ALL_ID_BITS)) - 1n] }, ALL_ID_BITS)
 }
 
-export interface DayRows {
+interface DayRows {
   /** Whole days since the Unix epoch, rounded towards it. */
   day: bigint
   rows: number

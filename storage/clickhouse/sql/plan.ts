@@ -33,7 +33,7 @@ export interface Answered {
   from: number
 }
 
-export interface PrintedPlan {
+interface PrintedPlan {
   sql: string
   columns: readonly Answered[]
 }

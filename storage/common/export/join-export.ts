@@ -10,7 +10,7 @@ import type { ExportPaths } from './export-files.ts'
 /** Of a file's row groups, about: what a thread of DuckDB reads at a time. */
 export const ROW_GROUP_ROWS = 122_880
 
-export interface JoinedExport extends Omit<ExportPaths, 'number'> {
+interface JoinedExport extends Omit<ExportPaths, 'number'> {
   /** As in a request. */
   maxBytes: number
   /** What the columns are called and mean; as in the parts when absent. */

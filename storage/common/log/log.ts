@@ -56,7 +56,7 @@ interface Waiter {
   failed: (error: Error) => void
 }
 
-export interface WalMetrics {
+interface WalMetrics {
   fsyncs(): void
   written(bytes: number): void
   /** A new file is there and durable, and so is all of the one before it. */

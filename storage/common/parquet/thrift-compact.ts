@@ -6,7 +6,7 @@
 export const ThriftType = { TRUE: 1, FALSE: 2, BYTE: 3, I16: 4, I32: 5, I64: 6, DOUBLE: 7, BINARY: 8, LIST: 9, SET: 10, MAP: 11, STRUCT: 12 } as const
 
 /** A list's `type` is that of its items. Integers are bigint, so that none loses digits. */
-export type ThriftValue = boolean | bigint | Uint8Array | ThriftList | ThriftStruct
+type ThriftValue = boolean | bigint | Uint8Array | ThriftList | ThriftStruct
 export interface ThriftList {
   type: number
   items: ThriftValue[]

@@ -31,7 +31,7 @@ const NS_PER_SEC = 1_000_000_000n
 /** One group that cannot be moved does not hold up the others; after so many it is the store, and the next run tries again. */
 const MAX_FAILURES = 3
 
-export interface ArchiveDependencies {
+interface ArchiveDependencies {
   dataDir: string
   tempDir: string
   fs: FileSystem

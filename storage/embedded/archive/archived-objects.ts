@@ -17,7 +17,7 @@ import type { Ledger } from './ledger.ts'
 import { ObjectCache } from './object-cache.ts'
 import { type Claim, type Identity, requireOwner } from './owner.ts'
 
-export interface ArchivedObjectsOptions {
+interface ArchivedObjectsOptions {
   dataDir: string
   paths: { temp: string; archiveCache: string }
   fs: FileSystem

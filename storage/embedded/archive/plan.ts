@@ -24,7 +24,7 @@ export interface ArchiveGroup {
   before: bigint
 }
 
-export interface ArchivePlan {
+interface ArchivePlan {
   /** Oldest first. */
   groups: ArchiveGroup[]
   /** Tables with days that are due and that a hold needs, or that newer segments reach into. */
@@ -32,7 +32,7 @@ export interface ArchivePlan {
   incomplete: number
 }
 
-export interface ArchiveLimits {
+interface ArchiveLimits {
   /** Days that a group spans at most, unless one segment spans more. */
   days: number
   /** As `days`. */
@@ -90,7 +90,7 @@ function firstGroup(table: number, due: readonly SegmentMeta[], before: bigint, 
   return chosen.length === 0 ? undefined : { table, segments: chosen.sort((a, b) => a.sequence - b.sequence), before: end }
 }
 
-export interface ArchivedDay {
+interface ArchivedDay {
   segments: SegmentMeta[]
   sequence: number
   deduplicate: boolean

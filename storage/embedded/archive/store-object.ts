@@ -8,7 +8,7 @@ import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { Ledger } from './ledger.ts'
 import { objectKey, type Partition } from './object-key.ts'
 
-export interface ObjectPlace {
+interface ObjectPlace {
   /** The file. */
   path: string
   day: bigint

@@ -11,7 +11,7 @@ import type { WritePath } from '../write/write-path.ts'
 import type { BackupSource, SegmentFile } from './create.ts'
 import { hex } from './manifest.ts'
 
-export interface BackupSourceDependencies {
+interface BackupSourceDependencies {
   dataDir: string
   now(): number
   /** Resolves when everything acknowledged is in segments. */

@@ -19,7 +19,7 @@ const BLOCKS = 16
 /** Measurements and tables of a transaction. */
 const DEFINITIONS = 512
 
-export interface CatalogAheadDependencies {
+interface CatalogAheadDependencies {
   catalog: Catalog
   schema: Schema
   drops: Drops

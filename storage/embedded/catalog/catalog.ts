@@ -60,7 +60,7 @@ export interface LogNote {
   sizes: Record<string, number>
 }
 
-export interface CatalogChange {
+interface CatalogChange {
   counters: Counters
   /** Keys and values; undefined removes. */
   entries: [key: string, value: unknown][]

@@ -13,7 +13,7 @@ const PAGES_PER_CHANGE = 12
 const SLACK = 512 << 10
 const ZEROS = new Uint8Array(64 << 10)
 
-export interface PagesInUse {
+interface PagesInUse {
   pageSize: number
   pages: number
 }

@@ -25,7 +25,7 @@ import { entriesOf } from './change.ts'
 import type { Schema } from './schema.ts'
 import type { Marks, Unstored } from './unstored.ts'
 
-export interface CatalogWriterDependencies {
+interface CatalogWriterDependencies {
   catalog: Catalog
   schema: Schema
   index: SeriesIndex

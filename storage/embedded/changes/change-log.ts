@@ -53,7 +53,7 @@ export interface OtherEntry {
 
 export type Told = Extract<ChangeRecord, { kind: 'delete' | 'drop' | 'restore' }>
 
-export interface ChangeLogOptions extends LogReaderOptions {
+interface ChangeLogOptions extends LogReaderOptions {
   history: string
   /** Rows, and other changes, in memory. */
   capacity: number

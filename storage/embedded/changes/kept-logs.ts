@@ -13,7 +13,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { walFileName } from '../paths.ts'
 import { walFiles } from '../wal/replay.ts'
 
-export interface KeptLogsOptions {
+interface KeptLogsOptions {
   dir: string
   fs: FileSystem
   log: StorageContext['log']

@@ -49,7 +49,7 @@ interface Frame {
 const BROKEN = 'broken'
 
 /** Whole records that cannot be read: the key of a column is gone, or is another one now. */
-export interface Unreadable {
+interface Unreadable {
   /** Of the last of them; those behind it can be read. */
   unreadable: number
 }

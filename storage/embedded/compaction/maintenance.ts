@@ -32,7 +32,7 @@ const SPACE_POLL_MS = 500
 /** Tables that are looked at for merges in one turn of the main loop: some ten microseconds each. */
 const TABLES_A_TURN = 128
 
-export interface MaintenanceDependencies {
+interface MaintenanceDependencies {
   dataDir: string
   config: DatabaseConfig
   log: StorageContext['log']

@@ -8,7 +8,7 @@ import { TIME_COLUMN } from '../memtable/memtable-source.ts'
 import { writeJoined } from '../segment/joined-parts.ts'
 import { type Cut, keyColumns, type MergeSlice, sliceConditions } from './merge-slices.ts'
 
-export interface SlicedWriteOptions {
+interface SlicedWriteOptions {
   duck: Duck
   /** A FROM clause's, of all inputs. */
   files: string

@@ -14,7 +14,7 @@ const slotBytes = new Uint8Array(slots)
 const NONE = new ArrayBuffer(BLOCK_ROWS / 8)
 
 /** The bindings' types say ArrayBuffer; shared ones copy just as well. */
-export type AnyBuffer = ArrayBuffer | SharedArrayBuffer
+type AnyBuffer = ArrayBuffer | SharedArrayBuffer
 
 export function copyValues(vector: bindings.Vector, source: AnyBuffer, offset: number, bytes: number): void {
   duckdb().copy_data_to_vector(vector, 0, source as ArrayBuffer, offset, bytes)

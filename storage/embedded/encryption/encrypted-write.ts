@@ -69,7 +69,7 @@ export function mergedKeys(inputs: readonly SegmentMeta[], table: TableDef | und
   }
 }
 
-export interface SidecarTarget {
+interface SidecarTarget {
   duck: Duck
   dataDir: string
   now(): number

@@ -11,7 +11,7 @@ import { RecentMap } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
 
 /** [database.field_encryption] as configured. */
-export interface EncryptionSettings {
+interface EncryptionSettings {
   /** Field name → key id. */
   columns: Record<string, string>
   /** Key id → environment variable. */

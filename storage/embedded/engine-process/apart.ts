@@ -16,7 +16,7 @@ import type { FromProcess, View } from './messages.ts'
 import type { ProcessPool } from './pool.ts'
 import type { EngineProcess } from './process.ts'
 
-export interface ApartSettings {
+interface ApartSettings {
   pool: ProcessPool
   namespace: string
   /** At rest while the statement runs elsewhere. */

@@ -14,7 +14,7 @@ import type { Snapshot, WorkerState } from '../threads/state.ts'
 /** Of the texts of a row group, which is read whole: as it is stored, its pages, and what is made of them (measured: six). */
 const GROUP_COPIES = 8
 
-export interface ExportDuckOptions {
+interface ExportDuckOptions {
   context: RelationContext
   snapshot: Snapshot
   measurement: MeasurementDef

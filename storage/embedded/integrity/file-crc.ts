@@ -5,7 +5,7 @@ import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts
 /** Small enough not to hold a thread up, large enough that the calls do not matter. */
 const CHUNK_BYTES = 512 << 10
 
-export interface FileSum {
+interface FileSum {
   crc: number
   bytes: number
 }

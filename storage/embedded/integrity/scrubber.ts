@@ -14,7 +14,7 @@ import { filesWithSums, type SegmentMeta } from '../threads/segment-entry.ts'
 import { fileCrc } from './file-crc.ts'
 import { corruptSegment, segmentFault, setTrust, Trust, type TrustTable, trustOf, trustPlace, trustTable } from './trust.ts'
 
-export interface ScrubberOptions {
+interface ScrubberOptions {
   dataDir: string
   config: Pick<DatabaseConfig, 'segment_verification' | 'scrub_interval_secs' | 'scrub_bytes_per_sec'>
   log: StorageContext['log']

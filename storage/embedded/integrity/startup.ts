@@ -7,7 +7,7 @@ import { paths } from '../paths.ts'
 import { type SegmentMeta, segmentFiles, segmentFilesWithSums } from '../threads/segment-entry.ts'
 import { segmentFault } from './trust.ts'
 
-export interface StartupOptions {
+interface StartupOptions {
   dataDir: string
   /** Where files set aside go. */
   damagedDir: string

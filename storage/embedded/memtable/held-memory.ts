@@ -16,7 +16,7 @@ const SLOWEST = 1
 /** Room is made when this share is taken: before writes are refused. */
 const FULL_SHARE = 7 / 8
 
-export interface HeldMemoryOptions {
+interface HeldMemoryOptions {
   readers: Pick<Readers, 'afterUnread' | 'cut' | 'workingBytes'>
   slabs: Pick<SlabPool, 'retiredBytes'>
   maxMemtableMemory: number

@@ -22,7 +22,7 @@ const BLOCK_BYTES = 4 << 20
 /** Rows of a block are a multiple of it: validity is a bit a row. */
 const BYTE_ROWS = 8
 
-export interface MemtableScan {
+interface MemtableScan {
   part: MemtablePart
   fields: FieldDef[]
   /** Inclusive. Blocks outside are skipped; rows of other blocks are not filtered by time. */
@@ -231,7 +231,7 @@ function writeField(
 }
 
 /** What decides which rows are collected. */
-export type PositionScope = Pick<MemtableScan, 'part' | 'lo' | 'hi' | 'linked'>
+type PositionScope = Pick<MemtableScan, 'part' | 'lo' | 'hi' | 'linked'>
 
 /** Positions of the rows of these series, or of all, in no particular order; some may lie outside the range. */
 export function memtablePositions(scan: PositionScope, series: Int32Array | undefined): Int32Array {

@@ -61,7 +61,7 @@ class MemtableTable {
   }
 }
 
-export interface MemtableOptions {
+interface MemtableOptions {
   id: number
   sequence: number
   firstWal: number

@@ -20,7 +20,7 @@ import { MemtableMemory, type SlabPool } from './slabs.ts'
 /** Part of the time that the main thread may be at work for the server to count as idle. */
 const IDLE = 0.1
 
-export interface MemtablesOptions {
+interface MemtablesOptions {
   shared: Int32Array
   schema: Schema
   index: SeriesIndex

@@ -7,12 +7,12 @@
 import { CHUNK_ROWS, ROW_BITS } from '../threads/memtable-layout.ts'
 import { type ChunkView, timeBefore } from './chunk-view.ts'
 
-export interface RowSet {
+interface RowSet {
   chunks: readonly ChunkView[]
   counts: readonly number[]
 }
 
-export interface RowFilter {
+interface RowFilter {
   /** One byte a series, 1 = wanted; all when absent. */
   series?: Uint8Array
   /** Inclusive. */

@@ -21,7 +21,7 @@ const BOUND_BYTES = 8
 const FOOTER_BYTES = 512
 const COLUMN_BYTES = 160
 
-export interface FooterColumn {
+interface FooterColumn {
   name: string
   /** Of `Physical`. */
   type: number

@@ -20,7 +20,7 @@ import { expectedSamples } from './samples/select.ts'
 import { concatRows, memtableRows, mergeRows, readableOnly, type SeriesRows, sliceRows, withValues } from './series-rows.ts'
 import { dirtyIntervals, holdsNonFinite, type Interval, type Source, unionSql } from './sources.ts'
 
-export interface ScanScope {
+interface ScanScope {
   measurement: MeasurementDef
   fields: FieldDef[]
   /** Inclusive. */

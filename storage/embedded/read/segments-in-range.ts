@@ -6,7 +6,7 @@ import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { Interval } from './sources.ts'
 
 /** The times of a segment, which its entry has as text. */
-export interface SegmentTimes {
+interface SegmentTimes {
   minTime: bigint
   maxTime: bigint
   dirty: Interval | null

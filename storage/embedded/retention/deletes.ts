@@ -28,7 +28,7 @@ import type { Tombstones } from './tombstones.ts'
 
 type Delete = Extract<ChangeRecord, { kind: 'delete' }>
 
-export interface DeletesDependencies {
+interface DeletesDependencies {
   schema: Schema
   index: SeriesIndex
   memtables: Memtables

@@ -26,7 +26,7 @@ import { EVERY_SEQUENCE, type Tombstones } from './tombstones.ts'
 
 type Drop = Extract<ChangeRecord, { kind: 'drop' }>
 
-export interface DropsDependencies {
+interface DropsDependencies {
   schema: Schema
   index: SeriesIndex
   memtables: Memtables

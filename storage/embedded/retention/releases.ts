@@ -30,7 +30,7 @@ import { CandidateList, CandidateMembers, type Candidates } from './candidates.t
 /** What a group of candidates costs at least, in series: so that many small ones do not make one long slice. */
 const GROUP_COST = 64
 
-export interface ReleasesDependencies {
+interface ReleasesDependencies {
   schema: Schema
   index: SeriesIndex
   writes: Pick<WritePath, 'change' | 'idle'>

@@ -7,7 +7,7 @@ import type { Drops } from './drops.ts'
 import type { Releases } from './releases.ts'
 import type { RetentionMoves } from './retention-moves.ts'
 
-export interface ReplayedChanges {
+interface ReplayedChanges {
   deletes: Deletes
   drops: Drops
   moves: RetentionMoves

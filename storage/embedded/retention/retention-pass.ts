@@ -31,7 +31,7 @@ import type { SeededTimes } from './seeded-times.ts'
 import { shardsTaken, type Taken } from './shards.ts'
 import type { Tombstones } from './tombstones.ts'
 
-export interface RetentionPassDependencies {
+interface RetentionPassDependencies {
   clock: RetentionClock
   limits: Limits
   schema: Schema

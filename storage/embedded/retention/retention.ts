@@ -12,7 +12,7 @@ export interface Kept {
 }
 
 /** The first time of the rows of a table in segments and memtables from a sequence on; INT64_MAX when there are none. */
-export type FirstTime = (table: number, sequence: number) => bigint
+type FirstTime = (table: number, sequence: number) => bigint
 
 /**
  * The next move, or undefined when every row that the configuration in force does not keep is masked already.

@@ -29,7 +29,7 @@ import type { Tombstones } from './tombstones.ts'
 /** Numbers of series that are asked for at once. */
 const RANGE = 65_536
 
-export interface SeededTimesDependencies {
+interface SeededTimesDependencies {
   schema: Schema
   index: Pick<SeriesIndex, 'isLive' | 'measurement'>
   memtables: Pick<Memtables, 'all'>

@@ -19,7 +19,7 @@ import type { RetiredFiles } from './retired-files.ts'
 import { removeSegmentFiles } from './segment-file.ts'
 import type { SegmentTable } from './segment-table.ts'
 
-export interface ManifestDependencies {
+interface ManifestDependencies {
   dataDir: string
   fs: FileSystem
   writer: CatalogWriter

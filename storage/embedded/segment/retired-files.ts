@@ -8,7 +8,7 @@ import type { Readers } from '../threads/publishing/readers.ts'
 import { type SegmentMeta, segmentFiles } from '../threads/segment-entry.ts'
 import { Shared } from '../threads/shared-header.ts'
 
-export interface RetiredFilesDependencies {
+interface RetiredFilesDependencies {
   dataDir: string
   fs: FileSystem
   log: StorageContext['log']

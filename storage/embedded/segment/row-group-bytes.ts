@@ -34,7 +34,7 @@ export function rowGroupRows(config: Pick<WorkerConfig, 'memoryLimitBytes' | 'ro
   return Math.min(config.rowGroupRows, Math.max(LEAST_ROWS, Math.floor(rowGroupBytes(config) / rowBytes)))
 }
 
-export interface OutputRows {
+interface OutputRows {
   chunks: readonly ChunkView[]
   ordered: OrderedRows
   /** As groupDuplicates makes them; undefined when no row duplicates another. */

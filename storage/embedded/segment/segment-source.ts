@@ -26,7 +26,7 @@ const TIME_BYTES = 8
 /** Few rows have room for so many at least: their columns are read by words of 8 bytes. */
 const WORD_ROWS = 8
 
-export interface SegmentRows {
+interface SegmentRows {
   chunks: readonly ChunkView[]
   heap: readonly Uint8Array[]
   ordered: OrderedRows

@@ -5,7 +5,7 @@
  */
 
 /** The tags of all series, as the series index keeps them: pairs of (key, value) of series s from offsets[s] to offsets[s + 1]. */
-export interface TagArrays {
+interface TagArrays {
   readonly offsets: Int32Array
   readonly tags: Int32Array
 }

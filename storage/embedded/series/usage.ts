@@ -6,7 +6,7 @@ import type { SegmentTable } from '../segment/segment-table.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { SeriesIndex } from './series-index.ts'
 
-export interface UsageSources {
+interface UsageSources {
   schema: Schema
   index: SeriesIndex
   memtables: Memtables

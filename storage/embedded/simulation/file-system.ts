@@ -5,7 +5,7 @@ import { SystemError } from './disk.ts'
 import type { Node } from './inode.ts'
 import type { Machine } from './machine.ts'
 
-export interface SyncWatch {
+interface SyncWatch {
   /** A sync of a file begins. @returns what is called when it has succeeded or failed. */
   syncing(path: string): (succeeded: boolean) => void
 }

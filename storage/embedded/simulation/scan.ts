@@ -5,7 +5,7 @@ import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { Snapshot, WorkerState } from '../threads/state.ts'
 import { arrivedRows, type Row, united, type Value, visible } from './rows.ts'
 
-export interface ScannedRow {
+interface ScannedRow {
   tags: string
   series: number
   time: bigint

@@ -21,7 +21,7 @@ export type End = 'close' | 'kill' | 'power'
 
 export class Violation extends Error {}
 
-export interface WorldResult {
+interface WorldResult {
   lives: number
   /** What went wrong, if anything. */
   problem: string | undefined

@@ -29,13 +29,13 @@ export interface BoundScan {
 // biome-ignore lint/suspicious/noExplicitAny: see above
 export type PlanNode = Record<string, any>
 
-export type BoundSql =
+type BoundSql =
   | { kind: 'answered'; cursor: SqlCursor }
   | { kind: 'plan'; plan: PlanNode; columns: SqlColumn[]; scans: readonly BoundScan[] }
   /** EXPLAIN: what would be scanned. */
   | { kind: 'explained'; plan: PlanNode; columns: SqlColumn[]; scans: readonly BoundScan[] }
 
-export interface BindRequest extends SqlRequest {
+interface BindRequest extends SqlRequest {
   /** Those that the statement may mean. */
   measurements: readonly SqlMeasurement[]
   /** Nanoseconds. */

@@ -13,7 +13,7 @@ const DAY = 86_400_000_000_000n
 const MICRO = 1_000n
 
 /** What DuckDB has it as: nanoseconds, microseconds without or with a zone (always UTC here), or a date. */
-export type InstantType = 'ns' | 'us' | 'zoned' | 'date'
+type InstantType = 'ns' | 'us' | 'zoned' | 'date'
 
 export interface Instant {
   /** Since the epoch; of any size. */

@@ -36,7 +36,7 @@ export interface PreparedSql {
   runner?: StatementRunner | undefined
 }
 
-export interface PrepareOptions {
+interface PrepareOptions {
   /** By number or by name; undefined leaves a parameter open, and without any all are. */
   parameters?: readonly (SqlParameter | undefined)[] | ReadonlyMap<string, SqlParameter>
   /** Tags among the result's columns may come as ENUM. */

@@ -16,7 +16,7 @@ import { conjuncts, type FromPlan, prune } from './prune.ts'
 import { kindOf, kindOfColumn, newScope, type Output, resolve, resolveHere, type Scope, type Source, type SourceColumn, unnamedSubquery } from './scope.ts'
 import { star, starOutputs } from './star.ts'
 
-export interface PrintedQuery {
+interface PrintedQuery {
   text: string
   /** Undefined when the columns are not known without the binder. */
   outputs: Output[] | undefined

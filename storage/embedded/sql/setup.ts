@@ -10,9 +10,9 @@ import { registerNative } from './plugin-functions/register.ts'
 import { registerTimeFunctions } from './time-functions.ts'
 
 /** Registers functions, once for an instance of DuckDB. */
-export type Register = (connection: DuckDBConnection) => void
+type Register = (connection: DuckDBConnection) => void
 
-export interface SqlSetup {
+interface SqlSetup {
   functions: PluginFunctions
   register: Register
 }

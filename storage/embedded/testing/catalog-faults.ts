@@ -7,7 +7,7 @@ import type { OpenDatabase } from '../open.ts'
 /** What an open engine is made of: for what tests cannot see or hold up from outside. */
 export const inside = (engine: EmbeddedEngine): OpenDatabase => (engine as unknown as { database: OpenDatabase }).database
 
-export interface HeldCommit {
+interface HeldCommit {
   /** Resolves when LMDB is about to be asked. */
   reached: Promise<void>
   succeed(): void

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import type { ObjectStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 
-export type StoreOperation = 'put' | 'create' | 'get' | 'size' | 'remove'
+type StoreOperation = 'put' | 'create' | 'get' | 'size' | 'remove'
 
 /** @param remote objects are fetched instead of read in place. */
 export function folderStore(folder: string, remote = false, before: (operation: StoreOperation, key: string) => void | Promise<void> = () => {}): ObjectStore {

@@ -11,7 +11,7 @@ import { replay } from '../wal/replay.ts'
 import type { LogDisk } from './log-disk.ts'
 
 /** `waiting`: neither `applied` nor `failed` was called. */
-export type AppendState = 'waiting' | 'applied' | Error
+type AppendState = 'waiting' | 'applied' | Error
 
 export class LogProcess {
   /** By sequence, in the order of the calls. */

@@ -8,7 +8,7 @@ export type SegmentEncoding =
   | EncryptedEncoding
 
 /** Not in the Parquet file but in the segment's sidecar, under the key of this id (docs/formats/encrypted-columns.md). Of every field type. */
-export interface EncryptedEncoding {
+interface EncryptedEncoding {
   kind: 'encrypted'
   key: string
   nonFinite?: true

@@ -26,7 +26,7 @@ export interface MemtableState {
   tables: Map<number, MemtableTableState>
 }
 
-export interface MemtableTableState {
+interface MemtableTableState {
   summary: BigInt64Array
   chunks: ChunkView[]
   /** What the last snapshot has of it; none once chunks have come, which it would keep the old ones of. */
@@ -50,7 +50,7 @@ export interface MemtablePart {
   lateness: bigint
 }
 
-export interface TableSnapshot {
+interface TableSnapshot {
   segments: SegmentMeta[]
   memtables: MemtablePart[]
 }

@@ -8,7 +8,7 @@ import type { KeyRing } from '../encryption/keys.ts'
 export const SEALED = 0x80
 
 /** What the bytes are bound to. */
-export interface ColumnOfRecord {
+interface ColumnOfRecord {
   sequence: number
   table: number
   field: number

@@ -16,7 +16,7 @@ export interface ColdThread {
   endWarmUp(): void
 }
 
-export interface WarmUpOptions {
+interface WarmUpOptions {
   /** Of each thread; 0 = none is warmed up. */
   budgetMs: number
   /** A query thread that is not warmed up, started where none runs; undefined when there is none. */

@@ -8,7 +8,7 @@ import type { TableRows, WriteRecord } from '../wal/record.ts'
 import type { Windows } from './windows.ts'
 import { moves } from './write-path.ts'
 
-export interface WriteReplayDependencies {
+interface WriteReplayDependencies {
   schema: Schema
   index: SeriesIndex
   memtables: Memtables

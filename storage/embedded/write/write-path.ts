@@ -24,7 +24,7 @@ import type { Pressure } from './pressure.ts'
 import type { Rotation } from './rotation.ts'
 import type { Windows } from './windows.ts'
 
-export interface WritePathDependencies {
+interface WritePathDependencies {
   admission: Admission
   batches: BatchPool
   windows: Windows

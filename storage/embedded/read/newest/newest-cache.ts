@@ -14,7 +14,7 @@ const ROWS = -1
 
 type SegmentsEvent = Extract<StateEvent, { kind: 'segments' }>
 
-export interface NewestRequest {
+interface NewestRequest {
   context: RelationContext
   snapshot: Snapshot
   measurement: MeasurementDef

@@ -25,7 +25,7 @@ const LINK_COST = 4
 const one = new Gathered(1, 8)
 
 /** Whether a row is to be seen; its time in two halves. */
-export type KeepRow = (series: number, low: number, high: number) => boolean
+type KeepRow = (series: number, low: number, high: number) => boolean
 
 /** Rows of a memtable's table that are read: those from address `from` on that a snapshot sees. */
 export interface RowRange {

@@ -12,7 +12,7 @@ import { halves, KNOWN } from './newest-rows.ts'
 /** While others look for the same, it may change under the hand. */
 const ATTEMPTS = 3
 
-export interface NewestTableRequest {
+interface NewestTableRequest {
   measurement: MeasurementDef
   fields: readonly FieldDef[]
   /** Ascending. */

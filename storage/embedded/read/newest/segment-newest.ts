@@ -21,9 +21,9 @@ const NS_PER_MS = 1_000_000n
 /** Nothing is kept that questions are told apart for. */
 const NO_QUESTION = -1
 
-export type NewestFound = (series: number, low: number, high: number, valueLow: number, valueHigh: number) => void
+type NewestFound = (series: number, low: number, high: number, valueLow: number, valueHigh: number) => void
 
-export interface SegmentRequest {
+interface SegmentRequest {
   context: RelationContext
   field: FieldDef | undefined
   signal: AbortSignal | undefined

@@ -11,7 +11,7 @@ import type { SampleBlock } from './sample-block.ts'
 import type { Scratch } from './scratch.ts'
 
 /** What the cache has of a chunk's fields. */
-export interface KeptFields {
+interface KeptFields {
   get(field: FieldDef): SampleBlock | undefined
   /** Makes and keeps the values of all rows, where that is worth it. */
   whole(field: FieldDef): SampleBlock | undefined

@@ -23,7 +23,7 @@ import { SelectedTags } from './tag-sets.ts'
 const NS_PER_MS = 1_000_000n
 const LAST_START = 2n ** 63n - NS_PER_MS
 
-export interface FieldRowsRequest {
+interface FieldRowsRequest {
   measurement: MeasurementDef
   /** Nanoseconds, inclusive. */
   time: Interval
@@ -32,7 +32,7 @@ export interface FieldRowsRequest {
   signal: AbortSignal | undefined
 }
 
-export interface RowScan {
+interface RowScan {
   fields: readonly FieldDef[]
   /** Rows without a value of the one field are left out. */
   sparse: boolean

@@ -30,7 +30,7 @@ const IMAGE_SPARSE = 1
 const IMAGE_FALLS = 2
 
 /** What a packed block is made of. */
-export interface PackedParts {
+interface PackedParts {
   series: Int32Array
   starts: Int32Array
   divisor: number | undefined

@@ -26,7 +26,7 @@ export const NO_SAMPLES: SampleBlock = {
   maxTime: Number.NEGATIVE_INFINITY,
 }
 
-export interface FrameRows {
+interface FrameRows {
   rows: number
   series: Int32Array
   measurements: Int32Array | undefined

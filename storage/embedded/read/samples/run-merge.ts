@@ -15,7 +15,7 @@ export interface TimedRows {
 }
 
 /** Called back in order of time. @param run as it was added. Rows [from, to) of its block. */
-export type MergedRows = (run: number, from: number, to: number) => void
+type MergedRows = (run: number, from: number, to: number) => void
 
 const FIRST_RUNS = 16
 /** In the place of a packed block. */

@@ -5,7 +5,7 @@ import type { LaneBlock, LaneValues } from './host.ts'
 import { areExact, boundsOf } from './integers.ts'
 import type { FilterPlan, ScanPlan } from './plan.ts'
 
-export interface Filtered {
+interface Filtered {
   runs: IntList
   /** Doubles hold all integers that were compared. */
   exact: boolean

@@ -6,7 +6,7 @@ import type { Random } from '../../../conformance/random.ts'
 import { ident } from '../ast.ts'
 import { foldName } from '../names.ts'
 
-export interface GeneratorNames {
+interface GeneratorNames {
   /** Measurements that the caller has, with integer columns. */
   measurements: ReadonlyMap<string, readonly string[]>
   /** Names for CTEs, aliases and columns; they may be those of measurements and columns as well. */

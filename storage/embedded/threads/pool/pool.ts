@@ -19,7 +19,7 @@ import { JobTrace } from './job-trace.ts'
 import { SharedAnswers } from './shared-answers.ts'
 import { ThreadJob } from './thread-job.ts'
 
-export interface PoolOptions extends ThreadOptions {
+interface PoolOptions extends ThreadOptions {
   queryThreads: number
   /** Jobs that run at once; others wait. */
   maxJobs: number

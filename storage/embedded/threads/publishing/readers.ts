@@ -10,7 +10,7 @@ import { type Lifetime, SnapshotPins } from '../snapshot-pins.ts'
 const USUAL_JOBS = 64
 
 /** What may be done about a job that holds much. */
-export interface ReadingJob {
+interface ReadingJob {
   /** Ends it before its time. */
   end(): void
   /** It waits for its caller to take what it has answered. */

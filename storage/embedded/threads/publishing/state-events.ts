@@ -14,7 +14,7 @@ import type { StateEvent } from '../messages.ts'
 /** Events, or segments of one, that are handed over at once: of twenty thousand measurements a hundred thousand took 0.3 s. */
 const SLICE = 1000
 
-export interface PublishedState {
+interface PublishedState {
   schema: Schema
   index: SeriesIndex
   tombstones: Tombstones

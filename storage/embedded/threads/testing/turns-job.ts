@@ -2,7 +2,7 @@
 import type { Job } from 'svcdb'
 import { Turn } from 'svcdb/lib/event-loop'
 
-export interface TurnsArgs {
+interface TurnsArgs {
   turns: number
   /** Shared: turns that jobs have taken. */
   taken: Int32Array

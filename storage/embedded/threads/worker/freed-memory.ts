@@ -4,7 +4,7 @@
  */
 
 /** What is looked at and done. */
-export interface ProcessMemory {
+interface ProcessMemory {
   /** Bytes. */
   resident(): number
   /** Some milliseconds, in a thread of DuckDB's. */
