@@ -155,13 +155,31 @@ const FLIGHT: Record<string, Call> = {
   ),
 }
 
-t.test('gRPC', async (t) => callsGrow(t, 'grpc', GRPC))
-t.test('Flight SQL', async (t) => callsGrow(t, 'flight_sql', FLIGHT))
+/** Starts a thread, which loads DuckDB: that would count as what the first of the others takes. */
+const FIRST = 'SELECT 1'
 
-async function callsGrow(t: Test, plugin: string, families: Record<string, Call>): Promise<void> {
+t.test('gRPC', async (t) =>
+  callsGrow(
+    t,
+    'grpc',
+    calls('/svc.Service/ExecuteSql', (out) => out.string(1, FIRST)),
+    GRPC,
+  ),
+)
+t.test('Flight SQL', async (t) =>
+  callsGrow(
+    t,
+    'flight_sql',
+    info('CommandStatementQuery', (out) => out.string(1, FIRST)),
+    FLIGHT,
+  ),
+)
+
+async function callsGrow(t: Test, plugin: string, first: Call, families: Record<string, Call>): Promise<void> {
   const node = await growthNode(t, [plugin], { [plugin]: { addr: '127.0.0.1:0' } })
   const client = new Client(`127.0.0.1:${node.port(plugin)}`, credentials.createInsecure(), { 'grpc.max_receive_message_length': -1 })
   t.teardown(() => client.close())
+  t.equal(await call(client, first.method, first.messages(0).map(bytesOf), new Metadata()), 0)
   for (const [name, each] of Object.entries(families)) {
     const codes = new Set<number>()
     await grows(t, name, { bytes: each.bytes ?? BYTES, ...(each.floorMs !== undefined && { floorMs: each.floorMs }) }, async (bytes) => {
