@@ -190,6 +190,25 @@ for (const persistent_api_keys of [false, true]) {
   })
 }
 
+t.test('keys that are kept as objects let nobody in while that is off, and a start says so', async (t) => {
+  const dir = temporaryFolder(t)
+  const lines: string[] = []
+  const later = (persistent_api_keys: boolean) => start({ keys: [admin], dir, auth: { persistent_api_keys }, log: (line) => lines.push(line) })
+  const told = (): string[] => lines.splice(0).filter((line) => line.includes('let nobody in as this is set now'))
+  let node = await later(true)
+  const { key } = (await node.call('POST', ADMIN, '', { name: 'made', namespaces: ['red'] })).body
+  await node.stop()
+  t.same(told(), [])
+  node = await later(false)
+  t.equal((await node.who(key)).status, 401)
+  t.equal(told().length, 1)
+  await node.stop()
+  node = await later(true)
+  t.teardown(() => node.stop())
+  t.equal((await node.who(key)).status, 200)
+  t.same(told(), [])
+})
+
 t.test('keys and revocations outlast a restart', async (t) => {
   const dir = temporaryFolder(t)
   const user = keyText()

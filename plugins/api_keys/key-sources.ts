@@ -173,8 +173,17 @@ export class KeySources {
       const ids = new Set(stored.map(({ id }) => id))
       for (const id of [...this.stored.keys()]) if (!ids.has(id)) this.watcher.drop(id)
       for (const { id, value } of stored) this.takeUpOne(() => this.putKept(id, value))
-    }
+    } else if (!this.isRead) await this.tellOfUntaken()
     this.isRead = true
+  }
+
+  private async tellOfUntaken(): Promise<void> {
+    const keys = (await this.places.kept.stored()).length
+    if (keys > 0)
+      this.dependencies.log.warn(
+        { keys },
+        'API keys that were made with auth.persistent_api_keys and without storage.object_store_url let nobody in as this is set now: set it as it was, or make new ones',
+      )
   }
 
   private async takeUp({ runtime, stored, revoked }: KeptChanges): Promise<void> {

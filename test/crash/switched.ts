@@ -101,7 +101,8 @@ export class Keys implements Switched {
   private readonly policies: string
   private on = false
   private governed = false
-  private persistent = false
+  /** Where keys are kept: those of the other place let nobody in. */
+  private readonly persistent: boolean
   private readonly made = new Map<string, string>()
   private readonly revoked = new Set<string>()
   private count = 0
@@ -110,12 +111,12 @@ export class Keys implements Switched {
   constructor(random: Random, policies: string) {
     this.random = random
     this.policies = policies
+    this.persistent = random() < 0.5
   }
 
   choose(): void {
     this.on = this.random() < 0.5
     this.governed = this.on && this.random() < 0.5
-    this.persistent = this.random() < 0.5
   }
 
   get plugins(): readonly string[] {
