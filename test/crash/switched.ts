@@ -11,8 +11,8 @@ import type { ServerOptions } from './server.ts'
 export type Sections = NonNullable<ServerOptions['sections']>
 
 export interface Switched {
-  /** Chooses for the next life. */
-  choose(): void
+  /** Chooses for the next life. @param keepsChanges whether the log of changes has room for what readers have not read. */
+  choose(keepsChanges: boolean): void
   readonly plugins: readonly string[]
   readonly sections: Sections
   /** Looks whether all is there, and does more. @returns what it has done. @throws Error saying what is not as it should be. */
@@ -250,13 +250,16 @@ export class Sink implements Switched {
   private readonly due = new Set<number>()
   private count = 0
   private gapsExpected = false
+  private keepsChanges = true
 
   constructor(random: Random, broker: MiniBroker) {
     this.random = random
     this.broker = broker
   }
 
-  choose(): void {
+  choose(keepsChanges: boolean): void {
+    this.keepsChanges = keepsChanges
+    if (!keepsChanges) this.gapsExpected = true
     this.on = this.random() < 0.5
     this.broker.away = this.random() < 0.4
   }
@@ -285,7 +288,8 @@ export class Sink implements Switched {
     const gap = this.broker.gaps > 0
     if (gap && !this.gapsExpected) throw new Error('a gap was told')
     this.broker.gaps = 0
-    this.gapsExpected = false
+    // What comes after this may be gone before the next life.
+    this.gapsExpected = !this.keepsChanges
     this.due.clear()
     return `${this.broker.texts.size} told${gap ? ', and a gap' : ''}`
   }

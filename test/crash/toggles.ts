@@ -64,7 +64,7 @@ export async function togglePlugins(lives: number, seed: number, log: (line: str
       return await spawn()
     } catch (error) {
       // Nothing else may refuse it.
-      if (!/ENCRYPTION_KEY_UNAVAILABLE/.test((error as Error).message)) throw error
+      if (!/cannot decrypt with key "\w+": it is not configured/.test((error as Error).message)) throw error
       log(/cannot [^\n]*/.exec((error as Error).message)?.[0] ?? '')
       sealed.list()
       return spawn()
@@ -76,7 +76,7 @@ export async function togglePlugins(lives: number, seed: number, log: (line: str
       wal_max_file_size: random() < 0.5 ? 65_536 : 1_048_576,
       ...(random() < 0.5 && { cdc_log_size: random() < 0.5 ? 0 : 100_000 }),
     }
-    for (const one of switched) one.choose()
+    for (const one of switched) one.choose(settings.cdc_log_size === undefined)
   }
   choose(0)
   settings = {}
