@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { turnsDuring } from '../../test/support/turns-during.ts'
 import { definePlugin } from '../plugin.ts'
 import { type BootOptions, boot } from '../testkit/index.ts'
 
@@ -69,14 +70,10 @@ t.test('the description is made in turns of the event loop, and is the same', as
   })
   const node = await boot({ plugins: [many] })
   t.teardown(() => node.stop())
-  let [turns, ended] = [0, false]
-  const tick = (): void => {
-    turns++
-    if (!ended) setImmediate(tick)
-  }
-  setImmediate(tick)
-  const { paths } = (await node.inject('/api/v1/openapi.json')).json()
-  ended = true
+  let paths: Record<string, Record<string, { summary: string }>> = {}
+  const turns = await turnsDuring(async () => {
+    paths = (await node.inject('/api/v1/openapi.json')).json().paths
+  })
   t.ok(turns > (2 * count) / 12, `${turns} turns`)
   for (let i = 0; i < count; i++) t.same([paths[`/api/v1/many/${i}`].get.summary, Object.keys(paths[`/api/v1/many/${i}`])], [`the ${i}th`, ['get', 'post']])
 })

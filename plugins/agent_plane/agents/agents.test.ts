@@ -16,6 +16,7 @@ import {
 import { Type } from 'svcdb/lib/schema'
 import { loadEngine } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { turnsDuring } from '../../../test/support/turns-during.ts'
 import { start } from '../testing/node.ts'
 import { declaredSkill } from './declared-skill.ts'
 
@@ -124,15 +125,9 @@ t.test('others have their turns of the event loop while a model has very many to
       throw new ToolRefused('no')
     },
   }
-  let turns = 0
-  let going = true
-  const tick = (): void => {
-    turns++
-    if (going) setImmediate(tick)
-  }
-  setImmediate(tick)
-  t.same(await declaredSkill(agent, 'sum.do').invoke(context as never, null), { text: 'done' })
-  going = false
+  const turns = await turnsDuring(async () => {
+    t.same(await declaredSkill(agent, 'sum.do').invoke(context as never, null), { text: 'done' })
+  })
   t.ok(turns >= 4, `${turns} turns`)
 })
 

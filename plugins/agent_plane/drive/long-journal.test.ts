@@ -1,23 +1,10 @@
 /** Journals that are very long are read in turns of the event loop, by whoever reads them, and so is what they have told to the code of steps. */
 import t from 'tap'
+import { turnsDuring } from '../../../test/support/turns-during.ts'
 import { drill } from '../cases/drill.ts'
 import { controlled, skill } from '../testing/control.ts'
 import { RunJournal } from './run-journal.ts'
 import { TellingOrder } from './telling-order.ts'
-
-/** Turns of the event loop that others had meanwhile. */
-async function turnsDuring(act: () => Promise<unknown>): Promise<number> {
-  let turns = 0
-  let going = true
-  const tick = (): void => {
-    turns++
-    if (going) setImmediate(tick)
-  }
-  setImmediate(tick)
-  await act()
-  going = false
-  return turns
-}
 
 t.test('others have their turns while a journal of thousands of records is read', async (t) => {
   const COUNT = 9000

@@ -2,6 +2,7 @@
 import type { StateReader, StateTransaction } from 'svcdb'
 import type { AgentEvent } from 'svcdb/agents'
 import t from 'tap'
+import { turnsDuring } from '../../../test/support/turns-during.ts'
 import { memoryState } from '../testing/world.ts'
 import { beginWait, deliver } from './events.ts'
 import type { Wait } from './waits.ts'
@@ -36,20 +37,6 @@ function counting(tx: StateTransaction): { tx: StateTransaction; read(): number 
   return { tx: { get, list, put: (key, value) => tx.put(key, value), delete: (key) => tx.delete(key) }, read: () => read }
 }
 
-/** How many turns others had meanwhile. */
-async function turnsOf(act: () => Promise<unknown>): Promise<number> {
-  let turns = 0
-  let next: NodeJS.Immediate
-  const tick = () => {
-    turns++
-    next = setImmediate(tick)
-  }
-  next = setImmediate(tick)
-  await act()
-  clearImmediate(next)
-  return turns
-}
-
 t.test('a wait by two keys does not look at all events that have one of them', async (t) => {
   const state = await memoryState()
   const [shop, order, other] = [key('a', 'shop'), key('b', 'order'), key('b', 'another')]
@@ -77,7 +64,7 @@ t.test('who looks through very many events lets others have their turn', async (
     tx.put(`status/${OTHER}`, 'running')
     for (let i = 0; i < MANY; i++) await deliver(tx, { ...event(i, shop), to: OTHER }, NOW + i)
   })
-  const turns = await turnsOf(() => state.transaction((tx) => beginWait(tx, wait('w', shop))))
+  const turns = await turnsDuring(() => state.transaction((tx) => beginWait(tx, wait('w', shop))))
   t.ok(turns >= MANY / 200, `${turns} turns`)
 })
 
@@ -88,7 +75,7 @@ t.test('who looks through very many waits does as well; for an event to one run 
     tx.put(`status/${OTHER}`, 'running')
     for (let i = 0; i < MANY; i++) await beginWait(tx, wait(`w${i}`, shop, key('b', `${i}`)))
   })
-  const turns = await turnsOf(() => state.transaction((tx) => deliver(tx, event('1', shop), NOW)))
+  const turns = await turnsDuring(() => state.transaction((tx) => deliver(tx, event('1', shop), NOW)))
   t.ok(turns >= MANY / 200, `${turns} turns`)
   await state.transaction(async (tx) => {
     const counted = counting(tx)
