@@ -74,7 +74,7 @@ async function start(name: string, program: readonly string[], keys: readonly st
   const config = join(dir, 'svc.toml')
   writeFileSync(
     config,
-    `plugins = ["line_protocol", "native", "sql", "promql"]\n[server]\nhttp_addr = "127.0.0.1:0"\n[database]\n${[`data_dir = ${JSON.stringify(join(dir, 'data'))}`, ...keys].join('\n')}\n`,
+    `plugins = ["line_protocol", "native", "sql", "promql"]\n[server]\nhttp_addr = "127.0.0.1:0"\n[database]\nresult_cache_size = 0\n${[`data_dir = ${JSON.stringify(join(dir, 'data'))}`, ...keys].join('\n')}\n`,
   )
   const child = spawn(process.execPath, [...program, 'serve', '--config', config], { stdio: ['ignore', 'ignore', 'pipe'] })
   const url = await new Promise<string>((found, failed) => {

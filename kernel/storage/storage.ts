@@ -294,6 +294,11 @@ export interface JobOptions {
    * whose answer follows from args and stored points alone, and for callers who do not change its result, which others have as well.
    */
   shared?: boolean
+  /**
+   * With `shared`: its answer does not follow from the time it is asked at either. An engine may keep it, and give it again for as long as no point has changed that it follows
+   * from. Engines that keep nothing ignore it.
+   */
+  cacheable?: boolean
   signal?: AbortSignal
   /** @throws QUERY_TIMEOUT after this long; 0 = none. */
   timeoutMs?: number

@@ -2,7 +2,7 @@
 import type { FastifyReply } from 'fastify'
 import { type Counter, type HttpRequest, type Svc, sendOutput, truncatedResults } from 'svcdb'
 import { moduleUrl } from 'svcdb/lib/modules'
-import { isRepeatable } from './repeatable.ts'
+import { isRepeatable, isTimeless } from './repeatable.ts'
 import type { SqlArgs, SqlFormat, SqlOutcome } from './sql-job.ts'
 
 const JOB = moduleUrl('./sql-job.ts', import.meta.url)
@@ -33,7 +33,7 @@ export class SqlHandler {
     const namespace = svc.context(request).dataNamespace
     const args: SqlArgs = { namespace, query, maxRows, format }
     const limits = { timeoutMs: timeout * 1000, timeoutSetting: 'server.sql_query_timeout_secs' }
-    const job = svc.storage.run<SqlOutcome>(JOB, args, { namespace, ...limits, ...(isRepeatable(query) && { shared: true as const }) })
+    const job = svc.storage.run<SqlOutcome>(JOB, args, { namespace, ...limits, ...(isRepeatable(query) && { shared: true, cacheable: isTimeless(query) }) })
     job.result.then(
       (outcome) => {
         if (outcome.truncated) this.truncated.inc()

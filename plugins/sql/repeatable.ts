@@ -24,6 +24,12 @@ const SPACE = /\s/u
 const NAME = /[\p{L}\p{N}_]/u
 const BEFORE = new Set('(,=<>+*%|!-')
 
+/** Words for the time of asking, `now` among them, and for what is no answer about points. Names of columns and texts count too. */
+const OF_THE_MOMENT = /\b(?:now|today|tomorrow|yesterday|current_\w+|localtime\w*|explain)\b/iu
+
+/** Of a repeatable statement: whether its answer follows from points alone, and not from the time at which it is asked for. */
+export const isTimeless = (query: string): boolean => !OF_THE_MOMENT.test(query)
+
 /** Looks at what stands before each parenthesis, in time linear in the text. Names in strings count too: it is not worth telling them apart. */
 export function isRepeatable(query: string): boolean {
   if (query.length > LONGEST || OTHERS.test(query)) return false

@@ -190,6 +190,13 @@ export const configSchema = Type.Object({
     maximum: MOST_OF_PART,
     description: 'Bytes of samples that the query threads keep decoded between them for PromQL; a query that needs more reads the rest from the segments again',
   }),
+  result_cache_size: Type.Integer({
+    default: 16 * MIB,
+    minimum: 0,
+    maximum: MOST_OF_PART,
+    description:
+      'Bytes of results of PromQL and SQL queries that are kept for equal ones, each up to a sixteenth of it, for as long as nothing changes in the times that they have read; 0 = none. A query is kept when it is asked for the second time, and a namespace that has a quarter makes way for others',
+  }),
   engine_niceness: Type.Integer({
     default: 10,
     minimum: 0,
@@ -256,6 +263,7 @@ const SMALL: Partial<DatabaseConfig> = {
   per_query_memory_limit: LEAST_DUCKDB,
   merge_memory_limit: LEAST_DUCKDB,
   sample_cache_size: 16 * MIB,
+  result_cache_size: MIB,
   query_threads: 1,
   engine_processes: 1,
   query_parallelism: 1,

@@ -10,6 +10,7 @@ import type { RetiredFiles } from './segment/retired-files.ts'
 import type { SegmentTable } from './segment/segment-table.ts'
 import type { SeriesIndex } from './series/series-index.ts'
 import type { WorkerPool } from './threads/pool/pool.ts'
+import type { ResultCache } from './threads/pool/result-cache.ts'
 import type { Readers } from './threads/publishing/readers.ts'
 import type { Pressure } from './write/pressure.ts'
 
@@ -25,6 +26,7 @@ interface GaugeSources {
   pressure: Pressure
   catalog: Catalog
   pool: WorkerPool
+  results: ResultCache
   scrubber: Scrubber
   /** Directory of scratch space. */
   temp: string
@@ -46,7 +48,7 @@ export function durabilityInfo(metrics: Metrics, policy: FsyncPolicy): void {
 
 /** Gauges, read at each scrape. */
 export function engineGauges(metrics: Metrics, sources: GaugeSources): void {
-  const { policy, wal, memtables, index, segments, retired, readers, pressure, catalog, pool, scrubber, temp } = sources
+  const { policy, wal, memtables, index, segments, retired, readers, pressure, catalog, pool, results, scrubber, temp } = sources
   const gauge = (name: string, help: string, value: () => number): void => {
     metrics.gauge(name, help, [], (g) => g.set(value()))
   }
@@ -55,6 +57,7 @@ export function engineGauges(metrics: Metrics, sources: GaugeSources): void {
   gauge('memtable_held_bytes', 'Memory of memtables that were flushed and that queries under way may still read', () => memtables.heldMemory)
   gauge('interner_memory_bytes', 'Memory of the series index and the symbols', () => index.memory + memtables.times.memory)
   gauge('queries_waiting', 'Queries that wait because database.max_concurrent_queries are under way', () => pool.queuedJobs)
+  gauge('result_cache_bytes', 'Memory of results kept for equal queries', () => results.bytes)
   gauge('engine_processes_busy', 'Engine processes that run a statement', () => pool.processes.taken)
   gauge('engine_processes_waiting', 'Statements that wait for an engine process', () => pool.processes.waiting)
   gauge('scratch_bytes', 'Bytes of scratch space on disk that statements use now', () => bytesBelow(temp))

@@ -26,6 +26,8 @@ export interface EngineMetrics {
   unreadPages: Counter
   prefetchErrors: Counter
   sharedAnswers: Counter
+  resultCacheHits: Counter
+  resultCacheMisses: Counter
   jobsCut: Counter
   jobsBegunAgain: Counter
   writeSlowdown: Counter
@@ -60,6 +62,8 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
       'Seconds by which writes were answered later while queries held memory of rows written out since they began',
     ),
     sharedAnswers: metrics.counter('queries_shared_total', 'Queries answered by an equal one that had not begun when they were asked'),
+    resultCacheHits: metrics.counter('result_cache_hits_total', 'Queries answered by the result of an equal one, since nothing that it had read has changed'),
+    resultCacheMisses: metrics.counter('result_cache_misses_total', 'Queries whose result may be kept and was not there, or no longer held'),
     jobsCut: metrics.counter('queries_cut_total', 'Queries ended because they held memory of rows written out since they began, which was needed for new ones'),
     jobsBegunAgain: metrics.counter(
       'queries_begun_again_total',

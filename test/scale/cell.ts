@@ -38,7 +38,13 @@ export async function runCell({ rows, series }: Cell, { questions, writeLimitMs,
   const folder = await mkdtemp(join(tmpdir(), 'svc-scale-'))
   const figures: Figures = new Map()
   const start = (): Promise<ServerProcess> =>
-    ServerProcess.spawn({ folder, engine: 'embedded', sql: true, plugins: ['promql'], database: { max_series_cardinality: Math.max(1_000_000, series) } })
+    ServerProcess.spawn({
+      folder,
+      engine: 'embedded',
+      sql: true,
+      plugins: ['promql'],
+      database: { result_cache_size: 0, max_series_cardinality: Math.max(1_000_000, series) },
+    })
   let server = await start()
   try {
     await server.ready(READY_LIMIT_MS)

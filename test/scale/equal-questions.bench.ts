@@ -52,7 +52,7 @@ const median = (values: number[]): string =>
     .padStart(12)
 
 const folder = await mkdtemp(join(tmpdir(), 'svc-equal-'))
-const server = await ServerProcess.spawn({ folder, engine: 'embedded', sql: true, plugins: ['promql'] })
+const server = await ServerProcess.spawn({ folder, engine: 'embedded', sql: true, plugins: ['promql'], database: { result_cache_size: 0 } })
 try {
   await server.ready(60_000)
   const end = Math.floor(Date.now() / 1000 / STEP) * STEP

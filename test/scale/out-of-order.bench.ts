@@ -71,7 +71,7 @@ async function run(main: string, span: number, threshold: number): Promise<void>
   const config = join(dir, 'svc.toml')
   writeFileSync(
     config,
-    `plugins = ["line_protocol", "sql", "promql"]\n[server]\nhttp_addr = "127.0.0.1:0"\n[database]\nmaintenance_interval_secs = 3600\nmemtable_flush_threshold = ${threshold}\n`,
+    `plugins = ["line_protocol", "sql", "promql"]\n[server]\nhttp_addr = "127.0.0.1:0"\n[database]\nresult_cache_size = 0\nmaintenance_interval_secs = 3600\nmemtable_flush_threshold = ${threshold}\n`,
   )
   const server = await runServer(config, { main, env: { SVC_DATA_DIR: join(dir, 'data') } })
   try {

@@ -42,7 +42,7 @@ const server = await ServerProcess.spawn({
   engine: 'embedded',
   sql: true,
   plugins: ['remote_write', 'promql'],
-  database: { max_series_cardinality: Math.max(1_000_000, count) },
+  database: { result_cache_size: 0, max_series_cardinality: Math.max(1_000_000, count) },
 })
 try {
   await server.ready(READY_LIMIT_MS)

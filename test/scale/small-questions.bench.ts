@@ -105,7 +105,7 @@ async function round(line: Line): Promise<void> {
 
 const folder = await mkdtemp(join(tmpdir(), 'svc-small-'))
 const child = spawn(process.execPath, ['-e', BARE], { stdio: ['ignore', 'pipe', 'inherit'] })
-const server = await ServerProcess.spawn({ folder, engine: 'embedded', sql: true, plugins: ['promql'] })
+const server = await ServerProcess.spawn({ folder, engine: 'embedded', sql: true, plugins: ['promql'], database: { result_cache_size: 0 } })
 try {
   const [port] = (await once(child.stdout, 'data')) as [Buffer]
   await server.ready(60_000)

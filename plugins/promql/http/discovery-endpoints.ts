@@ -34,7 +34,7 @@ export function discoveryEndpoints(api: QueryApi, config: PromqlConfig): void {
       maxResultBytes: server.prom_max_result_bytes,
       maxHeldBytes: server.max_held_memory,
     }
-    const { result } = await api.send<DiscoveryOutcome>(request, reply, JOB, args, { type: JSON_TYPE, shared: true })
+    const { result } = await api.send<DiscoveryOutcome>(request, reply, JOB, args, { type: JSON_TYPE, shared: true, cacheable: true })
     result.then(
       ({ truncated }) => truncated && api.truncated(),
       () => {},

@@ -35,6 +35,7 @@ interface SendOptions {
   timeoutMs?: number
   /** Of storage: equal jobs may be answered by one. */
   shared?: true
+  cacheable?: boolean
 }
 
 export class QueryApi {

@@ -42,7 +42,8 @@ export function queryEndpoints(api: QueryApi, config: PromqlConfig): void {
       maxHeldBytes: server.max_held_memory,
       stats: params.get('stats'),
     }
-    const options = { type: JSON_TYPE, shared: true as const, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
+    // Statistics say how long it took.
+    const options = { type: JSON_TYPE, shared: true as const, cacheable: args.stats === '', ...(timeoutMs === undefined ? {} : { timeoutMs }) }
     return api.send<QueryOutcome>(request, reply, JOB, args, options).then(({ result }) => {
       result.then(
         ({ truncated }) => truncated && api.truncated(),

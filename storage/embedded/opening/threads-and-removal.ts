@@ -25,7 +25,7 @@ export type ThreadsAndRemoval = ReturnType<typeof openThreadsAndRemoval>
 export function openThreadsAndRemoval(opening: Opening, data: StoredData, writing: WriteSide) {
   const { config, context, environment, dataDir, dirs, encryption, catalog, tidyWanted } = opening
   const { metrics, shared, publisher, schema, index, unstored, windows, clock, segments, tombstones, times, readers, memtables } = data
-  const { wal, scrubber, pressure, slices, names, changes, batches, writes } = writing
+  const { wal, scrubber, pressure, slices, names, changes, batches, results, writes } = writing
   const { fs, timers } = environment
   const { log } = context
   const releases = new Releases({ schema, index, writes, batches, publisher, log, slices, segments, times, unstored, metrics, names }, tombstones.byId.values())
@@ -59,7 +59,7 @@ export function openThreadsAndRemoval(opening: Opening, data: StoredData, writin
       metrics.maintenancePanics.inc()
       return pressure.died(cause)
     },
-    ...{ scrubber, readers, archived, metrics, publisher, log, environment },
+    ...{ scrubber, readers, results, archived, metrics, publisher, log, environment },
   })
   const warmUp = new WarmUpSchedule({
     ...{ budgetMs: config.warm_up_ms, timers, log },

@@ -10,6 +10,7 @@ import { missingKey, protectTags } from '../encryption/open.ts'
 import { LogNotes } from '../integrity/log-note.ts'
 import { Scrubber } from '../integrity/scrubber.ts'
 import { slicesOf } from '../slices.ts'
+import { ResultCache } from '../threads/pool/result-cache.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { WAL_FORM } from '../wal/form.ts'
 import { Admission } from '../write/admission.ts'
@@ -72,10 +73,11 @@ export function openWriteSide(opening: Opening, data: StoredData, neededFrom: ()
   }
   const admission = new Admission(schema, index, limits, maxNew, clock)
   const rotation = new Rotation(wal, memtables, config, log)
+  const results = new ResultCache(config.result_cache_size)
   const writes: WritePath = new WritePath({
-    ...{ admission, batches, windows, memtables, wal, rotation, schema, index, schemaPublisher, changes, pressure, metrics, timers },
+    ...{ admission, batches, windows, memtables, wal, rotation, schema, index, schemaPublisher, changes, results, pressure, metrics, timers },
     keys: keys.columns.length > 0 ? keys : undefined,
   })
   writes.continueAfter(counters?.walSequence ?? 0)
-  return { notes, wal, scrubber, unreadable, pressure, slices, logs, names, changes, schemaPublisher, resolver, batches, admission, rotation, writes }
+  return { notes, wal, scrubber, unreadable, pressure, slices, logs, names, changes, schemaPublisher, resolver, batches, admission, results, rotation, writes }
 }

@@ -24,6 +24,7 @@ import type { RelationContext } from './relation.ts'
 import { FieldRows, positionsOf } from './samples/field-rows.ts'
 import { millisecondRange } from './samples/millisecond-range.ts'
 import { SelectedTags } from './samples/tag-sets.ts'
+import type { Interval } from './sources.ts'
 import { sqlMeasurement } from './sql-measurement.ts'
 
 const NS_PER_MS = 1_000_000n
@@ -34,15 +35,16 @@ const EXPLAINED: Record<'samples' | 'duckdb', string> = {
   duckdb: 'DuckDB',
 }
 
-/** @param inDuckDb runs the statement there. */
+/** @param reads is told the times of the rows that are asked for. @param inDuckDb runs the statement there. */
 export async function lane(
   context: RelationContext,
   snapshot: Snapshot,
   request: SqlRequest,
   signal: AbortSignal | undefined,
+  reads: (times: Interval) => void,
   inDuckDb: () => Promise<SqlCursor>,
 ): Promise<SqlCursor> {
-  const host = laneHost(context, snapshot, request.namespace, signal)
+  const host = laneHost(context, snapshot, request.namespace, signal, reads)
   const options: LaneOptions = { limits: context.sqlLimits, parse: (text) => parseAnywhere(context, text) }
   const opened = await openLane(host, request, options)
   if (opened !== undefined) return { columns: opened.columns, parameters: [], [Symbol.asyncIterator]: () => rowsOf(opened, signal, inDuckDb) }
@@ -79,7 +81,13 @@ async function* explained(cursor: SqlCursor, fromSamples: boolean): AsyncGenerat
   yield { rows: 1, columns: [{ values: ['path'] }, { values: [EXPLAINED[fromSamples ? 'samples' : 'duckdb']] }] }
 }
 
-function laneHost(context: RelationContext, snapshot: Snapshot, namespace: string, signal: AbortSignal | undefined): LaneHost {
+function laneHost(
+  context: RelationContext,
+  snapshot: Snapshot,
+  namespace: string,
+  signal: AbortSignal | undefined,
+  reads: (times: Interval) => void,
+): LaneHost {
   const { state } = context
   return {
     measurement(name) {
@@ -87,8 +95,14 @@ function laneHost(context: RelationContext, snapshot: Snapshot, namespace: strin
       return def === undefined ? undefined : sqlMeasurement(state, def)
     },
     now: () => BigInt(Date.now()) * NS_PER_MS,
-    newest: (plan) => newestTable(context, snapshot, state.measurement(namespace, plan.measurement) as MeasurementDef, plan, signal),
-    rows: (plan) => laneRows(context, snapshot, state.measurement(namespace, plan.measurement.name) as MeasurementDef, plan, signal),
+    newest(plan) {
+      reads(plan.time)
+      return newestTable(context, snapshot, state.measurement(namespace, plan.measurement) as MeasurementDef, plan, signal)
+    },
+    rows(plan) {
+      reads(plan.time)
+      return laneRows(context, snapshot, state.measurement(namespace, plan.measurement.name) as MeasurementDef, plan, signal)
+    },
   }
 }
 

@@ -3,6 +3,7 @@ import type { ExportResult, Matcher, MeasurementFields, MeasurementInfo, Reader,
 import type { SampleRequest, SampleSet, SeriesSet } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { inNamespace } from '../../common/names.ts'
+import { earlier, INT64_MAX, INT64_MIN, later } from '../../common/time.ts'
 import { interruptOn, SOURCE_FUNCTION, sqlName } from '../duckdb/duckdb.ts'
 import { encryptedField, markEncrypted } from '../encryption/open.ts'
 import { apart } from '../engine-process/apart.ts'
@@ -20,12 +21,13 @@ import type { FunctionSpec } from '../threads/function-spec.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { Snapshot } from '../threads/state.ts'
 import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
-import { selectActive, selectSamples } from './samples/select.ts'
+import { rangeOf, selectActive, selectSamples } from './samples/select.ts'
 import { explainScan, scanBytes, scanScope, scanSeries } from './scan.ts'
-import { segmentPathOf } from './sources.ts'
+import { type Interval, segmentPathOf } from './sources.ts'
 import { sqlMeasurement } from './sql-measurement.ts'
 
 const NS_PER_MS = 1_000_000n
+const EVER: Interval = [INT64_MIN, INT64_MAX]
 const NO_FUNCTIONS: readonly FunctionSpec[] = []
 /** Loaded by the first statement: looking for a loaded module again takes as long as a part of a small one. */
 let laneModule: typeof import('./lane.ts') | undefined
@@ -40,6 +42,8 @@ export class EngineReader implements Reader {
   private readonly calls: string[] = []
   /** How to end each statement whose connection is still out. */
   private readonly statements = new Set<() => void>()
+  /** Of rows that were asked for; the first is after the second while none were. */
+  private readTimes: Interval = [INT64_MAX, INT64_MIN]
 
   private constructor(context: RelationContext, snapshot: Snapshot, signal: AbortSignal | undefined) {
     this.context = context
@@ -56,9 +60,18 @@ export class EngineReader implements Reader {
     return this.context.duck.memoryLimit
   }
 
+  /**
+   * Times of the rows, read or looked for, that the answers of this reader follow from; nanoseconds, inclusive. Beside them answers follow from measurements, their tags and
+   * fields, and the series there are.
+   */
+  get read(): Interval {
+    return this.readTimes
+  }
+
   scan(request: ScanRequest): Scan {
     const { context, snapshot, signal } = this
     const scope = scanScope(context, request)
+    this.reads(scope.time)
     return {
       [Symbol.asyncIterator]: () => scanSeries(context, snapshot, scope, signal),
       get bytes() {
@@ -72,19 +85,23 @@ export class EngineReader implements Reader {
   }
 
   samples(request: SampleRequest): Promise<SampleSet> {
+    this.reads(rangeOf(request))
     return selectSamples(this.context, this.snapshot, request, this.signal)
   }
 
   activeSeries(request: SampleRequest): Promise<SeriesSet> {
+    this.reads(rangeOf(request))
     return selectActive(this.context, this.snapshot, request, this.signal)
   }
 
   explain(request: ScanRequest): ScanPlan {
+    this.reads(EVER)
     return explainScan(this.context, this.snapshot, request, scanScope(this.context, request))
   }
 
   /** Everything that was acknowledged before the job is in segments: an export may take long, and holds no memory. */
   export(task: ExportTask): Promise<ExportResult> {
+    this.reads(EVER)
     this.snapshot = this.snapshot.inSegments
     this.context.pin?.releaseMemtables()
     return exportMeasurement(this.context, this.snapshot, task, this.signal)
@@ -98,7 +115,14 @@ export class EngineReader implements Reader {
 
   async sql(request: SqlRequest): Promise<SqlCursor> {
     laneModule ??= await import('./lane.ts')
-    return laneModule.lane(this.context, this.snapshot, request, this.signal, () => this.statement(request))
+    return laneModule.lane(
+      this.context,
+      this.snapshot,
+      request,
+      this.signal,
+      (times) => this.reads(times),
+      () => this.statement(request),
+    )
   }
 
   /** Runs a statement in DuckDB. */
@@ -208,6 +232,7 @@ export class EngineReader implements Reader {
       },
       now: () => BigInt(Date.now()) * NS_PER_MS,
       newestFrom: async (plan) => {
+        this.reads(EVER)
         laneModule ??= await import('./lane.ts')
         return laneModule.newestFrom(this.context, this.snapshot, namespace, plan, this.signal)
       },
@@ -264,6 +289,10 @@ export class EngineReader implements Reader {
     }
   }
 
+  private reads([from, to]: Interval): void {
+    this.readTimes = [earlier(this.readTimes[0], from), later(this.readTimes[1], to)]
+  }
+
   private relationSql(def: MeasurementDef, request: RelationRequest): string {
     const { sql, calls } = relation(this.context, this.snapshot, this.relationArgs(def, request))
     this.calls.push(...calls)
@@ -272,6 +301,7 @@ export class EngineReader implements Reader {
 
   /** Tag hints become the series that satisfy them. */
   private relationArgs(def: MeasurementDef, { columns, time, tags, enumTags }: RelationRequest): RelationArgs {
+    this.reads(time)
     const { series } = this.context.state
     let wanted: Int32Array | undefined
     const named = tagColumns(def, series.tagKeys(def.id))

@@ -82,7 +82,7 @@ t.test('integers are answered from samples while doubles hold them, and their su
       return reader.sql({ namespace: 'default', query: query.replace('FROM', ', 1 AS one FROM') })
     }
     try {
-      const cursor = await lane(await db.context(), db.state.snapshotNow() as Snapshot, { namespace: 'default', query }, undefined, inDuckDb)
+      const cursor = await lane(await db.context(), db.state.snapshotNow() as Snapshot, { namespace: 'default', query }, undefined, () => {}, inDuckDb)
       const rows: unknown[][] = []
       for await (const { rows: count, columns } of cursor)
         for (let i = 0; i < count; i++) rows.push(columns.slice(0, cursor.columns.length).map(({ values }) => values[i]))
@@ -200,6 +200,7 @@ for (const [name, of] of Object.entries(VALUES))
         db.state.snapshotNow() as Snapshot,
         { namespace: 'default', query: 'SELECT host, sum(value) FROM m GROUP BY host' },
         undefined,
+        () => {},
         () => {
           throw new Error('left to DuckDB')
         },

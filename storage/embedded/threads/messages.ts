@@ -3,6 +3,7 @@
 import type { SpanRecord } from 'svcdb/lib/trace'
 import type { KeyMaterial } from '../encryption/keys.ts'
 import type { TrustTable } from '../integrity/trust.ts'
+import type { Interval } from '../read/sources.ts'
 import type { MeasurementDef, TableDef } from './definitions.ts'
 import type { FunctionSpec } from './function-spec.ts'
 import type { ChunkDef } from './memtable-layout.ts'
@@ -88,8 +89,8 @@ export interface WorkerConfig {
 
 export type ToWorker =
   | { kind: 'state'; events: StateEvent[] }
-  /** `namespace`: whose turns of the thread it takes. `slot`: where it notes its snapshots. `traced`: its spans are wanted. */
-  | { kind: 'job'; id: number; namespace: string; module: string; args: unknown; slot: number; traced?: boolean }
+  /** `namespace`: whose turns of the thread it takes. `slot`: where it notes its snapshots. `traced`: its spans are wanted. `read`: the times that it reads are. */
+  | { kind: 'job'; id: number; namespace: string; module: string; args: unknown; slot: number; traced?: boolean; read?: boolean }
   | { kind: 'cancel'; id: number }
   /** The consumer has taken `bytes` of the job's output. */
   | { kind: 'taken'; id: number; bytes: number }
@@ -169,8 +170,8 @@ export interface WireError {
 export type FromWorker =
   | { kind: 'ready' }
   | { kind: 'output'; id: number; bytes: Uint8Array }
-  /** `last` is the end of the output. */
-  | { kind: 'done'; id: number; result: unknown; last?: Uint8Array; spans?: SpanRecord[] }
+  /** `last` is the end of the output, `read` the times of the rows that the job follows from. */
+  | { kind: 'done'; id: number; result: unknown; last?: Uint8Array; spans?: SpanRecord[]; read?: Interval }
   | { kind: 'failed'; id: number; error: WireError; spans?: SpanRecord[] }
   | { kind: 'flushed'; id: number; segments: SegmentMeta[] }
   | { kind: 'compacted'; id: number; segment: SegmentMeta | null }

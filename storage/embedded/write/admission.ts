@@ -9,8 +9,10 @@ import { hasNonFinite } from '../../common/floats.ts'
 import type { Limits } from '../../common/limits.ts'
 import { checkFieldName } from '../../common/names.ts'
 import { staleSeries } from '../../common/retention.ts'
+import { toNs } from '../../common/time.ts'
 import { ADMITTED, type Bounds, boundsOf, TOO_OLD, verdict, type Window } from '../../common/window.ts'
 import { type Measurement, type Schema, type Table, tooManyFields, type Undo } from '../catalog/schema.ts'
+import type { Interval } from '../read/sources.ts'
 import type { RetentionClock } from '../retention/clock.ts'
 import { NOT_DURABLE, UNKNOWN } from '../series/provisional-series.ts'
 import { FIRST_HANDLE, RELEASED, type SeriesIndex } from '../series/series-index.ts'
@@ -35,6 +37,8 @@ export interface Admitted {
   series: NewSeries[]
   /** Highest series number with a row, -1 when there is none. */
   lastSeries: number
+  /** Of the rows, nanoseconds, inclusive. */
+  times: Interval
   /** Newest time of the window before the batch. */
   newestBefore: bigint | undefined
   undo: Undo
@@ -129,9 +133,11 @@ function judge(table: TableBatch, bounds: Bounds, window: Window, work: Work, na
 
 /** One batch's way through admission. */
 class Work {
-  /** Halves of the newest time stored. */
+  /** Halves of the newest and the oldest time stored. */
   newestLow = 0
   newestHigh = -0x80000000
+  private oldestLow = -1
+  private oldestHigh = 0x7fffffff
   private readonly schema: Schema
   private readonly index: SeriesIndex
   private readonly limits: Limits
@@ -188,6 +194,7 @@ class Work {
       definitions: Object.keys(definitions).length === 0 ? undefined : definitions,
       series,
       lastSeries,
+      times: [toNs(this.oldestLow, this.oldestHigh), toNs(this.newestLow, this.newestHigh)],
       newestBefore: undefined,
       undo,
     }
@@ -281,7 +288,7 @@ class Work {
   private store(table: Table, rows: Rows, columns: Column[], fields: FieldDef[]): void {
     const { index } = this
     const { series, time } = rows
-    let { newestLow, newestHigh, lastSeries } = this
+    let { newestLow, newestHigh, oldestLow, oldestHigh, lastSeries } = this
     let refused: Refusals | undefined
     for (let row = 0; row < rows.rows; row++) {
       let s = series[row]
@@ -300,10 +307,16 @@ class Work {
         newestLow = low
         newestHigh = high
       }
+      if (high < oldestHigh || (high === oldestHigh && low >>> 0 < oldestLow >>> 0)) {
+        oldestLow = low
+        oldestHigh = high
+      }
       if (s > lastSeries) lastSeries = s
     }
     this.newestLow = newestLow
     this.newestHigh = newestHigh
+    this.oldestLow = oldestLow
+    this.oldestHigh = oldestHigh
     this.lastSeries = lastSeries
     const left = refused?.flags === undefined ? rows : copyRows(rows, refused.flags, 0)
     if (left.rows === 0) return

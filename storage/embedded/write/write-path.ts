@@ -8,6 +8,7 @@ import type { WriteBatch } from 'svcdb/lib/columns'
 import { classify, type SvcError } from 'svcdb/lib/errors'
 import { startSpan, traced } from 'svcdb/lib/trace'
 import type { Wal } from '../../common/log/log.ts'
+import { INT64_MIN, later } from '../../common/time.ts'
 import type { Timers } from '../../common/timers.ts'
 import type { Schema } from '../catalog/schema.ts'
 import type { SchemaPublisher } from '../catalog/schema-publisher.ts'
@@ -15,7 +16,9 @@ import type { ChangeLog } from '../changes/change-log.ts'
 import type { KeyRing } from '../encryption/keys.ts'
 import type { Memtables } from '../memtable/memtables.ts'
 import type { EngineMetrics } from '../metrics.ts'
+import type { Interval } from '../read/sources.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
+import { EVER, type ResultCache } from '../threads/pool/result-cache.ts'
 import { type ChangeRecord, encodeChange } from '../wal/change-record.ts'
 import { type Definitions, encodeWrite } from '../wal/record.ts'
 import type { Admission, Admitted } from './admission.ts'
@@ -37,6 +40,7 @@ interface WritePathDependencies {
   index: SeriesIndex
   schemaPublisher: SchemaPublisher
   changes: ChangeLog
+  results: Pick<ResultCache, 'changed' | 'changedEverywhere'>
   pressure: Pressure
   metrics: Pick<EngineMetrics, 'writeSlowdown'>
   timers: Timers
@@ -124,12 +128,26 @@ export class WritePath {
       for (const step of undo.reverse()) step()
       return Promise.reject(refusal)
     }
-    const admitted: Admitted = { rows: 0, rejected: 0, rejections: [], tables: [], definitions, series: [], lastSeries: -1, newestBefore: undefined, undo }
+    const admitted: Admitted = {
+      rows: 0,
+      rejected: 0,
+      rejections: [],
+      tables: [],
+      definitions,
+      series: [],
+      lastSeries: -1,
+      times: EVER,
+      newestBefore: undefined,
+      undo,
+    }
     return new Promise((resolve, reject) =>
       this.append(
         { namespace: '', heap: NO_HEAP, backfill: false },
         admitted,
-        () => resolve(),
+        () => {
+          this.dependencies.results.changedEverywhere(EVER)
+          resolve()
+        },
         (error) => reject(classify(error)),
       ),
     )
@@ -158,6 +176,7 @@ export class WritePath {
           () => {
             apply(sequence)
             this.lastApplied = sequence
+            this.forgetResults(change)
             rotation.look()
             resolve()
           },
@@ -167,6 +186,21 @@ export class WritePath {
         failed(error as Error) // it could not be encoded: the log has nothing of it
       }
     })
+  }
+
+  /** Results of questions that a change of stored rows touches. */
+  private forgetResults(change: ChangeRecord): void {
+    const { results, schema } = this.dependencies
+    if (change.kind === 'retention') {
+      const latest = change.own.reduce((time, [, cutoff]) => later(time, cutoff), change.general ?? INT64_MIN)
+      results.changedEverywhere([INT64_MIN, latest])
+    } else if (change.kind === 'release') results.changedEverywhere(EVER)
+    else {
+      const namespace = schema.any(change.measurement)?.namespace
+      const times: Interval = change.kind === 'delete' ? [change.start, change.end] : EVER
+      if (namespace === undefined) results.changedEverywhere(times)
+      else results.changed(namespace, times)
+    }
   }
 
   /**
@@ -233,7 +267,7 @@ export class WritePath {
     failed: (error: Error) => void,
   ): void {
     const { tables, definitions, series } = admitted
-    const { wal, keys, index, schema, schemaPublisher, memtables, windows, batches, rotation } = this.dependencies
+    const { wal, keys, index, schema, schemaPublisher, memtables, windows, batches, results, rotation } = this.dependencies
     const moving = definitions !== undefined && moves(definitions, schema)
     const sequence = ++this.lastSequence
     const bytes = memtables.bytesFor(tables)
@@ -263,6 +297,8 @@ export class WritePath {
           }
           memtables.apply(namespace, tables, heap, admitted.lastSeries)
           this.lastApplied = sequence
+          // What has no time, such as a new label or column, is part of the answer to a question about any.
+          results.changed(namespace, definitions === undefined && series.length === 0 ? admitted.times : EVER)
           index.releaseProvisional(batches.settled)
           rotation.look()
           done(sequence)

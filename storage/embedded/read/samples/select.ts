@@ -15,7 +15,7 @@ import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
 import type { Snapshot } from '../../threads/state.ts'
 import { keptSamples, withRows } from '../newest/newest-samples.ts'
 import { type RelationContext, sourcesOf } from '../relation.ts'
-import type { Source } from '../sources.ts'
+import type { Interval, Source } from '../sources.ts'
 import { activeSeries } from './active.ts'
 import { Gatherer } from './gather.ts'
 import { millisecondRange } from './millisecond-range.ts'
@@ -75,10 +75,13 @@ export async function selectActive(context: RelationContext, snapshot: Snapshot,
   return positions.length === series.length ? { series, tags } : { series: positions.map((position) => series[position]), tags: tags.among(positions) }
 }
 
+/** Inclusive. */
+export const rangeOf = ({ start, end }: SampleRequest): Interval => [start ?? MIN_TIME, end === undefined ? MAX_TIME : end - 1n]
+
 function select(context: RelationContext, snapshot: Snapshot, request: SampleRequest, signal: AbortSignal | undefined): Selected {
   const { state } = context
   const { measurement, field } = fieldOf(context, request)
-  const range: [bigint, bigint] = [request.start ?? MIN_TIME, request.end === undefined ? MAX_TIME : request.end - 1n]
+  const range = rangeOf(request)
   const all = state.series.of(measurement.id)
   const positions = field.type === 'string' ? new Int32Array(0) : state.series.positions(measurement.id, request.matchers ?? [], all)
   const series = positions === undefined ? all : positions.map((position) => all[position])

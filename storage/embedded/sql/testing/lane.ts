@@ -128,7 +128,7 @@ export class LaneHarness {
         outcome = 'duckdb'
         return reader.sql({ namespace, query: inDuckDb, textBytes })
       }
-      const found = await answer(() => lane(context, snapshot, { namespace, query: sql, textBytes }, undefined, other))
+      const found = await answer(() => lane(context, snapshot, { namespace, query: sql, textBytes }, undefined, () => {}, other))
       const wanted = await answer(() => reader.sql({ namespace, query: inDuckDb }))
       if (found.error !== undefined) outcome = 'refused'
       return { outcome, sql, namespace, ...difference(found, wanted, ordered) }

@@ -16,6 +16,7 @@ import type { SegmentMeta } from '../segment-entry.ts'
 import type { ThreadUsage } from '../usage.ts'
 import { EngineThread, type ThreadOptions } from './engine-thread.ts'
 import { JobTrace } from './job-trace.ts'
+import type { ResultCache } from './result-cache.ts'
 import { SharedAnswers } from './shared-answers.ts'
 import { ThreadJob } from './thread-job.ts'
 
@@ -26,11 +27,13 @@ interface PoolOptions extends ThreadOptions {
   /** The maintenance thread has ended by itself. @returns whether the next request may start it again. */
   maintenanceDied(cause: string): boolean
   readers: Readers
+  results: ResultCache
   archived: ThreadOptions['archived'] & Pick<ArchivedObjects, 'jobEnded'>
-  metrics: ThreadOptions['metrics'] & Pick<EngineMetrics, 'sharedAnswers' | 'jobsCut' | 'jobsBegunAgain'>
+  metrics: ThreadOptions['metrics'] & Pick<EngineMetrics, 'sharedAnswers' | 'resultCacheHits' | 'resultCacheMisses' | 'jobsCut' | 'jobsBegunAgain'>
 }
 
 const TRACED = { traced: true }
+const READ = { read: true }
 
 interface QueuedJob {
   namespace: string
@@ -62,8 +65,8 @@ export class WorkerPool {
 
   run<R>(module: URL, args: unknown, options: JobOptions = {}): RunningJob<R> {
     if (this.closed) throw shutDown()
-    const { readers, archived } = this.options
-    const { namespace = '', background = false, shared = false } = options
+    const { readers, archived, results, metrics } = this.options
+    const { namespace = '', background = false, shared = false, cacheable = false } = options
     let id = readers.begin()
     let thread: EngineThread | undefined
     let slot: number | undefined
@@ -112,17 +115,38 @@ export class WorkerPool {
       slot = readers.start(id, { end: () => this.makeRoom(job as ThreadJob), stalled: () => job.stalled })
       this.options.publisher.flush()
       job.trace?.started()
-      thread.post({ kind: 'job', id, namespace, module: module.href, args, slot, ...(job.trace === undefined ? {} : TRACED) })
+      thread.post({
+        kind: 'job',
+        id,
+        namespace,
+        module: module.href,
+        args,
+        slot,
+        ...(job.trace === undefined ? {} : TRACED),
+        ...(job.draft === undefined ? {} : READ),
+      })
     }
     const begin = (): void => {
       if (this.hasRoom(namespace)) start()
       else this.queued.set(id, { namespace, start, fail: (error) => job.fail(error) })
     }
-    if (!shared) begin()
-    else {
-      const begun = (): boolean => slot !== undefined && readers.pins.begun(slot)
-      this.answers.ask(`${module.href} ${namespace} ${JSON.stringify(args)}`, job as ThreadJob, { begin, begun, cancel })
+    if (!shared) {
+      begin()
+      return job
     }
+    const key = `${module.href} ${namespace} ${JSON.stringify(args)}`
+    if (cacheable) {
+      const cached = results.find(namespace, key)
+      if (cached !== undefined) {
+        metrics.resultCacheHits.inc()
+        job.doneAs(cached)
+        return job
+      }
+      metrics.resultCacheMisses.inc()
+      job.draft = results.draft(namespace, key)
+    }
+    const begun = (): boolean => slot !== undefined && readers.pins.begun(slot)
+    this.answers.ask(key, job as ThreadJob, { begin, begun, cancel })
     return job
   }
 

@@ -2,7 +2,9 @@
 import type { JobOptions, RunningJob } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import type { Timer, Timers } from '../../../common/timers.ts'
+import type { Interval } from '../../read/sources.ts'
 import type { JobTrace } from './job-trace.ts'
+import type { CachedResult, ResultDraft } from './result-cache.ts'
 import type { SharedAnswer } from './shared-answers.ts'
 
 /** A job that is stopped for what its snapshot holds is begun again so often: after that its caller is told. */
@@ -29,6 +31,8 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   answer: SharedAnswer | undefined
   /** Another's, which it waits for a copy of. */
   joined: SharedAnswer | undefined
+  /** What is to be kept of its result; undefined when nothing is. */
+  draft: ResultDraft | undefined
   private readonly link: Link
   private queue: Uint8Array[] = []
   private state: 'running' | 'done' | 'failed' = 'running'
@@ -121,20 +125,27 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
     if (this.beginsAgain) return
     this.spoken = true
     this.answer?.push(bytes)
+    this.draft?.push(bytes)
     if (this.state !== 'running') return
     this.queue.push(bytes)
     this.wake?.()
   }
 
-  /** @param last the end of its output. */
-  done(result: unknown, last?: Uint8Array): void {
+  /** @param last the end of its output. @param read times of the rows that it follows from; undefined = not known. */
+  done(result: unknown, last?: Uint8Array, read?: Interval): void {
     this.answer?.done(result, last)
+    if (read !== undefined) this.draft?.done(result, last, read)
     this.release()
     if (this.state !== 'running') return
     if (last !== undefined) this.queue.push(last)
     this.state = 'done'
     this.resolve(result as R)
     this.wake?.()
+  }
+
+  /** As an equal one was answered. */
+  doneAs({ output, result }: CachedResult): void {
+    this.done(result, output.length === 0 ? undefined : output.slice())
   }
 
   /** The engine thread has stopped it, or it has failed there. */

@@ -19,7 +19,7 @@ interface Running {
   later: NodeJS.Immediate | undefined
 }
 
-type JobMessage = Pick<Extract<ToWorker, { kind: 'job' }>, 'id' | 'namespace' | 'module' | 'args' | 'traced'>
+type JobMessage = Pick<Extract<ToWorker, { kind: 'job' }>, 'id' | 'namespace' | 'module' | 'args' | 'traced' | 'read'>
 
 export type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
 
@@ -45,7 +45,7 @@ export class JobRunner {
     return inSpan(recorder.span, () => ownedBy(message.namespace, () => this.run(message, pin, recorder)))
   }
 
-  private async run({ id, module, args }: JobMessage, pin: SnapshotPin, recorder: SpanRecorder | undefined): Promise<void> {
+  private async run({ id, module, args, read }: JobMessage, pin: SnapshotPin, recorder: SpanRecorder | undefined): Promise<void> {
     const job: Running = { abort: new AbortController(), inFlight: 0, wake: undefined, held: undefined, later: undefined }
     const { signal } = job.abort
     this.running.set(id, job)
@@ -64,7 +64,7 @@ export class JobRunner {
       signal.throwIfAborted()
       this.close(id, reader, pin)
       recorder?.span.end()
-      this.end(id, job, result, recorder)
+      this.end(id, job, result, { ...spansOf(recorder), ...(read === true && { read: reader.read }) })
     } catch (error) {
       this.close(id, reader, pin)
       clearImmediate(job.later)
@@ -137,10 +137,10 @@ export class JobRunner {
   }
 
   /** A message wakes the main thread, which often takes this one's processor: one is better than two. */
-  private end(id: number, { held, later }: Running, result: unknown, recorder: SpanRecorder | undefined): void {
+  private end(id: number, { held, later }: Running, result: unknown, more: Pick<Extract<FromWorker, { kind: 'done' }>, 'spans' | 'read'>): void {
     clearImmediate(later)
-    if (held === undefined) this.post({ kind: 'done', id, result, ...spansOf(recorder) })
-    else this.post({ kind: 'done', id, result, last: held, ...spansOf(recorder) }, [held.buffer as ArrayBuffer])
+    if (held === undefined) this.post({ kind: 'done', id, result, ...more })
+    else this.post({ kind: 'done', id, result, last: held, ...more }, [held.buffer as ArrayBuffer])
   }
 
   private async emit(id: number, job: Running, bytes: Uint8Array): Promise<void> {

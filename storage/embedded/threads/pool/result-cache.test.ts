@@ -1,0 +1,300 @@
+/** Results are given again only while they hold: compared with the same questions asked in a way that nobody has asked before, over random writes, deletes and drops. */
+
+import { moduleUrl } from 'svcdb/lib/modules'
+import { seeded } from 'svcdb/lib/random'
+import { boot } from 'svcdb/testkit'
+import t from 'tap'
+import { testContext } from '../../../conformance/index.ts'
+import { EmbeddedEngine } from '../../engine.ts'
+import { closeAndRemove, NOW, NOW_MS, tempDir, writeFloat } from '../../testing/harness.ts'
+import type { Counted } from '../testing/counted-job.ts'
+import { EVER, ResultCache } from './result-cache.ts'
+
+const JOB = moduleUrl('../testing/counted-job.ts', import.meta.url)
+const PLUGINS = ['line_protocol', 'promql', 'sql']
+const BASE = 1_700_000_000
+/** Seconds of data. */
+const SPAN = 4000
+const SEED = Number(process.env.SVC_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31))
+
+async function started(database: Record<string, unknown> = {}) {
+  const node = await boot({ plugins: PLUGINS, storage: 'embedded', config: { database } })
+  const expect = ({ statusCode, body }: { statusCode: number; body: string }): string => {
+    if (statusCode >= 300) throw new Error(`${statusCode}: ${body}`)
+    return body
+  }
+  const metric = async (name: string): Promise<number> =>
+    Number(new RegExp(`^svc_${name} (\\d+)$`, 'm').exec(expect(await node.inject('/metrics')))?.[1] ?? Number.NaN)
+  return {
+    node,
+    metric,
+    hits: () => metric('result_cache_hits_total'),
+    write: async (lines: string[]) => void expect(await node.inject({ method: 'POST', url: '/write?precision=s&backfill=true', payload: lines.join('\n') })),
+    get: async (url: string) => expect(await node.inject(url)),
+    sql: async (query: string) => expect(await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query } })),
+  }
+}
+
+type Started = Awaited<ReturnType<typeof started>>
+type Question = (server: Started, fresh: string) => Promise<string>
+
+/** A question in a way nobody has asked it: a comment makes a statement one that is not kept, and a query of PromQL another one. */
+const promql =
+  (query: string, rest: string): Question =>
+  ({ get }, fresh) =>
+    get(`/api/v1/${rest.includes('step') ? 'query_range' : 'query'}?query=${encodeURIComponent(fresh === '' ? query : `${query} # ${fresh}`)}&${rest}`)
+const labels =
+  (path: string): Question =>
+  ({ get }, fresh) =>
+    get(`/api/v1/${path}&limit=${fresh === '' ? 1000 : 1000 + Number(fresh)}`)
+const sql =
+  (query: string): Question =>
+  ({ sql }, fresh) =>
+    sql(fresh === '' ? query : `${query} -- ${fresh}`)
+
+const questionsOver = (from: number, to: number): Question[] => {
+  const range = `start=${BASE + from}&end=${BASE + to}`
+  const timeOf = (table: string): string => `${table}_time >= to_timestamp(${BASE + from}) AND ${table}_time < to_timestamp(${BASE + to})`
+  const time = timeOf('')
+  return [
+    promql('sum by (host) (a_v)', `${range}&step=60`),
+    promql('max_over_time(b_v[5m])', `${range}&step=120`),
+    promql('a_v offset 10m', `time=${BASE + to}`),
+    promql('{__name__=~".+", host="1"}', `time=${BASE + to}`),
+    labels(`label/host/values?${range}`),
+    labels(`labels?${range}`),
+    labels(`series?match[]=a_v&${range}`),
+    sql(`SELECT host, sum(v) FROM a WHERE ${time} GROUP BY host ORDER BY host`),
+    sql(`SELECT time_bucket(INTERVAL '5 minutes', _time) AS t, max(v) FROM b WHERE ${time} GROUP BY t ORDER BY t`),
+    sql(`SELECT * FROM a WHERE ${time} AND host = '2' ORDER BY _time`),
+    sql(
+      `SELECT x.host, count(*) FROM a x JOIN b y ON x.host = y.host AND x._time = y._time WHERE ${timeOf('x.')} AND ${timeOf('y.')} GROUP BY x.host ORDER BY x.host`,
+    ),
+  ]
+}
+
+const QUESTIONS: Question[] = [
+  ...questionsOver(0, 1000),
+  ...questionsOver(1500, 2500),
+  ...questionsOver(0, SPAN),
+  sql('SELECT count(*), min(_time), max(_time) FROM a'),
+  sql('SELECT host, arg_max(v, _time) FROM a GROUP BY host ORDER BY host'),
+  sql('SELECT table_name, column_name FROM information_schema.columns ORDER BY table_name, column_name'),
+  labels('label/__name__/values?'),
+]
+
+t.test('an answer is that of the moment, whatever was written, deleted and dropped since it was kept', async (t) => {
+  t.comment(`seed ${SEED}`)
+  const random = seeded(SEED)
+  const upTo = (n: number): number => Math.floor(random() * n)
+  const server = await started({ memtable_flush_threshold: 65_536, soft_delete_ttl_secs: 3600 })
+  const { node, write, hits } = server
+  t.teardown(() => node.stop())
+  let now = 500
+  const line = (time: number, hosts: number): string =>
+    `${random() < 0.5 ? 'a' : 'b'},host=${upTo(hosts)} v=${upTo(1000)}${random() < 0.01 ? `,f${upTo(4)}=1` : ''} ${BASE + time}`
+  await write(Array.from({ length: 200 }, () => line(upTo(now), 4)))
+  await write([`a,host=0 v=1 ${BASE}`, `b,host=0 v=1 ${BASE}`])
+  const changes: (() => Promise<unknown>)[] = [
+    // Live rows.
+    () => {
+      now = Math.min(SPAN, now + upTo(300))
+      return write(Array.from({ length: 1 + upTo(5) }, () => line(now, 4)))
+    },
+    // Late ones, of a new series, with a new field.
+    () => write([line(upTo(now), 4)]),
+    () => write([`a,host=${4 + upTo(100)} v=1 ${BASE + upTo(now)}`]),
+    () => write([`a,host=2 v=1,f${upTo(30)}=1 ${BASE + upTo(now)}`]),
+    () => {
+      const start = BASE + upTo(now)
+      const matchers = [{ tag: 'host', op: '=', value: String(upTo(4)) } as const]
+      return node.storage.delete({
+        namespace: '',
+        measurement: 'a',
+        start: BigInt(start) * 1_000_000_000n,
+        end: BigInt(start + upTo(500)) * 1_000_000_000n,
+        matchers,
+      })
+    },
+    () => node.storage.flush(),
+    () => node.storage.drop('', 'b'),
+    // As it was, unless somebody has written to another of its name.
+    () => node.storage.restore('', 'b').catch(() => write([`b,host=1 v=7 ${BASE + upTo(now)}`])),
+  ]
+  let fresh = 0
+  const wrong: string[] = []
+  for (let round = 0; round < 25; round++) {
+    const asked = Array.from({ length: 5 }, () => upTo(QUESTIONS.length))
+    for (const which of [...asked, ...asked]) await QUESTIONS[which](server, '').catch(() => '') // kept from now on
+    for (let i = 0; i < 5; i++) {
+      const change = upTo(changes.length)
+      await changes[change]().catch(() => {}) // there is nothing to drop
+      for (const which of asked) {
+        const given = await QUESTIONS[which](server, '').catch(told)
+        const wanted = await QUESTIONS[which](server, String(++fresh)).catch(told)
+        if (given !== wanted) wrong.push(`round ${round}, question ${which} after change ${change}: ${given.slice(0, 300)} instead of ${wanted.slice(0, 300)}`)
+      }
+    }
+  }
+  t.same(wrong, [])
+  t.ok((await hits()) > 100, `${await hits()} of 875 were kept`)
+})
+
+t.test('whoever has written finds it in an answer', async (t) => {
+  const server = await started()
+  const { node, write, sql: ask, hits } = server
+  t.teardown(() => node.stop())
+  let acknowledged = 0
+  const behind: string[] = []
+  const count = async (): Promise<void> => {
+    const least = acknowledged
+    const { rows } = JSON.parse(await ask('SELECT count(*) FROM m')) as { rows: [[number]] }
+    if (rows[0][0] < least) behind.push(`${rows[0][0]} of ${least}`)
+  }
+  await write([`m v=0 ${BASE}`])
+  acknowledged++
+  const asked: Promise<void>[] = []
+  for (let i = 1; i < 300; i++) {
+    asked.push(count(), count())
+    const written = write([`m v=1 ${BASE + i}`])
+    asked.push(count())
+    await written
+    acknowledged++
+    await count()
+    if (i % 10 === 0) await Promise.all(asked.splice(0))
+  }
+  t.same(behind, [])
+  await count()
+  await count()
+  await count()
+  t.ok((await hits()) > 0)
+})
+
+t.test('a time that is past is answered without being read again while others are written', async (t) => {
+  const server = await started()
+  const { node, write, hits } = server
+  t.teardown(() => node.stop())
+  await write(Array.from({ length: 1000 }, (_, i) => `a,host=${i % 4} v=${i} ${BASE + i}`))
+  await write([`b,host=1 v=1 ${BASE}`])
+  const past = questionsOver(300, 900)
+  for (const question of [...past, ...past]) await question(server, '')
+  const before = await hits()
+  for (let i = 0; i < 100; i++) await write([`a,host=1 v=1 ${BASE + 1000 + i}`, `b,host=1 v=1 ${BASE + 1000 + i}`])
+  for (const question of past) await question(server, '')
+  t.equal((await hits()) - before, past.length)
+  await write([`a,host=1 v=5 ${BASE + 600}`])
+  for (const question of past) await question(server, '')
+  t.ok((await hits()) - before < past.length * 2, 'those over it are read again')
+})
+
+t.test('what retention takes is in no result', async (t) => {
+  let now = NOW_MS
+  const dir = tempDir()
+  const engine = new EmbeddedEngine(testContext({ data_dir: dir, retention_secs: 4 * 3600, maintenance_interval_secs: 3600, warm_up_ms: 0 }, () => now))
+  await engine.open()
+  t.teardown(() => closeAndRemove(engine, dir))
+  const ask = async (cacheable: boolean): Promise<Counted> => {
+    const job = engine.run<Counted>(JOB, { namespace: '', measurement: 'cpu' }, { namespace: '', shared: cacheable, cacheable })
+    for await (const _ of job.output);
+    return job.result
+  }
+  for (const hours of [3n, 2n, 1n]) await writeFloat(engine, 'cpu', 'a', NOW - hours * 3_600_000_000_000n, { v: 1 }, { backfill: true })
+  for (let i = 0; i < 3; i++) t.equal((await ask(true)).rows, 3)
+  t.equal((await ask(false)).before, 2, 'of three equal ones two have run')
+  now += 2.5 * 3_600_000
+  await writeFloat(engine, 'newer', 'a', BigInt(now) * 1_000_000n, { v: 1 })
+  for (let i = 0; i < 3; i++) t.equal((await ask(true)).rows, 3)
+  await engine.tidy()
+  const { rows } = await ask(false)
+  t.ok(rows < 3)
+  for (let i = 0; i < 3; i++) t.equal((await ask(true)).rows, rows)
+})
+
+t.test('what depends on the moment is not kept, nor anything where no room is given', async (t) => {
+  for (const database of [{}, { result_cache_size: 0 }]) {
+    const { node, write, sql: ask, get, hits, metric } = await started(database)
+    await write([`m v=0 ${BASE}`])
+    const kept = ['SELECT count(*) FROM m']
+    const not = ['SELECT now()', 'SELECT current_timestamp', 'SELECT count(*) FROM m WHERE _time < now()', 'EXPLAIN SELECT count(*) FROM m', 'SELECT random()']
+    for (const query of [...kept, ...kept, ...kept, ...not, ...not, ...not]) await ask(query)
+    for (let i = 0; i < 3; i++) await get(`/api/v1/query?query=m_v&time=${BASE}&stats=all`)
+    t.equal(await hits(), database.result_cache_size === 0 ? 0 : 1)
+    if (database.result_cache_size === 0) t.equal(await metric('result_cache_bytes'), 0)
+    await node.stop()
+  }
+})
+
+/** Where a measurement is gone. */
+const told = (error: Error): string => error.message.replace(/ -- \d+/, '')
+
+/** A cache with room for some results of a kilobyte each. */
+function filled(room: number) {
+  const cache = new ResultCache(room)
+  const bytes = Buffer.alloc(1000, 1)
+  const keep = (namespace: string, key: string): void => {
+    cache.draft(namespace, key)
+    const draft = cache.draft(namespace, key)
+    draft?.push(bytes)
+    draft?.done(undefined, undefined, [0n, 10n])
+  }
+  return { cache, keep }
+}
+
+t.test('it never takes more than its room, and a namespace that has a quarter makes way for others', async (t) => {
+  const { cache, keep } = filled(100_000)
+  for (let i = 0; i < 10; i++) keep('quiet', `q${i}`)
+  for (let i = 0; i < 1000; i++) {
+    keep('loud', `l${i}`)
+    if (cache.bytes > 100_000) t.fail(`${cache.bytes} bytes`)
+  }
+  t.ok(Array.from({ length: 10 }, (_, i) => cache.find('quiet', `q${i}`)).every((kept) => kept !== undefined))
+  t.ok(cache.find('loud', 'l999') !== undefined)
+  t.equal(cache.find('quiet', 'l999'), undefined)
+  for (let i = 0; i < 100_000; i++) cache.draft(`n${i % 1000}`, `once${i}`)
+  t.ok(cache.bytes <= 100_000)
+  t.equal(cache.draft('loud', 'k'.repeat(1000)), undefined, 'a long key')
+  t.equal(cache.draft('loud', 'k'.repeat(1000)), undefined)
+  cache.draft('loud', 'large')
+  const draft = cache.draft('loud', 'large')
+  for (let i = 0; i < 10; i++) draft?.push(Buffer.alloc(1000))
+  draft?.done(undefined, undefined, [0n, 10n])
+  t.equal(cache.find('loud', 'large'), undefined)
+})
+
+t.test('changes are told apart as far as they go, and never forgotten', async (t) => {
+  t.comment(`seed ${SEED}`)
+  const random = seeded(SEED)
+  const { cache } = filled(10_000_000)
+  const time = (): bigint => BigInt(Math.floor(random() * 1000))
+  /** Changes since each key was asked for, and what it has read. */
+  const kept = new Map<string, { read: [bigint, bigint]; changes: [bigint, bigint][] }>()
+  let held = 0
+  for (let i = 0; i < 20_000; i++) {
+    const key = `k${Math.floor(random() * 100)}`
+    const from = time()
+    if (random() < 0.1) {
+      const change: [bigint, bigint] = random() < 0.01 ? EVER : [from, from + time() / 50n]
+      cache.changed('n', change)
+      for (const { changes } of kept.values()) changes.push(change)
+    } else if (random() < 0.5) {
+      cache.draft('n', key)
+      const draft = cache.draft('n', key)
+      const mine: [bigint, bigint] = [from, from + time() / 10n]
+      const entry = { read: mine, changes: [] as [bigint, bigint][] }
+      if (random() < 0.3) {
+        const change: [bigint, bigint] = [time(), 1000n]
+        cache.changed('n', change)
+        for (const { changes } of kept.values()) changes.push(change)
+        entry.changes.push(change)
+      }
+      draft?.done(undefined, undefined, mine)
+      // Else what was kept before stays.
+      if (!entry.changes.some(([a, b]) => a <= mine[1] && b >= mine[0])) kept.set(key, entry)
+    } else if (cache.find('n', key) !== undefined) {
+      const { read, changes } = kept.get(key)!
+      if (changes.some(([a, b]) => a <= read[1] && b >= read[0])) t.fail(`step ${i}: ${key} does not hold`)
+      held++
+    }
+  }
+  t.ok(held > 100, `${held}`)
+})
