@@ -34,7 +34,7 @@ export interface DiscoveryOutcome {
 /** @throws SvcError bad_data for selectors that do not parse. */
 export async function answerDiscovery(discovery: Discovery, args: DiscoveryArgs, io: JobIo): Promise<DiscoveryOutcome> {
   const { wanted, start, end, limit } = args
-  const selectors = selectorsOf(args)
+  const selectors = selectorsOf(args.selectors, args.parseLimits, wanted === 'series')
   // One more tells whether anything was left out.
   const request: DiscoverRequest = { selectors, start, end, limit: limit + 1, signal: io.signal }
   const out = new AnswerStream(io, args.maxResultBytes)
@@ -48,8 +48,9 @@ export async function answerDiscovery(discovery: Discovery, args: DiscoveryArgs,
   return { truncated }
 }
 
-function selectorsOf({ wanted, selectors, parseLimits }: DiscoveryArgs): LabelMatcher[][] {
-  const refuse = (text: string): Error => (wanted === 'series' ? invalidParameter('match[]', text) : apiError('bad_data', text))
+/** @param named a refusal names the parameter, as Prometheus has it for /series. @throws SvcError bad_data */
+export function selectorsOf(selectors: readonly string[], parseLimits: ParseLimits, named = false): LabelMatcher[][] {
+  const refuse = (text: string): Error => (named ? invalidParameter('match[]', text) : apiError('bad_data', text))
   const parsed = selectors.map((text) => {
     try {
       return parseSelector(text, parseLimits)

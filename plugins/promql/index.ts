@@ -3,6 +3,7 @@ import { configSchema } from './config.ts'
 import { adminEndpoints } from './http/admin-endpoints.ts'
 import { discoveryEndpoints } from './http/discovery-endpoints.ts'
 import { exemplarsEndpoint } from './http/exemplars-endpoint.ts'
+import { federateEndpoint } from './http/federate-endpoint.ts'
 import { metadataEndpoint } from './http/metadata-endpoint.ts'
 import { Form } from './http/params.ts'
 import { QueryApi } from './http/query-api.ts'
@@ -31,6 +32,7 @@ export default definePlugin({
     textEndpoints(api, config)
     statusEndpoints(api, config)
     readEndpoint(api, config)
+    federateEndpoint(api, config)
     adminEndpoints(api, config)
     svc.ready(() => {
       svc.storage.warmUp?.(queryWarmUp)

@@ -35,6 +35,7 @@ export const ANSWERS = { 200: success, default: failure }
 /** Of what succeeds without an answer, and of what never succeeds. */
 export const DONE = { 204: NOTHING, default: failure }
 export const REFUSED = { 503: failure, default: failure }
+export const FEDERATE_ANSWERS = { 200: Type.String({ description: 'A line for each series, with the time of its sample' }), default: failure }
 export const READ_ANSWERS = { 200: Type.String({ description: 'A ReadResponse in snappy, or a stream of ChunkedReadResponse' }), default: failure }
 
 export type ParameterName = keyof typeof ALL

@@ -21,6 +21,8 @@ interface EndpointOptions {
   /** Default: read. */
   action?: Action
   parameters?: readonly ParameterName[]
+  /** Default: those of the API. */
+  prefixes?: readonly string[]
   /** The body's bytes as they were sent, instead of a form. */
   encodedBody?: true
   /** For the description, by status. Default: data in the API's envelope. */
@@ -48,11 +50,15 @@ export class QueryApi {
     svc.http.errorsBelow('/api/v1/prom/', (error, request, reply) => this.fail(error, request.raw.socket.destroyed, reply))
   }
 
-  /** Serves `path` under both prefixes. What `endpoint` returns is the answer's `data`, unless it has sent a reply itself. */
-  serve(path: string, { summary, methods, action = 'read', parameters = [], encodedBody, answers = ANSWERS }: EndpointOptions, endpoint: Endpoint): void {
+  /** Serves `path` under all prefixes. What `endpoint` returns is the answer's `data`, unless it has sent a reply itself. */
+  serve(
+    path: string,
+    { summary, methods, action = 'read', parameters = [], prefixes = PREFIXES, encodedBody, answers = ANSWERS }: EndpointOptions,
+    endpoint: Endpoint,
+  ): void {
     const seconds = this.metrics.seconds.labels(path.split('/', 2)[1])
     const config = { action, ...(encodedBody === undefined ? {} : { rawBody: true as const, encodedBody }) }
-    for (const prefix of PREFIXES) {
+    for (const prefix of prefixes) {
       for (const method of methods) {
         this.svc.http.route({
           method,
