@@ -210,6 +210,24 @@ t.test('what retention takes is in no result', async (t) => {
   for (let i = 0; i < 3; i++) t.equal((await ask(true)).rows, rows)
 })
 
+t.test('an answer of any length is given again as it was', async (t) => {
+  const { node, write, sql: ask, get, hits } = await started()
+  t.teardown(() => node.stop())
+  const texts = Array.from({ length: 6000 }, (_, i) => `${i}`.padStart(20, 'x'))
+  await write(texts.map((text, i) => `m,host=${text} v=${i} ${BASE + i}`))
+  for (const rows of [0, 1, 10, 100, 1000, 2000, 4000, 6000]) {
+    const query = `SELECT * FROM m WHERE v < ${rows} ORDER BY v`
+    const wanted = await ask(`${query} -- as it is`)
+    const range = `query=${encodeURIComponent(`sort(m_v < ${rows})`)}&start=${BASE}&end=${BASE + rows}&step=60`
+    const matrix = await get(`/api/v1/query_range?${range}&limit=100000`)
+    for (let i = 0; i < 5; i++) {
+      t.ok((await ask(query)) === wanted, `${wanted.length} characters of rows`)
+      t.ok((await get(`/api/v1/query_range?${range}`)) === matrix, `${matrix.length} characters of a matrix`)
+    }
+  }
+  t.ok((await hits()) > 40)
+})
+
 t.test('what depends on the moment is not kept, nor anything where no room is given', async (t) => {
   for (const database of [{}, { result_cache_size: 0 }]) {
     const { node, write, sql: ask, get, hits, metric } = await started(database)

@@ -150,8 +150,14 @@ export class ResultDraft {
   done(result: unknown, last: Uint8Array | undefined, read: Interval): void {
     if (last !== undefined) this.push(last)
     if (this.bytes > this.maxBytes) return
-    const { parts } = this
-    this.keep({ output: parts.length === 1 ? parts[0] : Buffer.concat(parts), result }, read)
+    // Not by Buffer.concat: a small one lies in memory that others have, and its slices are no copies.
+    const output = new Uint8Array(this.bytes)
+    let at = 0
+    for (const part of this.parts) {
+      output.set(part, at)
+      at += part.length
+    }
+    this.keep({ output, result }, read)
   }
 }
 
