@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import type { AuditRecord } from 'svcdb'
 import t from 'tap'
+import { PolicyEngine } from './engine.ts'
 import { readPolicies } from './policy-files.ts'
 import { auditLogPlugin, type PolicyNode, policyFolder, routesPlugin, startPolicies, until } from './testing.ts'
 
@@ -93,6 +94,31 @@ t.test('what cannot be recorded does not happen', async (t) => {
   hangUp()
   await until(async () => (await status(started, 'bob')) === 200)
   await t.rejects(startPolicies(t, ANN, { plugins: [auditLogPlugin([], () => true)] }), /the audit log is full/, 'nor does the start')
+})
+
+t.test('a set that cannot be put to work is in the audit log as one that failed', async (t) => {
+  const records: AuditRecord[] = []
+  const started = await startPolicies(t, ANN, { plugins: [DATA, auditLogPlugin(records)], section: HOURLY })
+  // What passes the check is fine here: only the engine itself can fail.
+  const activate = t.intercept(PolicyEngine.prototype, 'activate', {
+    value: () => {
+      throw new Error('out of memory')
+    },
+  })
+  put(started.folder, 'all.cedar', PERMIT)
+  hangUp()
+  await until(async () => (await applied(started, 'failed')) === 1)
+  activate.restore()
+  const { metadata, ...load } = records[1]
+  t.match(records.slice(1), [
+    { action: 'policy_load', decision: 'allow' },
+    { ...load, decision: 'deny', metadata: { ...metadata, failed: 'INTERNAL_ERROR' } },
+  ])
+  t.same([await status(started, 'ann'), await status(started, 'bob')], [200, 403], 'the old one stays')
+
+  hangUp()
+  await until(async () => (await status(started, 'bob')) === 200)
+  t.match(records.slice(3), [{ action: 'policy_load', decision: 'allow' }], 'it is tried again')
 })
 
 t.test('no call sees a part of a set', async (t) => {

@@ -1,5 +1,5 @@
 /** Keeps the engine at what the files say: at the start, when they change, and on SIGHUP. */
-import type { AuditLog, AuditRecord, Logger } from 'svcdb'
+import { type AuditLog, type AuditRecord, audited, type Logger } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { checkInThread } from './check-thread.ts'
 import type { PolicyEngine } from './engine.ts'
@@ -96,10 +96,12 @@ export class PolicyReloader {
       return
     }
     try {
-      await this.dependencies.auditLog()?.record(recordOf(source, found.read, found.checked))
-      if (this.over.signal.aborted) return
-      engine.activate(found.checked.set)
+      await audited(this.dependencies.auditLog(), recordOf(source, found.read, found.checked), async () => {
+        if (this.over.signal.aborted) throw new SvcError('DATABASE_CLOSED', 'the server stops')
+        engine.activate(found.checked.set)
+      })
     } catch (error) {
+      if (this.over.signal.aborted) return
       // It is tried again the next time: the files are good.
       metrics.reloads.inc({ result: 'failed' })
       log.error({ err: error }, 'policies were not reloaded; the ones before stay')
