@@ -13,7 +13,7 @@
  */
 import { dirname, join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
-import { type BackupDisk, type Check, type Content, eachOf, exists, link, syncFolders } from './disk.ts'
+import { type BackupDisk, type Check, type Content, eachOf, exists, foldersAbove, link, syncFolders } from './disk.ts'
 import { type BackupFile, encodeManifest, MANIFEST_FILE, MANIFEST_VERSION, type StoredManifest, UNFINISHED } from './manifest.ts'
 import { isCutShort, PARTS, replace } from './replacement.ts'
 
@@ -56,7 +56,7 @@ export async function createBackup(
   if (await isCutShort(directory, disk.files)) await replace(disk, directory)
   const walSequence = await source.settle()
   check()
-  const above = await foldersToSync(disk, directory)
+  const above = await foldersAbove(directory, disk.files)
   const room = join(directory, UNFINISHED)
   const release = source.lease()
   let replaced = false
@@ -127,13 +127,6 @@ async function build(
   await disk.write(join(room, MANIFEST_FILE), encodeManifest(manifest))
   await syncFolders(disk, room, [...paths, 'segments/any'])
   return manifest
-}
-
-/** Those that name the backup, or a folder above it that is made with it: without one of these names a power cut takes the backup away. */
-async function foldersToSync(disk: BackupDisk, directory: string): Promise<string[]> {
-  const folders = [dirname(directory)]
-  for (let at = dirname(directory); !(await exists(at, disk.files)); at = dirname(at)) folders.push(dirname(at))
-  return folders
 }
 
 /** @returns whether there is something at the path. @throws INVALID_REQUEST when it is neither empty nor a backup. */

@@ -136,6 +136,13 @@ export async function syncFolders(disk: BackupDisk, root: string, files: readonl
   await disk.sync(root)
 }
 
+/** Those that name a directory to be made, or a folder above it that is made with it: unless all are synced, a power cut takes it away. */
+export async function foldersAbove(directory: string, disk: FilePromises): Promise<string[]> {
+  const folders = [dirname(directory)]
+  for (let at = dirname(directory); !(await exists(at, disk)); at = dirname(at)) folders.push(dirname(at))
+  return folders
+}
+
 export async function exists(path: string, disk: FilePromises): Promise<boolean> {
   return disk.lstat(path).then(
     () => true,

@@ -308,17 +308,62 @@ t.test('all files of a backup are found, however many there are', async (t) => {
   t.equal(new Set(found).size, 2 * many.length)
 })
 
-t.test('a restore is renamed when it is durable', async (t) => {
+t.test('a restore is renamed when it is durable, and so are the folders made for it then', async (t) => {
   const { backup, source } = roots(t)
   await createBackup(source, realDisk, backup, new Map(), check)
-  const target = join(dirname(backup), 'restored')
+  const root = dirname(backup)
+  const target = join(root, 'new', 'folder', 'restored')
   const calls: string[] = []
   const sync: BackupDisk['sync'] = async (path) => {
-    calls.push(`${path === dirname(target) ? 'parent' : path.replace(/.*\.restoring-\w{8}\/?/, '') || '.'} ${existsSync(target) ? 'after' : 'before'}`)
+    const made = path.includes('.restoring-') ? path.replace(/.*\.restoring-\w{8}/, 'made') : relative(dirname(root), path)
+    calls.push(`${made} ${existsSync(target) ? 'after' : 'before'}`)
     await realDisk.sync(path)
   }
   await restoreBackup({ ...realDisk, sync }, backup, target, check)
-  t.same(calls.toSorted(), ['. before', 'catalog before', 'parent after', 'segments before', 'segments/shard_1 before', 'wal before'].toSorted())
+  t.same(
+    calls.toSorted(),
+    [
+      ...['made before', 'made/catalog before', 'made/segments before', 'made/segments/shard_1 before', 'made/wal before'],
+      ...['backups after', 'backups/new after', 'backups/new/folder after'],
+    ].toSorted(),
+  )
+})
+
+t.test('wherever a restore fails, nothing is left of it, and the next one is made', async (t) => {
+  const { backup, source } = roots(t)
+  await createBackup(source, realDisk, backup, new Map(), check)
+  const target = join(dirname(backup), 'restored')
+  for (let at = 0; ; at++) {
+    let calls = 0
+    const step =
+      <A extends unknown[], R>(work: (...args: A) => Promise<R>) =>
+      async (...args: A): Promise<R> => {
+        if (calls++ === at) throw Object.assign(new Error('EIO: it failed'), { code: 'EIO' })
+        return work(...args)
+      }
+    const { files } = copying
+    const disk: BackupDisk = {
+      ...copying,
+      copy: step(copying.copy),
+      sync: step(copying.sync),
+      files: { ...files, mkdir: step(files.mkdir as never), rename: step(files.rename as never) } as BackupDisk['files'],
+    }
+    const failed = await restoreBackup(disk, backup, target, check).then(
+      () => undefined,
+      (error: Error) => error.message,
+    )
+    if (failed === undefined) break
+    t.same([failed, readdirSync(dirname(backup))], ['EIO: it failed', ['one']], `step ${at}`)
+  }
+  t.same(readdirSync(target).sort(), ['catalog', 'segments', 'wal'])
+})
+
+t.test('a restore that can clear nothing up says what failed first', async (t) => {
+  const { backup, source } = roots(t)
+  await createBackup(source, realDisk, backup, new Map(), check)
+  const fails = (message: string) => () => Promise.reject(new Error(message))
+  const disk: BackupDisk = { ...realDisk, copy: fails('it is full'), files: { ...realDisk.files, rm: fails('it is broken') } as BackupDisk['files'] }
+  await t.rejects(restoreBackup(disk, backup, join(dirname(backup), 'restored'), check), { message: 'it is full' })
 })
 
 t.test('a folder that is made at the target meanwhile is not replaced', async (t) => {

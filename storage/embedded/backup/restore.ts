@@ -5,12 +5,12 @@
 import { dirname, join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Environment, realEnvironment } from '../environment.ts'
-import { type BackupDisk, type Check, eachOf, exists, link, syncFolders } from './disk.ts'
+import { type BackupDisk, type Check, eachOf, exists, foldersAbove, link, syncFolders } from './disk.ts'
 import type { BackupFile, StoredManifest } from './manifest.ts'
 import { layoutOf } from './replacement.ts'
 import { verifyBackup } from './verify.ts'
 
-/** @throws INVALID_REQUEST when the target exists or the backup is not whole; nothing is left of the target then. */
+/** @throws INVALID_REQUEST when the target exists or the backup is not whole. Whatever fails, nothing is left of the target. */
 export async function restoreBackup(
   disk: BackupDisk,
   directory: string,
@@ -22,11 +22,12 @@ export async function restoreBackup(
   await refuseExisting(disk, target)
   const manifest = await verifyBackup(disk, directory, check)
   const { folderOf } = await layoutOf(directory, disk.files)
-  const parent = dirname(target)
-  await mkdir(parent, { recursive: true })
+  const above = await foldersAbove(target, disk.files)
+  await mkdir(dirname(target), { recursive: true })
   const unfinished = `${target}.restoring-${random(4).toString('hex')}`
-  await mkdir(unfinished)
+  let made = unfinished
   try {
+    await mkdir(unfinished)
     await eachOf(manifest.files, async (file) => {
       check()
       await mkdir(join(unfinished, dirname(file.path)), { recursive: true })
@@ -37,10 +38,12 @@ export async function restoreBackup(
     await syncFolders(disk, unfinished, [...manifest.files.map(({ path }) => path), 'segments/any', 'wal/any'])
     await refuseExisting(disk, target)
     await rename(unfinished, target)
-    await disk.sync(parent)
+    made = target
+    for (const folder of above) await disk.sync(folder)
     return manifest
   } catch (error) {
-    await rm(unfinished, { recursive: true, force: true })
+    // Where even that fails the rest stays; the caller is told what failed first.
+    await rm(made, { recursive: true, force: true }).catch(() => {})
     throw error
   }
 }
