@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { classify, type ErrorCode, type ErrorKind, publicText, SvcError } from '../lib/errors/index.ts'
+import { classify, type ErrorCode, type ErrorKind, logged, publicText, SvcError } from '../lib/errors/index.ts'
 import type { Logger } from '../log.ts'
 import { refuseHttp2 } from './http2-refusal.ts'
 
@@ -53,10 +53,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   const kind: ErrorKind = known.kind
   // Returned to the caller or logged, not both: the log has what the caller is not told.
   if (kind.redact)
-    log.error(
-      { err: known.cause ?? known, code: known.code, request_id: request.id, method: request.method, path: request.url.split('?', 1)[0] },
-      'request failed',
-    )
+    log.error({ err: logged(known), code: known.code, request_id: request.id, method: request.method, path: request.url.split('?', 1)[0] }, 'request failed')
   if (known.headers !== undefined) reply.headers(known.headers)
   if (kind.retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', kind.retryAfter)
   if (kind.http === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer')

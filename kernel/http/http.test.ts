@@ -26,6 +26,9 @@ const probe = definePlugin({
     svc.http.get('/boom', async () => {
       throw new Error('the password is hunter2')
     })
+    svc.http.get('/broken', async () => {
+      throw new SvcError('IO_ERROR', 'cannot read "x": it failed; see whether the disk is sound', { cause: new Error('EIO: it failed') })
+    })
     svc.http.get('/fails/:code', async (request) => {
       throw new SvcError(request.params.code, 'told to', { detail: { written: 1 } })
     })
@@ -122,8 +125,15 @@ t.test('the log has what a redacted answer leaves out', async (t) => {
   t.teardown(() => node.stop())
   const answer = await node.inject({ url: '/boom', headers: { 'x-request-id': 'abc-1' } })
   t.notMatch(answer.body, 'hunter2')
-  const line = lines.map((l) => JSON.parse(l)).find((l) => l.msg === 'request failed')
-  t.match(line, { request_id: 'abc-1', path: '/boom', err: { message: 'the password is hunter2' } })
+  t.same((await node.inject('/broken')).json(), { error: 'IO_ERROR: an internal error occurred', code: 'IO_ERROR' })
+  const [boom, broken] = lines.map((l) => JSON.parse(l)).filter((l) => l.msg === 'request failed')
+  t.match(boom, {
+    request_id: 'abc-1',
+    path: '/boom',
+    err: { message: /^the password is hunter2$/, stack: /^Error: the password is hunter2\n(?!.*caused by)/s },
+  })
+  const text = /^SvcError: cannot read "x": it failed; see whether the disk is sound\n.*\ncaused by: Error: EIO: it failed\n/s
+  t.match(broken, { path: '/broken', err: { stack: text } }, 'what to do, and what has caused it')
 })
 
 t.test('bodies: JSON, raw bytes, encodings, conversion of query text', async (t) => {

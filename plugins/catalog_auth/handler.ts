@@ -10,7 +10,7 @@ import {
   type Svc,
   toSvcError,
 } from 'svcdb'
-import { type ErrorKind, SvcError } from 'svcdb/lib/errors'
+import { type ErrorKind, logged, SvcError } from 'svcdb/lib/errors'
 import type { TSchema } from 'svcdb/lib/schema'
 import type { Audit } from './audit.ts'
 import { answerOf, noSuchNamespace } from './envelope.ts'
@@ -136,7 +136,7 @@ export class Catalog {
 
   private fail(error: unknown, request: HttpRequest, reply: FastifyReply, notFound?: string): void {
     const known = toSvcError(error)
-    if ((known.kind as ErrorKind).redact) this.svc.log.error({ err: known.cause ?? known, code: known.code, request_id: request.id }, 'request failed')
+    if ((known.kind as ErrorKind).redact) this.svc.log.error({ err: logged(known), code: known.code, request_id: request.id }, 'request failed')
     const { namespace } = (request.params ?? {}) as { namespace?: string }
     // Whether a namespace is another's is not for the caller to know.
     const hidden = namespace !== undefined && (known.code === 'FORBIDDEN' || known.code === 'NOT_FOUND')

@@ -1,7 +1,7 @@
 /** Deletes of points, drops of measurements and what undoes them. */
 import type { FastifyReply } from 'fastify'
 import type { HttpRequest, Svc } from 'svcdb'
-import { classify, publicText, SvcError } from 'svcdb/lib/errors'
+import { classify, logged, publicText, SvcError } from 'svcdb/lib/errors'
 import type { NativeConfig } from './config.ts'
 import { type Deletion, parseDelete, parseDeleteBatch } from './delete-body.ts'
 
@@ -72,7 +72,7 @@ export class DeleteHandler {
   private told(error: unknown, request: HttpRequest): string {
     const known = classify(error)
     const text = publicText(known)
-    if (text !== known.message) this.svc.log.error({ err: known.cause ?? known, code: known.code, request_id: request.id }, 'cannot delete points')
+    if (text !== known.message) this.svc.log.error({ err: logged(known), code: known.code, request_id: request.id }, 'cannot delete points')
     return text
   }
 

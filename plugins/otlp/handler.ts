@@ -16,7 +16,7 @@ import {
 } from 'svcdb'
 import { PerNamespace } from 'svcdb/lib/cache'
 import type { WriteBatch } from 'svcdb/lib/columns'
-import type { ErrorKind } from 'svcdb/lib/errors'
+import { type ErrorKind, logged } from 'svcdb/lib/errors'
 import { inTurns } from 'svcdb/lib/event-loop'
 import { errorAnswer, partialSuccess, refusalOf, statusMessage, type Tally } from './answer.ts'
 import type { OtlpConfig } from './config.ts'
@@ -95,7 +95,7 @@ export class OtlpHandler implements OtlpFormatDependencies {
     const contentType = request.headers['content-type']
     const { status, retryAfter } = errorAnswer(known)
     // The log has what the caller is not told.
-    if (kind.redact) this.svc.log.error({ err: known.cause ?? known, code: known.code, request_id: request.id }, 'request failed')
+    if (kind.redact) this.svc.log.error({ err: logged(known), code: known.code, request_id: request.id }, 'request failed')
     if (retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', retryAfter)
     if (status === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer')
     reply

@@ -152,6 +152,12 @@ export function tooManyFiles(cause: unknown): SvcError {
   return new SvcError('OVERLOADED', text, { cause, headers: { 'retry-after': '5' } })
 }
 
+/** What the log has of an error whose text callers may not read: all that it says with its causes, or its cause alone where that says the same. */
+export function logged(error: SvcError): unknown {
+  const { cause } = error
+  return cause instanceof Error && cause.message === error.message ? cause : error
+}
+
 /** The text a caller may read. */
 export function publicText(error: SvcError): string {
   return (error.kind as ErrorKind).redact ? `${error.code}: an internal error occurred` : error.message

@@ -15,7 +15,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2'
 import type { Server as TlsServer } from 'node:tls'
-import { SvcError } from '../errors/index.ts'
+import { logged, SvcError } from '../errors/index.ts'
 import { boundConnections, cannotListen, drainMs, Handshakes, HostGuard, parseAddress, refuseDuplicates, tlsOptions, tlsReload } from '../network/index.ts'
 import { type Attributes, inSpan } from '../trace/index.ts'
 import { Call, CONTENT_TYPE } from './call.ts'
@@ -272,7 +272,7 @@ export class GrpcListener<Context> {
     this.endSpan(call, status)
     // Returned to the caller or logged, not both: the log has what the caller is not told.
     if (error !== undefined && 'redact' in error.kind) {
-      this.owner.log.error({ err: error.cause ?? error, code: error.code, request_id: call.requestId, method: path }, 'call failed')
+      this.owner.log.error({ err: logged(error), code: error.code, request_id: call.requestId, method: path }, 'call failed')
     } else if (this.owner.log.isLevelEnabled('debug')) {
       this.owner.log.debug({ request_id: call.requestId, method: path, status: STATUS_NAMES[status.status] }, 'call')
     }

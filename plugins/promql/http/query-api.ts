@@ -1,7 +1,7 @@
 /** What all endpoints share: two prefixes, parameters, answers that come out of jobs, errors in the API's shape. */
 import type { FastifyReply } from 'fastify'
 import { type Action, type HttpRequest, type JobOptions, type RunningJob, type Svc, sendOutput, toSvcError } from 'svcdb'
-import type { ErrorKind } from 'svcdb/lib/errors'
+import { type ErrorKind, logged } from 'svcdb/lib/errors'
 import { type PromqlMetrics, promqlMetrics } from '../metrics.ts'
 import { answerOf } from './api-error.ts'
 import { ANSWERS, describeParameters, type ParameterName } from './parameters.ts'
@@ -122,7 +122,7 @@ export class QueryApi {
     const known = toSvcError(error)
     const { status, type, text, retryAfter } = answerOf(known)
     this.metrics.failures.inc({ type: gone ? 'canceled' : type })
-    if ((known.kind as ErrorKind).redact) this.svc.log.error({ err: known.cause ?? known, code: known.code }, 'request failed')
+    if ((known.kind as ErrorKind).redact) this.svc.log.error({ err: logged(known), code: known.code }, 'request failed')
     if (known.headers !== undefined) reply.headers(known.headers)
     if (retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', retryAfter)
     if (status === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer')
