@@ -89,6 +89,19 @@ t.test('what a killed restore has left is told when its target is restored again
   t.equal(told().length, 1)
 })
 
+t.test('a backup that takes the place of another is told as such', async (t) => {
+  const lines: string[] = []
+  const one = await node(t, { log: (line) => lines.push(line) })
+  await write(one, 0, 10)
+  // What was cut short is none.
+  mkdirSync(join(one.dataDir, 'backups', 'monday', 'unfinished'), { recursive: true })
+  for (const target of ['monday', 'monday', 'tuesday']) t.equal((await post(one, 'backup', { target_dir: target })).statusCode, 200)
+  t.match(
+    lines.map((line) => JSON.parse(line)).filter(({ name }) => name === 'backup'),
+    [{ msg: /^made a backup$/ }, { msg: /^made a backup in the place of an older one/, directory: /monday$/ }, { msg: /^made a backup$/ }],
+  )
+})
+
 t.test('verify names the bad file; restore refuses it and leaves nothing', async (t) => {
   const root = temporaryFolder(t)
   const one = await node(t, { config: { server: { backup_root: root } } })

@@ -47,6 +47,12 @@ export class BackupHandler {
     return siblings.flatMap(({ name }) => (name.startsWith(prefix) && EIGHT_DIGITS.test(name.slice(prefix.length)) ? join(parent, name) : []))
   }
 
+  /** Whether there is a whole one already. */
+  private async isBackup(directory: string): Promise<boolean> {
+    const there = (await this.service.directories?.list(dirname(directory)).catch(() => [])) ?? []
+    return there.some(({ name, finished }) => finished && name === basename(directory))
+  }
+
   /** A scheduled one that cannot be made is a failure whatever the reason; a request that was refused is not. */
   async checkpoint(directory: string): Promise<BackupAnswer> {
     return this.make(directory, () => true)
@@ -84,13 +90,15 @@ export class BackupHandler {
   private async make(directory: string, isFailure = began): Promise<BackupAnswer> {
     const { clock, log } = this.svc
     const started = clock.monotonic()
+    const replaces = await this.isBackup(directory)
     try {
       const manifest = await this.service.create(directory)
       const seconds = (clock.monotonic() - started) / 1000
       this.metrics.made.inc()
       this.metrics.bytes.inc(manifest.bytes)
       this.metrics.seconds.observe(seconds)
-      log.info({ directory, bytes: manifest.bytes, ...manifest.statistics, ms: Math.round(seconds * 1000) }, 'made a backup')
+      const entry = { directory, bytes: manifest.bytes, ...manifest.statistics, ms: Math.round(seconds * 1000) }
+      log.info(entry, replaces ? 'made a backup in the place of an older one, which is gone' : 'made a backup')
       return answerOf(manifest)
     } catch (error) {
       if (isFailure(error)) this.metrics.failed.inc()
