@@ -1,9 +1,8 @@
 /** The audit log of a node: what is asked to be recorded goes to the file, and from there to the other sinks. */
-import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { AuditLog, AuditRecord, Clock, Logger, Metrics, StateStore } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
-import { ProcessLock } from 'svcdb/lib/files'
+import { makeFolder, ProcessLock } from 'svcdb/lib/files'
 import type { AuditConfig } from './config.ts'
 import { Denials } from './denials.ts'
 import { type DraftInput, draftOf } from './draft.ts'
@@ -146,7 +145,7 @@ export class FileAuditLog implements AuditLog {
   /** The file, locked and read. */
   private async taken(head: Head | undefined): Promise<Resumed> {
     try {
-      mkdirSync(dirname(this.file.path), { recursive: true, mode: 0o700 })
+      await makeFolder(dirname(this.file.path))
       this.lock.acquire()
       await this.file.open()
       return await resume(this.file, this.dependencies.seal, this.now, head)

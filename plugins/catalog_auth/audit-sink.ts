@@ -1,8 +1,9 @@
 /** Where lines of the audit log go. One write at a time; a failed one may leave a torn line, which the next begins behind. */
 import { write } from 'node:fs'
-import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
+import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { makeFolder } from 'svcdb/lib/files'
 
 export interface AuditSink {
   /** Resolves when the operating system has all of it. @throws NodeJS.ErrnoException */
@@ -63,7 +64,7 @@ export class FileSink implements AuditSink {
   /** Makes the folder where there is none. @throws NodeJS.ErrnoException */
   static async open(path: string, maxBytes: number, kept: number): Promise<FileSink> {
     const sink = new FileSink(path, maxBytes, kept)
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+    await makeFolder(dirname(path))
     await sink.opened()
     return sink
   }

@@ -1,6 +1,6 @@
-import { mkdir, realpath } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { realpath } from 'node:fs/promises'
 import { type ArchiveService, definePlugin } from 'svcdb'
+import { makeFolder, realFileCalls } from 'svcdb/lib/files'
 import { runArchive } from './archive-run.ts'
 import { configSchema } from './config.ts'
 import { FolderStore } from './folder-store.ts'
@@ -25,7 +25,8 @@ export default definePlugin({
     svc.start(async () => {
       const archive = svc.storage.archive as ArchiveService
       if (remote.kind === 'folder') {
-        await mkdir(resolve(remote.path), { recursive: true })
+        // Before anything local is deleted for what is in it. Other programs may read it.
+        await makeFolder(remote.path, realFileCalls, 0o777)
         archive.attach(new FolderStore(await realpath(remote.path)), config.take_over_from)
       } else {
         const { S3Store } = await import('./s3-store.ts')

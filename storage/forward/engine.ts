@@ -140,7 +140,7 @@ export class ForwardEngine implements StorageEngine {
   private async begin(): Promise<void> {
     const { files, environment, config } = this
     const found = contentsOf(config.data_dir, environment.fs)
-    environment.fs.mkdirSync(config.data_dir)
+    await makeFolder(config.data_dir)
     this.lock.acquire()
     closeToOthers(config.data_dir, found, basename(files.queue), environment.fs, this.context.log)
     warnOfOtherEngine('forward', config.data_dir, environment.fs, this.context.log)

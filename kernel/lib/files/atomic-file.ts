@@ -44,12 +44,12 @@ export async function replaceFile(path: string, text: string | Uint8Array, calls
 }
 
 /**
- * Makes a directory and those above it, for the owner only. New ones are there after a power cut: those above know of them.
+ * Makes a directory and those above it, for the owner only unless `mode` says otherwise. New ones are there after a power cut: those above know of them.
  * @throws NodeJS.ErrnoException
  */
-export async function makeFolder(path: string, calls: FileCalls = realFileCalls): Promise<void> {
+export async function makeFolder(path: string, calls: FileCalls = realFileCalls, mode = 0o700): Promise<void> {
   const folder = resolve(path)
-  const made = await calls.mkdir(folder, { recursive: true, mode: 0o700 })
+  const made = await calls.mkdir(folder, { recursive: true, mode })
   for (let at = folder; made !== undefined && at.length >= made.length; at = dirname(at)) await syncFolder(dirname(at), calls)
 }
 

@@ -1,8 +1,9 @@
 /** An export's file out of parts. It appears whole or not at all: written under another name, synced, renamed. */
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { rename, rm } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import type { ExportResult } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
+import { makeFolder, syncFolder } from 'svcdb/lib/files'
 import type { JoinedColumn } from '../parquet/joined-columns.ts'
 import { ParquetJoiner } from '../parquet/parquet-joiner.ts'
 import type { ExportPaths } from './export-files.ts'
@@ -22,7 +23,7 @@ interface JoinedExport extends Omit<ExportPaths, 'number'> {
  * @throws STORAGE_FULL, and what `parts` throws. Nothing is left behind then.
  */
 export async function joinExport({ path, unfinished, part, maxBytes, columns }: JoinedExport, parts: AsyncIterable<void>): Promise<ExportResult> {
-  await mkdir(dirname(path), { recursive: true })
+  await makeFolder(dirname(path))
   const joiner = await ParquetJoiner.create(unfinished, columns)
   const limit = maxBytes === 0 ? Number.POSITIVE_INFINITY : maxBytes
   let truncated = false
@@ -34,7 +35,7 @@ export async function joinExport({ path, unfinished, part, maxBytes, columns }: 
       }
       const bytes = await joiner.finish()
       await rename(unfinished, path)
-      await syncDirectory(dirname(path))
+      await syncFolder(dirname(path))
       return { path, rows: joiner.rows, bytes, truncated }
     } finally {
       await joiner.close()
@@ -48,13 +49,4 @@ export async function joinExport({ path, unfinished, part, maxBytes, columns }: 
 
 function full(path: string, cause: unknown): SvcError {
   return new SvcError('STORAGE_FULL', `cannot export to "${basename(path)}": no space left for it; free space, or choose another folder`, { cause })
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const handle = await open(path, 'r')
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
 }
