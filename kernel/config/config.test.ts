@@ -279,6 +279,22 @@ t.test('${NAME} in strings is the environment, $${NAME} the text itself', async 
     /cannot expand "\$\{NOT_SET\}" of "greeter.greeting" in svc.toml: the environment variable NOT_SET is not set/,
   ])
 })
+
+t.test('variables that are not set hide nothing else that is wrong, and what they would be is not judged', async (t) => {
+  const wrong = '[greeter]\ntimes = 10\ngreting = "${B}"\npassword = "${A}${B}"\n[server]\nhttp_addr = "${A}"\nmax_body_size = "${A}"\n'
+  t.match(await problemsOf(`plugins = ["\${A}", "none"]\n${wrong}[database]\nengine = "\${A}"\n[nothing]\n`, [greeter, writer]), [
+    /^cannot expand "\$\{A\}" of "plugins\[0\]"/,
+    /^cannot expand "\$\{B\}" of "greeter.greting"/,
+    /^cannot expand "\$\{A\}" of "greeter.password"/,
+    /^cannot expand "\$\{A\}" of "server.http_addr"/,
+    /^cannot expand "\$\{A\}" of "server.max_body_size"/,
+    /^cannot expand "\$\{A\}" of "database.engine"/,
+    /^cannot find plugin "none"/,
+    /^cannot use "greeter.greting" in svc.toml: there is no such key; did you mean "greeting"/,
+    /^cannot use "greeter.times" 10 /,
+  ])
+  t.match(await problemsOf('plugins = "${A}"\n[no_such_section]\nx = 1\n'), [/^cannot expand "\$\{A\}" of "plugins" in svc.toml: /])
+})
 // biome-ignore-end lint/suspicious/noTemplateCurlyInString: the placeholder is what is tested
 
 t.test('a syntax error names the file and the line', async (t) => {

@@ -29,6 +29,8 @@ export interface ConfigSource {
   folder: string
   /** Values of variables and flags with the name of where they came from, by dotted key. */
   overrides: Given
+  /** What is wrong with values whose environment variable is not set, by key: what they would be is not known. */
+  unset?: ReadonlyMap<string, string>
   /** What those of plugins are looked for in, once it is known which are selected. */
   flags?: Readonly<Record<string, string | undefined>>
   env?: Readonly<Record<string, string | undefined>>
@@ -73,6 +75,8 @@ export interface NodeConfig {
   from(key: string): string
 }
 
+const NOTHING: ReadonlyMap<string, string> = new Map()
+
 export class ConfigError extends Error {
   readonly problems: readonly string[]
 
@@ -87,7 +91,7 @@ export class ConfigError extends Error {
 export function readConfig(flags: Record<string, string | undefined>, env: Record<string, string | undefined>): ConfigSource {
   const path = flags.config ?? env.SVC_CONFIG
   let tree: Tree = {}
-  const problems: string[] = []
+  const unset = new Map<string, string>()
   if (path !== undefined) {
     try {
       tree = parse(readFileSync(path, 'utf8')) as Tree
@@ -96,30 +100,33 @@ export function readConfig(flags: Record<string, string | undefined>, env: Recor
       const text = (error as Error).message.split('\n', 1)[0]
       throw new ConfigError([`cannot read config "${path}"${line === undefined ? '' : ` at line ${line}`}: ${text}`])
     }
-    tree = expandVariables(tree, '', path, env, problems) as Tree
+    tree = expandVariables(tree, '', path, env, unset) as Tree
   }
-  if (problems.length > 0) throw new ConfigError(problems)
   const overrides = givenBy(KERNEL_OVERRIDES, flags, env)
-  return { tree, file: path ?? 'the defaults', folder: path === undefined ? process.cwd() : dirname(resolve(path)), overrides, flags, env }
+  return { tree, file: path ?? 'the defaults', folder: path === undefined ? process.cwd() : dirname(resolve(path)), overrides, unset, flags, env }
 }
 
-/** `${NAME}` in any string value; `$${` stands for the characters `${`. */
-function expandVariables(value: unknown, path: string, file: string, env: Record<string, string | undefined>, problems: string[]): unknown {
+/**
+ * `${NAME}` in any string value; `$${` stands for the characters `${`.
+ * @param unset gets a line for each key that names a variable that is not set.
+ */
+function expandVariables(value: unknown, path: string, file: string, env: Record<string, string | undefined>, unset: Map<string, string>): unknown {
   if (typeof value === 'string') {
     return value.replace(/\$?\$\{([A-Za-z_]\w*)\}/g, (text, name: string) => {
       if (text.startsWith('$$')) return text.slice(1)
       const given = env[name]
-      if (given === undefined)
-        problems.push(
+      if (given === undefined && !unset.has(path))
+        unset.set(
+          path,
           `cannot expand "\${${name}}" of "${path}" in ${file}: the environment variable ${name} is not set; set it, or write $\${${name}} for the text itself`,
         )
       return given ?? ''
     })
   }
-  if (Array.isArray(value)) return value.map((item, i) => expandVariables(item, `${path}[${i}]`, file, env, problems))
+  if (Array.isArray(value)) return value.map((item, i) => expandVariables(item, `${path}[${i}]`, file, env, unset))
   if (typeof value !== 'object' || value === null || value instanceof Date) return value
   return Object.fromEntries(
-    Object.entries(value).map(([name, item]) => [name, expandVariables(item, path === '' ? name : `${path}.${name}`, file, env, problems)]),
+    Object.entries(value).map(([name, item]) => [name, expandVariables(item, path === '' ? name : `${path}.${name}`, file, env, unset)]),
   )
 }
 
@@ -132,12 +139,13 @@ export interface ResolveOptions {
 
 /** Checks everything. @throws ConfigError with all problems. */
 export async function resolveConfig(read: ConfigSource, options: ResolveOptions = {}): Promise<NodeConfig> {
-  const problems: string[] = []
+  const { unset: missing = NOTHING } = read
+  const problems = [...missing.values()]
   const { plugins: listed = [], ...rest } = structuredClone(read.tree)
 
-  const named = withoutDuplicates([...(options.plugins ?? []), ...(await loadSelected(listed, read, problems))], read.file, problems)
+  const named = withoutDuplicates([...(options.plugins ?? []), ...(await loadSelected(whatIsKnown(listed, missing), read, problems))], read.file, problems)
   // What belongs to a plugin that cannot be loaded is not known, and so not called wrong.
-  const complete = problems.length === 0
+  const complete = problems.length === missing.size && ![...missing.keys()].some((key) => /^plugins(?:\[|$)/.test(key))
   const listedOnce = named.filter((plugin) => !plugin.needsSection || hasSection(rest, plugin.section ?? plugin.id))
   const selected = await withIncluded(listedOnce, read, problems)
   const ofPlugins = await overridesIn(read, [...new Set([...named, ...selected])])
@@ -149,11 +157,14 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
   refuseNeedless(rest, source.file, problems)
   const renamed = renameKeys(rest, [{ section: 'server', schema: serverSchema as Schema }, ...mounts], source.file, problems)
 
+  const unset = new Set(missing.keys())
+  for (const { alias, key } of renamed) if (unset.has(alias)) unset.add(key)
+
   const origin: Origin = (key) => source.overrides.get(key)?.from ?? nameOf(source.file, renamed, key)
 
   const needsStorage = plugins.some((plugin) => (plugin.capabilities ?? []).length > 0)
   problems.push(...overridesWithoutSection(ofPlugins, rest, source))
-  const sections = new Sections(rest, source, problems)
+  const sections = new Sections(rest, source, unset, problems)
   sections.share('server', Object.keys(serverSchema.properties))
   const server = sections.check('server', serverSchema as Schema, origin) as ServerConfig
   const tls = sections.has('tls') ? (sections.check('tls', tlsSchema as Schema, origin) as TlsConfig) : undefined
@@ -176,7 +187,8 @@ export async function resolveConfig(read: ConfigSource, options: ResolveOptions 
       .filter(({ section }) => section !== '')
       .flatMap(({ id, section = id, config }) => addressesOf(section, config as Schema | undefined, configs.get(id))),
   ]
-  problems.push(...addressProblems(listeners, source.file))
+  const known = listeners.filter(({ key }) => !unset.has(key))
+  problems.push(...addressProblems(known, source.file))
   if (problems.length > 0) throw new ConfigError(problems)
   // What comes along with another plugin is left out where the engine cannot have it.
   const able = new Set<string>([...(storage?.capabilities ?? []), ...beside])
@@ -268,6 +280,12 @@ function hasSection(tree: Tree, section: string): boolean {
   return section.split('.').reduce<unknown>((at, name) => (at as Tree | undefined)?.[name], tree) !== undefined
 }
 
+/** The list of plugins without names that are not known. */
+function whatIsKnown(listed: unknown, unset: ReadonlyMap<string, string>): unknown {
+  if (unset.has('plugins')) return []
+  return Array.isArray(listed) ? listed.filter((_, i) => !unset.has(`plugins[${i}]`)) : listed
+}
+
 async function loadSelected(listed: unknown, source: ConfigSource, problems: string[]): Promise<Plugin[]> {
   if (!Array.isArray(listed) || listed.some((name) => typeof name !== 'string')) {
     problems.push(`cannot use "plugins" in ${source.file}: it must be a list of plugin ids, paths or package names`)
@@ -321,7 +339,7 @@ async function resolveStorage(
     try {
       module = await loadEngine(String(named), source.folder)
     } catch (error) {
-      problems.push((error as Error).message.split('\n', 1)[0])
+      if (!sections.unset.has('database.engine')) problems.push((error as Error).message.split('\n', 1)[0])
       sections.drop('database')
       return undefined
     }
@@ -359,7 +377,7 @@ async function resolveState(sections: Sections, source: ConfigSource, origin: Or
     const schema = Type.Object({ ...stateSchema.properties, ...(module.configSchema.properties as TProperties) }) as Schema
     return { engine, module, config: sections.check('state', schema, origin) as Record<string, unknown> }
   } catch (error) {
-    problems.push((error as Error).message.split('\n', 1)[0])
+    if (!sections.unset.has('state.engine')) problems.push((error as Error).message.split('\n', 1)[0])
     sections.drop('state')
     return undefined
   }

@@ -29,14 +29,17 @@ export function mountsOf(plugin: Plugin): Mount[] {
 export class Sections {
   private readonly tree: Tree
   private readonly source: ConfigSource
+  readonly unset: ReadonlySet<string>
   private readonly problems: string[]
   private readonly owned = new Set<string>()
   /** Keys of the sections that several owners share, by section. */
   private readonly shared = new Map<string, Set<string>>()
 
-  constructor(tree: Tree, source: ConfigSource, problems: string[]) {
+  /** @param unset keys whose values are not known. */
+  constructor(tree: Tree, source: ConfigSource, unset: ReadonlySet<string>, problems: string[]) {
     this.tree = tree
     this.source = source
+    this.unset = unset
     this.problems = problems
   }
 
@@ -84,7 +87,7 @@ export class Sections {
       }
     }
     const whole = absent === undefined || Array.isArray(raw) || typeof raw !== 'object' ? raw : { ...absent(raw as Tree), ...raw }
-    const checked = checkSection(schema, whole, section, origin, this.problems)
+    const checked = checkSection(schema, whole, section, origin, this.problems, this.unset)
     const { overrides, folder } = this.source
     return withPaths(schema, checked, section, (key) => (overrides.has(key) ? process.cwd() : folder))
   }

@@ -27,8 +27,11 @@ export interface Schema {
 /** Where a value came from, for messages: the file, an environment variable, a flag. */
 export type Origin = (path: string) => string
 
-/** The section with defaults and secrets; what is wrong goes to `problems`, one line each. */
-export function checkSection(schema: Schema, raw: unknown, path: string, origin: Origin, problems: string[]): unknown {
+/**
+ * The section with defaults and secrets; what is wrong goes to `problems`, one line each.
+ * @param unset keys whose values are not known, and not judged.
+ */
+export function checkSection(schema: Schema, raw: unknown, path: string, origin: Origin, problems: string[], unset: ReadonlySet<string>): unknown {
   const before = problems.length
   findUnknown(schema, raw, path, origin, problems)
   const { value, problems: wrong } = new SchemaReader(schema).read(structuredClone(raw))
@@ -44,7 +47,7 @@ export function checkSection(schema: Schema, raw: unknown, path: string, origin:
     }
     const key = keyOf(path, error.instancePath)
     // An unknown key is named already, and what it holds may be a secret under a wrong name.
-    if (reported.has(key) || error.keyword === 'additionalProperties' || error.keyword === 'boolean') continue
+    if (reported.has(key) || unset.has(key) || error.keyword === 'additionalProperties' || error.keyword === 'boolean') continue
     reported.add(key)
     const at = schemaAt(schema, error.instancePath)
     const description = descriptionAt(schema, error.instancePath)
