@@ -12,13 +12,24 @@ export type Deletion = Omit<DeleteRequest, 'namespace'>
 /** No point lies here, so a range that ends before it holds all. */
 const AFTER_ALL = 2n ** 63n - 1n
 
-/** @throws BAD_REQUEST naming the member, INVALID_BODY where one is missing. */
-export function parseDelete(body: Uint8Array): Deletion {
-  return parse(body, (reader, at) => deletion(reader, '', at))
+/** Nanoseconds of the units that clients take for nanoseconds. */
+const OTHER_UNITS = { seconds: 1_000_000_000n, milliseconds: 1_000_000n, microseconds: 1000n }
+/** 2001, in nanoseconds: a time of another unit that is later, and not in the future, was hardly meant as a moment of 1970. */
+const PLAUSIBLE = 10n ** 18n
+
+/**
+ * @param now nanoseconds.
+ * @throws BAD_REQUEST naming the member, INVALID_BODY where one is missing.
+ */
+export function parseDelete(body: Uint8Array, now: bigint): Deletion {
+  return parse(body, (reader, at) => deletion(reader, '', at, now))
 }
 
-/** @throws BAD_REQUEST naming the item and the member: nothing of the batch is to be deleted then. */
-export function parseDeleteBatch(body: Uint8Array, maxDeletes: number): Deletion[] {
+/**
+ * @param now nanoseconds.
+ * @throws BAD_REQUEST naming the item and the member: nothing of the batch is to be deleted then.
+ */
+export function parseDeleteBatch(body: Uint8Array, maxDeletes: number, now: bigint): Deletion[] {
   return parse(body, (reader, at) => {
     const deletions: Deletion[] = []
     let listed = false
@@ -33,7 +44,7 @@ export function parseDeleteBatch(body: Uint8Array, maxDeletes: number): Deletion
           throw new JsonError(`there are more than ${maxDeletes}, native.max_deletes_per_batch; send several batches`, reader.at)
         const item = `deletes[${deletions.length}]`
         at(item)
-        deletions.push(deletion(reader, `${item}.`, at))
+        deletions.push(deletion(reader, `${item}.`, at, now))
       }
     })
     at('deletes')
@@ -63,7 +74,7 @@ function parse<T>(body: Uint8Array, read: (reader: JsonReader, at: Place) => T):
   }
 }
 
-function deletion(reader: JsonReader, prefix: string, at: Place): Deletion {
+function deletion(reader: JsonReader, prefix: string, at: Place, now: bigint): Deletion {
   let measurement: string | undefined
   let start: bigint | undefined
   let end: bigint | undefined
@@ -96,10 +107,24 @@ function deletion(reader: JsonReader, prefix: string, at: Place): Deletion {
   if (measurement === '') throw new JsonError('a delete needs the name of a measurement', reader.at)
   at(`${prefix}range`)
   if (start !== undefined && end !== undefined && start > end) throw new JsonError('start is after end', reader.at)
+  if (start !== undefined && end === undefined) refuseOtherUnit(start, now, reader.at)
   return {
     measurement,
     matchers: [...tags].map(([tag, value]) => ({ tag, op: '=' as const, value })),
     ...(start === undefined ? {} : { start }),
     ...(end === undefined ? {} : { end: end === AFTER_ALL ? end : end + 1n }),
+  }
+}
+
+/** A start of another unit is a moment of 1970: with an open end it would take all points instead of the newest. */
+function refuseOtherUnit(start: bigint, now: bigint, at: number): void {
+  for (const [unit, length] of Object.entries(OTHER_UNITS)) {
+    const meant = start * length
+    if (meant <= PLAUSIBLE || meant > now) continue
+    const time = new Date(Number(meant / 1_000_000n)).toISOString()
+    throw new JsonError(
+      `without an end, a start of ${start} ns, in 1970, takes all points; if it is ${unit}, ${time}, write ${meant}; if it is nanoseconds, give an end too`,
+      at,
+    )
   }
 }

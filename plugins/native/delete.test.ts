@@ -60,7 +60,7 @@ t.test('both ends of a range are deleted, in either spelling', async (t) => {
 })
 
 t.test('bodies are read exactly', async (t) => {
-  const parsed = (body: string) => parseDelete(Buffer.from(body))
+  const parsed = (body: string) => parseDelete(Buffer.from(body), now)
   t.same(parsed('{"measurement":"m"}'), { measurement: 'm', matchers: [] })
   t.same(parsed('{"start":9007199254740993,"measurement":"m","tags":{"a":"","__proto__":"x"},"end":9007199254740993}'), {
     measurement: 'm',
@@ -74,12 +74,48 @@ t.test('bodies are read exactly', async (t) => {
   t.equal(parsed('{"measurement":"m","end":9223372036854775807}').end, 2n ** 63n - 1n, 'the last time of all has none after it')
   t.equal(parsed('{"measurement":"m","start":-9223372036854775808}').start, -(2n ** 63n))
   t.same(
-    parseDeleteBatch(Buffer.from('{"deletes":[{"measurement":"a","end":1},{"measurement":"b"}]}'), 2).map(({ measurement, end }) => ({ measurement, end })),
+    parseDeleteBatch(Buffer.from('{"deletes":[{"measurement":"a","end":1},{"measurement":"b"}]}'), 2, now).map(({ measurement, end }) => ({
+      measurement,
+      end,
+    })),
     [
       { measurement: 'a', end: 2n },
       { measurement: 'b', end: undefined },
     ],
   )
+})
+
+t.test('a start of another unit does not delete all points by an open end', async (t) => {
+  const api = client(await start(t))
+  await api.write('m', 'a')
+  for (const [unit, length] of [
+    ['seconds', 1_000_000_000n],
+    ['milliseconds', 1_000_000n],
+    ['microseconds', 1000n],
+  ] as const) {
+    const time = now / length
+    const error = new RegExp(`range: without an end, a start of ${time} ns, .* if it is ${unit}, 20.*Z, write ${time * length}; .* give an end too$`)
+    for (const range of [`"start":${time}`, `"range":{"start":${time}}`]) {
+      const deletion = `{"measurement":"m",${range}}`
+      for (const [path, body] of [
+        ['/api/v1/delete', deletion],
+        ['/api/v1/delete_batch', `{"deletes":[{"measurement":"none"},${deletion}]}`],
+      ] as const) {
+        const answer = await api.post(path, body)
+        t.equal(answer.statusCode, 400, body)
+        t.match(answer.json(), { code: 'BAD_REQUEST', error })
+      }
+    }
+  }
+  t.same(await api.rows('m'), ['a0'])
+  t.equal((await api.post('/api/v1/delete', `{"measurement":"m","start":${now}}`)).statusCode, 200)
+  t.same(await api.rows('m'), [])
+  await api.write('m', 'a')
+  const seconds = now / 1_000_000_000n
+  t.equal((await api.post('/api/v1/delete', `{"measurement":"m","start":${seconds},"end":${now}}`)).statusCode, 200, 'with an end it is meant')
+  t.same(await api.rows('m'), [])
+  for (const early of ['0', '1', '-1', '1000000000', '1000000000000'])
+    t.equal((await api.post('/api/v1/delete', `{"measurement":"m","start":${early}}`)).statusCode, 200, early)
 })
 
 t.test('a body that cannot be read is a 400 that names the key, and deletes nothing', async (t) => {

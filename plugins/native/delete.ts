@@ -30,14 +30,14 @@ export class DeleteHandler {
   }
 
   delete(request: HttpRequest): Promise<DeleteAnswer> {
-    return this.one(this.namespace(request), parseDelete(bodyOf(request)))
+    return this.one(this.namespace(request), parseDelete(bodyOf(request), this.svc.clock.nowNanos()))
   }
 
   /** One after the other, in their order; one that fails does not stop those behind it. */
   async deleteBatch(request: HttpRequest): Promise<BatchItem[]> {
     const namespace = this.namespace(request)
     const answers: BatchItem[] = []
-    for (const deletion of parseDeleteBatch(bodyOf(request), this.config.max_deletes_per_batch)) {
+    for (const deletion of parseDeleteBatch(bodyOf(request), this.config.max_deletes_per_batch, this.svc.clock.nowNanos())) {
       const { measurement } = deletion
       try {
         const { deleted, segments_skipped } = await this.one(namespace, deletion)
