@@ -112,6 +112,16 @@ t.test('a bad point refuses all, an old one only itself', async (t) => {
   t.equal((await post('/api/v1/write', '[]', 'text/plain')).statusCode, 415)
 })
 
+t.test('times of JSON are nanoseconds, and another precision is refused', async (t) => {
+  const body = `[{"measurement":"precise","timestamp":${now},"fields":{"v":1}}]`
+  for (const precision of ['ns', 'n']) t.equal((await post(`/api/v1/write?precision=${precision}`, body)).statusCode, 204, precision)
+  for (const precision of ['s', 'ms', '', 'x']) {
+    const answer = await post(`/api/v1/write?precision=${precision}`, body)
+    t.equal(answer.statusCode, 400, precision)
+    t.match(answer.json(), { code: 'BAD_REQUEST', error: /^cannot use precision ".*": times of points in JSON are nanoseconds; / })
+  }
+})
+
 t.test('measurements and their columns', async (t) => {
   const declared = await post('/api/v1/measurements/prices/schema/fields', '{"name":"price","type":"decimal","scale":4}')
   t.equal(declared.statusCode, 200, declared.body)

@@ -16,7 +16,10 @@ const point = Type.Object(
   { additionalProperties: false },
 )
 export const pointsBody = Type.Array(point)
-export const writeQuery = Type.Object({ backfill: Type.Optional(Type.Boolean({ description: 'Admits points older than the live window' })) })
+export const writeQuery = Type.Object({
+  backfill: Type.Optional(Type.Boolean({ description: 'Admits points older than the live window' })),
+  precision: Type.Optional(Type.String({ description: 'Times are nanoseconds: "ns" or "n" only' })),
+})
 
 export const planBody = Type.Object(
   {

@@ -3,7 +3,9 @@ import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { type Counter, type HttpRequest, hungUp, partialWrite, type Rejection, type Svc } from 'svcdb'
 import { PerNamespace } from 'svcdb/lib/cache'
+import { SvcError } from 'svcdb/lib/errors'
 import type { NativeConfig } from './config.ts'
+import { SHOWN } from './json-members.ts'
 import { PointsParser } from './points.ts'
 
 export class WriteHandler {
@@ -25,7 +27,11 @@ export class WriteHandler {
     const context = svc.context(request)
     const body = (request.body as Buffer | undefined) ?? new Uint8Array(0)
     const idempotencyKey = request.headers['idempotency-key'] as string | undefined
-    const backfill = (request.query as { backfill?: boolean }).backfill === true
+    const { backfill = false, precision = 'ns' } = request.query as { backfill?: boolean; precision?: string }
+    if (precision !== 'ns' && precision !== 'n') {
+      const hint = 'times of points in JSON are nanoseconds; write them so, or send line protocol to /write, which has precision'
+      throw new SvcError('BAD_REQUEST', `cannot use precision "${precision.slice(0, SHOWN)}": ${hint}`)
+    }
     const { filled: parsed, ...result } = await svc.ingest.write(context, { backfill, idempotencyKey }, (batch) => {
       const options = { now: svc.clock.nowNanos(), maxPoints: svc.server.max_write_batch_size, maxFields: this.config.max_fields_per_point }
       const parser = this.parsers.get(context.dataNamespace)
