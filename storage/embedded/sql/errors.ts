@@ -57,13 +57,20 @@ export function sqlError(error: unknown, signal?: AbortSignal, names?: Names): u
 
 /** Other databases call the column of times so, and DuckDB's own suggestions never name it; in others text may stand in double quotes. */
 export function hinted(text: string): string {
-  if (/(?:^Referenced column|does not have a column named) "(?:time|timestamp)"/i.test(text)) return `${text}; the time of a point is the column _time`
+  if (/(?:^Referenced column|does not have a column named) (["']?)(?:time|timestamp)\1(?!\S)/i.test(text))
+    return `${text.replace(/\.$/, '')}; the time of a point is the column _time`
+  if (/^Could not convert string '\d{4}-[^']*' to INT64/.test(text)) return `${text}; a time is written as '2026-01-31T00:00:00Z'`
   return /^Referenced column "/i.test(text) ? `${text}; DESCRIBE lists the columns of a measurement, and text is written in single quotes` : text
 }
 
-/** Where the parser stopped, and what a duration of other dialects, such as 5m, is called here. @param at of the first character that it did not expect. */
+const SAMPLE_BY = "SAMPLE BY 5m is GROUP BY time_bucket('5m', _time) here"
+const LATEST_BY = 'LATEST BY a is LATEST ON _time PARTITION BY a here'
+
+/** Where the parser stopped, and what a duration or clause of other dialects is called here. @param at of the first character that it did not expect. */
 export function placed(message: string, text: string, at: number): string {
   const place = `${message} (character ${at + 1})`
+  const clause = /^BY\b/i.test(text.slice(at)) ? /\b(?:SAMPLE|LATEST)\s+$/i.exec(text.slice(Math.max(at - 32, 0), at)) : null
+  if (clause !== null) return `${place}; ${/^s/i.test(clause[0]) ? SAMPLE_BY : LATEST_BY}`
   return /\d$/.test(text.slice(0, at)) && /^(?:ns|us|ms|[smhdwy])\b/i.test(text.slice(at))
     ? `${place}; a duration is INTERVAL '1 hour', in time_bucket '1h'`
     : place

@@ -121,7 +121,14 @@ refused(
   /^cannot parse the query: syntax error at or near "h" \(character 46\); a duration is INTERVAL '1 hour'/,
 )
 refused('SELECT time_bucket(15m, _time) FROM cpu', /"m" \(character 22\); a duration is INTERVAL '1 hour', in time_bucket '1h'$/)
-refused('SELECT procs FROM cpu SAMPLE BY h', /^cannot parse the query: syntax error at or near "BY" \(character 30\)$/)
+refused(
+  'SELECT procs FROM cpu SAMPLE BY h',
+  /^cannot parse the query: syntax error at or near "BY" \(character 30\); SAMPLE BY 5m is GROUP BY time_bucket\('5m', _time\) here$/,
+)
+refused('SELECT procs FROM cpu LATEST BY hostname', /near "BY" \(character 30\); LATEST BY a is LATEST ON _time PARTITION BY a here$/)
+refused('SELECT procs FROM cpu WHERE procs BY h', /near "BY" \(character 35\)$/)
+refused('SELECT procs FROM cpu LATEST ON timestamp PARTITION BY hostname', /[^.]; the time of a point is the column _time$/)
+refused("SELECT procs FROM cpu WHERE _time > '2026-13-01'", /'2026-13-01'.*; a time is written as '2026-01-31T00:00:00Z'$/)
 refused('SELECT /* /* */ */ procs FROM cpu SAMPLE BY h', /^cannot parse the query: syntax error at or near "BY"$/)
 refused('SELECT cpu.time FROM cpu', /the time of a point is the column _time$/)
 refused('SELECT procs FROM cpu WHERE hostname = "a"', /"a" not found.*text is written in single quotes$/)
