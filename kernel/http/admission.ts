@@ -15,7 +15,6 @@ export interface AdmissionOptions {
 export const admission = fastifyPlugin<AdmissionOptions>(
   async (http, { auth, draining, refuse }) => {
     http.addHook('onRequest', (request, reply, done) => {
-      if (draining()) reply.header('connection', 'close')
       // Before its body is read: an unknown path is 404 whatever it carries.
       if (request.is404) return void refuse(request, reply)
       const { config, url } = request.routeOptions
@@ -32,6 +31,10 @@ export const admission = fastifyPlugin<AdmissionOptions>(
       } catch (error) {
         done(error as Error)
       }
+    })
+    http.addHook('onSend', (_request, reply, payload, done) => {
+      if (draining()) reply.header('connection', 'close')
+      done(null, payload)
     })
   },
   { name: 'svc-admission' },

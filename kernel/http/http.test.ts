@@ -301,6 +301,28 @@ t.test('connections that have asked for nothing hold up no stop', async (t) => {
   t.notOk(logged.some((line) => line.includes('requests in flight were cut')))
 })
 
+t.test('a request on a kept connection that arrives with the stop is answered, as the last one', async (t) => {
+  const node = await boot()
+  const { hostname, port } = new URL(node.url)
+  const request = 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n'
+  const sockets = await Promise.all(
+    Array.from({ length: 4 }, async () => {
+      const socket = connect(Number(port), hostname).setEncoding('utf8')
+      socket.write(request)
+      t.match((await once(socket, 'data'))[0], /^HTTP\/1\.1 200 /)
+      return socket
+    }),
+  )
+  const answers = sockets.map(async (socket) => {
+    let text = ''
+    for await (const chunk of socket) text += chunk
+    return text
+  })
+  for (const socket of sockets) socket.write(request)
+  t.same(await node.stop(), [])
+  for (const answer of await Promise.all(answers)) t.match(answer, /^HTTP\/1\.1 200 [^{]*\r\nconnection: close\r\n/i)
+})
+
 t.test('the log level changes at run time', async (t) => {
   const node = await boot({ log: () => {} })
   t.teardown(() => node.stop())
