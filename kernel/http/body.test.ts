@@ -29,6 +29,12 @@ t.test('two requests never get the same buffer, whatever came before', async (t)
 t.test('a body that cannot be decompressed gives its buffer back once', async (t) => {
   const pool = new BodyPool()
   await t.rejects(readBody(request(randomBytes(100_000), 'gzip'), LIMIT, pool), { code: 'BAD_REQUEST' })
+  for (const encoding of [undefined, 'identity'])
+    await t.rejects(readBody(request(gzipSync(randomBytes(100_000)), encoding), LIMIT, pool), {
+      code: 'BAD_REQUEST',
+      message: /; send Content-Encoding: gzip$/,
+    })
+  t.same((await readBody(request(gzipSync('cpu v=1\n')), LIMIT, pool, true)).bytes, gzipSync('cpu v=1\n'), 'whoever decompresses it gets it as it is')
   t.not(pool.take(100_000), pool.take(100_000))
 })
 

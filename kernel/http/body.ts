@@ -76,7 +76,12 @@ export async function readBody(request: IncomingMessage, limit: BodyLimit, pool:
   const declared = Number(request.headers['content-length'] ?? -1)
   if (declared > limit.bytes) throw tooLarge(limit)
   const collected = await collect(request, declared, limit, pool, hold)
-  if (encoded || encoding === 'identity' || encoding === '') return collected
+  if (encoded) return collected
+  if (encoding === 'identity' || encoding === '') {
+    if (!isGzip(collected.bytes)) return collected
+    if (collected.pooled !== undefined) pool.give(collected.pooled)
+    throw new SvcError('BAD_REQUEST', 'cannot read the body: it is compressed with gzip, and no header says so; send Content-Encoding: gzip')
+  }
   let bytes: Buffer
   try {
     bytes = await decompress(collected.bytes, encoding, limit.bytes, { setting: limit.setting, owner: hold?.namespace, ended: () => hold?.ended() })
@@ -90,6 +95,9 @@ export async function readBody(request: IncomingMessage, limit: BodyLimit, pool:
   }
   return { bytes, pooled: undefined }
 }
+
+/** No format that is read here begins so: it is neither text nor a field of protobuf. */
+const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b
 
 /**
  * One buffer, which grows with what arrives. Chunks are copied: small ones take more memory than their bytes.
