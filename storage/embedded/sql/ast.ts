@@ -104,12 +104,15 @@ function read(json: string): Node {
 /** What `json_serialize_sql` says of other statements. */
 const NO_QUERY = 'Only SELECT statements'
 
+const REMOVED_BY = 'a measurement is dropped by DELETE /api/v1/measurements/<name>, points by POST /api/v1/delete'
+
 /** @param text of the statement, for messages: where it is known. */
 function parsed(tree: Node, text = ''): Parsed {
   if (tree.error === true) {
     const unknown = tree.error_type === 'not implemented'
     if (unknown && String(tree.error_message).startsWith(NO_QUERY)) {
-      throw refuse('cannot run this statement: only queries are allowed (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN); data is written by the write API')
+      const instead = /^[\s(]*(?:DROP|DELETE|TRUNCATE)\b/i.test(text) ? REMOVED_BY : 'data is written by the write API, which makes measurements too'
+      throw refuse(`cannot run this statement: only queries are allowed (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN); ${instead}`)
     }
     throw refuse(`cannot parse the query: ${unknown ? 'not supported: ' : ''}${reasonOf(tree, text)}`)
   }

@@ -132,7 +132,12 @@ refused("SELECT procs FROM cpu WHERE _time > '2026-13-01'", /'2026-13-01'.*; a t
 refused('SELECT /* /* */ */ procs FROM cpu SAMPLE BY h', /^cannot parse the query: syntax error at or near "BY"$/)
 refused('SELECT cpu.time FROM cpu', /the time of a point is the column _time$/)
 refused('SELECT procs FROM cpu WHERE hostname = "a"', /"a" not found.*text is written in single quotes$/)
-refused('DROP TABLE cpu', /^cannot run this statement: only queries are allowed/)
+refused(
+  'DROP TABLE cpu',
+  /^cannot run this statement: only queries are allowed.*; a measurement is dropped by DELETE \/api\/v1\/measurements\/<name>, points by POST /,
+)
+refused('\n delete FROM cpu', /; a measurement is dropped by DELETE /)
+refused('CREATE TABLE disk (used DOUBLE)', /; data is written by the write API, which makes measurements too$/)
 
 // Names that DuckDB knows, or reads as a file, where a caller could have them taken for a CTE's: __m0 is a table that is no measurement.
 const KELVIN = '\u212a'
