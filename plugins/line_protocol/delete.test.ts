@@ -98,6 +98,21 @@ t.test('bad deletes are refused whole', async (t) => {
   t.equal((await points(node)).length, 1)
 })
 
+t.test('a delete is read whatever its Content-Type is, and null is no predicate', async (t) => {
+  const { node, write } = await start(t, { line_protocol: { database: 'tag' } })
+  const types = [undefined, '', 'application/x-www-form-urlencoded', 'text/plain; charset=utf-8', 'application/json']
+  const post = (type: string | undefined, payload: string) =>
+    node.inject({ method: 'POST', url: '/api/v2/delete?bucket=b&org=o', payload, headers: type === undefined ? {} : { 'content-type': type } })
+  for (const type of types) {
+    await write('b', [`m v=1 ${BASE}`, `n v=1 ${BASE}`])
+    t.match(await post(type, JSON.stringify({ ...ALL, predicate: '_measurement="m"' })), { statusCode: 204, body: '' }, String(type))
+    t.same(await points(node), ['n db=b 0'])
+    t.match(await post(type, JSON.stringify({ ...ALL, predicate: null })), { statusCode: 204, body: '' }, String(type))
+    t.same(await points(node), [])
+    for (const text of ['', 'start=1&stop=2', '[]']) t.ok([400, 422].includes((await post(type, text)).statusCode), `${type}: ${text}`)
+  }
+})
+
 t.test('predicates', async (t) => {
   const eq = (tag: string, value: string) => ({ tag, op: '=', value })
   const good: [string, ReturnType<typeof parsePredicate>][] = [

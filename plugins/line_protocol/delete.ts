@@ -1,5 +1,5 @@
 /** POST /api/v2/delete: points of a time range and a predicate, of the measurements that the bucket stands for. */
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { HttpRequest, Matcher, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { rfc3339Nanos } from 'svcdb/lib/numbers'
@@ -12,7 +12,13 @@ import { type Predicate, parsePredicate } from './predicate.ts'
 interface DeleteBody {
   start: string
   stop: string
-  predicate?: string
+  predicate?: string | null
+}
+
+/** An `onRequest` hook: the body is JSON whatever its Content-Type is, as it is to InfluxDB 2. Its client for Rust names none, curl that of a form. */
+export function alwaysJson(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
+  request.headers['content-type'] = 'application/json'
+  done()
 }
 
 /** No point lies here, so a range between them holds all. */

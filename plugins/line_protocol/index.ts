@@ -2,7 +2,7 @@ import { definePlugin, type HttpRequest, NOTHING, pointFormat } from 'svcdb'
 import { Type } from 'svcdb/lib/schema'
 import { configSchema } from './config.ts'
 import { databaseName, parametersOf } from './database-name.ts'
-import { DeleteHandler } from './delete.ts'
+import { alwaysJson, DeleteHandler } from './delete.ts'
 import { type BucketQuery, bucketList, QUESTDB_SETTINGS } from './discovery.ts'
 import { lineFormat } from './format.ts'
 import { DIALECTS, influxHooks, WriteHandler } from './handler.ts'
@@ -43,7 +43,9 @@ const deleteBody = Type.Object(
   {
     start: Type.String({ description: 'First time, RFC 3339' }),
     stop: Type.String({ description: 'Last time, RFC 3339' }),
-    predicate: Type.Optional(Type.String({ description: '_measurement="cpu" AND host="a"; operators are = and !=' })),
+    predicate: Type.Optional(
+      Type.Union([Type.String(), Type.Null()], { description: '_measurement="cpu" AND host="a"; operators are = and !=; null is as none' }),
+    ),
   },
   { additionalProperties: false },
 )
@@ -101,7 +103,7 @@ export default definePlugin({
       body: deleteBody,
       response: { 204: NOTHING },
     }
-    const deletes = { config: { action: 'delete' as const }, schema: removal, ...influxHooks }
+    const deletes = { config: { action: 'delete' as const }, schema: removal, onRequest: alwaysJson, ...influxHooks }
     svc.http.post(DELETE_PATH, deletes, (request, reply) => remover.delete(request, reply))
     const list = { tags: ['write'], summary: 'Buckets that can be written to, as InfluxDB 2 lists them', querystring: bucketQuery }
     svc.http.get('/api/v2/buckets', { schema: list, ...influxHooks }, async (request) =>
