@@ -241,6 +241,7 @@ async function besides(t: Test, node: TestNode): Promise<void> {
   const build = (await get(node, '/status/buildinfo')).json.data
   t.match(build.version, /^3\.\d+\.\d+$/)
   t.notOk('features' in build, 'what has features is taken for Mimir')
+  t.match(build.buildDate, /^2\d{7}-\d\d:\d\d:\d\d$/, 'clients with types read a date of this form')
   t.match((await get(node, '/status/runtimeinfo')).json.data, { startTime: /^2\d{3}-.*Z$/, reloadConfigSuccess: true, CWD: process.cwd() })
   t.match((await get(node, '/status/flags')).json.data, { 'query.lookback-delta': '300s' })
   t.match((await get(node, '/status/flags')).json.data['enable-feature'].split(','), ['promql-experimental-functions'], 'by which tools such as pint go')
@@ -256,6 +257,8 @@ async function besides(t: Test, node: TestNode): Promise<void> {
   t.same((await get(node, '/status/walreplay')).json.data, { min: 0, max: 0, current: 0 })
   const { headStats, seriesCountByMetricName } = (await get(node, '/status/tsdb', { limit: '2' })).json.data
   t.equal(headStats.numSeries, 6)
+  const noHead = '"chunkCount":0,"minTime":9223372036854775807,"maxTime":-9223372036854775808}'
+  t.ok((await node.inject('/api/v1/status/tsdb')).body.includes(noHead), 'clients with types want all members, in 64 bits')
   t.same(seriesCountByMetricName[0], { name: 'up', value: 3 })
   t.equal(seriesCountByMetricName.length, 2)
   t.same((await get(node, '/rules')).json.data, { groups: [] })

@@ -1,6 +1,7 @@
 /** What tools ask a Prometheus server about itself. Answers are those of a server that scrapes nothing and has no rules. */
 import { availableParallelism, hostname } from 'node:os'
 import { administersServer, type HttpRequest, VERSION } from 'svcdb'
+import { jsonDigits } from 'svcdb/lib/json'
 import { moduleUrl } from 'svcdb/lib/modules'
 import type { PromqlConfig } from '../config.ts'
 import type { CountsArgs } from '../counts-job.ts'
@@ -13,6 +14,8 @@ import type { QueryApi } from './query-api.ts'
 const COUNTS = moduleUrl('../counts-job.ts', import.meta.url)
 /** The Prometheus release whose language and API these are: clients choose what they ask for by it. */
 const COMPATIBLE_VERSION = '3.16.0'
+/** A head block without samples has these times in Prometheus, whose page shows no dates for them. Here there is no head block. */
+const NO_HEAD = { chunkCount: 0, minTime: jsonDigits(2n ** 63n - 1n), maxTime: jsonDigits(-(2n ** 63n)) }
 const DEFAULT_COUNTS = 10
 const MAX_COUNTS = 10_000
 
@@ -21,16 +24,17 @@ export function statusEndpoints(api: QueryApi, config: PromqlConfig): void {
   const get = (path: string, summary: string, data: (params: unknown, request: HttpRequest) => unknown): void =>
     api.serve(path, { summary, methods: ['GET'] }, data)
 
+  const startTime = new Date(svc.clock.now()).toISOString()
   get('/status/buildinfo', 'The version of Prometheus that this is compatible with', () => ({
     version: COMPATIBLE_VERSION,
     revision: `svc-${VERSION}`,
     branch: 'svc',
     buildUser: '',
-    buildDate: '',
+    // The sources are compiled when the process starts.
+    buildDate: buildDateOf(startTime),
     goVersion: '',
   }))
 
-  const startTime = new Date(svc.clock.now()).toISOString()
   get('/status/runtimeinfo', 'The process', (_params, request) => {
     const ofMachine = administersServer(svc.context(request)) ? { CWD: process.cwd(), hostname: hostname() } : { CWD: '', hostname: '' }
     return {
@@ -96,6 +100,12 @@ export function statusEndpoints(api: QueryApi, config: PromqlConfig): void {
   get('/alertmanagers', 'Alertmanagers: there are none', () => ({ activeAlertmanagers: [], droppedAlertmanagers: [] }))
 }
 
+/** YYYYMMDD-hh:mm:ss. @param time ISO 8601, in UTC */
+function buildDateOf(time: string): string {
+  const [day, clock] = time.split('T')
+  return `${day.replaceAll('-', '')}-${clock.slice(0, 8)}`
+}
+
 function countsLimit(text: string): number {
   if (text === '') return DEFAULT_COUNTS
   const limit = integerOf(text)
@@ -106,7 +116,7 @@ function countsLimit(text: string): number {
 
 function tsdbStatus(counts: DatabaseCounts): unknown {
   return {
-    headStats: { numSeries: counts.series, numLabelPairs: counts.labelPairs },
+    headStats: { numSeries: counts.series, numLabelPairs: counts.labelPairs, ...NO_HEAD },
     seriesCountByMetricName: counts.seriesByMetric,
     labelValueCountByLabelName: counts.valuesByLabel,
     memoryInBytesByLabelName: counts.bytesByLabel,
