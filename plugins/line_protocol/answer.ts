@@ -13,41 +13,57 @@ const FINAL: Readonly<Record<string, string | undefined>> = {
   FUTURE_TIMESTAMP: 'points beyond retention policy',
 }
 
-/** Nothing parsed. Telegraf and the v1 clients look for "unable to parse". */
-export function nothingParsed(outcome: ParseOutcome): SvcError {
-  const first = outcome.failures[0]
-  const code = onlyCode(outcome.failures) ?? 'INVALID_POINT'
-  return new SvcError(code, `${first.message} (line ${first.line}${others(outcome.rejected)}${words(first, '; ')})`, {
-    detail: { written: 0, rejected: outcome.rejected },
-  })
+/** The words of InfluxDB 3 for a refusal that lists its lines: its clients read the list of no other. */
+const LISTED = { partly: 'partial write of line protocol occurred', whole: 'parsing failed for write_lp endpoint' } as const
+
+/** Nothing parsed. Telegraf and the v1 clients look for "unable to parse". @param lists whether the lines at fault are listed, as InfluxDB 3 does */
+export function nothingParsed(outcome: ParseOutcome, lists = false): SvcError {
+  const { failures, rejected } = outcome
+  const first = failures[0]
+  const text = `${first.message} (line ${first.line}${others(rejected)}${words(first, '; ')})`
+  return refused(onlyCode(failures) ?? 'INVALID_POINT', text, { written: 0, rejected }, lists ? failures : undefined)
 }
 
-/** Some lines did not parse, and the caller wants all of them or none. */
-export function notWhole({ failures, rejected }: ParseOutcome): SvcError {
+/** Some lines did not parse, and the caller wants all of them or none. @param lists as for `nothingParsed` */
+export function notWhole({ failures, rejected }: ParseOutcome, lists: boolean): SvcError {
   const first = failures[0]
   const text = `nothing was written, for accept_partial is false: ${first.message} (line ${first.line}${others(rejected)}${words(first, '; ')})`
-  return new SvcError(onlyCode(failures) ?? 'INVALID_POINT', text, { detail: { written: 0, rejected } })
+  return refused(onlyCode(failures) ?? 'INVALID_POINT', text, { written: 0, rejected }, lists ? failures : undefined, LISTED.whole)
 }
 
-/** Undefined when all was written. A partial write begins with just these words: clients then do not send it again. */
-export function refusal(outcome: ParseOutcome, result: WriteResult): SvcError | undefined {
+/** Undefined when all was written. A partial write begins with just these words: clients then do not send it again. @param lists as for `nothingParsed` */
+export function refusal(outcome: ParseOutcome, result: WriteResult, lists = false): SvcError | undefined {
   const rejected = outcome.rejected + result.rejected
   if (rejected === 0) return undefined
   const admission = result.rejections.map((r): LineFailure => ({ line: r.position, code: r.code, message: r.message }))
   const failures = [...outcome.failures, ...admission].sort((a, b) => a.line - b.line)
   const first = failures[0]
-  const detail = { written: result.written, rejected }
+  const counts = { written: result.written, rejected }
+  const listed = lists ? failures : undefined
   const only = onlyCode(failures)
   if (result.written === 0 && outcome.rejected === 0 && only !== undefined && only !== 'PARTIAL_WRITE') {
-    return new SvcError(only, `${first.message} (line ${first.line}${others(rejected)}${words(first, '; ')})`, { detail })
+    return refused(only, `${first.message} (line ${first.line}${others(rejected)}${words(first, '; ')})`, counts, listed)
   }
   const points = result.written === 1 ? '1 point' : `${result.written} points`
   const text = `partial write: ${points} written, ${rejected} rejected; first: line ${first.line}: ${first.message}${words(first, ' (', ')')}`
-  return new SvcError('PARTIAL_WRITE', text, { detail })
+  return refused('PARTIAL_WRITE', text, counts, listed)
 }
 
 export function tooManyPoints(limit: number): SvcError {
   return new SvcError('BAD_REQUEST', `cannot write more than ${limit} points at once: max_write_batch_size is ${limit}; send smaller batches`)
+}
+
+/** @param listed lines that the answer lists; undefined = none, as before InfluxDB 3 */
+function refused(
+  code: ErrorCode,
+  text: string,
+  counts: { written: number; rejected: number },
+  listed: readonly LineFailure[] | undefined,
+  known: string = LISTED.partly,
+): SvcError {
+  if (listed === undefined) return new SvcError(code, text, { detail: counts })
+  const data = listed.map(({ line, message }) => ({ line_number: line, error_message: message }))
+  return new SvcError(code, `${text} (InfluxDB: ${known})`, { detail: { ...counts, data } })
 }
 
 /** The code that all failures share and that the table of errors knows. */

@@ -27,16 +27,20 @@ export interface WriteQuery {
   accept_partial?: boolean
 }
 
-/** The API of InfluxDB that a route is of: what `precision` is called, and what it is where none is named. */
+/** The API of InfluxDB that a route is of. */
 interface Dialect {
+  /** What `precision` is called. */
   precisions: Record<string, Precision>
+  /** What it is where none is named. */
   usual: Precision
+  /** Whether a refusal lists the lines at fault. */
+  lists: boolean
 }
 
-export const DIALECTS = { 2: { precisions: PRECISIONS, usual: 'ns' }, 3: { precisions: LONG_PRECISIONS, usual: 'auto' } } as const satisfies Record<
-  number,
-  Dialect
->
+export const DIALECTS = {
+  2: { precisions: PRECISIONS, usual: 'ns', lists: false },
+  3: { precisions: LONG_PRECISIONS, usual: 'auto', lists: true },
+} as const satisfies Record<number, Dialect>
 
 export class WriteHandler {
   private readonly svc: Svc
@@ -74,12 +78,12 @@ export class WriteHandler {
       const parser = this.parsers.get(context.dataNamespace, tags)
       const outcome = await parser.turns.run(() => parser.parse(body, batch, options), hungUp(request))
       if (outcome.tooMany) throw tooManyPoints(maxPoints)
-      if (query.accept_partial === false && outcome.rejected > 0) throw notWhole(outcome)
+      if (query.accept_partial === false && outcome.rejected > 0) throw notWhole(outcome, dialect.lists)
       return outcome
     })
-    if (outcome.rows === 0 && outcome.rejected > 0) throw nothingParsed(outcome)
+    if (outcome.rows === 0 && outcome.rejected > 0) throw nothingParsed(outcome, dialect.lists)
     this.written.inc(result.written)
-    const refused = refusal(outcome, result)
+    const refused = refusal(outcome, result, dialect.lists)
     if (refused !== undefined) throw refused
     return reply.code(204).send()
   }

@@ -109,12 +109,19 @@ t.test('the write of InfluxDB 3: its units, and all lines or none', async (t) =>
   t.match(unknown.json().error, /cannot use precision "h": it is one of auto, nanosecond/)
   const part = await write3('v3p v=1\nv3p v=')
   t.equal(part.statusCode, 400)
-  t.match(part.json().error, /^partial write: 1 point written, 1 rejected; first: line 2/)
+  t.match(part.json().error, /^partial write: 1 point written, 1 rejected; first: line 2.* \(InfluxDB: partial write of line protocol occurred\)$/)
+  t.match(part.json().data, [{ line_number: 2, error_message: /^unable to parse 'v3p v=': missing field value/ }], 'clients read the lines at fault')
+  const mixed = await write3('v3p v="text"\n\nv3p v=1\nv3p w=')
+  t.match(mixed.json(), { code: 'PARTIAL_WRITE', written: 1, rejected: 2, data: [{ line_number: 1, error_message: /type float64/ }, { line_number: 4 }] })
+  const none = await write3('v3p v=')
+  t.match(none.json(), { error: /\(InfluxDB: partial write of line protocol occurred\)$/, code: 'INVALID_POINT', data: [{ line_number: 1 }] })
   const whole = await write3('v3w v=1\nv3w v=\nv3w w=', '&accept_partial=false')
   t.equal(whole.statusCode, 400)
   t.match(whole.json(), {
-    error: /^nothing was written, for accept_partial is false: unable to parse 'v3w v=': .* \(line 2, the first of 2 rejected\)/,
+    error:
+      /^nothing was written, for accept_partial is false: unable to parse 'v3w v=': .* \(line 2, the first of 2 rejected\) \(InfluxDB: parsing failed for write_lp endpoint\)$/,
     code: 'INVALID_POINT',
+    data: [{ line_number: 2 }, { line_number: 3 }],
   })
   t.equal((await write3('v3w v=1', '&accept_partial=false')).statusCode, 204)
   t.equal((await times('v3w')).length, 1)

@@ -3,8 +3,8 @@ import sys
 import time
 
 from checks import contains, equal, fails, fault, run
-from influxdb_client_3 import SYNCHRONOUS, InfluxDBClient3, Point, WriteOptions, write_client_options
-from influxdb_client_3.exceptions.exceptions import InfluxDB3ClientQueryError
+from influxdb_client_3 import SYNCHRONOUS, InfluxDBClient3, Point, WriteOptions, WriteType, write_client_options
+from influxdb_client_3.exceptions.exceptions import InfluxDB3ClientQueryError, InfluxDBPartialWriteError
 from influxdb_client_3.write_client.write_exceptions import ApiException
 
 flight, url = sys.argv[1:3]
@@ -77,6 +77,10 @@ def check_errors():
         fails(InfluxDB3ClientQueryError, lambda: c.query('SELECT time FROM errors'), 'the time of a point is the column _time')
         fails(InfluxDB3ClientQueryError, lambda: c.query('SELECT v FROM errors', language='influxql'), 'only "sql" is answered')
         contains(c.get_server_version(), 'svc')
+    with client(WriteOptions(write_type=WriteType.synchronous, use_v2_api=False)) as c:
+        lines = f'listed v=1 {base}\nlisted v=warm {base}\nlisted w= {base}'
+        error = fails(InfluxDBPartialWriteError, lambda: c.write(lines), 'partial write: 1 point written, 2 rejected')
+        equal([(line.line_number, line.error_message.split(': ')[-1]) for line in error.line_errors], [(2, 'invalid boolean'), (3, 'missing field value')])
 
 
 run(sys.modules[__name__])
