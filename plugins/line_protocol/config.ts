@@ -31,8 +31,9 @@ export const configSchema = Type.Object({
   series_cache_bytes: Type.Integer({
     default: 268_435_456,
     minimum: 65_536,
-    maximum: 17_179_869_184,
-    description: 'Series keys, as written, that are recognised without being parsed again, for each namespace (with `tag`: each database); emptied when full',
+    maximum: 4_294_967_296,
+    description:
+      'Memory for series keys, as written, that are recognised without being parsed again, for each namespace (with `tag`: each database); emptied when full',
   }),
   max_cached_namespaces: Type.Integer({
     default: 16,

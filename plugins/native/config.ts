@@ -12,8 +12,8 @@ export const configSchema = Type.Object({
   series_cache_bytes: Type.Integer({
     default: 67_108_864,
     minimum: 65_536,
-    maximum: 17_179_869_184,
-    description: 'Tag sets, as written, that are recognised without being parsed again, for each namespace; emptied when full',
+    maximum: 4_294_967_296,
+    description: 'Memory for tag sets, as written, that are recognised without being parsed again, for each namespace; emptied when full',
   }),
   max_cached_namespaces: Type.Integer({ default: 16, minimum: 1, maximum: 10_000, description: 'Namespaces that have a series cache at one time' }),
 })

@@ -51,9 +51,9 @@ export const configSchema = Type.Object({
   series_cache_bytes: Type.Integer({
     default: 268_435_456,
     minimum: 65_536,
-    maximum: 17_179_869_184,
+    maximum: 4_294_967_296,
     description:
-      'Attributes, as sent, that are recognised without being parsed again, and about what their resources and scopes take, for each namespace; emptied when full',
+      'Memory for attributes, as sent, that are recognised without being parsed again, and about what their resources and scopes take, for each namespace; emptied when full',
   }),
   max_cached_namespaces: Type.Integer({ default: 16, minimum: 1, maximum: 10_000, description: 'Namespaces that have a series cache at one time' }),
 })

@@ -50,8 +50,8 @@ export const configSchema = Type.Object({
   series_cache_bytes: Type.Integer({
     default: 268_435_456,
     minimum: 65_536,
-    maximum: 17_179_869_184,
-    description: 'Label sets, as sent, that are recognised without being parsed again, for each namespace and protocol version; emptied when full',
+    maximum: 4_294_967_296,
+    description: 'Memory for label sets, as sent, that are recognised without being parsed again, for each namespace and protocol version; emptied when full',
   }),
   max_cached_namespaces: Type.Integer({ default: 16, minimum: 1, maximum: 10_000, description: 'Namespaces that have a series cache at one time' }),
   max_metadata_metrics: Type.Integer({

@@ -1,12 +1,10 @@
 /** Series in the order of the last time, read many at a time (runs-module.ts). */
 import type { KeyTable } from 'svcdb/lib/columns'
 import type { SlotMemory } from 'svcdb/lib/snappy'
-import { type GrowingMemory, PAGE_BYTES, webAssembly } from 'svcdb/lib/web-assembly'
+import { type GrowingMemory, growingMemory, MAX_PAGES, PAGE_BYTES } from 'svcdb/lib/web-assembly'
 import { timeOf } from './plain-sample.ts'
 import { ENTRY_BYTES, type Run, runIn, STEP_BYTES } from './runs-module.ts'
 
-/** All that an address reaches. */
-const MAX_PAGES = 65536
 /** Series of a run: at first, when the last one ended early, and at most. */
 const SHORTEST = 4
 const LONGEST = 256
@@ -26,7 +24,7 @@ export class SeriesRuns {
 
   /** @returns undefined where it cannot be done. */
   static of({ memory: request, maxPages }: SlotMemory, keys: KeyTable): SeriesRuns | undefined {
-    const memory = newMemory()
+    const memory = growingMemory()
     const run = memory && runIn(request, maxPages, memory, MAX_PAGES)
     return run && new SeriesRuns(keys, memory, run)
   }
@@ -71,13 +69,5 @@ export class SeriesRuns {
   /** Its time, milliseconds since the epoch. */
   time(i: number): number {
     return timeOf(this.list[i * 4 + 2], this.list[i * 4 + 3])
-  }
-}
-
-function newMemory(): GrowingMemory | undefined {
-  try {
-    return webAssembly && new webAssembly.Memory({ initial: 1, maximum: MAX_PAGES })
-  } catch {
-    return undefined
   }
 }

@@ -19,11 +19,9 @@ export class Symbols {
   private total = 0
   private view: DataView = new DataView(NO_BYTES.buffer)
   private readonly table: KeyTable
-  private readonly maxBytes: number
 
   constructor(maxBytes: number, seed: number) {
     this.table = new KeyTable(maxBytes, seed)
-    this.maxBytes = maxBytes
   }
 
   begin(bytes: Uint8Array, view: DataView): void {
@@ -47,7 +45,7 @@ export class Symbols {
 
   /** Whether all numbers had to be given up to have room for this request's. Call when all symbols are there. */
   makeRoom(): boolean {
-    if (this.table.bytes + this.total <= this.maxBytes) return false
+    if (this.table.hasRoom(this.count, this.total)) return false
     this.table.clear()
     return true
   }
@@ -60,7 +58,7 @@ export class Symbols {
     const end = this.ends[place]
     const hash = this.table.hashOf(this.view, start, end)
     let number = this.table.find(this.view, start, end, hash)
-    if (number < 0 && this.table.bytes + end - start <= this.maxBytes) number = this.table.add(this.bytes, start, end, hash, 0, 0)
+    if (number < 0 && this.table.hasRoom(1, end - start)) number = this.table.add(this.bytes, start, end, hash, 0, 0)
     this.numbers[place] = number
     return number
   }

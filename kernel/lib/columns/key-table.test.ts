@@ -110,3 +110,64 @@ t.test('keys lie in a memory that grows, and in one of their own once it cannot'
   table.clear()
   t.equal(table.expected(entries[0], new Int32Array(4), 0, 1, 1), 0, 'after none that is gone follows another')
 })
+
+t.test('a table that grows does so in parts, and all keys are found meanwhile', async (t) => {
+  const seed = Date.now() % 2 ** 31
+  t.comment(`seed ${seed}`)
+  const random = seeded(seed)
+  const table = new KeyTable(1 << 30, seed)
+  const key = Buffer.alloc(8)
+  const view = viewOf(key)
+  const set = (i: number): void => void key.writeUInt32LE(i, 2)
+  const find = (i: number): number => {
+    set(i)
+    return table.find(view, 0, key.length, table.hashOf(view, 0, key.length))
+  }
+  let missed = 0
+  let grown = 0
+  for (let i = 0; i < 100_000; i++) {
+    const before = [table.series, table.group, table.following]
+    set(i)
+    if (table.add(key, 0, key.length, table.hashOf(view, 0, key.length), i, 0) !== i) t.fail(`key ${i} is not entry ${i}`)
+    const after = [table.series, table.group, table.following]
+    const at = after.filter((numbers, place) => numbers !== before[place])
+    if (i > 1000 && at.length > 1) t.fail(`entry ${i} has ${at.length} of the numbers grow at once`)
+    grown += at.length
+    const known = Math.floor(random() * (i + 1))
+    const entry = find(known)
+    if (entry < 0) missed++
+    else if (entry !== known || table.series[entry] !== known) t.fail(`key ${known} is entry ${entry}`)
+    if (find(i + 1) >= 0) t.fail(`key ${i + 1} is found before it is added`)
+  }
+  t.ok(grown > 20, `they have grown ${grown} times`)
+  t.ok(missed < 10, `${missed} keys are missed, whose probes are all taken`)
+})
+
+t.test('many short keys take no more memory than the table may have', async (t) => {
+  const most = 1 << 20
+  const table = new KeyTable(most, 11)
+  const key = Buffer.alloc(4)
+  const view = viewOf(key)
+  let size = 0
+  for (let i = 0; i < 100_000; i++) {
+    key.writeUInt32LE(i)
+    if (!table.hasRoom(1, 4) && table.bytes < most - 100) t.fail('there is room that is not told')
+    table.add(key, 0, 4, table.hashOf(view, 0, 4), i, 0)
+    size = Math.max(size, table.size)
+  }
+  // Each has six numbers and two slots at least.
+  t.ok(size > 10_000 && size * (4 + 32) <= most, `${size} keys of 4 bytes`)
+  t.equal(table.add(Buffer.alloc(most), 0, most, 1, 1, 1), -1, 'one that is too long alone')
+})
+
+t.test('a large arena grows where it lies', async (t) => {
+  const table = new KeyTable(1 << 30, 11)
+  const key = Buffer.alloc(1 << 20)
+  const entries: number[] = []
+  const hash = (i: number): number => {
+    key.fill(i + 1)
+    return table.hashOf(viewOf(key), 0, key.length)
+  }
+  for (let i = 0; i < 40; i++) entries.push(table.add(key, 0, key.length, hash(i), i, 0))
+  for (let i = 0; i < 40; i++) t.equal(table.find(viewOf(key), 0, key.length, hash(i)), entries[i], `key ${i}`)
+})

@@ -3,9 +3,10 @@
  *
  * Decoders look the bytes up before they take them apart, so a series is unescaped, sorted and checked once. Open addressing with
  * linear probing; the bytes live in one arena. Invariants: an entry's bytes never change; equal bytes have one entry; a probe ends
- * after MAX_PROBES steps, so that keys made to collide cost a miss each and not a scan of the table.
+ * after MAX_PROBES steps, so that keys made to collide cost a miss each and not a scan of the table. One series can be written in
+ * millions of ways: so entries count as the memory that they take, and a table never grows as a whole at once.
  */
-import { type GrowingMemory, PAGE_BYTES } from '../web-assembly/index.ts'
+import { type GrowingMemory, growingMemory, PAGE_BYTES } from '../web-assembly/index.ts'
 
 const MAX_PROBES = 32
 /** Small: a source has a table for each topic. */
@@ -13,6 +14,14 @@ const FIRST_SLOTS = 128
 const FIRST_ARENA = 4096
 /** Bytes compared at a time. */
 const STEP = 32
+/** What an entry takes beside its key: six numbers, and two to four slots. */
+const ENTRY_BYTES = 40
+/** An arena from here on grows where it lies: 64 MB are copied in some 50 ms. */
+const LARGE_ARENA = 8 << 20
+/** The six numbers of entries grow one after the other, this part of their capacity apart. */
+const GROWTH_GAP = 16
+/** Entries that move to new slots with each one that is added or was not found there: all are moved long before there are twice as many again. */
+const MOVES = 8
 
 export class KeyTable {
   /** What the caller keeps with an entry: the series number, and a number of its own (which measurement). */
@@ -21,11 +30,19 @@ export class KeyTable {
   /** The entry that came after this one last time, -1 = unknown: senders repeat their order. */
   following: Int32Array = new Int32Array(FIRST_SLOTS / 2)
   size = 0
-  private offset = new Int32Array(FIRST_SLOTS / 2)
+  private offset = new Uint32Array(FIRST_SLOTS / 2)
   private length = new Int32Array(FIRST_SLOTS / 2)
   private hash = new Int32Array(FIRST_SLOTS / 2)
   /** entry + 1, 0 = free */
   private slots = new Int32Array(FIRST_SLOTS)
+  /** Numbers of entries that have been given more room since there were new slots, and the size at which the next is. */
+  private grown = 0
+  private nextGrowth = growthAt(FIRST_SLOTS / 2, 0)
+  /** The slots before these, while entries move; undefined = all are in `slots`. */
+  private formerSlots: Int32Array | undefined
+  /** Entries that have moved, of so many. */
+  private moved = 0
+  private toMove = 0
   private arena = new Uint8Array(FIRST_ARENA)
   private arenaView = new DataView(this.arena.buffer)
   private arenaLength = 0
@@ -35,15 +52,20 @@ export class KeyTable {
   private readonly maxBytes: number
   private readonly seed: number
 
-  /** @param maxBytes the arena is emptied rather than grown beyond this; @param seed random, so that collisions cannot be prepared */
+  /** @param maxBytes of memory, about, at most 4 GiB but for tables that never have as much; the table is emptied rather than grown beyond this. @param seed random, so that collisions cannot be prepared */
   constructor(maxBytes: number, seed: number) {
     this.maxBytes = maxBytes
     this.seed = seed | 0
   }
 
-  /** Bytes of keys held. */
+  /** Bytes of memory that the keys take, about. */
   get bytes(): number {
-    return this.arenaLength
+    return this.arenaLength + this.size * ENTRY_BYTES
+  }
+
+  /** Whether so many keys more, of so many bytes together, have room without the table being emptied. */
+  hasRoom(keys: number, bytes: number): boolean {
+    return this.bytes + bytes + keys * ENTRY_BYTES <= this.maxBytes
   }
 
   /** From now on keys lie in this memory, behind so many bytes, as long as it can grow. */
@@ -79,6 +101,7 @@ export class KeyTable {
     this.size = 0
     this.arenaLength = 0
     this.slots.fill(0)
+    this.formerSlots = undefined
   }
 
   hashOf(view: DataView, start: number, end: number): number {
@@ -95,9 +118,17 @@ export class KeyTable {
 
   /** The entry of view[start, end), or -1. */
   find(view: DataView, start: number, end: number, hash: number): number {
-    const mask = this.slots.length - 1
+    const { formerSlots } = this
+    const entry = this.findIn(this.slots, view, start, end, hash)
+    if (entry >= 0 || formerSlots === undefined) return entry
+    this.moveSome()
+    return this.findIn(formerSlots, view, start, end, hash)
+  }
+
+  private findIn(slots: Int32Array, view: DataView, start: number, end: number, hash: number): number {
+    const mask = slots.length - 1
     for (let probe = 0; probe < MAX_PROBES; probe++) {
-      const entry = this.slots[(hash + probe) & mask] - 1
+      const entry = slots[(hash + probe) & mask] - 1
       if (entry < 0) return -1
       if (this.hash[entry] === hash && this.length[entry] === end - start && this.sameBytes(entry, view, start)) return entry
     }
@@ -118,9 +149,10 @@ export class KeyTable {
   /** Adds a key that `find` did not find. May empty the table first; returns -1 when the key cannot be held. */
   add(bytes: Uint8Array, start: number, end: number, hash: number, series: number, group: number): number {
     const length = end - start
-    if (length > this.maxBytes) return -1
-    if (this.arenaLength + length > this.maxBytes) this.clear()
-    if (this.size === this.series.length) this.growEntries()
+    if (length + ENTRY_BYTES > this.maxBytes) return -1
+    if (!this.hasRoom(1, length)) this.clear()
+    while (this.size >= this.nextGrowth) this.grow()
+    if (this.formerSlots !== undefined) this.moveSome()
     const slot = this.freeSlot(hash)
     if (slot < 0) return -1
     if (this.arenaLength + length > this.arena.length) this.growArena(length)
@@ -149,6 +181,7 @@ export class KeyTable {
   private growArena(length: number): void {
     const bytes = Math.min(this.maxBytes, Math.max(this.arena.length * 2, this.arenaLength + length))
     const held = this.arena.subarray(0, this.arenaLength)
+    if (bytes > LARGE_ARENA) this.memory ??= growingMemory()
     if (!this.growMemory(bytes)) {
       this.arena = new Uint8Array(bytes)
       this.arena.set(held)
@@ -173,20 +206,47 @@ export class KeyTable {
     return true
   }
 
-  private growEntries(): void {
-    const capacity = this.series.length * 2
-    this.series = grow(this.series, capacity)
-    this.group = grow(this.group, capacity)
-    this.following = grow(this.following, capacity)
-    this.offset = grow(this.offset, capacity)
-    this.length = grow(this.length, capacity)
-    this.hash = grow(this.hash, capacity)
-    // Twice as many slots as entries; an entry whose probes are all taken is left out and will be a miss.
-    this.slots = new Int32Array(capacity * 2)
-    for (let entry = 0; entry < this.size; entry++) {
+  /** Gives one of the numbers room for twice as many entries, and once all have it, the slots. */
+  private grow(): void {
+    const slots = this.slots.length
+    switch (this.grown++) {
+      case 0:
+        this.series = twice(this.series)
+        break
+      case 1:
+        this.group = twice(this.group)
+        break
+      case 2:
+        this.following = twice(this.following)
+        break
+      case 3:
+        this.offset = twice(this.offset)
+        break
+      case 4:
+        this.length = twice(this.length)
+        break
+      case 5:
+        this.hash = twice(this.hash)
+        break
+      default:
+        this.formerSlots = this.slots
+        // Twice as many slots as entries.
+        this.slots = new Int32Array(slots * 2)
+        this.moved = this.grown = 0
+        this.toMove = this.size
+    }
+    this.nextGrowth = growthAt(this.slots.length / 2, this.grown)
+  }
+
+  /** An entry whose probes are all taken is left out and will be a miss. */
+  private moveSome(): void {
+    const end = Math.min(this.moved + MOVES, this.toMove)
+    for (let entry = this.moved; entry < end; entry++) {
       const slot = this.freeSlot(this.hash[entry])
       if (slot >= 0) this.slots[slot] = entry + 1
     }
+    this.moved = end
+    if (end === this.toMove) this.formerSlots = undefined
   }
 }
 
@@ -213,8 +273,13 @@ function differ(a: DataView, i: number, b: DataView, j: number): boolean {
   return BigInt.asUintN(64, first | second | third | fourth) !== 0n
 }
 
-function grow(from: Int32Array, capacity: number): Int32Array<ArrayBuffer> {
-  const grown = new Int32Array(capacity)
+/** The size at which the next of the numbers grows, or, where all six have, the slots: when there are as many entries as they are for. */
+function growthAt(capacity: number, grown: number): number {
+  return capacity - (6 - grown) * (capacity / GROWTH_GAP)
+}
+
+function twice<T extends Int32Array | Uint32Array>(from: T): T {
+  const grown = new (from.constructor as new (length: number) => T)(from.length * 2)
   grown.set(from)
   return grown
 }

@@ -35,4 +35,4 @@ export {
   unequal,
   when,
 } from './assembler.ts'
-export { type GrowingMemory, PAGE_BYTES, type SharedMemory, webAssembly } from './web-assembly.ts'
+export { type GrowingMemory, growingMemory, MAX_PAGES, PAGE_BYTES, type SharedMemory, webAssembly } from './web-assembly.ts'

@@ -2,6 +2,8 @@
 
 /** Of a memory: sizes are told in pages. */
 export const PAGE_BYTES = 65536
+/** All that an address reaches. */
+export const MAX_PAGES = 65536
 
 /** Memory that several threads have. */
 export interface SharedMemory {
@@ -26,3 +28,12 @@ interface WebAssembly {
 
 /** undefined when Node.js was started without it. */
 export const webAssembly: WebAssembly | undefined = (globalThis as unknown as { WebAssembly?: WebAssembly }).WebAssembly
+
+/** A page that grows to MAX_PAGES without being copied; what was never written takes no memory. @returns undefined where there is none. */
+export function growingMemory(): GrowingMemory | undefined {
+  try {
+    return webAssembly && new webAssembly.Memory({ initial: 1, maximum: MAX_PAGES })
+  } catch {
+    return undefined
+  }
+}
