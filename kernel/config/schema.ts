@@ -105,7 +105,12 @@ export const serverSchema = Type.Object({
   max_write_batch_size: count(100_000, 1, 10_000_000, 'Points of one JSON or line protocol write; above: 400'),
   write_timeout_secs: seconds(30, 'Time limit of one write; 0 = none'),
   dedup_window_secs: seconds(300, 'How long an Idempotency-Key is remembered; 0 = keys are ignored'),
-  max_dedup_entries: count(1_000_000, 4, 100_000_000, 'Idempotency keys remembered at once; when full the oldest quarter goes of the namespace that has most'),
+  max_dedup_entries: count(
+    1_000_000,
+    4,
+    100_000_000,
+    'Idempotency keys remembered at once, each in some 150 bytes; when full the oldest goes of the namespace that has most',
+  ),
   sql_query_timeout_secs: seconds(30, 'Time limit of one SQL statement; 0 = none'),
   sql_max_rows: count(100_000, 1, 100_000_000, 'Rows of one query answer'),
   query_timeout_secs: Type.Number({

@@ -24,12 +24,37 @@ t.test('a refused claim does not lengthen the window', async (t) => {
   t.ok(keys.claim(keyOf('a')))
 })
 
-t.test('the oldest quarter goes when there are too many', async (t) => {
+t.test('the oldest goes when there are too many', async (t) => {
   const keys = new IdempotencyKeys(500, 8, () => 0)
   for (let i = 0; i < 9; i++) t.ok(keys.claim(keyOf(`k${i}`)))
-  t.equal(keys.size, 7)
+  t.equal(keys.size, 8)
+  t.notOk(keys.claim(keyOf('k1')), 'kept')
   t.ok(keys.claim(keyOf('k0')), 'evicted')
-  t.notOk(keys.claim(keyOf('k2')), 'kept')
+})
+
+t.test('what has expired goes a little with each claim, and counts no more meanwhile', async (t) => {
+  let now = 0
+  const keys = new IdempotencyKeys(500, 100_000, () => now)
+  for (const namespace of ['a', 'b']) for (let i = 0; i < 20_000; i++) keys.claim(keyOf(`${i}`, namespace))
+  now = 500
+  t.ok(keys.claim(keyOf('19999')), 'one that is still there')
+  for (let before = keys.size, i = 0; keys.size > 100 && i < 40_000; i++, before = keys.size) {
+    keys.claim(keyOf('once'))
+    if (before - keys.size > 100) t.fail(`${before - keys.size} keys went with one claim`)
+  }
+  t.ok(keys.size <= 100, 'of all namespaces')
+  t.notOk(keys.claim(keyOf('19999')))
+})
+
+t.test('long keys are told apart, and released', async (t) => {
+  const keys = new IdempotencyKeys(500, 10, () => 0)
+  const long = 'k'.repeat(250)
+  t.ok(keys.claim(keyOf(`${long}1`)))
+  t.ok(keys.claim(keyOf(`${long}2`)))
+  t.notOk(keys.claim(keyOf(`${long}1`)))
+  keys.release(keyOf(`${long}1`))
+  t.ok(keys.claim(keyOf(`${long}1`)))
+  t.equal(keys.size, 2)
 })
 
 t.test('callers do not meet, and a namespace is forgotten as a whole', async (t) => {

@@ -1,14 +1,25 @@
-/** Of what gives way at once: looking for the fullest namespace is seldom then. */
-const GIVES_WAY = 4
+import { hash } from 'node:crypto'
 
-/** Idempotency keys seen within a window: bounded, and no namespace takes the room of others. */
+/** Of the keys of the fullest namespace, what gives way before it is looked for again. */
+const GIVES_WAY = 4
+/** Expired keys that one claim removes of a namespace, a million at a time take a second; and namespaces that are looked at for want of room. */
+const EXPIRE = 16
+/** Characters of a longer key are not kept. */
+const LONG = 64
+
+/**
+ * Idempotency keys seen within a window: bounded, and no namespace takes the room of others. A key takes some 150 bytes at most, and no claim does more than a few keys'
+ * work: what has expired goes a little with each, of the caller's namespace and of another in turn.
+ */
 export class IdempotencyKeys {
   private readonly windowMs: number
   private readonly capacity: number
   private readonly now: () => number
-  /** Of each namespace: key to the time it was claimed; a Map keeps the order of claims, so the oldest come first. */
-  private readonly namespaces = new Map<string, Map<string, number>>()
+  private readonly namespaces = new Map<string, Claims>()
   private count = 0
+  private turn: Iterator<string> = this.namespaces.keys()
+  /** The namespace that others find room in, and how many keys it gives before it is looked for again. */
+  private giving = { namespace: '', keys: 0 }
   /** What goes on under a key, from its claim on: resolves to whether it was stored. A key that is forgotten meanwhile is waited for all the same. */
   private readonly underWay = new Map<string, PromiseWithResolvers<boolean>>()
 
@@ -32,20 +43,22 @@ export class IdempotencyKeys {
   claim(key: string): boolean {
     const now = this.now()
     const namespace = namespaceOf(key)
+    const kept = keptOf(key)
     this.expire(namespace, now)
-    if (this.namespaces.get(namespace)?.has(key)) return false
+    this.expireNext(now)
+    const at = this.namespaces.get(namespace)?.times.get(kept)
+    if (at !== undefined && now - at < this.windowMs) return false
+    if (at !== undefined) this.remove(namespace, kept)
     if (this.count >= this.capacity) this.makeRoom(namespace, now)
     let own = this.namespaces.get(namespace)
-    if (own === undefined) this.namespaces.set(namespace, (own = new Map()))
-    own.set(key, now)
+    if (own === undefined) this.namespaces.set(namespace, (own = new Claims()))
+    own.times.set(kept, now)
     this.count++
     return true
   }
 
   release(key: string): void {
-    const namespace = namespaceOf(key)
-    const own = this.namespaces.get(namespace)
-    if (own?.delete(key)) this.removed(namespace, own)
+    this.remove(namespaceOf(key), keptOf(key))
   }
 
   /**
@@ -73,41 +86,78 @@ export class IdempotencyKeys {
 
   /** Frees all keys of a namespace. */
   forget(namespace: string): void {
-    this.count -= this.namespaces.get(namespace)?.size ?? 0
+    this.count -= this.namespaces.get(namespace)?.times.size ?? 0
     this.namespaces.delete(namespace)
   }
 
-  private removed(namespace: string, own: ReadonlyMap<string, number>): void {
+  private remove(namespace: string, kept: string): void {
+    const own = this.namespaces.get(namespace)
+    if (!own?.times.delete(kept)) return
     this.count--
-    if (own.size === 0) this.namespaces.delete(namespace)
+    if (own.times.size === 0) this.namespaces.delete(namespace)
   }
 
   private expire(namespace: string, now: number): void {
     const own = this.namespaces.get(namespace)
-    if (own === undefined) return
-    for (const [key, at] of own) {
-      if (now - at < this.windowMs) return
-      own.delete(key)
-      this.removed(namespace, own)
+    for (let left = EXPIRE; left > 0; left--) {
+      const oldest = own?.oldest()
+      if (oldest === undefined || now - oldest[1] < this.windowMs) return
+      this.remove(namespace, oldest[0])
     }
   }
 
-  /** A namespace that has its share gives way to itself, and others find room where most is. */
-  private makeRoom(wanting: string, now: number): void {
-    for (const namespace of this.namespaces.keys()) this.expire(namespace, now)
-    if (this.count < this.capacity) return
-    let most = wanting
-    if ((this.namespaces.get(wanting)?.size ?? 0) * this.namespaces.size < this.count)
-      for (const [namespace, { size }] of this.namespaces) if (size > (this.namespaces.get(most)?.size ?? 0)) most = namespace
-    const own = this.namespaces.get(most) as Map<string, number>
-    let left = Math.ceil(own.size / GIVES_WAY)
-    for (const key of own.keys()) {
-      if (left-- === 0) return
-      own.delete(key)
-      this.removed(most, own)
+  private expireNext(now: number): void {
+    let next = this.turn.next()
+    if (next.done) {
+      this.turn = this.namespaces.keys()
+      next = this.turn.next()
     }
+    if (!next.done) this.expire(next.value, now)
+  }
+
+  /** What has expired goes first. Then a namespace that has its share gives way to itself, and others find room where most is: the oldest key goes. */
+  private makeRoom(wanting: string, now: number): void {
+    for (let looks = EXPIRE; looks > 0 && this.count >= this.capacity; looks--) this.expireNext(now)
+    if (this.count < this.capacity) return
+    const has = (namespace: string): number => this.namespaces.get(namespace)?.times.size ?? 0
+    let from = wanting
+    if (has(wanting) * this.namespaces.size < this.count) {
+      if (this.giving.keys === 0 || has(this.giving.namespace) === 0) this.giving = this.fullest()
+      this.giving.keys--
+      from = this.giving.namespace
+    }
+    const oldest = this.namespaces.get(from)?.oldest()
+    if (oldest !== undefined) this.remove(from, oldest[0])
+  }
+
+  private fullest(): { namespace: string; keys: number } {
+    let [namespace, most] = ['', 0]
+    for (const [each, { times }] of this.namespaces) if (times.size > most) [namespace, most] = [each, times.size]
+    return { namespace, keys: Math.ceil(most / GIVES_WAY) }
+  }
+}
+
+/** The keys of a namespace. */
+class Claims {
+  /** When each was claimed; a Map keeps that order. */
+  readonly times = new Map<string, number>()
+  /** Goes on from the oldest: one that began anew would pass over all that was deleted before it. */
+  private readonly order = this.times.entries()
+  private first: [kept: string, time: number] | undefined
+
+  /** undefined when there is none. */
+  oldest(): readonly [kept: string, time: number] | undefined {
+    while (this.first === undefined || this.times.get(this.first[0]) !== this.first[1]) {
+      const next = this.order.next()
+      if (next.done) return undefined
+      this.first = next.value
+    }
+    return this.first
   }
 }
 
 /** Of a key that was made otherwise it is the empty one. */
 const namespaceOf = (key: string): string => key.slice(0, Math.max(0, key.indexOf('\u0000')))
+
+/** What is kept of a key: of a long one a hash, which nobody finds a second key for. */
+const keptOf = (key: string): string => (key.length <= LONG ? key : hash('sha256', key, 'base64url'))
