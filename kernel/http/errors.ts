@@ -7,7 +7,7 @@ import type { Logger } from '../log.ts'
 import { refuseHttp2 } from './http2-refusal.ts'
 
 // Importing node:http asks for all it exports: among them WebSocket, which loads all of fetch (30 ms, 14 MiB).
-const { STATUS_CODES } = process.getBuiltinModule('node:http')
+const { maxHeaderSize, STATUS_CODES } = process.getBuiltinModule('node:http')
 
 /** What fastify's own errors are, by status. */
 const BY_STATUS: Record<number, ErrorCode> = {
@@ -66,7 +66,10 @@ export function envelope(error: SvcError): Record<string, unknown> {
 }
 
 const CLIENT_ERRORS: Record<string, { status: number; text: string }> = {
-  HPE_HEADER_OVERFLOW: { status: 431, text: 'the request headers are too large' },
+  HPE_HEADER_OVERFLOW: {
+    status: 431,
+    text: `the request line and headers take more than ${maxHeaderSize} bytes together; send less, or a long query as the body of a POST`,
+  },
   ERR_HTTP_REQUEST_TIMEOUT: { status: 408, text: 'the request did not arrive in time' },
 }
 

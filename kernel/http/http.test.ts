@@ -207,6 +207,12 @@ t.test('what is not HTTP gets an envelope too', async (t) => {
   t.teardown(() => node.stop())
   const answer = await answerTo(node.url, 'NONSENSE\r\n\r\n')
   t.match(answer, /^HTTP\/1.1 400 [\s\S]*{"error":"the request is not valid HTTP","code":"BAD_REQUEST"}$/)
+  // The text is the same for what is too long in the first line.
+  const long = await answerTo(node.url, `GET /health?${'a'.repeat(20_000)} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+  t.match(
+    long,
+    /^HTTP\/1.1 431 [\s\S]*"error":"the request line and headers take more than 16384 bytes together; send less, or a long query as the body of a POST"/,
+  )
 })
 
 t.test('what Node.js would refuse by itself has the envelope', async (t) => {

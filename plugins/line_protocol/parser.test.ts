@@ -304,7 +304,7 @@ t.test('limits', async (t) => {
   t.match(limited('m v=1,abcd=2', { maxNameBytes: 3 }), /field key is longer than 3 bytes/)
   t.match(limited('m,a=bcd v=1', { maxTagValueBytes: 2 }), /tag value is longer than 2 bytes/)
   t.match(limited('m,a=1,b=2 v=1', { maxTags: 1 }), /more than 1 tags/)
-  t.match(limited('m a=1,b=2 1', { maxFields: 1 }), /more than 1 fields/)
+  t.match(limited('m a=1,b=2 1', { maxFields: 1 }), /more than 1 fields, line_protocol\.max_fields_per_point/)
   t.match(limited('m a="abc"', { maxStringBytes: 2 }), /string is longer than 2 bytes/)
   t.equal(parse('m v=1\nm v=2\nm v=3', { maxPoints: 2 }).outcome.tooMany, true)
   t.equal(parse('m v=1\nm v=2\n# end', { maxPoints: 2 }).outcome.tooMany, false)

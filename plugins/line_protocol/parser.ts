@@ -270,7 +270,7 @@ export class LineParser {
         order[place++] = slot
         at = end + 1
       }
-      if (count > this.limits.maxFields) return this.fail(`more than ${this.limits.maxFields} fields`)
+      if (count > this.limits.maxFields) return this.fail(`more than ${this.limits.maxFields} fields, line_protocol.max_fields_per_point`)
       const c = bytes[at]
       if ((c < 58 && c > 47) || c === MINUS || c === POINT) at = this.number(at, slot, table, row)
       else if (c === QUOTE) at = this.string(at + 1, slot, table, row)

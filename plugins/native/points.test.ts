@@ -151,7 +151,10 @@ t.test('the first fault refuses the whole batch and names its place', async (t) 
   t.match(refusal(Buffer.from([0x5b, 0xff, 0x5d])).message, /the body is not UTF-8/)
   t.match(refusal('[{"measurement":"m","fields":{"v":"\\ud800"}}]').message, /half a surrogate pair/)
   t.match(refusal(`[${good},${good}]`, new FakeResolver(), { ...OPTIONS, maxPoints: 1 }), { code: 'BAD_REQUEST', message: /max_write_batch_size is 1/ })
-  t.match(refusal('[{"measurement":"m","fields":{"a":1,"b":2}}]', new FakeResolver(), { ...OPTIONS, maxFields: 1 }).message, /more than 1 fields/)
+  t.match(
+    refusal('[{"measurement":"m","fields":{"a":1,"b":2}}]', new FakeResolver(), { ...OPTIONS, maxFields: 1 }).message,
+    /more than 1 fields, native\.max_fields_per_point/,
+  )
   t.match(refusal(`[{"measurement":"m","tags":${'['.repeat(10_000)}`).message, /nested more than/)
 })
 

@@ -332,7 +332,7 @@ export class PointsParser {
     let count = 0
     for (; reader.more(CLOSE_OBJECT, count === 0); count++) {
       this.field = undefined
-      if (count === maxFields) throw new JsonError(`more than ${maxFields} fields`, reader.at)
+      if (count === maxFields) throw new JsonError(`more than ${maxFields} fields, native.max_fields_per_point`, reader.at)
       let column = this.predicted(reader, table.columns[place])
       let name: string
       if (column !== undefined) name = column.name
