@@ -6,7 +6,7 @@ import avvio from 'avvio'
 import { SvcError } from './lib/errors/index.ts'
 import type { Logger } from './log.ts'
 
-export type Phase = 'setup' | 'start' | 'ready' | 'drain' | 'stop'
+type Phase = 'setup' | 'start' | 'ready' | 'drain' | 'stop'
 
 export interface Step {
   phase: 'setup' | 'start' | 'ready'
@@ -18,7 +18,7 @@ export interface Step {
   stop?(): void | Promise<void>
 }
 
-export interface TimeLimit {
+interface TimeLimit {
   ms: number
   /** The key to name when it is missed. */
   setting: string

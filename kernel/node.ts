@@ -28,7 +28,7 @@ import { VERSION } from './version.ts'
 /** The first time there is. */
 const EVERYTHING = -(2n ** 63n)
 
-export interface NodeOptions {
+interface NodeOptions {
   logs?: Logs
   clock?: Clock
 }

@@ -6,7 +6,7 @@ import { hash } from 'node:crypto'
 import { canonical } from '../lib/json/index.ts'
 import { SchemaReader, type Static, type TSchema, Type } from '../lib/schema/index.ts'
 
-export const API_VERSION = 'svc/v1alpha1'
+const API_VERSION = 'svc/v1alpha1'
 
 const closed = { additionalProperties: false }
 const WORD = '^[a-z][a-z0-9_]*$'

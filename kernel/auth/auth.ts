@@ -129,7 +129,7 @@ export function namespaceProblem(name: string): string | undefined {
   return NAMESPACE.test(name) ? undefined : `cannot use namespace ${JSON.stringify(name.slice(0, 64))}: ${NAMESPACE_RULE}`
 }
 
-export interface AuthOptions {
+interface AuthOptions {
   multiTenancy: boolean
   /** Answered also while calls are turned away. */
   metricsPath?: string

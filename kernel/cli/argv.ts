@@ -12,7 +12,7 @@ export interface Io {
   kill?(): void
 }
 
-export interface Words {
+interface Words {
   words: string[]
   /** By name without dashes; a switch that was given is `true`. */
   flags: Record<string, string | undefined>

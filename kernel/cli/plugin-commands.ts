@@ -10,7 +10,7 @@ import type { Command, CommandConfig } from './command.ts'
 /** Columns in front of what is said of a form or a flag, at least. */
 const HEAD = 38
 
-export interface PluginCommand {
+interface PluginCommand {
   plugin: Plugin
   command: Command
 }

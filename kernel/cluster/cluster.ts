@@ -26,7 +26,7 @@ import { type OwnedWork, Want, type WantOptions } from './want.ts'
 const FORGET_TIMEOUTS = 10
 const RETRY_PART = 8
 
-export interface ClusterDependencies {
+interface ClusterDependencies {
   clock: Clock
   log: Logger
   metrics: Metrics

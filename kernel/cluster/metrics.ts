@@ -7,7 +7,7 @@ export interface ClusterMetrics {
   failures: Counter
 }
 
-export interface ClusterGauges {
+interface ClusterGauges {
   nodes: NodeStatus[]
   owned: number
   beatAgeMs: number

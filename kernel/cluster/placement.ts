@@ -17,7 +17,7 @@ export interface Placed {
   to?: number | undefined
 }
 
-export interface Move {
+interface Move {
   work: string
   from: number
   to: number

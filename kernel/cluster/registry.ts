@@ -9,7 +9,7 @@ export interface Snapshot {
 }
 
 /** What a process says at each beat. */
-export interface Beat {
+interface Beat {
   session: string
   wants: string[]
   now: number

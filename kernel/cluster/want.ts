@@ -16,7 +16,7 @@ export interface WantOptions {
   unbounded?: true
 }
 
-export interface WantDependencies {
+interface WantDependencies {
   clock: Clock
   log: Logger
   /** How long work may take to end, milliseconds. */

@@ -36,7 +36,7 @@ export interface ConfigSource {
   env?: Readonly<Record<string, string | undefined>>
 }
 
-export interface StorageConfig {
+interface StorageConfig {
   engine: string
   module: EngineModule
   config: Record<string, unknown>
@@ -130,7 +130,7 @@ function expandVariables(value: unknown, path: string, file: string, env: Record
   )
 }
 
-export interface ResolveOptions {
+interface ResolveOptions {
   /** Plugins given as objects, beside those that the file names. */
   plugins?: readonly Plugin[]
   /** Takes the place of the engine that the file names. */

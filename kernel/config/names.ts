@@ -18,7 +18,7 @@ export interface Renamed {
 }
 
 /** A section of the file and the schema of its keys. */
-export interface NamedSection {
+interface NamedSection {
   section: string
   schema: Schema
 }

@@ -5,7 +5,7 @@ import type { Auth, Credentials } from '../auth/auth.ts'
 import { clientCertificate, plainAddress } from '../lib/network/index.ts'
 import type { Action } from '../plugin.ts'
 
-export interface AdmissionOptions {
+interface AdmissionOptions {
   auth: Auth
   draining(): boolean
   /** Answers for a path or method that no route has. */

@@ -61,7 +61,7 @@ export class BodyPool {
 
 const sizeFor = (length: number): number => 2 ** Math.ceil(Math.log2(length))
 
-export interface Body {
+interface Body {
   bytes: Buffer
   /** What to give back to the pool when the request is over. */
   pooled: Buffer | undefined

@@ -9,7 +9,7 @@ import { INDEX_PAGE, INDEX_POLICY } from './index-page.ts'
 import { NOTHING } from './openapi.ts'
 import { vary } from './vary.ts'
 
-export interface Health {
+interface Health {
   version: string
   /** Why the node is not ready, or undefined. */
   notReady(): string | undefined

@@ -10,7 +10,7 @@ import { byMediaType } from './media-type.ts'
 /** For the description of an answer without a body. */
 export const NOTHING = Type.Null({ description: 'Done' })
 
-export interface DescriptionOptions {
+interface DescriptionOptions {
   version: string
   publicUrl: string | undefined
   /** Asked when somebody wants the description: everything is declared by then. */

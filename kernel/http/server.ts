@@ -56,7 +56,7 @@ const IDLE_SWEEP_MS = 20
 const LAST_SWEEPS = 5
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 
-export interface HttpDependencies {
+interface HttpDependencies {
   server: ServerConfig
   tls: TlsConfig | undefined
   auth: Auth

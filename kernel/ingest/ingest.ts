@@ -68,7 +68,7 @@ export interface Ingest {
 
 const MAX_KEY_LENGTH = 255
 
-export interface IngestLimits {
+interface IngestLimits {
   writeTimeoutMs: number
   dedupWindowMs: number
   maxDedupEntries: number

@@ -61,7 +61,7 @@ export interface ScheduleMetrics {
   ran(plugin: string, schedule: string, result: 'done' | 'failed' | 'elsewhere', seconds: number, now: number): void
 }
 
-export interface ScheduleDependencies {
+interface ScheduleDependencies {
   plugin: string
   name: string
   /** Milliseconds. */

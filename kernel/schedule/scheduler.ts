@@ -10,7 +10,7 @@ import { type Schedule, type ScheduledJob, type ScheduleMetrics, type ScheduleOp
 const BUCKETS = [0.001, 0.01, 0.1, 1, 10, 60, 600, 3600]
 const NAME = /^[a-z][a-z0-9_]*$/
 
-export interface SchedulerDependencies {
+interface SchedulerDependencies {
   clock: Clock
   metrics: Metrics
   stopping: AbortSignal

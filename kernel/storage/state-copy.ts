@@ -23,7 +23,7 @@ export interface StateSide {
   owners(): Promise<string[]>
 }
 
-export interface Copied {
+interface Copied {
   owners: number
   entries: number
 }

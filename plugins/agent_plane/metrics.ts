@@ -13,7 +13,7 @@ export interface PlaneMetrics {
   recovered: Counter
 }
 
-export interface PlaneGauges {
+interface PlaneGauges {
   driving(): number
   waiting(): number
   /** As of the last sweep. */

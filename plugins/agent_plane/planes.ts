@@ -12,13 +12,13 @@ import { type PlaneParts, PlaneService } from './service.ts'
 import { Desk } from './tasks/desk.ts'
 
 /** What there is from the ready phase on. */
-export interface Running {
+interface Running {
   /** Of the tenant alone. */
   state: StateStore
   driver: Driver
 }
 
-export interface TenantParts extends Omit<PlaneParts, 'driver' | 'left'> {
+interface TenantParts extends Omit<PlaneParts, 'driver' | 'left'> {
   /** Runs of the tenant are left to a sweep. */
   left(tenant: string): void
   /** Whether there is something to send pushes with. */

@@ -6,7 +6,7 @@ import type { Driver } from './drive/driver.ts'
 import type { PlaneService } from './service.ts'
 import type { Turns } from './turns.ts'
 
-export interface TakeUpParts {
+interface TakeUpParts {
   /** Whose runs they are; used when it is running. */
   plane: { agents: Pick<PlaneService, 'isOpen' | 'isTaken' | 'launch' | 'sealer'>; running: { driver: Pick<Driver, 'due' | 'sweep'> } }
   turns: Turns

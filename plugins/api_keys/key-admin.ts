@@ -21,7 +21,7 @@ interface AdminDependencies {
   hasOtherWayIn(): boolean
 }
 
-export interface Page {
+interface Page {
   items: KeyView[]
   total: number
   offset: number

@@ -15,7 +15,7 @@ import type { KeyRecord } from './key-record.ts'
 
 const RECORDED_AT_ONCE = 100
 
-export interface InboxOptions {
+interface InboxOptions {
   folder: string
   kept: KeptKeys
   envelope: Envelope | undefined

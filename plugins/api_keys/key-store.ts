@@ -17,7 +17,7 @@ const FULL_SCAN_MS = 60_000
 const COARSE_MS = 2000
 const COARSE_SCAN_MS = 250
 
-export interface StoreOptions {
+interface StoreOptions {
   root: string
   envelope: Envelope | undefined
   monotonic(): number

@@ -1,6 +1,6 @@
 /** Few hashes at a time, a bounded number that wait, and no more than half of those from one address. */
 
-export interface QueueOptions {
+interface QueueOptions {
   maxRunning: number
   maxWaiting: number
 }

@@ -18,7 +18,7 @@ const SCHEMES = new Set(['bearer', 'token', 'basic'])
 /** A shorter one stands in too many words. */
 const SHORTEST_SECRET = 4
 
-export interface Selection {
+interface Selection {
   record: readonly Recordable[]
   skip: readonly string[]
 }

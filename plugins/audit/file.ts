@@ -32,7 +32,7 @@ export interface FileStatus {
 export const realFiles: Files = { open, stat, rename, mkdir }
 
 /** What somebody else did to the file. */
-export type Change = { event: 'file_replaced' } | { event: 'file_changed'; expected_bytes: string; found_bytes: string }
+type Change = { event: 'file_replaced' } | { event: 'file_changed'; expected_bytes: string; found_bytes: string }
 
 const LINE_FEED = 0x0a
 

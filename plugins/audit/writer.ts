@@ -15,7 +15,7 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-export interface WriterOptions {
+interface WriterOptions {
   file: AuditFile
   seal: Seal
   end: ChainEnd

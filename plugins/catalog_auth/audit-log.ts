@@ -10,7 +10,7 @@ interface Waiting {
   done(error?: Error): void
 }
 
-export interface AuditLogOptions {
+interface AuditLogOptions {
   failClosed: boolean
   /** Entries that are not written yet. */
   maxWaiting: number

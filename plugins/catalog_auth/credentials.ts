@@ -4,7 +4,7 @@ import { isCatalogPath, isGeneralPath, namespaceOfPath } from './paths.ts'
 
 const TOKEN = /^[\x21-\x7e]+$/
 
-export interface SourceOptions {
+interface SourceOptions {
   queryToken: boolean
   /** Called for every token taken out of a URL. */
   onQueryToken(): void

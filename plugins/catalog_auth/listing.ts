@@ -9,7 +9,7 @@ const LARGEST_PAGE = 1000
 const MARK = '1.'
 const LONGEST_TOKEN = 128
 
-export type Authority = Pick<CallContext, 'namespaces' | 'admin'>
+type Authority = Pick<CallContext, 'namespaces' | 'admin'>
 
 /** @param multiTenancy a credential without namespaces then has authority over none, but for an admin's. */
 export function maySee({ namespaces, admin }: Authority, name: string, multiTenancy: boolean): boolean {

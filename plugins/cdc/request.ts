@@ -26,7 +26,7 @@ export interface Subscription {
   filters: string
 }
 
-export interface Query {
+interface Query {
   measurement?: string
   event_type?: string
 }

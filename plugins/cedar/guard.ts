@@ -8,7 +8,7 @@ import type { Question } from './request.ts'
 
 const SHOWN_LENGTH = 128
 
-export interface GuardDependencies {
+interface GuardDependencies {
   /** Undefined before the start and after the stop. */
   engine(): PolicyEngine | undefined
   metricsPath: string

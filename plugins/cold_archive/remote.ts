@@ -4,7 +4,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { withoutPasswords } from 'svcdb/lib/text'
 import type { ColdArchiveConfig } from './config.ts'
 
-export type Remote = { kind: 'folder'; path: string } | ({ kind: 'bucket' } & Bucket)
+type Remote = { kind: 'folder'; path: string } | ({ kind: 'bucket' } & Bucket)
 
 export interface Bucket {
   bucket: string

@@ -53,7 +53,7 @@ function parsed(text: string, bytes: Buffer): unknown {
   }
 }
 
-export interface Merged {
+interface Merged {
   /** Those of the folder in the place of shipped ones that have their file name or uid, then those of the folder that are new; each part by name. */
   models: Model[]
   /** Of the folder, with a uid that another file of it has. */

@@ -26,7 +26,7 @@ const PATTERN_MS = 20
 /** Places at the front of a queue that may be empty. */
 const MAX_EMPTY = 1024
 
-export type Refusal = 'out_of_order' | 'too_long' | 'too_old' | 'too_new'
+type Refusal = 'out_of_order' | 'too_long' | 'too_old' | 'too_new'
 
 export interface StoreOptions {
   maxExemplars: number

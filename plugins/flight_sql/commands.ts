@@ -64,7 +64,7 @@ export type Command =
   | { kind: 'imported_keys' }
   | { kind: 'cross_reference' }
 
-export interface Any {
+interface Any {
   /** The message's name within the package, `CommandStatementQuery`; empty when it is of another package. */
   name: string
   url: string

@@ -16,7 +16,7 @@ export interface Statement {
   dictionaries: boolean
 }
 
-export interface Schemas {
+interface Schemas {
   schema: Uint8Array
   parameterSchema: Uint8Array
 }

@@ -3,7 +3,7 @@ import type { CallContext, SqlParameter } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { BoundedMap } from './bounded-map.ts'
 
-export interface PreparedStatement {
+interface PreparedStatement {
   query: string
   /** Values bound to its parameters last. */
   parameters: readonly SqlParameter[] | undefined
@@ -21,7 +21,7 @@ export function ownerOf({ dataNamespace, method, principal }: CallContext): stri
   return dataNamespace || `${method}:${principal}`
 }
 
-export interface StatementOptions {
+interface StatementOptions {
   maxStatements: number
   maxBytes: number
   lifetimeMs: number

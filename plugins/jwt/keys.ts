@@ -16,7 +16,7 @@ interface KeysOptions {
   refreshed(): void
 }
 
-export interface Keys {
+interface Keys {
   staticKey?: VerificationKey
   issuerKeys?: IssuerKeys
 }

@@ -18,7 +18,7 @@ interface VerifierOptions {
   now(): number
 }
 
-export type Claims = Record<string, unknown>
+type Claims = Record<string, unknown>
 
 export class Verifier {
   private readonly options: VerifierOptions

@@ -8,7 +8,7 @@ import type { Socket } from 'node:net'
 const LENGTH_BYTES = 4
 
 /** Looks at the lengths of answers only, as they come. */
-export class AnswerLimit {
+class AnswerLimit {
   private readonly most: number
   private readonly head = Buffer.alloc(LENGTH_BYTES)
   private known = 0

@@ -7,7 +7,7 @@ import { gunzip, gzip, zstdCompress, zstdDecompress } from 'node:zlib'
 import { decodeLz4, storeLz4 } from 'svcdb/lib/lz4'
 import { decodeSnappy, encodeSnappy } from 'svcdb/lib/snappy'
 
-export interface Codec {
+interface Codec {
   compress(encoder: { buffer: Buffer }): Promise<Buffer>
   decompress(bytes: Buffer): Promise<Buffer>
 }

@@ -77,7 +77,7 @@ export const configSchema = Type.Object({
   sink: Type.Array(sinkSchema, { default: [], maxItems: 100, description: 'What sends changes to Kafka, each with a name' }),
 })
 
-export type KafkaConfig = Static<typeof configSchema>
+type KafkaConfig = Static<typeof configSchema>
 export type ConnectorConfig = Omit<KafkaConfig, 'connector' | 'sink'> & { name: string }
 
 const DEFAULT_NAME = 'kafka-default'

@@ -5,7 +5,7 @@ import type { ConsumerClient, ConsumerOptions, Fetched, KafkaLibrary, KafkaRecor
 /** Without a record for that long what is left are no records: markers of transactions, or what was compacted away. */
 const IDLE_MS = 15_000
 
-export interface TopicLetter {
+interface TopicLetter {
   /** `topic/partition@offset` of the record that could not be stored. */
   place: string
   /** Of points that have none, nanoseconds since the Unix epoch; undefined where it could not be read. */
@@ -26,7 +26,7 @@ export function letterOf({ headers }: KafkaRecord): Pick<TopicLetter, 'place' | 
   return { place: String(place), time: time !== undefined && /^\d{1,19}$/.test(String(time)) ? BigInt(String(time)) : undefined }
 }
 
-export interface TopicReplay {
+interface TopicReplay {
   library: KafkaLibrary
   /** Of the group that remembers what was read. */
   options: ConsumerOptions

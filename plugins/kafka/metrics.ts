@@ -10,7 +10,7 @@ export interface KafkaMetrics {
   dropped: Counter
 }
 
-export interface LagOf {
+interface LagOf {
   name: string
   lag(): number | null
   lags(): readonly { topic: string; partition: number; lag: number }[]

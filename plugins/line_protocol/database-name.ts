@@ -12,7 +12,7 @@ interface DatabaseName {
 }
 
 /** One parameter of the URL; undefined when it is absent or empty. @throws BAD_REQUEST when it is there more than once. */
-export type Parameter = (name: 'db' | 'bucket' | 'rp') => string | undefined
+type Parameter = (name: 'db' | 'bucket' | 'rp') => string | undefined
 
 /**
  * A bucket `telegraf/autogen` is database and retention policy, as InfluxDB 1.8 has it under the API of 2.

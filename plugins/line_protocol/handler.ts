@@ -21,7 +21,7 @@ const LONG_PRECISIONS: Record<string, Precision> = {
   ...{ ns: 'ns', us: 'us', ms: 'ms', s: 's' },
 }
 
-export interface WriteQuery {
+interface WriteQuery {
   precision?: string
   backfill?: boolean
   accept_partial?: boolean

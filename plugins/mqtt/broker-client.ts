@@ -26,7 +26,7 @@ export interface BrokerMessage {
   ack(): void
 }
 
-export interface BrokerEvents {
+interface BrokerEvents {
   /** A connection is begun: all messages from here on come by it. */
   begun(): void
   /** What it returns is waited for before the next is read. Never rejects. */
@@ -41,7 +41,7 @@ export interface BrokerEvents {
   failed(error: Error): void
 }
 
-export interface BrokerOptions extends IClientOptions {
+interface BrokerOptions extends IClientOptions {
   topics: readonly string[]
   /** Those that the session may still have, and is to have no longer. */
   former: readonly string[]

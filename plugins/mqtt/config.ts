@@ -80,7 +80,7 @@ export const configSchema = Type.Object({
   }),
 })
 
-export type MqttConfig = Static<typeof configSchema>
+type MqttConfig = Static<typeof configSchema>
 export type ConnectorConfig = Omit<MqttConfig, 'connector'> & { name: string }
 
 const DEFAULT_NAME = 'mqtt-default'

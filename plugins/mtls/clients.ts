@@ -11,7 +11,7 @@ interface Client {
   fingerprints: ReadonlySet<string>
 }
 
-export type Found =
+type Found =
   | { result: 'known'; identity: Client['identity'] }
   /** Nobody of the list, and nobody is let in for that. */
   | { result: 'unknown' }

@@ -27,7 +27,7 @@ interface Usage {
   measurements: number
 }
 
-export type NamespaceRecord = NamespaceDefinition & { usage: Usage }
+type NamespaceRecord = NamespaceDefinition & { usage: Usage }
 
 export class NamespacesHandler {
   private readonly svc: Svc

@@ -19,7 +19,7 @@ class Flow {
   measuring: Promise<void> | undefined
 }
 
-export interface GuardDependencies {
+interface GuardDependencies {
   directory: Directory
   config: NamespacesConfig
   multiTenancy: boolean

@@ -15,7 +15,7 @@ const PREFIX = 'namespace/'
 /** Names that change at once above which their order is made anew when somebody asks for it. */
 const MANY_NAMES = 100
 
-export type Change = (definitions: Draft) => void
+type Change = (definitions: Draft) => void
 
 interface Waiting {
   change: Change
@@ -23,7 +23,7 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-export interface RegistryWatcher {
+interface RegistryWatcher {
   /** Another node has removed namespaces, or made them anew: resolves when nothing of those before is left here. */
   settle(): Promise<void>
   /** Another node has removed it. */

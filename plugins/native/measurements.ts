@@ -2,7 +2,7 @@
 import type { FieldInfo, FieldType, MeasurementInfo } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 
-export interface ColumnView {
+interface ColumnView {
   name: string
   role: 'tag' | 'field' | 'timestamp'
   data_type: string

@@ -14,7 +14,7 @@ import { OneByOne, type Work } from 'svcdb/lib/event-loop'
 import { asciiText, DECIMAL, floatOf, Int64, storeDecimal } from 'svcdb/lib/numbers'
 import { JsonError, JsonReader } from './json-reader.ts'
 
-export interface PointsOptions {
+interface PointsOptions {
   /** The time of points that carry none, nanoseconds since the epoch. */
   now: bigint
   maxPoints: number

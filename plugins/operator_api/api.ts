@@ -36,7 +36,7 @@ export interface Answer {
   operationId: string
 }
 
-export interface ApiParts extends Pick<GateParts, 'log'> {
+interface ApiParts extends Pick<GateParts, 'log'> {
   gate: Gate
   operations: readonly Operation[]
   bounds: JsonBounds

@@ -18,7 +18,7 @@ import type { Static, TSchema } from './schema.ts'
 import type { Caller } from './tokens.ts'
 
 /** What the policies are asked about: a word; or what the path, the query or a text member of the body names, as it was written. */
-export type Resource = string | { path: string } | { query: string } | { body: string }
+type Resource = string | { path: string } | { query: string } | { body: string }
 
 /** Rows of a list. */
 export const LIST_LIMIT = 100
@@ -47,7 +47,7 @@ export interface StoreNeed<Store> {
   of(plane: OperatedPlane): Store | undefined
 }
 
-export interface Definition<Q extends Record<string, TSchema>, B extends TSchema | undefined, S> {
+interface Definition<Q extends Record<string, TSchema>, B extends TSchema | undefined, S> {
   method: 'GET' | 'POST'
   /** With `{run}`, `{case}` or `{task}`: see PARAMETERS. */
   path: string
@@ -85,7 +85,7 @@ export interface Operation extends Omit<Definition<Record<string, TSchema>, TSch
 }
 
 /** For the one operation whose resource is within what has to be parsed. */
-export interface Envelope {
+interface Envelope {
   /** @throws Refusal 400. */
   parse(raw: { headers: readonly [string, string][]; body: Buffer }, bounds: JsonBounds): { resource: string; body: unknown }
   /** Of the document. */

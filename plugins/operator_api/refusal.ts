@@ -30,7 +30,7 @@ export class NoRoom extends Refusal {
   }
 }
 
-export interface Refused {
+interface Refused {
   status: number
   sentence: string
   /** The server's own fault: the log has why. */

@@ -2,7 +2,7 @@
 import type { Operation } from './operation.ts'
 import { PARAMETERS } from './operation.ts'
 
-export interface Found {
+interface Found {
   operation: Operation
   params: Record<string, string>
 }

@@ -45,7 +45,7 @@ export function partialSuccess(encoding: Encoding, rejected: number, message: st
   return Buffer.from(out.take())
 }
 
-export interface ErrorAnswer {
+interface ErrorAnswer {
   status: number
   /** Seconds. */
   retryAfter: number | undefined

@@ -1,7 +1,7 @@
 /** Dense bucket counts, as OTLP sends them, to one span of those that are populated and what lies between. Pure. */
 import type { HistogramSpan } from 'svcdb/lib/histogram'
 
-export interface Side {
+interface Side {
   spans: HistogramSpan[]
   counts: Float64Array
 }

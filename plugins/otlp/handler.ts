@@ -28,12 +28,12 @@ import { type OtlpMetrics, otlpMetrics } from './metrics.ts'
 import type { Outcome } from './outcome.ts'
 import { decodePayload } from './payload.ts'
 
-export interface WriteQuery {
+interface WriteQuery {
   backfill?: boolean
 }
 
 /** Who writes, and how. */
-export interface Caller {
+interface Caller {
   context: CallContext
   backfill: boolean
   idempotencyKey: string | undefined

@@ -22,7 +22,7 @@ const SLICE_MESSAGES = 16
 const POINT_BYTES = 1_048_576
 const BUCKET_BYTES = 16
 
-export interface RequestOptions {
+interface RequestOptions {
   scopeTags: boolean
   refuseDelta: boolean
   maxBuckets: number

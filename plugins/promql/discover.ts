@@ -21,7 +21,7 @@ const PAIR_BYTES = 160
 const VALUE_BYTES = 64
 
 /** Told what is going to be held in all, before it is; may have to be waited for. */
-export type Room = (bytes: number) => Promise<void> | undefined
+type Room = (bytes: number) => Promise<void> | undefined
 
 export function storageDiscovery(reader: Reader, namespace: string, room: Room = () => undefined): Discovery {
   const search = new Search(reader, namespace, room)

@@ -30,7 +30,7 @@ export function nanoseconds(ms: number): bigint {
 export const METRIC_CELLS = 4096
 
 /** What is asked between two blocks of samples: a question that holds much may have to wait. */
-export type Room = () => Promise<void> | undefined
+type Room = () => Promise<void> | undefined
 
 /** @param maxSamples that may be held of one series, and of all where series have to be put together. */
 export function storageSource(reader: Reader, namespace: string, signal: AbortSignal, maxSamples: number, room: Room = () => undefined): SampleSource {

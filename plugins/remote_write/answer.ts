@@ -6,7 +6,7 @@ import type { Failure, Outcome } from './outcome.ts'
 /** What the storage did with the rows of a batch that had none. */
 export const NOTHING_WRITTEN: WriteResult = { written: 0, rejected: 0, rejections: [] }
 
-export interface Tally {
+interface Tally {
   samples: number
   histograms: number
   /** Samples and histograms that were refused. */

@@ -16,7 +16,7 @@ import { SeriesBody } from './series-body.ts'
 import { SeriesCache } from './series-cache.ts'
 import { Symbols } from './symbols.ts'
 
-export interface DecoderOptions {
+interface DecoderOptions {
   /** Bytes of label sets kept, for each version. */
   maxCacheBytes: number
   maxBuckets: number

@@ -11,7 +11,7 @@ import type { Outcome } from './outcome.ts'
 import type { Payloads } from './payload.ts'
 import type { Requests } from './requests.ts'
 
-export interface WriteQuery {
+interface WriteQuery {
   backfill?: boolean
   get_vm_proto_version?: string
 }

@@ -8,7 +8,7 @@ import { decodeSnappy, type SlotMemory, SnappyBlockDecoder, SnappyThread, snappy
 const LARGE = 4 * 1024 * 1024
 
 /** Who has sent a body. */
-export interface Sender {
+interface Sender {
   namespace?: string
   /** Why nobody waits for it any more. */
   ended?(): Error | undefined

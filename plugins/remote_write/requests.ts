@@ -11,7 +11,7 @@ import type { MetadataStore } from './metadata.ts'
 import type { MetadataKeeper } from './metadata-keeper.ts'
 import type { Outcome } from './outcome.ts'
 
-export interface Request {
+interface Request {
   namespace: string
   version: Version
   /** Decompressed. */

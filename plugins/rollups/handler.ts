@@ -24,7 +24,7 @@ const VIEW_JOB = moduleUrl('./view-job.ts', import.meta.url)
 /** Names that a rollup gives its columns. */
 const OWN_COLUMN = new RegExp(`_(${PLAIN.join('|')}|p\\d{1,3}(_\\d{1,4})?)$`)
 
-export interface HandlerDependencies {
+interface HandlerDependencies {
   svc: Svc
   config: RollupsConfig
   registry: Registry

@@ -24,14 +24,14 @@ const PAGE = 256
 /** Definitions that are read at once while others wait. */
 const FEW = 16
 
-export interface RegistryLimits {
+interface RegistryLimits {
   perNamespace: number
   perSource: number
   inAll: number
   dirtyRanges: number
 }
 
-export interface RegistryWatcher {
+interface RegistryWatcher {
   /** Another node has made it. */
   made(rollup: Rollup): void
   /** Another node has deleted some. */

@@ -5,7 +5,7 @@ import { floorBucket } from './boundaries.ts'
 import type { Range } from './ranges.ts'
 
 /** What a rollup has to do, by its own buckets. */
-export interface Wanted {
+interface Wanted {
   buckets: Bucketing
   start: bigint
   end: bigint

@@ -12,9 +12,9 @@ import { isStored, typeOf, Value } from './values.ts'
 
 /** What became of metrics. */
 export const OUTCOMES = ['stored', 'null', 'transient', 'bad_quality', 'not_finite', 'unsupported', 'unknown', 'refused'] as const
-export type Outcome = (typeof OUTCOMES)[number]
+type Outcome = (typeof OUTCOMES)[number]
 
-export interface DecoderOptions {
+interface DecoderOptions {
   stateMeasurement: string
   /** Of one measurement. */
   maxFields: number

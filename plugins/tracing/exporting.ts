@@ -26,7 +26,7 @@ interface ExportingOptions {
 }
 
 /** Counts what has ended and is neither sent nor given up, and tells of failures once. */
-export class Watched implements SpanExporter {
+class Watched implements SpanExporter {
   waiting = 0
   private failing = false
   private readonly inner: SpanExporter

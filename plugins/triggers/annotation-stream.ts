@@ -7,14 +7,14 @@ import { type Annotation, isAnnotated, ofRow, ofSignal } from './annotations.ts'
 import type { Store } from './store.ts'
 
 /** Where a reader is. */
-export interface StreamPlace {
+interface StreamPlace {
   /** Of the next signal. */
   signal: number
   /** Behind the rows that he has. */
   position: ChangePosition | undefined
 }
 
-export interface StreamOptions {
+interface StreamOptions {
   namespace: string
   store: Store
   storage: Storage

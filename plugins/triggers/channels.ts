@@ -12,7 +12,7 @@ const LINES = 50
 /** Entries that wait for the audit log together. */
 const RECORDED_AT_ONCE = 256
 
-export interface ChannelsOptions {
+interface ChannelsOptions {
   id: string
   log: Logger
   metrics: TriggersMetrics

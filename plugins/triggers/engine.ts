@@ -17,7 +17,7 @@ import { Tenant } from './tenant.ts'
 import { made, type Trigger, triggerOf } from './trigger.ts'
 import { Watcher } from './watcher.ts'
 
-export interface EngineOptions {
+interface EngineOptions {
   id: string
   config: TriggersConfig
   storage(): Storage

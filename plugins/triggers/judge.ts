@@ -27,7 +27,7 @@ export interface JudgeCounts {
   forgotten: number
 }
 
-export interface JudgeOptions {
+interface JudgeOptions {
   thresholds: Thresholds
   counts: JudgeCounts
 }

@@ -8,7 +8,7 @@ export const TRIGGERS = 'trigger/'
 /** Digits of a signal's place: keys order as the places do. */
 const DIGITS = 16
 
-export interface Keys {
+interface Keys {
   trigger(name: string): string
   triggers: string
   ring: string

@@ -18,7 +18,7 @@ export interface TriggersMetrics {
   duration: Histogram
 }
 
-export interface TriggersGauges {
+interface TriggersGauges {
   triggers(): { enabled: number; disabled: number }
   cooldowns(): number
   behind(): number

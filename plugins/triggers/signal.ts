@@ -19,7 +19,7 @@ export interface Signal {
   metadata: SignalMetadata
 }
 
-export interface SignalMetadata {
+interface SignalMetadata {
   /** Place in the order of the namespace's signals. */
   sequence: number
   condition: string

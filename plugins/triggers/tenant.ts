@@ -18,7 +18,7 @@ export interface Watch {
   readonly evaluator: Evaluator
 }
 
-export interface Shared {
+interface Shared {
   readonly scratch: Scratch
   readonly facts: FactsBudget
 }

@@ -19,7 +19,7 @@ import { type Judged, RivalError, type Store } from './store.ts'
 import { storedRows } from './stored-rows.ts'
 import { nothingPending, type Tenant, type Watch } from './tenant.ts'
 
-export interface WatcherOptions {
+interface WatcherOptions {
   storage(): Storage
   store: Store
   share: Share

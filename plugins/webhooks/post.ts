@@ -14,7 +14,7 @@ const MAX_BODY_BYTES = 65_536
 const BODY_MS = 1000
 const MAX_HEAD_BYTES = 16_384
 
-export interface PostOptions {
+interface PostOptions {
   guard: Guard
   timeoutMs: number
   /** PEM of all authorities that are trusted; undefined = those of Node.js. */

@@ -25,7 +25,7 @@ const MAX_ID = 256
 /** What takes the reports of endpoints, by their owner. */
 export type Observers = Map<string, ((report: WebhookReport) => void)[]>
 
-export interface ServiceOptions {
+interface ServiceOptions {
   /** From the start phase on. */
   outbox(): Outbox
   sender(): Sender

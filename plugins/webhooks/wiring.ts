@@ -18,7 +18,7 @@ const NOTES_MS = 1000
 /** What a stop leaves of the time that scheduled runs have to end in. */
 const RUN_GRACE = 0.1
 
-export interface Parts {
+interface Parts {
   service: WebhookService
   /** Opens what is kept. */
   start(): Promise<void>

@@ -13,7 +13,7 @@ const NEAR = 1e-9
 const ROWS_A_TURN = 65_536
 
 /** Where a row's values come from: rows of a table of a batch, ascending. */
-export interface RowSource {
+interface RowSource {
   rows: Int32Array
   time: Int32Array
   /** Ids of the rows' series. */

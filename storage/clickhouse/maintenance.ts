@@ -29,7 +29,7 @@ export interface Surroundings {
   newest(): Iterable<bigint | undefined>
 }
 
-export interface RowRange {
+interface RowRange {
   start: bigint | undefined
   end: bigint | undefined
 }

@@ -36,7 +36,7 @@ interface WriteContext {
 }
 
 /** A write whose turn is over. */
-export interface Sent {
+interface Sent {
   /** When its rows are stored. */
   result: Promise<WriteResult>
 }

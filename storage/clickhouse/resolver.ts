@@ -7,7 +7,7 @@ import type { WriteLimits } from 'svcdb/lib/columns'
 import type { Limits } from '../common/limits.ts'
 import { canonicalTags, checkMeasurementName } from '../common/names.ts'
 
-export interface LocalMeasurement extends MeasurementRef {
+interface LocalMeasurement extends MeasurementRef {
   /** As the catalog has them. */
   readonly fields: Map<string, FieldInfo>
   readonly series: Map<string, LocalSeries>

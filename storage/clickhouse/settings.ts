@@ -5,7 +5,7 @@ export const WITHIN_DAYS = 'do_not_merge_across_partitions_select_final = 1'
 /** Of tables of every server: one that is away is left out. */
 export const WITHOUT_THE_AWAY = 'skip_unavailable_shards = 1'
 
-export interface ReadLimits {
+interface ReadLimits {
   /** Bytes. */
   memory: number
   /** 0 = none. */

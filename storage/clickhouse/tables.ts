@@ -35,7 +35,7 @@ class Table {
   }
 }
 
-export interface WriteLimits {
+interface WriteLimits {
   /** Of rows that wait, or are on their way. */
   maxBytes: number
   timeoutMs: number

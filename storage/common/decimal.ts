@@ -8,7 +8,7 @@ export const MAX_DIGITS = 38
 const BOUND = 10n ** BigInt(MAX_DIGITS)
 const SHAPE = /^([+-]?)(\d*)(?:\.(\d*))?$/
 
-export interface Decimal {
+interface Decimal {
   unscaled: bigint
   scale: number
 }

@@ -1,5 +1,6 @@
+import { compileRegex } from 'svcdb/lib/regex'
 import t from 'tap'
-import { compileMatchers, compileRegex } from './matchers.ts'
+import { compileMatchers } from './matchers.ts'
 
 t.test('an absent tag reads as the empty string, all conditions hold', async (t) => {
   const tags: Record<string, string> = { host: 'a', dc: 'eu' }

@@ -2,8 +2,6 @@
 import type { Matcher } from 'svcdb'
 import { TextPattern } from 'svcdb/lib/regex'
 
-export { compileRegex } from 'svcdb/lib/regex'
-
 /** A condition on a tag's value. */
 export interface Condition {
   /** @throws BAD_REQUEST when its regular expression takes too long, as `flags` does. */

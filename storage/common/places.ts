@@ -4,7 +4,7 @@
  */
 import { NamespaceCounts } from './namespace-counts.ts'
 
-export interface Asked {
+interface Asked {
   namespace: string
   start(): void
 }

@@ -25,7 +25,7 @@ export const ADMITTED = 0
 export const SENTINEL = 1
 export const TOO_NEW = 2
 export const TOO_OLD = 3
-export type Verdict = typeof ADMITTED | typeof SENTINEL | typeof TOO_NEW | typeof TOO_OLD
+type Verdict = typeof ADMITTED | typeof SENTINEL | typeof TOO_NEW | typeof TOO_OLD
 
 const NS_PER_SEC = 1_000_000_000n
 /** 1973 in nanoseconds: seconds, milliseconds and microseconds of today that are read as nanoseconds lie before it. */

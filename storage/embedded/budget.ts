@@ -20,7 +20,7 @@ interface MemoryKeys {
   merge_memory_limit: number
   query_threads: number
 }
-export type Parts = Omit<MemoryKeys, 'max_memory' | 'query_threads'>
+type Parts = Omit<MemoryKeys, 'max_memory' | 'query_threads'>
 
 /** What memtable_flush_threshold, and what the cache and queries, may be at the least and the most. */
 export const LEAST_THRESHOLD = 64 << 10

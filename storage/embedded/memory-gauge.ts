@@ -7,7 +7,7 @@ import type { SeriesIndex } from './series/series-index.ts'
 import type { WorkerPool } from './threads/pool/pool.ts'
 import { heapBytes } from './threads/usage.ts'
 
-export interface MemorySources {
+interface MemorySources {
   memtables: Memtables
   slabs: SlabPool
   index: SeriesIndex

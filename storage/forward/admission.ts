@@ -10,7 +10,7 @@ import { checkFieldName } from '../common/names.ts'
 import { ADMITTED, type Bounds, boundsOf, verdict, type Window } from '../common/window.ts'
 import type { Measurement, SeriesNames } from './series.ts'
 
-export interface AdmissionOptions {
+interface AdmissionOptions {
   names: SeriesNames
   limits: Limits
   window: Window
@@ -18,7 +18,7 @@ export interface AdmissionOptions {
   nonFinite: boolean
 }
 
-export interface Admitted {
+interface Admitted {
   rows: number
   refused: Rejection[]
   /** Fields that nobody knew before. */

@@ -15,7 +15,7 @@ interface ClientOptions {
   timeoutMs: number
 }
 
-export interface Answer {
+interface Answer {
   body: Uint8Array
   /** Bytes that were sent. */
   sent: number

@@ -107,7 +107,7 @@ async function firstRecord(fs: FileSystem, path: string, size: number): Promise<
 
 const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
-export interface Settled {
+interface Settled {
   /** Behind the last record that can be read; undefined without one. */
   end: { sequence: number; points: number } | undefined
   /** How many records there may be behind it, which the disk does not give back now and may later. */

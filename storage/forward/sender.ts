@@ -30,7 +30,7 @@ const PROBE_BYTES = 65_536
 /** Of records that wait for more of them. */
 const NEVER = Number.POSITIVE_INFINITY
 
-export interface SenderOptions extends DeliveryOptions {
+interface SenderOptions extends DeliveryOptions {
   /** Of the place in the queue, and of files. */
   name: string
   queue: Queue

@@ -16,7 +16,7 @@ export interface Measurement extends MeasurementRef {
   fields: Map<string, FieldInfo>
 }
 
-export interface Series {
+interface Series {
   measurement: Measurement
   /** Fields 1 and 2 of svc.Point. */
   key: Uint8Array

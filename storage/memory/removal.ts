@@ -19,7 +19,7 @@ import {
 import { INT64_MIN, later } from '../common/time.ts'
 import type { Measurement, Series, SeriesTable } from './series.ts'
 
-export interface Surroundings {
+interface Surroundings {
   resolver: SeriesTable
   limits: Limits
   settings: RetentionSettings

@@ -6,7 +6,7 @@ import { SvcError } from 'svcdb/lib/errors'
 
 export type Query = <R>(text: string, values?: unknown[]) => Promise<{ rows: R[]; rowCount: number | null }>
 
-export interface ConnectionOptions {
+interface ConnectionOptions {
   urls: readonly string[]
   maxConnections: number
   connectTimeoutMs: number

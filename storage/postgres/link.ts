@@ -13,7 +13,7 @@ interface LinkNotes {
 }
 
 /** Tries until a deadline. */
-export class Patience {
+class Patience {
   private readonly until: number
   private readonly closing: AbortSignal
   private pause = FIRST_PAUSE_MS

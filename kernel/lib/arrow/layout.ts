@@ -76,7 +76,7 @@ export function guarded<T>(read: () => T): T {
   }
 }
 
-export interface MessageParts {
+interface MessageParts {
   kind: number
   table: FlatTable
   bodyLength: number

@@ -19,8 +19,6 @@ import {
   requireHeader,
 } from './layout.ts'
 
-export type { ReadLimits } from './batch-reader.ts'
-
 const LIMITS: ReadLimits = { maxColumns: 65_536, maxRows: 1 << 24, maxBytes: 1 << 28 }
 /** Parts of a dictionary that came one after the other. */
 const MAX_PARTS = 1024

@@ -22,7 +22,7 @@ const CALL_BYTES = 8192
 const ENDED = new Error('the call has ended')
 export const CONTENT_TYPE = 'application/grpc'
 
-export interface CallOptions<Context> {
+interface CallOptions<Context> {
   method: GrpcMethod<Context>
   metadata: Metadata
   protocol: string

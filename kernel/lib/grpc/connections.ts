@@ -12,7 +12,7 @@ const LEAVE_MS = 1000
 const READ_MS = 2000
 const LOOK_MS = 250
 
-export interface ConnectionLimits {
+interface ConnectionLimits {
   /** 0 = none. */
   idle_timeout_secs: number
   keepalive_timeout_secs: number

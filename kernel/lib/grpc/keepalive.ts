@@ -1,7 +1,7 @@
 /** Pings, so that a client that has vanished without a word does not keep its connection and its calls. */
 import type { ServerHttp2Session } from 'node:http2'
 
-export interface KeepAlive {
+interface KeepAlive {
   /** 0 = no pings. */
   keepalive_secs: number
   keepalive_timeout_secs: number

@@ -1,7 +1,7 @@
 /** Messages in flight: those that wait, in order of arrival, and what is under way; bounded by number and bytes. */
 import type { SourceMessage } from './types.ts'
 
-export interface BacklogLimits {
+interface BacklogLimits {
   maxMessages: number
   maxBytes: number
   maxBatchMessages: number

@@ -77,7 +77,7 @@ export interface SourceStatus {
 }
 
 /** What a source knows of a `CallContext`. */
-export interface SourceContext {
+interface SourceContext {
   principal: string
   namespace: string
 }

@@ -29,10 +29,10 @@ const REMEDIES = {
   'push.parked': 'repair the receiver, then rearm the registration',
 } as const
 
-export type Condition = keyof typeof REMEDIES
+type Condition = keyof typeof REMEDIES
 export const CONDITIONS = Object.keys(REMEDIES) as readonly Condition[]
 
-export interface Found {
+interface Found {
   /** Up to a page. */
   subjects: string[]
   /** How many there are, where they have no names. */
@@ -42,7 +42,7 @@ export interface Found {
 }
 
 /** Looks for one condition. */
-export type Check = (state: StateReader, now: number) => Promise<Found>
+type Check = (state: StateReader, now: number) => Promise<Found>
 
 const page = (subjects: string[]): Found => ({ subjects, isFull: subjects.length >= PAGE })
 const byStatus =

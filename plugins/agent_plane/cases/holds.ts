@@ -19,7 +19,7 @@ export interface HoldRow {
   by: Operator
 }
 
-export interface ReleasedHold {
+interface ReleasedHold {
   case: string
   by: Operator
   /** Seconds since the Unix epoch, as is `placed`. */

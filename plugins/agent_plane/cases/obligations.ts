@@ -41,7 +41,7 @@ export async function deadlinesOf(state: StateReader, id: string): Promise<Deadl
   return rows.sort((a, b) => a.resolved - b.resolved || (a.name < b.name ? -1 : 1))
 }
 
-export type NewDeadline = Pick<DeadlineRow, 'case' | 'name' | 'resolved' | 'calendar_digest' | 'warn'>
+type NewDeadline = Pick<DeadlineRow, 'case' | 'name' | 'resolved' | 'calendar_digest' | 'warn'>
 
 /** One that there is already is the answer. @throws SvcError BAD_REQUEST for a name that is none, CONFLICT on a closed case and beyond 1000 of a case. */
 export async function registerDeadline(tx: StateTransaction, added: NewDeadline): Promise<DeadlineRow> {

@@ -23,7 +23,7 @@ export function delayOf(key: string, failures: number): number {
   return Math.round(whole * (0.5 + Number.parseInt(key.slice(0, 8), 16) / 2 ** 33))
 }
 
-export interface Ended {
+interface Ended {
   kind: 'EffectDone' | 'EffectFailed'
   payload: Record<string, unknown>
   retryAfterMs?: number

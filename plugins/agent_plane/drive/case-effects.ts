@@ -47,7 +47,7 @@ export function moveCase(id: string, status: CaseStatus): StoreEffect {
   }
 }
 
-export interface DeadlineAsked {
+interface DeadlineAsked {
   name: string
   spec: DeadlineSpec
   calendar: string

@@ -18,7 +18,7 @@ export interface EventRules {
   room?: EventRoom
 }
 
-export interface DeliveryTools extends EventRules {
+interface DeliveryTools extends EventRules {
   state: StateStore
   now(): number
   /** @returns what admits a run. @throws SvcError */

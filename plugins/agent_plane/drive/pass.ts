@@ -24,7 +24,7 @@ import { OpenStep, type StepTools } from './step-context.ts'
 import { gravest, type Stop } from './stop.ts'
 import { verified } from './verify.ts'
 
-export interface PassTools extends Omit<StepTools, 'journal' | 'limits'> {
+interface PassTools extends Omit<StepTools, 'journal' | 'limits'> {
   state: StateStore
   skills: ReadonlyMap<string, Skill>
   limits: Budgets

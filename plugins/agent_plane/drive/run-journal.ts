@@ -56,7 +56,7 @@ const UNDONE: ReadonlySet<string> = new Set(['failed', 'cancelled'])
 const MARKS: ReadonlySet<string> = new Set(['GroupOpened', 'GroupSettled', 'Released'])
 
 /** What it takes to append. */
-export interface Owned {
+interface Owned {
   state: StateStore
   /** Of the lease. */
   epoch: number

@@ -9,12 +9,12 @@ import { sweepTasks } from '../tasks/store.ts'
 const BATCH = 512
 
 /** @param now milliseconds since the Unix epoch. @returns what it did, and one entry that says so when there is more than the limit. */
-export type SweepPart = (tx: StateTransaction, now: number, limit: number) => Promise<SweptEntry[]>
+type SweepPart = (tx: StateTransaction, now: number, limit: number) => Promise<SweptEntry[]>
 
 /** In this order. */
 const PARTS: readonly SweepPart[] = [sweepDeadlines, sweepTasks]
 
-export interface Sweep {
+interface Sweep {
   /** Id of the run that says what was done. */
   run: string
   now: number

@@ -10,14 +10,14 @@ import { extended, type Frontier, leafHash, rootOf } from './merkle.ts'
 const DIGITS = 12
 
 /** What somebody outside would keep of a log. */
-export interface Checkpoint {
+interface Checkpoint {
   origin: string
   size: number
   /** Hexadecimal. */
   root: string
 }
 
-export interface Leaf {
+interface Leaf {
   run: string
   /** Of its last record, hexadecimal. */
   hash: string

@@ -7,7 +7,7 @@ import { extended, leafHash, rootOf } from './merkle.ts'
 
 const PAGE = 500
 
-export interface LogReport {
+interface LogReport {
   size: number
   /** Runs that are concluded for good and not in the log yet. */
   waiting: number

@@ -23,7 +23,7 @@ const MAX_COUNT = 1_000_000_000
 /** Worth another attempt. */
 const AGAIN = new Set([408, 409, 425, 429])
 
-export interface OpenAiOptions {
+interface OpenAiOptions {
   /** Such as `https://api.example/v1`. */
   baseUrl: string
   /** Undefined = none is sent. */

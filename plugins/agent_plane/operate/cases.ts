@@ -31,7 +31,7 @@ import { cut } from './runs.ts'
 const MAX_RUNS = 1000
 const MAX_TEXT = 4096
 
-export interface CaseTools {
+interface CaseTools {
   /** Of the tenant; from the ready phase on, as is `driver`. */
   state(): StateStore
   driver(): Driver

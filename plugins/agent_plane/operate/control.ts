@@ -25,7 +25,7 @@ import { isHeld, leaseOf } from '../store/leases.ts'
 import { cut } from './runs.ts'
 
 /** What there is from the ready phase on. */
-export interface ControlParts {
+interface ControlParts {
   state(): StateStore
   driver(): Driver
   now(): number

@@ -6,7 +6,7 @@ import type { JournalRecord } from '../record/record.ts'
 import { type Cancellation, FINAL, type Status } from '../store/runs.ts'
 import type { Wait } from '../store/waits.ts'
 
-export interface RunFacts {
+interface RunFacts {
   run: string
   status: Status
   sealed: boolean

@@ -12,7 +12,7 @@ import { suspendedBy } from '../store/waits.ts'
 import { recordView, runView, suspendReason } from './run-view.ts'
 
 /** What acts on runs: a plane, or what has its store. */
-export interface RunSteering extends Pick<RunOperations, 'cancel' | 'decide' | 'reconcile'> {
+interface RunSteering extends Pick<RunOperations, 'cancel' | 'decide' | 'reconcile'> {
   /** @throws SvcError NOT_FOUND. */
   status(run: string): Promise<string>
 }

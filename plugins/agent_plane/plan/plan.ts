@@ -27,7 +27,7 @@ export interface FrozenNode {
 }
 
 /** Which one it is. */
-export interface Lineage {
+interface Lineage {
   /** From 1. */
   version: number
   /** Digest of the one that it replaces. */

@@ -7,7 +7,7 @@ import { canonical } from '../record/canonical.ts'
 import { checkGoverned, type Governing } from './governing.ts'
 import { type FrozenPlan, freeze } from './plan.ts'
 
-export interface Successor {
+interface Successor {
   /** A text is the id of a node of the plan in force, which stays as it is. */
   nodes: readonly (PlanNode | string)[]
   reason: string

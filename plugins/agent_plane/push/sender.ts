@@ -42,7 +42,7 @@ interface Waiting {
   quick: number
 }
 
-export interface PushSenderTools {
+interface PushSenderTools {
   /** One attempt. Does not throw. */
   send(config: PushConfig, event: WebhookEvent): Promise<WebhookAttempt>
   /** Milliseconds since the Unix epoch. */

@@ -26,7 +26,7 @@ export interface Rate {
   windowMs: number
 }
 
-export type Rates = ReadonlyMap<string, readonly Rate[]>
+type Rates = ReadonlyMap<string, readonly Rate[]>
 
 /** @param each of a grant, which may be there several times. */
 export function ratesOf(each: Iterable<readonly [grant: string, rates: readonly Rate[]]>): Rates {
@@ -36,7 +36,7 @@ export function ratesOf(each: Iterable<readonly [grant: string, rates: readonly 
 }
 
 /** What is about to be begun. */
-export interface Asking {
+interface Asking {
   spends?: Spend
   outboundBytes?: number
 }

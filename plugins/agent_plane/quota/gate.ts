@@ -37,7 +37,7 @@ export async function checkAdmission(tx: StateTransaction, acting: Acting, limit
   if (others.length >= maxConcurrentRuns) throw refuse(`${maxConcurrentRuns} runs go on already`, 'max_concurrent_runs')
 }
 
-export interface Beginning {
+interface Beginning {
   run: string
   effectKey: string
   spends?: Spend

@@ -38,7 +38,7 @@ export interface PeriodRow {
   reserved: Spent
 }
 
-export interface Spent {
+interface Spent {
   tokens: number
   minor_units: number
 }

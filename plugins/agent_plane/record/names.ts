@@ -43,7 +43,7 @@ export function newestFirst(id: string): string {
   return [...id.slice(id.indexOf('_') + 1)].map((digit) => DIGITS[31 - DIGITS.indexOf(digit)]).join('')
 }
 
-export interface EffectPlace {
+interface EffectPlace {
   step: number
   phase: 'forward' | 'compensating'
   /** Of the effects of a step in this phase, from 0. */

@@ -181,7 +181,7 @@ function isCount(value: unknown): value is number {
 }
 
 /** @param run that it should be of. @param seq that it should have. */
-export type ReadRecord = (raw: string, run: string, seq: number) => JournalRecord
+type ReadRecord = (raw: string, run: string, seq: number) => JournalRecord
 
 /** What breaks a chain. */
 export class BrokenChain extends Error {}

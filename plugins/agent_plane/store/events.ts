@@ -11,7 +11,7 @@ import { digest, instant } from '../record/names.ts'
 import { FINAL, setStatus, statusOf } from './runs.ts'
 import { deleteWait, number, putWait, type Wait, waitsOf } from './waits.ts'
 
-export interface DeadLetter {
+interface DeadLetter {
   source: string
   id: string
   kind: string
@@ -148,7 +148,7 @@ export interface Delivery {
   run?: string
 }
 
-export interface DeliveryRules {
+interface DeliveryRules {
   /** Called where nobody waits. @returns the run that begins with the event; undefined = none, and the event is kept. */
   begin?(): Promise<string | undefined>
   /** Of all that are kept; absent = no bound. */

@@ -15,7 +15,7 @@ const DIGEST = /^[0-9a-f]{64}$/
 const MAX_REASON = 4096
 const MAX_AMENDMENT_BYTES = 65_536
 
-export interface DeskTools {
+interface DeskTools {
   state: StateStore
   /** Milliseconds since the Unix epoch. */
   now(): number

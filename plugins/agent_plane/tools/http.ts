@@ -10,7 +10,7 @@ const MAX_URL = 4096
 const MAX_ANSWER_BYTES = 1 << 19
 const MAX_HEAD_BYTES = 16_384
 
-export interface HttpOptions {
+interface HttpOptions {
   guard: AddressGuard
   timeoutMs: number
   /** Hosts that may be called, `*.example.com` for those below one; undefined = all. */

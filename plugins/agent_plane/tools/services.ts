@@ -13,7 +13,7 @@ const MAX_POINTS = 1000
 const SECOND = 1000
 const MILLION = 1_000_000n
 
-export interface ToolOptions {
+interface ToolOptions {
   /** The only one that they read and write. */
   namespace: string
   /** Of the agent, for the context of its writes. */

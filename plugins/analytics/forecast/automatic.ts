@@ -28,7 +28,7 @@ interface AutomaticOptions {
   window?: number
 }
 
-export interface Candidate {
+interface Candidate {
   name: string
   /** By the metric; absent of those that were not compared. */
   score?: number

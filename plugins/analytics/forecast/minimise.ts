@@ -4,7 +4,7 @@ const STEP = 1e-5
 const GRADIENT_END = 1e-7
 const VALUE_END = 1e-11
 
-export interface Minimum {
+interface Minimum {
   x: Float64Array
   value: number
 }

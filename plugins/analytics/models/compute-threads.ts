@@ -25,7 +25,7 @@ export interface ThreadSettings {
   maxWaiting: number
 }
 
-export interface Turn {
+interface Turn {
   namespace: string
   /** Somebody waits for the answer. */
   asked: boolean

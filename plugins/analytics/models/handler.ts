@@ -15,7 +15,7 @@ import type { Call } from './work.ts'
 const LISTED = 'GET /api/v1/admin/analytics/models lists those there are'
 const digits = (text: string | undefined): unknown => (text === undefined ? null : jsonDigits(text))
 
-export interface HandlerDependencies {
+interface HandlerDependencies {
   svc: Svc
   config: AnalyticsConfig
   registry: Registry

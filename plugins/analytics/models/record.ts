@@ -12,7 +12,7 @@ export const LEAST_COMPARED = 5
 /** Steps behind a training that a version is followed over. */
 export const MOST_STEPS = 4_000_000
 
-export type Tag = 'Champion' | 'Challenger' | 'Retired'
+type Tag = 'Champion' | 'Challenger' | 'Retired'
 
 /** Numbers that are not finite are null: it is kept as JSON. */
 interface KeptAccuracy {

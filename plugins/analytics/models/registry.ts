@@ -14,7 +14,7 @@ const MODELS = 'model/'
 const STATES = 'state/'
 const PAGE = 200
 
-export interface RegistryLimits {
+interface RegistryLimits {
   inAll: number
   versions: number
   /** Namespaces are tenants: one leaves a quarter to the others. */

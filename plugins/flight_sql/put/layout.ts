@@ -16,7 +16,7 @@ interface TimeColumn {
   perSecond: number
 }
 
-export interface TagColumn {
+interface TagColumn {
   index: number
   name: string
 }

@@ -26,7 +26,7 @@ interface PutOptions {
   seed: number
 }
 
-export interface Appended {
+interface Appended {
   refusals: RowRefusals
   /** Values left out because they are NaN or infinite. */
   nonFinite: number

@@ -12,7 +12,7 @@ const ENTRIES_PER_ROW = 16
 /** Bytes that are copied faster one by one. */
 const SHORT = 32
 
-export interface Texts {
+interface Texts {
   heap: Uint8Array
   /** Values + 1 places in the heap. */
   offsets: Int32Array

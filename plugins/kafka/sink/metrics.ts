@@ -9,7 +9,7 @@ export interface SinkMetrics {
   gaps: Counter
 }
 
-export interface LagOfSink {
+interface LagOfSink {
   name: string
   /** Commits that are not with the brokers. */
   lag(): number | null

@@ -38,7 +38,7 @@ export interface SinkLibrary {
 }
 
 /** `away`: brokers cannot be reached, or are busy with themselves. `refused`: they say no, which somebody may mend. `record`: they never take such a record, or so many at once. */
-export type SendFailure = 'away' | 'refused' | 'record'
+type SendFailure = 'away' | 'refused' | 'record'
 
 export class SendError extends Error {
   readonly kind: SendFailure

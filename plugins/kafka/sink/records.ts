@@ -13,7 +13,7 @@ const CHUNK_BYTES = 256 * 1024
 const KEPT_KEYS = 50_000
 
 /** Records that come one after the other, up to a number of frames of their change. */
-export interface Chunk {
+interface Chunk {
   records: SinkRecord[]
   /** Frames of the change so far: rows, or deleted series, whether they have a record or not. */
   frames: number

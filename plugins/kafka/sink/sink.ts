@@ -28,7 +28,7 @@ const AGAIN_MS = 1000
 /** A sink that has sent nothing for this time is idle. */
 const IDLE_MS = 10_000
 
-export interface SinkHost {
+interface SinkHost {
   storage(): Pick<Storage, 'changes'>
   state(): StateStore
   /** Other nodes, with changes of their own, have the same state. */

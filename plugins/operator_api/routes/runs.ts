@@ -5,7 +5,7 @@ import { HISTORY_LIMIT, LIST_LIMIT, nonBlank, type Operation, operation, shown }
 import { Refusal } from '../refusal.ts'
 import { ActorView, anything, CorrelationKeyShape, closed, digest, listOf, named, orNull, Type, timestamp, uint } from '../schema.ts'
 
-export const Undecided = named(
+const Undecided = named(
   'Undecided',
   closed({
     effect: named('EffectKey', digest()),
@@ -23,7 +23,7 @@ export const Undecided = named(
 
 const used = { allowed: uint(), used: uint() }
 const limit = (name: string, more: object) => closed({ limit: Type.Literal(name), ...more })
-export const BudgetExceeded = named(
+const BudgetExceeded = named(
   'BudgetExceeded',
   Type.Union([
     limit('steps', { allowed: uint() }),
@@ -39,7 +39,7 @@ export const BudgetExceeded = named(
   ]),
 )
 
-export const RunView = named(
+const RunView = named(
   'RunView',
   closed({
     run: Type.String(),
@@ -72,7 +72,7 @@ const RunList = named(
   }),
 )
 const WaitingRuns = listOf('WaitingRuns', 'runs', named('WaitingRunView', closed({ run: Type.String(), waiting_for: SuspendReason, until: timestamp() })))
-export const RecordView = named(
+const RecordView = named(
   'RecordView',
   closed({
     seq: uint('From 1'),

@@ -13,7 +13,7 @@ import { markDistinct } from './series-sets.ts'
 import { FLOAT, SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleBlock, type Steps, shaped, type VectorValue } from './value.ts'
 import { VectorRows } from './vector-rows.ts'
 
-export interface Instants {
+interface Instants {
   value: VectorValue
   /** The time of the sample in each cell, when asked for. */
   times?: Float64Array

@@ -31,7 +31,7 @@ export const quantileNaNSkew = (metric: string): string => forMetric('input to h
 export const fractionNaNs = (metric: string): string =>
   forMetric('input to histogram_fraction has NaN observations, which are excluded from all fractions', metric)
 
-export type HistogramOperation = 'addition' | 'subtraction' | 'aggregation'
+type HistogramOperation = 'addition' | 'subtraction' | 'aggregation'
 
 export const resetCollision = (operation: HistogramOperation): string => `conflicting counter resets during histogram ${operation}`
 

@@ -43,7 +43,7 @@ export function invalidParameter(name: string, reason: string): SvcError {
   return apiError('bad_data', `invalid parameter ${JSON.stringify(name)}: ${reason}`)
 }
 
-export interface ErrorAnswer {
+interface ErrorAnswer {
   status: number
   type: ErrorType
   text: string

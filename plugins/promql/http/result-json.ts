@@ -12,7 +12,7 @@ const MIN_POINT_BYTES = 17
 /** Points between two looks at the answer's size. */
 const SLICE = 1024
 
-export interface Written {
+interface Written {
   series: number
   /** Some series were left out at the limit. */
   truncated: boolean

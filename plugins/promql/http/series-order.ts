@@ -15,7 +15,7 @@ export function compareLabels(a: Labels, b: Labels): number {
   return left.length - right.length
 }
 
-export interface Ordered {
+interface Ordered {
   list: { series: number; labels: Labels }[]
   /** There were more than the limit. */
   truncated: boolean

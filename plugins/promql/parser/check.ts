@@ -45,7 +45,7 @@ export function check(cursor: Cursor, expr: Expr, depth = 1): ValueType {
 }
 
 /** The type an expression has if all in it is well. */
-export function typeOf(expr: Expr): ValueType {
+function typeOf(expr: Expr): ValueType {
   switch (expr.kind) {
     case 'number':
       return 'scalar'
@@ -67,7 +67,7 @@ export function typeOf(expr: Expr): ValueType {
 }
 
 /** The name the documentation has for a type. */
-export function typeName(type: ValueType): string {
+function typeName(type: ValueType): string {
   return type === 'vector' ? 'instant vector' : type === 'matrix' ? 'range vector' : type
 }
 

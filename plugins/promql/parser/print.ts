@@ -114,7 +114,7 @@ function selectorText({ name: written, matchers }: VectorSelector): string {
   return shown.length === 0 ? name || '{}' : `${name}{${shown.map(matcherText).sort(compareBytes).join(',')}}`
 }
 
-export function matcherText({ name, op, value }: LabelMatcher): string {
+function matcherText({ name, op, value }: LabelMatcher): string {
   return `${labelText(name)}${op}${quote(value)}`
 }
 

@@ -32,7 +32,7 @@ export interface CooldownChanges {
   floors: Map<string, bigint>
 }
 
-export type Judgement = 'fires' | 'silent' | 'forgotten'
+type Judgement = 'fires' | 'silent' | 'forgotten'
 
 /** Entries that may go for a new one: when there may be fewer than before, what is too much may be millions. */
 const FORGOTTEN = 16

@@ -2,7 +2,7 @@
 import type { Condition, FieldOperator, TagOperator } from '../statement/condition.ts'
 import type { Literal } from '../statement/literal.ts'
 
-export interface FieldAtom {
+interface FieldAtom {
   /** Index in `Program.fields`. */
   field: number
   operator: FieldOperator
@@ -11,7 +11,7 @@ export interface FieldAtom {
   looser: readonly number[]
 }
 
-export interface TagAtom {
+interface TagAtom {
   tag: string
   operator: TagOperator
   value: string

@@ -5,14 +5,14 @@ import type { Scanner } from './scanner.ts'
 export type FieldOperator = '=' | '<>' | '<' | '<=' | '>' | '>='
 export type TagOperator = '=' | '<>'
 
-export interface FieldComparison {
+interface FieldComparison {
   kind: 'field'
   field: string
   operator: FieldOperator
   literal: Literal
 }
 
-export interface TagComparison {
+interface TagComparison {
   kind: 'tag'
   tag: string
   operator: TagOperator
@@ -21,7 +21,7 @@ export interface TagComparison {
 
 export type Condition = FieldComparison | TagComparison | { kind: 'and'; parts: readonly Condition[] } | { kind: 'or'; parts: readonly Condition[] }
 
-export interface ConditionLimits {
+interface ConditionLimits {
   maxComparisons: number
   maxDepth: number
 }

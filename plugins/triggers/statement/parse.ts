@@ -27,7 +27,7 @@ export interface CreateTrigger {
   cooldown: bigint | undefined
 }
 
-export type Statement = CreateTrigger | { kind: 'show' } | { kind: 'drop'; name: string } | { kind: 'alter'; name: string; enabled: boolean }
+type Statement = CreateTrigger | { kind: 'show' } | { kind: 'drop'; name: string } | { kind: 'alter'; name: string; enabled: boolean }
 
 export interface StatementLimits {
   /** Of UTF-8. */

@@ -9,7 +9,7 @@ const OPERATOR = /<>|<=|>=|!=|==|=|<|>/y
 /** What follows a number or a bare name must not look like more of it. */
 const GLUED = /[A-Za-z0-9_."']/y
 
-export interface Token {
+interface Token {
   text: string
   /** Where it begins, from 0. */
   at: number

@@ -10,7 +10,7 @@ import type { ReadBlock } from '../native/decode.ts'
 import { floats } from '../values.ts'
 import { daysStatement, type ExportScope, extentStatement, type Ids, type Slice, seriesStatement, type TimeRange, timesStatement } from './statements.ts'
 
-export interface SliceRequest {
+interface SliceRequest {
   client: Pick<Client, 'blocks'>
   bounds: QueryOptions
   scope: ExportScope

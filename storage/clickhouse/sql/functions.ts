@@ -6,7 +6,7 @@ import type { Expr, Inputs } from './expr.ts'
 import { integerLiteral, textLiteral } from './literals.ts'
 import { clickHouseType, isFloat, isInteger, isTimestamp, type Range, raise, rangeOf, type SqlType } from './types.ts'
 
-export interface Call {
+interface Call {
   name: string
   args: readonly Expr[]
   type: SqlType
@@ -14,7 +14,7 @@ export interface Call {
 }
 
 /** Undefined: not for these arguments. */
-export type Scalar = (call: Call) => string | (Partial<Expr> & { text: string }) | undefined
+type Scalar = (call: Call) => string | (Partial<Expr> & { text: string }) | undefined
 
 const SECOND = 1_000_000_000n
 const DAY = 86_400n * SECOND

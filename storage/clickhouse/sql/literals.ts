@@ -26,7 +26,7 @@ export function floatLiteral(value: number, type: 'Float64' | 'Float32'): string
   return type === 'Float64' ? bits : `toFloat32(${bits})`
 }
 
-export interface Constant {
+interface Constant {
   text: string
   /** undefined = NULL. */
   value: bigint | number | string | boolean | undefined

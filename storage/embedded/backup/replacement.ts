@@ -13,7 +13,7 @@ import { MANIFEST_FILE, UNFINISHED } from './manifest.ts'
 const FORMER = 'former'
 export const PARTS = ['catalog', 'segments'] as const
 
-export interface Layout {
+interface Layout {
   manifest: string
   /** Where a part lies: the directory, or the folder in which the backup was made. */
   folderOf(path: string): string

@@ -11,7 +11,7 @@ import { blockKey } from './catalog.ts'
 import type { Schema } from './schema.ts'
 import type { Kind, Marks } from './unstored.ts'
 
-export interface Entries {
+interface Entries {
   /** Keys and values; undefined = there is no such entry any more. */
   entries: [key: string, value: unknown][]
   /** Blocks of series that changed. */

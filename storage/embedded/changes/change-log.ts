@@ -51,7 +51,7 @@ export interface OtherEntry {
   bytes: number
 }
 
-export type Told = Extract<ChangeRecord, { kind: 'delete' | 'drop' | 'restore' }>
+type Told = Extract<ChangeRecord, { kind: 'delete' | 'drop' | 'restore' }>
 
 interface ChangeLogOptions extends LogReaderOptions {
   history: string

@@ -36,7 +36,7 @@ export interface SliceSize {
 }
 
 /** A merge's slices, and bytes of its inputs in columns of any length, before compression. */
-export interface MergePlan {
+interface MergePlan {
   slices: readonly MergeSlice[]
   /** A row's, on average. */
   rowBytes: number

@@ -5,7 +5,7 @@ import { vectorSlice } from '../duckdb/vector-slice.ts'
 
 const SLICE_BYTES = 1 << 20
 
-export interface Slice {
+interface Slice {
   chunk: SqlChunk
   /** About. */
   bytes: number

@@ -20,7 +20,7 @@ export interface Slice {
   series: Int32Array
 }
 
-export interface SliceRequest {
+interface SliceRequest {
   duck: ExportDuck
   snapshot: Snapshot
   measurement: MeasurementDef

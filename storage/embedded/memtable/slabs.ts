@@ -23,7 +23,7 @@ const SPARE_LOOKS = 30
 /** Of what is kept: less is not worth a collection. */
 const SPARE_SHARE = 1 / 8
 
-export interface Memory {
+interface Memory {
   buffer: SharedArrayBuffer
   offset: number
 }

@@ -3,7 +3,7 @@ import { zstdDecompressSync } from 'node:zlib'
 import { PageFault } from './page-fault.ts'
 
 /** Ids of parquet.thrift. */
-export const Codec = { NONE: 0, ZSTD: 6, LZ4: 7 } as const
+const Codec = { NONE: 0, ZSTD: 6, LZ4: 7 } as const
 
 const ZSTD_MAGIC = 0xfd2fb528
 const BLOCK_HEADER = 3

@@ -29,7 +29,7 @@ interface FooterColumn {
 }
 
 /** The smallest and the largest value of a chunk as they are stored: number of INT32, DOUBLE and BOOLEAN, bigint of INT64 (as signed). NaN is not among them. */
-export interface Bounds<T = number | bigint> {
+interface Bounds<T = number | bigint> {
   min: T
   max: T
 }

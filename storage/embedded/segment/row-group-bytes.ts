@@ -43,7 +43,7 @@ interface OutputRows {
 }
 
 /** How the rows of a flush are divided. */
-export interface Parts {
+interface Parts {
   /** Where each ends. */
   ends: number[]
   /** Of the largest row that takes more than a row group may, and is a part by itself; 0 = there is none. */

@@ -42,7 +42,7 @@ export function refuse(message: string): SvcError {
   return new SvcError('SQL_ERROR', message)
 }
 
-export interface Parsed {
+interface Parsed {
   tree: Node
   /** As the parser lists them: `key` the name, `value` the number. */
   parameters: readonly Node[]

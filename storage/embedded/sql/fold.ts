@@ -15,7 +15,7 @@ const MICRO = 1_000n
 /** What DuckDB has it as: nanoseconds, microseconds without or with a zone (always UTC here), or a date. */
 type InstantType = 'ns' | 'us' | 'zoned' | 'date'
 
-export interface Instant {
+interface Instant {
   /** Since the epoch; of any size. */
   ns: bigint
   type: InstantType

@@ -3,7 +3,7 @@ import duckdb from '@duckdb/node-bindings'
 import { raise } from '../duckdb/raised.ts'
 
 /** Fills `output` for the rows of a chunk. What it throws fails the statement. */
-export type Fill = (input: duckdb.DataChunk, output: duckdb.Vector, rows: number) => void
+type Fill = (input: duckdb.DataChunk, output: duckdb.Vector, rows: number) => void
 
 export function defineScalar(connection: duckdb.Connection, name: string, parameters: duckdb.Type[], returns: duckdb.Type, fill: Fill): void {
   const fn = duckdb.create_scalar_function()

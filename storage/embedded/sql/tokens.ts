@@ -2,7 +2,7 @@
 import { isSchema } from './catalog.ts'
 import { foldName } from './names.ts'
 
-export interface Token {
+interface Token {
   kind: 'word' | 'quoted' | 'string' | 'other'
   text: string
   /** Where the token ends in the source. */
@@ -61,7 +61,7 @@ function skipBlank(source: string, at: number): number {
 
 export type Explain = 'no' | 'plan' | 'analyze'
 
-export type Statement =
+type Statement =
   | { kind: 'query'; explain: Explain; text: string }
   /** SHOW COLUMNS FROM x, DESCRIBE x, SHOW x: answered from the catalogue. */
   | { kind: 'columns'; explain: Explain; name: string }

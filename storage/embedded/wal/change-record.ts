@@ -10,7 +10,7 @@ import type { RetentionMove } from '../retention/cutoffs.ts'
 export const RECORD_CHANGE = 2
 
 /** Namespace and name of the measurement, for readers of changes; absent in what is not told to them, as the end of a drop whose time has passed. */
-export type Owner = [namespace: string, name: string]
+type Owner = [namespace: string, name: string]
 
 export type ChangeRecord =
   /** Hides rows written before it: of these series, ascending, or, when null, of all; `start` to `end` inclusive. `encoded`: the series as `encodeInts` makes them, when that has been done. */

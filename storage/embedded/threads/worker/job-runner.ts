@@ -21,7 +21,7 @@ interface Running {
 
 type JobMessage = Pick<Extract<ToWorker, { kind: 'job' }>, 'id' | 'namespace' | 'module' | 'args' | 'traced' | 'read'>
 
-export type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
+type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
 
 export class JobRunner {
   private readonly running = new Map<number, Running>()
