@@ -1,6 +1,6 @@
 import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
-import { formatDecimal, parseDecimal, rescale } from './decimal.ts'
+import { formatDecimal, rescale } from './decimal.ts'
 import { limitsOf } from './limits.ts'
 import { canonicalTags, checkFieldName, checkMeasurementName, checkTagKey } from './names.ts'
 import { formatTime, highHalf, INT64_MAX, INT64_MIN, lowHalf, toNs } from './time.ts'
@@ -98,29 +98,18 @@ t.test('window', async (t) => {
   t.equal(window.refusal(TOO_NEW, bounds, 0, FAR_HIGH).code, 'FUTURE_TIMESTAMP')
   t.equal(window.refusal(SENTINEL, bounds, -1, 0x7fffffff).code, 'INVALID_POINT')
 })
-t.test('decimals are read and written digit by digit', async (t) => {
-  const cases: [string, bigint, number, string?][] = [
+t.test('decimals are written digit by digit', async (t) => {
+  const cases: [string, bigint, number][] = [
     ['0', 0n, 0],
-    ['-0.00', 0n, 2, '0.00'],
+    ['0.00', 0n, 2],
     ['1.50', 150n, 2],
-    ['+.5', 5n, 1, '0.5'],
-    ['-12.', -12n, 0, '-12'],
+    ['0.5', 5n, 1],
+    ['-12', -12n, 0],
     ['-0.05', -5n, 2],
     ['9'.repeat(38), BigInt('9'.repeat(38)), 0],
     [`-0.${'9'.repeat(38)}`, -BigInt('9'.repeat(38)), 38],
-    [`${'0'.repeat(50)}7`, 7n, 0, '7'],
   ]
-  for (const [text, unscaled, scale, written] of cases) {
-    t.same(parseDecimal(text), { unscaled, scale }, text)
-    t.equal(formatDecimal(unscaled, scale), written ?? text)
-  }
-  for (const text of ['', '.', '-', '1e5', '1,5', ' 1', '1 ', '0x1', 'NaN', '9'.repeat(39), `0.${'0'.repeat(39)}`, '--1']) {
-    t.match(
-      refusal(() => parseDecimal(text)),
-      { code: 'INVALID_POINT', message: /^cannot read decimal "/ },
-      text,
-    )
-  }
+  for (const [text, unscaled, scale] of cases) t.equal(formatDecimal(unscaled, scale), text)
 })
 
 t.test('rescaling never loses a digit', async (t) => {

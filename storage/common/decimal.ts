@@ -1,32 +1,8 @@
-/**
- * Exact decimals: an unscaled integer and the number of digits behind the point, at most 38 digits in all. Digits are kept as
- * they were written ("1.50" has scale 2); no value passes through a float.
- */
+/** Exact decimals: an unscaled integer and the number of digits behind the point, at most 38 digits in all. No value passes through a float. */
 import { SvcError } from 'svcdb/lib/errors'
 
 export const MAX_DIGITS = 38
 const BOUND = 10n ** BigInt(MAX_DIGITS)
-const SHAPE = /^([+-]?)(\d*)(?:\.(\d*))?$/
-
-interface Decimal {
-  unscaled: bigint
-  scale: number
-}
-
-/** @throws INVALID_POINT for anything but digits with at most one sign and one point. */
-export function parseDecimal(text: string): Decimal {
-  const match = SHAPE.exec(text)
-  const whole = match?.[2] ?? ''
-  const fraction = match?.[3] ?? ''
-  if (match === null || whole.length + fraction.length === 0) {
-    throw refuse(text, 'it is not a decimal number; write digits with an optional sign and point')
-  }
-  // Leading zeros are no digits of the value; the length check also keeps BigInt from parsing a megabyte of digits.
-  const digits = (whole + fraction).replace(/^0+/, '')
-  if (digits.length > MAX_DIGITS || fraction.length > MAX_DIGITS) throw refuse(text, `it has more than ${MAX_DIGITS} digits`)
-  const magnitude = BigInt(digits === '' ? '0' : digits)
-  return { unscaled: match[1] === '-' ? -magnitude : magnitude, scale: fraction.length }
-}
 
 export function formatDecimal(unscaled: bigint, scale: number): string {
   const sign = unscaled < 0n ? '-' : ''
@@ -58,9 +34,4 @@ export function rescale(unscaled: bigint, from: number, to: number, measurement:
     )
   }
   return scaled
-}
-
-function refuse(text: string, cause: string): SvcError {
-  const shown = text.length > 64 ? `${text.slice(0, 61)}...` : text
-  return new SvcError('INVALID_POINT', `cannot read decimal "${shown.toWellFormed()}": ${cause}`)
 }

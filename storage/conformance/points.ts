@@ -2,7 +2,7 @@
 import type { ColumnChunk, FieldType, Rejection, ScanRequest, SeriesChunk, Storage, WriteResult } from 'svcdb'
 import type { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
-import { formatDecimal, parseDecimal } from '../common/decimal.ts'
+import { formatDecimal } from '../common/decimal.ts'
 import { highHalf, lowHalf } from '../common/time.ts'
 
 export const NOW_MS = Date.UTC(2024, 0, 1, 12)
@@ -100,8 +100,8 @@ function addPoint(storage: Storage, batch: WriteBatch, point: TestPoint, positio
           break
         }
         case 'decimal': {
-          const { unscaled, scale } = parseDecimal(field.value)
-          column.setDecimal(row, unscaled, scale)
+          const [whole, fraction = ''] = field.value.split('.')
+          column.setDecimal(row, BigInt(whole + fraction), fraction.length)
           break
         }
         case 'histogram': {

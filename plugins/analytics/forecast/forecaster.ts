@@ -1,9 +1,9 @@
-/** The models by name: fitting, and forecasts with intervals. */
+/** The models by name: fitting and predictions. */
 import { type Arima, type ArimaOptions, type ArimaOrder, fitArima, predictArima, type Sarima } from './arima.ts'
 import { fitHolt, type HoltLinear, predictHolt } from './holt.ts'
 import { fitHoltWinters, type HoltWinters, type HoltWintersOptions, predictHoltWinters } from './holt-winters.ts'
 import { fitLine, type LinearRegression, predictLine } from './linear.ts'
-import { type FitResult, normalWidth, type Prediction, UnfitError } from './model.ts'
+import { type FitResult, type Prediction, UnfitError } from './model.ts'
 import type { RegularSeries } from './regular.ts'
 import { fitSes, predictSes, type Ses } from './ses.ts'
 
@@ -26,16 +26,6 @@ export interface ModelParameters {
   /** [P, D, Q] of sarima, default [1, 1, 1]. */
   seasonal_order?: readonly number[]
   constant?: boolean
-}
-
-interface Forecast {
-  /** One a step. */
-  values: Float64Array
-  /** Nanoseconds. */
-  timestamps: BigInt64Array
-  confidence_lower: Float64Array
-  confidence_upper: Float64Array
-  confidence_level: number
 }
 
 const DAMPING = 0.98
@@ -89,19 +79,6 @@ export function predict(model: Model, horizon: number): Prediction {
       return predictLine(model, horizon)
     default:
       return predictArima(model, horizon)
-  }
-}
-
-/** @param end time of the last value. @param level part of future values that the intervals should hold, above 0 and below 1: they are those of a normal distribution. */
-export function forecast(model: Model, horizon: number, { end, interval, level = 0.95 }: { end: bigint; interval: bigint; level?: number }): Forecast {
-  const { values, std } = predict(model, horizon)
-  const width = normalWidth(level)
-  return {
-    values,
-    timestamps: BigInt64Array.from(values, (_, h) => end + BigInt(h + 1) * interval),
-    confidence_lower: values.map((v, h) => v - width * std[h]),
-    confidence_upper: values.map((v, h) => v + width * std[h]),
-    confidence_level: level,
   }
 }
 

@@ -1,21 +1,6 @@
 /** Between histograms of queries and those of protocols and storage. */
-
-import { type HistogramSpan, indexOfSpans, type NativeHistogram, PartsDecoder, type Side } from 'svcdb/lib/histogram'
+import { type HistogramSpan, type NativeHistogram, PartsDecoder, type Side } from 'svcdb/lib/histogram'
 import { FloatHistogram } from './float-histogram.ts'
-
-export function fromNative(native: NativeHistogram): FloatHistogram {
-  const h = new FloatHistogram()
-  h.schema = native.schema
-  h.counterReset = native.counterReset
-  h.count = native.count
-  h.sum = native.sum
-  h.zeroThreshold = native.zeroThreshold
-  h.zeroCount = native.zeroCount
-  h.positive = { index: indexOfSpans(pairsOf(native.positiveSpans), native.positiveCounts.length), counts: native.positiveCounts.slice() }
-  h.negative = { index: indexOfSpans(pairsOf(native.negativeSpans), native.negativeCounts.length), counts: native.negativeCounts.slice() }
-  h.customBounds = native.customBounds
-  return h
-}
 
 export function toNative(h: FloatHistogram): NativeHistogram {
   const { schema, counterReset, count, sum, zeroThreshold, zeroCount, customBounds } = h
@@ -33,10 +18,6 @@ export function toNative(h: FloatHistogram): NativeHistogram {
     customBounds,
     integer: false,
   }
-}
-
-function pairsOf(spans: readonly HistogramSpan[]): Int32Array {
-  return Int32Array.from(spans.flatMap(({ offset, length }) => [offset, length]))
 }
 
 function spansOf({ index }: Side): HistogramSpan[] {
