@@ -1,5 +1,5 @@
 /** What an evaluation runs in: where samples come from, the query's own times, and the limits that end it. */
-import { nextTurn } from 'svcdb/lib/event-loop'
+import { Turn } from 'svcdb/lib/event-loop'
 import type { Expr, VectorSelector } from '../ast.ts'
 import { ExecutionError, QueryStoppedError, TOO_MANY_SAMPLES } from '../errors.ts'
 import type { FloatHistogram } from '../histogram/float-histogram.ts'
@@ -94,14 +94,13 @@ export function valueBytes(value: Value): number {
   return bytes
 }
 
-const SLICE_MS = 10
 /** Cells between two looks at the clock. */
 const CELLS = 4096
 
 /** Keeps long loops from holding the event loop, which brings the signal that ends them. */
 export class Pacer {
   private readonly signal: AbortSignal
-  private since = performance.now()
+  private readonly turn = new Turn()
   private cells = 0
 
   constructor(signal: AbortSignal) {
@@ -113,12 +112,11 @@ export class Pacer {
     this.cells += cells
     if (this.cells < CELLS) return false
     this.cells = 0
-    return performance.now() - this.since > SLICE_MS
+    return this.turn.isOver
   }
 
   async pause(): Promise<void> {
-    await nextTurn()
-    this.since = performance.now()
+    await this.turn.next()
     this.check()
   }
 
