@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { prefersOpenMetrics } from '../exemplars.ts'
 import { SvcError } from '../lib/errors/index.ts'
 import { Type } from '../lib/schema/index.ts'
+import { INFLUX_VERSION } from '../lib/version/index.ts'
 import { LOG_LEVELS, type LogLevel, type Logs } from '../log.ts'
 import type { MetricsRegistry } from '../metrics.ts'
 import { INDEX_PAGE, INDEX_POLICY } from './index-page.ts'
@@ -17,9 +18,6 @@ interface Health {
   /** Wall clock, milliseconds since the Unix epoch. */
   now(): number
 }
-
-/** The InfluxDB whose write API is spoken: clients choose their dialect by it. */
-const INFLUX_VERSION = '1.8.10-svc'
 
 const uptime = Type.Integer({ description: 'Seconds since the start' })
 const up = Type.Object({

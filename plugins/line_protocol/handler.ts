@@ -4,6 +4,7 @@ import { type CallContext, type Counter, type HttpRequest, hungUp, type Svc } fr
 import { PerNamespace } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
 import { withoutBom } from 'svcdb/lib/text'
+import { INFLUX_VERSION } from 'svcdb/lib/version'
 import { nothingParsed, notWhole, refusal, tooManyPoints } from './answer.ts'
 import type { LineProtocolConfig } from './config.ts'
 import { databaseName, databaseTags, parametersOf, shown } from './database-name.ts'
@@ -141,8 +142,6 @@ async function addReason(request: HttpRequest, reply: FastifyReply, payload: unk
 /** The reason is added before the answer becomes text: that may be compressed before the route's hooks see it. */
 export const influxHooks = { onSend: addVersion, preSerialization: addReason }
 
-/** What the write endpoint speaks: clients choose the dialect by it. */
-const INFLUX_VERSION = '1.8.10-svc'
 const MAX_HEADER_TEXT = 512
 /** Characters of a database's name that are kept to compare with. */
 const MAX_KEPT_NAME = 256

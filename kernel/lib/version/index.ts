@@ -1,1 +1,2 @@
-export { VERSION } from './version.ts'
+/** The versions that the server tells others. */
+export { INFLUX_VERSION, VERSION } from './version.ts'
