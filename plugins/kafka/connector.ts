@@ -1,9 +1,20 @@
 /** A connector: records of topics to points. Offsets are committed when the points of all records before them are durable. */
-import { join } from 'node:path'
 import type { Connector, PointFormat, PointReader, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { Turn } from 'svcdb/lib/event-loop'
-import { DeadLetters, type GiveAgain, Replay, type Replayed, requireWhole, SampledLog, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
+import {
+  type DeadLetters,
+  deadLettersOf,
+  type GiveAgain,
+  Replay,
+  type Replayed,
+  requireWhole,
+  SampledLog,
+  Source,
+  type SourceStatus,
+  sectionOptions,
+  TopicRules,
+} from 'svcdb/lib/source'
 import { accessOf } from './access.ts'
 import {
   type ConsumerClient,
@@ -22,7 +33,6 @@ import type { KafkaMetrics } from './metrics.ts'
 import { GroupOffsets, Settled } from './offsets.ts'
 import { timeOf } from './record-time.ts'
 
-const BATCH_BYTES = 4 * 1024 * 1024
 /** How long records in flight may take when their partition is taken away; then they are left to the next owner. */
 const REVOKE_MS = 10_000
 /** Ends of partitions are asked for, for the lag of what is not fetched. */
@@ -75,26 +85,15 @@ export class KafkaConnector implements Connector {
     this.unread = new SampledLog(svc.log, () => svc.clock.monotonic())
     this.rules = new TopicRules({ measurements: config.topic_measurement_map, tags: config.tags_from_topic, fallback: 'topic', separator: '.' })
     // With a topic, too: for what brokers do not take.
-    if (svc.dataDir !== undefined)
-      this.letters = new DeadLetters({
-        folder: join(svc.dataDir, 'dead-letters'),
-        name: config.name,
-        maxBytes: config.dead_letter_bytes,
-        dropped: (messages) => metrics.dropped.inc({ connector: this.name }, messages),
-      })
-    const format = () => this.format
-    this.source = new Source<Message>(svc, {
+    this.letters = deadLettersOf(svc.dataDir, {
       name: config.name,
-      namespace: config.namespace,
-      backfill: config.backfill,
+      maxBytes: config.dead_letter_bytes,
+      dropped: (messages) => metrics.dropped.inc({ connector: this.name }, messages),
+    })
+    this.source = new Source<Message>(svc, {
+      ...sectionOptions(config),
       // Known from the start phase on.
-      get nonFinite() {
-        return format()?.nonFinite ?? false
-      },
-      maxMessages: config.max_in_flight,
-      maxBytes: config.max_in_flight_bytes,
-      maxBatchMessages: config.max_in_flight,
-      maxBatchBytes: Math.min(config.max_in_flight_bytes, BATCH_BYTES),
+      nonFinite: () => this.format?.nonFinite ?? false,
       decode: ({ topic, record, again }, batch, _, further) => {
         if (record.unread !== undefined) throw new SvcError('PAYLOAD_TOO_LARGE', record.unread.why)
         const body = record.value as Buffer

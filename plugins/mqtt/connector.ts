@@ -1,12 +1,22 @@
 /** A connector: messages of a broker to points. */
 import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
 import type { IClientOptions } from 'mqtt'
 import type { Connector, PointFormat, PointReader, Replayed, Svc } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { readBounded } from 'svcdb/lib/files'
-import { DeadLetters, messageTime, Replay, requireWhole, SampledLog, Source, type SourceStatus, TopicRules } from 'svcdb/lib/source'
+import {
+  type DeadLetters,
+  deadLettersOf,
+  messageTime,
+  Replay,
+  requireWhole,
+  SampledLog,
+  Source,
+  type SourceStatus,
+  sectionOptions,
+  TopicRules,
+} from 'svcdb/lib/source'
 import { BrokerClient, type BrokerMessage } from './broker-client.ts'
 import { addressOf, type ConnectorConfig } from './config.ts'
 import { load } from './library.ts'
@@ -16,7 +26,6 @@ import { SessionTopics } from './session-topics.ts'
 const MAX_CREDENTIALS = 65_536
 /** How long what has come may take to be stored when another node is to go on. */
 const HAND_OVER_MS = 3000
-const MIN_BATCH_BYTES = 4 * 1024 * 1024
 
 /** User properties are not kept: they may be far more in memory than they were on their way. */
 interface Message extends Omit<BrokerMessage, 'userProperties'> {
@@ -60,26 +69,15 @@ export class MqttConnector implements Connector {
     this.namespace = config.namespace
     this.unread = new SampledLog(svc.log, () => svc.clock.monotonic())
     this.rules = new TopicRules({ measurements: config.topic_measurement_map, tags: config.tags_from_topic, fallback: 'last level' })
-    if (svc.dataDir !== undefined)
-      this.letters = new DeadLetters({
-        folder: join(svc.dataDir, 'dead-letters'),
-        name: config.name,
-        maxBytes: config.dead_letter_bytes,
-        dropped: (messages) => metrics.dropped.inc({ connector: this.name }, messages),
-      })
-    const format = () => this.format
-    this.source = new Source<Message>(svc, {
+    this.letters = deadLettersOf(svc.dataDir, {
       name: config.name,
-      namespace: config.namespace,
-      backfill: config.backfill,
+      maxBytes: config.dead_letter_bytes,
+      dropped: (messages) => metrics.dropped.inc({ connector: this.name }, messages),
+    })
+    this.source = new Source<Message>(svc, {
+      ...sectionOptions(config),
       // Known from the start phase on.
-      get nonFinite() {
-        return format()?.nonFinite ?? false
-      },
-      maxMessages: config.max_in_flight,
-      maxBytes: config.max_in_flight_bytes,
-      maxBatchMessages: config.max_in_flight,
-      maxBatchBytes: Math.min(config.max_in_flight_bytes, MIN_BATCH_BYTES),
+      nonFinite: () => this.format?.nonFinite ?? false,
       decode: (message, batch, _, further) => {
         const { topic, payload, length, arrival, replayed } = message
         if (length > config.max_message_bytes)

@@ -31,6 +31,11 @@ export interface DeadLetterOptions {
   dropped(messages: number): void
 }
 
+/** Those of a source or sink of a node, in the folder that all of the node share; undefined where the node has no data directory. */
+export function deadLettersOf(dataDir: string | undefined, options: Omit<DeadLetterOptions, 'folder'>): DeadLetters | undefined {
+  return dataDir === undefined ? undefined : new DeadLetters({ ...options, folder: join(dataDir, 'dead-letters') })
+}
+
 /** A body of a message that would not fit alone is cut, and says so. */
 export class DeadLetters {
   private readonly options: DeadLetterOptions

@@ -225,7 +225,8 @@ export class Source<B = Uint8Array> {
 
   /** One try: all that can be decoded, in one write. */
   private async attempt(batch: readonly Waiting<B>[]): Promise<Attempt<B>> {
-    const { namespace, backfill = false, nonFinite = false } = this.options
+    const { namespace, backfill = false, nonFinite: given = false } = this.options
+    const nonFinite = typeof given === 'function' ? given() : given
     const context = await this.host.systemContext(namespace, { name: this.name })
     const write = () =>
       this.host.ingest.writeSeveral(context, { backfill, nonFinite }, async (open) => {

@@ -27,7 +27,8 @@ export interface SourceOptions<B = Uint8Array> {
   namespace?: string
   /** As of `ingest.write`. */
   backfill?: boolean
-  nonFinite?: boolean
+  /** As of `ingest.write`; a function is asked at each write, for what is not known in setup. */
+  nonFinite?: boolean | (() => boolean)
   /**
    * Puts the points of a message into the batch. What it throws makes the message a dead letter, and takes back what it has put there; but what time may
    * mend (`TRANSIENT`, without RATE_LIMITED) is tried again. What it returns says that a part could not be read: the rest is stored, and the message is a

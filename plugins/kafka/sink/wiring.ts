@@ -1,7 +1,6 @@
 /** Sinks of a node: what each is given, and when it starts and stops. */
-import { join } from 'node:path'
 import type { Connectors, Svc } from 'svcdb'
-import { DeadLetters } from 'svcdb/lib/source'
+import { deadLettersOf } from 'svcdb/lib/source'
 import { accessOf } from '../access.ts'
 import type { SinkConfig } from './config.ts'
 import { sinkMetrics } from './metrics.ts'
@@ -22,15 +21,11 @@ export function addSinks(svc: Svc, configs: readonly SinkConfig[], listing: Conn
   const metrics = sinkMetrics(svc.metrics, () => sinks)
   for (const config of configs) {
     const { name } = config
-    const letters =
-      svc.dataDir === undefined
-        ? undefined
-        : new DeadLetters({
-            folder: join(svc.dataDir, 'dead-letters'),
-            name,
-            maxBytes: config.dead_letter_bytes,
-            dropped: (changes) => metrics.dropped.inc({ sink: name }, changes),
-          })
+    const letters = deadLettersOf(svc.dataDir, {
+      name,
+      maxBytes: config.dead_letter_bytes,
+      dropped: (changes) => metrics.dropped.inc({ sink: name }, changes),
+    })
     const sink = new KafkaSink(
       {
         storage: () => svc.storage,
