@@ -4,8 +4,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import { boot } from 'svcdb/testkit'
+import { listed } from '../../test/support/connectors.ts'
 import { load } from './kafkajs-client.ts'
-import type { Listed } from './testing.ts'
 
 // With all codecs.
 const { CompressionTypes, Kafka, logLevel } = load()
@@ -62,8 +62,7 @@ const config = {
 }
 const node = await boot({ plugins: ['kafka', 'line_protocol'], storage: 'embedded', config: { kafka: config, database: { warm_up_ms: 0 } } })
 try {
-  const figures = async (): Promise<Record<string, number>> =>
-    ((await node.inject('/api/v1/connectors')).json().items as Listed[])[0].metrics as Record<string, number>
+  const figures = async (): Promise<Record<string, number>> => (await listed(node))[0].metrics as Record<string, number>
   const reach = async (points: number): Promise<void> => {
     while ((await figures()).points_total < points) await new Promise((resolve) => setTimeout(resolve, 20))
   }
@@ -74,8 +73,7 @@ try {
   await send(records)
   const warm = await boot({ plugins: ['kafka', 'line_protocol'], storage: 'embedded', config: { kafka: config, database: { warm_up_ms: 0 } } })
   try {
-    const second = async (): Promise<Record<string, number>> =>
-      ((await warm.inject('/api/v1/connectors')).json().items as Listed[])[0].metrics as Record<string, number>
+    const second = async (): Promise<Record<string, number>> => (await listed(warm))[0].metrics as Record<string, number>
     while ((await second()).points_total === 0) await new Promise((resolve) => setTimeout(resolve, 1))
     const before = (await second()).points_total
     // Of what was before.

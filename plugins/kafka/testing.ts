@@ -3,6 +3,7 @@ import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { CONNECTORS, type Connectors, definePlugin, type PointFormat, pointFormat } from 'svcdb'
 import { boot, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
+import { until as found } from '../../test/support/until.ts'
 import type { ConsumerClient, ConsumerEvents, ConsumerOptions, KafkaLibrary, KafkaRecord, OutgoingRecord, PartitionOffset } from './client.ts'
 import { type ConnectorConfig, configSchema, connectorsOf } from './config.ts'
 import { KafkaConnector } from './connector.ts'
@@ -204,36 +205,7 @@ export async function start(
   return node
 }
 
-export interface Row {
-  measurement: string
-  tags: Record<string, string>
-  time: bigint
-  fields: Record<string, unknown>
-}
+export { listed, type Row, rowsOf } from '../../test/support/connectors.ts'
 
-export async function rowsOf(node: TestNode, namespace = ''): Promise<Row[]> {
-  const rows: Row[] = []
-  for (const { name: measurement } of await node.storage.measurements(namespace)) {
-    for await (const { tags, times, columns } of node.storage.scan({ namespace, measurement })) {
-      for (const [row, time] of times.entries()) {
-        const fields = columns.flatMap(({ name, values, validity }) => (validity === undefined || validity[row] === 1 ? [[name, values[row]]] : []))
-        rows.push({ measurement, tags, time, fields: Object.fromEntries(fields) })
-      }
-    }
-  }
-  return rows
-}
-
-export interface Listed {
-  name: string
-  connector_type: string
-  status: unknown
-  metrics: Record<string, number | null>
-}
-
-export const listed = async (node: TestNode): Promise<Listed[]> => (await node.inject('/api/v1/connectors')).json().items
-
-/** Waits until it is so. */
-export async function until(what: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await what())) await sleep(2)
-}
+/** Waits until it is so. @throws Error when it is not within two minutes. */
+export const until = async (what: () => boolean | Promise<boolean>): Promise<void> => void (await found(String(what), what, 120_000))

@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connectAsync, type MqttClient } from 'mqtt'
 import { boot, type TestNode } from 'svcdb/testkit'
-import type { Listed } from './testing.ts'
+import { listed } from '../../test/support/connectors.ts'
 import { ackProxy } from './testing-ack-proxy.ts'
 
 const messages = Number(process.argv[2] ?? 200_000)
@@ -49,8 +49,7 @@ const started = async (port: number, client_id: string, topic: string): Promise<
 }
 let node = await started(port, 'bench', 'bench/#')
 try {
-  const metrics = async (): Promise<Record<string, number>> =>
-    ((await node.inject('/api/v1/connectors')).json().items as Listed[])[0].metrics as Record<string, number>
+  const metrics = async (): Promise<Record<string, number>> => (await listed(node))[0].metrics as Record<string, number>
   const start = BigInt(Date.now()) * 1_000_000n
   for (const round of ['cold', 'warm']) {
     const before = (await metrics()).points_total

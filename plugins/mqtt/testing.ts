@@ -1,10 +1,13 @@
 /** For tests: a broker, and a node with a connector to it. */
 import { createServer, type Server, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Aedes } from 'aedes'
 import { connectAsync, type IClientOptions, type MqttClient } from 'mqtt'
 import { boot, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
+import { listed } from '../../test/support/connectors.ts'
+import { until as found } from '../../test/support/until.ts'
+
+export { listed, type Row, rowsOf } from '../../test/support/connectors.ts'
 
 export interface TestBroker {
   port: number
@@ -55,43 +58,8 @@ export async function broker(t: Test, options: object = {}): Promise<TestBroker>
   }
 }
 
-export interface Row {
-  measurement: string
-  tags: Record<string, string>
-  time: bigint
-  fields: Record<string, unknown>
-}
-
-export async function rowsOf(node: Pick<TestNode, 'storage'>, namespace = ''): Promise<Row[]> {
-  const rows: Row[] = []
-  for (const { name: measurement } of await node.storage.measurements(namespace)) {
-    for await (const { tags, times, columns } of node.storage.scan({ namespace, measurement })) {
-      for (const [row, time] of times.entries()) {
-        const fields = columns.flatMap(({ name, values, validity }) => (validity === undefined || validity[row] === 1 ? [[name, values[row]]] : []))
-        rows.push({ measurement, tags, time, fields: Object.fromEntries(fields) })
-      }
-    }
-  }
-  return rows
-}
-
-export interface Listed {
-  name: string
-  connector_type: string
-  status: unknown
-  metrics: Record<string, number | null>
-}
-
-export const listed = async (node: TestNode): Promise<Listed[]> => (await node.inject('/api/v1/connectors')).json().items
-
 /** Waits until it is so. @throws Error when it is not within two minutes. */
-export async function until(what: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + 120_000
-  while (!(await what())) {
-    if (performance.now() > end) throw new Error(`has waited in vain for ${what}`)
-    await sleep(5)
-  }
-}
+export const until = async (what: () => boolean | Promise<boolean>): Promise<void> => void (await found(String(what), what, 120_000))
 
 export async function start(t: Test, mqtt: object, more: { config?: object; storage?: string; plugins?: string[]; dataDir?: string } = {}): Promise<TestNode> {
   const node = await boot({

@@ -2,14 +2,14 @@
 import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { StateStore } from 'svcdb'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { wallClock } from '../../plugins/agent_plane/cases/calendar.ts'
 import { RunJournal } from '../../plugins/agent_plane/drive/run-journal.ts'
 import { isWhole } from '../../plugins/agent_plane/plan/plan.ts'
 import { canonical } from '../../plugins/agent_plane/record/canonical.ts'
 import { lazily } from '../../plugins/agent_plane/record/lazy.ts'
 import { effectKey } from '../../plugins/agent_plane/record/names.ts'
-import { CHAIN_START, decode, seal, verified } from '../../plugins/agent_plane/record/record.ts'
+import { CHAIN_START, decode, type Sealed, seal, verified } from '../../plugins/agent_plane/record/record.ts'
 import { memoryState } from '../../plugins/agent_plane/testing/world.ts'
 import { fences } from '../support/markdown.ts'
 
@@ -19,15 +19,24 @@ const lines = example.text.trim().split('\n')
 const head = /The hash of the last one is `([0-9a-f]{64})`/.exec(page)?.[1] as string
 const run = 'run_01HF7YAT003MQHVMK0TR0T4D8Z'
 
+/** The lines of an example read and written again, each with the hash of the chain up to it. @returns also the hash of the last. */
+function sealedAgain(t: Test, text: string): { sealed: Sealed[]; hash: string } {
+  let hash = CHAIN_START
+  const sealed = text
+    .trim()
+    .split('\n')
+    .map((raw) => {
+      const one = seal(decode(raw), hash)
+      t.equal(one.raw, raw)
+      hash = one.hash
+      return one
+    })
+  return { sealed, hash }
+}
+
 t.test('the example', async (t) => {
-  let previous = CHAIN_START
-  const sealed = lines.map((raw) => {
-    const one = seal(decode(raw), previous)
-    t.equal(one.raw, raw)
-    previous = one.hash
-    return one
-  })
-  t.equal(previous, head)
+  const { sealed, hash } = sealedAgain(t, example.text)
+  t.equal(hash, head)
   const records = verified(run, sealed, { seq: lines.length, hash: head })
   const [, frozen, , started] = records
   t.ok(isWhole(frozen.payload.plan as never))
@@ -43,18 +52,9 @@ t.test('notices are read, written again to the byte, and chained', async (t) => 
   const heads = [...page.matchAll(/(?:The hash of the second|Its hash) is `([0-9a-f]{64})`/g)].map(([, hash]) => hash)
   t.equal(notices.length, 2)
   const kinds = notices.map(({ text }, index) => {
-    let previous = CHAIN_START
-    const sealed = text
-      .trim()
-      .split('\n')
-      .map((raw) => {
-        const one = seal(decode(raw), previous)
-        t.equal(one.raw, raw)
-        previous = one.hash
-        return one
-      })
-    t.equal(previous, heads[index])
-    return verified(decode(sealed[0].raw).run, sealed, { seq: sealed.length, hash: previous }).map(({ kind }) => kind)
+    const { sealed, hash } = sealedAgain(t, text)
+    t.equal(hash, heads[index])
+    return verified(decode(sealed[0].raw).run, sealed, { seq: sealed.length, hash }).map(({ kind }) => kind)
   })
   t.same(kinds, [['Swept', 'Swept'], ['HoldReleased']])
   t.match(page, wallClock.digest)
@@ -66,18 +66,9 @@ t.test('records of all kinds are read, written again to the byte, and chained', 
   t.equal(heads.length, vectors.length)
   const kinds = new Set(fences(page).flatMap(({ text, line }) => (/ (records|notices)$/.test(page.split('\n')[line - 1]) ? kindsOf(text) : [])))
   for (const [index, { text }] of vectors.entries()) {
-    let previous = CHAIN_START
-    const sealed = text
-      .trim()
-      .split('\n')
-      .map((raw) => {
-        const one = seal(decode(raw), previous)
-        t.equal(one.raw, raw)
-        previous = one.hash
-        return one
-      })
-    t.equal(previous, heads[index])
-    const own = { run: decode(sealed[0].raw).run, end: { seq: sealed.length, hash: previous } }
+    const { sealed, hash } = sealedAgain(t, text)
+    t.equal(hash, heads[index])
+    const own = { run: decode(sealed[0].raw).run, end: { seq: sealed.length, hash } }
     const records = verified(own.run, sealed, own.end)
     // As the plane itself reads them.
     const read = verified(own.run, sealed, own.end, lazily)
@@ -128,12 +119,7 @@ t.test('what is not of this version is refused', async (t) => {
 })
 
 t.test('every bit of the example counts', async (t) => {
-  let previous = CHAIN_START
-  const sealed = lines.map((raw) => {
-    const one = seal(decode(raw), previous)
-    previous = one.hash
-    return one
-  })
+  const { sealed } = sealedAgain(t, example.text)
   let found = 0
   for (const [index, { raw }] of sealed.entries()) {
     for (let bit = 0; bit < Buffer.byteLength(raw) * 8; bit++) {

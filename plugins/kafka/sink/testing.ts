@@ -3,6 +3,7 @@ import { definePlugin, type StateStore, type Storage, type Svc } from 'svcdb'
 import { Type } from 'svcdb/lib/schema'
 import { boot, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
+import { until as found } from '../../../test/support/until.ts'
 import { type SinkConfig, sinkSchema } from './config.ts'
 import { sinkMetrics } from './metrics.ts'
 import { SendError, type SinkLibrary, type SinkProducer, type SinkRecord } from './producer.ts'
@@ -126,7 +127,4 @@ export async function sinkNode(t: Test, storage = 'memory'): Promise<SinkNode> {
   }
 }
 
-export async function until(what: () => boolean | Promise<boolean>, why: string): Promise<void> {
-  for (const end = Date.now() + 60_000; !(await what()); await new Promise((resolve) => setTimeout(resolve, 2)))
-    if (Date.now() > end) throw new Error(`it has not happened: ${why}`)
-}
+export const until = async (what: () => boolean | Promise<boolean>, why: string): Promise<void> => void (await found(why, what))
