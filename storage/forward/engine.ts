@@ -160,19 +160,8 @@ export class ForwardEngine implements StorageEngine {
     const identity = await this.identity(counted !== undefined)
     const upstreams = config.forward.upstream.map((one) => new Upstream(one, config.forward))
     const times = new SendTimes(config.forward.send_between, config.forward.time_zone)
-    const letters: DeadLetters[] = []
+    const letters = names.map((name) => this.deadLetters(name))
     const senders = names.map((name, i) => {
-      const dead = new DeadLetters({
-        folder: files.deadLetters,
-        name: connectorName(name),
-        maxBytes: config.forward.dead_letter_bytes,
-        dropped: (points) => {
-          this.metrics.lettersDropped.inc({ upstream: name }, points)
-          this.context.log.warn({ points, upstream: name }, 'dead letters are gone, their file was full')
-        },
-      })
-      this.metrics.lettersDropped.inc({ upstream: name }, 0)
-      letters.push(dead)
       const own = config.forward.mode === 'copy' ? [upstreams[i]] : upstreams
       const { log } = this.context
       return new Sender(
@@ -182,7 +171,7 @@ export class ForwardEngine implements StorageEngine {
           queue,
           config: config.forward,
           times,
-          letters: dead,
+          letters: letters[i],
           metrics: this.metrics,
           path: join(files.positions, positionFileName(name)),
           identity,
@@ -200,6 +189,20 @@ export class ForwardEngine implements StorageEngine {
     const timer = realTimers.setInterval(() => queue.expire(), EXPIRE_MS).unref()
     this.running = { queue, senders, upstreams, letters, timer }
     for (const sender of senders) sender.start()
+  }
+
+  /** Of a sender. */
+  private deadLetters(sender: string): DeadLetters {
+    this.metrics.lettersDropped.inc({ upstream: sender }, 0)
+    return new DeadLetters({
+      folder: this.files.deadLetters,
+      name: connectorName(sender),
+      maxBytes: this.config.forward.dead_letter_bytes,
+      dropped: (points) => {
+        this.metrics.lettersDropped.inc({ upstream: sender }, points)
+        this.context.log.warn({ points, upstream: sender }, 'dead letters are gone, their file was full')
+      },
+    })
   }
 
   async close(): Promise<void> {

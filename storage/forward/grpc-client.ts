@@ -92,8 +92,7 @@ export class GrpcClient {
     const session = await unlessAborted(this.connected(), signal, () => new CallError(`no answer from ${this.options.url}: given up`))
     const headers = { ...metadata, ...(packed ? { 'grpc-encoding': compression } : {}) }
     this.bytes += frame.length
-    const { body: answer } = await this.exchange(session, path, frame, headers, signal)
-    return { body: answer, sent: frame.length }
+    return { body: await this.exchange(session, path, frame, headers, signal), sent: frame.length }
   }
 
   /** Makes the connection, if there is none. @throws CallError. */
@@ -155,22 +154,15 @@ export class GrpcClient {
     }
   }
 
-  private exchange(
-    session: ClientHttp2Session,
-    path: string,
-    frame: Buffer,
-    metadata: Record<string, string>,
-    signal: AbortSignal,
-  ): Promise<{ body: Uint8Array }> {
+  /** @returns the message of the answer. @throws CallError. */
+  private exchange(session: ClientHttp2Session, path: string, frame: Buffer, metadata: Record<string, string>, signal: AbortSignal): Promise<Uint8Array> {
     const { timeoutMs, url } = this.options
     return new Promise((resolve, reject) => {
-      let first: IncomingHttpHeaders = {}
-      let trailers: IncomingHttpHeaders = {}
-      const parts: Buffer[] = []
+      const received: Received = { first: {}, trailers: {}, parts: [] }
       let length = 0
       const lost = (cause: unknown, late = false): void => {
         end()
-        reject(new CallError(`no answer from ${url}: ${cause instanceof Error ? cause.message : cause}`, { cause, late }))
+        reject(noAnswer(url, cause, late))
       }
       if (session.closed || session.destroyed) return reject(new CallError(`no answer from ${url}: the connection is closed`))
       const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...metadata })
@@ -190,14 +182,14 @@ export class GrpcClient {
       signal.addEventListener('abort', aborted, { once: true })
       stream
         .on('response', (headers) => {
-          first = headers
+          received.first = headers
         })
         .on('trailers', (headers) => {
-          trailers = headers
+          received.trailers = headers
         })
         .on('data', (bytes: Buffer) => {
           length += bytes.length
-          if (length <= MAX_ANSWER) return parts.push(bytes)
+          if (length <= MAX_ANSWER) return received.parts.push(bytes)
           end()
           reject(new CallError(`cannot read the answer from ${url}: it has more than ${MAX_ANSWER} bytes`))
           // It may go on for as long as it is read, on a link that others need.
@@ -205,25 +197,42 @@ export class GrpcClient {
         })
         .on('error', (error) => lost(error))
         .on('close', () => {
-          const headers = trailers['grpc-status'] === undefined ? first : trailers
-          if (headers['grpc-status'] === undefined) {
-            const status = first[':status']
-            if (Number(status) === HTTP_TOO_LARGE) {
-              end()
-              return reject(new CallError(`${url} answers HTTP status ${status}: the request is too large`, TOO_LARGE))
-            }
-            return lost(status === undefined || Number(status) === 200 ? 'it broke off' : `HTTP status ${status}`)
-          }
           end()
-          if (headers['grpc-status'] !== '0') return reject(callError(headers, url))
-          const body = Buffer.concat(parts)
-          if (body.length < FRAME || body.length !== FRAME + body.readUInt32BE(1) || body[0] !== 0)
-            return reject(new CallError(`cannot read the answer from ${url}: it is no message`))
-          resolve({ body: body.subarray(FRAME) })
+          try {
+            resolve(messageOf(received, url))
+          } catch (error) {
+            reject(error)
+          }
         })
       stream.end(frame)
     })
   }
+}
+
+/** What has come of an answer. */
+interface Received {
+  first: IncomingHttpHeaders
+  trailers: IncomingHttpHeaders
+  parts: Buffer[]
+}
+
+/** The message of an answer that is over. @throws CallError for one that is an error, or none. */
+function messageOf({ first, trailers, parts }: Received, url: string): Uint8Array {
+  const headers = trailers['grpc-status'] === undefined ? first : trailers
+  if (headers['grpc-status'] === undefined) {
+    const status = first[':status']
+    if (Number(status) === HTTP_TOO_LARGE) throw new CallError(`${url} answers HTTP status ${status}: the request is too large`, TOO_LARGE)
+    throw noAnswer(url, status === undefined || Number(status) === 200 ? 'it broke off' : `HTTP status ${status}`)
+  }
+  if (headers['grpc-status'] !== '0') throw callError(headers, url)
+  const body = Buffer.concat(parts)
+  if (body.length < FRAME || body.length !== FRAME + body.readUInt32BE(1) || body[0] !== 0)
+    throw new CallError(`cannot read the answer from ${url}: it is no message`)
+  return body.subarray(FRAME)
+}
+
+function noAnswer(url: string, cause: unknown, late = false): CallError {
+  return new CallError(`no answer from ${url}: ${cause instanceof Error ? cause.message : cause}`, { cause, late })
 }
 
 function socketTo({ protocol, hostname, port }: URL, secure: ConnectionOptions): Socket {
