@@ -22,7 +22,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import { Meter, type MeterTools, type Release } from '../quota/meter.ts'
 import { NOTHING } from '../quota/store.ts'
 import { canonical } from '../record/canonical.ts'
-import type { JournalRecord } from '../record/record.ts'
+import type { JournalRecord, NewRecord } from '../record/record.ts'
 import { beginWait, endWait, ordered } from '../store/events.ts'
 import { type Wait, waitOf } from '../store/waits.ts'
 import { checkedRequest, taskIdOf } from '../tasks/request.ts'
@@ -421,8 +421,9 @@ export class OpenStep extends MarkedStep implements StepContext {
     return true
   }
 
-  private async wait({ asked, until, event, any = false }: Waited): Promise<Json> {
-    const { journal, now, mode } = this.tools
+  private async wait(waited: Waited): Promise<Json> {
+    const { asked, event } = waited
+    const { journal, mode } = this.tools
     const opensTask = asked.kind === TASK
     const key = this.records.keyOf(asked, 1)
     const next = await this.turn(asked)
@@ -437,24 +438,7 @@ export class OpenStep extends MarkedStep implements StepContext {
           (async (tx) => {
             if (opensTask) await openTask(tx, openingOf(this.tools, key, asked.args as TaskRequest, this.label))
             const begun = isNew ? [this.records.started(asked, key, 1, 0)] : []
-            const said = journal.waitsUntil(key) ?? (await until(tx))
-            if (said === undefined)
-              return [...begun, this.records.failedForGood(key, 'cannot wait until an obligation is due that the case does not have; register it before')]
-            const end = Math.floor(said)
-            const wait: Wait = { run: this.run, key, until: end, ...(event === undefined ? {} : { event }), ...(any ? { any } : {}) }
-            const waiting = await waitOf(tx, this.run, key)
-            const arrived = await arrivedAt(tx, wait)
-            if (arrived !== undefined || end <= now()) {
-              if (waiting !== undefined) await endWait(tx, waiting)
-              return [...begun, this.records.endOfWait(asked.kind, key, wait, arrived)]
-            }
-            if (isRefused) {
-              if (waiting !== undefined) await endWait(tx, waiting)
-              return [this.records.failedForGood(key, ABORTED)]
-            }
-            if (waiting !== undefined) return begun
-            const first = await beginWait(tx, wait)
-            return [...begun, first === undefined ? this.records.suspended(key, wait) : this.records.endOfWait(asked.kind, key, wait, first)]
+            return [...begun, ...(await this.waiting(tx, waited, key, isRefused))]
           }),
       )
     }
@@ -471,6 +455,24 @@ export class OpenStep extends MarkedStep implements StepContext {
       if (event !== undefined) this.hasRead(ended, ...provenanceOf(ended))
       return ended.payload.output as Json
     })
+  }
+
+  /** Begins a wait, goes on with it, or ends it. @param isRefused one that is under way and that nothing has ended is given up. @returns what there is to record of it. */
+  private async waiting(tx: StateTransaction, { asked, until, event, any = false }: Waited, key: string, isRefused: boolean): Promise<NewRecord[]> {
+    const { records } = this
+    const said = this.tools.journal.waitsUntil(key) ?? (await until(tx))
+    if (said === undefined) return [records.failedForGood(key, 'cannot wait until an obligation is due that the case does not have; register it before')]
+    const end = Math.floor(said)
+    const wait: Wait = { run: this.run, key, until: end, ...(event === undefined ? {} : { event }), ...(any ? { any } : {}) }
+    const waiting = await waitOf(tx, this.run, key)
+    const arrived = await arrivedAt(tx, wait)
+    const isOver = arrived !== undefined || end <= this.tools.now()
+    if (waiting !== undefined && (isOver || isRefused)) await endWait(tx, waiting)
+    if (isOver) return [records.endOfWait(asked.kind, key, wait, arrived)]
+    if (isRefused) return [records.failedForGood(key, ABORTED)]
+    if (waiting !== undefined) return []
+    const first = await beginWait(tx, wait)
+    return [first === undefined ? records.suspended(key, wait) : records.endOfWait(asked.kind, key, wait, first)]
   }
 }
 
