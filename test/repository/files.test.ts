@@ -88,6 +88,17 @@ t.test('links between documents lead somewhere', async (t) => {
   t.same(broken, [])
 })
 
+t.test('a link that names a decision by its number leads to that one', async (t) => {
+  const links = documents.flatMap((file) =>
+    [...read(file).matchAll(/\[[^\]]*?\b(\d{3})\]\(\S*?\b(\d{3})-[\w-]+\.md\)/g)].map(([text, named, meant]) => ({ name: `${file}: ${text}`, named, meant })),
+  )
+  t.ok(links.length > 20)
+  t.same(
+    links.filter(({ named, meant }) => named !== meant).map(({ name }) => name),
+    [],
+  )
+})
+
 t.test('files that comments and READMEs name are there', async (t) => {
   const names = new Set(code.map((file) => posix.basename(file)))
   const comments = (file: string): string[] => [...read(file).matchAll(/^\s*(?:\/\*\*?|\*|\/\/)(?<text>.*)$/gm)].map(({ groups }) => groups?.text ?? '')
