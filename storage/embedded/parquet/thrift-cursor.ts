@@ -1,6 +1,6 @@
 /**
  * Goes through a struct in Thrift's compact protocol member by member, without making an object of what nobody asks for: a footer has tens of thousands
- * of members (segment/thrift-compact.ts reads and writes whole structs). Spec: thrift doc/specs/thrift-compact-protocol.md.
+ * of members (storage/common/parquet/thrift-compact.ts reads and writes whole structs). Spec: thrift doc/specs/thrift-compact-protocol.md.
  */
 import { PageFault } from './page-fault.ts'
 
