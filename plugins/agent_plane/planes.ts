@@ -8,7 +8,7 @@ import { OperatedAttention, OperatedHalts, OperatedLive, OperatedPush } from './
 import { OperatedEvents } from './operate/events.ts'
 import { OperatedRuns } from './operate/runs.ts'
 import { OperatedTasks } from './operate/tasks.ts'
-import { type PlaneParts, PlaneService } from './service.ts'
+import { type PlaneDependencies, PlaneService } from './service.ts'
 import { Desk } from './tasks/desk.ts'
 
 /** What there is from the ready phase on. */
@@ -18,7 +18,7 @@ interface Running {
   driver: Driver
 }
 
-interface TenantParts extends Omit<PlaneParts, 'driver' | 'left'> {
+interface TenantDependencies extends Omit<PlaneDependencies, 'driver' | 'left'> {
   /** Runs of the tenant are left to a sweep. */
   left(tenant: string): void
   /** Whether there is something to send pushes with. */
@@ -44,31 +44,31 @@ export class TenantPlane implements OperatedPlane {
   readonly push?: OperatedPush
   private begun: Running | undefined
 
-  constructor(tenant: string, parts: TenantParts) {
+  constructor(tenant: string, dependencies: TenantDependencies) {
     this.tenant = tenant
-    this.agents = new PlaneService({ ...parts, driver: () => this.running.driver, left: () => parts.left(tenant) })
+    this.agents = new PlaneService({ ...dependencies, driver: () => this.running.driver, left: () => dependencies.left(tenant) })
     const state = () => this.running.state
-    this.runs = new OperatedRuns(this.agents, state, parts.maxHistoryBytes)
+    this.runs = new OperatedRuns(this.agents, state, dependencies.maxHistoryBytes)
     this.events = new OperatedEvents(this.agents, state)
     const tools = {
       state,
       driver: () => this.running.driver,
-      now: () => parts.clock.now(),
+      now: () => dependencies.clock.now(),
       sealer: this.agents.sealer,
       tenant,
-      maxHistoryBytes: parts.maxHistoryBytes,
+      maxHistoryBytes: dependencies.maxHistoryBytes,
     }
     this.cases = new OperatedCases(tools)
     this.holds = new OperatedHolds(tools)
     this.drill = new OperatedDrill(tools)
-    const argumentsOf = (tool: string, agent: string | undefined) => parts.registry.argumentsOf(tool, agent)
+    const argumentsOf = (tool: string, agent: string | undefined) => dependencies.registry.argumentsOf(tool, agent)
     const desk = () => new Desk({ state: this.running.state, now: tools.now, argumentsOf })
     this.tasks = new OperatedTasks(desk, (run) => this.agents.offer(run))
-    const control = { state, driver: () => this.running.driver, now: () => parts.clock.now(), leaseMs: parts.leaseMs }
+    const control = { state, driver: () => this.running.driver, now: () => dependencies.clock.now(), leaseMs: dependencies.leaseMs }
     this.halts = new OperatedHalts(control)
     this.live = new OperatedLive(control)
-    if (parts.pushes) this.push = new OperatedPush(control)
-    this.attention = new OperatedAttention(control, parts.pushes)
+    if (dependencies.pushes) this.push = new OperatedPush(control)
+    this.attention = new OperatedAttention(control, dependencies.pushes)
   }
 
   start(running: Running): void {
@@ -90,8 +90,8 @@ export class Planes implements AgentPlanes {
   private readonly byTenant: ReadonlyMap<string, TenantPlane>
 
   /** @param tenants beside `default`. */
-  constructor(tenants: readonly string[], parts: TenantParts) {
-    this.byTenant = new Map([...new Set([DEFAULT_TENANT, ...tenants])].map((tenant) => [tenant, new TenantPlane(tenant, parts)]))
+  constructor(tenants: readonly string[], dependencies: TenantDependencies) {
+    this.byTenant = new Map([...new Set([DEFAULT_TENANT, ...tenants])].map((tenant) => [tenant, new TenantPlane(tenant, dependencies)]))
   }
 
   get tenants(): readonly string[] {

@@ -15,7 +15,7 @@ const POLL_MS = 100
 /** Runs that one transaction enters into the log. */
 const MAX_SEALED = 500
 
-export interface PlaneParts {
+export interface PlaneDependencies {
   /** @throws SvcError OVERLOADED before it is there. */
   driver(): Driver
   /** Shared by all tenants. */
@@ -35,7 +35,7 @@ export interface PlaneParts {
 
 export class PlaneService implements AgentPlane {
   readonly sealer: Sealer
-  private readonly parts: PlaneParts
+  private readonly dependencies: PlaneDependencies
   private readonly passes = new Map<string, Promise<void>>()
   /** Whose pass has begun, and not only waits for its turn. */
   private readonly begun = new Set<string>()
@@ -46,26 +46,26 @@ export class PlaneService implements AgentPlane {
   private readonly handingBack = new Set<Promise<void>>()
   private closing = false
 
-  constructor(parts: PlaneParts) {
-    this.parts = parts
-    const failed = (error: unknown) => parts.log.warn({ err: error }, 'ended runs are not in the transparency log yet, and are entered later')
+  constructor(dependencies: PlaneDependencies) {
+    this.dependencies = dependencies
+    const failed = (error: unknown) => dependencies.log.warn({ err: error }, 'ended runs are not in the transparency log yet, and are entered later')
     this.sealer = new Sealer(() => this.driver.seal(MAX_SEALED), failed)
   }
 
   skill(skill: Skill): void {
-    const { skills } = this.parts.registry
+    const { skills } = this.dependencies.registry
     if (skills.has(skill.capability)) throw new Error(`cannot take skill "${skill.capability}": there is one of this capability`)
     skills.set(skill.capability, skill)
   }
 
   calendar(calendar: Calendar): void {
-    const { calendars } = this.parts
+    const { calendars } = this.dependencies
     if (calendars.has(calendar.name)) throw new Error(`cannot take calendar "${calendar.name}": there is one of this name`)
     calendars.set(calendar.name, calendar)
   }
 
   agent(agent: Agent): void {
-    this.parts.registry.add(agent)
+    this.dependencies.registry.add(agent)
   }
 
   run(request: RunRequest): Promise<{ run: string; existing: boolean }> {
@@ -77,7 +77,7 @@ export class PlaneService implements AgentPlane {
     if (this.closing) throw new NotNow('OVERLOADED', 'cannot begin a run: the node is stopping; begin it when it is back, or at another one')
     const { run, existing, epoch } = await this.driver.admit(request, parent)
     if (!existing) {
-      this.parts.metrics.admitted.inc()
+      this.dependencies.metrics.admitted.inc()
       this.offer(run, epoch)
     }
     return { run, existing }
@@ -88,7 +88,7 @@ export class PlaneService implements AgentPlane {
       await this.passes.get(run)
       const status = await this.driver.status(run)
       if (status !== 'running') return status
-      if (!this.passes.has(run)) await new Promise<void>((resolve) => void this.parts.clock.after(POLL_MS, resolve))
+      if (!this.passes.has(run)) await new Promise<void>((resolve) => void this.dependencies.clock.after(POLL_MS, resolve))
     }
   }
 
@@ -112,9 +112,9 @@ export class PlaneService implements AgentPlane {
 
   async deliver(...[event, by]: Parameters<AgentPlane['deliver']>): ReturnType<AgentPlane['deliver']> {
     const { begun, ...answer } = await this.driver.deliver(event, by)
-    this.parts.metrics.events.inc({ delivery: answer.delivery })
+    this.dependencies.metrics.events.inc({ delivery: answer.delivery })
     for (const { run, epoch } of begun) {
-      this.parts.metrics.admitted.inc()
+      this.dependencies.metrics.admitted.inc()
       this.offer(run, epoch)
     }
     if (answer.delivery === 'resumed' && answer.run !== undefined) this.offer(answer.run)
@@ -150,7 +150,7 @@ export class PlaneService implements AgentPlane {
 
   /** As `launch`, where not too many wait already. */
   offer(run: string, epoch?: number): void {
-    const { turns, maxQueued, left } = this.parts
+    const { turns, maxQueued, left } = this.dependencies
     if (!this.closing && (this.passes.has(run) || turns.hasRoom(this, maxQueued))) return this.launch(run, epoch)
     if (epoch !== undefined) void this.handBack(run, epoch)
     if (!this.closing) left?.()
@@ -167,7 +167,7 @@ export class PlaneService implements AgentPlane {
     this.unused.set(run, lease)
     let cancel = (): void => {}
     const turn = new Promise<void>((begin) => {
-      this.parts.turns.take(this, () => {
+      this.dependencies.turns.take(this, () => {
         cancel()
         this.unused.delete(run)
         this.begun.add(run)
@@ -175,7 +175,7 @@ export class PlaneService implements AgentPlane {
       })
     })
     // Before it lapses: nothing renews it as long as its run only waits.
-    if (!this.begun.has(run) && epoch !== undefined) cancel = this.parts.clock.after(this.parts.leaseMs / 2, () => lease.giveBack())
+    if (!this.begun.has(run) && epoch !== undefined) cancel = this.dependencies.clock.after(this.dependencies.leaseMs / 2, () => lease.giveBack())
     const pass = turn
       .then(() => lease.taken())
       .then((taken) => this.counted(() => this.driver.drive(run, taken)))
@@ -184,14 +184,14 @@ export class PlaneService implements AgentPlane {
         (error: unknown) => {
           // A broken pass is taken up by a sweep when its lease has lapsed.
           const { code } = error as { code?: string }
-          if (code !== 'CONFLICT') this.parts.log.warn({ err: error, run }, 'a run has been interrupted, and goes on later')
+          if (code !== 'CONFLICT') this.dependencies.log.warn({ err: error, run }, 'a run has been interrupted, and goes on later')
         },
       )
       .finally(() => {
         this.begun.delete(run)
         this.passes.delete(run)
         if (this.again.delete(run)) this.launch(run)
-        this.parts.turns.end(this)
+        this.dependencies.turns.end(this)
       })
     this.passes.set(run, pass)
   }
@@ -200,7 +200,7 @@ export class PlaneService implements AgentPlane {
     const done = this.driver
       .handBack(run, epoch)
       // A lease that cannot be given back lapses.
-      .catch((error: unknown) => this.parts.log.warn({ err: error, run }, 'a lease was not given back, and lapses'))
+      .catch((error: unknown) => this.dependencies.log.warn({ err: error, run }, 'a lease was not given back, and lapses'))
       .finally(() => this.handingBack.delete(done))
     this.handingBack.add(done)
     return done
@@ -209,7 +209,7 @@ export class PlaneService implements AgentPlane {
   /** Begins nothing any more. Resolves when what is under way has come to a boundary between steps, and no lease is held. */
   async close(): Promise<void> {
     this.closing = true
-    this.parts.turns.forget(this)
+    this.dependencies.turns.forget(this)
     for (const run of [...this.passes.keys()]) if (!this.begun.has(run)) this.passes.delete(run)
     for (const lease of this.unused.values()) void lease.giveBack()
     await Promise.allSettled([...this.passes.values()])
@@ -220,17 +220,17 @@ export class PlaneService implements AgentPlane {
   private async counted(pass: () => Promise<string>): Promise<string> {
     try {
       const status = await pass()
-      this.parts.metrics.settled.inc({ status })
+      this.dependencies.metrics.settled.inc({ status })
       if (FINAL.has(status as Status)) this.sealer.poke()
       return status
     } catch (error) {
-      if (!(error instanceof SvcError)) this.parts.metrics.broken.inc()
+      if (!(error instanceof SvcError)) this.dependencies.metrics.broken.inc()
       throw error
     }
   }
 
   private get driver(): Driver {
-    return this.parts.driver()
+    return this.dependencies.driver()
   }
 }
 

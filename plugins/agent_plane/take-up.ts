@@ -6,7 +6,7 @@ import type { Driver } from './drive/driver.ts'
 import type { PlaneService } from './service.ts'
 import type { Turns } from './turns.ts'
 
-interface TakeUpParts {
+interface TakeUpDependencies {
   /** Whose runs they are; used when it is running. */
   plane: { agents: Pick<PlaneService, 'isOpen' | 'isTaken' | 'launch' | 'sealer'>; running: { driver: Pick<Driver, 'due' | 'sweep'> } }
   turns: Turns
@@ -17,17 +17,17 @@ interface TakeUpParts {
 }
 
 export class TakeUp {
-  private readonly parts: TakeUpParts
+  private readonly dependencies: TakeUpDependencies
   /** More is known to be due. */
   private following = false
 
-  constructor(parts: TakeUpParts) {
-    this.parts = parts
+  constructor(dependencies: TakeUpDependencies) {
+    this.dependencies = dependencies
   }
 
   /** One slice, and what else time has brought about. @throws what the store throws: what was found is taken up all the same. */
   async once(): Promise<void> {
-    const { plane, slice, taken } = this.parts
+    const { plane, slice, taken } = this.dependencies
     const { agents, running } = plane
     const due = await running.driver.due(slice, (run) => agents.isTaken(run))
     try {
@@ -45,7 +45,7 @@ export class TakeUp {
   /** More is due than waits here: the next slice follows. */
   follow(): void {
     if (this.following) return
-    const { plane, turns, slice } = this.parts
+    const { plane, turns, slice } = this.dependencies
     this.following = true
     void turns.below(slice, plane.agents).then(() => this.next())
   }
@@ -53,6 +53,6 @@ export class TakeUp {
   private async next(): Promise<void> {
     this.following = false
     // What fails now is seen by the next sweep, which tries again.
-    if (this.parts.plane.agents.isOpen) await this.once().catch(() => {})
+    if (this.dependencies.plane.agents.isOpen) await this.once().catch(() => {})
   }
 }

@@ -65,8 +65,8 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     const holder = randomBytes(12).toString('hex')
     for (const plane of planes.all) {
       const state = tenantState(svc.storage.state(svc.id), plane.tenant)
-      const parts = { state, skills: registry.skills, calendars, holder, metrics, tally: tallyOf(plane.tenant), ...policies(plane.tenant) }
-      plane.start({ state, driver: driverOf(svc, config, parts, { ...agency(plane, state), stopping: () => !plane.agents.isOpen }) })
+      const dependencies = { state, skills: registry.skills, calendars, holder, metrics, tally: tallyOf(plane.tenant), ...policies(plane.tenant) }
+      plane.start({ state, driver: driverOf(svc, config, dependencies, { ...agency(plane, state), stopping: () => !plane.agents.isOpen }) })
     }
   })
   svc.schedule('sweep', config.sweep_interval_secs * SECOND, async () => {
@@ -177,7 +177,7 @@ function policiesOf(svc: Svc, { policy: path }: AgentPlaneConfig, tenants: reado
   return (tenant) => ({ policy: policyOf(loaded as LoadedPolicies, tenant, svc.log), policyBundle: (loaded as LoadedPolicies).bundle })
 }
 
-interface DriverParts extends Governing {
+interface DriverDependencies extends Governing {
   tally: EffectTally
   state: StateStore
   skills: ReadonlyMap<string, Skill>
@@ -186,11 +186,16 @@ interface DriverParts extends Governing {
   metrics: PlaneMetrics
 }
 
-function driverOf(svc: Svc, config: AgentPlaneConfig, { metrics, tally, ...parts }: DriverParts, agency: Agency & Pick<DriverTools, 'stopping'>): Driver {
+function driverOf(
+  svc: Svc,
+  config: AgentPlaneConfig,
+  { metrics, tally, ...dependencies }: DriverDependencies,
+  agency: Agency & Pick<DriverTools, 'stopping'>,
+): Driver {
   const { clock } = svc
   return new Driver({
     ...agency,
-    ...parts,
+    ...dependencies,
     leaseMs: config.lease_secs * SECOND,
     ...(svc.nodes.isShared ? { watch: new LeaseWatch(config.lease_secs * SECOND, () => clock.monotonic()) } : {}),
     limits: budgetsOf(config),

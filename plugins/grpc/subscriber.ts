@@ -12,7 +12,7 @@ import { partialPosition, type Subscription } from './subscription.ts'
 
 const LOOK_MS = 1000
 
-interface SubscriberParts {
+interface SubscriberDependencies {
   cursor: ChangeCursor
   subscription: Subscription
   messages: ChangeMessages
@@ -27,7 +27,7 @@ interface SubscriberParts {
 export class Subscriber {
   /** Ends the call with an error, also while its client takes nothing. */
   fail: (error: unknown) => void = () => {}
-  private readonly parts: SubscriberParts
+  private readonly dependencies: SubscriberDependencies
   private readonly began: number
   private over = false
   private lastSent: number
@@ -36,14 +36,14 @@ export class Subscriber {
   private wake: () => void = () => {}
   private cancelLook: () => void = () => {}
 
-  constructor(parts: SubscriberParts) {
-    this.parts = parts
-    this.began = this.lastSent = parts.clock.monotonic()
+  constructor(dependencies: SubscriberDependencies) {
+    this.dependencies = dependencies
+    this.began = this.lastSent = dependencies.clock.monotonic()
   }
 
   /** Commits that the client has not been told of. */
   get behind(): number {
-    return this.parts.cursor.behind
+    return this.dependencies.cursor.behind
   }
 
   async run(): Promise<void> {
@@ -57,17 +57,17 @@ export class Subscriber {
       this.over = true
       this.cancelLook()
       this.wake()
-      this.parts.cursor.close()
+      this.dependencies.cursor.close()
     }
   }
 
   private get lasted(): boolean {
-    const { clock, config } = this.parts
+    const { clock, config } = this.dependencies
     return clock.monotonic() - this.began >= config.max_subscribe_secs * 1000
   }
 
   private async tell(): Promise<void> {
-    const { cursor, subscription, messages, config, clock } = this.parts
+    const { cursor, subscription, messages, config, clock } = this.dependencies
     let { within } = subscription
     let before = subscription.after ?? (await cursor.position())
     await this.send(messages.progress(within === undefined ? before : partialPosition(before, within.change, within.parts, subscription.filters)))
@@ -93,7 +93,7 @@ export class Subscriber {
   }
 
   private ask(): Asked {
-    const asked: Asked = { result: this.parts.cursor.next(), arrived: false }
+    const asked: Asked = { result: this.dependencies.cursor.next(), arrived: false }
     const settled = (): void => {
       asked.arrived = true
       this.wake()
@@ -111,7 +111,7 @@ export class Subscriber {
   }
 
   private async tellChange(change: Change, before: string, skip: number): Promise<void> {
-    const { messages, subscription, counters } = this.parts
+    const { messages, subscription, counters } = this.dependencies
     for (const message of messages.encode(change, (parts) => partialPosition(before, change.position, parts, subscription.filters), skip))
       await this.send(message)
     counters.rows.inc(messages.rows)
@@ -121,14 +121,14 @@ export class Subscriber {
 
   /** Where the cursor is, so that a subscriber of little does not fall out of the log. Not while a change is on its way: its position would count as told. */
   private async tellProgress(asked: Asked): Promise<void> {
-    const position = await this.parts.cursor.position()
+    const position = await this.dependencies.cursor.position()
     // The cursor may have been given a change while it was asked; that is known after a turn.
     await setImmediate()
-    if (!asked.arrived) await this.send(this.parts.messages.progress(position))
+    if (!asked.arrived) await this.send(this.dependencies.messages.progress(position))
   }
 
   private async send(message: Uint8Array): Promise<void> {
-    const { clock, send } = this.parts
+    const { clock, send } = this.dependencies
     this.lastSent = this.waitingSince = clock.monotonic()
     await send(message)
     this.waitingSince = undefined
@@ -136,10 +136,10 @@ export class Subscriber {
 
   /** Once a second: the client's pace, the credential, the clock. */
   private look(): void {
-    const { clock, config } = this.parts
+    const { clock, config } = this.dependencies
     this.cancelLook = clock.after(LOOK_MS, async () => {
       try {
-        await this.parts.stands()
+        await this.dependencies.stands()
         if (this.over) return
         const { slow_subscriber_secs: patience } = config
         if (this.waitingSince !== undefined && clock.monotonic() - this.waitingSince >= patience * 1000)

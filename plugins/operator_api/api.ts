@@ -6,7 +6,7 @@ import { inTurns } from 'svcdb/lib/event-loop'
 import type { JsonBounds } from 'svcdb/lib/json'
 import type { SchemaReader, TSchema } from 'svcdb/lib/schema'
 import { type IncomingBody, parseJson, readerOf, requireJson, shaped } from './body.ts'
-import type { Gate, GateParts } from './gate.ts'
+import type { Gate, GateDependencies } from './gate.ts'
 import { type Call, identifier, type Operation } from './operation.ts'
 import { NoRoom, Refusal, refusedBy } from './refusal.ts'
 import { Router } from './router.ts'
@@ -36,7 +36,7 @@ export interface Answer {
   operationId: string
 }
 
-interface ApiParts extends Pick<GateParts, 'log'> {
+interface ApiDependencies extends Pick<GateDependencies, 'log'> {
   gate: Gate
   operations: readonly Operation[]
   bounds: JsonBounds
@@ -56,15 +56,15 @@ interface Given {
 }
 
 export class OperatorApi {
-  private readonly parts: ApiParts
+  private readonly dependencies: ApiDependencies
   private readonly router: Router
   private readonly queries = new Map<Operation, SchemaReader>()
   private readonly bodies = new Map<Operation, SchemaReader>()
 
-  constructor(parts: ApiParts) {
-    this.parts = parts
-    this.router = new Router(parts.operations)
-    for (const operation of parts.operations) {
+  constructor(dependencies: ApiDependencies) {
+    this.dependencies = dependencies
+    this.router = new Router(dependencies.operations)
+    for (const operation of dependencies.operations) {
       const { query, body } = operation
       if (query !== undefined) this.queries.set(operation, readerOf(Type.Object(query)))
       if (body !== undefined) this.bodies.set(operation, readerOf(body))
@@ -83,7 +83,7 @@ export class OperatorApi {
       const { operation, params } = found
       const query = new URLSearchParams(incoming.query)
       const given = typeof operation.resource === 'object' && 'body' in operation.resource ? await this.read(incoming, caller) : {}
-      const enveloped = operation.envelope?.parse({ headers: incoming.headers(), body: await incoming.body.read(ownerOf(caller)) }, this.parts.bounds)
+      const enveloped = operation.envelope?.parse({ headers: incoming.headers(), body: await incoming.body.read(ownerOf(caller)) }, this.dependencies.bounds)
       const resource = enveloped?.resource ?? resourceOf(operation, { params, query, given })
       await this.permit(caller, operation, resource, incoming)
       const store = operation.store?.of(plane)
@@ -104,8 +104,10 @@ export class OperatorApi {
       } satisfies Call<unknown, unknown, unknown>
       const record = { action: 'operator_call', resource: `${operation.action} ${resource}`.slice(0, AUDITED_LENGTH), decision: 'allow' as const }
       const act = async () => operation.handle(call as never)
-      const isAudited = operation.method !== 'GET' || this.parts.auditReads
-      const body = isAudited ? await audited(this.parts.auditLog(), { ...record, by: byOf(caller, incoming), metadata: metadataOf(caller) }, act) : await act()
+      const isAudited = operation.method !== 'GET' || this.dependencies.auditReads
+      const body = isAudited
+        ? await audited(this.dependencies.auditLog(), { ...record, by: byOf(caller, incoming), metadata: metadataOf(caller) }, act)
+        : await act()
       return { status: operation.status, headers: HEADERS, body: operation.status === 204 ? '' : await inTurns(written(body)), operationId }
     } catch (error) {
       return this.refused(error, meant, operationId, incoming)
@@ -117,18 +119,18 @@ export class OperatorApi {
   private async known(incoming: Incoming): Promise<Caller> {
     const authorization = incoming.header('authorization')
     try {
-      return this.parts.gate.authenticate(authorization)
+      return this.dependencies.gate.authenticate(authorization)
     } catch (error) {
       const by = { principal: 'anonymous', address: incoming.address, requestId: incoming.requestId }
       const metadata = { surface: 'operator_api', credential: schemeOf(authorization), reason: (error as Error).message }
-      await this.parts.auditLog()?.record({ action: 'login_failure', resource: 'operator_api', decision: 'deny', by, metadata })
+      await this.dependencies.auditLog()?.record({ action: 'login_failure', resource: 'operator_api', decision: 'deny', by, metadata })
       throw error
     }
   }
 
   private async planeOf(caller: Caller, operation: Operation | undefined, incoming: Incoming): Promise<OperatedPlane> {
     try {
-      return this.parts.gate.planeOf(caller)
+      return this.dependencies.gate.planeOf(caller)
     } catch (error) {
       await this.denied(caller, `${operation?.action ?? 'none'} *`, incoming)
       throw error
@@ -137,7 +139,7 @@ export class OperatorApi {
 
   private async permit(caller: Caller, { action }: Operation, resource: string, incoming: Incoming): Promise<void> {
     try {
-      this.parts.gate.permit(caller, action, resource)
+      this.dependencies.gate.permit(caller, action, resource)
     } catch (error) {
       await this.denied(caller, `${action} ${resource}`, incoming)
       throw error
@@ -146,7 +148,7 @@ export class OperatorApi {
 
   private async denied(caller: Caller, resource: string, incoming: Incoming): Promise<void> {
     const record = { action: 'operator_call', resource: resource.slice(0, AUDITED_LENGTH), decision: 'deny' as const }
-    await this.parts.auditLog()?.record({ ...record, by: byOf(caller, incoming), metadata: metadataOf(caller) })
+    await this.dependencies.auditLog()?.record({ ...record, by: byOf(caller, incoming), metadata: metadataOf(caller) })
   }
 
   /** The body as far as it can be told. */
@@ -154,7 +156,7 @@ export class OperatorApi {
     const given: Given = {}
     try {
       given.bytes = await incoming.body.read(ownerOf(caller))
-      given.value = parseJson(given.bytes, this.parts.bounds)
+      given.value = parseJson(given.bytes, this.dependencies.bounds)
     } catch (error) {
       if (!(error instanceof Refusal) || error instanceof NoRoom) throw error
       given.refusal = error
@@ -179,13 +181,13 @@ export class OperatorApi {
     if (reader === undefined) return undefined
     requireJson(incoming.header('content-type'))
     if (given.refusal !== undefined) throw given.refusal
-    const value = given.bytes === undefined ? parseJson(await incoming.body.read(ownerOf(caller)), this.parts.bounds) : given.value
+    const value = given.bytes === undefined ? parseJson(await incoming.body.read(ownerOf(caller)), this.dependencies.bounds) : given.value
     return shaped(reader, value, { name: 'body', status: 422, members: (operation.body as { properties?: Record<string, TSchema> }).properties })
   }
 
   private refused(error: unknown, operation: Operation | undefined, operationId: string, { method, path, requestId }: Incoming): Answer {
     const { status, sentence, fault, retryAfter } = refusedBy(error, operation?.refusals ?? ANY)
-    if (fault !== undefined) this.parts.log.error({ err: fault, request_id: requestId, method, path }, 'an operation has failed')
+    if (fault !== undefined) this.dependencies.log.error({ err: fault, request_id: requestId, method, path }, 'an operation has failed')
     return {
       status,
       headers: {

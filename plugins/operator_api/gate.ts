@@ -11,7 +11,7 @@ import type { Caller, Tokens } from './tokens.ts'
 
 const BEARER = /^bearer +([\x21-\x7e]+) *$/i
 
-export interface GateParts {
+export interface GateDependencies {
   tokens: Tokens
   planes: AgentPlanes
   policies: LoadedPolicies
@@ -20,24 +20,24 @@ export interface GateParts {
 }
 
 export class Gate {
-  private readonly parts: GateParts
+  private readonly dependencies: GateDependencies
 
-  constructor(parts: GateParts) {
-    this.parts = parts
+  constructor(dependencies: GateDependencies) {
+    this.dependencies = dependencies
   }
 
   /** @throws Refusal 401. */
   authenticate(authorization: string | undefined): Caller {
     const token = BEARER.exec(authorization ?? '')?.[1]
     if (token === undefined) throw new Refusal(401, 'no credentials were presented; send "Authorization: Bearer <token>"')
-    const caller = this.parts.tokens.callerOf(token, this.parts.clock.now())
+    const caller = this.dependencies.tokens.callerOf(token, this.dependencies.clock.now())
     if (caller === undefined) throw new Refusal(401, 'the credentials that were presented are not accepted; check the token, and whether its time is over')
     return caller
   }
 
   /** @throws Refusal 403. */
   planeOf({ tenant }: Caller): OperatedPlane {
-    const plane = this.parts.planes.find(tenant)
+    const plane = this.dependencies.planes.find(tenant)
     if (plane === undefined)
       throw new Refusal(403, `there is no plane here for the tenant ${shown(tenant)} of the caller; agent_plane.tenants names those there are`)
     return plane
@@ -45,7 +45,7 @@ export class Gate {
 
   /** @throws Refusal 403 with the policy's reason, 500 where it cannot be told. */
   permit(caller: Caller, action: ActionLabel, resource: string): void {
-    const { policies, log } = this.parts
+    const { policies, log } = this.dependencies
     const { actor, roles, tenant } = caller
     const answer = policies.decide({
       principal: { type: 'Actor', id: actor },
@@ -61,7 +61,7 @@ export class Gate {
 
   /** Asks about each action once, for each tenant: policies that cannot answer are found before the first call. @throws Error naming the action. */
   rehearse(actions: readonly ActionLabel[]): void {
-    const { policies, planes } = this.parts
+    const { policies, planes } = this.dependencies
     for (const tenant of planes.tenants)
       for (const action of actions) {
         const answer = policies.decide({

@@ -21,7 +21,7 @@ interface Answer {
   sent: number
 }
 
-interface CallErrorParts {
+interface CallErrorOptions {
   code?: ErrorCode
   status?: number
   retryAfterSecs?: number
@@ -38,7 +38,7 @@ export class CallError extends Error {
   /** There was no answer within the time for one. */
   readonly late: boolean
 
-  constructor(message: string, { code, status, retryAfterSecs, late = false, cause }: CallErrorParts = {}) {
+  constructor(message: string, { code, status, retryAfterSecs, late = false, cause }: CallErrorOptions = {}) {
     super(message, cause === undefined ? undefined : { cause })
     this.code = code
     this.status = status

@@ -12,7 +12,7 @@ import type { Told, Watches } from './watches.ts'
 const MAX_ATTEMPTS = 1000
 const NOTHING: Writes = new Map()
 
-interface OwnerParts {
+interface OwnerDependencies {
   owner: string
   reads: Reads
   commits: OwnerCommits
@@ -22,22 +22,22 @@ interface OwnerParts {
 type Attempted<T> = { result: T } | { again: 'any' | 'durable' }
 
 export class OwnerState implements StateStore {
-  private readonly parts: OwnerParts
+  private readonly dependencies: OwnerDependencies
 
-  constructor(parts: OwnerParts) {
-    this.parts = parts
+  constructor(dependencies: OwnerDependencies) {
+    this.dependencies = dependencies
   }
 
   async get<T>(key: string): Promise<T | undefined> {
-    return parsed<T>(await this.parts.reads.get(this.parts.owner, key))
+    return parsed<T>(await this.dependencies.reads.get(this.dependencies.owner, key))
   }
 
   async list<T>(range: StateRange = {}): Promise<StateEntry<T>[]> {
-    return (await this.parts.reads.list(this.parts.owner, boundsOf(range, range.limit))).map(entryOf<T>)
+    return (await this.dependencies.reads.list(this.dependencies.owner, boundsOf(range, range.limit))).map(entryOf<T>)
   }
 
   async transaction<T>(body: (tx: StateTransaction) => T | Promise<T>): Promise<T> {
-    const { commits } = this.parts
+    const { commits } = this.dependencies
     let answer = await (await this.begin(body, commits.pending))()
     for (let attempts = 1; 'again' in answer; attempts++) {
       if (attempts === MAX_ATTEMPTS)
@@ -51,13 +51,13 @@ export class OwnerState implements StateStore {
   }
 
   watch(prefixes: readonly string[], told: Told): Promise<() => void> {
-    const { watches, owner } = this.parts
+    const { watches, owner } = this.dependencies
     return watches.watch(owner, prefixes, told)
   }
 
   /** Runs the body, and asks for its commit. @returns what waits for that. */
   private async begin<T>(body: (tx: StateTransaction) => T | Promise<T>, pending: Writes): Promise<() => Promise<Attempted<T>>> {
-    const { owner, reads, commits } = this.parts
+    const { owner, reads, commits } = this.dependencies
     const { generation } = commits
     const draft = new Draft(reads, owner, pending)
     try {
@@ -81,7 +81,7 @@ export class OwnerState implements StateStore {
   private async isStale(draft: Draft): Promise<boolean> {
     if (draft.torn) return true
     if (draft.isOfOneTime) return false
-    const { owner, reads } = this.parts
+    const { owner, reads } = this.dependencies
     const { gets, lists } = draft
     const column = <C>(of: (list: (typeof lists)[number]) => C): C[] => lists.map(of)
     return reads.isStale(owner, [

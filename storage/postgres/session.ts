@@ -24,7 +24,7 @@ interface Held {
   ended: Promise<unknown>
 }
 
-interface SessionParts {
+interface SessionDependencies {
   connections: Connections
   link: Link
   watches: Watches
@@ -32,13 +32,13 @@ interface SessionParts {
 }
 
 export class Session {
-  private readonly parts: SessionParts
+  private readonly dependencies: SessionDependencies
   private held: Held | undefined
   private attends = false
   private readonly closing = new AbortController()
 
-  constructor(parts: SessionParts) {
-    this.parts = parts
+  constructor(dependencies: SessionDependencies) {
+    this.dependencies = dependencies
   }
 
   /** One attempt. @throws CONFLICT where another's use does not go with it; NotConnected, and what PostgreSQL says. */
@@ -50,7 +50,7 @@ export class Session {
   /** Tells of changes from now on: the tables are there. @throws what PostgreSQL says. */
   async attend(): Promise<void> {
     this.attends = true
-    if (this.held !== undefined) await this.parts.watches.attend(this.held.client, this.closing.signal)
+    if (this.held !== undefined) await this.dependencies.watches.attend(this.held.client, this.closing.signal)
   }
 
   async close(): Promise<void> {
@@ -64,9 +64,9 @@ export class Session {
       await held.ended
       this.held = undefined
       if (this.closing.signal.aborted) return
-      this.parts.link.note(new Error('the connection that holds the state store was lost'))
+      this.dependencies.link.note(new Error('the connection that holds the state store was lost'))
       if (use === 'exclusive')
-        return this.parts.link.refuse(
+        return this.dependencies.link.refuse(
           new SvcError('OVERLOADED', 'cannot go on in the state store: the connection that kept others away was lost; run the command again'),
         )
     }
@@ -77,14 +77,14 @@ export class Session {
       let held: Held | undefined
       try {
         held = await this.join('shared')
-        this.parts.link.refuse(undefined)
-        if (this.attends) await this.parts.watches.attend(held.client, this.closing.signal)
+        this.dependencies.link.refuse(undefined)
+        if (this.attends) await this.dependencies.watches.attend(held.client, this.closing.signal)
         return held
       } catch (error) {
         await held?.client.end().catch(() => {})
         // What runs alone there does not expect that anything changes.
-        if (error instanceof SvcError) this.parts.link.refuse(error)
-        this.parts.link.note(error)
+        if (error instanceof SvcError) this.dependencies.link.refuse(error)
+        this.dependencies.link.note(error)
         await setTimeout(AGAIN_MS, undefined, { signal: this.closing.signal }).catch(() => {})
       }
     }
@@ -92,10 +92,10 @@ export class Session {
   }
 
   private async join(use: Exclude<StateUse, 'read'>): Promise<Held> {
-    const client = await this.parts.connections.lasting()
+    const client = await this.dependencies.connections.lasting()
     const ended = new Promise((resolve) => client.once('end', resolve))
     try {
-      const lock = `${LOCKS.use}, hashtext('${this.parts.schema}')`
+      const lock = `${LOCKS.use}, hashtext('${this.dependencies.schema}')`
       await client.query(KEEPALIVE)
       const { rows } = await client.query<{ held: boolean }>(`SELECT pg_try_advisory_lock${use === 'shared' ? '_shared' : ''}(${lock}) AS held`)
       if (!rows[0].held) throw occupied(use, await this.others(client))
@@ -112,7 +112,7 @@ export class Session {
     const { rows } = await client.query<{ name: string; at: string | null }>(
       `SELECT a.application_name AS name, host(a.client_addr) AS at FROM pg_locks l JOIN pg_stat_activity a USING (pid)
         WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = ${LOCKS.use} AND l.objid::bigint = hashtext($1)::bigint & 4294967295 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
-      [this.parts.schema],
+      [this.dependencies.schema],
     )
     return rows.map(({ name, at }) => `${name.replace(/^svc /, '')} at ${at ?? 'this host'}`).join(', ') || 'others'
   }

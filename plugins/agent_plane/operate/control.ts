@@ -25,7 +25,7 @@ import { isHeld, leaseOf } from '../store/leases.ts'
 import { cut } from './runs.ts'
 
 /** What there is from the ready phase on. */
-interface ControlParts {
+interface ControlDependencies {
   state(): StateStore
   driver(): Driver
   now(): number
@@ -33,40 +33,40 @@ interface ControlParts {
 }
 
 export class OperatedHalts implements HaltOperations {
-  private readonly parts: ControlParts
+  private readonly dependencies: ControlDependencies
 
-  constructor(parts: ControlParts) {
-    this.parts = parts
+  constructor(dependencies: ControlDependencies) {
+    this.dependencies = dependencies
   }
 
   async standing(): Promise<HaltView[]> {
-    return (await standingHalts(this.parts.state())).map((halt) => ({ ...halt, covers: coversOf(halt.scope) }))
+    return (await standingHalts(this.dependencies.state())).map((halt) => ({ ...halt, covers: coversOf(halt.scope) }))
   }
 
   async lifted(limit: number): Promise<Page<HaltLiftView>> {
-    return cut(await liftedHalts(this.parts.state(), limit + 1), limit)
+    return cut(await liftedHalts(this.dependencies.state(), limit + 1), limit)
   }
 
   async place(scope: string, asked: string, operator: Operator): Promise<HaltPlaced> {
-    const { reason, by, basis } = await this.parts.driver().halt(scope, asked, operator)
+    const { reason, by, basis } = await this.dependencies.driver().halt(scope, asked, operator)
     return { scope, halted: true, reason, by, basis, reach: reachOf(scope) }
   }
 
   async lift(scope: string, { actor: by, basis }: Operator): Promise<HaltLifted> {
-    const lifted = await this.parts.driver().lift(scope, { actor: by, basis })
+    const lifted = await this.dependencies.driver().lift(scope, { actor: by, basis })
     return { scope, halted: false, was_standing: lifted !== undefined, by, basis, record: lifted?.record ?? null, removed: lifted !== undefined }
   }
 }
 
 export class OperatedPush implements PushOperations {
-  private readonly parts: ControlParts
+  private readonly dependencies: ControlDependencies
 
-  constructor(parts: ControlParts) {
-    this.parts = parts
+  constructor(dependencies: ControlDependencies) {
+    this.dependencies = dependencies
   }
 
   async parked(limit: number): Promise<Page<ParkedPushView>> {
-    const rows = (await parkedPushes(this.parts.state(), limit + 1)).map(({ run, row }) => ({
+    const rows = (await parkedPushes(this.dependencies.state(), limit + 1)).map(({ run, row }) => ({
       config: redacted(run, row.config),
       next_seq: row.next_seq,
       attempts: row.attempts,
@@ -76,25 +76,25 @@ export class OperatedPush implements PushOperations {
   }
 
   rearm(run: string, id: string): Promise<boolean> {
-    return this.parts.state().transaction((tx) => rearm(tx, run, id, this.parts.now()))
+    return this.dependencies.state().transaction((tx) => rearm(tx, run, id, this.dependencies.now()))
   }
 }
 
 export class OperatedLive implements LiveOperations {
-  private readonly parts: ControlParts
+  private readonly dependencies: ControlDependencies
 
-  constructor(parts: ControlParts) {
-    this.parts = parts
+  constructor(dependencies: ControlDependencies) {
+    this.dependencies = dependencies
   }
 
   async list(limit: number, subject?: string): Promise<Page<LiveRunView>> {
-    const state = this.parts.state()
+    const state = this.dependencies.state()
     const { rows, truncated } = cut(await slots(state, limit + 1), limit)
     const views: LiveRunView[] = []
     for (const { run } of rows) {
       const { agent, subjects } = await actingOf(state, run)
       if (subject !== undefined && !subjects.includes(subject)) continue
-      const stranded = !isHeld(await leaseOf(state, run), this.parts.now(), this.parts.leaseMs)
+      const stranded = !isHeld(await leaseOf(state, run), this.dependencies.now(), this.dependencies.leaseMs)
       views.push({ run, agent: agent ?? null, subject: subjects[0] ?? null, stranded })
     }
     return { rows: views, truncated }
@@ -102,16 +102,16 @@ export class OperatedLive implements LiveOperations {
 }
 
 export class OperatedAttention implements AttentionOperations {
-  private readonly parts: ControlParts
+  private readonly dependencies: ControlDependencies
   private readonly sends: boolean
 
   /** @param sends whether the plane has pushes. */
-  constructor(parts: ControlParts, sends: boolean) {
-    this.parts = parts
+  constructor(dependencies: ControlDependencies, sends: boolean) {
+    this.dependencies = dependencies
     this.sends = sends
   }
 
   view(): Promise<AttentionView> {
-    return attention(this.parts.state(), this.parts.now(), this.sends)
+    return attention(this.dependencies.state(), this.dependencies.now(), this.sends)
   }
 }
