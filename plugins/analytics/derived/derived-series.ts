@@ -75,7 +75,7 @@ interface DerivedDependencies {
 }
 
 export class DerivedSeries {
-  private readonly deps: DerivedDependencies
+  private readonly dependencies: DerivedDependencies
   private readonly all = new Map<string, Derived>()
   private state: StateStore | undefined
   private following: Following | undefined
@@ -87,14 +87,14 @@ export class DerivedSeries {
   /** Of all rows that are remembered. */
   private writtenBytes = 0
 
-  constructor(deps: DerivedDependencies) {
-    this.deps = deps
+  constructor(dependencies: DerivedDependencies) {
+    this.dependencies = dependencies
   }
 
   /** Reads all, and then what other processes change. @param failed is told what kept it from that. */
   async open(state: StateStore, failed: (error: Error) => void): Promise<void> {
     this.state = state
-    this.history = await ownHistory(this.deps.svc.storage)
+    this.history = await ownHistory(this.dependencies.svc.storage)
     this.following = await followState(state, {
       prefixes: [PREFIX],
       apply: (keys) => (keys === undefined ? this.readAll(state) : this.readSome(state, keys)),
@@ -170,7 +170,7 @@ export class DerivedSeries {
   /** @throws CONFLICT, RATE_LIMITED, and what is wrong with the statement. */
   async create(kept: KeptDerived, signal: AbortSignal): Promise<Derived> {
     this.check(kept)
-    const now = this.deps.svc.clock.nowNanos()
+    const now = this.dependencies.svc.clock.nowNanos()
     try {
       await this.evaluate(kept, { start: now - NS, end: now, checkOnly: true }, signal)
     } catch (error) {
@@ -209,7 +209,7 @@ export class DerivedSeries {
 
   /** Evaluates what is due: namespaces in turn, and of each one after the other, so that slow statements of one hold up no other. */
   async pass(signal: AbortSignal): Promise<void> {
-    const { svc, config } = this.deps
+    const { svc, config } = this.dependencies
     // What becomes due while slow statements run is begun beside them; a pass has an end all the same.
     const last = svc.clock.monotonic() + config.derived_timeout_secs * 1000
     const lanes = new Map<string, Promise<void>>()
@@ -237,7 +237,7 @@ export class DerivedSeries {
 
   /** Of the namespace that has waited longest the series that has. */
   private nextDue(busy: ReadonlyMap<string, unknown>): Derived | undefined {
-    const { clock, server } = this.deps.svc
+    const { clock, server } = this.dependencies.svc
     const { multi_tenancy } = server
     const now = clock.monotonic()
     let next: Derived | undefined
@@ -254,7 +254,7 @@ export class DerivedSeries {
   }
 
   private async attempt(derived: Derived, signal: AbortSignal): Promise<void> {
-    const { svc, metrics } = this.deps
+    const { svc, metrics } = this.dependencies
     derived.triedAt = svc.clock.monotonic()
     try {
       await this.bring(derived, signal)
@@ -269,7 +269,7 @@ export class DerivedSeries {
   }
 
   private async bring(derived: Derived, signal: AbortSignal): Promise<void> {
-    const { svc, config } = this.deps
+    const { svc, config } = this.dependencies
     const { kept } = derived
     const end = svc.clock.nowNanos()
     const lookback = BigInt(kept.lookback_secs) * NS
@@ -319,7 +319,7 @@ export class DerivedSeries {
   }
 
   private async evaluate(kept: KeptDerived, range: Pick<EvalArgs, 'start' | 'end' | 'checkOnly'>, signal: AbortSignal): Promise<EvalRows | undefined> {
-    const { svc, config, metrics } = this.deps
+    const { svc, config, metrics } = this.dependencies
     const began = svc.clock.monotonic()
     const args: EvalArgs = { namespace: kept.namespace, query: kept.query, ...range, maxRows: config.max_derived_rows }
     const limit = { timeoutMs: config.derived_timeout_secs * 1000, timeoutSetting: 'analytics.derived_timeout_secs' }
@@ -331,7 +331,7 @@ export class DerivedSeries {
 
   /** @returns the first refusal of a row, where some were refused: all others are written. */
   private async write(derived: Derived, rows: EvalRows, signal: AbortSignal): Promise<SvcError | undefined> {
-    const { svc, metrics } = this.deps
+    const { svc, metrics } = this.dependencies
     const { namespace, target } = derived.kept
     const { times } = rows
     const remembered = new Map<string, string>()
@@ -377,7 +377,7 @@ export class DerivedSeries {
     derived.written = rows
     for (const [key, text] of rows) derived.writtenBytes += ROW_BYTES + 2 * (key.length + text.length)
     this.writtenBytes += derived.writtenBytes
-    while (this.writtenBytes > this.deps.config.derived_memory_mb * 2 ** 20) {
+    while (this.writtenBytes > this.dependencies.config.derived_memory_mb * 2 ** 20) {
       const bytesOf = new Map<string, number>()
       for (const { kept, writtenBytes } of this.all.values()) bytesOf.set(kept.namespace, (bytesOf.get(kept.namespace) ?? 0) + writtenBytes)
       const [namespace] = [...bytesOf].reduce((most, each) => (each[1] > most[1] ? each : most))
@@ -392,7 +392,7 @@ export class DerivedSeries {
   }
 
   private check({ namespace, name, target, query }: KeptDerived): void {
-    const { config } = this.deps
+    const { config } = this.dependencies
     const most = config.max_derived_series
     const refuse = (code: 'CONFLICT' | 'RATE_LIMITED' | 'INVALID_REQUEST', cause: string) =>
       new SvcError(code, `cannot create derived series "${name}": ${cause}`)

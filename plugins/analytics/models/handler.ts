@@ -24,14 +24,14 @@ interface HandlerDependencies {
 }
 
 export class ModelsHandler {
-  private readonly deps: HandlerDependencies
+  private readonly dependencies: HandlerDependencies
 
-  constructor(deps: HandlerDependencies) {
-    this.deps = deps
+  constructor(dependencies: HandlerDependencies) {
+    this.dependencies = dependencies
   }
 
   async create(request: HttpRequest, reply: FastifyReply): Promise<string> {
-    const { svc, config, models, custom } = this.deps
+    const { svc, config, models, custom } = this.dependencies
     const body = request.body as CreateBody
     const { dataNamespace, namespace } = svc.context(request)
     const definition = definitionOf(body, dataNamespace, { custom: [...custom.keys()], maxHorizon: config.max_forecast_horizon })
@@ -41,7 +41,7 @@ export class ModelsHandler {
 
   list(request: HttpRequest): Readable {
     const { measurement } = request.query as { measurement?: string }
-    const found = this.deps.registry.list(this.namespace(request), measurement)
+    const found = this.dependencies.registry.list(this.namespace(request), measurement)
     return jsonListing('{"models":[', found, (entry) => this.summary(entry), `],"count":${found.length}}`)
   }
 
@@ -52,25 +52,25 @@ export class ModelsHandler {
   async delete(request: HttpRequest): Promise<{ ok: true; message: string }> {
     const entry = this.known(request, 'delete')
     const { measurement, name } = entry.kept.definition
-    await this.audited(request, 'model_delete', `${measurement}/${name}`, () => this.deps.models.delete(entry))
+    await this.audited(request, 'model_delete', `${measurement}/${name}`, () => this.dependencies.models.delete(entry))
     return { ok: true, message: `model "${name}" on "${measurement}" is deleted` }
   }
 
   async retrain(request: HttpRequest, reply: FastifyReply): Promise<{ accepted: boolean; models_queued: number; message: string }> {
     const { measurement, model_name: name } = request.body as { measurement: string; model_name?: string }
-    const all = this.deps.registry.list(this.namespace(request), measurement)
+    const all = this.dependencies.registry.list(this.namespace(request), measurement)
     const entries = name === undefined ? all : all.filter(({ kept }) => kept.definition.name === name)
     if (entries.length === 0) {
       const what = name === undefined ? `"${measurement}" has no models` : `"${measurement}" has no model "${name}"`
       return { accepted: false, models_queued: 0, message: `${what}; ${LISTED}` }
     }
-    await this.audited(request, 'model_retrain', name === undefined ? measurement : `${measurement}/${name}`, () => this.deps.models.retrain(entries))
+    await this.audited(request, 'model_retrain', name === undefined ? measurement : `${measurement}/${name}`, () => this.dependencies.models.retrain(entries))
     reply.code(202)
     return { accepted: true, models_queued: entries.length, message: `${entries.length === 1 ? 'one model is' : `${entries.length} models are`} trained again` }
   }
 
   async forecast(request: HttpRequest, reply: FastifyReply): Promise<string> {
-    const { config, models } = this.deps
+    const { config, models } = this.dependencies
     const entry = this.known(request, 'forecast by')
     const { horizon, level, version } = request.query as { horizon: number; level: number; version?: number }
     const { measurement, name } = entry.kept.definition
@@ -116,7 +116,7 @@ export class ModelsHandler {
     const range = { ...(start === undefined ? {} : { start }), ...(end === undefined ? {} : { end }) }
     const selection = { namespace: this.namespace(request), measurement, fields, tags, ...range }
     const { series, found, points } = await this.audited(request, 'detect_anomalies', measurement, () =>
-      this.deps.models.detect(selection, { detector, threshold, most: limit }, this.call(reply)),
+      this.dependencies.models.detect(selection, { detector, threshold, most: limit }, this.call(reply)),
     )
     return JSON.stringify({
       ...{
@@ -144,7 +144,7 @@ export class ModelsHandler {
     const { definition, drift_score, last_error } = entry.kept
     const { name, measurement, field, tags, model } = definition
     const champion = championOf(entry.kept)
-    const status = entry.kept.retrain || this.deps.models.isTraining(entry) ? 'training' : last_error === undefined ? 'ready' : 'failing'
+    const status = entry.kept.retrain || this.dependencies.models.isTraining(entry) ? 'training' : last_error === undefined ? 'ready' : 'failing'
     return {
       ...{ name, measurement, field, tags, model_type: kindOf(model), version: champion?.version ?? 0, training_points: champion?.training_points ?? 0 },
       ...{ mse: champion?.metrics.mse ?? null, mae: champion?.metrics.mae ?? null, r_squared: champion?.metrics.r_squared ?? null },
@@ -157,7 +157,7 @@ export class ModelsHandler {
     const { parameters, range, forecast } = definition
     const champion = championOf(entry.kept)
     // What is not what was stored is said by the forecast that needs it: a record can be looked at all the same.
-    const state = champion === undefined ? undefined : await this.deps.registry.readState(entry, champion).catch(() => undefined)
+    const state = champion === undefined ? undefined : await this.dependencies.registry.readState(entry, champion).catch(() => undefined)
     return JSON.stringify({
       ...this.summary(entry),
       params: parameters,
@@ -180,14 +180,14 @@ export class ModelsHandler {
 
   private known(request: HttpRequest, verb: string): ModelEntry {
     const { measurement, name } = request.params as { measurement: string; name: string }
-    const entry = this.deps.registry.get(this.namespace(request), measurement, name)
+    const entry = this.dependencies.registry.get(this.namespace(request), measurement, name)
     if (entry === undefined)
       throw new SvcError('NOT_FOUND', `cannot ${verb} model "${name.slice(0, 128)}" on "${measurement.slice(0, 256)}": there is none of this name; ${LISTED}`)
     return entry
   }
 
   private namespace(request: HttpRequest): string {
-    return this.deps.svc.context(request).dataNamespace
+    return this.dependencies.svc.context(request).dataNamespace
   }
 
   /** Ended when nobody waits for the answer any more, and when the node stops. */
@@ -196,11 +196,11 @@ export class ModelsHandler {
     reply.raw.once('close', () => {
       if (!reply.raw.writableFinished) gone.abort(new SvcError('BAD_REQUEST', 'the connection was closed before the answer was there'))
     })
-    return { signal: AbortSignal.any([gone.signal, this.deps.svc.stopping]), asked: true }
+    return { signal: AbortSignal.any([gone.signal, this.dependencies.svc.stopping]), asked: true }
   }
 
   private audited<T>(request: HttpRequest, action: AuditAction, resource: string, act: () => Promise<T>): Promise<T> {
-    const { svc } = this.deps
+    const { svc } = this.dependencies
     return audited(svc.find<AuditLog>(AUDIT_LOG), { action, resource, decision: 'allow', by: svc.context(request) }, act)
   }
 }

@@ -17,7 +17,7 @@ const MOST_DRIFT = 1e6
 const FIGURES_MS = 20
 
 export class Models {
-  private readonly deps: WorkDependencies
+  private readonly dependencies: WorkDependencies
   private readonly work: Work
   /** What is done with each model, one after the other. */
   private readonly chains = new WeakMap<ModelEntry, Promise<unknown>>()
@@ -32,14 +32,14 @@ export class Models {
   /** When an aged model was last tried to be trained again, milliseconds of the monotonic clock. */
   private readonly renewed = new WeakMap<ModelEntry, number>()
 
-  constructor(deps: WorkDependencies) {
-    this.deps = deps
-    this.work = new Work(deps)
+  constructor(dependencies: WorkDependencies) {
+    this.dependencies = dependencies
+    this.work = new Work(dependencies)
   }
 
   /** @throws CONFLICT, RATE_LIMITED, and what is wrong with the samples. */
   async create(definition: Definition, quotaOf: string, call: Call): Promise<ModelEntry> {
-    const { registry, svc } = this.deps
+    const { registry, svc } = this.dependencies
     const check = () => registry.check(definition, this.quota(quotaOf), quotaOf)
     check()
     try {
@@ -58,13 +58,13 @@ export class Models {
   async delete(entry: ModelEntry): Promise<void> {
     this.aborts.get(entry)?.abort(new SvcError('NOT_FOUND', 'the model was deleted meanwhile'))
     await this.alone(entry, async () => {
-      await this.deps.registry.delete(entry)
+      await this.dependencies.registry.delete(entry)
     })
   }
 
   /** Notes that models are to be trained again, and begins. Durable when it resolves. */
   async retrain(entries: readonly ModelEntry[]): Promise<void> {
-    const { registry, metrics, svc } = this.deps
+    const { registry, metrics, svc } = this.dependencies
     await Promise.all(entries.map((entry) => registry.update(entry, (kept) => ({ ...kept, retrain: true }))))
     metrics.batches.inc()
     const began = svc.clock.monotonic()
@@ -73,7 +73,7 @@ export class Models {
 
   /** Trainings that a stop has interrupted. */
   resume(): void {
-    for (const entry of this.deps.registry.all()) if (entry.kept.retrain) this.inBackground(this.retrainNow(entry))
+    for (const entry of this.dependencies.registry.all()) if (entry.kept.retrain) this.inBackground(this.retrainNow(entry))
   }
 
   async stop(): Promise<void> {
@@ -92,7 +92,7 @@ export class Models {
     if (version === undefined)
       throw new SvcError('NOT_FOUND', `${what}: it has no version ${options.version}; it has ${versions.map((each) => each.version).join(', ')}`)
     try {
-      const found = await this.deps.threads.turn({ ...call, namespace: definition.namespace }, async (run) =>
+      const found = await this.dependencies.threads.turn({ ...call, namespace: definition.namespace }, async (run) =>
         this.work.followed(run, entry, [version], { ...options, scoresAfter: undefined, since: BigInt(version.training_end) }, call.signal),
       )
       return { version, found }
@@ -106,7 +106,7 @@ export class Models {
     { detector, threshold, most }: { detector: string; threshold: number | undefined; most: number },
     call: Call,
   ): Promise<{ series: ReadSeries; found: DetectResult; points: number }> {
-    const { threads, metrics, svc } = this.deps
+    const { threads, metrics, svc } = this.dependencies
     const began = svc.clock.monotonic()
     try {
       return await threads.turn({ ...call, namespace: selection.namespace }, async (run) => {
@@ -126,20 +126,20 @@ export class Models {
 
   /** One round over all models: writes forecasts that are due, looks for drift, and takes up trainings that nobody does. */
   async watch(signal: AbortSignal): Promise<void> {
-    const all = [...this.deps.registry.all()]
+    const all = [...this.dependencies.registry.all()]
     const entries = all.filter(({ kept }) => !kept.retrain)
     this.takeUp(all.filter(({ kept }) => kept.retrain))
     let at = 0
     const worker = async (): Promise<void> => {
       while (at < entries.length && !signal.aborted) await this.look(entries[at++], signal)
     }
-    await Promise.all(Array.from({ length: this.deps.config.compute_threads }, worker))
+    await Promise.all(Array.from({ length: this.dependencies.config.compute_threads }, worker))
     signal.throwIfAborted()
   }
 
   /** A training that was asked for and is not done for so long was that of a node that has ended. */
   private takeUp(pending: readonly ModelEntry[]): void {
-    const { svc, config } = this.deps
+    const { svc, config } = this.dependencies
     const now = svc.clock.monotonic()
     const since = new Map(pending.map((entry) => [entry, this.pending.get(entry) ?? now]))
     this.pending = since
@@ -152,13 +152,13 @@ export class Models {
 
   /** Of this moment, or nearly: a scrape asks once for each gauge. */
   figures(): ModelFigures {
-    const now = this.deps.svc.clock.monotonic()
+    const now = this.dependencies.svc.clock.monotonic()
     if (this.lastFigures === undefined || now - this.lastFigures.at > FIGURES_MS) this.lastFigures = { at: now, figures: this.figuresNow() }
     return this.lastFigures.figures
   }
 
   private figuresNow(): ModelFigures {
-    const { registry, threads, svc } = this.deps
+    const { registry, threads, svc } = this.dependencies
     const all = [...registry.all()].map(({ kept }) => kept)
     const champions = all.flatMap((kept) => championOf(kept) ?? [])
     const tested = all.flatMap((kept) => {
@@ -181,14 +181,14 @@ export class Models {
   /** Never rejects: what goes wrong is in the record. */
   private look(entry: ModelEntry, signal: AbortSignal): Promise<void> {
     return this.alone(entry, async (abort) => {
-      if (!entry.alive || !isWithinReach(entry.kept.definition.namespace, this.deps.svc.server.multi_tenancy)) return
+      if (!entry.alive || !isWithinReach(entry.kept.definition.namespace, this.dependencies.svc.server.multi_tenancy)) return
       const call: Call = { signal: AbortSignal.any([signal, abort]), asked: false }
       await this.reported(entry, call.signal, () => this.lookNow(entry, call))
     })
   }
 
   private async lookNow(entry: ModelEntry, call: Call): Promise<void> {
-    const { threads, registry, metrics, config, svc } = this.deps
+    const { threads, registry, metrics, config, svc } = this.dependencies
     const { definition, forecast_at = 0, scored_until, looked_until } = entry.kept
     const [champion, challenger] = [championOf(entry.kept), challengerOf(entry.kept)]
     if (champion === undefined) return
@@ -244,7 +244,7 @@ export class Models {
 
   /** Writes a forecast that is due. @returns what of the record changes. */
   private async writeDue(entry: ModelEntry, found: FollowResult): Promise<Partial<KeptModel>> {
-    const { svc, metrics } = this.deps
+    const { svc, metrics } = this.dependencies
     const { points, until } = await writeForecast(svc, entry.kept, found)
     metrics.forecastPoints.inc(points)
     const written = until === undefined ? {} : { written_until: String(until) }
@@ -255,14 +255,14 @@ export class Models {
 
   /** What is trained on a range that has an end is the same again. */
   private mayRenew(entry: ModelEntry): boolean {
-    const { config, svc } = this.deps
+    const { config, svc } = this.dependencies
     const tried = this.renewed.get(entry) ?? Number.NEGATIVE_INFINITY
     return entry.kept.definition.range.end === undefined && svc.clock.monotonic() - tried >= config.refit_pause_secs * 1000
   }
 
   /** Trains a model again whose Champion soon cannot be followed any more; what it was compared with is of before. */
   private async renew(entry: ModelEntry, call: Call): Promise<void> {
-    const { registry, metrics, svc } = this.deps
+    const { registry, metrics, svc } = this.dependencies
     const { definition } = entry.kept
     this.renewed.set(entry, svc.clock.monotonic())
     const { trained, found } = await this.work.train(definition, call)
@@ -275,7 +275,7 @@ export class Models {
 
   /** Whether the Challenger takes the Champion's place: both have forecast the same samples. */
   private async judge(entry: ModelEntry, champion: number, challenger: number): Promise<void> {
-    const { registry, config, svc } = this.deps
+    const { registry, config, svc } = this.dependencies
     const { definition } = entry.kept
     const found = verdict(champion, challenger, config.min_gain)
     if (found === undefined) return
@@ -289,7 +289,7 @@ export class Models {
 
   /** Fits a model anew that has drifted: the new version takes its place if it would have been better on what came after. */
   private async refit(entry: ModelEntry, champion: Version, call: Call): Promise<void> {
-    const { threads, registry, metrics, config, svc } = this.deps
+    const { threads, registry, metrics, config, svc } = this.dependencies
     const { definition } = entry.kept
     const { result, found } = await threads.turn({ ...call, namespace: definition.namespace }, async (run) => {
       const series = await this.work.read(this.work.selectionOf(definition), call.signal)
@@ -318,7 +318,7 @@ export class Models {
 
   private retrainNow(entry: ModelEntry): Promise<void> {
     return this.alone(entry, async (abort) => {
-      const { registry, metrics, svc } = this.deps
+      const { registry, metrics, svc } = this.dependencies
       if (!entry.alive || !entry.kept.retrain) return
       const signal = AbortSignal.any([svc.stopping, abort])
       this.training.add(entry)
@@ -341,7 +341,7 @@ export class Models {
   }
 
   private quota(namespace: string): number {
-    return this.deps.svc.find<NamespaceDirectory>(NAMESPACES)?.get(namespace)?.quota.max_models ?? 0
+    return this.dependencies.svc.find<NamespaceDirectory>(NAMESPACES)?.get(namespace)?.quota.max_models ?? 0
   }
 
   /** One task at a time on each model. */
@@ -367,14 +367,14 @@ export class Models {
     try {
       await work()
       if (entry.kept.last_error === undefined) return
-      await this.deps.registry.update(entry, ({ last_error: _, ...kept }) => kept)
+      await this.dependencies.registry.update(entry, ({ last_error: _, ...kept }) => kept)
     } catch (error) {
       if (!signal.aborted) await this.failed(entry, error, (kept) => kept)
     }
   }
 
   private async failed(entry: ModelEntry, error: unknown, change: (kept: KeptModel) => KeptModel): Promise<void> {
-    const { metrics, registry, svc } = this.deps
+    const { metrics, registry, svc } = this.dependencies
     metrics.failures.inc()
     const { name, measurement } = entry.kept.definition
     const text = classify(about(error, `cannot keep model "${name}" on "${measurement}" up to date`)).message
@@ -387,7 +387,7 @@ export class Models {
   }
 
   private inBackground(work: Promise<unknown>): void {
-    const watched = work.catch((err: unknown) => this.deps.svc.log.error({ err }, 'a training failed'))
+    const watched = work.catch((err: unknown) => this.dependencies.svc.log.error({ err }, 'a training failed'))
     this.background.add(watched)
     void watched.finally(() => this.background.delete(watched))
   }

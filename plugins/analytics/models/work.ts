@@ -52,16 +52,16 @@ export class AgedError extends Error {}
 const AGED = 0.5
 
 export class Work {
-  private readonly deps: WorkDependencies
+  private readonly dependencies: WorkDependencies
   /** Fields that are known not to be encrypted. */
   private readonly plain = new Set<string>()
 
-  constructor(deps: WorkDependencies) {
-    this.deps = deps
+  constructor(dependencies: WorkDependencies) {
+    this.dependencies = dependencies
   }
 
   async train(definition: Definition, { signal, asked }: Call, exact = true) {
-    const { threads, metrics, config } = this.deps
+    const { threads, metrics, config } = this.dependencies
     return threads.turn({ signal, asked, namespace: definition.namespace }, async (run) => {
       const spec = this.specOf(definition)
       const { times, columns, found, tags } = await this.read(this.selectionOf(definition, exact), signal)
@@ -97,7 +97,7 @@ export class Work {
     },
     signal: AbortSignal,
   ): Promise<FollowResult> {
-    const { config, metrics } = this.deps
+    const { config, metrics } = this.dependencies
     const { definition } = entry.kept
     const standing = await Promise.all(versions.map((version) => this.standing(entry, version)))
     const start = standing.map(({ end }) => end).reduce((first, end) => (end < first ? end : first)) + 1n
@@ -123,7 +123,7 @@ export class Work {
   }
 
   async standing(entry: ModelEntry, version: Version): Promise<Standing> {
-    const state = await this.deps.registry.readState(entry, version)
+    const state = await this.dependencies.registry.readState(entry, version)
     const module = this.moduleOf(entry.kept.definition.model, version.kind)
     const kept: KeptState = module === undefined ? state : { ...state, module }
     return { state: kept, end: BigInt(version.training_end), interval: BigInt(version.interval) }
@@ -136,7 +136,7 @@ export class Work {
 
   private moduleOf(model: string, kind: string): string | undefined {
     if (!kind.startsWith('Custom(')) return undefined
-    const url = this.deps.custom.get(model)
+    const url = this.dependencies.custom.get(model)
     if (url === undefined) throw new UnfitError(`nothing registers the model kind "${model}" any more; select the plugin that brings it`)
     return url.href
   }
@@ -144,7 +144,7 @@ export class Work {
   /** @param exact its tags are those of its series: they are once it was trained. */
   selectionOf(definition: Definition, exact = true): Selection {
     const { namespace, measurement, field, tags } = definition
-    const range = rangeOf(definition, this.deps.svc.clock.nowNanos())
+    const range = rangeOf(definition, this.dependencies.svc.clock.nowNanos())
     return { namespace, measurement, fields: [field], tags, ...(exact ? { exact } : {}), ...range }
   }
 
@@ -156,8 +156,8 @@ export class Work {
   }
 
   /** @param maybeNone no samples are no error. @throws NOT_FOUND, INVALID_REQUEST. */
-  async read(selection: Selection, signal: AbortSignal, { maybeNone = false, most = this.deps.config.max_training_points } = {}): Promise<ReadSeries> {
-    const { svc, config } = this.deps
+  async read(selection: Selection, signal: AbortSignal, { maybeNone = false, most = this.dependencies.config.max_training_points } = {}): Promise<ReadSeries> {
+    const { svc, config } = this.dependencies
     const { namespace, measurement, fields, tags, start, end } = selection
     const key = JSON.stringify([namespace, measurement, fields])
     const args: ReadArgs = {
