@@ -2,7 +2,7 @@
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import { isProbed, Parked } from './parked.ts'
-import type { QueuePosition } from './places.ts'
+import type { QueuePosition } from './sender-positions.ts'
 
 const place = (sequence: number): QueuePosition => ({ file: 1, offset: 8 + sequence, sequence, points: sequence })
 const MOST = 1000

@@ -5,7 +5,7 @@
  * Whose turn it is: of those that are due, every other time the one with the lowest place, so that many that flow again read the queue once between them, not once
  * each; else the one whose last turn is the longest ago, so that none waits for all that another has to catch up with.
  */
-import type { QueuePosition } from './places.ts'
+import type { QueuePosition } from './sender-positions.ts'
 
 /** Names of those it has taken points of that are remembered. */
 const MOST_KNOWN = 10_000

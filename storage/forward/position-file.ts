@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { replaceFile } from 'svcdb/lib/files'
 import { checkedText, checkedValue } from './checked-json.ts'
-import type { QueuePosition, RecordCount } from './places.ts'
+import type { QueuePosition, RecordCount } from './sender-positions.ts'
 
 export interface SavedPlaces {
   at: QueuePosition

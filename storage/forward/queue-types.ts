@@ -1,6 +1,7 @@
 /** What a queue is given, and what it gives to senders. */
-import type { QueuePosition, RecordCount } from './places.ts'
+
 import type { QueueRecord, RecordHead } from './record.ts'
+import type { QueuePosition, RecordCount } from './sender-positions.ts'
 
 export interface QueueBounds {
   maxBytes: number

@@ -5,7 +5,7 @@ import { type Random, seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import { FRAME_HEADER } from '../common/log/log.ts'
 import { failure, LogDisk } from '../embedded/testing/log-disk.ts'
-import type { QueuePosition } from './places.ts'
+import type { QueuePosition } from './sender-positions.ts'
 import { append, filled, lifeOn, names, READER, readAll, settle } from './testing-queue.ts'
 
 const seedOf = (): number => Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))

@@ -1,5 +1,5 @@
 /**
- * The queue on disk: records in numbered files, appended by the log (storage/common/log), read back by each sender from its own place, removed file by file when
+ * The queue on disk: records in numbered files, appended by the log (storage/common/log), read back by each sender from its own position, removed file by file when
  * every sender is behind them. Layout: docs/formats/forward-queue.md.
  *
  * Invariants
@@ -17,11 +17,11 @@ import { frameFault } from '../common/log/frames.ts'
 import { FRAME_HEADER, type FsyncPolicy, Wal } from '../common/log/log.ts'
 import type { Timers } from '../common/timers.ts'
 import { queueFileName, queueFileNumber } from './paths.ts'
-import { between, Places, type QueuePosition, type RecordCount } from './places.ts'
 import { bytesOf, firstHead, isUnreadable, keepDamaged, nextFrame, QUEUE_FORM, type QueueFile, settle } from './queue-file.ts'
 import type { Choose, DropReason, QueueBounds, QueueEvents, ReadRecord, ReadRecords } from './queue-types.ts'
 import { decodeHead, decodeRecord, encodeRecord, type QueueRecord, type RecordHead } from './record.ts'
 import { Removal } from './removal.ts'
+import { between, type QueuePosition, type RecordCount, SenderPositions } from './sender-positions.ts'
 
 const MAGIC = QUEUE_FORM.magic.length
 const NONE: RecordCount = { records: 0, points: 0 }
@@ -52,7 +52,7 @@ export class Queue {
   /** Behind the newest record that senders may read. */
   private end: QueuePosition = { file: 0, offset: MAGIC, sequence: 0, points: 0 }
   private readonly waiting = new Set<() => void>()
-  readonly places = new Places()
+  readonly positions = new SenderPositions()
   /** What is gone before it has been counted. */
   private lostUpTo = { sequence: 0, points: 0 }
   private rotating = false
@@ -127,17 +127,17 @@ export class Queue {
 
   /** What waits for a sender, with what it has passed over. */
   waitingFor(name: string): RecordCount {
-    return this.places.waiting(name, this.end)
+    return this.positions.waiting(name, this.end)
   }
 
-  /** What is behind a place. */
+  /** What is behind a position. */
   behind(position: QueuePosition): RecordCount {
     return between(position, this.end)
   }
 
   /** What waits for the slowest sender. */
   get waitingAtMost(): RecordCount {
-    return this.places.waitingAtMost(this.end)
+    return this.positions.waitingAtMost(this.end)
   }
 
   /** Makes room, or says that there is none, and drops nothing then. @throws STORAGE_FULL, PAYLOAD_TOO_LARGE for what an empty queue would not take. */
@@ -205,18 +205,18 @@ export class Queue {
   }
 
   /**
-   * Registers a sender, at a place that it had or at the oldest record.
-   * @param exact it was nowhere further on when it was stopped: what is missing behind the place is lost, and was not sent.
+   * Registers a sender, at a position that it had or at the oldest record.
+   * @param exact it was nowhere further on when it was stopped: what is missing behind the position is lost, and was not sent.
    */
   attach(name: string, saved: QueuePosition | undefined, exact = false): QueuePosition {
     const oldest = this.start()
     const known = saved !== undefined && saved.sequence <= this.end.sequence && (exact || saved.sequence >= oldest.sequence)
     const at = known && (exact || this.has(saved.file)) ? saved : known ? this.startBehind(saved) : oldest
-    this.places.attach(name, at)
+    this.positions.attach(name, at)
     return at
   }
 
-  /** The place itself, or the first behind it where its file is gone; what is missing between the two is counted. */
+  /** The position itself, or the first behind it where its file is gone; what is missing between the two is counted. */
   present(position: QueuePosition): QueuePosition {
     if (this.has(position.file)) return position
     const next = this.startBehind(position)
@@ -226,16 +226,16 @@ export class Queue {
 
   /** Counts what a sender had passed over in files that are gone. */
   forgetPassed(name: string): void {
-    for (const [file, { records, points }] of this.places.passed(name)) {
+    for (const [file, { records, points }] of this.positions.passed(name)) {
       if (this.has(file)) continue
       this.options.events.dropped('damaged', records, points)
-      this.places.pass(name, file, { records: -records, points: -points })
+      this.positions.pass(name, file, { records: -records, points: -points })
     }
   }
 
   /** All before `position` is of no use to the sender any more. */
   advance(name: string, position: QueuePosition): void {
-    this.places.advance(name, position)
+    this.positions.advance(name, position)
     this.removeDone()
   }
 
@@ -282,7 +282,7 @@ export class Queue {
 
   /**
    * Passes over what the disk does not give back: one record, where its length can be read, else what is left of its file. What is lost is counted as the
-   * next record is read. @returns the place to go on from.
+   * next record is read. @returns the position to go on from.
    */
   async passUnread(from: QueuePosition, cause: string): Promise<QueuePosition> {
     const index = this.files.findIndex(({ file }) => file === from.file)
@@ -378,12 +378,12 @@ export class Queue {
     return { ...at, sequence, points }
   }
 
-  /** The oldest place. */
+  /** The oldest position. */
   private start(): QueuePosition {
     return this.startBehind({ file: -1, offset: MAGIC, sequence: 0, points: 0 })
   }
 
-  /** The first place in a file behind one that is gone. */
+  /** The first position in a file behind one that is gone. */
   private startBehind(gone: QueuePosition): QueuePosition {
     const next = this.files.find(({ file }) => file > gone.file)
     return next === undefined ? { ...this.end } : this.positionOf(next, gone)
@@ -406,16 +406,16 @@ export class Queue {
     const behind = { file: next.file, offset: MAGIC, sequence: end.sequence, points: end.before }
     const first = { ...behind, sequence: gone.first?.sequence ?? end.sequence, points: gone.first?.before ?? end.before }
     // What a sender still had before it is lost to it.
-    const { records, points } = this.places.lostWith(gone.file, first, behind)
+    const { records, points } = this.positions.lostWith(gone.file, first, behind)
     this.files.shift()
     this.removal.add(gone.file)
     if (records > 0) this.options.events.dropped(reason, records, points)
     if (behind.sequence > this.lostUpTo.sequence) this.lostUpTo = behind
-    this.places.moveBehind(gone.file, behind)
+    this.positions.moveBehind(gone.file, behind)
   }
 
   private removeDone(): void {
-    const needed = Math.min(...[...this.places.all()].map((at) => this.neededFrom(at)))
+    const needed = Math.min(...[...this.positions.all()].map((at) => this.neededFrom(at)))
     while (needed < Number.POSITIVE_INFINITY && this.files.length > 1 && this.files[0].file < needed) this.removal.add((this.files.shift() as QueueFile).file)
   }
 
@@ -479,7 +479,7 @@ export class Queue {
     if (points > 0) this.options.events.dropped('damaged', records, points)
   }
 
-  /** Sets bytes aside up to the next frame that is whole, or the end. @returns the place of that frame. */
+  /** Sets bytes aside up to the next frame that is whole, or the end. @returns the position of that frame. */
   private async passOver(bytes: Uint8Array, view: DataView, at: number, cause: string, from: QueuePosition): Promise<QueuePosition> {
     const to = nextFrame(bytes, view, at + 1)
     const offset = from.offset

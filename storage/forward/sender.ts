@@ -12,13 +12,13 @@ import { SampledLog } from 'svcdb/lib/source'
 import { type Batch, Delivery, type DeliveryOptions, FIRST_PAUSE_MS, type Refusal, reasonOf } from './delivery.ts'
 import { Link } from './link.ts'
 import { isProbed, Parked, type ParkedNamespace } from './parked.ts'
-import type { QueuePosition, RecordCount } from './places.ts'
 import { rowsOf } from './points.ts'
 import { notePlaces, type SavedPlaces } from './position-file.ts'
 import type { Queue } from './queue.ts'
 import { isUnreadable } from './queue-file.ts'
 import type { Choose, ReadRecord } from './queue-types.ts'
 import { CLOSED_LOOK_MS } from './send-times.ts'
+import type { QueuePosition, RecordCount } from './sender-positions.ts'
 import { verdictOf } from './upstream.ts'
 
 /** How often a place is noted on the disk; what is sent again after a crash is what was sent within it. */
@@ -34,7 +34,7 @@ interface SenderOptions extends DeliveryOptions {
   /** Of the place in the queue, and of files. */
   name: string
   queue: Queue
-  /** Where its places are noted. */
+  /** Where its positions are noted. */
   path: string
   /** What names the queue to upstreams. */
   identity: string
@@ -79,8 +79,8 @@ export class Sender {
     for (const { namespace, place } of saved?.parked ?? []) this.parked.park(namespace, place)
     this.parked.join(this.position)
     this.delivery.flows = this.parked.size === 0
-    for (const [file, count] of saved?.passed ?? []) queue.places.pass(name, file, count)
-    queue.places.comeBackTo(name, this.parked.from)
+    for (const [file, count] of saved?.passed ?? []) queue.positions.pass(name, file, count)
+    queue.positions.comeBackTo(name, this.parked.from)
     if (exact) queue.forgetPassed(name)
   }
 
@@ -101,7 +101,7 @@ export class Sender {
 
   /** What waits of parked namespaces. */
   get parkedRecords(): number {
-    return [...this.options.queue.places.passed(this.name).values()].reduce((sum, { records }) => sum + records, 0)
+    return [...this.options.queue.positions.passed(this.name).values()].reduce((sum, { records }) => sum + records, 0)
   }
 
   /** How the parked namespaces do, as those of connectors to brokers; undefined while there are none. */
@@ -216,7 +216,7 @@ export class Sender {
       if (this.parked.size === 0) this.delivery.flows = false
       const member = this.parked.park(first.namespace, this.position)
       this.refused(member, read, refusal)
-      queue.places.pass(this.name, last.next.file, unsettled(read, member))
+      queue.positions.pass(this.name, last.next.file, unsettled(read, member))
     } else await this.delivery.giveUp(batch as Batch, refusal)
     this.advance(last.next, last.passed)
   }
@@ -259,14 +259,14 @@ export class Sender {
     const refusal = batch === undefined ? undefined : await this.delivery.send(batch, from, probe)
     if (refusal !== undefined) {
       this.refused(member, read, refusal)
-      queue.places.pass(this.name, last.next.file, less(countOf(read), unsettled(read, member)))
+      queue.positions.pass(this.name, last.next.file, less(countOf(read), unsettled(read, member)))
     } else {
       move(member, !probe && read.length === records.length ? readTo : last.next)
       if (batch !== undefined) {
         this.parked.taken(namespace)
         this.parked.flows(member)
       }
-      queue.places.pass(this.name, last.next.file, less(countOf(read), NONE))
+      queue.positions.pass(this.name, last.next.file, less(countOf(read), NONE))
     }
     this.parkedMoved(member.place.sequence !== place.sequence)
   }
@@ -368,8 +368,8 @@ export class Sender {
   /** @param passed on the way, in the file of the new place. */
   private advance(next: QueuePosition, passed: RecordCount): void {
     const { queue } = this.options
-    queue.places.pass(this.name, next.file, passed)
-    queue.places.comeBackTo(this.name, this.parked.from)
+    queue.positions.pass(this.name, next.file, passed)
+    queue.positions.comeBackTo(this.name, this.parked.from)
     this.position = next
     this.moved = true
     queue.advance(this.name, next)
@@ -380,7 +380,7 @@ export class Sender {
     const before = this.parked.size
     this.parked.join(this.position)
     this.moved ||= moved
-    queue.places.comeBackTo(this.name, this.parked.from)
+    queue.positions.comeBackTo(this.name, this.parked.from)
     queue.advance(this.name, this.position)
     if (before > 0 && this.parked.size === 0) this.options.log.info({ upstream: this.delivery.upstream.name }, 'no namespace waits for the upstream any more')
   }
@@ -394,9 +394,9 @@ export class Sender {
     const { path, queue, monotonic, log } = this.options
     this.noted = monotonic()
     this.moved = false
-    const passed = queue.places.passed(this.name)
+    const passed = queue.positions.passed(this.name)
     // Further on where a bound has dropped what was there.
-    const at = queue.places.at(this.name)
+    const at = queue.positions.at(this.name)
     try {
       await notePlaces(path, { at, parked: [...this.parked.all()], passed, stopped }, this.parked.from)
       this.unnoted = false

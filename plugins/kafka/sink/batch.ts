@@ -1,5 +1,5 @@
-/** What is sent at once: records in the order of their changes, and the place behind them. */
-import type { Place } from './place.ts'
+/** What is sent at once: records in the order of their changes, and the position behind them. */
+import type { SinkPosition } from './position.ts'
 import type { SinkRecord } from './producer.ts'
 
 /** The client library makes a message of each in one turn of the event loop. */
@@ -16,9 +16,9 @@ export class Batch {
   since: number | undefined
   private readonly maxBytes: number
   /** Behind all that is in it. */
-  end: Place
+  end: SinkPosition
 
-  constructor(begin: Place, maxBytes: number) {
+  constructor(begin: SinkPosition, maxBytes: number) {
     this.end = begin
     this.maxBytes = maxBytes
   }

@@ -52,5 +52,5 @@ t.test('a sink that ends within a change goes on with what of it was not sent', 
   const all = () => new Set([...first.records, ...second.records].map(({ value }) => value))
   await until(() => all().size === ROWS, 'the others come')
   await again.stop()
-  t.ok(second.records.length < ROWS, 'not all of it again: the place within the change was kept')
+  t.ok(second.records.length < ROWS, 'not all of it again: the position within the change was kept')
 })

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { Change, StateStore } from 'svcdb'
 import { seeded } from 'svcdb/lib/random'
 import t, { type Test } from 'tap'
-import type { Place } from './place.ts'
+import type { SinkPosition } from './position.ts'
 import { SendError, type SinkLibrary } from './producer.ts'
 import { FakeBrokers, type Kept, type SinkNode, sinkNode, until } from './testing.ts'
 
@@ -74,8 +74,8 @@ function inOrder(t: Test, frames: readonly Frame[], records: readonly Kept[]): v
   }
 }
 
-async function placeOf(node: SinkNode): Promise<Place | undefined> {
-  return (await node.state.list<Place>({ prefix: 'sinks/one/' }))[0]?.value
+async function positionIn(node: SinkNode): Promise<SinkPosition | undefined> {
+  return (await node.state.list<SinkPosition>({ prefix: 'sinks/one/' }))[0]?.value
 }
 
 async function life(t: Test, seed: number): Promise<void> {
@@ -102,11 +102,11 @@ async function life(t: Test, seed: number): Promise<void> {
   const pauses = async (): Promise<void> => {
     for (let i = Math.floor(random() * 4); i > 0; i--) await turn()
   }
-  const checkPlace = ({ position, partial }: Place): void => {
+  const checkPosition = ({ position, partial }: SinkPosition): void => {
     for (const frame of told.frames) {
       const before = frame.position <= position || (frame.position === partial?.position && frame.frames <= partial.frames)
       if (before && !acknowledged.has(frame.id))
-        throw new Error(`seed ${seed}: ${frame.id} at ${frame.position} is not acknowledged, and the place is ${position}`)
+        throw new Error(`seed ${seed}: ${frame.id} at ${frame.position} is not acknowledged, and the position is ${position}`)
     }
   }
   const lives = 4
@@ -146,7 +146,7 @@ async function life(t: Test, seed: number): Promise<void> {
               list: tx.list.bind(tx),
               delete: tx.delete.bind(tx),
               put: (key, value) => {
-                checkPlace(value as Place)
+                checkPosition(value as SinkPosition)
                 put(key, value)
               },
             })
@@ -166,8 +166,8 @@ async function life(t: Test, seed: number): Promise<void> {
     }
     const sink = node.sink(brokers, config, { storage: storage as never, state, library, drainMs: 200 })
     sink.start()
-    // The first life is to have a place before anything is written.
-    if (number === 1) await until(async () => (await placeOf(node)) !== undefined, 'the first place is kept')
+    // The first life is to have a position before anything is written.
+    if (number === 1) await until(async () => (await positionIn(node)) !== undefined, 'the first position is kept')
     for (let i = 0; i < 15; i++) {
       await write()
       await pauses()
@@ -185,9 +185,9 @@ async function life(t: Test, seed: number): Promise<void> {
     }
   }
   inOrder(t, told.frames, brokers.records)
-  const kept = await placeOf(node)
+  const kept = await positionIn(node)
   t.ok(kept !== undefined)
-  checkPlace(kept as Place)
+  checkPosition(kept as SinkPosition)
   told.close()
 }
 
@@ -232,7 +232,7 @@ t.test('nothing is behind once all is sent, deletes of series included', async (
   await sink.stop()
 })
 
-t.test('sinks of one name on databases of their own, which share their state, each keep their place', async (t) => {
+t.test('sinks of one name on databases of their own, which share their state, each keep their position', async (t) => {
   const nodes = [await sinkNode(t), await sinkNode(t)]
   const [{ state }] = nodes
   const brokers = [new FakeBrokers(), new FakeBrokers()]
@@ -257,7 +257,7 @@ t.test('sinks of one name on databases of their own, which share their state, ea
   }
 })
 
-t.test('a place that was kept by the name alone is gone on from', async (t) => {
+t.test('a position that was kept by the name alone is gone on from', async (t) => {
   for (const shared of [false, true]) {
     const node = await sinkNode(t)
     const brokers = new FakeBrokers()
@@ -271,7 +271,7 @@ t.test('a place that was kept by the name alone is gone on from', async (t) => {
     await until(() => brokers.records.length === 1, 'what was written since is sent')
     await sink.stop()
     t.equal(await node.state.get('sinks/one'), undefined, 'it is kept once')
-    t.ok(await placeOf(node))
+    t.ok(await positionIn(node))
   }
 })
 
@@ -311,7 +311,7 @@ t.test('what is too large, or refused as a record, is a dead letter, and holds u
   t.ok(letters.every(({ code, topic }) => code === 'PAYLOAD_TOO_LARGE' && topic === 'all'))
   t.match(sink.status(), { deadLettered: 2, points: 4 })
   await sink.stop()
-  t.ok((await placeOf(node)) !== undefined)
+  t.ok((await positionIn(node)) !== undefined)
 })
 
 t.test('the log has a sample of what cannot be sent, and says how much it has left out', async (t) => {

@@ -2,7 +2,7 @@
  * A sink: changes of a namespace to Kafka, in their order, each at least once.
  *
  * Invariants
- * - A place is kept only when brokers have acknowledged all before it, or it is with the dead letters.
+ * - A position is kept only when brokers have acknowledged all before it, or it is with the dead letters.
  * - Nothing is sent before all before it is acknowledged: of a series, what comes again comes in its order.
  * - At most two batches are in memory, and the change that the next one is made of; the cursor waits meanwhile, at no cost to writers.
  */
@@ -17,12 +17,12 @@ import { Delivery } from './delivery.ts'
 import { measurementFilter } from './measurements.ts'
 import type { SinkMetrics } from './metrics.ts'
 import { pause } from './pause.ts'
-import { historyOf, type Place, Places } from './place.ts'
+import { historyOf, type SinkPosition, SinkPositions } from './position.ts'
 import type { SinkLibrary, SinkRecord } from './producer.ts'
 import { RecordEncoder } from './records.ts'
 import { TopicNames } from './topics.ts'
 
-/** How often the place that is kept follows while there is nothing to send. */
+/** How often the position that is kept follows while there is nothing to send. */
 const REST_MS = 10_000
 const AGAIN_MS = 1000
 /** A sink that has sent nothing for this time is idle. */
@@ -43,7 +43,7 @@ interface SinkHost {
   letters: Pick<DeadLetters, 'add' | 'close'> | undefined
   /** Milliseconds that what is gathered may take when the node stops. */
   drainMs: number
-  /** Milliseconds between places that are kept while much is sent; a crash sends again what is between. */
+  /** Milliseconds between positions that are kept while much is sent; a crash sends again what is between. */
   keepMs: number
 }
 
@@ -60,9 +60,9 @@ export class KafkaSink implements Connector {
   /** No more is read; then, nothing is sent any more. */
   private readonly draining = new AbortController()
   private readonly ending = new AbortController()
-  private places: Places | undefined
+  private positions: SinkPositions | undefined
   private cursor: ChangeCursor | undefined
-  private acknowledged: Place | undefined
+  private acknowledged: SinkPosition | undefined
   private sending: Promise<void> | undefined
   private keeping: Promise<void> | undefined
   private cancelKeep: (() => void) | undefined
@@ -106,7 +106,7 @@ export class KafkaSink implements Connector {
     this.running = this.run()
   }
 
-  /** Sends what is gathered, as long as it may, and keeps the place. Safe twice. */
+  /** Sends what is gathered, as long as it may, and keeps the position. Safe twice. */
   async stop(): Promise<void> {
     this.draining.abort()
     const cancel = this.host.clock.after(this.host.drainMs, () => this.ending.abort())
@@ -181,18 +181,18 @@ export class KafkaSink implements Connector {
   private async follow(): Promise<void> {
     const { host } = this
     const namespace = await host.dataNamespace()
-    const place = this.acknowledged ?? (await this.begin(namespace))
-    this.acknowledged = place
+    const from = this.acknowledged ?? (await this.begin(namespace))
+    this.acknowledged = from
     const cursor = host.storage().changes({
       namespace,
       measurements: (measurement) => this.wanted(measurement),
-      after: place.position,
+      after: from.position,
       signal: this.draining.signal,
     })
     this.cursor = cursor
     this.followedSince = host.clock.monotonic()
     this.broken = undefined
-    let batch = this.batchFrom(place)
+    let batch = this.batchFrom(from)
     try {
       await this.delivery.connect()
       for (;;) {
@@ -224,7 +224,7 @@ export class KafkaSink implements Connector {
     }
   }
 
-  /** Waits for a change; meanwhile the place follows over what is not wanted. */
+  /** Waits for a change; meanwhile the position follows over what is not wanted. */
   private async resting<T>(coming: Promise<IteratorResult<T, undefined>>, cursor: ChangeCursor): Promise<T | undefined> {
     let came = false
     const arrived = coming.finally(() => {
@@ -260,15 +260,15 @@ export class KafkaSink implements Connector {
   }
 
   /** Where it was; a new one begins with what takes effect from now on, also when it ends before it has sent anything. */
-  private async begin(namespace: string): Promise<Place> {
+  private async begin(namespace: string): Promise<SinkPosition> {
     const probe = this.host.storage().changes({ namespace, measurements: [] })
     try {
       const { host, name } = this
-      const now: Place = { position: await probe.position() }
-      const places = new Places(host.state(), name, { history: historyOf(now.position), shared: host.stateIsShared() })
-      const known = await places.read()
-      if (known === undefined) await places.keep(now)
-      this.places = places
+      const now: SinkPosition = { position: await probe.position() }
+      const positions = new SinkPositions(host.state(), name, { history: historyOf(now.position), shared: host.stateIsShared() })
+      const known = await positions.read()
+      if (known === undefined) await positions.keep(now)
+      this.positions = positions
       return known ?? now
     } finally {
       probe.close()
@@ -300,8 +300,8 @@ export class KafkaSink implements Connector {
     return this.batchFrom(batch.end)
   }
 
-  private batchFrom(place: Place): Batch {
-    this.gathering = new Batch(place, this.config.max_batch_bytes)
+  private batchFrom(position: SinkPosition): Batch {
+    this.gathering = new Batch(position, this.config.max_batch_bytes)
     return this.gathering
   }
 
@@ -335,10 +335,10 @@ export class KafkaSink implements Connector {
   private keep(): Promise<void> {
     const before = this.keeping ?? Promise.resolve()
     const now = before.then(async () => {
-      const { places, acknowledged } = this
-      if (places === undefined || acknowledged === undefined) return
+      const { positions, acknowledged } = this
+      if (positions === undefined || acknowledged === undefined) return
       try {
-        await places.keep(acknowledged)
+        await positions.keep(acknowledged)
       } catch (error) {
         this.host.log.warn({ err: error, sink: this.name }, 'cannot keep how far a sink is; it is tried again with the next')
       }

@@ -6,7 +6,7 @@ import type { SinkConfig } from './config.ts'
 import { sinkMetrics } from './metrics.ts'
 import { KafkaSink } from './sink.ts'
 
-/** A crash sends again what is between two places that are kept. */
+/** A crash sends again what is between two positions that are kept. */
 const KEEP_MS = 500
 const NEEDED = [
   ['state', 'keeps no state'],

@@ -16,16 +16,16 @@ export interface RecordCount {
   points: number
 }
 
-interface Place {
+interface SenderPosition {
   at: QueuePosition
-  /** The first place that it comes back to. */
+  /** The first position that it comes back to. */
   from: QueuePosition | undefined
   /** By file: what was passed over and has not been come back to. */
   passed: Map<number, RecordCount>
 }
 
-export class Places {
-  private readonly senders = new Map<string, Place>()
+export class SenderPositions {
+  private readonly senders = new Map<string, SenderPosition>()
 
   attach(name: string, at: QueuePosition): void {
     this.senders.set(name, { at, from: undefined, passed: new Map() })
@@ -45,9 +45,9 @@ export class Places {
 
   /** @param from undefined when the sender comes back to nothing. */
   comeBackTo(name: string, from: QueuePosition | undefined): void {
-    const place = this.of(name)
-    place.from = from
-    for (const file of place.passed.keys()) if (from === undefined || file < from.file) place.passed.delete(file)
+    const sender = this.of(name)
+    sender.from = from
+    for (const file of sender.passed.keys()) if (from === undefined || file < from.file) sender.passed.delete(file)
   }
 
   at(name: string): QueuePosition {
@@ -88,14 +88,14 @@ export class Places {
 
   /** A file is gone, and all before it: who was there goes on behind it. */
   moveBehind(file: number, behind: QueuePosition): void {
-    for (const place of this.senders.values()) {
-      if (place.at.file <= file) place.at = { ...behind }
-      if (place.from !== undefined && place.from.file <= file) place.from = { ...behind }
-      place.passed.delete(file)
+    for (const sender of this.senders.values()) {
+      if (sender.at.file <= file) sender.at = { ...behind }
+      if (sender.from !== undefined && sender.from.file <= file) sender.from = { ...behind }
+      sender.passed.delete(file)
     }
   }
 
-  /** All places that are to be read from. */
+  /** All positions that are to be read from. */
   *all(): Iterable<QueuePosition> {
     for (const { at, from } of this.senders.values()) {
       yield at
@@ -103,10 +103,10 @@ export class Places {
     }
   }
 
-  private of(name: string): Place {
-    const place = this.senders.get(name)
-    if (place === undefined) throw new Error(`no sender "${name}" is attached`)
-    return place
+  private of(name: string): SenderPosition {
+    const sender = this.senders.get(name)
+    if (sender === undefined) throw new Error(`no sender "${name}" is attached`)
+    return sender
   }
 }
 
