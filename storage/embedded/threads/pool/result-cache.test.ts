@@ -279,6 +279,40 @@ t.test('it never takes more than its room, and a namespace that has a quarter ma
   t.equal(cache.find('loud', 'large'), undefined)
 })
 
+t.test('a namespace that has more than a quarter makes way, whoever came first, and however busy it is', async (t) => {
+  const { cache, keep } = filled(100_000)
+  for (let i = 0; i < 1000; i++) keep('loud', `l${i}`)
+  for (let i = 0; i < 10; i++) {
+    for (const quiet of ['q0', 'q1', 'q2']) {
+      keep(quiet, `k${i}`)
+      for (let again = 0; again < 5; again++) keep('loud', `l${i} ${again}`)
+    }
+  }
+  for (const quiet of ['q0', 'q1', 'q2'])
+    t.ok(
+      Array.from({ length: 10 }, (_, i) => cache.find(quiet, `k${i}`)).every((kept) => kept !== undefined),
+      quiet,
+    )
+  t.ok(cache.find('loud', 'l9 4') !== undefined)
+})
+
+t.test('what namespaces take beside their results counts', async (t) => {
+  const { cache } = filled(1_000_000)
+  for (let i = 0; i < 10_000; i++) {
+    const namespace = `n${i}`
+    cache.draft(namespace, 'k')
+    for (let change = 0n; change < 40n; change++) {
+      cache.draft(namespace, 'k')
+      cache.changed(namespace, [change, change])
+    }
+  }
+  t.ok(cache.bytes <= 1_000_000)
+  // One that is not known takes another's room: the newest first, until one is met.
+  let known = 0
+  while (cache.draft(`n${9999 - known}`, 'k') !== undefined) known++
+  t.ok(known > 0 && known * 4000 < 1_000_000, `${known} namespaces with 32 changes each`)
+})
+
 t.test('changes are told apart as far as they go, and never forgotten', async (t) => {
   t.comment(`seed ${SEED}`)
   const random = seeded(SEED)

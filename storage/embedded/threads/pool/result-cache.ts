@@ -5,10 +5,11 @@
  * Invariants
  * - Who is given a result sees all that had been acknowledged when he asked. Each change of a namespace is noted here when it takes effect and before it is acknowledged; a
  *   result counts as computed when its job was asked for, which is before its snapshot; and it is given only if no change since then touches a time that it has read.
- * - A key names the namespace, and so what one tenant keeps is never another's. Whoever has a quarter of the room drops his own results for new ones.
- * - Nothing here grows with points, series or writes: changes of a namespace without kept results are not noted, others are joined.
+ * - A key names the namespace, and so what one tenant keeps is never another's. Whoever has more than a quarter of the room makes way, for his own new results and for others'.
+ * - Nothing here grows with points, series or writes: changes of a namespace without kept results are not noted, others are joined. All that a namespace takes here counts.
  */
 import { earlier, INT64_MAX, INT64_MIN, later } from '../../../common/time.ts'
+import { UseOrder } from '../../../common/use-order.ts'
 import type { Interval } from '../../read/sources.ts'
 
 /** Changes of one namespace that are told apart: beyond that the two oldest are taken for one. */
@@ -18,8 +19,10 @@ const MOST_ASKED = 512
 /** A result, and a key, may take this part of the room. */
 const LARGEST_RESULT = 1 / 16
 const LARGEST_KEY = 1 / 256
-/** About what an entry takes beside key and result, bytes. */
+/** About what an entry takes beside key and result, a change, and a namespace with the first of its changes, bytes. */
 const ENTRY_BYTES = 400
+const CHANGE_BYTES = 128
+const NAMESPACE_BYTES = 1024
 /** Of all that is kept, this part may be one namespace's while others need room. */
 const SHARE = 1 / 4
 
@@ -39,11 +42,10 @@ interface Entry extends CachedResult {
 /** What is kept of a namespace, and the changes since the oldest of it was asked for. */
 class NamespaceResults {
   /** Of all below, about. */
-  bytes = 0
-  /** Used longest ago first. */
-  private readonly entries = new Map<string, Entry>()
+  bytes = NAMESPACE_BYTES
+  private readonly entries = new UseOrder<Entry>()
   /** Keys that may be kept when their results come: asked for once, or their results hold no longer. */
-  private readonly asked = new Set<string>()
+  private readonly asked = new UseOrder<true>()
   private readonly changes: Interval[] = []
   /** Number of the first of these. */
   private first = 0
@@ -51,23 +53,19 @@ class NamespaceResults {
   private apart = true
 
   find(key: string): Entry | undefined {
-    const entry = this.entries.get(key)
-    if (entry === undefined) return undefined
+    const entry = this.entries.use(key)
+    if (entry === undefined || !this.touched(entry)) return entry
     this.drop(key)
-    if (this.touched(entry)) this.ask(key)
-    else this.put(key, entry)
-    return this.entries.get(key)
+    this.ask(key)
+    return undefined
   }
 
   /** @returns whether it was asked for before. */
   ask(key: string): boolean {
     if (this.asked.has(key)) return true
-    this.asked.add(key)
+    this.asked.set(key, true)
     this.bytes += costOf(key)
-    for (const oldest of this.asked) {
-      if (this.asked.size <= MOST_ASKED) break
-      this.forget(oldest)
-    }
+    if (this.asked.size > MOST_ASKED) this.forget((this.asked.oldest as { key: string }).key)
     return false
   }
 
@@ -75,18 +73,20 @@ class NamespaceResults {
   keep(key: string, entry: Entry): void {
     if (!this.asked.has(key) || this.touched(entry)) return
     this.forget(key)
-    this.put(key, entry)
+    this.entries.set(key, entry)
+    this.bytes += costOf(key, entry)
   }
 
   /** Drops the result used longest ago. @returns false where there is none. */
   dropOldest(): boolean {
-    const { value } = this.entries.keys().next()
-    if (value !== undefined) this.drop(value)
-    return value !== undefined
+    const { oldest } = this.entries
+    if (oldest !== undefined) this.drop(oldest.key)
+    return oldest !== undefined
   }
 
   /** @returns number of the next change. */
   mark(): number {
+    if (!this.apart && this.changes.length < MOST_CHANGES) this.bytes += CHANGE_BYTES
     this.apart = true
     return this.first + this.changes.length
   }
@@ -112,14 +112,8 @@ class NamespaceResults {
     return this.changes.slice(Math.max(0, since - this.first)).some((change) => change[0] <= to && change[1] >= from)
   }
 
-  private put(key: string, entry: Entry): void {
-    this.entries.set(key, entry)
-    this.bytes += costOf(key, entry)
-  }
-
   private drop(key: string): void {
-    this.bytes -= costOf(key, this.entries.get(key))
-    this.entries.delete(key)
+    this.bytes -= costOf(key, this.entries.delete(key))
   }
 
   private forget(key: string): void {
@@ -143,27 +137,32 @@ export class ResultDraft {
   /** Copied: what the caller gets is his. */
   push(bytes: Uint8Array): void {
     this.bytes += bytes.length
-    if (this.bytes <= this.maxBytes) this.parts.push(bytes.slice())
+    // A buffer's own slice is no copy, and a new small buffer lies in memory that others have.
+    if (this.bytes <= this.maxBytes) this.parts.push(new Uint8Array(bytes))
     else this.parts = []
   }
 
   done(result: unknown, last: Uint8Array | undefined, read: Interval): void {
     if (last !== undefined) this.push(last)
-    if (this.bytes > this.maxBytes) return
-    // Not by Buffer.concat: a small one lies in memory that others have, and its slices are no copies.
+    if (this.bytes <= this.maxBytes) this.keep({ output: this.output(), result }, read)
+  }
+
+  private output(): Uint8Array {
+    if (this.parts.length === 1) return this.parts[0]
     const output = new Uint8Array(this.bytes)
     let at = 0
     for (const part of this.parts) {
       output.set(part, at)
       at += part.length
     }
-    this.keep({ output, result }, read)
+    return output
   }
 }
 
 export class ResultCache {
-  /** Used longest ago first. */
-  private readonly namespaces = new Map<string, NamespaceResults>()
+  private readonly namespaces = new UseOrder<NamespaceResults>()
+  /** Those that have more than their share. */
+  private readonly large = new Map<string, NamespaceResults>()
   private readonly maxBytes: number
   private used = 0
 
@@ -187,11 +186,10 @@ export class ResultCache {
    */
   draft(namespace: string, key: string): ResultDraft | undefined {
     if (key.length * 2 > this.maxBytes * LARGEST_KEY) return undefined
-    if (!this.namespaces.has(namespace)) this.namespaces.set(namespace, new NamespaceResults())
-    const again = this.within(namespace, (results) => results.ask(key))
+    if (!this.namespaces.has(namespace)) this.begin(namespace)
+    const since = this.within(namespace, (results) => (results.ask(key) ? results.mark() : undefined))
     const results = this.namespaces.get(namespace)
-    if (again !== true || results === undefined) return undefined
-    const since = results.mark()
+    if (since === undefined || results === undefined) return undefined
     return new ResultDraft(this.maxBytes * LARGEST_RESULT, (cached, read) => {
       // Else what was known of changes went meanwhile.
       if (this.namespaces.get(namespace) === results) this.within(namespace, () => results.keep(key, { ...cached, read, since }))
@@ -207,27 +205,39 @@ export class ResultCache {
     for (const results of this.namespaces.values()) results.changed(times)
   }
 
+  private begin(namespace: string): void {
+    const results = new NamespaceResults()
+    this.namespaces.set(namespace, results)
+    this.used += results.bytes
+  }
+
   /** Does something in the namespace, which is the one used last from then on, and makes room for it. */
   private within<R>(namespace: string, body: (results: NamespaceResults) => R): R | undefined {
-    const results = this.namespaces.get(namespace)
+    const results = this.namespaces.use(namespace)
     if (results === undefined) return undefined
-    this.namespaces.delete(namespace)
-    this.namespaces.set(namespace, results)
-    const before = results.bytes
-    const value = body(results)
-    this.used += results.bytes - before
-    while (this.used > this.maxBytes) this.makeRoom(namespace, results)
+    const value = this.counted(namespace, results, () => body(results))
+    while (this.used > this.maxBytes) this.makeRoom(namespace)
     return value
   }
 
-  private makeRoom(asking: string, results: NamespaceResults): void {
-    const [name, from] = results.bytes > this.maxBytes * SHARE ? [asking, results] : (this.namespaces.entries().next().value as [string, NamespaceResults])
-    const before = from.bytes
-    if (from.dropOldest()) this.used -= before - from.bytes
-    else {
-      this.namespaces.delete(name)
-      this.used -= before
-    }
+  private counted<R>(namespace: string, results: NamespaceResults, body: () => R): R {
+    const before = results.bytes
+    const value = body()
+    this.used += results.bytes - before
+    if (results.bytes > this.maxBytes * SHARE) this.large.set(namespace, results)
+    else this.large.delete(namespace)
+    return value
+  }
+
+  /** Of the one who asks if he has more than his share, else of another who has, else of the one used longest ago. */
+  private makeRoom(asking: string): void {
+    const [[large] = []] = this.large
+    const name = this.large.has(asking) ? asking : (large ?? (this.namespaces.oldest as { key: string }).key)
+    const from = this.namespaces.get(name) as NamespaceResults
+    if (this.counted(name, from, () => from.dropOldest())) return
+    this.namespaces.delete(name)
+    this.large.delete(name)
+    this.used -= from.bytes
   }
 }
 
