@@ -11,6 +11,7 @@ import type { Begun, BegunArgs } from '../testing/begun-job.ts'
 
 const JOB = moduleUrl('../testing/begun-job.ts', import.meta.url)
 const HELD = moduleUrl('../testing/held-job.ts', import.meta.url)
+const LATE = moduleUrl('../testing/late-job.ts', import.meta.url)
 const FLUSH = 1 << 20
 const BATCH = 8000
 const START = NOW - 3_600_000_000_000n
@@ -79,7 +80,7 @@ async function leftToAnother(args: Omit<BegunArgs, 'measurement'>): Promise<Runn
   return second
 }
 
-async function text(job: RunningJob<Begun>): Promise<string> {
+async function text(job: RunningJob<unknown>): Promise<string> {
   const parts: Uint8Array[] = []
   for await (const part of job.output) parts.push(part.slice())
   return Buffer.concat(parts).toString()
@@ -136,6 +137,21 @@ t.test('those who wait for a copy are told, and its memory is given back, when i
   for (let i = 0; i < 100; i++) await load()
   await nothingHeld()
   t.equal(await metric('cut'), cut + 1)
+})
+
+t.test('one that ends before it hears of it is answered in full', async (t) => {
+  const before = await metric('begun_again')
+  const gate = new Int32Array(new SharedArrayBuffer(8))
+  const job = engine.run<number>(LATE, { measurement: 'cpu', gate, parts: 5 })
+  const output = text(job)
+  while (Atomics.load(gate, 1) === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  while ((await metric('begun_again')) === before) await load()
+  Atomics.store(gate, 0, 1)
+  Atomics.notify(gate, 0)
+  t.equal(await job.result, 5)
+  t.equal(await output, '0 1 2 3 4 ')
+  t.equal(Atomics.load(gate, 1), 1)
+  await nothingHeld()
 })
 
 t.test('not while the database closes', async (t) => {

@@ -46,6 +46,8 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   private spoken = false
   /** It was stopped, to begin again once its thread has let go of it. */
   private beginsAgain = false
+  /** Output that has come since: nobody's if it begins again, and its own if it had ended before it heard of it. */
+  private late: Uint8Array[] = []
   private begunAgain = 0
   private readonly timer: Timer | undefined
   private readonly timers: Timers
@@ -122,7 +124,7 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
 
   /** From the engine thread. */
   push(bytes: Uint8Array): void {
-    if (this.beginsAgain) return
+    if (this.beginsAgain) return void this.late.push(bytes)
     this.spoken = true
     this.answer?.push(bytes)
     this.draft?.push(bytes)
@@ -133,6 +135,8 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
 
   /** @param last the end of its output. @param read times of the rows that it follows from; undefined = not known. */
   done(result: unknown, last?: Uint8Array, read?: Interval): void {
+    this.beginsAgain = false
+    for (const bytes of this.late.splice(0)) this.push(bytes)
     this.answer?.done(result, last)
     if (read !== undefined) this.draft?.done(result, last, read)
     this.release()
@@ -152,6 +156,7 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   stopped(error: Error): void {
     const again = this.beginsAgain && this.awaited
     this.beginsAgain = false
+    this.late = []
     if (again) this.link.again()
     else this.fail(error)
   }
