@@ -149,7 +149,7 @@ export class EmbeddedEngine implements StorageEngine {
     const known = schema.resolve(namespace, measurement)
     try {
       const { definitions, undo } = declareField(schema, known, field, limits.maxFieldsPerMeasurement)
-      if (Object.keys(definitions).length > 0) await writes.define(definitions, undo)
+      if (Object.keys(definitions).length > 0) await writes.define(namespace, definitions, undo)
     } catch (error) {
       writes.giveBack() // a measurement that it would have begun
       throw error

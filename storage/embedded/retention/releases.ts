@@ -222,6 +222,8 @@ export class Releases {
     const series = index.release(idle)
     if (series.length === 0) return
     const owners = series.length === idle.length ? ownersOf : series.map((number) => ownersOf[idle.indexOf(number)])
+    // Of a measurement that is gone for good no result is left.
+    const namespaces = new Set(Array.from(new Set(owners), (owner) => schema.any(owner)?.namespace).filter((namespace) => namespace !== undefined))
     const unsettled = { series, owners, min: series.reduce((a, b) => Math.min(a, b)), max: series.reduce((a, b) => Math.max(a, b)) }
     this.unsettled.add(unsettled)
     const named = names.following ? { names: Array.from(series, (number, i): [number, string[]] => [owners[i], index.tagsOf(number)]) } : {}
@@ -236,6 +238,7 @@ export class Releases {
           this.unsettled.delete(unsettled)
           for (let i = 0; i < series.length; i++) if (schema.any(owners[i]) !== undefined) index.unrelease(series[i], owners[i])
         },
+        namespaces,
       )
       .catch((error) => log.warn({ err: error, series: series.length }, 'cannot give series back that have no points left; they keep counting'))
   }

@@ -121,8 +121,8 @@ export class WritePath {
     })
   }
 
-  /** Makes definitions durable that come with no rows. */
-  define(definitions: Definitions, undo: (() => void)[]): Promise<void> {
+  /** Makes definitions of the namespace durable that come with no rows. */
+  define(namespace: string, definitions: Definitions, undo: (() => void)[]): Promise<void> {
     const refusal = this.refused()
     if (refusal !== undefined) {
       for (const step of undo.reverse()) step()
@@ -145,7 +145,7 @@ export class WritePath {
         { namespace: '', heap: NO_HEAP, backfill: false },
         admitted,
         () => {
-          this.dependencies.results.changedEverywhere(EVER)
+          this.dependencies.results.changed(namespace, EVER)
           resolve()
         },
         (error) => reject(classify(error)),
@@ -156,8 +156,9 @@ export class WritePath {
   /**
    * Makes a delete, a drop or another change of stored rows durable; `apply` takes effect in the order of the log, after every write before it.
    * @param undo takes back what the caller has changed already, when the change is refused: before anybody hears of it, and newest first, as writes are.
+   * @param owners namespaces of the series that are given back.
    */
-  change(change: ChangeRecord, apply: (sequence: number) => void, undo: () => void = () => {}): Promise<void> {
+  change(change: ChangeRecord, apply: (sequence: number) => void, undo: () => void = () => {}, owners?: ReadonlySet<string>): Promise<void> {
     const refusal = this.fault
     if (refusal !== undefined) {
       undo()
@@ -176,7 +177,7 @@ export class WritePath {
           () => {
             apply(sequence)
             this.lastApplied = sequence
-            this.forgetResults(change)
+            this.forgetResults(change, owners)
             rotation.look()
             resolve()
           },
@@ -189,12 +190,12 @@ export class WritePath {
   }
 
   /** Results of questions that a change of stored rows touches. */
-  private forgetResults(change: ChangeRecord): void {
+  private forgetResults(change: ChangeRecord, owners: ReadonlySet<string> | undefined): void {
     const { results, schema } = this.dependencies
     if (change.kind === 'retention') {
       const latest = change.own.reduce((time, [, cutoff]) => later(time, cutoff), change.general ?? INT64_MIN)
       results.changedEverywhere([INT64_MIN, latest])
-    } else if (change.kind === 'release') results.changedEverywhere(EVER)
+    } else if (change.kind === 'release') for (const namespace of owners ?? []) results.changed(namespace, EVER)
     else {
       const namespace = schema.any(change.measurement)?.namespace
       const times: Interval = change.kind === 'delete' ? [change.start, change.end] : EVER

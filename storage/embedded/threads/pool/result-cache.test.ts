@@ -210,6 +210,46 @@ t.test('what retention takes is in no result', async (t) => {
   for (let i = 0; i < 3; i++) t.equal((await ask(true)).rows, rows)
 })
 
+t.test('what a namespace declares and gives back ends its own results, and no others', async (t) => {
+  const dir = tempDir()
+  const engine = new EmbeddedEngine(testContext({ data_dir: dir, warm_up_ms: 0 }, () => NOW_MS))
+  await engine.open()
+  t.teardown(() => closeAndRemove(engine, dir))
+  const ask = async (namespace: string): Promise<number> => {
+    const job = engine.run<Counted>(JOB, { namespace, measurement: 'cpu' }, { namespace, shared: true, cacheable: true })
+    for await (const _ of job.output);
+    return (await job.result).before
+  }
+  const write = async (namespace: string, host: string): Promise<void> => {
+    const batch = engine.batch(namespace)
+    const measurement = engine.resolver.measurement(namespace, 'cpu')
+    const table = batch.table(measurement)
+    const row = table.addRow(engine.resolver.series(measurement, ['host', host]), Number(BigInt.asIntN(32, NOW)), Number(NOW >> 32n), 0)
+    table.column('v', 'float64').setF64(row, 1)
+    await engine.write(batch)
+  }
+  for (const namespace of ['a', 'b']) for (const host of ['x', 'y']) await write(namespace, host)
+  for (const namespace of ['a', 'b', 'a', 'b']) await ask(namespace)
+  const runs = { a: await ask('a'), b: await ask('b') }
+  await engine.declareField('a', 'cpu', { name: 'w', type: 'int64' })
+  t.equal(await ask('b'), runs.b)
+  t.not(await ask('a'), runs.a)
+  runs.a = await ask('a')
+  const live = async (): Promise<number> => (await engine.usage('a')).series
+  const decoding = engine.batch('a')
+  await engine.delete({ namespace: 'a', measurement: 'cpu', matchers: [{ tag: 'host', op: '=', value: 'x' }] })
+  t.equal(await live(), 2, 'a series that a decoder may hold is not given back')
+  await ask('a')
+  runs.a = await ask('a')
+  t.equal(await ask('a'), runs.a)
+  engine.recycle(decoding)
+  await engine.tidy()
+  await write('c', 'behind it in the log')
+  t.equal(await live(), 1, 'its series is given back')
+  t.equal(await ask('b'), runs.b)
+  t.not(await ask('a'), runs.a)
+})
+
 t.test('an answer of any length is given again as it was', async (t) => {
   const { node, write, sql: ask, get, hits } = await started()
   t.teardown(() => node.stop())
