@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { FifoMap } from '../lib/cache/index.ts'
 
 /** Of the keys of the fullest namespace, what gives way before it is looked for again. */
 const GIVES_WAY = 4
@@ -15,7 +16,8 @@ export class IdempotencyKeys {
   private readonly windowMs: number
   private readonly capacity: number
   private readonly now: () => number
-  private readonly namespaces = new Map<string, Claims>()
+  /** Of each its keys, and when each was claimed. */
+  private readonly namespaces = new Map<string, FifoMap<string, number>>()
   private count = 0
   private turn: Iterator<string> = this.namespaces.keys()
   /** The namespace that others find room in, and how many keys it gives before it is looked for again. */
@@ -46,13 +48,13 @@ export class IdempotencyKeys {
     const kept = keptOf(key)
     this.expire(namespace, now)
     this.expireNext(now)
-    const at = this.namespaces.get(namespace)?.times.get(kept)
+    const at = this.namespaces.get(namespace)?.get(kept)
     if (at !== undefined && now - at < this.windowMs) return false
     if (at !== undefined) this.remove(namespace, kept)
     if (this.count >= this.capacity) this.makeRoom(namespace, now)
     let own = this.namespaces.get(namespace)
-    if (own === undefined) this.namespaces.set(namespace, (own = new Claims()))
-    own.times.set(kept, now)
+    if (own === undefined) this.namespaces.set(namespace, (own = new FifoMap()))
+    own.set(kept, now)
     this.count++
     return true
   }
@@ -86,23 +88,23 @@ export class IdempotencyKeys {
 
   /** Frees all keys of a namespace. */
   forget(namespace: string): void {
-    this.count -= this.namespaces.get(namespace)?.times.size ?? 0
+    this.count -= this.namespaces.get(namespace)?.size ?? 0
     this.namespaces.delete(namespace)
   }
 
   private remove(namespace: string, kept: string): void {
     const own = this.namespaces.get(namespace)
-    if (!own?.times.delete(kept)) return
+    if (!own?.delete(kept)) return
     this.count--
-    if (own.times.size === 0) this.namespaces.delete(namespace)
+    if (own.size === 0) this.namespaces.delete(namespace)
   }
 
   private expire(namespace: string, now: number): void {
     const own = this.namespaces.get(namespace)
     for (let left = EXPIRE; left > 0; left--) {
       const oldest = own?.oldest()
-      if (oldest === undefined || now - oldest[1] < this.windowMs) return
-      this.remove(namespace, oldest[0])
+      if (oldest === undefined || now - (own?.get(oldest) as number) < this.windowMs) return
+      this.remove(namespace, oldest)
     }
   }
 
@@ -119,7 +121,7 @@ export class IdempotencyKeys {
   private makeRoom(wanting: string, now: number): void {
     for (let looks = EXPIRE; looks > 0 && this.count >= this.capacity; looks--) this.expireNext(now)
     if (this.count < this.capacity) return
-    const has = (namespace: string): number => this.namespaces.get(namespace)?.times.size ?? 0
+    const has = (namespace: string): number => this.namespaces.get(namespace)?.size ?? 0
     let from = wanting
     if (has(wanting) * this.namespaces.size < this.count) {
       if (this.giving.keys === 0 || has(this.giving.namespace) === 0) this.giving = this.fullest()
@@ -127,32 +129,13 @@ export class IdempotencyKeys {
       from = this.giving.namespace
     }
     const oldest = this.namespaces.get(from)?.oldest()
-    if (oldest !== undefined) this.remove(from, oldest[0])
+    if (oldest !== undefined) this.remove(from, oldest)
   }
 
   private fullest(): { namespace: string; keys: number } {
     let [namespace, most] = ['', 0]
-    for (const [each, { times }] of this.namespaces) if (times.size > most) [namespace, most] = [each, times.size]
+    for (const [each, { size }] of this.namespaces) if (size > most) [namespace, most] = [each, size]
     return { namespace, keys: Math.ceil(most / GIVES_WAY) }
-  }
-}
-
-/** The keys of a namespace. */
-class Claims {
-  /** When each was claimed; a Map keeps that order. */
-  readonly times = new Map<string, number>()
-  /** Goes on from the oldest: one that began anew would pass over all that was deleted before it. */
-  private readonly order = this.times.entries()
-  private first: [kept: string, time: number] | undefined
-
-  /** undefined when there is none. */
-  oldest(): readonly [kept: string, time: number] | undefined {
-    while (this.first === undefined || this.times.get(this.first[0]) !== this.first[1]) {
-      const next = this.order.next()
-      if (next.done) return undefined
-      this.first = next.value
-    }
-    return this.first
   }
 }
 

@@ -1,4 +1,5 @@
 /** How often tokens with the same first characters may fail: `maxFailures` in `windowMs`. */
+import { FifoMap } from 'svcdb/lib/cache'
 
 /** Prefixes that are remembered; beyond, the one that failed longest ago goes. Each has cost a hash. */
 const MAX_PREFIXES = 10_000
@@ -11,7 +12,7 @@ interface Counted {
 }
 
 export class FailureLimiter {
-  private readonly counted = new Map<string, Counted>()
+  private readonly counted = new FifoMap<string, Counted>()
   private readonly maxFailures: number
   private readonly windowMs: number
   private readonly monotonic: () => number
@@ -59,7 +60,7 @@ export class FailureLimiter {
   private keep(prefix: string, counted: Counted): void {
     this.counted.delete(prefix)
     if (counted.times.length === 0 && counted.pending === 0) return
-    if (this.counted.size >= MAX_PREFIXES) this.counted.delete(this.counted.keys().next().value as string)
+    if (this.counted.size >= MAX_PREFIXES) this.counted.delete(this.counted.oldest() as string)
     this.counted.set(prefix, counted)
   }
 }

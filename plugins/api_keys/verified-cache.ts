@@ -1,4 +1,5 @@
 /** Tokens that were verified, by digest, for a time. */
+import { FifoMap } from 'svcdb/lib/cache'
 import type { ApiKey } from './key.ts'
 
 interface Entry {
@@ -8,7 +9,7 @@ interface Entry {
 }
 
 export class VerifiedCache {
-  private readonly entries = new Map<string, Entry>()
+  private readonly entries = new FifoMap<string, Entry>()
   private readonly maxEntries: number
   private readonly ttlMs: number
   private readonly monotonic: () => number
@@ -26,7 +27,7 @@ export class VerifiedCache {
   add(digest: string, key: ApiKey): void {
     this.entries.delete(digest)
     // Only what was verified comes in, so that nobody without keys can push others out.
-    if (this.entries.size >= this.maxEntries) this.entries.delete(this.entries.keys().next().value as string)
+    if (this.entries.size >= this.maxEntries) this.entries.delete(this.entries.oldest() as string)
     this.entries.set(digest, { key, until: this.monotonic() + this.ttlMs })
   }
 

@@ -1,11 +1,12 @@
 /** What was decided, by key; the least recently used goes first. */
+import { FifoMap } from 'svcdb/lib/cache'
 import type { Outcome } from './engine.ts'
 
 /** Longer keys, such as those of credentials with hundreds of roles, are not kept: entries are bounded in number and so in bytes. */
 const MAX_KEY_LENGTH = 1024
 
 export class DecisionCache {
-  private readonly entries = new Map<string, Outcome>()
+  private readonly entries = new FifoMap<string, Outcome>()
   private readonly limit: number
 
   constructor(limit: number) {
@@ -27,7 +28,7 @@ export class DecisionCache {
 
   set(key: string, outcome: Outcome): void {
     if (this.limit === 0 || key.length > MAX_KEY_LENGTH) return
-    if (this.entries.size >= this.limit) this.entries.delete(this.entries.keys().next().value as string)
+    if (this.entries.size >= this.limit) this.entries.delete(this.entries.oldest() as string)
     this.entries.set(key, outcome)
   }
 }

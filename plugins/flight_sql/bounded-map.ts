@@ -4,6 +4,7 @@
  * A Map keeps the order of use.
  */
 import { randomBytes } from 'node:crypto'
+import { FifoMap } from 'svcdb/lib/cache'
 
 interface BoundedMapOptions {
   maxEntries: number
@@ -19,7 +20,7 @@ interface Entry<T> {
 }
 
 export class BoundedMap<T> {
-  private readonly entries = new Map<string, Entry<T>>()
+  private readonly entries = new FifoMap<string, Entry<T>>()
   private readonly options: BoundedMapOptions
   private readonly now: () => number
   private readonly owners = new Map<string, { entries: number; weight: number }>()
@@ -107,8 +108,8 @@ export class BoundedMap<T> {
   /** Those used longest ago expire first. */
   private expire(): void {
     const now = this.now()
-    for (const [name, entry] of this.entries) {
-      if (entry.expires > now) break
+    for (let name = this.entries.oldest(); name !== undefined; name = this.entries.oldest()) {
+      if ((this.entries.get(name) as Entry<T>).expires > now) break
       this.delete(name)
     }
   }

@@ -1,6 +1,7 @@
 /** Tokens that were verified a short while ago, by their SHA-256, so that a client's next call costs a hash. Failures are never kept. */
 import { hash } from 'node:crypto'
 import type { Identity } from 'svcdb'
+import { FifoMap } from 'svcdb/lib/cache'
 
 const MAX_ENTRIES = 10_000
 /** A token whose key was withdrawn counts no longer than this and the key set do. */
@@ -22,7 +23,7 @@ interface TokenCacheOptions {
 export class TokenCache {
   private readonly options: TokenCacheOptions
   /** The least recently added or used come first. */
-  private readonly entries = new Map<string, Entry>()
+  private readonly entries = new FifoMap<string, Entry>()
   /** Counts how often everything was dropped: what was verified before must not come in after. */
   private epoch = 0
 
@@ -54,7 +55,7 @@ export class TokenCache {
     return (identity, goodUntil) => {
       const until = Math.min(this.options.monotonic() + MAX_LIFETIME_MS, goodUntil)
       if (epoch !== this.epoch || until <= this.options.monotonic()) return
-      if (this.entries.size >= MAX_ENTRIES) this.entries.delete(this.entries.keys().next().value as string)
+      if (this.entries.size >= MAX_ENTRIES) this.entries.delete(this.entries.oldest() as string)
       this.entries.set(key, { identity, until })
     }
   }

@@ -1,10 +1,10 @@
+import { FifoMap } from 'svcdb/lib/cache'
+
 const SWEEP_PART = 1000
 
 /** A map of at most `max` entries: where a new one has no room, the one that was added first goes. */
 export class BoundedTable<V> {
-  private readonly entries = new Map<string, V>()
-  /** Stands behind the entries that are gone: looking for the oldest from the start would walk over all of their places each time. */
-  private hand = this.entries.keys()
+  private readonly entries = new FifoMap<string, V>()
   private readonly max: number
 
   constructor(max: number) {
@@ -20,7 +20,7 @@ export class BoundedTable<V> {
   }
 
   set(key: string, value: V): void {
-    if (this.entries.size >= this.max && !this.entries.has(key)) this.evict()
+    if (this.entries.size >= this.max && !this.entries.has(key)) this.entries.delete(this.entries.oldest() as string)
     this.entries.set(key, value)
   }
 
@@ -35,14 +35,5 @@ export class BoundedTable<V> {
       if (isIdle(value)) this.entries.delete(key)
       if (++seen % SWEEP_PART === 0) yield
     }
-  }
-
-  private evict(): void {
-    let oldest = this.hand.next()
-    if (oldest.done) {
-      this.hand = this.entries.keys()
-      oldest = this.hand.next()
-    }
-    if (!oldest.done) this.entries.delete(oldest.value)
   }
 }

@@ -1,4 +1,5 @@
 /** Addresses whose credentials are refused again and again are shut out for a while. Times are milliseconds of a clock that never goes back. */
+import { FifoMap } from 'svcdb/lib/cache'
 import { BoundedTable } from './bounded-table.ts'
 
 /** In which failures add up. */
@@ -23,7 +24,7 @@ export class Lockout {
   /** When each failed: at most `maxFailures` times. */
   private readonly failures: BoundedTable<number[]>
   /** In the order in which they end. Never evicted: with many addresses one could otherwise lift one's own. */
-  private readonly bans = new Map<string, Ban>()
+  private readonly bans = new FifoMap<string, Ban>()
 
   constructor(options: LockoutOptions) {
     this.options = options
@@ -90,8 +91,8 @@ export class Lockout {
   }
 
   private expire(now: number): void {
-    for (const [caller, { until }] of this.bans) {
-      if (until > now) return
+    for (let caller = this.bans.oldest(); caller !== undefined; caller = this.bans.oldest()) {
+      if ((this.bans.get(caller) as Ban).until > now) return
       this.bans.delete(caller)
     }
   }

@@ -2,6 +2,7 @@
  * What senders say of their metrics, bounded: the service `metric_metadata`. Pure; `metadata-keeper.ts` puts it on disk.
  */
 import type { MetricMetadata, MetricMetadataEntry } from 'svcdb'
+import { FifoMap } from 'svcdb/lib/cache'
 
 export type NoteMetadata = (entry: MetricMetadataEntry) => void
 
@@ -48,7 +49,7 @@ export class MetadataStore implements MetricMetadata {
   readonly changed = new Set<string>()
   /** Metrics whose metadata found no room. */
   dropped = 0
-  private readonly records = new Map<string, Map<string, MetricRecord>>()
+  private readonly records = new Map<string, FifoMap<string, MetricRecord>>()
   private readonly limits: MetadataLimits
   private size = 0
 
@@ -125,7 +126,7 @@ export class MetadataStore implements MetricMetadata {
       this.dropped++
       return undefined
     }
-    if (metrics === undefined) this.records.set(namespace, (metrics = new Map()))
+    if (metrics === undefined) this.records.set(namespace, (metrics = new FifoMap()))
     const record: MetricRecord = { namespace, metric, said: [] }
     metrics.set(metric, record)
     this.size++
@@ -136,9 +137,9 @@ export class MetadataStore implements MetricMetadata {
   private makeRoom(namespace: string, size: number): boolean {
     const namespaces = this.records.size + (this.records.has(namespace) ? 0 : 1)
     if (size + 1 > this.limits.metrics / namespaces) return false
-    let most: Map<string, MetricRecord> | undefined
+    let most: FifoMap<string, MetricRecord> | undefined
     for (const metrics of this.records.values()) if (metrics.size > (most?.size ?? 0)) most = metrics
-    const [oldest] = most?.values() ?? []
+    const oldest = most?.get(most.oldest() ?? '')
     if (most === undefined || oldest === undefined) return false
     most.delete(oldest.metric)
     if (most.size === 0) this.records.delete(oldest.namespace)

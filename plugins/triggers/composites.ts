@@ -5,6 +5,7 @@
  * from the newest signals that are kept. When a composite has fired is a cooldown as those of other triggers, committed with its signal. An id follows from the
  * composite, the group and the time: the same is found again under the same id.
  */
+import { FifoMap } from 'svcdb/lib/cache'
 import type { CooldownChanges, Cooldowns } from './cooldown/cooldowns.ts'
 import { eventId, type Severity, type Signal } from './signal.ts'
 import type { Composite } from './statement/parse.ts'
@@ -29,7 +30,7 @@ export class Composites {
   private readonly byId = new Map<string, Known>()
   private readonly byMember = new Map<string, Known[]>()
   /** By composite and values of its tags, in the order in which they were met. */
-  private readonly groups = new Map<string, Group>()
+  private readonly groups = new FifoMap<string, Group>()
   private readonly most: number
 
   /** @param most groups that are remembered, of all; the one that was met longest ago goes. */
@@ -110,7 +111,7 @@ export class Composites {
     const known = this.groups.get(key) ?? { tags: own, newest: new Array(members.length) }
     this.groups.delete(key)
     this.groups.set(key, known)
-    if (this.groups.size > this.most) this.groups.delete(this.groups.keys().next().value as string)
+    if (this.groups.size > this.most) this.groups.delete(this.groups.oldest() as string)
     return known
   }
 }

@@ -1,9 +1,11 @@
+import { FifoMap } from './fifo-map.ts'
+
 /** A map with room for so much: what was used longest ago goes first. */
 export class RecentMap<K, V> {
   private readonly room: number
   private readonly sizeOf: (value: V, key: K) => number
   /** In order of use, the longest unused first. */
-  private readonly entries = new Map<K, V>()
+  private readonly entries = new FifoMap<K, V>()
   /** Asked for again and again, it is in its place. */
   private newest: K | undefined
   private held = 0
@@ -40,19 +42,15 @@ export class RecentMap<K, V> {
     const size = this.sizeOf(value, key)
     if (size > room) return
     this.held += size
-    for (const oldest of entries.keys()) {
-      if (this.held <= room) break
-      this.delete(oldest)
-    }
+    while (this.held > room && entries.size > 0) this.delete(entries.oldest() as K)
     entries.set(key, value)
     this.newest = key
   }
 
   delete(key: K): void {
-    const value = this.entries.get(key)
-    if (value === undefined) return
+    const value = this.entries.get(key) as V
+    if (!this.entries.delete(key)) return
     this.held -= this.sizeOf(value, key)
-    this.entries.delete(key)
     if (key === this.newest) this.newest = undefined
   }
 }

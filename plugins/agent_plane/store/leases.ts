@@ -1,5 +1,6 @@
 /** One process at a time drives a run. Each that takes the lease over raises its epoch, and an append with an epoch of before is refused. */
 import type { StateReader, StateTransaction } from 'svcdb'
+import { FifoMap } from 'svcdb/lib/cache'
 
 export interface LeaseRow {
   epoch: number
@@ -38,7 +39,7 @@ const MAX_WATCHED = 100_000
  * and not when it says so. Who holds it renews it three times in that time.
  */
 export class LeaseWatch {
-  private readonly seen = new Map<string, { epoch: number; until: number; at: number }>()
+  private readonly seen = new FifoMap<string, { epoch: number; until: number; at: number }>()
   private readonly leaseMs: number
   private readonly monotonic: () => number
 
@@ -53,7 +54,7 @@ export class LeaseWatch {
     const at = this.monotonic()
     if (before?.epoch === epoch && before.until === until) return at - before.at > this.leaseMs
     this.seen.delete(run)
-    if (this.seen.size >= MAX_WATCHED) this.seen.delete(this.seen.keys().next().value as string)
+    if (this.seen.size >= MAX_WATCHED) this.seen.delete(this.seen.oldest() as string)
     this.seen.set(run, { epoch, until, at })
     return false
   }

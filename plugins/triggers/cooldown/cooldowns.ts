@@ -3,6 +3,7 @@
  * all up to their newest time stays silent for the trigger: what was forgotten can cost a late signal, never make a second one.
  */
 import { createHash } from 'node:crypto'
+import { FifoMap } from 'svcdb/lib/cache'
 import { type KeptSpans, Spans } from './spans.ts'
 
 /** One trigger's. */
@@ -39,7 +40,7 @@ const FORGOTTEN = 16
 
 export class Cooldowns {
   /** Key: trigger's id and the series' hash. In the order in which they fired. */
-  private readonly entries = new Map<string, Entry>()
+  private readonly entries = new FifoMap<string, Entry>()
   private readonly most: () => number
 
   /** @param most entries that there may be. */
@@ -132,8 +133,7 @@ export class Cooldowns {
 
   private makeRoom(changes: CooldownChanges): void {
     for (let gone = 0; gone < FORGOTTEN && this.entries.size >= Math.max(1, this.most()); gone++) {
-      const [oldest] = this.entries.values()
-      const { key, trigger, series, spans } = oldest
+      const { key, trigger, series, spans } = this.entries.get(this.entries.oldest() as string) as Entry
       this.entries.delete(key)
       if (series !== undefined) trigger.bySeries.delete(series)
       if (trigger.floor === undefined || spans.newest > trigger.floor) trigger.floor = spans.newest
