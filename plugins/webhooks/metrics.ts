@@ -51,14 +51,20 @@ export function webhooksMetrics(metrics: Metrics, gauges: () => Gauges): Webhook
     [],
     LATENCY_BUCKETS,
   )
-  const gauge = (name: string, help: string, value: (gauges: Gauges) => number): Gauge => metrics.gauge(name, help, [], (own) => own.set(value(gauges())))
-  gauge('webhook_queue_length', 'Deliveries that wait, in the process that delivers', ({ waiting }) => waiting)
-  gauge('webhook_queue_bytes', 'Bytes that they count for: of their bodies, and 512 each', ({ bytes }) => bytes)
-  gauge('webhook_queue_oldest_age_seconds', 'Age of the oldest of them; 0 = none waits', ({ oldestSeconds }) => oldestSeconds)
-  gauge('webhook_in_flight', 'Attempts under way', ({ inFlight }) => inFlight)
-  metrics.gauge('webhook_endpoints', 'Endpoints by state: active, failing (its last attempt failed), parked (nothing is sent to it)', ['state'], (own) => {
-    for (const [state, count] of Object.entries(gauges().endpoints)) own.set({ state }, count)
+  // One look at the endpoints sets all of them: a scrape collects in the order of declaration, in one turn.
+  metrics.gauge('webhook_queue_length', 'Deliveries that wait, in the process that delivers', [], (own) => {
+    const now = gauges()
+    own.set(now.waiting)
+    bytes.set(now.bytes)
+    oldest.set(now.oldestSeconds)
+    inFlight.set(now.inFlight)
+    for (const [state, count] of Object.entries(now.endpoints)) endpoints.set({ state }, count)
   })
+  const bytes: Gauge = metrics.gauge('webhook_queue_bytes', 'Bytes that they count for: of their bodies, and 512 each')
+  const oldest: Gauge = metrics.gauge('webhook_queue_oldest_age_seconds', 'Age of the oldest of them; 0 = none waits')
+  const inFlight: Gauge = metrics.gauge('webhook_in_flight', 'Attempts under way')
+  const states = 'Endpoints by state: active, failing (its last attempt failed), parked (nothing is sent to it)'
+  const endpoints: Gauge = metrics.gauge('webhook_endpoints', states, ['state'])
   return {
     answered: (answer, count) => handed.inc({ answer }, count),
     attempted(kind, seconds, again) {

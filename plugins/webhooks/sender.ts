@@ -129,7 +129,7 @@ export class Sender {
     const target = this.targets.get(key)
     if (target === undefined) return
     target.cancelTimer()
-    target.items.clear()
+    target.clear()
     this.targets.delete(key)
     this.lanes.forget(target)
   }
@@ -137,7 +137,7 @@ export class Sender {
   /** They were committed just now. */
   queued(added: readonly Waiting[], dropped: readonly Waiting[]): void {
     for (const each of dropped) {
-      this.targets.get(each.endpoint)?.items.delete(each.seq)
+      this.targets.get(each.endpoint)?.remove(each.seq)
       this.options.metrics.left('dropped')
     }
     if (!this.sending) return
@@ -194,7 +194,7 @@ export class Sender {
     })
     const { url } = target
     if (body === undefined) {
-      target.items.delete(item.seq) // dropped meanwhile, here or elsewhere
+      target.remove(item.seq) // dropped meanwhile, here or elsewhere
     } else if (typeof body === 'string') {
       const headers = { ...signedHeaders(keys, item.message, clock.now(), body), 'content-type': CONTENT_TYPE }
       attempt = await this.tracedPost(target, url, item, headers, body)
@@ -318,7 +318,7 @@ export class Sender {
       }
       this.over.splice(0, batch.length)
       for (const { target, item, finished } of batch) {
-        target.items.delete(item.seq)
+        target.remove(item.seq)
         metrics.left(finished.result)
         this.tell(target.ref, item, finished.result)
       }

@@ -89,3 +89,21 @@ t.test('not more than so many at a time, and one where it is slow', async (t) =>
   queue.inFlight = 2
   t.equal(queue.next(50_000, 2), undefined)
 })
+
+t.test('its bytes are those of what waits, whatever is done', async (t) => {
+  const queue = queueOf(1, 2, 3)
+  const summed = (): number => [...queue.items.values()].reduce((sum, { bytes }) => sum + bytes, 0)
+  t.equal(queue.bytes, 3)
+  queue.add({ ...waiting(3), bytes: 100 })
+  t.equal(queue.bytes, 3, 'it is there already')
+  queue.remove(2)
+  queue.remove(2)
+  t.equal(queue.bytes, 2)
+  queue.refresh(endpoint(5), [1, 4].map(waiting))
+  t.same([queue.bytes, summed()], [2, 2])
+  t.equal(queue.oldest()?.seq, 1)
+  queue.remove(1)
+  t.equal(queue.oldest()?.seq, 4)
+  queue.clear()
+  t.same([queue.bytes, queue.oldest()], [0, undefined])
+})

@@ -1,5 +1,6 @@
 /** One endpoint as the process that delivers knows it: what waits, when it may be sent to, and how it fared. Pure but for what is handed in. */
 import type { WebhookRef } from 'svcdb'
+import { FifoMap } from 'svcdb/lib/cache'
 import type { Candidate } from 'svcdb/lib/lanes'
 import type { Ages } from './ages.ts'
 import type { Endpoint, Waiting } from './outbox.ts'
@@ -36,7 +37,9 @@ export class TargetQueue implements Candidate {
   notBefore = 0
   inFlight = 0
   /** In the order of their numbers. */
-  readonly items = new Map<number, Item>()
+  private readonly waiting = new FifoMap<number, Item>()
+  /** What they take of the queue: of their bodies, and 512 each. */
+  bytes = 0
   cancelTimer: () => void = () => {}
   private readonly ages: Ages
 
@@ -50,17 +53,21 @@ export class TargetQueue implements Candidate {
     this.parked = record.parked?.reason
   }
 
+  get items(): ReadonlyMap<number, Item> {
+    return this.waiting
+  }
+
   /**
    * As it is in the outbox. What is being sent stays, and so does what was queued since the endpoint was read.
    * @param waiting read after the endpoint.
    */
   refresh({ record }: Endpoint, waiting: readonly Waiting[]): void {
-    const known = new Map(this.items)
+    const known = new Map(this.waiting)
     const newer = [...known.values()].filter(({ seq }) => seq >= record.next)
-    this.items.clear()
-    for (const each of waiting) if (each.seq < record.next) this.items.set(each.seq, known.get(each.seq) ?? this.itemOf(each))
+    this.clear()
+    for (const each of waiting) if (each.seq < record.next) this.put(known.get(each.seq) ?? this.itemOf(each))
     for (const each of waiting) if (each.seq >= record.next && !known.has(each.seq)) newer.push(this.itemOf(each))
-    for (const item of newer.sort((a, b) => a.seq - b.seq)) this.items.set(item.seq, item)
+    for (const item of newer.sort((a, b) => a.seq - b.seq)) this.put(item)
     const { url, parked, failing_since: failingSince } = record
     const owed = this.owed && url === this.url
     const rearmed = this.parked !== undefined && parked === undefined
@@ -76,17 +83,32 @@ export class TargetQueue implements Candidate {
     this.failures = 0
     this.notBefore = 0
     this.reason = undefined
-    for (const item of this.items.values()) item.notBefore = 0
+    for (const item of this.waiting.values()) item.notBefore = 0
   }
 
   add(waiting: Waiting): void {
-    this.items.set(waiting.seq, this.itemOf(waiting))
+    if (!this.waiting.has(waiting.seq)) this.put(this.itemOf(waiting))
+  }
+
+  remove(seq: number): void {
+    this.bytes -= this.waiting.get(seq)?.bytes ?? 0
+    this.waiting.delete(seq)
+  }
+
+  clear(): void {
+    this.waiting.clear()
+    this.bytes = 0
+  }
+
+  private put(item: Item): void {
+    this.waiting.set(item.seq, item)
+    this.bytes += item.bytes
   }
 
   /** Those that are too old; they are busy from then on. */
   takeExpired(): Item[] {
     const old: Item[] = []
-    for (const item of this.items.values()) {
+    for (const item of this.waiting.values()) {
       if (!this.ages.isTooOld(item.since)) break
       if (item.busy) continue
       item.busy = true
@@ -99,7 +121,7 @@ export class TargetQueue implements Candidate {
   next(now: number, limit: number): Item | number | undefined {
     if (this.parked !== undefined || this.inFlight >= (this.slow ? 1 : limit)) return undefined
     let soonest = Number.POSITIVE_INFINITY
-    for (const item of this.items.values()) {
+    for (const item of this.waiting.values()) {
       if (item.busy) continue
       const at = Math.max(item.notBefore, this.notBefore)
       if (at <= now) return item
@@ -132,7 +154,7 @@ export class TargetQueue implements Candidate {
   }
 
   oldest(): Item | undefined {
-    return this.items.values().next().value
+    return this.waiting.get(this.waiting.oldest() ?? -1)
   }
 
   private failsSince(time: number | undefined): void {

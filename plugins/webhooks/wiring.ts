@@ -151,7 +151,7 @@ function gaugesOf(sender: Sender | undefined, now: number): Gauges {
   for (const target of sender?.all() ?? []) {
     gauges.endpoints[target.parked !== undefined ? 'parked' : target.failures > 0 || target.failingSince !== undefined ? 'failing' : 'active']++
     gauges.waiting += target.items.size
-    for (const { bytes } of target.items.values()) gauges.bytes += bytes
+    gauges.bytes += target.bytes
     const oldest = target.oldest()
     if (oldest !== undefined) gauges.oldestSeconds = Math.max(gauges.oldestSeconds, (now - oldest.at) / 1000)
   }
