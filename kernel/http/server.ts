@@ -2,14 +2,13 @@
 import { randomUUID } from 'node:crypto'
 import { lookup } from 'node:dns/promises'
 import type { Server } from 'node:http'
-import { Server as SocketServer } from 'node:net'
-import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises'
+import type { Server as SocketServer } from 'node:net'
 import type { Server as TlsServer } from 'node:tls'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerOptions, LogController } from 'fastify'
 import type { Auth, CallContext } from '../auth/auth.ts'
 import type { ServerConfig, TlsConfig } from '../config/schema.ts'
 import { checkJsonBounds } from '../lib/json/index.ts'
-import { boundConnections, CertificateTerm, cannotListen, HostGuard, parseAddress, tlsOptions, tlsReload, Unasked } from '../lib/network/index.ts'
+import { boundConnections, CertificateTerm, cannotListen, HostGuard, lastRequests, parseAddress, tlsOptions, tlsReload, Unasked } from '../lib/network/index.ts'
 import { withoutBom } from '../lib/text/index.ts'
 import { inSpan } from '../lib/trace/index.ts'
 import type { Logger } from '../log.ts'
@@ -52,8 +51,6 @@ const REQUEST_ID = /^[\w.:/+=@-]{1,128}$/
 /** Names of measurements travel in paths, percent-encoded up to three times their length. */
 const MAX_PARAM_LENGTH = 4096
 const IDLE_SWEEP_MS = 20
-/** Of connections that are open at a stop: 100 ms, for clients that send one request after the other. */
-const LAST_SWEEPS = 5
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 
 interface HttpDependencies {
@@ -323,28 +320,12 @@ export class HttpServer {
     return `${this.dependencies.tls === undefined ? 'http' : 'https'}://${shown}:${bound.port}`
   }
 
-  /**
-   * Takes no more connections, and answers what comes on those that are open for a moment, each as the last one of its connection: a request that has arrived and
-   * is not read yet would be reset with its connection, and its sender not know whether it was heard.
-   */
-  private async lastRequests(): Promise<void> {
-    await turn() // those that wait to be accepted are
-    // Not the server's own, which closes idle connections.
-    const listeners = [this.app.server as SocketServer, ...this.further]
-    for (const listener of listeners) SocketServer.prototype.close.call(listener)
-    for (let sweeps = 0; sweeps < LAST_SWEEPS; sweeps++) {
-      const open = await Promise.all(listeners.map(connectionsOf))
-      if (open.every((count) => count === 0)) return
-      await pause(IDLE_SWEEP_MS)
-      await turn() // what came while the event loop was held up is read now
-    }
-  }
-
   /** Stops accepting, answers what has been sent, waits for what is in flight, then cuts what is left. Safe twice. */
   async close(graceMs: number): Promise<void> {
     this.draining = true
     const server = this.app.server as Server
-    await this.lastRequests()
+    // Each is the last one of its connection: its answer says so.
+    await lastRequests([server, ...this.further])
     const timer = setTimeout(() => {
       this.dependencies.log.warn({ after_secs: graceMs / 1000 }, 'requests in flight were cut at server.shutdown_timeout_secs')
       this.answers.cutAll()
@@ -365,10 +346,6 @@ export class HttpServer {
     }
   }
 }
-
-/** How many connections of a listener are open. */
-const connectionsOf = (listener: SocketServer): Promise<number> =>
-  new Promise((resolve) => listener.getConnections((error, count) => resolve(error === null ? count : 0)))
 
 const MAX_HEADERS_MS = 60_000
 const MAX_CHECK_MS = 30_000

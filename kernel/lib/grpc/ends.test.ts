@@ -59,6 +59,17 @@ t.test('listeners of a node stop together, and calls that are cut are told why',
   t.same(await stopped, [])
 })
 
+t.test('a call on an open connection that is sent as the node begins to stop is answered', async (t) => {
+  const { port, node } = await start(t, [echo])
+  const clients = Array.from({ length: 4 }, () => new Client(`127.0.0.1:${port}`, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 }))
+  t.teardown(() => clients.map((client) => client.close()))
+  const ask = (text: string) => Promise.all(clients.map((client) => unary(client, '/t.S/Echo', Buffer.from(text))))
+  await ask('first')
+  const answers = ask('last')
+  t.same(await node.stop(), [])
+  for (const { message, error } of await answers) t.match({ error, text: message?.toString() }, { error: undefined, text: 'last' })
+})
+
 t.test('a call that ends before its request does leaves nothing behind', async (t) => {
   const method = (name: string, handle: (requests: AsyncIterable<Uint8Array>) => Promise<Uint8Array>): GrpcMethod<CallContext> => ({
     path: `/t.S/${name}`,

@@ -16,7 +16,18 @@ import {
 } from 'node:http2'
 import type { Server as TlsServer } from 'node:tls'
 import { logged, SvcError } from '../errors/index.ts'
-import { boundConnections, cannotListen, drainMs, Handshakes, HostGuard, parseAddress, refuseDuplicates, tlsOptions, tlsReload } from '../network/index.ts'
+import {
+  boundConnections,
+  cannotListen,
+  drainMs,
+  Handshakes,
+  HostGuard,
+  lastRequests,
+  parseAddress,
+  refuseDuplicates,
+  tlsOptions,
+  tlsReload,
+} from '../network/index.ts'
 import { type Attributes, inSpan } from '../trace/index.ts'
 import { Call, CONTENT_TYPE } from './call.ts'
 import type { GrpcConfig } from './config.ts'
@@ -137,15 +148,19 @@ export class GrpcListener<Context> {
     owner.log.info({ addr: config.addr, port: this.port, tls: tls !== undefined }, 'listening')
   }
 
-  /** Accepts no more, and waits for the calls under way, for its share of server.shutdown_timeout_secs; what is left then is cut. Safe twice. */
+  /**
+   * Takes no more connections, answers calls that have been sent, and waits for those under way, for its share of server.shutdown_timeout_secs; what is left then
+   * is cut. Safe twice.
+   */
   drain(): Promise<void> {
     this.drained ??= this.waitForCalls()
     return this.drained
   }
 
   private async waitForCalls(): Promise<void> {
-    this.draining = true
     const { server, owner } = this
+    if (server !== undefined) await lastRequests([server])
+    this.draining = true
     if (server === undefined) return
     server.close()
     this.handshakes?.close()

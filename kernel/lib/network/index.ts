@@ -6,6 +6,7 @@ export { type BodyLimit, type DecompressOptions, decompress, tooLarge } from './
 export { drainMs } from './drain.ts'
 export { Handshakes } from './handshakes.ts'
 export { type Arrival, HostGuard, type KnownHosts, openProblem } from './host-guard.ts'
+export { lastRequests } from './last-requests.ts'
 export { refuseDuplicates } from './single-headers.ts'
 export { type ClientCertificate, clientCertificate, readTls, type TlsLog, type TlsSettings, tlsOptions, tlsReload } from './tls.ts'
 export { Unasked } from './unasked.ts'
