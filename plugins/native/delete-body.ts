@@ -16,6 +16,8 @@ const AFTER_ALL = 2n ** 63n - 1n
 const OTHER_UNITS = { seconds: 1_000_000_000n, milliseconds: 1_000_000n, microseconds: 1000n }
 /** 2001, in nanoseconds: a time of another unit that is later, and not in the future, was hardly meant as a moment of 1970. */
 const PLAUSIBLE = 10n ** 18n
+/** An end may lie ahead. */
+const YEAR = 366n * 86_400n * 1_000_000_000n
 
 /**
  * @param now nanoseconds.
@@ -107,7 +109,7 @@ function deletion(reader: JsonReader, prefix: string, at: Place, now: bigint): D
   if (measurement === '') throw new JsonError('a delete needs the name of a measurement', reader.at)
   at(`${prefix}range`)
   if (start !== undefined && end !== undefined && start > end) throw new JsonError('start is after end', reader.at)
-  if (start !== undefined && end === undefined) refuseOtherUnit(start, now, reader.at)
+  refuseOtherUnit(start, end, now, reader.at)
   return {
     measurement,
     matchers: [...tags].map(([tag, value]) => ({ tag, op: '=' as const, value })),
@@ -116,15 +118,24 @@ function deletion(reader: JsonReader, prefix: string, at: Place, now: bigint): D
   }
 }
 
-/** A start of another unit is a moment of 1970: with an open end it would take all points instead of the newest. */
-function refuseOtherUnit(start: bigint, now: bigint, at: number): void {
+/**
+ * Times of another unit are moments of 1970: with an open end all points would be taken instead of the newest, and up to such an end none. Beside a start that is
+ * of no other unit, such as 0, an end is meant.
+ */
+function refuseOtherUnit(start: bigint | undefined, end: bigint | undefined, now: bigint, at: number): void {
   for (const [unit, length] of Object.entries(OTHER_UNITS)) {
-    const meant = start * length
-    if (meant <= PLAUSIBLE || meant > now) continue
-    const time = new Date(Number(meant / 1_000_000n)).toISOString()
+    if (start !== undefined && !isMeant(start * length, now)) continue
+    if (end !== undefined && !isMeant(end * length, now + YEAR)) continue
+    const time = end ?? start
+    if (time === undefined) return
+    const meant = `${new Date(Number((time * length) / 1_000_000n)).toISOString()}, write ${time * length}`
     throw new JsonError(
-      `without an end, a start of ${start} ns, in 1970, takes all points; if it is ${unit}, ${time}, write ${meant}; if it is nanoseconds, give an end too`,
+      end === undefined
+        ? `without an end, a start of ${time} ns, in 1970, takes all points; if it is ${unit}, ${meant}; if it is nanoseconds, give an end too`
+        : `an end of ${time} ns is in 1970; if it is ${unit}, ${meant}; if it is nanoseconds, let start be 0`,
       at,
     )
   }
 }
+
+const isMeant = (time: bigint, last: bigint): boolean => time > PLAUSIBLE && time <= last

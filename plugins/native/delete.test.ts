@@ -118,6 +118,28 @@ t.test('a start of another unit does not delete all points by an open end', asyn
     t.equal((await api.post('/api/v1/delete', `{"measurement":"m","start":${early}}`)).statusCode, 200, early)
 })
 
+t.test('an end of another unit does not pass for a delete of nothing', async (t) => {
+  const api = client(await start(t))
+  await api.write('m', 'a')
+  for (const [unit, length] of [
+    ['seconds', 1_000_000_000n],
+    ['milliseconds', 1_000_000n],
+    ['microseconds', 1000n],
+  ] as const) {
+    const end = now / length + 60n
+    const error = new RegExp(`range: an end of ${end} ns is in 1970; if it is ${unit}, 20.*Z, write ${end * length}; if it is nanoseconds, let start be 0$`)
+    for (const range of [`"start":${now / length},"end":${end}`, `"range":{"start":${now / length},"end":${end}}`, `"end":${end}`]) {
+      const answer = await api.post('/api/v1/delete', `{"measurement":"m",${range}}`)
+      t.equal(answer.statusCode, 400, range)
+      t.match(answer.json(), { code: 'BAD_REQUEST', error })
+    }
+    t.equal((await api.post('/api/v1/delete', `{"measurement":"m","start":0,"end":${end}}`)).statusCode, 200, 'after such a start it is meant')
+  }
+  t.same(await api.rows('m'), ['a0'])
+  for (const range of ['"start":1,"end":2', '"start":1000000000,"end":2000000000', '"end":0', '"end":-1', `"end":${2n ** 62n}`])
+    t.equal((await api.post('/api/v1/delete', `{"measurement":"m",${range}}`)).statusCode, 200, range)
+})
+
 t.test('a body that cannot be read is a 400 that names the key, and deletes nothing', async (t) => {
   const api = client(await start(t))
   await api.write('m', 'a')
