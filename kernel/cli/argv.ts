@@ -42,7 +42,9 @@ export function flagsIn(argv: readonly string[]): string[] {
 export function parseWords(argv: readonly string[], valued: readonly string[], switches: readonly string[]): Words {
   const known = [...valued, ...switches]
   for (const name of flagsIn(argv)) {
-    if (!known.includes(name)) throw new Error(`cannot use flag "--${name}": there is no such flag; ${didYouMean(name, known, 'svc help lists them')}`)
+    if (known.includes(name)) continue
+    const flags = known.map((flag) => `--${flag}`)
+    throw new Error(`cannot use flag "--${name}": there is no such flag; ${didYouMean(`--${name}`, flags, 'svc help lists them')}`)
   }
   const option = (name: string, type: 'string' | 'boolean') => [name, { type, ...(name in SHORT ? { short: SHORT[name] } : {}) }] as const
   const options = Object.fromEntries([...valued.map((name) => option(name, 'string')), ...switches.map((name) => option(name, 'boolean'))])

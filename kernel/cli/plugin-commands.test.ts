@@ -49,7 +49,7 @@ t.test('a command gets its flags and words, and says how it went', async (t) => 
 t.test('unknown flags and missing values are refused before anything is done', async (t) => {
   const { io } = texts()
   const found = commandThat(async () => t.fail('it ran') as never)
-  await t.rejects(runCommand(found, ['make-key', '--nam', 'x'], io), /cannot use flag "--nam": there is no such flag; did you mean "name"\?/)
+  await t.rejects(runCommand(found, ['make-key', '--nam', 'x'], io), /cannot use flag "--nam": there is no such flag; did you mean "--name"\?/)
   await t.rejects(runCommand(found, ['make-key', '--bind', 'x'], io), /cannot use flag "--bind"/)
   await t.rejects(runCommand(found, ['make-key', '--name'], io), /^cannot read the flags: .*--name.* missing; svc help lists them$/)
   await t.rejects(runCommand(found, ['make-key', '--name', '--force'], io), /^cannot read the flags: .*--name.* ambiguous; svc help lists them$/)

@@ -95,7 +95,7 @@ t.test('everything wrong is reported at once, with the nearest names', async (t)
   t.match(await problemsOf(toml), [
     /^cannot find plugin "no_such_plugin_xyz": /,
     /^cannot use "server.max_body_size" 5 in svc.toml: must be >= 1024; /,
-    /^cannot use "server.log_level" "loud" in svc.toml: must be one of trace, debug, info, warn, error; /,
+    /^cannot use "server.log_level" "loud" in svc.toml: must be one of trace, debug, info, warn or error; changed /,
     /^cannot use "greeter.greting" in svc.toml: there is no such key; did you mean "greeting"\?$/,
     /^cannot use "greeter.times" 10 in svc.toml: must be <= 9; How often$/,
     /^cannot use "server.http_adr" in svc.toml: there is no such key; did you mean "http_addr"\?$/,

@@ -54,8 +54,11 @@ export function checkSection(schema: Schema, raw: unknown, path: string, origin:
     const given = valueAt(value, error.instancePath)
     const shown = at !== undefined && holdsSecret(at) ? '' : ` ${withoutPasswords(JSON.stringify(given) ?? '')}`
     const choices = at === undefined ? undefined : choicesOf(at)
-    const why = choices === undefined ? `${error.message}${shown === '' ? '' : otherwiseWritten(at?.type, given)}` : outsideOf(choices, given)
-    problems.push(`cannot use "${key}"${shown} in ${origin(key)}: ${why}${description === undefined ? '' : `; ${description}`}`)
+    const why =
+      choices === undefined
+        ? withMeaning(`${error.message}${shown === '' ? '' : otherwiseWritten(at?.type, given)}`, description)
+        : outsideOf(choices, given, description)
+    problems.push(`cannot use "${key}"${shown} in ${origin(key)}: ${why}`)
   }
   return problems.length > before ? value : wrapSecrets(schema, value)
 }
@@ -69,11 +72,15 @@ function choicesOf({ enum: values, const: only, anyOf = [] }: Schema): { values:
   return found.values.length === 0 ? undefined : found
 }
 
-function outsideOf({ values, others }: { values: unknown[]; others: string[] }, given: unknown): string {
+function outsideOf({ values, others }: { values: unknown[]; others: string[] }, given: unknown, description: string | undefined): string {
+  // Such a description is the list, and may say more of each.
+  if (description?.startsWith(`${values[0]}, `)) return `must be one of ${description}`
   // TOML has 1.2 as a number.
   const quotes = values.includes(String(given)) ? `; write "${given}", in quotes` : ''
-  return `must be one of ${values.join(', ')}${others.map((type) => `, or ${type}`).join('')}${quotes}`
+  return withMeaning(`must be one of ${values.join(', ')}${others.map((type) => `, or ${type}`).join('')}${quotes}`, description)
 }
+
+const withMeaning = (text: string, description: string | undefined): string => (description === undefined ? text : `${text}; ${description}`)
 
 /** What values of another type are mostly meant to be. */
 function otherwiseWritten(type: string | undefined, given: unknown): string {
