@@ -7,7 +7,8 @@ import type { Server as TlsServer } from 'node:tls'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type FastifyServerOptions, LogController } from 'fastify'
 import type { Auth, CallContext } from '../auth/auth.ts'
 import type { ServerConfig, TlsConfig } from '../config/schema.ts'
-import { checkJsonBounds } from '../lib/json/index.ts'
+import { SvcError } from '../lib/errors/index.ts'
+import { checkJsonBounds, jsonProblem } from '../lib/json/index.ts'
 import { boundConnections, CertificateTerm, cannotListen, HostGuard, lastRequests, parseAddress, tlsOptions, tlsReload, Unasked } from '../lib/network/index.ts'
 import { withoutBom } from '../lib/text/index.ts'
 import { inSpan } from '../lib/trace/index.ts'
@@ -247,7 +248,7 @@ export class HttpServer {
       const body = withoutBom(await this.body(request))
       checkJsonBounds(body, { depth: server.max_body_depth, members: server.max_body_members })
       const text = body.toString('utf8')
-      return new Promise((resolve, reject) => parseJson(request, text, (error, value) => (error ? reject(error) : resolve(value))))
+      return new Promise((resolve, reject) => parseJson(request, text, (error, value) => (error ? reject(notJson(text) ?? error) : resolve(value))))
     }
   }
 
@@ -344,6 +345,17 @@ export class HttpServer {
       clearInterval(idle)
       clearTimeout(timer)
     }
+  }
+}
+
+/** What is wrong with it, and where, which fastify does not say. Undefined = it is JSON, or nothing. */
+function notJson(text: string): SvcError | undefined {
+  if (text === '') return undefined
+  try {
+    JSON.parse(text)
+    return undefined
+  } catch (error) {
+    return new SvcError('BAD_REQUEST', `cannot read the body: it is not valid JSON: ${jsonProblem(error as Error)}`)
   }
 }
 

@@ -1,6 +1,6 @@
 /** The body of an export, and the name of the file it asks for. */
 import { SvcError } from 'svcdb/lib/errors'
-import { checkJsonBounds } from 'svcdb/lib/json'
+import { checkJsonBounds, jsonProblem } from 'svcdb/lib/json'
 
 interface ExportPlan {
   measurement: string
@@ -83,7 +83,7 @@ function parseJson(body: Uint8Array): unknown {
       typeof value === 'number' && context?.source !== undefined ? new Digits(context.source) : value
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body), keepDigits as (key: string, value: unknown) => unknown)
   } catch (error) {
-    throw new SvcError('INVALID_REQUEST', `cannot read the export: the body is not JSON: ${(error as Error).message}`)
+    throw new SvcError('INVALID_REQUEST', `cannot read the export: the body is not JSON: ${jsonProblem(error as Error)}`)
   }
 }
 

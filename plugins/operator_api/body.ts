@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { BodyCount } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
-import { checkJsonBounds, type JsonBounds } from 'svcdb/lib/json'
+import { checkJsonBounds, type JsonBounds, jsonProblem } from 'svcdb/lib/json'
 import { decompress } from 'svcdb/lib/network'
 import { type Problem, SchemaReader, type TSchema } from 'svcdb/lib/schema'
 import { NoRoom, Refusal } from './refusal.ts'
@@ -119,7 +119,7 @@ export function parseJson(bytes: Buffer, bounds: JsonBounds): unknown {
     checkJsonBounds(bytes, bounds)
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch (error) {
-    throw new Refusal(400, error instanceof SvcError ? error.message : `the body is not JSON: ${reasonOf(error as Error)}`)
+    throw new Refusal(400, error instanceof SvcError ? error.message : `the body is not JSON: ${jsonProblem(error as Error)}`)
   }
   if (!isWhole(value)) throw new Refusal(400, 'a text of the body has half of a surrogate pair, such as "\\ud83d" alone: write whole characters')
   return value
@@ -129,11 +129,6 @@ function isWhole(value: unknown): boolean {
   if (typeof value === 'string') return value.isWellFormed()
   if (typeof value !== 'object' || value === null) return true
   return Object.entries(value).every(([name, member]) => name.isWellFormed() && isWhole(member))
-}
-
-/** The parser's words, without the quotation of what it read. */
-function reasonOf({ message }: Error): string {
-  return message.replace(/, ".*"? ?is not valid JSON$|, \.\.\..* is not valid JSON$/s, '')
 }
 
 /** What is read. */
