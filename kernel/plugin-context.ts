@@ -229,6 +229,7 @@ function routesOf(id: string, scope: FastifyInstance, { http, ingest }: SharedDe
       http.parser(scope, contentType, (body, request) => parse(body, request as HttpRequest))
     },
     bodyHold: (owner, connection) => http.bodyHold(owner, connection),
+    hintBelow: (prefix, hint) => http.hintBelow(prefix, hint),
     errorsBelow: (prefix, errorHandler) => http.errorsBelow(prefix, (error, request, reply) => errorHandler(error, request as HttpRequest, reply)),
   }
   return routes

@@ -111,6 +111,7 @@ type ErrorHandler = (error: unknown, request: FastifyRequest, reply: FastifyRepl
 export class KnownPaths {
   private readonly patterns = new Map<string, { pattern: RegExp; methods: Set<string>; errorHandler: ErrorHandler | undefined }>()
   private readonly prefixes: { prefix: string; errorHandler: ErrorHandler }[] = []
+  private readonly hints = new Map<string, string>()
   private readonly idlePlugins: () => readonly string[]
   private idle: readonly string[] | undefined
 
@@ -120,7 +121,7 @@ export class KnownPaths {
   }
 
   /** Whose path it may be: the plugin that does not run and that a part of it is called after, as /api/v1/triggers. */
-  idlePlugin(path: string): string | undefined {
+  private idlePlugin(path: string): string | undefined {
     this.idle ??= this.idlePlugins()
     const parts = path.split('/')
     return this.idle.find((id) => parts.includes(id))
@@ -144,6 +145,19 @@ export class KnownPaths {
     this.prefixes.push({ prefix, errorHandler })
   }
 
+  /** What stands in the place of paths that begin so and that no route has. */
+  addHint(prefix: string, hint: string): void {
+    this.hints.set(prefix, hint)
+  }
+
+  /** What else to do, of a path that no route has: where it belongs to a plugin that does not run, or to another server's API. */
+  hint(path: string): string {
+    const idle = this.idlePlugin(path)
+    if (idle !== undefined) return `; plugin "${idle}" does not run here: put it into plugins, and its section into the file where it needs one`
+    for (const [prefix, hint] of this.hints) if (path === prefix || path.startsWith(prefix.endsWith('/') ? prefix : `${prefix}/`)) return `; ${hint}`
+    return ''
+  }
+
   /** The methods a path answers to, for 404 or 405. */
   methods(path: string): string[] {
     const found = new Set<string>()
@@ -163,9 +177,8 @@ export function unroutable(request: IncomingMessage, known: KnownPaths): { error
   const methods = known.methods(path)
   // "page not found" is looked for by Grafana, which so learns that a data source has no API to edit rules.
   if (methods.length === 0) {
-    const idle = known.idlePlugin(path)
-    const hint = idle === undefined ? '' : `; plugin "${idle}" does not run here: put it into plugins, and its section into the file where it needs one`
-    return { error: new SvcError('NOT_FOUND', `cannot find "${path.slice(0, 256)}": no such path, page not found; GET /api/v1/openapi.json lists them${hint}`) }
+    const text = `cannot find "${path.slice(0, 256)}": no such path, page not found; GET /api/v1/openapi.json lists them${known.hint(path)}`
+    return { error: new SvcError('NOT_FOUND', text) }
   }
   // A route of this method and path, but for bodies of another media type.
   if (methods.includes(request.method ?? '')) {

@@ -295,6 +295,11 @@ export class HttpServer {
     sendError(error, request, reply, this.dependencies.log)
   }
 
+  /** Paths at and below `prefix` that no route has are told `hint`. */
+  hintBelow(prefix: string, hint: string): void {
+    this.paths.addHint(prefix, hint)
+  }
+
   /** Paths below `prefix` that no route has answer errors as `errorHandler` does. */
   errorsBelow(prefix: string, errorHandler: (error: unknown, request: FastifyRequest, reply: FastifyReply) => unknown): void {
     this.paths.addPrefix(prefix, errorHandler)

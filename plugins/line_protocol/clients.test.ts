@@ -34,6 +34,15 @@ t.test('the Content-Type is not looked at: some clients send it empty, others wi
   t.equal((await stored('typed')).length, 21)
 })
 
+t.test('paths of InfluxDB and QuestDB that are not here are told what stands in their place', async (t) => {
+  const told = async (url: string) => (await node.inject({ method: 'POST', url })).json()
+  for (const path of ['/api/v2/query?org=x', '/api/v3/query_sql', '/exec?query=SELECT+1', '/exp'])
+    t.match(await told(path), { code: 'NOT_FOUND', error: /lists them; .*queries are SQL, by POST \/api\/v1\/svc\/sql/ }, path)
+  for (const path of ['/api/v2/orgs', '/api/v2/orgs/1/members', '/api/v2/setup'])
+    t.match(await told(path), { code: 'NOT_FOUND', error: /; organizations and users are not kept/ }, path)
+  t.match(await told('/executed'), { code: 'NOT_FOUND', error: /lists them$/ }, 'another path')
+})
+
 t.test('a byte order mark before the first line is skipped', async (t) => {
   const body = Buffer.from(`\ufeffmarked v=1 ${now()}\nmarked,\ufeffa=b v=2 ${now()}\n`)
   t.equal((await write(body)).statusCode, 204)

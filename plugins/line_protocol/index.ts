@@ -4,6 +4,7 @@ import { configSchema } from './config.ts'
 import { databaseName, parametersOf } from './database-name.ts'
 import { alwaysJson, DeleteHandler } from './delete.ts'
 import { type BucketQuery, bucketList, QUESTDB_SETTINGS } from './discovery.ts'
+import { ELSEWHERE } from './elsewhere.ts'
 import { lineFormat } from './format.ts'
 import { DIALECTS, influxHooks, WriteHandler } from './handler.ts'
 import { namespaceSource, requireNamespaceName, requireSelected } from './namespace-source.ts'
@@ -109,6 +110,7 @@ export default definePlugin({
     svc.http.get('/api/v2/buckets', { schema: list, ...influxHooks }, async (request) =>
       bucketList(request.query as BucketQuery, svc.context(request).namespace, byName),
     )
+    for (const [path, hint] of Object.entries(ELSEWHERE)) svc.http.hintBelow(path, hint)
     const settings = { tags: ['write'], summary: "Versions of the line protocol, for QuestDB's clients" }
     svc.http.get('/settings', { config: { action: 'public' }, schema: settings }, async () => QUESTDB_SETTINGS)
   },

@@ -274,6 +274,11 @@ async function besides(t: Test, node: TestNode): Promise<void> {
   const ruler = await node.inject('/rules/test/test')
   t.equal(ruler.statusCode, 404)
   t.match(ruler.body, /page not found/, "Grafana's alerting knows by these words that rules cannot be edited, and fails at others")
+  for (const url of ['/select/0/prometheus/api/v1/query?query=1', '/prometheus/api/v1/query']) {
+    const elsewhere = await node.inject(url)
+    t.equal(elsewhere.statusCode, 404)
+    t.match(elsewhere.json(), { error: /; PromQL is answered at \/api\/v1\/query and the like, without a prefix$/ })
+  }
 }
 
 t.test('the examples of the README answer what is shown below them', async (t) => {

@@ -237,6 +237,19 @@ t.test('the path of Prometheus itself, which JSON keeps', async (t) => {
   }
 })
 
+t.test('paths of VictoriaMetrics that take data are told where it goes', async (t) => {
+  const node = await boot({ plugins: ['remote_write'] })
+  t.teardown(() => node.stop())
+  for (const [url, hint] of [
+    ['/insert/0/prometheus/api/v1/write', /; remote write is taken at \/api\/v1\/prom\/write, /],
+    ['/api/v1/import/prometheus', /; vmagent takes it, and sends it here/],
+  ] as const) {
+    const answer = await node.inject({ method: 'POST', url })
+    t.equal(answer.statusCode, 404)
+    t.match(answer.json(), { code: 'NOT_FOUND', error: hint })
+  }
+})
+
 t.test('the question of older vmagents', async (t) => {
   const node = await boot({ plugins: ['remote_write'] })
   t.teardown(() => node.stop())
