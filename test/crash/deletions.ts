@@ -22,10 +22,19 @@ export class Deletions {
     writeFileSync(ledger, '')
   }
 
-  /** Resolves when the client has noticed that the server is gone. @throws Error for an answer that no operation may get. */
-  async start(options: Omit<DeleterOptions, 'ledger' | 'base'>): Promise<void> {
-    const all: DeleterOptions = { ...options, ledger: this.ledger, base: String(this.base) }
-    const client = spawn(process.execPath, [DELETER, JSON.stringify(all)], { stdio: ['ignore', 'inherit', 'inherit'] })
+  /**
+   * Resolves when the client has noticed that the server is gone. May be awaited late: what has gone wrong is told then.
+   * @throws Error for an answer that no operation may get.
+   */
+  start(options: Omit<DeleterOptions, 'ledger' | 'base'>): Promise<void> {
+    const running = this.run({ ...options, ledger: this.ledger, base: String(this.base) })
+    // Whoever awaits it ends the server first, and says what that has logged; unhandled, the rejection would end this process instead.
+    running.catch(() => {})
+    return running
+  }
+
+  private async run(options: DeleterOptions): Promise<void> {
+    const client = spawn(process.execPath, [DELETER, JSON.stringify(options)], { stdio: ['ignore', 'inherit', 'inherit'] })
     const [code] = (await once(client, 'exit')) as [number]
     if (code !== 0) throw new Error(`the deleting client has exited with ${code}`)
     // While it is known which server has answered.

@@ -9,6 +9,8 @@ import { fileURLToPath } from 'node:url'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Characters of output that are kept. */
 const KEPT_OUTPUT = 64 * 1024
+/** Of these, in a message. */
+const LAST_WORDS = 4000
 
 export interface ServerOptions {
   /** Where the config file goes; the data lies in `data` below it. */
@@ -146,8 +148,14 @@ export class ServerProcess {
   }
 }
 
-/** What has failed, with what the server said last. @param what of the run: its seed, how far it came. */
+/** What has failed, with what the server said last, and the errors that it has logged before. @param what of the run: its seed, how far it came. */
 export function failure(what: string, error: unknown, server: ServerProcess | undefined): Error {
-  const said = server === undefined ? '' : `\nthe server's last words:\n${server.output.slice(-4000)}`
-  return new Error(`${what}: ${(error as Error).message}${said}`, { cause: error })
+  return new Error(`${what}: ${(error as Error).message}${server === undefined ? '' : lastWords(server.output)}`, { cause: error })
+}
+
+/** An answer withholds the cause of a fault: only the log has it, however much came after. */
+function lastWords(output: string): string {
+  const last = output.slice(-LAST_WORDS)
+  const errors = output.slice(0, -LAST_WORDS).match(/^\S+ (?:ERROR|FATAL) .*(?:\n\s.*)*/gm) ?? []
+  return `${errors.length === 0 ? '' : `\nwhat the server has logged as errors:\n${errors.join('\n')}`}\nthe server's last words:\n${last}`
 }
