@@ -97,17 +97,26 @@ function lineOf(labels: Labels, utf8: boolean): Line {
   const name = labels.get(METRIC_NAME)
   const metric = METRIC.test(name) ? name : utf8 ? `"${escaped(name)}"` : escapedName(name)
   const texts = metric.startsWith('"') ? [metric] : []
+  const taken = new Set<string>()
   for (let i = 0; i < pairs.length; i += 2) {
     const label = pairs[i]
     if (label === METRIC_NAME) continue
-    texts.push(`${LABEL.test(label) ? label : utf8 ? `"${escaped(label)}"` : escapedName(label)}="${escaped(pairs[i + 1])}"`)
+    texts.push(`${LABEL.test(label) ? label : utf8 ? `"${escaped(label)}"` : labelName(label, labels, taken)}="${escaped(pairs[i + 1])}"`)
   }
   if (!labels.has(INSTANCE)) texts.push(`${INSTANCE}=""`)
   return { metric, series: `${metric.startsWith('"') ? '' : metric}{${texts.join(',')}}`, rest: '' }
 }
 
 const escaped = (text: string): string => text.replace(/[\\"\n]/g, (char) => (char === '\n' ? '\\n' : `\\${char}`))
-const escapedName = (name: string): string => name.replace(/[^A-Za-z0-9_]/gu, '_').replace(/^(?=\d)/, '_')
+const escapedName = (name: string): string => name.replace(/[^A-Za-z0-9_:]/gu, '_').replace(/^\d/, '_')
+
+/** One that the series has no other label of: a Prometheus refuses all of an answer in which a label comes twice. @param taken names that others of its labels have got. */
+function labelName(label: string, labels: Labels, taken: Set<string>): string {
+  let name = escapedName(label).replaceAll(':', '_')
+  while (labels.has(name) || taken.has(name)) name += '_'
+  taken.add(name)
+  return name
+}
 
 function byMetric(a: Line, b: Line): number {
   if (a.metric !== b.metric) return a.metric < b.metric ? -1 : 1

@@ -60,6 +60,19 @@ t.test('texts and names of any characters', async (t) => {
   t.same(lines, ['# TYPE "http.requests" untyped', `{"http.requests",path="a\\"b\\\\c","service.name"="api",instance=""} 1 ${NOW}000`])
 })
 
+t.test('names that are not told apart by their underscores', async (t) => {
+  const { write, federate } = await started()
+  await write(`odd,a.b=1,a-b=2,a_b=3,c:d=4,1e=5 value=1 ${NOW}`, `job:odd.up:sum value=2 ${NOW}`, `1st value=3 ${NOW}`)
+  t.same((await federate(['{__name__=~".*odd.*|1st"}'])).lines, [
+    '# TYPE _st untyped',
+    `_st{instance=""} 3 ${NOW}000`,
+    '# TYPE job:odd_up:sum untyped',
+    `job:odd_up:sum{instance=""} 2 ${NOW}000`,
+    '# TYPE odd untyped',
+    `odd{_e="5",a_b_="2",a_b__="1",a_b="3",c_d="4",instance=""} 1 ${NOW}000`,
+  ])
+})
+
 t.test('an answer stays within its limits', async (t) => {
   const { write, federate } = await started({ server: { prom_series_limit: 100, prom_max_result_bytes: 65_536 } })
   const seed = Math.floor(Math.random() * 2 ** 31)
