@@ -19,16 +19,14 @@ export interface FederateArgs {
   lookbackMs: number
   /** Names with other characters than letters, digits and underscores come quoted; else with underscores. */
   utf8: boolean
-  seriesLimit: number
+  /** All of it is answered, or nothing: to who scrapes, a series that is left out has ended. */
   maxResultBytes: number
-}
-
-export interface FederateOutcome {
-  truncated: boolean
 }
 
 /** Bytes that are handed over at a time. */
 const CHUNK_BYTES = 256 * 1024
+/** What a line takes beside its text, about. */
+const LINE_BYTES = 100
 const METRIC = /^[A-Za-z_:][A-Za-z0-9_:]*$/
 const LABEL = /^[A-Za-z_][A-Za-z0-9_]*$/
 /** What a Prometheus that scrapes this must not take for its own. */
@@ -43,12 +41,7 @@ interface Line {
 }
 
 /** @param room is asked while lines gather, with their bytes. @throws SvcError bad_data for selectors that do not parse, execution for an answer that is too large. */
-export async function answerFederate(
-  source: SampleSource,
-  args: FederateArgs,
-  io: JobIo,
-  room: (bytes: number) => Promise<void> | undefined,
-): Promise<FederateOutcome> {
+export async function answerFederate(source: SampleSource, args: FederateArgs, io: JobIo, room: (bytes: number) => Promise<void> | undefined): Promise<void> {
   const pacer = new Pacer(io.signal)
   const lines: Line[] = []
   let bytes = 0
@@ -66,21 +59,19 @@ export async function answerFederate(
         lines.push(line)
         if (pacer.due(1)) await pacer.pause()
       }
-      await room(bytes)
+      await room(bytes + lines.length * LINE_BYTES)
     }
   }
   lines.sort(byMetric)
-  return write(lines, args.seriesLimit, io)
+  await write(lines, io)
 }
 
-async function write(lines: readonly Line[], limit: number, io: JobIo): Promise<FederateOutcome> {
+async function write(lines: readonly Line[], io: JobIo): Promise<void> {
   let text = ''
   let metric: string | undefined
   let series: string | undefined
-  let written = 0
   for (const line of lines) {
     if (line.series === series) continue
-    if (written++ === limit) break
     if (line.metric !== metric) text += `# TYPE ${line.metric} untyped\n`
     text += `${line.series} ${line.rest}`
     ;({ metric, series } = line)
@@ -89,7 +80,6 @@ async function write(lines: readonly Line[], limit: number, io: JobIo): Promise<
     text = ''
   }
   await io.emit(Uint8Array.from(Buffer.from(text)))
-  return { truncated: written > limit }
 }
 
 function lineOf(labels: Labels, utf8: boolean): Line {

@@ -1,12 +1,12 @@
 import type { Job } from 'svcdb'
-import { answerFederate, type FederateArgs, type FederateOutcome } from './answer-federate.ts'
+import { answerFederate, type FederateArgs } from './answer-federate.ts'
 import { SAMPLE_BYTES } from './answer-query.ts'
 import { type HeldArgs, holding } from './held.ts'
 import { storageSource } from './storage-source.ts'
 
 export type FederateJobArgs = FederateArgs & HeldArgs
 
-const federateJob: Job<FederateJobArgs, FederateOutcome> = (reader, args, io) =>
+const federateJob: Job<FederateJobArgs, void> = (reader, args, io) =>
   holding(reader, args, io, (hold, held) => {
     let gathered = 0
     const room = (bytes: number) => hold.has((gathered = bytes))

@@ -1,6 +1,5 @@
 /** /federate of the server itself: what another Prometheus scrapes of the series here. */
 import { moduleUrl } from 'svcdb/lib/modules'
-import type { FederateOutcome } from '../answer-federate.ts'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { FederateJobArgs } from '../federate-job.ts'
 import { FEDERATE_ANSWERS } from './parameters.ts'
@@ -27,15 +26,10 @@ export function federateEndpoint(api: QueryApi, config: PromqlConfig): void {
       time: clock.now(),
       lookbackMs: config.lookback_delta_secs * 1000,
       utf8,
-      seriesLimit: server.prom_series_limit,
       maxResultBytes: server.prom_max_result_bytes,
       maxHeldBytes: server.max_held_memory,
     }
     const type = utf8 ? 'text/plain; version=1.0.0; charset=utf-8; escaping=allow-utf-8' : 'text/plain; version=0.0.4; charset=utf-8; escaping=underscores'
-    const { result } = await api.send<FederateOutcome>(request, reply, JOB, args, { type })
-    result.then(
-      ({ truncated }) => truncated && api.truncated(),
-      () => {},
-    )
+    await api.send(request, reply, JOB, args, { type })
   })
 }
