@@ -431,6 +431,23 @@ t.test('used tokens: none is forgotten early', async (t) => {
   t.equal(used.size, 2)
 })
 
+t.test('used tokens: what has expired goes a little with each call', async (t) => {
+  const { UsedTokens } = await import('./used-tokens.ts')
+  let now = 0
+  const most = 20_000
+  const used = new UsedTokens({ clockSkewMs: 0, now: () => now, max: most })
+  for (let i = 0; i < most; i++) used.use({ jti: `${i}` }, i % 2 === 0 ? 1000 : 100_000)
+  t.throws(() => used.use({ jti: 'more' }, 100_000), /as many tokens/)
+  now = 1000
+  for (let i = 0, before = used.size; i < most / 2; i++, before = used.size) {
+    used.use({ jti: `later ${i}` }, 100_000)
+    if (before - used.size > 1000) t.fail(`${before - used.size} went with one call`)
+  }
+  t.equal(used.size, most, 'each found room')
+  t.throws(() => used.use({ jti: '1' }, 100_000), /used before/)
+  t.throws(() => used.use({ jti: 'more' }, 100_000), /as many tokens/)
+})
+
 t.test('warnings of what is open', async (t) => {
   const issuer = await startIssuer(t, jwkOf(first))
   const { lines } = await startNode(t, { jwks_url: issuer.jwksUrl })

@@ -2,8 +2,9 @@
 import { hash } from 'node:crypto'
 import { TokenRefused } from './refusal.ts'
 
-/** Looking for expired ones goes through all. */
-const SWEEP_MS = 1000
+/** Tokens that each call looks at, in turn, for those that have expired; and that one looks at for which there is no room. */
+const LOOKED = 16
+const LOOKED_FOR_ROOM = 1000
 const MAX_JTI_LENGTH = 1024
 
 export class UsedTokens {
@@ -13,7 +14,8 @@ export class UsedTokens {
   private readonly clockSkewMs: number
   private readonly now: () => number
   private readonly max: number
-  private sweptAt = Number.NEGATIVE_INFINITY
+  /** The next to be looked at. It moves with each call: V8 keeps all tables that a Map has had since an iterator was last moved. */
+  private turn = this.used.entries()
 
   /** @param now wall clock, milliseconds. */
   constructor({ clockSkewMs, now, max }: { clockSkewMs: number; now(): number; max: number }) {
@@ -35,7 +37,8 @@ export class UsedTokens {
       throw new TokenRefused('claims', `the claim jti must be a text of 1 to ${MAX_JTI_LENGTH} characters; have it issued so`)
     const key = hash('sha256', JSON.stringify([iss, jti]), 'base64')
     if (this.used.has(key)) throw new TokenRefused('replayed')
-    if (!this.hasRoom(namespaces)) this.sweep()
+    this.look(LOOKED)
+    if (!this.hasRoom(namespaces)) this.look(LOOKED_FOR_ROOM)
     if (!this.hasRoom(namespaces)) throw new TokenRefused('too_many')
     this.used.set(key, { until: expiresAt + this.clockSkewMs, namespaces })
     for (const namespace of namespaces) this.countOf.set(namespace, (this.countOf.get(namespace) ?? 0) + 1)
@@ -46,18 +49,27 @@ export class UsedTokens {
     return this.used.size < this.max && namespaces.every((namespace) => (this.countOf.get(namespace) ?? 0) < share)
   }
 
-  private sweep(): void {
+  /** A part of all: to look at a million, or to remove as many at once, takes a second. */
+  private look(most: number): void {
     const now = this.now()
-    if (Math.abs(now - this.sweptAt) < SWEEP_MS) return
-    this.sweptAt = now
-    for (const [key, { until, namespaces }] of this.used) {
-      if (until > now) continue
-      this.used.delete(key)
-      for (const namespace of namespaces) {
-        const left = (this.countOf.get(namespace) ?? 1) - 1
-        if (left > 0) this.countOf.set(namespace, left)
-        else this.countOf.delete(namespace)
+    for (let left = Math.min(most, this.used.size); left > 0; left--) {
+      let next = this.turn.next()
+      if (next.done) {
+        this.turn = this.used.entries()
+        next = this.turn.next()
       }
+      if (next.done) return
+      const [key, { until, namespaces }] = next.value
+      if (until <= now) this.remove(key, namespaces)
+    }
+  }
+
+  private remove(key: string, namespaces: readonly string[]): void {
+    this.used.delete(key)
+    for (const namespace of namespaces) {
+      const left = (this.countOf.get(namespace) ?? 1) - 1
+      if (left > 0) this.countOf.set(namespace, left)
+      else this.countOf.delete(namespace)
     }
   }
 }
