@@ -185,6 +185,7 @@ export const IN_TURN: readonly string[] = [
   'test/repository/readme.test.ts',
   'test/security/actions.test.ts',
   'test/security/bombs.test.ts',
+  'test/security/boundaries.test.ts',
   'test/security/growth/',
   'test/security/engine-processes.test.ts',
   'test/security/hostile-auth.test.ts',
