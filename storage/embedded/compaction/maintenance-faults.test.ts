@@ -1,10 +1,11 @@
+import { EventEmitter } from 'node:events'
 import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { MetricsRegistry } from 'svcdb/testkit'
 import t from 'tap'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
-import { threadsRunning } from '../environment.ts'
+import { type EngineWorker, realEnvironment, threadsRunning } from '../environment.ts'
 import { inside } from '../testing/catalog-faults.ts'
 import { closeAndRemove, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 import type { Pressure } from '../write/pressure.ts'
@@ -67,6 +68,52 @@ t.test('one that dies again and again is given up: writes fail at once with the 
   t.same(await rowsOf(again, 'm'), [`a ${NOW} v=1`])
   await writeFloat(again, 'm', 'a', NOW + 1n, { v: 2 })
   await closeAndRemove(again, dir)
+})
+
+t.test('threads for which there is no file handle have not died: they are started again however often, and nothing waits for a restart', async (t) => {
+  const dir = tempDir()
+  const { engine, metric } = await faultyEngine(dir, { maintenance_max_deaths: 1, warm_up_ms: 0 })
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  writeFileSync(join(dir, 'faults'), 'files')
+  const told = { code: 'OVERLOADED', message: /as many files and connections open as it may; retry/, headers: { 'retry-after': '5' } }
+  for (let i = 0; i < 3; i++) await t.rejects(engine.flush(), told)
+  await t.rejects(engine.delete({ namespace: '', measurement: 'm', matchers: [{ tag: 'host', op: '=', value: 'a' }] }), told, 'nor is it a fault of the server')
+  t.match(engine.status(), { accepting: true })
+  t.equal(await metric('maintenance_panics_total'), 0)
+  await writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 })
+  rmSync(join(dir, 'faults'))
+  await engine.flush()
+  await until(() => segmentFiles(dir).length > 0)
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`, `a ${NOW + 1n} v=2`])
+  await closeAndRemove(engine, dir)
+})
+
+t.test('a thread that the system cannot begin has not died either', async (t) => {
+  const dir = tempDir()
+  let failures = ['EMFILE', 'EAGAIN']
+  const startThread: typeof realEnvironment.startThread = (data) => {
+    const [why] = data.role === 'maintenance' ? failures : []
+    if (why === undefined) return realEnvironment.startThread(data)
+    failures = failures.slice(1)
+    const events = new EventEmitter()
+    const error = Object.assign(new Error(`Worker initialization failure: ${why}`), { code: 'ERR_WORKER_INIT_FAILED' })
+    setImmediate(() => {
+      events.emit('error', error)
+      events.emit('exit', 0)
+    })
+    return Object.assign(events, { postMessage: () => {}, terminate: async () => {} }) as EngineWorker
+  }
+  const engine = new EmbeddedEngine(
+    testContext({ data_dir: dir, maintenance_max_deaths: 1 }, () => NOW_MS),
+    { startThread },
+  )
+  await engine.open()
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  await t.rejects(engine.flush(), { code: 'OVERLOADED', message: /files and connections/ })
+  await t.rejects(engine.flush(), { code: 'OVERLOADED', message: /cannot start an engine thread: .*EAGAIN; retry/ })
+  await engine.flush()
+  t.equal(segmentFiles(dir).length, 1)
+  await closeAndRemove(engine, dir)
 })
 
 t.test('who waits for a flush is told when the thread is given up meanwhile', async (t) => {

@@ -1,6 +1,6 @@
 /**
  * The engine thread with faults, for tests. The file `faults` in the data directory says which: `die` ends the thread at a flush, `die once` does so
- * one time, `sync` lets the sync of a segment file fail.
+ * one time, `sync` lets the sync of a segment file fail, `files` lets no thread find a file handle for its modules.
  */
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
@@ -11,6 +11,8 @@ import type { ToWorker, WorkerData } from '../threads/messages.ts'
 const { dataDir } = workerData as WorkerData
 const file = join(dataDir, 'faults')
 const fault = (): string => (fs.existsSync(file) ? fs.readFileSync(file, 'utf8') : '')
+
+if (fault() === 'files') throw Object.assign(new Error('EMFILE: too many open files, open main.ts'), { code: 'EMFILE' })
 
 const { open } = fs.promises
 fs.promises.open = async (path, ...rest) => {

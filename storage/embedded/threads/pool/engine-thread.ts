@@ -1,6 +1,6 @@
 /** The main thread's end of an engine thread: the state that it is given, what it is asked and what it answers, until it is gone. */
 import type { StorageContext } from 'svcdb'
-import { classify, type ErrorCode, SvcError } from 'svcdb/lib/errors'
+import { classify, type ErrorCode, SvcError, tooManyFiles } from 'svcdb/lib/errors'
 import { nextTurn } from 'svcdb/lib/event-loop'
 import type { Places } from '../../../common/places.ts'
 import type { Timer } from '../../../common/timers.ts'
@@ -36,6 +36,14 @@ export interface ThreadOptions {
 /** An answer to a scrape does not wait longer for a thread that is in the midst of something. */
 const USAGE_PATIENCE_MS = 200
 
+/** How a thread came to its end by itself. */
+interface ThreadEnd {
+  /** For those who wait for it. */
+  error: SvcError
+  /** The process had nothing left to start it with, file handles say: it has done nothing, and the next one may find them. */
+  passing: boolean
+}
+
 type Pending = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
 
 export class EngineThread {
@@ -59,7 +67,7 @@ export class EngineThread {
   private readonly turns = new Map<number, AbortController>()
   private readonly processes: Places
 
-  constructor(role: ThreadRole, options: ThreadOptions, gone: (thread: EngineThread, error: SvcError) => void) {
+  constructor(role: ThreadRole, options: ThreadOptions, gone: (thread: EngineThread, end: ThreadEnd) => void) {
     const { publisher, log } = options
     this.options = options
     this.processes = options.processes[role]
@@ -90,8 +98,9 @@ export class EngineThread {
       this.worker.once('exit', (code) => {
         this.unsubscribe()
         this.gone = true
-        const error = endOf(failure, code)
-        gone(this, error)
+        const end = endOf(failure, code)
+        const { error } = end
+        gone(this, end)
         for (const job of this.jobs.values()) job.fail(error)
         for (const task of this.tasks.values()) task.reject(error)
         for (const turn of this.turns.values()) turn.abort(error)
@@ -209,11 +218,21 @@ export class EngineThread {
   }
 }
 
-/** What ended an engine thread, for those who wait for it. */
-function endOf(failure: Error | undefined, code: number): SvcError {
-  if ((failure as NodeJS.ErrnoException | undefined)?.code === 'ERR_WORKER_OUT_OF_MEMORY')
-    return new SvcError('OVERLOADED', 'the engine thread ran out of memory; read a shorter time range, fewer series or fewer columns', { cause: failure })
-  return new SvcError('DATABASE_ERROR', `the engine thread ended with code ${code}${failure === undefined ? '' : `: ${failure.message}`}`, { cause: failure })
+function endOf(failure: Error | undefined, code: number): ThreadEnd {
+  const { code: kind = '', message = '' } = (failure ?? {}) as NodeJS.ErrnoException
+  if (kind === 'ERR_WORKER_OUT_OF_MEMORY') {
+    const text = 'the engine thread ran out of memory; read a shorter time range, fewer series or fewer columns'
+    return { error: new SvcError('OVERLOADED', text, { cause: failure }), passing: false }
+  }
+  const initFailed = kind === 'ERR_WORKER_INIT_FAILED'
+  // Where it was a file beside a module, or a handle of the thread's loop, Node.js has the system's error in the text only.
+  if (/^E[MN]FILE$/.test(kind) || /\bE[MN]FILE\b|: too many open files/.test(message)) return { error: tooManyFiles(failure), passing: true }
+  if (initFailed) {
+    const text = `cannot start an engine thread: ${message}; retry in a moment, or raise what the process may have of threads and memory`
+    return { error: new SvcError('OVERLOADED', text, { cause: failure, headers: { 'retry-after': '5' } }), passing: true }
+  }
+  const why = failure === undefined ? '' : `: ${message}`
+  return { error: new SvcError('DATABASE_ERROR', `the engine thread ended with code ${code}${why}`, { cause: failure }), passing: false }
 }
 
 function toWire(error: unknown): WireError {

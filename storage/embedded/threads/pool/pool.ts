@@ -1,7 +1,7 @@
 /**
  * Engine threads, started when first needed: one for maintenance (flush, compaction), some for queries, one for jobs that nobody waits for, so that these and
  * queries share processors and not turns of one thread. A thread that dies fails what it was doing and is replaced with the next request, the maintenance
- * thread only so often (pressure.ts).
+ * thread only so often (pressure.ts), unless the process had nothing left to start it with.
  */
 import type { JobOptions, RunningJob } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
@@ -312,9 +312,9 @@ export class WorkerPool {
   private task(message: (id: number) => ToWorker): Promise<FromWorker> {
     if (this.closed) return Promise.reject(shutDown())
     if (this.givenUp !== undefined) return Promise.reject(this.givenUp)
-    this.maintenance ??= this.start('maintenance', (_, error) => {
+    this.maintenance ??= this.start('maintenance', (_, { error, passing }) => {
       this.maintenance = undefined
-      if (!this.closed && !this.options.maintenanceDied(error.message)) this.givenUp = error
+      if (!this.closed && !passing && !this.options.maintenanceDied(error.message)) this.givenUp = error
     })
     this.options.publisher.flush()
     return this.ask(this.maintenance, message)
@@ -328,7 +328,7 @@ export class WorkerPool {
     })
   }
 
-  private start(role: ThreadRole, gone: (thread: EngineThread, error: SvcError) => void): EngineThread {
+  private start(role: ThreadRole, gone: ConstructorParameters<typeof EngineThread>[2]): EngineThread {
     return new EngineThread(role, this.options, gone)
   }
 }
