@@ -1,4 +1,4 @@
-/** Results are given again only while they hold: compared with the same questions asked in a way that nobody has asked before, over random writes, deletes and drops. */
+/** Results are given again only while they hold: compared with the same questions asked in a way that nobody has asked before, over random writes, deletes, drops and declarations. */
 
 import { moduleUrl } from 'svcdb/lib/modules'
 import { seeded } from 'svcdb/lib/random'
@@ -70,6 +70,16 @@ const questionsOver = (from: number, to: number): Question[] => {
     sql(
       `SELECT x.host, count(*) FROM a x JOIN b y ON x.host = y.host AND x._time = y._time WHERE ${timeOf('x.')} AND ${timeOf('y.')} GROUP BY x.host ORDER BY x.host`,
     ),
+    // Few rows, so that single ones begin and end what is answered.
+    labels(`series?match[]=c_v&${range}`),
+    labels(`label/__name__/values?match[]={host="0"}&${range}`),
+    promql('timestamp(c_v)', `time=${BASE + to}`),
+    promql(`count_over_time(c_v[10m:1m] @ ${BASE + to} offset 5m)`, `${range}&step=60`),
+    sql(`SELECT DISTINCT host FROM c WHERE ${time} ORDER BY host`),
+    sql(`SELECT host, arg_max(v, _time) FROM c WHERE ${time} GROUP BY host ORDER BY host`),
+    sql(`SELECT * FROM c WHERE ${time} ORDER BY _time DESC, host LIMIT 1`),
+    sql(`SELECT DISTINCT ON (host) host, v, _time FROM c WHERE ${time} ORDER BY host, _time DESC`),
+    sql(`SELECT host, v FROM a WHERE ${time} LATEST ON _time PARTITION BY host ORDER BY host`),
   ]
 }
 
@@ -95,6 +105,13 @@ t.test('an answer is that of the moment, whatever was written, deleted and dropp
     `${random() < 0.5 ? 'a' : 'b'},host=${upTo(hosts)} v=${upTo(1000)}${random() < 0.01 ? `,f${upTo(4)}=1` : ''} ${BASE + time}`
   await write(Array.from({ length: 200 }, () => line(upTo(now), 4)))
   await write([`a,host=0 v=1 ${BASE}`, `b,host=0 v=1 ${BASE}`])
+  await write([0, 1, 2].map((host) => `c,host=${host} v=1 ${BASE + SPAN}`))
+  const remove = (measurement: string): Promise<unknown> => {
+    const start = BASE + upTo(now)
+    const matchers = [{ tag: 'host', op: '=', value: String(upTo(4)) } as const]
+    const time = { start: BigInt(start) * 1_000_000_000n, end: BigInt(start + upTo(500)) * 1_000_000_000n }
+    return node.storage.delete({ namespace: '', measurement, ...time, matchers })
+  }
   const changes: (() => Promise<unknown>)[] = [
     // Live rows.
     () => {
@@ -105,17 +122,12 @@ t.test('an answer is that of the moment, whatever was written, deleted and dropp
     () => write([line(upTo(now), 4)]),
     () => write([`a,host=${4 + upTo(100)} v=1 ${BASE + upTo(now)}`]),
     () => write([`a,host=2 v=1,f${upTo(30)}=1 ${BASE + upTo(now)}`]),
-    () => {
-      const start = BASE + upTo(now)
-      const matchers = [{ tag: 'host', op: '=', value: String(upTo(4)) } as const]
-      return node.storage.delete({
-        namespace: '',
-        measurement: 'a',
-        start: BigInt(start) * 1_000_000_000n,
-        end: BigInt(start + upTo(500)) * 1_000_000_000n,
-        matchers,
-      })
-    },
+    () => remove('a'),
+    () => write([`c,host=${upTo(3)} v=${upTo(10)} ${BASE + upTo(SPAN)}`]),
+    () => remove('c'),
+    // In the place of an older one.
+    () => write([`a,host=1 v=${upTo(1000)} ${BASE + 300}`]),
+    () => node.storage.declareField('', 'a', { name: `d${upTo(30)}`, type: 'int64' }),
     () => node.storage.flush(),
     () => node.storage.drop('', 'b'),
     // As it was, unless somebody has written to another of its name.
@@ -353,11 +365,27 @@ t.test('what namespaces take beside their results counts', async (t) => {
   t.ok(known > 0 && known * 4000 < 1_000_000, `${known} namespaces with 32 changes each`)
 })
 
+t.test('a result is not kept whose namespace, and what was known of its changes, went meanwhile', async (t) => {
+  const { cache, keep } = filled(100_000)
+  for (let change = 0n; change < 5n; change++) {
+    keep('n', `k${change}`)
+    cache.changed('n', [change * 100n, change * 100n])
+  }
+  cache.draft('n', 'late')
+  const late = cache.draft('n', 'late')
+  for (let i = 0; i < 200; i++) keep(`other${i}`, 'k')
+  cache.draft('n', 'late')
+  cache.draft('n', 'late')
+  cache.changed('n', [5n, 5n])
+  late?.done(undefined, undefined, [0n, 10n])
+  t.equal(cache.find('n', 'late'), undefined)
+})
+
 t.test('changes are told apart as far as they go, and never forgotten', async (t) => {
   t.comment(`seed ${SEED}`)
   const random = seeded(SEED)
   const { cache } = filled(10_000_000)
-  const time = (): bigint => BigInt(Math.floor(random() * 1000))
+  const time = (): bigint => BigInt(Math.floor(random() * 200))
   /** Changes since each key was asked for, and what it has read. */
   const kept = new Map<string, { read: [bigint, bigint]; changes: [bigint, bigint][] }>()
   let held = 0
@@ -365,7 +393,7 @@ t.test('changes are told apart as far as they go, and never forgotten', async (t
     const key = `k${Math.floor(random() * 100)}`
     const from = time()
     if (random() < 0.1) {
-      const change: [bigint, bigint] = random() < 0.01 ? EVER : [from, from + time() / 50n]
+      const change: [bigint, bigint] = random() < 0.01 ? EVER : [from, from + time() / 20n]
       cache.changed('n', change)
       for (const { changes } of kept.values()) changes.push(change)
     } else if (random() < 0.5) {
@@ -374,7 +402,7 @@ t.test('changes are told apart as far as they go, and never forgotten', async (t
       const mine: [bigint, bigint] = [from, from + time() / 10n]
       const entry = { read: mine, changes: [] as [bigint, bigint][] }
       if (random() < 0.3) {
-        const change: [bigint, bigint] = [time(), 1000n]
+        const change: [bigint, bigint] = [time(), 200n]
         cache.changed('n', change)
         for (const { changes } of kept.values()) changes.push(change)
         entry.changes.push(change)
