@@ -108,8 +108,8 @@ t.test('an answer is that of the moment, whatever was written, deleted and dropp
   await write([0, 1, 2].map((host) => `c,host=${host} v=1 ${BASE + SPAN}`))
   const remove = (measurement: string): Promise<unknown> => {
     const start = BASE + upTo(now)
-    const matchers = [{ tag: 'host', op: '=', value: String(upTo(4)) } as const]
-    const time = { start: BigInt(start) * 1_000_000_000n, end: BigInt(start + upTo(500)) * 1_000_000_000n }
+    const matchers = random() < 0.5 ? [] : [{ tag: 'host', op: '=', value: String(upTo(4)) } as const]
+    const time = { start: BigInt(start) * 1_000_000_000n, end: BigInt(start + upTo(1500)) * 1_000_000_000n }
     return node.storage.delete({ namespace: '', measurement, ...time, matchers })
   }
   const changes: (() => Promise<unknown>)[] = [
