@@ -8,8 +8,8 @@
  * - A key names the namespace, and so what one tenant keeps is never another's. Whoever has more than a quarter of the room makes way, for his own new results and for others'.
  * - Nothing here grows with points, series or writes: changes of a namespace without kept results are not noted, others are joined. All that a namespace takes here counts.
  */
+import { FifoMap } from 'svcdb/lib/cache'
 import { earlier, INT64_MAX, INT64_MIN, later } from '../../../common/time.ts'
-import { UseOrder } from '../../../common/use-order.ts'
 import type { Interval } from '../../read/sources.ts'
 
 /** Changes of one namespace that are told apart: beyond that the two oldest are taken for one. */
@@ -43,9 +43,10 @@ interface Entry extends CachedResult {
 class NamespaceResults {
   /** Of all below, about. */
   bytes = NAMESPACE_BYTES
-  private readonly entries = new UseOrder<Entry>()
+  /** In the order of their use. */
+  private readonly entries = new FifoMap<string, Entry>()
   /** Keys that may be kept when their results come: asked for once, or their results hold no longer. */
-  private readonly asked = new UseOrder<true>()
+  private readonly asked = new FifoMap<string, true>()
   private readonly changes: Interval[] = []
   /** Number of the first of these. */
   private first = 0
@@ -53,7 +54,7 @@ class NamespaceResults {
   private apart = true
 
   find(key: string): Entry | undefined {
-    const entry = this.entries.use(key)
+    const entry = used(this.entries, key)
     if (entry === undefined || !this.touched(entry)) return entry
     this.drop(key)
     this.ask(key)
@@ -65,7 +66,7 @@ class NamespaceResults {
     if (this.asked.has(key)) return true
     this.asked.set(key, true)
     this.bytes += costOf(key)
-    if (this.asked.size > MOST_ASKED) this.forget((this.asked.oldest as { key: string }).key)
+    if (this.asked.size > MOST_ASKED) this.forget(this.asked.oldest() as string)
     return false
   }
 
@@ -79,8 +80,8 @@ class NamespaceResults {
 
   /** Drops the result used longest ago. @returns false where there is none. */
   dropOldest(): boolean {
-    const { oldest } = this.entries
-    if (oldest !== undefined) this.drop(oldest.key)
+    const oldest = this.entries.oldest()
+    if (oldest !== undefined) this.drop(oldest)
     return oldest !== undefined
   }
 
@@ -113,7 +114,8 @@ class NamespaceResults {
   }
 
   private drop(key: string): void {
-    this.bytes -= costOf(key, this.entries.delete(key))
+    this.bytes -= costOf(key, this.entries.get(key))
+    this.entries.delete(key)
   }
 
   private forget(key: string): void {
@@ -160,7 +162,8 @@ export class ResultDraft {
 }
 
 export class ResultCache {
-  private readonly namespaces = new UseOrder<NamespaceResults>()
+  /** In the order of their use. */
+  private readonly namespaces = new FifoMap<string, NamespaceResults>()
   /** Those that have more than their share. */
   private readonly large = new Map<string, NamespaceResults>()
   private readonly maxBytes: number
@@ -213,7 +216,7 @@ export class ResultCache {
 
   /** Does something in the namespace, which is the one used last from then on, and makes room for it. */
   private within<R>(namespace: string, body: (results: NamespaceResults) => R): R | undefined {
-    const results = this.namespaces.use(namespace)
+    const results = used(this.namespaces, namespace)
     if (results === undefined) return undefined
     const value = this.counted(namespace, results, () => body(results))
     while (this.used > this.maxBytes) this.makeRoom(namespace)
@@ -232,7 +235,7 @@ export class ResultCache {
   /** Of the one who asks if he has more than his share, else of another who has, else of the one used longest ago. */
   private makeRoom(asking: string): void {
     const [[large] = []] = this.large
-    const name = this.large.has(asking) ? asking : (large ?? (this.namespaces.oldest as { key: string }).key)
+    const name = this.large.has(asking) ? asking : (large ?? (this.namespaces.oldest() as string))
     const from = this.namespaces.get(name) as NamespaceResults
     if (this.counted(name, from, () => from.dropOldest())) return
     this.namespaces.delete(name)
@@ -246,3 +249,12 @@ export const EVER: Interval = [INT64_MIN, INT64_MAX]
 const hull = (a: Interval, b: Interval): Interval => [earlier(a[0], b[0]), later(a[1], b[1])]
 
 const costOf = (key: string, kept?: CachedResult): number => ENTRY_BYTES + key.length * 2 + (kept?.output.length ?? 0)
+
+/** It is the one used last from now on. */
+function used<V>(map: FifoMap<string, V>, key: string): V | undefined {
+  const value = map.get(key)
+  if (value === undefined) return undefined
+  map.delete(key)
+  map.set(key, value)
+  return value
+}
