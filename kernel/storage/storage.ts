@@ -296,7 +296,7 @@ export interface JobOptions {
   shared?: boolean
   /**
    * With `shared`: its answer does not follow from the time it is asked at either. An engine may keep it, and give it again for as long as no point has changed that it follows
-   * from. Engines that keep nothing ignore it.
+   * from; so its result, beside the output, is to be small. The embedded engine does, others ignore it.
    */
   cacheable?: boolean
   signal?: AbortSignal

@@ -95,6 +95,8 @@ export class SharedAnswer {
   done(result: unknown, last: Uint8Array | undefined): void {
     const { kept } = this
     for (const { job } of this.end()) {
+      // The first one's result is kept, where it is to be.
+      job.draft = undefined
       for (const bytes of kept) job.push(bytes.slice())
       job.done(result, last?.slice())
     }
