@@ -91,5 +91,5 @@ t.test('what is refused', async (t) => {
   )
   for (const days of ['0', '-1', 'x', '1.5', '99999', '1e3']) await refused(['--name', 'x', `--expires-days=${days}`], /expires-days/)
   await refused(['--name', 'x', 'more'], /cannot use argument "more"/)
-  await refused(['--nam', 'x'], /did you mean "name"/)
+  await refused(['--nam', 'x'], /did you mean "--name"/)
 })
