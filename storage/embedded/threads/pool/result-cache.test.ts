@@ -136,7 +136,7 @@ t.test('an answer is that of the moment, whatever was written, deleted and dropp
   ]
   let fresh = 0
   const wrong: string[] = []
-  for (let round = 0; round < 25; round++) {
+  for (let round = 0; round < 12; round++) {
     const asked = Array.from({ length: 5 }, () => upTo(QUESTIONS.length))
     for (const which of [...asked, ...asked]) await QUESTIONS[which](server, '').catch(() => '') // kept from now on
     for (let i = 0; i < 5; i++) {
@@ -150,7 +150,7 @@ t.test('an answer is that of the moment, whatever was written, deleted and dropp
     }
   }
   t.same(wrong, [])
-  t.ok((await hits()) > 100, `${await hits()} of 875 were kept`)
+  t.ok((await hits()) > 40, `${await hits()} of 420 were kept`)
 })
 
 t.test('whoever has written finds it in an answer', async (t) => {
