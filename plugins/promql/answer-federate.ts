@@ -8,6 +8,7 @@ import { formatFloat } from './functions/format.ts'
 import { apiError } from './http/api-error.ts'
 import { type Labels, METRIC_NAME } from './labels.ts'
 import type { ParseLimits } from './parser/cursor.ts'
+import { sortTexts } from './text-order.ts'
 
 export interface FederateArgs {
   namespace: string
@@ -32,19 +33,21 @@ const LABEL = /^[A-Za-z_][A-Za-z0-9_]*$/
 /** What a Prometheus that scrapes this must not take for its own. */
 const INSTANCE = 'instance'
 
-/** A line of the answer without its value, and that. */
+/** A line of the answer without its value. */
 interface Line {
   metric: string
-  /** Of equal ones the first is written: a series may match several selectors. */
   series: string
-  rest: string
 }
+
+/** Value and time of each series, by metric. */
+type Found = Map<string, Map<string, string>>
 
 /** @param room is asked while lines gather, with their bytes. @throws SvcError bad_data for selectors that do not parse, execution for an answer that is too large. */
 export async function answerFederate(source: SampleSource, args: FederateArgs, io: JobIo, room: (bytes: number) => Promise<void> | undefined): Promise<void> {
   const pacer = new Pacer(io.signal)
-  const lines: Line[] = []
+  const found: Found = new Map()
   let bytes = 0
+  let count = 0
   for (const matchers of selectorsOf(args.selectors, args.parseLimits)) {
     const { labels, blocks } = await source.select({ matchers, after: args.time - args.lookbackMs, upTo: args.time, newestOnly: true })
     for await (const { first, starts, times, values, kinds } of blocks()) {
@@ -52,34 +55,40 @@ export async function answerFederate(source: SampleSource, args: FederateArgs, i
         const at = starts[i + 1] - 1
         // Neither what has gone stale nor a native histogram, which the text format cannot say.
         if (at < starts[i] || (kinds !== undefined && kinds[at] !== SAMPLE_FLOAT)) continue
-        const line = lineOf(labels.at(first + i), args.utf8)
-        line.rest = `${formatFloat(values[at])} ${times[at]}\n`
-        bytes += line.series.length + line.rest.length
+        const { metric, series } = lineOf(labels.at(first + i), args.utf8)
+        let own = found.get(metric)
+        if (own === undefined) found.set(metric, (own = new Map()))
+        // It may match several selectors.
+        if (own.has(series)) continue
+        const sample = `${formatFloat(values[at])} ${times[at]}\n`
+        own.set(series, sample)
+        bytes += series.length + sample.length
+        count++
         if (bytes > args.maxResultBytes) throw tooLarge(args.maxResultBytes)
-        lines.push(line)
         if (pacer.due(1)) await pacer.pause()
       }
-      await room(bytes + lines.length * LINE_BYTES)
+      await room(bytes + count * LINE_BYTES)
     }
   }
-  lines.sort(byMetric)
-  await write(lines, io)
+  await write(found, io, pacer)
 }
 
-async function write(lines: readonly Line[], io: JobIo): Promise<void> {
+/** Metric by metric, by name; series of one as the storage has them, as Prometheus gives them. */
+async function write(found: Found, io: JobIo, pacer: Pacer): Promise<void> {
   let text = ''
-  let metric: string | undefined
-  let series: string | undefined
-  for (const line of lines) {
-    if (line.series === series) continue
-    if (line.metric !== metric) text += `# TYPE ${line.metric} untyped\n`
-    text += `${line.series} ${line.rest}`
-    ;({ metric, series } = line)
-    if (text.length < CHUNK_BYTES) continue
+  const emit = async (): Promise<void> => {
     await io.emit(Uint8Array.from(Buffer.from(text)))
     text = ''
   }
-  await io.emit(Uint8Array.from(Buffer.from(text)))
+  for (const metric of sortTexts([...found.keys()])) {
+    text += `# TYPE ${metric} untyped\n`
+    for (const [series, sample] of found.get(metric) as Map<string, string>) {
+      text += `${series} ${sample}`
+      if (text.length >= CHUNK_BYTES) await emit()
+      if (pacer.due(1)) await pacer.pause()
+    }
+  }
+  await emit()
 }
 
 function lineOf(labels: Labels, utf8: boolean): Line {
@@ -94,7 +103,7 @@ function lineOf(labels: Labels, utf8: boolean): Line {
     texts.push(`${LABEL.test(label) ? label : utf8 ? `"${escaped(label)}"` : labelName(label, labels, taken)}="${escaped(pairs[i + 1])}"`)
   }
   if (!labels.has(INSTANCE)) texts.push(`${INSTANCE}=""`)
-  return { metric, series: `${metric.startsWith('"') ? '' : metric}{${texts.join(',')}}`, rest: '' }
+  return { metric, series: `${metric.startsWith('"') ? '' : metric}{${texts.join(',')}}` }
 }
 
 const escaped = (text: string): string => text.replace(/[\\"\n]/g, (char) => (char === '\n' ? '\\n' : `\\${char}`))
@@ -106,11 +115,6 @@ function labelName(label: string, labels: Labels, taken: Set<string>): string {
   while (labels.has(name) || taken.has(name)) name += '_'
   taken.add(name)
   return name
-}
-
-function byMetric(a: Line, b: Line): number {
-  if (a.metric !== b.metric) return a.metric < b.metric ? -1 : 1
-  return a.series < b.series ? -1 : a.series > b.series ? 1 : 0
 }
 
 function tooLarge(maxBytes: number): Error {

@@ -40,8 +40,8 @@ t.test('the newest sample of each series within the lookback, with its own time,
     '# TYPE cpu_load untyped',
     `cpu_load{job="a",instance=""} 1e+06 ${NOW - 3}000`,
     '# TYPE up untyped',
-    `up{instance="x",job="a"} 1.5 ${NOW - 7}000`,
     `up{job="b",instance=""} 1 ${NOW - 5}000`,
+    `up{instance="x",job="a"} 1.5 ${NOW - 7}000`,
   ])
   t.same(await federate([]), { ...(await federate(['none'])), lines: [] }, 'nothing is asked for')
   for (const wrong of ['{', '{job=~".*"}', 'up[5m]']) t.match(await federate([wrong]), { status: 400, body: /"errorType":"bad_data"/ }, wrong)
