@@ -142,6 +142,7 @@ export {
   type RowsChanged,
   type SeriesDeleted,
 } from './storage/changes.ts'
+export type * from './storage/jobs.ts'
 export type { Scan, ScanPlan, ScanRequest } from './storage/scan.ts'
 export type {
   DeclaredSqlFunction,

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
 import { definePlugin } from '../plugin.ts'
-import type { RunningJob } from '../storage/storage.ts'
+import type { RunningJob } from '../storage/jobs.ts'
 import { boot } from '../testkit/index.ts'
 import { sendOutput } from './output.ts'
 

@@ -2,7 +2,7 @@
 import { isAscii } from 'node:buffer'
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { RunningJob } from '../storage/storage.ts'
+import type { RunningJob } from '../storage/jobs.ts'
 
 /**
  * Sends a job's output as it comes; the job ends with the client's connection.

@@ -5,6 +5,7 @@
  * data: `run` loads a plugin's module next to the engine and hands it a `Reader`, so that a heavy read never holds up ingest.
  * Times are nanoseconds since the Unix epoch, as bigint. Ranges are half open: [start, end).
  */
+
 import type {
   AggregateRequest,
   AggregateSet,
@@ -22,6 +23,7 @@ import type { SqlChunk, SqlColumn } from '../lib/sql-result/index.ts'
 import type { WarmUp } from '../lib/warm-up/index.ts'
 import type { Connector } from '../services/connectors.ts'
 import type { ChangeCursor, ChangeRequest } from './changes.ts'
+import type { JobOptions, RunningJob } from './jobs.ts'
 import type { Scan, ScanPlan, ScanRequest } from './scan.ts'
 import type { DeclaredSqlFunction } from './sql-functions.ts'
 import type { StateStore } from './state.ts'
@@ -270,49 +272,6 @@ export interface Reader {
   /** Read-only SQL, gated; @throws SQL_ERROR with a reason the caller can act on. */
   sql(request: SqlRequest): Promise<SqlCursor>
   measurements(namespace: string): Promise<MeasurementInfo[]>
-}
-
-export interface JobIo {
-  signal: AbortSignal
-  /** Hands bytes to the caller. Resolves when there is room for more. The buffer belongs to the caller afterwards. */
-  emit(bytes: Uint8Array): Promise<void>
-}
-
-/**
- * The default export of a job module. `args` and the result cross threads: structured-cloneable values only. A job that has emitted nothing yet may be stopped, by `signal`, and
- * run again from its beginning on a later snapshot: what it does apart from its output has to bear that.
- */
-export type Job<A = unknown, R = unknown> = (reader: Reader, args: A, io: JobIo) => Promise<R>
-
-export interface JobOptions {
-  /** Whose the job is, where namespaces are kept apart: no one of them gets all that may run at once. Absent or empty = nobody's. */
-  namespace?: string
-  /** Nobody waits for it: it does not take turns with questions. Where an engine tells no difference it is a job like others. */
-  background?: boolean
-  /**
-   * Equal jobs, of the same namespace, module and args, may be answered by one that has not begun when the last of them is asked for. Only for args that are JSON, for jobs
-   * whose answer follows from args and stored points alone, and for callers who do not change its result, which others have as well.
-   */
-  shared?: boolean
-  /**
-   * With `shared`: its answer does not follow from the time it is asked at either. An engine may keep it, and give it again for as long as no point has changed that it follows
-   * from; so its result, beside the output, is to be small. The embedded engine does, others ignore it.
-   */
-  cacheable?: boolean
-  signal?: AbortSignal
-  /** @throws QUERY_TIMEOUT after this long; 0 = none. */
-  timeoutMs?: number
-  /** The setting to name in the timeout's text. */
-  timeoutSetting?: string
-}
-
-export interface RunningJob<R> {
-  /** What the job emits, in order. Must be consumed or `cancel` called. */
-  output: AsyncIterable<Uint8Array>
-  result: Promise<R>
-  /** Bytes of the output that nobody has taken yet, also of a job that has ended. Absent: not known. */
-  readonly waiting?: number
-  cancel(): void
 }
 
 /** What admission takes at a moment, in nanoseconds. */

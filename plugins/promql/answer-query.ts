@@ -6,7 +6,6 @@ import type { Expr } from './ast.ts'
 import { ExecutionError, ExpressionError, QueryStoppedError } from './errors.ts'
 import { Annotations } from './eval/annotations.ts'
 import { Budget } from './eval/context.ts'
-import { evaluate } from './eval/evaluate.ts'
 import { isRange } from './eval/range-functions.ts'
 import type { AggregateSelection, AggregateSelectRequest, SampleSource, Selection, SelectRequest } from './eval/source.ts'
 import { unwrap } from './eval/unwrap.ts'
@@ -14,6 +13,7 @@ import type { SampleBlock, Steps } from './eval/value.ts'
 import { AnswerStream } from './http/answer-stream.ts'
 import { apiError, invalidParameter } from './http/api-error.ts'
 import { writeResult } from './http/result-json.ts'
+import { evaluateSteps } from './kept-steps.ts'
 import type { ParseLimits } from './parser/cursor.ts'
 import { ParseError } from './parser/parse-error.ts'
 import { ParsedQueries } from './parser/parsed-queries.ts'
@@ -71,15 +71,20 @@ async function answer(source: SampleSource, args: QueryArgs, io: JobIo, budget: 
   const counted = args.stats === '' ? undefined : new CountedSource(source)
   const prepared = performance.now()
   const value = await traced('evaluate', () =>
-    evaluate(expr, steps, {
-      source: counted ?? source,
-      lookbackMs,
-      defaultStepMs,
-      budget,
-      annotations,
-      signal: io.signal,
-      query: { start: steps.start, end: args.end, step: steps.interval },
-    }),
+    evaluateSteps(
+      expr,
+      steps,
+      {
+        source: counted ?? source,
+        lookbackMs,
+        defaultStepMs,
+        budget,
+        annotations,
+        signal: io.signal,
+        query: { start: steps.start, end: args.end, step: steps.interval },
+      },
+      io.partial,
+    ),
   )
   const evaluated = performance.now()
   const out = new AnswerStream(io, args.maxResultBytes)

@@ -16,12 +16,12 @@ export interface HeldArgs {
 
 /** @param work is given a way out that knows what waits for the caller. */
 export function holding<T>(reader: Reader, { namespace, maxHeldBytes }: HeldArgs, io: JobIo, work: (hold: RowHold, io: JobIo) => Promise<T>): Promise<T> {
-  const { signal } = io
+  const { signal, partial } = io
   return heldRows.during({ namespace, limit: maxHeldBytes, engineLimit: reader.memoryLimit, least: LEAST_BYTES, signal }, (hold) => {
     const emit = (bytes: Uint8Array): Promise<void> => {
       hold.gathered()
       return hold.taken(io.emit(bytes))
     }
-    return work(hold, { signal, emit })
+    return work(hold, partial === undefined ? { signal, emit } : { signal, emit, partial })
   })
 }

@@ -195,7 +195,7 @@ export const configSchema = Type.Object({
     minimum: 0,
     maximum: MOST_OF_PART,
     description:
-      'Bytes of results of PromQL and SQL queries that are kept for equal ones, each up to a sixteenth of it, for as long as nothing changes in the times that they have read; 0 = none. A query is kept when it is asked for the second time, and a namespace that has a quarter makes way for others',
+      'Bytes of results of PromQL and SQL queries that are kept for equal ones, each up to a sixteenth of it, for as long as nothing changes in the times that they have read; 0 = none. Range queries of PromQL with the same step go on from what an earlier one came to, as panels that follow the clock ask. A query is kept when it is asked for the second time, and a namespace that has a quarter makes way for others',
   }),
   engine_niceness: Type.Integer({
     default: 10,

@@ -27,6 +27,7 @@ export interface EngineMetrics {
   prefetchErrors: Counter
   sharedAnswers: Counter
   resultCacheHits: Counter
+  partialResults: Counter
   resultCacheMisses: Counter
   jobsCut: Counter
   jobsBegunAgain: Counter
@@ -63,6 +64,7 @@ export function engineMetrics(metrics: Metrics): EngineMetrics {
     ),
     sharedAnswers: metrics.counter('queries_shared_total', 'Queries answered by an equal one that had not begun when they were asked'),
     resultCacheHits: metrics.counter('result_cache_hits_total', 'Queries answered by the result of an equal one, since nothing that it had read has changed'),
+    partialResults: metrics.counter('result_cache_partial_total', 'Queries that went on from what an earlier one with a range that overlaps had kept'),
     resultCacheMisses: metrics.counter('result_cache_misses_total', 'Queries whose result may be kept and was not there, or no longer held'),
     jobsCut: metrics.counter('queries_cut_total', 'Queries ended because they held memory of rows written out since they began, which was needed for new ones'),
     jobsBegunAgain: metrics.counter(

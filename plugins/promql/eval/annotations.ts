@@ -63,6 +63,27 @@ export class Annotations implements AnnotationSink {
     return this.warnings.size + this.infos.size === 0
   }
 
+  /** Of each what it says, without its place; undefined where one counts the samples it is about. */
+  get keys(): string[] | undefined {
+    const keys: string[] = []
+    for (const [kind, entries] of [
+      ['warning', this.warnings],
+      ['info', this.infos],
+    ] as const) {
+      for (const [text, { monotonicity }] of entries) {
+        if (monotonicity !== undefined) return undefined
+        keys.push(`${kind} ${text}`)
+      }
+    }
+    return keys
+  }
+
+  /** Takes over those of a part of the query, which are no others' that it has. */
+  takeOver({ warnings, infos }: Annotations): void {
+    for (const [text, entry] of warnings) this.warnings.set(text, entry)
+    for (const [text, entry] of infos) this.infos.set(text, entry)
+  }
+
   /**
    * As the HTTP API gives them out.
    * @param limit of each kind; what is over it is counted in one more text. 0 = all.

@@ -38,6 +38,7 @@ interface SendOptions {
   /** Of storage: equal jobs may be answered by one. */
   shared?: true
   cacheable?: boolean
+  partialKey?: string
 }
 
 export class QueryApi {

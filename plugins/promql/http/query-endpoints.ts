@@ -42,8 +42,14 @@ export function queryEndpoints(api: QueryApi, config: PromqlConfig): void {
       maxHeldBytes: server.max_held_memory,
       stats: params.get('stats'),
     }
-    // Statistics say how long it took.
-    const options = { type: JSON_TYPE, shared: true as const, cacheable: args.stats === '', ...(timeoutMs === undefined ? {} : { timeoutMs }) }
+    const options = {
+      type: JSON_TYPE,
+      shared: true as const,
+      // Statistics say how long it took.
+      cacheable: args.stats === '',
+      ...(steps.interval === 0 ? {} : { partialKey: partialKey(args) }),
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    }
     return api.send<QueryOutcome>(request, reply, JOB, args, options).then(({ result }) => {
       result.then(
         ({ truncated }) => truncated && api.truncated(),
@@ -67,6 +73,11 @@ export function queryEndpoints(api: QueryApi, config: PromqlConfig): void {
       return run(params, limit, steps, params.requiredTime('end'), params.timeout(), request, reply)
     },
   )
+}
+
+/** Of queries that have steps in common, each of which comes to the same in all of them. */
+function partialKey({ query, steps: { start, interval }, lookbackMs, defaultStepMs }: QueryJobArgs): string {
+  return `${interval} ${start % interval} ${lookbackMs} ${defaultStepMs} ${query}`
 }
 
 /** @throws bad_data. */

@@ -1,5 +1,6 @@
 /** The messages between the main thread and the engine threads. */
 
+import type { PartialResult } from 'svcdb'
 import type { SpanRecord } from 'svcdb/lib/trace'
 import type { KeyMaterial } from '../encryption/keys.ts'
 import type { TrustTable } from '../integrity/trust.ts'
@@ -90,7 +91,18 @@ export interface WorkerConfig {
 export type ToWorker =
   | { kind: 'state'; events: StateEvent[] }
   /** `namespace`: whose turns of the thread it takes. `slot`: where it notes its snapshots. `traced`: its spans are wanted. `read`: the times that it reads are. */
-  | { kind: 'job'; id: number; namespace: string; module: string; args: unknown; slot: number; traced?: boolean; read?: boolean }
+  | {
+      kind: 'job'
+      id: number
+      namespace: string
+      module: string
+      args: unknown
+      slot: number
+      traced?: boolean
+      read?: boolean
+      /** What it may go on from, and keep something for others that do. */
+      partial?: Omit<PartialResult, 'keep'>
+    }
   | { kind: 'cancel'; id: number }
   /** The consumer has taken `bytes` of the job's output. */
   | { kind: 'taken'; id: number; bytes: number }
@@ -170,8 +182,8 @@ export interface WireError {
 export type FromWorker =
   | { kind: 'ready' }
   | { kind: 'output'; id: number; bytes: Uint8Array }
-  /** `last` is the end of the output, `read` the times of the rows that the job follows from. */
-  | { kind: 'done'; id: number; result: unknown; last?: Uint8Array; spans?: SpanRecord[]; read?: Interval }
+  /** `last` is the end of the output, `read` the times of the rows that it has read, `kept` what other jobs may go on from, in shared memory. */
+  | { kind: 'done'; id: number; result: unknown; last?: Uint8Array; spans?: SpanRecord[]; read?: Interval; kept?: Uint8Array }
   | { kind: 'failed'; id: number; error: WireError; spans?: SpanRecord[] }
   | { kind: 'flushed'; id: number; segments: SegmentMeta[] }
   | { kind: 'compacted'; id: number; segment: SegmentMeta | null }

@@ -299,7 +299,7 @@ export class WritePath {
           memtables.apply(namespace, tables, heap, admitted.lastSeries)
           this.lastApplied = sequence
           // What has no time, such as a new label or column, is part of the answer to a question about any.
-          results.changed(namespace, definitions === undefined && series.length === 0 ? admitted.times : EVER)
+          results.changed(namespace, admitted.times, definitions === undefined && series.length === 0 ? admitted.times : EVER)
           index.releaseProvisional(batches.settled)
           rotation.look()
           done(sequence)

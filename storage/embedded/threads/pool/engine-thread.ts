@@ -193,7 +193,7 @@ export class EngineThread {
         return this.jobs.get(message.id)?.push(message.bytes)
       case 'done':
         if (message.spans !== undefined) this.jobs.get(message.id)?.trace?.recorded(message.spans)
-        this.jobs.get(message.id)?.done(message.result, message.last, message.read)
+        this.jobs.get(message.id)?.done(message.result, message.last, message.read, message.kept)
         this.jobs.delete(message.id)
         return
       case 'failed': {

@@ -3,7 +3,7 @@
  * queries share processors and not turns of one thread. A thread that dies fails what it was doing and is replaced with the next request, the maintenance
  * thread only so often (pressure.ts), unless the process had nothing left to start it with.
  */
-import type { JobOptions, RunningJob } from 'svcdb'
+import type { JobOptions, PartialResult, RunningJob } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { NamespaceCounts } from '../../../common/namespace-counts.ts'
 import type { ArchivedObjects } from '../../archive/archived-objects.ts'
@@ -16,7 +16,7 @@ import type { SegmentMeta } from '../segment-entry.ts'
 import type { ThreadUsage } from '../usage.ts'
 import { EngineThread, type ThreadOptions } from './engine-thread.ts'
 import { JobTrace } from './job-trace.ts'
-import type { ResultCache } from './result-cache.ts'
+import type { PartialDraft, ResultCache } from './result-cache.ts'
 import { SharedAnswers } from './shared-answers.ts'
 import { ThreadJob } from './thread-job.ts'
 
@@ -29,7 +29,8 @@ interface PoolOptions extends ThreadOptions {
   readers: Readers
   results: ResultCache
   archived: ThreadOptions['archived'] & Pick<ArchivedObjects, 'jobEnded'>
-  metrics: ThreadOptions['metrics'] & Pick<EngineMetrics, 'sharedAnswers' | 'resultCacheHits' | 'resultCacheMisses' | 'jobsCut' | 'jobsBegunAgain'>
+  metrics: ThreadOptions['metrics'] &
+    Pick<EngineMetrics, 'sharedAnswers' | 'resultCacheHits' | 'partialResults' | 'resultCacheMisses' | 'jobsCut' | 'jobsBegunAgain'>
 }
 
 const TRACED = { traced: true }
@@ -66,7 +67,7 @@ export class WorkerPool {
   run<R>(module: URL, args: unknown, options: JobOptions = {}): RunningJob<R> {
     if (this.closed) throw shutDown()
     const { readers, archived, results, metrics } = this.options
-    const { namespace = '', background = false, shared = false, cacheable = false } = options
+    const { namespace = '', background = false, shared = false, cacheable = false, partialKey } = options
     let id = readers.begin()
     let thread: EngineThread | undefined
     let slot: number | undefined
@@ -113,6 +114,8 @@ export class WorkerPool {
       this.active.add(namespace, 1)
       thread.jobs.set(id, job as ThreadJob)
       slot = readers.start(id, { end: () => this.makeRoom(job as ThreadJob), stalled: () => job.stalled })
+      if (cacheable && partialKey !== undefined) job.partial = results.partial(namespace, `${module.href} partial ${partialKey}`)
+      if (job.partial?.bytes !== undefined) metrics.partialResults.inc()
       this.options.publisher.flush()
       job.trace?.started()
       thread.post({
@@ -123,7 +126,8 @@ export class WorkerPool {
         args,
         slot,
         ...(job.trace === undefined ? {} : TRACED),
-        ...(job.draft === undefined ? {} : READ),
+        ...(job.draft === undefined && job.partial === undefined ? {} : READ),
+        ...(job.partial === undefined ? {} : { partial: partialOf(job.partial) }),
       })
     }
     const begin = (): void => {
@@ -145,7 +149,7 @@ export class WorkerPool {
       metrics.resultCacheMisses.inc()
       job.draft = results.draft(namespace, key)
     }
-    const begun = (): boolean => slot !== undefined && readers.pins.begun(slot)
+    const begun = (): boolean => slot !== undefined && (readers.pins.begun(slot) || job.partial?.overtaken === true)
     this.answers.ask(key, job as ThreadJob, { begin, begun, cancel })
     return job
   }
@@ -331,6 +335,11 @@ export class WorkerPool {
   private start(role: ThreadRole, gone: ConstructorParameters<typeof EngineThread>[2]): EngineThread {
     return new EngineThread(role, this.options, gone)
   }
+}
+
+/** As it is told to the thread. */
+function partialOf({ bytes, changed, maxBytes }: PartialDraft): Omit<PartialResult, 'keep'> {
+  return { changed, maxBytes, ...(bytes === undefined ? {} : { bytes }) }
 }
 
 function shutDown(): SvcError {

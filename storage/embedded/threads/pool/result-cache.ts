@@ -1,10 +1,12 @@
 /**
  * Results of jobs that are given again to whoever asks the same, for as long as nothing that they were computed from has changed: panels over a time that is past, lists of
- * labels and series, everything while nobody writes; docs/decisions/102-a-result-cache.md.
+ * labels and series, everything while nobody writes; docs/decisions/102-a-result-cache.md. And what jobs go on from whose answers overlap with those of earlier ones, such as panels
+ * that follow the clock; docs/decisions/103-partial-results.md.
  *
  * Invariants
  * - Who is given a result sees all that had been acknowledged when he asked. Each change of a namespace is noted here when it takes effect and before it is acknowledged; a
  *   result counts as computed when its job was asked for, which is before its snapshot; and it is given only if no change since then touches a time that it has read.
+ *   A partial result is given with the changes since then, as of the moment its job is handed to its thread: whoever asks after a later one does not join that job.
  * - A key names the namespace, and so what one tenant keeps is never another's. Whoever has more than a quarter of the room makes way, for his own new results and for others'.
  * - Nothing here grows with points, series or writes: changes of a namespace without kept results are not noted, others are joined. All that a namespace takes here counts.
  */
@@ -39,6 +41,13 @@ interface Entry extends CachedResult {
   since: number
 }
 
+interface Change {
+  /** What it touches: all times, where it brings labels, columns or tables, which have none. */
+  times: Interval
+  /** Of its rows. */
+  rows: Interval
+}
+
 /** What is kept of a namespace, and the changes since the oldest of it was asked for. */
 class NamespaceResults {
   /** Of all below, about. */
@@ -47,7 +56,7 @@ class NamespaceResults {
   private readonly entries = new FifoMap<string, Entry>()
   /** Keys that may be kept when their results come: asked for once, or their results hold no longer. */
   private readonly asked = new FifoMap<string, true>()
-  private readonly changes: Interval[] = []
+  private readonly changes: Change[] = []
   /** Number of the first of these. */
   private first = 0
   /** Somebody has asked since the last change: the next one is not joined to it. */
@@ -78,6 +87,22 @@ class NamespaceResults {
     this.bytes += costOf(key, entry)
   }
 
+  /** Of jobs with this key. @returns undefined where it was not asked for before. */
+  partial(key: string): { kept: Entry | undefined; changed: Interval[]; since: number } | undefined {
+    const kept = used(this.entries, key)
+    if (kept === undefined && !this.ask(key)) return undefined
+    return { kept, changed: kept === undefined ? [] : this.lacked(kept).map(({ rows }) => rows), since: this.mark() }
+  }
+
+  /** In the place of what was kept under the key. */
+  keepPartial(key: string, entry: Entry): void {
+    if (this.entries.has(key)) this.drop(key)
+    else if (this.asked.has(key)) this.forget(key)
+    else return
+    this.entries.set(key, entry)
+    this.bytes += costOf(key, entry)
+  }
+
   /** Drops the result used longest ago. @returns false where there is none. */
   dropOldest(): boolean {
     const oldest = this.entries.oldest()
@@ -92,25 +117,36 @@ class NamespaceResults {
     return this.first + this.changes.length
   }
 
-  changed(times: Interval): void {
+  /** Whether something has changed since that mark. */
+  changedSince(mark: number): boolean {
+    return this.first + this.changes.length > mark
+  }
+
+  changed(change: Change): void {
     const { changes } = this
     if (!this.apart) {
-      const last = changes.pop() as Interval
-      changes.push(hull(last, times))
+      const last = changes.pop() as Change
+      changes.push(both(last, change))
       return
     }
     this.apart = false
-    changes.push(times)
+    changes.push(change)
     if (changes.length <= MOST_CHANGES) return
     // Who was asked for before the second of them is taken to lack both.
-    changes[1] = hull(changes[0], changes[1])
+    changes[1] = both(changes[0], changes[1])
     changes.shift()
     this.first++
   }
 
   /** Whether a change that it may lack touches the times that it has read. */
-  private touched({ since, read: [from, to] }: Entry): boolean {
-    return this.changes.slice(Math.max(0, since - this.first)).some((change) => change[0] <= to && change[1] >= from)
+  private touched(entry: Entry): boolean {
+    const [from, to] = entry.read
+    return this.lacked(entry).some(({ times }) => times[0] <= to && times[1] >= from)
+  }
+
+  /** Changes that it may lack. */
+  private lacked({ since }: Entry): Change[] {
+    return this.changes.slice(Math.max(0, since - this.first))
   }
 
   private drop(key: string): void {
@@ -161,6 +197,48 @@ export class ResultDraft {
   }
 }
 
+/** What a job goes on from, and where what it keeps for others goes. */
+export class PartialDraft {
+  /** What an earlier one has kept, in shared memory; undefined = nothing. */
+  readonly bytes: Uint8Array | undefined
+  readonly changed: readonly Interval[]
+  readonly maxBytes: number
+  /** Times of the rows that `bytes` follow from. */
+  private readonly before: Interval | undefined
+  private readonly results: NamespaceResults
+  private readonly since: number
+  private readonly store: (entry: Entry) => void
+
+  constructor(
+    results: NamespaceResults,
+    { kept, changed, since }: NonNullable<ReturnType<NamespaceResults['partial']>>,
+    maxBytes: number,
+    store: (entry: Entry) => void,
+  ) {
+    this.bytes = kept?.output
+    this.changed = changed
+    this.maxBytes = maxBytes
+    this.before = kept?.read
+    this.results = results
+    this.since = since
+    this.store = store
+  }
+
+  /** The job has no answer for those who ask after that. */
+  get overtaken(): boolean {
+    return this.bytes !== undefined && this.results.changedSince(this.since)
+  }
+
+  /** All that the job's answer follows from. @param read what it has read itself. */
+  readBy(read: Interval): Interval {
+    return this.before === undefined ? read : hull(this.before, read)
+  }
+
+  keep(bytes: Uint8Array, read: Interval): void {
+    if (bytes.length <= this.maxBytes) this.store({ output: bytes, result: undefined, read: this.readBy(read), since: this.since })
+  }
+}
+
 export class ResultCache {
   /** In the order of their use. */
   private readonly namespaces = new FifoMap<string, NamespaceResults>()
@@ -199,13 +277,25 @@ export class ResultCache {
     })
   }
 
-  /** Points of these times were written or deleted: call it before that is acknowledged. */
-  changed(namespace: string, times: Interval): void {
-    this.namespaces.get(namespace)?.changed(times)
+  /** For a job that is handed to its thread now. @returns undefined where nobody has asked for its key before. */
+  partial(namespace: string, key: string): PartialDraft | undefined {
+    if (key.length * 2 > this.maxBytes * LARGEST_KEY) return undefined
+    if (!this.namespaces.has(namespace)) this.begin(namespace)
+    const found = this.within(namespace, (results) => results.partial(key))
+    const results = this.namespaces.get(namespace)
+    if (found === undefined || results === undefined) return undefined
+    return new PartialDraft(results, found, Math.floor(this.maxBytes * LARGEST_RESULT), (entry) => {
+      if (this.namespaces.get(namespace) === results) this.within(namespace, () => results.keepPartial(key, entry))
+    })
+  }
+
+  /** Rows of these times were written or deleted: call it before that is acknowledged. @param touched more than their times, where labels, columns or tables came or went with them. */
+  changed(namespace: string, rows: Interval, touched = rows): void {
+    this.namespaces.get(namespace)?.changed({ times: touched, rows })
   }
 
   changedEverywhere(times: Interval): void {
-    for (const results of this.namespaces.values()) results.changed(times)
+    for (const results of this.namespaces.values()) results.changed({ times, rows: times })
   }
 
   private begin(namespace: string): void {
@@ -247,6 +337,8 @@ export class ResultCache {
 export const EVER: Interval = [INT64_MIN, INT64_MAX]
 
 const hull = (a: Interval, b: Interval): Interval => [earlier(a[0], b[0]), later(a[1], b[1])]
+
+const both = (a: Change, b: Change): Change => ({ times: hull(a.times, b.times), rows: hull(a.rows, b.rows) })
 
 const costOf = (key: string, kept?: CachedResult): number => ENTRY_BYTES + key.length * 2 + (kept?.output.length ?? 0)
 

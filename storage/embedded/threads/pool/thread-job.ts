@@ -4,7 +4,7 @@ import { SvcError } from 'svcdb/lib/errors'
 import type { Timer, Timers } from '../../../common/timers.ts'
 import type { Interval } from '../../read/sources.ts'
 import type { JobTrace } from './job-trace.ts'
-import type { CachedResult, ResultDraft } from './result-cache.ts'
+import type { CachedResult, PartialDraft, ResultDraft } from './result-cache.ts'
 import type { SharedAnswer } from './shared-answers.ts'
 
 /** A job that is stopped for what its snapshot holds is begun again so often: after that its caller is told. */
@@ -33,6 +33,8 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   joined: SharedAnswer | undefined
   /** What is to be kept of its result; undefined when nothing is. */
   draft: ResultDraft | undefined
+  /** What it goes on from, as of the last time it was handed to its thread; undefined when nothing is kept. */
+  partial: PartialDraft | undefined
   private readonly link: Link
   private queue: Uint8Array[] = []
   private state: 'running' | 'done' | 'failed' = 'running'
@@ -133,12 +135,15 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
     this.wake?.()
   }
 
-  /** @param last the end of its output. @param read times of the rows that it follows from; undefined = not known. */
-  done(result: unknown, last?: Uint8Array, read?: Interval): void {
+  /** @param last the end of its output. @param read times of the rows that it has read; undefined = not known. @param kept what other jobs may go on from. */
+  done(result: unknown, last?: Uint8Array, read?: Interval, kept?: Uint8Array): void {
     this.beginsAgain = false
     for (const bytes of this.late.splice(0)) this.push(bytes)
     this.answer?.done(result, last)
-    if (read !== undefined) this.draft?.done(result, last, read)
+    if (read !== undefined) {
+      this.draft?.done(result, last, this.partial?.readBy(read) ?? read)
+      if (kept !== undefined) this.partial?.keep(kept, read)
+    }
     this.release()
     if (this.state !== 'running') return
     if (last !== undefined) this.queue.push(last)

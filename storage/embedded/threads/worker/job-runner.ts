@@ -19,7 +19,7 @@ interface Running {
   later: NodeJS.Immediate | undefined
 }
 
-type JobMessage = Pick<Extract<ToWorker, { kind: 'job' }>, 'id' | 'namespace' | 'module' | 'args' | 'traced' | 'read'>
+type JobMessage = Pick<Extract<ToWorker, { kind: 'job' }>, 'id' | 'namespace' | 'module' | 'args' | 'traced' | 'read' | 'partial'>
 
 type Post = (message: FromWorker, transfer?: ArrayBuffer[]) => void
 
@@ -45,7 +45,7 @@ export class JobRunner {
     return inSpan(recorder.span, () => ownedBy(message.namespace, () => this.run(message, pin, recorder)))
   }
 
-  private async run({ id, module, args, read }: JobMessage, pin: SnapshotPin, recorder: SpanRecorder | undefined): Promise<void> {
+  private async run({ id, module, args, read, partial }: JobMessage, pin: SnapshotPin, recorder: SpanRecorder | undefined): Promise<void> {
     const job: Running = { abort: new AbortController(), inFlight: 0, wake: undefined, held: undefined, later: undefined }
     const { signal } = job.abort
     this.running.set(id, job)
@@ -60,11 +60,16 @@ export class JobRunner {
       )
       const run = this.modules.get(module) ?? (await this.load(module))
       signal.throwIfAborted()
-      const result = await run(reader, args, { signal, emit: (bytes) => this.emit(id, job, bytes) })
+      let kept: Uint8Array | undefined
+      const keep = (bytes: Uint8Array): void => {
+        kept = shared(bytes)
+      }
+      const emit = (bytes: Uint8Array): Promise<void> => this.emit(id, job, bytes)
+      const result = await run(reader, args, partial === undefined ? { signal, emit } : { signal, emit, partial: { ...partial, keep } })
       signal.throwIfAborted()
       this.close(id, reader, pin)
       recorder?.span.end()
-      this.end(id, job, result, { ...spansOf(recorder), ...(read === true && { read: reader.read }) })
+      this.end(id, job, result, { ...spansOf(recorder), ...(read === true && { read: reader.read }), ...(kept !== undefined && { kept }) })
     } catch (error) {
       this.close(id, reader, pin)
       clearImmediate(job.later)
@@ -137,7 +142,7 @@ export class JobRunner {
   }
 
   /** A message wakes the main thread, which often takes this one's processor: one is better than two. */
-  private end(id: number, { held, later }: Running, result: unknown, more: Pick<Extract<FromWorker, { kind: 'done' }>, 'spans' | 'read'>): void {
+  private end(id: number, { held, later }: Running, result: unknown, more: Pick<Extract<FromWorker, { kind: 'done' }>, 'spans' | 'read' | 'kept'>): void {
     clearImmediate(later)
     if (held === undefined) this.post({ kind: 'done', id, result, ...more })
     else this.post({ kind: 'done', id, result, last: held, ...more }, [held.buffer as ArrayBuffer])
@@ -164,6 +169,13 @@ export class JobRunner {
 }
 
 const spansOf = (recorder: SpanRecorder | undefined): { spans?: SpanRecorder['records'] } => (recorder === undefined ? {} : { spans: recorder.records })
+
+/** In memory that all threads read: the main thread hands it on and copies nothing. */
+function shared(bytes: Uint8Array): Uint8Array {
+  const copy = new Uint8Array(new SharedArrayBuffer(bytes.length))
+  copy.set(bytes)
+  return copy
+}
 
 export function wireError(error: unknown): WireError {
   const known = classify(error)

@@ -1,0 +1,36 @@
+import t from 'tap'
+import { parse } from '../parser/parse.ts'
+import { stepReach } from './step-reach.ts'
+
+const LOOKBACK = 300_000
+const of = (query: string): number | undefined => stepReach(parse(query, { maxLength: 1000, maxDepth: 100 }), LOOKBACK)
+
+t.test('a step reaches back as far as its windows and offsets', async (t) => {
+  t.equal(of('1 + time()'), 0)
+  t.equal(of('a'), LOOKBACK)
+  t.equal(of('-(a offset 1m)'), LOOKBACK + 60_000)
+  t.equal(of('rate(a[10m] offset 1h)'), 4_200_000)
+  t.equal(of('sum by (x) (rate(a[1m])) / on (x) b'), LOOKBACK)
+  t.equal(of('max_over_time(rate(a[2m])[10m:1m] offset 30s)'), 750_000)
+  t.equal(of('max_over_time(a[10m:])'), LOOKBACK + 600_000)
+  t.equal(of('clamp_max(topk(-3, a), scalar(b offset 1d))'), LOOKBACK + 86_400_000)
+})
+
+t.test('of some expressions steps are not told apart', async (t) => {
+  for (const query of [
+    'a offset -1m',
+    'a @ 100',
+    'rate(a[5m] @ end())',
+    'max_over_time(a[5m:1m] @ start())',
+    'sum_over_time(a[5m:1m] offset -1m)',
+    'info(a)',
+    'topk(scalar(b), a)',
+    'quantile(time() % 2, a)',
+    'a + on (x) rate(b[5m] @ 7)',
+    'vector(end())',
+    'rate(a[step() * 2])',
+    'rate(a[5m] anchored)',
+    'a smoothed',
+  ])
+    t.equal(of(query), undefined, query)
+})

@@ -1,0 +1,155 @@
+/**
+ * Range queries that go on from the steps of an earlier one: a panel that follows the clock asks for the same steps again and some new ones. What an earlier query has kept
+ * holds for the steps that no change has touched since; the others are evaluated. docs/decisions/103-partial-results.md.
+ */
+import type { PartialResult } from 'svcdb'
+import type { Expr } from './ast.ts'
+import { Annotations } from './eval/annotations.ts'
+import { type EvalContext, Pacer, vectorBytes } from './eval/context.ts'
+import { evaluate } from './eval/evaluate.ts'
+import { stepReach } from './eval/step-reach.ts'
+import type { MatrixValue, Steps, Value, VectorValue } from './eval/value.ts'
+import { ABSENT } from './eval/value.ts'
+import { LabelList, Labels } from './labels.ts'
+
+const NS_PER_MS = 1_000_000n
+/** Of the values: the first step's time, the number of steps, and of series; then values, kinds, and the labels and annotations as JSON. */
+const HEAD_BYTES = 24
+const CELL_BYTES = 9
+
+/** Values of floats only, at steps `start`, `start + interval` ... of a query whose interval is known. */
+export interface KeptSteps {
+  start: number
+  value: VectorValue
+  /** That came with them (Annotations.keys). */
+  annotations: string[]
+}
+
+/** As `evaluate`; only what is not kept is evaluated. */
+export async function evaluateSteps(expr: Expr, steps: Steps, context: EvalContext, partial: PartialResult | undefined): Promise<Value | MatrixValue> {
+  const reach = partial === undefined || steps.interval === 0 ? undefined : stepReach(expr, context.lookbackMs)
+  if (partial === undefined || reach === undefined) return evaluate(expr, steps, context)
+  const kept = partial.bytes === undefined ? undefined : decodeSteps(partial.bytes)
+  const held = kept === undefined ? 0 : heldSteps(kept, steps, partial.changed, reach)
+  const from = kept === undefined || held === 0 ? undefined : await goOn(expr, steps, context, kept, held)
+  const value = from ?? (await evaluate(expr, steps, context))
+  const annotations = context.annotations.keys
+  // Histograms are not kept, and no counts of samples.
+  if (value.type !== 'vector' || value.histograms !== undefined || annotations === undefined) return value
+  const bytes = encodeSteps({ start: steps.start, value, annotations }, partial.maxBytes)
+  if (bytes !== undefined) partial.keep(bytes)
+  return value
+}
+
+/** Evaluates what comes after the first `held` steps. @returns undefined where the kept ones have to be evaluated as well. */
+async function goOn(expr: Expr, { start, interval, count }: Steps, context: EvalContext, kept: KeptSteps, held: number): Promise<VectorValue | undefined> {
+  const annotations = new Annotations()
+  const rest = { start: start + held * interval, interval, count: count - held }
+  const value = rest.count === 0 ? NOTHING : await evaluate(expr, rest, { ...context, annotations })
+  if (value.type !== 'vector' || value.histograms !== undefined) return undefined
+  // Whether an annotation that does not come up again is about a step that is still asked for is not known.
+  const again = annotations.keys
+  if (kept.annotations.length > 0 && !kept.annotations.every((key) => again?.includes(key))) return undefined
+  context.annotations.takeOver(annotations)
+  context.budget.take(vectorBytes(kept.value.labels.length + value.labels.length, count, false))
+  return joined(kept, (start - kept.start) / interval, held, value, count, new Pacer(context.signal))
+}
+
+const NOTHING: VectorValue = { type: 'vector', labels: new LabelList([]), steps: 0, values: new Float64Array(0), kinds: new Uint8Array(0) }
+
+/** Of the steps wanted, those from the first on that are kept and that no change touches. */
+export function heldSteps(kept: KeptSteps, { start, interval, count }: Steps, changed: PartialResult['changed'], reach: number): number {
+  const from = (start - kept.start) / interval
+  if (!Number.isInteger(from) || from < 0) return 0
+  let held = Math.max(0, Math.min(count, kept.value.steps - from))
+  for (const [first, last] of changed) {
+    // A millisecond more at both ends: times are floored.
+    const oldest = Math.max(0, Math.ceil((Number(first / NS_PER_MS) - 1 - start) / interval))
+    if (oldest < held && start + oldest * interval <= Number(last / NS_PER_MS) + reach + 1) held = oldest
+  }
+  return held
+}
+
+/** `held` kept steps, from step `from` on, and behind them those of `rest`. */
+async function joined({ value: kept }: KeptSteps, from: number, held: number, rest: VectorValue, count: number, pacer: Pacer): Promise<VectorValue> {
+  const labels: Labels[] = []
+  const keptAt: number[] = []
+  const restAt: number[] = []
+  const places = new Map<string, number>()
+  for (let series = 0; series < kept.labels.length; series++) {
+    if (pacer.due(held)) await pacer.pause()
+    const first = series * kept.steps + from
+    if (isEmpty(kept.kinds, first, first + held)) continue
+    places.set(kept.labels.at(series).key, labels.length)
+    labels.push(kept.labels.at(series))
+    keptAt.push(first)
+    restAt.push(-1)
+  }
+  for (let series = 0; series < rest.labels.length; series++) {
+    if (pacer.due(rest.steps)) await pacer.pause()
+    const first = series * rest.steps
+    if (isEmpty(rest.kinds, first, first + rest.steps)) continue
+    const own = rest.labels.at(series)
+    const place = places.get(own.key)
+    if (place !== undefined) restAt[place] = first
+    else {
+      labels.push(own)
+      keptAt.push(-1)
+      restAt.push(first)
+    }
+  }
+  const values = new Float64Array(labels.length * count)
+  const kinds = new Uint8Array(labels.length * count)
+  for (let series = 0; series < labels.length; series++) {
+    if (pacer.due(count)) await pacer.pause()
+    const at = series * count
+    copy(kept, keptAt[series], held, values, kinds, at)
+    copy(rest, restAt[series], rest.steps, values, kinds, at + held)
+  }
+  return { type: 'vector', labels: new LabelList(labels), steps: count, values, kinds }
+}
+
+/** @param first -1 = the series has none of these steps. */
+function copy({ values, kinds }: VectorValue, first: number, steps: number, intoValues: Float64Array, intoKinds: Uint8Array, at: number): void {
+  if (first === -1) return
+  intoValues.set(values.subarray(first, first + steps), at)
+  intoKinds.set(kinds.subarray(first, first + steps), at)
+}
+
+/** @returns undefined where that would be more than `maxBytes`. */
+export function encodeSteps({ start, value, annotations }: KeptSteps, maxBytes: number): Uint8Array | undefined {
+  const { labels, steps, kinds } = value
+  // Most cells would have to be empty; looking for them takes its time.
+  if (kinds.length > maxBytes) return undefined
+  const filled = Array.from({ length: labels.length }, (_, series) => series).filter((series) => !isEmpty(kinds, series * steps, (series + 1) * steps))
+  const cells = filled.length * steps
+  if (HEAD_BYTES + cells * CELL_BYTES > maxBytes) return undefined
+  const texts = Buffer.from(JSON.stringify({ labels: filled.map((series) => labels.at(series).pairs), annotations }))
+  const bytes = new Uint8Array(HEAD_BYTES + cells * CELL_BYTES + texts.length)
+  if (bytes.length > maxBytes) return undefined
+  new Float64Array(bytes.buffer, 0, 3).set([start, steps, filled.length])
+  const keptValues = new Float64Array(bytes.buffer, HEAD_BYTES, cells)
+  const keptKinds = new Uint8Array(bytes.buffer, HEAD_BYTES + cells * 8, cells)
+  for (const [place, series] of filled.entries()) copy(value, series * steps, steps, keptValues, keptKinds, place * steps)
+  bytes.set(texts, HEAD_BYTES + cells * CELL_BYTES)
+  return bytes
+}
+
+export function decodeSteps({ buffer, byteOffset, byteLength }: Uint8Array): KeptSteps {
+  const [start, steps, series] = new Float64Array(buffer, byteOffset, 3)
+  const cells = series * steps
+  const values = new Float64Array(buffer, byteOffset + HEAD_BYTES, cells)
+  const kinds = new Uint8Array(buffer, byteOffset + HEAD_BYTES + cells * 8, cells)
+  const head = HEAD_BYTES + cells * CELL_BYTES
+  // Buffer.toString reads shared memory, too; a TextDecoder does not.
+  const { labels, annotations } = JSON.parse(Buffer.from(buffer, byteOffset + head, byteLength - head).toString()) as {
+    labels: string[][]
+    annotations: string[]
+  }
+  return { start, value: { type: 'vector', labels: new LabelList(labels.map((pairs) => new Labels(pairs))), steps, values, kinds }, annotations }
+}
+
+function isEmpty(kinds: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) if (kinds[at] !== ABSENT) return false
+  return true
+}
