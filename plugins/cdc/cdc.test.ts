@@ -59,19 +59,20 @@ t.test('what is written, deleted and dropped comes as the documented frames', as
   await until('a client that has gone is forgotten', async () => (await metric(node, 'cdc_subscribers')) === '0')
 })
 
-t.test('digits of numbers that JavaScript cannot hold are kept', async (t) => {
+t.test('digits of numbers that JavaScript cannot hold are kept, and the sign of a zero', async (t) => {
   const node = await started(t)
   const abort = new AbortController()
   const answer = await fetch(streamOf(node), { signal: abort.signal })
   t.match(answer.headers.get('content-type'), /^text\/event-stream/)
-  await write(node, `m u=18446744073709551615u,i=-9223372036854775808i ${NOW}`)
+  await write(node, `m u=18446744073709551615u,i=-9223372036854775808i,f=-0 ${NOW}`)
   let text = ''
   for await (const bytes of answer.body as ReadableStream<Uint8Array>) {
     text += Buffer.from(bytes).toString()
     if (text.includes('PointWritten')) break
   }
   abort.abort()
-  for (const part of [`"timestamp":${NOW},`, '"u":{"U64":18446744073709551615}', '"i":{"I64":-9223372036854775808}']) t.ok(text.includes(part), part)
+  for (const part of [`"timestamp":${NOW},`, '"u":{"U64":18446744073709551615}', '"i":{"I64":-9223372036854775808}', '"f":{"F64":-0.0}'])
+    t.ok(text.includes(part), part)
 })
 
 t.test('filters take comma lists, and say what is wrong', async (t) => {

@@ -145,7 +145,7 @@ function expected(change: RowsChanged, skip: number): string {
 function valueText(value: ReturnType<typeof valueAt>, type: FieldType, scale: number): string {
   if (typeof value === 'string') return JSON.stringify(value)
   if (value instanceof Uint8Array) return `"${Buffer.from(value).toString('base64')}"`
-  if (type !== 'decimal') return String(value)
+  if (type !== 'decimal') return Object.is(value, -0) ? '-0.0' : String(value)
   const [sign, digits] = (value as bigint) < 0n ? ['-', String(-(value as bigint))] : ['', String(value)]
   const padded = digits.padStart(scale + 1, '0')
   return scale === 0 ? `"${sign}${digits}"` : `"${sign}${padded.slice(0, -scale)}.${padded.slice(-scale)}"`

@@ -18,6 +18,8 @@ const TIMESTAMP = utf8('}},"timestamp":')
 const NO_BYTES = new Uint8Array(0)
 const TRUE = utf8('true')
 const FALSE = utf8('false')
+/** With a fraction: -0 is an integer to many parsers, and theirs have no such zero. */
+const MINUS_ZERO = utf8('-0.0')
 const TWO_32 = 2 ** 32
 
 /** The rows of a change, one after the other. */
@@ -99,9 +101,12 @@ const SAFE_HIGH = 2 ** 21
 function writeNumber(out: JsonBytes, column: Column, row: number): boolean {
   const { i32 } = column
   switch (column.type) {
-    case 'float64':
-      out.float(column.f64[row])
+    case 'float64': {
+      const value = column.f64[row]
+      if (value === 0 && 1 / value < 0) out.put(MINUS_ZERO)
+      else out.float(value)
       return true
+    }
     case 'int64':
     case 'uint64': {
       const high = column.type === 'int64' ? i32[row * 2 + 1] : i32[row * 2 + 1] >>> 0
