@@ -164,6 +164,17 @@ t.test('no recorded value ends the series for PromQL, and is none for SQL', asyn
   t.same(await sql(node, 'SELECT count(value), sum(value) FROM s'), [[1, 3]])
 })
 
+t.test('a summary ends with the quantiles that it had earlier in the same request', async (t) => {
+  const node = await boot({ plugins: ['otlp', 'promql'] })
+  t.teardown(() => node.stop())
+  const summary = [
+    { time: now, count: 3n, sum: 1, quantiles: [[0.5, 1] as [number, number]] },
+    { time: now + 10n ** 6n, flags: 1 },
+  ]
+  t.equal((await send(node, writeMetrics([{ name: 'q', summary }]))).status, 204)
+  for (const query of ['q_count', 'q_sum', '{__name__="q_quantile_0.5"}']) t.same(await promql(node, query), [], query)
+})
+
 t.test('what is refused is told in a partial success, and the rest is stored', async (t) => {
   const node = await boot({ plugins: ['otlp', 'sql'], storage: 'embedded' })
   t.teardown(() => node.stop())

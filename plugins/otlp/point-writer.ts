@@ -152,6 +152,12 @@ export class PointWriter {
     slot.column.setPair(slot.table.addRow(series, timeLow, timeHigh, this.position), at, heap.length - at)
   }
 
+  /** Fields of floats that the metric has, those of this write among them. */
+  *floatFields({ ref }: Metric): Generator<string> {
+    for (const [name, { type }] of ref.fields) if (type === 'float64') yield name
+    for (const { name, type, next } of this.pointsBatch().table(ref).columns) if (type === 'float64' && next > 0) yield name
+  }
+
   /** A row with a number in each of the fields; NaN stands for the end of the field's series. */
   fields(metric: Metric, series: number, timeLow: number, timeHigh: number, fields: ReadonlyMap<string, number>): void {
     const table = this.pointsBatch().table(metric.ref)

@@ -120,7 +120,7 @@ export class SummaryPoints implements PointsReader {
   /** Every series that the measurement has of the summary ends here. */
   private endAll(): void {
     const { fields } = this
-    for (const [name, { type }] of this.stream.metric.ref.fields) if (name.startsWith(QUANTILE) && type === 'float64') fields.set(name, 0)
+    for (const name of this.writer.floatFields(this.stream.metric)) if (name.startsWith(QUANTILE)) fields.set(name, 0)
     for (const name of fields.keys()) fields.set(name, Number.NaN)
   }
 }

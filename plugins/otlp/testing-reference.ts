@@ -107,12 +107,18 @@ function onePoint(
   else result.points.push({ position, measurement, tags: withoutEmpty({ ...tags, ...own }), time, fields: cells })
 }
 
-/** By measurement and field: what a number's first value made of it, and what the measurement's own table has. */
+/** By measurement and field: what a number's first value made of it, and what the measurement's own table has, quantiles among it. */
 type Types = Map<string, 'float64' | 'int64' | 'histogram'>
 
 /** Numbers: an integer beyond 2^53 that comes first makes a field of integers, which takes no doubles and has no staleness markers. */
 function settle(types: Types, measurement: string, cells: Record<string, Cell>, data: number): 'refused' | 'skipped' | 'taken' {
-  if (data === 11) return 'taken'
+  if (data === 11) {
+    const earlier = `own ${measurement} quantile_`
+    if (Object.values(cells).includes('stale'))
+      for (const known of types.keys()) if (known.startsWith(earlier)) cells[known.slice(`own ${measurement} `.length)] = 'stale'
+    for (const field of Object.keys(cells)) types.set(`own ${measurement} ${field}`, 'float64')
+    return 'taken'
+  }
   const [[field, cell]] = Object.entries(cells)
   const own = `own ${measurement} ${field}`
   if (data > 7) {
