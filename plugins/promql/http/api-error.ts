@@ -66,10 +66,12 @@ function typeOf(error: SvcError): ErrorType {
   if (typeof named === 'string' && named in STATUS) return named as ErrorType
   switch (error.code) {
     case 'QUERY_TIMEOUT':
+    case 'WRITE_TIMEOUT':
       return 'timeout'
     case 'OVERLOADED':
     case 'BACKPRESSURE':
     case 'DATABASE_CLOSED':
+    case 'STORAGE_FULL':
       return 'unavailable'
     case 'NOT_FOUND':
       return 'not_found'

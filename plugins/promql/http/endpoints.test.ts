@@ -22,6 +22,8 @@ t.test('errors: status and type of each kind', async (t) => {
     [new SvcError('QUERY_TIMEOUT', 'x'), 503, 'timeout', undefined],
     [new SvcError('OVERLOADED', 'x'), 503, 'unavailable', 60],
     [new SvcError('DATABASE_CLOSED', 'x'), 503, 'unavailable', undefined],
+    [new SvcError('STORAGE_FULL', 'x'), 503, 'unavailable', 5],
+    [new SvcError('WRITE_TIMEOUT', 'x'), 503, 'timeout', undefined],
     [new SvcError('BAD_REQUEST', 'x'), 400, 'bad_data', undefined],
     [new SvcError('UNAUTHORIZED', 'x'), 401, 'unauthorized', undefined],
     [new SvcError('FORBIDDEN', 'x'), 403, 'forbidden', undefined],
