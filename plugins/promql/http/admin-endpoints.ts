@@ -3,6 +3,7 @@ import { type PromqlConfig, parseLimits } from '../config.ts'
 import { parseSelector } from '../parser/parse.ts'
 import { ParseError } from '../parser/parse-error.ts'
 import { type Removal, removalsOf } from '../removal.ts'
+import { unlessDropped } from '../storage/dropped.ts'
 import { nanoseconds } from '../storage-source.ts'
 import { apiError, invalidParameter } from './api-error.ts'
 import { DONE, REFUSED } from './parameters.ts'
@@ -37,9 +38,10 @@ export function adminEndpoints(api: QueryApi, config: PromqlConfig): void {
     const namespace = svc.context(request).dataNamespace
     const refuse = (reason: string) => apiError('bad_data', `cannot delete series: ${reason}`)
     const removals: Removal[] = removalsOf(selectors.map(selectorOf), await svc.storage.measurements(namespace), refuse)
-    const range = { ...(start === undefined ? {} : { start: nanoseconds(start) }), ...(end === undefined ? {} : { end: nanoseconds(end) + 1n }) }
+    // The whole last millisecond: queries show all of its samples at `end`.
+    const range = { ...(start === undefined ? {} : { start: nanoseconds(start) }), ...(end === undefined ? {} : { end: nanoseconds(end + 1) }) }
     let skipped = 0
-    for (const removal of removals) skipped += (await svc.storage.delete({ namespace, ...removal, ...range })).segmentsSkipped
+    for (const removal of removals) skipped += (await unlessDropped(svc.storage.delete({ namespace, ...removal, ...range })))?.segmentsSkipped ?? 0
     if (skipped > 0) throw apiError('unavailable', `${skipped} segments with such samples are out of service; send the delete again when they are repaired`)
     reply.code(204).send()
   })

@@ -41,6 +41,29 @@ t.test('series are deleted by selectors and time, both ends included', async (t)
   t.same(await count('node_load'), [])
 })
 
+t.test('the end is a millisecond: samples that queries show at it are deleted, too', async (t) => {
+  const { node, post, count } = await start(t)
+  const second = `${NOW - 5}`
+  const payload = [`${second}000000000`, `${second}000000001`, `${second}000999999`, `${second}001000000`].map((time, i) => `fine,job=a value=${i} ${time}`)
+  t.equal((await node.inject({ method: 'POST', url: '/write', payload: payload.join('\n') })).statusCode, 204)
+  t.same(await count('count_over_time(fine[1m])'), ['a 2'])
+  t.same(await post(`delete_series?${match('fine')}&start=${second}&end=${second}`), { http: 204 })
+  t.same(await count('last_over_time(fine[1m])'), ['a 3'])
+  t.same(await count('count_over_time(fine[1m])'), ['a 1'])
+})
+
+t.test('a measurement that is dropped meanwhile is no failure, and those behind it are deleted', async (t) => {
+  const { node, post, count } = await start(t)
+  const { storage } = node
+  const remove = storage.delete.bind(storage)
+  storage.delete = async (request) => {
+    if (request.measurement === 'up') await storage.drop(request.namespace, 'up', { final: true })
+    return remove(request)
+  }
+  t.same(await post(`delete_series?${match('up', 'one_load')}`), { http: 204 })
+  t.same(await count('one_load'), [])
+})
+
 t.test('what would take more along, or cannot be read, deletes nothing', async (t) => {
   const { post, count } = await start(t)
   const cases: [string, RegExp][] = [
