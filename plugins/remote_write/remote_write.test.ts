@@ -136,6 +136,32 @@ t.test('floats and histograms of one metric, both kept: PromQL sees one series',
   }
 })
 
+t.test('questions about histograms whose zero bucket has no width that is a number end', async (t) => {
+  const node = await boot({ plugins: ['remote_write', 'promql'], storage: 'embedded' })
+  t.teardown(() => node.stop())
+  const buckets = { sum: 4.5, zeroInt: 1, positiveSpans: [[-2, 1]] as [number, number][], negativeSpans: [[0, 1]] as [number, number][], negativeDeltas: [1] }
+  const series = [Number.NaN, Number.POSITIVE_INFINITY, -1, 0.5].map(
+    (zeroThreshold, i): WireSeries => ({
+      labels: [
+        ['__name__', 'h'],
+        ['i', String(i)],
+      ],
+      histograms: [0, 1].map((n) => ({ ...buckets, ms: now + n, countInt: 3 + n, positiveDeltas: [1 + n], zeroThreshold })),
+    }),
+  )
+  t.match(await send(node, compressSync(writeRequest(series))), { status: 204 })
+  for (const query of [
+    'rate(h[1m])',
+    'sum(h)',
+    'sum(rate(h[1m]))',
+    'sum_over_time(h[1m])',
+    'resets(h[1m])',
+    'histogram_quantile(0.5, h)',
+    'h - on() group_left h{i="0"}',
+  ])
+    t.match((await node.inject(`/api/v1/query?query=${encodeURIComponent(query)}&time=${(now + 10) / 1000}&timeout=5s`)).json(), { status: 'success' }, query)
+})
+
 t.test('a staleness marker that comes before any sample of its metric ends what is older, as in Prometheus', async (t) => {
   const node = await boot({ plugins: ['remote_write', 'promql'], storage: 'embedded' })
   t.teardown(() => node.stop())

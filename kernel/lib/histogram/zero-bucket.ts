@@ -29,8 +29,8 @@ export function widened(h: HistogramParts, threshold: number, compensation: Hist
     lost[0] = compensation?.zeroCount ?? 0
     const positive = swallow(h.schema, h.positive, compensation?.positive, result.threshold)
     result.threshold = swallow(h.schema, h.negative, compensation?.negative, positive)
-    // If the negative side moved it on, what the positive one gave is too little.
-    if (result.threshold === positive) break
+    // If the negative side moved it on, what the positive one gave is too little. Not ===: a threshold of NaN would never end.
+    if (!(result.threshold > positive)) break
   }
   result.count = sum[0]
   result.lost = lost[0]
