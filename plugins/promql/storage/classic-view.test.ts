@@ -116,3 +116,25 @@ t.test('what is held is bounded, and who cancels is heard', async (t) => {
     { name: 'QueryStoppedError' },
   )
 })
+
+t.test('a bucket whose end is no number moves no other boundary', async (t) => {
+  const odd = histogram(1, 2, 3)
+  odd.schema = 0
+  odd.customBounds = new Float64Array(0)
+  odd.zeroThreshold = Number.NaN
+  odd.zeroCount = 4
+  odd.count = 10
+  const plain = odd.copy()
+  plain.zeroThreshold = 0.25
+  const series: SampleBlock = { first: 0, starts: Int32Array.of(0, 2), times: Float64Array.of(10, 20), values: new Float64Array(2), histograms: [odd, plain] }
+  async function* blocks(): AsyncGenerator<SampleBlock> {
+    yield series
+  }
+  t.same(await bucketsOf(() => true, blocks(), new LabelList([Labels.of({ id: 'a' })])), [
+    'id=a=le=0.25 10:4 20:4',
+    'id=a=le=1.0 10:5 20:5',
+    'id=a=le=2.0 10:7 20:7',
+    'id=a=le=4.0 10:10 20:10',
+    'id=a=le=+Inf 10:10 20:10',
+  ])
+})

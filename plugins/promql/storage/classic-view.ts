@@ -74,7 +74,8 @@ async function boundsOf({ histograms }: SampleBlock, from: number, to: number, p
     const histogram = histograms?.[i]
     if (histogram === undefined) continue
     cursor.open(histogram, false)
-    while (cursor.next()) bounds.add(cursor.upper)
+    // NaN, of a zero bucket without a width, has no place among them: what it counts is counted up to the next one.
+    while (cursor.next()) if (!Number.isNaN(cursor.upper)) bounds.add(cursor.upper)
     if (pacer.due(bounds.size)) await pacer.pause()
   }
   return [...bounds].sort((a, b) => a - b)
