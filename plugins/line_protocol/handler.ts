@@ -131,11 +131,16 @@ async function addVersion(_request: HttpRequest, reply: FastifyReply, payload: u
   return payload
 }
 
-/** Clients of InfluxDB 2 read the reason from the body's `message`, or from a header, which holds printable ASCII only. */
+/**
+ * Clients of InfluxDB 2 read the reason from the body's `message` or from a header, some of InfluxDB 1 from another header alone. Headers hold printable
+ * ASCII only.
+ */
 async function addReason(request: HttpRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
   const { error } = payload as { error?: string }
   if (reply.statusCode < 400 || error === undefined) return payload
-  reply.header('x-influx-error', error.slice(0, MAX_HEADER_TEXT).replace(/[^\x20-\x7e]/g, '?'))
+  const reason = error.slice(0, MAX_HEADER_TEXT).replace(/[^\x20-\x7e]/g, '?')
+  reply.header('x-influx-error', reason)
+  reply.header('x-influxdb-error', reason)
   return request.url.startsWith('/api/v2/') ? { ...(payload as object), message: error } : payload
 }
 
