@@ -132,6 +132,12 @@ t.test('prepared statements', async (t) => {
     const query = await prepare(flight, 'SELECT 1')
     const wrong = await flight.put('DoPut', flightStream(descriptor(command('CommandPreparedStatementUpdate', { 1: query.handle })), [row]))
     t.match(wrong.error, { code: 3, details: /it is a query; run it as one/ })
+    // ADBC's way for a mistyped query: it is put, and has nothing to put.
+    const mistyped = descriptor(command('CommandPreparedStatementUpdate', { 1: (await prepare(flight, 'selekt')).handle }))
+    t.match((await flight.put('DoPut', flightStream(mistyped, [[]]))).error, {
+      code: 3,
+      details: /a statement of one word is taken for the name of the measurement/,
+    })
     for (const word of ['COMMIT', 'INSERT INTO cpu VALUES (1)', 'BEGIN']) await t.rejects(prepare(flight, word), { code: 3 }, word)
   })
 

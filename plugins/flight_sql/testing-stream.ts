@@ -22,7 +22,7 @@ export function flightStream(to: Uint8Array, batches: Column[][], metadata: (str
           ? makeData({ type, length: values.length, nullCount: 0, data: BigInt64Array.from(values as bigint[]) })
           : vectorFromArray(values as never[], type as never).data[0],
       )
-      return new RecordBatch(schema, makeData({ type: new Struct(fields), length: columns[0].values.length, nullCount: 0, children: children as never }))
+      return new RecordBatch(schema, makeData({ type: new Struct(fields), length: columns[0]?.values.length ?? 0, nullCount: 0, children: children as never }))
     }),
   )
   return messagesOf(tableToIPC(table, 'stream')).map(({ header, body }, i) =>

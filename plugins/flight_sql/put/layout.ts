@@ -47,6 +47,12 @@ export function layoutOf(schema: Schema, maxFields: number): PutLayout {
     if (names.has(name)) throw wrong(name, 'there are two columns of the name; rename one')
     names.add(name)
   }
+  // Drivers send this for a statement of one word, be it a mistyped query, that was prepared as a bulk write.
+  if (columns.length === 0)
+    throw new SvcError(
+      'BAD_REQUEST',
+      'cannot write without columns: put record batches with a field at least; where no write was meant: a statement of one word is taken for the name of the measurement to write to',
+    )
   const time = timeOf(columns)
   const layout: PutLayout = { time, tags: [], fields: [] }
   for (const [index, column] of columns.entries()) {
