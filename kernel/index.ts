@@ -161,5 +161,6 @@ export { type Following, type FollowOptions, followState } from './storage/state
 export { importState } from './storage/state-import.ts'
 export { UNFINISHED } from './storage/state-unused.ts'
 export type * from './storage/storage.ts'
+export type * from './storage/topology.ts'
 export type { Tracing } from './tracing.ts'
 export { API_VERSION, VERSION } from './version.ts'

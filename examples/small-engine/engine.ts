@@ -1,7 +1,17 @@
 /** A storage engine that appends points to a file, a line each, and reads nothing: the least that a node can write to. */
 import { type FileHandle, mkdir, open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type FieldInfo, type MeasurementRef, type NamespaceGuard, type SeriesResolver, type StorageContext, type StorageEngine, SvcError, Type } from 'svcdb'
+import {
+  type FieldInfo,
+  type MeasurementInfo,
+  type MeasurementRef,
+  type NamespaceGuard,
+  type SeriesResolver,
+  type StorageContext,
+  type StorageEngine,
+  SvcError,
+  Type,
+} from 'svcdb'
 import { type TableBatch, valueAt, WriteBatch } from 'svcdb/lib/columns'
 
 export const capabilities = new Set(['points'])
@@ -24,6 +34,10 @@ class Names implements SeriesResolver {
     const known = this.measurements.get(key) ?? { namespace, name, id: this.measurements.size, fields: new Map() }
     this.measurements.set(key, known)
     return known
+  }
+
+  of(namespace: string, only?: string): Measurement[] {
+    return [...this.measurements.values()].filter((known) => known.namespace === namespace && (only ?? known.name) === known.name)
   }
 
   series(measurement: MeasurementRef, pairs: readonly string[]): number {
@@ -94,10 +108,11 @@ export function createEngine({ config, now }: StorageContext): StorageEngine {
     async flush() {
       await last
     },
-    measurements: async (namespace, only) =>
-      [...names.measurements.values()]
-        .filter((known) => known.namespace === namespace && (only ?? known.name) === known.name)
-        .map(({ name, fields }) => ({ name, tags: [], fields: [...fields.values()] })),
+    measurements: async (namespace, only) => names.of(namespace, only).map(infoOf),
+    async measurementsPage({ namespace, offset = 0, limit }) {
+      const all = names.of(namespace)
+      return { items: all.slice(offset, offset + limit).map(infoOf), total: all.length }
+    },
     namespaces: async () => [...new Set([...names.measurements.values()].map(({ namespace }) => namespace))].sort(),
     usage: async () => ({ series: names.all.length, measurements: names.measurements.size, bytes: 0 }),
     admission: async () => ({ newest: BigInt(now() + 3_600_000) * 1_000_000n }),
@@ -115,4 +130,8 @@ export function createEngine({ config, now }: StorageContext): StorageEngine {
     changes: lacks('tell changes'),
     state: lacks('keep state'),
   }
+}
+
+function infoOf({ name, fields }: Measurement): MeasurementInfo {
+  return { name, tags: [], fields: [...fields.values()] }
 }

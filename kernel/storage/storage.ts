@@ -27,6 +27,7 @@ import type { JobOptions, RunningJob } from './jobs.ts'
 import type { Scan, ScanPlan, ScanRequest } from './scan.ts'
 import type { DeclaredSqlFunction } from './sql-functions.ts'
 import type { StateStore } from './state.ts'
+import type { StorageTopology } from './topology.ts'
 
 export type { ColumnChunk, FieldInfo, FieldType, Matcher, MatcherOp, MeasurementRef, SeriesChunk, SeriesResolver } from '../lib/columns/index.ts'
 export type { SqlChunk, SqlColumn, SqlVector } from '../lib/sql-result/index.ts'
@@ -77,6 +78,21 @@ export interface WriteResult {
   rejected: number
   /** The first refusals in order of arrival, at most 16. */
   rejections: Rejection[]
+}
+
+export interface MeasurementsPageRequest {
+  namespace: string
+  /** Measurements before it. Default 0. */
+  offset?: number
+  /** Measurements at most. */
+  limit: number
+}
+
+export interface MeasurementsPage {
+  /** By name. */
+  items: MeasurementInfo[]
+  /** How many there are. */
+  total: number
 }
 
 /** Which points of a measurement are deleted: of all series that match, or of all. */
@@ -271,7 +287,8 @@ export interface Reader {
   activeSeries(request: SampleRequest): Promise<SeriesSet>
   /** Read-only SQL, gated; @throws SQL_ERROR with a reason the caller can act on. */
   sql(request: SqlRequest): Promise<SqlCursor>
-  measurements(namespace: string): Promise<MeasurementInfo[]>
+  /** @param only that one, if there is one: of many, all take their time. */
+  measurements(namespace: string, only?: string): Promise<MeasurementInfo[]>
 }
 
 /** What admission takes at a moment, in nanoseconds. */
@@ -346,6 +363,8 @@ export interface Storage {
   declareField(namespace: string, measurement: string, field: FieldInfo): Promise<MeasurementInfo>
   /** By name. What was admitted before the call is seen, whoever wrote it. @param only that one, if there is one: of many, all take their time. */
   measurements(namespace: string, only?: string): Promise<MeasurementInfo[]>
+  /** So many of what `measurements` tells, for listings: what it costs follows from the page. */
+  measurementsPage(request: MeasurementsPageRequest): Promise<MeasurementsPage>
 
   /**
    * Deletes what was written before the call; resolves when that is durable. Writing the same times again afterwards works.
@@ -403,27 +422,6 @@ export interface Storage {
   topology?(): Promise<StorageTopology>
   /** Brings what was written before the call to where it stays, so that a restart has nothing to do for it; nothing happens in an engine that has no such step. */
   flush(): Promise<void>
-}
-
-/** How an engine that is a system of its own is spread over machines, as it says itself. */
-export interface StorageTopology {
-  /** Of the cluster. */
-  name: string
-  shards: { number: number; replicas: StorageReplica[] }[]
-}
-
-export interface StorageReplica {
-  host: string
-  addr: string
-  /** Whether it is the one that was asked. */
-  local: boolean
-  /** Of its peers with it, of late. */
-  errors: number
-  /** Replicated tables, as the replica itself says; these three are absent where it did not answer. */
-  tables?: number
-  readonly_tables?: number
-  /** Of the table that is most behind. */
-  delay_secs?: number
 }
 
 /** What an engine's constructor is given. */

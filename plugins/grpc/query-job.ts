@@ -76,7 +76,7 @@ async function emitRows(each: EachRow, { messageBytes }: QueryArgs, emit: Emit):
 }
 
 async function emitArrow(reader: Reader, each: EachRow, { request, messageBytes, maxBytes }: QueryArgs, hold: RowHold, taken: Emit): Promise<void> {
-  const measurement = (await reader.measurements(request.namespace)).find(({ name }) => name === request.measurement)
+  const measurement = (await reader.measurements(request.namespace, request.measurement)).at(0)
   const { fields: wanted } = request
   const fields = (measurement?.fields ?? []).filter(({ name }) => wanted === undefined || wanted.includes(name))
   const tags = measurement?.tags ?? []

@@ -53,7 +53,8 @@ export function serviceMethods(svc: Svc, config: GrpcPluginConfig): GrpcMethod<C
     }),
     unary('ServerInfo', 'read', async (request, call) => {
       nothing(request)
-      return serverInfoResponse(VERSION, Math.floor((svc.clock.monotonic() - startedAt) / 1000), (await measurements(call)).length)
+      const { total } = await svc.storage.measurementsPage({ namespace: call.context.dataNamespace, limit: 0 })
+      return serverInfoResponse(VERSION, Math.floor((svc.clock.monotonic() - startedAt) / 1000), total)
     }),
     unary('Delete', 'delete', async (request, { context }) => {
       return deleteResponse(await svc.storage.delete({ namespace: context.dataNamespace, ...deleteRequest(request, svc.server.max_body_members) }))

@@ -72,9 +72,9 @@ export default definePlugin({
     const list = { tags: ['measurements'], summary: 'Measurements with their columns', querystring: listQuery, response: { 200: listing } }
     svc.http.get('/api/v1/measurements', { schema: list }, async (request, reply) => {
       const { offset, limit } = request.query as { offset: number; limit: number }
-      const all = await svc.storage.measurements(svc.context(request).dataNamespace)
-      const behind = `],"total":${all.length},"offset":${offset},"limit":${limit}}`
-      return reply.type('application/json; charset=utf-8').send(jsonListing('{"items":[', all.slice(offset, offset + limit), view, behind))
+      const { items, total } = await svc.storage.measurementsPage({ namespace: svc.context(request).dataNamespace, offset, limit })
+      const behind = `],"total":${total},"offset":${offset},"limit":${limit}}`
+      return reply.type('application/json; charset=utf-8').send(jsonListing('{"items":[', items, view, behind))
     })
 
     const one = { tags: ['measurements'], summary: 'Columns of a measurement', params: measurementPath, response: { 200: measurementView } }

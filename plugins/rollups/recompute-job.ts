@@ -134,7 +134,7 @@ class Recomputation {
   private async encryptedField(): Promise<string | undefined> {
     const { namespace, source, plain } = this.args
     if (this.sourceFields === undefined || this.sourceFields.every((field) => plain.includes(field.name))) return undefined
-    const measurement = (await this.reader.measurements(namespace)).find(({ name }) => name === source)
+    const [measurement] = await this.reader.measurements(namespace, source)
     return measurement?.fields.find((field) => field.encrypted === true)?.name
   }
 

@@ -77,17 +77,15 @@ class Admission {
   private readonly drafts = new Map<string, Draft>()
   private readonly provisional = new Set<LocalSeries>()
   private readonly refused: Rejection[] = []
-  private readonly total: number
-  private readonly inNamespace: number
+  /** Series before it; counted where new ones come. */
+  private counted: { total: number; inNamespace: number } | undefined
   private readonly measurements: number
   private begun = 0
 
   constructor(batch: WriteBatch, judge: Judge) {
     this.batch = batch
     this.judge = judge
-    this.total = judge.catalog.series
-    this.inNamespace = judge.catalog.seriesOf(batch.namespace)
-    this.measurements = judge.catalog.list(batch.namespace).length
+    this.measurements = judge.catalog.count(batch.namespace)
   }
 
   row(table: TableBatch, row: number): void {
@@ -148,15 +146,16 @@ class Admission {
   private requireSeries({ life }: Draft, series: LocalSeries): void {
     if (this.provisional.has(series)) return
     if (life !== undefined && isStored(life, idOf(series, life.number).key)) return
-    const { limits, gate } = this.judge
+    const { limits, gate, catalog } = this.judge
+    const { total, inNamespace } = (this.counted ??= { total: catalog.series, inNamespace: catalog.seriesOf(this.batch.namespace) })
     const fresh = this.provisional.size
-    if (this.total + fresh >= limits.maxSeriesCardinality) {
+    if (total + fresh >= limits.maxSeriesCardinality) {
       throw new SvcError(
         'CARDINALITY_EXCEEDED',
         `cannot start another series of measurement "${series.measurement.name}": max_series_cardinality of ${limits.maxSeriesCardinality} is reached; raise it, or send fewer distinct tag values`,
       )
     }
-    gate.requireRoom(this.batch.namespace, 'series', this.inNamespace + fresh)
+    gate.requireRoom(this.batch.namespace, 'series', inNamespace + fresh)
     this.provisional.add(series)
   }
 

@@ -7,6 +7,7 @@
  */
 import type { FieldInfo, FieldType, MeasurementInfo } from 'svcdb'
 import { KEPT_ENDED_DROPS } from '../common/retention.ts'
+import { SortedKeys } from '../common/sorted-keys.ts'
 import type { ColumnDefinition } from './statements.ts'
 
 export type EventKind = 'create' | 'field' | 'infinite' | 'drop' | 'restore' | 'end' | 'release'
@@ -61,7 +62,7 @@ export class Catalog {
   /** Of the newest event. */
   sequence = 0
   readonly lives = new Map<number, Life>()
-  private readonly byName = new Map<string, Map<string, Life>>()
+  private readonly byName = new Map<string, { lives: Map<string, Life>; sorted: SortedKeys }>()
   /** Pending drops, oldest first. */
   pending: { life: Life; deadline: bigint }[] = []
   /** Names whose drop can no longer be undone, oldest first. */
@@ -70,11 +71,21 @@ export class Catalog {
   readonly namespaces = new Set<string>()
 
   find(namespace: string, name: string): Life | undefined {
-    return this.byName.get(namespace)?.get(name)
+    return this.byName.get(namespace)?.lives.get(name)
   }
 
-  list(namespace: string): Life[] {
-    return [...(this.byName.get(namespace)?.values() ?? [])].sort((a, b) => (a.name < b.name ? -1 : 1))
+  /** By name. @param offset so many are passed over. */
+  list(namespace: string, offset = 0, limit = Number.POSITIVE_INFINITY): Life[] {
+    const found: Life[] = []
+    const names = this.byName.get(namespace)
+    if (names === undefined || limit <= 0) return found
+    for (const name of names.sorted.skip(offset)) if (found.push(names.lives.get(name) as Life) >= limit) break
+    return found
+  }
+
+  /** How many `list` has. */
+  count(namespace: string): number {
+    return this.byName.get(namespace)?.sorted.size ?? 0
   }
 
   /** Those that can be restored included. */
@@ -151,12 +162,16 @@ export class Catalog {
   }
 
   private name(life: Life): void {
-    const names = this.byName.get(life.namespace) ?? new Map<string, Life>()
-    this.byName.set(life.namespace, names.set(life.name, life))
+    let names = this.byName.get(life.namespace)
+    if (names === undefined) this.byName.set(life.namespace, (names = { lives: new Map(), sorted: new SortedKeys() }))
+    names.lives.set(life.name, life)
+    names.sorted.add(life.name)
   }
 
   private drop(life: Life, deadline: bigint): void {
-    this.byName.get(life.namespace)?.delete(life.name)
+    const names = this.byName.get(life.namespace)
+    names?.lives.delete(life.name)
+    names?.sorted.delete(life.name)
     life.dropped = true
     this.pending.push({ life, deadline })
   }

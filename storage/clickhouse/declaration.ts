@@ -25,7 +25,7 @@ export function declarationEvents(
   field: FieldInfo,
 ): CatalogEvent[] {
   const life = catalog.find(namespace, measurement)
-  if (life === undefined) gate.requireRoom(namespace, 'measurements', catalog.list(namespace).length)
+  if (life === undefined) gate.requireRoom(namespace, 'measurements', catalog.count(namespace))
   const known = life?.fields.get(field.name)?.info
   const cannot = `cannot declare field "${field.name}" of measurement "${measurement}"`
   if (known !== undefined && (known.type !== field.type || known.scale !== field.scale))

@@ -14,6 +14,8 @@ import type {
   FieldInfo,
   JobOptions,
   MeasurementInfo,
+  MeasurementsPage,
+  MeasurementsPageRequest,
   NamespaceGuard,
   NamespaceUsage,
   RetentionHold,
@@ -44,7 +46,6 @@ import {
   unknownMeasurement,
 } from '../common/retention.ts'
 import { admissionOf, Window } from '../common/window.ts'
-import type { Binder } from '../embedded/sql/bind.ts'
 import { Aggregates } from './aggregates.ts'
 import { Arrivals } from './arrivals.ts'
 import { type BackupSurroundings, Backups } from './backup/backups.ts'
@@ -66,6 +67,7 @@ import { Resolver } from './resolver.ts'
 import { Schemas } from './schemas.ts'
 import { SeriesNumbers } from './series-numbers.ts'
 import { SeriesStore } from './series-store.ts'
+import { LateBinder } from './sql/late-binder.ts'
 import type { Place } from './statements.ts'
 import { Tables } from './tables.ts'
 import { topologyOf } from './topology.ts'
@@ -112,7 +114,7 @@ export class ClickHouseEngine implements StorageEngine {
   private poll: NodeJS.Timeout | undefined
   private maintaining: Promise<void> | undefined
   private accepting = false
-  private binder: Promise<Binder> | undefined
+  private readonly binder: LateBinder
 
   constructor(context: StorageContext) {
     const { config } = context
@@ -130,6 +132,7 @@ export class ClickHouseEngine implements StorageEngine {
     this.log = new CatalogLog(this.client, this.place, now, (lives) => this.learn(lives))
     this.resolver = new Resolver(this.limits, (namespace, name) => fieldsOf(this.log.catalog.find(namespace, name)))
     this.series = new SeriesStore(this.client, this.place)
+    this.binder = new LateBinder(this.context.sqlFunctions)
     const lacking = (why: string): void => context.log.warn({ why }, 'ClickHouse does not compute rates and sums of PromQL')
     this.aggregates = new Aggregates(this.client, this.place, this.section.query_memory, lacking)
     this.schemas = new Schemas(this.log, this.numbers)
@@ -185,10 +188,7 @@ export class ClickHouseEngine implements StorageEngine {
     await this.turns.settledAll()
     await this.maintaining?.catch(() => {})
     await Promise.allSettled([...this.jobs].map(({ result }) => result))
-    await this.binder?.then(
-      (binder) => binder.close(),
-      () => {},
-    )
+    await this.binder.close()
     await this.client.close()
   }
 
@@ -236,15 +236,19 @@ export class ClickHouseEngine implements StorageEngine {
 
   async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
     await this.enter(namespace)
-    const all = await this.reader(undefined).measurements(namespace)
-    return only === undefined ? all : all.filter(({ name }) => name === only)
+    return this.reader(undefined).measurements(namespace, only)
+  }
+
+  async measurementsPage(request: MeasurementsPageRequest): Promise<MeasurementsPage> {
+    await this.enter(request.namespace)
+    return this.reader(undefined).measurementsPage(request)
   }
 
   async namespaces(): Promise<string[]> {
     await this.turns.settledAll()
     await this.enter(undefined)
     const { catalog } = this.log
-    return [...catalog.namespaces].filter((namespace) => catalog.list(namespace).length > 0).sort()
+    return [...catalog.namespaces].filter((namespace) => catalog.count(namespace) > 0).sort()
   }
 
   async usage(namespace: string): Promise<NamespaceUsage> {
@@ -464,27 +468,18 @@ export class ClickHouseEngine implements StorageEngine {
       numbers,
       regexTimeoutMs: this.limits.regexTimeoutMs,
       begin: () => (begun ??= begin()),
-      lives: (namespace) => this.log.catalog.list(namespace),
+      catalog: this.log.catalog,
       schema: (namespace) => this.schemas.of(namespace),
       keptFrom: (life) => this.maintenance.keptFrom(life),
       ready: (life) => this.tables.ready(life),
       sql: () => ({
-        binder: () => this.openBinder(),
+        binder: () => this.binder.open(),
         now: () => BigInt(Math.floor(this.context.now())) * 1_000_000n,
         functions: new Map((this.context.sqlFunctions ?? []).map((one) => [one.name, one])),
         limits: { rows: this.section.query_rows },
       }),
     }
     return new ClickHouseReader(context, signal, timeoutMs, asker)
-  }
-
-  /** A node that nobody asks in SQL never loads DuckDB. */
-  private openBinder(): Promise<Binder> {
-    if (this.binder === undefined) {
-      this.binder = import('../embedded/sql/bind.ts').then(({ Binder }) => Binder.open(this.context.sqlFunctions ?? []))
-      this.binder.catch(() => (this.binder = undefined))
-    }
-    return this.binder
   }
 
   private learn(lives: ReadonlySet<Life>): void {

@@ -1,10 +1,21 @@
 /** Reading: each question is a statement of its own, which sees ClickHouse as it is when it begins; what measurements there are is seen as of the reader's beginning. */
-import type { MeasurementFields, MeasurementInfo, Reader, ScanPlan, ScanRequest, SeriesChunk, SqlCursor, SqlRequest } from 'svcdb'
+import type {
+  MeasurementFields,
+  MeasurementInfo,
+  MeasurementsPage,
+  MeasurementsPageRequest,
+  Reader,
+  ScanPlan,
+  ScanRequest,
+  SeriesChunk,
+  SqlCursor,
+  SqlRequest,
+} from 'svcdb'
 import type { AggregateRequest, AggregateSet, SampleRequest, SampleSet, SeriesSet } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { INT64_MAX, INT64_MIN, later } from '../common/time.ts'
 import { type Aggregates, canAggregate } from './aggregates.ts'
-import { infoOf, type Life, type StoredField } from './catalog.ts'
+import { type Catalog, infoOf, type Life, type StoredField } from './catalog.ts'
 import type { Client, QueryOptions } from './client.ts'
 import type { ReadBlock } from './native/decode.ts'
 import { activeStatement, type RowsQuery, rowsStatement, samplesStatement } from './rows-query.ts'
@@ -18,6 +29,8 @@ import { chunkOf, isShown } from './values.ts'
 
 /** Rows of a chunk at most. */
 const CHUNK_ROWS = 8192
+/** Measurements that a statement names: of more, those of all are read. */
+const NAMED_LIVES = 1000
 
 export interface ReaderContext {
   client: Client
@@ -28,8 +41,8 @@ export interface ReaderContext {
   regexTimeoutMs: number
   /** Awaited before the first question. */
   begin(): Promise<void>
-  /** Measurements of a namespace as they are now, by name. */
-  lives(namespace: string): readonly Life[]
+  /** Measurements as they are now. */
+  catalog: Pick<Catalog, 'list' | 'find' | 'count'>
   schema(namespace: string): readonly MeasurementFields[]
   /** First time that retention keeps of a measurement; INT64_MIN = all. */
   keptFrom(life: Life): bigint
@@ -55,12 +68,24 @@ export class ClickHouseReader implements Reader {
     this.asker = asker
   }
 
-  async measurements(namespace: string): Promise<MeasurementInfo[]> {
+  async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
     await this.context.begin()
-    const lives = this.context.lives(namespace)
+    const { catalog } = this.context
+    if (only === undefined) return this.described(namespace, catalog.list(namespace))
+    const known = catalog.find(namespace, only)
+    return known === undefined ? [] : this.described(namespace, [known])
+  }
+
+  async measurementsPage({ namespace, offset, limit }: MeasurementsPageRequest): Promise<MeasurementsPage> {
+    const { catalog } = this.context
+    const total = catalog.count(namespace)
+    return { items: await this.described(namespace, catalog.list(namespace, offset, limit)), total }
+  }
+
+  private async described(namespace: string, lives: readonly Life[]): Promise<MeasurementInfo[]> {
     if (lives.length === 0) return []
     await this.context.ready(lives[0])
-    const tags = await this.context.series.tagKeys(namespace)
+    const tags = await this.context.series.tagKeys(namespace, lives.length > NAMED_LIVES ? undefined : lives)
     return lives.map((life) => infoOf(life, tags.get(life.number) ?? []))
   }
 
@@ -138,15 +163,16 @@ export class ClickHouseReader implements Reader {
 
   async sql(request: SqlRequest): Promise<SqlCursor> {
     await this.context.begin()
-    const { lives } = this.context
-    const first = lives(request.namespace)[0]
+    const { catalog } = this.context
+    const [first] = catalog.list(request.namespace, 0, 1)
     if (first !== undefined) await this.context.ready(first)
+    const lives = (namespace: string) => catalog.list(namespace)
     const { openSql } = await import('./sql/run.ts')
     return openSql({ ...this.context.sql(), ...this.context, lives }, request, { signal: this.signal, timeoutMs: this.timeoutMs, asker: this.asker })
   }
 
   private find({ namespace, measurement }: Pick<Asked, 'namespace' | 'measurement'>): Life {
-    const life = this.context.lives(namespace).find(({ name }) => name === measurement)
+    const life = this.context.catalog.find(namespace, measurement)
     if (life === undefined) throw new SvcError('NOT_FOUND', `cannot read measurement "${measurement}": it does not exist`)
     return life
   }

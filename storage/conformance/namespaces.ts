@@ -150,6 +150,50 @@ export const namespaceRules: LifeRule[] = [
     },
   ],
   [
+    'measurements are listed by pages, by name',
+    async (t, life) => {
+      const names = Array.from({ length: 1300 }, (_, i) => `m${(i * 7919) % 1300}`)
+      for (const some of [names.slice(0, 650), names.slice(650)])
+        await write(
+          life.engine,
+          some.map((name) => point(name, 'a')),
+          A,
+        )
+      await write(life.engine, [point('m5', 'a'), point('other', 'a')], B)
+      const same = async (expected: readonly string[]) => {
+        const sorted = [...expected].sort()
+        for (const [offset, limit] of [
+          [0, 3],
+          [1, 1],
+          [511, 4],
+          [sorted.length - 2, 10],
+          [sorted.length, 10],
+          [10 ** 9, 10],
+          [0, 0],
+          [0, 10 ** 6],
+        ]) {
+          const { items, total } = await life.engine.measurementsPage({ ...A, offset, limit })
+          t.same([items.map(({ name }) => name), total], [sorted.slice(offset, offset + limit), sorted.length], `${limit} behind ${offset}`)
+        }
+        t.same(await life.engine.measurementsPage({ ...A, limit: 2 }), { items: (await life.engine.measurements('alpha')).slice(0, 2), total: sorted.length })
+      }
+      await same(names)
+      await life.between()
+      await same(names)
+      const gone = ['m0', 'm1', 'm10', 'm999']
+      for (const name of gone) await life.engine.drop('alpha', name, { final: name !== 'm10' })
+      await life.between()
+      await same(names.filter((name) => !gone.includes(name)))
+      await life.engine.restore('alpha', 'm10')
+      await write(life.engine, [point('m0', 'b'), point('a new one', 'b')], A)
+      await life.between()
+      await same([...names.filter((name) => name === 'm0' || name === 'm10' || !gone.includes(name)), 'a new one'])
+      const { items, total } = await life.engine.measurementsPage({ ...B, limit: 10 })
+      t.same([items.map(({ name }) => name), total], [['m5', 'other'], 2])
+      t.same(await life.engine.measurementsPage({ namespace: 'gamma', limit: 10 }), { items: [], total: 0 })
+    },
+  ],
+  [
     'bytes are counted by namespace',
     async (t, life) => {
       const bytes = async (namespace: string) => (await life.engine.usage(namespace)).bytes

@@ -133,6 +133,11 @@ export async function randomRun(
     for (const namespace of NAMESPACES) {
       const names = (await oracle.measurements(namespace)).map((m) => m.name)
       same('measurements', await schemas(oracle, namespace), await schemas(engine, namespace))
+      same(
+        'page of measurements',
+        names.slice(1, 3),
+        (await engine.measurementsPage({ namespace, offset: 1, limit: 2 })).items.map((m) => m.name),
+      )
       for (const measurement of names) {
         totals.compared += await compare({ namespace, measurement }, oracle, engine)
         for (const field of FIELDS) totals.compared += await compareSamples({ namespace, measurement, field }, oracle, engine)

@@ -18,6 +18,8 @@ import type {
   FieldInfo,
   JobOptions,
   MeasurementInfo,
+  MeasurementsPage,
+  MeasurementsPageRequest,
   NamespaceGuard,
   NamespaceUsage,
   RetentionHold,
@@ -189,9 +191,15 @@ export class EmbeddedEngine implements StorageEngine {
 
   async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
     const { schema } = this.database
-    if (only === undefined) return inTurns(this.describedAll(namespace))
+    if (only === undefined) return inTurns(this.describedAll(schema.list(namespace)))
     const known = schema.find(namespace, only)
     return known?.durable === true ? [this.described(known)] : []
+  }
+
+  async measurementsPage({ namespace, offset, limit }: MeasurementsPageRequest): Promise<MeasurementsPage> {
+    const { schema } = this.database
+    const total = schema.shownCount(namespace)
+    return { items: await inTurns(this.describedAll(schema.list(namespace, offset, limit))), total }
   }
 
   async namespaces(): Promise<string[]> {
@@ -256,12 +264,12 @@ export class EmbeddedEngine implements StorageEngine {
     await this.running.maintenance.tidy()
   }
 
-  private *describedAll(namespace: string): Work<MeasurementInfo[]> {
+  private *describedAll(measurements: readonly Measurement[]): Work<MeasurementInfo[]> {
     const { schema } = this.database
     const found: MeasurementInfo[] = []
-    for (const measurement of schema.list(namespace)) {
+    for (const measurement of measurements) {
       // Dropped in a turn of others.
-      if (schema.find(namespace, measurement.name) !== measurement) continue
+      if (schema.find(measurement.namespace, measurement.name) !== measurement) continue
       if (found.push(this.described(measurement)) % DESCRIBED_AT_ONCE === 0) yield
     }
     return found

@@ -13,6 +13,8 @@ import type {
   Connector,
   DeleteResult,
   MeasurementInfo,
+  MeasurementsPage,
+  MeasurementsPageRequest,
   NamespaceGuard,
   NamespaceUsage,
   RunningJob,
@@ -46,7 +48,7 @@ import { Queue } from './queue.ts'
 import { estimateBytes } from './record.ts'
 import { SendTimes } from './send-times.ts'
 import { Sender } from './sender.ts'
-import { SeriesNames } from './series.ts'
+import { type Measurement, SeriesNames } from './series.ts'
 import { FileState, StateOwners } from './state.ts'
 import { Upstream } from './upstream.ts'
 
@@ -265,8 +267,16 @@ export class ForwardEngine implements StorageEngine {
 
   /** Those that were written to since the start. */
   async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
-    const all = this.resolver.list(namespace).filter(({ measurement: { name } }) => only === undefined || name === only)
-    return all.map(({ measurement, tags }) => ({ name: measurement.name, tags, fields: [...measurement.fields.values()] }))
+    if (only === undefined) return [...this.resolver.list(namespace)].map(infoOf)
+    const known = this.resolver.find(namespace, only)
+    return known === undefined ? [] : [infoOf(known)]
+  }
+
+  async measurementsPage({ namespace, offset = 0, limit }: MeasurementsPageRequest): Promise<MeasurementsPage> {
+    const items: MeasurementInfo[] = []
+    let total = 0
+    for (const known of this.resolver.list(namespace)) if (total++ >= offset && items.length < limit) items.push(infoOf(known))
+    return { items, total }
   }
 
   async namespaces(): Promise<string[]> {
@@ -470,4 +480,8 @@ function unopened(dir: string, cause: Error): SvcError {
 
 function unable(what: string): SvcError {
   return new SvcError('METHOD_NOT_ALLOWED', `cannot ${what} on this node: its storage engine "forward" sends points on and keeps none; ask the upstream node`)
+}
+
+function infoOf({ measurement, tags }: { measurement: Measurement; tags: ReadonlySet<string> }): MeasurementInfo {
+  return { name: measurement.name, tags: [...tags].sort(), fields: [...measurement.fields.values()] }
 }

@@ -11,9 +11,16 @@ import { SvcError } from 'svcdb/lib/errors'
 import { ProtobufWriter } from 'svcdb/lib/protobuf'
 import type { Limits } from '../common/limits.ts'
 import { canonicalTags, checkMeasurementName } from '../common/names.ts'
+import { SortedKeys } from '../common/sorted-keys.ts'
 
 export interface Measurement extends MeasurementRef {
   fields: Map<string, FieldInfo>
+}
+
+interface Entry {
+  measurement: Measurement
+  byTags: Map<string, number>
+  tags: Set<string>
 }
 
 interface Series {
@@ -25,7 +32,9 @@ interface Series {
 class Generation {
   readonly first: number
   readonly series: Series[] = []
-  readonly measurements = new Map<string, { measurement: Measurement; byTags: Map<string, number>; tags: Set<string> }>()
+  readonly measurements = new Map<string, Entry>()
+  /** Those of `measurements`. */
+  readonly sorted = new SortedKeys()
 
   constructor(first: number) {
     this.first = first
@@ -86,10 +95,20 @@ export class SeriesNames implements SeriesResolver {
     return series
   }
 
-  /** Measurements with fields that were written since the table began anew. */
-  list(namespace: string): { measurement: Measurement; tags: string[] }[] {
-    const all = [...this.current.measurements.values()].filter(({ measurement }) => measurement.namespace === namespace && measurement.fields.size > 0)
-    return all.map(({ measurement, tags }) => ({ measurement, tags: [...tags].sort() })).sort((a, b) => (a.measurement.name < b.measurement.name ? -1 : 1))
+  /** Measurements with fields that were written since the table began anew, by name. */
+  *list(namespace: string): Generator<Readonly<Entry>> {
+    const { measurements, sorted } = this.current
+    for (const key of sorted.from(keyOf(namespace, ''))) {
+      const entry = measurements.get(key) as Entry
+      if (entry.measurement.namespace !== namespace) return
+      if (entry.measurement.fields.size > 0) yield entry
+    }
+  }
+
+  /** One of those. */
+  find(namespace: string, name: string): Readonly<Entry> | undefined {
+    const known = this.current.measurements.get(keyOf(namespace, name))
+    return known !== undefined && known.measurement.fields.size > 0 ? known : undefined
   }
 
   namespaces(): string[] {
@@ -126,7 +145,7 @@ export class SeriesNames implements SeriesResolver {
     this.epoch++
   }
 
-  private entry(namespace: string, name: string) {
+  private entry(namespace: string, name: string): Entry {
     const key = keyOf(namespace, name)
     let entry = this.current.measurements.get(key)
     if (entry === undefined) {
@@ -137,6 +156,7 @@ export class SeriesNames implements SeriesResolver {
       const before = this.former.at(-1)?.measurements.get(key)?.measurement
       entry = { measurement: before ?? { namespace, name, id: this.nextMeasurement++, fields: new Map() }, byTags: new Map(), tags: new Set() }
       this.current.measurements.set(key, entry)
+      this.current.sorted.add(key)
     }
     return entry
   }

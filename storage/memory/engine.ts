@@ -13,6 +13,8 @@ import type {
   FieldInfo,
   JobOptions,
   MeasurementInfo,
+  MeasurementsPage,
+  MeasurementsPageRequest,
   NamespaceGuard,
   NamespaceUsage,
   RetentionHold,
@@ -168,8 +170,15 @@ export class MemoryEngine implements StorageEngine {
 
   async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
     this.removal.settle()
+    if (only === undefined) return this.resolver.list(namespace).map(infoOf)
+    const known = this.resolver.existing(namespace, only)
+    return known === undefined ? [] : [infoOf(known)]
+  }
+
+  async measurementsPage({ namespace, offset = 0, limit }: MeasurementsPageRequest): Promise<MeasurementsPage> {
+    this.removal.settle()
     const all = this.resolver.list(namespace)
-    return (only === undefined ? all : all.filter(({ name }) => name === only)).map(infoOf)
+    return { items: all.slice(offset, offset + limit).map(infoOf), total: all.length }
   }
 
   async namespaces(): Promise<string[]> {

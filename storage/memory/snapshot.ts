@@ -39,8 +39,11 @@ export class Snapshot implements Reader {
     return new Snapshot(new Map(frozen))
   }
 
-  async measurements(namespace: string): Promise<MeasurementInfo[]> {
-    return [...(this.namespaces.get(namespace)?.values() ?? [])].map((m) => m.info)
+  async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
+    const all = this.namespaces.get(namespace)
+    if (only === undefined) return [...(all?.values() ?? [])].map((m) => m.info)
+    const known = all?.get(only)
+    return known === undefined ? [] : [known.info]
   }
 
   async *scan(request: ScanRequest): AsyncIterable<SeriesChunk> {

@@ -14,6 +14,8 @@ import type {
   FieldInfo,
   JobOptions,
   MeasurementInfo,
+  MeasurementsPage,
+  MeasurementsPageRequest,
   NamespaceBounds,
   NamespaceGuard,
   NamespaceUsage,
@@ -125,6 +127,11 @@ export class RemoteEngine implements StorageEngine {
   async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
     await this.settled(namespace)
     return this.ask('measurements', { namespace, only })
+  }
+
+  async measurementsPage(request: MeasurementsPageRequest): Promise<MeasurementsPage> {
+    await this.settled(request.namespace)
+    return this.ask('measurementsPage', request)
   }
 
   async namespaces(): Promise<string[]> {

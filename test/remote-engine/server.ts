@@ -70,6 +70,8 @@ export class Server {
         return engine.declareField(body.namespace, body.measurement, body.field)
       case 'measurements':
         return engine.measurements(body.namespace, body.only)
+      case 'measurementsPage':
+        return engine.measurementsPage(body)
       case 'namespaces':
         return engine.namespaces()
       case 'usage':

@@ -1,10 +1,14 @@
-/** Listings of what callers define are made in parts: they take more turns of the event loop, not longer ones, however many items they have and however large those are. */
+/**
+ * Listings of what callers define are made in parts: they take more turns of the event loop, not longer ones, however many items they have and however large those are.
+ * Where they have pages, one costs what its own items cost.
+ */
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
 
 /** Of an answer for each turn, at most: a part, its last item, and what a stream reads ahead. */
 const TURN_BYTES = 200_000
 const COUNT = 150
+const MEASUREMENTS = 20_000
 
 t.setTimeout(200_000)
 
@@ -66,6 +70,35 @@ for (const { name, path, body, items } of KINDS) {
     }
     t.equal((await node.inject({ method: 'HEAD', url: path })).statusCode, 200)
   })
+}
+
+t.test('a page of many measurements costs what one of few does', async (t) => {
+  const node = await boot({ plugins: ['line_protocol', 'native'], storage: 'embedded' })
+  t.teardown(() => node.stop())
+  const write = async (from: number, count: number) => {
+    const payload = Array.from({ length: count }, (_, i) => `m${from + i},host=a v=1`).join('\n')
+    const { statusCode, body } = await node.inject({ method: 'POST', url: '/write', payload })
+    if (statusCode !== 204) throw new Error(body)
+  }
+  const url = '/api/v1/measurements?limit=10&offset=10'
+  await write(0, 20)
+  const few = await leastMs(() => node.inject(url))
+  for (let at = 20; at < MEASUREMENTS; at += 5000) await write(at, 5000)
+  const { items, total } = (await node.inject(url)).json()
+  t.same([items.length, items[0].name, total], [10, 'm10005', MEASUREMENTS + 20])
+  const many = await leastMs(() => node.inject(url))
+  t.ok(many < 8 * few, `${many} ms, and ${few} of few`)
+})
+
+/** Of several tries: others have the processor in between. */
+async function leastMs(ask: () => Promise<unknown>): Promise<number> {
+  let least = Number.POSITIVE_INFINITY
+  for (let i = 0; i < 20; i++) {
+    const before = performance.now()
+    await ask()
+    least = Math.min(least, performance.now() - before)
+  }
+  return least
 }
 
 async function turnsOf(node: TestNode, request: Parameters<TestNode['inject']>[0]) {

@@ -37,7 +37,7 @@ const read: Job<ReadArgs, ReadSeries | undefined> = async (reader, args, { signa
   const known = (await reader.schema(namespace)).find(({ name }) => name === measurement)
   if (known === undefined) throw new SvcError('NOT_FOUND', `there is no measurement "${measurement}"; GET /api/v1/measurements lists those there are`)
   for (const field of fields) requireNumbers(measurement, field, known.fields)
-  if (!args.plain) requirePlain(measurement, fields, (await reader.measurements(namespace)).find(({ name }) => name === measurement)?.fields ?? [])
+  if (!args.plain) requirePlain(measurement, fields, (await reader.measurements(namespace, measurement)).at(0)?.fields ?? [])
   const range = { ...(args.start === undefined ? {} : { start: args.start }), ...(args.end === undefined ? {} : { end: args.end }) }
   const given = Object.entries(tags).map(([tag, value]): Matcher => ({ tag, op: '=', value }))
   const series = await choose(reader, { namespace, measurement, fields, matchers: given, ...range }, args.exact ? tags : undefined)

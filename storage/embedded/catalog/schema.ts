@@ -13,6 +13,7 @@
 import type { FieldInfo, FieldType, MeasurementInfo, MeasurementRef } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { NamespaceGate } from '../../common/namespace-gate.ts'
+import { SortedKeys } from '../../common/sorted-keys.ts'
 import type { FieldDef, MeasurementDef, TableDef } from '../threads/definitions.ts'
 import type { Definitions } from '../wal/record.ts'
 
@@ -85,6 +86,12 @@ export class Table {
   }
 }
 
+interface Names {
+  all: Map<string, Measurement>
+  /** Those of measurements to see. */
+  shown: SortedKeys
+}
+
 export class Schema {
   readonly byId: (Measurement | undefined)[] = []
   readonly tables: (Table | undefined)[] = []
@@ -94,7 +101,7 @@ export class Schema {
   readonly pending = new Map<number, Measurement>()
   /** Own tables of measurements that are gone → the log file being written when they went: older rows of theirs may still be replayed. */
   readonly goneTables = new Map<number, number>()
-  private readonly byName = new Map<string, Map<string, Measurement>>()
+  private readonly byName = new Map<string, Names>()
   private readonly sharedTables = new Map<string, Table>()
   private provisional: Measurement[] = []
   private readonly gate: NamespaceGate
@@ -104,7 +111,7 @@ export class Schema {
   }
 
   find(namespace: string, name: string): Measurement | undefined {
-    return this.byName.get(namespace)?.get(name)
+    return this.byName.get(namespace)?.all.get(name)
   }
 
   /** The measurement of that name, provisional when new. The name has been checked. @throws SvcError when its namespace may have no more. */
@@ -125,10 +132,8 @@ export class Schema {
     this.provisional = this.provisional.filter(({ kept, id }) => !kept && this.pending.has(id))
     for (const { id, namespace, name } of gone) {
       this.byId[id] = undefined
-      const names = this.byName.get(namespace)
-      if (names?.get(name)?.id === id) names.delete(name)
       // Whoever names a namespace may be refused: nothing of the name stays.
-      if (names?.size === 0) this.byName.delete(namespace)
+      this.removeName(namespace, name, id)
     }
     // Nothing durable names them: numbers at the end are free again.
     const free = new Set(gone.map(({ id }) => id))
@@ -138,17 +143,19 @@ export class Schema {
 
   /** Measurements under a name, provisional ones included. */
   count(namespace: string): number {
-    return this.byName.get(namespace)?.size ?? 0
+    return this.byName.get(namespace)?.all.size ?? 0
   }
 
   /** Those with measurements to see. */
   namespaces(): string[] {
-    return [...this.byName.keys()].filter((namespace) => this.list(namespace).length > 0).sort()
+    const shown: string[] = []
+    for (const [namespace, names] of this.byName) if (names.shown.size > 0) shown.push(namespace)
+    return shown.sort()
   }
 
   /** All that has data of a namespace: live, or dropped and still to be restored. */
   *owned(namespace: string): Generator<Measurement> {
-    yield* this.byName.get(namespace)?.values() ?? []
+    yield* this.byName.get(namespace)?.all.values() ?? []
     for (const measurement of this.pending.values()) if (measurement.namespace === namespace) yield measurement
   }
 
@@ -161,10 +168,18 @@ export class Schema {
     return this.sharedTables.values()
   }
 
-  /** Measurements to see, by name. */
-  list(namespace: string): Measurement[] {
-    const all = [...(this.byName.get(namespace)?.values() ?? [])]
-    return all.filter((m) => m.durable).sort((a, b) => (a.name < b.name ? -1 : 1))
+  /** How many measurements there are to see. */
+  shownCount(namespace: string): number {
+    return this.byName.get(namespace)?.shown.size ?? 0
+  }
+
+  /** Measurements to see, by name. @param offset so many are passed over. */
+  list(namespace: string, offset = 0, limit = Number.POSITIVE_INFINITY): Measurement[] {
+    const found: Measurement[] = []
+    const names = this.byName.get(namespace)
+    if (names === undefined || limit <= 0) return found
+    for (const name of names.shown.skip(offset)) if (found.push(names.all.get(name) as Measurement) >= limit) break
+    return found
   }
 
   /** Marks a measurement as named by a write. */
@@ -195,7 +210,10 @@ export class Schema {
   confirm({ measurements = [], tables = [], fields = [], homes = [] }: Definitions): void {
     for (const { id } of measurements) {
       const measurement = this.any(id)
-      if (measurement !== undefined) measurement.durable = true
+      if (measurement === undefined) continue
+      measurement.durable = true
+      // Not one that was dropped meanwhile.
+      if (this.find(measurement.namespace, measurement.name) === measurement) this.insert(measurement)
     }
     for (const { measurement, field } of fields) {
       const owner = this.any(measurement)
@@ -271,9 +289,15 @@ export class Schema {
 
   private unname({ id, namespace, name }: Measurement): void {
     this.byId[id] = undefined
+    this.removeName(namespace, name, id)
+  }
+
+  private removeName(namespace: string, name: string, id: number): void {
     const names = this.byName.get(namespace)
-    if (names?.get(name)?.id === id) names.delete(name)
-    if (names?.size === 0) this.byName.delete(namespace)
+    if (names?.all.get(name)?.id !== id) return
+    names.all.delete(name)
+    names.shown.delete(name)
+    if (names.all.size === 0) this.byName.delete(namespace)
   }
 
   /** Applies definitions read from the log. */
@@ -378,10 +402,12 @@ export class Schema {
     this.byId[measurement.id] = measurement
     let names = this.byName.get(measurement.namespace)
     if (names === undefined) {
-      names = new Map()
+      names = { all: new Map(), shown: new SortedKeys() }
       this.byName.set(measurement.namespace, names)
     }
-    names.set(measurement.name, measurement)
+    names.all.set(measurement.name, measurement)
+    if (measurement.durable) names.shown.add(measurement.name)
+    else names.shown.delete(measurement.name)
   }
 }
 

@@ -107,10 +107,12 @@ export class EngineReader implements Reader {
     return exportMeasurement(this.context, this.snapshot, task, this.signal)
   }
 
-  async measurements(namespace: string): Promise<MeasurementInfo[]> {
+  async measurements(namespace: string, only?: string): Promise<MeasurementInfo[]> {
     const { state, duck } = this.context
     const info = (def: MeasurementDef): MeasurementInfo => ({ name: def.name, tags: state.series.tagKeys(def.id), fields: def.fields.map(fieldInfo) })
-    return state.measurementsOf(namespace).map((def) => markEncrypted(duck.encrypted.keys, info(def)))
+    const known = only === undefined ? undefined : state.measurement(namespace, only)
+    const all = only === undefined ? state.measurementsOf(namespace) : known === undefined ? [] : [known]
+    return all.map((def) => markEncrypted(duck.encrypted.keys, info(def)))
   }
 
   async sql(request: SqlRequest): Promise<SqlCursor> {
