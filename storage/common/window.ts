@@ -49,14 +49,29 @@ export interface Bounds {
   measurements: Map<string, Bounds> | undefined
 }
 
-export class Window {
-  /** Time of the newest admitted row; persist it, or derive it from the data, and hand it back after a restart. */
-  newest: bigint | undefined
-  private readonly limits: Limits
+/** Told of each change of a window's newest time. */
+export type Moved = (before: bigint | undefined, after: bigint | undefined) => void
 
-  constructor(limits: Limits, newest?: bigint) {
+export class Window {
+  private readonly limits: Limits
+  private readonly moved: Moved | undefined
+  private time: bigint | undefined
+
+  constructor(limits: Limits, newest?: bigint, moved?: Moved) {
     this.limits = limits
-    this.newest = newest
+    this.time = newest
+    this.moved = moved
+  }
+
+  /** Time of the newest admitted row; persist it, or derive it from the data, and hand it back after a restart. */
+  get newest(): bigint | undefined {
+    return this.time
+  }
+
+  set newest(time: bigint | undefined) {
+    const before = this.time
+    this.time = time
+    this.moved?.(before, time)
   }
 
   /** First time inside the window. */

@@ -22,14 +22,14 @@ export class RetentionClock {
     return this.wallClockMs()
   }
 
-  /** Newest time of each namespace that holds one, nanoseconds. */
-  newest(): (bigint | undefined)[] {
-    return this.windows.newest()
+  /** Newest time that a namespace holds, nanoseconds; INT64_MIN = none holds one. */
+  get newest(): bigint {
+    return this.windows.newest
   }
 
   /** Nanoseconds; never ahead of the newest time held. */
   get now(): bigint {
-    return retentionClock(this.wallClock, this.newest())
+    return retentionClock(this.wallClock, [this.newest])
   }
 
   /** First times that retention lets a write carry. */

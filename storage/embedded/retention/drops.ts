@@ -70,7 +70,7 @@ export class Drops {
     const measurement = schema.find(namespace, name)
     if (measurement === undefined || !measurement.kept) throw unknownMeasurement('drop', name)
     const ttl = final ? undefined : clock.settings.softDeleteTtlSecs
-    const deadline = ttl === undefined ? null : dropDeadline(clock.wallClock, clock.newest(), ttl)
+    const deadline = ttl === undefined ? null : dropDeadline(clock.wallClock, [clock.newest], ttl)
     const change: Drop = { kind: 'drop', tombstone: tombstones.nextId++, measurement: measurement.id, deadline, owner: [namespace, name] }
     schema.hide(measurement)
     index.epoch++

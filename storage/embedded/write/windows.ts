@@ -3,11 +3,12 @@
  * measurement of the namespace is gone for good.
  */
 import type { Limits } from '../../common/limits.ts'
+import { INT64_MIN, later } from '../../common/time.ts'
 import { Window } from '../../common/window.ts'
 import type { TableRows } from '../wal/record.ts'
 
 /** A write on its way, as far as it has moved its window. */
-interface Moved {
+interface InFlight {
   rows: number
   /** Newest time of the window before it. */
   newestBefore: bigint | undefined
@@ -16,6 +17,8 @@ interface Moved {
 export class Windows {
   private readonly byNamespace = new Map<string, Window>()
   private readonly limits: Limits
+  /** See `newest`; undefined = to be found out. Each write asks for it, so nothing may go through all namespaces for it. */
+  private held: bigint | undefined = INT64_MIN
 
   constructor(limits: Limits) {
     this.limits = limits
@@ -24,7 +27,7 @@ export class Windows {
   of(namespace: string): Window {
     let window = this.byNamespace.get(namespace)
     if (window === undefined) {
-      window = new Window(this.limits)
+      window = new Window(this.limits, undefined, (before, after) => this.moved(before, after))
       this.byNamespace.set(namespace, window)
     }
     return window
@@ -39,16 +42,20 @@ export class Windows {
     return this.byNamespace.size
   }
 
-  /** Newest time of each namespace, nanoseconds, writes on their way included. */
-  newest(): (bigint | undefined)[] {
-    return [...this.byNamespace.values()].map((window) => window.newest)
+  /** Newest time of all namespaces, nanoseconds, writes on their way included; INT64_MIN = none holds one. */
+  get newest(): bigint {
+    if (this.held !== undefined) return this.held
+    let held = INT64_MIN
+    for (const { newest } of this.byNamespace.values()) if (newest !== undefined) held = later(held, newest)
+    this.held = held
+    return held
   }
 
   /**
    * Time of the newest row of each namespace that has taken effect.
    * @param inFlight writes on their way, in the order of the log, and their namespaces: they have moved the windows already and may yet fail.
    */
-  applied(inFlight: Iterable<readonly [Moved, string]>): Map<string, bigint> {
+  applied(inFlight: Iterable<readonly [InFlight, string]>): Map<string, bigint> {
     const before = new Map<string, bigint | undefined>()
     for (const [{ rows, newestBefore }, namespace] of inFlight) if (rows > 0 && !before.has(namespace)) before.set(namespace, newestBefore)
     const times = new Map<string, bigint>()
@@ -61,17 +68,25 @@ export class Windows {
 
   /** Whoever names a namespace may be refused: nothing of the name stays. */
   forgetEmpty(namespace: string): void {
-    if (this.byNamespace.get(namespace)?.newest === undefined) this.byNamespace.delete(namespace)
+    if (this.byNamespace.get(namespace)?.newest === undefined) this.forget(namespace)
   }
 
   /** Nothing of the namespace is left, and nothing on its way: whoever has the name next may write any history. */
   forget(namespace: string): void {
+    this.moved(this.byNamespace.get(namespace)?.newest, undefined)
     this.byNamespace.delete(namespace)
   }
 
   /** @param owned whether a namespace has measurements. */
   forgetAllBut(owned: (namespace: string) => boolean): void {
-    for (const namespace of this.byNamespace.keys()) if (!owned(namespace)) this.byNamespace.delete(namespace)
+    for (const namespace of this.byNamespace.keys()) if (!owned(namespace)) this.forget(namespace)
+  }
+
+  private moved(before: bigint | undefined, after: bigint | undefined): void {
+    if (this.held === undefined) return
+    if (after !== undefined && after >= this.held) this.held = after
+    // Others may hold the same time.
+    else if (before === this.held) this.held = undefined
   }
 
   /**
