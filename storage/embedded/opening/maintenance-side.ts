@@ -31,7 +31,7 @@ export function openMaintenanceSide(
   const manifest = new Manifest({ dataDir, fs, writer, logs, segments, memtables, releases, pressure, publisher, archived, retired })
   const seeded = new SeededTimes({ schema, index, memtables, segments, tombstones, times, releases, slices, pool, scrubber, tidyWanted, log }, seeds)
   const retention = new RetentionPass({
-    ...{ clock, limits, schema, index, memtables, unstored, tombstones, drops, moves, releases, seeded, segments, manifest, metrics, timers, holds },
+    ...{ clock, limits, schema, index, memtables, unstored, tombstones, drops, moves, releases, seeded, segments, manifest, metrics, timers, slices, holds },
     rewriteAfterSecs: config.deleted_rows_rewrite_secs,
   })
   const maintenance = new Maintenance({

@@ -4,6 +4,7 @@
  */
 
 import type { RetentionHold } from 'svcdb'
+import { atOnce, type Work } from 'svcdb/lib/event-loop'
 import type { Limits } from '../../common/limits.ts'
 import { measurementCutoff, retentionCutoff } from '../../common/retention.ts'
 import { INT64_MIN } from '../../common/time.ts'
@@ -16,6 +17,7 @@ import type { EngineMetrics } from '../metrics.ts'
 import type { Manifest } from '../segment/manifest.ts'
 import type { SegmentTable } from '../segment/segment-table.ts'
 import type { SeriesIndex } from '../series/series-index.ts'
+import type { Slices } from '../slices.ts'
 import { Summary } from '../threads/memtable-layout.ts'
 import type { Cutoff, GeneralCutoff } from '../threads/removals.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
@@ -30,6 +32,15 @@ import type { RetentionMoves } from './retention-moves.ts'
 import type { SeededTimes } from './seeded-times.ts'
 import { shardsTaken, type Taken } from './shards.ts'
 import type { Tombstones } from './tombstones.ts'
+
+interface Decided {
+  /** Cutoff of the measurements without a retention of their own. */
+  general: bigint
+  kept: ReadonlyMap<number, Kept>
+  /** Segments that somebody still needs. */
+  awaiting: number
+  next: Omit<RetentionMove, 'id'> | undefined
+}
 
 interface RetentionPassDependencies {
   clock: RetentionClock
@@ -47,6 +58,7 @@ interface RetentionPassDependencies {
   manifest: Manifest
   metrics: EngineMetrics
   timers: Timers
+  slices: Slices
   /** Seconds that deleted rows may stay in files before these are written again for that reason alone. */
   rewriteAfterSecs: number
   /** Who still needs raw data. */
@@ -119,13 +131,21 @@ export class RetentionPass {
 
   /** @returns whether a cutoff moved. */
   private async moveRetention(): Promise<boolean> {
-    const { clock, limits, tombstones, moves, metrics } = this.dependencies
-    const { now, settings } = clock
-    const general = retentionCutoff(now, settings.retentionSecs, limits)
+    const { limits, moves, metrics, slices } = this.dependencies
+    const deciding = this.decide()
+    let inOne = true
+    let step = deciding.next()
+    for (; step.done !== true; step = deciding.next()) {
+      inOne = false
+      await slices.next()
+    }
+    let decided = step.value
+    // Measurements and holds may have come in the turns of others: a move follows from what there is in one turn. Few passes have one.
+    if (!inOne && decided.next !== undefined) decided = atOnce(this.decide())
+    const { general, kept, awaiting, next } = decided
     this.general = general
-    this.kept = this.keptNow(now, general)
-    if (settings.retentionSecs === 0 && settings.retention.size === 0) return false
-    const next = nextMove(tombstones.cutoffs, general, [...this.kept.values()], (table, sequence) => this.firstTime(table, sequence))
+    this.kept = kept
+    if (awaiting > 0) metrics.segmentsAwaitingRollup.inc(awaiting)
     if (next === undefined) return false
     const shards = shardsTaken(this.takenBy(next), BigInt(limits.shardDurationSecs) * 1_000_000_000n)
     const sequence = await moves.move(next)
@@ -134,24 +154,26 @@ export class RetentionPass {
     return true
   }
 
-  /** What each measurement keeps by the configuration in force. */
-  private keptNow(now: bigint, general: bigint): Map<number, Kept> {
-    const { limits, schema, holds } = this.dependencies
-    const { settings } = this.dependencies.clock
+  /** What each measurement keeps by the configuration in force, and what follows from it. */
+  private *decide(): Work<Decided> {
+    const { clock, limits, schema, holds, tombstones, slices } = this.dependencies
+    const { now, settings } = clock
+    const general = retentionCutoff(now, settings.retentionSecs, limits)
     const kept = new Map<number, Kept>()
+    let awaiting = 0
     for (const measurement of [...schema.byId, ...schema.pending.values()]) {
       if (measurement === undefined || !measurement.kept) continue
       const { id, namespace, name } = measurement
       const tables = measurement.tables.map((table) => table.id)
-      if (schema.pending.has(id)) {
-        kept.set(id, { id, tables, cutoff: INT64_MIN })
-        continue
-      }
-      const cutoff = measurementCutoff(settings, limits, now, namespace, name, holds)
-      if (cutoff < general && !settings.retention.has(name)) this.awaiting(tables, general)
+      const isPending = schema.pending.has(id)
+      const cutoff = isPending ? INT64_MIN : measurementCutoff(settings, limits, now, namespace, name, holds)
+      if (!isPending && cutoff < general && !settings.retention.has(name)) awaiting += this.awaiting(tables, general)
       kept.set(id, { id, tables, cutoff })
+      if (kept.size % slices.size === 0) yield
     }
-    return kept
+    if (settings.retentionSecs === 0 && settings.retention.size === 0) return { general, kept, awaiting, next: undefined }
+    const next = nextMove(tombstones.cutoffs, general, [...kept.values()], (table, sequence) => this.firstTime(table, sequence))
+    return { general, kept, awaiting, next }
   }
 
   private firstTime(table: number, sequence: number): bigint {
@@ -159,10 +181,9 @@ export class RetentionPass {
     return firstTimeFrom(segments.of(table), memtables.all(), table, sequence)
   }
 
-  /** Counts segments that retention would take and somebody still needs. */
-  private awaiting(tables: readonly number[], cutoff: bigint): void {
-    const count = tables.reduce((sum, table) => sum + this.dependencies.segments.of(table).filter(({ maxTime }) => BigInt(maxTime) < cutoff).length, 0)
-    if (count > 0) this.dependencies.metrics.segmentsAwaitingRollup.inc(count)
+  /** Segments that retention would take and somebody still needs. */
+  private awaiting(tables: readonly number[], cutoff: bigint): number {
+    return tables.reduce((sum, table) => sum + this.dependencies.segments.of(table).filter(({ maxTime }) => BigInt(maxTime) < cutoff).length, 0)
   }
 
   /** Series whose newest row a move has masked. @param sequence that of the move. */
