@@ -13,7 +13,7 @@ function run(files: Record<string, string>, ...args: string[]): { status: number
   const root = mkdtempSync(join(tmpdir(), 'svc-runner-'))
   t.teardown(() => rmSync(root, { recursive: true }))
   mkdirSync(join(root, 'scripts'))
-  for (const name of ['test.ts', 'slow-tests.ts']) cpSync(join(import.meta.dirname, name), join(root, 'scripts', name))
+  for (const name of ['test.ts', 'slow-tests.ts', 'strip-tests.ts']) cpSync(join(import.meta.dirname, name), join(root, 'scripts', name))
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(dirname(join(root, name)), { recursive: true })
     writeFileSync(join(root, name), text)
@@ -42,6 +42,23 @@ t.test('a failure, a file without a test, an end before the end: each fails the 
     t.match(output, said)
     t.match(output, /^# failed: bad\.test\.ts$/m)
     t.match(output, /fail: 1/)
+  }
+})
+
+t.test('many files are stripped beforehand, which runs none of them', async (t) => {
+  const root = mkdtempSync(join(tmpdir(), 'svc-strip-'))
+  t.teardown(() => rmSync(root, { recursive: true }))
+  const files = { plain: '', imports: "import { missing } from 'node:fs'\n", dynamic: "await import('node:fs')\n" }
+  for (const [name, text] of Object.entries(files))
+    writeFileSync(join(root, `${name}.ts`), `${text}const ran: string = ${JSON.stringify(name)}\nconsole.log(ran)\n`)
+  const env = { ...process.env, NODE_COMPILE_CACHE: join(root, 'cache'), NODE_DEBUG_NATIVE: 'COMPILE_CACHE' }
+  const node = (...args: string[]) => spawnSync(process.execPath, args, { cwd: root, env, encoding: 'utf8' })
+  const { status, stdout } = node(join(import.meta.dirname, 'strip-tests.ts'), ...Object.keys(files).map((name) => `${name}.ts`))
+  t.equal(status, 0)
+  t.notMatch(stdout, /^(plain|imports|dynamic)$/m)
+  for (const name of Object.keys(files)) {
+    const { stdout, stderr } = node(`${name}.ts`)
+    t.match(stdout + stderr, new RegExp(`retrieving transpile cache for StrippedTypeScript \\S+/${name}\\.ts\\.\\.\\.success`), name)
   }
 })
 

@@ -19,6 +19,9 @@ import { EACH, IN_TURN, TURNS } from './slow-tests.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const TIMEOUT_MS = 600_000
+const CACHE = { NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/svc-test') }
+/** Fewer files strip their types themselves. */
+const MANY = 20
 /** More than that is a fault of the change, not of the machine. */
 const MAX_AGAIN = 2
 /** Of a file's output, from its end. */
@@ -97,6 +100,7 @@ const failures = new Map<string, Outcome>()
 let done = 0
 process.stdout.write('TAP version 14\n')
 const queue = [...files]
+if (files.length >= MANY) stripTypes()
 await Promise.all(Array.from({ length: jobs }, work))
 if (values.again && failed.length <= MAX_AGAIN) await runAgain()
 process.stdout.write(`1..${files.length}\n`)
@@ -148,7 +152,7 @@ function seedsIn(text: string): Record<string, string> {
 }
 
 function run(file: string, seeds: Record<string, string> = {}): Promise<Outcome> {
-  const env = { ...process.env, ...seeds, TAP_TIMEOUT: String(TIMEOUT_MS / 1000), NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/svc-test') }
+  const env = { ...process.env, ...seeds, TAP_TIMEOUT: String(TIMEOUT_MS / 1000), ...CACHE }
   // A process group, so that servers which a test started end with it.
   const child = spawn(process.execPath, [file], { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
   running.add(child)
@@ -175,6 +179,18 @@ function run(file: string, seeds: Record<string, string> = {}): Promise<Outcome>
       resolve({ ok, counts, text: ok ? text : `# ${file}\n${text.replace(/\n?$/, '\n')}${why}` })
     })
   })
+}
+
+/** Beside the first files, which are the long ones: whatever it has not done when a file begins, that file does for itself. */
+function stripTypes(): void {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'strip-tests.ts'), ...files], {
+    cwd: ROOT,
+    env: { ...process.env, ...CACHE },
+    stdio: 'ignore',
+    detached: true,
+  })
+  running.add(child)
+  child.once('close', () => running.delete(child))
 }
 
 /** Of tap's last line, such as "# { total: 9, pass: 7, fail: 1, skip: 1 }". */
