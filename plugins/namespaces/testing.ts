@@ -18,7 +18,12 @@ export async function openNode(
   others: readonly Plugin[] = [],
   plugins: readonly Plugin[] = [plugin, line, native],
 ): Promise<FolderNode> {
-  const tree = { plugins: [], ...more, server: { multi_tenancy: true, http_addr: '127.0.0.1:0', ...(more.server as object) }, database: { data_dir: dataDir } }
+  const tree = {
+    plugins: [],
+    ...more,
+    server: { multi_tenancy: true, http_addr: '127.0.0.1:0', ...(more.server as object) },
+    database: { data_dir: dataDir, warm_up_ms: 0 },
+  }
   const config = await resolveConfig({ tree: tree as never, file: 'the test', folder: dataDir, overrides: new Map() }, { plugins: [...plugins, ...others] })
   const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'json', destination: { write() {} } }) })
   try {

@@ -16,6 +16,7 @@ const CONFIG = `plugins = ["native", "line_protocol", "sql", "promql", "exemplar
 [server]
 http_addr = "127.0.0.1:0"
 [database]
+warm_up_ms = 0
 soft_delete_ttl_secs = 3600
 [triggers]
 `
