@@ -129,7 +129,7 @@ const SEED = Number(process.env.SVC_SEED ?? Date.now() % 1e6)
 
 for (const conditional of [true, false])
   t.test(`one that is alone gets on, wherever it was killed; ${conditional ? 'with' : 'without'} conditional writes, seed ${SEED}`, async (t) => {
-    for (let run = 0; run < 60; run++) {
+    for (let run = 0; run < 20; run++) {
       const { ask, calm } = world(SEED + run, 0.15, conditional)
       const one: Copy = { kept: { claim: {} }, held: undefined }
       for (let life = 0; life < 6; life++) {
@@ -148,7 +148,7 @@ for (const conditional of [true, false])
 for (const conditional of [true, false])
   t.test(`of copies made at any time one has the store; ${conditional ? 'with' : 'without'} conditional writes, seed ${SEED}`, async (t) => {
     let both = 0
-    for (let run = 0; run < 100; run++) {
+    for (let run = 0; run < 40; run++) {
       const { ask, calm, random, folder } = world(SEED + run, random4(run), conditional)
       const one: Copy = { kept: { claim: {} }, held: undefined }
       for (let life = 0; life < 3; life++) {
