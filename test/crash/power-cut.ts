@@ -176,6 +176,7 @@ class Loop {
     this.finalDrops = this.random.chance(FINAL_DROPS)
     const database = {
       ...SMALL,
+      warm_up_ms: 0,
       data_dir: join(this.mount.path, 'data'),
       wal_fsync_policy: this.options.policy,
       ...(this.finalDrops ? {} : { soft_delete_ttl_secs: 86_400 }),

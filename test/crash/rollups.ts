@@ -23,7 +23,7 @@ export async function killRollups(kills: number, seed: number, log: (line: strin
       engine: 'embedded',
       sql: true,
       plugins: ['rollups'],
-      database: { ...modelDatabase, maintenance_interval_secs: 1 },
+      database: { ...modelDatabase, warm_up_ms: 0, maintenance_interval_secs: 1 },
       sections,
     })
     await server.ready(READY_LIMIT_MS)

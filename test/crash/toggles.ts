@@ -47,7 +47,7 @@ export async function togglePlugins(lives: number, seed: number, log: (line: str
       engine: 'embedded',
       sql: true,
       plugins: [...plugins, 'backup', ...switched.flatMap((one) => one.plugins)],
-      database: { ...modelDatabase, maintenance_interval_secs: 1, ...settings },
+      database: { ...modelDatabase, warm_up_ms: 0, maintenance_interval_secs: 1, ...settings },
       sections: {
         // On a busy machine.
         server: { sql_query_timeout_secs: 240 },
