@@ -1,7 +1,7 @@
 /** Where a node listens, by its config: HTTP, and each plugin whose schema marks a key as the address of a listener of its own. */
 import { isWildcard, parseAddress } from '../lib/network/index.ts'
-import { withoutPasswords } from '../lib/text/index.ts'
 import type { Schema } from './section.ts'
+import { shown } from './shown.ts'
 
 export interface ListenAddress {
   /** The key that sets it: `server.http_addr`. */
@@ -28,7 +28,7 @@ export function addressProblems(addresses: readonly ListenAddress[], file: strin
       if (other !== undefined) problems.push(`cannot use "${key}" "${address}" in ${file}: "${other.key}" is "${other.address}"; give each a port of its own`)
       taken.push({ key, address, host, port })
     } catch {
-      problems.push(`cannot use "${key}" "${withoutPasswords(address)}": write host:port, such as 127.0.0.1:8086`)
+      problems.push(`cannot use "${key}" ${shown(address)}: write host:port, such as 127.0.0.1:8086`)
     }
   }
   return problems

@@ -392,10 +392,19 @@ t.test('a password in a URL is in no message', async (t) => {
     'public_url = "ftp://me:hun/ter2@svc.example"',
     'allowed_hosts = ["http://me:hunter2@svc.example"]',
     'http_addr = "me:hunter2@127.0.0.1:8086"',
+    'cors_allowed_origins = "http://me:hunter2@svc.example"',
   ]) {
     const [problem = ''] = await problemsOf(`[server]\n${line}\n`)
     t.match(problem, /cannot use "server.*…@/, line)
     t.notMatch(problem, /hun\/?ter2/)
+  }
+})
+
+t.test('what is far too long is refused at once, and not repeated whole', async (t) => {
+  for (const text of ['x', 'a:', '//', '@', 'a:@'].map((part) => part.repeat(100_000))) {
+    const problems = await problemsOf(`[server]\nhttp_addr = "${text}"\nlog_level = "${text}"\nallowed_hosts = "${text}"\npublic_url = "${text}"\n`)
+    t.equal(problems.length, 4)
+    for (const problem of problems) t.ok(problem.length < 1000, `${problem.length} characters`)
   }
 })
 

@@ -1,7 +1,8 @@
 /** Checks one section against its schema: unknown keys with the nearest name, defaults, bounds, secrets wrapped. Pure. */
 import { SchemaReader } from '../lib/schema/index.ts'
-import { didYouMean, withoutPasswords } from '../lib/text/index.ts'
+import { didYouMean } from '../lib/text/index.ts'
 import { isSecretSchema, Secret } from './secret.ts'
+import { shown } from './shown.ts'
 
 /** The JSON Schema members that are looked at. */
 export interface Schema {
@@ -52,13 +53,13 @@ export function checkSection(schema: Schema, raw: unknown, path: string, origin:
     const at = schemaAt(schema, error.instancePath)
     const description = descriptionAt(schema, error.instancePath)
     const given = valueAt(value, error.instancePath)
-    const shown = at !== undefined && holdsSecret(at) ? '' : ` ${withoutPasswords(JSON.stringify(given) ?? '')}`
+    const text = at !== undefined && holdsSecret(at) ? '' : ` ${shown(given)}`
     const choices = at === undefined ? undefined : choicesOf(at)
     const why =
       choices === undefined
-        ? withMeaning(`${error.message}${shown === '' ? '' : otherwiseWritten(at?.type, given)}`, description)
+        ? withMeaning(`${error.message}${text === '' ? '' : otherwiseWritten(at?.type, given)}`, description)
         : outsideOf(choices, given, description)
-    problems.push(`cannot use "${key}"${shown} in ${origin(key)}: ${why}`)
+    problems.push(`cannot use "${key}"${text} in ${origin(key)}: ${why}`)
   }
   return problems.length > before ? value : wrapSecrets(schema, value)
 }
@@ -88,7 +89,7 @@ function otherwiseWritten(type: string | undefined, given: unknown): string {
   if ((type === 'integer' || type === 'number') && text) return '; write digits alone, without quotes and unit'
   if (type === 'boolean' && text) return '; write true or false, without quotes'
   if (type === 'string' && (typeof given === 'number' || typeof given === 'boolean')) return `; write "${given}", in quotes`
-  if (type === 'array' && text) return `; write [${JSON.stringify(given)}], a list`
+  if (type === 'array' && text) return `; write [${shown(given)}], a list`
   return ''
 }
 

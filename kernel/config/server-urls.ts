@@ -1,14 +1,13 @@
 /** Keys of [server] that are URLs and origins: what the patterns of their schema cannot say. */
-import { withoutPasswords } from '../lib/text/index.ts'
 import type { ServerConfig } from './schema.ts'
+import { shown } from './shown.ts'
 
 type UrlKeys = Pick<ServerConfig, 'public_url' | 'cors_allowed_origins' | 'allow_unsafe_cors'>
 
 /** One line for each that is wrong. Of a section whose values may be of other types than the schema says: those are told elsewhere. */
 export function urlProblems({ public_url: url, cors_allowed_origins: origins, allow_unsafe_cors }: Partial<UrlKeys>, file: string): string[] {
   const problems: string[] = []
-  const refuse = (key: string, value: string, why: string) =>
-    void problems.push(`cannot use "server.${key}" ${withoutPasswords(JSON.stringify(value))} in ${file}: ${why}`)
+  const refuse = (key: string, value: string, why: string) => void problems.push(`cannot use "server.${key}" ${shown(value)} in ${file}: ${why}`)
   if (typeof url === 'string' && /^https?:\/\/[^@]*$/.test(url) && !URL.canParse(url))
     refuse('public_url', url, 'it is no URL; write one such as https://svc.example')
   for (const origin of Array.isArray(origins) ? origins : []) {
