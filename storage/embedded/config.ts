@@ -297,8 +297,9 @@ export function resolveConfig(given: Record<string, unknown>): DatabaseConfig {
 }
 
 /** A full memtable's memory, and that of one which is being flushed, are kept for the next ones. */
-export const slabOptions = ({ memtable_flush_threshold }: DatabaseConfig): SlabOptions => ({
+export const slabOptions = ({ memtable_flush_threshold, max_memtable_memory }: DatabaseConfig): SlabOptions => ({
   memtableBytes: memtable_flush_threshold,
+  maxMemtableMemory: max_memtable_memory,
   keptBytes: 2 * memtable_flush_threshold,
 })
 

@@ -31,6 +31,8 @@ interface Memory {
 export interface SlabOptions {
   /** Rows in bytes that a memtable holds when it is full. */
   memtableBytes: number
+  /** Bytes that all memtables may take: one that fills and one that is flushed must have room in them. Absent = no matter. */
+  maxMemtableMemory?: number
   /** Bytes of free buffers that are kept; more is left to the collector. */
   keptBytes: number
 }
@@ -55,8 +57,9 @@ export class SlabPool {
   private readonly spare: number[] = []
 
   /** @param left told of bytes that are left to the collectors of all threads, and whether because writes need less: then they are worth a collection by themselves. */
-  constructor({ memtableBytes, keptBytes }: SlabOptions, left: (bytes: number, resting?: boolean) => void = () => {}) {
-    this.slabBytes = Math.max(SMALLEST_SLAB, Math.min(LARGEST_SLAB, 2 ** Math.floor(Math.log2(memtableBytes / 8))))
+  constructor({ memtableBytes, maxMemtableMemory = Infinity, keptBytes }: SlabOptions, left: (bytes: number, resting?: boolean) => void = () => {}) {
+    const wanted = Math.max(SMALLEST_SLAB, Math.min(LARGEST_SLAB, memtableBytes / 8))
+    this.slabBytes = 2 ** Math.floor(Math.log2(Math.min(wanted, maxMemtableMemory / 4)))
     this.keptBytes = keptBytes
     this.left = left
   }

@@ -29,6 +29,16 @@ t.test('they are flushed before they fill the memory', async (t) => {
   await closeAndRemove(engine, dir)
 })
 
+t.test('the least memory that there may be takes writes', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir, { max_memtable_memory: MIB })
+  for (let table = 0; table < TABLES; table++) await writeFloat(engine, `m${table}`, 'a', NOW, { v: 1 })
+  await engine.flush()
+  for (let table = 0; table < TABLES; table++) await writeFloat(engine, `m${table}`, 'a', NOW + 1n, { v: 2 })
+  for (let table = 0; table < TABLES; table++) t.equal((await rowsOf(engine, `m${table}`)).length, 2)
+  await closeAndRemove(engine, dir)
+})
+
 t.test('so are those that a start has read back', async (t) => {
   const dir = tempDir()
   const engine = await openEngine(dir)
