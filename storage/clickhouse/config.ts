@@ -2,8 +2,8 @@
 import { Secret } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type Static, Type } from 'svcdb/lib/schema'
-import { admissionKeys } from '../common/limits.ts'
-import { retentionKeys } from '../common/retention.ts'
+import { admissionKeys, limitsOf } from '../common/limits.ts'
+import { retentionKeys, retentionSettings } from '../common/retention.ts'
 
 const NAME = '^[a-z][a-z0-9_]*$'
 const DISK_NAME = '^[A-Za-z0-9_-]+$'
@@ -126,6 +126,7 @@ export function lacking(config: Record<string, unknown>): Record<string, string>
 
 /** @throws CONFIG_ERROR for values that cannot be used. */
 export function check(config: Record<string, unknown>): void {
+  retentionSettings(config, limitsOf(config))
   const { url, storage_policy, cold_volume, cold_after_secs } = sectionOf(config)
   // It is not said which: it may have a password.
   const refuse = (cause: string): SvcError => new SvcError('CONFIG_ERROR', `cannot use [database.clickhouse] url: ${cause}`)

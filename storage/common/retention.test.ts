@@ -1,4 +1,5 @@
 import { SvcError } from 'svcdb/lib/errors'
+import { loadEngine } from 'svcdb/testkit'
 import t from 'tap'
 import { limitsOf } from './limits.ts'
 import {
@@ -36,6 +37,13 @@ t.test('the configuration, and periods that are too short', async (t) => {
   const short = (config: Record<string, unknown>, message: RegExp) => t.throws(() => of(config), { code: 'CONFIG_ERROR', message })
   short({ retention_secs: 3599 }, /retention_secs = 3599: it is shorter than shard_duration_secs = 3600/)
   short({ retention: { 'a b': 1 } }, /retention\."a b" = 1: it is shorter/)
+})
+
+t.test('every engine says so before a start', async (t) => {
+  for (const name of ['clickhouse', 'embedded', 'memory']) {
+    const { check } = await loadEngine(name, '.')
+    t.throws(() => check?.({ retention_secs: 3599 }), { code: 'CONFIG_ERROR', message: /retention_secs = 3599: it is shorter/ }, name)
+  }
 })
 
 t.test('the clock is the earlier of wall clock and newest time of any namespace', async (t) => {
