@@ -54,6 +54,13 @@ t.test('times survive the way through two halves', async (t) => {
   t.equal(formatTime(-1n), '1969-12-31T23:59:59.999999999Z')
 })
 
+t.test('the present is not the future, however little may be', async (t) => {
+  const window = new Window({ ...limits, futureWriteToleranceSecs: 0 })
+  const judge = (time: bigint) => verdict(window.open(NOW_MS, false), lowHalf(time), highHalf(time))
+  t.equal(judge(NOW + 999_999n), ADMITTED, 'points without a time have one of the millisecond that the clock tells')
+  t.equal(judge(NOW + 1_000_000n), TOO_NEW)
+})
+
 t.test('window', async (t) => {
   const judge = (w: Window, time: bigint, backfill = false) => verdict(w.open(NOW_MS, backfill), lowHalf(time), highHalf(time))
   t.same([limitsOf({}).oooShardTolerance, limitsOf({}).shardDurationSecs], [48, 3600], 'what was not sent for two days comes in without ceremony')

@@ -27,6 +27,7 @@ export const TOO_NEW = 2
 export const TOO_OLD = 3
 type Verdict = typeof ADMITTED | typeof SENTINEL | typeof TOO_NEW | typeof TOO_OLD
 
+const NS_PER_MS = 1_000_000n
 const NS_PER_SEC = 1_000_000_000n
 /** 1973 in nanoseconds: seconds, milliseconds and microseconds of today that are read as nanoseconds lie before it. */
 const OTHER_UNIT = 100_000_000_000_000_000n
@@ -167,8 +168,10 @@ export function verdict(bounds: Bounds, low: number, high: number): Verdict {
   return ADMITTED
 }
 
+/** No point of the clock's own millisecond is in the future: one that came without a time has a time within it. */
 function futureBound(nowMs: number, limits: Limits): bigint {
-  const bound = wallClock(nowMs) + BigInt(limits.futureWriteToleranceSecs) * NS_PER_SEC
+  const tolerance = BigInt(limits.futureWriteToleranceSecs) * NS_PER_SEC
+  const bound = wallClock(nowMs) + (tolerance === 0n ? NS_PER_MS - 1n : tolerance)
   return bound < INT64_MAX ? bound : INT64_MAX
 }
 
