@@ -209,7 +209,9 @@ t.test('check asks plugins what would end a start', async (t) => {
   const none = keys('')
   const refused = await svc(['check', '-c', none])
   t.match(refused, { code: 1, out: '', err: /^svc: cannot run plugin "api_keys": cannot let anybody in: there is no API key; run `svc generate-key/ })
-  t.match(await svc(['check', '-c', keys(`[[auth.api_keys]]\nname = "a"\nkey = "svc_${'a'.repeat(43)}"\nadmin = true\n`)]), { code: 0, err: '' })
+  const one = `[[auth.api_keys]]\nname = "a"\nkey = "svc_${'a'.repeat(43)}"\nadmin = true\n`
+  t.match(await svc(['check', '-c', keys(one)]), { code: 0, err: '' })
+  t.match(await svc(['check', '-c', keys(`${one}[auth.api_key]\nenabled = false\n`)]), { code: 1, err: /auth\.api_key\.enabled is false and no other plugin/ })
   const kept = keys('[auth]\npersistent_api_keys = true\n')
   t.match(await svc(['check', '-c', kept]), { code: 1, err: /cannot let anybody in/ })
   t.match(await svc(['generate-key', '-c', kept, '--name', 'admin', '--admin']), { code: 0, out: /^svc_/ })

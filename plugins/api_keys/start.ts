@@ -59,10 +59,15 @@ function recordOf({ what, id, key }: InboxChange): AuditRecord {
 /** @throws Error where nobody could be let in. */
 export function requireWayIn({ auth }: Pick<ApiKeysConfig, 'auth'>, keyring: Keyring, hasOther: boolean): void {
   if (hasOther) return
-  if (!auth.api_key.enabled)
-    throw new Error('cannot let anybody in: auth.api_key.enabled is false and no other plugin authenticates; set it to true, or select jwt or mtls')
+  requireEnabled({ auth })
   if (keyring.values().some(({ enabled }) => enabled)) return
   throw noKey({ auth })
+}
+
+/** Where nothing else authenticates. */
+export function requireEnabled({ auth }: Pick<ApiKeysConfig, 'auth'>): void {
+  if (!auth.api_key.enabled)
+    throw new Error('cannot let anybody in: auth.api_key.enabled is false and no other plugin authenticates; set it to true, or select jwt or mtls')
 }
 
 export function noKey({ auth }: Pick<ApiKeysConfig, 'auth'>): Error {
