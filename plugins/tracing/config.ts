@@ -68,5 +68,8 @@ export type TracingConfig = Omit<GivenConfig, 'sampling'> & { sampling: 'always_
 
 /** A number is the part that is recorded. */
 export function resolved({ sampling, ...given }: GivenConfig): TracingConfig {
+  // What sends it would show all of it when it refuses it.
+  if (/[^\x20-\x7e]/.test(given.authorization?.reveal() ?? ''))
+    throw new Error('cannot use tracing.authorization: it has characters that no header may have, such as a line break at its end; write printable ASCII')
   return typeof sampling === 'number' ? { ...given, sampling: 'ratio', ratio: sampling } : { ...given, sampling }
 }

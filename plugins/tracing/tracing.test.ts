@@ -131,6 +131,18 @@ t.test('over gRPC, with credentials', async (t) => {
   t.equal(collector.headers[0].authorization, 'Bearer abc')
 })
 
+t.test('an authorization that no header may have is refused, and not shown', async (t) => {
+  for (const protocol of ['grpc', 'http_protobuf']) {
+    const tracing = { endpoint: 'http://127.0.0.1:1', protocol, authorization: 'Bearer hunter2\n' }
+    const refused = (await boot({ plugins: ['tracing'], config: { tracing } }).then(
+      (node) => node.stop(),
+      (error: Error) => error,
+    )) as Error
+    t.match(refused.message, /cannot use tracing\.authorization: it has characters that no header may have/, protocol)
+    t.notMatch(refused.message, /hunter2/)
+  }
+})
+
 t.test('what is not sampled is not recorded, but what fails is', async (t) => {
   const { node, get, collector } = await start(t, { sampling: 'always_off' })
   t.equal((await get('/probe/fails', { traceparent })).status, 500)
