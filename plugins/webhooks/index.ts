@@ -1,6 +1,7 @@
 import { AUDIT_LOG, type AuditLog, audited, definePlugin, NAMESPACES, type NamespaceLifecycle, WEBHOOKS, type WebhookRef } from 'svcdb'
 import { jsonListing } from 'svcdb/lib/json'
-import { configSchema } from './config.ts'
+import { authoritiesOf } from './authorities.ts'
+import { configSchema, type WebhooksConfig } from './config.ts'
 import { endpointPath, listing, listQuery, rearmed } from './schemas.ts'
 import type { WebhookPage } from './service.ts'
 import { assemble } from './wiring.ts'
@@ -19,6 +20,7 @@ export default definePlugin({
   capabilities: ['state'],
   provides: [WEBHOOKS],
   auditActions: ['webhook_rearm'],
+  check: async ({ section }) => void (await authoritiesOf((section as WebhooksConfig).ca_file)),
   setup(svc, settings) {
     const { service, start, run, drain, stop } = assemble(svc, settings)
     svc.provide(WEBHOOKS, service)

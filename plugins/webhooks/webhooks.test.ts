@@ -339,5 +339,6 @@ t.test('keys and bodies are shown nowhere, and without a key nothing is taken', 
   const short = await start(t, { signing_secrets: ['whsec_c2hvcnQ='] }).catch((error: Error) => error.message)
   t.match(short, /cannot use webhooks\.signing_secrets\[0\]: it is not the base64 of 24 bytes or more/)
   t.notMatch(short, 'c2hvcnQ')
-  await t.rejects(start(t, { ca_file: '/nowhere.pem' }), /nowhere\.pem/)
+  await t.rejects(start(t, { ca_file: '/nowhere.pem' }), /cannot use webhooks\.ca_file "\/nowhere\.pem": ENOENT.*; name a PEM file of certificates/)
+  await t.rejects(start(t, { ca_file: import.meta.filename }), /cannot use webhooks\.ca_file ".*": it has no certificate/)
 })

@@ -1,9 +1,8 @@
 /** The parts put together: made in setup, opened in the start phase, delivering while this process has the work. */
 import { randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
-import { getCACertificates } from 'node:tls'
 import type { ScheduledRun, Svc, WebhookReport } from 'svcdb'
 import { publicResolver, type Resolve, systemResolver } from 'svcdb/lib/egress'
+import { authoritiesOf } from './authorities.ts'
 import type { WebhooksConfig } from './config.ts'
 import { Guard } from './guard.ts'
 import { type Gauges, webhooksMetrics } from './metrics.ts'
@@ -96,7 +95,7 @@ function notify(observers: Observers, report: WebhookReport, log: Svc['log']): v
 }
 
 async function openPost({ clock }: Svc, { ca_file: caFile, timeout_secs: timeoutSecs }: WebhooksConfig, guard: Guard): Promise<Post> {
-  const authorities = caFile === '' ? undefined : [...getCACertificates(), await readFile(caFile, 'utf8')]
+  const authorities = await authoritiesOf(caFile)
   return poster({ guard, timeoutMs: timeoutSecs * 1000, authorities, userAgent: 'svc-webhooks', now: () => clock.now() })
 }
 
