@@ -1,11 +1,12 @@
 import { AUDIT_LOG, type AuditLog, definePlugin, POLICIES } from 'svcdb'
 import { loadCedar } from './cedar-library.ts'
 import { policyCommand } from './command.ts'
-import { configSchema } from './config.ts'
+import { type CedarSections, configSchema } from './config.ts'
 import { PolicyEngine } from './engine.ts'
 import { Guard } from './guard.ts'
 import { PolicyLoader } from './loaded-policies.ts'
 import { policyMetrics } from './metrics.ts'
+import { readPolicies } from './policy-files.ts'
 import { PolicyReloader } from './reloader.ts'
 import { sourceOf } from './source.ts'
 
@@ -17,6 +18,11 @@ export default definePlugin({
   config: configSchema,
   provides: [POLICIES],
   commands: [policyCommand],
+  // What they say is for `svc policy check`, which takes longer.
+  async check({ section }) {
+    const sections = section as CedarSections
+    if (sections.authorization.engine !== 'none') await readPolicies(sourceOf(sections))
+  },
   setup(svc, sections) {
     const { authorization: config } = sections
     const loader = new PolicyLoader(config.max_policy_bytes)

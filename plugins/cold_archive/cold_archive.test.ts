@@ -276,6 +276,11 @@ t.test('a node stops at once while a bucket does not answer', async (t) => {
   t.same(await node.stop(), [])
 })
 
+t.test('a folder that cannot be made is named with its key', async (t) => {
+  const remote_url = join(import.meta.filename, 'folder')
+  await t.rejects(started({ remote_url }), /cannot make the folder of cold_archive\.remote_url: ENOTDIR.*folder'; name one that the server can make/)
+})
+
 t.test('without a place it says so', async (t) => {
   const lines: string[] = []
   const node = await boot({ plugins: [plugin], storage: 'embedded', log: (line) => lines.push(line) })

@@ -26,7 +26,11 @@ export default definePlugin({
       const archive = svc.storage.archive as ArchiveService
       if (remote.kind === 'folder') {
         // Before anything local is deleted for what is in it. Other programs may read it.
-        await makeFolder(remote.path, realFileCalls, 0o777)
+        await makeFolder(remote.path, realFileCalls, 0o777).catch((cause: Error) => {
+          throw new Error(`cannot make the folder of cold_archive.remote_url: ${cause.message}; name one that the server can make, or make it yourself`, {
+            cause,
+          })
+        })
         archive.attach(new FolderStore(await realpath(remote.path)), config.take_over_from)
       } else {
         const { S3Store } = await import('./s3-store.ts')
