@@ -47,6 +47,8 @@ export class Engine {
   private begun: ChangePosition | undefined
   private following: Following | undefined
   private stopping = false
+  /** What is left of triggers that are gone and could not be taken away, for want of room say. */
+  private left: (() => Promise<void>)[] = []
 
   constructor(options: EngineOptions) {
     this.options = options
@@ -131,7 +133,7 @@ export class Engine {
         this.watch(tenant)
         return trigger
       } catch (error) {
-        await this.undefine(namespace, trigger).catch(() => {})
+        await this.takeAway(() => this.undefine(namespace, trigger))
         throw error
       }
     })
@@ -170,8 +172,9 @@ export class Engine {
       await this.unwatchIfIdle(tenant)
       // What was under way may have committed cooldowns of it.
       await this.watchers.get(namespace)?.settled()
-      await this.store.forget(namespace, tenant.cooldowns.drop(trigger.id))
-      await this.undefine(namespace, trigger)
+      const cooldowns = tenant.cooldowns.drop(trigger.id)
+      await this.takeAway(() => this.store.forget(namespace, cooldowns))
+      await this.takeAway(() => this.undefine(namespace, trigger))
     })
   }
 
@@ -190,8 +193,9 @@ export class Engine {
     })
   }
 
-  /** Has places of namespaces without signals follow, so that a start does not look at what is long past. */
+  /** Has places of namespaces without signals follow, so that a start does not look at what is long past, and takes away what is left of triggers that are gone. */
   async rest(): Promise<void> {
+    for (const work of this.left.splice(0)) await work().catch(() => this.left.push(work))
     const watchers = [...this.watchers.values()]
     for (let at = 0; at < watchers.length; at += PLACES) {
       const resting: { watcher: Watcher; place: Place }[] = []
@@ -229,10 +233,11 @@ export class Engine {
       const kept = await store.read(namespace, this.unreadable)
       await this.settle(store, namespace, kept, this.begun as ChangePosition)
       this.tenant(namespace).become(kept)
-      await store.deleteOrphans(namespace, kept)
+      // A start on a full disk goes on without.
+      await this.takeAway(() => store.deleteOrphans(namespace, kept))
     }
     this.opened = store
-    await this.removeUnused(endpoints)
+    await this.takeAway(() => this.removeUnused(endpoints))
     this.warnOfUndelivered()
     for (const tenant of this.tenants.values()) if (tenant.enabled > 0) this.watch(tenant)
   }
@@ -425,6 +430,16 @@ export class Engine {
       for (const trigger of triggers.values()) for (const i of trigger.delivery.keys()) used.add(`${webhookNamespace(namespace)}/${endpointName(trigger, i)}`)
     for (const { namespace, name } of endpoints)
       if (!used.has(`${namespace}/${name}`)) await this.options.webhooks()?.remove({ owner: this.options.id, namespace, name })
+  }
+
+  /** A trigger that is gone is so whether this works or not: then it is tried again, by `rest` and by the next start. Never rejects. */
+  private async takeAway(work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+    } catch (err) {
+      this.options.log.warn({ err }, 'cannot take away what is left of triggers that are gone; it is tried again')
+      this.left.push(work)
+    }
   }
 
   private oneByOne<T>(namespace: string, work: () => Promise<T>): Promise<T> {

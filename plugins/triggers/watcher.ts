@@ -86,7 +86,7 @@ export class Watcher {
     this.cursor?.select((measurement) => tenant.isWatched(measurement))
   }
 
-  /** Resolves when what was judged so far is committed, or never will be. */
+  /** Resolves when no commit is under way that has looked before which triggers there are. What waits for room looks again, and is not waited for. */
   async settled(): Promise<void> {
     await this.committing
   }
@@ -281,19 +281,20 @@ export class Watcher {
   }
 
   private async commit(to: Judged): Promise<void> {
-    const work = this.commitNow(to)
-    this.committing = work.catch(() => {})
-    await work
-  }
-
-  private async commitNow(to: Judged): Promise<void> {
     await this.held
     const { options, tenant, pending } = this
     // A stop waits for it: what is committed without it would never be looked at again.
     const work = tenant.composites.of(pending.signals, tenant.cooldowns, pending.changes)
     const composed = tenant.composites.size === 0 ? [] : ((await options.share.run(work, () => false)) ?? [])
     pending.signals.push(...composed)
-    const { ring, place, evicted } = await this.patiently(() => options.store.commit(tenant, to, pending, options.capacity))
+    const { ring, place, evicted } = await this.patiently(() => {
+      const attempt = options.store.commit(tenant, to, pending, options.capacity)
+      this.committing = attempt.then(
+        () => {},
+        () => {},
+      )
+      return attempt
+    })
     tenant.ring = ring
     tenant.place = place
     tenant.handed = Math.max(tenant.handed, place.handed)
