@@ -29,6 +29,8 @@ export class Models {
   private pending: ReadonlyMap<ModelEntry, number> = new Map()
   /** What there was when a model was looked at last. */
   private readonly looked = new WeakMap<ModelEntry, string>()
+  /** What was logged last of models that fail: where the record cannot be written, it does not have it. */
+  private readonly logged = new WeakMap<ModelEntry, string>()
   /** When an aged model was last tried to be trained again, milliseconds of the monotonic clock. */
   private readonly renewed = new WeakMap<ModelEntry, number>()
 
@@ -333,7 +335,9 @@ export class Models {
       } catch (error) {
         // Interrupted: it is begun again when the node has started.
         if (signal.aborted) return
-        await this.failed(entry, error, done)
+        // What was asked for is done when there is room again.
+        const waits = classify(error).code === 'STORAGE_FULL'
+        await this.failed(entry, error, waits ? (kept) => kept : done)
       } finally {
         this.training.delete(entry)
       }
@@ -366,6 +370,7 @@ export class Models {
   private async reported(entry: ModelEntry, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
     try {
       await work()
+      this.logged.delete(entry)
       if (entry.kept.last_error === undefined) return
       await this.dependencies.registry.update(entry, ({ last_error: _, ...kept }) => kept)
     } catch (error) {
@@ -378,11 +383,13 @@ export class Models {
     metrics.failures.inc()
     const { name, measurement } = entry.kept.definition
     const text = classify(about(error, `cannot keep model "${name}" on "${measurement}" up to date`)).message
-    if (entry.kept.last_error !== text) svc.log.warn({ err: error, model: name, measurement }, 'a model cannot be kept up to date; it is tried again')
+    const isNew = entry.kept.last_error !== text && this.logged.get(entry) !== text
+    this.logged.set(entry, text)
+    if (isNew) svc.log.warn({ err: error, model: name, measurement }, 'a model cannot be kept up to date; it is tried again')
     try {
       await registry.update(entry, (kept) => ({ ...change(kept), last_error: text }))
     } catch (err) {
-      svc.log.error({ err, model: name, measurement }, 'cannot keep what went wrong with a model')
+      if (isNew) svc.log.error({ err, model: name, measurement }, 'cannot keep what went wrong with a model')
     }
   }
 
