@@ -22,6 +22,8 @@ function stage(liveFrom: number, below?: Rollup) {
     /** Hours of a slice. */
     slice: 100,
     bring: async () => {},
+    admission: async () => {},
+    save: async () => {},
     outcome: ({ start = 0n, end }: Work): Outcome => {
       const last = start + BigInt(state.slice) * HOUR
       return { state: 'done', start, end: last < end ? last : end } as Outcome
@@ -31,7 +33,12 @@ function stage(liveFrom: number, below?: Rollup) {
     svc: {
       server: { multi_tenancy: false },
       clock: { monotonic: () => state.now, now: () => state.now },
-      storage: { admission: async () => ({ liveFrom: BigInt(liveFrom) * HOUR, keptFrom: undefined }) },
+      storage: {
+        async admission() {
+          await state.admission()
+          return { liveFrom: BigInt(liveFrom) * HOUR, keptFrom: undefined }
+        },
+      },
       log: { error() {} },
     },
     config: { workers: 1, park_after_failures: 5, parked_retry_secs: 60, max_buckets_per_slice: 100 },
@@ -41,7 +48,10 @@ function stage(liveFrom: number, below?: Rollup) {
       of: () => [rollup],
       writerOf: () => below,
       above: () => [],
-      save: async () => void steps.push(`saved up to ${hours(rollup.until)}`),
+      async save() {
+        await state.save()
+        steps.push(`saved up to ${hours(rollup.until)}`)
+      },
     },
     follower: state.follower,
     materialiser: {
@@ -207,4 +217,41 @@ t.test('one thing is done to a rollup at a time', async (t) => {
     })
   await Promise.all([work('a'), work('b'), work('c')])
   t.same(order, ['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends'])
+})
+
+t.test('a repair is done although the storage failed when it had its turn', async (t) => {
+  const { rollup, steps, state, passes } = stage(3)
+  await passes.run(signal)
+  t.equal(rollup.until, 3n * HOUR)
+  rollup.mark(0n, HOUR)
+  passes.wake(rollup)
+  const full = new SvcError('STORAGE_FULL', 'no space left on the data volume')
+  state.admission = async () => {
+    // Of the look, and then of the turn.
+    if (steps.push('asked') % 2 === 0) throw full
+  }
+  steps.length = 0
+  await t.rejects(passes.run(signal), full)
+  state.admission = async () => {}
+  steps.length = 0
+  await passes.run(signal)
+  t.same(steps, ['0 to 1', 'saved up to 3'])
+})
+
+t.test('a rollup that was left out of a slice has its turn although the slice could not be saved', async (t) => {
+  const { rollup, steps, state, passes } = stage(3)
+  await passes.run(signal)
+  rollup.mark(0n, HOUR)
+  passes.wake(rollup)
+  const { outcome } = state
+  state.outcome = () => ({ state: 'apart' })
+  state.save = async () => {
+    throw new SvcError('STORAGE_FULL', 'no space left on the data volume')
+  }
+  await t.rejects(passes.run(signal), { code: 'STORAGE_FULL' })
+  state.outcome = outcome
+  state.save = async () => {}
+  steps.length = 0
+  await passes.run(signal)
+  t.same(steps, ['0 to 1', 'saved up to 3'])
 })

@@ -238,8 +238,12 @@ export class Passes {
       }
       const outcomes = await this.dependencies.materialiser.compute(tasks, signal)
       for (const [i, task] of tasks.entries()) await this.settle(task, outcomes[i], signal)
-      await this.dependencies.registry.save(undefined)
       this.backToFront(tasks.flatMap(({ rollup }, i) => (outcomes[i].state === 'apart' ? [rollup] : [])))
+      await this.dependencies.registry.save(undefined)
+    } catch (error) {
+      // They have left the queue, and nobody else knows what they wait for.
+      this.backToFront([...held.keys()])
+      throw error
     } finally {
       for (const rollup of [...held.keys()]) release(rollup)
     }
