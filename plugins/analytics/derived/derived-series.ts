@@ -273,7 +273,9 @@ export class DerivedSeries {
     const { kept } = derived
     const end = svc.clock.nowNanos()
     const lookback = BigInt(kept.lookback_secs) * NS
-    let at = (kept.evaluated_until === undefined ? end : min(BigInt(kept.evaluated_until), end)) - lookback
+    // Before its first evaluation went well it is owed since it was made; where points are the node's own, the node may have come later.
+    const since = kept.evaluated_until ?? (this.isOwn ? end : BigInt(kept.created_at) * 1_000_000n)
+    let at = min(BigInt(since), end) - lookback
     let slice = end - at
     let refusal: SvcError | undefined
     while (at < end) {

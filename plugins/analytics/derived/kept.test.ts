@@ -35,7 +35,13 @@ async function node(kept: readonly KeptDerived[], write: () => unknown = () => {
   }
   const rows = { times: BigInt64Array.of(5n), tags: [], fields: [{ name: 'v', values: Float64Array.of(1) }] }
   const clock = new ManualClock()
-  const storage = { capabilities: new Set(), run: () => ({ result: Promise.resolve(rows) }) }
+  /** Where evaluations began. */
+  const starts: bigint[] = []
+  const run = (_job: URL, { start }: { start: bigint }) => {
+    starts.push(start)
+    return { result: Promise.resolve(rows) }
+  }
+  const storage = { capabilities: new Set(), run }
   const server = { multi_tenancy: false }
   const svc = { clock, server, storage, ingest: { points }, systemContext: async () => ({}), log: { warn() {} } } as unknown as Svc
   const series = new DerivedSeries({ svc, config, metrics })
@@ -48,7 +54,7 @@ async function node(kept: readonly KeptDerived[], write: () => unknown = () => {
     clock.skip(60_000)
     return writes - before
   }
-  return { state, series, pass }
+  return { state, series, pass, clock, starts }
 }
 
 t.test('all are read at a start, however many', async (t) => {
@@ -95,6 +101,20 @@ t.test('a time whose rows found no room is not gone past', async (t) => {
   full = false
   t.equal(await pass(), 1)
   t.ok((await state.get<KeptDerived>('derived//d'))?.evaluated_until)
+})
+
+t.test('the time since it was made is gone over although nothing could be written for longer than the lookback', async (t) => {
+  let full = true
+  const made = new ManualClock().now()
+  const { pass, clock, starts } = await node([keptOf('d', { created_at: made })], () => {
+    if (full) throw new SvcError('STORAGE_FULL', 'full')
+  })
+  await pass()
+  clock.skip(2 * 3_600_000)
+  full = false
+  await pass()
+  const first = BigInt(made - 3_600_000) * 1_000_000n
+  t.same(starts, [first, first])
 })
 
 t.test('a clock that was ahead does not hold one up', async (t) => {
