@@ -1,5 +1,7 @@
 /** What a process keeps of its own of the runs that are to go on: no more than a bound, and no lease that it does not use. */
+import { SvcError } from 'svcdb/lib/errors'
 import t, { type Test } from 'tap'
+import { until } from '../../test/support/until.ts'
 import { AgentRegistry } from './agents/registry.ts'
 import { slots } from './quota/store.ts'
 import { PlaneService } from './service.ts'
@@ -156,4 +158,30 @@ t.test('what is delivered to a process that ends begins its run elsewhere', asyn
   const end = Date.now() + 20_000
   while ((await leaseOf(state, run))?.holder !== undefined && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 5))
   t.same(await one.due(10), [run])
+})
+
+t.test('a full disk that interrupts all runs is not logged for each of them', async (t) => {
+  const said: object[] = []
+  let failure = new SvcError('STORAGE_FULL', 'no space left on the data volume')
+  const service = new PlaneService({
+    driver: () =>
+      ({
+        async drive() {
+          throw failure
+        },
+      }) as never,
+    ...{ registry: new AgentRegistry(), calendars: new Map(), turns: new Turns(64), maxQueued: 64, leaseMs: LEASE_MS },
+    clock: { monotonic: () => 0, after: () => () => {} } as never,
+    log: { warn: (o: object) => void said.push(o) } as never,
+    metrics: { broken: { inc() {} }, settled: { inc() {} } } as never,
+  })
+  const pass = async (): Promise<void> => {
+    for (let i = 0; i < 50; i++) service.launch(`run_${i}`)
+    await until('all passes are over', () => !Array.from({ length: 50 }, (_, i) => service.isTaken(`run_${i}`)).includes(true))
+  }
+  await pass()
+  t.match(said, [{ err: failure, run: 'run_0' }])
+  failure = new SvcError('DATABASE_ERROR', 'a record is not what was stored')
+  await pass()
+  t.equal(said.length, 51, 'other failures are of the run that has them')
 })

@@ -2,6 +2,7 @@
 import type { Clock, Logger } from 'svcdb'
 import type { Agent, AgentPlane, Calendar, Operator, PushConfig, ReplayReport, RunRequest, RunStanding, Skill } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
+import { SampledLog } from 'svcdb/lib/source'
 import type { AgentRegistry } from './agents/registry.ts'
 import type { Driver } from './drive/driver.ts'
 import { Sealer } from './log/sealer.ts'
@@ -44,10 +45,13 @@ export class PlaneService implements AgentPlane {
   /** Leases of those that wait for their turn. */
   private readonly unused = new Map<string, UnusedLease>()
   private readonly handingBack = new Set<Promise<void>>()
+  /** Each sweep meets a full disk again, with all runs that are to go on. */
+  private readonly full: SampledLog
   private closing = false
 
   constructor(dependencies: PlaneDependencies) {
     this.dependencies = dependencies
+    this.full = new SampledLog(dependencies.log, () => dependencies.clock.monotonic())
     const failed = (error: unknown) => dependencies.log.warn({ err: error }, 'ended runs are not in the transparency log yet, and are entered later')
     this.sealer = new Sealer(() => this.driver.seal(MAX_SEALED), failed)
   }
@@ -184,7 +188,9 @@ export class PlaneService implements AgentPlane {
         (error: unknown) => {
           // A broken pass is taken up by a sweep when its lease has lapsed.
           const { code } = error as { code?: string }
-          if (code !== 'CONFLICT') this.dependencies.log.warn({ err: error, run }, 'a run has been interrupted, and goes on later')
+          if (code === 'CONFLICT') return
+          const log = code === 'STORAGE_FULL' ? this.full : this.dependencies.log
+          log.warn({ err: error, run }, 'a run has been interrupted, and goes on later')
         },
       )
       .finally(() => {
