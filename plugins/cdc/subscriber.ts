@@ -90,6 +90,9 @@ export class Subscriber {
 
   private async tell(change: Change, before: string, skip: number): Promise<void> {
     const { filters } = this.subscription
+    // Not by the next look: when the credential has ended with its namespace, the change is of whoever has the name next.
+    await this.endUnlessStanding()
+    if (this.ended) return
     if (change.kind === 'gap') this.metrics.gaps.inc()
     const known = this.encoder.frames
     for (const bytes of this.encoder.encode(change, idsOf(before, filters, change.position), skip)) {
@@ -152,13 +155,17 @@ export class Subscriber {
 
   private look(): void {
     this.cancelLook = this.clock.after(LOOK_MS, async () => {
-      try {
-        await this.stands()
-      } catch (error) {
-        this.end('credential', publicText(classify(error)))
-      }
+      await this.endUnlessStanding()
       if (!this.ended) this.look()
     })
+  }
+
+  private async endUnlessStanding(): Promise<void> {
+    try {
+      await this.stands()
+    } catch (error) {
+      this.end('credential', publicText(classify(error)))
+    }
   }
 
   private stop(): void {

@@ -111,7 +111,9 @@ export class Subscriber {
   }
 
   private async tellChange(change: Change, before: string, skip: number): Promise<void> {
-    const { messages, subscription, counters } = this.dependencies
+    const { messages, subscription, counters, stands } = this.dependencies
+    // Not by the next look: when the credential has ended with its namespace, the change is of whoever has the name next.
+    await stands()
     for (const message of messages.encode(change, (parts) => partialPosition(before, change.position, parts, subscription.filters), skip))
       await this.send(message)
     counters.rows.inc(messages.rows)

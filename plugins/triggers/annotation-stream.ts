@@ -103,6 +103,9 @@ export class AnnotationStream {
       } else if (came !== 'woken') {
         coming = undefined
         if (came.done === true) return
+        // It may have been waited for for long.
+        const over = await ended()
+        if (over !== undefined) return yield errorText(over)
         const change = came.value
         if (change.kind === 'rows') yield* this.rows(change, place)
         else if (change.kind === 'gap') {

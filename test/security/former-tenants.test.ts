@@ -1,0 +1,77 @@
+/** Who had a namespace before somebody else: what his calls have begun, and go on with when its name is another's, does not reach what that one has. */
+import { boot, type TestNode } from 'svcdb/testkit'
+import t, { type Test } from 'tap'
+import { keyText } from '../../plugins/api_keys/testing.ts'
+import { EventClient } from '../../plugins/cdc/testing.ts'
+import { TestClient } from '../../plugins/grpc/testing.ts'
+
+t.setTimeout(120_000)
+
+const PLUGINS = ['api_keys', 'namespaces', 'line_protocol', 'native', 'sql', 'grpc', 'cdc', 'triggers']
+const root = keyText()
+const asRoot = { authorization: `Bearer ${root}`, 'x-namespace': 'acme' }
+
+interface World {
+  node: TestNode
+  grpc: TestClient
+  /** Of the one who has the namespace first. */
+  former: { authorization: string }
+  /** The namespace goes, with its keys, and somebody else has its name and writes. */
+  change(): Promise<void>
+}
+
+async function begun(t: Test): Promise<World> {
+  const node = await boot({
+    storage: 'embedded',
+    plugins: PLUGINS,
+    config: {
+      server: { multi_tenancy: true },
+      auth: { api_keys: [{ name: 'root', key: root, admin: true, namespaces: ['*'] }] },
+      grpc: { addr: '127.0.0.1:0' },
+      triggers: {},
+    },
+  })
+  const grpc = new TestClient(node.port('grpc'))
+  t.teardown(async () => {
+    grpc.close()
+    await node.stop()
+  })
+  const made = await node.inject({ method: 'POST', url: '/api/v1/admin/auth/keys', payload: { name: 'own', namespaces: ['acme'] }, headers: asRoot })
+  const former = { authorization: `Bearer ${made.json().key}` }
+  t.equal(await write(node, former, '_alerts,host=a value=1'), 204)
+  const change = async () => {
+    t.equal((await node.inject({ method: 'DELETE', url: '/api/v1/namespaces/acme', headers: asRoot })).statusCode, 200)
+    t.equal(await write(node, asRoot, '_alerts,host=secret value=42'), 204)
+  }
+  return { node, grpc, former, change }
+}
+
+async function write(node: TestNode, headers: Record<string, string>, payload: string): Promise<number> {
+  return (await node.inject({ method: 'POST', url: '/write', payload, headers: { 'content-type': 'text/plain', ...headers } })).statusCode
+}
+
+t.test('streams of changes', async (t) => {
+  const { node, grpc, former, change } = await begun(t)
+  const subscription = await grpc.subscribe({}, { metadata: former }).begun()
+  const events = await EventClient.open(`${node.url}/api/v1/cdc/stream`, former)
+  const annotations = await fetch(`${node.url}/api/v1/annotations/stream`, { headers: former })
+  const annotated = annotations.text()
+  // Each has begun when it has told of a write.
+  t.equal(await write(node, former, '_alerts,host=a value=2'), 204)
+  await Promise.all([subscription.until((changes) => changes.length > 0), events.until(1)])
+  await change()
+
+  t.match(await subscription.ended, { details: /the credential was revoked/ })
+  t.same(
+    subscription.messages.filter(({ kind }) => kind === 'ROWS_WRITTEN').map(({ rows }) => rows),
+    [1],
+  )
+  await events.ended
+  t.match(
+    events.events.map(({ event, data }) => (event === 'end' ? data.reason : data.PointWritten.tags.host)),
+    ['a', 'credential'],
+  )
+  const texts = await annotated
+  t.match(texts, /the credential was revoked/)
+  t.equal(texts.split('\ndata: {"text"').length - 1, 1, texts)
+})
