@@ -193,16 +193,16 @@ export class SvcNode {
   private async createHttp(): Promise<void> {
     const { server, tls } = this.config
     const { auth, tracing } = this
-    const [log, metrics, now] = [this.logs.child('http'), this.metrics.child('kernel'), () => this.clock.now()]
+    const [log, metrics, { clock }] = [this.logs.child('http'), this.metrics.child('kernel'), this]
     const idlePlugins = () => builtinPlugins().filter((id) => !this.config.plugins.some((plugin) => plugin.id === id))
-    this.http = await HttpServer.create({ server, tls, auth, tracing, log, metrics, idlePlugins, now })
+    this.http = await HttpServer.create({ server, tls, auth, tracing, log, metrics, idlePlugins, clock })
     if (tls !== undefined && this.http.reloadTls !== undefined && tls.reload_interval_secs > 0)
       this.schedules.add('tls_reload', tls.reload_interval_secs * 1000, this.http.reloadTls, { local: true })
     const app = this.http.app
     const description = describeRoutes(app, { version: VERSION, publicUrl: server.public_url, auth: this.auth })
     const uptimeSecs = () => Math.floor((this.clock.monotonic() - this.startedAt) / 1000)
     app.register(async (scope) => {
-      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, now })
+      addHealthRoutes(scope, { version: VERSION, notReady: () => this.notReady(), uptimeSecs, now: () => clock.now() })
       addMetricsRoute(scope, server.metrics_path, this.metrics, server.multi_tenancy ? 'admin' : 'read')
       addLogLevelRoute(scope, this.logs)
       addSchedulesRoute(scope, () => this.scheduler.list())

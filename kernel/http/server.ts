@@ -14,7 +14,7 @@ import { withoutBom } from '../lib/text/index.ts'
 import { inSpan } from '../lib/trace/index.ts'
 import type { Logger } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
-import type { Action, RouteConfig } from '../plugin.ts'
+import type { Action, Clock, RouteConfig } from '../plugin.ts'
 import type { Tracing } from '../tracing.ts'
 import { admission } from './admission.ts'
 import { AnswerMemory, type HeldAnswer } from './answer-memory.ts'
@@ -63,8 +63,7 @@ interface HttpDependencies {
   tracing: Tracing
   /** Ids of built-in plugins that do not run, for messages. */
   idlePlugins(): readonly string[]
-  /** Milliseconds since the Unix epoch. */
-  now(): number
+  clock: Clock
 }
 
 export class HttpServer {
@@ -172,7 +171,7 @@ export class HttpServer {
       try {
         await reload()
       } finally {
-        const news = term.news(dependencies.now())
+        const news = term.news(dependencies.clock.now())
         if (news !== undefined) log.warn(news)
       }
     }
@@ -263,9 +262,10 @@ export class HttpServer {
     return this.bodies.open(owner, connection)
   }
 
-  /** The decoded body; the buffer goes back to the pool once the answer is sent. */
+  /** The decoded body; the buffer goes back to the pool once the answer is sent. @throws what ends the request, or the right to it: a body may take minutes to arrive. */
   async body(request: FastifyRequest): Promise<Buffer> {
     const { bodyLimit: bytesAllowed = 0, config } = request.routeOptions
+    const stands = this.standing(request)
     const setting = bytesAllowed === this.dependencies.server.max_control_body_size ? 'server.max_control_body_size' : 'server.max_body_size'
     const hold = this.bodies.open(request.svcContext?.dataNamespace ?? '', request.raw.socket)
     request.bodyHold = hold
@@ -273,6 +273,7 @@ export class HttpServer {
     try {
       const { bytes, pooled } = await readBody(request.raw, { bytes: bytesAllowed, setting }, this.pool, config.encodedBody, hold)
       if (pooled !== undefined) request.pooledBody = pooled
+      await stands?.()
       return bytes
     } catch (error) {
       hold.give(hold.bytes)
@@ -280,6 +281,11 @@ export class HttpServer {
     } finally {
       hold.end()
     }
+  }
+
+  private standing({ svcContext, routeOptions: { config, url } }: FastifyRequest): (() => void | Promise<void>) | undefined {
+    const { auth, clock } = this.dependencies
+    return svcContext === null || url === undefined ? undefined : auth.standing(svcContext, config.action as Action, url, clock)
   }
 
   private refuse(request: FastifyRequest, reply: FastifyReply, paths: KnownPaths): void {

@@ -32,7 +32,7 @@ function setup(t: Test, write: Storage['write'] = async () => ok, { writeTimeout
     () => storage,
     { writeTimeoutMs, dedupWindowMs: 1000, maxDedupEntries: 8, multiTenancy, maxPoints: 10, maxBytes: 10_000 },
     registry.child('kernel'),
-    { monotonic: () => clock.now, nowNanos: () => 1n },
+    { now: () => clock.now, monotonic: () => clock.now, nowNanos: () => 1n },
   )
   const metric = async (line: string) => Number(new RegExp(`^${line.replace(/[{}]/g, '\\$&')} (.*)$`, 'm').exec(await registry.text())?.[1])
   return { gate, taken, recycled, clock, metric }
@@ -249,4 +249,21 @@ t.test('the storage is told what the caller admits', async (t) => {
     { backfill: true, nonFinite: false },
     { backfill: false, nonFinite: true },
   ])
+})
+
+t.test('nothing is written for a credential that ended while its points were read', async (t) => {
+  let writes = 0
+  const { gate, recycled } = setup(t, async () => {
+    writes++
+    return ok
+  })
+  let revoked = false
+  const context = { ...contextOf(), revoked: () => revoked }
+  const end = () => {
+    revoked = true
+  }
+  await t.rejects(gate.write(context, { idempotencyKey: 'k1' }, end), { code: 'UNAUTHORIZED', message: /was revoked or has expired/ })
+  t.match([writes, recycled.length], [0, 1])
+  revoked = false
+  await t.resolves(gate.write(context, { idempotencyKey: 'k1' }, fill), 'the key is free')
 })

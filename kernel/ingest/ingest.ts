@@ -2,7 +2,7 @@
  * The one way in for points, whatever the protocol: idempotency keys, admission hooks, the time limit, the metrics of failures.
  * Batches are the gate's: it takes one from the storage's pool, lends it to `fill`, and hands it to the storage or back, whatever happens.
  */
-import { type CallContext, namespaceProblem } from '../auth/auth.ts'
+import { type CallContext, namespaceProblem, requireStanding } from '../auth/auth.ts'
 import type { WriteBatch } from '../lib/columns/index.ts'
 import { classify, SvcError } from '../lib/errors/index.ts'
 import { ownedBy } from '../lib/event-loop/index.ts'
@@ -82,6 +82,7 @@ interface IngestLimits {
 export class IngestGate implements Ingest {
   private readonly storage: () => Storage
   private readonly limits: IngestLimits
+  private readonly now: () => number
   private readonly nowNanos: () => bigint
   private readonly monotonic: () => number
   private readonly checks: Admit[] = []
@@ -96,9 +97,10 @@ export class IngestGate implements Ingest {
   private readonly counted = new WeakSet<CallContext>()
 
   /** @param storage the open storage; called for each write. */
-  constructor(storage: () => Storage, limits: IngestLimits, metrics: Metrics, clock: Pick<Clock, 'monotonic' | 'nowNanos'>) {
+  constructor(storage: () => Storage, limits: IngestLimits, metrics: Metrics, clock: Pick<Clock, 'now' | 'monotonic' | 'nowNanos'>) {
     this.storage = storage
     this.limits = limits
+    this.now = () => clock.now()
     this.nowNanos = () => clock.nowNanos()
     this.monotonic = () => clock.monotonic()
     this.keys = new IdempotencyKeys(limits.dedupWindowMs, limits.maxDedupEntries, () => clock.monotonic())
@@ -239,6 +241,8 @@ export class IngestGate implements Ingest {
         await traced('checks', async () => {
           for (const check of this.checks) await check(batch, context, options)
         })
+      // It waited to be read, and to be admitted: who has ended with his namespace writes into no other of its name.
+      requireStanding(context, this.now())
       owned = false
       const { backfill = false, nonFinite = false } = options
       const written = traced('write', (span) => {

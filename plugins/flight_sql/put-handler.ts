@@ -1,6 +1,6 @@
 /** DoPut: its first message says what the stream is for, a bulk write or the values of a prepared statement. */
 import type { RecordBatch } from 'apache-arrow'
-import type { CallContext, Counter, SqlParameter, Svc } from 'svcdb'
+import { type CallContext, type Counter, requireStanding, type SqlParameter, type Svc } from 'svcdb'
 import { ArrowReader, type ReadLimits } from 'svcdb/lib/arrow'
 import { SvcError } from 'svcdb/lib/errors'
 import type { GrpcCall, SendMessage } from 'svcdb/lib/grpc'
@@ -41,6 +41,8 @@ export class PutHandler {
     const messages = flightData(requests)
     const first = await messages.next()
     if (first.done === true) throw new SvcError('BAD_REQUEST', 'cannot put: the stream is empty; its first message has a descriptor and the schema')
+    // It may come at any time.
+    requireStanding(context, this.svc.clock.now())
     const command = commandOf(first.value.descriptor)
     if (command.kind === 'prepared_query') {
       await require('read')

@@ -1,9 +1,12 @@
 /** Who had a namespace before somebody else: what his calls have begun, and go on with when its name is another's, does not reach what that one has. */
+import { setTimeout } from 'node:timers/promises'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { keyText } from '../../plugins/api_keys/testing.ts'
 import { EventClient } from '../../plugins/cdc/testing.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'
+import { type LateRequest, lateGrpc, lateHttp } from './late-requests.ts'
+import { message } from './loop-body.ts'
 
 t.setTimeout(120_000)
 
@@ -74,4 +77,29 @@ t.test('streams of changes', async (t) => {
   const texts = await annotated
   t.match(texts, /the credential was revoked/)
   t.equal(texts.split('\ndata: {"text"').length - 1, 1, texts)
+})
+
+const text = (value: string): Uint8Array => message((out) => out.string(1, value))
+
+t.test('requests that arrive slowly', async (t) => {
+  const { node, former, change } = await begun(t)
+  const json = 'application/json'
+  const calls: [string, LateRequest, refused: string][] = [
+    ['a write', await lateHttp(node, former, '/write', 'text/plain', 'evil value=1\n'), '401'],
+    ['SQL', await lateHttp(node, former, '/api/v1/svc/sql', json, '{"query": "SELECT * FROM _alerts"}'), '401'],
+    ['a delete', await lateHttp(node, former, '/api/v1/delete', json, '{"measurement": "_alerts"}'), '401'],
+    ['SQL over gRPC', await lateGrpc(node, former, '/svc.Service/ExecuteSql', text('SELECT * FROM _alerts')), '16'],
+    ['a drop over gRPC', await lateGrpc(node, former, '/svc.Service/DropMeasurement', text('_alerts')), '16'],
+  ]
+  // All of them are admitted.
+  await setTimeout(500)
+  await change()
+  for (const [what, late, refused] of calls) t.equal(await late.finish(), refused, what)
+  const rows = await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query: 'SELECT host FROM _alerts' }, headers: asRoot })
+  t.same(rows.json().rows, [['secret']])
+  const { items } = (await node.inject({ url: '/api/v1/measurements', headers: asRoot })).json()
+  t.same(
+    items.map(({ name }: { name: string }) => name),
+    ['_alerts'],
+  )
 })

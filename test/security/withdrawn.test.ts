@@ -1,4 +1,4 @@
-/** Calls that go on and on end when the authorizers would no longer let them begin: policies change while they are open. */
+/** Calls that go on and on, or arrive slowly, end when the authorizers would no longer let them begin: policies change while they are open. */
 import { Float64 } from 'apache-arrow'
 import { type Decision, definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
@@ -8,6 +8,7 @@ import { EventClient } from '../../plugins/cdc/testing.ts'
 import { command, descriptor, FlightClient } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
 import { point, TestClient } from '../../plugins/grpc/testing.ts'
+import { lateHttp } from './late-requests.ts'
 
 const PERMISSION_DENIED = 7
 
@@ -30,7 +31,7 @@ t.test('what was permitted and is no more', async (t) => {
   })
   const node = await boot({
     storage: 'embedded',
-    plugins: ['grpc', 'flight_sql', 'cdc', policies],
+    plugins: ['native', 'grpc', 'flight_sql', 'cdc', policies],
     config: { grpc: { addr: '127.0.0.1:0' }, flight_sql: { addr: '127.0.0.1:0' } },
   })
   const client = new TestClient(node.port('grpc'))
@@ -40,6 +41,7 @@ t.test('what was permitted and is no more', async (t) => {
     flight.close()
     await node.stop()
   })
+  const late = await lateHttp(node, {}, '/api/v1/write', 'application/json', '[{"measurement": "late", "fields": {"v": 1}}]')
   const { stream, answer } = client.streamWrite()
   const subscription = await client.subscribe().begun()
   const events = await EventClient.open(`${node.url}/api/v1/cdc/stream`)
@@ -58,10 +60,12 @@ t.test('what was permitted and is no more', async (t) => {
   t.match((await put).error, { code: PERMISSION_DENIED, details: /the policies have changed/ })
   t.match(await subscription.ended, { code: PERMISSION_DENIED, details: 'the policies have changed' })
   await events.ended
+  t.equal(await late.finish(), '403', 'a body that arrives by now')
   const refused = decisions.filter(({ outcome }) => outcome === 'deny').map(({ resource, stage, action }) => `${action} ${resource} ${stage}`)
   t.same(refused.sort(), [
     'read /api/v1/cdc/stream authorization',
     'read /svc.Service/Subscribe authorization',
+    'write /api/v1/write authorization',
     'write /arrow.flight.protocol.FlightService/DoPut authorization',
     'write /svc.Service/StreamWrite authorization',
   ])

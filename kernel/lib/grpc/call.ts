@@ -43,6 +43,8 @@ interface CallOptions<Context> {
   /** What stands behind the credentials of a call. */
   resolve(given: GrpcCredentials): GrpcCredentials
   admit(credentials: GrpcCredentials, action: GrpcAction, resource: string): Context | Promise<Context>
+  /** Throws, when asked, if the call would not be admitted any more. */
+  standing(context: Context, action: GrpcAction, resource: string): (() => void | Promise<void>) | undefined
   /** The client is to read what was sent to it, over all its calls. */
   hurry(): void
   /** The call is over. */
@@ -226,7 +228,15 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
 
   /** As over HTTP: a client that never sends it would keep the call for as long as its connection. */
   private async request(inbox: Inbox): Promise<Uint8Array> {
-    const { requestMs } = this.options
+    const { method, options } = this
+    const stands = options.standing(this.context, method.action, method.path)
+    const request = await this.inTime(inbox, options.requestMs)
+    const standing = stands?.()
+    if (standing !== undefined) await standing
+    return request
+  }
+
+  private async inTime(inbox: Inbox, requestMs: number): Promise<Uint8Array> {
     if (requestMs === 0) return onlyMessage(inbox)
     const late = () =>
       this.end(

@@ -250,6 +250,7 @@ export class GrpcListener<Context> {
       now: () => owner.clock.now(),
       resolve: this.resolve,
       admit: (credentials, action, resource) => owner.auth.admit(credentials, action, resource),
+      standing: (context, action, resource) => owner.auth.standing?.(context, action, resource),
       hurry: () => session !== undefined && this.connections?.hurry(session),
       ended: (ended, status) => this.ended(ended, status),
     })

@@ -37,6 +37,8 @@ export interface GrpcOwner<Context> {
     readonly open: boolean
     /** @throws SvcError that the call is refused with. */
     admit(credentials: GrpcCredentials, action: GrpcAction, resource: string): Context | Promise<Context>
+    /** What it answers throws what a call is refused with whose message came late; without it a call is as it was when it began. */
+    standing?(context: Context, action: GrpcAction, resource: string): () => void | Promise<void>
   }
   readonly clock: { now(): number }
   /** Spans of calls; without it there are none. */
