@@ -22,6 +22,7 @@ import { answers } from './answers.ts'
 import { arrival } from './arrival.ts'
 import { BodyPool, REST_MS, readBody } from './body.ts'
 import { type BodyHold, BodyMemory, type Connection } from './body-memory.ts'
+import { takeChunksInTurns } from './chunk-turns.ts'
 import { compression } from './compression.ts'
 import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
@@ -159,6 +160,7 @@ export class HttpServer {
     const own = secure === undefined ? { http: listener } : { https: { ...secure, ...listener, handshakeTimeout: limits.headersTimeout } }
     const app = Fastify({ ...options, ...own } as FastifyServerOptions)
     serveInOrder(app.server as Server)
+    takeChunksInTurns(app.server as Server)
     app.server.on('checkExpectation', refuseExpectation)
     app.server.on('checkContinue', (request, response) => {
       continueWhenRead(request, response)
