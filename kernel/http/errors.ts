@@ -70,15 +70,23 @@ const CLIENT_ERRORS: Record<string, { status: number; text: string }> = {
     status: 431,
     text: `the request line and headers take more than ${maxHeaderSize} bytes together; send less, or a long query as the body of a POST`,
   },
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: { status: 413, text: 'the extensions of the chunks of the body take more than 16384 bytes together; leave them out' },
   ERR_HTTP_REQUEST_TIMEOUT: { status: 408, text: 'the request did not arrive in time' },
 }
+const TRAILERS_OVERFLOW = { status: 431, text: `the trailers behind the body take more than ${maxHeaderSize} bytes together; send less` }
+
+type ServedSocket = Socket & { _httpMessage?: ServerResponse | null }
 
 /** What is not HTTP never reaches a route; it is answered on the bare socket. */
-export function clientError(error: NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number }, socket: Socket & { _httpMessage?: unknown }): void {
-  // An answer under way must not be cut by a second one, and one before the end of a TLS handshake would wait for it, for ever.
-  if (error.code === 'ECONNRESET' || error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || socket.destroyed || socket._httpMessage) return void socket.destroy()
+export function clientError(error: NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number }, socket: ServedSocket): void {
+  const served = socket._httpMessage ?? undefined
+  // An answer under way must not be cut by a second one, nor one be taken for that of a request before, and one before the end of a TLS handshake would
+  // wait for it, for ever.
+  const answerable = served === undefined || (!served.headersSent && !served.req.complete)
+  if (error.code === 'ECONNRESET' || error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT' || socket.destroyed || !answerable) return void socket.destroy()
   if (error.code === 'HPE_PAUSED_H2_UPGRADE') return refuseHttp2(socket, (error.rawPacket ?? Buffer.alloc(0)).subarray(error.bytesParsed))
-  const { status, text } = CLIENT_ERRORS[error.code ?? ''] ?? { status: 400, text: 'the request is not valid HTTP' }
+  const known = served !== undefined && error.code === 'HPE_HEADER_OVERFLOW' ? TRAILERS_OVERFLOW : CLIENT_ERRORS[error.code ?? '']
+  const { status, text } = known ?? { status: 400, text: 'the request is not valid HTTP' }
   const body = JSON.stringify({ error: text, code: 'BAD_REQUEST' })
   if (socket.writable) {
     const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n`

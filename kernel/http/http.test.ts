@@ -209,6 +209,28 @@ async function answerTo(url: string, bytes: string): Promise<string> {
   })
 }
 
+t.test('a body that is not HTTP is answered', async (t) => {
+  const node = await boot()
+  t.teardown(() => node.stop())
+  const many = 'x'.repeat(20_000)
+  const cases: [string, number, RegExp][] = [
+    ['zz\r\n{}\r\n', 400, /"the request is not valid HTTP"/],
+    ['2\r\n{}\r\nzz\r\n', 400, /"the request is not valid HTTP"/],
+    [`2;${many}\r\n{}\r\n`, 413, /extensions of the chunks of the body take more than 16384 bytes together; leave them out/],
+    [`2\r\n{}\r\n0\r\nx: ${many}\r\n\r\n`, 431, /trailers behind the body take more than 16384 bytes together; send less/],
+  ]
+  const head = 'PUT /api/v1/admin/log-level HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
+  for (const [body, status, text] of cases) {
+    const answer = await answerTo(node.url, `${head}Transfer-Encoding: chunked\r\n\r\n${body}`)
+    t.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `))
+    t.match(answer, text)
+    t.equal(answer.split('HTTP/1.1').length, 2, 'once')
+  }
+  // The answer would be taken for that of the request before it.
+  const behind = await answerTo(node.url, 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nNONSENSE\r\n\r\n')
+  t.notMatch(behind, /not valid HTTP/)
+})
+
 t.test('what is not HTTP gets an envelope too', async (t) => {
   const node = await boot()
   t.teardown(() => node.stop())

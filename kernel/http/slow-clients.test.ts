@@ -49,6 +49,6 @@ for (const secure of [false, true])
     const [silent, slowHead, slowBody, ...handshakes] = outcomes
     t.match(silent, timedOut, 'no request')
     t.match(slowHead, timedOut, 'a head that does not end')
-    t.equal(slowBody, '', 'a body that does not end: whoever reads it has begun the answer')
+    t.match(slowBody, timedOut, 'a body that does not end')
     t.same(handshakes, secure ? ['', ''] : [], 'handshakes that do not begin or end')
   })
