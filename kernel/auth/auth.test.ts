@@ -168,6 +168,9 @@ t.test('a call that goes on ends with its credential, a minute late for clocks t
   const expiresAt = 1_000_000
   for (const now of [0, expiresAt, expiresAt + 59_999]) t.doesNotThrow(() => requireStanding(context({ expiresAt, revoked: () => false }), now))
   for (const now of [expiresAt + 60_000, 1e15]) t.throws(() => requireStanding(context({ expiresAt }), now), { code: 'UNAUTHORIZED', message: /"ann"/ })
+  const tolerated = context({ expiresAt, toleranceMs: 300_000 })
+  t.doesNotThrow(() => requireStanding(tolerated, expiresAt + 299_999))
+  t.throws(() => requireStanding(tolerated, expiresAt + 300_000), { code: 'UNAUTHORIZED' })
   t.throws(() => requireStanding(context({ revoked: () => true }), 0), { code: 'UNAUTHORIZED', message: /was revoked or has expired/ })
   t.throws(() => requireStanding(context({ expiresAt, revoked: () => true }), 0), { code: 'UNAUTHORIZED' })
 })

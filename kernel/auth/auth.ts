@@ -22,6 +22,8 @@ export interface Identity {
   admin: boolean
   /** When the credential ends, milliseconds since the Unix epoch. */
   expiresAt?: number
+  /** For how long beyond its end it is taken, where that is more than a minute. */
+  toleranceMs?: number
   /** Whether it was taken back since. */
   revoked?(): boolean
 }
@@ -428,8 +430,8 @@ const ASK_AGAIN_MS = 1000
 const GRACE_MS = 60_000
 
 /** Whether a credential stands, which `PluginAuth.standing` asks for calls that go on and on. @param now milliseconds. @throws UNAUTHORIZED. */
-export function requireStanding({ principal, expiresAt = Number.POSITIVE_INFINITY, revoked }: CallContext, now: number): void {
-  if (now < expiresAt + GRACE_MS && revoked?.() !== true) return
+export function requireStanding({ principal, expiresAt = Number.POSITIVE_INFINITY, toleranceMs = 0, revoked }: CallContext, now: number): void {
+  if (now < expiresAt + Math.max(toleranceMs, GRACE_MS) && revoked?.() !== true) return
   throw new SvcError(
     'UNAUTHORIZED',
     `cannot take more from "${principal}" in this call: the credential was revoked or has expired since it began; begin anew with another`,

@@ -39,8 +39,9 @@ export class TokenAuthenticator {
     this.metrics = metrics
     this.chained = chained
     this.options = options
-    this.rules = { roleClaim: config.role_claim, principalClaim: config.principal_claim, multiTenancy: svc.server.multi_tenancy }
-    const times = { clockSkewMs: config.clock_skew_secs * 1000, now: () => this.clock.now() }
+    const clockSkewMs = config.clock_skew_secs * 1000
+    this.rules = { roleClaim: config.role_claim, principalClaim: config.principal_claim, multiTenancy: svc.server.multi_tenancy, clockSkewMs }
+    const times = { clockSkewMs, now: () => this.clock.now() }
     this.cache = new TokenCache({ ...times, monotonic: () => this.clock.monotonic() })
     if (config.reject_replayed_jti) this.used = new UsedTokens({ ...times, max: config.max_used_tokens })
   }

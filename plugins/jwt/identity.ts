@@ -10,10 +10,13 @@ export interface ClaimRules {
   roleClaim: string
   principalClaim: string
   multiTenancy: boolean
+  /** How far the issuer's clock may differ. */
+  clockSkewMs: number
 }
 
 /** @param claims with a number `exp`. @throws TokenRefused for a claim of a wrong type or value. */
-export function identityOf(claims: Record<string, unknown>, { roleClaim, principalClaim, multiTenancy }: ClaimRules): Identity {
+export function identityOf(claims: Record<string, unknown>, rules: ClaimRules): Identity {
+  const { roleClaim, principalClaim, multiTenancy, clockSkewMs } = rules
   principalOf(claims, 'sub')
   const principal = principalOf(claims, principalClaim)
   const admin = adminOf(claims)
@@ -28,6 +31,7 @@ export function identityOf(claims: Record<string, unknown>, { roleClaim, princip
     namespaces: Object.freeze(namespaces),
     admin,
     expiresAt,
+    toleranceMs: clockSkewMs,
   })
 }
 

@@ -2,7 +2,7 @@
 import type { ServiceError } from '@grpc/grpc-js'
 import t from 'tap'
 import { startFlight } from '../flight_sql/testing.ts'
-import { start, TestClient } from '../grpc/testing.ts'
+import { point, start, TestClient } from '../grpc/testing.ts'
 import jwt from './index.ts'
 import { claimsOf, SECRET, sign } from './testing.ts'
 
@@ -31,6 +31,26 @@ t.test('gRPC', async (t) => {
   t.match(await call(`Bearer ${await sign(SECRET, claimsOf({ namespaces: 'red' }))}`, { 'x-namespace': 'blue' }), { code: 7 })
   const long = await sign(SECRET, claimsOf({ padding: 'x'.repeat(13_000) }))
   t.match(await call(`Bearer ${long}`), { code: 16, details: /more than 16384 characters/ })
+})
+
+t.test('a token is taken to its end with the skew, also for what is written and for calls that go on', async (t) => {
+  const { node, port } = await start({
+    plugins: [jwt, 'native'],
+    storage: 'embedded',
+    config: { auth: { jwt: { secret: SECRET, clock_skew_secs: 300 } } },
+  })
+  const client = new TestClient(port)
+  t.teardown(async () => {
+    client.close()
+    await node.stop()
+  })
+  const authorization = `Bearer ${await sign(SECRET, claimsOf(expired))}`
+  const payload = [{ measurement: 'm', fields: { v: 1 } }]
+  t.equal((await node.inject({ method: 'POST', url: '/api/v1/write', payload, headers: { authorization } })).statusCode, 204)
+  const { stream, answer } = client.streamWrite({ metadata: { authorization } })
+  stream.write({ points: [point('m', BigInt(Date.now()) * 1_000_000n, {}, { v: 1 })] })
+  stream.end()
+  t.match(await answer, { total_written: '1' })
 })
 
 t.test('Flight SQL: in the metadata, and by a login', async (t) => {
