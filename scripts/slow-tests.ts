@@ -191,6 +191,7 @@ export const IN_TURN: readonly string[] = [
   'test/security/hostile-auth.test.ts',
   'test/security/loop-delay.test.ts',
   'test/security/noisy-tenants.test.ts',
+  'test/security/rights-model.test.ts',
   'test/security/tenant-isolation.test.ts',
   'test/security/tenants.test.ts',
   'test/security/unread-answers.test.ts',
