@@ -116,14 +116,14 @@ export class Catalog {
     return this.all<SegmentMeta>('segment/')
   }
 
-  /** Fills the index with the stored symbols and series, which are published then. */
+  /** Fills the index with the stored symbols and series, which are published then. For a start: nothing was stored since the catalog was opened. */
   loadSeries(index: SeriesIndex): void {
     this.storedSeries = 0
     this.storedSymbols = 0
     this.makeRoom(index)
     const { symbols } = index
     for (let block = 0; ; block++) {
-      const bytes = this.store.get(key('symbols', block))
+      const bytes = this.store.checked(key('symbols', block))
       if (bytes === undefined) break
       const reader = new ByteReader(bytes)
       for (let n = reader.varint(); n > 0; n--) {
@@ -136,7 +136,7 @@ export class Catalog {
     symbols.publish(symbols.count)
     let tuple = new Int32Array(256)
     for (let block = 0; ; block++) {
-      const bytes = this.store.get(key('series', block))
+      const bytes = this.store.checked(key('series', block))
       if (bytes === undefined) break
       const reader = new ByteReader(bytes)
       for (let n = reader.varint(); n > 0; n--) {

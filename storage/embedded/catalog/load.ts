@@ -48,11 +48,14 @@ export function seedTimes(schema: Schema, index: SeriesIndex, segments: SegmentT
     if (one !== undefined && newest !== undefined) newestOf[one.id] = { low: Number(BigInt.asIntN(32, newest)), high: Number(newest >> 32n) }
   }
   times.reserve(index.count)
-  const { measurement } = index
-  for (let series = 0; series < index.count; series++) {
-    if (measurement[series] === RELEASED) continue
-    const newest = newestOf[measurement[series]]
-    if (newest !== undefined) times.seed(series, newest.low, newest.high)
+  const { measurement, count } = index
+  // Series of a measurement mostly follow each other.
+  for (let first = 0, end = 0; first < count; first = end) {
+    const owner = measurement[first]
+    do end++
+    while (end < count && measurement[end] === owner)
+    const newest = owner === RELEASED ? undefined : newestOf[owner]
+    if (newest !== undefined) times.seed(first, newest.low, newest.high, end)
   }
   return { count: index.count, of: (id) => newestOf[id] ?? NO_TIME }
 }

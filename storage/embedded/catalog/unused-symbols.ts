@@ -19,11 +19,14 @@ export function hasManyUnused({ symbols, tags, offsets, count }: SeriesIndex): b
   if (total < MIN_UNUSED) return false
   const used = new Uint8Array(total)
   used[0] = 1 // the empty text
-  for (let i = 0; i < offsets[count]; i++) used[tags[i]] = 1
-  return isWorth(
-    total,
-    used.reduce((sum, one) => sum + one, 0),
-  )
+  let found = 1
+  for (let i = 0, end = offsets[count]; i < end; i++) {
+    if (used[tags[i]] === 1) continue
+    used[tags[i]] = 1
+    // Mostly known long before all are looked at.
+    if (!isWorth(total, ++found)) return false
+  }
+  return isWorth(total, found)
 }
 
 const isWorth = (total: number, used: number): boolean => total - used >= MIN_UNUSED && total - used >= used

@@ -23,6 +23,8 @@ export function decodeValue(key: string, stored: Uint8Array): Uint8Array {
   return stored.subarray(0, length)
 }
 
+export const withoutCrc = (stored: Uint8Array): Uint8Array => stored.subarray(0, stored.length - CRC_BYTES)
+
 export const encodeJson = (key: string, value: unknown): Uint8Array => encodeValue(key, encoder.encode(JSON.stringify(value)))
 export const decodeJson = <T>(key: string, stored: Uint8Array): T => JSON.parse(decoder.decode(decodeValue(key, stored))) as T
 

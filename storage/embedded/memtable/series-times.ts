@@ -46,9 +46,14 @@ export class SeriesTimes {
     if (series > this.low.length) this.widen(series)
   }
 
-  /** A series that has rows in segments up to a time already. @param low, high its halves. */
-  seed(series: number, low: number, high: number): void {
-    this.ensure(series)
+  /** A series that has rows in segments up to a time already, or all below `end`. @param low, high its halves. */
+  seed(series: number, low: number, high: number, end = series + 1): void {
+    this.ensure(end - 1)
+    if (end > series + 1) {
+      for (const lows of [this.low, this.baseLow]) lows.fill(low, series, end)
+      for (const highs of [this.high, this.baseHigh]) highs.fill(high, series, end)
+      return
+    }
     this.low[series] = this.baseLow[series] = low
     this.high[series] = this.baseHigh[series] = high
   }

@@ -8,9 +8,9 @@ export class SeriesCounts {
     return this.counts.get(namespace) ?? 0
   }
 
-  add(measurement: number, namespace: string): void {
+  add(measurement: number, namespace: string, series = 1): void {
     this.namespaces[measurement] = namespace
-    this.counts.set(namespace, this.of(namespace) + 1)
+    this.counts.set(namespace, this.of(namespace) + series)
   }
 
   /** A series of a measurement goes; one of whose measurement nothing was added does not count. */

@@ -336,10 +336,15 @@ export class SeriesIndex {
   /** Counts anew, when all is read back. @param namespaceOf that of a measurement; undefined when there is no such measurement. */
   tally(namespaceOf: (measurement: number) => string | undefined): void {
     this.counts.clear()
-    for (let series = 0; series < this.count; series++) {
-      const id = this.measurement[series]
-      const namespace = id === RELEASED ? undefined : namespaceOf(id)
-      if (namespace !== undefined) this.counts.add(id, namespace)
+    const { measurement, count } = this
+    const numbers: (number | undefined)[] = []
+    for (let series = 0; series < count; series++) {
+      const id = measurement[series]
+      if (id !== RELEASED) numbers[id] = (numbers[id] ?? 0) + 1
+    }
+    for (const [id, series] of numbers.entries()) {
+      const namespace = series === undefined ? undefined : namespaceOf(id)
+      if (namespace !== undefined) this.counts.add(id, namespace, series)
     }
   }
 
