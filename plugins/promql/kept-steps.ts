@@ -35,7 +35,7 @@ export async function evaluateSteps(expr: Expr, steps: Steps, context: EvalConte
   const value = from ?? (await evaluate(expr, steps, context))
   const annotations = context.annotations.keys
   // Histograms are not kept, and no counts of samples.
-  if (value.type !== 'vector' || value.histograms !== undefined || annotations === undefined) return value
+  if (value.type !== 'vector' || value.histograms !== undefined || annotations === undefined || context.source.beyondSteps === true) return value
   const bytes = encodeSteps({ start: steps.start, value, annotations }, partial.maxBytes)
   if (bytes !== undefined) partial.keep(bytes)
   return value
@@ -46,7 +46,7 @@ async function goOn(expr: Expr, { start, interval, count }: Steps, context: Eval
   const annotations = new Annotations()
   const rest = { start: start + held * interval, interval, count: count - held }
   const value = rest.count === 0 ? NOTHING : await evaluate(expr, rest, { ...context, annotations })
-  if (value.type !== 'vector' || value.histograms !== undefined) return undefined
+  if (value.type !== 'vector' || value.histograms !== undefined || context.source.beyondSteps === true) return undefined
   // Whether an annotation that does not come up again is about a step that is still asked for is not known.
   const again = annotations.keys
   if (kept.annotations.length > 0 && !kept.annotations.every((key) => again?.includes(key))) return undefined

@@ -34,8 +34,11 @@ type Room = () => Promise<void> | undefined
 
 /** @param maxSamples that may be held of one series, and of all where series have to be put together. */
 export function storageSource(reader: Reader, namespace: string, signal: AbortSignal, maxSamples: number, room: Room = () => undefined): SampleSource {
-  const place = { reader, namespace, pacer: new Pacer(signal), maxSamples, room }
+  const place: Place = { reader, namespace, pacer: new Pacer(signal), maxSamples, room, views: false }
   return {
+    get beyondSteps() {
+      return place.views
+    },
     select: (request) => traced('select', () => select(place, request)),
     ...(reader.aggregate === undefined ? {} : { aggregate: (request) => traced('aggregate', () => aggregate(place, request)) }),
   }
@@ -48,6 +51,8 @@ interface Place {
   pacer: Pacer
   maxSamples: number
   room: Room
+  /** A classic view was selected: of its buckets there are those that the range has, and it is there for as long as nothing else has its name. */
+  views: boolean
 }
 
 async function select(place: Place, request: SelectRequest): Promise<Selection> {
@@ -104,6 +109,7 @@ function wantedOf({ after, upTo, newestOnly, windows }: SelectRequest, matchers:
 async function selectMetric(place: Place, metric: Metric, wanted: Wanted): Promise<Selection> {
   const { reader, namespace, pacer, maxSamples, room } = place
   const { measurement, field, part } = metric
+  if (part !== undefined) place.views = true
   const { matchers, samples } = part === undefined ? wanted : ofPart(part, wanted)
   const set = await unlessDropped(reader.samples({ namespace, measurement, field, ...samples }))
   if (set === undefined) return NOTHING

@@ -44,4 +44,6 @@ export interface SampleSource {
   select(request: SelectRequest): Promise<Selection>
   /** As Reader.aggregate; also declined where not exactly one metric is selected. Absent where it always would be. */
   aggregate?(request: AggregateSelectRequest): Promise<AggregateSelection | undefined>
+  /** Something was selected whose series follow from the whole range that was asked for, or from which other metrics there are: a step alone does not say what it comes to. */
+  readonly beyondSteps?: boolean
 }
