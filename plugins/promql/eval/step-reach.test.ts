@@ -16,6 +16,18 @@ t.test('a step reaches back as far as its windows and offsets', async (t) => {
   t.equal(of('clamp_max(topk(-3, a), scalar(b offset 1d))'), LOOKBACK + 86_400_000)
 })
 
+t.test('of "or" where both sides keep the names of their series, or neither does', async (t) => {
+  for (const query of [
+    'a > 5 or a',
+    'a or last_over_time(a[5m])',
+    'a * 2 or rate(a[5m])',
+    'sum by (x) (a) or -a',
+    'rate(a[5m]) or vector(0)',
+    'topk(2, a) or b or 1 < b',
+  ])
+    t.equal(of(query), LOOKBACK, query)
+})
+
 t.test('of some expressions steps are not told apart', async (t) => {
   for (const query of [
     'a offset -1m',
@@ -31,6 +43,11 @@ t.test('of some expressions steps are not told apart', async (t) => {
     'rate(a[step() * 2])',
     'rate(a[5m] anchored)',
     'a smoothed',
+    'a > 5 or a * 0',
+    'sum(rate(a[5m]) or a)',
+    'last_over_time(a[5m]) or -a',
+    'sum by (__name__) (a) or -a',
+    'label_replace(-a, "__name__", "a", "", "") or a',
   ])
     t.equal(of(query), undefined, query)
 })

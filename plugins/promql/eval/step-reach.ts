@@ -1,5 +1,6 @@
 /** How far back the samples lie that a step of a range query follows from. */
 import type { Duration, Expr, VectorSelector } from '../ast.ts'
+import { sameNames } from './kept-names.ts'
 import { unwrap } from './unwrap.ts'
 
 /** Follow from the range that is asked for, or, as info does, from series that their arguments do not name. */
@@ -18,7 +19,8 @@ export function stepReach(expr: Expr, lookbackMs: number): number | undefined {
     case 'unary':
       return stepReach(expr.expr, lookbackMs)
     case 'binary':
-      return most([expr.lhs, expr.rhs], lookbackMs)
+      // The first step that a series has says whose it is.
+      return expr.op === 'or' && !sameNames(expr) ? undefined : most([expr.lhs, expr.rhs], lookbackMs)
     case 'aggregate':
       // A parameter may be taken at the first step only (invariant.ts).
       return isConstant(expr.param) ? stepReach(expr.expr, lookbackMs) : undefined

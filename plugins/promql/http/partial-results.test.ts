@@ -43,6 +43,8 @@ const QUERIES = [
   'label_replace(a_v, "host", "same", "host", "[12]")',
   'sum without (host) (label_replace(a_v, "h", "$1", "host", "(.)"))',
   'topk(2, a_v) or bottomk(1, b_v)',
+  'a_v > 500 or a_v * 0',
+  'rate(a_v[1m]) or -a_v',
   'a_v > bool 500',
   'absent(c_v{host="1"})',
   '42',

@@ -1,4 +1,4 @@
-/** What native histograms answer under their classic names follows from more than the times of a step: panels of these go on from nothing. */
+/** Panels of which a step follows from more than the samples before it are evaluated as a whole. */
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
 
@@ -49,4 +49,15 @@ t.test('what else gets the name takes it at all times', async (t) => {
   for (const query of ['h_count', 'rate(h_sum[1m])']) for (let i = 0; i < 2; i++) await ask(query, 60, 300 - 15 * i)
   await line('h count=1,sum=2', 315)
   for (const query of ['h_count', 'rate(h_sum[1m])']) t.same(await ask(query, 75, 315), await afresh(query, 75, 315), query)
+})
+
+t.test('the name of a series of both sides of "or" is that of its first step', async (t) => {
+  const { node, line, ask, afresh } = await started()
+  t.teardown(() => node.stop())
+  const query = 'm > 500 or m * 0'
+  for (let time = 0; time <= 300; time += 15) await line(`m value=${time < 80 ? 900 : 100}`, time)
+  for (let i = 0; i < 2; i++) await ask(query, 60, 285 + 15 * i)
+  await line('m value=901', 315)
+  t.same(await ask(query, 75, 315), await afresh(query, 75, 315))
+  t.same(await ask(query, 90, 315), await afresh(query, 90, 315))
 })
