@@ -83,6 +83,26 @@ t.test('nobody is answered by a waiting job that goes on from what has changed s
   t.same((await after).changed, [[String(BASE + 6n), String(BASE + 6n)]])
 })
 
+t.test('nor by one whose namespace makes way for others meanwhile', async (t) => {
+  const { node, write, ask } = await started({ result_cache_size: 1 << 20 })
+  t.teardown(() => node.stop())
+  for (const keep of ['a', 'b']) await ask({ ...ranges(), keep })
+  const gate = new Int32Array(new SharedArrayBuffer(4))
+  node.storage.run(HELD, gate).result.catch(() => {})
+  const args = ranges()
+  const first = ask(args)
+  // What they ask is remembered at once.
+  const name = 'x'.repeat(1500)
+  const others = Array.from({ length: 400 }, (_, i) => ask({ name, start: String(i), namespace: `other${i % 20}` }).catch(() => {}))
+  await write(`m,host=a v=1 ${BASE + 6n}`)
+  const after = ask(args)
+  Atomics.store(gate, 0, 1)
+  Atomics.notify(gate, 0)
+  t.same((await first).found, 'b')
+  t.same((await after).found, undefined, 'it goes on from nothing')
+  await Promise.all(others)
+})
+
 t.test('a kept result ends with a change of what its job went on from', async (t) => {
   const { node, write, ask } = await started()
   t.teardown(() => node.stop())

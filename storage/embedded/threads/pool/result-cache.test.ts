@@ -312,6 +312,21 @@ function filled(room: number) {
   return { cache, keep }
 }
 
+t.test('nobody joins a job that goes on from what was kept once changes of its namespace are no longer noted', async (t) => {
+  const { cache, keep } = filled(100_000)
+  const going = () => cache.partial('quiet', 'panel')
+  going()
+  going()?.keep(Buffer.alloc(10), [0n, 10n])
+  const draft = going()
+  t.equal(draft?.bytes?.length, 10)
+  t.equal(draft?.overtaken, false)
+  for (let i = 0; i < 200; i++) keep(`other${i % 20}`, `o${i}`)
+  cache.changed('quiet', [5n, 5n])
+  t.equal(draft?.overtaken, true)
+  draft?.keep(Buffer.alloc(20), [0n, 10n])
+  t.equal(going(), undefined, 'nor is anything kept of it')
+})
+
 t.test('it never takes more than its room, and a namespace that has a quarter makes way for others', async (t) => {
   const { cache, keep } = filled(100_000)
   for (let i = 0; i < 10; i++) keep('quiet', `q${i}`)

@@ -52,6 +52,8 @@ interface Change {
 class NamespaceResults {
   /** Of all below, about. */
   bytes = NAMESPACE_BYTES
+  /** It has made way for others: changes are no longer noted here. */
+  gone = false
   /** In the order of their use. */
   private readonly entries = new FifoMap<string, Entry>()
   /** Keys that may be kept when their results come: asked for once, or their results hold no longer. */
@@ -117,9 +119,9 @@ class NamespaceResults {
     return this.first + this.changes.length
   }
 
-  /** Whether something has changed since that mark. */
+  /** Whether something has changed since that mark, or may have. */
   changedSince(mark: number): boolean {
-    return this.first + this.changes.length > mark
+    return this.gone || this.first + this.changes.length > mark
   }
 
   changed(change: Change): void {
@@ -328,6 +330,7 @@ export class ResultCache {
     const name = this.large.has(asking) ? asking : (large ?? (this.namespaces.oldest() as string))
     const from = this.namespaces.get(name) as NamespaceResults
     if (this.counted(name, from, () => from.dropOldest())) return
+    from.gone = true
     this.namespaces.delete(name)
     this.large.delete(name)
     this.used -= from.bytes
