@@ -10,12 +10,16 @@ import { evaluate } from './eval/evaluate.ts'
 import { stepReach } from './eval/step-reach.ts'
 import type { MatrixValue, Steps, Value, VectorValue } from './eval/value.ts'
 import { ABSENT } from './eval/value.ts'
-import { LabelList, Labels } from './labels.ts'
+import { LabelList, type LabelSets, Labels } from './labels.ts'
 
 const NS_PER_MS = 1_000_000n
 /** Of the values: the first step's time, the number of steps, and of series; then values, kinds, and the labels and annotations as JSON. */
 const HEAD_BYTES = 24
 const CELL_BYTES = 9
+/** Of a text in a list of JSON: its quotes. */
+const QUOTES = 2
+/** Labels are written and read in one turn of the thread: about 20 ms. */
+const MOST_TEXT_BYTES = 1 << 20
 
 /** Values of floats only, at steps `start`, `start + interval` ... of a query whose interval is known. */
 export interface KeptSteps {
@@ -123,16 +127,27 @@ export function encodeSteps({ start, value, annotations }: KeptSteps, maxBytes: 
   if (kinds.length > maxBytes) return undefined
   const filled = Array.from({ length: labels.length }, (_, series) => series).filter((series) => !isEmpty(kinds, series * steps, (series + 1) * steps))
   const cells = filled.length * steps
-  if (HEAD_BYTES + cells * CELL_BYTES > maxBytes) return undefined
+  const room = Math.min(MOST_TEXT_BYTES, maxBytes - HEAD_BYTES - cells * CELL_BYTES)
+  if (room < 0 || takeMore(labels, filled, room)) return undefined
   const texts = Buffer.from(JSON.stringify({ labels: filled.map((series) => labels.at(series).pairs), annotations }))
+  if (texts.length > room) return undefined
   const bytes = new Uint8Array(HEAD_BYTES + cells * CELL_BYTES + texts.length)
-  if (bytes.length > maxBytes) return undefined
   new Float64Array(bytes.buffer, 0, 3).set([start, steps, filled.length])
   const keptValues = new Float64Array(bytes.buffer, HEAD_BYTES, cells)
   const keptKinds = new Uint8Array(bytes.buffer, HEAD_BYTES + cells * 8, cells)
   for (const [place, series] of filled.entries()) copy(value, series * steps, steps, keptValues, keptKinds, place * steps)
   bytes.set(texts, HEAD_BYTES + cells * CELL_BYTES)
   return bytes
+}
+
+/** Whether the labels of these series take more than so many bytes at the least: looked at before all of them are written for nothing. */
+function takeMore(labels: LabelSets, series: readonly number[], room: number): boolean {
+  let bytes = 0
+  for (const one of series) {
+    for (const text of labels.at(one).pairs) bytes += text.length + QUOTES
+    if (bytes > room) return true
+  }
+  return false
 }
 
 export function decodeSteps({ buffer, byteOffset, byteLength }: Uint8Array): KeptSteps {
