@@ -1,7 +1,11 @@
 import t from 'tap'
+import { Annotations } from './eval/annotations.ts'
+import { Budget } from './eval/context.ts'
 import type { VectorValue } from './eval/value.ts'
-import { decodeSteps, encodeSteps } from './kept-steps.ts'
+import { decodeSteps, encodeSteps, evaluateSteps } from './kept-steps.ts'
 import { LabelList, Labels } from './labels.ts'
+import { parse } from './parser/parse.ts'
+import { MemorySource } from './testing/memory-source.ts'
 
 /** A vector with a step, whose labels are made when they are asked for. */
 function wide(series: number, text: string): { value: VectorValue; made: () => number } {
@@ -37,4 +41,50 @@ t.test('labels that take long to read back are not kept, however much room there
   const { value, made } = wide(100_000, 'x'.repeat(100))
   t.equal(encodeSteps({ start: 0, value, annotations: [] }, 1 << 30), undefined)
   t.ok(made() < 20_000, `${made()} label sets`)
+})
+
+t.test('annotations of thousands of metrics are no work beside the steps', async (t) => {
+  const metrics = 8000
+  const source = new MemorySource()
+  const samples = Array.from({ length: 10 }, (_, i) => ({ time: i * 60_000, value: i }))
+  // As one block that is made once.
+  const labels = new LabelList(Array.from({ length: metrics }, (_, i) => Labels.of({ __name__: `m${10_000 + i}` })))
+  source.select = async () => ({
+    labels,
+    async *blocks() {
+      for (let first = 0; first < metrics; first++)
+        yield {
+          first,
+          starts: Int32Array.of(0, 10),
+          times: Float64Array.from(samples, ({ time }) => time),
+          values: Float64Array.from(samples, ({ value }) => value),
+        }
+    },
+  })
+  const expr = parse('sum(rate({__name__=~".+"}[5m]))')
+  let kept: Uint8Array | undefined
+  const took = async (start: number, bytes?: Uint8Array): Promise<number> => {
+    const annotations = new Annotations()
+    const before = performance.now()
+    await evaluateSteps(
+      expr,
+      { start, interval: 60_000, count: 5 },
+      {
+        source,
+        lookbackMs: 300_000,
+        defaultStepMs: 60_000,
+        budget: new Budget(1e9),
+        annotations,
+        signal: new AbortController().signal,
+        query: { start, end: start + 240_000, step: 60_000 },
+      },
+      { changed: [], maxBytes: 1 << 20, keep: (own) => void (kept = own), ...(bytes === undefined ? {} : { bytes }) },
+    )
+    t.equal(annotations.keys?.length, metrics)
+    return performance.now() - before
+  }
+  const whole = Math.min(await took(120_000), await took(120_000), await took(120_000))
+  const first = kept
+  const rest = Math.min(await took(180_000, first), await took(180_000, first), await took(180_000, first))
+  t.ok(rest < 3 * whole, `${rest} ms, and all steps ${whole} ms`)
 })

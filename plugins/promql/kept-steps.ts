@@ -52,8 +52,9 @@ async function goOn(expr: Expr, { start, interval, count }: Steps, context: Eval
   const value = rest.count === 0 ? NOTHING : await evaluate(expr, rest, { ...context, annotations })
   if (value.type !== 'vector' || value.histograms !== undefined || context.source.beyondSteps === true) return undefined
   // Whether an annotation that does not come up again is about a step that is still asked for is not known.
-  const again = annotations.keys
-  if (kept.annotations.length > 0 && !kept.annotations.every((key) => again?.includes(key))) return undefined
+  // Each of thousands of metrics may have one.
+  const again = new Set(annotations.keys)
+  if (!kept.annotations.every((key) => again.has(key))) return undefined
   context.annotations.takeOver(annotations)
   context.budget.take(vectorBytes(kept.value.labels.length + value.labels.length, count, false))
   return joined(kept, (start - kept.start) / interval, held, value, count, new Pacer(context.signal))
