@@ -1,11 +1,11 @@
 import t from 'tap'
 import { Annotations } from './eval/annotations.ts'
 import { Budget } from './eval/context.ts'
-import type { VectorValue } from './eval/value.ts'
+import type { Steps, VectorValue } from './eval/value.ts'
 import { decodeSteps, encodeSteps, evaluateSteps } from './kept-steps.ts'
 import { LabelList, Labels } from './labels.ts'
 import { parse } from './parser/parse.ts'
-import { MemorySource } from './testing/memory-source.ts'
+import { load, MemorySource } from './testing/memory-source.ts'
 
 /** A vector with a step, whose labels are made when they are asked for. */
 function wide(series: number, text: string): { value: VectorValue; made: () => number } {
@@ -87,4 +87,30 @@ t.test('annotations of thousands of metrics are no work beside the steps', async
   const first = kept
   const rest = Math.min(await took(180_000, first), await took(180_000, first), await took(180_000, first))
   t.ok(rest < 3 * whole, `${rest} ms, and all steps ${whole} ms`)
+})
+
+t.test('going on from kept steps takes no more room than there is for all of them', async (t) => {
+  const steps = (start: number, count: number): Steps => ({ start: start * 60_000, interval: 60_000, count })
+  // One whose name brings an annotation ends early.
+  const source = load(`early 0+1x10\n${Array.from({ length: 50 }, (_, i) => `late_total{i="${i}"} 0+1x300`).join('\n')}`, 60_000)
+  const query = parse('rate({__name__=~"early|late_total"}[5m])')
+  const run = async (own: Steps, limit: number, bytes?: Uint8Array): Promise<{ kept: Uint8Array | undefined; peak: number; notes: number | undefined }> => {
+    let kept: Uint8Array | undefined
+    const budget = new Budget(limit)
+    const annotations = new Annotations()
+    const { signal } = new AbortController()
+    const context = { source, lookbackMs: 300_000, defaultStepMs: 60_000, budget, annotations, signal, query: { start: 0, end: 0, step: 60_000 } }
+    const partial = { changed: [], maxBytes: 1 << 20, keep: (made: Uint8Array) => void (kept = made), ...(bytes === undefined ? {} : { bytes }) }
+    await evaluateSteps(query, own, context, partial)
+    return { kept, peak: budget.peak, notes: annotations.keys?.length }
+  }
+  for (const [name, first, later] of [
+    ['an annotation that does not come up again', steps(8, 20), steps(18, 200)],
+    ['a range that is much longer', steps(30, 10), steps(35, 200)],
+  ] as const) {
+    const { kept } = await run(first, 1e9)
+    const alone = await run(later, 1e9)
+    const on = await run(later, alone.peak, kept)
+    t.equal(on.notes, alone.notes, name)
+  }
 })

@@ -45,19 +45,32 @@ export async function evaluateSteps(expr: Expr, steps: Steps, context: EvalConte
   return value
 }
 
+/** As `restOf`, and what it has taken of the budget goes back where all steps are evaluated after it. */
+async function goOn(expr: Expr, steps: Steps, context: EvalContext, kept: KeptSteps, held: number): Promise<VectorValue | undefined> {
+  const { budget } = context
+  const before = budget.bytes
+  const value = await restOf(expr, steps, context, kept, held)
+  if (value === undefined) budget.give(budget.bytes - before)
+  return value
+}
+
 /** Evaluates what comes after the first `held` steps. @returns undefined where the kept ones have to be evaluated as well. */
-async function goOn(expr: Expr, { start, interval, count }: Steps, context: EvalContext, kept: KeptSteps, held: number): Promise<VectorValue | undefined> {
+async function restOf(expr: Expr, { start, interval, count }: Steps, context: EvalContext, kept: KeptSteps, held: number): Promise<VectorValue | undefined> {
+  const { budget, signal, source } = context
   const annotations = new Annotations()
   const rest = { start: start + held * interval, interval, count: count - held }
   const value = rest.count === 0 ? NOTHING : await evaluate(expr, rest, { ...context, annotations })
-  if (value.type !== 'vector' || value.histograms !== undefined || context.source.beyondSteps === true) return undefined
+  if (value.type !== 'vector' || value.histograms !== undefined || source.beyondSteps === true) return undefined
   // Whether an annotation that does not come up again is about a step that is still asked for is not known.
   // Each of thousands of metrics may have one.
   const again = new Set(annotations.keys)
   if (!kept.annotations.every((key) => again.has(key))) return undefined
+  // For a moment it is there twice: what has room by itself is not refused for that.
+  const bytes = vectorBytes(kept.value.labels.length + value.labels.length, count, false)
+  if (bytes > budget.left) return undefined
+  budget.take(bytes)
   context.annotations.takeOver(annotations)
-  context.budget.take(vectorBytes(kept.value.labels.length + value.labels.length, count, false))
-  return joined(kept, (start - kept.start) / interval, held, value, count, new Pacer(context.signal))
+  return joined(kept, (start - kept.start) / interval, held, value, count, new Pacer(signal))
 }
 
 const NOTHING: VectorValue = { type: 'vector', labels: new LabelList([]), steps: 0, values: new Float64Array(0), kinds: new Uint8Array(0) }
