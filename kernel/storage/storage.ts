@@ -393,6 +393,8 @@ export interface Storage {
   explain(request: ScanRequest): Promise<ScanPlan>
   /** Loads `module` beside the engine and runs its default export (see `Job`). */
   run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R>
+  /** A namespace is gone: its jobs fail with NOT_FOUND, those that wait and those that run, since another may have the name next. An engine without the capability `jobs` lacks it. */
+  endJobs?(namespace: string): void
   /**
    * Has jobs run in the background over made-up rows (`WARM_UP_ROWS`), beside the engine, when it has little else to do. What they emit and return goes nowhere, and
    * nothing of them is counted or seen. An engine that has nothing to warm up lacks it.

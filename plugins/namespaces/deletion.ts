@@ -110,6 +110,8 @@ export class Deletion {
   private async removeData(name: string): Promise<void> {
     await this.removePoints(name)
     for (const forget of this.dependencies.directory.forgets) await forget(name)
+    // Last: whoever could ask has lost his credential.
+    this.dependencies.storage().endJobs?.(name)
   }
 
   /** Those of this node. Resolves when none are left; nothing may be written to the namespace meanwhile. */

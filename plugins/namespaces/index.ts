@@ -55,6 +55,7 @@ export default definePlugin({
         gone(name) {
           guard.forget(name)
           void svc.ingest.forget(name)
+          if (multiTenancy) svc.storage.endJobs?.(name)
         },
         failed: (err) => log.warn({ err }, 'cannot read what other nodes have changed of namespaces; it is tried again'),
       })

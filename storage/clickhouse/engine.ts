@@ -33,7 +33,7 @@ import type {
 } from 'svcdb'
 import { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
-import { Deadline, startJob } from '../common/job.ts'
+import { Deadline, LocalJobs } from '../common/job.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
 import {
@@ -108,7 +108,7 @@ export class ClickHouseEngine implements StorageEngine {
   /** Of the tables of each namespace, as counted last. */
   private readonly days = new Map<string, ReadonlyMap<string, Days>>()
   private readonly exports: Exports
-  private readonly jobs = new Set<RunningJob<unknown>>()
+  private readonly jobs = new LocalJobs()
   private readonly schemas: Schemas
   private timer: NodeJS.Timeout | undefined
   private poll: NodeJS.Timeout | undefined
@@ -183,11 +183,11 @@ export class ClickHouseEngine implements StorageEngine {
     clearInterval(this.timer)
     clearInterval(this.poll)
     this.timer = undefined
-    for (const job of this.jobs) job.cancel()
+    this.jobs.cancelAll()
     await this.exports.close()
     await this.turns.settledAll()
     await this.maintaining?.catch(() => {})
-    await Promise.allSettled([...this.jobs].map(({ result }) => result))
+    await Promise.allSettled(this.jobs.results)
     await this.binder.close()
     await this.client.close()
   }
@@ -354,20 +354,18 @@ export class ClickHouseEngine implements StorageEngine {
   run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R> {
     this.assertOpen()
     const ending = new AbortController()
-    const job = startJob<R>(
+    const job = this.jobs.start<R>(
       this.reader(ending.signal, () => this.refreshed(), options?.timeoutMs, options?.namespace),
       module,
       args,
       options,
     )
-    this.jobs.add(job)
-    job.result
-      .catch(() => {})
-      .finally(() => {
-        ending.abort(new SvcError('QUERY_TIMEOUT', 'cannot read: the job has ended'))
-        this.jobs.delete(job)
-      })
+    job.result.catch(() => {}).finally(() => ending.abort(new SvcError('QUERY_TIMEOUT', 'cannot read: the job has ended')))
     return job
+  }
+
+  endJobs(namespace: string): void {
+    this.jobs.endOf(namespace)
   }
 
   async export(request: ExportRequest, options: JobOptions = {}): Promise<ExportResult> {

@@ -10,7 +10,41 @@ import { ownedBy } from 'svcdb/lib/event-loop'
 /** Bytes waiting for the consumer before `emit` holds the job. */
 const MAX_QUEUED = 1 << 20
 
-export function startJob<R>(reader: Reader, module: URL, args: unknown, options: JobOptions = {}): RunningJob<R> {
+interface LocalJob<R> extends RunningJob<R> {
+  readonly namespace: string
+  end(error: SvcError): void
+}
+
+/** Jobs that have not ended. */
+export class LocalJobs {
+  private readonly jobs = new Set<LocalJob<unknown>>()
+
+  start<R>(reader: Reader, module: URL, args: unknown, options?: JobOptions): RunningJob<R> {
+    const job = startJob<R>(reader, module, args, options)
+    this.jobs.add(job)
+    job.result.catch(() => {}).finally(() => this.jobs.delete(job))
+    return job
+  }
+
+  get results(): Promise<unknown>[] {
+    return [...this.jobs].map(({ result }) => result)
+  }
+
+  cancelAll(): void {
+    for (const job of this.jobs) job.cancel()
+  }
+
+  endOf(namespace: string): void {
+    for (const job of this.jobs) if (job.namespace === namespace) job.end(namespaceGone(namespace))
+  }
+}
+
+/** What jobs of a namespace that is gone are ended with. */
+export function namespaceGone(namespace: string): SvcError {
+  return new SvcError('NOT_FOUND', `cannot go on with the query: namespace "${namespace}" was deleted since it was asked`)
+}
+
+function startJob<R>(reader: Reader, module: URL, args: unknown, options: JobOptions = {}): LocalJob<R> {
   const deadline = new Deadline(options)
   const output = new OutputQueue(deadline.signal)
   const body = async (): Promise<R> => {
@@ -31,6 +65,8 @@ export function startJob<R>(reader: Reader, module: URL, args: unknown, options:
       return output.waiting
     },
     cancel: () => deadline.cancel(),
+    namespace: options.namespace ?? '',
+    end: (error) => deadline.cancel(error),
   }
 }
 

@@ -90,6 +90,24 @@ export const serviceRules: Rule[] = [
       await t.rejects(drain(engine.scan({ namespace: 'default', measurement: 'a' }, { signal: AbortSignal.abort() })))
     },
   ],
+  [
+    'jobs of a namespace that is gone end, and those of others go on',
+    async (t, engine) => {
+      await seed(engine)
+      const gone = engine.run(jobModule('flood'), { blocks: 400, blockBytes: 1 << 16 }, { namespace: 'gone' })
+      const others = engine.run<number>(jobModule('flood'), { blocks: 3, blockBytes: 8 }, { namespace: 'default' })
+      await setTimeout(50)
+      engine.endJobs?.('gone')
+      const ended = { code: 'NOT_FOUND', message: /namespace "gone" was deleted/ }
+      await t.rejects(gone.result, ended)
+      await t.rejects(text(gone.output), ended)
+      await drain(others.output)
+      t.equal(await others.result, 3)
+      const next = engine.run<number>(jobModule('flood'), { blocks: 3, blockBytes: 8 }, { namespace: 'gone' })
+      await drain(next.output)
+      t.equal(await next.result, 3, 'who has the name next')
+    },
+  ],
   ...stateRules,
   [
     'a closed engine refuses, twice closed is closed',

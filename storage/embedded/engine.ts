@@ -228,6 +228,10 @@ export class EmbeddedEngine implements StorageEngine {
     return this.running.pool.run<R>(module, args, options)
   }
 
+  endJobs(namespace: string): void {
+    this.running.pool.endJobs(namespace)
+  }
+
   warmUp(jobs: WarmUp): void {
     this.running.warmUp.add(jobs)
   }

@@ -32,7 +32,7 @@ import type {
 import { WriteBatch } from 'svcdb/lib/columns'
 import { SvcError } from 'svcdb/lib/errors'
 import { MAX_DIGITS } from '../common/decimal.ts'
-import { Deadline, startJob } from '../common/job.ts'
+import { Deadline, LocalJobs } from '../common/job.ts'
 import { type Limits, limitsOf } from '../common/limits.ts'
 import { checkFieldName } from '../common/names.ts'
 import { NamespaceGate } from '../common/namespace-gate.ts'
@@ -68,7 +68,7 @@ export class MemoryEngine implements StorageEngine {
   private readonly pool: WriteBatch[] = []
   private readonly openBatches = new Set<WriteBatch>()
   private readonly removal: Removal
-  private readonly jobs = new Set<RunningJob<unknown>>()
+  private readonly jobs = new LocalJobs()
   private accepting = false
 
   constructor(context: StorageContext) {
@@ -90,7 +90,7 @@ export class MemoryEngine implements StorageEngine {
 
   async close(): Promise<void> {
     this.accepting = false
-    for (const job of this.jobs) job.cancel()
+    this.jobs.cancelAll()
     this.told.close()
   }
 
@@ -255,10 +255,11 @@ export class MemoryEngine implements StorageEngine {
 
   run<R>(module: URL, args: unknown, options?: JobOptions): RunningJob<R> {
     this.enter()
-    const job = startJob<R>(this.snapshot(), module, args, options)
-    this.jobs.add(job)
-    job.result.catch(() => {}).finally(() => this.jobs.delete(job))
-    return job
+    return this.jobs.start<R>(this.snapshot(), module, args, options)
+  }
+
+  endJobs(namespace: string): void {
+    this.jobs.endOf(namespace)
   }
 
   changes(request: ChangeRequest = {}): ChangeCursor {

@@ -208,6 +208,10 @@ export class RemoteEngine implements StorageEngine {
     return cursor
   }
 
+  endJobs(namespace: string): void {
+    this.ask('end jobs', namespace).catch(() => {})
+  }
+
   forgetChanges(namespace: string): void {
     this.ask('forget changes', namespace).catch(() => {})
   }

@@ -115,6 +115,8 @@ export class Server {
         return undefined
       case 'forget changes':
         return engine.forgetChanges?.(body)
+      case 'end jobs':
+        return engine.endJobs?.(body)
       case 'changes next':
         return this.cursors
           .get(body)

@@ -5,12 +5,13 @@ import t, { type Test } from 'tap'
 import { keyText } from '../../plugins/api_keys/testing.ts'
 import { EventClient } from '../../plugins/cdc/testing.ts'
 import { TestClient } from '../../plugins/grpc/testing.ts'
+import { until } from '../support/until.ts'
 import { type LateRequest, lateGrpc, lateHttp } from './late-requests.ts'
 import { message } from './loop-body.ts'
 
 t.setTimeout(120_000)
 
-const PLUGINS = ['api_keys', 'namespaces', 'line_protocol', 'native', 'sql', 'grpc', 'cdc', 'triggers']
+const PLUGINS = ['api_keys', 'namespaces', 'line_protocol', 'native', 'sql', 'promql', 'grpc', 'cdc', 'triggers']
 const root = keyText()
 const asRoot = { authorization: `Bearer ${root}`, 'x-namespace': 'acme' }
 
@@ -23,7 +24,7 @@ interface World {
   change(): Promise<void>
 }
 
-async function begun(t: Test): Promise<World> {
+async function begun(t: Test, database = {}): Promise<World> {
   const node = await boot({
     storage: 'embedded',
     plugins: PLUGINS,
@@ -32,6 +33,7 @@ async function begun(t: Test): Promise<World> {
       auth: { api_keys: [{ name: 'root', key: root, admin: true, namespaces: ['*'] }] },
       grpc: { addr: '127.0.0.1:0' },
       triggers: {},
+      database,
     },
   })
   const grpc = new TestClient(node.port('grpc'))
@@ -102,4 +104,27 @@ t.test('requests that arrive slowly', async (t) => {
     items.map(({ name }: { name: string }) => name),
     ['_alerts'],
   )
+})
+
+/** Keeps the only place among running queries until it is cancelled. */
+const WAITS = new URL('../../storage/embedded/testing/worker-job.ts', import.meta.url)
+
+t.test('reads that wait for a place among running queries', async (t) => {
+  const { node, former, change } = await begun(t, { max_concurrent_queries: 1 })
+  const first = node.storage.run(WAITS, { kind: 'wait', chunks: 1, bytes: 1 })
+  const asked: [string, Promise<string>][] = [
+    ['SQL', node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query: 'SELECT host, value FROM _alerts' }, headers: former })],
+    ['PromQL', node.inject({ url: '/api/v1/query?query=_alerts_value', headers: former })],
+    ['a native query', node.inject({ method: 'POST', url: '/api/v1/svc/query', payload: { measurement: '_alerts' }, headers: former })],
+    ['annotations', node.inject({ url: '/api/v1/annotations?from=0', headers: former })],
+  ].map(([what, answer]) => [what as string, (answer as Promise<{ statusCode: number; body: string }>).then(({ statusCode, body }) => `${statusCode} ${body}`)])
+  const waiting = async () => Number(/^svc_queries_waiting (\d+)$/m.exec((await node.inject({ url: '/metrics', headers: asRoot })).body)?.[1])
+  await until('all of them wait', async () => (await waiting()) === asked.length)
+  await change()
+  first.cancel()
+  for (const [what, answer] of asked) {
+    const text = await answer
+    t.notMatch(text, /secret|42/, what)
+    t.match(text, /^4/, what)
+  }
 })

@@ -5,6 +5,7 @@
  */
 import type { JobOptions, PartialResult, RunningJob } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
+import { namespaceGone } from '../../../common/job.ts'
 import { NamespaceCounts } from '../../../common/namespace-counts.ts'
 import type { ArchivedObjects } from '../../archive/archived-objects.ts'
 import type { EngineMetrics } from '../../metrics.ts'
@@ -178,6 +179,17 @@ export class WorkerPool {
   /** Jobs that wait for others to end. */
   get queuedJobs(): number {
     return this.queued.size
+  }
+
+  /** Those that wait would read what another has by its name next, and so would those that begin again. */
+  endJobs(namespace: string): void {
+    for (const [id, { namespace: own, fail }] of this.queued) {
+      if (own !== namespace) continue
+      this.queued.delete(id)
+      fail(namespaceGone(namespace))
+    }
+    for (const thread of [...this.queries, ...this.leaving, this.background])
+      for (const job of thread?.jobs.values() ?? []) if (job.namespace === namespace) job.end(namespaceGone(namespace))
   }
 
   private startNext(): void {

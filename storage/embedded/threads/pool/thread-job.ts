@@ -25,6 +25,7 @@ interface Link {
 export class ThreadJob<R = unknown> implements RunningJob<R> {
   readonly result: Promise<R>
   readonly output: AsyncIterable<Uint8Array>
+  readonly namespace: string
   /** Undefined where nothing is recorded. */
   readonly trace: JobTrace | undefined
   /** Its own, which others may get a copy of. */
@@ -56,6 +57,7 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   private readonly unlisten: (() => void) | undefined
 
   constructor(options: JobOptions, link: Link, timers: Timers, trace?: JobTrace) {
+    this.namespace = options.namespace ?? ''
     this.link = link
     this.trace = trace
     this.timers = timers
