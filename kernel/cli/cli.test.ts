@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import t from 'tap'
@@ -200,6 +200,38 @@ t.test('check refuses what a start would refuse', async (t) => {
     /the environment variable SVC_CLI_TEST_UNSET is not set; set it to base64 of 32 bytes/,
   )
   t.notOk(existsSync(join(folder, 'data')), 'and opens nothing')
+})
+
+t.test('check refuses a path with a NUL, a tenant without a plane, limits that nothing enforces, and an archive in the data directory', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-cli-'))
+  const check = async (plugins: string, more: string) =>
+    svc([
+      'check',
+      '-c',
+      config(`plugins = [${plugins}]\n[server]\nhttp_addr = "127.0.0.1:0"\n[database]\ndata_dir = ${JSON.stringify(join(folder, 'data'))}\n${more}`),
+    ])
+  const refuses = async (plugins: string, more: string, err: RegExp) => t.match(await check(plugins, more), { code: 1, out: '', err }, more)
+  await refuses('"native", "export"', '[export]\ndirectory = "a\\u0000b"\n', /cannot use "export\.directory" "a\\u0000b" in .*: no path has a NUL/)
+  for (const [key, rule] of [
+    ['schedules', 'name = "often"\nevery_secs = 60'],
+    ['on_event', 'kind = "order"'],
+    ['on_signal', 'trigger = "hot"'],
+  ])
+    await refuses(
+      '"agent_plane"',
+      `[[agent_plane.${key}]]\n${rule}\ncapability = "a.b"\ntenant = "nobody"\n`,
+      new RegExp(`agent_plane\\.${key} of capability "a\\.b": tenant "nobody" has no`),
+    )
+  t.match(await check('"agent_plane"', '[agent_plane]\ntenants = ["acme"]\n[[agent_plane.on_event]]\nkind = "order"\ncapability = "a.b"\ntenant = "acme"\n'), {
+    code: 0,
+  })
+  await refuses('"namespaces"', '[namespaces]\ndefault_max_request_rps = 5\n', /cannot use namespaces\.default_max_request_rps: .* add the plugin "rate_limit"/)
+  const archive = (path: string) => `[cold_archive]\nremote_url = ${JSON.stringify(path)}\n`
+  for (const inside of ['data', 'data/cold'])
+    await refuses('"cold_archive"', archive(join(folder, inside)), /cannot archive to folder .*: it lies in the data directory/)
+  await refuses('"cold_archive"', archive(`file://${join(folder, 'data/cold')}`), /lies in the data directory/)
+  t.match(await check('"cold_archive"', archive(join(folder, 'data-cold'))), { code: 0 })
+  t.same(readdirSync(folder), [], 'and nothing is made')
 })
 
 t.test('check asks plugins what would end a start', async (t) => {

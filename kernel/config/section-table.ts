@@ -1,4 +1,5 @@
 /** The tables of a config file: each is taken out by its owner, and what nobody owns is refused, saying whose it would be. */
+import { resolve } from 'node:path'
 import { Type } from '../lib/schema/index.ts'
 import { didYouMean } from '../lib/text/index.ts'
 import { builtinPlugins, loadPlugin } from '../loader.ts'
@@ -89,7 +90,10 @@ export class Sections {
     const whole = absent === undefined || Array.isArray(raw) || typeof raw !== 'object' ? raw : { ...absent(raw as Tree), ...raw }
     const checked = checkSection(schema, whole, section, origin, this.problems, this.unset)
     const { overrides, folder } = this.source
-    return withPaths(schema, checked, section, (key) => (overrides.has(key) ? process.cwd() : folder))
+    return withPaths(schema, checked, section, (path, key) => {
+      if (path.includes('\0')) this.problems.push(`cannot use "${key}" ${JSON.stringify(path)} in ${origin(key)}: no path has a NUL character; leave it out`)
+      return resolve(overrides.has(key) ? process.cwd() : folder, path)
+    })
   }
 
   drop(section: string): void {

@@ -14,12 +14,13 @@ export default definePlugin({
   auditActions: ['plane_run', 'plane_cancel', 'plane_resume'],
   commands: [planeCommand],
   async setup(svc, config) {
-    const [{ assemble }, { AgentRegistry }, { loadAgents }, { signalSink }] = await Promise.all([
+    const [{ assemble }, { AgentRegistry }, { loadAgents }, { requireTenants, signalSink }] = await Promise.all([
       import('./wiring.ts'),
       import('./agents/registry.ts'),
       import('./agents/load.ts'),
       import('./agents/beginnings.ts'),
     ])
+    requireTenants(config)
     const registry = new AgentRegistry()
     await loadAgents(config.agents, registry)
     const planes = assemble(svc, config, registry)

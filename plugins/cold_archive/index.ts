@@ -1,8 +1,9 @@
 import { realpath } from 'node:fs/promises'
+import { basename, dirname, join, sep } from 'node:path'
 import { type ArchiveService, definePlugin } from 'svcdb'
 import { makeFolder, realFileCalls } from 'svcdb/lib/files'
 import { runArchive } from './archive-run.ts'
-import { configSchema } from './config.ts'
+import { type ColdArchiveConfig, configSchema } from './config.ts'
 import { FolderStore } from './folder-store.ts'
 import { archiveMetrics } from './metrics.ts'
 import { parseRemote } from './remote.ts'
@@ -14,6 +15,13 @@ export default definePlugin({
   stability: 'beta',
   config: configSchema,
   capabilities: ['archive'],
+  async check({ section, dataDir, env }) {
+    const remote = parseRemote(section as ColdArchiveConfig, env)
+    if (remote?.kind !== 'folder' || dataDir === undefined) return
+    const [folder, data] = [await whereItIs(remote.path), await whereItIs(dataDir)]
+    if (folder === data || folder.startsWith(`${data}${sep}`))
+      throw new Error(`cannot archive to folder "${folder}": it lies in the data directory "${dataDir}"; choose a place outside of it`)
+  },
   setup(svc, config) {
     const remote = parseRemote(config, process.env)
     const metrics = archiveMetrics(svc.metrics)
@@ -45,3 +53,12 @@ export default definePlugin({
     svc.stop(() => bucket?.close())
   },
 })
+
+/** Behind links, also of what is not there yet. */
+async function whereItIs(path: string): Promise<string> {
+  try {
+    return await realpath(path)
+  } catch {
+    return dirname(path) === path ? path : join(await whereItIs(dirname(path)), basename(path))
+  }
+}

@@ -28,6 +28,13 @@ export default definePlugin({
   setup(svc, settings) {
     const { clock, log } = svc
     const { multi_tenancy: multiTenancy } = svc.server
+    const requireLimiter = (limits: RequestLimits | undefined) => {
+      const { default_max_request_rps: max_request_rps, default_max_request_burst: max_request_burst } = settings
+      const problem = limiterProblem({ max_request_rps, max_request_burst }, limits)
+      if (problem !== undefined) throw new Error(`cannot use namespaces.default_max_request_rps: ${problem}`)
+    }
+    // What there is of a limiter is known once it has started; that there is none, at once.
+    if (!svc.provided.has(REQUEST_LIMITS)) requireLimiter(undefined)
     const registry = new Registry()
     const owed = new Owed(() => svc.storage.state(svc.id))
     const { refusals } = namespacesMetrics(svc.metrics, () => directory.count)
@@ -47,9 +54,7 @@ export default definePlugin({
     if (!settings.auto_create) svc.auth.limiter({ admitted: directory.admitted })
     svc.start(async () => {
       const limits = svc.find<RequestLimits>(REQUEST_LIMITS)
-      const { default_max_request_rps: max_request_rps, default_max_request_burst: max_request_burst } = settings
-      const problem = limiterProblem({ max_request_rps, max_request_burst }, limits)
-      if (problem !== undefined) throw new Error(`cannot use namespaces.default_max_request_rps: ${problem}`)
+      requireLimiter(limits)
       await registry.open(svc.storage.state(svc.id), svc.dataDir === undefined ? undefined : join(svc.dataDir, LEGACY_FILE), {
         settle,
         gone(name) {

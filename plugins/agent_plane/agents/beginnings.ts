@@ -3,7 +3,7 @@
  * begins once; an event begins its run in the transaction that takes it.
  */
 import type { Counter, SignalSink, Svc, TriggerSignal } from 'svcdb'
-import type { AgentEvent, CaseChoice, Json, RunRequest } from 'svcdb/agents'
+import { type AgentEvent, type CaseChoice, DEFAULT_TENANT, type Json, type RunRequest } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import type { AgentPlaneConfig } from '../config.ts'
 import type { Planes, TenantPlane } from '../planes.ts'
@@ -29,6 +29,16 @@ async function begin(svc: Svc, { agents }: Pick<TenantPlane, 'agents'>, request:
 
 function refused(svc: Svc, { capability, actor }: RunRequest, error: SvcError): void {
   svc.log.warn({ err: error, capability, by: actor }, 'a run has not been begun')
+}
+
+/** @throws Error naming what would begin runs of a tenant that has no plane. */
+export function requireTenants({ tenants, on_signal, on_event, schedules }: AgentPlaneConfig): void {
+  for (const [key, rules] of Object.entries({ on_signal, on_event, schedules }))
+    for (const { tenant, capability } of rules)
+      if (tenant !== DEFAULT_TENANT && !tenants.includes(tenant))
+        throw new Error(
+          `cannot use agent_plane.${key} of capability ${JSON.stringify(capability)}: tenant ${JSON.stringify(tenant)} has no plane here; name it in agent_plane.tenants`,
+        )
 }
 
 /** In setup. What may not begin yet is kept for the sweep: triggers wait for no agent. */
