@@ -1,7 +1,7 @@
 /** /api/v1/triggers, /api/v1/signals and /api/v1/annotations. */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import { AUDIT_LOG, type AuditAction, type AuditLog, audited, type CallContext, type HttpRequest, type Svc } from 'svcdb'
+import { AUDIT_LOG, type AuditAction, type AuditLog, audited, type CallContext, type HttpRequest, requireStanding, type Svc } from 'svcdb'
 import { classify, publicText, SvcError } from 'svcdb/lib/errors'
 import { nextTurn } from 'svcdb/lib/event-loop'
 import { jsonListing } from 'svcdb/lib/json'
@@ -86,20 +86,23 @@ export class TriggersHandler {
 
   /** Sends the signals as they are read. */
   async signals(request: HttpRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { dataNamespace } = this.svc.context(request)
+    const context = this.svc.context(request)
+    const { dataNamespace } = context
     const { limit = Number.POSITIVE_INFINITY, offset = 0, before = Number.POSITIVE_INFINITY } = request.query as Record<string, number | undefined>
     const { next, first } = await this.engine.store.range(dataNamespace)
     const oldest = Math.max(first, next - this.config.signal_store_capacity)
     const end = Math.max(oldest, Math.min(next, before) - offset)
     const from = Math.max(oldest, end - limit)
     reply.type('application/json; charset=utf-8')
-    return reply.send(Readable.from(this.signalTexts(dataNamespace, from, end), { objectMode: false }))
+    return reply.send(Readable.from(this.signalTexts(context, from, end), { objectMode: false }))
   }
 
-  private async *signalTexts(namespace: string, from: number, end: number): AsyncGenerator<string> {
+  private async *signalTexts(context: CallContext, from: number, end: number): AsyncGenerator<string> {
     let before = '['
     for (let at = from; at < end; at += PAGE) {
-      const page = await this.engine.store.signals(namespace, at, Math.min(end, at + PAGE), PAGE)
+      const page = await this.engine.store.signals(context.dataNamespace, at, Math.min(end, at + PAGE), PAGE)
+      // The client takes its time: the namespace may be another's by now.
+      requireStanding(context, this.svc.clock.now())
       if (page.length === 0) continue
       yield before + page.map((signal) => JSON.stringify(signalData(signal))).join(',')
       before = ','

@@ -1,4 +1,5 @@
 /** Who had a namespace before somebody else: what his calls have begun, and go on with when its name is another's, does not reach what that one has. */
+import { connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
@@ -104,6 +105,37 @@ t.test('requests that arrive slowly', async (t) => {
     items.map(({ name }: { name: string }) => name),
     ['_alerts'],
   )
+})
+
+t.test('an answer that its client takes slowly', async (t) => {
+  const { node, former, change } = await begun(t)
+  const query = "CREATE TRIGGER hot ON hot WHEN value > 0 COOLDOWN INTERVAL '0s'"
+  const signals = async (headers: Record<string, string>, count: number, tag: string) => {
+    t.equal((await node.inject({ method: 'POST', url: '/api/v1/triggers', payload: { query }, headers })).statusCode, 200)
+    const now = Date.now()
+    const lines = Array.from({ length: count }, (_, i) => `hot,host=${tag} value=${i + 1} ${BigInt(now + i) * 1_000_000n}`)
+    t.equal(await write(node, headers, lines.join('\n')), 204)
+    const told = async () => (await node.inject({ url: `/api/v1/signals?offset=${count - 1}&limit=1`, headers })).json().length === 1
+    await until(`${count} signals`, told)
+  }
+  await signals(former, 2500, 'a'.repeat(4000))
+  const socket = connect(Number(new URL(node.url).port), '127.0.0.1')
+  socket.pause()
+  socket.write(`GET /api/v1/signals HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: ${former.authorization}\r\n\r\n`)
+  await setTimeout(1000)
+  t.equal((await node.inject({ method: 'DELETE', url: '/api/v1/triggers/hot', headers: former })).statusCode, 200)
+  await change()
+  await signals(asRoot, 2500, 'secret')
+  let text = ''
+  socket.on('data', (chunk) => {
+    text += chunk
+  })
+  socket.resume()
+  await new Promise((resolve) => socket.once('close', resolve))
+  t.ok(text.startsWith('HTTP/1.1 200 '))
+  t.ok(text.includes('"aaaa'), 'it had begun')
+  t.notOk(text.includes('secret'), 'nothing of the next one')
+  t.notOk(text.endsWith('0\r\n\r\n'), 'it is cut')
 })
 
 /** Keeps the only place among running queries until it is cancelled. */
