@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { SignalSink } from 'svcdb'
+import type { Clock, SignalSink } from 'svcdb'
 import { SIGNAL_SINK } from 'svcdb'
 import { defineAgent, defineSkill, type Json } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
@@ -178,6 +178,70 @@ t.test('a schedule goes on over restarts: of a node that is started anew before 
     'a day after the first start, and each day from then on',
   )
   t.ok(drilled.size >= 4, `${drilled.size} drills`)
+})
+
+/** A wall clock that may be wrong by so much. */
+function wrongClock(real: ManualClock): Clock & { by: number } {
+  const nowNanos = () => real.nowNanos() + BigInt(clock.by) * 1_000_000n
+  const clock = { by: 0, now: () => real.now() + clock.by, nowNanos, monotonic: real.monotonic, after: real.after }
+  return clock
+}
+
+const counted = (capability: string, counts: Record<string, number>) =>
+  defineSkill({
+    capability,
+    summary: 'Of a test',
+    input: Type.Any(),
+    output: Type.Null(),
+    async invoke() {
+      counts[capability]++
+      return null
+    },
+  })
+
+t.test('a schedule goes on where the clock was set back, also over a restart', async (t) => {
+  const storage = (await loadEngine('memory', '.')).createEngine({ config: {}, now: Date.now } as never)
+  const real = new ManualClock(Date.UTC(2026, 10, 23, 12))
+  const clock = wrongClock(real)
+  const schedules = [
+    { name: 'seldom', every_secs: 600, capability: 'seldom' },
+    { name: 'often', every_secs: 20, capability: 'often' },
+  ]
+  const options = { config: { agent_plane: { sweep_interval_secs: 3600, schedules } }, storage, clock }
+  const begun = { seldom: 0, often: 0 }
+  const skills = [counted('seldom', begun), counted('often', begun)]
+  const before = await start(t, skills, options)
+  await real.advance(2 * HOUR)
+  t.same(begun, { seldom: 12, often: 360 })
+  clock.by = -HOUR
+  await real.advance(HOUR / 3)
+  t.same(begun, { seldom: 14, often: 420 }, 'in the hour that the clock tells again')
+  t.same(await before.node.stop(), [])
+  clock.by = -3 * HOUR
+  await start(t, skills, options)
+  await real.advance(HOUR / 3)
+  t.same(begun, { seldom: 16, often: 480 }, 'by another process')
+  clock.by = 0
+  await real.advance(HOUR / 3)
+  t.same(begun, { seldom: 18, often: 540 })
+})
+
+t.test('a daily schedule comes after a clock that was ahead, on a node that is started anew before its time', async (t) => {
+  const storage = (await loadEngine('memory', '.')).createEngine({ config: {}, now: Date.now } as never)
+  const real = new ManualClock(Date.UTC(2026, 10, 23, 12))
+  const clock = wrongClock(real)
+  const config = { agent_plane: { sweep_interval_secs: 3600, schedules: [{ name: 'daily', every_secs: 86_400, capability: 'daily' }] } }
+  const counts = { daily: 0 }
+  const begun: number[] = []
+  clock.by = 365 * 24 * HOUR
+  for (let starts = 0; starts < 5; starts++) {
+    const { node } = await start(t, [counted('daily', counts)], { config, storage, clock })
+    await real.advance(15 * HOUR)
+    begun.push(counts.daily)
+    t.same(await node.stop(), [])
+    clock.by = 0
+  }
+  t.same(begun, [0, 0, 1, 1, 2])
 })
 
 t.test('svc plane validate and digest look at the manifest in a file', async (t) => {

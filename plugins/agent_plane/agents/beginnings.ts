@@ -116,27 +116,41 @@ export function addSchedules(svc: Svc, config: AgentPlaneConfig, planes: Planes)
   for (const { name, every_secs: every, capability, input, tenant } of config.schedules) {
     const everyMs = every * 1000
     const key = `schedule/${name}`
-    const note = (now: number) => planes.named(tenant).running.state.transaction((tx) => tx.put(key, now))
+    const slotKey = `schedule_slot/${name}`
+    const state = () => planes.named(tenant).running.state
+    let own = -1
+    /** The number of the time that has come: a clock that was set back does not tell those again that have had their runs. */
+    const nextSlot = async (now: number): Promise<number> => {
+      const last = Math.round(((await state().get<number>(slotKey)) ?? 0) / everyMs)
+      // Another process that shares the state may have begun the same one.
+      const slot = Math.floor(now / everyMs)
+      own = Math.max(last > slot ? last + 1 : slot, own + 1)
+      return own
+    }
     const job = async (): Promise<void> => {
       const now = svc.clock.now()
-      // Another process that shares the state may have begun it at the same time.
-      const slot = Math.floor(now / everyMs)
+      const slot = await nextSlot(now)
       const request = { capability, input: input as Json, idempotencyKey: `schedule:${name}:${slot}`, actor: actorOf(`schedule/${name}`) }
       const later = await begin(svc, planes.named(tenant), request)
       // The next time comes by itself.
       if (later !== undefined) refused(svc, request, later)
-      if (everyMs >= KEPT_MS) await note(now)
+      await state().transaction((tx) => {
+        tx.put(slotKey, slot * everyMs)
+        if (everyMs >= KEPT_MS) tx.put(key, now)
+      })
     }
     /** Goes on where a process before this one has left it: a node may be started anew more often than it is due. */
     const first = async (): Promise<number> => {
       const now = svc.clock.now()
-      const before = everyMs < KEPT_MS ? undefined : await planes.named(tenant).running.state.get<number>(key)
-      // A node starts on a full disk, too.
-      if (before === undefined && everyMs >= KEPT_MS)
-        await note(now).catch((err: Error) => svc.log.warn({ err, schedule: name }, 'the time of a schedule was not kept'))
-      const wait = (before ?? now) + everyMs - now
+      const before = everyMs < KEPT_MS ? undefined : await state().get<number>(key)
       // A time that lies ahead was noted by a wrong clock.
-      return Math.min(everyMs, Math.max(0, wait))
+      const since = before === undefined || before > now ? now : before
+      // A node starts on a full disk, too.
+      if (since !== before && everyMs >= KEPT_MS)
+        await state()
+          .transaction((tx) => tx.put(key, now))
+          .catch((err: Error) => svc.log.warn({ err, schedule: name }, 'the time of a schedule was not kept'))
+      return Math.max(0, since + everyMs - now)
     }
     svc.schedule(`agents_${name}`, everyMs, job, { first, jitter: 0 })
   }
