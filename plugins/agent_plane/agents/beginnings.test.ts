@@ -244,6 +244,18 @@ t.test('a daily schedule comes after a clock that was ahead, on a node that is s
   t.same(begun, [0, 0, 1, 1, 2])
 })
 
+t.test('what begins runs of a tenant that is not there is refused at the start', async (t) => {
+  for (const [rules, message] of [
+    [{ on_signal: [{ trigger: 'full', capability: 'x', tenant: 'gone' }] }, 'cannot use agent_plane.on_signal of trigger "full": there is no tenant "gone"'],
+    [{ on_event: [{ kind: 'order', capability: 'x', tenant: 'gone' }] }, 'cannot use agent_plane.on_event of kind "order": there is no tenant "gone"'],
+    [
+      { schedules: [{ name: 'daily', every_secs: 60, capability: 'x', tenant: 'gone' }] },
+      'cannot use agent_plane.schedules "daily": there is no tenant "gone"',
+    ],
+  ] as const)
+    await t.rejects(start(t, [], { config: { agent_plane: { tenants: ['here'], ...rules } } }), new RegExp(`${message}; name it in agent_plane.tenants`))
+})
+
 t.test('svc plane validate and digest look at the manifest in a file', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'svc-manifest-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))

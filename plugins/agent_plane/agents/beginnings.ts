@@ -31,14 +31,16 @@ function refused(svc: Svc, { capability, actor }: RunRequest, error: SvcError): 
   svc.log.warn({ err: error, capability, by: actor }, 'a run has not been begun')
 }
 
-/** @throws Error naming what would begin runs of a tenant that has no plane. */
+/** In setup: a rule of a tenant that has no plane would hold up the triggers, or never begin anything. @throws Error naming the rule. */
 export function requireTenants({ tenants, on_signal, on_event, schedules }: AgentPlaneConfig): void {
-  for (const [key, rules] of Object.entries({ on_signal, on_event, schedules }))
-    for (const { tenant, capability } of rules)
-      if (tenant !== DEFAULT_TENANT && !tenants.includes(tenant))
-        throw new Error(
-          `cannot use agent_plane.${key} of capability ${JSON.stringify(capability)}: tenant ${JSON.stringify(tenant)} has no plane here; name it in agent_plane.tenants`,
-        )
+  const rules = [
+    ...on_signal.map(({ trigger, tenant }) => ({ rule: `agent_plane.on_signal of trigger "${trigger}"`, tenant })),
+    ...on_event.map(({ kind, tenant }) => ({ rule: `agent_plane.on_event of kind "${kind}"`, tenant })),
+    ...schedules.map(({ name, tenant }) => ({ rule: `agent_plane.schedules "${name}"`, tenant })),
+  ]
+  for (const { rule, tenant } of rules)
+    if (tenant !== DEFAULT_TENANT && !tenants.includes(tenant))
+      throw new Error(`cannot use ${rule}: there is no tenant "${tenant}"; name it in agent_plane.tenants`)
 }
 
 /** In setup. What may not begin yet is kept for the sweep: triggers wait for no agent. */
