@@ -62,6 +62,10 @@ export class PlaneService implements AgentPlane {
     skills.set(skill.capability, skill)
   }
 
+  hasSkill(capability: string): boolean {
+    return this.dependencies.registry.skills.has(capability)
+  }
+
   calendar(calendar: Calendar): void {
     const { calendars } = this.dependencies
     if (calendars.has(calendar.name)) throw new Error(`cannot take calendar "${calendar.name}": there is one of this name`)

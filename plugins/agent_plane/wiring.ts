@@ -3,7 +3,7 @@ import { randomBytes, randomInt } from 'node:crypto'
 import { type LoadedPolicies, POLICIES, type Policies, type StateStore, type Svc, WEBHOOKS, type Webhooks } from 'svcdb'
 import { type Calendar, DEFAULT_TENANT, type PushConfig, type Skill } from 'svcdb/agents'
 import { type Agency, agencies } from './agents/agency.ts'
-import { addSchedules, beginWaiting } from './agents/beginnings.ts'
+import { addSchedules, beginWaiting, warnOfMissed } from './agents/beginnings.ts'
 import type { AgentRegistry } from './agents/registry.ts'
 import { type EffectTally, type Figures, newTally, totals, writePoints } from './attention/figures.ts'
 import { wallClock } from './cases/calendar.ts'
@@ -61,13 +61,14 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
   const tallies = new Map(planes.tenants.map((tenant) => [tenant, newTally()]))
   const tallyOf = (tenant: string): EffectTally => tallies.get(tenant) as EffectTally
   const policies = policiesOf(svc, config, planes.tenants)
-  svc.ready(() => {
+  svc.ready(async () => {
     const holder = randomBytes(12).toString('hex')
     for (const plane of planes.all) {
       const state = tenantState(svc.storage.state(svc.id), plane.tenant)
       const dependencies = { state, skills: registry.skills, calendars, holder, metrics, tally: tallyOf(plane.tenant), ...policies(plane.tenant) }
       plane.start({ state, driver: driverOf(svc, config, dependencies, { ...agency(plane, state), stopping: () => !plane.agents.isOpen }) })
     }
+    for (const plane of planes.all) await warnOfMissed(svc, plane, config)
   })
   svc.schedule('sweep', config.sweep_interval_secs * SECOND, async () => {
     for (const [plane, takeUp] of takeUps)
@@ -126,7 +127,7 @@ async function sweep(svc: Svc, plane: TenantPlane, takeUp: TakeUp, config: Agent
   const { driver, state } = plane.running
   const now = svc.clock.now()
   await takeUp.once()
-  await beginWaiting(svc, plane, config.sweep_runs)
+  await beginWaiting(svc, plane, config.sweep_runs, config)
   metrics.deadLetters.inc(await driver.retire(config.event_grace_secs * SECOND, MAX_RETIRED))
   const graceMs = config.event_grace_secs * SECOND
   if (config.dedup_retention_days > 0) {

@@ -1,13 +1,13 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Clock, SignalSink } from 'svcdb'
+import type { Clock, Plugin, SignalSink } from 'svcdb'
 import { SIGNAL_SINK } from 'svcdb'
-import { defineAgent, defineSkill, type Json } from 'svcdb/agents'
+import { AGENT_PLANES, type AgentPlanes, defineAgent, defineSkill, type Json, type OperatedPlane, type Skill } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import { loadEngine, ManualClock, run as runCli } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { handOut, start } from '../testing/node.ts'
+import { handOut, type PlaneNode, start } from '../testing/node.ts'
 
 const HOUR = 3_600_000
 
@@ -254,6 +254,36 @@ t.test('what begins runs of a tenant that is not there is refused at the start',
     ],
   ] as const)
     await t.rejects(start(t, [], { config: { agent_plane: { tenants: ['here'], ...rules } } }), new RegExp(`${message}; name it in agent_plane.tenants`))
+})
+
+t.test('signals that wait are not lost by a start without their skill, as long as a rule wants it', async (t) => {
+  const storage = (await loadEngine('memory', '.')).createEngine({ config: {}, now: Date.now } as never)
+  const counts = { count: 0 }
+  const said: string[] = []
+  const rules = { sweep_interval_secs: 0.05, on_signal: [{ trigger: 'full', capability: 'count' }] }
+  const startWith = (skills: Skill[], agent_plane: object, plugins: Plugin[] = []) =>
+    start(t, skills, { config: { agent_plane }, storage, plugins, log: (line) => void said.push(line) })
+  const waiting = async ({ node }: PlaneNode) => (await node.storage.state('agent_plane').list({ prefix: 'signals/of/' })).length
+  const swept = async ({ node }: PlaneNode) => {
+    const runs = async () => Number(/^svc_schedule_runs_total\{.*"sweep".*"done".* (\d+)$/m.exec((await node.inject('/metrics')).body)?.[1] ?? 0)
+    for (const after = (await runs()) + 2; (await runs()) < after; ) await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  const [sink, planes] = [handOut<SignalSink>(SIGNAL_SINK), handOut<AgentPlanes>(AGENT_PLANES)]
+  const first = await startWith([counted('count', counts)], { ...rules, sweep_interval_secs: 3600 }, [sink.plugin, planes.plugin])
+  const { halts } = planes.service().find('default') as OperatedPlane
+  await halts?.place('tenant', 'a test', { actor: 'ann', basis: 'asserted' })
+  for (const event_id of ['1', '2']) await sink.service().take('default', [{ event_id, trigger_name: 'full', tags: {}, value: 1 } as never])
+  await halts?.lift('tenant', { actor: 'ann', basis: 'asserted' })
+  t.same(await first.node.stop(), [])
+  const without = await startWith([], rules)
+  await swept(without)
+  t.equal(await waiting(without), 2)
+  t.match(said.filter((line) => line.includes('nothing here has their capability')).join(), /"level":"warn".*"capability":"count"/)
+  t.same(await without.node.stop(), [])
+  const again = await startWith([counted('count', counts)], rules)
+  await until(t, 'they have begun', () => counts.count === 2)
+  await swept(again)
+  t.equal(await waiting(again), 0)
 })
 
 t.test('svc plane validate and digest look at the manifest in a file', async (t) => {

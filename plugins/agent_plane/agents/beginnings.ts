@@ -75,13 +75,30 @@ async function beginOrKeep(svc: Svc, plane: TenantPlane, request: WaitingRun, co
 }
 
 /** Begins what waited, of each capability the oldest first, until one may not begin yet. @param slice of each capability. */
-export async function beginWaiting(svc: Svc, plane: TenantPlane, slice: number): Promise<void> {
+export async function beginWaiting(svc: Svc, plane: TenantPlane, slice: number, config: AgentPlaneConfig): Promise<void> {
   const { state } = plane.running
-  for (const capability of await waitingCapabilities(state))
+  for (const capability of await waitingCapabilities(state)) {
+    if (isMissed(plane, capability, config)) continue
     for (const request of await waitingRuns(state, capability, slice)) {
       if ((await begin(svc, plane, request)) !== undefined) break
       await state.transaction((tx) => dropWaiting(tx, request))
     }
+  }
+}
+
+/** A rule wants a capability whose plugin or agent is not here now: what waits for it is not lost by that. */
+function isMissed({ agents, tenant }: TenantPlane, capability: string, { on_signal: rules }: AgentPlaneConfig): boolean {
+  return !agents.hasSkill(capability) && rules.some((rule) => rule.tenant === tenant && rule.capability === capability)
+}
+
+/** At the start. */
+export async function warnOfMissed(svc: Svc, plane: TenantPlane, config: AgentPlaneConfig): Promise<void> {
+  for (const capability of await waitingCapabilities(plane.running.state))
+    if (isMissed(plane, capability, config))
+      svc.log.warn(
+        { tenant: plane.tenant, capability },
+        'signals wait to begin runs, and nothing here has their capability: select its plugin or name its agent again, or take it out of agent_plane.on_signal to have them dropped',
+      )
 }
 
 const keyOf = (namespace: string, trigger: string): string => JSON.stringify([namespace, trigger])
