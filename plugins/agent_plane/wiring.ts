@@ -13,7 +13,7 @@ import { Driver, type DriverTools } from './drive/driver.ts'
 import { addRoutes } from './handler.ts'
 import { type PlaneMetrics, planeMetrics } from './metrics.ts'
 import { Planes, type TenantPlane } from './planes.ts'
-import { headersOf, OPERATOR } from './push/config.ts'
+import { currentOf, headersOf, OPERATOR } from './push/config.ts'
 import { PushSender } from './push/sender.ts'
 import { budgetsOf, quotaOf } from './quota/from-config.ts'
 import { PLANE_SCHEMA, policyOf, rehearse } from './quota/policy.ts'
@@ -76,7 +76,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
     if (config.figures_namespace !== '' && figures.size > 0) await writePoints(svc, config.figures_namespace, svc.clock.now(), figures)
   })
   if (config.drill_every_secs > 0) scheduleDrills(svc, config.drill_every_secs * SECOND, planes)
-  if (svc.provided.has(WEBHOOKS)) schedulePushes(svc, metrics, planes)
+  if (svc.provided.has(WEBHOOKS)) schedulePushes(svc, config, metrics, planes)
   else if (config.push.length > 0) throw new Error('cannot tell agent_plane.push of runs: nothing here sends; select the plugin webhooks as well')
   svc.drain(() => closeAgents(svc, config, planes))
   addSchedules(svc, config, planes)
@@ -100,8 +100,8 @@ function scheduleDrills(svc: Svc, everyMs: number, planes: Planes): void {
   svc.schedule('drill', everyMs, drillAll, { first })
 }
 
-function schedulePushes(svc: Svc, metrics: PlaneMetrics, planes: Planes): void {
-  const pushes = pushSender(svc, metrics)
+function schedulePushes(svc: Svc, config: AgentPlaneConfig, metrics: PlaneMetrics, planes: Planes): void {
+  const pushes = pushSender(svc, config, metrics)
   svc.schedule('push', PUSH_INTERVAL_MS, ({ signal }) => {
     const running = planes.all.filter(({ isRunning }) => isRunning)
     return pushes.run(
@@ -146,10 +146,11 @@ async function sweep(svc: Svc, plane: TenantPlane, takeUp: TakeUp, config: Agent
   return { runs, attention: new Map(conditions.map(({ condition, found }) => [condition, found])), waitingSignals }
 }
 
-function pushSender(svc: Svc, metrics: PlaneMetrics): PushSender {
+function pushSender(svc: Svc, config: AgentPlaneConfig, metrics: PlaneMetrics): PushSender {
   return new PushSender({
-    send: async (config, event) =>
-      (await svc.find<Webhooks>(WEBHOOKS)?.send(config.url, event, headersOf(config))) ?? { result: 'failed', reason: 'nothing here sends' },
+    current: (registered) => currentOf(registered, destinationsOf(config), svc.nodes.isShared),
+    send: async (receiver, event) =>
+      (await svc.find<Webhooks>(WEBHOOKS)?.send(receiver.url, event, headersOf(receiver))) ?? { result: 'failed', reason: 'nothing here sends' },
     now: () => svc.clock.now(),
     after: (ms, act) => svc.clock.after(ms, act),
     random: () => randomInt(CHANCE) / CHANCE,

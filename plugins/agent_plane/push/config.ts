@@ -20,6 +20,15 @@ export function checkPush({ id, url, token, authentication }: PushConfig): void 
   if (authentication !== undefined && !SCHEME.test(authentication.scheme)) throw refuse('a scheme is a word such as Bearer')
 }
 
+/**
+ * Runs last for weeks, and the config may be another one by now. @param destinations of the config. @param isShared other nodes share the state, with a config that
+ * may have what this one has not yet. @returns undefined for one of the operator's that there is no more.
+ */
+export function currentOf(registered: PushConfig, destinations: readonly PushConfig[], isShared: boolean): PushConfig | undefined {
+  if (!registered.id.startsWith(OPERATOR)) return registered
+  return destinations.find(({ id }) => id === registered.id) ?? (isShared ? registered : undefined)
+}
+
 /** Headers that the receiver asked for. */
 export function headersOf({ token, authentication }: PushConfig): Record<string, string> {
   return {

@@ -16,7 +16,7 @@ import type { Sealed } from '../record/record.ts'
 import { recordsWithin } from '../store/journal.ts'
 import { pushEvent } from './event.ts'
 import { type PushTenant, pauseAfter, Receiver, type Registration } from './receiver.ts'
-import { advance, clear, duePushes, fail, type PushRow, pushOf, putOff } from './store.ts'
+import { advance, clear, duePushes, fail, type PushRow, pushOf, putOff, unregister } from './store.ts'
 
 const PAGE = 256
 /** Registrations of a tenant that are looked at before another has its turn. */
@@ -43,6 +43,8 @@ interface Waiting {
 }
 
 interface PushSenderTools {
+  /** A receiver as it is by now; undefined = it is told nothing any more. Absent = as it was registered. */
+  current?(registered: PushConfig): PushConfig | undefined
   /** One attempt. Does not throw. */
   send(config: PushConfig, event: WebhookEvent): Promise<WebhookAttempt>
   /** Milliseconds since the Unix epoch. */
@@ -99,7 +101,9 @@ export class PushSender {
         const row = rows[i]
         if (this.taken.has(nameOf(tenant, each))) return undefined
         if (row?.due === undefined) return state.transaction((tx) => clear(tx, each.run, each.id, each.key))
-        return this.enqueue(this.receiverOf(of, row.config.url), each, row, waiting)
+        const config = this.current(row.config)
+        if (config === undefined) return state.transaction((tx) => unregister(tx, each.run, each.id))
+        return this.enqueue(this.receiverOf(of, config.url), each, row, waiting)
       })
       await Promise.all(kept)
       this.pump()
@@ -131,6 +135,10 @@ export class PushSender {
     receiver.waiting.push(each)
     this.taken.add(nameOf(tenant, each))
     this.lanes.ready(receiver)
+  }
+
+  private current(registered: PushConfig): PushConfig | undefined {
+    return this.tools.current === undefined ? registered : this.tools.current(registered)
   }
 
   private waitingOf(tenant: string): Waiting {
@@ -193,10 +201,15 @@ export class PushSender {
       await state.transaction((tx) => clear(tx, run, id, each.key))
       return false
     }
+    const config = this.current(row.config)
+    if (config === undefined) {
+      await state.transaction((tx) => unregister(tx, run, id))
+      return false
+    }
     let next = row.next_seq
     for (const sealed of (await recordsWithin(state, run, next, BATCH, BATCH_BYTES)).found) {
       const began = now()
-      const attempt = await this.attempt(receiver, row.config, sealed, next, slot)
+      const attempt = await this.attempt(receiver, config, sealed, next, slot)
       if (attempt !== undefined && attempt.result !== 'taken') {
         // It was broken off: the receiver has not failed.
         if (this.signal?.aborted) return false

@@ -96,6 +96,12 @@ export async function putOff(tx: StateTransaction, { run, id, key }: { run: stri
   put(tx, run, { ...row, due })
 }
 
+/** Nothing is told to it any more. */
+export async function unregister(tx: StateTransaction, run: string, id: string): Promise<void> {
+  const row = await pushOf(tx, run, id)
+  if (row !== undefined) forget(tx, run, row)
+}
+
 /** The receiver has had all before this record, or there was nothing to tell of it. @returns whether there is more to tell. */
 export async function advance(tx: StateTransaction, run: string, id: string, seq: number, now: number): Promise<boolean> {
   const row = await pushOf(tx, run, id)
