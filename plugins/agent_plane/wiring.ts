@@ -20,7 +20,7 @@ import { PLANE_SCHEMA, policyOf, rehearse } from './quota/policy.ts'
 import { dropDeadLetters, forget, inParts } from './store/events.ts'
 import { LeaseWatch } from './store/leases.ts'
 import { runsOf, type Status } from './store/runs.ts'
-import { tenantState } from './store/tenant.ts'
+import { tenantReader, tenantState, tenantsIn } from './store/tenant.ts'
 import { countWaiting } from './store/waiting-signals.ts'
 import { TakeUp } from './take-up.ts'
 import { Turns } from './turns.ts'
@@ -69,6 +69,7 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
       plane.start({ state, driver: driverOf(svc, config, dependencies, { ...agency(plane, state), stopping: () => !plane.agents.isOpen }) })
     }
     for (const plane of planes.all) await warnOfMissed(svc, plane, config)
+    await warnOfTenants(svc, planes)
   })
   svc.schedule('sweep', config.sweep_interval_secs * SECOND, async () => {
     for (const [plane, takeUp] of takeUps)
@@ -82,6 +83,21 @@ export function assemble(svc: Svc, config: AgentPlaneConfig, registry: AgentRegi
   addSchedules(svc, config, planes)
   addRoutes(svc, planes)
   return planes
+}
+
+/** At the start: what was begun for a tenant that the config has no more stands still. */
+async function warnOfTenants(svc: Svc, planes: Planes): Promise<void> {
+  const all = svc.storage.state(svc.id)
+  for (const tenant of await tenantsIn(all)) {
+    if (planes.find(tenant) !== undefined) continue
+    const state = tenantReader(all, tenant)
+    const [running, suspended] = await Promise.all((['running', 'suspended'] as const).map((status) => runsOf(state, status, MAX_COUNTED)))
+    if (running.length + suspended.length > 0)
+      svc.log.warn(
+        { tenant, running: running.length, suspended: suspended.length },
+        'runs of a tenant that agent_plane.tenants does not name are kept and do not go on, and nothing of it is swept: name it again',
+      )
+  }
 }
 
 function scheduleDrills(svc: Svc, everyMs: number, planes: Planes): void {

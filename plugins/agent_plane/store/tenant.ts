@@ -16,6 +16,19 @@ export function tenantReader(state: StateReader, tenant: string): StateReader {
   return tenant === DEFAULT_TENANT ? state : readerOf(state, `${PREFIX}${tenant}/`)
 }
 
+/** All that have anything in the store, `default` aside. */
+export async function tenantsIn(state: StateReader): Promise<string[]> {
+  const found: string[] = []
+  for (let start = PREFIX; ; ) {
+    const [first] = await state.list({ prefix: PREFIX, start, limit: 1 })
+    if (first === undefined) return found
+    const tenant = first.key.slice(PREFIX.length, first.key.indexOf('/', PREFIX.length))
+    found.push(tenant)
+    // What follows all keys of the tenant.
+    start = `${PREFIX}${tenant}0`
+  }
+}
+
 function readerOf(state: StateReader, own: string): StateReader {
   return {
     get: (key) => state.get(own + key),
