@@ -85,11 +85,11 @@ function randomToml(random: Random): string {
 }
 
 /** @returns how many files were accepted and refused. */
-export async function fuzz(seed: number, milliseconds: number): Promise<{ accepted: number; refused: number }> {
+export async function fuzz(seed: number, goesOn: (files: number) => boolean): Promise<{ accepted: number; refused: number }> {
   const random = seeded(seed)
   const file = join(mkdtempSync(join(tmpdir(), 'svc-fuzz-')), 'svc.toml')
   const counts = { accepted: 0, refused: 0 }
-  for (const end = Date.now() + milliseconds; Date.now() < end; ) {
+  while (goesOn(counts.accepted + counts.refused)) {
     const toml = randomToml(random)
     writeFileSync(file, toml)
     try {
@@ -111,7 +111,7 @@ export async function fuzz(seed: number, milliseconds: number): Promise<{ accept
 }
 
 if (import.meta.main) {
-  const seconds = Number(process.argv[2] ?? 10)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
   const seed = Number(process.argv[3] ?? Date.now() % 2 ** 31)
-  console.log({ seed, ...(await fuzz(seed, seconds * 1000)) })
+  console.log({ seed, ...(await fuzz(seed, () => Date.now() < until)) })
 }

@@ -421,7 +421,6 @@ t.test('definePlugin refuses bad ids and keys without a description', async (t) 
 t.test('random files are refused or right', async (t) => {
   const seed = Date.now() % 2 ** 31
   t.comment(`seed ${seed}`)
-  let refused = 0
-  for (let part = 0; refused <= 50; part++) refused += (await fuzz(seed + part, 500)).refused // as long as it takes: machines are slow at times
+  const { refused } = await fuzz(seed, (files) => files < 100)
   t.ok(refused > 50)
 })

@@ -45,8 +45,8 @@ interface Held {
   key: ApiKey
 }
 
-/** Runs for `milliseconds`; returns how many headers were tried. @throws Error with the seed when one fares otherwise than it should. */
-export async function fuzz(seed: number, milliseconds: number): Promise<number> {
+/** Runs while `goesOn(tried)` holds; returns how many headers were tried. @throws Error with the seed when one fares otherwise than it should. */
+export async function fuzz(seed: number, goesOn: (tried: number) => boolean): Promise<number> {
   const random = seeded(seed)
   let now = 1_000_000
   const monotonic = () => now
@@ -93,9 +93,8 @@ export async function fuzz(seed: number, milliseconds: number): Promise<number> 
       if (answer?.message.includes(token) && token.length > 6) throw fail('the answer shows the token')
     } else if (answer instanceof SvcError || (answer as Identity | undefined)?.principal !== found.key.name) throw fail(`not let in as ${found.key.name}`)
   }
-  const until = Date.now() + milliseconds
   let tried = 0
-  for (; Date.now() < until; tried++) {
+  for (; goesOn(tried); tried++) {
     if (random() < 0.1) change()
     await attempt()
   }
@@ -105,5 +104,6 @@ export async function fuzz(seed: number, milliseconds: number): Promise<number> 
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  console.log(`seed ${seed}: ${await fuzz(seed, Number(process.argv[2] ?? 10) * 1000)} headers, each as it should be`)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  console.log(`seed ${seed}: ${await fuzz(seed, () => Date.now() < until)} headers, each as it should be`)
 }

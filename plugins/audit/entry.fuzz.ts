@@ -56,12 +56,11 @@ function corruption(random: Random, line: string): string {
   return kind === 1 ? line.slice(0, at) + line.slice(at + 1 + below(random, 10)) : line.slice(0, at) + fragment + line.slice(at)
 }
 
-/** Runs for `milliseconds`; returns how many entries were tried. @throws when one is read wrongly, or a change goes unnoticed. */
-export function fuzz(seed: number, milliseconds: number): number {
+/** Runs while `goesOn(entries)` holds; returns how many entries were tried. @throws when one is read wrongly, or a change goes unnoticed. */
+export function fuzz(seed: number, goesOn: (entries: number) => boolean): number {
   const random = seeded(seed)
-  const until = Date.now() + milliseconds
   let entries = 0
-  for (; Date.now() < until; entries++) {
+  for (; goesOn(entries); entries++) {
     const unsealed = { ...draftOf(recordOf(random)), id: BigInt(1 + below(random, 1e9)), timestamp: BigInt(below(random, 1e15)), prevHash: seal('before') }
     const entry: Entry = { ...unsealed, hash: seal(sealedText(unsealed)) }
     const line = encodeEntry(entry)
@@ -81,5 +80,6 @@ export function fuzz(seed: number, milliseconds: number): number {
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  console.log(`seed ${seed}: ${fuzz(seed, Number(process.argv[2] ?? 10) * 1000)} entries, no change unnoticed`)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  console.log(`seed ${seed}: ${fuzz(seed, () => Date.now() < until)} entries, no change unnoticed`)
 }

@@ -65,13 +65,12 @@ function engineOf(cedar: Cedar, text: string): PolicyEngine {
   return engine
 }
 
-/** Runs for `milliseconds`; returns how many questions were answered, by outcome. @throws when one is answered wrongly. */
-export async function fuzz(seed: number, milliseconds: number): Promise<Record<Outcome, number>> {
+/** Runs while `goesOn(questions)` holds; returns how many questions were answered, by outcome. @throws when one is answered wrongly. */
+export async function fuzz(seed: number, goesOn: (questions: number) => boolean): Promise<Record<Outcome, number>> {
   const random = seeded(seed)
   const cedar = await loadCedar()
-  const until = Date.now() + milliseconds
   const counts = { allow: 0, deny: 0, malformed: 0 }
-  while (Date.now() < until) {
+  while (goesOn(counts.allow + counts.deny + counts.malformed)) {
     const names = Array.from({ length: 6 }, () => name(random))
     const sound = names.filter((one) => one.isWellFormed())
     const rules = Array.from({ length: 1 + Math.floor(random() * 5) }, () => rule(random, sound.length > 0 ? sound : ['']))
@@ -95,5 +94,6 @@ export async function fuzz(seed: number, milliseconds: number): Promise<Record<O
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  console.log(`seed ${seed}: ${JSON.stringify(await fuzz(seed, Number(process.argv[2] ?? 10) * 1000))}, as the model has it`)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  console.log(`seed ${seed}: ${JSON.stringify(await fuzz(seed, () => Date.now() < until))}, as the model has it`)
 }

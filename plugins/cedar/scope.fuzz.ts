@@ -76,13 +76,12 @@ function reference(cedar: Cedar, asked: Question, labels: readonly string[]): ob
   }
 }
 
-/** Runs for `milliseconds`; returns how many questions were answered, by outcome. @throws when one is answered otherwise. */
-export async function fuzz(seed: number, milliseconds: number): Promise<Record<string, number>> {
+/** Runs while `goesOn(questions)` holds; returns how many questions were answered, by outcome. @throws when one is answered otherwise. */
+export async function fuzz(seed: number, goesOn: (questions: number) => boolean): Promise<Record<string, number>> {
   const random = seeded(seed)
   const cedar = await loadCedar()
-  const until = Date.now() + milliseconds
   const counts: Record<string, number> = { allow: 0, deny: 0, malformed: 0 }
-  while (Date.now() < until) {
+  while (goesOn(counts.allow + counts.deny + counts.malformed)) {
     const text = Array.from({ length: 1 + Math.floor(random() * 25) }, () => policy(random)).join('\n')
     const { set, problems } = checkPolicies(cedar, [{ name: 'p.cedar', text }])
     // Types that cannot go together, such as an action on data with the system, are warnings.
@@ -105,5 +104,6 @@ export async function fuzz(seed: number, milliseconds: number): Promise<Record<s
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  console.log(`seed ${seed}: ${JSON.stringify(await fuzz(seed, Number(process.argv[2] ?? 10) * 1000))}, as Cedar has it by all policies`)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  console.log(`seed ${seed}: ${JSON.stringify(await fuzz(seed, () => Date.now() < until))}, as Cedar has it by all policies`)
 }

@@ -108,12 +108,11 @@ function corruption(random: Random, given: Uint8Array): Buffer {
 
 const READERS = [readCommand, readFlightData, readAction, readHandshake, readBasicAuth, ticketsOf, backfillOf]
 
-/** Runs for `milliseconds`; returns how many messages were read. @throws when one is read wrongly, or fails otherwise than by being refused. */
-export function fuzz(seed: number, milliseconds: number): number {
+/** Runs while `goesOn(messages)` holds; returns how many messages were read. @throws when one is read wrongly, or fails otherwise than by being refused. */
+export function fuzz(seed: number, goesOn: (messages: number) => boolean): number {
   const random = seeded(seed)
-  const until = Date.now() + milliseconds
   let messages = 0
-  for (; Date.now() < until; messages++) {
+  for (; goesOn(messages); messages++) {
     const { bytes: whole, read, expected } = sample(random)
     deepStrictEqual(read(whole), expected, `seed ${seed}: ${Buffer.from(whole).toString('hex')}`)
     const corrupted = corruption(random, whole)
@@ -130,5 +129,6 @@ export function fuzz(seed: number, milliseconds: number): number {
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  console.log(`seed ${seed}: ${fuzz(seed, Number(process.argv[2] ?? 10) * 1000)} messages, no difference`)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  console.log(`seed ${seed}: ${fuzz(seed, () => Date.now() < until)} messages, no difference`)
 }

@@ -163,12 +163,11 @@ function compareWithLibrary(message: Uint8Array, expected: readonly ReferencePoi
   }
 }
 
-/** Runs for `milliseconds`; returns how many messages were compared. @throws when the decoders differ. */
-export function fuzz(seed: number, milliseconds: number): number {
+/** Runs while `goesOn(messages)` holds; returns how many messages were compared. @throws when the decoders differ. */
+export function fuzz(seed: number, goesOn: (messages: number) => boolean): number {
   const random = seeded(seed)
-  const until = Date.now() + milliseconds
   let messages = 0
-  while (Date.now() < until) {
+  while (goesOn(messages)) {
     const resolver = new FakeResolver()
     const decoder = new PointsDecoder(resolver, 'default', pick(random, [512, 4096, 1 << 20]), messages)
     const earlier: Write[] = []
@@ -204,5 +203,6 @@ export function fuzz(seed: number, milliseconds: number): number {
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  console.log(`seed ${seed}: ${fuzz(seed, Number(process.argv[2] ?? 10) * 1000)} messages, no difference`)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  console.log(`seed ${seed}: ${fuzz(seed, () => Date.now() < until)} messages, no difference`)
 }

@@ -185,5 +185,5 @@ t.test('files of keys', async (t) => {
 t.test('random and damaged tokens, as the fuzzer makes them', async (t) => {
   const seed = Date.now() % 1e9
   t.comment(`seed ${seed}`)
-  t.ok((await fuzz(seed, 1000)) > 5)
+  t.ok((await fuzz(seed, (rounds) => rounds < 500)) >= 500)
 })

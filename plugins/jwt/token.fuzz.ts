@@ -160,17 +160,16 @@ function header(random: Random, { tokens }: Fixture): void {
   if (token !== undefined) isJwtShaped(token)
 }
 
-/** Runs for `milliseconds`; returns how many rounds. @throws when something is accepted that should not be, or fails otherwise than by being refused. */
-export async function fuzz(seed: number, milliseconds: number): Promise<number> {
+/** Runs while `goesOn(rounds)` holds; returns how many rounds. @throws when something is accepted that should not be, or fails otherwise than by being refused. */
+export async function fuzz(seed: number, goesOn: (rounds: number) => boolean): Promise<number> {
   const random = seeded(seed)
   const given = await fixture()
   for (const token of given.tokens) {
     const verifier = given.signed.get(token.slice(0, token.lastIndexOf('.'))) as Verifier
     deepStrictEqual((await verifier.verify(token)).sub, 'ann')
   }
-  const until = Date.now() + milliseconds
   let rounds = 0
-  for (; Date.now() < until; rounds++) {
+  for (; goesOn(rounds); rounds++) {
     try {
       await attack(random, given)
       await claim(random, given)
@@ -185,5 +184,6 @@ export async function fuzz(seed: number, milliseconds: number): Promise<number> 
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  console.log(`seed ${seed}: ${await fuzz(seed, Number(process.argv[2] ?? 10) * 1000)} rounds, nothing got through`)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  console.log(`seed ${seed}: ${await fuzz(seed, () => Date.now() < until)} rounds, nothing got through`)
 }

@@ -88,12 +88,11 @@ function opensString(text: string): boolean {
   return fields.replace(/="(?:\\[\s\S]|[^"\\])*"/g, '=').includes('="')
 }
 
-/** Runs for `milliseconds`; returns how many bodies were compared. @throws when the parsers differ. */
-export function fuzz(seed: number, milliseconds: number): number {
+/** Runs while `goesOn(bodies)` holds; returns how many bodies were compared. @throws when the parsers differ. */
+export function fuzz(seed: number, goesOn: (bodies: number) => boolean): number {
   const random = seeded(seed)
-  const until = Date.now() + milliseconds
   let bodies = 0
-  while (Date.now() < until) {
+  while (goesOn(bodies)) {
     const resolver = new FakeResolver()
     const parser = new LineParser(resolver, 'default', { limits: LIMITS, maxInternedBytes: 256, maxFailures: 1e9, seed: bodies })
     const batch = new WriteBatch(resolver)
@@ -122,5 +121,6 @@ export function fuzz(seed: number, milliseconds: number): number {
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  console.log(`seed ${seed}: ${fuzz(seed, Number(process.argv[2] ?? 10) * 1000)} bodies, no difference`)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  console.log(`seed ${seed}: ${fuzz(seed, () => Date.now() < until)} bodies, no difference`)
 }

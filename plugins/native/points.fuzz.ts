@@ -97,12 +97,11 @@ function hasMemberTwice(body: string): boolean {
   return (body.match(/"(?:[^"\\]|\\.)*"\s*:/g) ?? []).length > members(JSON.parse(body))
 }
 
-/** Runs for `milliseconds`; returns how many bodies were compared. @throws when the parsers differ. */
-export function fuzz(seed: number, milliseconds: number): number {
+/** Runs while `goesOn(bodies)` holds; returns how many bodies were compared. @throws when the parsers differ. */
+export function fuzz(seed: number, goesOn: (bodies: number) => boolean): number {
   const random = seeded(seed)
-  const until = Date.now() + milliseconds
   let bodies = 0
-  while (Date.now() < until) {
+  while (goesOn(bodies)) {
     const resolver = new FakeResolver()
     const parser = new PointsParser(resolver, 'default', 512, bodies)
     for (let round = 0; round < 4; round++) {
@@ -144,5 +143,6 @@ export function fuzz(seed: number, milliseconds: number): number {
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  console.log(`seed ${seed}: ${fuzz(seed, Number(process.argv[2] ?? 10) * 1000)} bodies, no difference`)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  console.log(`seed ${seed}: ${fuzz(seed, () => Date.now() < until)} bodies, no difference`)
 }

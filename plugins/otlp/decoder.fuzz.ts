@@ -221,12 +221,11 @@ function plain(result: ReferenceResult | 'malformed'): unknown {
   return { ...result, points: result.points.map((each) => ({ ...each, tags: sorted(each.tags) })) }
 }
 
-/** Runs for `milliseconds`; returns how many requests were compared. @throws when the decoders differ. */
-export function fuzz(seed: number, milliseconds: number): number {
+/** Runs while `goesOn(requests)` holds; returns how many requests were compared. @throws when the decoders differ. */
+export function fuzz(seed: number, goesOn: (requests: number) => boolean): number {
   const random = seeded(seed)
-  const until = Date.now() + milliseconds
   let requests = 0
-  while (Date.now() < until) {
+  while (goesOn(requests)) {
     const decoder = decoding(
       { maxCacheBytes: pick(random, [64, 600, 1 << 20]), seed: requests },
       { maxPoints: 1e9, maxFailures: 10, exemplars: true },
@@ -246,5 +245,6 @@ export function fuzz(seed: number, milliseconds: number): number {
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  console.log(`seed ${seed}: ${fuzz(seed, Number(process.argv[2] ?? 10) * 1000)} requests, no difference`)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  console.log(`seed ${seed}: ${fuzz(seed, () => Date.now() < until)} requests, no difference`)
 }

@@ -62,12 +62,11 @@ function written(random: Random, header: ProxyHeader, address: string): string {
 
 const noise = (random: Random) => Array.from({ length: below(random, 12) }, () => pick(random, FRAGMENTS)).join('')
 
-/** Runs for `milliseconds`; returns how many headers were read. @throws when one is read wrongly. */
-export function fuzz(seed: number, milliseconds: number): number {
+/** Runs while `goesOn(headers)` holds; returns how many headers were read. @throws when one is read wrongly. */
+export function fuzz(seed: number, goesOn: (headers: number) => boolean): number {
   const random = seeded(seed)
-  const until = Date.now() + milliseconds
   let headers = 0
-  for (; Date.now() < until; headers++) {
+  for (; goesOn(headers); headers++) {
     const header = pick(random, HEADERS)
     const listed = random() < 0.7
     const reader = new ForwardedAddress(header, listed ? proxies : new Networks([], 'the fuzzer'))
@@ -93,5 +92,6 @@ export function fuzz(seed: number, milliseconds: number): number {
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  console.log(`seed ${seed}: ${fuzz(seed, Number(process.argv[2] ?? 10) * 1000)} headers, no difference`)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  console.log(`seed ${seed}: ${fuzz(seed, () => Date.now() < until)} headers, no difference`)
 }

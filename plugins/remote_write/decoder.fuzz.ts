@@ -161,12 +161,11 @@ function sorted(points: ReferencePoint[]): unknown[] {
   return ordered.map(({ tags, ...rest }) => ({ ...rest, tags: Object.fromEntries(Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1))) }))
 }
 
-/** Runs for `milliseconds`; returns how many requests were compared. @throws when the decoders differ. */
-export function fuzz(seed: number, milliseconds: number): number {
+/** Runs while `goesOn(requests)` holds; returns how many requests were compared. @throws when the decoders differ. */
+export function fuzz(seed: number, goesOn: (requests: number) => boolean): number {
   const random = seeded(seed)
-  const until = Date.now() + milliseconds
   let requests = 0
-  while (Date.now() < until) {
+  while (goesOn(requests)) {
     const resolver = new FakeResolver()
     const options = { maxCacheBytes: pick(random, [64, 300, 20_000, 1 << 20]), maxBuckets: 10, memory: () => memory, seed: requests }
     const decoder = new RequestDecoder(resolver, 'default', options)
@@ -230,5 +229,6 @@ function mayHoldHistograms(version: 1 | 2, message: Buffer): boolean {
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  console.log(`seed ${seed}: ${fuzz(seed, Number(process.argv[2] ?? 10) * 1000)} requests, no difference`)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  console.log(`seed ${seed}: ${fuzz(seed, () => Date.now() < until)} requests, no difference`)
 }

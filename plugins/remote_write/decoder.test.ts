@@ -442,5 +442,5 @@ t.test('what is no message is refused as a whole, with its place', async (t) => 
 })
 
 t.test('decoding equals a plain decoder', async (t) => {
-  t.ok(fuzz(7, 1000) > 20)
+  t.ok(fuzz(7, (requests) => requests < 200) >= 200)
 })

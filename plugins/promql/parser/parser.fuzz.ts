@@ -148,13 +148,12 @@ function attempt(query: string): Expr | undefined {
   }
 }
 
-/** Runs for `milliseconds`; returns how many queries came, and how many of them were good. @throws when one behaves otherwise. */
-export function fuzz(seed: number, milliseconds: number): { queries: number; good: number } {
+/** Runs while `goesOn(queries)` holds; returns how many queries came, and how many of them were good. @throws when one behaves otherwise. */
+export function fuzz(seed: number, goesOn: (queries: number) => boolean): { queries: number; good: number } {
   const random = seeded(seed)
-  const until = Date.now() + milliseconds
   let queries = 0
   let good = 0
-  for (; Date.now() < until; queries++) {
+  for (; goesOn(queries); queries++) {
     const plain = expression(random, Math.floor(random() * 6), pick(random, ['vector', 'vector', 'scalar', 'matrix', 'string']))
     const query = random() < 0.5 ? plain : breakUp(random, plain)
     const start = performance.now()
@@ -170,6 +169,7 @@ export function fuzz(seed: number, milliseconds: number): { queries: number; goo
 
 if (process.argv[1] === import.meta.filename) {
   const seed = Number(process.argv[3] ?? Date.now() % 1e9)
-  const { queries, good } = fuzz(seed, Number(process.argv[2] ?? 10) * 1000)
+  const until = Date.now() + Number(process.argv[2] ?? 10) * 1000
+  const { queries, good } = fuzz(seed, () => Date.now() < until)
   console.log(`seed ${seed}: ${queries} queries, ${good} of them good`)
 }

@@ -72,12 +72,11 @@ function broken(random: Random, text: string): string {
   return pick(random, ['(', "'", '"', ' ', '1', 'a>1 OR ', '-']).repeat(Math.floor(random() * 3000))
 }
 
-/** Runs for some milliseconds. @returns how many were tried, and how many taken. @throws Error with the seed. */
-export function fuzz(seed: number, milliseconds: number): { tried: number; taken: number } {
+/** Runs while `goesOn(tried)` holds. @returns how many were tried, and how many taken. @throws Error with the seed. */
+export function fuzz(seed: number, goesOn: (tried: number) => boolean): { tried: number; taken: number } {
   const random = seeded(seed)
-  const until = performance.now() + milliseconds
   let [tried, taken] = [0, 0]
-  while (performance.now() < until) {
+  while (goesOn(tried)) {
     const whole = statement(random)
     const text = random() < 0.5 ? whole : broken(random, whole)
     const began = performance.now()
@@ -101,6 +100,7 @@ export function fuzz(seed: number, milliseconds: number): { tried: number; taken
 
 if (import.meta.main) {
   const [seconds = '10', seed = String(Date.now() % 1_000_000)] = process.argv.slice(2)
-  const { tried, taken } = fuzz(Number(seed), Number(seconds) * 1000)
+  const until = Date.now() + Number(seconds) * 1000
+  const { tried, taken } = fuzz(Number(seed), () => Date.now() < until)
   process.stdout.write(`seed ${seed}: ${tried} statements, ${taken} taken\n`)
 }
