@@ -301,5 +301,7 @@ t.test('a flush that finds no space is repeated, with what was defined meanwhile
   stop()
   await writeFloat(engine, 'new', 'a', NOW, { v: 1, w: 1 })
   await inside(engine).writer.commit()
-  for (const name of ['m', 'new']) t.same(await afterCrash(dir, (again) => rowsOf(again, name)), [`a ${NOW} v=1 w=1`])
+  await afterCrash(dir, async (again) => {
+    for (const name of ['m', 'new']) t.same(await rowsOf(again, name), [`a ${NOW} v=1 w=1`])
+  })
 })
