@@ -343,6 +343,9 @@ t.test('metadata is there for other plugins, also after a restart', async (t) =>
   t.same(all(), expected)
 })
 
+/** Of large requests, four at a time. */
+const ROUNDS = 12
+
 t.test('large requests: decompressed beside the main thread or on it, both versions mean the same', async (t) => {
   for (const slots of [0, 4]) {
     const node = await boot({ plugins: ['remote_write', 'sql'], storage: 'embedded', config: { remote_write: { max_parallel_decompressions: slots } } })
@@ -357,7 +360,7 @@ t.test('large requests: decompressed beside the main thread or on it, both versi
         samples: [{ ms: now + round, value: i + round / 8 }],
       }))
     // The thread starts with the first: later rounds go through it, several at a time.
-    for (let round = 0; round < 24; round += 4) {
+    for (let round = 0; round < ROUNDS; round += 4) {
       const answers = await Promise.all(
         [0, 1, 2, 3].map((i) => {
           const write = i % 2 === 0 ? writeRequest : writeRequestV2
@@ -372,10 +375,10 @@ t.test('large requests: decompressed beside the main thread or on it, both versi
       )
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
-    const sum = Array.from({ length: 24 }, (_, round) => 429 * round).reduce((a, b) => a + b)
-    t.same(await sql(node, 'SELECT count(*), count(DISTINCT host), count(DISTINCT city) FROM large_3'), [[429 * 24, 429, 1]])
+    const sum = Array.from({ length: ROUNDS }, (_, round) => 429 * round).reduce((a, b) => a + b)
+    t.same(await sql(node, 'SELECT count(*), count(DISTINCT host), count(DISTINCT city) FROM large_3'), [[429 * ROUNDS, 429, 1]])
     const values = list(0).reduce((all, { samples }, i) => (i % 7 === 3 ? all + (samples?.[0].value as number) : all), 0)
-    t.same(await sql(node, 'SELECT sum(value) FROM large_3'), [[values * 24 + sum / 8]])
+    t.same(await sql(node, 'SELECT sum(value) FROM large_3'), [[values * ROUNDS + sum / 8]])
     const broken = compressSync(writeRequest(list(0)))
     broken.fill(0xff, broken.length - 50)
     t.match(await send(node, broken), { status: 400, body: { error: /cannot decompress the body as snappy/ } })
