@@ -57,6 +57,8 @@ const NAMES = [
   'GET /measurements: all of many',
   'GET /measurements: a page of many',
   'GET /measurements/{name}/schema: one of many',
+  'delete_series: patterns on many names',
+  'POST /api/v2/delete: rules on many names',
 ]
 
 t.test('one request never holds the event loop', async (t) => {

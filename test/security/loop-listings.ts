@@ -1,5 +1,5 @@
 /** Requests that are small, to a node with as many measurements as Prometheus and OTLP make of many metrics. */
-import { type HttpBody, NANOS, range, TEXT } from './loop-body.ts'
+import { FORM, type HttpBody, JSON_TYPE, NANOS, range, TEXT } from './loop-body.ts'
 
 /** Measurements of one write: as many new ones as it may begin. */
 const AT_ONCE = 5000
@@ -15,10 +15,22 @@ export function listingBodies(size: (most: number) => number): HttpBody[] {
     body: () => Buffer.alloc(0),
     prepare: (url) => written(url, size(100_000)),
   })
+  const post = (name: string, path: string, headers: Record<string, string>, body: string): HttpBody => ({
+    ...{ over: 'http', name, path, headers, body: () => Buffer.from(body) },
+    prepare: (url) => written(url, size(100_000)),
+  })
+  const year = { start: '2000-01-01T00:00:00Z', stop: '2001-01-01T00:00:00Z' }
   return [
     get('GET /measurements: all of many', '/api/v1/measurements?limit=100000'),
     get('GET /measurements: a page of many', '/api/v1/measurements?limit=1'),
     get('GET /measurements/{name}/schema: one of many', '/api/v1/measurements/listed0/schema'),
+    post('delete_series: patterns on many names', '/api/v1/admin/tsdb/delete_series', FORM, range(100, (i) => `match[]={__name__=~".*none${i}.*"}`).join('&')),
+    post(
+      'POST /api/v2/delete: rules on many names',
+      '/api/v2/delete?bucket=default',
+      JSON_TYPE,
+      JSON.stringify({ ...year, predicate: `${range(900, (i) => `_measurement!="n${i}" AND `).join('')}_measurement="none"` }),
+    ),
   ]
 }
 

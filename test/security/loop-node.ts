@@ -52,7 +52,10 @@ export interface WatchedNode {
 export async function watchedNode(): Promise<WatchedNode> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-loop-'))
   const socket = join(folder, 'probe')
-  await writeFile(join(folder, 'svc.toml'), `plugins = ${JSON.stringify(PLUGINS)}\n[database]\nwarm_up_ms = 0\n${await planeConfig(folder)}`)
+  await writeFile(
+    join(folder, 'svc.toml'),
+    `plugins = ${JSON.stringify(PLUGINS)}\n[database]\nwarm_up_ms = 0\n[promql]\nadmin_api = "on"\n${await planeConfig(folder)}`,
+  )
   const server = await runServer(join(folder, 'svc.toml'), {
     nodeArgs: ['--import', PROBE],
     env: { SVC_LOOP_PROBE: socket },
