@@ -55,6 +55,22 @@ t.test('points go by time, measurement and tags, and nothing else', async (t) =>
   t.same(await points(node), ['mem host=a 1', 'mem host=a 2', 'mem host=a 3'])
 })
 
+t.test('a measurement that is dropped meanwhile is no failure, and those behind it are deleted', async (t) => {
+  const { node, write, remove } = await start(t, { line_protocol: { database: 'tag' } })
+  await write(
+    'b',
+    ['cpu', 'mem'].map((name) => `${name} v=1 ${BASE}`),
+  )
+  const { storage } = node
+  const deleted = storage.delete.bind(storage)
+  storage.delete = async (request) => {
+    if (request.measurement === 'cpu') await storage.drop(request.namespace, 'cpu', { final: true })
+    return deleted(request)
+  }
+  t.same(await remove('b', { ...ALL, predicate: '' }), { status: 204 })
+  t.same(await points(node), [])
+})
+
 t.test('what a bucket is decides what is deleted', async (t) => {
   const ignored = await start(t)
   await ignored.write('one', [`m v=1 ${BASE}`])
