@@ -15,6 +15,7 @@ import {
   type Svc,
 } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
+import { Turn } from 'svcdb/lib/event-loop'
 import type { Deletion } from './deletion.ts'
 import { type Directory, unknownNamespace } from './directory.ts'
 import { limiterProblem, quotaMembers } from './quota.ts'
@@ -56,11 +57,16 @@ export class NamespacesHandler {
     return this.shown(this.known(name))
   }
 
-  /** A page of them: what each holds is looked up. */
+  /** A page of them: what each holds is looked up, which takes the longer the more measurements it has. */
   async list({ query }: HttpRequest): Promise<{ namespaces: NamespaceRecord[]; count: number; offset: number; limit: number }> {
     const { offset, limit } = query as { offset: number; limit: number }
     const { count } = this.directory
-    const namespaces = await Promise.all(this.directory.page(offset, limit).map((definition) => this.shown(definition)))
+    const namespaces: NamespaceRecord[] = []
+    const turn = new Turn()
+    for (const definition of this.directory.page(offset, limit)) {
+      if (turn.isOver) await turn.next()
+      namespaces.push(await this.shown(definition))
+    }
     return { namespaces, count, offset, limit }
   }
 

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { AUDIT_LOG, type AuditRecord, definePlugin, NAMESPACES, type NamespaceDirectory } from 'svcdb'
 import { type BootOptions, boot, systemClock, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { turnsDuring } from '../../test/support/turns-during.ts'
 import line from '../line_protocol/index.ts'
 import native from '../native/index.ts'
 import rateLimit from '../rate_limit/index.ts'
@@ -59,6 +60,18 @@ t.test('the list comes by pages, in the order of names', async (t) => {
   t.same(await of('?offset=1&limit=2'), [['b', 'c'], { count: 4, offset: 1, limit: 2 }])
   t.same(await of('?offset=9'), [[], { count: 4, offset: 9, limit: 1000 }])
   for (const query of ['?limit=1001', '?limit=0', '?offset=-1', '?limit=x']) t.equal((await call(node, 'GET', `${PATH}${query}`)).status, 400, query)
+})
+
+t.test('a page of namespaces that hold much lets others have their turns', async (t) => {
+  const node = await started(t)
+  for (let i = 0; i < 20; i++) await call(node, 'POST', PATH, { name: `n${i}` })
+  const usage = node.storage.usage.bind(node.storage)
+  node.storage.usage = (namespace) => {
+    for (const end = performance.now() + 10; performance.now() < end; );
+    return usage(namespace)
+  }
+  const turns = await turnsDuring(async () => t.equal((await call(node, 'GET', PATH)).body.namespaces.length, 21))
+  t.ok(turns > 10, `${turns} turns`)
 })
 
 t.test('a page, and a scrape, look at no more namespaces than they show', async (t) => {
