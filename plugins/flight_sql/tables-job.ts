@@ -25,8 +25,8 @@ export interface TablesArgs {
 /** Clients that bound what they receive do so at 4 MiB a message. */
 const BATCH_BYTES = 1 << 20
 const ROW_BYTES = 32
-/** Measurements between two turns of the event loop, which other queries wait for. */
-const AT_ONCE = 100
+/** Columns between two turns of the event loop, which other queries wait for: a measurement may have tens of thousands. */
+const AT_ONCE = 256
 /** Measurements whose names of columns SQL is asked for one by one; for more, it lists those of all. */
 const ONE_BY_ONE = 20
 const KEPT_BYTES = 4 << 20
@@ -51,12 +51,19 @@ export function noTables(includeSchema: boolean): Uint8Array[] {
 
 const listTables: Job<TablesArgs, void> = async (reader, args, io) => {
   const { namespace, catalog, namePattern, includeSchema, flights } = args
+  let columns = 0
+  const pause = async ({ tags, fields }: MeasurementInfo): Promise<void> => {
+    columns += 1 + tags.length + fields.length
+    if (columns < AT_ONCE) return
+    columns = 0
+    await nextTurn()
+  }
   const matches = namePattern === undefined ? () => true : likeMatcher(namePattern)
   const measurements = (await reader.measurements(namespace)).filter(({ name }) => matches(name)).sort((a, b) => (a.name < b.name ? -1 : 1))
   const schemas = includeSchema || flights ? await Schemas.of(reader, namespace, measurements, !flights) : undefined
   if (flights) {
-    for (const [i, measurement] of measurements.entries()) {
-      if (i % AT_ONCE === 0) await nextTurn()
+    for (const measurement of measurements) {
+      await pause(measurement)
       const ticket = writeTicket({ id: randomName(), query: selectAll(measurement.name), prepared: '', dictionaries: false })
       const descriptor = { type: PATH, cmd: new Uint8Array(0), path: [measurement.name] }
       await io.emit(writeInfo({ schema: schemas!.schema(measurement), descriptor, ticket }))
@@ -74,8 +81,8 @@ const listTables: Job<TablesArgs, void> = async (reader, args, io) => {
     rows = []
     bytes = 0
   }
-  for (const [i, measurement] of measurements.entries()) {
-    if (i % AT_ONCE === 0) await nextTurn()
+  for (const measurement of measurements) {
+    await pause(measurement)
     const row: unknown[] = [catalog, SCHEMA, measurement.name, TABLE_TYPE]
     const schema = schemas?.schema(measurement)
     if (schema !== undefined) row.push(schema)

@@ -5,8 +5,8 @@ import { ProtobufWriter } from 'svcdb/lib/protobuf'
 
 const writer = new ProtobufWriter()
 const MAX_REFUSED = 16
-/** Measurements between two looks at the time. */
-const LISTED_AT_ONCE = 64
+/** Columns between two looks at the time: a measurement may have tens of thousands. */
+const COLUMNS_AT_ONCE = 1024
 
 export const EMPTY: Uint8Array = new Uint8Array(0)
 
@@ -62,11 +62,15 @@ export function schemaResponse(measurement: MeasurementInfo): Uint8Array {
 /** Of many it takes several turns: the writer is its own. */
 export function* listMeasurementsResponse(measurements: readonly MeasurementInfo[]): Work<Uint8Array> {
   const out = new ProtobufWriter()
-  for (const [i, measurement] of measurements.entries()) {
+  let columns = 0
+  for (const measurement of measurements) {
     const mark = out.open(1)
     schema(out, measurement)
     out.close(mark)
-    if (i % LISTED_AT_ONCE === LISTED_AT_ONCE - 1) yield
+    columns += 1 + measurement.tags.length + measurement.fields.length
+    if (columns < COLUMNS_AT_ONCE) continue
+    columns = 0
+    yield
   }
   return out.take()
 }

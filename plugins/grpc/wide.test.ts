@@ -2,7 +2,9 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { tableFromIPC } from 'apache-arrow'
+import type { FieldInfo } from 'svcdb'
 import t, { type Test } from 'tap'
+import { listMeasurementsResponse } from './answers.ts'
 import { type Message, point, start, TestClient } from './testing.ts'
 
 const NOW = BigInt(Date.now()) * 1_000_000n
@@ -85,4 +87,13 @@ t.test('Query: columns count against the memory of a query', async (t) => {
   await t.rejects(client.query({ measurement: 'm' }), { code: 3, details: /4000 tags and 1 fields make columns of more than 33554432 bytes/ })
   const rows = (await client.query({ measurement: 'm', format: 'ROWS' })).flatMap((message: Message) => message.rows)
   t.equal(rows.length, 4000)
+})
+
+t.test('ListMeasurements: measurements of many fields are listed in turns', (t) => {
+  const fields = Array.from({ length: 5000 }, (_, i): FieldInfo => ({ name: `f${i}`, type: 'float64' }))
+  const work = listMeasurementsResponse(Array.from({ length: 20 }, (_, i) => ({ name: `m${i}`, tags: [], fields })))
+  let turns = 0
+  while (work.next().done !== true) turns++
+  t.equal(turns, 20)
+  t.end()
 })

@@ -68,8 +68,8 @@ export const capabilities: ReadonlySet<Capability> = new Set<Capability>([
   'changes',
 ])
 
-/** Measurements that are described between two looks at the time. */
-const DESCRIBED_AT_ONCE = 64
+/** Columns that are described between two looks at the time: a measurement may have tens of thousands. */
+const DESCRIBED_AT_ONCE = 1024
 const SCAN_JOB = moduleUrl('./read/scan-job.ts', import.meta.url)
 const EXPLAIN_JOB = moduleUrl('./read/explain-job.ts', import.meta.url)
 
@@ -271,10 +271,16 @@ export class EmbeddedEngine implements StorageEngine {
   private *describedAll(measurements: readonly Measurement[]): Work<MeasurementInfo[]> {
     const { schema } = this.database
     const found: MeasurementInfo[] = []
+    let columns = 0
     for (const measurement of measurements) {
       // Dropped in a turn of others.
       if (schema.find(measurement.namespace, measurement.name) !== measurement) continue
-      if (found.push(this.described(measurement)) % DESCRIBED_AT_ONCE === 0) yield
+      const info = this.described(measurement)
+      found.push(info)
+      columns += 1 + info.tags.length + info.fields.length
+      if (columns < DESCRIBED_AT_ONCE) continue
+      columns = 0
+      yield
     }
     return found
   }
