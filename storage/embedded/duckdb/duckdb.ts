@@ -17,6 +17,7 @@ import { KeyRing } from '../encryption/keys.ts'
 import { paths } from '../paths.ts'
 import { MASK_FUNCTION, type MaskedRows } from '../read/mask-sql.ts'
 import type { WorkerConfig } from '../threads/messages.ts'
+import { ThreadLife, threadLife } from '../threads/thread-life.ts'
 import { MemoryTurns } from './memory-turns.ts'
 import { duckdb } from './native.ts'
 import { raised } from './raised.ts'
@@ -78,15 +79,22 @@ export class Duck {
   /** Bytes that flushes and merges under way need for their columns and rows, beyond the limit. */
   private readonly needs: number[] = []
   private nextSource = 0
+  private readonly life: Int32Array
+  /** Those that statements have, until they are at rest again. */
+  private readonly used = new Set<DuckDBConnection>()
+  /** Why no statement begins any more. */
+  private ended: SvcError | undefined
+  private ending: NodeJS.Timeout | undefined
   private closed = false
   /** Of the first statement on. */
   private opening: Promise<DuckDBInstance> | undefined
   private instance: DuckDBInstance | undefined
 
-  /** It costs nothing until the first statement, which loads the library and opens an instance. */
-  constructor(config: WorkerConfig, dataDir: string) {
+  /** It costs nothing until the first statement, which loads the library and opens an instance. @param life of the thread: whether it may be ended from outside. */
+  constructor(config: WorkerConfig, dataDir: string, life: Int32Array = threadLife()) {
     this.config = config
     this.dataDir = dataDir
+    this.life = life
     this.archiveDirectory = config.archiveDirectory
     const { statementsAtOnce: most = Number.MAX_SAFE_INTEGER } = config
     this.places = new Places(most, Math.floor(most / 4))
@@ -134,7 +142,19 @@ export class Duck {
   }
 
   async connect(): Promise<DuckDBConnection> {
-    if (this.closed) throw new SvcError('DATABASE_CLOSED', 'cannot run a statement: the engine is closing')
+    if (this.ended !== undefined) throw this.ended
+    Atomics.add(this.life, ThreadLife.CONNECTIONS, 1)
+    try {
+      const connection = await this.connection()
+      this.used.add(connection)
+      return connection
+    } catch (error) {
+      Atomics.sub(this.life, ThreadLife.CONNECTIONS, 1)
+      throw error
+    }
+  }
+
+  private async connection(): Promise<DuckDBConnection> {
     if (this.instance === undefined) {
       this.opening ??= this.open()
       // An instance that could not be opened is opened anew by the next statement.
@@ -157,14 +177,39 @@ export class Duck {
 
   /** Takes a connection back. One whose statement did not end by itself is closed instead of reused. */
   release(connection: DuckDBConnection, reusable: boolean): void {
-    if (reusable && !this.closed && this.idle.length < KEPT_CONNECTIONS) this.idle.push(connection)
-    else this.retire(connection)
+    if (reusable && !this.closed && this.idle.length < KEPT_CONNECTIONS) {
+      this.idle.push(connection)
+      this.rests(connection)
+    } else this.retire(connection)
+  }
+
+  private rests(connection: DuckDBConnection): void {
+    if (this.used.delete(connection)) Atomics.sub(this.life, ThreadLife.CONNECTIONS, 1)
+  }
+
+  /** No statement begins any more, and those that run are interrupted until they have ended. @param reason what is said to whoever asks for one. */
+  end(reason: SvcError): void {
+    if (this.ended !== undefined) return
+    this.ended = reason
+    const interrupt = (): void => {
+      for (const connection of this.used) connection.interrupt()
+    }
+    interrupt()
+    this.ending = setInterval(interrupt, INTERRUPT_EVERY_MS)
+  }
+
+  /** Whether a connection is in use: the thread must not end now. */
+  get isUsed(): boolean {
+    return Atomics.load(this.life, ThreadLife.CONNECTIONS) > 0
   }
 
   /** Resolves when the statements of `run`, and those that were left half done, have ended: a process that ends before them is aborted. */
   async settled(): Promise<void> {
-    await Promise.allSettled([this.opening, ...this.running])
-    await Promise.all(this.retiring)
+    await this.opening?.catch(() => {})
+    while (this.running.size + this.retiring.size > 0) {
+      await Promise.allSettled(this.running)
+      await Promise.all(this.retiring)
+    }
   }
 
   /**
@@ -179,6 +224,7 @@ export class Duck {
       .then(() => {
         this.retiring.delete(ended)
         connection.disconnectSync()
+        this.rests(connection)
       })
     this.retiring.add(ended)
   }
@@ -255,7 +301,7 @@ export class Duck {
   /** An instance beside this one, with one thread and more memory: for so many columns, and so many bytes; to be settled and closed. */
   alone(columns: number, bytes: number): Duck {
     const memoryLimitBytes = this.config.memoryLimitBytes + columns * COLUMN_BYTES + bytes
-    return new Duck({ ...this.config, duckdbThreads: 1, memoryLimitBytes }, this.dataDir)
+    return new Duck({ ...this.config, duckdbThreads: 1, memoryLimitBytes }, this.dataDir, this.life)
   }
 
   private async setLimit(): Promise<void> {
@@ -266,10 +312,14 @@ export class Duck {
   close(): void {
     if (this.closed) return
     this.closed = true
+    this.ended ??= closing()
+    clearInterval(this.ending)
     for (const connection of this.idle.splice(0)) connection.disconnectSync()
     this.instance?.closeSync()
   }
 }
+
+export const closing = (): SvcError => new SvcError('DATABASE_CLOSED', 'the query was stopped: the database is shutting down; retry after the restart')
 
 /** As DuckDB is told. */
 export const memoryLimit = ({ memoryLimitBytes }: Pick<WorkerConfig, 'memoryLimitBytes'>): string => `${Math.max(64, Math.floor(memoryLimitBytes / 1e6))}MB`

@@ -51,6 +51,8 @@ export interface WorkerData {
   trust: TrustTable
   /** Which snapshots jobs have (snapshot-pins.ts). */
   pins: Int32Array
+  /** What it says of itself (thread-life.ts). */
+  life: Int32Array
 }
 
 export interface WorkerConfig {

@@ -13,6 +13,7 @@ import type { Publisher } from '../publishing/publisher.ts'
 import type { Readers } from '../publishing/readers.ts'
 import { slicesOf } from '../publishing/state-events.ts'
 import { Shared } from '../shared-header.ts'
+import { isAtRest, threadLife } from '../thread-life.ts'
 import type { ThreadUsage } from '../usage.ts'
 import type { ThreadJob } from './thread-job.ts'
 
@@ -35,6 +36,8 @@ export interface ThreadOptions {
 
 /** An answer to a scrape does not wait longer for a thread that is in the midst of something. */
 const USAGE_PATIENCE_MS = 200
+/** A thread that is to end and takes no message for so long is in the midst of something: it is ended, if it may be. */
+const CLOSE_PATIENCE_MS = 5000
 
 /** How a thread came to its end by itself. */
 interface ThreadEnd {
@@ -53,6 +56,7 @@ export class EngineThread {
   readonly tasks = new Map<number, Pending>()
   readonly worker: EngineWorker
   private readonly timers: Environment['timers']
+  private readonly life = threadLife()
   /** Of samples that the thread keeps. */
   sampleBytes = 0
   sampleFileBytes = 0
@@ -83,6 +87,7 @@ export class EngineThread {
       eventsPublished: (Atomics.load(options.shared, Shared.EVENTS) - later) | 0,
       trust: options.scrubber.trust,
       pins: options.readers.pins.words,
+      life: this.life,
     }
     this.timers = options.environment.timers
     this.worker = options.environment.startThread(workerData)
@@ -143,9 +148,12 @@ export class EngineThread {
 
   async close(): Promise<void> {
     this.post({ kind: 'close' })
-    const timer = this.timers.setTimeout(() => void this.worker.terminate(), 5000)
+    const end = (): void => {
+      if (isAtRest(this.life)) void this.worker.terminate()
+    }
+    const timer = this.timers.setInterval(end, CLOSE_PATIENCE_MS)
     await this.exited
-    this.timers.clearTimeout(timer)
+    this.timers.clearInterval(timer)
   }
 
   private grant(turn: number, namespace: string): void {

@@ -109,9 +109,8 @@ export class JobRunner {
   }
 
   /** The thread ends. */
-  cancelAll(): void {
-    for (const id of this.running.keys())
-      this.cancel(id, new SvcError('DATABASE_CLOSED', 'the query was stopped: the database is shutting down; retry after the restart'))
+  cancelAll(reason: SvcError): void {
+    for (const id of this.running.keys()) this.cancel(id, reason)
   }
 
   get active(): number {

@@ -1,7 +1,8 @@
 /** Entry of an engine thread: takes messages in order (messages.ts), keeps the state, runs jobs, flushes and compactions. */
 import { parentPort, threadId, workerData } from 'node:worker_threads'
+import { SvcError } from 'svcdb/lib/errors'
 import { collect, HeapTrimmer } from 'svcdb/lib/heap'
-import { Duck } from '../../duckdb/duckdb.ts'
+import { closing, Duck } from '../../duckdb/duckdb.ts'
 import { ProcessPool } from '../../engine-process/pool.ts'
 import { ProcessTurns } from '../../engine-process/turns.ts'
 import type { RelationContext } from '../../read/relation.ts'
@@ -13,6 +14,7 @@ import { ThreadWarmUp } from '../../warm-up/thread-warm-up.ts'
 import type { FromWorker, StateEvent, ToWorker, WorkerConfig, WorkerData } from '../messages.ts'
 import { SnapshotPin } from '../snapshot-pins.ts'
 import { WorkerState } from '../state.ts'
+import { ThreadLife } from '../thread-life.ts'
 import { threadUsage } from '../usage.ts'
 import { FreedMemory } from './freed-memory.ts'
 import { JobRunner, wireError } from './job-runner.ts'
@@ -22,8 +24,10 @@ import { stepBack } from './niceness.ts'
 
 /** Of scratch space, for packed samples. */
 const PACKED_SHARE = 1 / 2
+/** A job that does not hear that it is to stop is left so long after, unless it has a statement under way. */
+const STOP_PATIENCE_MS = 5000
 
-const { dataDir, shared, config, state: events, eventsPublished, trust, pins } = workerData as WorkerData
+const { dataDir, shared, config, state: events, eventsPublished, trust, pins, life } = workerData as WorkerData
 const port = parentPort
 if (port === null) throw new Error('cannot start an engine thread: this module runs in a worker thread only')
 
@@ -35,7 +39,7 @@ const state = new WorkerState(shared, config.regexTimeoutMs)
 // Taken out: what they lead to, memtables' memory above all, would stay as long as the thread.
 for (const event of events.splice(0)) state.apply(event)
 state.applied = eventsPublished
-const duck = new Duck(config, dataDir)
+const duck = new Duck(config, dataDir, life)
 const verifier = new SegmentVerifier(trust, dataDir, post, undefined, (bytes) => post({ kind: 'prefetched', bytes }))
 const sampleBlocks = new SampleBlocks(config.sampleCacheBytes, packedFiles(config))
 const samples = new KeptSamples(sampleBlocks, post)
@@ -74,15 +78,24 @@ function packedFiles({ tempDir, maxScratchBytes }: WorkerConfig): PackedFilesOpt
   return { directory: tempDir, budget: Math.floor(maxScratchBytes * PACKED_SHARE), name: String(threadId) }
 }
 
-async function close(): Promise<void> {
+/** Has all that is under way stop, and waits until the thread may end: with a statement under way that would abort the process. */
+async function atRest(stopped: SvcError): Promise<void> {
+  Atomics.store(life, ThreadLife.ENDING, 1)
   freed?.stop()
-  jobs.cancelAll()
+  jobs.cancelAll(stopped)
   processes.close()
+  duck.end(stopped)
+  const until = performance.now() + STOP_PATIENCE_MS
+  while (duck.isUsed || (jobs.active > 0 && performance.now() < until)) await new Promise((resolve) => setTimeout(resolve, 1))
+  await duck.settled()
+}
+
+async function close(): Promise<void> {
   sampleBlocks.close()
+  const resting = atRest(closing())
   await warmUp.end(true)
   await maintenance.settled()
-  while (jobs.active > 0) await new Promise((resolve) => setTimeout(resolve, 1))
-  await duck.settled()
+  await resting
   duck.close()
   // The table function's callback would keep the thread alive.
   process.exit(0)
@@ -123,6 +136,22 @@ async function reportUsage(id: number): Promise<void> {
     post({ kind: 'failed', id, error: wireError(error) })
   }
 }
+
+let failed = false
+
+/** What was not caught ends the thread, once nothing of DuckDB is under way. */
+process.on('uncaughtException', (error: Error) => {
+  if (failed) return
+  failed = true
+  const end = (): void => {
+    process.removeAllListeners('uncaughtException')
+    setImmediate(() => {
+      throw error
+    })
+  }
+  if (!duck.isUsed) return end()
+  void atRest(new SvcError('DATABASE_ERROR', `the engine thread ended: ${error.message}`, { cause: error })).then(end, end)
+})
 
 port.on('message', (message: ToWorker) => {
   switch (message.kind) {

@@ -8,6 +8,7 @@ import { TestDatabase } from '../../testing/engine-state.ts'
 import type { TestJob } from '../../testing/worker-job.ts'
 import type { FromWorker, ToWorker, WorkerData } from '../messages.ts'
 import { SnapshotPins } from '../snapshot-pins.ts'
+import { threadLife } from '../thread-life.ts'
 
 const JOB = new URL('../../testing/worker-job.ts', import.meta.url).href
 
@@ -27,6 +28,7 @@ class Thread {
       eventsPublished: db.events.length,
       trust: trustTable([]),
       pins: this.pins.words,
+      life: threadLife(),
     }
     this.worker = new Worker(new URL('./main.ts', import.meta.url), { workerData })
     db.listener = (event) => this.send({ kind: 'state', events: [event] })
