@@ -140,6 +140,9 @@ export class SimulatedThread implements EngineWorker {
           return { kind: 'newest-rows', id: message.id }
         })
         break
+      case 'are-you-there':
+        this.post({ kind: 'there' })
+        break
       case 'close':
         void Promise.all(Object.values(this.chains)).then(() => this.exit(0))
         break

@@ -139,6 +139,8 @@ export type ToWorker =
   | { kind: 'warm-up-end' }
   /** Say what the thread's memory is. */
   | { kind: 'usage'; id: number }
+  /** Nothing else: whether it takes messages. */
+  | { kind: 'are-you-there' }
   | { kind: 'close' }
 
 export interface WarmUpJob {
@@ -183,6 +185,7 @@ export interface WireError {
 
 export type FromWorker =
   | { kind: 'ready' }
+  | { kind: 'there' }
   | { kind: 'output'; id: number; bytes: Uint8Array }
   /** `last` is the end of the output, `read` the times of the rows that it has read, `kept` what other jobs may go on from, in shared memory. */
   | { kind: 'done'; id: number; result: unknown; last?: Uint8Array; spans?: SpanRecord[]; read?: Interval; kept?: Uint8Array }

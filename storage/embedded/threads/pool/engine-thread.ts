@@ -38,6 +38,13 @@ export interface ThreadOptions {
 const USAGE_PATIENCE_MS = 200
 /** A thread that is to end and takes no message for so long is in the midst of something: it is ended, if it may be. */
 const CLOSE_PATIENCE_MS = 5000
+/** Threads that have jobs are looked at so often. */
+export const LOOK_MS = 60_000
+/**
+ * Looks without a word of it, beyond the time limit of its jobs, after which a thread is given up. Turns of it take milliseconds, and seconds on a slow machine. Looks are
+ * counted and not time: a process that was stopped for an hour comes to one of them.
+ */
+const MOST_SILENT_LOOKS = 10
 
 /** How a thread came to its end by itself. */
 interface ThreadEnd {
@@ -63,10 +70,15 @@ export class EngineThread {
   private lastUsage: ThreadUsage = { heapBytes: 0, bufferBytes: 0, duckdbBytes: 0 }
   private readonly unsubscribe: () => void
   private readonly exited: Promise<void>
+  private readonly role: ThreadRole
   private readonly options: ThreadOptions
   /** Messages that wait until the thread has been given the state. */
   private behind: ToWorker[] | undefined
   private gone = false
+  /** Looks since it has said something. */
+  private silentLooks = 0
+  private givenUp = false
+  private closing = false
   /** Statements that have an engine process or wait for one: aborted, they have and want none. */
   private readonly turns = new Map<number, AbortController>()
   private readonly processes: Places
@@ -74,6 +86,7 @@ export class EngineThread {
   constructor(role: ThreadRole, options: ThreadOptions, gone: (thread: EngineThread, end: ThreadEnd) => void) {
     const { publisher, log } = options
     this.options = options
+    this.role = role
     this.processes = options.processes[role]
     publisher.flush()
     const [state, ...rest] = slicesOf(options.state())
@@ -107,8 +120,7 @@ export class EngineThread {
         const { error } = end
         gone(this, end)
         for (const job of this.jobs.values()) job.fail(error)
-        for (const task of this.tasks.values()) task.reject(error)
-        for (const turn of this.turns.values()) turn.abort(error)
+        this.failOthers(error)
         resolve()
       })
     })
@@ -134,6 +146,7 @@ export class EngineThread {
 
   /** What its memory was when it last said so; asks it, and does not wait long for one that is busy. */
   async usage(id: number): Promise<ThreadUsage> {
+    if (this.givenUp) return this.lastUsage
     const asked = new Promise<FromWorker>((resolve, reject) => this.tasks.set(id, { resolve, reject }))
     this.post({ kind: 'usage', id })
     let timer: Timer | undefined
@@ -146,7 +159,49 @@ export class EngineThread {
     return this.lastUsage
   }
 
+  /** One look at it. @returns whether it is lost: it has jobs, and takes no messages. */
+  look(): boolean {
+    if (this.givenUp || this.jobs.size === 0) {
+      this.silentLooks = 0
+      return false
+    }
+    if (this.silentLooks++ === 0) this.post({ kind: 'are-you-there' })
+    const limitMs = Math.max(...[...this.jobs.values()].map(({ timeoutMs }) => timeoutMs))
+    return this.silentLooks > MOST_SILENT_LOOKS + Math.ceil(limitMs / LOOK_MS)
+  }
+
+  /**
+   * Who waits for it is told. It is ended where that is safe; otherwise it goes on with what it does, has what it holds, and is closed when it comes back.
+   * @returns when it has ended.
+   */
+  giveUp(): Promise<void> {
+    this.givenUp = true
+    this.unsubscribe()
+    const minutes = Math.round((this.silentLooks * LOOK_MS) / 60_000)
+    const error = new SvcError(
+      'DATABASE_ERROR',
+      `the engine thread has taken no message for ${minutes} minutes, for one of its jobs that does not end, and was replaced; retry, without what never ends, and report it`,
+    )
+    const ended = isAtRest(this.life)
+    this.options.log.error(
+      { err: error, role: this.role, jobs: this.jobs.size },
+      ended
+        ? 'an engine thread does not answer and was replaced'
+        : 'an engine thread does not answer and was replaced; it cannot be ended beside a statement of DuckDB, and may keep a processor until a restart',
+    )
+    for (const job of this.jobs.values()) job.end(error)
+    this.failOthers(error)
+    if (ended) void this.worker.terminate()
+    return this.exited
+  }
+
+  private failOthers(error: SvcError): void {
+    for (const task of this.tasks.values()) task.reject(error)
+    for (const turn of this.turns.values()) turn.abort(error)
+  }
+
   async close(): Promise<void> {
+    this.closing = true
     this.post({ kind: 'close' })
     const end = (): void => {
       if (isAtRest(this.life)) void this.worker.terminate()
@@ -167,8 +222,11 @@ export class EngineThread {
 
   private receive(message: FromWorker): void {
     const { scrubber, archived, metrics, log } = this.options
+    this.silentLooks = 0
+    if (this.givenUp && !this.closing) void this.close()
     switch (message.kind) {
       case 'ready':
+      case 'there':
         return
       case 'corrupt':
         return scrubber.report(message.segment, message.cause)

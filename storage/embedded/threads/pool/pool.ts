@@ -1,12 +1,14 @@
 /**
  * Engine threads, started when first needed: one for maintenance (flush, compaction), some for queries, one for jobs that nobody waits for, so that these and
  * queries share processors and not turns of one thread. A thread that dies fails what it was doing and is replaced with the next request, the maintenance
- * thread only so often (pressure.ts), unless the process had nothing left to start it with.
+ * thread only so often (pressure.ts), unless the process had nothing left to start it with. One for queries or the background that takes no messages any more is
+ * given up, and replaced likewise.
  */
 import type { JobOptions, PartialResult, RunningJob } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
 import { namespaceGone } from '../../../common/job.ts'
 import { NamespaceCounts } from '../../../common/namespace-counts.ts'
+import type { Timer } from '../../../common/timers.ts'
 import type { ArchivedObjects } from '../../archive/archived-objects.ts'
 import type { EngineMetrics } from '../../metrics.ts'
 import type { ColdThread } from '../../warm-up/schedule.ts'
@@ -15,7 +17,7 @@ import type { ArchiveTask, FromWorker, NewestRowsTask, ThreadRole, ToWorker } fr
 import type { Readers } from '../publishing/readers.ts'
 import type { SegmentMeta } from '../segment-entry.ts'
 import type { ThreadUsage } from '../usage.ts'
-import { EngineThread, type ThreadOptions } from './engine-thread.ts'
+import { EngineThread, LOOK_MS, type ThreadOptions } from './engine-thread.ts'
 import { JobTrace } from './job-trace.ts'
 import type { PartialDraft, ResultCache } from './result-cache.ts'
 import { SharedAnswers } from './shared-answers.ts'
@@ -54,6 +56,7 @@ export class WorkerPool {
   /** Called when a query thread has been started for a query. */
   threadStarted: () => void = () => {}
   private nextTask = 1
+  private looks: Timer | undefined
   private closed = false
   /** Jobs on threads, and those that wait to be, in the order they came. */
   private readonly active = new NamespaceCounts()
@@ -114,6 +117,7 @@ export class WorkerPool {
       thread = background ? this.backgroundThread() : this.queryThread()
       this.active.add(namespace, 1)
       thread.jobs.set(id, job as ThreadJob)
+      this.looks ??= this.options.environment.timers.setInterval(() => this.look(), LOOK_MS).unref()
       slot = readers.start(id, { end: () => this.makeRoom(job as ThreadJob), stalled: () => job.stalled })
       if (cacheable && partialKey !== undefined) job.partial = results.partial(namespace, `${module.href} partial ${partialKey}`)
       if (job.partial?.bytes !== undefined) metrics.partialResults.inc()
@@ -261,8 +265,20 @@ export class WorkerPool {
     return Promise.all(this.threads.map((thread) => thread.usage(this.nextTask++)))
   }
 
+  /** Threads that take no messages make way for others. */
+  private look(): void {
+    for (const thread of [...this.queries, ...this.leaving, this.background]) {
+      if (thread === undefined || !thread.look()) continue
+      this.queries = this.queries.filter((one) => one !== thread)
+      if (this.background === thread) this.background = undefined
+      this.leaving.add(thread)
+      void thread.giveUp().then(() => this.leaving.delete(thread))
+    }
+  }
+
   async close(): Promise<void> {
     this.closed = true
+    this.options.environment.timers.clearInterval(this.looks)
     const left = [...this.queued.values()]
     this.queued.clear()
     for (const { fail } of left) fail(shutDown())

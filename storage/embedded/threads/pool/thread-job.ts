@@ -36,6 +36,8 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   draft: ResultDraft | undefined
   /** What it goes on from, as of the last time it was handed to its thread; undefined when nothing is kept. */
   partial: PartialDraft | undefined
+  /** Its time limit; 0 = none. */
+  readonly timeoutMs: number
   private readonly link: Link
   private queue: Uint8Array[] = []
   private state: 'running' | 'done' | 'failed' = 'running'
@@ -59,6 +61,7 @@ export class ThreadJob<R = unknown> implements RunningJob<R> {
   constructor(options: JobOptions, link: Link, timers: Timers, trace?: JobTrace) {
     this.namespace = options.namespace ?? ''
     this.link = link
+    this.timeoutMs = options.timeoutMs ?? 0
     this.trace = trace
     this.timers = timers
     this.result = new Promise<R>((resolve, reject) => {

@@ -183,6 +183,8 @@ port.on('message', (message: ToWorker) => {
       return void warmUp.end()
     case 'usage':
       return void reportUsage(message.id)
+    case 'are-you-there':
+      return post({ kind: 'there' })
     case 'close':
       return void close()
   }
