@@ -271,6 +271,24 @@ t.test('EIO of the page that names the newest transaction leaves the outcome unk
   await dispose()
 })
 
+t.test('a panic after EIO is told, though lmdb answers no transaction any more', async (t) => {
+  const { db, commits, dispose } = database()
+  const { batch, get } = db
+  db.batch = (() => {
+    db.batch = (() => new Promise(() => {})) as typeof db.batch
+    db.get = (() => {
+      throw Object.assign(new Error('MDB_PANIC'), { code: PANIC })
+    }) as typeof db.get
+    const cause = Object.assign(new Error('Input/output error'), { code: constants.errno.EIO })
+    return Promise.reject(Object.assign(new Error('Commit failed (see commitError for details)'), { commitError: Promise.reject(cause) }))
+  }) as typeof db.batch
+  const commit = () => commits.run((writes) => writes.put('a', bytes('1')))
+  await t.rejects(commit(), { code: 'OVERLOADED', message: /MDB_PANIC.*restart the server/ })
+  await t.rejects(commit(), { code: 'OVERLOADED' }, 'the next is told as well')
+  Object.assign(db, { batch, get })
+  await dispose()
+})
+
 t.test('what a body has read is stored when the log has it, and never where that fails', async (t) => {
   const { db, commits, dispose } = database()
   const log = Promise.withResolvers<void>()

@@ -136,6 +136,8 @@ export class CatalogCommits {
   private async requireAbandoned(): Promise<void> {
     for (let tries = 1; ; tries++) {
       try {
+        // After a panic lmdb never answers a transaction (measured): a read says so at once.
+        this.db.get(ABSENT_KEY)
         await this.db.batch(() => void this.db.remove(ABSENT_KEY).catch(() => {}))
         return
       } catch (error) {
