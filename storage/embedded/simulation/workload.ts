@@ -387,8 +387,8 @@ export class Client {
   }
 
   private answered(operation: Operation, error: unknown, wasDown: boolean, what: string): void {
-    // OVERLOADED leaves the outcome open, unless writes were refused before.
-    const open = error instanceof SvcError && error.code === 'OVERLOADED' && !wasDown
+    // OVERLOADED leaves the outcome open where it ends all writes, and did not before: a want of file handles is OVERLOADED as well.
+    const open = error instanceof SvcError && error.code === 'OVERLOADED' && !wasDown && !this.life.engine.status().accepting
     this.life.failed(operation, !open)
     this.unexpected(error, what)
   }
