@@ -154,7 +154,7 @@ class PageCheck {
           return
         }
         found.entries++
-        const { value, pages } = this.valueOf(page, bytes, at)
+        const { value, pages } = this.valueOf(page, bytes, at, visit !== undefined)
         found.overflows += pages
         visit?.(key, value)
       })
@@ -187,14 +187,15 @@ class PageCheck {
     return nodes
   }
 
-  private valueOf(page: number, bytes: Buffer, at: number): { value: Buffer; pages: number } {
+  /** @param wanted otherwise the value is not read whole: its checksum is looked at later. */
+  private valueOf(page: number, bytes: Buffer, at: number, wanted: boolean): { value: Buffer; pages: number } {
     const size = bytes.readUInt32LE(at)
     const start = at + NODE + bytes.readUInt16LE(at + 6)
     if (bytes.readUInt16LE(at + 4) !== BIG_DATA) return { value: bytes.subarray(start, start + size), pages: 0 }
     const first = u64(bytes, start)
     const pages = Math.floor((HEADER - 1 + size) / this.pageSize) + 1
     if (u64(bytes, start + 16) !== pages) throw new Error(`page ${page} has an entry with a wrong number of pages`)
-    const overflow = this.claim(first, pages)
+    const overflow = this.claim(first, pages, wanted ? pages : 1)
     if (overflow.readUInt16LE(18) !== Flags.OVERFLOW || overflow.readUInt32LE(20) !== pages) throw new Error(`page ${first} has a wrong header`)
     return { value: overflow.subarray(HEADER, HEADER + size), pages }
   }
@@ -216,11 +217,11 @@ class PageCheck {
     }
   }
 
-  /** Reads a page nobody else has, and those behind it. */
-  private claim(page: number, pages: number): Buffer {
+  /** A page nobody else has, and those behind it, of which so many are read. */
+  private claim(page: number, pages: number, read = pages): Buffer {
     this.mark(page, pages)
-    const bytes = this.read(page * this.pageSize, pages * this.pageSize)
-    if (bytes.length < pages * this.pageSize) throw new Error(`the file ends within page ${page}`)
+    const bytes = this.read(page * this.pageSize, read * this.pageSize)
+    if (bytes.length < read * this.pageSize || this.size < (page + pages) * this.pageSize) throw new Error(`the file ends within page ${page}`)
     if (u64(bytes, 0) !== page) throw new Error(`page ${page} says it is page ${u64(bytes, 0)}`)
     if (u64(bytes, 8) > this.meta.transaction) throw new Error(`page ${page} is of a transaction that was never committed`)
     return bytes

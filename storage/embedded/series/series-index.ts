@@ -272,7 +272,8 @@ export class SeriesIndex {
     const { tuples } = this
     const end = series + 1
     let symbols = this.symbols.published
-    for (let i = tuples.offsets[tuples.indexed]; i < tuples.offsets[end]; i++) if (tuples.tags[i] >= symbols) symbols = tuples.tags[i] + 1
+    if (symbols < this.symbols.count)
+      for (let i = tuples.offsets[tuples.indexed]; i < tuples.offsets[end]; i++) if (tuples.tags[i] >= symbols) symbols = tuples.tags[i] + 1
     this.symbols.publish(symbols)
     // Those from `indexed` on are of writes that have become durable now; a number that was burned is not live.
     for (let number = tuples.indexed; number < end; number++) if (this.state[number] === LIVE) this.members.added(number, tuples.measurement[number])
