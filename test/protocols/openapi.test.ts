@@ -243,15 +243,19 @@ t.test('what is refused has a status and a shape that are written down', async (
   }
 })
 
+/** As InfluxDB 2 does: clients of it send no type. */
+const OF_ANY_TYPE = new Set(['POST /api/v2/delete'])
+
 t.test('one rule for JSON bodies: 415 without a type, 422 without a member that is needed', async (t) => {
   let needing = 0
   for (const each of operations) {
     const schema = each.operation.requestBody?.content['application/json']?.schema
     if (schema === undefined) continue
+    const anyType = OF_ANY_TYPE.has(each.name)
     const none = await ask(each, {})
-    t.same([none.status, JSON.parse(none.body).code], [415, 'UNSUPPORTED_MEDIA_TYPE'], `${each.name} without a body`)
+    t.same([none.status, JSON.parse(none.body).code], anyType ? [400, 'BAD_REQUEST'] : [415, 'UNSUPPORTED_MEDIA_TYPE'], `${each.name} without a body`)
     const other = await ask(each, { type: 'text/plain', payload: '{}' })
-    t.same([other.status, JSON.parse(other.body).code], [415, 'UNSUPPORTED_MEDIA_TYPE'], `${each.name} of another type`)
+    t.same([other.status, JSON.parse(other.body).code], anyType ? [422, 'INVALID_BODY'] : [415, 'UNSUPPORTED_MEDIA_TYPE'], `${each.name} of another type`)
     if ((schema.required ?? []).length === 0) continue
     needing++
     const empty = await ask(each, json({}))
