@@ -5,7 +5,6 @@
  * data: `run` loads a plugin's module next to the engine and hands it a `Reader`, so that a heavy read never holds up ingest.
  * Times are nanoseconds since the Unix epoch, as bigint. Ranges are half open: [start, end).
  */
-
 import type {
   AggregateRequest,
   AggregateSet,

@@ -61,12 +61,16 @@ export class NamespacesHandler {
   async list({ query }: HttpRequest): Promise<{ namespaces: NamespaceRecord[]; count: number; offset: number; limit: number }> {
     const { offset, limit } = query as { offset: number; limit: number }
     const { count } = this.directory
-    const namespaces: NamespaceRecord[] = []
+    const records: Promise<NamespaceRecord>[] = []
     const turn = new Turn()
     for (const definition of this.directory.page(offset, limit)) {
       if (turn.isOver) await turn.next()
-      namespaces.push(await this.shown(definition))
+      // Not one after the other: an engine that is a system of its own is asked for each.
+      const record = this.shown(definition)
+      record.catch(() => {}) // until all are waited for
+      records.push(record)
     }
+    const namespaces = await Promise.all(records)
     return { namespaces, count, offset, limit }
   }
 
