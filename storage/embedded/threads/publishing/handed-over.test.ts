@@ -7,10 +7,20 @@ import { closeAndRemove, NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../../
 import type { StateEvent, ToWorker } from '../messages.ts'
 
 const MEASUREMENTS = 1200
+/** Measurements of many fields. */
+const WIDE = 40
+const WIDE_FIELDS = 200
 const SLICE = 1000
+const COLUMNS = 4
 
-const weightOf = (events: readonly StateEvent[]): number =>
-  events.reduce((sum, event) => sum + (event.kind === 'segments' ? Math.max(1, event.added.length) : 1), 0)
+const weightOf = (events: readonly StateEvent[]): number => events.reduce((sum, event) => sum + objectsIn(event), 0)
+
+/** What is handed over is copied, column by column. */
+function objectsIn(event: StateEvent): number {
+  if (event.kind === 'segments') return event.added.reduce((sum, { columns }) => sum + 1 + columns.length / COLUMNS, 0)
+  if (event.kind === 'measurement' || event.kind === 'table') return 1 + event.def.fields.length / COLUMNS
+  return event.kind === 'chunk' ? 1 + event.chunk.columns.length / COLUMNS : 1
+}
 
 t.test('a thread that starts late learns of all in slices, and of what comes meanwhile', async (t) => {
   const dir = tempDir()
@@ -35,6 +45,8 @@ t.test('a thread that starts late learns of all in slices, and of what comes mea
   t.teardown(() => closeAndRemove(engine, dir))
   const write = (from: number, to: number) => Promise.all(Array.from({ length: to - from }, (_, i) => writeFloat(engine, `m${from + i}`, 'a', NOW, { v: i })))
   await write(0, MEASUREMENTS)
+  const fields = Object.fromEntries(Array.from({ length: WIDE_FIELDS }, (_, i) => [`f${i}`, i]))
+  for (let i = 0; i < WIDE; i++) await writeFloat(engine, `wide${i}`, 'a', NOW, fields)
   const read = rowsOf(engine, `m${MEASUREMENTS - 1}`)
   const written = write(MEASUREMENTS, MEASUREMENTS + 10)
   t.same(await read, [`a ${NOW} v=${MEASUREMENTS - 1}`])

@@ -1,6 +1,6 @@
 /**
- * All that an engine thread must know, for one that starts late: the sum of the events published so far (messages.ts). It grows with tables and segments, and
- * to hand it over copies it: that is done in slices, each of which takes milliseconds.
+ * All that an engine thread must know, for one that starts late: the sum of the events published so far (messages.ts). It grows with tables, their columns and segments,
+ * and to hand it over copies it: that is done in slices, each of which takes milliseconds.
  */
 
 import type { Schema } from '../../catalog/schema.ts'
@@ -10,9 +10,12 @@ import type { Tombstones } from '../../retention/tombstones.ts'
 import type { SegmentTable } from '../../segment/segment-table.ts'
 import type { SeriesIndex } from '../../series/series-index.ts'
 import type { StateEvent } from '../messages.ts'
+import type { SegmentMeta } from '../segment-entry.ts'
 
-/** Events, or segments of one, that are handed over at once: of twenty thousand measurements a hundred thousand took 0.3 s. */
+/** Weight of what is handed over at once: of twenty thousand measurements a hundred thousand events took 0.3 s. */
 const SLICE = 1000
+/** Columns of an event that take as long to copy as an event without any. */
+const COLUMNS = 4
 
 interface PublishedState {
   schema: Schema
@@ -32,24 +35,46 @@ export function stateEvents({ schema, index, tombstones, drops, segments, memtab
   // One by one: they are more than a call may have arguments.
   for (const event of tombstones.events()) events.push(event)
   for (const id of schema.goneTables.keys()) events.push({ kind: 'table-gone', id })
-  const added = segments.all()
-  for (let i = 0; i < added.length; i += SLICE) events.push({ kind: 'segments', added: added.slice(i, i + SLICE), removed: [], droppedMemtable: -1 })
+  for (const added of slices(segments.all(), segmentWeight)) events.push({ kind: 'segments', added, removed: [], droppedMemtable: -1 })
   for (const memtable of memtables.all()) for (const event of memtable.events()) events.push(event)
   return events
 }
 
 /** In their order. There is at least one. */
 export function slicesOf(events: readonly StateEvent[]): StateEvent[][] {
-  const slices: StateEvent[][] = []
+  return events.length === 0 ? [[]] : slices(events, eventWeight)
+}
+
+/** Each has at most SLICE of weight, or one item. */
+function slices<T>(items: readonly T[], weightOf: (item: T) => number): T[][] {
+  const made: T[][] = []
   let size = SLICE
-  for (const event of events) {
-    const weight = event.kind === 'segments' ? event.added.length : 1
+  for (const item of items) {
+    const weight = weightOf(item)
     if (size + weight > SLICE) {
-      slices.push([])
+      made.push([])
       size = 0
     }
-    slices[slices.length - 1].push(event)
+    made[made.length - 1].push(item)
     size += weight
   }
-  return slices.length > 0 ? slices : [[]]
+  return made
 }
+
+function eventWeight(event: StateEvent): number {
+  switch (event.kind) {
+    case 'segments':
+      return event.added.reduce((sum, segment) => sum + segmentWeight(segment), 0)
+    case 'measurement':
+    case 'table':
+      return weightOf(event.def.fields)
+    case 'chunk':
+      return weightOf(event.chunk.columns)
+    default:
+      return 1
+  }
+}
+
+const segmentWeight = ({ columns }: SegmentMeta): number => weightOf(columns)
+
+const weightOf = (columns: readonly unknown[]): number => 1 + columns.length / COLUMNS
