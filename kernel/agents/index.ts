@@ -250,7 +250,7 @@ export interface RunRequest {
   input: Json
   /** Of the input; default: untrusted, internal, of the actor. */
   label?: Label
-  /** A run that was begun with the same key is the answer. At most 512 bytes. */
+  /** A run that was begun with the same key is the answer: CONFLICT where that was of another capability, or with another input. At most 512 bytes. */
   idempotencyKey?: string
   /** Refused when the case is closed. */
   case?: CaseChoice
@@ -316,7 +316,7 @@ export interface AgentPlane {
   calendar(calendar: Calendar): void
   /** In setup: all its skills. @throws Error when another agent has the name, or another skill one of its capabilities. */
   agent(agent: Agent): void
-  /** Begins a run. Durable when it resolves; it goes on by itself. @throws SvcError BAD_REQUEST: nothing was kept. */
+  /** Begins a run. Durable when it resolves; it goes on by itself. @throws SvcError BAD_REQUEST, CONFLICT: nothing was kept. */
   run(request: RunRequest): Promise<{ run: string; existing: boolean }>
   /** Resolves when the run suspends or concludes; at once when it has. @throws SvcError NOT_FOUND. */
   settled(run: string): Promise<string>

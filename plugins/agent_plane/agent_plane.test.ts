@@ -55,6 +55,19 @@ t.test('a run waits for an event, whenever that comes, and gets it once', async 
   t.match(await run('ask', { n: 0 }), { status: 'failed', reason: /no event "answered" has come by/ }, 'or none')
 })
 
+t.test('a key that has begun a run begins no other one, and is no answer to who asks for something else', async (t) => {
+  const { node, run } = await start(t, [skill('pay', async (_context, { n }) => n), skill('refund', async (_context, { n }) => n)])
+  const first = await run('pay', { n: 1 }, 'order-7')
+  const ask = async (payload: object) => {
+    const answer = await node.inject({ method: 'POST', url: '/api/v1/admin/agents/runs', payload: { idempotency_key: 'order-7', ...payload } })
+    return { ...(answer.json() as object), status: answer.statusCode }
+  }
+  t.match(await ask({ capability: 'pay', input: { n: 1 } }), { status: 202, run: first.run, existing: true })
+  const refused = { status: 409, code: 'CONFLICT', error: `cannot begin a run: its idempotency key has begun "${first.run}" already` }
+  t.match(await ask({ capability: 'pay', input: { n: 2 } }), { ...refused, error: new RegExp(`${refused.error}, with another input; `) })
+  t.match(await ask({ capability: 'refund', input: { n: 1 } }), { ...refused, error: new RegExp(`${refused.error}, of "pay"; `) })
+})
+
 t.test('a run sleeps, and goes on by itself', async (t) => {
   const { run, plane } = await start(t, [skill('nap', (context, { n }) => context.sleep(n).then(() => 'rested'))])
   const { run: id, status } = await run('nap', { n: 300 })

@@ -5,7 +5,13 @@ export const begin = Type.Object(
   {
     capability: Type.String({ minLength: 1, maxLength: 128, description: 'What is to be done: the capability of a skill' }),
     input: Type.Optional(Type.Unknown({ description: 'As the skill says; default null' })),
-    idempotency_key: Type.Optional(Type.String({ minLength: 1, maxLength: 512, description: 'A run that was begun with the same key is the answer' })),
+    idempotency_key: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 512,
+        description: 'A run that was begun with the same key is the answer; refused where that was of something else',
+      }),
+    ),
     case: Type.Optional(
       Type.Union(
         [

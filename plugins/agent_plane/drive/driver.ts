@@ -30,7 +30,7 @@ import { type Governing, governingOf } from '../plan/governing.ts'
 import { type FrozenPlan, freeze } from '../plan/plan.ts'
 import { checkPush } from '../push/config.ts'
 import { register, touch } from '../push/store.ts'
-import { actingFor, actingOfRequest, checkChain, checkTime, governedBy, permitAdmission } from '../quota/admission.ts'
+import { actingFor, actingOfRequest, checkChain, checkTime, governedBy, permitAdmission, sameAsked } from '../quota/admission.ts'
 import { type Budgets, least, recordedExhaustion } from '../quota/budgets.ts'
 import { checkAdmission } from '../quota/gate.ts'
 import { periodOf } from '../quota/period.ts'
@@ -156,7 +156,7 @@ export class Driver {
     ]
     return async (tx) => {
       const known = idempotencyKey === undefined ? undefined : await runOfKey(tx, idempotencyKey)
-      if (known !== undefined) return { run: known, existing: true }
+      if (known !== undefined) return { run: await sameAsked(tx, known, label, input), existing: true }
       checkTime(request, now())
       await checkAdmission(tx, acting, this.tools.quota, now(), parent?.run)
       takeSlot(tx, run, now())

@@ -1,8 +1,12 @@
 /** For whom a run is to act, and whether it may: what is asked before anything is written. */
-import type { AgentRef, Deliverer, PlanePolicy, RunRequest } from 'svcdb/agents'
+import type { StateReader } from 'svcdb'
+import type { AgentRef, Deliverer, Json, PlanePolicy, RunRequest } from 'svcdb/agents'
 import { SvcError } from 'svcdb/lib/errors'
 import type { FrozenPlan } from '../plan/plan.ts'
+import { canonical } from '../record/canonical.ts'
 import { instant } from '../record/names.ts'
+import { decode } from '../record/record.ts'
+import { recordsOf } from '../store/journal.ts'
 import { questionOf } from './policy.ts'
 import type { Acting } from './store.ts'
 
@@ -76,4 +80,14 @@ export async function permitAdmission(policy: PlanePolicy | undefined, capabilit
   const answer = await policy(questionOf(principal, 'run:admit', capability, context))
   if (answer.outcome === 'deny') throw new SvcError('FORBIDDEN', `cannot begin a run: the policies do not allow it: ${answer.reason}`)
   if (answer.outcome === 'malformed') throw new SvcError('INTERNAL_ERROR', 'cannot begin a run: the policies could not be evaluated')
+}
+
+/** @param run that was begun with the same idempotency key. @returns it. @throws SvcError CONFLICT where something else was asked for then. */
+export async function sameAsked(state: StateReader, run: string, capability: string, input: Json): Promise<string> {
+  const [{ raw }] = await recordsOf(state, run, 1, 1)
+  const { payload } = decode(raw)
+  const refuse = (how: string) => new SvcError('CONFLICT', `cannot begin a run: its idempotency key has begun "${run}" already, ${how}; use another key`)
+  if (payload.capability !== capability) throw refuse(`of "${payload.capability}"`)
+  if (canonical(payload.input) !== canonical(input)) throw refuse('with another input')
+  return run
 }
