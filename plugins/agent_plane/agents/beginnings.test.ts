@@ -226,6 +226,26 @@ t.test('a schedule goes on where the clock was set back, also over a restart', a
   t.same(begun, { seldom: 18, often: 540 })
 })
 
+t.test('a clock that was set back by one time of a schedule has a later start leave none out', async (t) => {
+  const storage = (await loadEngine('memory', '.')).createEngine({ config: {}, now: Date.now } as never)
+  const real = new ManualClock(Date.UTC(2026, 10, 23, 12, 30))
+  const clock = wrongClock(real)
+  const config = { agent_plane: { sweep_interval_secs: 3600, schedules: [{ name: 'hourly', every_secs: 3600, capability: 'hourly' }] } }
+  const begun = { hourly: 0 }
+  const before = await start(t, [counted('hourly', begun)], { config, storage, clock })
+  await real.advance(2 * HOUR)
+  clock.by = -HOUR
+  await real.advance(HOUR)
+  t.equal(begun.hourly, 3)
+  t.same(await before.node.stop(), [])
+  await start(t, [counted('hourly', begun)], { config, storage, clock })
+  await real.advance(HOUR)
+  t.equal(begun.hourly, 4, 'that of the hour after')
+  clock.by = 0
+  await real.advance(2 * HOUR)
+  t.equal(begun.hourly, 6)
+})
+
 t.test('a daily schedule comes after a clock that was ahead, on a node that is started anew before its time', async (t) => {
   const storage = (await loadEngine('memory', '.')).createEngine({ config: {}, now: Date.now } as never)
   const real = new ManualClock(Date.UTC(2026, 10, 23, 12))

@@ -141,8 +141,11 @@ export function addSchedules(svc: Svc, config: AgentPlaneConfig, planes: Planes)
     /** The number of the time that has come: a clock that was set back does not tell those again that have had their runs. */
     const nextSlot = async (now: number): Promise<number> => {
       const last = Math.round(((await state().get<number>(slotKey)) ?? 0) / everyMs)
+      const at = await state().get<number>(key)
+      // Since then numbers are ahead of the clock by so many.
+      const ahead = at === undefined ? 0 : Math.max(0, last - Math.floor(at / everyMs))
       // Another process that shares the state may have begun the same one.
-      const slot = Math.floor(now / everyMs)
+      const slot = Math.floor(now / everyMs) + ahead
       own = Math.max(last > slot ? last + 1 : slot, own + 1)
       return own
     }
