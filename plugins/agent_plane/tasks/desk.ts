@@ -8,7 +8,7 @@ import { canonical } from '../record/canonical.ts'
 import { requireWhole } from '../record/text.ts'
 import { FINAL, statusOf } from '../store/runs.ts'
 import { digestOf, problemOf } from './request.ts'
-import { backlogOf, isPending, overdueTasks, putTask, queueFor, settleTask, taskOf } from './store.ts'
+import { backlogOf, freed, isPending, overdueTasks, putTask, queueFor, settleTask, taskOf } from './store.ts'
 
 const ID = /^(?:task_)?([0-9a-f]{64})$/
 const DIGEST = /^[0-9a-f]{64}$/
@@ -81,8 +81,7 @@ export class Desk implements TaskDesk {
   async release(text: string, { actor }: TaskCaller): Promise<void> {
     await this.change(text, (tx, task) => {
       if (task.state !== 'claimed' || task.assignee !== actor) throw refused('CONFLICT', 'release', task, `it is ${standing(task)}, and not yours`)
-      const { assignee: _, taken_from: __, ...rest } = task
-      putTask(tx, task, { ...rest, state: 'open' })
+      putTask(tx, task, freed(task))
     })
   }
 

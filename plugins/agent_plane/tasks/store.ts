@@ -52,9 +52,14 @@ export function taskOf(state: StateReader, id: string): Promise<Task | undefined
 export async function openTask(tx: StateTransaction, opening: Opening): Promise<Task> {
   const known = await taskOf(tx, taskIdOf(opening.run, opening.effect))
   if (known !== undefined && known.state !== 'withdrawn') return known
-  const task: Task = known === undefined ? newTask(opening) : { ...known, state: known.escalated === true ? 'escalated' : 'open' }
+  const task = known === undefined ? newTask(opening) : freed(known)
   putTask(tx, known, task)
   return task
+}
+
+/** As it is when nobody has it. */
+export function freed({ assignee: _, taken_from: __, ...rest }: Task): Task {
+  return { ...rest, state: rest.escalated === true ? 'escalated' : 'open' }
 }
 
 /** @returns tasks that are open or escalated for these roles, by priority and then the oldest first. */

@@ -135,6 +135,7 @@ export const taskRules: readonly (readonly [string, (t: Test, state: StateStore)
       clock.now += 10 * HOUR
       t.same(await sweep(512), [], 'not again, taken or not')
       await desk.release(widened.id, DAN)
+      t.equal((await desk.task(widened.id)).state, 'escalated', 'as it was before it was taken')
       t.same(await sweep(512), [])
       await t.rejects(desk.decide(widened.id, YES, person('eve', 'lead')), { code: 'FORBIDDEN' })
       await desk.decide(widened.id, YES, DAN)
