@@ -98,6 +98,7 @@ const RUNS: Long[] = [
     turn: (seed) => ({ run: ['plugins/agent_plane/testing/simulate.ts', '1000', seed] }),
   },
   { run: ['test/crash/plane.ts', '1000', '20'], turn: (seed) => ({ run: ['test/crash/plane.ts', '100', '4', seed] }) },
+  { run: ['test/crash/duties.ts', '50'], turn: (seed) => ({ run: ['test/crash/duties.ts', '8', seed] }) },
   { run: ['test/soak/soak.ts', '10', '--rate', 'half'] },
   { run: ['test/soak/soak.ts', '60', '--automation'] },
   { run: ['scripts/run-each.ts', 'fuzz', '--', '60'] },

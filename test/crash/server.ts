@@ -28,6 +28,8 @@ export interface ServerOptions {
   root?: string
   /** More sections, and more keys of [server]; a list is an array of tables. */
   sections?: Record<string, Section | readonly Section[]>
+  /** By how much the wall clock of the process is ahead of that of the machine. */
+  aheadMs?: number
 }
 
 export type Section = Record<string, number | string | boolean | string[]>
@@ -80,6 +82,7 @@ export class ServerProcess {
     database = {},
     root = ROOT,
     sections = {},
+    aheadMs = 0,
   }: ServerOptions): Promise<ServerProcess> {
     const more = allProtocols ? [...plugins, 'remote_write', 'otlp', 'grpc', 'flight_sql'] : plugins
     const keys: Record<string, number | string> = { engine, ...(engine === 'embedded' ? { data_dir: join(folder, 'data') } : {}), ...database }
@@ -94,7 +97,9 @@ export class ServerProcess {
     ]
     const file = join(folder, 'svc.toml')
     await writeFile(file, `${toml.join('\n')}\n`)
-    const child = spawn(process.execPath, [join(root, 'kernel/main.ts'), 'serve', '--config', file], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+    const clock = aheadMs === 0 ? [] : ['--import', `data:text/javascript,const now = Date.now; Date.now = () => now() + ${aheadMs}`]
+    const args = [...clock, join(root, 'kernel/main.ts'), 'serve', '--config', file]
+    const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
     return new ServerProcess(child)
   }
 
