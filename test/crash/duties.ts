@@ -30,6 +30,8 @@ const CHIEF = 'chief'
 const MIDDLE_OF_A_MONTH = Date.UTC(2031, 4, 15, 12)
 const GRACE_SECS = 4
 
+const CAPABILITIES = ['duties.spend', 'duties.retry', 'duties.ask', 'duties.owe']
+
 const tokenOf = (actor: string): string => `token-of-${actor}-`.padEnd(40, 'x')
 
 export interface DutiesReport {
@@ -131,9 +133,14 @@ class Operators implements Answered {
     return capability === 'duties.owe' ? { withinMs } : { withinMs, policy: this.pick(['deny', 'escalate', 'proceed']) }
   }
 
-  private async begin(): Promise<void> {
-    const key = this.keys.size > 0 && this.random() < 0.3 ? this.pick([...this.keys.keys()]) : `k${this.next++}`
-    const capability = this.pick(['duties.spend', 'duties.retry', 'duties.ask', 'duties.owe'])
+  /** One run of each kind, so that there is something of all. */
+  async beginAll(): Promise<void> {
+    for (const capability of CAPABILITIES) await this.begin(capability)
+  }
+
+  private async begin(wanted?: string): Promise<void> {
+    const key = wanted === undefined && this.keys.size > 0 && this.random() < 0.3 ? this.pick([...this.keys.keys()]) : `k${this.next++}`
+    const capability = wanted ?? this.pick(CAPABILITIES)
     const known = this.keys.get(key) ?? { capability, input: this.input(capability), run: undefined, isUnknown: false }
     this.keys.set(key, known)
     const order = { kind: 'order', correlation: [{ namespace: 'order', value: `o${Number(key.slice(1)) % 7}` }] }
@@ -419,7 +426,7 @@ export async function duties(kills: number, seed: number, say: (line: string) =>
   }
   try {
     for (let kill = 0; kill < kills; kill++) {
-      const setting = { tokens: pick([MOST * 3, MOST * 20, 1_000_000]), concurrent: pick([0, 0, 2]), plane: kill === 0 || random() < 0.85 }
+      const setting = { tokens: pick([MOST * 3, MOST * 20, 1_000_000]), concurrent: kill === 0 ? 0 : pick([0, 0, 2]), plane: kill === 0 || random() < 0.85 }
       const jumped = kill === 0 ? 0 : pick([0, 0, 3 * HOUR, 2 * MINUTE, -30 * MINUTE, -2000])
       node.jump(jumped)
       if (kill > 0 && random() < 0.2) {
@@ -432,6 +439,7 @@ export async function duties(kills: number, seed: number, say: (line: string) =>
       // What needs room, or is halted, is left out.
       const isHourDue = jumped > HOUR && setting.plane && setting.concurrent === 0 && setting.tokens === WIDE.tokens && !operators.isHalted
       if (isHourDue) await sleep(2000)
+      if (kill === 0) await operators.beginAll()
       let over = !setting.plane
       const work = Array.from({ length: AT_ONCE }, async () => {
         while (!over) await operators.act()
