@@ -8,7 +8,7 @@ import { checkPlugins } from './plugin-commands.ts'
 
 /** Goes as far as the setup phase, which declares routes and metrics and opens nothing. */
 export async function check(config: NodeConfig, io: Io): Promise<number> {
-  const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'text' }) })
+  const node = new SvcNode(config, { logs: new Logs({ level: 'warn', format: 'compact' }) })
   try {
     await node.setup()
     await checkPlugins(config, io.env, node.auth.owners)

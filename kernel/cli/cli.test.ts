@@ -1,6 +1,9 @@
+import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import t from 'tap'
 import { run } from './cli.ts'
 
@@ -27,6 +30,12 @@ t.test('check says what would run, and warns of listeners open to the world', as
   const local = await svc(['check'], { SVC_CONFIG: file })
   t.equal(local.code, 0)
   t.notMatch(local.out, 'warning')
+})
+
+t.test('check warns of what the set-up of a plugin warns of, such as a key that can be guessed', async (t) => {
+  const file = config('plugins = ["api_keys"]\n[server]\nhttp_addr = "127.0.0.1:0"\n[[auth.api_keys]]\nname = "a"\nkey = "secret"\n')
+  const weak = await promisify(execFile)(process.execPath, [fileURLToPath(new URL('../main.ts', import.meta.url)), 'check', '--config', file])
+  t.match(weak.stderr, /^WARN +api_keys: key "a" of auth\.api_keys has only 6 characters and can be guessed/)
 })
 
 t.test('check warns of every listener, and refuses addresses that cannot be', async (t) => {
