@@ -4,6 +4,7 @@
  */
 import avvio from 'avvio'
 import { SvcError } from './lib/errors/index.ts'
+import { placeOf } from './lib/modules/index.ts'
 import type { Logger } from './log.ts'
 
 type Phase = 'setup' | 'start' | 'ready' | 'drain' | 'stop'
@@ -112,7 +113,7 @@ async function limited(phase: Phase, name: string, limit: TimeLimit, run: () => 
     await Promise.race([(async () => run())(), late])
   } catch (error) {
     const cause = error instanceof Error ? error.message : String(error)
-    throw new SvcError(error instanceof SvcError ? error.code : 'CONFIG_ERROR', `cannot ${VERBS[phase]} ${name}: ${cause}`, { cause: error })
+    throw new SvcError(error instanceof SvcError ? error.code : 'CONFIG_ERROR', `cannot ${VERBS[phase]} ${name}: ${cause}${placeOf(error)}`, { cause: error })
   } finally {
     clearTimeout(timer)
   }

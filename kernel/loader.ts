@@ -5,7 +5,7 @@ import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { OpenState, OwnState } from './cli/command.ts'
 import type { Schema } from './config/section.ts'
-import { HOME, loadHint, otherCopies } from './lib/modules/index.ts'
+import { HOME, loadHint, otherCopies, placeOf } from './lib/modules/index.ts'
 import { didYouMean } from './lib/text/index.ts'
 import { isPlugin, type Plugin } from './plugin.ts'
 import type { DeclaredSqlFunction } from './storage/sql-functions.ts'
@@ -156,7 +156,7 @@ async function importFile(kind: string, name: string, file: string): Promise<Rec
   } catch (error) {
     const cause = error instanceof Error ? error.message : String(error)
     const hint = /requested module 'svcdb(?:'|\/)/.test(cause) ? `; it is written for another version of svcdb than ${VERSION}` : loadHint(cause, file)
-    throw new Error(`${cannot}: ${cause}${hint}`, { cause: error })
+    throw new Error(`${cannot}: ${cause}${placeOf(error)}${hint}`, { cause: error })
   }
   const [other] = otherCopies()
   if (other === undefined) return module

@@ -207,5 +207,16 @@ t.test('plugins load by path and by package name', async (t) => {
   writeFileSync(join(folder, 'not_one.ts'), 'export default {}')
   await t.rejects(boot({ plugins: ['./not_one.ts'], folder }), /cannot load plugin ".\/not_one.ts": .* has no default export made by definePlugin/)
   writeFileSync(join(folder, 'broken.ts'), 'throw new Error("it broke")')
-  await t.rejects(boot({ plugins: ['./broken.ts'], folder }), /cannot load plugin ".\/broken.ts": it broke/)
+  await t.rejects(boot({ plugins: ['./broken.ts'], folder }), /cannot load plugin ".\/broken.ts": it broke \(/)
+  writeFileSync(join(folder, 'typo.ts'), 'export const a = 1\nexport default { a b }\n')
+  await t.rejects(boot({ plugins: ['./typo.ts'], folder }), /cannot load plugin ".\/typo.ts": .* at \/.*\/typo\.ts:2 \(/, 'the line of a syntax error')
+  writeFileSync(join(folder, 'deep.ts'), 'import "./typo.ts"')
+  await t.rejects(boot({ plugins: ['./deep.ts'], folder }), /cannot load plugin ".\/deep.ts": .* at \/.*\/typo\.ts:2 \(/, 'also in a file that it imports')
+  writeFileSync(
+    join(folder, 'slip.ts'),
+    `import { definePlugin } from '${new URL('./index.ts', import.meta.url).href}'
+    export default definePlugin({ id: 'slip', summary: 's', stability: 'beta',
+      setup(svc) { svc.http.fetch('/slip') } })`,
+  )
+  await t.rejects(boot({ plugins: ['./slip.ts'], folder }), /cannot set up plugin "slip": .* is not a function at \/.*\/slip\.ts:3$/)
 })
