@@ -220,3 +220,15 @@ t.test('plugins load by path and by package name', async (t) => {
   )
   await t.rejects(boot({ plugins: ['./slip.ts'], folder }), /cannot set up plugin "slip": .* is not a function at \/.*\/slip\.ts:3$/)
 })
+
+t.test('an action that is none stops the start: taken for another one, it would let in callers that it is to keep out', async (t) => {
+  const plugin = definePlugin({
+    id: 'admins',
+    summary: 's',
+    stability: 'beta',
+    setup(svc) {
+      svc.http.get('/secret', { config: { action: 'Admin' as 'admin' } }, async () => 'secret')
+    },
+  })
+  await t.rejects(boot({ plugins: [plugin] }), /cannot set up plugin "admins": cannot add route "\/secret": there is no action "Admin"; did you mean "admin"\?/)
+})

@@ -340,7 +340,9 @@ t.test('dependencies: missing, cyclic, twice, and order', async (t) => {
     /plugin "a": it requires "clocks", which no selected plugin provides; did you mean "clock"\?/,
   ])
   t.match(await problemsOf('', [make('a', ['b']), make('b', ['a'])]), [/it requires itself by way of a -> b -> a/])
-  t.match(await problemsOf('', [make('a', []), make('a', [])]), [/cannot run plugin "a" twice/])
+  const one = make('a', [])
+  t.match(await problemsOf('', [one, one]), [/cannot run plugin "a" twice/])
+  t.match(await problemsOf('', [one, make('a', [])]), [/cannot run two plugins of the id "a", .*; remove one, or give that of your own another id/])
   t.match(await problemsOf('', [make('a', [], ['x']), make('b', [], ['x'])]), [/plugin "b": "x" is provided by plugin "a" already/])
   const config = await resolveConfig(readConfig({}, {}), { plugins: [make('user', ['service']), make('other', []), make('maker', [], ['service'])] })
   t.same(

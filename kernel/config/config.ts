@@ -318,8 +318,10 @@ async function withIncluded(selected: readonly Plugin[], source: ConfigSource, p
 function withoutDuplicates(plugins: readonly Plugin[], file: string, problems: string[]): Plugin[] {
   const byId = new Map<string, Plugin>()
   for (const plugin of plugins) {
-    if (byId.has(plugin.id)) problems.push(`cannot run plugin "${plugin.id}" twice: plugins in ${file} names it more than once; remove one`)
-    else byId.set(plugin.id, plugin)
+    const other = byId.get(plugin.id)
+    if (other === undefined) byId.set(plugin.id, plugin)
+    else if (other === plugin) problems.push(`cannot run plugin "${plugin.id}" twice: plugins in ${file} names it more than once; remove one`)
+    else problems.push(`cannot run two plugins of the id "${plugin.id}", which plugins in ${file} names; remove one, or give that of your own another id`)
   }
   return [...byId.values()]
 }

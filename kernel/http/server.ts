@@ -10,7 +10,7 @@ import type { ServerConfig, TlsConfig } from '../config/schema.ts'
 import { SvcError } from '../lib/errors/index.ts'
 import { checkJsonBounds, jsonProblem } from '../lib/json/index.ts'
 import { boundConnections, CertificateTerm, cannotListen, HostGuard, lastRequests, parseAddress, tlsOptions, tlsReload, Unasked } from '../lib/network/index.ts'
-import { withoutBom } from '../lib/text/index.ts'
+import { didYouMean, withoutBom } from '../lib/text/index.ts'
 import { inSpan } from '../lib/trace/index.ts'
 import type { Logger } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
@@ -190,7 +190,9 @@ export class HttpServer {
     app.setNotFoundHandler((request, reply) => this.refuse(request, reply, paths))
     app.addHook('onRoute', (route) => {
       paths.add(route.url, route.method, route.errorHandler as never)
-      route.config = { ...route.config, action: (route.config as RouteConfig | undefined)?.action ?? defaultAction(route.method) } as never
+      const { action = defaultAction(route.method) } = (route.config ?? {}) as RouteConfig
+      requireAction(action, route.url)
+      route.config = { ...route.config, action } as never
     })
     app.register(tracingHooks, { tracing })
     app.register(arrival, { auth, guard: new HostGuard(server) })
@@ -393,6 +395,14 @@ function perRequest(log: Logger): Logger {
 
 function requestIdOf(given: string | string[] | undefined): string {
   return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
+}
+
+const ACTIONS: readonly Action[] = ['read', 'write', 'delete', 'admin', 'public']
+
+/** One that is misspelt would let in callers whom the right one keeps out. */
+function requireAction(action: Action, url: string): void {
+  if (ACTIONS.includes(action)) return
+  throw new Error(`cannot add route "${url}": there is no action "${action}"; ${didYouMean(action, ACTIONS, `the actions are ${ACTIONS.join(', ')}`)}`)
 }
 
 function defaultAction(method: string | readonly string[]): Action {
