@@ -59,6 +59,66 @@ t.test('a delete that failed is tried again by itself, until it succeeds or the 
   t.equal(tries, 1, 'a node that stops tries nothing again')
 })
 
+t.test('its jobs end once nobody can ask for more, and before it is gone', async (t) => {
+  const definitions = new Map([['acme', { name: 'acme', deleting: true }]])
+  const steps: string[] = []
+  const registry = {
+    get: (name: string) => definitions.get(name),
+    isEnding: () => false,
+    commit: async (change: (all: typeof definitions) => void) => change(definitions),
+  }
+  const forget = async (name: string): Promise<void> => {
+    await setImmediate()
+    steps.push(`keys of ${name}`)
+  }
+  const dependencies = {
+    directory: { registry, forgets: [forget], held: () => undefined, arrived: async () => {}, isDeleting: () => true },
+    multiTenancy: true,
+    storage: () => ({
+      measurements: async () => [],
+      usage: async () => ({ measurements: 0 }),
+      forgetChanges: (name: string) => steps.push(`changes of ${name}`),
+      endJobs: (name: string) => steps.push(`jobs of ${name}`),
+    }),
+    log: { info() {}, error() {} },
+    gone: (name: string) => steps.push(name),
+  }
+  await new Deletion(dependencies as unknown as DeletionDependencies).delete('acme', async () => {})
+  t.same(steps, ['changes of acme', 'keys of acme', 'jobs of acme', 'acme'])
+})
+
+t.test('a node that stops begins no more drops, and the mark stays for the next start', async (t) => {
+  const definitions = new Map([['acme', { name: 'acme', deleting: true }]])
+  const left = new Set(Array.from({ length: 30 }, (_, i) => `m${i}`))
+  const registry = {
+    get: (name: string) => definitions.get(name),
+    isEnding: () => false,
+    commit: async (change: (all: typeof definitions) => void) => change(definitions),
+  }
+  let stopped: Promise<void> | undefined
+  const dependencies = {
+    directory: { registry, forgets: [], held: () => undefined, arrived: async () => {}, isDeleting: () => true },
+    multiTenancy: true,
+    storage: () => ({
+      measurements: async () => [...left].map((name) => ({ name })),
+      usage: async () => ({ measurements: left.size }),
+      drop: async (_: string, name: string) => {
+        stopped ??= deletion.stop()
+        left.delete(name)
+      },
+    }),
+    log: { info() {}, error() {} },
+    gone() {},
+  }
+  const deletion = new Deletion(dependencies as unknown as DeletionDependencies)
+  await t.rejects(
+    deletion.delete('acme', async () => {}),
+    { code: 'DATABASE_CLOSED' },
+  )
+  await stopped
+  t.same([left.size, definitions.size], [22, 1])
+})
+
 t.test('a namespace that a write has begun is deleted when it is there', async (t) => {
   const definitions = new Map<string, { name: string; deleting: boolean }>()
   const registry = {

@@ -2,7 +2,7 @@ import t from 'tap'
 import { Annotations } from './eval/annotations.ts'
 import { Budget } from './eval/context.ts'
 import type { Steps, VectorValue } from './eval/value.ts'
-import { decodeSteps, encodeSteps, evaluateSteps } from './kept-steps.ts'
+import { decodeSteps, encodeSteps, evaluateSteps, heldSteps, type KeptSteps } from './kept-steps.ts'
 import { LabelList, Labels } from './labels.ts'
 import { parse } from './parser/parse.ts'
 import { load, MemorySource } from './testing/memory-source.ts'
@@ -28,6 +28,34 @@ t.test('what is kept comes back', async (t) => {
   t.same(kept.annotations, ['info a'])
   t.same(kept.value.values, value.values)
   t.equal(kept.value.labels.at(9).key, value.labels.at(9).key)
+})
+
+t.test('steps hold up to the first that a change is seen from', async (t) => {
+  const kept = (start: number): KeptSteps => ({ start, value: { ...wide(0, '').value, steps: 10 }, annotations: [] })
+  const held = (steps: Partial<Steps>, ...changed: [number, number][]): number =>
+    heldSteps(
+      kept(10_000),
+      { start: 10_000, interval: 1000, count: 10, ...steps },
+      changed.map(([first, last]) => [BigInt(first) * 1_000_000n, BigInt(last) * 1_000_000n] as const),
+      5000,
+    )
+  t.equal(held({}), 10)
+  t.equal(held({ count: 4 }), 4)
+  t.equal(held({ start: 12_000, count: 20 }), 8)
+  t.equal(held({ start: 12_500 }), 0, 'others')
+  t.equal(held({ start: 9000 }), 0, 'the first is not kept')
+  t.equal(held({ start: 25_000 }), 0, 'behind them')
+  t.equal(held({}, [15_000, 15_000]), 5)
+  t.equal(held({ start: 12_000 }, [15_000, 15_000]), 3)
+  t.equal(held({}, [15_500, 15_600]), 6, 'the step before it does not see it')
+  t.equal(held({}, [25_000, 26_000]), 10)
+  t.equal(held({}, [18_000, 18_000], [13_000, 13_000], [16_000, 16_000]), 3)
+  t.equal(held({}, [5000, 5000]), 0, 'the first looks back to it')
+  t.equal(held({}, [1000, 4998]), 10)
+  t.equal(held({}, [1000, 30_000]), 0)
+  t.equal(held({ interval: 10_000 }, [11_000, 12_000]), 10, 'between two steps that are further apart than they look back')
+  // The millisecond of a time before 1970 is the one before it.
+  t.equal(heldSteps(kept(-5), { start: -5, interval: 1, count: 10 }, [[-1n, -1n]], 0), 4)
 })
 
 t.test('labels that would take more than there is room for are not written out', async (t) => {

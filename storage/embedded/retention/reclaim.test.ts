@@ -98,6 +98,47 @@ t.test('a file behind retention goes, one that reaches over its cutoff is writte
     planRewrite(table(segments.slice(2)), tombstones, () => false),
     undefined,
   )
+  const shared = (...own: number[]): number[] => ids(freed(table(segments, { measurement: undefined, has: (id) => own.includes(id) }), tombstones))
+  t.same(shared(7, 9), [1])
+  t.same(shared(7, 8), [], 'a shared one has rows of a measurement that keeps them')
+  // Not times from 1970 on.
+  tombstones.setCutoffs({ general: [{ id: 1, cutoff: 1000n, sequence: 5, except: new Set() }], own: new Map() })
+  for (const [minTime, maxTime, written] of [
+    ['900', '1099', true],
+    ['900', '1100', false],
+    ['1000', '1001', false],
+  ] as const) {
+    const plan = planRewrite(table([segment(1, { minTime, maxTime })]), tombstones, () => false)
+    t.equal(plan !== undefined, written, `from ${minTime} to ${maxTime}`)
+  }
+})
+
+t.test('a boundary that nothing moves on is taken out of the files that it masks rows of, once', async (t) => {
+  const written = (one: SegmentMeta, more: Partial<TableView> = {}, former = (_: Cutoff, measurement: number | undefined) => measurement !== 8): boolean => {
+    const tombstones = all()
+    const own = new Map([
+      [7, [{ id: 3, cutoff: 10n, sequence: 5 }]],
+      [8, [{ id: 3, cutoff: 10n, sequence: 5 }]],
+    ])
+    tombstones.setCutoffs({ general: [{ id: 3, cutoff: 20n, sequence: 5, except: new Set([7]) }], own })
+    return planRewrite(table([one], more), tombstones, () => false, former) !== undefined
+  }
+  t.ok(written(segment(4, { minTime: '9' })))
+  t.notOk(written(segment(4, { minTime: '10' })), 'nothing is behind it, and the other is not of this measurement')
+  t.notOk(written(segment(5, { minTime: '9' })), 'what came since')
+  t.notOk(written(segment(4, { minTime: '9', cleared: 3 })), 'it was taken out')
+  t.ok(written(segment(4, { minTime: '9', cleared: 2 })))
+  t.notOk(
+    written(segment(4, { minTime: '9' }), {}, () => false),
+    'it may move yet',
+  )
+  t.ok(written(segment(4, { minTime: '19' }), { measurement: 9 }), 'of all')
+  t.notOk(written(segment(4, { minTime: '19' }), { measurement: 9 }, (_, measurement) => measurement !== undefined))
+  const others = { measurement: undefined, has: (id: number) => id === 8 }
+  t.notOk(
+    written(segment(4, { minTime: '9' }), others, (_, measurement) => measurement === 7),
+    'none of it is in the shared table',
+  )
 })
 
 t.test('deleted rows are taken out of a file when they have waited, or when there are too many deletes to read past', async (t) => {
@@ -121,6 +162,11 @@ t.test('deleted rows are taken out of a file when they have waited, or when ther
     planRewrite(table([segment(1, { minSeries: 4 })]), one, () => true),
     undefined,
     'it has no such series',
+  )
+  t.not(
+    planRewrite(table([segment(1)], { measurement: undefined }), one, () => true),
+    undefined,
+    'of a shared table as well',
   )
 })
 
@@ -174,6 +220,42 @@ t.test('a tombstone goes when no source can hold rows that it masks', async (t) 
   const dropped = all(tombstone(3, { sequence: EVERY_SEQUENCE }))
   t.same(done(dropped, [], 5), [], 'the memtable of the time of the drop')
   t.same(done(dropped, [], 6), [3])
+  t.same(done(one, [segment(6), segment(1), segment(6)], 9), [], 'one file among others is enough')
+  for (const [series, gone] of [
+    [[4], true],
+    [[5], false],
+    [[7], false],
+    [[9], false],
+    [[10], true],
+    [[1, 20], false],
+    [[], true],
+  ] as const)
+    t.same(
+      done(all(tombstone(3, { series: Int32Array.from(series) })), [segment(1, { minSeries: 5, maxSeries: 9 })], 9),
+      gone ? [3] : [],
+      `series ${series} and a file with those from 5 to 9`,
+    )
+  for (const [start, end, gone] of [
+    [-5n, -1n, true],
+    [-5n, 0n, false],
+    [100n, 100n, false],
+    [101n, 200n, true],
+  ] as const)
+    t.same(done(all(tombstone(3, { start, end })), [segment(1)], 9), gone ? [3] : [], `times from ${start} to ${end} and a file with those from 0 to 100`)
+})
+
+t.test('a tombstone stays while one of the tables of its measurement has a file that it masks rows of', async (t) => {
+  const done = (tables: Record<number, SegmentMeta[]>) =>
+    spent(
+      all(tombstone(3)),
+      (measurement) => (measurement === 7 ? Object.keys(tables).map(Number) : []),
+      (id) => tables[id],
+      9,
+      () => 1,
+    )
+  t.same(done({ 1: [], 2: [segment(1)] }), [])
+  t.same(done({ 1: [segment(1)], 2: [segment(6)] }), [])
+  t.same(done({ 1: [segment(6)], 2: [segment(7)] }), [3])
 })
 
 t.test('to look at one table not all measurements with a retention of their own are looked at', async (t) => {
