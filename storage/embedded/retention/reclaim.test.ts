@@ -101,6 +101,22 @@ t.test('a file behind retention goes, one that reaches over its cutoff is writte
   const shared = (...own: number[]): number[] => ids(freed(table(segments, { measurement: undefined, has: (id) => own.includes(id) }), tombstones))
   t.same(shared(7, 9), [1])
   t.same(shared(7, 8), [], 'a shared one has rows of a measurement that keeps them')
+  const except = new Set([8, 9, 10])
+  const own = new Map([8, 9, 10].map((id, i) => [id, [{ id: 1, cutoff: [50n, 20n, 40n][i], sequence: 5 }]] as const))
+  tombstones.setCutoffs({ general: [{ id: 1, cutoff: 101n, sequence: 5, except }], own })
+  const reach = (...has: number[]): number[] =>
+    ids(
+      freed(
+        table(
+          [19, 20, 39, 40, 49, 50, 100].map((time) => segment(time, { sequence: 1, maxTime: String(time) })),
+          { measurement: undefined, has: (id) => has.includes(id) },
+        ),
+        tombstones,
+      ),
+    )
+  t.same(reach(7, 8, 9, 10), [19], 'as far as the one that keeps most')
+  t.same(reach(8, 10), [19, 20, 39])
+  t.same(reach(8), [19, 20, 39, 40, 49])
   // Not times from 1970 on.
   tombstones.setCutoffs({ general: [{ id: 1, cutoff: 1000n, sequence: 5, except: new Set() }], own: new Map() })
   for (const [minTime, maxTime, written] of [

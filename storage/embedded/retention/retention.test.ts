@@ -2,7 +2,7 @@ import t from 'tap'
 import { INT64_MAX, INT64_MIN, later } from '../../common/time.ts'
 import { Random } from '../../conformance/random.ts'
 import type { RetentionCutoffs } from '../threads/removals.ts'
-import { cutoffFor, NO_CUTOFFS, newestId, type RetentionMove, settledBelow, sharedCutoffFor, withMove, withoutSpent } from './cutoffs.ts'
+import { cutoffFor, NO_CUTOFFS, newestId, newestOf, type RetentionMove, settledBelow, sharedCutoffFor, withMove, withoutSpent } from './cutoffs.ts'
 import { type Kept, nextMove } from './retention.ts'
 
 const kept = (id: number, cutoff: bigint): Kept => ({ id, tables: [id], cutoff })
@@ -28,6 +28,45 @@ t.test('retention moves when there is a row that it does not keep, and not other
     'they are masked already',
   )
   t.same(nextMove(moved, 100n, [kept(1, 100n)], () => 99n)?.general, 100n, 'rows that came after it, when the clock was set back')
+  const alone = withMove(NO_CUTOFFS, move(1, null, { own: [[1, 150n]] }), 5)
+  t.equal(
+    nextMove(alone, INT64_MIN, [kept(1, 150n)], (_, sequence) => (sequence < 5 ? 0n : 150n)),
+    undefined,
+    'of a measurement with a retention of its own as well',
+  )
+})
+
+t.test('the newest cutoff of a measurement is none that it is left out of', async (t) => {
+  t.equal(newestOf(NO_CUTOFFS, 7), undefined)
+  const first = withMove(NO_CUTOFFS, move(1, 100n, { except: [7, 9], own: [[7, 50n]] }), 5)
+  const cutoffs = withMove(first, move(2, null, { own: [[8, 200n]] }), 6)
+  t.same(
+    [7, 8, 9, 10].map((measurement) => newestOf(cutoffs, measurement)?.cutoff),
+    [50n, 200n, undefined, 100n],
+  )
+  const moved = withMove(cutoffs, move(3, 300n, { except: [9] }), 9)
+  t.same(
+    [7, 8, 9, 10].map((measurement) => newestOf(moved, measurement)?.cutoff),
+    [300n, 300n, undefined, 300n],
+  )
+  const lower = withMove(withMove(NO_CUTOFFS, move(1, null, { own: [[7, 400n]] }), 5), move(2, 300n), 9)
+  t.equal(newestOf(lower, 7)?.cutoff, 300n, 'the newest, and not the latest time')
+  const { general, own } = withoutSpent(lower, ({ id }) => id !== 2)
+  t.same([general.length, own.size], [0, 1])
+})
+
+t.test('a cutoff takes the place of those that mask no more than it does', async (t) => {
+  const own = (id: number, cutoff: bigint) => move(id, null, { own: [[1, cutoff]] })
+  const count = (moves: RetentionMove[], sequences: number[]) => {
+    const { general, own } = moves.reduce((cutoffs, one, i) => withMove(cutoffs, one, sequences[i]), NO_CUTOFFS)
+    return general.length + (own.get(1)?.length ?? 0)
+  }
+  for (const moving of [(id: number, cutoff: bigint) => move(id, cutoff), own]) {
+    t.equal(count([moving(1, 100n), moving(2, 200n)], [5, 9]), 1)
+    t.equal(count([moving(1, 100n), moving(2, 100n)], [5, 9]), 1, 'the clock was set back')
+    t.equal(count([moving(1, 100n), moving(2, 200n)], [5, 5]), 1, 'nothing was written meanwhile')
+    t.equal(count([moving(1, 200n), moving(2, 100n)], [5, 9]), 2)
+  }
 })
 
 t.test('measurements that keep more, or less, or all', async (t) => {

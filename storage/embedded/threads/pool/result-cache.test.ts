@@ -353,6 +353,24 @@ t.test('it never takes more than its room, and a namespace that has a quarter ma
   t.equal(cache.find('loud', 'large'), undefined)
 })
 
+t.test('what jobs go on from counts as well, once however often it is replaced', async (t) => {
+  const { cache, keep } = filled(100_000)
+  keep('quiet', 'q')
+  const goOn = (key: string): void => cache.partial('loud', key)?.keep(Buffer.alloc(1000), [0n, 10n])
+  for (let i = 0; i < 2; i++) goOn('panel')
+  const { bytes } = cache
+  for (let i = 0; i < 200; i++) goOn('panel')
+  t.equal(cache.bytes, bytes)
+  for (let i = 0; i < 400; i++) goOn(`k${i % 200}`)
+  for (let i = 0; i < 200; i++) for (let again = 0; again < 2; again++) goOn(`k${i}`)
+  t.ok(cache.bytes <= 100_000)
+  let kept = 0
+  // The newest first: who asks for one that has gone takes another's room.
+  while (cache.partial('loud', `k${199 - kept}`)?.bytes !== undefined) kept++
+  t.ok(kept > 10 && kept * 1000 < 100_000, `${kept} of 200`)
+  t.ok(cache.find('quiet', 'q') !== undefined)
+})
+
 t.test('a namespace that has more than a quarter makes way, whoever came first, and however busy it is', async (t) => {
   const { cache, keep } = filled(100_000)
   for (let i = 0; i < 1000; i++) keep('loud', `l${i}`)
