@@ -2,7 +2,7 @@ import t from 'tap'
 import { SvcError } from '../lib/errors/index.ts'
 import { definePlugin } from '../plugin.ts'
 import { boot } from '../testkit/index.ts'
-import { Auth, type CallContext, type Identity, requireStanding } from './auth.ts'
+import { Auth, type CallContext, type Decision, type Identity, isForAll, namespaceListProblems, requireStanding } from './auth.ts'
 
 const routes = definePlugin({
   id: 'routes',
@@ -173,4 +173,99 @@ t.test('a call that goes on ends with its credential, a minute late for clocks t
   t.throws(() => requireStanding(tolerated, expiresAt + 300_000), { code: 'UNAUTHORIZED' })
   t.throws(() => requireStanding(context({ revoked: () => true }), 0), { code: 'UNAUTHORIZED', message: /was revoked or has expired/ })
   t.throws(() => requireStanding(context({ expiresAt, revoked: () => true }), 0), { code: 'UNAUTHORIZED' })
+})
+
+t.test('a call that goes on is authorized anew each second, and observers hear of a refusal alone', async (t) => {
+  const auth = new Auth({ multiTenancy: false, exempt: ['/health'] })
+  const asked: string[] = []
+  let permitted = true
+  auth.addAuthenticator(() => identity('ann'), 10, 'test')
+  auth.addAuthorizer(async ({ resource }) => {
+    asked.push(resource)
+    return permitted ? undefined : new SvcError('FORBIDDEN', 'the policies have changed')
+  })
+  const decisions: Decision[] = []
+  auth.addObserver((decision) => void decisions.push(decision))
+  let now = 5000
+  const clock = { now: () => now, monotonic: () => now }
+  const context = { ...identity('ann', { expiresAt: 20_000 }), namespace: 'default', requestId: 'r' } as CallContext
+  const stands = auth.standing(context, 'write', '/write', clock)
+  const exempt = auth.standing(context, 'write', '/health', clock)
+  now += 999
+  await stands()
+  t.same(asked, [])
+  now += 1
+  await stands()
+  await stands()
+  t.same(asked, ['/write'])
+  permitted = false
+  now += 999
+  await stands()
+  await exempt()
+  t.same([asked.length, decisions.length], [1, 0])
+  now += 1
+  await t.rejects(async () => stands(), { code: 'FORBIDDEN', message: 'the policies have changed' })
+  t.match(decisions, [{ outcome: 'deny', action: 'write', resource: '/write', identity: { principal: 'ann' }, error: { code: 'FORBIDDEN' } }])
+  await exempt()
+  t.equal(asked.length, 2)
+  await t.rejects(async () => auth.standing(context, 'admin', '/admin', { ...clock, monotonic: () => (now += 1000) })(), {
+    code: 'FORBIDDEN',
+    message: /admin credential/,
+  })
+  now = 80_000
+  await t.rejects(async () => exempt(), { code: 'UNAUTHORIZED' })
+})
+
+t.test('calls that are turned away are those for data', async (t) => {
+  const auth = new Auth({ multiTenancy: false, metricsPath: '/metrics', exempt: ['/health'] })
+  const call = { protocol: 'http', path: '/', header: () => undefined, query: () => undefined, address: undefined, requestId: '' }
+  const turned = (action: 'read' | 'write' | 'delete' | 'admin' | 'public', resource: string): boolean => {
+    try {
+      auth.admit(call, action, resource)
+      return false
+    } catch (error) {
+      t.match(error, { code: 'OVERLOADED' })
+      return true
+    }
+  }
+  t.notOk(turned('write', '/write'))
+  auth.turnAway(new SvcError('OVERLOADED', 'it is decommissioned'))
+  for (const action of ['read', 'write', 'delete'] as const) t.ok(turned(action, '/x'), action)
+  t.notOk(turned('admin', '/x'), 'who brings it back')
+  t.notOk(turned('public', '/x'))
+  t.notOk(turned('read', '/metrics'))
+  t.notOk(turned('read', '/health'))
+  await t.rejects(auth.admitCaller(call, 'write', '/x'), { code: 'OVERLOADED' })
+  auth.turnAway(undefined)
+  t.notOk(turned('write', '/write'))
+  t.match(await auth.admitCaller(call, 'write', '/x'), { context: { principal: 'anonymous' } })
+})
+
+t.test('an open node asks limiters and tells observers, one without the other', async (t) => {
+  const call = { protocol: 'http', path: '/', header: () => undefined, query: () => undefined, address: undefined, requestId: '' }
+  const limited = new Auth({ multiTenancy: false, exempt: [] })
+  limited.addLimiter({ arrival: () => new SvcError('RATE_LIMITED', 'too many') })
+  await t.rejects(async () => limited.admit(call, 'read', '/x'), { code: 'RATE_LIMITED' })
+  const observed = new Auth({ multiTenancy: false, exempt: [] })
+  const decisions: Decision[] = []
+  observed.addObserver((decision) => void decisions.push(decision))
+  await observed.admit(call, 'read', '/x')
+  t.match(decisions, [{ outcome: 'allow', resource: '/x' }])
+})
+
+t.test('a caller whose call says later what it does', async (t) => {
+  const call = { protocol: 'http', path: '/', header: () => undefined, query: () => undefined, address: undefined, requestId: '' }
+  const auth = new Auth({ multiTenancy: false, exempt: [] })
+  auth.addAuthenticator(() => identity('ann'), 10, 'test')
+  const { context, require } = await auth.admitCaller(call, 'read', '/x')
+  t.equal(context.principal, 'ann')
+  await require('write')
+  await t.rejects(require('admin'), { code: 'FORBIDDEN' })
+})
+
+t.test('lists of namespaces: "*" alone stands for all', async (t) => {
+  t.same([['*'], ['red'], [], ['*', 'red'], ['*', '*']].map(isForAll), [true, false, false, false, false])
+  for (const good of [['*'], ['red'], [], ['red', 'blue-1']]) t.same(namespaceListProblems(good), [])
+  t.match(namespaceListProblems(['*', 'red']), [/stands for all/])
+  t.match(namespaceListProblems(['red', 'Blue', '']), [/"Blue"/, /""/])
 })
