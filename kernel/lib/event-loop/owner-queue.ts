@@ -14,14 +14,20 @@ export class OwnerQueue<T, Owner = string> {
     else own.push(item)
   }
 
-  /** Takes the next one; undefined when none waits. */
-  shift(): T | undefined {
+  /** Takes the next one; undefined when none waits. @param mayGo owners of whom it says no are passed over, and keep their places. */
+  shift(mayGo?: (owner: Owner) => boolean): T | undefined {
     for (const [owner, items] of this.waiting) {
+      if (mayGo?.(owner) === false) continue
       const item = items.shift()
       this.waiting.delete(owner)
       if (items.length > 0) this.waiting.set(owner, items)
       return item
     }
     return undefined
+  }
+
+  /** Those of whom something waits, the next first. */
+  owners(): Iterable<Owner> {
+    return this.waiting.keys()
   }
 }

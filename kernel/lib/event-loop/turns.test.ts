@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { atOnce, inTurns, nextTurn, OneByOne, ownedBy, Turn, type Work } from './turns.ts'
+import { atOnce, inTurns, nextTurn, OneByOne, ownedBy, Turn, turnToBegin, type Work } from './turns.ts'
 
 /** Holds the loop for about so many milliseconds, a millisecond between two places to interrupt it. */
 function* busy<T>(ms: number, result: T, log: string[] = [], done = () => {}): Work<T> {
@@ -89,6 +89,61 @@ t.test('owners take turns, through whatever their work waits for', async (t) => 
   t.same(log, ['a1', 'b1', 'a2', 'b1', 'a3', 'b1', 'a1', 'a2', 'a3', 'a1', 'a2', 'a3'])
 })
 
+/** Holds the loop for so many milliseconds of processor time, however many others want the processor. */
+const hold = (ms: number): void => {
+  const before = process.threadCpuUsage()
+  for (let used = 0; used < ms * 1000; ) {
+    const { user, system } = process.threadCpuUsage(before)
+    used = user + system
+  }
+}
+
+t.test('whoever holds the loop for much longer than a turn rests while others have work under way', async (t) => {
+  let held = 0
+  let over = false
+  const long = async () => {
+    await turnToBegin()
+    while (!over) {
+      hold(40)
+      held++
+      await nextTurn()
+    }
+  }
+  const holders = [1, 2, 3].map(() => ownedBy('long', long))
+  while (held < 3) await turn()
+  const before = held
+  await ownedBy('often', async () => {
+    for (let i = 0; i < 20; i++) await turn()
+  })
+  t.ok(held - before <= 6, `held ${held - before} times beside 20`)
+  const alone = held
+  for (let i = 0; i < 10; i++) await turn()
+  t.ok(held - alone >= 8, `held ${held - alone} times in 10 turns of the loop when there was nobody else`)
+  over = true
+  await Promise.all(holders)
+})
+
+t.test('a rest ends with the work of the others, and does not hold up those who come', async (t) => {
+  const other = Promise.withResolvers<void>()
+  const beside = ownedBy('other', () => other.promise)
+  let resumed = false
+  const resting = ownedBy('long', async () => {
+    await nextTurn()
+    hold(1000)
+    await nextTurn()
+    resumed = true
+  })
+  for (let i = 0; i < 5; i++) await turn()
+  t.notOk(resumed)
+  await ownedBy('third', () => nextTurn())
+  t.notOk(resumed, 'another has its turn meanwhile')
+  other.resolve()
+  await beside
+  for (let i = 0; i < 5; i++) await turn()
+  t.ok(resumed)
+  await resting
+})
+
 t.test('a turn that is over is waited for, and ends with its signal', async (t) => {
   const end = new AbortController()
   const turn = new Turn(end.signal)
@@ -103,6 +158,7 @@ t.test('a turn that is over is waited for, and ends with its signal', async (t) 
 })
 
 t.test('work that nobody waits for is given up, and cleans up', async (t) => {
+  await turn()
   let cleaned = false
   const work = busy(1000, 'x', [], () => {
     cleaned = true

@@ -9,6 +9,7 @@ const JOB = moduleUrl('../testing/thread-id-job.ts', import.meta.url)
 const BUSY = moduleUrl('../testing/busy-job.ts', import.meta.url)
 const WAITS = moduleUrl('../testing/waits-job.ts', import.meta.url)
 const TURNS = moduleUrl('../testing/turns-job.ts', import.meta.url)
+const BEGINS = moduleUrl('../testing/begins-job.ts', import.meta.url)
 const DIE = moduleUrl('../testing/die-job.ts', import.meta.url)
 
 const plugin = definePlugin({ id: 'jobs', summary: 'Runs jobs', stability: 'stable', capabilities: ['jobs'], setup: () => {} })
@@ -33,6 +34,19 @@ t.test('namespaces take turns of a thread, however many jobs one of them has', a
   t.ok(others >= 49 && others <= 2 * 50, `${others} turns of others beside 50`)
   end.abort(new Error('enough'))
   t.match(await Promise.all(many), Array(20).fill(Error))
+})
+
+t.test('jobs of one namespace that each end in one go do not hold up another that comes back often', async (t) => {
+  const node = await boot({ plugins: [plugin], storage: 'embedded', config: { database: { query_threads: 1 } } })
+  t.teardown(() => node.stop())
+  const begun = new Int32Array(new SharedArrayBuffer(4))
+  const begin = (namespace: string, holds: number, comesBack: number) => node.storage.run<number>(BEGINS, { begun, holds, comesBack }, { namespace }).result
+  await begin('many', 0, 0)
+  const many = Array.from({ length: 40 }, () => begin('many', 10, 0))
+  const before = await begin('one', 0, 10)
+  // Itself, the first of all, two before it, and one each time that it comes back.
+  t.ok(before <= 4 + 10 * 2, `${before} have begun`)
+  await Promise.all(many)
 })
 
 t.test('a job that nobody waits for does not take turns with queries, and is replaced like one when its thread dies', async (t) => {

@@ -1,7 +1,7 @@
 /** Runs job modules side by side in one engine thread, with cancellation and a bounded amount of output under way. */
 import type { Job } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
-import { ownedBy } from 'svcdb/lib/event-loop'
+import { ownedBy, turnToBegin } from 'svcdb/lib/event-loop'
 import { inSpan, SpanRecorder, traced } from 'svcdb/lib/trace'
 import { ArchiveRequests, JobSegments } from '../../read/archived-segments.ts'
 import { EngineReader } from '../../read/reader.ts'
@@ -59,6 +59,8 @@ export class JobRunner {
         ),
       )
       const run = this.modules.get(module) ?? (await this.load(module))
+      // Many that come together, each ending in one go, would hold the thread for as long as a large one.
+      await turnToBegin()
       signal.throwIfAborted()
       let kept: Uint8Array | undefined
       const keep = (bytes: Uint8Array): void => {
