@@ -174,6 +174,7 @@ t.test('limits', async (t) => {
   })
   t.throws(() => parse(new Array(12).fill('a').join('+'), limits), { message: /nested deeper than 10 levels/ })
   t.throws(() => parse(`a[${new Array(12).fill('1s').join('+')}]`, limits), { message: /nested deeper than 10 levels/ })
+  t.throws(() => parse(`${'1+'.repeat(20)} !!`, limits), { message: /nested deeper than 10 levels/ }, 'before the rest is read')
   t.throws(() => parse(`a offset (${new Array(5000).fill('1s').join('*')})`), { message: /nested deeper than 500 levels/ })
   parse(`rate(a[${new Array(5).fill('1s').join('+')}]) + rate(a[${new Array(5).fill('1s').join('+')}])`, limits)
   for (const text of ['(', '-', 'abs(', 'a+', 'a^', 'sum(', 'a[(', 'a offset (', 'a[-', 'a{', '[', 'a[1m:']) {

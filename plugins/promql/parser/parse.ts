@@ -69,10 +69,12 @@ function open(query: string, limits: ParseLimits): Cursor {
 function binary(cursor: Cursor, min: number): Expr {
   cursor.enter()
   let lhs = unary(cursor)
-  for (;;) {
+  for (let links = 0; ; links++) {
     const op = cursor.peek().type
     const precedence = PRECEDENCE[op] ?? 0
     if (precedence < min) break
+    // `check` would refuse it, once a megabyte of it was read.
+    if (links > cursor.limits.maxDepth) throw cursor.tooDeep(lhs.pos)
     cursor.take()
     const modifiers = binaryModifiers(cursor)
     const rhs = binary(cursor, op === '^' ? precedence : precedence + 1)
