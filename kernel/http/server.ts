@@ -9,7 +9,19 @@ import type { Auth, CallContext } from '../auth/auth.ts'
 import type { ServerConfig, TlsConfig } from '../config/schema.ts'
 import { SvcError } from '../lib/errors/index.ts'
 import { checkJsonBounds, jsonProblem } from '../lib/json/index.ts'
-import { boundConnections, CertificateTerm, cannotListen, HostGuard, lastRequests, parseAddress, tlsOptions, tlsReload, Unasked } from '../lib/network/index.ts'
+import {
+  boundConnections,
+  CertificateTerm,
+  cannotListen,
+  HostGuard,
+  lastRequests,
+  parseAddress,
+  serveInOrder,
+  takeChunksInTurns,
+  tlsOptions,
+  tlsReload,
+  Unasked,
+} from '../lib/network/index.ts'
 import { didYouMean, withoutBom } from '../lib/text/index.ts'
 import { inSpan } from '../lib/trace/index.ts'
 import type { Logger } from '../log.ts'
@@ -22,13 +34,11 @@ import { answers } from './answers.ts'
 import { arrival } from './arrival.ts'
 import { BodyPool, REST_MS, readBody } from './body.ts'
 import { type BodyHold, BodyMemory, type Connection } from './body-memory.ts'
-import { takeChunksInTurns } from './chunk-turns.ts'
 import { compression } from './compression.ts'
 import { contentType, restoreContentType } from './content-type.ts'
 import { cors } from './cors.ts'
 import { clientError, continueWhenRead, KnownPaths, refuseExpectation, sendError, unroutable, unsupportedType } from './errors.ts'
 import { closeAll, listenAlso } from './further-addresses.ts'
-import { serveInOrder } from './in-order.ts'
 import { byMediaType } from './media-type.ts'
 import { countRequests } from './request-metrics.ts'
 import { serializerCompiler } from './serialize.ts'

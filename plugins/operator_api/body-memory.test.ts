@@ -1,5 +1,6 @@
 /** Bodies that callers send, whoever they are, count against `server.max_body_memory`. */
 import { connect, type Socket } from 'node:net'
+import { collect } from 'svcdb/lib/heap'
 import t, { type Test } from 'tap'
 import { startApi, tokenOf } from './testing.ts'
 
@@ -53,4 +54,25 @@ t.test('those that find no room are told to come again, on either listener', asy
       for (const end = Date.now() + 20_000; (await held()) > 0 && Date.now() < end; ) await new Promise((resolve) => setTimeout(resolve, 5))
       t.equal(await held(), 0, 'what they had is given back')
     }
+})
+
+t.test('one in very many chunks takes no more memory than its bytes', async (t) => {
+  const { node } = await startApi(t, [], { config: { operator_api: { addr: '127.0.0.1:0' } } })
+  const chunks = 200_000
+  const held = async (): Promise<number> => Number(/^svc_http_body_bytes (\d+)/m.exec((await node.inject('/metrics')).body)?.[1])
+  const used = (): number => {
+    collect({ type: 'major', execution: 'sync' })
+    const { heapUsed, arrayBuffers } = process.memoryUsage()
+    return heapUsed + arrayBuffers
+  }
+  const before = used()
+  const socket = connect(node.port('operator_api'), '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  const head = ['Host: localhost', `Authorization: Bearer ${tokenOf('nobody')}`, 'Content-Type: application/json', 'Transfer-Encoding: chunked']
+  socket.write(`POST /events HTTP/1.1\r\n${head.join('\r\n')}\r\n\r\n`)
+  socket.write('1\r\n \r\n'.repeat(chunks))
+  for (const end = Date.now() + 60_000; (await held()) < chunks && Date.now() < end; ) await new Promise((resolve) => setTimeout(resolve, 20))
+  t.equal(await held(), chunks)
+  const bytes = used() - before
+  t.ok(bytes < 20 * chunks, `${bytes} bytes for ${chunks}`)
 })

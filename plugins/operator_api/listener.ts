@@ -3,7 +3,19 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as TlsServer } from 'node:tls'
 import type { Svc } from 'svcdb'
-import { boundConnections, cannotListen, drainMs, parseAddress, plainAddress, refuseDuplicates, tlsOptions, tlsReload, Unasked } from 'svcdb/lib/network'
+import {
+  boundConnections,
+  cannotListen,
+  drainMs,
+  parseAddress,
+  plainAddress,
+  refuseDuplicates,
+  serveInOrder,
+  takeChunksInTurns,
+  tlsOptions,
+  tlsReload,
+  Unasked,
+} from 'svcdb/lib/network'
 import type { Answer, Incoming, OperatorApi } from './api.ts'
 import { IncomingBody, type OpenHold } from './body.ts'
 import { pairsOf, splitUrl, textOf } from './handler.ts'
@@ -43,6 +55,8 @@ export class Listener {
         ? (await import('node:http')).createServer(limits, serve)
         : (await import('node:https')).createServer({ ...limits, ...secure }, serve)
     refuseInForm(server)
+    serveInOrder(server)
+    takeChunksInTurns(server)
     this.unasked = new Unasked(server)
     boundConnections(server, svc.server.max_connections, svc.log, () => this.metrics.refused.inc())
     if (tls !== undefined && secure !== undefined && tls.reload_interval_secs > 0)

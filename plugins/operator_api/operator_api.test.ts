@@ -192,6 +192,29 @@ t.test('a client that connects and says nothing does not keep a node from stoppi
   await closed
 })
 
+t.test('requests sent ahead have turns of the event loop of their own', async (t) => {
+  const { node } = await startApi(t, [echo], { config: { operator_api: { addr: '127.0.0.1:0' } } })
+  const ahead = 500
+  let turns = 0
+  let next = setImmediate(count)
+  function count(): void {
+    turns++
+    next = setImmediate(count)
+  }
+  t.teardown(() => clearImmediate(next))
+  const socket = connect(node.port('operator_api'), '127.0.0.1')
+  const get = (more: string) => `GET /runs HTTP/1.1\r\nHost: localhost\r\n${more}\r\n`
+  socket.write(get('').repeat(ahead) + get('Connection: close\r\n'))
+  let text = ''
+  let begun: number | undefined
+  for await (const chunk of socket) {
+    begun ??= turns
+    text += chunk
+  }
+  t.equal([...text.matchAll(/HTTP\/1\.1 401/g)].length, ahead + 1)
+  t.ok(turns - (begun ?? turns) >= ahead / 2, `${turns - (begun ?? turns)} turns`)
+})
+
 t.test('what cannot be used ends the start', async (t) => {
   const refused = (options: Parameters<typeof startApi>[2], message: RegExp) => t.rejects(startApi(t, [], options), { message })
   await refused({ actors: {} }, /cannot use operator_api\.tokens_file ".*": it has no entries/)

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
-import { definePlugin } from '../plugin.ts'
-import { boot } from '../testkit/index.ts'
+import { definePlugin } from '../../plugin.ts'
+import { boot } from '../../testkit/index.ts'
 
 const AHEAD = 500
 const LARGE = 4 * 1024 * 1024
