@@ -1,4 +1,6 @@
 /** JSON over HTTP from a server that may be slow, down, or answer with anything. */
+import { BoundedBytes } from 'svcdb/lib/network'
+
 const MAX_BYTES = 1_048_576
 const TIMEOUT_MS = 10_000
 
@@ -30,15 +32,12 @@ export async function fetchJson(url: URL, stopping: AbortSignal): Promise<unknow
 }
 
 async function readBody({ body }: Response): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = []
-  let size = 0
+  const bytes = new BoundedBytes(MAX_BYTES)
   // Leaving the loop cancels the rest.
   for await (const chunk of body ?? []) {
-    size += chunk.length
-    if (size > MAX_BYTES) throw new Error(`the answer has more than ${MAX_BYTES} bytes`)
-    chunks.push(chunk)
+    if (!bytes.add(chunk)) throw new Error(`the answer has more than ${MAX_BYTES} bytes`)
   }
-  return Buffer.concat(chunks)
+  return bytes.bytes
 }
 
 function statusText({ status, headers }: Response): string {

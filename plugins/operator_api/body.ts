@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { BodyCount } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { checkJsonBounds, type JsonBounds, jsonProblem } from 'svcdb/lib/json'
-import { decompress } from 'svcdb/lib/network'
+import { BoundedBytes, decompress } from 'svcdb/lib/network'
 import { type Problem, SchemaReader, type TSchema } from 'svcdb/lib/schema'
 import { NoRoom, Refusal } from './refusal.ts'
 
@@ -74,44 +74,28 @@ async function readBody(request: IncomingMessage, counted: (bytes: number) => vo
 
 function collect(request: IncomingMessage, counted: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    // Chunks may have a single byte each, and one that is kept as it came costs some two hundred: they are copied.
-    let bytes = Buffer.alloc(0)
-    let length = 0
+    const body = new BoundedBytes(MAX_BODY_BYTES)
     let known = 0
     let isRefused = false
-    const refuse = (error: unknown): void => {
-      isRefused = true
-      bytes = Buffer.alloc(0)
-      reject(error)
-    }
     /** Of small ones nothing is counted. @throws NoRoom, Refusal. */
-    const count = (): void => {
+    const count = (length: number): void => {
       if (length < SMALLEST_COUNTED) return
       counted(length - known)
       known = length
-    }
-    const keep = (chunk: Buffer): void => {
-      const at = length
-      length += chunk.length
-      if (length > MAX_BODY_BYTES) throw tooLarge()
-      count()
-      if (length > bytes.length) {
-        const more = Buffer.allocUnsafeSlow(Math.min(MAX_BODY_BYTES, Math.max(length, 2 * bytes.length)))
-        bytes.copy(more, 0, 0, at)
-        bytes = more
-      }
-      chunk.copy(bytes, at)
     }
     const cut = () => reject(new Refusal(400, 'the connection closed before the whole body had come'))
     request.on('data', (chunk: Buffer) => {
       if (isRefused) return
       try {
-        keep(chunk)
+        if (body.length + chunk.length <= MAX_BODY_BYTES) count(body.length + chunk.length)
+        if (!body.add(chunk)) throw tooLarge()
       } catch (error) {
-        refuse(error)
+        isRefused = true
+        body.clear()
+        reject(error)
       }
     })
-    request.on('end', () => resolve(bytes.subarray(0, length)))
+    request.on('end', () => resolve(body.bytes))
     request.on('error', cut)
     request.on('close', cut)
   })

@@ -5,6 +5,7 @@ import type { ConnectionOptions } from 'node:tls'
 import { promisify } from 'node:util'
 import { constants, gzip, zstdCompress } from 'node:zlib'
 import { type ErrorCode, errorKind, SvcError } from 'svcdb/lib/errors'
+import { BoundedBytes } from 'svcdb/lib/network'
 
 interface ClientOptions {
   /** http: or https:. */
@@ -158,8 +159,7 @@ export class GrpcClient {
   private exchange(session: ClientHttp2Session, path: string, frame: Buffer, metadata: Record<string, string>, signal: AbortSignal): Promise<Uint8Array> {
     const { timeoutMs, url } = this.options
     return new Promise((resolve, reject) => {
-      const received: Received = { first: {}, trailers: {}, parts: [] }
-      let length = 0
+      const received: Received = { first: {}, trailers: {}, answer: new BoundedBytes(MAX_ANSWER) }
       const lost = (cause: unknown, late = false): void => {
         end()
         reject(noAnswer(url, cause, late))
@@ -188,8 +188,7 @@ export class GrpcClient {
           received.trailers = headers
         })
         .on('data', (bytes: Buffer) => {
-          length += bytes.length
-          if (length <= MAX_ANSWER) return received.parts.push(bytes)
+          if (received.answer.add(bytes)) return
           end()
           reject(new CallError(`cannot read the answer from ${url}: it has more than ${MAX_ANSWER} bytes`))
           // It may go on for as long as it is read, on a link that others need.
@@ -213,11 +212,11 @@ export class GrpcClient {
 interface Received {
   first: IncomingHttpHeaders
   trailers: IncomingHttpHeaders
-  parts: Buffer[]
+  answer: BoundedBytes
 }
 
 /** The message of an answer that is over. @throws CallError for one that is an error, or none. */
-function messageOf({ first, trailers, parts }: Received, url: string): Uint8Array {
+function messageOf({ first, trailers, answer }: Received, url: string): Uint8Array {
   const headers = trailers['grpc-status'] === undefined ? first : trailers
   if (headers['grpc-status'] === undefined) {
     const status = first[':status']
@@ -225,7 +224,7 @@ function messageOf({ first, trailers, parts }: Received, url: string): Uint8Arra
     throw noAnswer(url, status === undefined || Number(status) === 200 ? 'it broke off' : `HTTP status ${status}`)
   }
   if (headers['grpc-status'] !== '0') throw callError(headers, url)
-  const body = Buffer.concat(parts)
+  const body = answer.bytes
   if (body.length < FRAME || body.length !== FRAME + body.readUInt32BE(1) || body[0] !== 0)
     throw new CallError(`cannot read the answer from ${url}: it is no message`)
   return body.subarray(FRAME)

@@ -61,6 +61,10 @@ const KINDS: Record<string, (socket: Socket) => void> = {
     // Of both windows as much as there is.
     endless(socket, Buffer.concat([frame(8, 0, 0, Buffer.from([0, 0, 0x40, 0])), frame(0, 0, 1, Buffer.alloc(16_384))]))
   },
+  'an answer without end, a byte at a time': (socket) => {
+    socket.write(Buffer.concat([SETTINGS, ACK, HEADERS]))
+    endless(socket, Buffer.concat([frame(8, 0, 0, Buffer.from([0, 0, 0x20, 0])), Buffer.alloc(10 * 8192, frame(0, 0, 1, Buffer.alloc(1)))]))
+  },
   'an answer to nobody': (socket) => socket.write(Buffer.concat([SETTINGS, ACK, frame(1, 5, 77, OK), frame(0, 1, 99, Buffer.alloc(5))])),
   'a promise': (socket) => socket.write(Buffer.concat([SETTINGS, ACK, frame(5, 4, 1, Buffer.concat([Buffer.from([0, 0, 0, 2]), OK]))])),
   'no streams': (socket) => socket.end(Buffer.concat([frame(4, 0, 0, Buffer.from([0, 3, 0, 0, 0, 0])), ACK])),

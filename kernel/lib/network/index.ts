@@ -1,5 +1,6 @@
 /** What every listener needs, whatever it speaks: addresses, TLS from files, hosts of an open server, bounded decompression. */
 export { cannotListen, isLoopback, isWildcard, LISTENS, parseAddress, plainAddress } from './addresses.ts'
+export { BoundedBytes } from './bounded-bytes.ts'
 export { CertificateTerm } from './certificate-term.ts'
 export { takeChunksInTurns } from './chunk-turns.ts'
 export { boundConnections, openFiles } from './connections.ts'

@@ -2,6 +2,7 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { EffectError, type HttpAnswer, type HttpCall } from 'svcdb/agents'
 import { type AddressGuard, addressProblem, Forbidden, isInternalName, literalAddress, sendGuarded } from 'svcdb/lib/egress'
+import { BoundedBytes } from 'svcdb/lib/network'
 
 const { request: httpRequest } = process.getBuiltinModule('node:http')
 const { request: httpsRequest } = process.getBuiltinModule('node:https')
@@ -64,18 +65,14 @@ function fits(hostname: string, allowed: string): boolean {
 }
 
 async function read(answer: IncomingMessage, request: ClientRequest): Promise<HttpAnswer> {
-  const parts: Buffer[] = []
-  let size = 0
+  const body = new BoundedBytes(MAX_ANSWER_BYTES)
   for await (const part of answer as AsyncIterable<Buffer>) {
-    size += part.length
-    if (size > MAX_ANSWER_BYTES) {
-      request.destroy()
-      throw new EffectError(`its answer has more than ${MAX_ANSWER_BYTES} bytes`, { disposition: 'landed', permanent: true })
-    }
-    parts.push(part)
+    if (body.add(part)) continue
+    request.destroy()
+    throw new EffectError(`its answer has more than ${MAX_ANSWER_BYTES} bytes`, { disposition: 'landed', permanent: true })
   }
   const headers = Object.fromEntries(Object.entries(answer.headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : (value ?? '')]))
-  return { status: answer.statusCode as number, headers, body: Buffer.concat(parts).toString() }
+  return { status: answer.statusCode as number, headers, body: body.bytes.toString() }
 }
 
 /** @param overMs the time limit, where it is over: a body that was cut by it says only that it was cut. */
