@@ -7,6 +7,7 @@ import {
   boundConnections,
   cannotListen,
   drainMs,
+  handshakeMs,
   parseAddress,
   plainAddress,
   refuseDuplicates,
@@ -53,7 +54,7 @@ export class Listener {
     const server: Server =
       secure === undefined
         ? (await import('node:http')).createServer(limits, serve)
-        : (await import('node:https')).createServer({ ...limits, ...secure }, serve)
+        : (await import('node:https')).createServer({ ...limits, ...secure, handshakeTimeout: handshakeMs(svc.server) }, serve)
     refuseInForm(server)
     serveInOrder(server)
     takeChunksInTurns(server)

@@ -189,6 +189,15 @@ t.test('handshakes of TLS that cross: the connection that is cut is that of who 
   t.ok(answered())
 })
 
+t.test('a handshake of TLS that does not go on ends with server.request_timeout_secs', async (t) => {
+  const tls = { cert: certificate('first.pem'), key: certificate('first.key') }
+  const { port } = await start(t, [echo], { config: { tls, server: { request_timeout_secs: 0.5 } } })
+  const socket = connect({ port, host: '127.0.0.1' }).on('error', () => {})
+  t.teardown(() => socket.destroy())
+  await once(socket.resume(), 'connect')
+  await until('its end', () => socket.destroyed, 20_000)
+})
+
 t.test('over TLS as well: who reads nothing is cut off, and who asks nothing is told to leave', async (t) => {
   const tls = { cert: certificate('first.pem'), key: certificate('first.key') }
   const section = { keepalive_secs: 0.2, keepalive_timeout_secs: 2, idle_timeout_secs: 0.5, send_buffer_bytes: 64 * MIB }

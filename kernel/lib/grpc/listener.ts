@@ -22,6 +22,7 @@ import {
   drainMs,
   Handshakes,
   HostGuard,
+  handshakeMs,
   lastRequests,
   parseAddress,
   refuseDuplicates,
@@ -122,7 +123,10 @@ export class GrpcListener<Context> {
       noDelay: true,
     }
     const secure = tls === undefined ? undefined : await tlsOptions(tls)
-    const server = secure === undefined ? createServer(options) : createSecureServer({ ...options, ...secure, allowHTTP1: false })
+    const server =
+      secure === undefined
+        ? createServer(options)
+        : createSecureServer({ ...options, ...secure, allowHTTP1: false, handshakeTimeout: handshakeMs(owner.server) })
     if (tls !== undefined && secure !== undefined && tls.reload_interval_secs > 0)
       owner.schedule('tls_reload', tls.reload_interval_secs * 1000, tlsReload(server as unknown as TlsServer, tls, secure, owner.log), { local: true })
     this.server = server

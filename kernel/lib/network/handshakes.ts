@@ -4,6 +4,13 @@
  */
 import type { Server, Socket } from 'node:net'
 
+const MAX_MS = 60_000
+
+/** Milliseconds that a handshake may take: as long as a request, and a minute at most; Node.js would wait for two. */
+export function handshakeMs({ request_timeout_secs: secs }: { readonly request_timeout_secs: number }): number {
+  return Math.min(Math.ceil(secs * 1000) || MAX_MS, MAX_MS)
+}
+
 export class Handshakes {
   /** By both ends: Node.js does not say which connection a secure one is of. */
   private readonly sockets = new Map<string, Socket>()
