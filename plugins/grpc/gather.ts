@@ -26,11 +26,11 @@ export class RowGatherer {
   private sources: readonly Source[] = []
   private readonly known = new Map<SeriesChunk, readonly Source[]>()
 
-  /** @param tags all that a series may have; @param fields those asked for. */
-  constructor(tags: readonly string[], fields: readonly FieldInfo[]) {
+  /** @param tags all that a series may have; @param fields those asked for; @param others all fields of the measurement. */
+  constructor(tags: readonly string[], fields: readonly FieldInfo[], others: readonly FieldInfo[]) {
     this.tags = tags
     this.fields = fields
-    this.columns = seriesColumns(tags, fields)
+    this.columns = seriesColumns(tags, fields, others)
     const capacity = capacityOf(this.columns.length)
     this.capacity = capacity
     this.times = new BigInt64Array(capacity)

@@ -128,6 +128,24 @@ t.test('range, tags, fields and limit; rows by time and then series', async (t) 
   t.match(await errorOf(rowsOf(client, { measurement: '' })), { code: 3, details: /measurement is empty/ })
 })
 
+t.test('a tag that is called like a field is a column of its own, named as in SQL', async (t) => {
+  const { client } = await setUp(t, { storage: 'embedded' })
+  const points = [point('m', NOW, { f: 'a', f_tag: 'b', host: 'c' }, { f: 1, g: 2 }), point('m', NOW + 1n, { g: 'd' }, { f: 3 })]
+  await client.call('Write', { points })
+  const namesOf = async (request: Message): Promise<string[]> => (await tableOf(client, { measurement: 'm', ...request })).schema.fields.map(({ name }) => name)
+  const { columns } = await client.call('ExecuteSql', { query: 'SELECT * FROM m' })
+  const names = columns.map(({ name }: Message) => name)
+  t.equal(new Set(names).size, 7)
+  t.same(await namesOf({}), names)
+  // Whatever fields are asked for.
+  t.same(
+    await namesOf({ field_columns: ['g'] }),
+    names.filter((name: string) => name !== 'f'),
+  )
+  const table = await tableOf(client, { measurement: 'm' })
+  t.same([...(table.getChild('g_tag') ?? [])], [null, 'd'])
+})
+
 t.test('many rows come in many messages, and no more than allowed', async (t) => {
   const { client } = await setUp(t, { config: { server: { sql_max_rows: 50_000 } }, section: { max_send_bytes: 200_000 } })
   const points = Array.from({ length: 50_000 }, (_, i) => point('m', NOW + BigInt(i), { host: `h${i % 7}` }, { v: i }))

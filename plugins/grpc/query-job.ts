@@ -78,14 +78,15 @@ async function emitRows(each: EachRow, { messageBytes }: QueryArgs, emit: Emit):
 async function emitArrow(reader: Reader, each: EachRow, { request, messageBytes, maxBytes }: QueryArgs, hold: RowHold, taken: Emit): Promise<void> {
   const measurement = (await reader.measurements(request.namespace, request.measurement)).at(0)
   const { fields: wanted } = request
-  const fields = (measurement?.fields ?? []).filter(({ name }) => wanted === undefined || wanted.includes(name))
+  const all = measurement?.fields ?? []
+  const fields = all.filter(({ name }) => wanted === undefined || wanted.includes(name))
   const tags = measurement?.tags ?? []
   const bound = Math.max(maxBytes || hold.limit, LEAST_COLUMN_BYTES)
   const own = RowGatherer.bytesOf(tags.length + fields.length + 1)
   if (own > bound) throw tooWide(tags.length, fields.length, bound)
   await hold.has(hold.bytes + own)
   hold.gathered()
-  const gatherer = new RowGatherer(tags, fields)
+  const gatherer = new RowGatherer(tags, fields, all)
   const encoder = new ArrowEncoder(gatherer.columns, { maxBytes: messageBytes, prefix: responsePrefix })
   const emit = async (messages: readonly ArrowMessage[]): Promise<boolean> => {
     for (const message of messages) await taken(message.framed ?? frame(message, responsePrefix))

@@ -191,6 +191,23 @@ t.test('a schema comes once, and again when it is another', async (t) => {
   stream.stream.cancel()
 })
 
+t.test('a tag that is called like a field is a column of its own', async (t) => {
+  const { client } = await setUp(t)
+  const stream = await client.subscribe().begun()
+  await client.call('Write', { points: [point('a', NOW, { _f1: 'x', host: 'h' }, { _f1: 1 })] })
+  const [{ table }] = tablesOf(await stream.until((changes) => changes.length === 1))
+  t.same(
+    table.schema.fields.map(({ name }) => [name, table.getChild(name)?.get(0)]),
+    [
+      ['_time', table.getChild('_time')?.get(0)],
+      ['_f1_tag', 'x'],
+      ['host', 'h'],
+      ['_f1', 1],
+    ],
+  )
+  stream.stream.cancel()
+})
+
 for (const storage of ['memory', 'embedded']) {
   t.test(`from every position on nothing is missed and nothing comes twice: ${storage}, SEED=${SEED}`, async (t) => {
     // Small messages, so that changes are cut; few rows in memory, so that the log is read.
