@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { eventually } from '../test/support/until.ts'
 
 const main = new URL('./main.ts', import.meta.url).pathname
 
@@ -20,15 +21,6 @@ function start(args: string[], env: Record<string, string> = {}): Run {
   child.stdout.on('data', (chunk) => (text.out += chunk))
   child.stderr.on('data', (chunk) => (text.err += chunk))
   return { child, out: () => text.out, err: () => text.err, exit: new Promise((resolve) => child.on('close', resolve)) }
-}
-
-async function until<T>(look: () => T | undefined | false | null): Promise<T> {
-  for (let i = 0; i < 6000; i++) {
-    const found = look()
-    if (found) return found
-    await new Promise((resolve) => setTimeout(resolve, 10))
-  }
-  throw new Error('it did not happen within a minute')
 }
 
 /** A node with a route that answers after a while. */
@@ -50,15 +42,15 @@ function config(delayMs: number, shutdownSecs: number): string {
   return join(folder, 'svc.toml')
 }
 
-const urlOf = (run: Run) => until(() => /ready url=(\S+)/.exec(run.err())?.[1])
+const urlOf = (run: Run) => eventually(() => /ready url=(\S+)/.exec(run.err())?.[1])
 
 t.test('SIGTERM: stops accepting, finishes what is in flight, exits 0', async (t) => {
   const run = start(['serve', '--config', config(6000, 300)])
   const url = await urlOf(run)
   const answer = fetch(`${url}/slow`)
-  await until(() => run.err().includes('it is asked'))
+  await eventually(() => run.err().includes('it is asked'))
   run.child.kill('SIGTERM')
-  await until(() => run.err().includes('stopping'))
+  await eventually(() => run.err().includes('stopping'))
   let refused = false
   while (!refused)
     refused = await fetch(`${url}/health`).then(
@@ -75,9 +67,9 @@ t.test('SIGHUP: goes on', async (t) => {
   const run = start(['serve', '--config', config(300, 300)])
   const url = await urlOf(run)
   const answer = fetch(`${url}/slow`)
-  await until(() => run.err().includes('it is asked'))
+  await eventually(() => run.err().includes('it is asked'))
   run.child.kill('SIGHUP')
-  await until(() => run.err().includes('SIGHUP'))
+  await eventually(() => run.err().includes('SIGHUP'))
   t.same(await (await answer).json(), { done: true })
   run.child.kill('SIGTERM')
   t.equal(await run.exit, 0)
@@ -87,7 +79,7 @@ t.test('requests that outlast shutdown_timeout_secs are cut', async (t) => {
   const run = start(['serve', '--config', config(60_000, 3)])
   const answer = fetch(`${await urlOf(run)}/slow`)
   answer.catch(() => {})
-  await until(() => run.err().includes('it is asked'))
+  await eventually(() => run.err().includes('it is asked'))
   run.child.kill('SIGINT')
   await t.rejects(answer)
   t.equal(await run.exit, 0)
@@ -96,9 +88,9 @@ t.test('requests that outlast shutdown_timeout_secs are cut', async (t) => {
 t.test('a second signal ends the process at once', async (t) => {
   const run = start(['serve', '--config', config(60_000, 60)])
   fetch(`${await urlOf(run)}/slow`).catch(() => {})
-  await until(() => run.err().includes('it is asked'))
+  await eventually(() => run.err().includes('it is asked'))
   run.child.kill('SIGTERM')
-  await until(() => run.err().includes('stopping'))
+  await eventually(() => run.err().includes('stopping'))
   run.child.kill('SIGTERM')
   t.equal(await run.exit, null)
   t.equal(run.child.signalCode, 'SIGKILL')

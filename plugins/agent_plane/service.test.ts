@@ -53,16 +53,11 @@ async function setup(t: Test) {
   const driver = parts.driver({ stopping: () => !service.isOpen })
   const begin = async (capability = 'quick') => (await service.run({ capability, input: null, actor: 'ann' })).run
   const held = async () => (await slots(parts.state, 100)).map(({ run }) => run).sort()
-  const until = async (what: string, holds: () => boolean | Promise<boolean>) => {
-    const end = Date.now() + 20_000
-    while (!(await holds()) && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 5))
-    t.ok(await holds(), what)
-  }
-  return { ...parts, service, driver, turns, timers, left, performed, begin, held, until, free: () => free() }
+  return { ...parts, service, driver, turns, timers, left, performed, begin, held, free: () => free() }
 }
 
 t.test('what a process cannot queue is left, without a lease, to whoever looks for runs', async (t) => {
-  const { service, driver, turns, left, begin, held, until, free, state } = await setup(t)
+  const { service, driver, turns, left, begin, held, free, state } = await setup(t)
   const runs = [await begin('slow')]
   for (let i = 0; i < 5; i++) runs.push(await begin())
   t.equal(turns.waiting, 2)
@@ -81,7 +76,7 @@ t.test('what a process cannot queue is left, without a lease, to whoever looks f
 })
 
 t.test('a run that waits long for its turn gives its lease back, and takes one when it has its turn', async (t) => {
-  const { service, timers, performed, begin, held, until, free, clock, records } = await setup(t)
+  const { service, timers, performed, begin, held, free, clock, records } = await setup(t)
   const slow = await begin('slow')
   const run = await begin()
   await until('the first one is at work', () => performed.length === 1)
@@ -97,7 +92,7 @@ t.test('a run that waits long for its turn gives its lease back, and takes one w
 })
 
 t.test('a process that ends begins no run, and leaves those that only wait for their turn without a lease', async (t) => {
-  const { service, driver, begin, held, performed, until, free, state, records } = await setup(t)
+  const { service, driver, begin, held, performed, free, state, records } = await setup(t)
   const slow = await begin('slow')
   const quick = await begin()
   await until('the first one is at work', () => performed.length === 1)

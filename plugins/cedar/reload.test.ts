@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import type { AuditRecord } from 'svcdb'
 import t from 'tap'
+import { eventually } from '../../test/support/until.ts'
 import { PolicyEngine } from './engine.ts'
 import { readPolicies } from './policy-files.ts'
-import { auditLogPlugin, type PolicyNode, policyFolder, routesPlugin, startPolicies, until } from './testing.ts'
+import { auditLogPlugin, type PolicyNode, policyFolder, routesPlugin, startPolicies } from './testing.ts'
 
 const DATA = routesPlugin([
   { method: 'GET', url: '/data' },
@@ -34,13 +35,13 @@ t.test('SIGHUP reloads at once, what is invalid is refused, and each is in the a
 
   put(folder, 'more.cedar', 'permit(principal == Svc::User::"bob", action, resource);')
   hangUp()
-  await until(async () => (await applied(started)) === 2)
+  await eventually(async () => (await applied(started)) === 2)
   t.same([await status(started, 'ann'), await status(started, 'bob')], [200, 200])
   t.match(records[1], { decision: 'allow', metadata: { policies: '2', files: '2' } })
 
   put(folder, 'more.cedar', 'permit(principal == Svc::Usr::"bob", action, resource);')
   hangUp()
-  await until(async () => (await applied(started, 'refused')) === 1)
+  await eventually(async () => (await applied(started, 'refused')) === 1)
   t.same([await status(started, 'ann'), await status(started, 'bob'), await status(started, 'eve')], [200, 200, 403], 'the old one stays')
   t.equal(await started.metric('svc_policies_loaded'), 2)
   t.match(records[2], { action: 'policy_load', decision: 'deny', metadata: { reason: /more\.cedar:1:21: .*did you mean `Svc::User`\?/ } })
@@ -48,14 +49,14 @@ t.test('SIGHUP reloads at once, what is invalid is refused, and each is in the a
 
   rmSync(folder, { recursive: true })
   hangUp()
-  await until(async () => (await applied(started, 'refused')) === 2)
+  await eventually(async () => (await applied(started, 'refused')) === 2)
   t.match(records[3], { decision: 'deny', metadata: { reason: /ENOENT/ } })
   t.equal(await status(started, 'bob'), 200)
 
   mkdirSync(folder)
   put(folder, 'all.cedar', 'forbid(principal, action, resource);')
   hangUp()
-  await until(async () => (await applied(started)) === 3)
+  await eventually(async () => (await applied(started)) === 3)
   t.equal(await status(started, 'ann'), 403)
   const before = process.listenerCount('SIGHUP')
   await started.node.stop()
@@ -65,12 +66,12 @@ t.test('SIGHUP reloads at once, what is invalid is refused, and each is in the a
 t.test('changes are found by themselves, and tried once', async (t) => {
   const started = await startPolicies(t, ANN, { plugins: [DATA], section: { hot_reload_interval_secs: 1 } })
   put(started.folder, 'all.cedar', ANN.replace('ann', 'bob')) // of the same size
-  await until(async () => (await status(started, 'bob')) === 200)
+  await eventually(async () => (await status(started, 'bob')) === 200)
   t.equal(await status(started, 'ann'), 403)
   put(started.folder, 'bad.cedar', 'permit(')
-  await until(async () => (await applied(started, 'refused')) === 1)
+  await eventually(async () => (await applied(started, 'refused')) === 1)
   put(started.folder, 'worse.cedar', 'permit((')
-  await until(async () => (await applied(started, 'refused')) === 2)
+  await eventually(async () => (await applied(started, 'refused')) === 2)
   await setTimeout(2500)
   t.equal(await applied(started, 'refused'), 2, 'what was refused is not, until it changes')
   t.equal(await applied(started), 2)
@@ -88,11 +89,11 @@ t.test('what cannot be recorded does not happen', async (t) => {
   full = true
   put(started.folder, 'all.cedar', PERMIT)
   hangUp()
-  await until(async () => (await applied(started, 'failed')) === 1)
+  await eventually(async () => (await applied(started, 'failed')) === 1)
   t.equal(await status(started, 'bob'), 403)
   full = false
   hangUp()
-  await until(async () => (await status(started, 'bob')) === 200)
+  await eventually(async () => (await status(started, 'bob')) === 200)
   await t.rejects(startPolicies(t, ANN, { plugins: [auditLogPlugin([], () => true)] }), /the audit log is full/, 'nor does the start')
 })
 
@@ -107,7 +108,7 @@ t.test('a set that cannot be put to work is in the audit log as one that failed'
   })
   put(started.folder, 'all.cedar', PERMIT)
   hangUp()
-  await until(async () => (await applied(started, 'failed')) === 1)
+  await eventually(async () => (await applied(started, 'failed')) === 1)
   activate.restore()
   const { metadata, ...load } = records[1]
   t.match(records.slice(1), [
@@ -117,7 +118,7 @@ t.test('a set that cannot be put to work is in the audit log as one that failed'
   t.same([await status(started, 'ann'), await status(started, 'bob')], [200, 403], 'the old one stays')
 
   hangUp()
-  await until(async () => (await status(started, 'bob')) === 200)
+  await eventually(async () => (await status(started, 'bob')) === 200)
   t.match(records.slice(3), [{ action: 'policy_load', decision: 'allow' }], 'it is tried again')
 })
 
@@ -145,7 +146,7 @@ t.test('no call sees a part of a set', async (t) => {
     put(started.folder, 'all.cedar', i === 4 ? 'permit(' : setFor(i % 2).join('\n'))
     const [good, bad] = [await applied(started), (await applied(started, 'refused')) || 0]
     hangUp()
-    await until(async () => (await applied(started)) > good || (await applied(started, 'refused')) > bad)
+    await eventually(async () => (await applied(started)) > good || (await applied(started, 'refused')) > bad)
   }
   over = true
   await Promise.all(asking)
@@ -177,10 +178,10 @@ t.test('reading waits for files that are being written', async (t) => {
     if (turns >= 5) clearInterval(writing)
   }, 5)
   t.teardown(() => clearInterval(writing))
-  await until(() => turns > 0)
+  await eventually(() => turns > 0)
   const { files } = await readPolicies(source)
   t.match(files, [{ name: 'a.cedar', text: /^\w+$/ }])
-  await until(() => turns >= 5)
+  await eventually(() => turns >= 5)
   t.same((await readPolicies(source)).files, [{ name: 'a.cedar', text: 'done' }])
 })
 

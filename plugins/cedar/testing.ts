@@ -112,11 +112,6 @@ export async function startPolicies(
   }
 }
 
-/** Until it holds; a test's time limit ends it otherwise. */
-export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10))
-}
-
 /** What is wrong with one policy; for those that leave the engine as it was. */
 export async function problemsOf(text: string): Promise<string[]> {
   return checkPolicies(await loadCedar(), [{ name: 'p.cedar', text }]).problems

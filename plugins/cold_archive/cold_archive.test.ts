@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url'
 import { type ObjectStore, Secret } from 'svcdb'
 import { boot, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { eventually } from '../../test/support/until.ts'
 import line from '../line_protocol/index.ts'
 import sql from '../sql/index.ts'
 import { FolderStore } from './folder-store.ts'
@@ -14,7 +15,6 @@ import { FakeBucket } from './testing-fake-bucket.ts'
 
 const DAY_MS = 86_400_000
 const TODAY = Math.floor(Date.now() / DAY_MS) * DAY_MS
-const PATIENCE_MS = 60_000
 const DEFAULTS = { take_over_from: '', cold_after_secs: 1, interval_secs: 1, max_objects_per_run: 8, endpoint: '', region: '', request_timeout_secs: 5 }
 const KEY = 'namespace=a%2Fb/measurement=c p\u00fc/date=2024-01-01/1.parquet'
 
@@ -210,19 +210,12 @@ async function metric(node: TestNode, name: string): Promise<number> {
   return Number(text?.split(' ')[1] ?? 0)
 }
 
-async function until(what: () => Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + PATIENCE_MS; !(await what()); ) {
-    if (Date.now() > end) throw new Error('it has not happened')
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-}
-
 t.test('old days go to a folder, and SQL does not notice', async (t) => {
   const place = join(temporaryFolder(t), 'not there yet')
   const node = await started({ remote_url: pathToFileURL(place).href })
   t.teardown(() => node.stop())
   const before = await asked(node)
-  await until(async () => (await metric(node, 'objects_total')) === 2)
+  await eventually(async () => (await metric(node, 'objects_total')) === 2)
   t.equal(await metric(node, 'rows_total'), 100)
   t.ok((await metric(node, 'runs_total{result="done"}')) >= 1)
   t.same(await asked(node), before)
@@ -242,7 +235,7 @@ t.test('old days go to a bucket; while it is away the rest is served', async (t)
   const node = await started({ remote_url: 's3://cold/here', endpoint: fake.url, ...secrets }, (line) => lines.push(line))
   t.teardown(() => node.stop())
   const before = await asked(node)
-  await until(async () => (await metric(node, 'objects_total')) === 2)
+  await eventually(async () => (await metric(node, 'objects_total')) === 2)
   t.same(await asked(node), before)
   t.same([...fake.objects.keys()].map((key) => key.replace(/=.*/, '')).sort(), ['cold/here/namespace', 'cold/here/namespace', 'cold/here/svc-owner.json'])
   await fake.stop()
@@ -255,7 +248,7 @@ t.test('a place that cannot be reached is told at each run, and nothing is lost'
   const secrets = { access_key_id: 'id', secret_access_key: 'key' }
   const node = await started({ remote_url: 's3://cold', endpoint: 'http://127.0.0.1:9', ...secrets }, (line) => lines.push(line))
   t.teardown(() => node.stop())
-  await until(async () => (await metric(node, 'runs_total{result="failed"}')) >= 1)
+  await eventually(async () => (await metric(node, 'runs_total{result="failed"}')) >= 1)
   t.match(lines.join('\n'), /cannot archive what is due; it stays local until a later run/)
   t.match(await asked(node), {
     status: 200,
@@ -272,7 +265,7 @@ t.test('a node stops at once while a bucket does not answer', async (t) => {
   t.teardown(() => fake.stop())
   fake.fail = { status: 0, left: 1000 }
   const node = await started({ remote_url: 's3://cold', endpoint: fake.url, access_key_id: 'id', secret_access_key: 'key' })
-  await until(async () => fake.fail.left < 1000)
+  await eventually(async () => fake.fail.left < 1000)
   t.same(await node.stop(), [])
 })
 

@@ -2,16 +2,12 @@ import { AUDIT_LOG, type AuditLog, type AuditRecord, definePlugin, type Plugin }
 import { SvcError } from 'svcdb/lib/errors'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
+import { eventually } from '../../test/support/until.ts'
 import jwt from './index.ts'
 import { claimsOf, jwkOf, makeKey, sign, startIssuer, startNode, type TestIssuer, type TestKey } from './testing.ts'
 
 const HOUR = 3600
 const [first, second, third] = ['first', 'second', 'third'].map((kid) => makeKey('ES256', kid))
-
-/** Until it is so; a test whose condition never comes runs into tap's own limit. */
-async function until(condition: () => unknown): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 5))
-}
 
 function startFailure(section: Record<string, unknown>): Promise<string> {
   return boot({ plugins: [jwt], config: { auth: { jwt: section } } }).then(
@@ -287,7 +283,7 @@ t.test('while the issuer hangs nobody waits for longer than jwks_wait_secs from 
   t.equal(givenUp, false, 'which is still under way')
   t.equal(await metric('svc_jwt_unknown_keys'), 21)
   release()
-  await until(async () => (await metric('svc_jwt_keys')) === 2)
+  await eventually(async () => (await metric('svc_jwt_keys')) === 2)
   t.match(await who(stranger), { status: 200 }, 'what was unknown is known now')
 })
 
@@ -301,7 +297,7 @@ t.test('all who wait for a refresh share one fetch', async (t) => {
   }
   clock.forward(HOUR + 1)
   const answers = tokens.map((token) => who(token))
-  await until(() => issuer.fetches === 2)
+  await eventually(() => issuer.fetches === 2)
   release()
   for (const { status } of await Promise.all(answers)) t.equal(status, 200)
   t.equal(issuer.fetches, 2)
@@ -326,11 +322,11 @@ t.test('while refreshing fails the old keys serve for a day, without holding cal
   issuer.answer = () => {} // it hangs
   clock.forward(11)
   t.match(await who(await token()), { status: 200 }, 'it is tried in the background')
-  await until(() => issuer.fetches === 3)
+  await eventually(() => issuer.fetches === 3)
   t.match(await who(await token()), { status: 200 })
   t.equal(await metric('svc_jwt_key_refreshes_total{result="failed"}'), 1, 'and these calls were answered before it was over')
   await issuer.close()
-  await until(() => lines.filter(({ msg }) => /was not refreshed/.test(String(msg))).length === 2)
+  await eventually(() => lines.filter(({ msg }) => /was not refreshed/.test(String(msg))).length === 2)
 
   clock.forward(22 * HOUR)
   const cached = await token()

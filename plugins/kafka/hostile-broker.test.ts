@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { listed, rowsOf, until } from './testing.ts'
+import { eventually } from '../../test/support/until.ts'
+import { listed, rowsOf } from './testing.ts'
 import {
   API,
   array,
@@ -50,7 +51,7 @@ t.test('a broker as it should be', { timeout: 60_000 }, async (t) => {
   broker.batches.set(0n, batchOf('cpu,n=1 v=1', 0n)).set(1n, batchOf('cpu,n=2 v=2', 1n))
   broker.end = 2n
   const node = await start(t, broker)
-  await until(() => broker.committed === 2n)
+  await eventually(() => broker.committed === 2n)
   t.equal((await rowsOf(node)).length, 2)
   t.equal(await statusOf(node), 'Running')
 })
@@ -64,7 +65,7 @@ t.test('what no consumer is given is committed too: markers of transactions, and
     .set(7n, markerOf(7n))
   broker.end = 8n
   const node = await start(t, broker)
-  await until(() => broker.committed === 8n)
+  await eventually(() => broker.committed === 8n)
   t.equal((await rowsOf(node)).length, 1)
   t.match(await listed(node), [{ metrics: { messages_total: 1, lag: 0 } }])
 })
@@ -142,7 +143,7 @@ for (const [what, hook, says] of [
     })
     t.teardown(() => node.stop())
     await writes(t, node)
-    await until(() => broker.committed === 1n)
+    await eventually(() => broker.committed === 1n)
     t.match(lines.join('\n'), says)
     t.equal((await rowsOf(node)).filter(({ measurement }) => measurement === 'cpu').length, 1)
     await writes(t, node)
@@ -167,7 +168,7 @@ t.test('an answer that says it has a gibibyte costs no memory', { timeout: 60_00
   broker.batches.set(0n, batchOf('cpu v=1', 0n))
   broker.end = 1n
   const node = await start(t, broker)
-  await until(() => broker.committed === 1n)
+  await eventually(() => broker.committed === 1n)
   t.ok(sent < 20, `${sent} MiB went out`)
   await writes(t, node)
 })
@@ -185,7 +186,7 @@ for (const [what, offset, end] of [
     broker.end = 1n
     broker.batches.set(0n, batchOf('true v=1', 0n))
     const node = await start(t, broker)
-    await until(() => (broker.requests.get(API.fetch) ?? 0) > 10)
+    await eventually(() => (broker.requests.get(API.fetch) ?? 0) > 10)
     await writes(t, node)
     const { lag } = (await listed(node))[0].metrics
     t.ok(lag === null || lag >= 0, `${lag}`)
@@ -200,7 +201,7 @@ t.test('a broker that answers fetches at once, with nothing, is not asked withou
   const broker = await rawBroker(t, ({ api }) => (api === API.fetch && hasty ? fetched(Buffer.alloc(0), 0n) : undefined))
   const node = await start(t, broker, { fetch_wait_ms: 50 })
   const fetches = () => broker.requests.get(API.fetch) ?? 0
-  await until(() => fetches() > 20)
+  await eventually(() => fetches() > 20)
   const before = fetches()
   await sleep(1000)
   t.ok(fetches() - before < 100, `${fetches() - before} fetches`)
@@ -208,5 +209,5 @@ t.test('a broker that answers fetches at once, with nothing, is not asked withou
   broker.batches.set(0n, batchOf('cpu v=1', 0n))
   broker.end = 1n
   hasty = false
-  await until(() => broker.committed === 1n)
+  await eventually(() => broker.committed === 1n)
 })

@@ -9,10 +9,11 @@ import { seeded } from 'svcdb/lib/random'
 import { encodeSnappy } from 'svcdb/lib/snappy'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
+import { eventually } from '../../test/support/until.ts'
 import { decompressGzip, decompressSnappy, GZIP, isTooLarge, LZ4, SNAPPY, ZSTD } from './codecs.ts'
 import { GroupOffsets, Settled } from './offsets.ts'
 import { timeOf } from './record-time.ts'
-import { FakeKafka, listed, rowsOf, start, until } from './testing.ts'
+import { FakeKafka, listed, rowsOf, start } from './testing.ts'
 
 /** Its writes fail as long as `fails` says so. */
 function failing(node: TestNode, fails: () => boolean): void {
@@ -32,7 +33,7 @@ t.test('records become points, and are committed', async (t) => {
   kafka.add(1, { value: '' })
   kafka.add(1, { value: 'cpu v=3', headers: { at: Buffer.from('2026-01-02T03:04:05.000000006Z') } })
   const node = await start(t, kafka, { tags_from_topic: ['plant.+machine'], time_header: 'at', backfill: true, group_id: 'g' })
-  await until(() => kafka.committed[0] === 2 && kafka.committed[1] === 3)
+  await eventually(() => kafka.committed[0] === 2 && kafka.committed[1] === 3)
   const rows = (await rowsOf(node)).map(({ tags, fields, time }) => [fields.v as number, tags, fields.v === 3 && time] as const).sort(([a], [b]) => a - b)
   t.same(rows, [
     [1, { host: 'a', machine: 'press' }, false],
@@ -54,7 +55,7 @@ t.test('JSON of a topic that is mapped', async (t) => {
   const kafka = new FakeKafka(1)
   kafka.add(0, { value: JSON.stringify({ fields: { value: 1 } }) })
   const node = await start(t, kafka, { format: 'json', topic_measurement_map: { 'plant.+': 'machines' } })
-  await until(() => kafka.committed[0] === 1)
+  await eventually(() => kafka.committed[0] === 1)
   t.match(await rowsOf(node), [{ measurement: 'machines', fields: { value: 1 } }])
 })
 
@@ -64,7 +65,7 @@ t.test('what cannot be stored is kept whole, and holds up nobody', async (t) => 
     const kafka = new FakeKafka(1)
     for (const value of [...bodies, 'cpu,host=d v=4']) kafka.add(0, { value, key: Buffer.from('k') })
     const node = await start(t, kafka, { storage: 'embedded', max_message_bytes: 1024, ...(topic === undefined ? {} : { dead_letter_topic: topic }) })
-    await until(() => kafka.committed[0] === 4)
+    await eventually(() => kafka.committed[0] === 4)
     t.same((await rowsOf(node)).map(({ fields }) => fields.v).sort(), [1, 2, 4])
     const letters =
       topic === undefined
@@ -89,7 +90,7 @@ t.test('a batch that cannot be read is a dead letter without a body, and is not 
     kafka.add(0, { value: null, unread: { bytes: 77, why: 'cannot read the 3 records from offset 10 on' } })
     kafka.add(0, { value: 'cpu v=1' })
     const node = await start(t, kafka, { storage: 'embedded', ...(topic === undefined ? {} : { dead_letter_topic: topic }) })
-    await until(() => kafka.committed[0] === 2)
+    await eventually(() => kafka.committed[0] === 2)
     t.equal((await rowsOf(node)).length, 1)
     t.match(await listed(node), [{ metrics: { messages_total: 2, decode_errors: 1 } }])
     if (topic !== undefined) {
@@ -112,7 +113,7 @@ t.test('a full disk: nothing is committed, no more is taken than there is room f
   const node = await start(t, kafka, { max_in_flight: 10 })
   failing(node, () => full)
   for (let i = 0; i < 300; i++) kafka.add(i % 3, { value: `cpu v=${i} ${now + BigInt(i)}` })
-  await until(async () => ((await listed(node))[0].metrics.messages_total ?? 0) >= 8)
+  await eventually(async () => ((await listed(node))[0].metrics.messages_total ?? 0) >= 8)
   for (let i = 0; i < 200; i++) await turn()
   const [{ metrics, status }] = await listed(node)
   t.ok((metrics.messages_total ?? 0) <= 10)
@@ -120,7 +121,7 @@ t.test('a full disk: nothing is committed, no more is taken than there is room f
   t.same(kafka.committed, [0, 0, 0])
   t.equal(metrics.lag, 300)
   full = false
-  await until(() => kafka.committed.every((offset) => offset === 100))
+  await eventually(() => kafka.committed.every((offset) => offset === 100))
   t.equal((await rowsOf(node)).length, 300)
 })
 
@@ -131,11 +132,11 @@ t.test('a partition that goes while the disk is full is not committed, not even 
   const node = await start(t, kafka)
   failing(node, () => full)
   for (let i = 0; i < 20; i++) kafka.add(0, { value: `cpu v=${i} ${now + BigInt(i)}` })
-  await until(async () => ((await listed(node))[0].metrics.messages_total ?? 0) > 0)
+  await eventually(async () => ((await listed(node))[0].metrics.messages_total ?? 0) > 0)
   const [member] = kafka.members
   member.kill()
   full = false
-  await until(async () => (await rowsOf(node)).length > 0)
+  await eventually(async () => (await rowsOf(node)).length > 0)
   for (let i = 0; i < 100; i++) await turn()
   t.same(kafka.committed, [0])
   t.equal((await listed(node))[0].metrics.lag, 20 - 0, 'it does not know yet')
@@ -147,7 +148,7 @@ t.test('a partition that goes while the disk is full is not committed, not even 
 t.test('a lag is known when the ends of all partitions are', async (t) => {
   const kafka = new FakeKafka(2)
   const node = await start(t, kafka)
-  await until(async () => (await listed(node))[0].metrics.lag === 0)
+  await eventually(async () => (await listed(node))[0].metrics.lag === 0)
   t.match((await node.inject('/metrics')).body, /^svc_kafka_consumer_lag\{connector="kafka-default"\} 0$/m)
   const offsets = new GroupOffsets()
   t.equal(offsets.lag, null, 'no member')
@@ -189,8 +190,8 @@ t.test('only what is settled is committed, in the membership that it is of', asy
 t.test('states', async (t) => {
   const kafka = new FakeKafka(1)
   const node = await start(t, kafka)
-  await until(() => kafka.members.length === 1)
-  await until(async () => (await listed(node))[0].status === 'Idle')
+  await eventually(() => kafka.members.length === 1)
+  await eventually(async () => (await listed(node))[0].status === 'Idle')
   const [member] = kafka.members
   member.lose('no such topic', 'failed')
   t.match(await listed(node), [{ status: { failed: 'no such topic' } }])
@@ -199,7 +200,7 @@ t.test('states', async (t) => {
   await kafka.rebalance()
   t.match(await listed(node), [{ status: 'Idle' }])
   kafka.add(0, { value: 'cpu v=1' })
-  await until(async () => (await listed(node))[0].status === 'Running')
+  await eventually(async () => (await listed(node))[0].status === 'Running')
   await node.stop()
   t.same(kafka.committed, [1], 'a stop settles and commits')
   t.equal(kafka.members.length, 0, 'and leaves the group')
@@ -229,7 +230,7 @@ for (let round = 0; round < Number(process.env.SVC_SEEDS ?? 6); round++) {
       failing(node, () => full && random() < 0.8)
       nodes.push(node)
     }
-    await until(() => kafka.members.length === 2)
+    await eventually(() => kafka.members.length === 2)
     for (let step = 0; step < 60; step++) {
       const what = random()
       if (what < 0.7) {
@@ -294,11 +295,11 @@ t.test('a topic that was made anew is committed from its begin on', async (t) =>
   const kafka = new FakeKafka(1)
   const node = await start(t, kafka)
   for (let i = 0; i < 20; i++) kafka.add(0, { value: `cpu,n=${i} v=1` })
-  await until(() => kafka.committed[0] === 20)
+  await eventually(() => kafka.committed[0] === 20)
   kafka.partitions[0].length = 0
   kafka.members[0].startOver(0)
   for (let i = 20; i < 25; i++) kafka.add(0, { value: `cpu,n=${i} v=1` })
-  await until(() => kafka.committed[0] === 5)
+  await eventually(() => kafka.committed[0] === 5)
   t.match(await listed(node), [{ metrics: { lag: 0 } }])
   t.equal((await rowsOf(node)).length, 25)
 })
@@ -354,7 +355,7 @@ t.test('a producer that sends nanoseconds as the timestamp: points without a tim
   const [now, timestamp] = [BigInt(Date.now()) * 1_000_000n, String(Date.now() * 1e6)]
   kafka.add(0, { value: 'cpu v=1', timestamp })
   kafka.add(0, { value: `cpu v=2 ${now}`, timestamp })
-  await until(() => kafka.committed[0] === 2)
+  await eventually(() => kafka.committed[0] === 2)
   t.match(await rowsOf(node), [{ time: now, fields: { v: 2 } }])
   t.match(await listed(node), [{ metrics: { messages_total: 2, decode_errors: 1 } }])
 })
@@ -415,10 +416,10 @@ t.test('the log has a sample of what cannot be stored, and says how much it has 
   const kafka = new FakeKafka(1)
   const node = await start(t, kafka, { log: (line) => void (line.includes('dead letters') && logged.push(line)) })
   for (let i = 0; i < 500; i++) kafka.add(0, { value: 'nonsense' })
-  await until(async () => (await listed(node))[0].metrics.decode_errors === 500)
+  await eventually(async () => (await listed(node))[0].metrics.decode_errors === 500)
   await sleep(1000)
   kafka.add(0, { value: 'nonsense' })
-  await until(async () => (await listed(node))[0].metrics.decode_errors === 501)
+  await eventually(async () => (await listed(node))[0].metrics.decode_errors === 501)
   t.ok(logged.length < 60, `${logged.length} lines for 501 records`)
   t.ok(logged.some((line) => /"more":\d+/.test(line)))
 })
@@ -427,6 +428,6 @@ t.test('brokers that are away: the node is ready, and says so', async (t) => {
   const node = await boot({ plugins: ['kafka', 'line_protocol'], config: { kafka: { brokers: '127.0.0.1:1', topics: ['t'], reconnect_ms: 100 } } })
   t.teardown(() => node.stop())
   t.equal((await node.inject('/ready')).statusCode, 200)
-  await until(async () => (await listed(node))[0].status === 'Reconnecting')
+  await eventually(async () => (await listed(node))[0].status === 'Reconnecting')
   t.match((await node.inject('/metrics')).body, /svc_connector_up\{connector="kafka-default",type="kafka"\} 0/)
 })

@@ -3,8 +3,9 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import t, { type Test } from 'tap'
+import { eventually } from '../../test/support/until.ts'
 import { type KafkaLibrary, RecordRefused } from './client.ts'
-import { FakeKafka, rowsOf, start, until } from './testing.ts'
+import { FakeKafka, rowsOf, start } from './testing.ts'
 
 const DEAD = 'dead'
 
@@ -45,7 +46,7 @@ for (const topic of [undefined, DEAD]) {
     const now = Date.now()
     for (let i = 0; i < 60; i++)
       kafka.add(0, { value: i % 20 === 7 ? `nonsense ${i}` : `cpu,n=${i} v=${i}${i % 2 === 0 ? '' : ` ${now}000001`}`, timestamp: String(now - i) })
-    await until(() => kafka.committed[0] === 60)
+    await eventually(() => kafka.committed[0] === 60)
     t.same(await rows(), [])
     t.match(await replay(), { status: 200, messages: 60, failed: 60 }, 'before it is mended they are letters again, of the same times')
     state.broken = undefined
@@ -71,7 +72,7 @@ t.test('a replay of a topic that fails on its way goes on where it was', async (
   const { kafka, dead } = brokers()
   const { state, replay, rows } = await node(t, kafka, { dead_letter_topic: DEAD })
   for (let i = 0; i < 40; i++) kafka.add(0, { value: `cpu,n=${i} v=${i}` })
-  await until(() => kafka.committed[0] === 40)
+  await eventually(() => kafka.committed[0] === 40)
   state.broken = undefined
   let commits = 0
   dead.check = async () => {
@@ -112,7 +113,7 @@ t.test('a record that brokers never take as a dead letter is kept in the file, h
   kafka.add(0, { value: 'nonsense' })
   kafka.add(0, { value: large })
   kafka.add(0, { value: `cpu v=1 ${Date.now()}000000` })
-  await until(() => kafka.committed[0] === 3)
+  await eventually(() => kafka.committed[0] === 3)
   t.equal((await rows()).length, 1)
   t.equal(dead.partitions.flat().length, 1)
   const path = join(started.dataDir, 'dead-letters', 'kafka-default.jsonl')

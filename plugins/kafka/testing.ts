@@ -3,7 +3,6 @@ import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { CONNECTORS, type Connectors, definePlugin, type PointFormat, pointFormat } from 'svcdb'
 import { boot, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
-import { until as found } from '../../test/support/until.ts'
 import type { ConsumerClient, ConsumerEvents, ConsumerOptions, KafkaLibrary, KafkaRecord, OutgoingRecord, PartitionOffset } from './client.ts'
 import { type ConnectorConfig, configSchema, connectorsOf } from './config.ts'
 import { KafkaConnector } from './connector.ts'
@@ -206,6 +205,3 @@ export async function start(
 }
 
 export { listed, type Row, rowsOf } from '../../test/support/connectors.ts'
-
-/** Waits until it is so. @throws Error when it is not within two minutes. */
-export const until = async (what: () => boolean | Promise<boolean>): Promise<void> => void (await found(String(what), what, 120_000))

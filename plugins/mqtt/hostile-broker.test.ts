@@ -6,7 +6,8 @@ import { definePlugin, type PointFormat, type PointReader, pointFormat } from 's
 import { SvcError } from 'svcdb/lib/errors'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { listed, rowsOf, running, start, until } from './testing.ts'
+import { eventually } from '../../test/support/until.ts'
+import { listed, rowsOf, running, start } from './testing.ts'
 import { publish, publishHead, rawBroker } from './testing-raw-broker.ts'
 
 const MIB = 1024 * 1024
@@ -38,7 +39,7 @@ for (const [version, qos] of [
     await running(node)
     let most = 0
     const before = process.memoryUsage()
-    await until(async () => {
+    await eventually(async () => {
       const { external, arrayBuffers } = process.memoryUsage()
       most = Math.max(most, external - before.external, arrayBuffers - before.arrayBuffers)
       return (await rowsOf(node)).length === 2
@@ -54,7 +55,7 @@ for (const [version, qos] of [
     t.match({ topic, code, bytes }, { topic: 't', code: 'PAYLOAD_TOO_LARGE', bytes: GIANT })
     t.match(error, new RegExp(`a message of ${GIANT} bytes: mqtt.max_message_bytes is 1024`))
     t.match(Buffer.from(body, 'base64').toString(), /^x+$/, 'its beginning is kept')
-    if (qos > 0) await until(() => broker.connections[0].acked.length === 3)
+    if (qos > 0) await eventually(() => broker.connections[0].acked.length === 3)
     t.same(broker.connections[0].acked, qos > 0 ? [1, 2, 3] : [])
   })
 }
@@ -72,13 +73,13 @@ t.test('what is read of a connection that is gone is acknowledged on no other', 
     if (full) throw new SvcError('STORAGE_FULL', 'full')
     return write(batch, how)
   }
-  await until(async () => (await listed(node))[0]?.metrics.messages_total !== 0)
+  await eventually(async () => (await listed(node))[0]?.metrics.messages_total !== 0)
   broker.connections[0].socket.destroy()
-  await until(() => broker.connections.length > 1)
+  await eventually(() => broker.connections.length > 1)
   full = false
-  await until(async () => (await rowsOf(node)).some(({ tags }) => tags.n === 'last'))
+  await eventually(async () => (await rowsOf(node)).some(({ tags }) => tags.n === 'last'))
   const later = () => broker.connections.slice(1).flatMap(({ acked }) => acked)
-  await until(() => later().includes(100))
+  await eventually(() => later().includes(100))
   t.same([...new Set(later())], [100])
 })
 
@@ -99,15 +100,15 @@ for (const qos of [0, 1, 2] as const) {
     }
     // The first message of each connection is read: the backlog is full after some of them.
     for (let i = 0; i < LAST; i++) {
-      await until(() => broker.connections.length === i + 1)
+      await eventually(() => broker.connections.length === i + 1)
       await sleep(50)
       broker.connections[i].socket.destroy()
     }
-    await until(() => broker.connections.length === LAST + 1)
+    await eventually(() => broker.connections.length === LAST + 1)
     await sleep(300)
     full = false
-    await until(async () => (await rowsOf(node)).filter(({ tags }) => String(tags.n).startsWith(`${LAST}-`)).length === 4)
-    if (qos > 0) await until(() => broker.connections[LAST].acked.length === 4)
+    await eventually(async () => (await rowsOf(node)).filter(({ tags }) => String(tags.n).startsWith(`${LAST}-`)).length === 4)
+    if (qos > 0) await eventually(() => broker.connections[LAST].acked.length === 4)
     t.equal(broker.connections.length, LAST + 1, 'no connection was given up')
   })
 }
@@ -151,7 +152,7 @@ for (const slow of [false, true]) {
         config: { mqtt: { broker: '127.0.0.1', port: broker.port, topics: ['#'], format: 'spy', max_in_flight: 4, reconnect_ms: 100 } },
       })
       t.teardown(() => node.stop())
-      await until(() => calls.includes('second'))
+      await eventually(() => calls.includes('second'))
       const second = calls.indexOf('second')
       const last = calls.lastIndexOf('first', second)
       t.ok(last > 0)
@@ -181,10 +182,10 @@ t.test('user properties count as what is in flight, and are not kept', async (t)
     return write(batch, how)
   }
   const received = async () => Number((await listed(node))[0].metrics.messages_total)
-  await until(async () => (await received()) > 0)
+  await eventually(async () => (await received()) > 0)
   for (let before = -1; before !== (await received()); await sleep(500)) before = await received()
   t.ok((await received()) <= 8, `${await received()} messages of 700 kB are in flight, of 4 MiB`)
   full = false
-  await until(() => broker.connections[0].acked.length === COUNT)
+  await eventually(() => broker.connections[0].acked.length === COUNT)
   t.equal((await rowsOf(node)).length, COUNT)
 })

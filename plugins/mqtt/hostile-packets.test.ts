@@ -5,7 +5,8 @@ import { runInNewContext } from 'node:vm'
 import { seeded } from 'svcdb/lib/random'
 import type { TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { listed, rowsOf, running, start, until } from './testing.ts'
+import { eventually } from '../../test/support/until.ts'
+import { listed, rowsOf, running, start } from './testing.ts'
 import { publish, rawBroker } from './testing-raw-broker.ts'
 
 const MIB = 1024 * 1024
@@ -27,7 +28,7 @@ t.test('messages of QoS 2 with long topics that are never released', { timeout: 
   collect()
   const before = process.memoryUsage().heapUsed
   const node = await start(t, { broker: '127.0.0.1', port: broker.port, topics: ['#'], format: 'line_protocol', qos: 2 })
-  await until(() => broker.connections[0]?.acked.length === COUNT)
+  await eventually(() => broker.connections[0]?.acked.length === COUNT)
   collect()
   const held = process.memoryUsage().heapUsed - before
   t.ok(held < 60 * MIB, `${Math.round(held / MIB)} MiB are held for ${Math.round((COUNT * TOPIC_BYTES) / MIB)} MiB of topics`)
@@ -76,7 +77,7 @@ for (const [what, bytes, version] of [
       protocol_version: version,
       reconnect_ms: 100,
     })
-    await until(() => broker.connections[1]?.acked.includes(7) ?? false)
+    await eventually(() => broker.connections[1]?.acked.includes(7) ?? false)
     t.ok((await rowsOf(node)).some(({ tags }) => tags.n === '1'))
     await running(node)
     await writes(t, node)
@@ -106,7 +107,7 @@ t.test('what is sent before the connection stands', { timeout: 60_000 }, async (
   for (const protocol_version of ['3.1.1', '5']) {
     served = 0
     const node = await start(t, { broker: '127.0.0.1', port, topics: ['#'], format: 'line_protocol', protocol_version, reconnect_ms: 100 })
-    await until(() => served > garbage.length)
+    await eventually(() => served > garbage.length)
     t.match(JSON.stringify((await listed(node))[0].status), /Reconnecting|failed/)
     await writes(t, node)
   }
@@ -138,7 +139,7 @@ t.test('packets with bytes that are turned, cut or doubled', { timeout: 120_000 
     } else socket.write(good)
   })
   const node = await start(t, { broker: '127.0.0.1', port: broker.port, topics: ['#'], format: 'line_protocol', protocol_version: '5', reconnect_ms: 100 })
-  await until(() => broker.connections[BAD]?.acked.includes(7) ?? false)
+  await eventually(() => broker.connections[BAD]?.acked.includes(7) ?? false)
   t.ok((await rowsOf(node)).some(({ tags }) => tags.n === String(BAD)))
   await writes(t, node)
 })

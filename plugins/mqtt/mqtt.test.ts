@@ -4,7 +4,8 @@ import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { SvcError } from 'svcdb/lib/errors'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { broker, listed, rowsOf, running, start, until } from './testing.ts'
+import { eventually } from '../../test/support/until.ts'
+import { broker, listed, rowsOf, running, start } from './testing.ts'
 
 // The broker of these tests speaks 3.1.1; Mosquitto is asked in both versions by test/interop/mqtt.test.ts.
 for (const qos of [0, 1, 2]) {
@@ -23,12 +24,12 @@ for (const qos of [0, 1, 2]) {
     const before = BigInt(Date.now()) * 1_000_000n
     await client.publishAsync('plant/a/press/temperature', JSON.stringify({ fields: { value: 21.5 } }), { qos: qos as 0 })
     await client.publishAsync('other', JSON.stringify({ fields: { value: true } }), { qos: qos as 0 })
-    await until(async () => (await rowsOf(node)).length === 2)
+    await eventually(async () => (await rowsOf(node)).length === 2)
     await client.publishAsync('plant/a/press/own', JSON.stringify([{ measurement: 'vibration', tags: { axis: 'x' }, fields: { value: 1 }, timestamp: 1e18 }]), {
       qos: qos as 0,
     })
     await client.publishAsync('ignored', JSON.stringify({ fields: { value: 1 } }), { qos: qos as 0 })
-    await until(async () => (await listed(node))[0].metrics.decode_errors === 1)
+    await eventually(async () => (await listed(node))[0].metrics.decode_errors === 1)
     const rows = await rowsOf(node)
     t.match(rows, [
       { measurement: 'mapped', tags: {}, fields: { value: 1 } },
@@ -72,7 +73,7 @@ t.test('messages without a time that have waited at the broker, and come at once
   await running(node)
   const client = await mqtt.client()
   await Promise.all(Array.from({ length: 200 }, (_, i) => client.publishAsync('burst', JSON.stringify({ fields: { v: i } }), { qos: 1 })))
-  await until(async () => (await listed(node))[0].metrics.points_total === 200)
+  await eventually(async () => (await listed(node))[0].metrics.points_total === 200)
   t.same(
     (await rowsOf(node)).sort((a, b) => (a.time < b.time ? -1 : 1)).map(({ fields }) => fields.v),
     Array.from({ length: 200 }, (_, i) => i),
@@ -91,8 +92,8 @@ t.test('what cannot be stored is kept whole, and holds up nobody', async (t) => 
   const client = await mqtt.client()
   const bodies = ['cpu v=1\nnonsense\ncpu,host=b v=2', 'nothing of it', `cpu,host=c v=3 # ${'x'.repeat(2000)}`, 'cpu,host=d v=4', '']
   for (const body of bodies) await client.publishAsync('t', body, { qos: 1 })
-  await until(async () => (await listed(node))[0].metrics.messages_total === 5)
-  await until(async () => (await rowsOf(node)).length === 3)
+  await eventually(async () => (await listed(node))[0].metrics.messages_total === 5)
+  await eventually(async () => (await rowsOf(node)).length === 3)
   t.same(
     (await rowsOf(node)).map(({ tags, fields }) => [tags.host ?? '', fields.v]),
     [
@@ -136,7 +137,7 @@ t.test('dead letters are read again when their cause is mended, in whatever of t
   const now = BigInt(Date.now()) * 1_000_000n
   // More than one file of them, and some that stay what they are.
   for (let i = 0; i < 300; i++) await client.publishAsync('t', i % 50 === 7 ? `nonsense ${i}` : `cpu,n=${i} v=${i}${i % 2 === 0 ? '' : ` ${now}`}`, { qos: 1 })
-  await until(async () => (await listed(node))[0].metrics.decode_errors === 300)
+  await eventually(async () => (await listed(node))[0].metrics.decode_errors === 300)
   t.equal((await rowsOf(node)).length, 0)
   broken = false
   const replay = async (name = 'mqtt-default') => {
@@ -219,12 +220,12 @@ t.test('a message is acknowledged when its points are durable, in the order in w
   await running(node)
   const client = await mqtt.client()
   for (let i = 0; i < 20; i++) await client.publishAsync('t', `cpu,n=${i} v=${i}`, { qos: ((i % 2) + 1) as 1 })
-  await until(async () => (await listed(node))[0].metrics.messages_total === 20)
+  await eventually(async () => (await listed(node))[0].metrics.messages_total === 20)
   for (let i = 0; i < 50; i++) await turn()
   t.same(acked, [], 'all have come, and none is acknowledged')
   gate.resolve()
-  await until(async () => (await rowsOf(node)).length === 20)
-  await until(() => acked.length >= 20)
+  await eventually(async () => (await rowsOf(node)).length === 20)
+  await eventually(() => acked.length >= 20)
   t.pass('and then they are')
 })
 
@@ -239,7 +240,7 @@ t.test('a broker that is away, comes, goes and comes again', async (t) => {
   })
   t.teardown(() => node.stop())
   t.equal((await node.inject('/ready')).statusCode, 200, 'the node is ready without it')
-  await until(async () => (await listed(node))[0].status === 'Reconnecting')
+  await eventually(async () => (await listed(node))[0].status === 'Reconnecting')
   t.match((await node.inject('/metrics')).body, /svc_connector_up\{connector="mqtt-default",type="mqtt"\} 0/)
   t.ok(logged.some((line) => /cannot reach the broker, tried again every 0\.2 s: connect ECONNREFUSED/.test(line)))
   await mqtt.up()
@@ -248,14 +249,14 @@ t.test('a broker that is away, comes, goes and comes again', async (t) => {
   // With a time of their own, for one that comes twice is to be the same point.
   const now = BigInt(Date.now()) * 1_000_000n
   await client.publishAsync('t', `cpu v=1 ${now}`, { qos: 1 })
-  await until(async () => (await rowsOf(node)).length === 1)
+  await eventually(async () => (await rowsOf(node)).length === 1)
   await mqtt.down()
-  await until(async () => (await listed(node))[0].status === 'Reconnecting')
+  await eventually(async () => (await listed(node))[0].status === 'Reconnecting')
   await mqtt.up()
-  await until(() => client.connected)
+  await eventually(() => client.connected)
   await client.publishAsync('t', `cpu,kept=yes v=2 ${now}`, { qos: 1 })
-  await until(async () => (await rowsOf(node)).length === 2)
-  await until(async () => /svc_mqtt_reconnections_total 1/.test((await node.inject('/metrics')).body))
+  await eventually(async () => (await rowsOf(node)).length === 2)
+  await eventually(async () => /svc_mqtt_reconnections_total 1/.test((await node.inject('/metrics')).body))
 })
 
 t.test('a connector that is stopped while it connects stays stopped', async (t) => {
@@ -294,7 +295,7 @@ t.test('a broker that refuses is named in the status', async (t) => {
     },
   })
   t.teardown(() => node.stop())
-  await until(async () => (await listed(node)).every(({ status }) => status !== 'Stopped' && status !== 'Reconnecting'))
+  await eventually(async () => (await listed(node)).every(({ status }) => status !== 'Stopped' && status !== 'Reconnecting'))
   t.match(
     (await listed(node)).map(({ name, status }) => [name, status]),
     [
@@ -321,7 +322,7 @@ t.test('back-pressure: what is in flight is bounded, the session lives, and noth
   await sleep(100)
   t.ok((await listed(node))[0].metrics.points_total === 0)
   full = false
-  await until(async () => (await rowsOf(node)).length === 200)
+  await eventually(async () => (await rowsOf(node)).length === 200)
   t.pass('all are there')
 })
 
@@ -346,14 +347,14 @@ t.test('a connection that is lost under back-pressure acknowledges nothing on th
   for (let i = 0; i < 3; i++) {
     await sleep(50)
     await mqtt.down()
-    await until(async () => (await listed(node))[0].status === 'Reconnecting')
+    await eventually(async () => (await listed(node))[0].status === 'Reconnecting')
     await mqtt.up()
     await running(node)
   }
   t.equal(acks, 0)
   full = false
-  await until(async () => (await rowsOf(node)).length === 40)
-  await until(() => acks >= 40)
+  await eventually(async () => (await rowsOf(node)).length === 40)
+  await eventually(() => acks >= 40)
 })
 
 t.test('retained messages: stored or left out, and told apart', async (t) => {
@@ -364,15 +365,15 @@ t.test('retained messages: stored or left out, and told apart', async (t) => {
     const node = await start(t, { broker: '127.0.0.1', port: mqtt.port, topics: ['#'], format: 'line_protocol', retained, status_topic: 'status/svc' })
     await running(node)
     await client.publishAsync('t', 'live v=1', { qos: 1 })
-    await until(async () => (await rowsOf(node)).some(({ measurement }) => measurement === 'live'))
+    await eventually(async () => (await rowsOf(node)).some(({ measurement }) => measurement === 'live'))
     t.equal((await rowsOf(node)).length, retained === 'store' ? 2 : 1)
     t.match((await node.inject('/metrics')).body, /svc_mqtt_retained_messages_total [12]/)
     const status: string[] = []
     client.on('message', (topic, payload) => void (topic === 'status/svc' && status.push(payload.toString())))
     await client.subscribeAsync('status/svc')
-    await until(() => status.length > 0)
+    await eventually(() => status.length > 0)
     await node.stop()
-    await until(() => status.length > 1)
+    await eventually(() => status.length > 1)
     t.same(status, ['online', 'offline'], 'the status is kept at the broker')
   }
 })
@@ -413,14 +414,14 @@ t.test('several connectors, namespaces, and what each caller sees of them', asyn
   t.same(await names(as('r')), ['a', 'b'])
   t.same(await names(as('o', 'one')), ['a'])
   const client = await mqtt.client()
-  await until(async () =>
+  await eventually(async () =>
     ((await node.inject({ url: '/api/v1/connectors', headers: as('r') })).json().items as { status: unknown }[]).every(
       ({ status }) => status === 'Idle' || status === 'Running',
     ),
   )
   await client.publishAsync('a/x', 'cpu v=1', { qos: 1 })
   await client.publishAsync('b/x', 'cpu v=2', { qos: 1 })
-  await until(async () => (await rowsOf(node, 'one')).length + (await rowsOf(node, 'two')).length === 2)
+  await eventually(async () => (await rowsOf(node, 'one')).length + (await rowsOf(node, 'two')).length === 2)
   const replay = async (connector: string, key: string) =>
     (await node.inject({ method: 'POST', url: `/api/v1/admin/connectors/${connector}/dead-letters/replay`, headers: as(key, 'one') })).statusCode
   t.equal(await replay('a', 'o'), 403)

@@ -2,7 +2,8 @@
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
 import { FaultyLink } from '../../test/support/faulty-link.ts'
-import { broker, listed, running, until } from './testing.ts'
+import { eventually } from '../../test/support/until.ts'
+import { broker, listed, running } from './testing.ts'
 
 for (const status_topic of ['svc/status', undefined])
   t.test(`a broker that is silent does not hold up a stop: ${status_topic === undefined ? 'no status' : 'with a status'}`, async (t) => {
@@ -20,7 +21,7 @@ for (const status_topic of ['svc/status', undefined])
     await running(node)
     const client = await mqtt.client()
     await client.publishAsync('t', 'cpu v=1', { qos: 1 })
-    await until(async () => (await listed(node))[0].metrics.points_total === 1)
+    await eventually(async () => (await listed(node))[0].metrics.points_total === 1)
     link.stall()
     t.same(await node.stop(), [], 'no plugin has missed its time')
   })

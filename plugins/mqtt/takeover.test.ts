@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { definePlugin } from 'svcdb'
 import { boot, SharedState, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
-import { broker, listed, type Row, rowsOf, until } from './testing.ts'
+import { eventually } from '../../test/support/until.ts'
+import { broker, listed, type Row, rowsOf } from './testing.ts'
 
 t.test('one node takes messages; another goes on when that one is decommissioned, stops, or loses its state', async (t) => {
   const mqtt = await broker(t)
@@ -41,7 +42,7 @@ t.test('one node takes messages; another goes on when that one is decommissioned
   /** The one that has it, once there is one. */
   const owner = async (not?: number): Promise<number> => {
     let found: number[] = []
-    await until(async () => {
+    await eventually(async () => {
       found = await up()
       return found.length === 1 && found[0] !== not
     })
@@ -69,7 +70,7 @@ t.test('one node takes messages; another goes on when that one is decommissioned
   cut.delete(second)
   await nodes[third - 1].stop()
   t.equal(await owner(third), second)
-  await until(() => published > 50)
+  await eventually(() => published > 50)
   going = false
   await publishing
   const stored = async (): Promise<Set<unknown>> =>
@@ -78,6 +79,6 @@ t.test('one node takes messages; another goes on when that one is decommissioned
         ({ fields }) => fields.value,
       ),
     )
-  await until(async () => (await stored()).size === published)
+  await eventually(async () => (await stored()).size === published)
   t.pass(`${published} messages, all stored`)
 })

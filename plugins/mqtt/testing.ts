@@ -5,7 +5,7 @@ import { connectAsync, type IClientOptions, type MqttClient } from 'mqtt'
 import { boot, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
 import { listed } from '../../test/support/connectors.ts'
-import { until as found } from '../../test/support/until.ts'
+import { eventually } from '../../test/support/until.ts'
 
 export { listed, type Row, rowsOf } from '../../test/support/connectors.ts'
 
@@ -58,9 +58,6 @@ export async function broker(t: Test, options: object = {}): Promise<TestBroker>
   }
 }
 
-/** Waits until it is so. @throws Error when it is not within two minutes. */
-export const until = async (what: () => boolean | Promise<boolean>): Promise<void> => void (await found(String(what), what, 120_000))
-
 export async function start(t: Test, mqtt: object, more: { config?: object; storage?: string; plugins?: string[]; dataDir?: string } = {}): Promise<TestNode> {
   const node = await boot({
     plugins: ['mqtt', 'native', 'line_protocol', ...(more.plugins ?? [])],
@@ -72,4 +69,4 @@ export async function start(t: Test, mqtt: object, more: { config?: object; stor
   return node
 }
 
-export const running = (node: TestNode): Promise<void> => until(async () => ['Running', 'Idle'].includes((await listed(node))[0].status as string))
+export const running = (node: TestNode): Promise<true> => eventually(async () => ['Running', 'Idle'].includes((await listed(node))[0].status as string))

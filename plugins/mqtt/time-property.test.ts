@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { listed, rowsOf, running, start, until } from './testing.ts'
+import { eventually } from '../../test/support/until.ts'
+import { listed, rowsOf, running, start } from './testing.ts'
 import { publish, rawBroker } from './testing-raw-broker.ts'
 
 const AT = '2026-01-02T03:04:05.000000006Z'
@@ -19,14 +20,14 @@ t.test('points without a time have that of the user property; what comes again i
       publish('t', 'cpu,n=5 v=1', { id: 5, five: true, user: { at: 'yesterday' } }),
       publish('t', 'nonsense', { id: 6, five: true, user: { at: AT } }),
     ]
-    if (index === 0) socket.write(Buffer.concat(sent), () => void until(() => broker.connections[0].acked.length === 6).then(() => socket.destroy()))
+    if (index === 0) socket.write(Buffer.concat(sent), () => void eventually(() => broker.connections[0].acked.length === 6).then(() => socket.destroy()))
     else socket.write(sent[0])
   })
   const before = BigInt(Date.now()) * 1_000_000n
   const mqtt = { broker: '127.0.0.1', port: broker.port, topics: ['#'], format: 'line_protocol', protocol_version: '5', time_property: 'at', backfill: true }
   const node = await start(t, { ...mqtt, reconnect_ms: 100 }, { storage: 'embedded' })
   await running(node)
-  await until(async () => (await listed(node))[0].metrics.messages_total === 7 && broker.connections[1].acked.length === 1)
+  await eventually(async () => (await listed(node))[0].metrics.messages_total === 7 && broker.connections[1].acked.length === 1)
   const rows = (await rowsOf(node)).sort((a, b) => Number(a.tags.n) - Number(b.tags.n))
   t.same(
     rows.slice(0, 3).map(({ tags, time }) => [tags.n, time]),

@@ -1,7 +1,8 @@
 /** Topics that are no longer those of a connector: the session at the broker has them all the same. */
 import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { broker, listed, rowsOf, running, start, until } from './testing.ts'
+import { eventually } from '../../test/support/until.ts'
+import { broker, listed, rowsOf, running, start } from './testing.ts'
 
 /** Of one session, by the nodes that are started one after the other. */
 async function session(t: Test) {
@@ -22,16 +23,16 @@ t.test('what comes to a topic that a connector has no longer is not taken', asyn
   const { node, left, publisher } = await session(t)
   await (await node(['plant/a', 'plant/b', 'plant/#'])).stop()
   const second = await node(['plant/a', 'plant/c'])
-  await until(() => left.length === 2)
+  await eventually(() => left.length === 2)
   t.same(left, ['plant/b', 'plant/#'])
   for (const topic of ['plant/b', 'plant/a', 'plant/d', 'plant/c']) await publisher.publishAsync(topic, `cpu,topic=${topic} v=1`, { qos: 1 })
-  await until(async () => (await rowsOf(second)).length >= 2)
+  await eventually(async () => (await rowsOf(second)).length >= 2)
   t.same((await rowsOf(second)).map(({ tags }) => tags.topic).sort(), ['plant/a', 'plant/c'])
   t.equal((await listed(second))[0].metrics.messages_total, 2)
   await second.stop()
   const third = await node(['plant/a', 'plant/c'])
   await publisher.publishAsync('plant/c', 'cpu,topic=again v=1', { qos: 1 })
-  await until(async () => (await rowsOf(third)).length === 3)
+  await eventually(async () => (await rowsOf(third)).length === 3)
   t.equal(left.length, 2, 'once')
 })
 

@@ -1,7 +1,8 @@
-import { setImmediate, setTimeout } from 'node:timers/promises'
+import { setImmediate } from 'node:timers/promises'
 import { definePlugin, type Logger, NAMESPACES, type NamespaceLifecycle, type Storage } from 'svcdb'
 import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
+import { eventually } from '../../test/support/until.ts'
 import { Deletion } from './deletion.ts'
 import type { Directory } from './directory.ts'
 import { type FolderNode, openNode } from './testing.ts'
@@ -15,10 +16,6 @@ const marked = async (at: FolderNode): Promise<boolean> => {
   const entries = await storageOf(at).state('namespaces').list<{ deleting?: boolean }>({ prefix: 'namespace/' })
   return entries.some(({ value }) => value.deleting)
 }
-async function until(done: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await done())) await setTimeout(5)
-}
-
 /** Has drops fail after so many of them, as a full disk would. */
 function failDrops(at: FolderNode, after: number): () => void {
   const storage = storageOf(at)
@@ -48,7 +45,7 @@ t.test('a delete that was cut off is finished by the next start', async (t) => {
     } else t.equal(cut.statusCode, 200)
     await at.node.stop()
     at = await openNode(dir)
-    await until(async () => !(await marked(at)))
+    await eventually(async () => !(await marked(at)))
     t.same(await storageOf(at).namespaces(), ['other'])
     t.same(await storageOf(at).usage('acme'), { series: 0, measurements: 0, bytes: 0 })
     t.equal((await storageOf(at).measurements('other')).length, 3)
@@ -162,7 +159,7 @@ t.test('writes that race with a delete leave nothing under a name that is gone',
           await setImmediate() // a refusal waits for nothing, and would leave no turn to anything else
         }
       })
-      await until(async () => (await storageOf(at).measurements('acme')).length > 50)
+      await eventually(async () => (await storageOf(at).measurements('acme')).length > 50)
       t.equal((await at.inject('DELETE', `${PATH}/acme`)).statusCode, 200)
       going = false
       await Promise.all(writers)
@@ -212,7 +209,7 @@ t.test('others keep a namespace, and forget what they keep for it', async (t) =>
   await at.node.stop()
   broken = false
   at = await openNode(dir, {}, [keeper])
-  await until(async () => !(await marked(at)))
+  await eventually(async () => !(await marked(at)))
   await at.node.stop()
   t.same(forgotten, ['acme'])
 })

@@ -7,11 +7,11 @@ import type { AddressInfo } from 'node:net'
 import { defineSkill, EffectError, type Json, type StepContext } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import t, { type Test } from 'tap'
+import { eventually, lookUntil } from '../../test/support/until.ts'
 import { OPERATIONS } from './routes/index.ts'
 import { type ApiNode, type Client, type Reply, startApi } from './testing.ts'
 
 const TENANTS = ['once', 'again', 'together'] as const
-const WAIT_MS = 60_000
 const any = { summary: 'Of a test', input: Type.Any(), output: Type.Any() }
 const about = [{ namespace: 'n', value: 'x' }]
 
@@ -77,11 +77,6 @@ async function begin(world: World, capability: string, more: object = {}): Promi
   return run
 }
 
-async function until(is: () => Promise<boolean>): Promise<boolean> {
-  for (const end = Date.now() + WAIT_MS; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 30))) if (await is()) return true
-  return false
-}
-
 async function doubted(world: World): Promise<{ run: string; said: object }> {
   const run = await begin(world, 'doubt')
   const [{ effect }] = (await world.ann.get(`/runs/${run}`)).body.undecided
@@ -97,7 +92,7 @@ async function asked(world: World): Promise<string> {
 
 async function breached(world: World): Promise<string> {
   await begin(world, 'matter', { case: { kind: 'claim', correlation: [{ namespace: 'claim', value: String(world.cases.length) }] } })
-  await until(async () => (await world.ann.get('/obligations')).body.obligations.length > 0)
+  await eventually(async () => (await world.ann.get('/obligations')).body.obligations.length > 0)
   const [{ case: id }] = (await world.ann.get('/obligations')).body.obligations
   world.cases.push(id)
   return id
@@ -146,7 +141,7 @@ const PREPARE: Readonly<Record<string, Prepare>> = {
   },
   rearm_push: async (world) => {
     const run = await begin(world, 'echo', { push: [{ id: 'one', url: world.hook }] })
-    await until(async () => (await world.ann.get('/push')).body.parked.length > 0)
+    await eventually(async () => (await world.ann.get('/push')).body.parked.length > 0)
     world.open()
     return { path: '/push/rearm', body: { run, id: 'one' } }
   },
@@ -254,7 +249,7 @@ async function repeated(t: Test, prepare: Prepare, worlds: readonly World[], don
     texts = await Promise.all(worlds.map(seen))
     return texts.every((text) => text === texts[0])
   }
-  await until(same)
+  await lookUntil(same, (isSame) => isSame)
   t.equal(texts[1], texts[0], 'one after the other')
   t.equal(texts[2], texts[0], 'at one time')
   for (const world of worlds)

@@ -2,6 +2,7 @@
 import type { Clock } from 'svcdb'
 import { boot, systemClock, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { becomes } from './testing.ts'
 
 const HOUR = 3_600_000_000_000n
 /** 2024-01-01T00:00:00Z */
@@ -36,15 +37,6 @@ async function rows(node: TestNode, measurement: string): Promise<string[]> {
   for await (const { tags, times } of node.storage.scan({ namespace: '', measurement }))
     for (const time of times) out.push(`${tags.host} ${(time - T0) / HOUR}`)
   return out.sort()
-}
-
-async function until(t: Test, what: () => Promise<unknown>, wanted: unknown, name: string): Promise<void> {
-  let found: unknown
-  for (const end = performance.now() + 30_000; performance.now() < end; await new Promise((resolve) => setTimeout(resolve, 20))) {
-    found = await what()
-    if (JSON.stringify(found) === JSON.stringify(wanted)) break
-  }
-  t.same(found, wanted, name)
 }
 
 const first = async (node: TestNode): Promise<{ status: string; last_error: string | null; pending_repairs: unknown[] }> =>
@@ -85,23 +77,23 @@ t.test('max_slice_bytes counts texts', async (t) => {
   await write(node, [line('a', 40).replace('v=', 'w=')])
   const payload = { name: 'last', source_measurement: 'cpu', target_measurement: 'last_1h', every: '1h', aggregations: ['last'] }
   t.equal((await node.inject({ method: 'POST', url: '/api/v1/rollups', payload })).statusCode, 201)
-  await until(t, async () => (await rows(node, 'last_1h')).length, 20, 'slice by slice')
+  await becomes(t, async () => (await rows(node, 'last_1h')).length, 20, 'slice by slice')
   await write(
     node,
     Array.from({ length: 20 }, (_, i) => one(i, 3)),
   )
   const failed = async () => /one bucket takes more than rollups.max_slice_bytes of 1000000/.test(String((await first(node)).last_error))
-  await until(t, failed, true, 'a bucket that is too large is said to be')
+  await becomes(t, failed, true, 'a bucket that is too large is said to be')
 })
 
 t.test('a parked rollup is tried again after parked_retry_secs', async (t) => {
   const node = await start(t, { park_after_failures: 1, parked_retry_secs: 1, max_series_per_rollup: 1 })
   t.equal((await create(node, 'a'))[0], 201)
   await write(node, [line('a', 0), line('b', 0), line('a', 9)])
-  await until(t, async () => (await first(node)).status, 'parked', 'it fails')
+  await becomes(t, async () => (await first(node)).status, 'parked', 'it fails')
   await node.storage.delete({ namespace: '', measurement: 'cpu', matchers: [{ tag: 'host', op: '=', value: 'b' }] })
-  await until(t, async () => (await first(node)).status, 'active', 'and goes on when its cause is gone')
-  await until(t, () => rows(node, 'a_1h'), ['a 0'], 'with what it has missed')
+  await becomes(t, async () => (await first(node)).status, 'active', 'and goes on when its cause is gone')
+  await becomes(t, () => rows(node, 'a_1h'), ['a 0'], 'with what it has missed')
 })
 
 t.test('a rollup that has failed is tried again in time though the clock was set back', async (t) => {
@@ -110,10 +102,10 @@ t.test('a rollup that has failed is tried again in time though the clock was set
   const node = await start(t, { park_after_failures: 1, parked_retry_secs: 1, max_series_per_rollup: 1 }, {}, clock)
   t.equal((await create(node, 'a'))[0], 201)
   await write(node, [line('a', 0), line('b', 0), line('a', 9)])
-  await until(t, async () => (await first(node)).status, 'parked', 'it fails')
+  await becomes(t, async () => (await first(node)).status, 'parked', 'it fails')
   ahead = 0
   await node.storage.delete({ namespace: '', measurement: 'cpu', matchers: [{ tag: 'host', op: '=', value: 'b' }] })
-  await until(t, () => rows(node, 'a_1h'), ['a 0'], 'a second later, by a clock that nobody sets')
+  await becomes(t, () => rows(node, 'a_1h'), ['a 0'], 'a second later, by a clock that nobody sets')
 })
 
 t.test('raw data is not kept for a rollup for longer than max_hold_secs, and the rollup gives it up', async (t) => {
@@ -122,13 +114,13 @@ t.test('raw data is not kept for a rollup for longer than max_hold_secs, and the
   t.equal((await create(node, 'a'))[0], 201)
   await write(node, [line('a', 0), line('b', 0)], false)
   await write(node, [line('a', 8), line('a', 9)], false)
-  await until(t, async () => (await first(node)).status, 'parked', 'two series are one too many')
+  await becomes(t, async () => (await first(node)).status, 'parked', 'two series are one too many')
   t.same(await rows(node, 'cpu'), ['a 0', 'a 8', 'a 9', 'b 0'], 'raw data waits, though it is older than its retention')
   await write(node, [line('a', 40)], false)
-  await until(t, async () => (await rows(node, 'cpu')).includes('a 0'), false, 'but not for ever')
-  await until(t, async () => (await first(node)).status, 'active', 'the rollup goes on behind it')
+  await becomes(t, async () => (await rows(node, 'cpu')).includes('a 0'), false, 'but not for ever')
+  await becomes(t, async () => (await first(node)).status, 'active', 'the rollup goes on behind it')
   await write(node, [line('a', 41), line('a', 46)], false)
-  await until(t, async () => (await rows(node, 'a_1h')).slice(-2), ['a 40', 'a 41'], 'and computes what comes')
+  await becomes(t, async () => (await rows(node, 'a_1h')).slice(-2), ['a 40', 'a 41'], 'and computes what comes')
   t.notOk((await rows(node, 'a_1h')).includes('a 0'), 'what was given up has no bucket')
   t.same((await first(node)).pending_repairs, [])
 })

@@ -1,7 +1,7 @@
 /** Nodes that share their state, each with points of its own: each computes its own, and none writes over how far another has come. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { boot, SharedState, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { becomes } from './testing.ts'
 
 const HOUR = 3_600_000_000_000n
 /** 2024-01-01T00:00:00Z */
@@ -34,15 +34,6 @@ async function rows(node: TestNode): Promise<string[]> {
   return out.sort()
 }
 
-async function until(t: Test, what: () => Promise<unknown>, wanted: unknown, name: string): Promise<void> {
-  let found: unknown
-  for (const end = performance.now() + 20_000; performance.now() < end; await sleep(20)) {
-    found = await what()
-    if (JSON.stringify(found) === JSON.stringify(wanted)) break
-  }
-  t.same(found, wanted, name)
-}
-
 const names = async (node: TestNode): Promise<string[]> => (await node.inject('/api/v1/rollups')).json().items.map(({ name }: { name: string }) => name)
 const materialised = async (node: TestNode): Promise<string | undefined> => /"materialised_until":(\d+)/.exec((await node.inject('/api/v1/rollups')).body)?.[1]
 
@@ -55,29 +46,29 @@ t.test('each node computes what is written to it, and a node that stops takes ba
   }
   const payload = { name: 'hourly', source_measurement: 'cpu', target_measurement: 'cpu_1h', every: '1h', aggregations: ['sum'] }
   t.equal((await a.inject({ method: 'POST', url: '/api/v1/rollups', payload })).statusCode, 201)
-  await until(t, () => names(b), ['hourly'], 'the other hears of it')
+  await becomes(t, () => names(b), ['hourly'], 'the other hears of it')
   await write(a, 'a', 2000, 1)
   await write(b, 'b', 4000, 2)
-  await until(t, () => rows(a), ['a 0 1', 'a 1 1', 'a 5 1'], 'its own')
-  await until(t, () => rows(b), ['b 10 2', 'b 11 2', 'b 15 2'], 'and its own')
+  await becomes(t, () => rows(a), ['a 0 1', 'a 1 1', 'a 5 1'], 'its own')
+  await becomes(t, () => rows(b), ['b 10 2', 'b 11 2', 'b 15 2'], 'and its own')
   const [ofA, ofB] = [await materialised(a), await materialised(b)]
   t.not(ofA, ofB, 'they have come to different times')
   await write(b, 'b', 11, 7)
-  await until(t, () => rows(b), ['b 10 2', 'b 11 7', 'b 15 2'], 'computed again where it has changed')
+  await becomes(t, () => rows(b), ['b 10 2', 'b 11 7', 'b 15 2'], 'computed again where it has changed')
   const kept = async (time: string | undefined) => JSON.stringify(await shared.of('rollups').list()).includes(`"until":"${time}"`)
-  await until(t, () => kept(ofA), true, 'how far one has come is kept')
-  await until(t, () => kept(ofB), true, 'and the other')
+  await becomes(t, () => kept(ofA), true, 'how far one has come is kept')
+  await becomes(t, () => kept(ofB), true, 'and the other')
   await b.stop()
   t.ok(await kept(ofA), 'what another keeps stays')
   t.ok(await kept(ofB), 'for when it comes back')
   await write(a, 'a', 1, 5)
-  await until(t, () => rows(a), ['a 0 1', 'a 1 5', 'a 5 1'], 'the other goes on')
+  await becomes(t, () => rows(a), ['a 0 1', 'a 1 5', 'a 5 1'], 'the other goes on')
   t.equal((await a.inject({ method: 'DELETE', url: '/api/v1/rollups/hourly' })).statusCode, 204)
   const c = await peer(t, shared)
   t.same(await names(c), [])
   t.equal((await c.inject({ method: 'POST', url: '/api/v1/rollups', payload })).statusCode, 201, 'the name is free again')
-  await until(t, () => names(a), ['hourly'], 'as another rollup')
-  await until(t, () => materialised(a), ofA, 'which begins anew')
+  await becomes(t, () => names(a), ['hourly'], 'as another rollup')
+  await becomes(t, () => materialised(a), ofA, 'which begins anew')
 })
 
 for (const [name, second] of [

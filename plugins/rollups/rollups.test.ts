@@ -1,6 +1,7 @@
 import type { Clock } from 'svcdb'
 import { boot, systemClock, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { becomes } from './testing.ts'
 
 const HOUR = 3_600_000_000_000n
 /** 2024-01-01T00:00:00Z */
@@ -49,22 +50,13 @@ async function rows(one: TestNode, measurement = 'cpu_1h'): Promise<string[]> {
   return out.sort()
 }
 
-async function until(t: Test, what: () => Promise<unknown>, wanted: unknown, name: string): Promise<void> {
-  let found: unknown
-  for (const end = performance.now() + 60_000; performance.now() < end; await new Promise((resolve) => setTimeout(resolve, 20))) {
-    found = await what()
-    if (JSON.stringify(found) === JSON.stringify(wanted)) break
-  }
-  t.same(found, wanted, name)
-}
-
 for (const storage of ['memory', 'embedded']) {
   t.test(`buckets are written when the live window has left them, and again when their data changes (${storage})`, async (t) => {
     const one = await node(t, { storage })
     const line = (host: string, minutes: number, value: number) => `cpu,host=${host} usage=${value} ${T0 + BigInt(minutes) * 60_000_000_000n}`
     await write(one, [line('a', 0, 1), line('a', 30, 3), line('b', 10, 7), line('a', 60, 5), line('a', 60 * 5, 9)])
     t.equal((await create(one, {})).statusCode, 201)
-    await until(t, () => rows(one), ['a 0 usage_avg=2,usage_count=2', 'a 1 usage_avg=5,usage_count=1', 'b 0 usage_avg=7,usage_count=1'], 'up to the window')
+    await becomes(t, () => rows(one), ['a 0 usage_avg=2,usage_count=2', 'a 1 usage_avg=5,usage_count=1', 'b 0 usage_avg=7,usage_count=1'], 'up to the window')
     const listed = (await one.inject('/api/v1/rollups')).json()
     t.match(listed, {
       total: 1,
@@ -72,9 +64,9 @@ for (const storage of ['memory', 'embedded']) {
     })
     t.match((await one.inject('/api/v1/rollups')).body, `"materialised_until":${T0 + 3n * HOUR}`)
     await write(one, [line('a', 45, 5)])
-    await until(t, () => rows(one), ['a 0 usage_avg=3,usage_count=3', 'a 1 usage_avg=5,usage_count=1', 'b 0 usage_avg=7,usage_count=1'], 'a backfill')
+    await becomes(t, () => rows(one), ['a 0 usage_avg=3,usage_count=3', 'a 1 usage_avg=5,usage_count=1', 'b 0 usage_avg=7,usage_count=1'], 'a backfill')
     await one.storage.delete({ namespace: '', measurement: 'cpu', matchers: [{ tag: 'host', op: '=', value: 'b' }], start: T0, end: T0 + HOUR })
-    await until(t, () => rows(one), ['a 0 usage_avg=3,usage_count=3', 'a 1 usage_avg=5,usage_count=1'], 'a delete')
+    await becomes(t, () => rows(one), ['a 0 usage_avg=3,usage_count=3', 'a 1 usage_avg=5,usage_count=1'], 'a delete')
     const view = (await one.inject('/api/v1/rollups/hourly/query')).json()
     t.same(
       view.rows.map((row: unknown[]) => row.slice(1)),
@@ -102,7 +94,7 @@ t.test('rollups whose turn does not come within a run have it in a later one', a
   const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
   for (const name of names) t.equal((await create(one, { name, target_measurement: `cpu_${name}` })).statusCode, 201)
   const computed = async () => (await Promise.all(names.map((name) => rows(one, `cpu_${name}`)))).map(({ length }) => length)
-  await until(
+  await becomes(
     t,
     computed,
     names.map(() => 1),
@@ -145,10 +137,10 @@ t.test('an encrypted field is refused, at the creation and when it comes later',
   await write(one, [`cpu note="x",v=1 ${T0}`, `mem v=1 ${T0}`, `mem v=1 ${T0 + 9n * HOUR}`])
   t.match((await create(one, {})).json(), { code: 'INVALID_REQUEST', error: /"note" of measurement "cpu" is encrypted/ })
   t.equal((await create(one, { source_measurement: 'mem' })).statusCode, 201)
-  await until(t, () => rows(one), [' 0 v_avg=1,v_count=1'], 'without it')
+  await becomes(t, () => rows(one), [' 0 v_avg=1,v_count=1'], 'without it')
   await write(one, [`mem note="y" ${T0 + 1n}`])
   const error = async () => /"note" of measurement "mem" is encrypted/.test(String((await one.inject('/api/v1/rollups')).json().items[0].last_error))
-  await until(t, error, true, 'it is shown')
+  await becomes(t, error, true, 'it is shown')
   t.same(await rows(one), [' 0 v_avg=1,v_count=1'])
 })
 
@@ -158,16 +150,16 @@ t.test('raw data waits for its buckets, and what retention took is not computed 
   await write(one, [line('cpu', 0, 1), line('cpu', 1, 2), line('cpu', 2, 3)], false)
   await write(one, [line('cpu', 30, 9)], false)
   const first = [' 0 v_avg=1,v_count=1', ' 1 v_avg=2,v_count=1', ' 2 v_avg=3,v_count=1']
-  await until(t, () => rows(one), first, 'computed though the newest point left retention far behind at once')
+  await becomes(t, () => rows(one), first, 'computed though the newest point left retention far behind at once')
   const raw = async () => (await rows(one, 'cpu')).length
-  await until(t, raw, 1, 'then retention has its way')
+  await becomes(t, raw, 1, 'then retention has its way')
   await one.storage.delete({ namespace: '', measurement: 'cpu', start: T0, end: T0 + 3n * HOUR })
   await one.storage.drop('', 'cpu')
   const view = (await one.inject(`/api/v1/rollups/hourly/query?start=${T0}&end=${T0 + 3n * HOUR}`)).json()
   t.equal(view.row_count, 3, 'the view has them before the next pass, too')
   await write(one, [line('cpu', 31, 9)], false)
   const pending = async () => (await one.inject('/api/v1/rollups')).json().items[0].pending_repairs
-  await until(t, pending, [], 'nothing of it is computed again')
+  await becomes(t, pending, [], 'nothing of it is computed again')
   t.same(await rows(one), first)
 })
 
@@ -183,8 +175,8 @@ t.test('buckets keep their types in the view when the source is dropped and writ
   await write(one, [priced(0, '1.25'), priced(1, '2.50')], false)
   await write(one, [priced(30, '3')], false)
   const column = { name: 'price_max', data_type: 'decimal(38, 2)' }
-  await until(t, async () => (await rows(one)).length, 2, 'they are computed')
-  await until(t, async () => (await rows(one, 'cpu')).length, 1, 'retention takes the raw data')
+  await becomes(t, async () => (await rows(one)).length, 2, 'they are computed')
+  await becomes(t, async () => (await rows(one, 'cpu')).length, 1, 'retention takes the raw data')
   await one.storage.drop('', 'cpu')
   await declare(4)
   t.same(shown(await view('')), [column, '1.25', '2.50'])
@@ -202,10 +194,10 @@ t.test('a retention of its own deletes buckets, and tiers above keep theirs', as
     [0, 1, 2, 3, 4, 5, 6, 7].map((hour) => line('cpu', hour, 1)),
   )
   await write(one, [line('cpu', 10, 1)])
-  await until(t, () => rows(one), [' 6 v_sum=1', ' 7 v_sum=1'], 'two hours are left')
-  await until(t, () => rows(one, 'cpu_2h'), [' 0 v_sum_sum=2', ' 2 v_sum_sum=2', ' 4 v_sum_sum=2', ' 6 v_sum_sum=2'], 'of the tier all')
+  await becomes(t, () => rows(one), [' 6 v_sum=1', ' 7 v_sum=1'], 'two hours are left')
+  await becomes(t, () => rows(one, 'cpu_2h'), [' 0 v_sum_sum=2', ' 2 v_sum_sum=2', ' 4 v_sum_sum=2', ' 6 v_sum_sum=2'], 'of the tier all')
   await write(one, [line('cpu', 0.5, 1)])
-  await until(
+  await becomes(
     t,
     async () => (await one.inject('/api/v1/rollups')).json().items.map((item: { pending_repairs: unknown[] }) => item.pending_repairs),
     [[], []],
@@ -226,15 +218,15 @@ t.test('a retention of its own waits for the tiers above, whose buckets are long
     [0, 1, 2, 3, 4].map((hour) => line('cpu', hour, 1)),
   )
   await write(one, [line('cpu', 7, 1)])
-  await until(t, () => rows(one, 'alone_1h'), [' 3 v_sum=1', ' 4 v_sum=1'], 'two hours are left where nobody needs more')
+  await becomes(t, () => rows(one, 'alone_1h'), [' 3 v_sum=1', ' 4 v_sum=1'], 'two hours are left where nobody needs more')
   t.equal((await rows(one)).length, 5, 'a bucket of the tier is to be computed from all five')
   await write(
     one,
     [5, 6].map((hour) => line('cpu', hour, 1)),
   )
   await write(one, [line('cpu', 10, 1)])
-  await until(t, () => rows(one, 'cpu_8h'), [' 0 v_sum_sum=8'], 'which it is')
-  await until(t, () => rows(one), [' 6 v_sum=1', ' 7 v_sum=1'], 'then two hours are left')
+  await becomes(t, () => rows(one, 'cpu_8h'), [' 0 v_sum_sum=8'], 'which it is')
+  await becomes(t, () => rows(one), [' 6 v_sum=1', ' 7 v_sum=1'], 'then two hours are left')
 })
 
 t.test('a refresh computes buckets before their time', async (t) => {
@@ -267,7 +259,7 @@ t.test('a refresh ahead of the watermark hides nothing of what lies before it', 
   const refresh = () => one.inject({ method: 'POST', url: `/api/v1/rollups/hourly/refresh?start=${T0 + HOUR}&end=${T0 + 2n * HOUR}` })
   t.match((await refresh()).json(), { points_written: 1 })
   t.same(await shown(), both, 'before the first look')
-  await until(t, async () => /"materialised_until":(-?\d+)/.exec((await one.inject('/api/v1/rollups')).body)?.[1], String(T0 - HOUR), 'looked at')
+  await becomes(t, async () => /"materialised_until":(-?\d+)/.exec((await one.inject('/api/v1/rollups')).body)?.[1], String(T0 - HOUR), 'looked at')
   t.equal((await refresh()).statusCode, 200)
   t.same(await shown(), both, 'after it')
 })
@@ -277,9 +269,9 @@ t.test('a rollup that fails again and again is parked with its error, and others
   t.equal((await create(one, { name: 'wide' })).statusCode, 201)
   t.equal((await create(one, { name: 'narrow', target_measurement: 'cpu_all', group_by_tags: [] })).statusCode, 201)
   await write(one, [...['a', 'b', 'c'].map((host) => line('cpu', 0, 1, `,host=${host}`)), line('cpu', 9, 1)])
-  await until(t, () => rows(one, 'cpu_all'), [' 0 v_avg=1,v_count=3'], 'the other one')
+  await becomes(t, () => rows(one, 'cpu_all'), [' 0 v_avg=1,v_count=3'], 'the other one')
   const state = async () => (await one.inject('/api/v1/rollups')).json().items.map((item: { name: string; status: string }) => `${item.name} ${item.status}`)
-  await until(t, state, ['narrow active', 'wide parked'], 'parked')
+  await becomes(t, state, ['narrow active', 'wide parked'], 'parked')
   t.match((await one.inject('/api/v1/rollups')).json().items[1].last_error, /max_series_per_rollup is 2/)
   t.match((await one.inject('/metrics')).body, /^svc_rollup_failures_total 1$/m)
 })
@@ -295,7 +287,7 @@ t.test('a slice is read once for the rollups of its source', async (t) => {
   const minutes = Array.from({ length: 360 }, (_, minute) => `cpu,host=h${minute % 3} v=1 ${T0 + (BigInt(minute) * HOUR) / 60n}`)
   await write(one, [...minutes, line('cpu', 8, 1, ',host=h0')])
   const done = async () => (await one.inject('/api/v1/rollups')).json().items.map(({ materialised_until: until }: { materialised_until: number }) => until)
-  await until(t, done, new Array(5).fill(Number(T0 + 6n * HOUR)), 'all have six hours')
+  await becomes(t, done, new Array(5).fill(Number(T0 + 6n * HOUR)), 'all have six hours')
   for (const [i, points] of [36, 54, 12, 18, 6].entries()) t.equal((await rows(one, `t${i}`)).length, points, widths[i])
   const read = Number(/^svc_rollup_source_rows_total (\d+)$/m.exec((await one.inject('/metrics')).body)?.[1])
   t.ok(read < 2 * 360, `five rollups of 360 rows have read ${read}: their buckets end at different times`)
@@ -309,9 +301,9 @@ t.test('how far a rollup is behind is shown', async (t) => {
     (await one.inject('/api/v1/rollups')).json().items.map((item: { name: string; lag_seconds: number }) => [item.name, item.lag_seconds])
   const metric = async () => /^svc_rollup_lag_seconds (.*)$/m.exec((await one.inject('/metrics')).body)?.[1]
   await write(one, [line('cpu', 0, 1), line('cpu', 9, 1)])
-  await until(t, () => rows(one, 'cpu_2h'), [' 0 v_avg_sum=1,v_count_sum=1'], 'the tier has the first bucket')
+  await becomes(t, () => rows(one, 'cpu_2h'), [' 0 v_avg_sum=1,v_count_sum=1'], 'the tier has the first bucket')
   // How far it has come is stored behind the rows.
-  await until(
+  await becomes(
     t,
     async () => [await lags(), await metric()],
     [
@@ -324,7 +316,7 @@ t.test('how far a rollup is behind is shown', async (t) => {
     'all that is closed is there',
   )
   await write(one, [...['a', 'b', 'c'].map((host) => line('cpu', 10, 1, `,host=${host}`)), line('cpu', 20, 1)])
-  await until(
+  await becomes(
     t,
     lags,
     [
@@ -361,7 +353,7 @@ t.test('tenants see, fill and hold their own rollups only', async (t) => {
       for await (const { columns } of one.storage.scan({ namespace, measurement: 'cpu_1h' })) out.push(columns[0].values[0])
     return out
   }
-  await until(t, () => found('acme'), [1], 'its own data')
+  await becomes(t, () => found('acme'), [1], 'its own data')
   t.same(await found('other'), [])
   t.equal((await one.inject({ method: 'DELETE', url: '/api/v1/rollups/hourly', headers: { 'x-namespace': 'other' } })).statusCode, 404)
   t.match((await one.inject({ method: 'DELETE', url: '/api/v1/namespaces/acme' })).json(), { code: 'CONFLICT', error: /it has 1 rollup/ })

@@ -1,8 +1,8 @@
 /** Nodes that share their state, each with points of its own: each judges its own, from where it is itself, by the memory that all of them have. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { seeded } from 'svcdb/lib/random'
 import { boot, SharedState } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { until } from '../../test/support/until.ts'
 import { asked, type ShownSignal, type TriggerNode } from './testing.ts'
 import { FakeWebhooks, webhooksPlugin } from './testing-webhooks.ts'
 
@@ -22,17 +22,9 @@ async function peers(t: Test, count = 2): Promise<{ nodes: TriggerNode[]; shared
   return { nodes, shared }
 }
 
-async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const limit = performance.now() + 20_000
-  while (!(await isSo())) {
-    if (performance.now() > limit) throw new Error(`${what}: not in force`)
-    await sleep(10)
-  }
-}
-
 const listed = async (node: TriggerNode, name: string): Promise<{ enabled: boolean } | undefined> =>
   ((await node.run('SHOW TRIGGERS')).body.triggers as { name: string; enabled: boolean }[]).find((each) => each.name === name)
-const hears = (node: TriggerNode, name: string, enabled = true): Promise<void> =>
+const hears = (node: TriggerNode, name: string, enabled = true): Promise<true> =>
   until(`${name} is ${enabled ? 'enabled' : 'disabled'}`, async () => (await listed(node, name))?.enabled === enabled)
 /** Runs statements on one node, and waits until the others have heard of them. */
 async function made(queries: readonly string[], node: TriggerNode, others: readonly TriggerNode[]): Promise<void> {

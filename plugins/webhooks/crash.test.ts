@@ -9,7 +9,8 @@ import type { StateStore, StorageEngine } from 'svcdb'
 import { seeded } from 'svcdb/lib/random'
 import { loadEngine, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
-import { at, delivery, makeCertificate, ok, openNode, type Receiver, receive, start, status, until } from './testing.ts'
+import { until } from '../../test/support/until.ts'
+import { at, delivery, makeCertificate, ok, openNode, type Receiver, receive, start, status } from './testing.ts'
 
 const { SVC_CRASH_ITERATIONS = '6', SVC_CRASH_SEED } = process.env
 const seed = Number(SVC_CRASH_SEED ?? Date.now() % 1_000_000)

@@ -2,7 +2,8 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { ManualClock } from 'svcdb/testkit'
 import t from 'tap'
-import { at, delivery, makeCertificate, metric, receive, start, until } from './testing.ts'
+import { until } from '../../test/support/until.ts'
+import { at, delivery, makeCertificate, metric, receive, start } from './testing.ts'
 
 t.test('forty endpoints that never answer, of the same namespace and of another', async (t) => {
   const certificate = await makeCertificate(t)

@@ -2,8 +2,9 @@
 import type { StateStore, Webhooks } from 'svcdb'
 import { ManualClock, SharedState } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { until } from '../../test/support/until.ts'
 import { NOTE, WAITING } from './outbox-transaction.ts'
-import { at, delivery, receive, start, status, until } from './testing.ts'
+import { at, delivery, receive, start, status } from './testing.ts'
 
 const BEAT = 5000
 

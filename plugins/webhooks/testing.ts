@@ -5,7 +5,6 @@ import { createServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import { type Clock, definePlugin, type Plugin, WEBHOOKS, type WebhookDelivery, type WebhookReport, type Webhooks } from 'svcdb'
 import { type BootOptions, boot, Logs, resolveConfig, SvcNode, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
@@ -164,15 +163,6 @@ export async function openNode(
     throw error
   }
   return { hooks: hooks(), reports, stop: () => node.stop() }
-}
-
-/** Polls until it holds. @throws Error naming what did not come. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>, ms = 60_000): Promise<void> {
-  const end = Date.now() + ms
-  while (!(await holds())) {
-    if (Date.now() > end) throw new Error(`not within ${ms} ms: ${what}`)
-    await wait(5)
-  }
 }
 
 /** Value of a metric's line, labels included. */

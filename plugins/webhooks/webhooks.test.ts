@@ -7,7 +7,8 @@ import { HTTP } from 'cloudevents'
 import { Webhook } from 'standardwebhooks'
 import { systemClock } from 'svcdb/testkit'
 import t from 'tap'
-import { at, delivery, makeCertificate, metric, ok, openNode, receive, SECRETS, start, status, until } from './testing.ts'
+import { until } from '../../test/support/until.ts'
+import { at, delivery, makeCertificate, metric, ok, openNode, receive, SECRETS, start, status } from './testing.ts'
 
 t.test('a receiver verifies the signature by each secret and reads a CloudEvent', async (t) => {
   const certificate = await makeCertificate(t)

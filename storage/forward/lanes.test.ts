@@ -7,6 +7,7 @@ import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { seeded } from 'svcdb/lib/random'
 import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { eventually } from '../../test/support/until.ts'
 import { f64, i64, lines, NOW, NOW_MS, str, type TestPoint, write } from '../conformance/points.ts'
 import { type ForwardEngine, realEnvironment } from './engine.ts'
 import { edgeOf, upstream } from './testing.ts'
@@ -79,9 +80,6 @@ function edgeTo(t: Test, { url }: Pick<Node, 'url'>, forward: Record<string, unk
   return { dir, clock, said, environment, start, placesFile, queueFiles }
 }
 
-const until = async (what: () => boolean | Promise<boolean>): Promise<void> => {
-  while (!(await what())) await new Promise((resolve) => setTimeout(resolve, 2))
-}
 const waiting = (engine: ForwardEngine): number | null => engine.connectors()[0].lag()
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i)
 
@@ -92,8 +90,8 @@ for (const code of ['NOT_FOUND', 'FORBIDDEN', 'RATE_LIMITED'] as const) {
     there.refusals.set('red', code)
     const edge = await start()
     for (const n of range(0, 30)) await write(edge, [point(n)], { namespace: n % 3 === 0 ? 'red' : n % 3 === 1 ? 'green' : 'blue' })
-    await until(async () => (await there.stored('green')).length + (await there.stored('blue')).length === 20)
-    await until(() => waiting(edge) === 10)
+    await eventually(async () => (await there.stored('green')).length + (await there.stored('blue')).length === 20)
+    await eventually(() => waiting(edge) === 10)
     t.same(there.taken('red'), [], 'nothing of it is taken')
     t.ok(said.some((text) => text.includes('others go on') && text.includes('"namespace":"red"') && text.includes(code)))
     there.refusals.delete('red')
@@ -115,17 +113,17 @@ t.test('the status says which namespace waits and why, and not that the upstream
   const edge = await start()
   await write(edge, [point(0)], { namespace: 'red' })
   await write(edge, [point(1), point(2)], { namespace: 'blue' })
-  await until(() => there.taken('blue').length === 2 && there.requests.filter(({ namespace }) => namespace === 'red').length > 3)
+  await eventually(() => there.taken('blue').length === 2 && there.requests.filter(({ namespace }) => namespace === 'red').length > 3)
   const [whole, parked] = edge.connectors()
   t.match(whole.status(), { name: 'forward-upstream', status: 'running', up: true })
   t.match(parked, { name: 'forward-upstream.parked', type: 'forward', namespace: '' })
   t.match(parked.status(), { status: { failed: /^1 namespaces wait, "red" for: one: .*FORBIDDEN: for the test/ }, up: false })
   t.same([whole.lag(), parked.lag()], [1, 1])
   there.refusals.set('red', 'RATE_LIMITED')
-  await until(() => edge.connectors()[1].status().status === 'reconnecting')
+  await eventually(() => edge.connectors()[1].status().status === 'reconnecting')
   there.refusals.delete('red')
   await edge.drained()
-  await until(() => edge.connectors().length === 1)
+  await eventually(() => edge.connectors().length === 1)
 })
 
 t.test('where nothing else flows, the upstream is said to refuse', async (t) => {
@@ -134,10 +132,10 @@ t.test('where nothing else flows, the upstream is said to refuse', async (t) => 
   there.refusals.set('red', 'FORBIDDEN')
   const edge = await start()
   await write(edge, [point(0)], { namespace: 'red' })
-  await until(() => !edge.connectors()[0].status().up)
+  await eventually(() => !edge.connectors()[0].status().up)
   t.match(edge.connectors()[0].status().status, { failed: /FORBIDDEN/ })
   await write(edge, [point(1)], { namespace: 'blue' })
-  await until(() => edge.connectors()[0].status().up)
+  await eventually(() => edge.connectors()[0].status().up)
 })
 
 t.test('what concerns the upstream as a whole holds up all of it', async (t) => {
@@ -150,7 +148,7 @@ t.test('what concerns the upstream as a whole holds up all of it', async (t) => 
     const edge = await start()
     await write(edge, [point(0)], { namespace: 'red' })
     await write(edge, [point(1)], { namespace: 'blue' })
-    await until(() => there.requests.length > 5)
+    await eventually(() => there.requests.length > 5)
     t.ok(
       there.requests.every(({ namespace }) => namespace === 'red'),
       code,
@@ -171,7 +169,7 @@ t.test('restarts in between lose nothing and keep the order', async (t) => {
   for (const life of [0, 1, 2]) {
     const edge = await start()
     await write10(edge, life * 10)
-    await until(() => waiting(edge) === (life + 1) * 5)
+    await eventually(() => waiting(edge) === (life + 1) * 5)
     await edge.close()
     const noted = JSON.parse(readFileSync(placesFile, 'utf8'))
     t.match(noted, { version: 1, sequence: 0, points: 0, main: { sequence: (life + 1) * 10 }, parked: [{ namespace: 'red', sequence: 0 }] })
@@ -198,7 +196,7 @@ t.test('a server that knows no parked namespaces sends again what was sent, and 
   there.refusals.set('red', 'NOT_FOUND')
   const edge = await start()
   for (const n of range(0, 10)) await write(edge, [point(n)], { namespace: n % 2 === 0 ? 'red' : 'blue' })
-  await until(() => waiting(edge) === 5)
+  await eventually(() => waiting(edge) === 5)
   await edge.close()
   const { version, file, offset, sequence, points } = JSON.parse(readFileSync(placesFile, 'utf8'))
   writeFileSync(placesFile, JSON.stringify({ version, file, offset, sequence, points }))
@@ -221,7 +219,7 @@ t.test('the oldest are dropped for room with a namespace parked: what was sent i
     const points = (n: number) => range(n * 5, n * 5 + 5).map(large)
     await Promise.all(range(turn * 20, turn * 20 + 20).map((n) => write(edge, points(n), { namespace: n % 4 === 0 ? 'red' : 'blue' })))
     // None of these is among the oldest, however slow it is to send them.
-    await until(() => there.taken('blue').length === (turn + 1) * 15 * 5)
+    await eventually(() => there.taken('blue').length === (turn + 1) * 15 * 5)
   }
   const dropped = () => said.reduce((sum, text) => sum + Number(/points were dropped from the queue .*"reason":"size".*"points":(\d+)/.exec(text)?.[1] ?? 0), 0)
   t.ok(dropped() > 0)
@@ -244,10 +242,10 @@ t.test('points of a parked namespace that are too old are dropped and counted, t
   const edge = await start()
   for (const n of range(0, 100)) {
     await write(edge, [large(n)], { namespace: n % 2 === 0 ? 'red' : 'blue' })
-    if (n === 49) await until(() => there.taken('blue').length === 25)
+    if (n === 49) await eventually(() => there.taken('blue').length === 25)
     if (n === 49) clock.ms += 61_000
   }
-  await until(() => there.taken('blue').length === 50)
+  await eventually(() => there.taken('blue').length === 50)
   there.refusals.clear()
   await edge.drained()
   const counted = said.reduce((sum, text) => sum + Number(/points were dropped from the queue .*"points":(\d+)/.exec(text)?.[1] ?? 0), 0)
@@ -283,9 +281,9 @@ t.test('one that has much to catch up with does not hold up another that waits f
   const edge = await start()
   await Promise.all(range(0, 1000).map((n) => write(edge, [point(n)], { namespace: 'slow' })))
   await write(edge, [point(0)], { namespace: 'quick' })
-  await until(() => there.requests.some(({ namespace }) => namespace === 'quick'))
+  await eventually(() => there.requests.some(({ namespace }) => namespace === 'quick'))
   there.refusals.clear()
-  await until(() => there.taken('quick').length === 1)
+  await eventually(() => there.taken('quick').length === 1)
   t.ok(there.taken('slow').length < 900, `${there.taken('slow').length} came before it`)
   await edge.drained()
   t.same(there.taken('slow'), range(0, 1000))
@@ -312,7 +310,7 @@ t.test('many that flow again read the queue once between them', async (t) => {
   await Promise.all(range(0, 50).map((n) => write(edge, [point(n)], { namespace: names[n] })))
   await Promise.all(range(0, 2000).map((n) => write(edge, [large(n)], { namespace: 'blue' })))
   await Promise.all(range(0, 50).map((n) => write(edge, [point(n + 50)], { namespace: names[n] })))
-  await until(() => waiting(edge) === 100)
+  await eventually(() => waiting(edge) === 100)
   const size = readdirSync(join(dir, 'queue')).reduce((sum, name) => sum + readFileSync(join(dir, 'queue', name)).length, 0)
   bytes = 0
   there.refusals.clear()
@@ -336,9 +334,9 @@ t.test('one who invents namespaces takes no more than so many places: the others
   await Promise.all(range(0, many).map((n) => write(edge, [point(n)], { namespace: `x${n}` })))
   await write(edge, [point(1)], { namespace: 'known' })
   await write(edge, [point(2)], { namespace: 'blue' })
-  await until(() => there.taken('blue').length === 1)
+  await eventually(() => there.taken('blue').length === 1)
   t.same(there.taken('blue'), [2])
-  await until(() => waiting(edge) === most + 1)
+  await eventually(() => waiting(edge) === most + 1)
   t.pass('those that are parked wait, and the one that was there before')
   const letters = readFileSync(join(dir, 'dead-letters', 'forward-upstream.jsonl'), 'utf8')
     .trim()
@@ -413,7 +411,7 @@ async function history(t: Test, there: Node, seed: number): Promise<string | und
     if (life === lives - 1) {
       there.refusals.clear()
       await edge.drained()
-      await until(() => edge.connectors().length === 1)
+      await eventually(() => edge.connectors().length === 1)
     }
     await edge.close()
     // A crash: what was noted last is older than what was sent.

@@ -4,6 +4,7 @@ import { definePlugin } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
+import { eventually } from '../../test/support/until.ts'
 import { f64, NOW, write } from '../conformance/points.ts'
 import { realEnvironment } from './engine.ts'
 import { SendTimes } from './send-times.ts'
@@ -128,20 +129,17 @@ t.test('what the upstream does not take is not tried again outside of the times'
   const edge = edgeOf({ data_dir: temporaryFolder(t), forward }, { now: () => now, environment: { ...realEnvironment, pause } })
   await edge.open()
   t.teardown(() => edge.close())
-  const until = async (done: () => boolean): Promise<void> => {
-    while (!done()) await new Promise((go) => setTimeout(go, 2))
-  }
   await write(edge, [{ measurement: 'cpu', tags: {}, time: NOW, fields: { v: f64(1) } }], { namespace: '' })
-  await until(() => tries.open > 2)
+  await eventually(() => tries.open > 2)
   now = at('2024-01-01T13:00Z')
   // One may be on its way.
   const before = pauses
-  await until(() => pauses > before + 2)
+  await eventually(() => pauses > before + 2)
   closed = true
-  await until(() => pauses > before + 50)
+  await eventually(() => pauses > before + 50)
   t.equal(tries.closed, 0)
   closed = false
   const { open } = tries
   now = at('2024-01-02T11:00Z')
-  await until(() => tries.open > open)
+  await eventually(() => tries.open > open)
 })

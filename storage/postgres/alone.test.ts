@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap'
 import { FaultyLink } from '../../test/support/faulty-link.ts'
 import { NO_POSTGRES, startPostgres, type TestPostgres } from '../../test/support/postgres.ts'
+import { eventually } from '../../test/support/until.ts'
 import type { PostgresState } from './postgres-state.ts'
 import { openState } from './testing.ts'
 
@@ -24,9 +25,6 @@ function real(postgres: TestPostgres): void {
     return link
   }
   const through = (url: string, link: FaultyLink): string => url.replace(`:${postgres.port}`, `:${link.port}`)
-  const until = async (isSo: () => Promise<boolean>): Promise<void> => {
-    while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 5))
-  }
   const codeOf = (act: Promise<unknown>): Promise<string | undefined> =>
     act.then(
       () => undefined,
@@ -42,11 +40,11 @@ function real(postgres: TestPostgres): void {
     await t.rejects(node.state('one').get('k'), { code: 'OVERLOADED' })
     const alone = closing(t, await openState(url, { retry_secs: 20 }, 'exclusive'))
     link.mend()
-    await until(async () => (await codeOf(node.state('one').get('k'))) === 'CONFLICT')
+    await eventually(async () => (await codeOf(node.state('one').get('k'))) === 'CONFLICT')
     await put(alone, 2)
     await t.rejects(put(node, 3), { code: 'CONFLICT', message: /a command works on it alone/ })
     await alone.close()
-    await until(async () => (await codeOf(node.state('one').get('k'))) === undefined)
+    await eventually(async () => (await codeOf(node.state('one').get('k'))) === undefined)
     t.equal(await node.state('one').get('k'), 2)
     await put(node, 4)
     t.equal(await node.state('one').get('k'), 4, 'and then it goes on')

@@ -4,6 +4,7 @@ import { stateHistory, stateRules } from 'svcdb/conformance'
 import t, { type Test } from 'tap'
 import { FaultyLink } from '../../test/support/faulty-link.ts'
 import { NO_POSTGRES, startPostgres, type TestPostgres } from '../../test/support/postgres.ts'
+import { eventually } from '../../test/support/until.ts'
 import { idAt } from './commits.ts'
 import { check, explain, urlsOf } from './config.ts'
 import { Connections } from './connections.ts'
@@ -311,14 +312,14 @@ function real(postgres: TestPostgres): void {
     await put(there, 'one', 'a/1', 'b/1')
     await put(here, 'one', 'a/own')
     await there.state('one').transaction((tx) => tx.delete('a/1'))
-    await until(() => told.length >= 2)
+    await eventually(() => told.length >= 2)
     t.same(told.splice(0), [['a/1'], ['a/1']])
     await Promise.all(Array.from({ length: 300 }, (_, n) => put(there, 'one', `a/many/${n}`)))
     await put(there, 'one', 'a/last')
-    await until(() => told.flat().includes('a/last'))
+    await eventually(() => told.flat().includes('a/last'))
     t.equal(new Set(told.splice(0).flat()).size, 301)
     await put(there, 'one', ...Array.from({ length: 1001 }, (_, n) => `a/${n}`))
-    await until(() => told.length > 0)
+    await eventually(() => told.length > 0)
     t.same(told.splice(0), [undefined], 'too many to be named')
     end()
     await put(there, 'one', 'a/2')
@@ -372,20 +373,20 @@ function real(postgres: TestPostgres): void {
     const put = (n: number) => there.state('one').transaction((tx) => tx.put('k/n', n))
     t.same(applied, [undefined])
     await put(1)
-    await until(() => copy.get('k/n') === 1)
+    await eventually(() => copy.get('k/n') === 1)
     t.same(applied, [undefined, new Set(['k/n'])])
     link.cut()
     await put(2)
     await new Promise((resolve) => setTimeout(resolve, 300))
     t.equal(copy.get('k/n'), 1)
     link.mend()
-    await until(() => copy.get('k/n') === 2)
+    await eventually(() => copy.get('k/n') === 2)
     await postgres.query(
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
       url.split('/').at(-1),
     )
     await put(3)
-    await until(() => copy.get('k/n') === 3)
+    await eventually(() => copy.get('k/n') === 3)
     await following.stop()
     await put(4)
     t.equal(copy.get('k/n'), 3)
@@ -445,8 +446,4 @@ function real(postgres: TestPostgres): void {
     await state.state('one').transaction((tx) => tx.put('k', 1))
     t.equal(await state.state('one').get('k'), 1)
   })
-}
-
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5))
 }

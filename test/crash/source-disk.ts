@@ -15,6 +15,7 @@ import { Aedes } from 'aedes'
 import { connectAsync } from 'mqtt'
 import { seeded } from '../../kernel/lib/random/index.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 import { SMALL } from './kill-loop.ts'
 import { mayMount, SmallDisk } from './small-disk.ts'
 
@@ -30,7 +31,6 @@ export interface SourceDiskReport {
   resumedMs: number
 }
 
-const LIMIT_MS = 120_000
 const MEBIBYTES = 24
 /** Of the disk, that are left when it is filled: the log takes them. */
 const LEFT_BYTES = 500_000
@@ -78,9 +78,9 @@ async function scenario(folder: string, seed: number): Promise<SourceDiskReport>
     }
   }
   try {
-    await until(async () => /"status":"(Idle|Running)"/.test(await text(`${node.url}/api/v1/connectors`)), 'the connector is connected')
+    await until('the connector is connected', async () => /"status":"(Idle|Running)"/.test(await text(`${node.url}/api/v1/connectors`)))
     for (let i = 0; i < 5; i++) await publish()
-    await until(async () => (await storedOf(node.url)).stored === published, 'the first points are stored')
+    await until('the first points are stored', async () => (await storedOf(node.url)).stored === published)
     disk.fill(LEFT_BYTES)
     const waitingBefore = await publishTooMany()
     if ((await fetch(`${node.url}/health`)).status !== 200) throw new Error('the node is not healthy')
@@ -93,9 +93,9 @@ async function scenario(folder: string, seed: number): Promise<SourceDiskReport>
     const stored = published - waitingAfter
     const free = Date.now()
     disk.release()
-    await until(async () => (await storedOf(node.url)).stored > stored || stored === published, 'points are stored again')
+    await until('points are stored again', async () => (await storedOf(node.url)).stored > stored || stored === published)
     const resumedMs = Date.now() - free
-    await until(async () => (await storedOf(node.url)).stored >= published, 'all points are stored').catch(() => {})
+    await until('all points are stored', async () => (await storedOf(node.url)).stored >= published).catch(() => {})
     const letters = join(disk.path, 'dead-letters', 'mqtt-default.jsonl')
     const deadLetters = existsSync(letters) ? statSync(letters).size : 0
     return { published, waiting: [waitingBefore, waitingAfter], ...(await storedOf(node.url)), deadLetters, resumedMs }
@@ -118,10 +118,6 @@ async function storedOf(url: string): Promise<{ stored: number; wrong: number }>
 }
 
 const text = async (url: string): Promise<string> => (await fetch(url)).text()
-
-async function until(what: () => Promise<boolean>, why: string): Promise<void> {
-  for (const end = Date.now() + LIMIT_MS; !(await what()); await sleep(50)) if (Date.now() > end) throw new Error(`it has not happened: ${why}`)
-}
 
 if (import.meta.main) {
   const folder = mkdtempSync(join(tmpdir(), 'svc-source-disk-'))

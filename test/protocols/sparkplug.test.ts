@@ -3,8 +3,9 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { boot } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { broker, listed, rowsOf, running, until } from '../../plugins/mqtt/testing.ts'
+import { broker, listed, rowsOf, running } from '../../plugins/mqtt/testing.ts'
 import { encode, type SentMetric } from '../../plugins/sparkplug_b/testing.ts'
+import { eventually } from '../support/until.ts'
 
 async function start(t: Test, mqtt: object, sparkplug_b: object = {}) {
   const node = await boot({
@@ -41,11 +42,11 @@ t.test('an edge node that is asked for its births gives them, and its data is re
   await client.subscribeAsync('spBv1.0/plant/NCMD/#')
   seq = 7
   await send('NDATA', [{ alias: 1, type: 'Double', value: 21 }])
-  await until(async () => (await rowsOf(node)).length === 4)
+  await eventually(async () => (await rowsOf(node)).length === 4)
   t.equal(requests, 1)
   await send('NDATA', [{ alias: 1, type: 'Double', value: 22 }])
   await send('DDATA', [{ alias: 2, type: 'Int32', value: -1 }], '/press')
-  await until(async () => (await rowsOf(node)).length === 6)
+  await eventually(async () => (await rowsOf(node)).length === 6)
   const rows = await rowsOf(node)
   t.match(
     rows.map(({ measurement, tags, fields }) => [measurement, tags, fields]),
@@ -81,9 +82,9 @@ t.test('edge nodes are not asked again within the interval, nor at all where tha
     await client.subscribeAsync('spBv1.0/+/NCMD/#')
     for (let i = 0; i < 20; i++)
       await client.publishAsync('spBv1.0/g/NDATA/n', Buffer.from(encode({ timestamp: Date.now(), seq: i, metrics: [{ alias: 1, type: 'Int8', value: 1 }] })))
-    await until(async () => (await listed(node))[0].metrics.decode_errors === 20)
+    await eventually(async () => (await listed(node))[0].metrics.decode_errors === 20)
     await client.publishAsync('spBv1.0/g/NCMD/other', Buffer.alloc(0))
-    await until(() => requests > expected)
+    await eventually(() => requests > expected)
     t.equal(requests, expected + 1)
   }
 })
@@ -95,21 +96,21 @@ t.test('after the connection was lost, aliases hold only where no message is mis
   const send = (type: string, seq: number, metrics: SentMetric[]) =>
     client.publishAsync(`spBv1.0/g/${type}/n`, Buffer.from(encode({ timestamp: Date.now(), seq, metrics })))
   await send('NBIRTH', 0, [{ name: 'old', type: 'Double', value: 0, alias: 1 }])
-  await until(async () => (await rowsOf(node)).length === 2)
+  await eventually(async () => (await rowsOf(node)).length === 2)
   await mqtt.down()
-  await until(async () => (await listed(node))[0].status === 'Reconnecting')
+  await eventually(async () => (await listed(node))[0].status === 'Reconnecting')
   await mqtt.up()
   await running(node)
-  await until(() => client.connected)
+  await eventually(() => client.connected)
   await send('NDATA', 1, [{ type: 'Double', value: 1, alias: 1 }])
-  await until(async () => (await rowsOf(node)).length === 3)
+  await eventually(async () => (await rowsOf(node)).length === 3)
   await mqtt.down()
-  await until(async () => (await listed(node))[0].status === 'Reconnecting')
+  await eventually(async () => (await listed(node))[0].status === 'Reconnecting')
   await mqtt.up()
   await running(node)
-  await until(() => client.connected)
+  await eventually(() => client.connected)
   await send('NDATA', 5, [{ type: 'Double', value: 5, alias: 1 }])
-  await until(async () => (await listed(node))[0].metrics.decode_errors === 1)
+  await eventually(async () => (await listed(node))[0].metrics.decode_errors === 1)
   t.match((await node.inject('/metrics')).body, /svc_sparkplug_b_sequence_gaps_total 1/)
 })
 

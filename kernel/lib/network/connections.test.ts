@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
+import { eventually } from '../../../test/support/until.ts'
 
 async function open(port: number): Promise<{ socket: Socket; closed: Promise<boolean> }> {
   const socket = connect(port, '127.0.0.1')
@@ -11,10 +12,6 @@ async function open(port: number): Promise<{ socket: Socket; closed: Promise<boo
   const closed = once(socket, 'close').then(() => true)
   await once(socket, 'connect')
   return { socket, closed }
-}
-
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10))
 }
 
 const LISTENERS: { name: string; plugins: string[] }[] = [
@@ -38,7 +35,7 @@ for (const { name, plugins } of LISTENERS)
     t.match((await node.inject('/metrics')).body, new RegExp(`^svc_${name}_connections_refused_total 10$`, 'm'))
     t.equal(lines.filter((line) => line.includes('server.max_connections')).length, 1, 'said once')
     for (const { socket } of taken) socket.destroy()
-    await until(async () => {
+    await eventually(async () => {
       const { socket, closed } = await open(port)
       const isTaken = await Promise.race([closed.then(() => false), new Promise<boolean>((resolve) => setTimeout(resolve, 50, true))])
       socket.destroy()

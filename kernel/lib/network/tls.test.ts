@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ConnectionOptions, connect } from 'node:tls'
 import t, { type Test } from 'tap'
+import { eventually } from '../../../test/support/until.ts'
 import { boot, ManualClock } from '../../testkit/index.ts'
 import { echo, pluginOf } from '../grpc/testing.ts'
 
@@ -43,11 +44,11 @@ t.test('serves TLS, and takes a changed certificate without a restart', async (t
   t.equal(await ask(node.url), 'first')
 
   writeFileSync(cert, 'not a certificate')
-  await until(() => lines.some((line) => line.includes('cannot reload the TLS certificate')))
+  await eventually(() => lines.some((line) => line.includes('cannot reload the TLS certificate')))
   t.equal(await ask(node.url), 'first', 'a certificate that does not load leaves the old one in use')
 
   use('second')
-  await until(() => lines.some((line) => line.includes('TLS certificate reloaded')))
+  await eventually(() => lines.some((line) => line.includes('TLS certificate reloaded')))
   t.equal(await ask(node.url), 'second')
 })
 
@@ -63,8 +64,8 @@ t.test('a certificate without its key is a failure until there is one, and told 
   t.equal(lines.filter((line) => line.includes('a scheduled run failed')).length, 1)
   t.equal(lines.filter((line) => line.includes('succeeds again')).length, 0)
   use('second')
-  await until(() => lines.some((line) => line.includes('TLS certificate reloaded')))
-  await until(() => lines.some((line) => line.includes('succeeds again')))
+  await eventually(() => lines.some((line) => line.includes('TLS certificate reloaded')))
+  await eventually(() => lines.some((line) => line.includes('succeeds again')))
 })
 
 t.test('with client_ca a client must show a certificate', async (t) => {
@@ -165,7 +166,7 @@ t.test('authorities that cannot be read are refused whole, at the start and late
   const node = await boot({ config: { tls: { cert, key, client_ca, reload_interval_secs: 0.02 } }, log: (line) => lines.push(line) })
   t.teardown(() => node.stop())
   writeFileSync(client_ca, half)
-  await until(() => lines.some((line) => line.includes('cannot reload the TLS certificate')))
+  await eventually(() => lines.some((line) => line.includes('cannot reload the TLS certificate')))
   t.equal(await ask(node.url, { cert: readFileSync(fixture('client.pem')), key: readFileSync(fixture('client.key')) }), 'first')
 })
 
@@ -261,7 +262,3 @@ t.test('tls.min_version narrows and tls.ciphers widens what is spoken', async (t
   await t.rejects(boot({ config: { tls: { cert, key, ciphers: 'nonsense' } } }), { code: 'TLS_ERROR', message: /cannot use tls\.ciphers "nonsense"/ })
   await t.rejects(boot({ config: { tls: { cert, key, min_version: '1.3', ciphers: old } } }), { code: 'TLS_ERROR', message: /no suite of TLS 1\.3/ })
 })
-
-async function until(condition: () => boolean): Promise<void> {
-  for (let i = 0; i < 6000 && !condition(); i++) await new Promise((resolve) => setTimeout(resolve, 10))
-}

@@ -6,7 +6,8 @@ import { SIGNAL_SINK } from 'svcdb'
 import { AGENT_PLANES, type AgentPlanes, defineAgent, defineSkill, type Json, type OperatedPlane, type Skill } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import { loadEngine, ManualClock, run as runCli } from 'svcdb/testkit'
-import t, { type Test } from 'tap'
+import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { handOut, type PlaneNode, start } from '../testing/node.ts'
 
 const HOUR = 3_600_000
@@ -34,12 +35,6 @@ function taking(seen: Json[]) {
   })
 }
 
-async function until(t: Test, what: string, holds: () => boolean): Promise<void> {
-  const end = Date.now() + 60_000
-  while (!holds() && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 20))
-  t.ok(holds(), what)
-}
-
 t.test('a signal of a trigger begins a run, once, with the signal as its input', async (t) => {
   const seen: Json[] = []
   const handed = handOut<SignalSink>(SIGNAL_SINK)
@@ -63,12 +58,12 @@ t.test('a signal of a trigger begins a run, once, with the signal as its input',
     payload: 'disk,host=a used=95\ndisk,host=b used=20',
   })
   t.equal(wrote.statusCode, 204)
-  await until(t, 'the run has begun', () => seen.length > 0)
+  await until('the run has begun', () => seen.length > 0)
   t.match(seen, [{ trigger_name: 'disk_full', measurement: 'disk', tags: { host: 'a' }, value: 95 }])
   const again = seen[0] as never
   await handed.service().take('default', [again, { ...(again as object), trigger_name: 'other' } as never])
   await handed.service().take('default', [{ ...(again as object), event_id: 'another' } as never])
-  await until(t, 'another signal begins another run', () => seen.length > 1)
+  await until('another signal begins another run', () => seen.length > 1)
   t.equal(seen.length, 2, 'the same one does not, and none begins whose tag the signal has not')
   const cases = await node.storage.state('agent_plane').list<{ kind: string; correlation: object[] }>({ prefix: 'case/' })
   t.match(cases, [{ value: { kind: 'disk', correlation: [{ namespace: 'host', value: 'a' }] } }], 'both are in the case of the host')
@@ -301,7 +296,7 @@ t.test('signals that wait are not lost by a start without their skill, as long a
   t.match(said.filter((line) => line.includes('nothing here has their capability')).join(), /"level":"warn".*"capability":"count"/)
   t.same(await without.node.stop(), [])
   const again = await startWith([counted('count', counts)], rules)
-  await until(t, 'they have begun', () => counts.count === 2)
+  await until('they have begun', () => counts.count === 2)
   await swept(again)
   t.equal(await waiting(again), 0)
 })

@@ -2,6 +2,7 @@
 import { SIGNAL_SINK, type SignalSink, type TriggerSignal } from 'svcdb'
 import { AGENT_PLANES, type AgentContext, type AgentPlanes, type HaltOperations, type OperatedPlane } from 'svcdb/agents'
 import t from 'tap'
+import { until } from '../../../test/support/until.ts'
 import { handOut, start } from '../testing/node.ts'
 import { oneAgent } from '../testing/one-agent.ts'
 
@@ -87,11 +88,6 @@ t.test('a signal that may begin no run yet is kept until it may: neither its tri
   const all = () => take(...['full', 'missing', 'other'].map((name) => signal(name)))
   const begun = async (tenant = 'default') => (await planeOf(tenant).runs.list('succeeded', 10)).rows.length
   const metric = async (name: string) => Number(new RegExp(`^svc_agent_plane_${name} (\\d+)`, 'm').exec((await node.inject('/metrics')).body)?.[1])
-  async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-    const end = Date.now() + 60_000
-    while (!(await holds()) && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
-    t.ok(await holds(), what)
-  }
   const { run } = await plane.run({ capability: 'busy.do', input: null, actor: 'ann' })
   await all()
   await all()

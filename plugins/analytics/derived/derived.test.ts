@@ -1,7 +1,8 @@
 /** Derived series: statements over measurements, kept up to date. */
 import { temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
-import { call, node, until, write } from '../models/testing.ts'
+import { lookUntil } from '../../../test/support/until.ts'
+import { call, node, write } from '../models/testing.ts'
 import { tenants } from '../testing-tenants.ts'
 
 const PATH = '/api/v1/analytics/derived'
@@ -23,7 +24,7 @@ t.test('an expression over a measurement is kept up to date', async (t) => {
     body: { name: 'mem_share', target_measurement: 'mem_share', lookback_secs: 3600, last_error: null },
   })
   const rows = async () => (await call(one, 'POST', '/api/v1/svc/sql', { query: 'SELECT host, share FROM mem_share ORDER BY _time, host' })).body.rows ?? []
-  t.same(await until(rows, (found) => found.length === 3), [
+  t.same(await lookUntil(rows, (found) => found.length === 3), [
     ['a', 0.5],
     ['b', 0.25],
     ['a', 0.6],
@@ -37,7 +38,7 @@ t.test('an expression over a measurement is kept up to date', async (t) => {
     ['c', 0.01],
     ['b', 0.1],
   ]
-  t.same(await until(rows, (found) => JSON.stringify(found) === JSON.stringify(again)), again)
+  t.same(await lookUntil(rows, (found) => JSON.stringify(found) === JSON.stringify(again)), again)
   const metrics = (await one.inject('/metrics')).body
   t.match(metrics, /^svc_derived_series_eval_duration_seconds_count [1-9]/m)
   t.match(metrics, /^svc_derived_series_points_written_total 6$/m, 'what came to the same is not written again')
@@ -66,7 +67,7 @@ t.test('a node that was away catches up in parts, and no bucket is half of one',
   const second = await node(t, { dataDir, analytics })
   const rows = async () => (await call(second, 'POST', '/api/v1/svc/sql', { query: 'SELECT samples FROM counts ORDER BY _time' })).body.rows ?? []
   // An odd first minute makes half a bucket at either end.
-  const found = (await until(rows, (all) => all.length >= 10)).map(([samples]: number[]) => samples)
+  const found = (await lookUntil(rows, (all) => all.length >= 10)).map(([samples]: number[]) => samples)
   t.equal(
     found.reduce((sum: number, samples: number) => sum + samples, 0),
     20,
@@ -79,7 +80,7 @@ t.test('a node that was away catches up in parts, and no bucket is half of one',
   t.equal((await call(second, 'GET', PATH)).body.derived[0].last_error, null)
   await call(second, 'DELETE', `${PATH}/counts`)
   t.equal((await call(second, 'POST', PATH, { ...share, lookback_secs: 1800 })).status, 201)
-  const failing = await until(
+  const failing = await lookUntil(
     async () => (await call(second, 'GET', PATH)).body.derived[0],
     ({ last_error }) => last_error !== null,
   )
@@ -117,7 +118,7 @@ t.test('tenants derive from their own measurements only', async (t) => {
   t.equal((await call(one, 'POST', PATH, share, red)).status, 201)
   const rows = async (who: object) => (await call(one, 'POST', '/api/v1/svc/sql', { query: 'SELECT share FROM mem_share' }, who)).body.rows
   t.same(
-    await until(
+    await lookUntil(
       () => rows(red),
       (found) => found?.length === 1,
     ),
@@ -154,7 +155,7 @@ t.test('slow statements of one tenant hold up no other', async (t) => {
   const slow = 'SELECT _time, (SELECT sum(sqrt(a.range * b.range)) FROM range(10000000) a, range(1000000) b) AS x FROM mem WHERE _time >= $1 AND _time < $2'
   for (let i = 0; i < 6; i++) t.equal((await call(one, 'POST', PATH, { name: `slow${i}`, query: slow, every_secs: 3600 }, red)).status, 201)
   t.equal((await call(one, 'POST', PATH, { ...share, every_secs: 1 }, blue)).status, 201)
-  const [found] = await until(
+  const [found] = await lookUntil(
     async () => (await call(one, 'GET', PATH, undefined, blue)).body.derived,
     ([{ evaluated_until }]) => evaluated_until !== null,
   )
@@ -172,9 +173,9 @@ t.test('what is remembered of written rows is bounded over all series', async (t
   )
   const written = async (): Promise<number> => Number(/^svc_derived_series_points_written_total (\d+)/m.exec((await one.inject('/metrics')).body)?.[1] ?? 0)
   t.equal((await call(one, 'POST', PATH, share)).status, 201)
-  await until(written, (found) => found >= 6000)
+  await lookUntil(written, (found) => found >= 6000)
   // Its rows take more than that: they are written again, and none is missing.
-  t.ok((await until(written, (found) => found >= 12_000)) >= 12_000)
+  t.ok((await lookUntil(written, (found) => found >= 12_000)) >= 12_000)
   t.equal((await call(one, 'POST', '/api/v1/svc/sql', { query: 'SELECT count(*) FROM mem_share' })).body.rows[0][0], 6000)
 })
 
@@ -193,5 +194,5 @@ t.test('an encrypted field is refused, at the creation and when it comes later',
   t.equal((await call(one, 'POST', PATH, share)).status, 201)
   await write(one, [`mem,host=a note="secret" ${begin}`])
   const lastError = async () => String((await call(one, 'GET', PATH)).body.derived[0].last_error)
-  t.match(await until(lastError, (error) => error.includes('encrypted')), /"note" of measurement "mem" is encrypted/)
+  t.match(await lookUntil(lastError, (error) => error.includes('encrypted')), /"note" of measurement "mem" is encrypted/)
 })

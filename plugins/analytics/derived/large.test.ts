@@ -1,6 +1,7 @@
 /** Derived series of many or large rows, and rows among them that are refused. */
 import t from 'tap'
-import { call, node, until, write } from '../models/testing.ts'
+import { lookUntil } from '../../../test/support/until.ts'
+import { call, node, write } from '../models/testing.ts'
 
 const PATH = '/api/v1/analytics/derived'
 const SECOND = 1_000_000_000n
@@ -21,7 +22,7 @@ t.test('rows of many fields are written, however few of them a write has room fo
   const query = `SELECT _time, ${fields.map((name) => `${name} * 2 AS ${name}`)} FROM wide WHERE _time >= $1 AND _time < $2`
   t.equal((await call(one, 'POST', PATH, { name: 'twice', query, every_secs: 1 })).status, 201)
   t.equal(
-    await until(
+    await lookUntil(
       () => count(one, 'twice'),
       (rows) => rows === 300,
     ),
@@ -29,7 +30,7 @@ t.test('rows of many fields are written, however few of them a write has room fo
   )
   // The rows are to be seen a little before how far the statement was evaluated.
   const derived = async () => (await call(one, 'GET', PATH)).body.derived[0]
-  t.match(await until(derived, ({ evaluated_until }) => typeof evaluated_until === 'number'), { last_error: null, evaluated_until: Number })
+  t.match(await lookUntil(derived, ({ evaluated_until }) => typeof evaluated_until === 'number'), { last_error: null, evaluated_until: Number })
 })
 
 t.test('rows that are refused are told, and hold up no others', async (t) => {
@@ -39,14 +40,14 @@ t.test('rows that are refused are told, and hold up no others', async (t) => {
   const query = 'SELECT _time, text, v FROM log WHERE _time >= $1 AND _time < $2'
   t.equal((await call(one, 'POST', PATH, { name: 'texts', query, every_secs: 1 })).status, 201)
   t.equal(
-    await until(
+    await lookUntil(
       () => count(one, 'texts'),
       (rows) => rows === 4999,
     ),
     4999,
   )
   const derived = async () => (await call(one, 'GET', PATH)).body.derived[0]
-  t.match(await until(derived, ({ last_error }) => last_error?.includes('rejected')), {
+  t.match(await lookUntil(derived, ({ last_error }) => last_error?.includes('rejected')), {
     last_error: /1 rejected; first: .*max_tag_value_bytes/,
     evaluated_until: Number,
   })

@@ -1,8 +1,8 @@
 /** Threads that fit: whose turn it is, what ends a task, and what a thread leaves behind that ends. */
 import t, { type Test } from 'tap'
+import { lookUntil } from '../../../test/support/until.ts'
 import type { Task } from './compute.ts'
 import { ComputeThreads, type Run, type ThreadSettings } from './compute-threads.ts'
-import { until } from './testing.ts'
 
 type Train = Extract<Task, { kind: 'train' }>
 
@@ -16,7 +16,7 @@ const samples = (length = 10) => ({ times: BigInt64Array.from({ length }, (_, i)
 const train = (spec: object = {}): Train => ({ kind: 'train', samples: samples(), spec: { model: 'ses', parameters: {}, horizon: 1, ...spec }, most: 1000 })
 const kind = (name: string, parameters = {}) => train({ model: name, module: new URL(`./testing-${name}.ts`, import.meta.url).href, parameters })
 const settled = async (done: () => boolean): Promise<void> =>
-  void (await until(
+  void (await lookUntil(
     async () => done(),
     (found) => found,
   ))

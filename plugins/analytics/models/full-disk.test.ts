@@ -3,7 +3,8 @@ import type { StateStore } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { boot, loadEngine, MetricsRegistry, temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { call, lines, MODELS, model, until, write } from './testing.ts'
+import { lookUntil } from '../../../test/support/until.ts'
+import { call, lines, MODELS, model, write } from './testing.ts'
 
 const QUIET = { debug() {}, info() {}, warn() {}, error() {} }
 const RETRAIN = '/api/v1/admin/analytics/retrain'
@@ -63,15 +64,15 @@ t.test('a training that was asked for, and for whose result there is no room, is
   disk.full = /^state\//
   await write(one, lines(60, 70))
   t.match(await call(one, 'POST', RETRAIN, { measurement: 'cpu' }), { status: 202, body: { accepted: true } })
-  await until(failures, (count) => count > 0)
+  await lookUntil(failures, (count) => count > 0)
   const shown = async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body
   t.match(
-    await until(shown, ({ last_error }) => last_error !== null),
+    await lookUntil(shown, ({ last_error }) => last_error !== null),
     { status: 'training', last_error: /no space left/, versions: [{ version: 1 }] },
     'it is told',
   )
   disk.full = undefined
-  const done = await until(shown, ({ versions }) => versions.length === 2)
+  const done = await lookUntil(shown, ({ versions }) => versions.length === 2)
   t.match(done, { status: 'ready', last_error: null, versions: [{ version: 1 }, { version: 2, training_points: 70 }] })
 })
 
@@ -85,10 +86,10 @@ t.test('a model whose record cannot be written is logged once', async (t) => {
     disk.full = /./
     await write(one, lines(50 + round * 10, 60 + round * 10))
     const before = await failures()
-    await until(failures, (count) => count >= before + 3)
+    await lookUntil(failures, (count) => count >= before + 3)
     t.equal(said(), 2 * round)
     disk.full = undefined
-    await until(
+    await lookUntil(
       async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
       ({ versions }) => versions[0].after?.points === 10 * round,
     )

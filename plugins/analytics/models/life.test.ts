@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import { definePlugin, MODEL_KINDS, type ModelKinds } from 'svcdb'
 import type { TestNode } from 'svcdb/testkit'
 import t from 'tap'
+import { lookUntil } from '../../../test/support/until.ts'
 import { DETECTOR_NAMES, namesOfOne, namesOfSeveral } from '../detect/detectors.ts'
 import { tenants } from '../testing-tenants.ts'
-import { begin, call, line, lines, MINUTE, MODELS, model, node, season, until, write } from './testing.ts'
+import { begin, call, line, lines, MINUTE, MODELS, model, node, season, write } from './testing.ts'
 
 const ANOMALIES = '/api/v1/analytics/anomalies'
 const kinds = definePlugin({
@@ -30,7 +31,7 @@ const root = definePlugin({
 const figure = async (one: TestNode, name: string): Promise<number> =>
   Number(new RegExp(`^svc_${name} (\\d+)`, 'm').exec((await one.inject({ url: '/metrics', headers: { 'x-root': '1' } })).body)?.[1] ?? Number.NaN)
 const computing = (one: TestNode, count: number) =>
-  until(
+  lookUntil(
     () => figure(one, 'model_compute_running'),
     (found) => found === count,
   )
@@ -41,7 +42,7 @@ t.test('models are in backups, with their versions', async (t) => {
   t.equal((await call(one, 'POST', MODELS, model())).status, 201)
   await call(one, 'POST', '/api/v1/admin/analytics/retrain', { measurement: 'cpu' })
   const shown = (of: TestNode) => call(of, 'GET', `${MODELS}/cpu/load`)
-  const before = await until(
+  const before = await lookUntil(
     () => shown(one),
     ({ body }) => body.versions.length === 2 && body.status === 'ready',
   )
@@ -66,7 +67,7 @@ t.test('a trigger fires on the scores that a scheduled forecast writes', async (
   t.equal((await call(one, 'POST', '/api/v1/triggers', { query })).status, 200)
   // One that is usual, and one that is not.
   await write(one, [line(398, season(398)), line(399, 500)])
-  const { body } = await until(
+  const { body } = await lookUntil(
     () => call(one, 'GET', '/api/v1/signals'),
     ({ body: found }) => found.length > 0,
   )
@@ -92,7 +93,7 @@ t.test('a training that takes too much memory is refused, and so are requests be
   const busy = request(one, gone.signal)
   await computing(one, 1)
   const waits = call(one, 'POST', ANOMALIES, { measurement: 'cpu', field: 'load' })
-  await until(
+  await lookUntil(
     () => figure(one, 'model_compute_waiting'),
     (found) => found === 1,
   )
@@ -111,7 +112,7 @@ t.test('requests of one tenant that wait for a thread leave room for those of an
   const [red, blue] = ['red', 'blue'].map((name) => ({ authorization: `Bearer ${name}` }))
   for (const headers of [red, blue]) await write(one, lines(0, 60), headers)
   const waiting = async (count: number) => {
-    const found = await until(
+    const found = await lookUntil(
       () => figure(one, 'model_compute_waiting'),
       (waits) => waits >= count,
     )
@@ -180,7 +181,7 @@ t.test('models and derived series of a namespace go with it', async (t) => {
   t.equal((await kept()).length, 10)
   const deleted = await one.inject({ method: 'DELETE', url: '/api/v1/namespaces/red', headers: { 'x-root': 'yes' } })
   t.ok(deleted.statusCode < 300, deleted.body)
-  const left = await until(kept, (keys) => keys.length === 5)
+  const left = await lookUntil(kept, (keys) => keys.length === 5)
   t.equal(left.length, 5)
   t.notOk(
     left.some((key) => key.includes('red')),

@@ -1,6 +1,7 @@
 /** Each documented metric of analytics moves when what it is about happens. */
 import t from 'tap'
-import { begin, call, lines, MINUTE, MODELS, model, node, season, until, write } from './testing.ts'
+import { lookUntil } from '../../../test/support/until.ts'
+import { begin, call, lines, MINUTE, MODELS, model, node, season, write } from './testing.ts'
 
 t.test('each documented metric is there from the start, and moves', async (t) => {
   const one = await node(t, {
@@ -31,12 +32,12 @@ t.test('each documented metric is there from the start, and moves', async (t) =>
   await write(one, [...lines(0, 100), `cpu,host=a load=50 ${begin + 100n * MINUTE + 2_000_000_000n}`])
   t.equal((await call(one, 'POST', MODELS, model())).status, 201)
   t.equal((await call(one, 'POST', '/api/v1/admin/analytics/retrain', { measurement: 'cpu' })).status, 202)
-  await until(
+  await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
     ({ versions, status }) => versions.length === 2 && status === 'ready',
   )
   await write(one, lines(101, 108))
-  const tested = await until(metrics, (found) => (found.get('model_ab_test_challenger_mape') as number) > 0)
+  const tested = await lookUntil(metrics, (found) => (found.get('model_ab_test_challenger_mape') as number) > 0)
   for (const name of gauges) t.ok((tested.get(name) as number) > 0, `${name} is ${tested.get(name)}`)
 
   await write(
@@ -55,6 +56,6 @@ t.test('each documented metric is there from the start, and moves', async (t) =>
   for (const statement of ['TRIGGER a ON fire WHEN v > 1', 'TRIGGER b ON fire WHEN v > 2', "TRIGGER c ON SIGNALS (a, b) WITHIN INTERVAL '1m'"])
     t.equal((await call(one, 'POST', '/api/v1/triggers', { query: `CREATE ${statement}` })).status, 200)
   await write(one, [`fire v=3 ${begin}`])
-  const after = await until(metrics, (found) => counters.every((name) => (found.get(name) as number) > 0))
+  const after = await lookUntil(metrics, (found) => counters.every((name) => (found.get(name) as number) > 0))
   for (const name of counters) t.ok((after.get(name) as number) > 0, `${name} is ${after.get(name)}`)
 })

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import { definePlugin, MODEL_KINDS, type ModelKinds } from 'svcdb'
 import { boot, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
+import { lookUntil } from '../../../test/support/until.ts'
 import { tenants } from '../testing-tenants.ts'
-import { begin, call, line, lines, MINUTE, MODELS, model, node, season, until, write } from './testing.ts'
+import { begin, call, line, lines, MINUTE, MODELS, model, node, season, write } from './testing.ts'
 
 t.test('a model is trained, shown, asked, trained again and deleted', async (t) => {
   const one = await node(t)
@@ -39,7 +40,7 @@ t.test('a model is trained, shown, asked, trained again and deleted', async (t) 
   t.ok(wider.body.confidence_upper[0] > asked.body.confidence_upper[0], 'a higher level is wider')
 
   t.match(await call(one, 'POST', '/api/v1/admin/analytics/retrain', { measurement: 'cpu' }), { status: 202, body: { accepted: true, models_queued: 1 } })
-  const again = await until(
+  const again = await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
     (found) => found.versions.length === 2 && found.status === 'ready',
   )
@@ -72,7 +73,7 @@ t.test('a model stays that of its series when another one appears that has its t
     'from its own samples',
   )
   t.equal((await call(one, 'POST', '/api/v1/admin/analytics/retrain', { measurement: 'cpu' })).status, 202)
-  const shown = await until(
+  const shown = await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
     ({ versions, last_error }) => versions.length === 2 || last_error !== null,
   )
@@ -280,7 +281,7 @@ t.test('a training that does not end is ended, by its time limit and by the node
   const other = await node(t, { plugins: [endless] })
   await write(other, lines(0, 60))
   const hanging = call(other, 'POST', MODELS, model({ model_type: 'endless', params: {} }))
-  await until(
+  await lookUntil(
     async () => (await other.inject('/metrics')).body,
     (text) => /^svc_model_compute_running 1$/m.test(text),
   )

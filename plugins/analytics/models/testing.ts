@@ -54,10 +54,3 @@ export async function call(one: TestNode, method: 'GET' | 'POST' | 'DELETE', url
 }
 
 export const model = (more: object = {}) => ({ name: 'load', measurement: 'cpu', field: 'load', model_type: 'holt_winters', params: { period: 12 }, ...more })
-
-export async function until<T>(what: () => Promise<T>, done: (found: T) => boolean): Promise<T> {
-  for (const end = Date.now() + 60_000; ; await new Promise((resolve) => setTimeout(resolve, 20))) {
-    const found = await what()
-    if (done(found) || Date.now() > end) return found
-  }
-}

@@ -1,7 +1,8 @@
 /** What is done to models by itself: forecasts are written, drift is found, better ones take the place of others. */
 import { systemClock } from 'svcdb/testkit'
 import t from 'tap'
-import { begin, call, line, lines, MINUTE, MODELS, model, node, season, until, write } from './testing.ts'
+import { lookUntil } from '../../../test/support/until.ts'
+import { begin, call, line, lines, MINUTE, MODELS, model, node, season, write } from './testing.ts'
 
 t.test('forecasts are written again and again, with intervals and scores, and PromQL and SQL see them', async (t) => {
   const one = await node(t, { plugins: ['promql'], analytics: { watch_interval_secs: 1 } })
@@ -11,7 +12,7 @@ t.test('forecasts are written again and again, with intervals and scores, and Pr
   // One sample as it was to be expected, and one that was not.
   await write(one, [line(399, season(399)), line(400, 500)])
   const sql = async (query: string) => (await call(one, 'POST', '/api/v1/svc/sql', { query })).body
-  const found = await until(
+  const found = await lookUntil(
     () => sql('SELECT forecast, lower, upper FROM cpu_ahead WHERE forecast IS NOT NULL ORDER BY _time'),
     ({ rows }) => rows?.length >= 24,
   )
@@ -27,7 +28,7 @@ t.test('forecasts are written again and again, with intervals and scores, and Pr
     `/api/v1/query_range?query=cpu_ahead_upper-cpu_ahead_lower&start=${Date.now() / 1000}&end=${Date.now() / 1000 + 1200}&step=60`,
   )
   t.match(asked.body, { status: 'success', data: { result: [{ metric: { host: 'a', model: 'load' } }] } })
-  const shown = await until(
+  const shown = await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
     ({ versions }) => versions[0].after !== null,
   )
@@ -42,10 +43,10 @@ t.test('a clock that ran ahead and is put right keeps no forecast from being wri
   await write(one, lines(0, 399))
   t.equal((await call(one, 'POST', MODELS, model({ forecast: { horizon: 2, every_secs: 1 } }))).status, 201)
   const written = async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body.forecast.written_until
-  const first = await until(written, (until) => until !== null)
+  const first = await lookUntil(written, (until) => until !== null)
   ahead = 0
   await write(one, [line(399, season(399)), line(400, season(400))])
-  const next = await until(written, (until) => until > first)
+  const next = await lookUntil(written, (until) => until > first)
   t.ok(next > first, `${next} after ${first}`)
 })
 
@@ -59,7 +60,7 @@ t.test('a model that has drifted is replaced where that is better, and stays whe
   t.equal((await call(one, 'POST', MODELS, model({ tags: { host: 'a' } }))).status, 201)
   t.equal((await call(one, 'POST', MODELS, model({ name: 'noise', tags: { host: 'noise' }, model_type: 'ses', params: {} }))).status, 201)
   await write(one, [...lines(150, 390, changed), ...lines(150, 390, (i) => 50 + 5 * (noise(i) - 50), 'noise')])
-  const replaced = await until(
+  const replaced = await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
     ({ version }) => version > 1,
   )
@@ -68,7 +69,7 @@ t.test('a model that has drifted is replaced where that is better, and stays whe
     { version: 2, tag: 'Champion', training_points: 390 },
   ])
   t.ok(replaced.versions[0].after.rmse > 1.5 * replaced.versions[0].metrics.rmse, 'it had drifted')
-  const stays = await until(
+  const stays = await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/cpu/noise`)).body,
     ({ drift_score }) => drift_score !== null,
   )
@@ -83,7 +84,7 @@ t.test('a Challenger that forecasts better what comes takes the place of the Cha
   const range = { end: String(begin + 100n * MINUTE) }
   t.equal((await call(one, 'POST', MODELS, model({ model_type: 'linear_regression', params: {}, range }))).status, 201)
   await call(one, 'POST', '/api/v1/admin/analytics/retrain', { measurement: 'cpu' })
-  await until(
+  await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
     ({ versions, status }) => versions.length === 2 && status === 'ready',
   )
@@ -95,7 +96,7 @@ t.test('a Challenger that forecasts better what comes takes the place of the Cha
     lines(200, 300, (i) => rising(i) * 2 - 400),
   )
   await call(one, 'POST', '/api/v1/admin/analytics/retrain', { measurement: 'cpu', model_name: 'b' })
-  await until(
+  await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/cpu/b`)).body,
     ({ versions, status }) => versions.length === 2 && status === 'ready',
   )
@@ -103,7 +104,7 @@ t.test('a Challenger that forecasts better what comes takes the place of the Cha
     one,
     lines(300, 330, (i) => rising(i) * 2 - 400),
   )
-  const decided = await until(
+  const decided = await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/cpu/b`)).body,
     ({ version }) => version === 2,
   )
@@ -121,7 +122,7 @@ t.test('a model that much came after is trained again by itself, and one that no
   t.equal((await call(one, 'POST', MODELS, model({ tags: { host: 'a' } }))).status, 201)
   // More than half of what it may be followed over.
   await write(one, lines(60, 95))
-  const renewed = await until(
+  const renewed = await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
     ({ version }) => version > 1,
   )
@@ -135,7 +136,7 @@ t.test('a model that much came after is trained again by itself, and one that no
   )
   t.equal((await call(one, 'POST', MODELS, { name: 'fast', measurement: 'fast', field: 'load' })).status, 201)
   await write(one, [at(10_000_000, 3)])
-  const fast = await until(
+  const fast = await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/fast/fast`)).body,
     ({ version, last_error }) => version > 1 || last_error !== null,
   )
@@ -147,14 +148,14 @@ t.test('a model that much came after is trained again by itself, and one that no
     Number(/^svc_forecast_predict_duration_seconds_count (\d+)/m.exec((await one.inject('/metrics')).body)?.[1] ?? 0)
   const past = async (): Promise<void> => {
     const from = await rounds()
-    await until(rounds, (found) => found >= from + 3)
+    await lookUntil(rounds, (found) => found >= from + 3)
   }
   await past()
   const before = await followed()
   await past()
   t.equal(await followed(), before, 'nothing new came')
   await write(one, lines(95, 96))
-  await until(followed, (found) => found > before)
+  await lookUntil(followed, (found) => found > before)
   t.ok((await followed()) > before, 'a new sample is looked at')
 })
 
@@ -166,7 +167,7 @@ t.test('a forecast that cannot be written does not keep a model from being compa
   const forecast = { horizon: 4, every_secs: 1, target_measurement: 'cpu_ahead' }
   t.equal((await call(one, 'POST', MODELS, model({ forecast }))).status, 201)
   await write(one, lines(150, 395, changed))
-  const replaced = await until(
+  const replaced = await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
     ({ version, last_error }) => version > 1 && last_error !== null,
   )
@@ -199,15 +200,15 @@ t.test('a sample that lies off its step is counted once, however often the model
   t.equal((await call(one, 'POST', MODELS, model({ forecast }))).status, 201)
   t.equal(await moved(), 1)
   await write(one, [late(100), ...lines(101, 110)])
-  await until(moved, (found) => found > 1)
+  await lookUntil(moved, (found) => found > 1)
   const from = await figure('forecast_predict_duration_seconds_count')
-  await until(
+  await lookUntil(
     () => figure('forecast_predict_duration_seconds_count'),
     (found) => found >= from + 3,
   )
   t.equal((await call(one, 'GET', '/api/v1/analytics/models/cpu/load/forecast')).status, 200)
   t.equal((await call(one, 'POST', '/api/v1/admin/analytics/retrain', { measurement: 'cpu' })).status, 202)
-  await until(
+  await lookUntil(
     async () => (await call(one, 'GET', `${MODELS}/cpu/load`)).body,
     ({ versions, status }) => versions.length === 2 && status === 'ready',
   )
@@ -224,8 +225,8 @@ t.test('a training that was asked of a node that has ended is done by the one th
   // Its next look reads the record.
   await write(one, lines(60, 70))
   const shown = () => call(one, 'GET', `${MODELS}/cpu/load`)
-  const asked = await until(shown, ({ body }) => body.status === 'training')
+  const asked = await lookUntil(shown, ({ body }) => body.status === 'training')
   t.match(asked.body, { status: 'training', versions: [{ version: 1 }] })
-  const done = await until(shown, ({ body }) => body.status === 'ready')
+  const done = await lookUntil(shown, ({ body }) => body.status === 'ready')
   t.match(done.body, { status: 'ready', last_error: null, versions: [{ version: 1 }, { version: 2, tag: 'Challenger', training_points: 70 }] })
 })

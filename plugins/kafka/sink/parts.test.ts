@@ -1,6 +1,7 @@
 /** A change that takes several sends: where the first of them fail, and where the sink ends between two. */
 import t from 'tap'
-import { FakeBrokers, sinkNode, until } from './testing.ts'
+import { until } from '../../../test/support/until.ts'
+import { FakeBrokers, sinkNode } from './testing.ts'
 
 const ROWS = 1200
 /** One write, and one change. @param first the text of the first row. */
@@ -20,12 +21,12 @@ t.test('behind a part that could not be sent or kept no other part of the change
   }
   const sink = node.sink(brokers, { max_message_bytes: 2000 }, { letters })
   sink.start()
-  await until(() => sink.status().up, 'it is up')
+  await until('it is up', () => sink.status().up)
   await node.write(linesOf('x'.repeat(3000)))
-  await until(() => typeof sink.status().status === 'object', 'it says why')
+  await until('it says why', () => typeof sink.status().status === 'object')
   t.equal(brokers.records.length, 0)
   full = false
-  await until(() => brokers.records.length === ROWS - 1, 'it goes on')
+  await until('it goes on', () => brokers.records.length === ROWS - 1)
   t.equal(buried.length, 1)
   t.equal(new Set(brokers.records.map(({ value }) => value)).size, ROWS - 1)
   await sink.stop()
@@ -42,15 +43,15 @@ t.test('a sink that ends within a change goes on with what of it was not sent', 
   }
   const sink = node.sink(first, {}, { drainMs: 1 })
   sink.start()
-  await until(() => sink.status().up, 'it is up')
+  await until('it is up', () => sink.status().up)
   await node.write(linesOf('y'))
-  await until(() => failed > 0, 'some of it is there')
+  await until('some of it is there', () => failed > 0)
   t.ok(first.records.length < ROWS, `${first.records.length} records`)
   await sink.stop()
   const again = node.sink(second)
   again.start()
   const all = () => new Set([...first.records, ...second.records].map(({ value }) => value))
-  await until(() => all().size === ROWS, 'the others come')
+  await until('the others come', () => all().size === ROWS)
   await again.stop()
   t.ok(second.records.length < ROWS, 'not all of it again: the position within the change was kept')
 })

@@ -3,9 +3,10 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { Change, StateStore } from 'svcdb'
 import { seeded } from 'svcdb/lib/random'
 import t, { type Test } from 'tap'
+import { until } from '../../../test/support/until.ts'
 import type { SinkPosition } from './position.ts'
 import { SendError, type SinkLibrary } from './producer.ts'
-import { FakeBrokers, type Kept, type SinkNode, sinkNode, until } from './testing.ts'
+import { FakeBrokers, type Kept, type SinkNode, sinkNode } from './testing.ts'
 
 const SEEDS = Number(process.env.SVC_SEEDS ?? 25)
 const FROM = Number(process.env.SVC_SEED ?? 1)
@@ -167,13 +168,13 @@ async function life(t: Test, seed: number): Promise<void> {
     const sink = node.sink(brokers, config, { storage: storage as never, state, library, drainMs: 200 })
     sink.start()
     // The first life is to have a position before anything is written.
-    if (number === 1) await until(async () => (await positionIn(node)) !== undefined, 'the first position is kept')
+    if (number === 1) await until('the first position is kept', async () => (await positionIn(node)) !== undefined)
     for (let i = 0; i < 15; i++) {
       await write()
       await pauses()
     }
     if (last) {
-      await until(() => told.frames.every(({ id }) => acknowledged.has(id)), `seed ${seed}: all is sent`)
+      await until(`seed ${seed}: all is sent`, () => told.frames.every(({ id }) => acknowledged.has(id)))
       await sink.stop()
       t.equal(sink.status().status, 'stopped')
       t.equal(brokers.open, 0, 'no session is left')
@@ -202,9 +203,9 @@ t.test('records: topic, key, headers, and what a line is', async (t) => {
   const lines = node.sink(brokers, { name: 'two', format: 'line_protocol', topic: 'lines' })
   json.start()
   lines.start()
-  await until(() => json.status().up && lines.status().up, 'both are up')
+  await until('both are up', () => json.status().up && lines.status().up)
   await node.write('a\\ b,host=h\\,1 v=1,s="x" 1700000000000000001')
-  await until(() => brokers.records.length === 2, 'both have it')
+  await until('both have it', () => brokers.records.length === 2)
   const [one] = brokers.records.filter(({ topic }) => topic !== 'lines')
   t.match(one, { topic: 'svc.default.a-20b', key: 'a\\ b,host=h\\,1', headers: { 'svc-time': '1700000000000000001', 'svc-position': /^[0-9a-f]{16}-/ } })
   t.match(JSON.parse(one.value), { PointWritten: { measurement: 'a b', tags: { host: 'h,1' }, fields: { v: { F64: 1 }, s: { String: 'x' } } } })
@@ -221,14 +222,14 @@ t.test('nothing is behind once all is sent, deletes of series included', async (
   const brokers = new FakeBrokers()
   const sink = node.sink(brokers)
   sink.start()
-  await until(() => sink.status().up, 'it is up')
+  await until('it is up', () => sink.status().up)
   await node.write('m,host=a v=1 1700000000000000000\nm,host=b v=2 1700000000000000000')
   for (const host of ['a', 'b']) {
     const answer = await node.node.inject({ method: 'POST', url: '/api/v1/delete', payload: { measurement: 'm', tags: { host } } })
     t.match(answer.json(), { deleted: 1 })
   }
-  await until(() => brokers.records.length === 4, 'all is sent')
-  await until(() => sink.lag() === 0 && sink.lagSeconds() === 0, 'and nothing is behind')
+  await until('all is sent', () => brokers.records.length === 4)
+  await until('and nothing is behind', () => sink.lag() === 0 && sink.lagSeconds() === 0)
   await sink.stop()
 })
 
@@ -239,15 +240,15 @@ t.test('sinks of one name on databases of their own, which share their state, ea
   const sink = (i: number) => nodes[i].sink(brokers[i], {}, { state, shared: true })
   const running = [sink(0), sink(1)]
   for (const each of running) each.start()
-  await until(() => running.every((each) => each.status().up), 'both are up')
+  await until('both are up', () => running.every((each) => each.status().up))
   for (const [i, node] of nodes.entries()) await node.write(`m,node=${i} v=1 1`)
-  await until(() => brokers.every(({ records }) => records.length === 1), 'each has sent its own')
+  await until('each has sent its own', () => brokers.every(({ records }) => records.length === 1))
   for (const each of running) await each.stop()
   for (const [i, node] of nodes.entries()) await node.write(`m,node=${i} v=2 2`)
   for (const i of [0, 1]) {
     const again = sink(i)
     again.start()
-    await until(() => brokers[i].records.length === 2, 'it goes on where it was')
+    await until('it goes on where it was', () => brokers[i].records.length === 2)
     await again.stop()
     t.same(
       brokers[i].records.map(({ value }) => JSON.parse(value).PointWritten.tags.node),
@@ -268,7 +269,7 @@ t.test('a position that was kept by the name alone is gone on from', async (t) =
     await node.state.transaction((tx) => tx.put('sinks/one', { position }))
     const sink = node.sink(brokers, {}, { shared })
     sink.start()
-    await until(() => brokers.records.length === 1, 'what was written since is sent')
+    await until('what was written since is sent', () => brokers.records.length === 1)
     await sink.stop()
     t.equal(await node.state.get('sinks/one'), undefined, 'it is kept once')
     t.ok(await positionIn(node))
@@ -286,7 +287,7 @@ t.test('a gap is told, with its range and cause', async (t) => {
     if (format === 'line_protocol') await node.state.transaction((tx) => tx.put('sinks/two', { position: `${'0'.repeat(16)}-00000000000001-00000000000000` }))
     const sink = node.sink(brokers, { format, topic, name: format === 'json' ? 'one' : 'two' })
     sink.start()
-    await until(() => brokers.records.some((record) => record.topic === topic), 'it is told')
+    await until('it is told', () => brokers.records.some((record) => record.topic === topic))
     await sink.stop()
   }
   const [json, line] = brokers.records
@@ -303,10 +304,10 @@ t.test('what is too large, or refused as a record, is a dead letter, and holds u
   const life = { letters: { add: async (letter: (typeof letters)[number]) => void letters.push(letter), close: async () => {} } }
   const sink = node.sink(brokers, { max_message_bytes: 5000 }, life)
   sink.start()
-  await until(() => sink.status().up, 'it is up')
+  await until('it is up', () => sink.status().up)
   const text = (n: number): string => `m,n=${n} s="${'x'.repeat(n)}" ${1_700_000_000_000_000_000n + BigInt(n)}`
   await node.write([1, 2, 3500, 3, 6000, 4].map(text).join('\n'))
-  await until(() => sink.status().acknowledged === 4, 'those that can be sent are')
+  await until('those that can be sent are', () => sink.status().acknowledged === 4)
   t.same(letters.map(({ body }) => JSON.parse(`${Buffer.from(body)}`).PointWritten.tags.n).sort(), ['3500', '6000'])
   t.ok(letters.every(({ code, topic }) => code === 'PAYLOAD_TOO_LARGE' && topic === 'all'))
   t.match(sink.status(), { deadLettered: 2, points: 4 })
@@ -321,13 +322,13 @@ t.test('the log has a sample of what cannot be sent, and says how much it has le
   const log = { info() {}, debug() {}, error() {}, warn: (o: object, text: string) => void (text.includes('dead letters') && logged.push(o)) }
   const sink = node.sink(brokers, { max_message_bytes: 2000 }, { log: log as never, letters: { add: async () => {}, close: async () => {} } })
   sink.start()
-  await until(() => sink.status().up, 'it is up')
+  await until('it is up', () => sink.status().up)
   const large = (count: number): string => Array.from({ length: count }, (_, n) => `m,n=${n} s="${'x'.repeat(3000)}" ${n + 1}`).join('\n')
   await node.write(large(200))
-  await until(() => sink.status().deadLettered === 200, 'all are dead letters')
+  await until('all are dead letters', () => sink.status().deadLettered === 200)
   await new Promise((resolve) => setTimeout(resolve, 1000))
   await node.write(large(1))
-  await until(() => sink.status().deadLettered === 201, 'one more')
+  await until('one more', () => sink.status().deadLettered === 201)
   t.ok(logged.length < 60, `${logged.length} lines for 201 changes`)
   t.ok(logged.some((line) => 'more' in line))
   await sink.stop()
@@ -347,14 +348,14 @@ t.test('a dead letter that cannot be kept is no dead letter: nothing behind it i
   }
   const sink = node.sink(brokers, { max_message_bytes: 2000 }, { letters })
   sink.start()
-  await until(() => sink.status().up, 'it is up')
+  await until('it is up', () => sink.status().up)
   await node.write(`m s="${'x'.repeat(3000)}" 1`)
-  await until(() => typeof sink.status().status === 'object', 'it says why')
+  await until('it says why', () => typeof sink.status().status === 'object')
   t.match(sink.status(), { status: { failed: 'the disk is full' }, up: false })
   await node.write('m s="y" 2')
   t.equal(brokers.records.length, 0)
   full = false
-  await until(() => brokers.records.length === 1, 'it goes on')
+  await until('it goes on', () => brokers.records.length === 1)
   t.equal(added, 1)
   await sink.stop()
 })
@@ -369,28 +370,28 @@ t.test('brokers that are away, refuse, or never answer', async (t) => {
   const sink = node.sink(brokers, {}, { drainMs: 50 })
   t.equal(sink.status().status, 'stopped')
   sink.start()
-  await until(() => sink.status().lastError !== undefined, 'it has tried')
+  await until('it has tried', () => sink.status().lastError !== undefined)
   t.match(sink.status(), { status: 'reconnecting', up: false, lastError: /ECONNREFUSED/ })
   error = new SendError('refused', 'SASL authentication failed')
-  await until(() => typeof sink.status().status === 'object', 'it is refused')
+  await until('it is refused', () => typeof sink.status().status === 'object')
   t.match(sink.status(), { status: { failed: 'SASL authentication failed' }, up: false })
   for (let i = 0; i < 20; i++) await node.write(`m v=${i} ${i + 1}`)
   t.ok((sink.lag() ?? 0) > 0)
   t.ok(sink.lagSeconds() >= 0)
   error = undefined
-  await until(() => brokers.records.length === 20, 'it sends all')
-  await until(() => sink.lag() === 0 && sink.lagSeconds() === 0, 'nothing is left')
+  await until('it sends all', () => brokers.records.length === 20)
+  await until('nothing is left', () => sink.lag() === 0 && sink.lagSeconds() === 0)
   t.match(sink.status(), { status: 'running', up: true, points: 20 })
   brokers.behave = () => new Promise(() => {})
   await node.write('m v=1 100')
-  await until(() => sink.status().inFlight.messages === 1, 'it is under way')
+  await until('it is under way', () => sink.status().inFlight.messages === 1)
   await sink.stop()
   t.match(sink.status(), { status: 'stopped', up: false })
   t.ok(node.node.storage, 'and what was under way comes with the next start')
   brokers.behave = async () => 'take'
   const again = node.sink(brokers)
   again.start()
-  await until(() => brokers.records.length === 21, 'it has come')
+  await until('it has come', () => brokers.records.length === 21)
   await again.stop()
 })
 
@@ -406,13 +407,13 @@ t.test('brokers that are slow hold up no writer, and little is in memory', async
   }
   const sink = node.sink(brokers, { max_batch_bytes: 20_000 })
   sink.start()
-  await until(() => sink.status().up, 'it is up')
+  await until('it is up', () => sink.status().up)
   for (let i = 0; i < 40; i++) await node.write(Array.from({ length: 500 }, (_, n) => `m,n=${n} v=${i} ${i * 1000 + n + 1}`).join('\n'))
-  await until(() => sink.status().inFlight.messages > 0, 'a batch is under way')
+  await until('a batch is under way', () => sink.status().inFlight.messages > 0)
   t.ok(sink.status().inFlight.messages <= 1000)
   t.ok((sink.lag() ?? 0) > 30, 'the others wait in the log')
   brokers.behave = async () => 'take'
   release()
-  await until(() => sink.status().acknowledged === 20_000, 'all is sent')
+  await until('all is sent', () => sink.status().acknowledged === 20_000)
   await sink.stop()
 })

@@ -3,7 +3,6 @@ import { definePlugin, type StateStore, type Storage, type Svc } from 'svcdb'
 import { Type } from 'svcdb/lib/schema'
 import { boot, type TestNode } from 'svcdb/testkit'
 import type { Test } from 'tap'
-import { until as found } from '../../../test/support/until.ts'
 import { type SinkConfig, sinkSchema } from './config.ts'
 import { sinkMetrics } from './metrics.ts'
 import { SendError, type SinkLibrary, type SinkProducer, type SinkRecord } from './producer.ts'
@@ -126,5 +125,3 @@ export async function sinkNode(t: Test, storage = 'memory'): Promise<SinkNode> {
     },
   }
 }
-
-export const until = async (what: () => boolean | Promise<boolean>, why: string): Promise<void> => void (await found(why, what))

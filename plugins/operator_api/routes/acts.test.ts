@@ -5,21 +5,14 @@ import { definePlugin } from 'svcdb'
 import { AGENTS, type AgentPlane, defineAgent, defineSkill, EffectError, type Json, type Skill, type StepContext } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import t from 'tap'
-import { type Client, type Reply, startApi } from '../testing.ts'
+import { lookUntil } from '../../../test/support/until.ts'
+import { type Client, startApi } from '../testing.ts'
 
 t.setTimeout(120_000)
 
 const any = { summary: 'Of a test', input: Type.Any(), output: Type.Any() }
 const skill = (capability: string, invoke: (context: StepContext, input: never) => Promise<Json>, more: Partial<Skill> = {}) =>
   defineSkill({ ...any, capability, ...more, invoke } as never)
-
-async function until(look: () => Promise<Reply>, is: (reply: Reply) => boolean): Promise<Reply> {
-  for (const end = Date.now() + 30_000; ; ) {
-    const seen = await look()
-    if (is(seen) || Date.now() > end) return seen
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-}
 
 t.test('an exhausted run says which budget ran out, is found by it, and is cancelled by who may', async (t) => {
   const spends = skill('spends', async (context) => {
@@ -41,7 +34,7 @@ t.test('an exhausted run says which budget ran out, is found by it, and is cance
   for (const word of ['reopen', 'abandon']) t.equal((await ann.post(`/runs/${id}/${word}`, { reason: 'x' })).status, 409, 'it is not quarantined')
   t.match(await ann.post(`/runs/${id}/cancel`, { reason: 'enough' }), { status: 202, body: { requested_by: 'ann', recorded: true } })
   t.equal(await agents.settled(id), 'cancelled')
-  const { body } = await until(
+  const { body } = await lookUntil(
     () => rita.get(`/runs/${id}`),
     (seen) => seen.body.sealed,
   )

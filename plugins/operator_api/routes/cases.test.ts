@@ -1,6 +1,7 @@
 import { type CaseStatus, type CorrelationKey, defineSkill, type Json, type Skill, type StepContext } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import t, { type Test } from 'tap'
+import { lookUntil } from '../../../test/support/until.ts'
 import { type ApiNode, startApi } from '../testing.ts'
 
 const NOBODY = 'case_01ARZ3NDEKTSV4RRFFQ69G5FAV'
@@ -51,15 +52,6 @@ async function desk(t: Test, config: object = {}): Promise<Desk> {
     return { run, status, id: (await plane.runs.view(run)).case as string }
   }
   return { ...api, within }
-}
-
-/** Until something is as it is to be. */
-async function until<T>(look: () => Promise<T>, is: (seen: T) => boolean): Promise<T> {
-  for (const end = Date.now() + 60_000; ; ) {
-    const seen = await look()
-    if (is(seen) || Date.now() > end) return seen
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
 }
 
 t.test('cases are listed by their status, newest first, and shown with what is to be done in them', async (t) => {
@@ -121,7 +113,7 @@ t.test('what is late escalates its case, is listed until somebody accounts for i
   await within('1', 'owe', 'later')
   const warned = await within('3', 'warn', 'soon')
   const list = () => rita.get('/obligations')
-  const { body } = await until(list, (seen) => seen.body.obligations.length === 2)
+  const { body } = await lookUntil(list, (seen) => seen.body.obligations.length === 2)
   t.match(body, {
     obligations: [
       { case: one.id, name: 'first', state: 'breached' },
@@ -130,7 +122,7 @@ t.test('what is late escalates its case, is listed until somebody accounts for i
     truncated: false,
   })
   t.match((await rita.get('/cases')).body.cases, [{ id: two.id }, { id: one.id, status: 'escalated' }])
-  const soon = await until(
+  const soon = await lookUntil(
     () => rita.get(`/cases/${warned.id}`),
     (seen) => seen.body.deadlines[0].state === 'warned',
   )
@@ -141,7 +133,7 @@ t.test('what is late escalates its case, is listed until somebody accounts for i
     ['deadline_breached', 'case_escalated'],
     'the history says why',
   )
-  const notice = await until(
+  const notice = await lookUntil(
     () => plane().runs.view(swept[0].run),
     ({ sealed }) => sealed,
   )
@@ -206,7 +198,7 @@ t.test('a hold stands until it is released, and its release is a sealed run that
     holds: [],
     released: [{ case: id, by: 'bob', placed_by: 'ann', placed_basis: 'authenticated', placed_at: placed.in_force.placed_at, record: released.record }],
   })
-  const view = await until(
+  const view = await lookUntil(
     () => plane().runs.view(released.record),
     ({ sealed }) => sealed,
   )
@@ -231,7 +223,7 @@ t.test('the drill says what it has found last, and that nothing was drilled befo
   const { as, within, plane } = await desk(t)
   t.same((await as('rita').get('/drill')).body, { drilled: false })
   const { run } = await within('1', 'look')
-  await until(
+  await lookUntil(
     () => plane().runs.view(run),
     ({ sealed }) => sealed,
   )
@@ -252,7 +244,7 @@ t.test('the drill says what it has found last, and that nothing was drilled befo
 
 t.test('the drill goes by itself when it is asked to', async (t) => {
   const { as } = await desk(t, { drill_every_secs: 0.05 })
-  const { body } = await until(
+  const { body } = await lookUntil(
     () => as('rita').get('/drill'),
     (seen) => seen.body.drilled,
   )

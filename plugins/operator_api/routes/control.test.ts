@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { defineSkill } from 'svcdb/agents'
 import { Type } from 'svcdb/lib/schema'
 import t from 'tap'
+import { eventually } from '../../../test/support/until.ts'
 import { startApi } from '../testing.ts'
 
 const any = { summary: 'Of a test', input: Type.Any(), output: Type.Any() }
@@ -178,10 +179,7 @@ t.test('pushes: parked when the receiver is gone, listed without credentials, to
   const { agents } = plane()
   const one = { id: 'one', url, token: 't-secret', authentication: { scheme: 'Bearer', credentials: 'c-secret' } }
   const { run } = await agents.run({ capability: 'echo', input: 'private', actor: 'test', push: [one] })
-  const until = async (is: () => boolean | Promise<boolean>) => {
-    for (let tries = 0; tries < 1200 && !(await is()); tries++) await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-  await until(async () => (await as('rita').get('/push')).body.parked.length === 2)
+  await eventually(async () => (await as('rita').get('/push')).body.parked.length === 2)
   const { body } = await as('rita').get('/push')
   t.match(body.parked, [{ config: { id: 'one', task: run, token: '***' }, next_seq: 1, attempts: 1, last_error: /410/ }, { config: { id: 'operator:ops' } }])
   t.notMatch(JSON.stringify(body), 'secret')
@@ -193,7 +191,7 @@ t.test('pushes: parked when the receiver is gone, listed without credentials, to
   t.same((await as('zoe').post('/push/rearm', { run, id: 'one' })).body, { rearmed: false })
   t.match(await as('ann').post('/push/rearm', { run: 'x', id: 'one' }), { status: 400, body: { error: '"x" is not a run id' } })
   t.same((await as('ann').post('/push/rearm', { run, id: 'one' })).body, { rearmed: true })
-  await until(() => told.length >= 2)
+  await eventually(() => told.length >= 2)
   t.same(
     told.map(({ type }) => type),
     ['io.svc.run.admitted', 'io.svc.run.completed'],

@@ -3,6 +3,7 @@ import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { MetricsRegistry } from 'svcdb/testkit'
 import t from 'tap'
+import { eventually } from '../../../test/support/until.ts'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { type EngineWorker, realEnvironment, threadsRunning } from '../environment.ts'
@@ -25,14 +26,6 @@ async function faultyEngine(dir: string, config: Record<string, unknown> = {}): 
 const segmentFiles = (dir: string): string[] =>
   readdirSync(join(dir, 'segments'), { recursive: true, withFileTypes: true }).flatMap((entry) => (entry.isFile() ? [entry.name] : []))
 
-async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (let i = 0; i < 3000; i++) {
-    if (await condition()) return
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-  throw new Error('it did not come to pass')
-}
-
 t.test('a maintenance thread that dies is started again and the flush repeated', async (t) => {
   const dir = tempDir()
   const { engine, metric } = await faultyEngine(dir)
@@ -40,7 +33,7 @@ t.test('a maintenance thread that dies is started again and the flush repeated',
   writeFileSync(join(dir, 'faults'), 'die once')
   await t.rejects(engine.flush(), { message: /struck dead/ })
   await engine.flush()
-  await until(() => segmentFiles(dir).length === 1)
+  await eventually(() => segmentFiles(dir).length === 1)
   t.equal(await metric('maintenance_panics_total'), 1)
   t.equal(await metric('maintenance_running'), 1)
   t.match(engine.status(), { accepting: true })
@@ -55,7 +48,7 @@ t.test('one that dies again and again is given up: writes fail at once with the 
   await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
   writeFileSync(join(dir, 'faults'), 'die')
   await t.rejects(engine.flush())
-  await until(async () => (await metric('maintenance_running')) === 0)
+  await eventually(async () => (await metric('maintenance_running')) === 0)
   t.equal(await metric('maintenance_panics_total'), 3)
   const reason = /maintenance thread died 3 times within 300 s, the last time because: .*struck dead.*restart/
   await t.rejects(writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 }), { code: 'OVERLOADED', message: reason })
@@ -83,7 +76,7 @@ t.test('threads for which there is no file handle have not died: they are starte
   await writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 })
   rmSync(join(dir, 'faults'))
   await engine.flush()
-  await until(() => segmentFiles(dir).length > 0)
+  await eventually(() => segmentFiles(dir).length > 0)
   t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`, `a ${NOW + 1n} v=2`])
   await closeAndRemove(engine, dir)
 })
@@ -144,7 +137,7 @@ t.test('a segment whose sync failed is not used: the flush is repeated with anot
   t.match(engine.status(), { accepting: true }, 'the log still has the rows')
   rmSync(join(dir, 'faults'))
   await engine.flush()
-  await until(() => segmentFiles(dir).length === 2)
+  await eventually(() => segmentFiles(dir).length === 2)
   t.notOk(segmentFiles(dir).includes('0000000001.parquet'), `new files: ${segmentFiles(dir)}`)
   t.ok((await metric('flush_failures_total')) >= 1)
   t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`])

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { MetricsRegistry } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { eventually } from '../../../test/support/until.ts'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { inside } from '../testing/catalog-faults.ts'
@@ -19,13 +20,6 @@ async function opened(t: Test, dir: string, config: object = {}) {
   t.teardown(() => engine.close())
   await engine.open()
   return { engine, corrupted: async () => Number(/damaged_segments (\d+)/.exec(await registry.text())?.[1]) }
-}
-
-async function until(what: () => Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 60_000; !(await what()); ) {
-    if (Date.now() > end) throw new Error('it has not happened')
-    await new Promise((resolve) => setTimeout(resolve, 10))
-  }
 }
 
 function sidecarOf(dir: string): string {
@@ -60,7 +54,7 @@ t.test('a flipped bit in encrypted columns is found by the background check, and
   const { dir, backup, rows, sidecar, flip } = await sealed(t)
   flip()
   const { engine, corrupted } = await opened(t, dir, { segment_verification: 'background' })
-  await until(async () => (await corrupted()) === 1)
+  await eventually(async () => (await corrupted()) === 1)
   await t.rejects(rowsOf(engine, 'm'), { code: 'DATABASE_ERROR', message: /0000000001/ })
   await t.rejects(engine.backup.create(backup), { code: 'DATABASE_ERROR', message: /cannot back up segment .*it is corrupt/ })
   await engine.backup.verify(backup)
@@ -86,7 +80,7 @@ t.test('encrypted columns of a server that noted no checksum get one at the firs
   await catalog.amendSegment(1, { sidecarCrc: undefined })
   await before.close()
   const { engine } = await opened(t, dir, { segment_verification: 'background' })
-  await until(async () => inside(engine).catalog.segments()[0].sidecarCrc !== undefined)
+  await eventually(async () => inside(engine).catalog.segments()[0].sidecarCrc !== undefined)
   t.same(await rowsOf(engine, 'm'), rows)
   await engine.close()
   flip()

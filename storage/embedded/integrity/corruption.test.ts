@@ -3,6 +3,7 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, renameSync, rmSync
 import { join } from 'node:path'
 import { MetricsRegistry } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
+import { eventually } from '../../../test/support/until.ts'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { SegmentVerifier } from '../segment/verify.ts'
@@ -11,7 +12,6 @@ import { fileCrc } from './file-crc.ts'
 import { setTrust, Trust, trustOf, trustTable } from './trust.ts'
 
 const ROWS = 40
-const PATIENCE_MS = 60_000
 
 function segmentFiles(dir: string): string[] {
   return readdirSync(join(dir, 'segments'), { recursive: true, encoding: 'utf8' })
@@ -63,13 +63,6 @@ async function refused(dir: string): Promise<void> {
 
 const errorText = (_: string, value: unknown): unknown => (value instanceof Error ? value.message : value)
 
-async function until(what: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + PATIENCE_MS; !(await what()); ) {
-    if (Date.now() > end) throw new Error('it has not happened')
-    await new Promise((resolve) => setTimeout(resolve, 10))
-  }
-}
-
 async function sqlRows(engine: EmbeddedEngine, query: string): Promise<number> {
   const job = engine.run<number>(new URL('../testing/count-job.ts', import.meta.url), { namespace: '', query })
   for await (const _ of job.output) throw new Error('the job emits nothing')
@@ -94,7 +87,7 @@ t.test('a flipped bit: what needs the segment fails and names it, the rest is se
     await writeFloat(engine, 'bad', 'h0', NOW + BigInt(100 + i), { v: i })
     await engine.flush()
   }
-  await until(() => segmentFiles(dir).length <= 4)
+  await eventually(() => segmentFiles(dir).length <= 4)
   t.ok(existsSync(join(dir, bad)))
   t.equal(errors.length, 1, 'no merge has failed')
   t.match(await engine.delete({ namespace: '', measurement: 'bad', end: NOW + 1n }), { segmentsSkipped: 1 })
@@ -176,7 +169,7 @@ t.test('the background check finds corruption that no query has met', async (t) 
     const { dir, bad, goodRows } = await twoMeasurements()
     flip(join(dir, bad), 0.9)
     const { engine, errors, corrupted } = await openWatched(dir, { segment_verification })
-    await until(async () => (await corrupted()) === 1)
+    await eventually(async () => (await corrupted()) === 1)
     t.match(errors, [new RegExp(bad)], segment_verification)
     await t.rejects(rowsOf(engine, 'bad'), { code: 'DATABASE_ERROR' })
     t.same(await rowsOf(engine, 'good'), goodRows)
@@ -189,7 +182,7 @@ t.test('everything is read again when the interval has passed', async (t) => {
   const { engine, corrupted } = await openWatched(dir, { scrub_interval_secs: 1 })
   t.same(await rowsOf(engine, 'bad'), badRows)
   flip(join(dir, bad), 0.3)
-  await until(async () => (await corrupted()) === 1)
+  await eventually(async () => (await corrupted()) === 1)
   await t.rejects(rowsOf(engine, 'bad'), { code: 'DATABASE_ERROR' })
   await closeAndRemove(engine, dir)
 })
