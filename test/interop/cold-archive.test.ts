@@ -7,9 +7,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 
 const bin = join(process.env.SVC_INTEROP_CACHE ?? '', 'python/bin')
 const noMoto = existsSync(join(bin, 'moto_server')) ? false : 'there is no Python with moto'
@@ -17,18 +17,8 @@ const noArrow = existsSync(join(bin, 'python')) ? false : 'there is no Python wi
 const DAY_MS = 86_400_000
 const TODAY = Math.floor(Date.now() / DAY_MS) * DAY_MS
 const ROWS = 5000
-const PATIENCE_MS = 60_000
 const DAYS = [30, 20, 0]
 const SUMS = 'SELECT host, count(*) AS n, sum(a) AS a, min(b) AS b, count(DISTINCT CAST(_time AS DATE)) AS days FROM cpu GROUP BY host ORDER BY host'
-
-async function until<T>(what: () => Promise<T | undefined | false>, why: () => string): Promise<T> {
-  for (const end = Date.now() + PATIENCE_MS; ; ) {
-    const found = await what().catch(() => undefined)
-    if (found) return found
-    if (Date.now() > end) throw new Error(`it has not happened: ${why()}`)
-    await setTimeout(100)
-  }
-}
 
 interface Moto {
   url: string
@@ -49,9 +39,11 @@ async function startMoto(): Promise<Moto> {
     assert.equal(answer.status, 200)
     return answer.text()
   }
-  await until(
-    async () => (await fetch(`${url}/moto-api/`)).ok,
-    () => 'moto has not started',
+  await until('moto has started', () =>
+    fetch(`${url}/moto-api/`).then(
+      ({ ok }) => ok,
+      () => false,
+    ),
   )
   await iam({ Action: 'CreateUser', UserName: 'svc' })
   const policy = { Version: '2012-10-17', Statement: [{ Effect: 'Allow', Action: 's3:*', Resource: '*' }] }
@@ -79,10 +71,10 @@ async function fill(server: RunningServer): Promise<unknown> {
     assert.equal(written.status, 204, await written.text())
   }
   const { body } = await sql(server, SUMS)
-  await until(
-    async () => /^svc_cold_archive_rows_total 10000$/m.test(await (await fetch(`${server.url}/metrics`)).text()),
-    () => server.output(),
-  )
+  const metrics = async (): Promise<string> => (await fetch(`${server.url}/metrics`)).text()
+  await until('the old days are archived', async () => /^svc_cold_archive_rows_total 10000$/m.test(await metrics())).catch((error) => {
+    throw new Error(`${error.message}\n${server.output()}`)
+  })
   return body
 }
 

@@ -12,7 +12,9 @@ import { seeded } from '../../kernel/lib/random/index.ts'
 import { disturb, FaultyLink } from '../support/faulty-link.ts'
 import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
 import { KAFKA_CERTIFICATES, KAFKA_VERSIONS, type KafkaBroker, type KafkaMessage, noKafka, startKafka } from './kafka-broker.ts'
+import { connectors, isUp, sql } from './served.ts'
 
 const POINTS = Number(process.env.SVC_INTEROP_POINTS ?? 20_000)
 /** What a faulty link has held up takes its time; a million points do. */
@@ -25,33 +27,15 @@ before(async () => {
 })
 after(() => rm(folder, { recursive: true, force: true }))
 
-async function until(what: () => Promise<boolean> | boolean, why: string, ms = 60_000): Promise<void> {
-  for (const end = Date.now() + ms; !(await what()); await sleep(100)) if (Date.now() > end) throw new Error(`it has not happened: ${why}`)
-}
-
 async function server(name: string, sections: string, options: { dataDir?: string; keepData?: boolean } = {}): Promise<RunningServer> {
   const file = join(folder, `${name}.toml`)
   await writeFile(file, `plugins = ["line_protocol", "native", "sql", "kafka"]\n[database]\nwarm_up_ms = 0\n${sections}`)
   return runServer(file, { keepData: options.keepData === true, ...(options.dataDir === undefined ? {} : { env: { SVC_DATA_DIR: options.dataDir } }) })
 }
 
-interface Listed {
-  name: string
-  connector_type: string
-  status: string | { failed: string }
-  metrics: { messages_total: number; points_total: number; decode_errors: number; lag: number | null }
-}
-const listed = async (url: string): Promise<Listed[]> => ((await (await fetch(`${url}/api/v1/connectors`)).json()) as { items: never }).items
-const isUp = async (url: string): Promise<boolean> => (await listed(url)).every(({ status }) => status === 'Idle' || status === 'Running')
-
 async function write(url: string, lines: string): Promise<void> {
   const answer = await fetch(`${url}/write?backfill=true`, { method: 'POST', body: lines })
   assert.equal(answer.status, 204, await answer.text())
-}
-
-async function rows(url: string, query: string): Promise<unknown[][]> {
-  const answer = await fetch(`${url}/api/v1/svc/sql`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ query }) })
-  return answer.ok ? ((await answer.json()) as { rows: unknown[][] }).rows : []
 }
 
 const sink = (name: string, brokers: string, more: string): string => `[[kafka.sink]]\nname = "${name}"\nbrokers = "${brokers}"\nreconnect_ms = 500\n${more}\n`
@@ -80,7 +64,7 @@ for (const version of KAFKA_VERSIONS) {
       ].join(''),
     )
     t.after(() => from.stop())
-    await until(() => isUp(from.url), `five sinks are up: ${from.output()}`)
+    await until(`five sinks are up: ${from.output()}`, () => isUp(from.url))
     const to = await server(`to-${version}`, `[kafka]\nbrokers = "${broker.address()}"\ntopics = ["zstd"]\nauto_offset_reset = "earliest"\nbackfill = true\n`)
     t.after(() => to.stop())
     const lines = Array.from(
@@ -95,9 +79,9 @@ for (const version of KAFKA_VERSIONS) {
       body: JSON.stringify({ measurement: 'all', tags: { host: 'h6' } }),
     })
     assert.equal(answer.status, 200, await answer.text())
-    const sent = async (): Promise<boolean> => (await listed(from.url)).every(({ metrics }) => metrics.points_total >= 1000 && metrics.lag === 0)
-    await until(sent, 'all is sent').catch(async (error) => {
-      throw new Error(`${error.message}: ${JSON.stringify(await listed(from.url))}\n${from.output()}`)
+    const sent = async (): Promise<boolean> => (await connectors(from.url)).every(({ metrics }) => metrics.points_total >= 1000 && metrics.lag === 0)
+    await until('all is sent', sent).catch(async (error) => {
+      throw new Error(`${error.message}: ${JSON.stringify(await connectors(from.url))}\n${from.output()}`)
     })
     for (const compression of compressions) {
       const messages = await broker.consume(compression)
@@ -118,10 +102,10 @@ for (const version of KAFKA_VERSIONS) {
     assert.equal(json.filter(({ PointWritten }) => PointWritten !== undefined).length, 1000)
     assert.equal((await broker.consume('svc.default.other-20one')).length, 1)
     const query = `SELECT host, i, u, f, b, s, d, epoch_ns(_time) FROM "all" WHERE host <> 'h6' ORDER BY i`
-    const all = await rows(from.url, query)
-    await until(async () => (await rows(to.url, 'SELECT count(*) FROM "all"'))[0]?.[0] === 1000, 'all has come')
+    const all = await sql(from.url, query)
+    await until('all has come', async () => (await sql(to.url, 'SELECT count(*) FROM "all"'))[0]?.[0] === 1000)
     assert.ok(all.length > 800)
-    assert.deepEqual(await rows(to.url, query), all)
+    assert.deepEqual(await sql(to.url, query), all)
   })
 
   test(`Kafka ${version}: what is refused, and why`, { skip: noKafka(version), timeout: 300_000 }, async (t) => {
@@ -138,20 +122,20 @@ for (const version of KAFKA_VERSIONS) {
       ].join(''),
     )
     t.after(() => svc.stop())
-    await until(async () => (await listed(svc.url))[0]?.status === 'Idle', 'one is up')
+    await until('one is up', async () => (await connectors(svc.url))[0]?.status === 'Idle')
     await write(svc.url, `m s="${'x'.repeat(30_000)}" 1700000000000000000\nm v=1 1700000000000000001\nm v=2 1700000000000000002`)
-    await until(async () => (await listed(svc.url))[0]?.metrics.points_total === 2, 'those that fit are sent')
-    assert.equal((await listed(svc.url))[0]?.metrics.decode_errors, 1)
+    await until('those that fit are sent', async () => (await connectors(svc.url))[0]?.metrics.points_total === 2)
+    assert.equal((await connectors(svc.url))[0]?.metrics.decode_errors, 1)
     assert.equal((await broker.consume('small')).length >= 2, true)
-    await until(async () => {
-      const [, nowhere, denied] = await listed(svc.url)
+    await until('the others say why not', async () => {
+      const [, nowhere, denied] = await connectors(svc.url)
       return typeof nowhere.status === 'object' && typeof denied.status === 'object'
-    }, 'the others say why not')
-    const [, nowhere, denied] = await listed(svc.url)
+    })
+    const [, nowhere, denied] = await connectors(svc.url)
     assert.match(JSON.stringify(nowhere.status), /topic/)
     assert.match(JSON.stringify(denied.status), /[Aa]uthentication/)
     await broker.createTopic('nowhere', 1)
-    await until(async () => (await listed(svc.url))[1]?.metrics.points_total === 3, 'it goes on by itself')
+    await until('it goes on by itself', async () => (await connectors(svc.url))[1]?.metrics.points_total === 3)
   })
 
   test(`Kafka ${version}: numbered points while broker, server and the link between them fail: SVC_SEED=${SEED}`, {
@@ -174,17 +158,17 @@ for (const version of KAFKA_VERSIONS) {
       await svc.stop()
       await rm(dataDir, { recursive: true, force: true })
     })
-    await until(() => isUp(svc.url), 'the sink is up')
+    await until('the sink is up', () => isUp(svc.url))
     let next = 0
     let done = false
     const writing = (async () => {
       while (next < POINTS) {
-        const until = Math.min(POINTS, next + 1 + Math.floor(random() * (POINTS > 100_000 ? 1000 : 200)))
+        const end = Math.min(POINTS, next + 1 + Math.floor(random() * (POINTS > 100_000 ? 1000 : 200)))
         const lines: string[] = []
-        for (let i = next; i < until; i++) lines.push(`m,n=${i % 10} v=${i} ${1_700_000_000_000_000_000n + BigInt(i)}`)
+        for (let i = next; i < end; i++) lines.push(`m,n=${i % 10} v=${i} ${1_700_000_000_000_000_000n + BigInt(i)}`)
         try {
           await write(svc.url, lines.join('\n'))
-          next = until
+          next = end
         } catch {
           await sleep(50) // it is being killed: the same points again
         }
@@ -209,11 +193,11 @@ for (const version of KAFKA_VERSIONS) {
       }
     }
     await writing
-    await until(async () => (await isUp(svc.url)) && (await listed(svc.url))[0]?.metrics.lag === 0, 'all is sent', SENT_LIMIT_MS)
+    await until('all is sent', async () => (await isUp(svc.url)) && (await connectors(svc.url))[0]?.metrics.lag === 0, SENT_LIMIT_MS)
     // A batch may still be under way.
     await until(
-      async () => /svc_kafka_sink_lag_seconds\{sink="loop"\} 0\n/.test(await (await fetch(`${svc.url}/metrics`)).text()),
       'nothing is under way',
+      async () => /svc_kafka_sink_lag_seconds\{sink="loop"\} 0\n/.test(await (await fetch(`${svc.url}/metrics`)).text()),
       SENT_LIMIT_MS,
     )
     const seen = new Uint8Array(POINTS)

@@ -14,8 +14,10 @@ import { disturb, FaultyLink } from '../support/faulty-link.ts'
 import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 import { ROOT } from '../support/tree.ts'
+import { until } from '../support/until.ts'
 import { KAFKA_CERTIFICATES, KAFKA_VERSIONS, type KafkaBroker, noKafka, startKafka } from './kafka-broker.ts'
 import { client, execute, lackingPython, PYTHON } from './program.ts'
+import { connectors, sql } from './served.ts'
 
 const POINTS = Number(process.env.SVC_INTEROP_POINTS ?? 20_000)
 const SEED = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
@@ -27,27 +29,10 @@ before(async () => {
 })
 after(() => rm(folder, { recursive: true, force: true }))
 
-async function until(what: () => Promise<boolean> | boolean, why: string, ms = 60_000): Promise<void> {
-  for (const end = Date.now() + ms; !(await what().valueOf()); await sleep(50)) if (Date.now() > end) throw new Error(`it has not happened: ${why}`)
-}
-
 async function server(name: string, section: string, options: { dataDir?: string; keepData?: boolean } = {}): Promise<RunningServer> {
   const file = join(folder, `${name}.toml`)
   await writeFile(file, `plugins = ["line_protocol", "native", "sql", "kafka"]\n[server]\nsql_max_rows = 1000000\n[database]\nwarm_up_ms = 0\n${section}`)
   return runServer(file, { keepData: options.keepData === true, ...(options.dataDir === undefined ? {} : { env: { SVC_DATA_DIR: options.dataDir } }) })
-}
-
-interface Listed {
-  name: string
-  status: unknown
-  metrics: { messages_total: number; points_total: number; decode_errors: number; lag: number }
-}
-
-const connectors = async (url: string): Promise<Listed[]> => ((await (await fetch(`${url}/api/v1/connectors`)).json()) as { items: never }).items
-
-async function sql(url: string, query: string): Promise<unknown[][]> {
-  const answer = await fetch(`${url}/api/v1/svc/sql`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ query }) })
-  return answer.ok ? ((await answer.json()) as { rows: unknown[][] }).rows : []
 }
 
 const count = async (url: string, measurement: string): Promise<number> => Number((await sql(url, `SELECT count(*) FROM ${measurement}`))[0]?.[0] ?? 0)
@@ -90,7 +75,7 @@ for (const version of KAFKA_VERSIONS) {
       { value: 'timed v=5', timestamp: String(now - 1234) },
     ]
     await producer.send({ topic: 'plant.press', messages, compression: CompressionTypes.None })
-    await until(async () => (await count(svc.url, 'timed')) === 1, 'the last has come')
+    await until('the last has come', async () => (await count(svc.url, 'timed')) === 1)
     for (const name of names)
       assert.deepEqual(await sql(svc.url, `SELECT count(*), count(DISTINCT v), min(machine) FROM c_${name}`), [[500, 500, 'press']], name)
     assert.equal(await count(svc.url, 'half'), 2)
@@ -99,7 +84,7 @@ for (const version of KAFKA_VERSIONS) {
       [now - 1234],
       'a point without a time has that of its record',
     )
-    await until(async () => (await connectors(svc.url))[0].metrics.lag === 0, 'the lag is gone')
+    await until('the lag is gone', async () => (await connectors(svc.url))[0].metrics.lag === 0)
     const [{ metrics }] = await connectors(svc.url)
     assert.deepEqual([metrics.messages_total, metrics.decode_errors], [names.length * 500 + 3, 2])
     // They may come from different partitions, and so in any order.
@@ -136,7 +121,7 @@ test('a batch of very many records', { skip: noKafka(NEW), timeout: 300_000 }, a
   await broker.produce('many', lines, { listener: 'plaintext', settings })
   const svc = await server('many', section(broker, ['many'], 'auto_offset_reset = "earliest"\nbackfill = true'))
   t.after(() => svc.stop())
-  await until(async () => (await count(svc.url, 'm')) === lines.length, 'all are there').catch(async (error) => {
+  await until('all are there', async () => (await count(svc.url, 'm')) === lines.length).catch(async (error) => {
     throw new Error(`${error}: ${JSON.stringify(await connectors(svc.url))}\n${svc.output()}`)
   })
 })
@@ -152,8 +137,8 @@ test('a bad record that is too large for the topic of dead letters holds up nobo
   // Compressed it is small.
   await producer.send({ topic: 'large', messages: [{ value: `nonsense ${'x'.repeat(3_000_000)}` }], compression: CompressionTypes.GZIP })
   await producer.send({ topic: 'large', messages: [{ value: 'nonsense' }, { value: `large v=1 ${Date.now()}000000` }] })
-  await until(async () => (await count(svc.url, 'large')) === 1, 'the one behind it has come')
-  await until(async () => (await connectors(svc.url))[0].metrics.lag === 0, 'the lag is gone')
+  await until('the one behind it has come', async () => (await count(svc.url, 'large')) === 1)
+  await until('the lag is gone', async () => (await connectors(svc.url))[0].metrics.lag === 0)
   assert.deepEqual(
     (await broker.consume('large.bad')).map(({ value }) => `${value}`),
     ['nonsense'],
@@ -176,8 +161,8 @@ test('a fetch that decompresses to much comes in parts', { skip: noKafka(NEW), t
   for (const partition of [0, 1]) await producer.send({ topic: 'bombs', messages: [{ value: `bombs,p=${partition} v=1 ${Date.now()}000000`, partition }] })
   const svc = await server('bombs', section(broker, ['bombs'], 'auto_offset_reset = "earliest"'))
   t.after(() => svc.stop())
-  await until(async () => (await count(svc.url, 'bombs')) === 2, 'those behind them have come')
-  await until(async () => (await connectors(svc.url))[0].metrics.lag === 0, 'the lag is gone')
+  await until('those behind them have come', async () => (await count(svc.url, 'bombs')) === 2)
+  await until('the lag is gone', async () => (await connectors(svc.url))[0].metrics.lag === 0)
   assert.equal((await connectors(svc.url))[0].metrics.decode_errors, 9, 'each came once, and the one of seven as one')
 })
 
@@ -215,8 +200,8 @@ ${keys}
   t.after(() => svc.stop())
   await broker.produce('secret', [JSON.stringify({ fields: { value: 1 } })])
   const right = ways.slice(0, 5).map(([name]) => name)
-  for (const name of right) await until(async () => (await count(svc.url, `m_${name}`)) === 1, `the record by ${name}`)
-  await until(async () => (await connectors(svc.url)).slice(5).every(({ status }) => typeof status === 'object'), 'the others are refused')
+  for (const name of right) await until(`the record by ${name}`, async () => (await count(svc.url, `m_${name}`)) === 1)
+  await until('the others are refused', async () => (await connectors(svc.url)).slice(5).every(({ status }) => typeof status === 'object'))
   const states = (await connectors(svc.url)).slice(5).map(({ status }) => JSON.stringify(status))
   assert.match(states[0], /failed.*[Aa]uthentication/)
   assert.match(states[1], /failed.*(certificate|self.signed|issuer)/)
@@ -235,9 +220,9 @@ test('librdkafka: each compression, a transaction and an aborted one, and no lag
   const { code, stderr } = await execute(PYTHON, [client('kafka_librdkafka.py'), broker.address(), 'plant'])
   assert.equal(code, 0, stderr)
   const names = ['none', 'gzip', 'snappy', 'lz4', 'zstd']
-  await until(async () => (await count(svc.url, 'committed')) === 100, 'the last has come')
+  await until('the last has come', async () => (await count(svc.url, 'committed')) === 100)
   for (const name of names) assert.deepEqual(await sql(svc.url, `SELECT count(*), count(DISTINCT v) FROM c_${name}`), [[500, 500]], name)
-  await until(async () => (await connectors(svc.url))[0].metrics.lag === 0, 'the group is behind the markers, and what was aborted')
+  await until('the group is behind the markers, and what was aborted', async () => (await connectors(svc.url))[0].metrics.lag === 0)
   // The ends of partitions are asked for every ten seconds.
   await sleep(11_000)
   const [{ metrics }] = await connectors(svc.url)
@@ -263,11 +248,10 @@ test('where a group begins: latest, earliest, a time; a topic that is not there'
     `${sections}[[kafka.connector]]\nname = "none"\nbrokers = "${broker.address()}"\ntopics = ["missing"]\nreconnect_ms = 300\n`,
     { keepData: true },
   )
-  await until(async () => (await connectors(svc.url)).slice(0, 3).every(({ status }) => status === 'Idle' || status === 'Running'), 'three are up')
-  await until(async () => (await count(svc.url, 'earliest')) === 10 && (await count(svc.url, 'timed')) === 4, 'what was there')
-  await until(
-    async () => /failed.*no such topic.*missing/.test(JSON.stringify((await connectors(svc.url))[3].status)),
-    'the fourth says that there is no topic',
+  await until('three are up', async () => (await connectors(svc.url)).slice(0, 3).every(({ status }) => status === 'Idle' || status === 'Running'))
+  await until('what was there', async () => (await count(svc.url, 'earliest')) === 10 && (await count(svc.url, 'timed')) === 4)
+  await until('the fourth says that there is no topic', async () =>
+    /failed.*no such topic.*missing/.test(JSON.stringify((await connectors(svc.url))[3].status)),
   )
   // Where a group begins is kept from the first moment on: what comes while the server is away is not passed over.
   process.kill(svc.pid, 'SIGKILL')
@@ -280,7 +264,7 @@ test('where a group begins: latest, earliest, a time; a topic that is not there'
   const values = async (name: string): Promise<number[]> => (await sql(again.url, `SELECT n FROM ${name} ORDER BY n`)).map(([n]) => Number(n))
   const come = async (): Promise<boolean> =>
     (await values('newest')).length >= 4 && (await values('timed')).length >= 8 && (await values('earliest')).length >= 14
-  await until(come, 'what came meanwhile').catch(async (error) => {
+  await until('what came meanwhile', come).catch(async (error) => {
     throw new Error(`${error}: ${JSON.stringify(await connectors(again.url))} ${again.output()}`)
   })
   assert.deepEqual(await values('newest'), [10, 11, 12, 13])
@@ -322,23 +306,23 @@ test('two servers of a group: each partition is one of the two, and nothing is l
     const both = [...(await lagged(one)), ...(await lagged(two))]
     return both.length === 6 && new Set(both).size === 6 && (await lagged(one)).length === 3
   }
-  await until(shared, 'each has three partitions')
+  await until('each has three partitions', shared)
   await two.stop()
-  await until(async () => (await lagged(one)).length === 6, 'one has all')
+  await until('one has all', async () => (await lagged(one)).length === 6)
   two = await server('two', keys, { dataDir, keepData: true })
-  await until(shared, 'each has three partitions again')
+  await until('each has three partitions again', shared)
   process.kill(two.pid, 'SIGKILL')
-  await until(async () => (await lagged(one)).length === 6, 'one has all of what was killed')
+  await until('one has all of what was killed', async () => (await lagged(one)).length === 6)
   two = await server('two', keys, { dataDir, keepData: true })
-  await until(shared, 'and again')
+  await until('and again', shared)
   sending = false
   await send
   const values = async ({ url }: RunningServer): Promise<number[]> => (await sql(url, 'SELECT v FROM m')).map(([v]) => Number(v))
   let of: number[][] = []
-  await until(async () => {
+  await until('all are there', async () => {
     of = await Promise.all([values(one), values(two)])
     return new Set(of.flat()).size === sent
-  }, 'all are there').catch(async (error) => {
+  }).catch(async (error) => {
     const states = await Promise.all([one, two].map(({ url }) => connectors(url)))
     throw new Error(`${error}: ${new Set(of.flat()).size} of ${sent} are; ${JSON.stringify(states)}`)
   })
@@ -428,7 +412,7 @@ for (const version of [OLD, NEW]) {
       `# Kafka ${version}: ${POINTS} points, ${kills.svc} kills of the server, ${kills.broker} of the broker, faults of the link: ${JSON.stringify(kills.link)}`,
     )
     assert.deepEqual([points, different, sum, wrong].map(Number), [POINTS, POINTS, (POINTS * (POINTS - 1)) / 2, 0])
-    await until(async () => (await connectors(svc.url))[0].metrics.lag === 0, 'the lag is gone')
+    await until('the lag is gone', async () => (await connectors(svc.url))[0].metrics.lag === 0)
   })
 }
 
@@ -448,8 +432,8 @@ test('examples/kafka, as its README has it', { skip: noKafka(NEW), timeout: 300_
   await broker.produce('meters', [json])
   const queries = [...readme.matchAll(/"query": "([^"]*)"/g)].map(([, query]) => query)
   const want = [[['press', 'a', 21.5]], [['m1', 12.25]]]
-  for (const [i, query] of queries.entries()) await until(async () => JSON.stringify(await sql(svc.url, query)) === JSON.stringify(want[i]), query)
-  await until(async () => (await connectors(svc.url)).every(({ metrics }) => metrics.lag === 0), 'no lag')
+  for (const [i, query] of queries.entries()) await until(query, async () => JSON.stringify(await sql(svc.url, query)) === JSON.stringify(want[i]))
+  await until('no lag', async () => (await connectors(svc.url)).every(({ metrics }) => metrics.lag === 0))
   assert.deepEqual(
     (await connectors(svc.url)).map(({ metrics }) => metrics.decode_errors),
     [1, 0],

@@ -3,11 +3,10 @@
  * `SVC_INTEROP_POINTS` sets how many (default 20,000), `SVC_SEED` repeats a run.
  */
 import assert from 'node:assert/strict'
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
-import { connect as connectSocket } from 'node:net'
-import { tmpdir, userInfo } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,15 +15,10 @@ import { seeded } from '../../kernel/lib/random/index.ts'
 import { disturb, FaultyLink } from '../support/faulty-link.ts'
 import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+import { noMosquitto, startMosquitto } from './mosquitto.ts'
+import { connectors, isUp, sql } from './served.ts'
 
-const missing = ((): string | false => {
-  try {
-    execFileSync('mosquitto', ['-h'], { stdio: 'ignore' })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'there is no mosquitto (Debian: apt-get install mosquitto)'
-  }
-  return false
-})()
 const POINTS = Number(process.env.SVC_INTEROP_POINTS ?? 20_000)
 const SEED = Number(process.env.SVC_SEED ?? Math.floor(Math.random() * 2 ** 31))
 
@@ -33,27 +27,6 @@ before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'svc-mosquitto-'))
 })
 after(() => rm(folder, { recursive: true, force: true }))
-
-async function until(what: () => Promise<boolean> | boolean, why: string, ms = 60_000): Promise<void> {
-  for (const end = Date.now() + ms; !(await what()); await sleep(50)) if (Date.now() > end) throw new Error(`it has not happened: ${why}`)
-}
-
-/** @param lines of its configuration. */
-async function mosquitto(name: string, port: number, lines: string): Promise<ChildProcess> {
-  const file = join(folder, `${name}.conf`)
-  // As the user of the folder, which Mosquitto would otherwise not be when root starts it.
-  await writeFile(file, `user ${userInfo().username}\nlistener ${port} 127.0.0.1\n${lines}\n`)
-  const broker = spawn('mosquitto', ['-c', file], { stdio: 'ignore' })
-  await until(() => accepts(port), 'mosquitto accepts connections')
-  return broker
-}
-
-function accepts(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connectSocket(port, '127.0.0.1')
-    socket.once('connect', () => socket.destroy(resolve(true) as never)).once('error', () => resolve(false))
-  })
-}
 
 async function end(child: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
   const closed = once(child, 'close')
@@ -67,18 +40,9 @@ async function server(name: string, section: string, options: { dataDir?: string
   return runServer(file, { keepData: options.keepData === true, ...(options.dataDir === undefined ? {} : { env: { SVC_DATA_DIR: options.dataDir } }) })
 }
 
-const connectors = async (url: string): Promise<{ status: unknown; metrics: Record<string, number> }[]> =>
-  ((await (await fetch(`${url}/api/v1/connectors`)).json()) as { items: never }).items
-const isUp = async (url: string): Promise<boolean> => (await connectors(url)).every(({ status }) => status === 'Idle' || status === 'Running')
-
-async function sql(url: string, query: string): Promise<unknown[][]> {
-  const answer = await fetch(`${url}/api/v1/svc/sql`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ query }) })
-  return answer.ok ? ((await answer.json()) as { rows: unknown[][] }).rows : []
-}
-
-test('each version and quality of service', { skip: missing }, async () => {
+test('each version and quality of service', { skip: noMosquitto }, async () => {
   const port = await freePort()
-  const broker = await mosquitto('plain', port, 'allow_anonymous true')
+  const broker = await startMosquitto(folder, 'plain', port, 'allow_anonymous true')
   const sections = ['3.1.1', '5'].flatMap((version) =>
     [0, 1, 2].map(
       (qos) => `[[mqtt.connector]]
@@ -96,10 +60,10 @@ reconnect_ms = 200
   )
   const svc = await server('versions', sections.join(''))
   try {
-    await until(() => isUp(svc.url), 'six connectors are up')
+    await until('six connectors are up', () => isUp(svc.url))
     const client = await connectAsync({ host: '127.0.0.1', port, protocolVersion: 5 })
     for (let i = 0; i < 300; i++) await client.publishAsync(`site/${i % 3}`, `m${i % 5},n=${i} v=${i}`, { qos: (i % 3) as 0 })
-    await until(async () => (await connectors(svc.url)).every(({ metrics }) => metrics.points_total === 300), 'all have all messages')
+    await until('all have all messages', async () => (await connectors(svc.url)).every(({ metrics }) => metrics.points_total === 300))
     await client.endAsync()
     const rows = await sql(
       svc.url,
@@ -119,7 +83,7 @@ reconnect_ms = 200
   }
 })
 
-test('passwords and TLS with a certificate', { skip: missing }, async () => {
+test('passwords and TLS with a certificate', { skip: noMosquitto }, async () => {
   const port = await freePort()
   execFileSync(
     'openssl',
@@ -148,7 +112,8 @@ test('passwords and TLS with a certificate', { skip: missing }, async () => {
   execFileSync('chmod', ['644', join(folder, 'key.pem'), join(folder, 'passwords')])
   execFileSync('chmod', ['755', folder])
   const file = (name: string): string => join(folder, name)
-  const broker = await mosquitto(
+  const broker = await startMosquitto(
+    folder,
     'tls',
     port,
     `password_file ${file('passwords')}\ncafile ${file('cert.pem')}\ncertfile ${file('cert.pem')}\nkeyfile ${file('key.pem')}\nrequire_certificate true`,
@@ -175,8 +140,8 @@ ${more}
     ].join(''),
   )
   try {
-    await until(async () => (await connectors(svc.url)).filter(({ status }) => status === 'Idle').length === 1, 'one of the four is up')
-    await until(async () => (await connectors(svc.url))[1].status !== 'Stopped' && (await connectors(svc.url))[3].status !== 'Stopped', 'the others have tried')
+    await until('one of the four is up', async () => (await connectors(svc.url)).filter(({ status }) => status === 'Idle').length === 1)
+    await until('the others have tried', async () => (await connectors(svc.url))[1].status !== 'Stopped' && (await connectors(svc.url))[3].status !== 'Stopped')
     const states = (await connectors(svc.url)).map(({ status }) => status)
     assert.equal(states[0], 'Idle')
     assert.match(JSON.stringify(states[1]), /failed.*[Nn]ot authorized/)
@@ -188,25 +153,25 @@ ${more}
   }
 })
 
-test('a topic that is no longer configured is left, though the broker has kept the session', { skip: missing }, async () => {
+test('a topic that is no longer configured is left, though the broker has kept the session', { skip: noMosquitto }, async () => {
   for (const version of ['3.1.1', '5']) {
     const port = await freePort()
-    const broker = await mosquitto(`left-${version}`, port, 'allow_anonymous true')
+    const broker = await startMosquitto(folder, `left-${version}`, port, 'allow_anonymous true')
     const client = await connectAsync({ host: '127.0.0.1', port })
     const dataDir = join(folder, `left-${version}`)
     const section = (topics: string[]) =>
       `[mqtt]\nbroker = "127.0.0.1"\nport = ${port}\nprotocol_version = "${version}"\ntopics = ${JSON.stringify(topics)}\nformat = "line_protocol"\n`
     let svc = await server('left', section(['a', 'b/#', '$share/g/c']), { dataDir, keepData: true })
     try {
-      await until(() => isUp(svc.url), 'it is connected')
+      await until('it is connected', () => isUp(svc.url))
       // What waits for it at the broker is taken.
       await svc.stop()
       await client.publishAsync('b/1', 'gone,n=waiting v=1', { qos: 1 })
       svc = await server('left', section(['a']), { dataDir, keepData: true })
-      await until(async () => (await connectors(svc.url))[0].metrics.messages_total === 1, 'what has waited has come')
+      await until('what has waited has come', async () => (await connectors(svc.url))[0].metrics.messages_total === 1)
       await sleep(500)
       for (const topic of ['b/1', 'c', 'a']) await client.publishAsync(topic, `gone,n=${topic} v=1`, { qos: 1 })
-      await until(async () => (await sql(svc.url, "SELECT n FROM gone WHERE n = 'a'")).length === 1, 'the topic that is left to it comes')
+      await until('the topic that is left to it comes', async () => (await sql(svc.url, "SELECT n FROM gone WHERE n = 'a'")).length === 1)
       assert.deepEqual(await sql(svc.url, 'SELECT n FROM gone ORDER BY n'), [['a'], ['waiting']], version)
     } finally {
       await client.endAsync(true)
@@ -216,10 +181,10 @@ test('a topic that is no longer configured is left, though the broker has kept t
   }
 })
 
-test('a server that is killed leaves its last will', { skip: missing }, async () => {
+test('a server that is killed leaves its last will', { skip: noMosquitto }, async () => {
   for (const version of ['3.1.1', '5']) {
     const port = await freePort()
-    const broker = await mosquitto(`will-${version}`, port, 'allow_anonymous true')
+    const broker = await startMosquitto(folder, `will-${version}`, port, 'allow_anonymous true')
     const topic = 'svc/status'
     const client = await connectAsync({ host: '127.0.0.1', port })
     const told: string[] = []
@@ -228,9 +193,9 @@ test('a server that is killed leaves its last will', { skip: missing }, async ()
     const section = `[mqtt]\nbroker = "127.0.0.1"\nport = ${port}\nprotocol_version = "${version}"\ntopics = ["x"]\nformat = "line_protocol"\nstatus_topic = "${topic}"\n`
     const svc = await server(`will-${version}`, section)
     try {
-      await until(() => told.length === 1, 'it is online')
+      await until('it is online', () => told.length === 1)
       process.kill(svc.pid, 'SIGKILL')
-      await until(() => told.length === 2, 'the broker has told its will')
+      await until('the broker has told its will', () => told.length === 2)
       assert.deepEqual(told, ['online', 'offline'])
       const late = await connectAsync({ host: '127.0.0.1', port })
       const kept = new Promise((resolve) => late.once('message', (_, payload, { retain }) => resolve([String(payload), retain])))
@@ -245,11 +210,11 @@ test('a server that is killed leaves its last will', { skip: missing }, async ()
   }
 })
 
-test(`numbered points while the broker, the server and the link fail: SVC_SEED=${SEED}`, { skip: missing, timeout: 3_600_000 }, async () => {
+test(`numbered points while the broker, the server and the link fail: SVC_SEED=${SEED}`, { skip: noMosquitto, timeout: 3_600_000 }, async () => {
   const random = seeded(SEED)
   const port = await freePort()
   const lines = `allow_anonymous true\npersistence true\npersistence_location ${folder}/\nmax_queued_messages 0\nmax_inflight_messages 200`
-  let broker = await mosquitto('loop', port, lines)
+  let broker = await startMosquitto(folder, 'loop', port, lines)
   const link = await FaultyLink.to(port)
   const version = random() < 0.5 ? '3.1.1' : '5'
   const qos = random() < 0.5 ? 1 : 2
@@ -258,7 +223,7 @@ test(`numbered points while the broker, the server and the link fail: SVC_SEED=$
   const { dataDir } = svc
   let client: MqttClient | undefined
   try {
-    await until(() => isUp(svc.url), 'the connector is up')
+    await until('the connector is up', () => isUp(svc.url))
     client = await connectAsync({ host: '127.0.0.1', port, reconnectPeriod: 50, clientId: 'sender', clean: false })
     client.on('error', () => {})
     const start = BigInt(Date.now()) * 1_000_000n
@@ -274,9 +239,9 @@ test(`numbered points while the broker, the server and the link fail: SVC_SEED=$
       const saved = async (): Promise<number> => (await stat(file, { bigint: true }).catch(() => undefined))?.mtimeNs as never
       const before = await saved()
       broker.kill('SIGUSR1')
-      await until(async () => (await saved()) !== before, 'Mosquitto has saved what it has')
+      await until('Mosquitto has saved what it has', async () => (await saved()) !== before)
       await end(broker, 'SIGKILL')
-      broker = await mosquitto('loop', port, lines)
+      broker = await startMosquitto(folder, 'loop', port, lines)
       held = undefined
       resolve()
     }
@@ -321,12 +286,12 @@ test(`numbered points while the broker, the server and the link fail: SVC_SEED=$
         } else {
           kills.brokerEnds++
           await end(broker)
-          broker = await mosquitto('loop', port, lines)
+          broker = await startMosquitto(folder, 'loop', port, lines)
         }
       }
     }
     await sending
-    await until(() => isUp(svc.url), 'the connector is up again')
+    await until('the connector is up again', () => isUp(svc.url))
     // What waits at the broker is still coming.
     for (let before = -1, stored = 0, still = 0; stored < POINTS && still < 60; await sleep(500)) {
       stored = Number((await sql(svc.url, 'SELECT count(*) FROM m'))[0]?.[0] ?? 0)

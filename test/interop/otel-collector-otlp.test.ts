@@ -9,10 +9,9 @@ import { freePort } from '../support/free-port.ts'
 import { type Listeners, startListeners } from './listeners.ts'
 import { EXPECTED, metrics } from './otlp-sample.ts'
 import { missing, ownMetric, type Program, startProgram } from './prometheus.ts'
-import { vector } from './promql/compare.ts'
+import { untilValues, valuesOf } from './values.ts'
 
 const skip = missing('otelcol')
-const PATIENCE_MS = 30_000
 
 const GAUGE = { otel: '{"test.temperature_gauge"}', prometheus: 'test_temperature_celsius' }
 
@@ -58,7 +57,7 @@ service:
     await listeners.stop()
     await rm(folder, { recursive: true, force: true })
   })
-  const values = async (query: string) => (await vector(listeners.url, query)).map(({ value }) => value)
+  const values = (query: string) => valuesOf(listeners.url, query)
   return {
     listeners,
     collector,
@@ -68,11 +67,7 @@ service:
       const answer = await fetch(`http://${otlp}/v1/metrics`, { method: 'POST', headers, body: JSON.stringify(metrics(ms, ended)) })
       assert.equal(answer.status, 200, await answer.text())
     },
-    async until(query, enough) {
-      for (const end = Date.now() + PATIENCE_MS; !enough(await values(query)); await setTimeout(200)) {
-        assert.ok(Date.now() < end, `${query} gives ${await values(query)}\n${collector.output()}\n${listeners.output()}`)
-      }
-    },
+    until: (query, enough) => untilValues(listeners, collector, query, enough),
   }
 }
 

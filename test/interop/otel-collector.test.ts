@@ -4,15 +4,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import { freePort } from '../support/free-port.ts'
 import { startNode } from './node.ts'
 import { metrics } from './otlp-sample.ts'
 import { missing, ownMetric, startProgram } from './prometheus.ts'
-import { vector } from './promql/compare.ts'
+import { untilValues, valuesOf } from './values.ts'
 
 const skip = missing('otelcol')
-const PATIENCE_MS = 30_000
 const VERSIONS = {
   '1.0': { exporter: 'send_metadata: true', flags: [] },
   '2.0, histograms with boundaries of their own': {
@@ -75,12 +73,8 @@ for (const [version, { exporter, flags }] of Object.entries(VERSIONS)) {
         const answer = await fetch(`http://${otlp}/v1/metrics`, { method: 'POST', headers, body: JSON.stringify(metrics(ms, ended)) })
         assert.equal(answer.status, 200, await answer.text())
       }
-      const values = async (query: string) => (await vector(node.url, query)).map(({ value }) => value)
-      const until = async (query: string, enough: (found: number[]) => boolean) => {
-        for (const end = Date.now() + PATIENCE_MS; !enough(await values(query)); await setTimeout(200)) {
-          assert.ok(Date.now() < end, `${query} gives ${await values(query)}\n${collector.output()}\n${node.output()}`)
-        }
-      }
+      const values = (query: string) => valuesOf(node.url, query)
+      const until = (query: string, enough: (found: number[]) => boolean) => untilValues(node, collector, query, enough)
       const now = Date.now()
       await send(now - 1000, false)
       await until('test_temperature_celsius', ({ length }) => length > 0)

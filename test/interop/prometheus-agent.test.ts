@@ -4,13 +4,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import { freePort } from '../support/free-port.ts'
+import { eventually } from '../support/until.ts'
 import { startNode } from './node.ts'
 import { noPrometheus, ownMetric, startProgram } from './prometheus.ts'
-import { vector } from './promql/compare.ts'
-
-const PATIENCE_MS = 60_000
+import { untilValues, valuesOf } from './values.ts'
 
 for (const [version, message] of Object.entries({ '1.0': 'prometheus.WriteRequest', '2.0': 'io.prometheus.write.v2.Request' })) {
   test(`an agent, remote write ${version}: what it scrapes arrives, and what was refused for a while`, { skip: noPrometheus }, async (t) => {
@@ -44,12 +42,8 @@ remote_write:
     ]
     const agent = await startProgram('prometheus', args, `http://${address}`, '/-/ready')
     try {
-      const count = async (query: string): Promise<number> => (await vector(node.url, query))[0]?.value ?? 0
-      const until = async (query: string, enough: (found: number) => boolean) => {
-        for (const end = Date.now() + PATIENCE_MS; !enough(await count(query)); await setTimeout(200)) {
-          assert.ok(Date.now() < end, `${query} gives ${await count(query)}\n${agent.output()}\n${node.output()}`)
-        }
-      }
+      const count = async (query: string): Promise<number> => (await valuesOf(node.url, query))[0] ?? 0
+      const until = (query: string, enough: (found: number) => boolean) => untilValues(node, agent, query, ([found = 0]) => enough(found))
       await until('count_over_time(up{job="agent"}[5m])', (found) => found >= 3)
       await node.fail('BACKPRESSURE', 5)
       await until('count_over_time(up{job="agent"}[5m])', (found) => found >= 8)
@@ -66,7 +60,7 @@ remote_write:
         const answer = await fetch(`${node.url}/api/v1/metadata?metric=prometheus_build_info`)
         return ((await answer.json()) as { data: Record<string, { type: string }[]> }).data.prometheus_build_info?.[0].type
       }
-      for (const end = Date.now() + PATIENCE_MS; (await told()) !== 'gauge'; await setTimeout(200)) assert.ok(Date.now() < end, 'no metadata came')
+      await eventually(async () => (await told()) === 'gauge')
       await writeFile(targets, '[]')
       await until('count({job="agent"})', (found) => found === 0)
     } finally {

@@ -1,31 +1,18 @@
 /** promtool: queries print what they print for Prometheus, and pushed metrics arrive. */
 import assert from 'node:assert/strict'
 import { execFile, spawnSync } from 'node:child_process'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { seeded } from '../../kernel/lib/random/index.ts'
-import { startNode } from './node.ts'
-import { missing, noPrometheus, startPrometheus } from './prometheus.ts'
+import { missing, noPrometheus } from './prometheus.ts'
 import { vector } from './promql/compare.ts'
-import { INTERVAL_MS, randomData, SAMPLES } from './promql/data.ts'
-import { remoteWrite } from './promql/samples.ts'
+import { END_MS, startPair } from './promql/pair.ts'
 
 const skip = noPrometheus || missing('promtool')
-const START_MS = Date.UTC(2024, 5, 1)
-const END = (START_MS + SAMPLES * INTERVAL_MS) / 1000
+const END = END_MS / 1000
 const run = promisify(execFile)
 
-const prometheus = skip === false ? await startPrometheus() : undefined
-const node = skip === false ? await startNode({ plugins: ['remote_write', 'promql'] }) : undefined
-after(async () => {
-  await prometheus?.stop()
-  await node?.stop()
-})
-if (prometheus !== undefined && node !== undefined) {
-  const series = randomData(seeded(7), START_MS)
-  await remoteWrite(`${prometheus.url}/api/v1/write`, series)
-  await remoteWrite(`${node.url}/api/v1/prom/write?backfill=true`, series)
-}
+const pair = skip === false ? await startPair(seeded(7)) : undefined
 
 /** What it prints, and how it ends, with an order of lines that no server has to keep. */
 async function promtool(url: string, args: readonly string[]): Promise<{ code: number; lines: string[] }> {
@@ -64,13 +51,13 @@ const COMMANDS: readonly (readonly string[])[] = [
 
 for (const command of COMMANDS) {
   test(`promtool ${command.filter((word) => !/^--(start|end|time|step)=/.test(word)).join(' ')}`, { skip }, async () => {
-    assert.deepEqual(await promtool(node!.url, command), await promtool(prometheus!.url, command))
+    assert.deepEqual(await promtool(pair!.node, command), await promtool(pair!.prometheus, command))
   })
 }
 
 test('promtool check healthy, check ready', { skip }, () => {
   for (const what of ['healthy', 'ready']) {
-    const { status, stdout, stderr } = spawnSync('promtool', ['check', what, `--url=${node!.url}`], { encoding: 'utf8' })
+    const { status, stdout, stderr } = spawnSync('promtool', ['check', what, `--url=${pair!.node}`], { encoding: 'utf8' })
     assert.equal(status, 0, stderr)
     assert.match(`${stdout}${stderr}`, /SUCCESS/)
   }
@@ -81,12 +68,12 @@ test('promtool push metrics', { skip }, async () => {
   const name = 'pushed'
   const metrics = `# HELP ${name} Pushed.\n# TYPE ${name} gauge\n${name}{a="ä b"} 1.5\n${name}{a="c"} -2\n`
   const path = '--remote-write.path=/api/v1/prom/write'
-  const { status, stdout, stderr } = spawnSync('promtool', ['push', 'metrics', path, node!.url], {
+  const { status, stdout, stderr } = spawnSync('promtool', ['push', 'metrics', path, pair!.node], {
     input: metrics,
     encoding: 'utf8',
   })
   assert.equal(status, 0, `${stdout}${stderr}`)
-  assert.deepEqual(await vector(node!.url, `sort(${name})`, Date.now() / 1000 + 1), [
+  assert.deepEqual(await vector(pair!.node, `sort(${name})`, Date.now() / 1000 + 1), [
     { metric: { __name__: name, a: 'c', job: 'promtool' }, value: -2 },
     { metric: { __name__: name, a: 'ä b', job: 'promtool' }, value: 1.5 },
   ])

@@ -1,31 +1,17 @@
 /** Remote read of samples: the same series and samples, to the bit, as Prometheus gives. Streamed chunks are read in `prometheus.test.ts`. */
 import assert from 'node:assert/strict'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 import { seeded } from '../../kernel/lib/random/index.ts'
-import { startNode } from './node.ts'
-import { noPrometheus, startPrometheus } from './prometheus.ts'
-import { INTERVAL_MS, randomData, SAMPLES } from './promql/data.ts'
+import { noPrometheus } from './prometheus.ts'
+import { END_MS, START_MS, startPair } from './promql/pair.ts'
 import { type ReadQuery, type ReadSeries, remoteRead } from './promql/read.ts'
-import { remoteWrite } from './promql/samples.ts'
 
 const skip = noPrometheus
-const START = Date.UTC(2024, 5, 1)
-const END = START + SAMPLES * INTERVAL_MS
 
-const prometheus = skip === false ? await startPrometheus() : undefined
-const node = skip === false ? await startNode({ plugins: ['remote_write', 'promql'] }) : undefined
-after(async () => {
-  await prometheus?.stop()
-  await node?.stop()
-})
-if (prometheus !== undefined && node !== undefined) {
-  const series = randomData(seeded(13), START)
-  await remoteWrite(`${prometheus.url}/api/v1/write`, series)
-  await remoteWrite(`${node.url}/api/v1/prom/write?backfill=true`, series)
-}
+const pair = skip === false ? await startPair(seeded(13)) : undefined
 
 const name = (value: string) => ['__name__', '=', value] as const
-const whole = { start: START, end: END }
+const whole = { start: START_MS, end: END_MS }
 const QUERIES: Record<string, ReadQuery[]> = {
   'a metric': [{ ...whole, matchers: [name('requests_total')] }],
   'a metric that has stale markers, NaN and infinities': [{ ...whole, matchers: [name('temperature')] }],
@@ -41,8 +27,8 @@ const QUERIES: Record<string, ReadQuery[]> = {
     },
   ],
   'a label that must be absent': [{ ...whole, matchers: [['code', '=', ''], name('limit')] }],
-  'a part of the time': [{ start: START + 600_000, end: START + 900_000, matchers: [name('requests_total')] }],
-  'one millisecond': [{ start: START, end: START, matchers: [['__name__', '=~', '.+']] }],
+  'a part of the time': [{ start: START_MS + 600_000, end: START_MS + 900_000, matchers: [name('requests_total')] }],
+  'one millisecond': [{ start: START_MS, end: START_MS, matchers: [['__name__', '=~', '.+']] }],
   'native histograms': [{ ...whole, matchers: [name('sizes')] }],
   'gauge histograms': [{ ...whole, matchers: [name('depth')] }],
   'custom buckets': [{ ...whole, matchers: [name('waits')] }],
@@ -51,15 +37,15 @@ const QUERIES: Record<string, ReadQuery[]> = {
   'several queries': [
     { ...whole, matchers: [name('limit')] },
     { ...whole, matchers: [name('nothing')] },
-    { start: START, end: START + 60_000, matchers: [name('waits')] },
+    { start: START_MS, end: START_MS + 60_000, matchers: [name('waits')] },
   ],
 }
 
 for (const [what, queries] of Object.entries(QUERIES)) {
   test(`remote read of ${what}`, { skip }, async () => {
-    const expected = await remoteRead(`${prometheus!.url}/api/v1/read`, queries)
+    const expected = await remoteRead(`${pair!.prometheus}/api/v1/read`, queries)
     assert.equal(expected.status, 200, expected.text)
-    const answer = await remoteRead(`${node!.url}/api/v1/prom/read`, queries)
+    const answer = await remoteRead(`${pair!.node}/api/v1/prom/read`, queries)
     assert.equal(answer.status, 200, answer.text)
     assert.equal(answer.results.length, queries.length)
     if (what !== 'nothing') assert.ok(expected.results.some((result) => result.length > 0))

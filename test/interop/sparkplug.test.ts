@@ -1,9 +1,8 @@
 /** Mosquitto between an edge node whose payloads are those of the npm package sparkplug-payload and the server: births, data, a kill of the server, the will of the edge node. */
 import assert from 'node:assert/strict'
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir, userInfo } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,35 +10,14 @@ import { connectAsync } from 'mqtt'
 import { encode, type SentMetric } from '../../plugins/sparkplug_b/testing.ts'
 import { freePort } from '../support/free-port.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+import { noMosquitto, startMosquitto } from './mosquitto.ts'
+import { isUp, sql } from './served.ts'
 
-const missing = ((): string | false => {
-  try {
-    execFileSync('mosquitto', ['-h'], { stdio: 'ignore' })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'there is no mosquitto (Debian: apt-get install mosquitto)'
-  }
-  return false
-})()
-
-async function until(what: () => Promise<boolean> | boolean, why: string, ms = 60_000): Promise<void> {
-  for (const end = Date.now() + ms; !(await what()); await sleep(50)) if (Date.now() > end) throw new Error(`it has not happened: ${why}`)
-}
-
-async function sql(url: string, query: string): Promise<unknown[][]> {
-  const answer = await fetch(`${url}/api/v1/svc/sql`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ query }) })
-  return answer.ok ? ((await answer.json()) as { rows: unknown[][] }).rows : []
-}
-
-const isUp = async (url: string): Promise<boolean> =>
-  ((await (await fetch(`${url}/api/v1/connectors`)).json()) as { items: { status: unknown }[] }).items.every(
-    ({ status }) => status === 'Idle' || status === 'Running',
-  )
-
-test('an edge node with a device, through Mosquitto', { skip: missing, timeout: 180_000 }, async () => {
+test('an edge node with a device, through Mosquitto', { skip: noMosquitto, timeout: 180_000 }, async () => {
   const folder = await mkdtemp(join(tmpdir(), 'svc-sparkplug-'))
   const port = await freePort()
-  await writeFile(join(folder, 'mosquitto.conf'), `user ${userInfo().username}\nlistener ${port} 127.0.0.1\nallow_anonymous true\n`)
-  const broker: ChildProcess = spawn('mosquitto', ['-c', join(folder, 'mosquitto.conf')], { stdio: 'ignore' })
+  const broker = await startMosquitto(folder, 'mosquitto', port, 'allow_anonymous true')
   await writeFile(
     join(folder, 'svc.toml'),
     `plugins = ["sql", "mqtt", "sparkplug_b"]\n[database]\nwarm_up_ms = 0\n[mqtt]\nbroker = "127.0.0.1"\nport = ${port}\ntopics = ["spBv1.0/#"]\nformat = "sparkplug_b"\nclient_id = "svc"\nreconnect_ms = 200\n`,
@@ -48,7 +26,7 @@ test('an edge node with a device, through Mosquitto', { skip: missing, timeout: 
   try {
     const started = await runServer(join(folder, 'svc.toml'), { keepData: true })
     svc = started
-    await until(() => isUp(started.url), 'the connector is up')
+    await until('the connector is up', () => isUp(started.url))
     const bdSeq = { name: 'bdSeq', type: 'UInt64', value: 4 }
     const edge = await connectAsync({
       host: '127.0.0.1',
@@ -97,21 +75,21 @@ test('an edge node with a device, through Mosquitto', { skip: missing, timeout: 
       await data(i)
       await sleep(2)
     }
-    await until(async () => (await count(started.url)) === 300, 'all data is there')
+    await until('all data is there', async () => (await count(started.url)) === 300)
 
     process.kill(started.pid, 'SIGKILL')
     await sleep(300)
     await data(300)
     const again = await runServer(join(folder, 'svc.toml'), { keepData: true, env: { SVC_DATA_DIR: started.dataDir } })
     svc = again
-    await until(() => isUp(again.url), 'the connector is up again')
+    await until('the connector is up again', () => isUp(again.url))
     await data(301)
-    await until(() => births === 2, 'births were asked for')
+    await until('births were asked for', () => births === 2)
     for (let i = 302; i < 400; i++) {
       await data(i)
       await sleep(2)
     }
-    await until(async () => (await count(again.url)) === 398, 'all data is there but what came while the server was away, and the message that made it ask')
+    await until('all data is there but what came while the server was away, and the message that made it ask', async () => (await count(again.url)) === 398)
     const [[speed]] = await sql(again.url, 'SELECT sum("Speed" - "Parts" / 2.0) FROM press WHERE "Parts" >= 0')
     assert.equal(Number(speed), 0, 'values have their names')
 
@@ -121,7 +99,7 @@ test('an edge node with a device, through Mosquitto', { skip: missing, timeout: 
         again.url,
         'SELECT device_id, online, bd_seq FROM (SELECT *, row_number() OVER (PARTITION BY device_id ORDER BY _time DESC) AS n FROM sparkplug_state) WHERE n = 1 ORDER BY device_id NULLS FIRST',
       )
-    await until(async () => (await states()).every(([, online]) => online === false), 'the will says that they are gone')
+    await until('the will says that they are gone', async () => (await states()).every(([, online]) => online === false))
     assert.deepEqual(
       (await states()).map(([device, online, session]) => [device, online, Number(session)]),
       [

@@ -4,14 +4,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import { freePort } from '../support/free-port.ts'
 import { startNode } from './node.ts'
 import { missing, ownMetric, startProgram } from './prometheus.ts'
-import { vector } from './promql/compare.ts'
+import { untilValues } from './values.ts'
 
 const skip = missing('vmagent')
-const PATIENCE_MS = 30_000
 const ENCODINGS = {
   'as it chooses': [],
   'zstd at once': ['-remoteWrite.forceVMProto=true'],
@@ -46,12 +44,7 @@ for (const [encoding, flags] of Object.entries(ENCODINGS)) {
       '/health',
     )
     try {
-      const count = async (query: string): Promise<number> => (await vector(node.url, query))[0]?.value ?? 0
-      const until = async (query: string, enough: (found: number) => boolean) => {
-        for (const end = Date.now() + PATIENCE_MS; !enough(await count(query)); await setTimeout(200)) {
-          assert.ok(Date.now() < end, `${query} gives ${await count(query)}\n${vmagent.output()}\n${node.output()}`)
-        }
-      }
+      const until = (query: string, enough: (found: number) => boolean) => untilValues(node, vmagent, query, ([found = 0]) => enough(found))
       await until('count_over_time(up{job="vmagent"}[1m])', (found) => found >= 3)
       await until('count({__name__=~"vmagent_.+"})', (found) => found > 50)
       await writeFile(targets, '[]')

@@ -4,13 +4,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import { freePort } from '../support/free-port.ts'
 import { startNode } from './node.ts'
 import { missing, ownMetric, startProgram } from './prometheus.ts'
-import { vector } from './promql/compare.ts'
+import { untilValues } from './values.ts'
 
-const PATIENCE_MS = 30_000
 const RULES = `groups:
 - name: plant
   interval: 1s
@@ -34,12 +32,8 @@ test('vmalert: rules are asked here, and what they record and alert of is here',
   const servers = [`-datasource.url=${node.url}`, `-remoteWrite.url=${node.url}`, '-remoteWrite.flushInterval=500ms']
   const vmalert = await startProgram('vmalert', [...flags, ...servers], `http://${address}`, '/health')
   try {
-    const until = async (query: string, expected: number[]) => {
-      const values = async () => (await vector(node.url, query)).map(({ value }) => value).sort((a, b) => Number(a) - Number(b))
-      for (const end = Date.now() + PATIENCE_MS; String(await values()) !== String(expected); await setTimeout(200)) {
-        assert.ok(Date.now() < end, `${query} gives ${await values()}\n${vmalert.output()}\n${node.output()}`)
-      }
-    }
+    const until = (query: string, expected: number[]) =>
+      untilValues(node, vmalert, query, (values) => String(values.sort((a, b) => a - b)) === String(expected))
     await until('{__name__="host:load:max"}', [12, 95])
     await until('ALERTS{alertname="Hot",alertstate="firing",host="a"}', [1])
     for (const failures of ['execution_errors', 'remotewrite_errors', 'remotewrite_dropped_rows'])
