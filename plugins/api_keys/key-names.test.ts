@@ -1,9 +1,9 @@
 /** Names of keys are unique over all nodes of a state store, and a new key is made without a look at all others. */
 import { randomBytes } from 'node:crypto'
-import { definePlugin, type StateRange, type StateTransaction } from 'svcdb'
+import type { StateRange, StateTransaction } from 'svcdb'
 import { SharedState, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
-import { keyText, start } from './testing.ts'
+import { aroundTransactions, keyText, start } from './testing.ts'
 
 t.setTimeout(120_000)
 const ADMIN = keyText()
@@ -19,32 +19,16 @@ t.test('a key is made by a look at its own name: the others are not read, nor op
   ]
   for (const [what, auth] of cases) {
     const lists: (StateRange | undefined)[] = []
-    const watched = definePlugin({
-      id: 'watched_state',
-      summary: 'Sees what transactions list',
-      stability: 'experimental',
-      capabilities: ['state'],
-      setup: (svc) =>
-        svc.start(() => {
-          const { storage } = svc
-          const state = storage.state.bind(storage)
-          storage.state = (owner) => {
-            const store = state(owner)
-            const transaction = store.transaction.bind(store)
-            const seen = (tx: StateTransaction): StateTransaction => ({
-              get: (key) => tx.get(key),
-              put: (key, value) => tx.put(key, value),
-              delete: (key) => tx.delete(key),
-              list(range) {
-                lists.push(range)
-                return tx.list(range)
-              },
-            })
-            store.transaction = (body) => transaction((tx) => body(seen(tx)))
-            return store
-          }
-        }),
+    const seen = (tx: StateTransaction): StateTransaction => ({
+      get: (key) => tx.get(key),
+      put: (key, value) => tx.put(key, value),
+      delete: (key) => tx.delete(key),
+      list(range) {
+        lists.push(range)
+        return tx.list(range)
+      },
     })
+    const watched = aroundTransactions('watched_state', (transaction) => (body) => transaction((tx) => body(seen(tx))))
     const dir = temporaryFolder(t)
     const node = await start({ keys: [admin], dir, auth, before: [watched] })
     t.teardown(() => node.stop())

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import { crc32 } from 'node:zlib'
-import { type CallContext, type Credentials, definePlugin, type Plugin } from 'svcdb'
+import { type CallContext, type Credentials, definePlugin, type Plugin, type Storage } from 'svcdb'
 import { type BootOptions, boot, MetricsRegistry, systemClock, type TestNode } from 'svcdb/testkit'
 import { FailureLimiter } from './failure-limiter.ts'
 import { Gate, type GateDependencies } from './gate.ts'
@@ -81,27 +81,32 @@ export async function start({ keys = [], tuning = {}, auth = {}, others = [], be
   })
 }
 
+type Transaction = ReturnType<Storage['state']>['transaction']
+
+/** A plugin through which transactions of the state store go. It is to start before those whose they are. */
+export const aroundTransactions = (id: string, around: (transaction: Transaction) => Transaction): Plugin =>
+  definePlugin({
+    id,
+    summary: 'Stands between the state store and those who use it',
+    stability: 'experimental',
+    capabilities: ['state'],
+    setup: (svc) =>
+      svc.start(() => {
+        const { storage } = svc
+        const state = storage.state.bind(storage)
+        storage.state = (owner) => {
+          const store = state(owner)
+          store.transaction = around(store.transaction.bind(store))
+          return store
+        }
+      }),
+  })
+
 /** A plugin that has the state store fail with an error while there is one. It is to start before what it is to fail for. */
 export function faultyState(): { plugin: Plugin; failure: Error | undefined } {
   const faulty: { plugin: Plugin; failure: Error | undefined } = {
     failure: undefined,
-    plugin: definePlugin({
-      id: 'faulty_state',
-      summary: 'Has the state store fail',
-      stability: 'experimental',
-      capabilities: ['state'],
-      setup: (svc) =>
-        svc.start(() => {
-          const { storage } = svc
-          const state = storage.state.bind(storage)
-          storage.state = (owner) => {
-            const store = state(owner)
-            const transaction = store.transaction.bind(store)
-            store.transaction = (body) => (faulty.failure === undefined ? transaction(body) : Promise.reject(faulty.failure))
-            return store
-          }
-        }),
-    }),
+    plugin: aroundTransactions('faulty_state', (transaction) => (body) => (faulty.failure === undefined ? transaction(body) : Promise.reject(faulty.failure))),
   }
   return faulty
 }

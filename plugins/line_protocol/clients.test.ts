@@ -3,6 +3,7 @@ import { gzipSync } from 'node:zlib'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
 import plugin from './index.ts'
+import { storedIn } from './testing.ts'
 
 const node: TestNode = await boot({ plugins: [plugin] })
 t.teardown(() => node.stop())
@@ -10,15 +11,7 @@ t.teardown(() => node.stop())
 const now = () => BigInt(Date.now()) * 1_000_000n
 const write = (payload: string | Buffer, path = '/write', headers: Record<string, string> = {}) => node.inject({ method: 'POST', url: path, payload, headers })
 
-async function stored(measurement: string): Promise<{ tags: Record<string, string>; time: bigint; values: Record<string, unknown> }[]> {
-  const rows = []
-  for await (const chunk of node.storage.scan({ namespace: '', measurement })) {
-    for (const [i, time] of chunk.times.entries()) {
-      rows.push({ tags: chunk.tags, time, values: Object.fromEntries(chunk.columns.filter((c) => c.validity?.[i] !== 0).map((c) => [c.name, c.values[i]])) })
-    }
-  }
-  return rows
-}
+const stored = (measurement: string) => storedIn(node, measurement)
 
 t.test('the Content-Type is not looked at: some clients send it empty, others without sense', async (t) => {
   const at = now()

@@ -4,6 +4,7 @@ import { boot, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
 import { until } from '../../test/support/until.ts'
 import plugin from './index.ts'
+import { storedIn } from './testing.ts'
 
 let node: TestNode
 t.before(async () => {
@@ -15,15 +16,7 @@ const now = () => BigInt(Date.now()) * 1_000_000n
 const write = (payload: string | Buffer, path = '/write', headers: Record<string, string> = {}) =>
   node.inject({ method: 'POST', url: path, payload, headers: { 'content-type': 'text/plain; charset=utf-8', ...headers } })
 
-async function stored(measurement: string): Promise<{ tags: Record<string, string>; time: bigint; values: Record<string, unknown> }[]> {
-  const rows = []
-  for await (const chunk of node.storage.scan({ namespace: '', measurement })) {
-    for (const [i, time] of chunk.times.entries()) {
-      rows.push({ tags: chunk.tags, time, values: Object.fromEntries(chunk.columns.filter((c) => c.validity?.[i] !== 0).map((c) => [c.name, c.values[i]])) })
-    }
-  }
-  return rows
-}
+const stored = (measurement: string) => storedIn(node, measurement)
 
 t.test('each path stores what it is sent and answers 204 with nothing', async (t) => {
   const at = now()

@@ -31,21 +31,25 @@ async function command(argv: string[]): Promise<{ code: number; out: string; err
   return { code, ...said }
 }
 
+async function startNode(config: Awaited<ReturnType<typeof resolveConfig>>): Promise<SvcNode> {
+  const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'json', destination: { write() {} } }) })
+  try {
+    await node.setup()
+    await node.start()
+    return node
+  } catch (error) {
+    await node.stop()
+    throw error
+  }
+}
+
 function real(postgres: TestPostgres): void {
   /** As from a config file: on a data directory that stays. */
   const start = async (dataDir: string, url: string | undefined): Promise<SvcNode> => {
     const state = url === undefined ? {} : { state: { engine: 'postgres', url } }
     const tree = { plugins: PLUGINS, server: { http_addr: '127.0.0.1:0' }, database: { data_dir: dataDir, warm_up_ms: 0 }, agent_plane: {}, ...state }
     const config = await resolveConfig({ tree, file: 'the test', folder: process.cwd(), overrides: new Map() })
-    const node = new SvcNode(config, { logs: new Logs({ level: 'error', format: 'json', destination: { write() {} } }) })
-    try {
-      await node.setup()
-      await node.start()
-      return node
-    } catch (error) {
-      await node.stop()
-      throw error
-    }
+    return startNode(config)
   }
   const names = async (node: Asked): Promise<string[]> =>
     ((await ask(node, '/api/v1/namespaces')).json() as { namespaces: { name: string }[] }).namespaces.map(({ name }) => name).sort()
@@ -187,17 +191,7 @@ function real(postgres: TestPostgres): void {
     await writeFile(file, edge + there)
     const startEdge = async (toml: string): Promise<SvcNode> => {
       await writeFile(file, toml)
-      const node = new SvcNode(await resolveConfig(readConfig({ config: file }, {})), {
-        logs: new Logs({ level: 'error', format: 'json', destination: { write() {} } }),
-      })
-      try {
-        await node.setup()
-        await node.start()
-        return node
-      } catch (error) {
-        await node.stop()
-        throw error
-      }
+      return startNode(await resolveConfig(readConfig({ config: file }, {})))
     }
     const copy = async (from: string, to: string) => {
       await writeFile(file, edge + there)

@@ -2,9 +2,9 @@
 import { Float64 } from 'apache-arrow'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { command, descriptor, FlightClient } from '../../plugins/flight_sql/testing.ts'
+import { command, descriptor } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
-import { TestClient } from '../../plugins/grpc/testing.ts'
+import { clientsOf } from '../support/clients.ts'
 
 const node = await boot({
   plugins: ['native', 'line_protocol', 'remote_write', 'otlp', 'grpc', 'flight_sql', 'sql'],
@@ -15,13 +15,7 @@ const node = await boot({
     flight_sql: { addr: '127.0.0.1:0' },
   },
 })
-const grpc = new TestClient(node.port('grpc'))
-const flight = new FlightClient(node.port('flight_sql'))
-t.teardown(async () => {
-  grpc.close()
-  flight.close()
-  await node.stop()
-})
+const { grpc, flight } = clientsOf(t, node)
 
 async function metric(line: string): Promise<number> {
   const { body } = await node.inject('/metrics')

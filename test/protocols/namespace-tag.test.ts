@@ -3,10 +3,11 @@ import { Float64, TimestampMillisecond, Utf8 } from 'apache-arrow'
 import { compressSync } from 'snappy'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
-import { command, descriptor, FlightClient } from '../../plugins/flight_sql/testing.ts'
+import { command, descriptor } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
-import { point, TestClient } from '../../plugins/grpc/testing.ts'
+import { point } from '../../plugins/grpc/testing.ts'
 import { writeRequest } from '../../plugins/remote_write/testing-wire.ts'
+import { clientsOf } from '../support/clients.ts'
 
 const TAG = '__namespace__'
 const REFUSED = /tag key "__namespace__".*reserved for the namespace/
@@ -18,13 +19,7 @@ for (const multi_tenancy of [false, true]) {
       storage: 'embedded',
       config: { server: { multi_tenancy }, grpc: { addr: '127.0.0.1:0' }, flight_sql: { addr: '127.0.0.1:0' } },
     })
-    const grpc = new TestClient(node.port('grpc'))
-    const flight = new FlightClient(node.port('flight_sql'))
-    t.teardown(async () => {
-      grpc.close()
-      flight.close()
-      await node.stop()
-    })
+    const { grpc, flight } = clientsOf(t, node)
     const ms = Date.now()
     const nanos = BigInt(ms) * 1_000_000n
     const post = async (url: string, type: string, payload: string | Buffer | object): Promise<string> => {

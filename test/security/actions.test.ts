@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { definePlugin } from 'svcdb'
 import { boot, builtinPlugins } from 'svcdb/testkit'
 import t from 'tap'
-import { command, descriptor, FlightClient, field, message } from '../../plugins/flight_sql/testing.ts'
-import { TestClient } from '../../plugins/grpc/testing.ts'
+import { command, descriptor, field, message } from '../../plugins/flight_sql/testing.ts'
+import { clientsOf } from '../support/clients.ts'
 import { httpRoutes, urlOf } from './routes.ts'
 import { LET_ALONE } from './sections.ts'
 
@@ -72,6 +72,7 @@ permit (principal in Svc::Role::"operator", action in Svc::Action::"Admin", reso
 `
 
 const folder = await mkdtemp(join(tmpdir(), 'svc-actions-'))
+t.teardown(() => rm(folder, { recursive: true, force: true }))
 await writeFile(join(folder, 'all.cedar'), POLICIES)
 const asked: string[] = []
 const watch = definePlugin({
@@ -100,14 +101,7 @@ const node = await boot({
     otlp_grpc: { addr: '127.0.0.1:0' },
   },
 })
-const grpc = new TestClient(node.port('grpc'))
-const flight = new FlightClient(node.port('flight_sql'))
-t.teardown(async () => {
-  grpc.close()
-  flight.close()
-  await node.stop()
-  await rm(folder, { recursive: true, force: true })
-})
+const { grpc, flight } = clientsOf(t, node)
 
 const ask = (method: string, path: string, headers: Record<string, string>) => node.inject({ method: method as 'GET', url: urlOf(path, 'x'), headers })
 

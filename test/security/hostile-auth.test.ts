@@ -8,9 +8,11 @@ import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import { Float64, TimestampNanosecond } from 'apache-arrow'
 import { boot, builtinPlugins } from 'svcdb/testkit'
 import t from 'tap'
-import { collect, command, descriptor, FlightClient, field, infoOf, message, one, SERVICE } from '../../plugins/flight_sql/testing.ts'
+import { collect, command, descriptor, field, infoOf, message, one, SERVICE } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
-import { point, TestClient } from '../../plugins/grpc/testing.ts'
+import { point } from '../../plugins/grpc/testing.ts'
+import { clientsOf } from '../support/clients.ts'
+import { until } from '../support/until.ts'
 import { LET_ALONE } from './sections.ts'
 
 const UNAUTHENTICATED = 16
@@ -20,6 +22,7 @@ const [ROOT, RED_ADMIN, RED, BLUE] = [key(), key(), key(), key()]
 const SECRET = `the secret of tokens, of more than 32 bytes: ${randomBytes(8).toString('hex')}`
 
 const folder = await mkdtemp(join(tmpdir(), 'svc-hostile-'))
+t.teardown(() => rm(folder, { recursive: true, force: true }))
 await writeFile(join(folder, 'all.cedar'), 'permit (principal, action, resource);')
 const lines: string[] = []
 const node = await boot({
@@ -45,14 +48,7 @@ const node = await boot({
     otlp_grpc: { addr: '127.0.0.1:0' },
   },
 })
-const grpc = new TestClient(node.port('grpc'))
-const flight = new FlightClient(node.port('flight_sql'))
-t.teardown(async () => {
-  grpc.close()
-  flight.close()
-  await node.stop()
-  await rm(folder, { recursive: true, force: true })
-})
+const { grpc, flight } = clientsOf(t, node)
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -291,9 +287,7 @@ t.test('a login ends with its key, and says no more than the key', async (t) => 
 t.test('a stream that is open when its key is revoked takes nothing more', async (t) => {
   const token = await made('streamer')
   const count = async (name: string) => (await flight.sql(`SELECT count(*) AS n FROM "${name}"`, bearer(RED)).catch(() => undefined))?.rows[0].n
-  const until = async (name: string) => {
-    while ((await count(name)) !== 1n) await new Promise((resolve) => setTimeout(resolve, 20))
-  }
+  const arrives = (name: string) => until(`the point of ${name}`, async () => (await count(name)) === 1n)
   const written = grpc.streamWrite({ metadata: bearer(token) })
   written.stream.on('error', () => {})
   const points = (v: number) => ({ points: [point('by_stream', nowNanos(), {}, { v })] })
@@ -312,7 +306,7 @@ t.test('a stream that is open when its key is revoked takes nothing more', async
   const [schema, first, second] = flightStream(descriptor(command('CommandStatementUpdate', { 1: 'by_put' })), [batch(1), batch(2)])
   put.write(schema)
   put.write(first)
-  await Promise.all([until('by_stream'), until('by_put')])
+  await Promise.all([arrives('by_stream'), arrives('by_put')])
   await revoke('streamer')
   written.stream.write(points(2))
   put.write(second)

@@ -4,8 +4,9 @@ import { type IncomingMessage, request } from 'node:http'
 import { join } from 'node:path'
 import { boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { command, descriptor, FlightClient, field, infoOf, message, one } from '../../plugins/flight_sql/testing.ts'
-import { TestClient } from '../../plugins/grpc/testing.ts'
+import { command, descriptor, type FlightClient, field, infoOf, message, one } from '../../plugins/flight_sql/testing.ts'
+import type { TestClient } from '../../plugins/grpc/testing.ts'
+import { clientsOf } from '../support/clients.ts'
 import { otlp } from './requests.ts'
 import { NAMESPACE } from './secrets.ts'
 import keys from './tenant-keys.ts'
@@ -35,12 +36,7 @@ async function started(t: Test, database: object = {}): Promise<Listeners> {
     remote_write: { max_metadata_metrics: FEW },
   }
   const node = await boot({ plugins: [keys, ...PLUGINS], storage: 'embedded', config })
-  const listeners = { node, grpc: new TestClient(node.port('grpc')), flight: new FlightClient(node.port('flight_sql')) }
-  t.teardown(async () => {
-    listeners.grpc.close()
-    listeners.flight.close()
-    await node.stop()
-  })
+  const listeners = { node, ...clientsOf(t, node) }
   for (const headers of [alice, bob]) t.equal((await write(node, headers, 'cpu,host=a value=1')).statusCode, 204)
   return listeners
 }

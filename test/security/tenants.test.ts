@@ -7,10 +7,11 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { boot, builtinPlugins, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
-import { command, descriptor, FlightClient, field, infoOf, message, one } from '../../plugins/flight_sql/testing.ts'
-import { TestClient } from '../../plugins/grpc/testing.ts'
+import { command, descriptor, type FlightClient, field, infoOf, message, one } from '../../plugins/flight_sql/testing.ts'
+import type { TestClient } from '../../plugins/grpc/testing.ts'
 import { minimalConfig } from '../../scripts/minimal-config.ts'
 import { lines } from '../../storage/conformance/points.ts'
+import { clientsOf } from '../support/clients.ts'
 import { type Ask, asksOf, otlp } from './requests.ts'
 import { COMMON, leaks, MARK, METRIC, NAMESPACE, secretLines, VALUE, WIDE } from './secrets.ts'
 import keys from './tenant-keys.ts'
@@ -46,12 +47,7 @@ interface Listeners {
 
 async function started(t: Test): Promise<Listeners> {
   const node = await boot({ plugins: [keys, ...PLUGINS], storage: 'embedded', config: config as never })
-  const listeners = { node, grpc: new TestClient(node.port('grpc')), flight: new FlightClient(node.port('flight_sql')) }
-  t.teardown(async () => {
-    listeners.grpc.close()
-    listeners.flight.close()
-    await node.stop()
-  })
+  const listeners = { node, ...clientsOf(t, node) }
   const own = `${COMMON},host=a value=1\n${COMMON},host=b value=2\nmem used=3,free=4`
   const [first, second] = secretLines()
   await write(node, bob, first)

@@ -5,9 +5,10 @@ import { SvcError } from 'svcdb/lib/errors'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
 import { EventClient } from '../../plugins/cdc/testing.ts'
-import { command, descriptor, FlightClient } from '../../plugins/flight_sql/testing.ts'
+import { command, descriptor } from '../../plugins/flight_sql/testing.ts'
 import { flightStream } from '../../plugins/flight_sql/testing-stream.ts'
-import { point, TestClient } from '../../plugins/grpc/testing.ts'
+import { point } from '../../plugins/grpc/testing.ts'
+import { clientsOf } from '../support/clients.ts'
 import { lateHttp } from './late-requests.ts'
 
 const PERMISSION_DENIED = 7
@@ -34,13 +35,7 @@ t.test('what was permitted and is no more', async (t) => {
     plugins: ['native', 'grpc', 'flight_sql', 'cdc', policies],
     config: { grpc: { addr: '127.0.0.1:0' }, flight_sql: { addr: '127.0.0.1:0' } },
   })
-  const client = new TestClient(node.port('grpc'))
-  const flight = new FlightClient(node.port('flight_sql'))
-  t.teardown(async () => {
-    client.close()
-    flight.close()
-    await node.stop()
-  })
+  const { grpc: client, flight } = clientsOf(t, node)
   const late = await lateHttp(node, {}, '/api/v1/write', 'application/json', '[{"measurement": "late", "fields": {"v": 1}}]')
   const { stream, answer } = client.streamWrite()
   const subscription = await client.subscribe().begun()

@@ -3,14 +3,11 @@
  * crashes, a clock that jumps. Against a plain model: what was acknowledged goes when the configuration in force says so, and not before; what went
  * does not come back. `node <this file> <seed>` runs one life alone.
  */
-import { rmSync } from 'node:fs'
 import t from 'tap'
 import { limitsOf } from '../../common/limits.ts'
 import { admissionCutoffs, measurementCutoff, retentionClock, retentionSettings } from '../../common/retention.ts'
-import { testContext } from '../../conformance/index.ts'
-import { Random } from '../../conformance/random.ts'
-import { EmbeddedEngine } from '../engine.ts'
-import { closeAndRemove, crashCopy, NOW_MS, rowsOf, tempDir } from '../testing/harness.ts'
+import { rowsOf } from '../testing/harness.ts'
+import { Life, runLives } from '../testing/life.ts'
 
 t.setTimeout(600_000)
 const LIVES = 2
@@ -26,12 +23,7 @@ const FIXED = { maintenance_interval_secs: 3600, compaction_fan_in: 2, soft_dele
 /** Value by host and time. */
 type Rows = Map<string, string>
 
-class Life {
-  private readonly random: Random
-  private readonly log: string[] = []
-  private readonly clock = { ms: NOW_MS }
-  private engine!: EmbeddedEngine
-  private dir = tempDir()
+class RetentionLife extends Life {
   private config: Record<string, unknown> = {}
   private held: { measurement: string; from: bigint; release: () => void } | undefined
   // The model.
@@ -42,23 +34,12 @@ class Life {
   removed = 0
   refused = 0
 
-  constructor(seed: number) {
-    this.random = new Random(seed)
-  }
-
-  /** @throws Error that says what was done. */
-  async run(): Promise<void> {
+  protected async live(): Promise<void> {
     await this.open(this.randomConfig())
-    try {
-      for (let step = 0; step < STEPS; step++) await this.step()
-      await this.open({}, true)
-      await this.tidy()
-      await this.compare('at the end, without retention')
-    } catch (error) {
-      throw new Error(`${(error as Error).message}\n${this.log.join('\n')}`, { cause: error })
-    } finally {
-      await closeAndRemove(this.engine, this.dir)
-    }
+    for (let step = 0; step < STEPS; step++) await this.step()
+    await this.open({}, true)
+    await this.tidy()
+    await this.compare('at the end, without retention')
   }
 
   private async step(): Promise<void> {
@@ -92,16 +73,7 @@ class Life {
     this.log.push(`${crash ? 'crash' : 'restart'} ${JSON.stringify(config)}`)
     this.config = config
     this.held = undefined
-    if (this.engine !== undefined) {
-      const copy = crash ? crashCopy(this.dir) : undefined
-      await this.engine.close()
-      if (copy !== undefined) {
-        rmSync(this.dir, { recursive: true })
-        this.dir = copy
-      }
-    }
-    this.engine = new EmbeddedEngine(testContext({ ...FIXED, ...config, data_dir: this.dir }, () => this.clock.ms))
-    await this.engine.open()
+    await this.openEngine({ ...FIXED, ...config }, crash)
     // Its first pass has begun.
     await this.tidy()
   }
@@ -204,25 +176,16 @@ class Life {
     for (const name of NAMES) {
       const found = await rowsOf(this.engine, name)
       const expected = this.dropped.has(name) ? [] : [...(this.rows.get(name) ?? [])].map(([key, value]) => `${key} ${value}`).sort()
-      const lost = expected.filter((row) => !found.includes(row))
-      const extra = found.filter((row) => !expected.includes(row))
-      if (lost.length > 0 || extra.length > 0) throw new Error(`${when}, ${name}: lost ${JSON.stringify(lost)}, extra ${JSON.stringify(extra)}`)
+      this.compareRows(`${when}, ${name}`, found, expected)
     }
   }
 }
 
 const timeOf = (key: string): bigint => BigInt(key.split(' ')[1])
 
-const [one] = process.argv.slice(2)
-const seeds = one === undefined ? Array.from({ length: LIVES }, (_, i) => i + 1) : [Number(one)]
-
 t.test('lives under a configuration that changes', async (t) => {
-  let [removed, refused] = [0, 0]
-  for (const seed of seeds) {
-    const life = new Life(seed)
-    await life.run().catch((error: Error) => t.fail(`seed ${seed}: ${error.message}`))
-    removed += life.removed
-    refused += life.refused
-  }
+  const lives = await runLives(t, LIVES, (seed) => new RetentionLife(seed))
+  const removed = lives.reduce((sum, life) => sum + life.removed, 0)
+  const refused = lives.reduce((sum, life) => sum + life.refused, 0)
   t.ok(removed > 0 && refused > 0, `${removed} rows were removed, ${refused} refused`)
 })

@@ -3,15 +3,12 @@
  * any time, against a plain model. No row that is kept goes with its series; and when only some senders are left, only their series are.
  * `node <this file> <seed>` runs one life alone.
  */
-import { rmSync } from 'node:fs'
 import t from 'tap'
 import { limitsOf } from '../../common/limits.ts'
 import { measurementCutoff, retentionClock, retentionSettings } from '../../common/retention.ts'
-import { testContext } from '../../conformance/index.ts'
-import { Random } from '../../conformance/random.ts'
-import { EmbeddedEngine } from '../engine.ts'
-import { closeAndRemove, crashCopy, NOW_MS, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
+import { rowsOf, writeFloat } from '../testing/harness.ts'
 import { learned } from '../testing/learned.ts'
+import { Life, runLives } from '../testing/life.ts'
 
 t.setTimeout(600_000)
 const LIVES = 2
@@ -30,12 +27,7 @@ const CONFIG = {
 const settings = retentionSettings(CONFIG, limits)
 const ns = (ms: number): bigint => BigInt(ms) * 1_000_000n
 
-class Life {
-  private readonly random: Random
-  private readonly log: string[] = []
-  private readonly clock = { ms: NOW_MS }
-  private engine!: EmbeddedEngine
-  private dir = tempDir()
+class RestartLife extends Life {
   // The model: hosts and times of each measurement.
   private readonly rows = new Map(NAMES.map((name) => [name, new Set<string>()]))
   private readonly dropped = new Set<string>()
@@ -43,22 +35,11 @@ class Life {
   private hosts = 0
   released = 0
 
-  constructor(seed: number) {
-    this.random = new Random(seed)
-  }
-
-  /** @throws Error that says what was done. */
-  async run(): Promise<void> {
+  protected async live(): Promise<void> {
     await this.open(false)
-    try {
-      for (let part = 0; part < PARTS; part++) {
-        for (let step = 0; step < STEPS; step++) await this.step()
-        await this.quiet()
-      }
-    } catch (error) {
-      throw new Error(`${(error as Error).message}\n${this.log.join('\n')}`, { cause: error })
-    } finally {
-      await closeAndRemove(this.engine, this.dir)
+    for (let part = 0; part < PARTS; part++) {
+      for (let step = 0; step < STEPS; step++) await this.step()
+      await this.quiet()
     }
   }
 
@@ -90,16 +71,7 @@ class Life {
 
   private async open(crash: boolean): Promise<void> {
     this.log.push(crash ? 'crash' : 'restart')
-    if (this.engine !== undefined) {
-      const copy = crash ? crashCopy(this.dir) : undefined
-      await this.engine.close()
-      if (copy !== undefined) {
-        rmSync(this.dir, { recursive: true })
-        this.dir = copy
-      }
-    }
-    this.engine = new EmbeddedEngine(testContext({ ...CONFIG, data_dir: this.dir }, () => this.clock.ms))
-    await this.engine.open()
+    await this.openEngine(CONFIG, crash)
     await this.engine.tidy()
     this.expire()
   }
@@ -166,9 +138,7 @@ class Life {
     for (const name of NAMES) {
       const found = (await rowsOf(this.engine, name)).map((row) => row.split(' ').slice(0, 2).join(' '))
       const expected = this.dropped.has(name) ? [] : [...this.rows.get(name)!].sort()
-      const lost = expected.filter((row) => !found.includes(row))
-      const extra = found.filter((row) => !expected.includes(row))
-      if (lost.length > 0 || extra.length > 0) throw new Error(`${name}: lost ${JSON.stringify(lost)}, extra ${JSON.stringify(extra)}`)
+      this.compareRows(name, found, expected)
     }
   }
 
@@ -202,15 +172,8 @@ class Life {
 const hostOf = (row: string): string => row.split(' ')[0]
 const timeOf = (row: string): bigint => BigInt(row.split(' ')[1])
 
-const [one] = process.argv.slice(2)
-const seeds = one === undefined ? Array.from({ length: LIVES }, (_, i) => i + 1) : [Number(one)]
-
 t.test('lives of many restarts', async (t) => {
-  let released = 0
-  for (const seed of seeds) {
-    const life = new Life(seed)
-    await life.run().catch((error: Error) => t.fail(`seed ${seed}: ${error.message}`))
-    released += life.released
-  }
+  const lives = await runLives(t, LIVES, (seed) => new RestartLife(seed))
+  const released = lives.reduce((sum, life) => sum + life.released, 0)
   t.ok(released > 0, `${released} series were given back while it was quiet`)
 })

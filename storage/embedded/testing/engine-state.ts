@@ -60,7 +60,7 @@ export class TestDatabase {
   private readonly tables = new Map<number, TableDef>()
   private duck: Duck | undefined
   private nextMemtable = 0
-  private nextSegment = 1
+  nextSegment = 1
 
   constructor(config: Partial<WorkerConfig> = {}) {
     Object.assign(this.config, config)

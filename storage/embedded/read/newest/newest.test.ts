@@ -3,12 +3,10 @@
 import type { SampleRequest } from 'svcdb/lib/columns'
 import t from 'tap'
 import { Random } from '../../../conformance/random.ts'
-import { compactSegments } from '../../compaction/compactor.ts'
 import { NO_CUTOFFS, withMove } from '../../retention/cutoffs.ts'
-import { flushMemtable } from '../../segment/segment-writer.ts'
 import { type FieldSpec, TestDatabase, type TestMeasurement, type TestPoint } from '../../testing/engine-state.ts'
+import { TestSegments } from '../../testing/test-segments.ts'
 import type { RetentionCutoffs } from '../../threads/removals.ts'
-import type { SegmentMeta } from '../../threads/segment-entry.ts'
 import type { Snapshot, WorkerState } from '../../threads/state.ts'
 import type { RelationContext } from '../relation.ts'
 import { selectSamples } from '../samples/select.ts'
@@ -33,9 +31,7 @@ class Life {
   readonly db = new TestDatabase()
   readonly measurements: TestMeasurement[]
   private readonly random: Random
-  private readonly frozen: number[] = []
-  private segments: SegmentMeta[] = []
-  private nextSegment = 1
+  private readonly segments: TestSegments
   private removals = 0
   private cutoff = NO_TIME
   private cutoffs: RetentionCutoffs = NO_CUTOFFS
@@ -43,6 +39,7 @@ class Life {
 
   constructor(random: Random) {
     this.random = random
+    this.segments = new TestSegments(this.db)
     this.measurements = [
       this.db.measurement('m', { f: 'float64' }, { namespace: 'a', shared: SHARED }),
       this.db.measurement('m', { f: 'float64' }, { namespace: 'b', shared: SHARED }),
@@ -54,8 +51,8 @@ class Life {
     const { random } = this
     const dice = random.next()
     if (dice < 0.55) this.write()
-    else if (dice < 0.67) this.freeze()
-    else if (dice < 0.79) await this.flush()
+    else if (dice < 0.67) this.segments.freeze()
+    else if (dice < 0.79) await this.segments.flush()
     else if (dice < 0.85) await this.compact()
     else if (dice < 0.93) this.delete()
     else if (dice < 0.95) this.retain()
@@ -65,7 +62,7 @@ class Life {
 
   /** As the engine does: a series keeps its rows in one table of a memtable. */
   private grow(): void {
-    this.freeze()
+    this.segments.freeze()
     this.measurements[1] = this.db.measurement('m', ALL, { namespace: 'b' })
   }
 
@@ -92,39 +89,10 @@ class Life {
     this.db.write(measurement, points)
   }
 
-  private freeze(): void {
-    this.frozen.push(this.db.freeze())
-  }
-
-  private async flush(): Promise<void> {
-    const id = this.frozen.shift()
-    if (id === undefined) return
-    const added = await flushMemtable(this.db.state, this.db.state.memtable(id), this.nextSegment, await this.db.target())
-    this.nextSegment += added.length
-    this.segments.push(...added)
-    this.db.publish({ kind: 'segments', added, removed: [], droppedMemtable: id })
-  }
-
-  private async compact(): Promise<void> {
-    const table = this.random.pick(this.segments)?.table
-    const inputs = this.segments.filter((segment) => segment.table === table).slice(-2)
-    if (inputs.length < 2) return
-    const ends = inputs.flatMap(({ dirty }) => dirty ?? []).sort((a, b) => Number(BigInt(a) - BigInt(b)))
-    const request = {
-      segments: inputs.map(({ id }) => id),
-      table: table as number,
-      segment: this.nextSegment++,
-      sequence: Math.max(...inputs.map(({ sequence }) => sequence)),
-      level: 1,
-      deduplicate: true,
-      dirty: ends.length === 0 ? null : ([ends[0], ends[ends.length - 1]] as [string, string]),
-      cleared: this.removals,
-    }
+  private compact(): Promise<void> {
+    const table = this.random.pick(this.segments.all)?.table
     const owner = table === SHARED ? undefined : this.measurements.find((each) => each.table.id === table)?.def.id
-    const merged = await compactSegments(inputs, request, owner, this.db.state, await this.db.target(), () => undefined)
-    const added = merged === null ? [] : [merged]
-    this.segments = this.segments.filter((segment) => !inputs.includes(segment)).concat(added)
-    this.db.publish({ kind: 'segments', added, removed: request.segments, droppedMemtable: -1 })
+    return this.segments.compact(table, owner, this.removals)
   }
 
   private delete(): void {
@@ -134,7 +102,7 @@ class Life {
     const series = random.chance(0.3) || some.length === 0 ? null : Int32Array.from(some)
     const start = START + BigInt(random.below(this.clock + 1)) * MS + BigInt(random.pick([0, 0, 1]))
     const end = random.chance(0.4) ? 2n ** 63n - 1n : start + BigInt(random.below(100)) * MS
-    this.freeze()
+    this.segments.freeze()
     const tombstone = { id: ++this.removals, measurement, sequence: db.memtable.sequence, series, start, end }
     db.publish({ kind: 'tombstones', added: [tombstone], removed: [] })
   }
@@ -143,7 +111,7 @@ class Life {
     const cutoff = START + BigInt(this.random.below(this.clock + 1)) * MS + 1n
     if (cutoff <= this.cutoff) return
     this.cutoff = cutoff
-    this.freeze()
+    this.segments.freeze()
     const except = this.random.chance(0.5) ? [this.measurements[0].def.id] : []
     this.cutoffs = withMove(this.cutoffs, { id: ++this.removals, general: cutoff, except, own: [] }, this.db.memtable.sequence)
     this.db.publish({ kind: 'cutoffs', cutoffs: this.cutoffs })
@@ -155,7 +123,7 @@ class Life {
     const all = db.state.series.of(measurement)
     if (all.length < 2) return
     const series = Int32Array.of(all[random.below(all.length)])
-    this.freeze()
+    this.segments.freeze()
     const tombstone = { id: ++this.removals, measurement, sequence: db.memtable.sequence, series, start: NO_TIME, end: 2n ** 63n - 1n }
     db.publish({ kind: 'tombstones', added: [tombstone], removed: [] })
     db.release([...series])

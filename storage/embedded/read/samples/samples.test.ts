@@ -3,10 +3,8 @@
 import { SAMPLE_HISTOGRAM, SAMPLE_STALE, type SampleRequest, type SampleRows, type SampleSet, type StoredRows } from 'svcdb/lib/columns'
 import t from 'tap'
 import { Random } from '../../../conformance/random.ts'
-import { compactSegments } from '../../compaction/compactor.ts'
-import { flushMemtable } from '../../segment/segment-writer.ts'
 import { type FieldSpec, TestDatabase, type TestMeasurement, type TestPoint } from '../../testing/engine-state.ts'
-import type { SegmentMeta } from '../../threads/segment-entry.ts'
+import { TestSegments } from '../../testing/test-segments.ts'
 import type { Snapshot } from '../../threads/state.ts'
 import type { RelationContext } from '../relation.ts'
 import { selectActive, selectSamples } from './select.ts'
@@ -52,22 +50,21 @@ class Subject {
   measurement: TestMeasurement
   /** Points of each series, by time. */
   points = new Map<number, Map<bigint, Point>>()
-  private readonly frozen: number[] = []
-  private segments: SegmentMeta[] = []
-  private nextSegment = 1
+  readonly segments: TestSegments
   private tombstones = 0
   private writes = 0
   private cutoff = FIRST
 
   constructor(cacheBytes: number) {
     this.blocks = new SampleBlocks(cacheBytes)
+    this.segments = new TestSegments(this.db, (removed, dropped) => this.blocks.forget(removed, dropped))
     // Its rows lie in a table shared with others until it has a second field.
     this.measurement = this.db.measurement('m', { f: 'float64' }, { shared: 7 })
   }
 
   grow(): void {
     // As the engine does: a series keeps its rows in one table of a memtable.
-    this.freeze()
+    this.segments.freeze()
     this.measurement = this.db.measurement('m', SPEC)
   }
 
@@ -87,44 +84,15 @@ class Subject {
     }
   }
 
-  freeze(): void {
-    this.frozen.push(this.db.freeze())
-  }
-
-  /** Writes the oldest memtable that takes no more rows. */
-  async flush(): Promise<void> {
-    const id = this.frozen.shift()
-    if (id === undefined) return
-    const added = await flushMemtable(this.db.state, this.db.state.memtable(id), this.nextSegment, await this.db.target())
-    this.nextSegment += added.length
-    this.segments.push(...added)
-    this.swap(added, [], id)
-  }
-
-  async compact(): Promise<void> {
-    const table = this.segments.at(-1)?.table
-    const inputs = this.segments.filter((segment) => segment.table === table).slice(-2)
-    if (inputs.length < 2) return
-    const request = {
-      segments: inputs.map(({ id }) => id),
-      table: table as number,
-      segment: this.nextSegment++,
-      sequence: Math.max(...inputs.map(({ sequence }) => sequence)),
-      level: 1,
-      deduplicate: true,
-      dirty: hull(inputs),
-      cleared: this.tombstones,
-    }
-    const owner = table === 7 ? undefined : this.measurement.def.id
-    const merged = await compactSegments(inputs, request, owner, this.db.state, await this.db.target(), () => undefined)
-    this.segments = this.segments.filter((segment) => !inputs.includes(segment)).concat(merged === null ? [] : [merged])
-    this.swap(merged === null ? [] : [merged], request.segments, -1)
+  compact(): Promise<void> {
+    const table = this.segments.all.at(-1)?.table
+    return this.segments.compact(table, table === 7 ? undefined : this.measurement.def.id, this.tombstones)
   }
 
   /** @param series all when null. Bounds are inclusive. */
   delete(series: number[] | null, start: bigint, end: bigint): void {
     if (series?.length === 0) return
-    this.freeze()
+    this.segments.freeze()
     const id = ++this.tombstones
     const { sequence } = this.db.memtable
     const list = series === null ? null : Int32Array.from(series).sort()
@@ -137,7 +105,7 @@ class Subject {
   retain(cutoff: bigint): void {
     if (cutoff <= this.cutoff) return
     this.cutoff = cutoff
-    this.freeze()
+    this.segments.freeze()
     const all = { id: ++this.tombstones, cutoff, sequence: this.db.memtable.sequence, except: new Set<number>() }
     this.db.publish({ kind: 'cutoffs', cutoffs: { general: [all], own: new Map() } })
     for (const own of this.points.values()) for (const time of [...own.keys()]) if (time < cutoff) own.delete(time)
@@ -167,17 +135,6 @@ class Subject {
   close(): void {
     this.db.close()
   }
-
-  private swap(added: SegmentMeta[], removed: number[], droppedMemtable: number): void {
-    this.db.publish({ kind: 'segments', added, removed, droppedMemtable })
-    this.blocks.forget(removed, droppedMemtable)
-  }
-}
-
-/** Times that may still repeat those of a segment that is not merged. */
-function hull(segments: readonly SegmentMeta[]): [string, string] | null {
-  const ends = segments.flatMap(({ dirty }) => dirty ?? []).sort((a, b) => Number(BigInt(a) - BigInt(b)))
-  return ends.length === 0 ? null : [ends[0], ends[ends.length - 1]]
 }
 
 function textOf(field: string, value: TestPoint['fields'][string]): string {
@@ -304,8 +261,8 @@ async function randomRun(seed: number, steps: number): Promise<number> {
       const dice = random.next()
       // A batch with a column that the chunk lacks begins another chunk.
       if (dice < 0.4) subject.write(randomPoints(random, hosts, random.chance(0.5) ? names : ['f', ...names.filter(() => random.chance(0.3))], floats))
-      else if (dice < 0.5) subject.freeze()
-      else if (dice < 0.6) await subject.flush()
+      else if (dice < 0.5) subject.segments.freeze()
+      else if (dice < 0.6) await subject.segments.flush()
       else if (dice < 0.65) await subject.compact()
       else if (dice < 0.72) {
         const start = START + BigInt(random.below(2000)) * MS + BigInt(random.pick([0, 0, 1, 500_000]))
@@ -395,8 +352,8 @@ t.test('blocks stay small however times lie', async (t) => {
     const small = await blockSizes(subject, { start: START, maxBlockSamples: 2500 })
     t.ok(Math.max(...small) <= 2500, 'a limit of the request')
     await t.rejects(blockSizes(subject, { maxBlockSamples: 999 }), { code: 'BAD_REQUEST', message: /more than 999 samples of a series/ })
-    subject.freeze()
-    await subject.flush()
+    subject.segments.freeze()
+    await subject.segments.flush()
   }
 })
 
@@ -418,8 +375,8 @@ t.test('blocks are kept where they have room, and go with their sources', async 
     await blockSizes(subject, {})
     t.equal(subject.blocks.bytes >= 300 * 100 * 16, kept, 'for all of them the chunk is made whole')
     t.same(await blockSizes(subject, one), [300])
-    subject.freeze()
-    await subject.flush()
+    subject.segments.freeze()
+    await subject.segments.flush()
     t.equal(subject.blocks.bytes, 0, 'the memtable is gone')
     t.same(await blockSizes(subject, { start: START + 290n * MS }), [1000])
     t.equal(subject.blocks.bytes > 300 * 100 * 8, kept, `of a segment, with ${room} bytes`)
@@ -439,8 +396,8 @@ t.test('encrypted columns, by blocks and row by row', async (t) => {
   }
   subject.grow()
   for (let i = 0; i < 5; i++) subject.write(randomPoints(random, 40, FIELDS))
-  subject.freeze()
-  await subject.flush()
+  subject.segments.freeze()
+  await subject.segments.flush()
   subject.write(randomPoints(random, 40, FIELDS))
   for (const within of [0n, 1n]) {
     for (const field of FIELDS) {
@@ -463,8 +420,8 @@ t.test('readers side by side, and one that is told to end', async (t) => {
   const subject = new Subject(400_000)
   t.teardown(() => subject.close())
   for (let i = 0; i < 20; i++) subject.write(randomPoints(random, 700, ['f']))
-  subject.freeze()
-  await subject.flush()
+  subject.segments.freeze()
+  await subject.segments.flush()
   const context = await subject.context()
   const snapshot = subject.db.state.snapshotNow() as Snapshot
   const request: SampleRequest = { namespace: 'default', measurement: 'm', field: 'f', maxBlockSamples: 500 }

@@ -2,12 +2,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { SqlCursor, SqlVector } from 'svcdb'
 import { Random } from '../../../conformance/random.ts'
-import { compactSegments } from '../../compaction/compactor.ts'
 import { lane } from '../../read/lane.ts'
 import { EngineReader } from '../../read/reader.ts'
-import { flushMemtable } from '../../segment/segment-writer.ts'
 import { TestDatabase, type TestMeasurement, type TestPoint } from '../../testing/engine-state.ts'
-import type { SegmentMeta } from '../../threads/segment-entry.ts'
+import { TestSegments } from '../../testing/test-segments.ts'
 import type { Snapshot } from '../../threads/state.ts'
 import { type LaneStatement, LaneStatements } from './lane-statements.ts'
 
@@ -53,9 +51,7 @@ export class LaneHarness {
   private readonly db: TestDatabase
   private readonly tables: Table[]
   private readonly manners: Manners
-  private readonly frozen: number[] = []
-  private segments: SegmentMeta[] = []
-  private nextSegment = 1
+  private readonly segments: TestSegments
   private removals = 0
 
   constructor(seed: number) {
@@ -64,6 +60,7 @@ export class LaneHarness {
     // With little room, most of what is read is decoded to memory that is used again.
     const db = new TestDatabase(random.chance(0.3) ? { sampleCacheBytes: random.pick([30_000, 400_000]), rowGroupRows: 2048 } : {})
     this.db = db
+    this.segments = new TestSegments(db)
     const tame = random.chance(0.6)
     this.manners = {
       sparse: tame ? 0 : random.pick([0, 0.01, 0.3]),
@@ -87,8 +84,8 @@ export class LaneHarness {
     const { random } = this
     for (let left = 1 + random.below(6); left > 0; left--) {
       for (const table of this.tables) this.write(table)
-      if (random.chance(0.5)) this.freeze()
-      if (random.chance(0.5)) await this.flush()
+      if (random.chance(0.5)) this.segments.freeze()
+      if (random.chance(0.5)) await this.segments.flush()
       if (random.chance(0.2)) await this.compact()
       if (random.chance(0.15)) this.delete()
       if (random.chance(0.05)) this.retain()
@@ -144,7 +141,7 @@ export class LaneHarness {
   private write({ measurement, fields }: Table): void {
     const { random, manners } = this
     const backfill = random.chance(0.2)
-    const from = backfill ? random.below(400) : 400 + this.nextSegment * 20 + random.below(20)
+    const from = backfill ? random.below(400) : 400 + this.db.nextSegment * 20 + random.below(20)
     const steps = random.chance(0.1) ? 500 : 1 + random.below(30)
     const points: TestPoint[] = []
     for (let step = 0; step < steps; step++)
@@ -175,44 +172,9 @@ export class LaneHarness {
     return signed && manners.signed && random.chance(0.5) ? -value : value
   }
 
-  private freeze(): void {
-    this.frozen.push(this.db.freeze())
-  }
-
-  private async flush(): Promise<void> {
-    const id = this.frozen.shift()
-    if (id === undefined) return
-    const added = await flushMemtable(this.db.state, this.db.state.memtable(id), this.nextSegment, await this.db.target())
-    this.nextSegment += added.length
-    this.segments.push(...added)
-    this.swap(added, [], id)
-  }
-
-  private async compact(): Promise<void> {
+  private compact(): Promise<void> {
     const { def, table } = this.random.pick(this.tables).measurement
-    const inputs = this.segments.filter((segment) => segment.table === table.id).slice(-2)
-    if (inputs.length < 2) return
-    const ends = inputs.flatMap(({ dirty }) => dirty ?? []).sort((a, b) => Number(BigInt(a) - BigInt(b)))
-    const request = {
-      segments: inputs.map(({ id }) => id),
-      table: table.id,
-      segment: this.nextSegment++,
-      sequence: Math.max(...inputs.map(({ sequence }) => sequence)),
-      level: 1,
-      deduplicate: true,
-      dirty: ends.length === 0 ? null : ([ends[0], ends[ends.length - 1]] as [string, string]),
-      cleared: this.removals,
-    }
-    const merged = await compactSegments(
-      inputs,
-      request,
-      table.id === SHARED_TABLE ? undefined : def.id,
-      this.db.state,
-      await this.db.target(),
-      () => undefined,
-    )
-    this.segments = this.segments.filter((segment) => !inputs.includes(segment)).concat(merged ?? [])
-    this.swap(merged === null ? [] : [merged], request.segments, -1)
+    return this.segments.compact(table.id, table.id === SHARED_TABLE ? undefined : def.id, this.removals)
   }
 
   private delete(): void {
@@ -223,22 +185,17 @@ export class LaneHarness {
     if (series?.length === 0) return
     const start = LANE_START + BigInt(random.below(600)) * 10_000n * MS + BigInt(random.below(2))
     const end = start + BigInt(random.below(40)) * 10_000n * MS
-    this.freeze()
+    this.segments.freeze()
     const { sequence } = this.db.memtable
     const tombstone = { id: ++this.removals, measurement: measurement.def.id, sequence, series, start, end }
     this.db.publish({ kind: 'tombstones', added: [tombstone], removed: [] })
   }
 
   private retain(): void {
-    this.freeze()
+    this.segments.freeze()
     const cutoff = LANE_START + BigInt(this.random.below(300)) * 10_000n * MS
     const all = { id: ++this.removals, cutoff, sequence: this.db.memtable.sequence, except: new Set<number>() }
     this.db.publish({ kind: 'cutoffs', cutoffs: { general: [all], own: new Map() } })
-  }
-
-  private swap(added: SegmentMeta[], removed: number[], droppedMemtable: number): void {
-    this.db.publish({ kind: 'segments', added, removed, droppedMemtable })
-    this.db.sampleBlocks.forget(removed, droppedMemtable)
   }
 }
 
