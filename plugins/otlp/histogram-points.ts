@@ -1,7 +1,7 @@
 /** HistogramDataPoint and ExponentialHistogramDataPoint, to native histograms: of custom boundaries, and of the schema that the scale is. */
 
 import { SvcError } from 'svcdb/lib/errors'
-import { CUSTOM_BUCKETS_SCHEMA, checkHistogram, type NativeHistogram, reduceToKept, schemaProblem } from 'svcdb/lib/histogram'
+import { CUSTOM_BUCKETS_SCHEMA, checkHistogram, emptyHistogram, type NativeHistogram, reduceToKept, schemaProblem } from 'svcdb/lib/histogram'
 import { NumberList, type ProtobufReader } from 'svcdb/lib/protobuf'
 import type { AttributeRun } from './attribute-run.ts'
 import { sideOf } from './bucket-side.ts'
@@ -13,7 +13,6 @@ import type { Stream, Streams } from './streams.ts'
 
 /** What a zero threshold that is not sent stands for, in the compatibility specification as in Prometheus. */
 const ZERO_THRESHOLD = 1e-128
-const NONE = new Float64Array(0)
 
 abstract class HistogramPoints implements PointsReader {
   protected readonly reader: ProtobufReader
@@ -122,21 +121,13 @@ abstract class HistogramPoints implements PointsReader {
   }
 
   protected begun(schema: number): NativeHistogram {
-    return {
-      schema,
-      counterReset: 'unknown',
-      count: this.count,
-      sum: this.sum,
-      zeroThreshold: 0,
-      zeroCount: 0,
-      positiveSpans: [],
-      positiveCounts: NONE,
-      negativeSpans: [],
-      negativeCounts: NONE,
-      customBounds: NONE,
-      // Above, counts are no exact doubles any more and need not add up.
-      integer: this.count <= Number.MAX_SAFE_INTEGER,
-    }
+    const histogram = emptyHistogram()
+    histogram.schema = schema
+    histogram.count = this.count
+    histogram.sum = this.sum
+    // Above, counts are no exact doubles any more and need not add up.
+    histogram.integer = this.count <= Number.MAX_SAFE_INTEGER
+    return histogram
   }
 
   private unsetSum(): void {

@@ -1,6 +1,14 @@
 /** The message Histogram, the same in both versions, to a histogram as storage takes it. */
 
-import { type CounterResetHint, checkHistogram, type HistogramSpan, type NativeHistogram, reduceToKept, schemaProblem } from 'svcdb/lib/histogram'
+import {
+  type CounterResetHint,
+  checkHistogram,
+  emptyHistogram,
+  type HistogramSpan,
+  type NativeHistogram,
+  reduceToKept,
+  schemaProblem,
+} from 'svcdb/lib/histogram'
 import { NumberList, type ProtobufReader } from 'svcdb/lib/protobuf'
 import { isStale } from './sample-writer.ts'
 
@@ -39,20 +47,7 @@ export class HistogramMessage {
     this.spans = 0
     this.ms = 0
     this.stale = false
-    const histogram: NativeHistogram = {
-      schema: 0,
-      counterReset: 'unknown',
-      count: 0,
-      sum: 0,
-      zeroThreshold: 0,
-      zeroCount: 0,
-      positiveSpans: [],
-      positiveCounts: NONE,
-      negativeSpans: [],
-      negativeCounts: NONE,
-      customBounds: NONE,
-      integer: true,
-    }
+    const histogram = emptyHistogram()
     while (reader.next()) this.field(reader, histogram)
     return this.stale ? histogram : this.finish(histogram)
   }
@@ -142,8 +137,6 @@ export class HistogramMessage {
     return checkHistogram(kept) ?? kept
   }
 }
-
-const NONE = new Float64Array(0)
 
 /** Each value the sum of it and all before. */
 function sums(values: Float64Array): Float64Array {

@@ -1,27 +1,9 @@
 import t from 'tap'
 import { ByteHeap } from '../columns/index.ts'
 import { decodeHistogram, encodeHistogram, encodeHistogramInto, isStaleHistogram, staleHistogram } from './codec.ts'
-import type { NativeHistogram } from './native-histogram.ts'
+import { emptyHistogram, type NativeHistogram } from './native-histogram.ts'
 
-const NONE = new Float64Array(0)
-
-function histogram(parts: Partial<NativeHistogram> = {}): NativeHistogram {
-  return {
-    schema: 0,
-    counterReset: 'unknown',
-    count: 0,
-    sum: 0,
-    zeroThreshold: 0,
-    zeroCount: 0,
-    positiveSpans: [],
-    positiveCounts: NONE,
-    negativeSpans: [],
-    negativeCounts: NONE,
-    customBounds: NONE,
-    integer: true,
-    ...parts,
-  }
-}
+const histogram = (parts: Partial<NativeHistogram> = {}): NativeHistogram => ({ ...emptyHistogram(), ...parts })
 
 const cases: Record<string, NativeHistogram> = {
   'nothing observed': histogram(),

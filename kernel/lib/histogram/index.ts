@@ -6,7 +6,7 @@ export { decodeHistogram, encodeHistogram, encodeHistogramInto, isStaleHistogram
 export { addInCommonBounds, commonBounds, mapCounts, sameBounds } from './custom-bounds.ts'
 export { histogramJson, storedHistogramJson } from './json.ts'
 export { kahanAt } from './kahan.ts'
-export { type CounterResetHint, CUSTOM_BUCKETS_SCHEMA, type HistogramSpan, type NativeHistogram } from './native-histogram.ts'
+export { type CounterResetHint, CUSTOM_BUCKETS_SCHEMA, emptyHistogram, type HistogramSpan, type NativeHistogram } from './native-histogram.ts'
 export { indexOfSpans, PartsDecoder } from './parts.ts'
 export { fraction, mean, type NanNote, partBelow, quantile, variance } from './quantile.ts'
 export { addSide, compactSide, copySide, emptySide, firstAbove, kahanAddSide, kahanReduceSide, reduceSide, sameCounts, sameIndex } from './side.ts'

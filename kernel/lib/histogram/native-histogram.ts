@@ -35,3 +35,21 @@ export interface NativeHistogram {
   /** The sender counted in integers. */
   integer: boolean
 }
+
+const NONE = new Float64Array(0)
+
+/** @returns one of nothing observed, of schema 0 and in integers. Its arrays are to be replaced, not written to. */
+export const emptyHistogram = (): NativeHistogram => ({
+  schema: 0,
+  counterReset: 'unknown',
+  count: 0,
+  sum: 0,
+  zeroThreshold: 0,
+  zeroCount: 0,
+  positiveSpans: [],
+  positiveCounts: NONE,
+  negativeSpans: [],
+  negativeCounts: NONE,
+  customBounds: NONE,
+  integer: true,
+})
