@@ -76,11 +76,8 @@ export class Catalog {
 
   /** By name. @param offset so many are passed over. */
   list(namespace: string, offset = 0, limit = Number.POSITIVE_INFINITY): Life[] {
-    const found: Life[] = []
     const names = this.byName.get(namespace)
-    if (names === undefined || limit <= 0) return found
-    for (const name of names.sorted.skip(offset)) if (found.push(names.lives.get(name) as Life) >= limit) break
-    return found
+    return names === undefined ? [] : names.sorted.page(offset, limit).map((name) => names.lives.get(name) as Life)
   }
 
   /** How many `list` has. */

@@ -1,8 +1,10 @@
 import { SvcError } from 'svcdb/lib/errors'
 import t from 'tap'
+import { Random } from '../conformance/random.ts'
 import { formatDecimal, rescale } from './decimal.ts'
 import { limitsOf } from './limits.ts'
 import { canonicalTags, checkFieldName, checkMeasurementName, checkTagKey } from './names.ts'
+import { SortedKeys } from './sorted-keys.ts'
 import { formatTime, highHalf, INT64_MAX, INT64_MIN, lowHalf, toNs } from './time.ts'
 import { ADMITTED, SENTINEL, TOO_NEW, TOO_OLD, verdict, Window } from './window.ts'
 
@@ -124,4 +126,33 @@ t.test('rescaling never loses a digit', async (t) => {
   t.match(refusal(() => rescale(150n, 2, 1, 'm', 'f')).message, /"1\.50".* it has 2 fractional digits, the field's scale is 1/)
   t.match(refusal(() => rescale(BigInt('9'.repeat(38)), 0, 1, 'm', 'f')).message, /more than 38 digits/)
   t.equal(rescale(-(10n ** 37n) + 1n, 0, 1, 'm', 'f'), -(10n ** 38n) + 10n)
+})
+
+t.test('sorted keys: pages of them, and what follows one of them, as of a sorted array', async (t) => {
+  const random = new Random(7)
+  const keys = new SortedKeys()
+  const plain = new Set<string>()
+  for (let i = 0; i < 5000; i++) {
+    const key = `k${random.below(4000)}`
+    if (random.chance(0.8)) {
+      keys.add(key)
+      plain.add(key)
+    } else {
+      keys.delete(key)
+      plain.delete(key)
+    }
+  }
+  const sorted = [...plain].sort()
+  t.ok(sorted.length > 1500)
+  t.equal(keys.size, sorted.length)
+  t.same(keys.page(0, Number.POSITIVE_INFINITY), sorted)
+  for (let i = 0; i < 50; i++) {
+    const [offset, limit, from] = [random.below(sorted.length + 100), random.below(1200), `k${random.below(4000)}`]
+    t.same(keys.page(offset, limit), sorted.slice(offset, offset + limit), `${limit} behind ${offset}`)
+    t.same(
+      [...keys.from(from)],
+      sorted.filter((key) => key >= from),
+      from,
+    )
+  }
 })

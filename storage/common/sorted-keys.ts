@@ -43,19 +43,20 @@ export class SortedKeys {
   /** From the first that is not before the key. Nothing may change while they are read. */
   *from(key: string): Generator<string> {
     const at = this.chunkOf(key)
-    yield* this.behind(at, placeOf(this.chunks[at], key, this.order))
-  }
-
-  /** All but the first so many. */
-  *skip(offset: number): Generator<string> {
-    let at = 0
-    let left = offset
-    while (at < this.chunks.length - 1 && left >= this.chunks[at].length) left -= this.chunks[at++].length
-    yield* this.behind(at, left)
-  }
-
-  private *behind(at: number, place: number): Generator<string> {
+    const place = placeOf(this.chunks[at], key, this.order)
     for (let i = at; i < this.chunks.length; i++) for (let j = i === at ? place : 0; j < this.chunks[i].length; j++) yield this.chunks[i][j]
+  }
+
+  /** So many, or what there is, after the first `offset`. */
+  page(offset: number, limit: number): string[] {
+    const found: string[] = []
+    let left = offset
+    for (const chunk of this.chunks) {
+      if (found.length >= limit) break
+      for (let i = left; i < chunk.length && found.length < limit; i++) found.push(chunk[i])
+      left = Math.max(0, left - chunk.length)
+    }
+    return found
   }
 
   /** The last one that begins at the key or before it; else the first. */

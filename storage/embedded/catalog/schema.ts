@@ -175,11 +175,8 @@ export class Schema {
 
   /** Measurements to see, by name. @param offset so many are passed over. */
   list(namespace: string, offset = 0, limit = Number.POSITIVE_INFINITY): Measurement[] {
-    const found: Measurement[] = []
     const names = this.byName.get(namespace)
-    if (names === undefined || limit <= 0) return found
-    for (const name of names.shown.skip(offset)) if (found.push(names.all.get(name) as Measurement) >= limit) break
-    return found
+    return names === undefined ? [] : names.shown.page(offset, limit).map((name) => names.all.get(name) as Measurement)
   }
 
   /** Marks a measurement as named by a write. */
