@@ -1,4 +1,5 @@
 import { SvcError } from 'svcdb'
+import { emptyHistogram } from 'svcdb/lib/histogram'
 import { decimal, type FieldValue, histogram, uint64 } from 'svcdb/lib/points'
 import { boot } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
@@ -52,18 +53,11 @@ t.test('a point in one line, of every type', async (t) => {
   const { svc, context, rows } = await setUp(t)
   const points = svc.ingest.points(context)
   const latency = {
-    schema: 0,
-    counterReset: 'unknown' as const,
+    ...emptyHistogram(),
     count: 3,
     sum: 6,
-    zeroThreshold: 0,
-    zeroCount: 0,
     positiveSpans: [{ offset: 0, length: 2 }],
     positiveCounts: Float64Array.of(1, 2),
-    negativeSpans: [],
-    negativeCounts: new Float64Array(0),
-    customBounds: new Float64Array(0),
-    integer: true,
   }
   points.add(
     'all',

@@ -1,6 +1,6 @@
 import type { ServiceError } from '@grpc/grpc-js'
 import { tableFromIPC } from 'apache-arrow'
-import { encodeHistogram, type NativeHistogram, staleHistogram } from 'svcdb/lib/histogram'
+import { emptyHistogram, encodeHistogram, type NativeHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import t, { type Test } from 'tap'
 import { until } from '../../test/support/until.ts'
 import { type Message, point, type StartOptions, start, TestClient } from './testing.ts'
@@ -32,20 +32,12 @@ const rowsOf = async (client: TestClient, request: Message): Promise<Message[]> 
 
 const tableOf = async (client: TestClient, request: Message) => tableFromIPC(Buffer.concat((await client.query(request)).map((message) => message.arrow_ipc)))
 
-const NONE = new Float64Array(0)
 const HISTOGRAM: NativeHistogram = {
-  schema: 0,
-  counterReset: 'unknown',
+  ...emptyHistogram(),
   count: 3,
   sum: 4.5,
-  zeroThreshold: 0,
-  zeroCount: 0,
   positiveSpans: [{ offset: 1, length: 1 }],
   positiveCounts: Float64Array.of(3),
-  negativeSpans: [],
-  negativeCounts: NONE,
-  customBounds: NONE,
-  integer: true,
 }
 
 const KINDS = {

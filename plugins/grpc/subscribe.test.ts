@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { type Table, tableFromIPC } from 'apache-arrow'
 import type { Storage } from 'svcdb'
-import { encodeHistogram, type NativeHistogram, storedHistogramJson } from 'svcdb/lib/histogram'
+import { emptyHistogram, encodeHistogram, type NativeHistogram, storedHistogramJson } from 'svcdb/lib/histogram'
 import t, { type Test } from 'tap'
 import line from '../line_protocol/index.ts'
 import native from '../native/index.ts'
@@ -70,11 +70,7 @@ const rowCount = (messages: readonly Message[]): number => messages.reduce((sum,
 const plain = (value: unknown): string => JSON.stringify(value, (_, item) => (typeof item === 'bigint' ? `${item}n` : item))
 const sorted = (row: Row): string => plain([row.measurement, Object.entries(row.tags).sort(), row.time, Object.entries(row.fields).sort()])
 
-const NONE = new Float64Array(0)
-const HISTOGRAM: NativeHistogram = {
-  ...{ schema: 0, counterReset: 'unknown' as const, count: 3, sum: 4.5, zeroThreshold: 0, zeroCount: 0, integer: true },
-  ...{ positiveSpans: [{ offset: 1, length: 1 }], positiveCounts: Float64Array.of(3), negativeSpans: [], negativeCounts: NONE, customBounds: NONE },
-}
+const HISTOGRAM: NativeHistogram = { ...emptyHistogram(), count: 3, sum: 4.5, positiveSpans: [{ offset: 1, length: 1 }], positiveCounts: Float64Array.of(3) }
 
 /** A histogram, a value beside none, and a NaN. */
 async function storeHistogram(storage: Storage): Promise<void> {

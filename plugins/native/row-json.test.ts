@@ -1,23 +1,17 @@
 import type { SeriesChunk } from 'svcdb'
-import { encodeHistogram, staleHistogram } from 'svcdb/lib/histogram'
+import { emptyHistogram, encodeHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import t from 'tap'
 import { RowWriter } from './row-json.ts'
 
 t.test('histograms are readable', async (t) => {
-  const none = new Float64Array(0)
   const bytes = encodeHistogram({
+    ...emptyHistogram(),
     schema: -53,
-    counterReset: 'unknown',
     count: 3,
     sum: 4.5,
-    zeroThreshold: 0,
-    zeroCount: 0,
     positiveSpans: [{ offset: 0, length: 2 }],
     positiveCounts: Float64Array.of(1, 2),
-    negativeSpans: [],
-    negativeCounts: none,
     customBounds: Float64Array.of(0.5),
-    integer: true,
   })
   const chunk: SeriesChunk = {
     series: 0,

@@ -1,12 +1,11 @@
 /** Columns of native histograms on every way that data takes: SQL, scans, flush, merge, replay, backup, encryption. */
 import { join } from 'node:path'
-import { encodeHistogramInto, staleHistogram, storedHistogramJson } from 'svcdb/lib/histogram'
+import { emptyHistogram, encodeHistogramInto, staleHistogram, storedHistogramJson } from 'svcdb/lib/histogram'
 import t, { type Test } from 'tap'
 import type { EmbeddedEngine } from './engine.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, tempDir } from './testing/harness.ts'
 
 t.setTimeout(120_000)
-const NONE = new Float64Array(0)
 const MARKER = staleHistogram()
 
 /** n observations between 1 and 2, twice as many between 2 and 4; 'stale' ends the series. */
@@ -21,18 +20,11 @@ async function put(engine: EmbeddedEngine, host: string, time: bigint, n: number
     batch.heap.bytes.set(MARKER, at)
   } else {
     at = encodeHistogramInto(batch.heap, {
-      schema: 0,
-      counterReset: 'unknown',
+      ...emptyHistogram(),
       count: n * 3,
       sum: n * 7.5,
-      zeroThreshold: 0,
-      zeroCount: 0,
       positiveSpans: [{ offset: 1, length: 2 }],
       positiveCounts: Float64Array.of(n, n * 2),
-      negativeSpans: [],
-      negativeCounts: NONE,
-      customBounds: NONE,
-      integer: true,
     })
   }
   table.column('value', 'histogram').setPair(row, at, batch.heap.length - at)

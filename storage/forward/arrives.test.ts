@@ -1,6 +1,6 @@
 /** What is written at the edge is what the upstream has, of every type; the suite is in conformance.test.ts. */
 
-import { encodeHistogram, staleHistogram } from 'svcdb/lib/histogram'
+import { emptyHistogram, encodeHistogram, staleHistogram } from 'svcdb/lib/histogram'
 import { temporaryFolder } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import { bits, bool, dec, f64, hist, INFINITE, i64, lines, NAN, STALE, str, type TestPoint, u64, write } from '../conformance/points.ts'
@@ -17,18 +17,11 @@ async function pair(t: Test, compression: string) {
 t.test('non-finite values, staleness markers, the time 0 and columns with gaps arrive as they were written', async (t) => {
   const { edge, node } = await pair(t, 'zstd')
   const histogram = encodeHistogram({
-    schema: 0,
-    counterReset: 'unknown',
+    ...emptyHistogram(),
     count: 3,
     sum: 4.5,
-    zeroThreshold: 0,
-    zeroCount: 0,
     positiveSpans: [{ offset: 0, length: 2 }],
     positiveCounts: Float64Array.of(1, 2),
-    negativeSpans: [],
-    negativeCounts: new Float64Array(0),
-    customBounds: new Float64Array(0),
-    integer: true,
   } as never)
   const fields: TestPoint['fields'][] = [
     { v: bits(STALE), n: i64(-(2n ** 63n)) },
