@@ -353,6 +353,29 @@ t.test('it never takes more than its room, and a namespace that has a quarter ma
   t.equal(cache.find('loud', 'large'), undefined)
 })
 
+t.test('two thousand panels that are asked for in turn are all known when they are asked for again', async (t) => {
+  const { cache } = filled(10_000_000)
+  const panels = Array.from({ length: 2000 }, (_, i) => `panel ${i}`)
+  t.ok(panels.every((panel) => cache.draft('n', panel) === undefined && cache.partial('n', `${panel}, its steps`) === undefined))
+  t.ok(panels.every((panel) => cache.draft('n', panel) !== undefined && cache.partial('n', `${panel}, its steps`) !== undefined))
+})
+
+t.test('what is known of keys by their hashes is never taken for a result', async (t) => {
+  const { cache, keep } = filled(100_000)
+  // FNV-1a of both is the same.
+  const [one, other] = ['costarring', 'liquid']
+  t.equal(cache.draft('n', one), undefined)
+  cache.draft('n', other)?.done('of the other', undefined, [0n, 10n])
+  t.equal(cache.find('n', one), undefined)
+  t.equal(cache.find('n', other)?.result, 'of the other')
+  keep('n', one)
+  t.equal(cache.find('n', one)?.result, undefined)
+  t.equal(cache.find('n', other)?.result, 'of the other')
+  const { bytes } = cache
+  for (let i = 0; i < 10; i++) for (const key of [one, other]) cache.draft('n', key)?.done(undefined, undefined, [0n, 10n])
+  t.ok(cache.bytes <= bytes + 200, 'each is counted once')
+})
+
 t.test('what jobs go on from counts as well, once however often it is replaced', async (t) => {
   const { cache, keep } = filled(100_000)
   keep('quiet', 'q')

@@ -16,13 +16,14 @@ import type { Interval } from '../../read/sources.ts'
 
 /** Changes of one namespace that are told apart: beyond that the two oldest are taken for one. */
 const MOST_CHANGES = 32
-/** Keys of one namespace that were asked for once. */
-const MOST_ASKED = 512
+/** Keys of one namespace that were asked for once: all panels of all dashboards that are open, twice, fit in between two refreshes. */
+const MOST_ASKED = 4096
 /** A result, and a key, may take this part of the room. */
 const LARGEST_RESULT = 1 / 16
 const LARGEST_KEY = 1 / 256
-/** About what an entry takes beside key and result, a change, and a namespace with the first of its changes, bytes. */
+/** About what an entry takes beside key and result, a key that was asked for once, a change, and a namespace with the first of its changes, bytes. */
 const ENTRY_BYTES = 400
+const ASKED_BYTES = 64
 const CHANGE_BYTES = 128
 const NAMESPACE_BYTES = 1024
 /** Of all that is kept, this part may be one namespace's while others need room. */
@@ -56,8 +57,8 @@ class NamespaceResults {
   gone = false
   /** In the order of their use. */
   private readonly entries = new FifoMap<string, Entry>()
-  /** Keys that may be kept when their results come: asked for once, or their results hold no longer. */
-  private readonly asked = new FifoMap<string, true>()
+  /** Keys that may be kept when their results come, by their hashes: asked for once, or their results hold no longer. Where two have one hash, a result is kept that was asked for once. */
+  private readonly asked = new FifoMap<number, true>()
   private readonly changes: Change[] = []
   /** Number of the first of these. */
   private first = 0
@@ -74,17 +75,20 @@ class NamespaceResults {
 
   /** @returns whether it was asked for before. */
   ask(key: string): boolean {
-    if (this.asked.has(key)) return true
-    this.asked.set(key, true)
-    this.bytes += costOf(key)
-    if (this.asked.size > MOST_ASKED) this.forget(this.asked.oldest() as string)
+    const hash = hashOf(key)
+    if (this.asked.has(hash)) return true
+    this.asked.set(hash, true)
+    this.bytes += ASKED_BYTES
+    if (this.asked.size > MOST_ASKED) this.forget(this.asked.oldest() as number)
     return false
   }
 
   /** Does nothing where the result does not hold, or its key is no longer wanted. */
   keep(key: string, entry: Entry): void {
-    if (!this.asked.has(key) || this.touched(entry)) return
-    this.forget(key)
+    const hash = hashOf(key)
+    if (!this.asked.has(hash) || this.touched(entry)) return
+    this.forget(hash)
+    if (this.entries.has(key)) this.drop(key)
     this.entries.set(key, entry)
     this.bytes += costOf(key, entry)
   }
@@ -98,8 +102,9 @@ class NamespaceResults {
 
   /** In the place of what was kept under the key. */
   keepPartial(key: string, entry: Entry): void {
+    const hash = hashOf(key)
     if (this.entries.has(key)) this.drop(key)
-    else if (this.asked.has(key)) this.forget(key)
+    else if (this.asked.has(hash)) this.forget(hash)
     else return
     this.entries.set(key, entry)
     this.bytes += costOf(key, entry)
@@ -156,9 +161,9 @@ class NamespaceResults {
     this.entries.delete(key)
   }
 
-  private forget(key: string): void {
-    this.bytes -= costOf(key)
-    this.asked.delete(key)
+  private forget(hash: number): void {
+    this.bytes -= ASKED_BYTES
+    this.asked.delete(hash)
   }
 }
 
@@ -344,6 +349,13 @@ const hull = (a: Interval, b: Interval): Interval => [earlier(a[0], b[0]), later
 const both = (a: Change, b: Change): Change => ({ times: hull(a.times, b.times), rows: hull(a.rows, b.rows) })
 
 const costOf = (key: string, kept?: CachedResult): number => ENTRY_BYTES + key.length * 2 + (kept?.output.length ?? 0)
+
+/** FNV-1a of its code units. Anybody can make two keys meet, who gains nothing by it. */
+function hashOf(key: string): number {
+  let hash = 0x811c9dc5 | 0
+  for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193)
+  return hash
+}
 
 /** It is the one used last from now on. */
 function used<V>(map: FifoMap<string, V>, key: string): V | undefined {
