@@ -28,7 +28,7 @@ async function get(node: TestNode, path: string, fields: [string, string][] = []
     ['start', String(base / 1000)],
     ['end', String(base / 1000)],
   ]
-  const answer = await node.inject(`/api/v1${path}?${new URLSearchParams([...range, ...fields])}`)
+  const answer = await node.inject(`/api/v1${path}?${new URLSearchParams([...range.filter(([name]) => !fields.some(([given]) => given === name)), ...fields])}`)
   t.equal(answer.statusCode, 200, answer.body)
   return answer.json().data
 }
@@ -86,6 +86,27 @@ for (const storage of ['memory', 'embedded']) {
       kept = Number(/^svc_sample_cache_bytes (\d+)$/m.exec(body)?.[1])
     }
     t.ok(kept > 0, 'samples are kept, and counted')
+  })
+}
+
+for (const storage of ['memory', 'embedded']) {
+  t.test(`the earliest times there are, ${storage}`, async (t) => {
+    const node = await boot({ plugins: [native, plugin], storage })
+    t.teardown(() => node.stop())
+    const payload = '[{"measurement": "first", "timestamp": -9223372036854775806, "fields": {"value": 1}}]'
+    const written = await node.inject({ method: 'POST', url: '/api/v1/write?backfill=true', payload, headers: { 'content-type': 'application/json' } })
+    t.equal(written.statusCode, 204, written.body)
+    const range: [string, string][] = [
+      ['start', '-9223372036.855'],
+      ['end', '-9223372036'],
+    ]
+    t.same(await get(node, '/series', [...range, ...match('first')]), [{ __name__: 'first' }])
+    t.same(await get(node, '/label/__name__/values', [['start', '-9223372036854.775'], ...range.slice(1)]), ['first'], 'where a client has its own first time')
+    const { result } = await get(node, '/query', [
+      ['query', 'last_over_time(first[1m])'],
+      ['time', '-9223372036'],
+    ])
+    t.equal(result.length, 1)
   })
 }
 

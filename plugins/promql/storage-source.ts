@@ -18,12 +18,15 @@ import { JoinedLabels, MetricLabels } from './storage/metric-labels.ts'
 import { PatternTime } from './storage/pattern-time.ts'
 
 const NS_PER_MS = 1_000_000n
-const FIRST_MS = -9_223_372_036_854
+/** The millisecond of the least time there is, which begins before it. */
+export const FIRST_MS = -9_223_372_036_855
 const LAST_MS = 9_223_372_036_853
+const FIRST_NS = -(2n ** 63n)
 
 /** Milliseconds as the storage's times; beyond those it can hold it holds nothing. */
 export function nanoseconds(ms: number): bigint {
-  return BigInt(Math.min(LAST_MS, Math.max(FIRST_MS, Math.floor(ms)))) * NS_PER_MS
+  if (ms <= FIRST_MS) return FIRST_NS
+  return BigInt(Math.min(LAST_MS, Math.floor(ms))) * NS_PER_MS
 }
 
 /** Cells that finding the series of a metric counts as, in looks at the clock. */

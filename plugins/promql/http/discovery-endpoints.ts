@@ -5,6 +5,7 @@ import { moduleUrl } from 'svcdb/lib/modules'
 import type { DiscoveryArgs, DiscoveryOutcome } from '../answer-discovery.ts'
 import { type PromqlConfig, parseLimits } from '../config.ts'
 import type { DiscoveryJobArgs } from '../discovery-job.ts'
+import { FIRST_MS } from '../storage-source.ts'
 import { apiError } from './api-error.ts'
 import { unescapeName } from './label-names.ts'
 import type { Params } from './params.ts'
@@ -12,8 +13,6 @@ import { JSON_TYPE, type QueryApi } from './query-api.ts'
 
 const JOB = moduleUrl('../discovery-job.ts', import.meta.url)
 const OPTIONS = { methods: ['GET', 'POST'], parameters: ['match[]', 'start', 'end', 'limit'] } as const
-/** The beginning of time, as far as milliseconds are exact and nanoseconds fit 64 bits. */
-const BEGINNING_MS = -9_223_372_036_854
 
 export function discoveryEndpoints(api: QueryApi, config: PromqlConfig): void {
   const { server, clock } = api.svc
@@ -28,7 +27,7 @@ export function discoveryEndpoints(api: QueryApi, config: PromqlConfig): void {
       namespace: api.svc.context(request).dataNamespace,
       selectors: params.all('match[]'),
       parseLimits: parseLimits(config),
-      start: givenStart ?? (range === 0 ? BEGINNING_MS : end - range),
+      start: givenStart ?? (range === 0 ? FIRST_MS : end - range),
       end,
       limit: limit === 0 ? server.prom_series_limit : Math.min(limit, server.prom_series_limit),
       maxResultBytes: server.prom_max_result_bytes,

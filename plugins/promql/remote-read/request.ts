@@ -21,7 +21,7 @@ export interface ReadRequest {
 const OPS: readonly MatcherOp[] = ['=', '!=', '=~', '!~']
 const SAMPLES = 0
 const STREAMED_XOR_CHUNKS = 1
-/** As far as nanoseconds fit 64 bits. */
+/** As far as nanoseconds fit 64 bits: the least of them are in the millisecond before. */
 const MAX_MS = 9_223_372_036_854
 
 /** @param members the most queries, matchers and types. @throws SvcError for bytes that are no such message, have more, or want an answer of another kind. */
@@ -81,7 +81,7 @@ function query(reader: ProtobufReader, count: () => void): ReadQuery {
 
 function time(reader: ProtobufReader): number {
   reader.int64()
-  return Math.max(-MAX_MS, Math.min(MAX_MS, reader.signed))
+  return Math.max(-MAX_MS - 1, Math.min(MAX_MS, reader.signed))
 }
 
 function matcher(reader: ProtobufReader): LabelMatcher {
