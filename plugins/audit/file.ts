@@ -1,14 +1,15 @@
 /** The file of the audit log: appends that are there in full or not at all, and what others do to it meanwhile. */
-import { mkdir, open, rename, stat } from 'node:fs/promises'
+import { open, rename, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
+import { makeDirectory } from 'svcdb/lib/files'
 
 /** The calls that are made, so that tests can put faults in their place. */
 export interface Files {
   open(path: string, flags: string, mode?: number): Promise<OpenFile>
   stat(path: string): Promise<FileStatus>
   rename(from: string, to: string): Promise<void>
-  mkdir(path: string, options: { recursive: true; mode: number }): Promise<unknown>
+  mkdir(path: string, options: { mode: number }): Promise<unknown>
 }
 
 export interface OpenFile {
@@ -29,7 +30,7 @@ export interface FileStatus {
   isFile(): boolean
 }
 
-export const realFiles: Files = { open, stat, rename, mkdir }
+export const realFiles: Files = { open, stat, rename, mkdir: makeDirectory }
 
 /** What somebody else did to the file. */
 type Change = { event: 'file_replaced' } | { event: 'file_changed'; expected_bytes: string; found_bytes: string }
@@ -62,7 +63,7 @@ export class AuditFile {
   /** Opens it, making it and its directory where there is none. @throws CONFIG_ERROR for what is no file. */
   async open(): Promise<void> {
     const { files, path } = this
-    await files.mkdir(dirname(path), { recursive: true, mode: 0o700 })
+    await files.mkdir(dirname(path), { mode: 0o700 })
     const handle = await files.open(path, 'a+', 0o600)
     try {
       const status = await handle.stat()

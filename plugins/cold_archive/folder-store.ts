@@ -1,9 +1,10 @@
 /** A folder as an object store. An object appears whole or not at all: written under another name, synced, renamed, and its folders synced. */
 import { randomUUID } from 'node:crypto'
-import { constants, copyFile, link, mkdir, open, rename, rm, rmdir, stat } from 'node:fs/promises'
+import { constants, copyFile, link, open, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { ObjectStore } from 'svcdb'
 import { classify, SvcError } from 'svcdb/lib/errors'
+import { makeDirectory } from 'svcdb/lib/files'
 import { tooLarge } from './too-large.ts'
 
 const UNFINISHED = '.unfinished'
@@ -36,7 +37,7 @@ export class FolderStore implements ObjectStore {
   private async store(key: string, path: string, suffix: string, name: (unfinished: string, target: string) => Promise<void>): Promise<void> {
     await this.guarded('write', key, async (target) => {
       const unfinished = target + suffix
-      await mkdir(dirname(target), { recursive: true })
+      await makeDirectory(dirname(target))
       try {
         await copyFile(path, unfinished)
         await sync(unfinished)

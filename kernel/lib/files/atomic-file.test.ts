@@ -150,3 +150,15 @@ t.test('a process that is killed at any moment leaves the old text or the new on
   await replaceFile(path, 'after')
   t.same(readdirSync(folder), ['keys.json'])
 })
+
+t.test('below a directory that takes none an error comes', { skip: !existsSync('/proc/self') && 'no /proc' }, async (t) => {
+  // Node's own recursive mkdir never returns there, nor lets the process end: it may take a child, not this process.
+  const path = '/proc/svc/deep/keys.json'
+  const ended = child(`await replaceFile(path, 'x').catch((error) => console.log(error.code))`, path)
+  let said = ''
+  ended.stdout.on('data', (text) => (said += text))
+  const tooLong = setTimeout(() => ended.kill('SIGKILL'), 10_000)
+  const [code] = await once(ended, 'close')
+  clearTimeout(tooLong)
+  t.same([code, said], [0, 'ENOENT\n'])
+})

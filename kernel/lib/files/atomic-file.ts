@@ -1,10 +1,12 @@
 /** Files that are either the old or the new text, whatever happens. */
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { open, rename, rm } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
+import { makeDirectory } from './make-directory.ts'
 
 /** The calls that are made, so that tests can see their order and put faults in their place. */
 export interface FileCalls {
-  mkdir(path: string, options: { recursive: true; mode: number }): Promise<string | undefined>
+  /** With the directories above it. @returns the first that was made. */
+  mkdir(path: string, options: { mode: number }): Promise<string | undefined>
   open(
     path: string,
     flags: string,
@@ -14,7 +16,7 @@ export interface FileCalls {
   rm(path: string, options: { force: true }): Promise<void>
 }
 
-export const realFileCalls: FileCalls = { mkdir, open, rename, rm }
+export const realFileCalls: FileCalls = { mkdir: makeDirectory, open, rename, rm }
 
 /**
  * Replaces a file's text, making its directory where there is none: written beside it, synced, renamed, and the directory synced. Readable by the
@@ -49,7 +51,7 @@ export async function replaceFile(path: string, text: string | Uint8Array, calls
  */
 export async function makeFolder(path: string, calls: FileCalls = realFileCalls, mode = 0o700): Promise<void> {
   const folder = resolve(path)
-  const made = await calls.mkdir(folder, { recursive: true, mode })
+  const made = await calls.mkdir(folder, { mode })
   for (let at = folder; made !== undefined && at.length >= made.length; at = dirname(at)) await syncFolder(dirname(at), calls)
 }
 

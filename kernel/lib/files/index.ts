@@ -3,4 +3,5 @@ export { type FileCalls, makeFolder, realFileCalls, replaceFile, syncFolder } fr
 export { readBounded } from './bounded-file.ts'
 export { crc32c } from './crc32c.ts'
 export { fileLines } from './file-lines.ts'
+export { makeDirectory, makeDirectorySync } from './make-directory.ts'
 export { type LockTexts, ProcessLock } from './process-lock.ts'

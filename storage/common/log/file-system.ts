@@ -7,7 +7,6 @@ import {
   fdatasync,
   fsyncSync,
   ftruncate,
-  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -22,6 +21,7 @@ import {
 } from 'node:fs'
 import { link, lstat, mkdir, open, readdir, readFile, realpath, rename, rm, stat, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeDirectory, makeDirectorySync } from 'svcdb/lib/files'
 
 export interface FileSystem {
   openSync(path: string, flags: string): number
@@ -132,7 +132,7 @@ export const realFileSystem: FileSystem = {
   unlinkSync,
   truncateSync,
   existsSync,
-  mkdirSync: (path) => void mkdirSync(path, { recursive: true, mode: OWN_DIRECTORY }),
+  mkdirSync: (path) => makeDirectorySync(path, { mode: OWN_DIRECTORY }),
   ownerOnlySync,
   openToOthersSync: (path) => (statSync(path).mode & 0o077) !== 0,
   realpathSync: (path) => realpathSync(path),
@@ -152,7 +152,11 @@ export const realFileSystem: FileSystem = {
   close: (fd, done) => close(fd, done),
   promises: {
     open: (path, flags, mode = OWN_FILE) => open(path, flags, mode),
-    mkdir: (path, options) => mkdir(path, { ...options, mode: OWN_DIRECTORY }),
+    async mkdir(path, options) {
+      if (options?.recursive) return await makeDirectory(path, { mode: OWN_DIRECTORY })
+      await mkdir(path, { mode: OWN_DIRECTORY })
+      return undefined
+    },
     rename,
     rm,
     unlink,

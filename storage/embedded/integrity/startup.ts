@@ -55,7 +55,7 @@ export function unopened(dataDir: string, error: unknown): unknown {
 }
 
 const DENIED: readonly unknown[] = ['EACCES', 'EPERM', 'EROFS']
-const UNMADE: readonly unknown[] = ['EACCES', 'EPERM', 'EROFS', 'EEXIST', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG']
+const UNMADE: readonly unknown[] = ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'EEXIST', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG']
 
 /** The directories above `dir` that making it changes, the nearest first: always one, since an earlier start may have been killed before its sync. */
 export function directoriesAbove(dir: string, fs: Pick<FileSystem, 'existsSync'>): string[] {
