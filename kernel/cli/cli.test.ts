@@ -32,10 +32,11 @@ t.test('check says what would run, and warns of listeners open to the world', as
   t.notMatch(local.out, 'warning')
 })
 
-t.test('check warns of what the set-up of a plugin warns of, such as a key that can be guessed', async (t) => {
-  const file = config('plugins = ["api_keys"]\n[server]\nhttp_addr = "127.0.0.1:0"\n[[auth.api_keys]]\nname = "a"\nkey = "secret"\n')
+t.test('check warns of what the set-up of a plugin warns of, such as a key that can be guessed, and an archive without a place', async (t) => {
+  const file = config('plugins = ["api_keys", "cold_archive"]\n[server]\nhttp_addr = "127.0.0.1:0"\n[[auth.api_keys]]\nname = "a"\nkey = "secret"\n')
   const weak = await promisify(execFile)(process.execPath, [fileURLToPath(new URL('../main.ts', import.meta.url)), 'check', '--config', file])
   t.match(weak.stderr, /^WARN +api_keys: key "a" of auth\.api_keys has only 6 characters and can be guessed/)
+  t.match(weak.stderr, /^WARN +cold_archive: cold_archive\.remote_url is not set: nothing is archived/m)
 })
 
 t.test('check warns of every listener, and refuses addresses that cannot be', async (t) => {

@@ -26,7 +26,7 @@ export default definePlugin({
     const remote = parseRemote(config, process.env)
     const metrics = archiveMetrics(svc.metrics)
     if (remote === undefined) {
-      svc.start(() => svc.log.warn('cold_archive.remote_url is not set: nothing is archived, and what was archived cannot be read'))
+      svc.log.warn('cold_archive.remote_url is not set: nothing is archived, and what was archived cannot be read')
       return
     }
     let bucket: S3Store | undefined
