@@ -22,6 +22,7 @@ import { MemoryTurns } from './memory-turns.ts'
 import { duckdb } from './native.ts'
 import { raised } from './raised.ts'
 import { StatementPlace } from './statement-place.ts'
+import { StatementRoom } from './statement-room.ts'
 import { unreadableFile } from './unreadable-file.ts'
 
 /** What a table function call scans. */
@@ -71,6 +72,7 @@ export class Duck {
   private readonly idle: DuckDBConnection[] = []
   private readonly extensions = new Set<unknown>()
   private readonly places: Places
+  private readonly room: StatementRoom
   private readonly retiring = new Set<Promise<void>>()
   /** Statements of `run`. */
   private readonly running = new Set<Promise<unknown>>()
@@ -98,6 +100,7 @@ export class Duck {
     this.archiveDirectory = config.archiveDirectory
     const { statementsAtOnce: most = Number.MAX_SAFE_INTEGER } = config
     this.places = new Places(most, Math.floor(most / 4))
+    this.room = new StatementRoom(config.memoryLimitBytes, () => this.memory())
     this.encrypted = new EncryptedColumns(new KeyRing(config.encryption), dataDir, config.encryption?.cacheBytes)
     mkdirSync(paths(dataDir).segments, { recursive: true })
     mkdirSync(config.tempDir, { recursive: true })
@@ -170,9 +173,14 @@ export class Duck {
     return connection
   }
 
-  /** For a statement's calls that may take long, those of flushes and merges aside. */
+  /** For a statement's calls that may take long, those of flushes and merges aside. @param signal of its job, whose end is to be told (`jobEnded`). */
   place(signal: AbortSignal | undefined): StatementPlace {
-    return new StatementPlace(this.places, signal)
+    return new StatementPlace(this.places, this.room, signal)
+  }
+
+  /** Its memory is there for others. Safe twice. */
+  jobEnded(signal: AbortSignal | undefined): void {
+    if (signal !== undefined) this.room.end(signal)
   }
 
   /** Takes a connection back. One whose statement did not end by itself is closed instead of reused. */

@@ -4,6 +4,10 @@ import { ownedBy } from 'svcdb/lib/event-loop'
 import t from 'tap'
 import { Places } from '../../common/places.ts'
 import { StatementPlace } from './statement-place.ts'
+import { StatementRoom } from './statement-room.ts'
+
+/** Of which statements have taken nothing. */
+const EMPTY = new StatementRoom(1000, async () => 0)
 
 /** Calls that end when they are told to. */
 class Calls {
@@ -27,7 +31,7 @@ class Calls {
 
 t.test('a namespace waits for itself, whatever has a place goes on before what waits, and leaves it in the end', async (t) => {
   const places = new Places(2, 1)
-  const [first, second, other] = [1, 2, 3].map(() => new StatementPlace(places, undefined))
+  const [first, second, other] = [1, 2, 3].map(() => new StatementPlace(places, EMPTY, undefined))
   const calls = new Calls()
   void calls.during(first, 'a1')
   const waits = calls.during(second, 'a2')
@@ -49,20 +53,93 @@ t.test('a namespace waits for itself, whatever has a place goes on before what w
 
 t.test('a reader that does not come back leaves its place to others', async (t) => {
   const places = new Places(1, 1)
-  const slow = new StatementPlace(places, undefined)
+  const slow = new StatementPlace(places, EMPTY, undefined)
   await slow.during(async () => {})
-  t.equal(await new StatementPlace(places, undefined).during(async () => 'done'), 'done')
+  t.equal(await new StatementPlace(places, EMPTY, undefined).during(async () => 'done'), 'done')
   t.equal(await slow.during(async () => 'next'), 'next')
 })
 
 t.test('who waits ends with its signal, and has no place then', async (t) => {
   const places = new Places(1, 1)
-  const has = new StatementPlace(places, undefined)
+  const has = new StatementPlace(places, EMPTY, undefined)
   await has.during(async () => {})
   const end = new AbortController()
-  const waits = new StatementPlace(places, end.signal).during(async () => {})
+  const waits = new StatementPlace(places, EMPTY, end.signal).during(async () => {})
   end.abort(new Error('too late'))
   await t.rejects(waits, { message: 'too late' })
   has.leave()
+  t.equal(places.taken, 0)
+})
+
+t.test('from half of the memory on a namespace waits for its own jobs, and no other does', async (t) => {
+  let used = 0
+  const room = new StatementRoom(1000, async () => used)
+  const places = new Places(8, 2)
+  const job = new AbortController()
+  const place = (signal?: AbortSignal): StatementPlace => new StatementPlace(places, room, signal)
+  const done = async (): Promise<string> => 'done'
+  const first = place(job.signal)
+  const second = place()
+  await ownedBy('a', () => first.during(done))
+  await ownedBy('a', () => second.during(done))
+  used = 501
+  const late = new AbortController()
+  const ends = ownedBy('a', () => place(late.signal).during(done))
+  const third = place()
+  let begun = false
+  const waits = ownedBy('a', () =>
+    third.during(async () => {
+      begun = true
+    }),
+  )
+  const other = place()
+  t.equal(await ownedBy('b', () => other.during(done)), 'done', 'another namespace')
+  const nobodys = [place(), place()]
+  t.same(await Promise.all(nobodys.map((one) => one.during(done))), ['done', 'done'], 'where namespaces are not kept apart')
+  first.leave()
+  const next = place(job.signal)
+  t.equal(await ownedBy('a', () => next.during(done)), 'done', 'the next statement of a job')
+  t.equal(await ownedBy('a', () => second.during(done)), 'done', 'the next call of a statement')
+  late.abort(new Error('too late'))
+  await t.rejects(ends, { message: 'too late' })
+  other.leave()
+  next.leave()
+  await turn()
+  t.notOk(begun, 'what another has ended')
+  room.end(job.signal)
+  room.end(job.signal)
+  await turn()
+  t.notOk(begun, 'the memory is still short')
+  used = 500
+  second.leave()
+  await waits
+  t.ok(begun)
+  for (const one of [third, ...nobodys]) one.leave()
+  t.equal(places.taken, 0)
+})
+
+t.test('more than a few jobs of a namespace wait from an eighth on, and the last one goes on whatever is used', async (t) => {
+  let used = 0
+  const room = new StatementRoom(1000, async () => used)
+  const places = new Places(8, 8)
+  const all = Array.from({ length: 5 }, () => new StatementPlace(places, room, undefined))
+  const begin = (place: StatementPlace): Promise<string> => ownedBy('a', () => place.during(async () => 'done'))
+  for (const one of all.slice(0, 3)) await begin(one)
+  used = 125
+  t.equal(await begin(all[3]), 'done')
+  used = 126
+  let begun = false
+  const waits = begin(all[4]).then(() => {
+    begun = true
+  })
+  await turn()
+  t.notOk(begun)
+  used = 1000
+  for (const one of all.slice(0, 3)) one.leave()
+  await turn()
+  t.notOk(begun)
+  all[3].leave()
+  await waits
+  all[4].leave()
   t.equal(places.taken, 0)
 })

@@ -2,41 +2,90 @@
  * A statement's place among those at work in DuckDB. A call of DuckDB keeps a thread of libuv's pool until it comes back, and the log's fdatasync waits behind calls
  * that fill the pool: so there are fewer places than threads, and a namespace has a quarter of them (docs/decisions/034-turns-of-the-event-loop.md).
  *
- * A place is kept from call to call, so that what was begun is done first, and left when the rows' reader has others wait.
+ * A place is kept from call to call, so that what was begun is done first, and left when the rows' reader has others wait. The first call of a job waits for memory,
+ * too (statement-room.ts).
  */
+import { SvcError } from 'svcdb/lib/errors'
 import { owner } from 'svcdb/lib/event-loop'
 import type { Places } from '../../common/places.ts'
+import type { StatementRoom } from './statement-room.ts'
 
 /** A reader that does not come back for so long waits for its client. */
 const KEPT_MS = 20
+/** Others that have ended nothing for so long wait for their clients, or for what this one was to do first. */
+const PATIENCE_MS = 10_000
+const SHORT =
+  'cannot run the statement: other questions of the namespace have the memory that it may take on this engine thread, and none has ended for 10 s; read their answers, ask fewer at once, or raise [database] per_query_memory_limit'
 
 export class StatementPlace {
   private readonly places: Places
+  private readonly room: StatementRoom
   private readonly signal: AbortSignal
   private release: (() => void) | undefined
+  /** Of no other statement. */
+  private readonly own: boolean
+  private begun = false
   private timer: NodeJS.Timeout | undefined
 
-  /** @param signal ends its wait. */
-  constructor(places: Places, signal: AbortSignal | undefined) {
+  /** @param signal of its job: ends its wait. Whoever hands one in ends the job in `room`. */
+  constructor(places: Places, room: StatementRoom, signal: AbortSignal | undefined) {
     this.places = places
+    this.room = room
+    this.own = signal === undefined
     this.signal = signal ?? new AbortController().signal
   }
 
-  /** Calls DuckDB when there is a place. One call at a time. @throws the signal's reason, and what the call throws. */
+  /** Calls DuckDB when there is a place, and before the first call of its job room. One call at a time. @throws the signal's reason, and what the call throws. */
   async during<T>(call: () => Promise<T>): Promise<T> {
     clearTimeout(this.timer)
-    this.release ??= await this.places.enter(owner() ?? '', this.signal)
+    const namespace = owner() ?? ''
     try {
+      this.release ??= await this.places.enter(namespace, this.signal)
+      if (!this.begun) await this.begin(namespace)
       return await call()
     } finally {
-      this.timer = setTimeout(() => this.leave(), KEPT_MS)
+      this.timer = setTimeout(() => this.rest(), KEPT_MS)
     }
   }
 
-  /** Safe twice. */
+  /** For good. Safe twice. */
   leave(): void {
+    this.rest()
+    if (this.own) this.room.end(this.signal)
+  }
+
+  /** Those that it waits for need its place. */
+  private async begin(namespace: string): Promise<void> {
+    for (;;) {
+      const short = await this.room.shortage(namespace, this.signal)
+      if (short === undefined) break
+      this.rest()
+      await within(short.ended, this.signal)
+      this.release = await this.places.enter(namespace, this.signal)
+    }
+    this.signal.throwIfAborted()
+    this.room.begin(namespace, this.signal)
+    this.begun = true
+  }
+
+  private rest(): void {
     clearTimeout(this.timer)
     this.release?.()
     this.release = undefined
+  }
+}
+
+/** @throws the signal's reason, and OVERLOADED when it takes longer than PATIENCE_MS. */
+async function within(ended: Promise<void>, signal: AbortSignal): Promise<void> {
+  const { promise: over, reject } = Promise.withResolvers<never>()
+  const abort = (): void => reject(signal.reason)
+  const timer = setTimeout(() => reject(new SvcError('OVERLOADED', SHORT)), PATIENCE_MS)
+  if (signal.aborted) abort()
+  signal.addEventListener('abort', abort)
+  try {
+    await Promise.race([ended, over])
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', abort)
   }
 }

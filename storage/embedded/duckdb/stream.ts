@@ -10,9 +10,10 @@ export async function* streamSql(duck: Duck, sql: string, signal: AbortSignal | 
   let finished = false
   try {
     signal?.throwIfAborted()
+    // Before there is a place, which is left while they are loaded.
+    const [{ resultColumn }, { readParts }] = await Promise.all([import('./vectors.ts'), import('./row-parts.ts')])
     const statement = await connection.prepare(sql)
     const result = await place.during(() => statement.stream()).finally(() => statement.destroySync())
-    const [{ resultColumn }, { readParts }] = await Promise.all([import('./vectors.ts'), import('./row-parts.ts')])
     const columns = Array.from({ length: result.columnCount }, (_, i) => resultColumn(result.columnLogicalType(i).logical_type))
     for (;;) {
       const chunk = await place.during(() => result.fetchChunk())

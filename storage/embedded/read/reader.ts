@@ -172,6 +172,7 @@ export class EngineReader implements Reader {
   close(): void {
     for (const abandon of [...this.statements]) abandon()
     for (const call of this.calls.splice(0)) this.context.duck.removeSource(call)
+    this.context.duck.jobEnded(this.signal)
   }
 
   /**

@@ -1,5 +1,6 @@
 /** Memtables, segments, merges and scans against a plain map of points. */
 
+import { ownedBy } from 'svcdb/lib/event-loop'
 import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import { compactSegments } from '../compaction/compactor.ts'
@@ -308,6 +309,41 @@ t.test('SQL over memtable and segments, with tag hints and an early end', async 
   t.strictSame(await ask('SELECT count(*) FROM m'), [[10000n]], 'statements that were left do no harm')
   t.throws(() => reader.scan({ namespace: 'default', measurement: 'none' }), { code: 'NOT_FOUND', message: /does not exist in namespace "default"/ })
   t.throws(() => reader.scan({ namespace: '', measurement: 'none' }), { code: 'NOT_FOUND', message: /does not exist; write a point/ })
+})
+
+t.test('a job that finds no memory beside one of its namespace goes on when that one ends, and one of another at once', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const m = db.measurement('m', { value: 'float64' })
+  db.write(m, [{ time: 1n, fields: { value: 1 } }])
+  await db.flush()
+  const context = await db.context()
+  context.duck.memory = async () => Number.MAX_SAFE_INTEGER
+  const query = 'SELECT count(*) + median(value) FROM m'
+  const begin = (namespace: string): Promise<{ done: Promise<number>; reader: EngineReader }> =>
+    ownedBy(namespace, async () => {
+      const reader = await EngineReader.open(context, new AbortController().signal)
+      const rows = async (): Promise<number> => {
+        let count = 0
+        for await (const chunk of await reader.sql({ namespace: 'default', query })) count += chunk.rows
+        return count
+      }
+      return { done: rows(), reader }
+    })
+  const first = await begin('a')
+  t.equal(await first.done, 1)
+  const second = await begin('a')
+  let ended = false
+  void second.done.then(() => {
+    ended = true
+  })
+  const other = await begin('b')
+  t.equal(await other.done, 1)
+  other.reader.close()
+  t.notOk(ended)
+  first.reader.close()
+  t.equal(await second.done, 1)
+  second.reader.close()
 })
 
 t.test('segments that are not verified yet, or lie elsewhere, are fetched when rows are asked for, not to tell the columns', async (t) => {
