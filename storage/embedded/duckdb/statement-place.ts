@@ -14,6 +14,8 @@ import type { StatementRoom } from './statement-room.ts'
 const KEPT_MS = 20
 /** Others that have ended nothing for so long wait for their clients, or for what this one was to do first. */
 const PATIENCE_MS = 10_000
+/** So long, where there is memory and others only may come to need it. */
+const CAUTION_MS = 2000
 const SHORT =
   'cannot run the statement: other questions of the namespace have the memory that it may take on this engine thread, and none has ended for 10 s; read their answers, ask fewer at once, or raise [database] per_query_memory_limit'
 
@@ -60,8 +62,10 @@ export class StatementPlace {
       const short = await this.room.shortage(namespace, this.signal)
       if (short === undefined) break
       this.rest()
-      await within(short.ended, this.signal)
+      const hasEnded = await endsWithin(short.ended, short.isLow ? PATIENCE_MS : CAUTION_MS, this.signal)
+      if (!hasEnded && short.isLow) throw new SvcError('OVERLOADED', SHORT)
       this.release = await this.places.enter(namespace, this.signal)
+      if (!hasEnded) break
     }
     this.signal.throwIfAborted()
     this.room.begin(namespace, this.signal)
@@ -75,15 +79,15 @@ export class StatementPlace {
   }
 }
 
-/** @throws the signal's reason, and OVERLOADED when it takes longer than PATIENCE_MS. */
-async function within(ended: Promise<void>, signal: AbortSignal): Promise<void> {
-  const { promise: over, reject } = Promise.withResolvers<never>()
-  const abort = (): void => reject(signal.reason)
-  const timer = setTimeout(() => reject(new SvcError('OVERLOADED', SHORT)), PATIENCE_MS)
+/** @returns whether it ended in time. @throws the signal's reason. */
+async function endsWithin(ended: Promise<void>, ms: number, signal: AbortSignal): Promise<boolean> {
+  const over = Promise.withResolvers<boolean>()
+  const abort = (): void => over.reject(signal.reason)
+  const timer = setTimeout(() => over.resolve(false), ms)
   if (signal.aborted) abort()
   signal.addEventListener('abort', abort)
   try {
-    await Promise.race([ended, over])
+    return await Promise.race([ended.then(() => true), over.promise])
   } finally {
     clearTimeout(timer)
     signal.removeEventListener('abort', abort)

@@ -1,11 +1,13 @@
 /**
  * Memory of an instance that jobs keep: sorted rows until they are read, one statement after the other. DuckDB has one limit for all statements and fails whichever asks
  * for more, so that a namespace with many would leave none to the others. So its jobs wait for one another before their first statement: from half of the limit on, and
- * from an eighth on those beyond JOBS, as the memory of a job comes and goes with its statements.
+ * from an eighth on those beyond JOBS, for a while, as the memory of a job comes and goes with its statements.
  *
  * Invariant: a job that has had a statement does not wait. Others may wait for it, also elsewhere: for rows that it has gathered (svcdb/lib/columns).
  */
 const JOBS = 3
+/** Of a server that keeps none apart, and of what no client has asked for: nobody else is there who could be left without. */
+const ALONE: ReadonlySet<string> = new Set(['', 'default'])
 
 export class StatementRoom {
   private readonly limit: number
@@ -22,20 +24,21 @@ export class StatementRoom {
     this.used = used
   }
 
-  /** @param namespace empty = not kept apart, and never waits. @returns what the job has to wait for, if anything, before it asks again; does not reject. */
-  async shortage(namespace: string, job: AbortSignal): Promise<{ ended: Promise<void> } | undefined> {
+  /** @returns what the job has to wait for, if anything, before it asks again, and whether memory is low already; does not reject. */
+  async shortage(namespace: string, job: AbortSignal): Promise<{ ended: Promise<void>; isLow: boolean } | undefined> {
     const jobs = this.jobs.get(namespace)
-    if (namespace === '' || jobs === undefined || jobs.has(job)) return undefined
+    if (jobs === undefined || jobs.has(job)) return undefined
     // One that ends while the memory is asked for counts.
     const end = this.ends.get(namespace) ?? Promise.withResolvers<void>()
     this.ends.set(namespace, end)
     const used = await this.used()
-    return used * (jobs.size < JOBS ? 2 : 8) > this.limit ? { ended: end.promise } : undefined
+    const isLow = used * 2 > this.limit
+    return isLow || (jobs.size >= JOBS && used * 8 > this.limit) ? { ended: end.promise, isLow } : undefined
   }
 
   /** The job has a statement. */
   begin(namespace: string, job: AbortSignal): void {
-    if (namespace === '') return
+    if (ALONE.has(namespace)) return
     this.namespaces.set(job, namespace)
     this.jobs.set(namespace, (this.jobs.get(namespace) ?? new Set()).add(job))
   }
