@@ -167,12 +167,12 @@ export class KeySources {
     for (const name of await kept.revoked()) this.dropConfigured(name)
     const runtime = new Map((await kept.runtime()).map((one) => [one.id, one]))
     for (const key of this.keyring.values()) if (key.source === 'runtime' && !runtime.has(key.id)) this.forget(key)
-    for (const one of runtime.values()) this.takeUpOne(() => this.putRuntime(one))
+    for (const one of runtime.values()) this.takeUpRuntime(one)
     if (this.keepsStored) {
       const stored = await kept.stored()
       const ids = new Set(stored.map(({ id }) => id))
       for (const id of [...this.stored.keys()]) if (!ids.has(id)) this.watcher.drop(id)
-      for (const { id, value } of stored) this.takeUpOne(() => this.putKept(id, value))
+      for (const one of stored) this.takeUpStored(one)
     } else if (!this.isRead) await this.tellOfUntaken()
     this.isRead = true
   }
@@ -192,25 +192,44 @@ export class KeySources {
     for (const name of revoked) this.dropConfigured(name)
     for (const id of runtime) {
       const value = await kept.runtimeOf(id)
-      if (value !== undefined) this.takeUpOne(() => this.putRuntime({ id, value }))
-      else for (const key of this.keyring.values()) if (key.source === 'runtime' && key.id === id) this.forget(key)
+      if (value === undefined) this.dropRuntime(id)
+      else this.takeUpRuntime({ id, value })
     }
     if (!this.keepsStored) return
     for (const id of stored) {
       const value = await kept.storedOf(id)
       if (value === undefined) this.watcher.drop(id)
-      else this.takeUpOne(() => this.putKept(id, value))
+      else this.takeUpStored({ id, value })
     }
   }
 
-  /** What cannot be used ends a start; later it lets nobody in. */
-  private takeUpOne(take: () => void): void {
+  private takeUpRuntime(one: KeptRecord): void {
+    this.takeUpOne(
+      () => this.putRuntime(one),
+      () => this.dropRuntime(one.id),
+    )
+  }
+
+  private takeUpStored(one: KeptRecord): void {
+    this.takeUpOne(
+      () => this.putKept(one),
+      () => this.watcher.drop(one.id),
+    )
+  }
+
+  /** What cannot be used ends a start; later it lets nobody in, nor does what it was before. */
+  private takeUpOne(take: () => void, drop: () => void): void {
     try {
       take()
     } catch (error) {
       if (!this.isRead) throw error
-      this.dependencies.log.error({ err: error }, 'an API key that another node has made lets nobody in')
+      drop()
+      this.dependencies.log.error({ err: error }, 'an API key that another node has made or changed lets nobody in')
     }
+  }
+
+  private dropRuntime(id: string): void {
+    for (const key of this.keyring.values()) if (key.source === 'runtime' && key.id === id) this.forget(key)
   }
 
   private putRuntime(kept: KeptRecord): void {
@@ -288,7 +307,7 @@ export class KeySources {
   }
 
   /** @throws Error naming the key. */
-  private putKept(id: string, value: unknown): void {
+  private putKept({ id, value }: KeptRecord): void {
     try {
       this.watcher.put(decodeObject(value, id, this.places.envelope))
     } catch (error) {

@@ -137,6 +137,33 @@ t.test('other nodes take it up, and keys that they have made', async (t) => {
   }
 })
 
+t.test('a key that was changed elsewhere, and that cannot be read here, lets nobody in any more', async (t) => {
+  const shared = new SharedState()
+  const cases: [string, KeyOptions][] = [
+    ['runtime/', { storage: await shared.engine(undefined, true) }],
+    ['stored/', { auth: { persistent_api_keys: true }, dir: temporaryFolder(t) }],
+  ]
+  for (const [prefix, more] of cases) {
+    const node = await start(options(more))
+    t.teardown(() => node.stop())
+    const keys = [await make(node, { name: 'kept', namespaces: ['acme'] }), await make(node, { name: 'changed', namespaces: ['acme', 'other'] })]
+    const statuses = () => Promise.all(keys.map(async (key) => (await node.who(key, { 'x-namespace': 'acme' })).status))
+    t.same(await statuses(), [200, 200])
+    const { items } = (await node.call('GET', ADMIN)).body
+    const { id } = items.find(({ name }: { name: string }) => name === 'changed')
+    const { storage } = more.storage === undefined ? node : { storage: await shared.engine() }
+    await storage.state('api_keys').transaction(async (tx) => {
+      t.ok(await tx.get(prefix + id))
+      tx.put(prefix + id, { id, version: 99 })
+    })
+    // Has all read anew, where nobody tells of the change.
+    t.equal(await write(node, ADMIN, 'gone'), 204)
+    t.equal(await drop(node, 'gone'), 200)
+    for (let looks = 0; looks < 100 && (await statuses())[1] === 200; looks++) await setTimeout(10)
+    t.same(await statuses(), [200, 401], prefix)
+  }
+})
+
 t.test('it is on record, and keys of the config stay and are named', async (t) => {
   const records: AuditRecord[] = []
   const log: Plugin = definePlugin({
