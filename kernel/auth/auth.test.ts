@@ -2,7 +2,7 @@ import t from 'tap'
 import { SvcError } from '../lib/errors/index.ts'
 import { definePlugin } from '../plugin.ts'
 import { boot } from '../testkit/index.ts'
-import { Auth, type CallContext, type Decision, type Identity, isForAll, namespaceListProblems, requireStanding } from './auth.ts'
+import { Auth, administersServer, type CallContext, type Decision, type Identity, isForAll, namespaceListProblems, requireStanding } from './auth.ts'
 
 const routes = definePlugin({
   id: 'routes',
@@ -261,6 +261,17 @@ t.test('a caller whose call says later what it does', async (t) => {
   t.equal(context.principal, 'ann')
   await require('write')
   await t.rejects(require('admin'), { code: 'FORBIDDEN' })
+})
+
+t.test('who administers the server: no admin of some namespaces where data is kept apart', (t) => {
+  const administers = (admin: boolean, namespaces: string[], dataNamespace: string) => administersServer({ admin, namespaces, dataNamespace } as never)
+  for (const apart of ['', 'red']) {
+    t.ok(administers(true, [], apart))
+    t.notOk(administers(false, [], apart))
+    t.equal(administers(true, ['red'], apart), apart === '')
+    t.notOk(administers(false, ['red'], apart))
+  }
+  t.end()
 })
 
 t.test('lists of namespaces: "*" alone stands for all', async (t) => {

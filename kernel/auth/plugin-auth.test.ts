@@ -41,6 +41,7 @@ const byToken = ({ header }: Credentials) => (header('authorization') === undefi
 
 t.test('sources rewrite credentials in turn, before anybody looks at them', async (t) => {
   const seen: (string | undefined)[] = []
+  const told: (string | undefined)[] = []
   const { get } = await start(t, (auth) => {
     auth.source((given) => ({ ...given, address: given.header('x-forwarded-for') ?? given.address }))
     auth.source((given) => {
@@ -49,9 +50,10 @@ t.test('sources rewrite credentials in turn, before anybody looks at them', asyn
     })
     auth.limiter({ arrival: ({ address }) => void seen.push(address) })
     auth.authenticator(byToken)
+    auth.observer(({ credentials }) => void told.push(credentials.address))
   })
   t.match(await get('/who?token=ann', { 'x-forwarded-for': '192.0.2.7' }), { principal: 'ann@192.0.2.7', address: '192.0.2.7' })
-  t.same(seen, ['192.0.2.7'])
+  t.same([seen, told], [['192.0.2.7'], ['192.0.2.7']])
   t.match(await get('/who?token=a&token=b'), { status: 401 }, 'of two values none counts')
 })
 
@@ -265,6 +267,7 @@ t.test('the token of an Authorization header', async (t) => {
 
 t.test('an admin of some namespaces administers nothing that is about all, where they are kept apart', async (t) => {
   const declare = (auth: PluginAuth) => {
+    auth.authenticator(({ header }) => (header('authorization') === 'root' ? identity('root', { admin: true }) : undefined))
     auth.authenticator(() => identity('red', { admin: true, namespaces: ['red'] }))
     auth.scoped('/scoped')
   }
@@ -276,6 +279,7 @@ t.test('an admin of some namespaces administers nothing that is about all, where
   })
   const apart = await start(t, declare, { server: { multi_tenancy: true } }, [routes])
   t.match(await apart.get('/admin', {}, 'POST'), { status: 403, error: 'cannot call "/admin" as "red": an admin credential for all namespaces is needed' })
+  t.match(await apart.get('/admin', { authorization: 'root' }, 'POST'), { status: 200 }, 'one of all is')
   t.match(await apart.get('/scoped'), { status: 200 })
   t.match(await apart.get('/who'), { status: 200 })
   const together = await start(t, declare, {}, [routes])
