@@ -167,12 +167,16 @@ function heldGate(t: Test, dependencies: Partial<GateDependencies> = {}) {
   const { gate, registry } = bareGate({ keyring, matches: () => new Promise((resolve) => waiting.push(resolve)), ...dependencies }, () => 0)
   t.teardown(() => registry.close())
   const ask = (token: string, address?: string) => gate.authenticate(credentialsOf(`Bearer ${token}`, address))
+  /** Resolves when a hash is under way. */
+  const begun = async (): Promise<void> => {
+    while (waiting.length === 0) await new Promise(setImmediate)
+  }
   /** Ends the next hash. */
   const end = async (right: boolean): Promise<void> => {
-    while (waiting.length === 0) await new Promise(setImmediate)
+    await begun()
     waiting.shift()?.(right)
   }
-  return { keyring, ask, end }
+  return { keyring, ask, begun, end }
 }
 
 t.test('what does not fit into the queue is answered with 503 at once, and known keys do not wait', async (t) => {
@@ -199,7 +203,7 @@ t.test('keys with the same first characters are told apart', async (t) => {
 })
 
 t.test('a key that is revoked while it is verified is refused', async (t) => {
-  const { keyring, ask, end } = heldGate(t)
+  const { keyring, ask, begun, end } = heldGate(t)
   const text = keyText()
   const key = makeKey({
     id: 'x',
@@ -215,6 +219,7 @@ t.test('a key that is revoked while it is verified is refused', async (t) => {
   keyring.add(key)
   const [first, second] = [ask(text), ask(text)]
   t.equal(first, second, 'one hash for both')
+  await begun()
   keyring.remove(key)
   await end(true)
   t.match(await first, { code: 'UNAUTHORIZED' })
