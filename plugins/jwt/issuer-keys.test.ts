@@ -1,8 +1,9 @@
-/** The key set of an issuer by a clock of the test's own: how old it may be, and how many names are remembered. */
+/** The key set of an issuer by a clock of the test's own: how old it may be, how many names are remembered, and for how long what it has verified counts. */
 import t from 'tap'
 import { IssuerKeys } from './issuer-keys.ts'
 import { type KeySet, parseKeySet } from './key-set.ts'
 import { jwkOf, makeKey } from './testing.ts'
+import { TokenCache } from './token-cache.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
@@ -65,4 +66,33 @@ t.test('what a set has verified counts no longer than the set, which is a day at
   t.ok(await keys.current())
   state.now = 24 * HOUR
   await t.rejects(keys.current())
+})
+
+t.test('a token that was verified counts for a minute, and no longer than it lives and the keys count', (t) => {
+  const time = { wall: 0, monotonic: 0 }
+  const cache = new TokenCache({ clockSkewMs: 5000, now: () => time.wall, monotonic: () => time.monotonic })
+  const identity = { principal: 'ann', method: 'jwt', claims: {}, namespaces: [], admin: false }
+  const counts = (expiresAt: number, goodUntil: number, later: typeof time): boolean => {
+    Object.assign(time, { wall: 0, monotonic: 0 })
+    cache.admission('token')({ ...identity, expiresAt }, goodUntil)
+    Object.assign(time, later)
+    return cache.get('token') !== undefined
+  }
+  const far = 1e9
+  t.same(
+    [59_999, MINUTE].map((monotonic) => counts(far, far, { wall: 0, monotonic })),
+    [true, false],
+  )
+  t.same(
+    [999, 1000].map((monotonic) => counts(far, 1000, { wall: 0, monotonic })),
+    [true, false],
+    'the keys',
+  )
+  t.same(
+    [5999, 6000].map((wall) => counts(1000, far, { wall, monotonic: 0 })),
+    [true, false],
+    'its end, with the skew',
+  )
+  t.notOk(counts(far, 0, { wall: 0, monotonic: 0 }), 'keys that count no more')
+  t.end()
 })
