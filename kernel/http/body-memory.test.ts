@@ -51,6 +51,14 @@ t.test('what a hold has is given back when its handler has ended and nobody wait
   second.answered()
   t.equal(memory.total, 0)
   t.throws(() => second.begin(), { code: 'BAD_REQUEST' }, 'its body is counted no more')
+  const third = memory.open('a')
+  third.take(100)
+  for (let i = 0; i < 2; i++) third.begin()
+  third.answered()
+  third.end()
+  t.equal(memory.total, 100, 'another is at it')
+  third.end()
+  t.equal(memory.total, 0)
   t.end()
 })
 
@@ -68,6 +76,16 @@ t.test('a connection that closes gives back what all of its requests have, by on
   t.equal(memory.total, 1)
   working.end()
   t.equal(memory.total, 0)
+  t.end()
+})
+
+t.test('a connection has no more to do with what was given back: it may have thousands of requests', (t) => {
+  const connection = new EventEmitter()
+  const hold = new BodyMemory(1024).open('a', connection)
+  hold.take(10)
+  hold.give(10)
+  connection.emit('close')
+  t.equal(hold.ended(), undefined)
   t.end()
 })
 
