@@ -198,7 +198,8 @@ t.test('a plugin in a package of its own', async (t) => {
       /cannot load plugin "\.\/newer\.js": cannot define plugin "newer": it is written for version 1\.999 of the plugin API, and svcdb [\d.]+ has 1\.\d+; install/
     t.match(await failureOf('check', '--config', config('newer.toml', 'plugins = ["./newer.js"]\n')), cause)
     writeFileSync(join(site, 'missing.js'), `import { noSuchThing } from 'svcdb'\nexport default noSuchThing\n`)
-    const missing = /cannot load plugin "\.\/missing\.js": .*'svcdb' does not provide an export named 'noSuchThing' at .*missing\.js:1; it is written for another version of svcdb/
+    const missing =
+      /cannot load plugin "\.\/missing\.js": .*'svcdb' does not provide an export named 'noSuchThing' at .*missing\.js:1; it is written for another version of svcdb/
     t.match(await failureOf('check', '--config', config('missing.toml', 'plugins = ["./missing.js"]\n')), missing)
   })
 })
