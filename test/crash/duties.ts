@@ -195,10 +195,12 @@ class Operators implements Answered {
     const id = this.events.size > 0 && this.random() < 0.3 ? this.pick([...this.events.keys()]) : `e${this.next++}`
     const known = this.events.get(id) ?? { kind: this.pick(['duties.note', 'duties.nobody']), run: undefined, isTaken: false }
     this.events.set(id, known)
+    // As of now: an operator beside this one may tell it at the same time, and be answered first.
+    const { isTaken, run } = known
     const reply = await this.plane('ann', '/events', { id, kind: known.kind, correlation: [], payload: null })
     this.expect(reply, [200], `event ${id}`)
     if (reply === undefined) return
-    if (known.isTaken && (reply.body.delivery !== 'duplicate' || reply.body.run !== known.run))
+    if (isTaken && (reply.body.delivery !== 'duplicate' || reply.body.run !== run))
       throw new Wrong(`event ${id} was taken, and is ${JSON.stringify(reply.body)}`)
     known.isTaken = true
     known.run = reply.body.run
