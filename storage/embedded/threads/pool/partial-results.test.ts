@@ -91,9 +91,8 @@ t.test('nor by one whose namespace makes way for others meanwhile', async (t) =>
   node.storage.run(HELD, gate).result.catch(() => {})
   const args = ranges()
   const first = ask(args)
-  // What they ask is remembered at once.
-  const name = 'x'.repeat(1500)
-  const others = Array.from({ length: 400 }, (_, i) => ask({ name, start: String(i), namespace: `other${i % 20}` }).catch(() => {}))
+  // That they have asked is remembered at once, and takes a kilobyte of each.
+  const others = Array.from({ length: 1100 }, (_, i) => ask({ ...args, namespace: `other${i}` }).catch(() => {}))
   await write(`m,host=a v=1 ${BASE + 6n}`)
   const after = ask(args)
   Atomics.store(gate, 0, 1)
