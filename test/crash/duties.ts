@@ -212,8 +212,11 @@ class Operators implements Answered {
     const owing = [...this.keys.values()].filter(({ run, capability }) => run !== undefined && capability === 'duties.owe')
     const one = this.pick(owing)
     if (one === undefined || this.random() < 0.5) return
-    const id = `do-${one.run}`
-    const reply = await this.plane('bob', '/events', { id, kind: 'duties.do', correlation: [{ namespace: 'run', value: one.run }], payload: null })
+    await this.performFor(`do-${one.run}`, one.run as string)
+  }
+
+  async performFor(id: string, run: string): Promise<void> {
+    const reply = await this.plane('bob', '/events', { id, kind: 'duties.do', correlation: [{ namespace: 'run', value: run }], payload: null })
     this.expect(reply, [200], id)
     if (reply !== undefined) this.count('performed')
   }
@@ -359,6 +362,9 @@ async function end(node: Node, operators: Operators, start: (setting: Setting) =
     const [exhausted, quarantined] = [await list('/runs?outcome=exhausted'), await list('/runs?outcome=quarantined')]
     for (const run of exhausted) await operators.call(`${runs}/${run}/replay`, { mode: 'resume' })
     for (const run of quarantined) await operators.plane('ann', `/runs/${run}/abandon`, { reason: 'enough' })
+    // What had no room before the clock jumped begins to wait only now, for hours.
+    const owing = (await operators.plane('bob', '/runs/waiting'))?.body.runs ?? []
+    for (const { run, waiting_for } of owing) if (waiting_for.kind === 'duties.do') await operators.performFor(`end-${run}`, run)
     const left = waiting + exhausted.length + quarantined.length + (await list('/runs/live')).length + (await list('/runs/waiting')).length
     if (left === 0 && performance.now() > began + (GRACE_SECS + 2) * 1000) break
     if (performance.now() > until) throw new Wrong(`${left} runs and tasks are left after ${PATIENCE_MS} ms`)
