@@ -9,7 +9,8 @@ import { dirname, resolve } from 'node:path'
 /** The topmost directory that is missing; undefined when all are there. */
 function firstMissing(path: string): string | undefined {
   let missing: string | undefined
-  for (let at = resolve(path); !existsSync(at); at = dirname(at)) missing = at
+  // A root may be missing, too: a drive of Windows.
+  for (let at = resolve(path); !existsSync(at) && at !== missing; at = dirname(at)) missing = at
   return missing
 }
 
