@@ -94,9 +94,8 @@ t.test('from half of the memory on a namespace waits for its own jobs, and no ot
   )
   const other = place()
   t.equal(await ownedBy('b', () => other.during(done)), 'done', 'another namespace')
-  const nobodys = [place(), place(), place(), place()]
-  const alone = nobodys.map((one, i) => (i < 2 ? one.during(done) : ownedBy('default', () => one.during(done))))
-  t.same(await Promise.all(alone), ['done', 'done', 'done', 'done'], 'where namespaces are not kept apart')
+  const nobodys = [place(), place()]
+  t.same(await Promise.all(nobodys.map((one) => one.during(done))), ['done', 'done'], 'where namespaces are not kept apart')
   first.leave()
   const next = place(job.signal)
   t.equal(await ownedBy('a', () => next.during(done)), 'done', 'the next statement of a job')

@@ -6,8 +6,8 @@
  * Invariant: a job that has had a statement does not wait. Others may wait for it, also elsewhere: for rows that it has gathered (svcdb/lib/columns).
  */
 const JOBS = 3
-/** Of a server that keeps none apart, and of what no client has asked for: nobody else is there who could be left without. */
-const ALONE: ReadonlySet<string> = new Set(['', 'default'])
+/** The namespace of a server that keeps none apart, and of what no client has asked for: nobody else is there who could be left without. */
+const ALONE = ''
 
 export class StatementRoom {
   private readonly limit: number
@@ -38,7 +38,7 @@ export class StatementRoom {
 
   /** The job has a statement. */
   begin(namespace: string, job: AbortSignal): void {
-    if (ALONE.has(namespace)) return
+    if (namespace === ALONE) return
     this.namespaces.set(job, namespace)
     this.jobs.set(namespace, (this.jobs.get(namespace) ?? new Set()).add(job))
   }
