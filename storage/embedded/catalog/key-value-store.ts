@@ -10,6 +10,8 @@ import { corruptCatalog, inaccessibleCatalog } from './value.ts'
 
 export interface KeyValueStore {
   get(key: string): unknown
+  /** As `get`, in memory that the next one writes to: `length` counts, and may be less than the array's own. */
+  getBinaryFast(key: string): Uint8Array | undefined
   getKeys(range: { start?: string; end?: string; limit?: number }): Iterable<string>
   getRange(range: { start?: string; end?: string; limit?: number }): Iterable<{ key: string; value: unknown }>
   /** At least `pageSize` and `lastPageNumber`. */

@@ -63,6 +63,10 @@ class FailingStore implements KeyValueStore {
     return this.disk.entries.get(key)
   }
 
+  getBinaryFast(key: string): Uint8Array | undefined {
+    return this.disk.entries.get(key)
+  }
+
   *getKeys(range: { start?: string; end?: string; limit?: number }): Generator<string> {
     for (const { key } of this.getRange(range)) yield key
   }

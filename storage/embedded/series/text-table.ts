@@ -7,11 +7,13 @@
  */
 import { grownBytes, grownInt32, type Memory, newBytes, newInt32, widened } from '../memtable/grow.ts'
 import { type HashKey, hashBytes } from './hash.ts'
+import { fillSlots, MANY } from './slots.ts'
 
 /** A table that was emptied keeps slots up to so many. */
 const KEPT_SLOTS = 1 << 16
 const FIRST_TEXTS = 1024
 const FIRST_BYTES = 16 * 1024
+const ALL = (): boolean => true
 
 /** A byte order mark at the beginning is part of the text. */
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
@@ -69,7 +71,8 @@ export class TextTable {
       this.offsets = grownInt32(this.offsets, text + 2, this.memory)
       replaced = true
     }
-    for (let i = 0; i < length; i++) this.bytes[at + i] = source[start + i]
+    const { bytes } = this
+    for (let i = 0; i < length; i++) bytes[at + i] = source[start + i]
     this.offsets[text + 1] = at + length
     if (text >= this.hashes.length) this.hashes = widened(this.hashes, this.hashes.length * 2)
     this.hashes[text] = hash
@@ -89,8 +92,10 @@ export class TextTable {
 
   /** From now on `find` finds the texts below `end`. */
   index(end: number): void {
+    if (end <= this.indexed) return
     if (end * 2 > this.slots.length) return this.rehash(end)
-    for (; this.indexed < end; this.indexed++) this.insert(this.indexed)
+    this.insertAll(this.indexed, end)
+    this.indexed = end
   }
 
   /** Takes the newest texts back. */
@@ -140,12 +145,18 @@ export class TextTable {
     this.slots[slot] = text + 1
   }
 
+  private insertAll(from: number, end: number): void {
+    // Older ones come to lie behind newer ones: only where none is taken out of the slots again.
+    if (this.memory === 'shared' && end - from >= MANY) fillSlots(this.slots, this.hashes, from, end, ALL)
+    else for (let text = from; text < end; text++) this.insert(text)
+  }
+
   /** @param room for how many texts. */
   private rehash(end: number, room = end): void {
     let length = this.slots.length
     while (room * 2 > length) length *= 2
     this.slots = newInt32(length, this.memory)
-    for (let text = 0; text < end; text++) this.insert(text)
+    this.insertAll(0, end)
     this.indexed = end
     this.onGrow()
   }

@@ -5,6 +5,7 @@
  * (`truncate`).
  */
 import { grownInt32, type Memory, newInt32, widened } from '../memtable/grow.ts'
+import { fillSlots, MANY } from './slots.ts'
 
 /** In place of the measurement of a number that was given back. */
 export const RELEASED = -1
@@ -87,6 +88,7 @@ export class TupleTable {
 
   /** From now on `find` finds the tuples below `end`. */
   index(end: number): void {
+    if (end - this.indexed >= MANY) this.indexMany(end)
     for (; this.indexed < end; this.indexed++) if (this.measurement[this.indexed] !== RELEASED) this.insert(this.indexed)
   }
 
@@ -137,6 +139,16 @@ export class TupleTable {
   /** Bytes of memory held. */
   get allocated(): number {
     return (this.measurement.length + this.offsets.length + this.tags.length + this.hashes.length + this.slots.length) * 4
+  }
+
+  private indexMany(end: number): void {
+    const { measurement, hashes } = this
+    const most = end - this.indexed
+    if ((this.used + most) * 2 > this.slots.length) this.rehash(this.found + most)
+    const put = fillSlots(this.slots, hashes, this.indexed, end, (number) => measurement[number] !== RELEASED)
+    this.used += put
+    this.found += put
+    this.indexed = end
   }
 
   private insert(number: number): void {

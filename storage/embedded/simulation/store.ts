@@ -42,6 +42,10 @@ export class SimulatedStore implements KeyValueStore {
     return this.entries.get(key)
   }
 
+  getBinaryFast(key: string): Uint8Array | undefined {
+    return this.get(key)
+  }
+
   *getKeys(range: { start?: string; end?: string; limit?: number }): Generator<string> {
     for (const { key } of this.getRange(range)) yield key
   }
