@@ -1,4 +1,5 @@
 /** Every key of every section, by the schemas themselves: what is outside of a key's values is refused in words that name it. */
+import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { BUILTIN_ENGINES, builtinPlugins, loadEngine, loadPlugin, loadState } from '../loader.ts'
 import { authSchema, engineSchema, serverSchema, stateSchema, tlsSchema } from './schema.ts'
@@ -92,4 +93,25 @@ t.test('bounds and defaults are values that the key may have', async (t) => {
     }
   }
   t.end()
+})
+
+t.test('what svc.toml shows commented out is the default, as its head says', async (t) => {
+  const defaults = new Map<string, unknown[]>()
+  for (const { section, schema } of await sections())
+    for (const { path, key } of keysOf(schema)) {
+      const name = [section, ...path].join('.')
+      defaults.set(name, [...(defaults.get(name) ?? []), key.default])
+    }
+  let section = ''
+  let shown = 0
+  for (const line of readFileSync(new URL('../../svc.toml', import.meta.url), 'utf8').split('\n')) {
+    section = /^(?:# )?\[+([\w.]+)\]/.exec(line)?.[1] ?? section
+    // Texts without a default, such as addresses, are examples.
+    const [, key, text] = /^# (\w+) = (-?[\d.]+|true|false|"[^"]*")/.exec(line) ?? []
+    const known = defaults.get(`${section}.${key}`)?.filter((value) => typeof value !== 'object' && value !== undefined && value !== '')
+    if (known === undefined || known.length === 0) continue
+    shown++
+    t.ok(known.includes(JSON.parse(text)), `${section}.${key} = ${text}, and the default is ${known.join(', ')}`)
+  }
+  t.ok(shown > 30, `${shown} keys`)
 })
