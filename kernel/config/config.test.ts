@@ -223,6 +223,13 @@ t.test('a capability that the engine lacks is refused', async (t) => {
   ])
 })
 
+t.test('where only a state store is lacking, one of its own is what to do', async (t) => {
+  const keeper = definePlugin({ id: 'keeper', summary: 's', stability: 'beta', capabilities: ['points', 'state'], setup() {} })
+  const of = (toml: string) => resolveConfig(readConfig({ config: file(toml) }, {}), { plugins: [keeper], engine: { ...engine, capabilities: ['points'] } })
+  await t.rejects(of(''), /lacks the capability "state"; add a section \[state\], such as with engine = "postgres", use another engine or remove the plugin$/)
+  await t.resolves(of('[state]\nengine = "postgres"\nurl = "postgres://svc@localhost/svc"\n'))
+})
+
 t.test('a capability that only a key gives is refused with that key, and goes with what comes along', async (t) => {
   const keeper = definePlugin({ id: 'keeper', summary: 's', stability: 'beta', capabilities: ['backup'], setup() {} })
   const made: EngineModule = {

@@ -11,6 +11,7 @@ import { type TProperties, Type } from '../lib/schema/index.ts'
 import { builtinPlugins, type EngineModule, loadEngine, loadPlugin, loadState, type StateModule } from '../loader.ts'
 import type { Plugin } from '../plugin.ts'
 import { OWN_STATE, STATE_CAPABILITIES } from '../storage/state-engine.ts'
+import type { Capability } from '../storage/storage.ts'
 import { addressesOf, addressProblems, type ListenAddress } from './addresses.ts'
 import { type Renamed, refuseNeedless, renameKeys } from './names.ts'
 import { type Given, givenBy, KERNEL_OVERRIDES, type Override, overridesOf } from './overrides.ts'
@@ -360,12 +361,16 @@ async function resolveStorage(
     for (const needed of plugin.capabilities ?? []) {
       if (!capabilities.has(needed) && !beside.includes(needed))
         problems.push(
-          `cannot run plugin "${plugin.id}" on storage engine "${named}": the engine lacks the capability "${needed}"; ${lacking[needed] ?? 'use another engine'} or remove the plugin`,
+          `cannot run plugin "${plugin.id}" on storage engine "${named}": the engine lacks the capability "${needed}"; ${lacking[needed] ?? elsewhere(needed)} or remove the plugin`,
         )
     }
   }
   return { engine: String(named), module, config, capabilities, preset }
 }
+
+/** What gives a capability that the engine never has. */
+const elsewhere = (needed: Capability): string =>
+  `${STATE_CAPABILITIES.includes(needed) ? 'add a section [state], such as with engine = "postgres", ' : ''}use another engine`
 
 async function resolveState(sections: Sections, source: ConfigSource, origin: Origin, problems: string[]): Promise<StateConfig | undefined> {
   if (!sections.has('state')) return undefined
