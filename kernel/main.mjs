@@ -29,6 +29,9 @@ const { findOwnModules } = await import('./lib/modules/own-modules.ts')
 findOwnModules()
 const { run } = await import('./cli/cli.ts')
 
+/** What comes so soon after a signal to stop is the same one: timeout(1) signals a process and then its group, of which it is. */
+const ONE_SIGNAL_MS = 500
+
 /** Exiting waits for threads, and they for native calls that may never return: this waits for nothing. Locks end with the process. */
 function kill() {
   process.kill(process.pid, 'SIGKILL')
@@ -42,10 +45,11 @@ const code = await run(process.argv.slice(2), {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   stopSignal: new Promise((resolve) => {
-    let signals = 0
+    let first = Number.NaN
     const stop = (signal = '') => {
-      // The second signal means at once: what was acknowledged is in the log, and is replayed.
-      if (++signals > 1) kill()
+      // A second signal means at once: what was acknowledged is in the log, and is replayed.
+      if (performance.now() - first > ONE_SIGNAL_MS) kill()
+      if (Number.isNaN(first)) first = performance.now()
       resolve(signal)
     }
     process.on('SIGTERM', stop)

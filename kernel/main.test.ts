@@ -85,13 +85,24 @@ t.test('requests that outlast shutdown_timeout_secs are cut', async (t) => {
   t.equal(await run.exit, 0)
 })
 
+t.test('signals that come together are one: timeout(1) signals the process, and its group too', async (t) => {
+  const run = start(['serve', '--config', config(1000, 300)])
+  const answer = fetch(`${await urlOf(run)}/slow`)
+  await eventually(() => run.err().includes('it is asked'))
+  // The system has two of one number for one where the first was not taken yet.
+  run.child.kill('SIGTERM')
+  run.child.kill('SIGINT')
+  t.same(await (await answer).json(), { done: true })
+  t.equal(await run.exit, 0)
+})
+
 t.test('a second signal ends the process at once', async (t) => {
   const run = start(['serve', '--config', config(60_000, 60)])
   fetch(`${await urlOf(run)}/slow`).catch(() => {})
   await eventually(() => run.err().includes('it is asked'))
   run.child.kill('SIGTERM')
   await eventually(() => run.err().includes('stopping'))
-  run.child.kill('SIGTERM')
+  await eventually(() => !run.child.kill('SIGTERM') || run.child.signalCode !== null)
   t.equal(await run.exit, null)
   t.equal(run.child.signalCode, 'SIGKILL')
 })
