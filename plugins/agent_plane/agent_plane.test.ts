@@ -303,3 +303,10 @@ t.test('each tenant has a plane of its own, and all have the same skills', async
   const twenty = await Promise.all(Array.from({ length: 20 }, (_, n) => ask(n % 2 === 0 ? '' : '?tenant=acme', n, `k${n}`)))
   t.equal(new Set(twenty.map(({ run }) => run)).size, 20)
 })
+
+t.test('verbs of the operator API are told which plugin has it', async (t) => {
+  const { node } = await start(t, [])
+  const answer = await node.inject('/api/v1/plane/attention')
+  t.equal(answer.statusCode, 404)
+  t.match(answer.json().error, /; the operator API is that of plugin "operator_api", with a section of its own, below its base_path$/)
+})

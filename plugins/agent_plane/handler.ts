@@ -5,6 +5,8 @@ import type { Planes } from './planes.ts'
 import * as schemas from './schemas.ts'
 
 const PATH = '/api/v1/admin/agents/runs'
+/** Of the operator API by default: where the verbs of `svc plane` ask. */
+const OPERATORS = '/api/v1/plane'
 
 interface Begin {
   capability: string
@@ -14,6 +16,7 @@ interface Begin {
 }
 
 export function addRoutes(svc: Svc, planes: Planes): void {
+  svc.http.hintBelow(OPERATORS, 'the operator API is that of plugin "operator_api", with a section of its own, below its base_path')
   const config = { action: 'admin' as const }
   const route = (summary: string, more: object, answer: object) => ({ tags: ['agents'], summary, ...more, response: answer })
   const agentsOf = (query: unknown) => planes.named((query as { tenant?: string }).tenant ?? DEFAULT_TENANT).agents
