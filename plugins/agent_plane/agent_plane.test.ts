@@ -233,6 +233,9 @@ t.test('svc plane begins runs on a node, shows their records and checks their ch
   t.equal(output, 2)
   t.match(await svc('plane', 'run', 'minus', '--url', node.url), { code: 4, err: /nothing here has the capability/ })
   t.match(await svc('plane', 'run', 'plus', '--input', '{', '--url', node.url), { code: 2 })
+  // A negative answer would say that something needs a person, or that there is no such run.
+  for (const verb of [['attention'], ['waiting'], ['cancel', run, '--reason', 'x']])
+    t.match(await svc('plane', ...verb, '--url', node.url), { code: 4, err: /is that of plugin "operator_api"/ }, verb[0])
   t.match(await svc('plane', 'run', 'plus', '--url', 'http://127.0.0.1:1'), { code: 4, err: /cannot reach the node/ })
   t.match(await svc('plane', 'dance'), { code: 2 })
   const { out } = await svc('plane', 'history', run)

@@ -12,7 +12,7 @@ export interface ApiAnswer<T> {
 
 /**
  * With SVC_TOKEN as the token; with --actor it is asked of the store of a node that is stopped.
- * @throws Error when the node cannot be reached, or answers something else than JSON.
+ * @throws Error when the node cannot be reached, or answers something else than JSON, and when it has no operator API there.
  */
 export async function askApi<T>(call: CommandCall, path: string, body?: object): Promise<ApiAnswer<T>> {
   const { flags, env } = call
@@ -24,9 +24,13 @@ export async function askApi<T>(call: CommandCall, path: string, body?: object):
     throw new Error(`cannot reach the node at "${url}": ${(error.cause as Error | undefined)?.message ?? error.message}; see --url`)
   })
   const text = await answer.text()
+  let read: T & { error?: string; code?: string }
   try {
-    return { status: answer.status, body: JSON.parse(answer.status === 204 ? '{}' : text) as T & { error?: string } }
+    read = JSON.parse(answer.status === 204 ? '{}' : text)
   } catch {
     throw new Error(`the node at "${url}" answered ${answer.status}, and no JSON; see --url and --api`)
   }
+  // The operator API has no codes: there is none at this path, which is no answer to what was asked.
+  if (answer.status === 404 && read.code !== undefined) throw new Error(read.error)
+  return { status: answer.status, body: read }
 }
