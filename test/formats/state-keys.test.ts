@@ -8,6 +8,7 @@ const PAGES: Record<string, { plugin: string; beside?: readonly string[] }> = {
   'api-keys.md': { plugin: 'api_keys' },
   'namespaces.md': { plugin: 'namespaces' },
   'plane-records.md': { plugin: 'agent_plane', beside: ['event', 'evidence', 'svc', 'trigger'] },
+  'rollups.md': { plugin: 'rollups' },
   'webhooks.md': { plugin: 'webhooks' },
 }
 const NO_KEYS = ['application', 'svcdb']
