@@ -83,7 +83,7 @@ t.test('the operator API, as its guide has it', { timeout: 300_000 }, async (t) 
   t.match(JSON.parse(await run(cancel, { TOKEN: tokens[1] })), { error: /^cannot find run / })
   await t.rejects(
     run('svc plane cancel RUN --reason TEXT --actor olga --config svc.toml', { SVC_DATA_DIR: server.dataDir }),
-    { stderr: /has it open/ },
+    { code: 4, stderr: /has it open/ },
     'refused while a server runs',
   )
 })
