@@ -89,14 +89,13 @@ export class WarmUpSchedule {
       await this.pause(LOOK_MS)
       if (this.utilization() <= IDLE) break
     }
-    for (let thread = this.options.coldThread(); thread !== undefined; thread = this.options.coldThread()) {
-      try {
+    try {
+      for (let thread = this.options.coldThread(); thread !== undefined; thread = this.options.coldThread()) {
         await this.thread(thread)
-      } catch (error) {
-        this.options.log.debug({ err: error }, 'warm-up ended early')
-        return
+        thread.endWarmUp()
       }
-      thread.endWarmUp()
+    } catch (error) {
+      this.options.log.debug({ err: error }, 'warm-up ended early')
     }
   }
 

@@ -83,6 +83,7 @@ export class EngineThread {
   private readonly turns = new Map<number, AbortController>()
   private readonly processes: Places
 
+  /** @throws OVERLOADED when the system has no thread to give. */
   constructor(role: ThreadRole, options: ThreadOptions, gone: (thread: EngineThread, end: ThreadEnd) => void) {
     const { publisher, log } = options
     this.options = options
@@ -103,7 +104,7 @@ export class EngineThread {
       life: this.life,
     }
     this.timers = options.environment.timers
-    this.worker = options.environment.startThread(workerData)
+    this.worker = begun(options.environment, workerData)
     if (rest.length > 0) void this.handOver(rest)
     this.unsubscribe = publisher.add((events) => this.post({ kind: 'state', events }))
     this.worker.on('message', (message: FromWorker) => this.receive(message))
@@ -281,6 +282,15 @@ export class EngineThread {
         this.tasks.get(message.id)?.resolve(message)
         this.tasks.delete(message.id)
     }
+  }
+}
+
+/** That the system has no thread to give is thrown here; all else that keeps one from its work comes as an event. */
+function begun(environment: Pick<Environment, 'startThread'>, data: WorkerData): EngineWorker {
+  try {
+    return environment.startThread(data)
+  } catch (error) {
+    throw endOf(error as Error, 1).error
   }
 }
 

@@ -136,8 +136,12 @@ export class WorkerPool {
       })
     }
     const begin = (): void => {
-      if (this.hasRoom(namespace)) start()
-      else this.queued.set(id, { namespace, start, fail: (error) => job.fail(error) })
+      if (!this.hasRoom(namespace)) return void this.queued.set(id, { namespace, start, fail: (error) => job.fail(error) })
+      try {
+        start()
+      } catch (error) {
+        job.fail(classify(error))
+      }
     }
     if (!shared) {
       begin()
