@@ -1,3 +1,6 @@
+import { EventEmitter } from 'node:events'
+import { syncBuiltinESMExports } from 'node:module'
+import threads from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import { JsonThread } from './json-thread.ts'
 
@@ -49,3 +52,43 @@ t.test('when it is stopped all that wait are told so', async (t) => {
   const stopping = { status: 'rejected', reason: { code: 'BACKPRESSURE' } }
   t.match(await settled, [stopping, stopping, stopping])
 })
+
+/** As Node.js does it where the system has no thread to give. */
+class NoWorker {
+  constructor() {
+    throw Object.assign(new Error('EAGAIN'), { code: 'ERR_WORKER_INIT_FAILED' })
+  }
+}
+
+/** It is made, and ends before it has done anything. */
+class UnbegunWorker extends EventEmitter {
+  constructor() {
+    super()
+    setImmediate(() => {
+      this.emit('error', Object.assign(new Error('Worker initialization failure: EMFILE'), { code: 'ERR_WORKER_INIT_FAILED' }))
+      this.emit('exit', 1)
+    })
+  }
+  unref(): void {}
+  postMessage(): void {}
+  async terminate(): Promise<void> {}
+}
+
+for (const [what, Failing] of Object.entries({ thrown: NoWorker, told: UnbegunWorker })) {
+  t.test(`no thread is to be had, which is ${what}: bodies are to be sent again, and read once there is one`, async (t) => {
+    const { Worker } = threads
+    const setWorker = (worker: unknown): void => {
+      threads.Worker = worker as typeof Worker
+      syncBuiltinESMExports()
+    }
+    t.teardown(() => setWorker(Worker))
+    const { read, convert } = setUp(t)
+    setWorker(Failing)
+    const all = await Promise.allSettled([convert('a', 'a1'), convert('a', 'a2')])
+    const again = { status: 'rejected', reason: { code: 'OVERLOADED', message: /thread.*; send it again/, headers: { 'retry-after': '5' } } }
+    t.match(all, [again, again])
+    setWorker(Worker)
+    await convert('a', 'a3')
+    t.same(read, ['a3'])
+  })
+}

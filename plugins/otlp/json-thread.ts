@@ -75,8 +75,13 @@ export class JsonThread {
         job.reject(reason)
         continue
       }
+      try {
+        this.worker ??= this.start()
+      } catch (error) {
+        job.reject(noThread(error as Error))
+        continue
+      }
       this.current = job
-      this.worker ??= this.start()
       this.worker.postMessage(job.body, [job.body])
     }
   }
@@ -91,12 +96,15 @@ export class JsonThread {
       if ('message' in answer) this.settle((job) => job.resolve(answer.message))
       else this.settle((job) => job.reject(new SvcError(answer.code, answer.text)))
     })
+    let failure: NodeJS.ErrnoException | undefined
     // It has a close behind it.
-    worker.on('error', () => {})
+    worker.on('error', (error) => {
+      failure = error
+    })
     worker.on('exit', () => {
       this.worker = undefined
       const tooMuch = () => new SvcError('BAD_REQUEST', 'cannot read the body as JSON: it takes too much memory; send smaller batches, or protobuf')
-      const error = this.stopped ? stopping() : tooMuch()
+      const error = this.stopped ? stopping() : failure?.code === 'ERR_WORKER_INIT_FAILED' ? noThread(failure) : tooMuch()
       this.settle((job) => job.reject(error))
     })
     return worker
@@ -108,6 +116,12 @@ export class JsonThread {
     if (current !== undefined) end(current)
     this.next()
   }
+}
+
+/** The system has none to give, or no file handles for it. */
+function noThread(cause: Error): SvcError {
+  const text = `cannot read the body: a thread to read it cannot be started (${cause.message}); send it again, or protobuf`
+  return new SvcError('OVERLOADED', text, { cause, headers: { 'retry-after': '5' } })
 }
 
 function stopping(): SvcError {
