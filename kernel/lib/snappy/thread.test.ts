@@ -1,3 +1,5 @@
+import { syncBuiltinESMExports } from 'node:module'
+import threads from 'node:worker_threads'
 import { compressSync } from 'snappy'
 import t, { type Test as TapTest } from 'tap'
 import { seeded } from '../random/index.ts'
@@ -116,4 +118,30 @@ t.test('bytes that were decoded elsewhere are placed in a slot, whether there is
   await t.rejects(thread.place(all[0], throws) as Promise<number>, thrown)
   t.equal(await thread.place(all[0], length), MIN_BYTES, 'the slot is free again')
   t.equal(new SnappyThread(0, () => {}).place(all[0], length), undefined, 'without slots')
+})
+
+t.test('where the system has no thread to give blocks are the caller’s, and it is told', (t) => {
+  const { Worker } = threads
+  const setWorker = (worker: unknown): void => {
+    threads.Worker = worker as typeof Worker
+    syncBuiltinESMExports()
+  }
+  t.teardown(() => setWorker(Worker))
+  setWorker(
+    class {
+      constructor() {
+        throw Object.assign(new Error('EAGAIN'), { code: 'ERR_WORKER_INIT_FAILED' })
+      }
+    },
+  )
+  const told: string[] = []
+  const thread = new SnappyThread(1, ({ message }) => told.push(message))
+  const block = compressSync(text(1, MIN_BYTES))
+  for (let i = 0; i < 2; i++)
+    t.equal(
+      thread.decode(block, () => 0),
+      undefined,
+    )
+  t.same(told, ['EAGAIN'])
+  t.end()
 })

@@ -110,7 +110,15 @@ export class SnappyThread {
 
   private start(): undefined {
     if (this.worker !== undefined || !this.reserve()) return
-    const worker = new Worker(moduleUrl('./worker.ts', import.meta.url), { name: 'svc-snappy', workerData: this.memory })
+    let worker: Worker
+    try {
+      worker = new Worker(moduleUrl('./worker.ts', import.meta.url), { name: 'svc-snappy', workerData: this.memory })
+    } catch (error) {
+      // The system has no thread to give.
+      this.over = true
+      this.gone(error as Error)
+      return
+    }
     this.worker = worker
     worker.unref()
     worker.on('message', (message: FromSnappyWorker) => {
