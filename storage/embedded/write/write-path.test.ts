@@ -193,6 +193,23 @@ t.test('what failed writes defined and moved is taken back, newest first', async
   t.same(await afterCrash(dir, rows), want, 'and after a restart')
 })
 
+t.test('writes that have failed are on their way no more: the window moves on disk, and series are given back', async (t) => {
+  const { engine, log } = await heldEngine(t)
+  const { writer, catalog } = inside(engine)
+  await writeFloat(engine, 'm', 'a', NOW - HOUR, { v: 1 })
+  const held = log.hold()
+  const failed = codeOf(writeFloat(engine, 'm', 'a', NOW, { v: 1 }))
+  await held
+  log.fail()
+  t.equal(await failed, 'STORAGE_FULL')
+  await writeFloat(engine, 'm', 'b', NOW, { v: 1 })
+  await writer.commit()
+  t.same(catalog.counters()?.newest, { '': String(NOW) })
+  await engine.delete({ namespace: '', measurement: 'm', matchers: [{ tag: 'host', op: '=', value: 'a' }] })
+  await engine.tidy()
+  t.equal((await engine.usage('')).series, 1)
+})
+
 t.test('writes that fail do not move the window on from times long past', async (t) => {
   const { engine, log } = await heldEngine(t)
   const past = NOW - 10n * 24n * HOUR
