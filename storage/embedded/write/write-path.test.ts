@@ -1,3 +1,5 @@
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { SvcError } from 'svcdb/lib/errors'
 import t, { type Test } from 'tap'
 import type { EmbeddedEngine } from '../engine.ts'
@@ -293,6 +295,38 @@ t.test('a drop that the log refuses: the measurement goes on, for those as well 
     t.same(await schemaOf(engine), [['m', 'v float64', 'w float64', 'x float64']])
     t.same(await afterCrash(dir, (again) => rowsOf(again, 'm')), [want[0], `a ${NOW + 1n} v=3`, want[1]])
   }
+})
+
+t.test('a drop or a restore that is refused before it gets to the log leaves the measurement as it was', async (t) => {
+  const { engine } = await heldEngine(t, { soft_delete_ttl_secs: 3600 })
+  const { writes } = inside(engine)
+  const refused = async (change: () => Promise<unknown>): Promise<void> => {
+    writes.refusal = new SvcError('OVERLOADED', 'only a restart recovers')
+    t.equal(await codeOf(change()), 'OVERLOADED')
+    writes.refusal = undefined
+  }
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  await refused(() => engine.drop('', 'm', { final: false }))
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`])
+  await writeFloat(engine, 'm', 'a', NOW + 1n, { v: 2 })
+  await engine.drop('', 'm', { final: false })
+  await refused(() => engine.restore('', 'm'))
+  t.same(await schemaOf(engine), [])
+  await engine.restore('', 'm')
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`, `a ${NOW + 1n} v=2`])
+})
+
+t.test('changes go on in a new log file as writes do, when no write comes between them', async (t) => {
+  const { engine, dir } = await heldEngine(t, { soft_delete_ttl_secs: 3600, wal_max_file_size: 65_536 })
+  const name = 'm'.repeat(250)
+  await writeFloat(engine, name, 'a', NOW, { v: 1 })
+  const files = (): string[] => readdirSync(join(dir, 'wal'))
+  t.equal(files().length, 1)
+  for (let bytes = 0; bytes <= 65_536; bytes += 2 * name.length) {
+    await engine.drop('', name, { final: false })
+    await engine.restore('', name)
+  }
+  t.ok(files().length > 1)
 })
 
 t.test('a measurement whose first write and drop fail together leaves its name free', async (t) => {
