@@ -237,6 +237,18 @@ t.test('a newline in a string does not begin a point, in good lines nor in bad o
   )
 })
 
+t.test('the lines of a string count once, whether the point is taken or refused behind it', async (t) => {
+  const { points, outcome } = parse('m s="a\nb" 1\nm s="a\nb" soon\nm v=1 2\nm s="a\nb",x\nm v=oops 3\nm v=4 4')
+  t.same(
+    points.map((p) => p.position),
+    [1, 5, 9],
+  )
+  t.same(
+    outcome.failures.map((f) => f.line),
+    [3, 6, 8],
+  )
+})
+
 t.test('a quote that is never closed takes only its own line', async (t) => {
   const { points, outcome } = parse('m v="open 1\nm v=2 2')
   t.same(
@@ -266,6 +278,21 @@ t.test('a line that was taken back does not decide the type of a field', async (
     [{ v: 1 }, { u: 1 }, { late: 5 }],
   )
   t.equal(outcome.rejected, 2)
+})
+
+t.test('nor does it for a name that is written in two ways', async (t) => {
+  const { points, outcome } = parse('m a\\b=1i,x\nm a\\\\b=2.5 1\nm a\\b=3i 2')
+  t.same(
+    points.map((p) => p.fields),
+    [{ 'a\\b': 2.5 }],
+  )
+  t.same(
+    outcome.failures.map((f) => [f.line, f.code]),
+    [
+      [1, 'INVALID_POINT'],
+      [3, 'SCHEMA_ERROR'],
+    ],
+  )
 })
 
 t.test('fields may come in any order, be left out, and come twice', async (t) => {
