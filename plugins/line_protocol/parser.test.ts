@@ -318,6 +318,19 @@ t.test('a known series is not taken apart again, until the resolver says that nu
   t.equal(batch.rows, 12)
 })
 
+t.test('also where they become so between two turns of one body', async (t) => {
+  const resolver = new FakeResolver()
+  const parser = new LineParser(resolver, 'default', { limits: DEFAULT_LIMITS, maxInternedBytes: 1 << 20, maxFailures: 1, seed: 1 })
+  const batch = new WriteBatch(resolver)
+  const work = parser.parse(Buffer.from('m,a=1 v=1\n'.repeat(200)), batch, { precision: 'ns', now: NOW, maxPoints: 1000 })
+  t.notOk(work.next().done)
+  t.equal(resolver.calls, 1)
+  resolver.epoch++
+  while (work.next().done !== true);
+  t.equal(resolver.calls, 2)
+  t.equal(batch.rows, 200)
+})
+
 t.test('a full table of keys is emptied and numbers stay right', async (t) => {
   const lines = Array.from({ length: 300 }, (_, i) => `m,host=h${i % 60} v=${i % 60} ${i}`).join('\n')
   const { points } = parse(lines, { maxInternedBytes: 100 })
