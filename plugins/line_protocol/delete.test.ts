@@ -1,5 +1,6 @@
 /** What the clients of InfluxDB 2 and QuestDB call besides writes. */
 
+import { SvcError } from 'svcdb/lib/errors'
 import { type BootOptions, boot, type TestNode } from 'svcdb/testkit'
 import t, { type Test } from 'tap'
 import plugin from './index.ts'
@@ -69,6 +70,22 @@ t.test('a measurement that is dropped meanwhile is no failure, and those behind 
   }
   t.same(await remove('b', { ...ALL, predicate: '' }), { status: 204 })
   t.same(await points(node), [])
+})
+
+t.test('what the storage refuses, or has not deleted all of, is not answered as done', async (t) => {
+  const { node, write, remove } = await start(t)
+  await write('b', [`cpu v=1 ${BASE}`])
+  const request = { ...ALL, predicate: '_measurement="cpu"' }
+  node.storage.delete = async () => {
+    throw new SvcError('BACKPRESSURE', 'later')
+  }
+  t.match(await remove('b', request), { status: 503, code: 'BACKPRESSURE' })
+  node.storage.delete = async () => ({ series: 1, segmentsSkipped: 2 })
+  t.match(await remove('b', request), {
+    status: 503,
+    code: 'OVERLOADED',
+    error: /2 segments with points of the range are out of service; send the delete again/,
+  })
 })
 
 t.test('what a bucket is decides what is deleted', async (t) => {
