@@ -1,6 +1,7 @@
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { compressSync } from 'snappy'
 import { definePlugin, type MetricMetadata } from 'svcdb'
+import { SvcError } from 'svcdb/lib/errors'
 import { boot, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { STALE, type WireSeries, writeRequest, writeRequestV2 } from './testing-wire.ts'
@@ -310,6 +311,19 @@ t.test('a retry with its Idempotency-Key, and storage that takes nothing', async
   t.equal((await send(node, body, headers)).status, 204)
   t.match(await send(node, body, headers), { status: 409, body: { code: 'CONFLICT' } })
   await node.stop()
+})
+
+t.test('what the storage does not take is to come again, and is not said to be written', async (t) => {
+  const node = await boot({ plugins: ['remote_write'], config: { remote_write: { exemplars_written: 'accepted' } } })
+  t.teardown(() => node.stop())
+  node.storage.write = async (batch) => {
+    node.storage.recycle(batch)
+    throw new SvcError('BACKPRESSURE', 'later')
+  }
+  const series = { ...up(1), exemplars: 1 }
+  t.match(await send(node, compressSync(writeRequest([series]))), { status: 503, body: { code: 'BACKPRESSURE' } })
+  t.match(await send(node, compressSync(writeRequestV2([series])), V2), { status: 503, body: { code: 'BACKPRESSURE' }, written: ['0', '0', '0'] })
+  t.equal(await metric(node, 'remote_write_points_written_total'), 0)
 })
 
 t.test('metadata is there for other plugins, also after a restart', async (t) => {
