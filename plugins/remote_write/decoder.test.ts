@@ -1,7 +1,9 @@
-import { Message, pointsOf } from 'svcdb/testkit'
+import { WriteBatch } from 'svcdb/lib/columns'
+import { FakeResolver, Message, pointsOf } from 'svcdb/testkit'
 import t from 'tap'
 import { NOTHING_WRITTEN, tallyOf } from './answer.ts'
 import { fuzz } from './decoder.fuzz.ts'
+import { RequestDecoder } from './decoder.ts'
 import { decoding, encode } from './testing-decoding.ts'
 import { labelOf, STALE, sampleOf, type WireSeries, writeRequest, writeRequestV2 } from './testing-wire.ts'
 
@@ -445,3 +447,32 @@ t.test('what is no message is refused as a whole, with its place', async (t) => 
 t.test('decoding equals a plain decoder', async (t) => {
   t.ok(fuzz(7, (requests) => requests < 200) >= 200)
 })
+
+for (const version of [1, 2] as const) {
+  t.test(`version ${version}: numbers that are given back between two turns of a request are asked for again`, (t) => {
+    const resolver = new FakeResolver()
+    const decoder = new RequestDecoder(resolver, '', { maxCacheBytes: 1 << 20, maxBuckets: 100, memory: () => undefined, seed: 3 })
+    const batch = new WriteBatch(resolver)
+    const labels: [string, string][] = [['__name__', 'm']]
+    const message = encode(
+      version,
+      Array.from({ length: 200 }, (_, ms) => ({ labels, samples: [{ ms, value: 1 }] })),
+    )
+    const options = { maxSamples: 1000, maxFailures: 1, keepBoth: false, skipNonFinite: false, exemplars: false }
+    const work = decoder.decode(
+      version,
+      message,
+      batch,
+      () => batch,
+      () => {},
+      options,
+    )
+    t.notOk(work.next().done)
+    t.equal(resolver.calls, 1)
+    resolver.epoch++
+    while (work.next().done !== true);
+    t.equal(resolver.calls, 2)
+    t.equal(batch.rows, 200)
+    t.end()
+  })
+}
