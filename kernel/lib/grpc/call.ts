@@ -318,8 +318,10 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
     if (this.inbox === undefined) stream.resume()
     if (stream.destroyed || stream.closed) return
     if (!stream.headersSent && status.status !== OK) {
-      stream.respond({ ...this.headers, ...statusHeaders(status) }, { endStream: true })
-      this.stopReceiving()
+      inNextTurn(stream, () => {
+        stream.respond({ ...this.headers, ...statusHeaders(status) }, { endStream: true })
+        this.stopReceiving()
+      })
       return
     }
     this.respond()
@@ -375,4 +377,14 @@ export class Call<Context> implements GrpcCall<Context>, Holder {
       requestId,
     }
   }
+}
+
+/**
+ * Refuses a call when the other connections have had their turn. Until then it counts for max_concurrent_streams: refused at once, calls could be sent in any
+ * number, and all that a connection has received, megabytes of them, would be one turn.
+ */
+export function inNextTurn(stream: ServerHttp2Stream, refuse: () => void): void {
+  setImmediate(() => {
+    if (!stream.destroyed && !stream.closed) refuse()
+  })
 }

@@ -11,6 +11,7 @@ import {
   type Http2Server,
   type Http2Session,
   type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2'
@@ -30,7 +31,7 @@ import {
   tlsReload,
 } from '../network/index.ts'
 import { type Attributes, inSpan } from '../trace/index.ts'
-import { Call, CONTENT_TYPE } from './call.ts'
+import { Call, CONTENT_TYPE, inNextTurn } from './call.ts'
 import type { GrpcConfig } from './config.ts'
 import { Connections } from './connections.ts'
 import { keepAlive } from './keepalive.ts'
@@ -320,8 +321,7 @@ export class GrpcListener<Context> {
     stream.resume()
     const status = statusOf(error)
     this.answered.inc({ method: 'unknown', status: STATUS_NAMES[status.status] })
-    stream.respond({ ':status': 200, 'content-type': CONTENT_TYPE, ...statusHeaders(status) }, { endStream: true })
-    setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR))
+    answer(stream, { ':status': 200, 'content-type': CONTENT_TYPE, ...statusHeaders(status) })
   }
 }
 
@@ -344,6 +344,13 @@ function refuse(stream: ServerHttp2Stream, metadata: Metadata): void {
   stream.on('error', () => {})
   stream.resume()
   const post = metadata.get(':method') === 'POST'
-  stream.respond(post ? { ':status': 415 } : { ':status': 405, allow: 'POST' }, { endStream: true })
-  setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR))
+  answer(stream, post ? { ':status': 415 } : { ':status': 405, allow: 'POST' })
+}
+
+/** With headers alone, and takes no more. */
+function answer(stream: ServerHttp2Stream, headers: OutgoingHttpHeaders): void {
+  inNextTurn(stream, () => {
+    stream.respond(headers, { endStream: true })
+    setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR))
+  })
 }
