@@ -143,8 +143,10 @@ t.test('role_claim and principal_claim lead into objects; a name with dots goes 
   t.match(await nested.who(await sign(SECRET, claimsOf({ ...claims, sub: ' ' }))), { status: 401, error: /claim sub/ })
   const dotted = await startNode(t, { secret: SECRET, role_claim: 'https://example.com/roles' })
   t.match(await dotted.who(await sign(SECRET, claimsOf({ 'https://example.com/roles': ['r'] }))), { roles: ['r'] })
-  const inherited = await startNode(t, { secret: SECRET, role_claim: 'constructor.name' })
-  t.match(await inherited.who(await sign(SECRET)), { status: 200, roles: [] })
+  for (const role_claim of ['constructor', 'constructor.name', '__proto__.constructor']) {
+    const inherited = await startNode(t, { secret: SECRET, role_claim })
+    t.match(await inherited.who(await sign(SECRET)), { status: 200, roles: [] }, role_claim)
+  }
 })
 
 t.test('under multi_tenancy a token names a namespace, and an admin of all says so', async (t) => {
@@ -216,6 +218,19 @@ t.test('reject_replayed_jti takes each token once', async (t) => {
   const many = await sign(SECRET, claimsOf({ jti: 'many' }))
   const answers = await Promise.all(Array.from({ length: 10 }, () => who(many)))
   t.equal(answers.filter(({ status }) => status === 200).length, 1, 'of calls at one time too')
+})
+
+t.test('a token is for one call until it is taken no more, also where its exp has a fraction', async (t) => {
+  const { who, clock } = await startNode(t, { secret: SECRET, reject_replayed_jti: true, clock_skew_secs: 30 })
+  const exp = Math.floor(Date.now() / 1000) + 60.5
+  const [token, next] = [await sign(SECRET, claimsOf({ jti: 'one', exp })), await sign(SECRET, claimsOf({ jti: 'next', exp: exp + 60 }))]
+  t.match(await who(token), { status: 200 })
+  // Whole seconds count where exp is looked at: it is taken until the next one begins.
+  Object.assign(clock, { now: () => (exp + 30.2) * 1000 })
+  t.match(await who(next), { status: 200 }, 'by which those that have ended are forgotten')
+  t.match(await who(token), { status: 401, error: /used before/ })
+  Object.assign(clock, { now: () => (exp + 30.5) * 1000 })
+  t.match(await who(token), { status: 401, error: /has expired/ })
 })
 
 t.test('used tokens of one namespace leave room for those of another', async (t) => {

@@ -40,7 +40,8 @@ export class UsedTokens {
     this.look(LOOKED)
     if (!this.hasRoom(namespaces)) this.look(LOOKED_FOR_ROOM)
     if (!this.hasRoom(namespaces)) throw new TokenRefused('too_many')
-    this.used.set(key, { until: expiresAt + this.clockSkewMs, namespaces })
+    // The verifier looks at whole seconds, and takes a token until the next one begins.
+    this.used.set(key, { until: Math.ceil((expiresAt + this.clockSkewMs) / 1000) * 1000, namespaces })
     for (const namespace of namespaces) this.countOf.set(namespace, (this.countOf.get(namespace) ?? 0) + 1)
   }
 
