@@ -6,7 +6,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { freePort } from '../support/free-port.ts'
 import { startNode } from './node.ts'
+import { execute } from './program.ts'
 import { missing, ownMetric, startProgram } from './prometheus.ts'
+import { vector } from './promql/compare.ts'
 import { untilValues } from './values.ts'
 
 const RULES = `groups:
@@ -41,4 +43,30 @@ test('vmalert: rules are asked here, and what they record and alert of is here',
   } finally {
     await vmalert.stop()
   }
+})
+
+test('vmalert replays rules over times before the out-of-order window', { skip: missing('vmalert') }, async (t) => {
+  const node = await startNode({ plugins: ['line_protocol', 'remote_write', 'promql'] })
+  t.after(() => node.stop())
+  const time = Math.floor(Date.now() / 1000) - 100 * 3600
+  const written = await fetch(`${node.url}/write?precision=s&backfill=true`, { method: 'POST', body: `cpu,host=a load=95 ${time}` })
+  assert.equal(written.status, 204)
+  await writeFile(join(node.folder, 'rules.yml'), RULES)
+  const [timeFrom, timeTo] = [time - 60, time + 60].map((seconds) => new Date(seconds * 1000).toISOString())
+  const { code, stderr } = await execute('vmalert', [
+    `-rule=${join(node.folder, 'rules.yml')}`,
+    `-datasource.url=${node.url}`,
+    '-remoteWrite.disablePathAppend',
+    `-remoteWrite.url=${node.url}/api/v1/prom/write?backfill=true`,
+    `-replay.timeFrom=${timeFrom}`,
+    `-replay.timeTo=${timeTo}`,
+    '-replay.disableProgressBar',
+    `-httpListenAddr=127.0.0.1:${await freePort()}`,
+  ])
+  assert.equal(code, 0, stderr)
+  const found = await vector(node.url, '{__name__=~"host:load:max|ALERTS",alertstate!="pending"}', time + 30)
+  assert.deepEqual(found.map(({ metric, value }) => [metric.__name__, value]).sort(), [
+    ['ALERTS', 1],
+    ['host:load:max', 95],
+  ])
 })
