@@ -43,7 +43,7 @@ export const serverSchema = Type.Object({
     10_000,
     1,
     1_000_000,
-    'Connections of each listener at one time (of each address of "localhost"), at most a quarter of the files that the process may open, and an equal share of half of them where there are more than two listeners; further ones are closed at once',
+    'Connections of each listener at one time (of each address of "localhost"), at most a quarter of the files that the process may open, and an equal share of half of them where there are more than two listeners; further ones are closed at once. Of the last quarter of the places, 512 at most, those without a request under way make room for new ones, that first which has waited longest',
   ),
   max_body_size: count(10_485_760, 1024, 1_073_741_824, 'Bytes of a request body, also after decompression; above: 413'),
   max_control_body_size: count(

@@ -73,12 +73,17 @@ t.test('connections of both are bounded', async (t) => {
   const node = await boot({ config: { server: { ...server, max_connections: 4 } } })
   t.teardown(() => node.stop())
   const port = Number(new URL(node.url).port)
+  let ended = 0
   for (const address of ADDRESSES) {
     const sockets = await Promise.all(Array.from({ length: 10 }, () => open(port, address)))
-    await until('six connections to be refused', () => sockets.filter(({ destroyed }) => destroyed).length === 6)
+    await until('four connections or fewer to be left', () => sockets.filter(({ destroyed }) => !destroyed).length <= 4)
+    t.ok(sockets.some(({ destroyed }) => !destroyed))
+    ended += sockets.filter(({ destroyed }) => destroyed).length
     for (const socket of sockets) socket.destroy()
   }
-  t.match((await node.inject('/metrics')).body, /^svc_http_connections_refused_total 12$/m)
+  const { body } = await node.inject('/metrics')
+  const counted = (name: string): number => Number(new RegExp(`^svc_http_${name}_total (\\d+)$`, 'm').exec(body)?.[1])
+  t.ok(counted('connections_refused') + counted('idle_connections_closed') >= ended, 'all that ended are counted')
 })
 
 t.test('a certificate that is renewed is shown at both', async (t) => {

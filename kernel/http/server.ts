@@ -14,13 +14,13 @@ import {
   CertificateTerm,
   cannotListen,
   HostGuard,
+  IdleConnections,
   lastRequests,
   parseAddress,
   serveInOrder,
   takeChunksInTurns,
   tlsOptions,
   tlsReload,
-  Unasked,
 } from '../lib/network/index.ts'
 import { didYouMean, withoutBom } from '../lib/text/index.ts'
 import { inSpan } from '../lib/trace/index.ts'
@@ -92,7 +92,7 @@ export class HttpServer {
   private readonly paths: KnownPaths
   private readonly poolTimer: NodeJS.Timeout
   private draining = false
-  private readonly unasked: Unasked
+  private readonly idle: IdleConnections
   private readonly bound: (listener: SocketServer) => void
   private further: readonly SocketServer[] = []
 
@@ -102,7 +102,7 @@ export class HttpServer {
     this.app = app
     this.reloadTls = secure.reloadTls
     this.term = secure.term
-    this.unasked = new Unasked(app.server as Server)
+    this.idle = new IdleConnections(app.server as Server)
     const { server, metrics, log } = dependencies
     this.bodies = new BodyMemory(Math.max(server.max_body_memory, server.max_body_size))
     metrics.gauge(
@@ -131,7 +131,15 @@ export class HttpServer {
       },
     )
     const refused = metrics.counter('http_connections_refused_total', 'Connections that were closed at once, beyond server.max_connections', [])
-    this.bound = (listener) => boundConnections(listener, server.max_connections, log, () => refused.inc())
+    const closed = metrics.counter('http_idle_connections_closed_total', 'Connections without a request under way that were closed to make room for others', [])
+    this.bound = (listener) =>
+      boundConnections(listener, {
+        max: server.max_connections,
+        log,
+        refused: () => refused.inc(),
+        makeRoom: (waitedMs) => this.idle.makeRoom(waitedMs),
+        closed: () => closed.inc(),
+      })
     this.bound(app.server)
     this.poolTimer = setInterval(() => this.pool.rest(), REST_MS).unref()
     this.install(paths)
@@ -360,7 +368,7 @@ export class HttpServer {
     // A connection whose answer was under way is kept alive by it, and would hold the listener open until the limit.
     const idle = setInterval(() => {
       server.closeIdleConnections()
-      this.unasked.close()
+      this.idle.closeUnasked()
     }, IDLE_SWEEP_MS)
     try {
       await Promise.all([this.app.close(), closeAll(this.further)])

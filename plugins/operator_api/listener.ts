@@ -8,6 +8,7 @@ import {
   cannotListen,
   drainMs,
   handshakeMs,
+  IdleConnections,
   parseAddress,
   plainAddress,
   refuseDuplicates,
@@ -15,7 +16,6 @@ import {
   takeChunksInTurns,
   tlsOptions,
   tlsReload,
-  Unasked,
 } from 'svcdb/lib/network'
 import type { Answer, Incoming, OperatorApi } from './api.ts'
 import { IncomingBody, type OpenHold } from './body.ts'
@@ -31,7 +31,7 @@ export class Listener {
   private readonly api: OperatorApi
   private readonly metrics: ApiMetrics
   private server: Server | undefined
-  private unasked: Unasked | undefined
+  private idle: IdleConnections | undefined
   private draining = false
 
   constructor(svc: Svc, addr: string, api: OperatorApi, metrics: ApiMetrics) {
@@ -58,8 +58,15 @@ export class Listener {
     refuseInForm(server)
     serveInOrder(server)
     takeChunksInTurns(server)
-    this.unasked = new Unasked(server)
-    boundConnections(server, svc.server.max_connections, svc.log, () => this.metrics.refused.inc())
+    const idle = new IdleConnections(server)
+    this.idle = idle
+    boundConnections(server, {
+      max: svc.server.max_connections,
+      log: svc.log,
+      refused: () => this.metrics.refused.inc(),
+      makeRoom: (waitedMs) => idle.makeRoom(waitedMs),
+      closed: () => this.metrics.closed.inc(),
+    })
     if (tls !== undefined && secure !== undefined && tls.reload_interval_secs > 0)
       svc.schedule('tls_reload', tls.reload_interval_secs * 1000, tlsReload(server as unknown as TlsServer, tls, secure, svc.log), { local: true })
     await new Promise<void>((resolve, reject) => {
@@ -85,7 +92,7 @@ export class Listener {
     const late = setTimeout(() => server.closeAllConnections(), drainMs(this.svc.server))
     const idle = setInterval(() => {
       server.closeIdleConnections()
-      this.unasked?.close()
+      this.idle?.closeUnasked()
     }, IDLE_SWEEP_MS)
     await new Promise<void>((resolve) => server.close(() => resolve()))
     clearTimeout(late)

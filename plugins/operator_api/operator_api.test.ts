@@ -192,6 +192,16 @@ t.test('a client that connects and says nothing does not keep a node from stoppi
   await closed
 })
 
+t.test('clients that connect and say nothing keep nobody out', async (t) => {
+  const { node } = await startApi(t, [echo], { config: { operator_api: { addr: '127.0.0.1:0' }, server: { max_connections: 8 } } })
+  for (let i = 0; i < 20; i++) {
+    const silent = connect(node.port('operator_api'), '127.0.0.1')
+    await once(silent.on('error', () => {}).resume(), 'connect')
+  }
+  t.equal((await fetch(`http://127.0.0.1:${node.port('operator_api')}/`)).status, 401)
+  t.match((await node.inject('/metrics')).body, /^svc_operator_api_idle_connections_closed_total [1-9]/m)
+})
+
 t.test('requests sent ahead have turns of the event loop of their own', async (t) => {
   const { node } = await startApi(t, [echo], { config: { operator_api: { addr: '127.0.0.1:0' } } })
   const ahead = 500

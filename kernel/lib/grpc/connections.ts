@@ -5,6 +5,7 @@
  */
 import type { Http2SecureServer, Http2Server, Http2Session, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
+import { endOldest, type Handshakes, Idle } from '../network/index.ts'
 
 /** Milliseconds that a client has to leave when everything was sent to it, or nothing more will be. */
 const LEAVE_MS = 1000
@@ -37,6 +38,7 @@ export class Connections {
   /** Those without a session, too: of TLS in other protocols. */
   private readonly sockets = new Set<Socket>()
   private readonly known = new Map<Http2Session, Connection>()
+  private readonly idle = new Idle<Http2Session>()
   private timer: NodeJS.Timeout | undefined
 
   /** Call it before the server listens. */
@@ -74,6 +76,11 @@ export class Connections {
     })
   }
 
+  /** As `endOldest`. */
+  makeRoom(handshakes: Handshakes, waitedMs: number): boolean {
+    return endOldest(handshakes, this.idle, waitedMs, (session) => this.cut(session))
+  }
+
   cutAll(): void {
     for (const socket of this.sockets) socket.destroy()
   }
@@ -81,15 +88,19 @@ export class Connections {
   private watch(session: ServerHttp2Session, socket: Socket): void {
     const connection: Connection = { socket, streams: 0, since: performance.now(), over: undefined, sent: undefined, hurried: false }
     this.known.set(session, connection)
+    this.idle.opened(session)
     this.timer ??= setInterval(() => this.look(), LOOK_MS).unref()
     session.on('stream', (stream: ServerHttp2Stream) => {
       connection.streams++
+      this.idle.began(session)
       stream.once('close', () => {
+        this.idle.ended(session)
         if (--connection.streams === 0) connection.since = performance.now()
       })
     })
     session.on('close', () => {
       this.known.delete(session)
+      this.idle.closed(session)
       if (this.known.size > 0) return
       clearInterval(this.timer)
       this.timer = undefined

@@ -55,6 +55,7 @@ export class GrpcListener<Context> {
   private readonly answered: ReturnType<GrpcMetrics['counter']>
   private readonly running: ReturnType<GrpcMetrics['gauge']>
   private readonly refused: ReturnType<GrpcMetrics['counter']>
+  private readonly closed: ReturnType<GrpcMetrics['counter']>
   /** Each with the number of its calls. */
   private readonly sessions = new Map<Http2Session, number>()
   private readonly calls = new Map<Call<Context>, Http2Session | undefined>()
@@ -89,6 +90,11 @@ export class GrpcListener<Context> {
     this.running = owner.metrics.gauge(`${owner.id}_calls_running`, 'Calls under way', [], (gauge) => gauge.set(this.calls.size))
     this.running.set(0)
     this.refused = owner.metrics.counter(`${owner.id}_connections_refused_total`, 'Connections that were closed at once, beyond server.max_connections', [])
+    this.closed = owner.metrics.counter(
+      `${owner.id}_idle_connections_closed_total`,
+      'Connections without a call under way that were closed to make room for others',
+      [],
+    )
     const buffered = owner.metrics.gauge(`${owner.id}_buffered_bytes`, 'Bytes that calls hold of messages and of answers not taken', [], (gauge) =>
       gauge.set(this.memory.bytes),
     )
@@ -131,9 +137,17 @@ export class GrpcListener<Context> {
     if (tls !== undefined && secure !== undefined && tls.reload_interval_secs > 0)
       owner.schedule('tls_reload', tls.reload_interval_secs * 1000, tlsReload(server as unknown as TlsServer, tls, secure, owner.log), { local: true })
     this.server = server
-    this.handshakes = new Handshakes(server)
-    this.connections = new Connections(server, config)
-    boundConnections(server, owner.server.max_connections, owner.log, () => this.refused.inc({}))
+    const handshakes = new Handshakes(server)
+    const connections = new Connections(server, config)
+    this.handshakes = handshakes
+    this.connections = connections
+    boundConnections(server, {
+      max: owner.server.max_connections,
+      log: owner.log,
+      refused: () => this.refused.inc({}),
+      makeRoom: (waitedMs) => connections.makeRoom(handshakes, waitedMs),
+      closed: () => this.closed.inc({}),
+    })
     server.on('session', (session) => this.accept(session))
     // What is no HTTP/2 ends its own connection.
     server.on('sessionError', (error) => owner.log.debug({ err: error }, 'a connection failed'))

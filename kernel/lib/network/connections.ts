@@ -1,26 +1,37 @@
 /** Connections of a listener are bounded: each takes a file handle, and the database needs some for its files. */
 import { readFileSync } from 'node:fs'
-import type { Server } from 'node:net'
+import type { Server, Socket } from 'node:net'
 
 /** Of the handles that the process may have: for one listener, and for all together. */
 const SHARE = 1 / 4
 const ALL = 1 / 2
+/** Places of a listener that are kept free of connections that only wait, and how many at most: so many may come in one turn of the event loop. */
+const SPARE = 1 / 4
+const MOST_SPARE = 512
+/** Milliseconds in which the request of a new connection comes, while there are places left. */
+const GRACE_MS = 1000
 const LOG_MS = 60_000
 
 /** Those that listen: handles are the process's, and so are the listeners that share them. Sets the limit of one anew. */
 const listeners = new Map<Server, () => void>()
 
+export interface Bounds {
+  /** What server.max_connections says; a quarter of the open files that the process may have is never exceeded, nor a half by all listeners together. */
+  max: number
+  log: { info(fields: object, message: string): void; warn(fields: object, message: string): void }
+  /** Called for each that is closed at once. */
+  refused(): void
+  /** Ends the one that has waited longest for its client, and at least so long, and says whether there was one: called for each new one that takes one of the last places. */
+  makeRoom?(waitedMs: number): boolean
+  /** Called for each that made room. */
+  closed?(): void
+}
+
 /**
- * Beyond `max` connections at one time a listener closes new ones at once.
- * @param max what server.max_connections says; a quarter of the open files that the process may have is never exceeded, nor a half by all listeners together.
- * @param refused called for each that is closed.
+ * Beyond `max` connections at one time a listener closes new ones at once. Before it comes to that, those that ask for nothing make room, so that a client that
+ * opens connections and leaves them keeps nobody out.
  */
-export function boundConnections(
-  server: Server,
-  max: number,
-  log: { info(fields: object, message: string): void; warn(fields: object, message: string): void },
-  refused: () => void,
-): void {
+export function boundConnections(server: Server, { max, log, refused, makeRoom, closed }: Bounds): void {
   const handles = openFiles()
   const limit = (): void => {
     server.maxConnections = Math.max(1, Math.min(max, Math.floor(handles * Math.min(SHARE, ALL / listeners.size))))
@@ -42,12 +53,33 @@ export function boundConnections(
   server.once('close', () => {
     if (listeners.delete(server)) share()
   })
-  let logged = Number.NEGATIVE_INFINITY
+  const warn = (text: string): (() => void) => {
+    let logged = Number.NEGATIVE_INFINITY
+    return () => {
+      if (performance.now() - logged < LOG_MS) return
+      logged = performance.now()
+      log.warn({ max_connections: server.maxConnections }, text)
+    }
+  }
+  const full = warn('connections are refused: there are as many as server.max_connections allows, with requests under way')
   server.on('drop', () => {
     refused()
-    if (performance.now() - logged < LOG_MS) return
-    logged = performance.now()
-    log.warn({ max_connections: server.maxConnections }, 'connections are refused: there are as many as server.max_connections allows')
+    full()
+  })
+  const crowded = warn(
+    'connections without a request under way are closed, those that wait longest first: there are about as many as server.max_connections allows',
+  )
+  let open = 0
+  // Before anybody else knows of it: it is not the one that makes room.
+  server.prependListener('connection', (socket: Socket) => {
+    open++
+    socket.once('close', () => open--)
+    const { maxConnections: most } = server
+    const spare = Math.min(MOST_SPARE, Math.floor(most * SPARE))
+    if (open > most - spare && makeRoom?.(open < most ? GRACE_MS : 0) === true) {
+      closed?.()
+      crowded()
+    }
   })
 }
 

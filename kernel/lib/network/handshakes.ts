@@ -12,23 +12,34 @@ export function handshakeMs({ request_timeout_secs: secs }: { readonly request_t
 }
 
 export class Handshakes {
-  /** By both ends: Node.js does not say which connection a secure one is of. */
-  private readonly sockets = new Map<string, Socket>()
+  /** By both ends, for Node.js does not say which connection a secure one is of; each with when it began. */
+  private readonly underWay = new Map<string, [Socket, number]>()
 
   /** Call it before the server listens. In plain text there are none. */
   constructor(server: Server) {
     if (!('addContext' in server)) return
     server.on('connection', (socket: Socket) => {
       const ends = endsOf(socket)
-      this.sockets.set(ends, socket)
-      socket.once('close', () => this.sockets.get(ends) === socket && this.sockets.delete(ends))
+      this.underWay.set(ends, [socket, performance.now()])
+      socket.once('close', () => this.underWay.get(ends)?.[0] === socket && this.underWay.delete(ends))
     })
-    server.on('secureConnection', (socket: Socket) => this.sockets.delete(endsOf(socket)))
+    server.on('secureConnection', (socket: Socket) => this.underWay.delete(endsOf(socket)))
+  }
+
+  /** That which began first, and when, by `performance.now`. */
+  get oldest(): [Socket, number] | undefined {
+    for (const handshake of this.underWay.values()) return handshake
+    return undefined
+  }
+
+  end(socket: Socket): void {
+    this.underWay.delete(endsOf(socket))
+    socket.destroy()
   }
 
   /** Ends those that are under way. */
   close(): void {
-    for (const socket of this.sockets.values()) socket.destroy()
+    for (const [socket] of this.underWay.values()) socket.destroy()
   }
 }
 
