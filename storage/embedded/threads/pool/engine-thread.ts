@@ -127,8 +127,9 @@ export class EngineThread {
     })
   }
 
+  /** @throws DataCloneError for what cannot be cloned, also while it has to wait: those behind it would be lost with it. */
   post(message: ToWorker): void {
-    if (this.behind !== undefined) this.behind.push(message)
+    if (this.behind !== undefined) this.behind.push(structuredClone(message))
     else this.worker.postMessage(message)
   }
 

@@ -98,6 +98,8 @@ export class WorkerPool {
         taken: (bytes) => thread?.post({ kind: 'taken', id, bytes }),
         ended: () => {
           if (thread !== undefined) this.active.add(namespace, -1)
+          // The thread may never have had it: arguments that cannot be cloned.
+          thread?.jobs.delete(id)
           archived.jobEnded(id)
           readers.end(id)
           this.startNext()

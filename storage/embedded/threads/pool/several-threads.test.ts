@@ -83,3 +83,12 @@ t.test('what runs when the database closes is told that it closes, and not that 
   await node.stop()
   await ended
 })
+
+t.test('arguments that no thread can be given fail their job, and its thread has one less', async (t) => {
+  const node = await boot({ plugins: [plugin], storage: 'embedded', config: { database: { query_threads: 2 } } })
+  t.teardown(() => node.stop())
+  const { storage } = node
+  const first = await storage.run<number>(JOB, undefined).result
+  await t.rejects(storage.run(JOB, () => {}).result, { message: /could not be cloned/ })
+  t.equal(await storage.run<number>(JOB, undefined).result, first, 'it is idle')
+})

@@ -1,4 +1,5 @@
 /** The state is handed to a thread that starts in slices: what it is asked meanwhile sees all of it, and what has come since. */
+import { moduleUrl } from 'svcdb/lib/modules'
 import t from 'tap'
 import { testContext } from '../../../conformance/index.ts'
 import { EmbeddedEngine } from '../../engine.ts'
@@ -6,6 +7,7 @@ import { realEnvironment } from '../../environment.ts'
 import { closeAndRemove, NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../../testing/harness.ts'
 import type { StateEvent, ToWorker } from '../messages.ts'
 
+const JOB = moduleUrl('../testing/thread-id-job.ts', import.meta.url)
 const MEASUREMENTS = 1200
 /** Measurements of many fields. */
 const WIDE = 40
@@ -47,7 +49,9 @@ t.test('a thread that starts late learns of all in slices, and of what comes mea
   await write(0, MEASUREMENTS)
   const fields = Object.fromEntries(Array.from({ length: WIDE_FIELDS }, (_, i) => [`f${i}`, i]))
   for (let i = 0; i < WIDE; i++) await writeFloat(engine, `wide${i}`, 'a', NOW, fields)
+  const refused = engine.run(JOB, () => {}).result
   const read = rowsOf(engine, `m${MEASUREMENTS - 1}`)
+  await t.rejects(refused, { message: /could not be cloned/ }, 'what cannot be said to the thread keeps nothing else from it')
   const written = write(MEASUREMENTS, MEASUREMENTS + 10)
   t.same(await read, [`a ${NOW} v=${MEASUREMENTS - 1}`])
   await written
