@@ -316,6 +316,18 @@ t.test('version 1: labels and samples in any order', async (t) => {
   t.same(b.points(), [['m', { job: 'x' }, NS, 1]])
 })
 
+t.test('version 1: a series that ends within a label is refused, also where what follows goes on as a known one does', async (t) => {
+  const b = decoding()
+  // What is cut off is a field of the request, which is passed over.
+  const labels = new Message().put(1, labelOf(['__name__', `m${new Message().int(15, 1).done()}`])).done()
+  const sample = new Message().put(2, sampleOf({ ms: MS, value: 1 })).done()
+  const known = new Message().put(1, Buffer.concat([labels, sample])).done()
+  b.message(1, Buffer.concat([known, known]))
+  t.equal(b.resolver.calls, 1)
+  const cut = new Message().put(1, labels.subarray(0, -2)).done()
+  t.throws(() => b.message(1, Buffer.concat([known, cut, labels.subarray(-2), sample])), { code: 'BAD_REQUEST' })
+})
+
 t.test('version 1: a field numbered as the labels are that is none is refused, wherever it stands', async (t) => {
   const b = decoding()
   const known = new Message()

@@ -1,3 +1,4 @@
+import { nextTurn } from 'svcdb/lib/event-loop'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
 import { familyOf, MetadataStore, type MetricRecord } from './metadata.ts'
@@ -80,4 +81,34 @@ t.test('it outlives a restart, and a disk that fails for a while', async (t) => 
     [long, 'h'],
   ])
   t.equal(later.changed.size, 0)
+})
+
+t.test('what is being saved of a namespace that is forgotten does not come back', async (t) => {
+  const node = await boot({ plugins: ['remote_write'] })
+  t.teardown(() => node.stop())
+  const state = node.storage.state('test')
+  const underWay = Promise.withResolvers<void>()
+  let first = true
+  const slow = {
+    get: state.get.bind(state),
+    list: state.list.bind(state),
+    transaction: async (body: Parameters<typeof state.transaction>[0]) => {
+      if (first) {
+        first = false
+        underWay.resolve()
+        await nextTurn()
+      }
+      return state.transaction(body)
+    },
+  }
+  const store = new MetadataStore(limits)
+  const keeper = new MetadataKeeper(store, 1, node.node.logs.child('test'))
+  await keeper.start(slow as never)
+  t.teardown(() => keeper.stop())
+  store.note('n', entry('m'))
+  const saved = keeper.save()
+  await underWay.promise
+  await keeper.forget('n')
+  await saved
+  t.same(await state.list(), [])
 })

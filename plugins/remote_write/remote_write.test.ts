@@ -4,6 +4,7 @@ import { definePlugin, type MetricMetadata } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { boot, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
+import { Payloads } from './payload.ts'
 import { STALE, type WireSeries, writeRequest, writeRequestV2 } from './testing-wire.ts'
 
 const URL = '/api/v1/prom/write'
@@ -160,7 +161,7 @@ t.test('questions about histograms whose zero bucket has no width that is a numb
     'histogram_quantile(0.5, h)',
     'h - on() group_left h{i="0"}',
   ])
-    t.match((await node.inject(`/api/v1/query?query=${encodeURIComponent(query)}&time=${(now + 10) / 1000}&timeout=5s`)).json(), { status: 'success' }, query)
+    t.match((await node.inject(`/api/v1/query?query=${encodeURIComponent(query)}&time=${(now + 10) / 1000}`)).json(), { status: 'success' }, query)
 })
 
 t.test('a staleness marker that comes before any sample of its metric ends what is older, as in Prometheus', async (t) => {
@@ -252,6 +253,22 @@ t.test('bodies: empty ones, snappy, zstd and gzip under either name, and what is
   t.match(failed, { status: 400, written: ['0', '0', '0'] }, 'version 2 says on failure too that nothing was written')
 })
 
+t.test('memory that is taken for one message is told before it is read, and what is kept for all is not', async (t) => {
+  const payloads = new Payloads(1 << 20, 0, (error) => t.error(error))
+  t.teardown(() => payloads.stop())
+  const message = writeRequest([up(1)])
+  const told: number[] = []
+  const read = (body: Buffer, reading: () => unknown = () => 0) => payloads.read(body, reading, true, { hold: (bytes) => told.push(bytes) })
+  let end = (): void => {}
+  const first = read(compressSync(message), () => new Promise<void>((resolve) => (end = resolve)))
+  t.same(told, [])
+  for (const [name, body] of Object.entries({ snappy: compressSync(message), zstd: zstdCompressSync(message), gzip: gzipSync(message) }))
+    await read(body, () => t.same(told.splice(0), [message.length], `${name} beside another one`))
+  end()
+  await first
+  await read(compressSync(message), () => t.same(told, [], 'when that has been read'))
+})
+
 t.test('the path of Prometheus itself, which JSON keeps', async (t) => {
   for (const plugins of [['remote_write', 'native'], ['native', 'remote_write'], ['remote_write']]) {
     const node = await boot({ plugins })
@@ -324,6 +341,7 @@ t.test('what the storage does not take is to come again, and is not said to be w
   t.match(await send(node, compressSync(writeRequest([series]))), { status: 503, body: { code: 'BACKPRESSURE' } })
   t.match(await send(node, compressSync(writeRequestV2([series])), V2), { status: 503, body: { code: 'BACKPRESSURE' }, written: ['0', '0', '0'] })
   t.equal(await metric(node, 'remote_write_points_written_total'), 0)
+  t.equal(await metric(node, 'remote_write_exemplars_dropped_total'), 0, 'its exemplars come again, too')
 })
 
 t.test('metadata is there for other plugins, also after a restart', async (t) => {
