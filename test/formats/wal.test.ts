@@ -98,5 +98,34 @@ t.test('changes of what lives decode as they were written', async (t) => {
     encodeChange(out, i, change)
     t.strictSame(decodeWrite(out.bytes, 0, out.length).change, change)
     t.throws(() => decodeWrite(out.bytes, 0, out.length - 1), 'a record cut short is no record')
+    out.u8(0)
+    t.throws(() => decodeWrite(out.bytes, 0, out.length), { message: 'the record has 1 bytes too many' })
   }
+})
+
+t.test('a write with more than it says, or that says more than it can have, is no record', async (t) => {
+  const out = new ByteWriter()
+  const record = exampleRecord()
+  encodeWrite(out, { ...record, series: [] }, { writeTags: () => {} })
+  out.u8(0)
+  t.throws(() => decodeWrite(out.bytes, 0, out.length), { message: 'the record has 1 bytes too many' })
+  for (const kind of [1, 2]) {
+    const vast = new ByteWriter()
+    for (const byte of [kind, 1]) vast.u8(byte)
+    vast.text(kind === 1 ? '' : '{"kind":"release"}')
+    vast.varint(2 ** 28)
+    t.throws(() => decodeWrite(vast.bytes, 0, vast.length), { message: /^the record cannot hold 268435456 series/ }, 'before memory is taken for them')
+  }
+})
+
+t.test('a write that is a backfill says so, with and without definitions', async (t) => {
+  const { definitions, ...record } = exampleRecord()
+  for (const defined of [definitions, undefined])
+    for (const backfill of [true, false]) {
+      const out = new ByteWriter()
+      encodeWrite(out, { ...record, definitions: defined, series: [], backfill }, { writeTags: () => {} })
+      const read = decodeWrite(out.bytes, 0, out.length)
+      t.same(read.definitions, defined)
+      t.equal(read.backfill === true, backfill)
+    }
 })

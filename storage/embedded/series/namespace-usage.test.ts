@@ -28,6 +28,7 @@ t.test('a shared file counts by its rows, after merges too', async (t) => {
   await engine.close()
   engine = await openEngine(dir, { compaction_fan_in: 2, maintenance_interval_secs: 1, deleted_rows_rewrite_secs: 0 })
   t.equal(share(await held()), 0.9, 'after a restart')
+  t.same(await Promise.all(['alpha', 'beta'].map(async (namespace) => (await engine.usage(namespace)).series)), [1, 1])
   t.ok(Math.abs((await held())[0] + (await held())[1] - total) <= 2)
   t.same([(await engine.usage('')).bytes, (await engine.usage('other')).bytes], [0, 0])
 

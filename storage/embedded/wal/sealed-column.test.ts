@@ -65,9 +65,12 @@ t.test('a missing key, another key, and another place', async (t) => {
   t.throws(() => decodeWrite(bytes, 0, bytes.length), { code: 'ENCRYPTION_KEY_UNAVAILABLE', message: /key "k1"/ })
   const other = new KeyRing({ columns: {}, keys: { k1: new Uint8Array(32), k2: new Uint8Array(32) } })
   t.throws(() => decodeWrite(bytes, 0, bytes.length, other), /does not open with key "k1"/)
-  const moved = Buffer.from(bytes)
-  moved[1] = 8 // its sequence
-  t.throws(() => decodeWrite(moved, 0, moved.length, keys), /does not open/)
+  const key = bytes.indexOf('k1')
+  for (const [what, at] of Object.entries({ sequence: 1, table: 5, field: key - 3, type: key - 2 })) {
+    const moved = Buffer.from(bytes)
+    moved[at] ^= 1
+    t.throws(() => decodeWrite(moved, 0, moved.length, keys), /does not open/, what)
+  }
 })
 
 t.test('replay names the key that it lacks, and reports corruption of what does not open', async (t) => {
