@@ -231,3 +231,16 @@ t.test('a check that was given up is taken on by another thread', async (t) => {
   await t.rejects(new SegmentVerifier(trust, dir, () => {}).ensure([meta], abort), /cancelled/)
   t.equal(trustOf(trust, 3), Trust.UNVERIFIED, 'a query that was cancelled leaves it to the next')
 })
+
+t.test("a log that is not the catalog's stops the start by file and offset", async (t) => {
+  const [dir, other] = [tempDir(), tempDir()]
+  const engine = await openEngine(dir)
+  t.teardown(() => closeAndRemove(engine, dir, other))
+  await writeFloat(engine, 'm', 'h', NOW, { v: 1 })
+  await engine.flush()
+  await writeFloat(engine, 'm', 'h', NOW + 1n, { v: 2 })
+  await (await openEngine(other)).close()
+  const [log] = readdirSync(join(dir, 'wal'))
+  copyFileSync(join(dir, 'wal', log), join(other, 'wal', log))
+  await t.rejects(refused(other), { code: 'DATABASE_ERROR', message: /cannot replay .*"000000000002.wal" at offset 8: .*table 0 is not defined; restore/ })
+})

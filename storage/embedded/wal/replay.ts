@@ -101,7 +101,12 @@ function replayFile({ dir, file, last, fs, keys }: LogFile, apply: (record: Writ
     if (record.sequence <= result.sequence) throw corrupt(name, at, `record ${record.sequence} comes after record ${result.sequence}`)
     result.sequence = record.sequence
     durable = view.getUint32(at + 8, true)
-    apply(record, file)
+    try {
+      apply(record, file)
+    } catch (error) {
+      // As of a catalog that is another database's, or older than the log.
+      throw error instanceof SvcError ? error : corrupt(name, at, `the record does not go with what is stored: ${(error as Error).message}`, error)
+    }
     result.records++
     for (const table of record.tables) result.rows += table.rows
     at = end
