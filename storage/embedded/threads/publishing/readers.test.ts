@@ -169,6 +169,19 @@ t.test('memory goes while files stay, when nothing is read of memtables any more
   t.end()
 })
 
+t.test('who waits for all that read does not wait for those that come later', (t) => {
+  const readers = new Readers(new SnapshotPins(1))
+  const [first, second] = [readers.begin(), readers.begin()]
+  let done = false
+  readers.afterAll(() => (done = true))
+  readers.begin()
+  readers.end(second)
+  t.notOk(done)
+  readers.end(first)
+  t.ok(done)
+  t.end()
+})
+
 t.test('the oldest snapshots go first, each is told once, and what is within the limit stays', (t) => {
   const readers = new Readers(new SnapshotPins(3))
   const told: number[] = []
