@@ -4,7 +4,8 @@ import t from 'tap'
 import { testContext } from '../../../conformance/index.ts'
 import { EmbeddedEngine } from '../../engine.ts'
 import { realEnvironment } from '../../environment.ts'
-import { closeAndRemove, NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../../testing/harness.ts'
+import { closeAndRemove, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../../testing/harness.ts'
+import { HeldLog } from '../../testing/held-log.ts'
 import type { StateEvent, ToWorker } from '../messages.ts'
 
 const JOB = moduleUrl('../testing/thread-id-job.ts', import.meta.url)
@@ -75,4 +76,19 @@ t.test('a thread that starts late learns of all in slices, and of what comes mea
   ])
     t.same(await rowsOf(engine, `m${i}`), [`a ${NOW} v=${v}`])
   t.ok(Math.max(...weights) <= SLICE, `at most ${SLICE} at once: ${weights}`)
+})
+
+t.test('a thread that starts while a drop is on its way knows the measurement when the drop fails', async (t) => {
+  const dir = tempDir()
+  const log = new HeldLog()
+  const engine = await openEngine(dir, { warm_up_ms: 0 }, log.fs)
+  t.teardown(() => closeAndRemove(engine, dir))
+  for (const measurement of ['m', 'other']) await writeFloat(engine, measurement, 'a', NOW, { v: 1 })
+  const held = log.hold()
+  const dropped = t.rejects(engine.drop('', 'm'), /no space left/)
+  await held
+  t.same(await rowsOf(engine, 'other'), [`a ${NOW} v=1`])
+  log.fail()
+  await dropped
+  t.same(await rowsOf(engine, 'm'), [`a ${NOW} v=1`])
 })
