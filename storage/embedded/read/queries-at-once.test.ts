@@ -50,6 +50,20 @@ t.test('the time limit counts from the start, and a job that waits can be cancel
   t.equal(await third.result, 1)
 })
 
+t.test('a namespace has three quarters at most, and what waits of it does not hold up others', async (t) => {
+  const { waiting, run } = await started(4)
+  const many = Array.from({ length: 4 }, () => run('wait', { namespace: 'many' }))
+  t.equal(await waiting(), 1)
+  const first = run('wait', { namespace: 'one' })
+  const second = run<number>('emit', { namespace: 'one' })
+  t.equal(await waiting(), 2)
+  first.cancel()
+  for await (const _ of second.output);
+  t.equal(await second.result, 1)
+  t.equal(await waiting(), 1)
+  for (const job of many) job.cancel()
+})
+
 t.test('what waits when the node stops is told so', async (t) => {
   const { node, run } = await started(1)
   const jobs = [run('wait'), run('emit')]
