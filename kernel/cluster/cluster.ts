@@ -251,9 +251,12 @@ export class Cluster {
   }
 
   private statusOf(node: NodeRecord, owned: number): NodeStatus {
-    if (node.draining) return owned > 0 && this.isAlive(node) ? 'draining' : 'decommissioned'
-    if (node.stopped) return 'stopped'
-    return this.isAlive(node) ? 'active' : 'dead'
+    if (node.stopped) return node.draining ? 'decommissioned' : 'stopped'
+    const alive = this.isAlive(node)
+    if (!node.draining) return alive ? 'active' : 'dead'
+    // One that is silent and has not said so may be cut off from the state store only, and take calls.
+    if (node.drained === false) return alive ? 'draining' : 'dead'
+    return owned > 0 && alive ? 'draining' : 'decommissioned'
   }
 
   private requireRegistry(): ClusterRegistry {
@@ -281,8 +284,9 @@ export class Cluster {
       .filter(({ options }) => !options.everywhere)
       .map(({ work }) => work)
       .sort()
-    this.said = wants.join('\n')
-    return { session: this.session, wants, now: this.dependencies.clock.now(), timeoutMs: this.timeoutMs }
+    const drained = this.draining && [...this.wants.values()].every(({ token }) => token === undefined)
+    this.said = `${drained} ${wants.join('\n')}`
+    return { session: this.session, wants, now: this.dependencies.clock.now(), timeoutMs: this.timeoutMs, drained }
   }
 
   private remainingMs(): number {

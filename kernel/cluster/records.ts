@@ -31,6 +31,8 @@ export interface NodeRecord extends NodeDescription {
   wants: string[]
   /** It is to give up its work and takes none. */
   draining?: true
+  /** Whether it has seen that: it turns calls away, and nothing it owned is left. Absent in a record of a process that does not say it. */
+  drained?: boolean
   /** It has ended by itself. */
   stopped?: true
   /** Its id was made up at its start: nobody comes back under it. */

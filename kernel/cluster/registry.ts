@@ -14,6 +14,7 @@ interface Beat {
   wants: string[]
   now: number
   timeoutMs: number
+  drained: boolean
 }
 
 /** What was seen of a lease before it is taken: it is left alone where it has changed meanwhile. */
@@ -51,6 +52,7 @@ export class ClusterRegistry {
         beat_at: now,
         timeout_ms: timeoutMs,
         wants,
+        drained: false,
         ...(before?.draining && { draining: true }),
         ...(ephemeral && { ephemeral: true }),
       }
@@ -60,12 +62,13 @@ export class ClusterRegistry {
   }
 
   /** @returns undefined when the id is another process's now, or nobody's. */
-  beat(id: number, { session, wants, now, timeoutMs }: Beat): Promise<NodeRecord | undefined> {
+  beat(id: number, { session, wants, now, timeoutMs, drained }: Beat): Promise<NodeRecord | undefined> {
     return this.store.transaction(async (tx) => {
       const before = await tx.get<NodeRecord>(nodeKey(id))
       if (before?.session !== session) return undefined
       const { stopped: _, ...rest } = before
-      const record: NodeRecord = { ...rest, wants, timeout_ms: timeoutMs, beat: before.beat + 1, beat_at: now }
+      // Not of a decommission that is over: one that comes after it is to be seen anew.
+      const record: NodeRecord = { ...rest, wants, drained: drained && before.draining === true, timeout_ms: timeoutMs, beat: before.beat + 1, beat_at: now }
       tx.put(nodeKey(id), record)
       return record
     })
@@ -206,7 +209,8 @@ export class ClusterRegistry {
     return this.store.transaction(async (tx) => {
       const nodes = await tx.list<NodeRecord>(NODE_KEYS)
       check(new Map(nodes.map(({ value }) => [value.node_id, value])))
-      const record: NodeRecord = { ...(await requireNode(tx, id, 'decommission')), draining: true }
+      const before = await requireNode(tx, id, 'decommission')
+      const record: NodeRecord = { ...before, draining: true, ...(!before.draining && before.drained && { drained: false }) }
       tx.put(nodeKey(id), record)
       return record
     })

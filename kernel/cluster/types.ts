@@ -18,7 +18,7 @@ export interface ClusterSettings {
   missedBeats: number
 }
 
-/** `draining`: decommissioned, and still with work. */
+/** `draining`: to be decommissioned, and still with work or calls. `decommissioned`: it turns calls away and has no work left. */
 export type NodeStatus = 'active' | 'dead' | 'draining' | 'decommissioned' | 'stopped'
 
 export interface NodeView extends NodeDescription {

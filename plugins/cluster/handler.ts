@@ -70,7 +70,7 @@ export class ClusterHandler {
     await this.failOver()
     return {
       ok: true,
-      message: `node ${id} hands its work over and turns calls away; GET /api/v1/admin/nodes shows it as decommissioned when it has none left: stop it then`,
+      message: `node ${id} hands its work over and turns calls away; GET /api/v1/admin/nodes shows it as decommissioned when it has done so: stop it then`,
     }
   }
 

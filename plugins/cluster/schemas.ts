@@ -41,7 +41,8 @@ export const listQuery = Type.Object({
   limit: Type.Integer({ minimum: 1, maximum: 10_000, default: 100 }),
 })
 const status = Type.Enum(['active', 'dead', 'draining', 'decommissioned', 'stopped'], {
-  description: 'draining: decommissioned, and still with work; dead: it was silent for too many heartbeats',
+  description:
+    'draining: to be decommissioned, and still with work or calls; decommissioned: it turns calls away and has no work left; dead: it was silent for too many heartbeats',
 })
 const works = Type.Array(Type.String(), { description: 'What it owns: `<plugin>/<name>`' })
 const node = Type.Object({

@@ -5,8 +5,8 @@ import t from 'tap'
 import { fences } from '../support/markdown.ts'
 import { read } from '../support/tree.ts'
 
-t.test('a lease and a region', async (t) => {
-  const [lease, region] = fences(read('docs/formats/cluster-state.md')).map(({ text }) => JSON.parse(text))
+t.test('a node, a lease and a region', async (t) => {
+  const [self, lease, region] = fences(read('docs/formats/cluster-state.md')).map(({ text }) => JSON.parse(text))
   const shared = new SharedState()
   const clock = new ManualClock(lease.slot.begun)
   const before = { owner: 1, generation: 1, token: lease.token - 1, slot: { ...lease.slot, number: lease.slot.number - 1, begun: clock.now() - 60_000 } }
@@ -23,10 +23,19 @@ t.test('a lease and a region', async (t) => {
     capabilities: ['state'],
     setup: (svc) => void svc.schedule('tick', 60_000, () => {}, { jitter: 0 }),
   })
-  const node = await boot({ plugins: ['cluster', worker], storage: await shared.engine(), clock, config: { cluster: { node_id: lease.owner } } })
+  const node = await boot({
+    plugins: ['cluster', worker],
+    storage: await shared.engine(),
+    clock,
+    config: { cluster: { node_id: self.node_id, addr: self.addr } },
+  })
   t.teardown(() => node.stop())
   await clock.advance(1)
   t.same(await shared.of('kernel').get('owner/worker/tick'), lease)
+  const { session, ...rest } = await shared.of('kernel').get<typeof self>('node/3')
+  t.match(session, /^[\da-f-]{36}$/)
+  const { disk_bytes, memory_bytes, cpu_cores } = self
+  t.same({ ...rest, session: self.session, disk_bytes, memory_bytes, cpu_cores }, self)
   const { state: _, namespace: __, ...body } = region
   t.equal((await node.inject({ method: 'POST', url: '/api/v1/admin/regions', payload: body })).statusCode, 201)
   t.same(await shared.of('cluster').get('region/1'), region)
