@@ -359,7 +359,9 @@ export class Cluster {
     const { clock, log } = this.dependencies
     this.cancelLoss()
     this.cancelLoss = clock.after(this.remainingMs(), () => {
-      if (this.remainingMs() > 0 || this.stopped) return
+      if (this.stopped) return
+      // Timers of Node.js go off up to a millisecond early.
+      if (this.remainingMs() > 0) return this.armLoss()
       const owned = [...this.wants.values()].filter(({ token, options, ending }) => token !== undefined && !options.everywhere && !ending)
       if (owned.length > 0) log.warn({ work: owned.length }, 'this node could not beat in time: it stops the work that it owns, which others take over')
       for (const want of owned) void this.lose(want)

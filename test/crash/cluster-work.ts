@@ -2,7 +2,8 @@
  * For the loop of cluster.ts: work that writes down what it does, in the state store under its claim, and in a file of the node as what the node believes.
  *
  * State: `count/<work>` is how often its owners have written, `log/<work>/<n>` by which token; `turn/<schedule>/<turn>` a turn that was done, `twice/...` one that had been
- * done. File (`SVC_CLUSTER_FILE`): a line `<work> <token> <wall ms>` for a moment at which the node was sure to own it.
+ * done. File (`SVC_CLUSTER_FILE`): a line `<work> <token> <wall ms>` for a moment at which the node was sure to own it, `deaf <work>` for one at which it was not for the
+ * second time and still not told to stop.
  */
 import { appendFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -31,10 +32,11 @@ export default definePlugin({
     const state = () => svc.storage.state(svc.id)
     for (const work of WORKS)
       svc.own(work, async (claim) => {
-        while (!claim.signal.aborted) {
+        for (let unsure = 0; !claim.signal.aborted; ) {
           const at = Date.now()
           // Looked at behind the clock: a pause between the two is no lie.
           if (claim.remainingMs() > 0) appendFileSync(file, `${work} ${claim.token} ${at}\n`)
+          else if (++unsure > 1) appendFileSync(file, `deaf ${work}\n`)
           await state()
             .transaction(async (tx) => {
               await claim.guard(tx)

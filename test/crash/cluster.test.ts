@@ -12,9 +12,9 @@ t.test(
   `nodes that share their state lose nothing and do nothing twice: SVC_SEED=${seed}`,
   { skip: postgresBin() === undefined ? NO_POSTGRES : false },
   async (t) => {
-    const { sent, missing, behindFence, twice, twoSure, idle, ...rest } = await clusterLoop({ events, seed, nodes })
+    const { sent, missing, behindFence, twice, twoSure, deaf, idle, ...rest } = await clusterLoop({ events, seed, nodes })
     t.comment(JSON.stringify(rest))
     t.ok(sent > 0 && rest.writes > 0 && rest.turns > 0, `${sent} points`)
-    t.same({ missing, behindFence, twice, twoSure, idle }, { missing: 0, behindFence: 0, twice: 0, twoSure: 0, idle: [] })
+    t.same({ missing, behindFence, twice, twoSure, deaf, idle }, { missing: 0, behindFence: 0, twice: 0, twoSure: 0, deaf: 0, idle: [] })
   },
 )

@@ -34,6 +34,8 @@ export interface ClusterOutcome {
   twice: number
   /** Moments at which a node was sure of what a later owner had been sure of before. */
   twoSure: number
+  /** Moments at which a node went on with what it had lost. */
+  deaf: number
   /** Works and schedules that nobody did at the end. */
   idle: string[]
   points: string
@@ -151,7 +153,7 @@ ${engine}`
     const sure = sureness(peers)
     return {
       ...{ sent, missing, ...found, idle, events, points: clickhouse === undefined ? 'forwarded to one node' : 'ClickHouse' },
-      ...{ twoSure: sure.twoSure, takeovers: deaths.flatMap(({ at, id }) => sure.takeoverAfter(at, id)) },
+      ...{ twoSure: sure.twoSure, deaf: sure.deaf, takeovers: deaths.flatMap(({ at, id }) => sure.takeoverAfter(at, id)) },
     }
   } catch (error) {
     for (const { id, server } of peers) process.stderr.write(`--- node ${id}\n${server?.output().slice(-2000)}\n`)
@@ -318,18 +320,18 @@ async function judged(client: pg.Client): Promise<Pick<ClusterOutcome, 'behindFe
 }
 
 /** What the nodes were sure of, in the order of this machine's clock. */
-function sureness(peers: readonly Peer[]): { twoSure: number; takeoverAfter(at: number, id: number): number[] } {
-  const moments = peers
+function sureness(peers: readonly Peer[]): { twoSure: number; deaf: number; takeoverAfter(at: number, id: number): number[] } {
+  const lines = peers
     .filter(({ file }) => existsSync(file))
     .flatMap(({ id, file }) =>
       readFileSync(file, 'utf8')
         .split('\n')
-        .flatMap((line) => {
-          const [work, token, at] = line.split(' ')
-          return at === undefined || at === '' ? [] : [{ id, work, token: Number(token), at: Number(at) }]
-        }),
+        .map((line) => ({ id, words: line.split(' ') })),
     )
+  const moments = lines
+    .flatMap(({ id, words: [work, token, at] }) => (at === undefined || at === '' ? [] : [{ id, work, token: Number(token), at: Number(at) }]))
     .sort((a, b) => a.at - b.at)
+  const deaf = lines.filter(({ words: [word] }) => word === 'deaf').length
   const newest = new Map<string, { token: number; at: number }>()
   let twoSure = 0
   for (const { work, token, at } of moments) {
@@ -339,6 +341,7 @@ function sureness(peers: readonly Peer[]): { twoSure: number; takeoverAfter(at: 
   }
   return {
     twoSure,
+    deaf,
     takeoverAfter: (at, id) =>
       WORKS.flatMap((work) => {
         const mine = moments.filter((moment) => moment.work === work)
@@ -367,6 +370,6 @@ if (import.meta.main) {
   process.stdout.write(
     `${JSON.stringify(rest, undefined, 1)}\n${sorted.length} takeovers, ms: median ${quantile(0.5)}, 0.9 ${quantile(0.9)}, most ${quantile(1)}; a heartbeat is ${HEARTBEAT_SECS * 1000}\n`,
   )
-  const { missing, behindFence, twice, twoSure, idle } = outcome
-  if (missing + behindFence + twice + twoSure + idle.length > 0) process.exitCode = 1
+  const { missing, behindFence, twice, twoSure, deaf, idle } = outcome
+  if (missing + behindFence + twice + twoSure + deaf + idle.length > 0) process.exitCode = 1
 }
