@@ -225,6 +225,7 @@ function driverOf(
     ...(svc.provided.has(WEBHOOKS) ? { checkReceiver: async (url: string) => svc.find<Webhooks>(WEBHOOKS)?.check(url) } : {}),
     operation: svc.tracing.operation,
     now: () => clock.now(),
+    monotonic: () => clock.monotonic(),
     random: () => randomInt(CHANCE) / CHANCE,
     sleep: (ms) => new Promise((resolve) => void clock.after(ms, resolve)),
     soon: () => new Promise((resolve) => void setImmediate(resolve)),

@@ -2,7 +2,7 @@
  * Admits runs, drives them and does to them what operators say: all that changes a run, with clock, chance, store and skills as it is given them. What is done
  * to one run is one transaction, or a pass under a lease.
  */
-import type { PolicyBundle, StateStore, StateTransaction, Tracing } from 'svcdb'
+import type { PolicyBundle, StateTransaction, Tracing } from 'svcdb'
 import type {
   AgentPlane,
   Calendar,
@@ -49,7 +49,7 @@ import { withdrawTasks } from '../tasks/store.ts'
 import { spendOf } from './attempt.ts'
 import { checkedEvent, deliver, type EventRules } from './delivery.ts'
 import { dueRuns } from './due.ts'
-import { HeldLease } from './held-lease.ts'
+import { HeldLease, type LeaseTools } from './held-lease.ts'
 import { BrokenPass, checked, type Govern, Pass } from './pass.ts'
 import { RunJournal } from './run-journal.ts'
 import { sweep } from './sweep.ts'
@@ -59,10 +59,9 @@ const MAX_KEY_BYTES = 512
 const MAX_ACTOR = 256
 const SCOPES = 'a scope is tenant, agent:<name>, revision:<digest> or subject:<principal>'
 
-export interface DriverTools extends EventRules {
+export interface DriverTools extends EventRules, LeaseTools {
   /** Makes a trace of each pass; without it there is none. */
   operation?: Tracing['operation']
-  state: StateStore
   skills: ReadonlyMap<string, Skill>
   /** By name. */
   calendars: ReadonlyMap<string, Calendar>
@@ -70,7 +69,6 @@ export interface DriverTools extends EventRules {
   drives?: boolean
   /** Tells this process from others. */
   holder: string
-  leaseMs: number
   /** Where other processes share the state. */
   watch?: LeaseWatch
   limits: Budgets
@@ -95,8 +93,6 @@ export interface DriverTools extends EventRules {
   resumed?(run: string): void
   /** The process is to end: passes go no further than their next boundary. */
   stopping?(): boolean
-  /** Milliseconds since the Unix epoch. */
-  now(): number
   random(): number
   sleep(ms: number): Promise<void>
   /** Resolves when the code that is running has nothing more to do at once. */

@@ -74,6 +74,24 @@ t.test('does not do it when another process has taken the run over meanwhile', a
   t.same(calls, ['other'], 'once')
 })
 
+t.test('nor when its clock was set back by as long meanwhile', async (t) => {
+  const { state, driver, calls, drive, clock } = await setup()
+  const late = stalling(state)
+  let back = 0
+  let passed = 0
+  const slow = driver({ state: late.store, now: () => clock.now - back, monotonic: () => passed })
+  const { run, epoch } = await slow.admit({ capability: 'pay', input: null, actor: 'ann' })
+  const pass = drive('slow', slow, run, epoch).catch((error: Error) => error.cause)
+  await late.reached
+  clock.now += LEASE_MS + 1
+  back = LEASE_MS + 1
+  passed = LEASE_MS + 1
+  t.equal(await drive('other', driver(), run), 'succeeded')
+  late.release()
+  t.match(await pass, /another process has taken it over/)
+  t.same(calls, ['other'], 'once')
+})
+
 t.test('does it when nobody has', async (t) => {
   const { state, driver, calls, drive, clock } = await setup()
   const late = stalling(state)
