@@ -1,6 +1,6 @@
 /**
  * Nodes on one PostgreSQL, with their points in one ClickHouse, or forwarded to one node where there is none, under writes, while they are killed, paused, cut off from
- * their state and decommissioned at random, and work is rebalanced. At the end every acknowledged point is there; of no work two owners wrote by turns; of no schedule
+ * their state and decommissioned at random, work is rebalanced, and PostgreSQL is restarted, killed and stands still. At the end every acknowledged point is there; of no work two owners wrote by turns; of no schedule
  * a turn was run twice; no two nodes were sure to own one thing at one time.
  *
  *   node test/crash/cluster.ts [events] [seed] [nodes]
@@ -14,7 +14,7 @@ import { type Random, seeded } from '../../kernel/lib/random/index.ts'
 import { NO_CLICKHOUSE, startClickHouse } from '../support/clickhouse/clickhouse.ts'
 import { FaultyLink } from '../support/faulty-link.ts'
 import { freePort } from '../support/free-port.ts'
-import { startPostgres } from '../support/postgres.ts'
+import { startPostgres, type TestPostgres } from '../support/postgres.ts'
 import { type RunningServer, runServer } from '../support/server.ts'
 import { SCHEDULES, WORKS } from './cluster-work.ts'
 
@@ -130,7 +130,7 @@ ${engine}`
     load.start()
     for (let round = 0; round < rounds; round++) {
       await sleep(200 + random() * 1200)
-      const what = await disturb(peers, random, start, deaths)
+      const what = random() < 0.15 ? await disturbState(postgres, random) : await disturb(peers, random, start, deaths)
       events[what] = (events[what] ?? 0) + 1
     }
     for (const peer of peers) peer.link.mend()
@@ -220,6 +220,26 @@ async function disturb(peers: readonly Peer[], random: Random, start: (peer: Pee
   }
   const { status } = await get(peer.port, '/api/v1/admin/rebalance', { method: 'POST' })
   return status === 202 ? 'rebalanced' : `rebalance: ${status}`
+}
+
+/** PostgreSQL itself, for all of them. */
+async function disturbState(postgres: TestPostgres, random: Random): Promise<string> {
+  const what = random()
+  const goes = sleep(HEARTBEAT_SECS * 1000 * (0.5 + random() * 7.5))
+  if (what < 0.3) {
+    await postgres.restart()
+    return 'PostgreSQL restarted'
+  }
+  if (what < 0.6) {
+    await postgres.kill()
+    await goes
+    await postgres.start()
+    return 'PostgreSQL killed'
+  }
+  const goOn = postgres.pause()
+  await goes
+  goOn()
+  return 'PostgreSQL paused'
 }
 
 /** All nodes active and ready. */
