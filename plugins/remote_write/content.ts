@@ -1,4 +1,4 @@
-/** What a request is, by its headers: Content-Type names the message, Content-Encoding the compression. Pure. */
+/** What a request is: Content-Type names the message, Content-Encoding and the first bytes of the body the compression. Pure. */
 import { SvcError } from 'svcdb/lib/errors'
 
 export type Version = 1 | 2
@@ -27,10 +27,26 @@ export function versionOf(contentType: string | undefined): Version {
 /** Snappy is what the documents of the protocol have; vmagent sends zstd, Fluent Bit and Vector gzip where they are told to. */
 const ENCODINGS = new Set(['', 'snappy', 'zstd', 'gzip'])
 
-/** @throws UNSUPPORTED_MEDIA_TYPE. Without the header it is snappy, as in the first senders. */
-export function checkEncoding(contentEncoding: string | undefined): void {
+/**
+ * Without the header it is snappy, as in the first senders. What is called gzip has to be it: no sender calls anything else so, and the compliance
+ * suite of Prometheus sends snappy under that name, for which it asks 415.
+ * @throws UNSUPPORTED_MEDIA_TYPE
+ */
+export function checkEncoding(contentEncoding: string | undefined, body: Uint8Array | undefined): void {
   const encoding = (contentEncoding ?? '').trim().toLowerCase()
   if (!ENCODINGS.has(encoding)) throw unsupported('Content-Encoding', contentEncoding as string)
+  if (encoding === 'gzip' && body !== undefined && body.length > 0 && encodingOf(body) !== 'gzip') {
+    throw new SvcError('UNSUPPORTED_MEDIA_TYPE', 'cannot read a body of Content-Encoding "gzip": it does not begin as gzip does')
+  }
+}
+
+/**
+ * By the bytes: every zstd frame and every gzip member begins with its magic number, which no snappy block can: after the length it would be a copy of
+ * bytes that are not there yet.
+ */
+export function encodingOf(body: Uint8Array): 'snappy' | 'zstd' | 'gzip' {
+  if (body.length >= 4 && body[0] === 0x28 && body[1] === 0xb5 && body[2] === 0x2f && body[3] === 0xfd) return 'zstd'
+  return body[0] === 0x1f && body[1] === 0x8b ? 'gzip' : 'snappy'
 }
 
 function unsupported(header: string, given: string): SvcError {

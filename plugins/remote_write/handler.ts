@@ -52,8 +52,8 @@ export class WriteHandler {
     const version = versionOf(request.headers['content-type'])
     // On every answer, so that a failure says as well that nothing was written.
     if (version === 2) reply.headers(NONE_WRITTEN)
-    checkEncoding(request.headers['content-encoding'])
     const body = request.body as Buffer | undefined
+    checkEncoding(request.headers['content-encoding'], body)
     if (body === undefined) return reply.code(204).send()
     const context = this.svc.context(request)
     const idempotencyKey = request.headers['idempotency-key'] as string | undefined

@@ -3,6 +3,7 @@
 import { SvcError } from 'svcdb/lib/errors'
 import { decompress } from 'svcdb/lib/network'
 import { decodeSnappy, type SlotMemory, SnappyBlockDecoder, SnappyThread, snappyLength } from 'svcdb/lib/snappy'
+import { encodingOf } from './content.ts'
 
 /** Too large for the thread's slots, and too long for the main thread: the library's thread pool does it, in memory that it takes anew. */
 const LARGE = 4 * 1024 * 1024
@@ -35,8 +36,7 @@ export class Payloads {
   }
 
   /**
-   * Snappy, zstd or gzip, told apart by their bytes and not by the header: vmagent has sent zstd blocks under the name of snappy. Every zstd frame
-   * and every gzip member begins with its magic number, which no snappy block can: after the length it would be a copy of bytes that are not there yet.
+   * Snappy, zstd or gzip, told apart by their bytes and not by the header: vmagent has sent zstd blocks under the name of snappy.
    * @param read called with the message, which is good until what it returns is settled. @throws PAYLOAD_TOO_LARGE, BAD_REQUEST, what `read` throws.
    * @param inRuns the message is read faster in the memory of large ones: worth a copy.
    */
@@ -82,11 +82,6 @@ async function decode(body: Buffer, encoding: 'zstd' | 'gzip', limit: number, { 
   } catch (error) {
     throw error instanceof SvcError && error.code === 'PAYLOAD_TOO_LARGE' ? tooLarge(limit) : error
   }
-}
-
-function encodingOf(body: Uint8Array): 'snappy' | 'zstd' | 'gzip' {
-  if (body.length >= 4 && body[0] === 0x28 && body[1] === 0xb5 && body[2] === 0x2f && body[3] === 0xfd) return 'zstd'
-  return body[0] === 0x1f && body[1] === 0x8b ? 'gzip' : 'snappy'
 }
 
 function tooLarge(limit: number): SvcError {

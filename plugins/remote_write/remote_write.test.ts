@@ -199,7 +199,7 @@ t.test('exemplars are not stored: said to be written only on request, of what wa
   t.match(await send(node, compressSync(writeRequestV2([taken, nameless])), V2), { status: 400, written: ['1', '0', '0'] })
 })
 
-t.test('bodies: empty ones, snappy, zstd and gzip under either name, and what is none of them', async (t) => {
+t.test('bodies: empty ones, snappy and zstd under either name, gzip under its own and snappy, and what is none of them', async (t) => {
   const node = await boot({ plugins: ['remote_write'], config: { remote_write: { max_decompressed_bytes: 4096 } } })
   t.teardown(() => node.stop())
   const message = writeRequest([up(1)])
@@ -216,7 +216,7 @@ t.test('bodies: empty ones, snappy, zstd and gzip under either name, and what is
     ['snappy called zstd', compressSync(message), zstd],
     ['gzip', gzipSync(message), gzip],
     ['gzip called snappy', gzipSync(message), V1],
-    ['snappy called gzip', compressSync(message), gzip],
+    ['nothing called gzip', new Uint8Array(0), gzip],
     ['snappy that begins as gzip does', compressSync(short), V1],
     ['nothing', new Uint8Array(0), V1],
     ['an empty block', compressSync(Buffer.alloc(0)), V1],
@@ -231,6 +231,8 @@ t.test('bodies: empty ones, snappy, zstd and gzip under either name, and what is
     ['no protobuf', compressSync('what is this'), V1, 400, /cannot decode the protobuf message: .*, at byte \d+ of 12/],
     ['much in little', compressSync(Buffer.alloc(5000)), V1, 413, /more than 4096 bytes after decompression.*remote_write.max_decompressed_bytes/],
     ['much in little zstd', zstdCompressSync(Buffer.alloc(5000)), zstd, 413, /remote_write.max_decompressed_bytes/],
+    ['snappy called gzip', compressSync(message), gzip, 415, /Content-Encoding "gzip": it does not begin as gzip does/],
+    ['zstd called gzip', zstdCompressSync(message), gzip, 415, /Content-Encoding "gzip"/],
     ['cut gzip', gzipSync(message).subarray(0, 20), gzip, 400, /cannot decompress the body as gzip/],
     ['much in little gzip', gzipSync(Buffer.alloc(5000)), gzip, 413, /remote_write.max_decompressed_bytes/],
     [
