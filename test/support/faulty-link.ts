@@ -170,7 +170,11 @@ function end(half: Half): void {
 }
 
 function reset({ up, down }: Pair): void {
-  for (const { from } of [up, down]) if (!from.destroyed) from.resetAndDestroy()
+  for (const { from } of [up, down]) {
+    // One that is about to be shut down cannot be reset: Node.js would leave it open, and turn for ever when the process is to end.
+    if (from.writableEnded && !from.writableFinished) from.destroy()
+    else if (!from.destroyed) from.resetAndDestroy()
+  }
 }
 
 /** One fault at random, and its end after at most `maxMs`. @returns its name. */
