@@ -97,8 +97,7 @@ t.test('long loops let the event loop run', async (t) => {
   const pacer = new Pacer(new AbortController().signal)
   let turns = 0
   const timer = setInterval(() => turns++, 1)
-  const end = performance.now() + 60
-  while (performance.now() < end) if (pacer.due(100)) await pacer.pause()
+  for (let i = 0; i < 1e8 && turns === 0; i++) if (pacer.due(100)) await pacer.pause()
   clearInterval(timer)
   t.ok(turns > 0)
 })
