@@ -163,7 +163,17 @@ export class KnownPaths {
     const idle = this.idlePlugin(path)
     if (idle !== undefined) return `; plugin "${idle}" does not run here: put it into plugins, and its section into the file where it needs one`
     for (const [prefix, hint] of this.hints) if (path === prefix || path.startsWith(prefix.endsWith('/') ? prefix : `${prefix}/`)) return `; ${hint}`
-    return ''
+    const near = this.near(path)
+    return near === undefined ? '' : `; did you mean "${near}"?`
+  }
+
+  /** The shortest path below the same two parts that ends like this one, as /api/v1/svc/sql for /api/v1/sql. */
+  private near(path: string): string | undefined {
+    const [, first, second, ...others] = path.split('/')
+    if (!others.at(-1)) return undefined
+    const [begin, end] = [`/${first}/${second}/`, `/${others.at(-1)}`]
+    const found = [...this.patterns.keys()].filter((known) => known.startsWith(begin) && known.endsWith(end) && !/[:*]/.test(known))
+    return found.sort((a, b) => a.length - b.length)[0]
   }
 
   /** The methods a path answers to, for 404 or 405. */

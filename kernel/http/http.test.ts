@@ -93,6 +93,7 @@ t.test('every failure has the envelope', async (t) => {
       /./,
     ],
     ['unknown path', { url: '/api/v1/nope' }, 404, 'NOT_FOUND', /no such path, page not found; GET \/api\/v1\/openapi.json lists them$/],
+    ['path that ends like another', { url: '/api/v1/x/openapi.json' }, 404, 'NOT_FOUND', /lists them; did you mean "\/api\/v1\/openapi\.json"\?$/],
     [
       'path of a plugin that does not run',
       { url: '/api/v1/triggers/x?y' },
