@@ -86,6 +86,14 @@ t.test('connections of both are bounded', async (t) => {
   t.ok(counted('connections_refused') + counted('idle_connections_closed') >= ended, 'all that ended are counted')
 })
 
+t.test('connections of one do not count for the other', async (t) => {
+  const node = await boot({ config: { server: { ...server, max_connections: 8 } } })
+  t.teardown(() => node.stop())
+  const port = Number(new URL(node.url).port)
+  for (const address of ADDRESSES.toReversed()) for (let i = 0; i < 5; i++) await open(port, address)
+  t.match((await node.inject('/metrics')).body, /^svc_http_idle_connections_closed_total 0$/m)
+})
+
 t.test('a certificate that is renewed is shown at both', async (t) => {
   const fixture = (name: string) => new URL(`../../test/support/certificates/${name}`, import.meta.url)
   const folder = mkdtempSync(join(tmpdir(), 'svc-localhost-'))

@@ -21,10 +21,6 @@ interface ConnectionLimits {
 
 interface Connection {
   socket: Socket
-  /** Calls under way, those that are refused included. */
-  streams: number
-  /** When it began, or the last of them ended. */
-  since: number
   /** When its session was first seen to be over, and when all was sent. */
   over: number | undefined
   sent: number | undefined
@@ -38,6 +34,7 @@ export class Connections {
   /** Those without a session, too: of TLS in other protocols. */
   private readonly sockets = new Set<Socket>()
   private readonly known = new Map<Http2Session, Connection>()
+  /** Without a call, also one that is refused. */
   private readonly idle = new Idle<Http2Session>()
   private timer: NodeJS.Timeout | undefined
 
@@ -86,17 +83,13 @@ export class Connections {
   }
 
   private watch(session: ServerHttp2Session, socket: Socket): void {
-    const connection: Connection = { socket, streams: 0, since: performance.now(), over: undefined, sent: undefined, hurried: false }
+    const connection: Connection = { socket, over: undefined, sent: undefined, hurried: false }
     this.known.set(session, connection)
     this.idle.opened(session)
     this.timer ??= setInterval(() => this.look(), LOOK_MS).unref()
     session.on('stream', (stream: ServerHttp2Stream) => {
-      connection.streams++
       this.idle.began(session)
-      stream.once('close', () => {
-        this.idle.ended(session)
-        if (--connection.streams === 0) connection.since = performance.now()
-      })
+      stream.once('close', () => this.idle.ended(session))
     })
     session.on('close', () => {
       this.known.delete(session)
@@ -113,7 +106,7 @@ export class Connections {
     for (const [session, connection] of this.known) {
       if (session.destroyed || session.closed) this.leaves(session, connection, now)
       // Its client is told, and calls that it sends meanwhile are none: clients of gRPC make them again on another connection.
-      else if (idleMs > 0 && connection.streams === 0 && now - connection.since >= idleMs) session.close()
+      else if (idleMs > 0 && now - (this.idle.since(session) ?? now) >= idleMs) session.close()
     }
   }
 
@@ -121,7 +114,7 @@ export class Connections {
   private leaves(session: Http2Session, connection: Connection, now: number): void {
     const { socket } = connection
     // It goes on to its last call.
-    if (!session.destroyed && connection.streams > 0) return
+    if (!session.destroyed && this.idle.since(session) === undefined) return
     connection.over ??= now
     if (socket.writableFinished) connection.sent ??= now
     // One that is closed in order may be slow to take the end of an answer.

@@ -12,6 +12,9 @@ const MOST_SPARE = 512
 const GRACE_MS = 1000
 const LOG_MS = 60_000
 
+/** A listener may hand what it has accepted to another one, which is told of it, too: it counts where it came in. */
+const counted = new WeakSet<Socket>()
+
 /** Those that listen: handles are the process's, and so are the listeners that share them. Sets the limit of one anew. */
 const listeners = new Map<Server, () => void>()
 
@@ -72,10 +75,12 @@ export function boundConnections(server: Server, { max, log, refused, makeRoom, 
   let open = 0
   // Before anybody else knows of it: it is not the one that makes room.
   server.prependListener('connection', (socket: Socket) => {
+    if (counted.has(socket)) return
+    counted.add(socket)
     open++
     socket.once('close', () => open--)
     const { maxConnections: most } = server
-    const spare = Math.min(MOST_SPARE, Math.floor(most * SPARE))
+    const spare = Math.min(MOST_SPARE, Math.ceil(most * SPARE))
     if (open > most - spare && makeRoom?.(open < most ? GRACE_MS : 0) === true) {
       closed?.()
       crowded()

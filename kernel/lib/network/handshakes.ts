@@ -32,6 +32,7 @@ export class Handshakes {
     return undefined
   }
 
+  /** Ends one: it counts no more from now on. */
   end(socket: Socket): void {
     this.underWay.delete(endsOf(socket))
     socket.destroy()

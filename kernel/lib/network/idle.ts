@@ -33,6 +33,11 @@ export class Idle<Connection> {
     this.busy.delete(connection)
   }
 
+  /** Since when it waits, by `performance.now`; undefined while something is under way. */
+  since(connection: Connection): number | undefined {
+    return this.waiting.get(connection)
+  }
+
   /** That which has waited longest, and since when. */
   get oldest(): [Connection, number] | undefined {
     for (const entry of this.waiting) return entry
