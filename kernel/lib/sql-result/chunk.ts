@@ -19,7 +19,7 @@ export interface SqlVector {
   values: ArrayLike<unknown>
   /** One byte a row, 1 = present; absent when every row has a value. */
   validity?: Uint8Array
-  /** With `textBytes`, of columns that have one: `values` are numbers in it. The same array in each chunk. */
+  /** With `textBytes`, of columns that have one: `values` are numbers in it. Most often the same array in each chunk. */
   dictionary?: readonly string[]
   /** With `textBytes`, of other text: UTF-8 of all values; `values` are rows + 1 offsets in it. */
   bytes?: Uint8Array

@@ -1,56 +1,93 @@
 /** Statements of SQL that are answered from samples, and those that are DuckDB's. */
 import type { SqlChunk, SqlCursor, SqlRequest } from 'svcdb'
+import { earlier, INT64_MAX, INT64_MIN, later } from '../../common/time.ts'
 import { tagColumns } from '../series/tag-source.ts'
 import {
-  explainsLane,
+  checkedTree,
+  isLanes,
+  type LaneCatalog,
   type LaneHost,
   type LaneOptions,
   type LaneRows,
   type NewestPlan,
   type NewestTable,
+  type Node,
   type OpenedLane,
   oldestNewest,
   openLane,
   parse,
   parsedBefore,
+  recogniseTimeOrder,
   type ScanPlan,
   sqlError,
   type TagHint,
+  type TimeOrder,
 } from '../sql/index.ts'
 import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
 import type { Snapshot } from '../threads/state.ts'
 import { newestOfSeries } from './newest/newest-table.ts'
-import type { RelationContext } from './relation.ts'
+import { type RelationContext, sourcesOf } from './relation.ts'
 import { FieldRows, positionsOf } from './samples/field-rows.ts'
 import { millisecondRange } from './samples/millisecond-range.ts'
 import { SelectedTags } from './samples/tag-sets.ts'
 import type { Interval } from './sources.ts'
 import { sqlMeasurement } from './sql-measurement.ts'
+import { inSlices, timeSlices } from './time-slices.ts'
 
 const NS_PER_MS = 1_000_000n
 /** Of fields whose samples are numbers. */
 const PLAIN_TYPES: ReadonlySet<FieldDef['type']> = new Set(['float64', 'int64', 'uint64', 'bool'])
-const EXPLAINED: Record<'samples' | 'duckdb', string> = {
+const EVER: Interval = [INT64_MIN, INT64_MAX]
+const PATHS = {
   samples: 'Samples: no scan by DuckDB, where every row has its values and a time of whole milliseconds',
   duckdb: 'DuckDB',
 }
+const IN_SLICES = 'In slices of the time, from its end on, until the answer is there'
 
-/** @param reads is told the times of the rows that are asked for. @param inDuckDb runs the statement there. */
+/**
+ * @param reads is told the times of the rows that are asked for.
+ * @param inDuckDb runs the statement there, over rows of the times given.
+ */
 export async function lane(
   context: RelationContext,
   snapshot: Snapshot,
   request: SqlRequest,
   signal: AbortSignal | undefined,
   reads: (times: Interval) => void,
-  inDuckDb: () => Promise<SqlCursor>,
+  inDuckDb: (times: Interval) => Promise<SqlCursor>,
 ): Promise<SqlCursor> {
-  const host = laneHost(context, snapshot, request.namespace, signal, reads)
+  const { state } = context
+  const catalog: LaneCatalog = {
+    measurement(name) {
+      const def = state.measurement(request.namespace, name)
+      return def === undefined ? undefined : sqlMeasurement(state, def)
+    },
+    now: () => BigInt(Date.now()) * NS_PER_MS,
+  }
   const options: LaneOptions = { limits: context.sqlLimits, parse: (text) => parseAnywhere(context, text) }
-  const opened = await openLane(host, request, options)
-  if (opened !== undefined) return { columns: opened.columns, parameters: [], [Symbol.asyncIterator]: () => rowsOf(opened, signal, inDuckDb) }
-  const cursor = await inDuckDb()
-  const explains = await explainsLane(host, request, options)
-  return explains === undefined ? cursor : { ...cursor, [Symbol.asyncIterator]: () => explained(cursor, explains) }
+  const tree = await checkedTree(request, options)
+  if (tree === undefined) {
+    const cursor = await inDuckDb(EVER)
+    const explained = await checkedTree(request, options, true)
+    return explained === undefined ? cursor : { ...cursor, [Symbol.asyncIterator]: () => withPath(cursor, pathOf(catalog, explained)) }
+  }
+  const order = recogniseTimeOrder(tree, catalog)
+  const run = async (times: Interval): Promise<SqlCursor> => {
+    const opened = openLane(laneHost(context, snapshot, catalog, request.namespace, times, signal, reads), tree, request.textBytes === true)
+    if (opened === undefined) return inDuckDb(times)
+    return { columns: opened.columns, parameters: [], [Symbol.asyncIterator]: () => rowsOf(opened, signal, () => inDuckDb(times)) }
+  }
+  return order === undefined ? run(EVER) : inSlices(order, slicesOf(context, snapshot, request.namespace, order), run)
+}
+
+function slicesOf(context: RelationContext, snapshot: Snapshot, namespace: string, order: TimeOrder): (newestFirst: boolean) => Interval[] {
+  const { state, firstSliceRows } = context
+  const measurement = state.measurement(namespace, order.measurement) as MeasurementDef
+  const { wanted } = resolved(context, measurement, order.tags)
+  const sources = wanted?.length === 0 ? [] : sourcesOf(state, snapshot, measurement, order.time, wanted)
+  const share = wanted === undefined ? 1 : wanted.length / state.series.of(measurement.id).length
+  const { rows, bucket } = order.kind === 'rows' ? { rows: order.limit, bucket: order.bucket } : { rows: 1 }
+  return (newestFirst) => timeSlices(sources, order.time, { rows, share, newestFirst, bucket, firstRows: firstSliceRows })
 }
 
 async function parseAnywhere({ duck }: RelationContext, text: string): ReturnType<LaneOptions['parse']> {
@@ -75,33 +112,39 @@ async function* rowsOf(opened: OpenedLane, signal: AbortSignal | undefined, inDu
   yield* chunks ?? (await inDuckDb())
 }
 
-/** The last row says which way the statement goes. */
-async function* explained(cursor: SqlCursor, fromSamples: boolean): AsyncGenerator<SqlChunk> {
-  yield* cursor
-  yield { rows: 1, columns: [{ values: ['path'] }, { values: [EXPLAINED[fromSamples ? 'samples' : 'duckdb']] }] }
+function pathOf(catalog: LaneCatalog, tree: Node): string {
+  const path = isLanes(catalog, tree) ? PATHS.samples : PATHS.duckdb
+  return recogniseTimeOrder(tree, catalog) === undefined ? path : `${path}. ${IN_SLICES}`
 }
 
+/** The last row says which way the statement goes. */
+async function* withPath(cursor: SqlCursor, path: string): AsyncGenerator<SqlChunk> {
+  yield* cursor
+  yield { rows: 1, columns: [{ values: ['path'] }, { values: [path] }] }
+}
+
+/** @param times no row outside of these is read. */
 function laneHost(
   context: RelationContext,
   snapshot: Snapshot,
+  catalog: LaneCatalog,
   namespace: string,
+  times: Interval,
   signal: AbortSignal | undefined,
   reads: (times: Interval) => void,
 ): LaneHost {
   const { state } = context
+  const definition = (name: string): MeasurementDef => state.measurement(namespace, name) as MeasurementDef
   return {
-    measurement(name) {
-      const def = state.measurement(namespace, name)
-      return def === undefined ? undefined : sqlMeasurement(state, def)
-    },
-    now: () => BigInt(Date.now()) * NS_PER_MS,
+    ...catalog,
     newest(plan) {
       reads(plan.time)
-      return newestTable(context, snapshot, state.measurement(namespace, plan.measurement) as MeasurementDef, plan, signal)
+      return newestTable(context, snapshot, definition(plan.measurement), plan, signal)
     },
     rows(plan) {
-      reads(plan.time)
-      return laneRows(context, snapshot, state.measurement(namespace, plan.measurement.name) as MeasurementDef, plan, signal)
+      const time = common(plan.time, times)
+      reads(time)
+      return laneRows(context, snapshot, definition(plan.measurement.name), { ...plan, time }, signal)
     },
   }
 }
@@ -168,4 +211,8 @@ function laneRows(context: RelationContext, snapshot: Snapshot, measurement: Mea
     lacks: (field) => rows.lacks(fieldOf(field)),
     scan: (fields, sparse, visit) => rows.scan({ fields: fields.map(fieldOf), sparse, visit }),
   }
+}
+
+function common(a: Interval, b: Interval): Interval {
+  return [later(a[0], b[0]), earlier(a[1], b[1])]
 }

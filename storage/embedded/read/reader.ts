@@ -33,7 +33,12 @@ const NO_FUNCTIONS: readonly FunctionSpec[] = []
 let laneModule: typeof import('./lane.ts') | undefined
 
 /** A statement's connection, and its place. */
-type Running = Required<Pick<SqlHost, 'connection' | 'place'>>
+type Connected = Required<Pick<SqlHost, 'connection' | 'place'>>
+
+interface Running extends Connected {
+  /** Of the rows that it reads. */
+  times: Interval
+}
 
 export class EngineReader implements Reader {
   private readonly context: RelationContext
@@ -123,12 +128,12 @@ export class EngineReader implements Reader {
       request,
       this.signal,
       (times) => this.reads(times),
-      () => this.statement(request),
+      (times) => this.statement(request, times),
     )
   }
 
-  /** Runs a statement in DuckDB. */
-  private async statement(request: SqlRequest): Promise<SqlCursor> {
+  /** Runs a statement in DuckDB. @param times no row outside of these is read. */
+  private async statement(request: SqlRequest, times: Interval): Promise<SqlCursor> {
     const { duck } = this.context
     // A thread that only flushes, or a node nobody asks in SQL, never loads it.
     const { openSql, sqlSetup } = await import('../sql/in-duckdb.ts')
@@ -154,7 +159,7 @@ export class EngineReader implements Reader {
       return releasing(cursor, release)
     }
     try {
-      const cursor = await this.opened(request.namespace, { connection, place }, (host) => openSql({ ...host, functions }, request, this.signal))
+      const cursor = await this.opened(request.namespace, { connection, place, times }, (host) => openSql({ ...host, functions }, request, this.signal))
       unread = cursor
       return { columns: cursor.columns, parameters: cursor.parameters, [Symbol.asyncIterator]: () => read(cursor) }
     } catch (error) {
@@ -208,11 +213,11 @@ export class EngineReader implements Reader {
   }
 
   /** @param wanted collects segments that have to be verified before the statement can be tried again. */
-  private host(namespace: string, running: Running, wanted: SegmentMeta[]): SqlHost {
+  private host(namespace: string, { times, ...connected }: Running, wanted: SegmentMeta[]): SqlHost {
     const { state, processes } = this.context
     const read = new Set<MeasurementDef>()
-    const host: SqlHost & Running = {
-      ...running,
+    const host: SqlHost & Connected = {
+      ...connected,
       limits: this.context.sqlLimits,
       bounds: this.boundsOf(namespace, read),
       measurements: (name) => state.measurementsOf(name).map((def) => sqlMeasurement(state, def)),
@@ -224,12 +229,12 @@ export class EngineReader implements Reader {
         const def = state.measurement(namespace, request.measurement)
         if (def === undefined) throw new SvcError('NOT_FOUND', `cannot read measurement "${request.measurement}": it does not exist${inNamespace(namespace)}`)
         read.add(def)
-        return noting(wanted, () => this.relationSql(def, request))
+        return noting(wanted, () => this.relationSql(def, request, times))
       },
       split: (request) => {
         const def = state.measurement(namespace, request.measurement)
         if (def !== undefined) read.add(def)
-        const parts = def === undefined ? undefined : noting(wanted, () => splitRelation(this.context, this.snapshot, this.relationArgs(def, request)))
+        const parts = def === undefined ? undefined : noting(wanted, () => splitRelation(this.context, this.snapshot, this.relationArgs(def, request, times)))
         this.calls.push(...(parts?.calls ?? []))
         return parts
       },
@@ -240,10 +245,10 @@ export class EngineReader implements Reader {
         return laneModule.newestFrom(this.context, this.snapshot, namespace, plan, this.signal)
       },
     }
-    return processes?.enabled === true ? { ...host, apart: () => this.apart(namespace, host, processes) } : host
+    return processes?.enabled === true ? { ...host, apart: () => this.apart(namespace, host, times, processes) } : host
   }
 
-  private apart(namespace: string, host: SqlHost & Running, pool: ProcessPool): SqlApart {
+  private apart(namespace: string, host: SqlHost & Connected, times: Interval, pool: ProcessPool): SqlApart {
     const { state, duck, verifier, maxScratchBytes = Number.MAX_SAFE_INTEGER } = this.context
     const { signal } = this
     const defOf = ({ measurement }: RelationRequest): MeasurementDef => state.measurement(namespace, measurement) as MeasurementDef
@@ -258,7 +263,7 @@ export class EngineReader implements Reader {
         for (;;) {
           const missing: SegmentMeta[] = []
           try {
-            return noting(missing, () => this.relationSql(defOf(request), request))
+            return noting(missing, () => this.relationSql(defOf(request), request, times))
           } catch (error) {
             if (missing.length === 0) throw error
             await verifier?.ensure(missing, signal)
@@ -296,14 +301,15 @@ export class EngineReader implements Reader {
     this.readTimes = [earlier(this.readTimes[0], from), later(this.readTimes[1], to)]
   }
 
-  private relationSql(def: MeasurementDef, request: RelationRequest): string {
-    const { sql, calls } = relation(this.context, this.snapshot, this.relationArgs(def, request))
+  private relationSql(def: MeasurementDef, request: RelationRequest, times: Interval): string {
+    const { sql, calls } = relation(this.context, this.snapshot, this.relationArgs(def, request, times))
     this.calls.push(...calls)
     return sql
   }
 
   /** Tag hints become the series that satisfy them. */
-  private relationArgs(def: MeasurementDef, { columns, time, tags, enumTags }: RelationRequest): RelationArgs {
+  private relationArgs(def: MeasurementDef, { columns, time: asked, tags, enumTags }: RelationRequest, times: Interval): RelationArgs {
+    const time: Interval = [later(asked[0], times[0]), earlier(asked[1], times[1])]
     this.reads(time)
     const { series } = this.context.state
     let wanted: Int32Array | undefined

@@ -34,6 +34,8 @@ export interface RelationContext {
   maxScratchBytes?: number
   /** Of the job: holds what is in its snapshots. */
   pin?: SnapshotPin
+  /** About as many rows has the first slice of a statement that is run slice by slice (time-slices.ts); as many as are worth it when absent. */
+  firstSliceRows?: number
 }
 
 export interface RelationArgs {

@@ -47,6 +47,15 @@ t.test('EXPLAIN says which way a statement goes, and parameters are constants', 
   t.match(await path("SELECT max(value) FROM m WHERE host = 'a'"), /^path,Samples/)
   t.match(await path('SELECT _time, value FROM m ORDER BY _time'), /^path,Samples/)
   t.match(await path("SELECT time_bucket(INTERVAL '5 minutes', _time), max(_time), max(value) FROM m GROUP BY 1"), /^path,Samples/)
+  for (const query of [
+    'SELECT DISTINCT host FROM m',
+    'SELECT host FROM m GROUP BY host',
+    'SELECT count(DISTINCT host) FROM m',
+    'SELECT host, last(value, _time) FROM m GROUP BY 1',
+  ])
+    t.match(await path(query), /^path,Samples/, query)
+  t.match(await path('SELECT * FROM m ORDER BY _time DESC LIMIT 1'), /^path,DuckDB. In slices of the time/)
+  t.same(await read('SELECT count(DISTINCT host) FROM m'), [[2n]])
   const [fromSamples, fromDuckDb] = await Promise.all(
     ['', ' WHERE 1 = 1'].map((where) =>
       reader.sql({ namespace: 'default', query: `SELECT time_bucket($1, _time), max(value) FROM m${where} GROUP BY 1`, parameters: ['5m'] }),

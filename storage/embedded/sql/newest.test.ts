@@ -22,7 +22,26 @@ function whereOf(random: Random): string {
   return conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`
 }
 
+/** The values of tags that rows have. */
+function valuesStatement(random: Random): LaneStatement {
+  const table = random.pick(['cpu', 'one'])
+  const where = whereOf(random)
+  const tags = random.pick([['host'], ['region'], ['host', 'region'], ['region', 'host', 'region']])
+  const items = tags.map((tag) => (random.chance(0.2) ? `${tag} AS "x ${tag}"` : tag)).join(', ')
+  const dice = random.next()
+  if (dice < 0.3) {
+    const counts = tags.map((tag) => `count(DISTINCT ${tag})${random.chance(0.2) ? ' AS n' : ''}`).join(', ')
+    return pair(`SELECT ${counts}${random.chance(0.2) ? ', count(*)' : ''} FROM ${table}${where}`, table, true)
+  }
+  const ordered = random.chance(0.6)
+  const order = ordered ? ` ORDER BY ${[...new Set(tags)].map((tag) => tag + random.pick(['', ' DESC', ' NULLS FIRST'])).join(', ')}` : ''
+  const end = ordered && random.chance(0.5) ? ` LIMIT ${random.below(5)} OFFSET ${random.below(3)}` : ''
+  if (dice < 0.6) return pair(`SELECT DISTINCT ${items} FROM ${table}${where}${order}${end}`, table, ordered)
+  return pair(`SELECT ${items} FROM ${table}${where} GROUP BY ${tags.join(', ')}${order}${end}`, table, ordered)
+}
+
 function newestStatement(random: Random): LaneStatement {
+  if (random.chance(0.25)) return valuesStatement(random)
   const table = random.pick(['cpu', 'cpu', 'one'])
   const fields = table === 'one' ? ['u_a'] : ['u_a', 'u_b', 'n']
   const where = whereOf(random)
@@ -34,7 +53,8 @@ function newestStatement(random: Random): LaneStatement {
   const dice = random.next()
   if (dice < 0.5) {
     const by = alone ? random.pick([['host', 'region'], ['region', 'host'], ['host']]) : ['region']
-    const some = fields.filter(() => random.chance(0.7)).map((field) => `${random.pick(['arg_max', 'max_by', 'last'])}(${field}, _time) AS x_${field}`)
+    const picked = fields.filter(() => random.chance(0.7))
+    const some = picked.map((field) => `${random.pick(['arg_max', 'max_by', 'last'])}(${field}, _time)${random.chance(0.5) ? ` AS x_${field}` : ''}`)
     const items = [...by.filter(() => random.chance(0.9)), 'max(_time)', ...(alone ? some : [])]
     if (random.chance(0.3) && alone && table === 'cpu') items.push('arg_max(u_a, _time)', 'arg_max(n, _time)')
     const key = random.pick([by.join(`${direction}, `) + direction, `max(_time)${direction}, ${by.join(', ')}`])

@@ -31,7 +31,22 @@ export interface NewestTable {
 export function newestChunks(plan: NewestPlan, table: NewestTable, textBytes: boolean): Iterable<SqlChunk> | undefined {
   for (const { value } of [...plan.outputs, ...plan.order])
     if (value.kind === 'newest' && plan.fields.get(value.name) === 'Float64' && holdsNonFinite(table.fields.get(value.name) as NewestOfSeries)) return undefined
-  return chunksOf(plan, new Groups(plan, table), textBytes)
+  return plan.by.length === 0 ? [countsOf(plan, table)] : chunksOf(plan, new Groups(plan, table), textBytes)
+}
+
+function countsOf({ outputs }: NewestPlan, { series, rows, tag }: NewestTable): SqlChunk {
+  const count = (name: string): number => {
+    const { codes, texts } = tag(name)
+    const seen = new Uint8Array(texts.length)
+    let found = 0
+    for (let i = 0; i < series; i++)
+      if (rows.known[i] === 1 && codes[i] >= 0 && seen[codes[i]] === 0) {
+        seen[codes[i]] = 1
+        found++
+      }
+    return found
+  }
+  return { rows: 1, columns: outputs.map(({ value }) => ({ values: BigInt64Array.of('name' in value ? BigInt(count(value.name)) : 0n) })) }
 }
 
 /** The oldest of the times that a plan's values have; undefined where a value is not to be seen, so that an older one may be the answer, and where there are none. */

@@ -1,9 +1,11 @@
 /**
  * Statements that ask for the newest row of each group of series, read off the checked tree: aggregates by the time over GROUP BY of tags, DISTINCT ON tags
- * in the order of the time, and a row number of 1 by tags. What is not known to mean that is left to recognise.ts and to DuckDB.
+ * in the order of the time, and a row number of 1 by tags; or only for the values of tags that rows have: DISTINCT, GROUP BY of tags alone, and counts of
+ * these. What is not known to mean that is left to recognise.ts and to DuckDB.
  */
 import { constantInteger, type Node } from '../ast.ts'
 import type { SqlMeasurementColumn, TagHint } from '../host.ts'
+import { quotedIfNeeded } from '../names.ts'
 import { LATEST_TIME } from '../tokens.ts'
 import { CALL, only } from './members.ts'
 import { count, type LaneCatalog, measurementOf, Recogniser } from './recognise.ts'
@@ -16,13 +18,15 @@ export type NewestValue =
   | { kind: 'newest'; name: string }
   /** The field's value of the newest row, if it has one. */
   | { kind: 'of-row'; name: string }
+  /** How many values the tag has, of a plan without groups. */
+  | { kind: 'count'; name: string }
 
 export interface NewestPlan {
   measurement: string
   /** Nanoseconds, inclusive. */
   time: [low: bigint, high: bigint]
   tags: readonly TagHint[]
-  /** SQL names of the tags that make the groups. */
+  /** SQL names of the tags that make the groups; none = one row of counts. */
   by: readonly string[]
   /** Type of each field by its name in SQL. */
   fields: ReadonlyMap<string, string>
@@ -38,7 +42,7 @@ const SELECT = new Set(
 const AT_NEWEST = new Set(['arg_max', 'max_by', 'last'])
 const WINDOW = new Set('class type query_location function_name partitions orders start end'.split(' '))
 const STAR = new Set('class type query_location exclude_list'.split(' '))
-const PLAIN_NAME = /^[a-z][a-z0-9]*_[a-z0-9_]*$/
+const COUNTED = new Set([...CALL, 'distinct'])
 const TYPES: Record<string, string> = { float64: 'Float64', int64: 'Int64', uint64: 'UInt64', bool: 'Boolean' }
 
 /**
@@ -53,19 +57,51 @@ export function recogniseNewest(tree: Node, catalog: LaneCatalog, named = true):
 
 class NewestRecogniser extends Recogniser {
   newest(now: bigint, named: boolean): NewestPlan | undefined {
-    const aggregated = this.tree.group_sets !== undefined
-    const by = aggregated ? this.groupTags() : (this.distinctTags() ?? this.numberedTags())
+    return this.counts(now, named) ?? this.rowsOrGroups(now, named)
+  }
+
+  /** count(DISTINCT tag), and nothing else. */
+  private counts(now: bigint, named: boolean): NewestPlan | undefined {
+    const { aggregate_handling: handling, group_sets: sets, modifiers, qualify } = this.tree
+    if (this.items.length === 0 || handling !== 'STANDARD_HANDLING' || (sets ?? modifiers ?? qualify) !== undefined) return undefined
+    const outputs: NewestPlan['outputs'][number][] = []
+    for (const item of this.items) {
+      if (item.class !== 'FUNCTION' || item.function_name !== 'count' || item.distinct !== true || item.children?.length !== 1) return undefined
+      const tag = only(item, COUNTED) && item.order_bys?.orders === undefined ? this.tag(item.children[0]) : undefined
+      const name = tag === undefined ? undefined : (this.callName(item, 'DISTINCT ') ?? (named ? undefined : ''))
+      if (tag === undefined || name === undefined) return undefined
+      outputs.push({ name, value: { kind: 'count', name: tag }, type: 'Int64' })
+    }
+    return this.planOf(now, { by: [], outputs, order: [], offset: 0, limit: 1 })
+  }
+
+  private rowsOrGroups(now: bigint, named: boolean): NewestPlan | undefined {
+    const distinct = this.distinctValues()
+    const aggregated = distinct !== undefined || this.tree.group_sets !== undefined
+    const by = distinct ?? (aggregated ? this.groupTags() : (this.distinctTags() ?? this.numberedTags()))
     if (by === undefined || by.length === 0) return undefined
     const outputs = this.results(aggregated, by, named)
     const rest = outputs === undefined ? undefined : this.ends(aggregated, by)
-    const where = rest === undefined ? undefined : this.conditions(now)
-    if (outputs === undefined || rest === undefined || where === undefined || where.filters.length > 0 || where.excluded.length > 0) return undefined
-    // Without a word of the time, it may be any row.
-    if (aggregated && !outputs.some(({ value }) => value.kind === 'time' || value.kind === 'newest')) return undefined
+    if (outputs === undefined || rest === undefined || (distinct !== undefined && rest.order.some(({ value }) => value.kind !== 'tag'))) return undefined
+    return this.planOf(now, { by, outputs, ...rest })
+  }
+
+  private planOf(now: bigint, rest: Pick<NewestPlan, 'by' | 'outputs' | 'order' | 'offset' | 'limit'>): NewestPlan | undefined {
+    const where = this.conditions(now)
+    if (where === undefined || where.filters.length > 0 || where.excluded.length > 0) return undefined
     const { time, tags } = this.source
     const fields = new Map<string, string>()
-    for (const { value } of [...outputs, ...rest.order]) if (value.kind === 'newest' || value.kind === 'of-row') fields.set(value.name, this.typeOf(value))
-    return { measurement: this.measurement.name, time, tags, by, fields, outputs, ...rest }
+    for (const { value } of [...rest.outputs, ...rest.order]) if (value.kind === 'newest' || value.kind === 'of-row') fields.set(value.name, this.typeOf(value))
+    return { measurement: this.measurement.name, time, tags, fields, ...rest }
+  }
+
+  /** DISTINCT, of tags alone. */
+  private distinctValues(): string[] | undefined {
+    const distinct = this.modifier('DISTINCT_MODIFIER')
+    const { group_sets: sets, qualify, aggregate_handling: handling } = this.tree
+    if (distinct === undefined || distinct.distinct_on_targets !== undefined || (sets ?? qualify) !== undefined || handling !== 'STANDARD_HANDLING')
+      return undefined
+    return this.tagsOf(this.items)
   }
 
   private groupTags(): string[] | undefined {
@@ -168,11 +204,15 @@ class NewestRecogniser extends Recogniser {
 
   /** What DuckDB calls the column. */
   private columnName(item: Node): string | undefined {
+    const column = item.alias === undefined ? this.column(item) : undefined
+    return column === undefined ? this.callName(item) : column.name
+  }
+
+  private callName(item: Node, before = ''): string | undefined {
     if (item.alias !== undefined) return String(item.alias)
-    const column = this.column(item)
-    if (column !== undefined) return column.name
-    const names = (item.children as Node[]).map(({ column_names: parts }) => (parts.length === 1 ? String(parts[0]) : ''))
-    return names.every((name) => name === '_time' || PLAIN_NAME.test(name)) ? `${item.function_name}(${names.join(', ')})` : undefined
+    const names = (item.children as Node[]).map(({ column_names: parts }) => (parts.length === 1 ? String(parts[0]) : undefined))
+    const plain = names.every((name) => name !== undefined && quotedIfNeeded(name) === name)
+    return plain ? `${item.function_name}(${before}${names.join(', ')})` : undefined
   }
 }
 

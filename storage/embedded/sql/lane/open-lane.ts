@@ -2,7 +2,7 @@
 import type { SqlChunk, SqlColumn, SqlRequest } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { DEFAULT_LIMITS, type SqlLimits } from '../../sql-limits.ts'
-import type { Parse } from '../ast.ts'
+import type { Node, Parse } from '../ast.ts'
 import { checkText, checkTree } from '../limits.ts'
 import { bindParameters, parameterNames, valuesOf } from '../parameters.ts'
 import { classifyStatement } from '../tokens.ts'
@@ -11,7 +11,7 @@ import type { LaneHost } from './host.ts'
 import { type NewestPlan, recogniseNewest } from './newest.ts'
 import { newestChunks } from './newest-answer.ts'
 import type { LanePlan } from './plan.ts'
-import { recognise } from './recognise.ts'
+import { type LaneCatalog, recognise } from './recognise.ts'
 import { chunksOf, columnsOf } from './result.ts'
 import { rowColumns, selectRows } from './select-rows.ts'
 
@@ -26,54 +26,54 @@ export interface OpenedLane {
   rows(): Promise<Iterable<SqlChunk> | undefined>
 }
 
-/** Whether the statement that an EXPLAIN explains is one of the lane's; undefined for what is no EXPLAIN. */
-export async function explainsLane(host: LaneHost, { query, parameters }: SqlRequest, options: LaneOptions): Promise<boolean | undefined> {
-  const statement = classifyStatement(query)
-  if (statement.kind !== 'query' || statement.explain === 'no') return undefined
-  return (await planOf(host, statement.text, parameters, options)) !== undefined
+/**
+ * The tree of a query, with values in the places of its parameters. Undefined for a statement that is to be refused, or is none: whoever runs it in DuckDB says why.
+ * @param explains true: of the query that an EXPLAIN explains.
+ */
+export async function checkedTree(
+  { query, parameters }: SqlRequest,
+  { limits = DEFAULT_LIMITS, parse }: LaneOptions,
+  explains = false,
+): Promise<Node | undefined> {
+  try {
+    checkText(query, limits)
+    const statement = classifyStatement(query)
+    if (statement.kind !== 'query' || (statement.explain !== 'no') !== explains || query.includes('\0')) return undefined
+    const { tree, parameters: map } = await parse(statement.text)
+    const names = parameterNames(map)
+    if (names.length > 0 && parameters === undefined) return undefined
+    bindParameters(tree, names, valuesOf(names, parameters))
+    checkTree(tree, limits)
+    return tree
+  } catch (error) {
+    if (error instanceof SvcError && error.code === 'SQL_ERROR') return undefined
+    throw error
+  }
 }
 
-/** Undefined for a statement of DuckDB's, and for one that is to be refused: whoever runs it there says why. */
-export async function openLane(host: LaneHost, { query, parameters, textBytes }: SqlRequest, options: LaneOptions): Promise<OpenedLane | undefined> {
-  const plan = await planOf(host, query, parameters, options)
+export function isLanes(host: LaneCatalog, tree: Node): boolean {
+  return (recogniseNewest(tree, host) ?? recognise(tree, host)) !== undefined
+}
+
+/** Undefined for a statement of DuckDB's. */
+export function openLane(host: LaneHost, tree: Node, textBytes: boolean): OpenedLane | undefined {
+  const plan: LanePlan | NewestPlan | undefined = recogniseNewest(tree, host) ?? recognise(tree, host)
   if (plan === undefined) return undefined
   if ('by' in plan) {
     return {
       columns: plan.outputs.map(({ name, type }) => ({ name, type })),
       async rows() {
         const table = await host.newest(plan)
-        return table === undefined ? undefined : newestChunks(plan, table, textBytes === true)
+        return table === undefined ? undefined : newestChunks(plan, table, textBytes)
       },
     }
   }
   return {
     columns: plan.kind === 'rows' ? rowColumns(plan) : columnsOf(plan),
     async rows() {
-      if (plan.kind === 'rows') return selectRows(plan, host.rows(plan), textBytes === true)
+      if (plan.kind === 'rows') return selectRows(plan, host.rows(plan), textBytes)
       const evaluated = await evaluate(plan, host.rows(plan))
-      return evaluated === undefined ? undefined : chunksOf(plan, evaluated, textBytes === true)
+      return evaluated === undefined ? undefined : chunksOf(plan, evaluated, textBytes)
     },
-  }
-}
-
-async function planOf(
-  host: LaneHost,
-  query: string,
-  parameters: SqlRequest['parameters'],
-  { limits = DEFAULT_LIMITS, parse }: LaneOptions,
-): Promise<LanePlan | NewestPlan | undefined> {
-  try {
-    checkText(query, limits)
-    const statement = classifyStatement(query)
-    if (statement.kind !== 'query' || statement.explain !== 'no' || query.includes('\0')) return undefined
-    const { tree, parameters: map } = await parse(statement.text)
-    const names = parameterNames(map)
-    if (names.length > 0 && parameters === undefined) return undefined
-    bindParameters(tree, names, valuesOf(names, parameters))
-    checkTree(tree, limits)
-    return recogniseNewest(tree, host) ?? recognise(tree, host)
-  } catch (error) {
-    if (error instanceof SvcError && error.code === 'SQL_ERROR') return undefined
-    throw error
   }
 }

@@ -4,6 +4,7 @@ import type { SqlCursor, SqlVector } from 'svcdb'
 import { Random } from '../../../conformance/random.ts'
 import { lane } from '../../read/lane.ts'
 import { EngineReader } from '../../read/reader.ts'
+import type { RelationContext } from '../../read/relation.ts'
 import { TestDatabase, type TestMeasurement, type TestPoint } from '../../testing/engine-state.ts'
 import { TestSegments } from '../../testing/test-segments.ts'
 import type { Snapshot } from '../../threads/state.ts'
@@ -100,13 +101,14 @@ export class LaneHarness {
     return first.problem === undefined && random.chance(0.5) ? this.tryIn('other', statement) : first
   }
 
-  /** A statement as it stands and as one that asks for all rows: both of DuckDB. */
-  async tryWhole(make: (random: Random) => LaneStatement): Promise<Omit<Tried, 'outcome'>> {
+  /** A statement as it stands and as one that asks for all rows: both of DuckDB, where the lane does not take them. */
+  async tryWhole(make: (random: Random) => LaneStatement, options: Pick<RelationContext, 'firstSliceRows'> = {}): Promise<Omit<Tried, 'outcome'>> {
     const { sql, inDuckDb, ordered } = make(this.random)
     const namespace = this.random.pick(['default', 'other'])
-    const reader = await EngineReader.open(await this.db.context())
+    const textBytes = this.random.chance(0.5)
+    const reader = await EngineReader.open({ ...(await this.db.context()), ...options })
     try {
-      const found = await answer(() => reader.sql({ namespace, query: sql }))
+      const found = await answer(() => reader.sql({ namespace, query: sql, textBytes }))
       const wanted = await answer(() => reader.sql({ namespace, query: inDuckDb }))
       return { sql, namespace, ...difference(found, wanted, ordered) }
     } finally {
