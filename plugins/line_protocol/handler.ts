@@ -132,8 +132,8 @@ async function addVersion(_request: HttpRequest, reply: FastifyReply, payload: u
 }
 
 /**
- * Clients of InfluxDB 2 read the reason from the body's `message` or from a header, some of InfluxDB 1 from another header alone. Headers hold printable
- * ASCII only.
+ * Clients of InfluxDB 2 and of QuestDB read the reason from the body's `message`, some of InfluxDB 2 from a header, some of InfluxDB 1 from another header
+ * alone. Headers hold printable ASCII only.
  */
 async function addReason(request: HttpRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
   const { error } = payload as { error?: string }
@@ -141,12 +141,14 @@ async function addReason(request: HttpRequest, reply: FastifyReply, payload: unk
   const reason = error.slice(0, MAX_HEADER_TEXT).replace(/[^\x20-\x7e]/g, '?')
   reply.header('x-influx-error', reason)
   reply.header('x-influxdb-error', reason)
-  return request.url.startsWith('/api/v2/') ? { ...(payload as object), message: error } : payload
+  return MESSAGE_PATHS.test(request.url) ? { ...(payload as object), message: error } : payload
 }
 
 /** The reason is added before the answer becomes text: that may be compressed before the route's hooks see it. */
 export const influxHooks = { onSend: addVersion, preSerialization: addReason }
 
+/** Of InfluxDB 2, and where QuestDB's clients write. */
+const MESSAGE_PATHS = /^\/(api\/v2\/|write(\?|$))/
 const MAX_HEADER_TEXT = 512
 /** Characters of a database's name that are kept to compare with. */
 const MAX_KEPT_NAME = 256
