@@ -70,6 +70,14 @@ t.test('on the v2 path the reason is in the member that v2 clients read, too', a
   t.equal(answer.json().message, answer.json().error)
 })
 
+t.test("InfluxDB's own program reads one of InfluxDB's codes, without which it does not show the reason", async (t) => {
+  const headers = { 'user-agent': 'influx/2.8.0 (linux) Sha/6fbca48 Date/2026-01-01' }
+  const post = (url: string, payload: string) => node.inject({ method: 'POST', url, payload, headers })
+  t.match((await post('/api/v2/write?org=o&bucket=b', 'v2 v=')).json(), { code: 'invalid', message: /^unable to parse 'v2 v='/ })
+  t.match((await post('/api/v2/delete?org=o&bucket=b', '{"start":"1"}')).json(), { code: 'unprocessable entity', message: /stop/ })
+  t.match((await post('/write?db=d', 'v2 v=')).json(), { code: 'invalid' })
+})
+
 t.test('a compressed answer has the reason at both places, too', async (t) => {
   const line = `long m="${'\u001b[0m'.repeat(200)}",v=`
   const headers = { 'accept-encoding': 'gzip' }
