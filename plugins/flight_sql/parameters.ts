@@ -1,5 +1,5 @@
 /** Values that a client binds to a statement's parameters: the one row of a record batch. */
-import { type Data, type DataType, type RecordBatch, type Schema, Type } from 'apache-arrow'
+import { type Data, DataType, type RecordBatch, type Schema, Type, Vector } from 'apache-arrow'
 import type { SqlParameter } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { decimalAt } from './put/fields.ts'
@@ -13,12 +13,19 @@ const DAY = 0
 /** @param row a batch of one row. @throws BAD_REQUEST for types that no parameter has. */
 export function parametersOf(schema: Schema, row: RecordBatch): SqlParameter[] {
   return schema.fields.map((field, i) => {
-    const data = row.data.children[i]
-    const value = data.getValid(0) ? parameterOf(data, () => row.getChildAt(i)?.get(0)) : null
+    const data = chosen(row.data.children[i])
+    const value = data.getValid(0) ? parameterOf(data, () => new Vector([data]).get(0)) : null
     if (value === undefined)
       throw new SvcError('BAD_REQUEST', `cannot bind parameter ${i + 1} "${field.name.slice(0, 64)}": values of type ${field.type} are not supported; cast it`)
     return value
   })
+}
+
+/** Of a union, as flightsql-dbapi packs each value in, the member that its first row is of, from that row on. */
+function chosen(data: Data): Data {
+  if (!DataType.isDenseUnion(data.type)) return data
+  const member = data.children[data.type.typeIdToChildIndex[data.typeIds[0]]]
+  return chosen(member.slice(data.valueOffsets[0], 1))
 }
 
 /** @param get reads a value as the library does: texts and bytes. */

@@ -5,14 +5,20 @@ import {
   Date_,
   DateUnit,
   Decimal,
+  DenseUnion,
   Dictionary,
+  Field,
   Float64,
   Int32,
   Int64,
-  type RecordBatch,
+  makeData,
+  RecordBatch,
+  Schema,
+  Struct,
   TimestampNanosecond,
   tableFromIPC,
   Utf8,
+  vectorFromArray,
 } from 'apache-arrow'
 import { definePlugin, tokenOf } from 'svcdb'
 import { ArrowReader } from 'svcdb/lib/arrow'
@@ -207,6 +213,22 @@ t.test('a bound value is kept without the message it came in', async (t) => {
   const [value] = parametersOf(reader.schema, batch as RecordBatch) as Uint8Array[]
   t.same([...value], [1, 2, 3])
   t.equal(value.buffer.byteLength, 3)
+})
+
+t.test('values that are bound in unions, as flightsql-dbapi does', (t) => {
+  const types = [new Int64(), new Utf8(), new Bool()]
+  const type = new DenseUnion(
+    types.map((_, i) => i),
+    types.map((each) => new Field(String(each), each, true)),
+  )
+  const members = [vectorFromArray([7n, null], types[0]), vectorFromArray(['x', 'y'], types[1]), vectorFromArray([false, true], types[2])]
+  const union = (typeId: number, at: number) =>
+    makeData({ type, length: 1, nullCount: 0, typeIds: Int8Array.of(typeId), valueOffsets: Int32Array.of(at), children: members.map(({ data }) => data[0]) })
+  const children = [union(0, 0), union(0, 1), union(1, 1), union(2, 1)]
+  const schema = new Schema(children.map((_, i) => new Field(`param_${i}`, type, true)))
+  const row = new RecordBatch(schema, makeData({ type: new Struct(schema.fields), length: 1, nullCount: 0, children }))
+  t.same(parametersOf(schema, row), [7n, null, 'y', true])
+  t.end()
 })
 
 t.test('a statement is for whoever made it, in its namespace', async (t) => {

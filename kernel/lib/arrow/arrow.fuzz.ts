@@ -3,7 +3,7 @@
  * node kernel/lib/arrow/arrow.fuzz.ts [seconds] [seed]
  */
 import { readdirSync, readFileSync } from 'node:fs'
-import { type Data, Type } from 'apache-arrow'
+import { type Data, type DenseUnion, Type } from 'apache-arrow'
 import { SvcError } from '../errors/index.ts'
 import { type Random, seeded } from '../random/index.ts'
 import type { ArrowMessage } from './framing.ts'
@@ -47,9 +47,15 @@ function check(data: Data): void {
   const need = (ok: boolean, what: string): void => {
     if (!ok) throw new Error(`${data.type} of ${length}: ${what}`)
   }
-  need(data.nullCount >= 0 && data.nullCount <= length, 'nulls')
-  if (data.nullCount > 0 && data.typeId !== Type.Null) need(nullBitmap.length * 8 >= length, 'bitmap')
-  if (valueOffsets !== undefined) {
+  const isUnion = data.typeId === Type.Union
+  // Of a union the library counts those of all members.
+  if (!isUnion) need(data.nullCount >= 0 && data.nullCount <= length, 'nulls')
+  if (data.nullCount > 0 && data.typeId !== Type.Null && !isUnion) need(nullBitmap.length * 8 >= length, 'bitmap')
+  if (isUnion) {
+    const { typeIdToChildIndex } = data.type as DenseUnion
+    const inside = (i: number): boolean => valueOffsets[i] >= 0 && valueOffsets[i] < (data.children[typeIdToChildIndex[data.typeIds[i]]]?.length ?? 0)
+    for (let i = 0; i < length; i++) need(inside(i), 'members of a union')
+  } else if (valueOffsets !== undefined) {
     need(valueOffsets.length > length || length === 0, 'offsets')
     for (let i = 0; i < length; i++) need(valueOffsets[i] >= 0 && valueOffsets[i] <= valueOffsets[i + 1], 'offsets ascend')
     const inside = TEXT.has(data.typeId) ? values.length : data.children[0].length

@@ -4,7 +4,7 @@
  */
 import { type Data, makeData } from 'apache-arrow/data'
 import { Type } from 'apache-arrow/enum'
-import type { Dictionary } from 'apache-arrow/type'
+import type { DenseUnion, Dictionary } from 'apache-arrow/type'
 import { Vector } from 'apache-arrow/vector'
 import type { SvcError } from '../errors/index.ts'
 import { decodeLz4 } from '../lz4/index.ts'
@@ -104,6 +104,7 @@ export class BatchReader {
       if (length > this.rows) throw this.corrupt(`it has ${length} values in a batch of ${this.rows}`)
       return make({ type, length })
     }
+    if (wire === Type.Union) return this.union(layout, length)
     const validity = this.validity(length, nulls)
     const base = { type, length, ...validity }
     switch (wire) {
@@ -148,6 +149,23 @@ export class BatchReader {
       default:
         return this.fixed(layout, base)
     }
+  }
+
+  /** It has no bitmap: a value is missing where its member has none. */
+  private union({ type, children: members }: Layout, length: number): Data {
+    const ids = this.exactly(this.bytes(), length)
+    const typeIds = new Int8Array(ids.buffer, ids.byteOffset, length)
+    const places = this.exactly(this.bytes(), length * 4)
+    const valueOffsets = new Int32Array(places.buffer, places.byteOffset, length)
+    const children = members.map((each) => this.array(each))
+    const { typeIdToChildIndex } = type as unknown as DenseUnion
+    for (let i = 0; i < length; i++) {
+      const member = children[typeIdToChildIndex[typeIds[i]]]
+      if (member === undefined) throw this.corrupt(`row ${i} is of type ${typeIds[i]}, which its union does not have`)
+      if (valueOffsets[i] < 0 || valueOffsets[i] >= member.length)
+        throw this.corrupt(`row ${i} is at ${valueOffsets[i]} of ${member.length} values of its type`)
+    }
+    return make({ type, length, nullCount: 0, typeIds, valueOffsets, children })
   }
 
   private fixed(layout: Layout, base: { type: Layout['type']; length: number; nullBitmap: Uint8Array }): Data {

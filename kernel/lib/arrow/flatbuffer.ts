@@ -73,6 +73,12 @@ export class FlatTable {
     return Buffer.from(this.view.buffer as ArrayBuffer, this.view.byteOffset + start, count).toString()
   }
 
+  /** A vector of 32-bit integers. */
+  ints(field: number): number[] {
+    const { start, count } = this.vector(field, 4)
+    return Array.from({ length: count }, (_, i) => this.view.getInt32(start + 4 * i, true))
+  }
+
   /** A vector of 64-bit integers, or of structs made of them. @param width integers of an element. */
   longs(field: number, width: number): number[] {
     const { start, count } = this.vector(field, 8 * width)

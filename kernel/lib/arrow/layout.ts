@@ -1,5 +1,5 @@
 /** The schema a client sends: how its columns lie in batches, and what they are once they are read. */
-import { DateUnit, type IntervalUnit, type Precision, type TimeUnit, Type } from 'apache-arrow/enum'
+import { DateUnit, type IntervalUnit, type Precision, type TimeUnit, Type, UnionMode } from 'apache-arrow/enum'
 import { Field, Schema } from 'apache-arrow/schema'
 import {
   Binary,
@@ -7,6 +7,7 @@ import {
   type DataType,
   Date_,
   Decimal,
+  DenseUnion,
   Dictionary,
   Duration,
   FixedSizeBinary,
@@ -215,6 +216,14 @@ class SchemaReader {
         needs(1)
         if (children[0].wire !== Type.Struct || children[0].children.length !== 2) throw refused(`column "${name}" is a map without keys and values`)
         return one(new Map_(childFields[0] as never, table.uint8(0) === 1))
+      case Type.Union: {
+        if (table.int16(0) !== UnionMode.Dense) throw refused(`column "${name}" is a sparse union; send a dense one`)
+        const ids = table.ints(1)
+        if (ids.length > 0) needs(ids.length)
+        if (ids.some((id, i) => id < 0 || id > 127 || ids.indexOf(id) < i))
+          throw refused(`column "${name}" is a union whose types have no numbers of their own`)
+        return one(new DenseUnion(ids.length > 0 ? ids : [...children.keys()], childFields))
+      }
       default:
         throw refused(`column "${name}" is of a type that is not supported (${wire} in Arrow's Schema.fbs); cast it, or leave it out`)
     }

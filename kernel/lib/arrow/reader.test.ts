@@ -81,6 +81,22 @@ t.test('every type that pyarrow sends', async (t) => {
   t.strictSame(JSON.stringify([at('list', 17), at('large_list', 17), at('fsl', 17), at('struct', 17)]), '[[17,17],["x","x"],[17,18],{"a":17,"b":"17"}]')
 })
 
+t.test('unions, as flightsql-dbapi binds parameters, and of rows of several types', async (t) => {
+  t.strictSame(shown(await batchesOf(stored('unions'))), ['["3",0.5,"h1",["0","255"],true]'])
+  const [batch] = await batchesOf(stored('unions-of-rows'))
+  t.strictSame([...batch.getChild('u')!], ['a', 1n, 'b', null])
+  const [schema, { header, body }] = messagesOf(stored('unions-of-rows'))
+  const damaged = async (at: number, value: number): Promise<unknown> => {
+    const copy = Uint8Array.from(body)
+    copy[at] = value
+    return new ArrowReader(schema.header).read(header, copy)
+  }
+  await t.rejects(damaged(0, 3), { code: 'BAD_REQUEST', message: /row 0 is of type 3, which its union does not have/ })
+  await t.rejects(damaged(0, 255), { code: 'BAD_REQUEST', message: /row 0 is of type -1/ })
+  await t.rejects(damaged(8, 2), { code: 'BAD_REQUEST', message: /row 0 is at 2 of 2 values of its type/ })
+  await t.rejects(damaged(11, 128), { code: 'BAD_REQUEST', message: /row 0 is at -2147483648 of 2 values/ })
+})
+
 t.test('compressed batches hold the same', async (t) => {
   const plain = shown(await batchesOf(stored('all-types-plain')))
   t.strictSame(shown(await batchesOf(stored('all-types-lz4'))), plain)
