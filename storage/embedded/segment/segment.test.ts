@@ -1,10 +1,12 @@
 /** Segment files: encodings, order, atomicity, and what another Parquet reader makes of them. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
 import t from 'tap'
+import { realFileSystem } from '../../common/log/file-system.ts'
 import { Duck, sqlText } from '../duckdb/duckdb.ts'
 import { TestDatabase, type TestPoint } from '../testing/engine-state.ts'
 import { EncodingChoice } from './encoding.ts'
@@ -121,6 +123,41 @@ t.test('a failed write leaves no file behind', async (t) => {
   t.strictSame(readdirSync(join(db.dataDir, 'segments/shard_-1')), [])
 })
 
+t.test('what a flush has written is durable, and so are its names, before the flush has ended', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const hours = [0n, 1n, 1n].map((hour) => 1_700_000_000_000_000_000n + hour * 3_600_000_000_000n)
+  for (const [i, time] of hours.entries()) db.write(db.measurement(`m${i}`, { a: 'float64', b: 'float64' }), [{ time, fields: { a: i, b: i } }])
+  const calls: string[] = []
+  const { promises } = realFileSystem
+  const { open, rename } = promises
+  t.teardown(() => Object.assign(promises, { open, rename }))
+  const recording: Pick<typeof promises, 'open' | 'rename'> = {
+    open: async (path, flags) => {
+      const file = await open(path, flags)
+      const sync = file.sync.bind(file)
+      return Object.assign(file, {
+        async sync() {
+          await sync()
+          calls.push(`sync ${path}`)
+        },
+      })
+    },
+    rename: async (from, to) => {
+      await rename(from, to)
+      calls.push(`rename ${to}`)
+    },
+  }
+  Object.assign(promises, recording)
+  const added = await db.flush()
+  t.equal(new Set(added.map(({ file }) => dirname(file))).size, 2)
+  for (const file of added.map(({ file }) => join(db.dataDir, file))) {
+    const named = calls.indexOf(`rename ${file}`)
+    t.ok(calls.indexOf(`sync ${file}.tmp`) >= 0 && calls.indexOf(`sync ${file}.tmp`) < named, 'its bytes before it has its name')
+    t.ok(calls.lastIndexOf(`sync ${dirname(file)}`) > named, 'its name')
+  }
+})
+
 t.test('many tables with few rows are flushed together, or not at all', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())
@@ -157,9 +194,17 @@ t.test('many tables with few rows are flushed together, or not at all', async (t
   const { run } = duck
   t.teardown(() => Object.assign(duck, { run }))
   let statements = 0
-  duck.run = (...args) => (statements++ === 33 ? Promise.reject(new Error('disk')) : run.apply(duck, args))
+  let underWay = 0
+  duck.run = async (...args) => {
+    const turn = statements++
+    if (turn === 33) throw new Error('disk')
+    underWay++
+    if (turn === 32) await sleep(500)
+    return run.apply(duck, args).finally(() => underWay--)
+  }
   const id = db.freeze()
   await t.rejects(db.flush(id), /disk/)
+  t.equal(underWay, 0, 'no other table is being written any more, whose file would stay')
   t.strictSame(readdirSync(folder).sort(), before)
   duck.run = run
   t.equal((await db.flush(id)).length, 60, 'the next try writes them all')
