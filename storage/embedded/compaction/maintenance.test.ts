@@ -1,3 +1,5 @@
+import { globSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { EmbeddedEngine } from '../engine.ts'
 import { inside } from '../testing/catalog-faults.ts'
@@ -80,6 +82,18 @@ t.test('what a merge is reading is not removed under it, and what was deleted me
   await engine.tidy()
   t.equal(count(engine), 0)
   t.same(await afterCrash(dir, (again) => rowsOf(again, 'm')), [])
+})
+
+t.test('a merge of a measurement that is dropped meanwhile leaves no file', async (t) => {
+  const { engine, dir, reached, go, settled } = await merging(t)
+  await engine.flush()
+  await reached
+  await engine.drop('', 'm', { final: true })
+  go()
+  await settled()
+  await engine.tidy()
+  t.equal(count(engine), 0)
+  t.same(globSync('**/*.parquet', { cwd: join(dir, 'segments') }), [])
 })
 
 t.test('merges that fail make room for others of their table, and are tried again', async (t) => {
