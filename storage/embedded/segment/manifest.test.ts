@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import type { EmbeddedEngine } from '../engine.ts'
@@ -125,6 +126,20 @@ t.test('what a failed commit was to store, the next one stores: definitions, del
     t.equal((await rowsOf(again, 'soft')).length, 2)
   }
   await afterCrash(dir, check, { soft_delete_ttl_secs: 3600 })
+})
+
+t.test('a flush whose commit fails takes its files back', async (t) => {
+  const { engine, dir } = await quietEngine(t)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 1 })
+  failCommits(engine, 1)
+  t.equal(await codeOf(engine.flush()), 'STORAGE_FULL')
+  await engine.flush()
+  const files = inside(engine).segments.all()
+  t.equal(files.length, 1)
+  t.same(
+    realFileSystem.filesSync(join(dir, 'segments')),
+    files.map(({ file }) => file.slice('segments/'.length)),
+  )
 })
 
 t.test('files that a delete has freed stay part of the database while the commit that takes them out fails', async (t) => {
