@@ -1,5 +1,5 @@
 /** What the first start of a database leaves durable before it takes a write. */
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { temporaryFolder } from 'svcdb/testkit'
@@ -8,7 +8,7 @@ import { realFileSystem } from '../../common/log/file-system.ts'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
 import { realEnvironment } from '../environment.ts'
-import { closeAndRemove, NOW, openEngine, tempDir, writeFloat } from '../testing/harness.ts'
+import { closeAndRemove, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import { segmentsToServe, syncAbove } from './startup.ts'
 
@@ -105,6 +105,27 @@ t.test('a data directory in which the system refuses something is named, with wh
     })
     await engine.close()
   }
+})
+
+t.test('a backup is not opened: it would be none any more; what is restored from it is', async (t) => {
+  const folder = temporaryFolder(t)
+  const engine = await openEngine(join(folder, 'data'))
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1 })
+  const [backup, restored] = [join(folder, 'backup'), join(folder, 'restored')]
+  const made = await engine.backup.create(backup)
+  const message = `cannot open data directory "${backup}": it is a backup, and a start would make it one no more; restore it (POST /api/v1/admin/restore) and name the folder that this makes`
+  const refused = () => t.rejects(openEngine(backup), { code: 'DATABASE_ERROR', message })
+  await refused()
+  t.same(await engine.backup.verify(backup), made, 'it is as it was')
+  // As one that was killed while it took the place of another leaves it.
+  mkdirSync(join(backup, 'unfinished', 'former'), { recursive: true })
+  renameSync(join(backup, 'backup_manifest.json'), join(backup, 'unfinished', 'backup_manifest.json'))
+  await refused()
+  t.same(await engine.backup.restore(backup, restored), made)
+  await engine.close()
+  const again = await openEngine(restored)
+  t.equal((await rowsOf(again, 'm')).length, 1)
+  await again.close()
 })
 
 t.test('a data directory that cannot be made is named, with what to do', async (t) => {

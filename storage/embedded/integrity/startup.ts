@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import type { StorageContext } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { type FileSystem, realFileSystem, syncDirectory } from '../../common/log/file-system.ts'
+import { MANIFEST_FILE, UNFINISHED } from '../backup/manifest.ts'
 import { paths } from '../paths.ts'
 import { type SegmentMeta, segmentFiles, segmentFilesWithSums } from '../threads/segment-entry.ts'
 import { segmentFault } from './trust.ts'
@@ -29,10 +30,16 @@ export function holdsData(walDir: string, segmentsDir: string, fs: FileSystem = 
 
 /**
  * Makes the data directory and what lies in it from the first.
- * @throws SvcError DATABASE_ERROR where it cannot be one, and where it is another's: a start empties its folder for files under way.
+ * @throws SvcError DATABASE_ERROR where it cannot be one, where it is a backup, and where it is another's: a start empties its folder for files under way.
  */
 export function makeDataDirectory(dataDir: string, fs: Pick<FileSystem, 'existsSync' | 'readdirSync' | 'mkdirSync'>): void {
   const { wal, segments, catalog, temp } = paths(dataDir)
+  // What a restore makes has a folder for the log.
+  const manifests = [join(dataDir, MANIFEST_FILE), join(dataDir, UNFINISHED, MANIFEST_FILE)]
+  if (!fs.existsSync(wal) && manifests.some((file) => fs.existsSync(file))) {
+    const cause = 'it is a backup, and a start would make it one no more; restore it (POST /api/v1/admin/restore) and name the folder that this makes'
+    throw new SvcError('DATABASE_ERROR', `cannot open data directory "${dataDir}": ${cause}`)
+  }
   const made = [wal, segments, catalog].some((dir) => fs.existsSync(dir))
   if (!made && fs.existsSync(temp) && fs.readdirSync(temp).length > 0) {
     const cause = 'it is none yet, and has a folder "tmp" with files, which a start would remove; name another folder'
