@@ -107,6 +107,18 @@ t.test('a data directory in which the system refuses something is named, with wh
   }
 })
 
+t.test('a full disk keeps a start from ending, and the error does not say that writes resume by themselves', async (t) => {
+  const full = Object.assign(new Error('ENOSPC: no space left on device, open'), { code: 'ENOSPC' })
+  const mkdirSync = (): never => {
+    throw full
+  }
+  for (const fault of [{ promises: { ...realFileSystem.promises, open: () => Promise.reject(full) } }, { mkdirSync }]) {
+    const [dir, fs] = [temporaryFolder(t), { ...realFileSystem, ...fault }]
+    const message = `cannot open data directory "${dir}": no space left on its volume; free space, then start again`
+    await t.rejects(openEngine(dir, {}, fs), { code: 'STORAGE_FULL', message })
+  }
+})
+
 t.test('a backup is not opened: it would be none any more; what is restored from it is', async (t) => {
   const folder = temporaryFolder(t)
   const engine = await openEngine(join(folder, 'data'))

@@ -56,11 +56,16 @@ export function makeDataDirectory(dataDir: string, fs: Pick<FileSystem, 'existsS
 
 /** What opening says where the system does not let it do its work: for the rest the cause stands for itself. */
 export function unopened(dataDir: string, error: unknown): unknown {
-  if (error instanceof SvcError || !DENIED.includes((error as NodeJS.ErrnoException).code)) return error
+  const { code } = error as NodeJS.ErrnoException
+  // What a commit says of a full disk is for a server that goes on.
+  if (FULL.includes(code))
+    return new SvcError('STORAGE_FULL', `cannot open data directory "${dataDir}": no space left on its volume; free space, then start again`, { cause: error })
+  if (error instanceof SvcError || !DENIED.includes(code)) return error
   const hint = 'see that the account of the server owns the folder and all in it, and that it is not mounted read-only'
   return new SvcError('IO_ERROR', `cannot open data directory "${dataDir}": ${(error as Error).message}; ${hint}`, { cause: error })
 }
 
+const FULL: readonly unknown[] = ['STORAGE_FULL', 'ENOSPC', 'EDQUOT']
 const DENIED: readonly unknown[] = ['EACCES', 'EPERM', 'EROFS']
 const UNMADE: readonly unknown[] = ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'EEXIST', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG']
 
