@@ -114,7 +114,7 @@ export class Rollups {
     const namespaces = svc.find<Partial<NamespaceLifecycle>>(NAMESPACES)
     namespaces?.holdDelete?.((name) => {
       const { length } = svc.server.multi_tenancy ? registry.list(name) : []
-      return length === 0 ? undefined : `it has ${length} ${length === 1 ? 'rollup' : 'rollups'}; delete them first`
+      return length === 0 ? undefined : `it has ${length} ${length === 1 ? 'rollup' : 'rollups'}`
     })
     // Those that were created since it was asked.
     await namespaces?.onDelete?.(async (name) => {
