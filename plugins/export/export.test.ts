@@ -1,10 +1,10 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { definePlugin, NAMESPACES } from 'svcdb'
-import { boot, type TestNode } from 'svcdb/testkit'
+import { boot, type TestNode, temporaryFolder } from 'svcdb/testkit'
 import t from 'tap'
 import { until } from '../../test/support/until.ts'
 import line from '../line_protocol/index.ts'
@@ -58,6 +58,27 @@ async function readBack(path: string, query: string): Promise<unknown[][]> {
 
 const COLUMNS = ['host', 'zone', 'usage', 'big', 'n', 'ok', 'note', 'price']
 const TEXTS = ['epoch_ns(_time)', ...COLUMNS].map((name) => `${name}::VARCHAR`).join(', ')
+
+t.test('no export lies where a start removes what is not of the database', async (t) => {
+  const folder = temporaryFolder(t)
+  const data_dir = join(folder, 'data')
+  mkdirSync(join(data_dir, 'segments'), { recursive: true })
+  symlinkSync(join(data_dir, 'segments'), join(folder, 'link'))
+  const start = (directory: string) => boot({ plugins: [plugin, line], storage: 'embedded', dataDir: data_dir, config: { export: { directory } } })
+  for (const directory of [join(data_dir, 'segments'), join(data_dir, 'tmp', 'deep'), join(folder, 'link')]) {
+    const node = await start(directory)
+    await write(node, [`cpu v=1 ${BASE}`])
+    const answer = await exported(node, { measurement: 'cpu', output_path: 'a.parquet' })
+    t.match(answer.json(), {
+      code: 'INVALID_REQUEST',
+      error: /^cannot export to "a.parquet": it would lie in ".*", where .*; set export.directory to a folder of its own$/,
+    })
+    await node.stop()
+  }
+  const node = await start(join(data_dir, 'mine'))
+  t.equal((await exported(node, { measurement: 'cpu', output_path: 'a.parquet' })).statusCode, 200)
+  await node.stop()
+})
 
 t.test('the file says what SQL says', async (t) => {
   const node = await started()
