@@ -147,6 +147,14 @@ t.test('a user in the url of an upstream is refused and not shown', async (t) =>
   t.throws(() => check(config), { code: 'CONFIG_ERROR', message: /^(?!.*hunter22).*"up": its url has a user; leave it out/ })
 })
 
+t.test('a url that no connection can be made to is refused: points would wait for good', async (t) => {
+  for (const url of ['http://up:70000', 'https://up:x', 'http://[::1', 'http://up:4243/path'])
+    t.throws(() => check({ forward: { upstream: [{ name: 'up', url }] } }), {
+      code: 'CONFIG_ERROR',
+      message: `cannot use [[database.forward.upstream]] "up": url "${url}" is none of http://host:port or https://host:port`,
+    })
+})
+
 t.test('a key that no header can carry is refused and not shown', async (t) => {
   const config = (key: string) => ({ forward: { upstream: [{ name: 'up', url: 'https://up:4243', api_key: new Secret(key) }] } })
   for (const key of ['hunter2-schl\u00fcssel', 'hunter2\u0000', 'hunter2\nhunter2'])
