@@ -34,16 +34,24 @@ export class TestSegments {
    * @param owner the measurement; undefined = the table is shared. @param cleared the last removal that was made.
    */
   async compact(table: number | undefined, owner: number | undefined, cleared: number): Promise<void> {
-    const { db } = this
     const inputs = this.all.filter((segment) => segment.table === table).slice(-2)
-    if (table === undefined || inputs.length < 2) return
+    if (table !== undefined && inputs.length === 2) await this.merge(inputs, table, owner, cleared)
+  }
+
+  /** Writes each segment of a table again without what is masked. */
+  async rewrite(table: number, owner: number | undefined, cleared: number): Promise<void> {
+    for (const segment of this.all.filter((one) => one.table === table)) await this.merge([segment], table, owner, cleared)
+  }
+
+  private async merge(inputs: readonly SegmentMeta[], table: number, owner: number | undefined, cleared: number): Promise<void> {
+    const { db } = this
     const request = {
       segments: inputs.map(({ id }) => id),
       table,
       segment: db.nextSegment++,
       sequence: Math.max(...inputs.map(({ sequence }) => sequence)),
       level: 1,
-      deduplicate: true,
+      deduplicate: inputs.length > 1,
       dirty: hull(inputs),
       cleared,
     }

@@ -50,6 +50,9 @@ export interface MemtablePart {
   lateness: bigint
 }
 
+/** What can make derived data wrong that no rows have come to. */
+export type FollowedEvent = Extract<StateEvent, { kind: 'segments' | 'tombstones' | 'cutoffs' }>
+
 interface TableSnapshot {
   segments: SegmentMeta[]
   memtables: MemtablePart[]
@@ -73,7 +76,7 @@ export class WorkerState {
   cutoffs: RetentionCutoffs = NO_CUTOFFS
   /** Tables of dropped measurements: their rows in memtables are not flushed. */
   readonly goneTables = new Set<number>()
-  private readonly followers: ((event: Extract<StateEvent, { kind: 'segments' }>) => void)[] = []
+  private readonly followers: ((event: FollowedEvent) => void)[] = []
   private readonly byName = new Map<string, Map<string, MeasurementDef>>()
   private readonly schemas = new Map<string, readonly MeasurementFields[]>()
   /** What the last snapshot was made of, until a state event comes, and `Shared.SEQ` then. */
@@ -127,9 +130,11 @@ export class WorkerState {
         this.series.release(event.series)
         break
       case 'tombstones':
+        this.tell(event)
         this.changeTombstones(event.added, event.removed)
         break
       case 'cutoffs':
+        this.tell(event)
         this.cutoffs = event.cutoffs
         break
       case 'memtable':
@@ -162,15 +167,15 @@ export class WorkerState {
       case 'buffers-left':
         break
       case 'segments':
-        for (const follower of this.followers) follower(event)
+        this.tell(event)
         this.changeSegments(event.added, event.removed)
         if (event.droppedMemtable >= 0) this.dropMemtable(event.droppedMemtable)
         break
     }
   }
 
-  /** Calls back with each change of segments, before it is there. */
-  followSegments(follower: (event: Extract<StateEvent, { kind: 'segments' }>) => void): void {
+  /** Calls back with each change of segments, deletes and retention, before it is there. */
+  follow(follower: (event: FollowedEvent) => void): void {
     this.followers.push(follower)
   }
 
@@ -231,6 +236,10 @@ export class WorkerState {
     for (const { table, part } of changed) table.part = part
     this.taken = { parts, writes }
     return parts
+  }
+
+  private tell(event: FollowedEvent): void {
+    for (const follower of this.followers) follower(event)
   }
 
   private memtableTable(memtable: number, table: number): MemtableTableState {

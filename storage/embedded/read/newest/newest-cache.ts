@@ -3,8 +3,7 @@
  * durable: it is found in the sources, once, and kept up to date from there (newest-entry.ts).
  */
 import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
-import type { StateEvent } from '../../threads/messages.ts'
-import type { Snapshot, WorkerState } from '../../threads/state.ts'
+import type { FollowedEvent, Snapshot, WorkerState } from '../../threads/state.ts'
 import type { RelationContext } from '../relation.ts'
 import { entryBytes, NewestEntry } from './newest-entry.ts'
 
@@ -12,7 +11,7 @@ import { entryBytes, NewestEntry } from './newest-entry.ts'
 const FEW_SHARE = 64
 const ROWS = -1
 
-type SegmentsEvent = Extract<StateEvent, { kind: 'segments' }>
+type SegmentsEvent = Extract<FollowedEvent, { kind: 'segments' }>
 
 interface NewestRequest {
   context: RelationContext
@@ -62,7 +61,7 @@ export class NewestCache {
     if (entry === undefined) {
       const all = state.series.of(measurement.id).length
       if (series.length * FEW_SHARE < all || entryBytes(all) > this.budget) return undefined
-      // Rows of memtables that went since would never be taken in.
+      // Rows of memtables that went since would never be taken in, nor deletes that were done with.
       if (((snapshot.events - this.segmentsSince) | 0) < 0) return undefined
       entry = new NewestEntry(state, snapshot, measurement, field, NO_FLOOR)
     } else {
@@ -109,7 +108,22 @@ export class NewestCache {
     if (this.followed === state) return
     this.followed = state
     this.segmentsSince = state.applied
-    state.followSegments((event) => this.segmentsChange(state, event))
+    state.follow((event) => {
+      if (event.kind === 'segments') this.segmentsChange(state, event)
+      else if (event.kind === 'cutoffs' || event.removed.length > 0) this.removalsGo(state)
+    })
+  }
+
+  /**
+   * Before the state has the change. What they masked is in no source any more, so that nobody hears of them again: an entry that no question has brought up to them
+   * takes them in now, or it would keep what they have taken.
+   */
+  private removalsGo(state: WorkerState): void {
+    for (const [key, entry] of this.entries) {
+      if (!entry.lacks(state)) continue
+      if (entry.busy !== undefined) this.drop(key, entry)
+      else entry.lose(state, state.applied)
+    }
   }
 
   /** Before the state has the change. */

@@ -99,6 +99,21 @@ export class NewestEntry {
     if (this.covered.delete(id)) this.events = events
   }
 
+  /** Whether there are deletes or cutoffs that it was not brought up to. */
+  lacks({ tombstones, cutoffs }: Removals): boolean {
+    if (cutoffs !== this.cutoffs) return true
+    const own = tombstones.get(this.measurement) ?? []
+    if (own === this.tombstones || own.length === 0) return false
+    const known = new Set(this.tombstones)
+    return own.some((one) => !known.has(one))
+  }
+
+  /** Is brought up to them alone. Snapshots from before this event may be of a time before them. */
+  lose(removals: Removals, events: number): void {
+    this.removed(removals)
+    this.events = events
+  }
+
   /** Series whose newest row is among these times are to be looked for again. Inclusive; all when `series` is undefined. */
   mark(start: bigint, end: bigint, series?: Int32Array): void {
     const { rows } = this

@@ -57,6 +57,7 @@ class Life {
     else if (dice < 0.93) this.delete()
     else if (dice < 0.95) this.retain()
     else if (dice < 0.97) this.release()
+    else if (dice < 0.985) await this.spend()
     else if (this.measurements[1].def.fields.length === 1) this.grow()
   }
 
@@ -91,8 +92,11 @@ class Life {
 
   private compact(): Promise<void> {
     const table = this.random.pick(this.segments.all)?.table
-    const owner = table === SHARED ? undefined : this.measurements.find((each) => each.table.id === table)?.def.id
-    return this.segments.compact(table, owner, this.removals)
+    return this.segments.compact(table, this.ownerOf(table), this.removals)
+  }
+
+  private ownerOf(table: number | undefined): number | undefined {
+    return table === SHARED ? undefined : this.measurements.find((each) => each.table.id === table)?.def.id
   }
 
   private delete(): void {
@@ -115,6 +119,17 @@ class Life {
     const except = this.random.chance(0.5) ? [this.measurements[0].def.id] : []
     this.cutoffs = withMove(this.cutoffs, { id: ++this.removals, general: cutoff, except, own: [] }, this.db.memtable.sequence)
     this.db.publish({ kind: 'cutoffs', cutoffs: this.cutoffs })
+  }
+
+  /** Nothing is left of what deletes and retention mask, and they are forgotten. */
+  private async spend(): Promise<void> {
+    const { db, segments } = this
+    segments.freeze()
+    while (db.state.memtables.length > 1) await segments.flush()
+    for (const table of new Set(segments.all.map((segment) => segment.table))) await segments.rewrite(table, this.ownerOf(table), this.removals)
+    db.publish({ kind: 'tombstones', added: [], removed: [...db.state.tombstones.values()].flat().map(({ id }) => id) })
+    this.cutoffs = NO_CUTOFFS
+    db.publish({ kind: 'cutoffs', cutoffs: NO_CUTOFFS })
   }
 
   private release(): void {
@@ -276,4 +291,45 @@ t.test('what a reader with an old snapshot has found is not the beginning of wha
     t.equal(await newest(field, old), at(2 + n))
     t.equal(await newest(field, now()), at(3 + n))
   }
+})
+
+t.test('what a delete or retention has taken stays away when nobody asks before it is forgotten', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const segments = new TestSegments(db)
+  const cpu = db.measurement('cpu', { f: 'float64' })
+  for (const n of [1, 2, 3]) db.write(cpu, [{ tags: { host: 'a' }, time: START + BigInt(n) * MS, fields: { f: n } }])
+  db.write(cpu, [{ tags: { host: 'b' }, time: START, fields: { f: 9 } }])
+  segments.freeze()
+  await segments.flush()
+  const context = await db.context()
+  const now = (): Snapshot => db.state.snapshotNow() as Snapshot
+  const newest = (snapshot = now()): Promise<string> => read(context, snapshot, { namespace: 'default', measurement: 'cpu', field: 'f', newestOnly: true })
+  const times = async (snapshot?: Snapshot): Promise<number[]> =>
+    (await newest(snapshot)).split('\n').map((line) => Number(line.split(' ')[1]) - 1_700_000_000_000)
+  const remove = (id: number, n: number): void =>
+    db.publish({
+      kind: 'tombstones',
+      added: [{ id, measurement: cpu.def.id, sequence: db.memtable.sequence, series: null, start: START + BigInt(n) * MS, end: START + BigInt(n) * MS }],
+      removed: [],
+    })
+  const forget = async (id: number): Promise<void> => {
+    await segments.rewrite(cpu.table.id, cpu.def.id, id)
+    db.publish({ kind: 'tombstones', added: [], removed: [id] })
+  }
+  t.same(await times(), [3, 0])
+  remove(1, 3)
+  await forget(1)
+  t.same(await times(), [2, 0])
+  // Who asks as of a time before it sees what there was then, and leaves nothing behind.
+  const before = now()
+  remove(2, 2)
+  await forget(2)
+  t.same(await times(before), [2, 0])
+  t.same(await times(), [1, 0])
+  const cutoffs = withMove(NO_CUTOFFS, { id: 3, general: START + MS, except: [], own: [] }, db.memtable.sequence)
+  db.publish({ kind: 'cutoffs', cutoffs })
+  await segments.rewrite(cpu.table.id, cpu.def.id, 3)
+  db.publish({ kind: 'cutoffs', cutoffs: NO_CUTOFFS })
+  t.same(await times(), [1])
 })
