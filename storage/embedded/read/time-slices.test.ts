@@ -81,7 +81,7 @@ function statement(random: Random): LaneStatement {
 
 t.test('the answer is that of all rows', { timeout: 60_000 }, async (t) => {
   let tried = 0
-  for (let seed = first; seed < first + 4; seed++) {
+  for (let seed = first; seed < first + 3; seed++) {
     const harness = new LaneHarness(seed)
     try {
       for (let i = 0; i < 24; i++) {
@@ -94,7 +94,7 @@ t.test('the answer is that of all rows', { timeout: 60_000 }, async (t) => {
       harness.close()
     }
   }
-  t.equal(tried, 96)
+  t.equal(tried, 72)
 })
 
 /** A day of two hosts, a row a minute; messages now and then. */
