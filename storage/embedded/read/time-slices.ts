@@ -111,10 +111,11 @@ async function* rowsIn(
   let left = limit
   for (const slice of [undefined, ...rest]) {
     for await (const chunk of slice === undefined ? first : await run(slice)) {
-      yield chunk.rows <= left ? chunk : firstRows(chunk, left)
+      // A statement that is read to its end, which its LIMIT has near, leaves its connection to the next one.
+      if (left > 0) yield chunk.rows <= left ? chunk : firstRows(chunk, left)
       left -= chunk.rows
-      if (left <= 0) return
     }
+    if (left <= 0) return
   }
 }
 
