@@ -1,7 +1,7 @@
-/** Conditions besides those on the time and on equal tags: comparisons of a field with a number, and tags that are not some values. */
+/** Conditions besides those on the time and on equal tags: comparisons of a field with a number, and tags that are not some values, or like a pattern. */
 import { constantInteger, constantNumber, constantText, type Node } from '../ast.ts'
-import type { TagHint } from '../host.ts'
-import type { Comparison, FilterPlan } from './plan.ts'
+import { CALL, only } from './members.ts'
+import type { Comparison, FilterPlan, TagFilter } from './plan.ts'
 
 const COMPARISONS: Record<string, Comparison> = {
   COMPARE_EQUAL: '=',
@@ -15,6 +15,10 @@ const MIRROR: Record<Comparison, Comparison> = { '=': '=', '<>': '<>', '<': '>',
 const EXACT = 2n ** 53n
 /** A decimal of so many digits is the nearest double to DuckDB as well. */
 const EXACT_DIGITS = 15
+/** Longer ones are DuckDB's. */
+const MAX_PATTERN_LENGTH = 256
+const SURROGATE = /[\ud800-\udfff]/
+const OPERATION = new Set([...CALL, 'is_operator'])
 
 export function filterOf(node: Node, fieldOf: (node: Node) => string | undefined): FilterPlan[] | undefined {
   if (node.class === 'BETWEEN' && node.type === 'COMPARE_BETWEEN') {
@@ -44,18 +48,66 @@ function number(node: Node | undefined): number | undefined {
   return value !== undefined && Number.isFinite(value) ? value : undefined
 }
 
-/** tag <> 'x', tag NOT IN ('x', 'y'). The empty string is left alone: an absent tag may read as that. */
-export function exclusionOf(node: Node, tagOf: (node: Node) => string | undefined): TagHint | undefined {
-  if (node.class === 'COMPARISON' && node.type === 'COMPARE_NOTEQUAL')
-    return excluded(tagOf, node.left, [node.right]) ?? excluded(tagOf, node.right, [node.left])
+/** tag <> 'x', tag NOT IN ('x', 'y'), tag LIKE 'x%', tag NOT LIKE 'x%'. The empty string is left alone: an absent tag may read as that. */
+export function tagFilterOf(node: Node, tagOf: (node: Node) => string | undefined): TagFilter | undefined {
+  if (node.class === 'FUNCTION') return likeOf(node, tagOf)
+  if (node.class === 'COMPARISON' && node.type === 'COMPARE_NOTEQUAL') return noneOf(tagOf, node.left, [node.right]) ?? noneOf(tagOf, node.right, [node.left])
   if (node.class !== 'OPERATOR' || node.type !== 'COMPARE_NOT_IN') return undefined
   const [of, ...values] = node.children as Node[]
-  return excluded(tagOf, of, values)
+  return noneOf(tagOf, of, values)
 }
 
-function excluded(tagOf: (node: Node) => string | undefined, of: Node, values: readonly Node[]): TagHint | undefined {
+function noneOf(tagOf: (node: Node) => string | undefined, of: Node, values: readonly Node[]): TagFilter | undefined {
   const tag = tagOf(of)
-  if (tag === undefined) return undefined
-  const texts = values.map(constantText)
-  return texts.every((text) => text !== undefined && text !== '') ? { tag, values: texts as string[] } : undefined
+  const texts = tag === undefined ? [] : values.map(constantText)
+  if (tag === undefined || texts.some((text) => text === undefined || text === '')) return undefined
+  return { tag, is: { oneOf: texts as string[] }, negated: true }
+}
+
+function likeOf(node: Node, tagOf: (node: Node) => string | undefined): TagFilter | undefined {
+  const [of, pattern, ...more] = (node.children ?? []) as Node[]
+  const negated = node.function_name === '!~~'
+  if ((!negated && node.function_name !== '~~') || more.length > 0 || !only(node, OPERATION) || node.order_bys?.orders !== undefined) return undefined
+  const tag = tagOf(of)
+  const like = constantText(pattern)
+  return tag === undefined || like === undefined || like.length > MAX_PATTERN_LENGTH ? undefined : { tag, is: { like }, negated }
+}
+
+/** As LIKE without ESCAPE: `%` is any text, `_` a character. Takes `likeSteps` for each letter of a text. */
+export function likeMatcher(pattern: string): (text: string) => boolean {
+  const [first, ...others] = pattern.split(/%+/).map(lettersOf)
+  const last = others.pop()
+  return (text) => {
+    const letters = lettersOf(text)
+    if (!isAt(letters, 0, first)) return false
+    if (last === undefined) return letters.length === first.length
+    let at = first.length
+    for (const part of others) {
+      while (at + part.length <= letters.length && !isAt(letters, at, part)) at++
+      at += part.length
+    }
+    return at + last.length <= letters.length && isAt(letters, letters.length - last.length, last)
+  }
+}
+
+/** The letters of the longest part between two `%`, each of which may be looked at wherever that may begin. */
+export function likeSteps(pattern: string): number {
+  return Math.max(
+    1,
+    ...pattern
+      .split(/%+/)
+      .slice(1, -1)
+      .map(({ length }) => length),
+  )
+}
+
+/** By character: a text has most often one code unit for each. */
+type Letters = string | readonly string[]
+
+const lettersOf = (text: string): Letters => (SURROGATE.test(text) ? Array.from(text) : text)
+
+function isAt(letters: Letters, at: number, part: Letters): boolean {
+  if (at + part.length > letters.length) return false
+  for (let i = 0; i < part.length; i++) if (part[i] !== '_' && part[i] !== letters[at + i]) return false
+  return true
 }

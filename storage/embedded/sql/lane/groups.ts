@@ -1,10 +1,13 @@
 /** Groups of rows: which group a series is of, and the numbers kept for each group and bucket. */
 
+import { likeMatcher, likeSteps } from './conditions.ts'
 import type { LaneRows } from './host.ts'
 import type { GroupsPlan, KeyPlan, ScanPlan } from './plan.ts'
 
 /** Groups times buckets times aggregates: more are left to DuckDB, which can spill. */
 const MAX_CELLS = 1 << 22
+/** Letters that are compared: some 100 ms. */
+const MAX_STEPS = 1 << 26
 /** No time has an earlier millisecond: a bucket that begins before is DuckDB's to refuse. */
 const FIRST_MS = -9_223_372_036_854
 
@@ -33,6 +36,7 @@ export interface Grouping {
 /** Undefined when there are more groups than the lane takes. */
 export function groupingOf(plan: GroupsPlan, rows: LaneRows, [low, high]: readonly [number, number]): Grouping | undefined {
   const groupOf = seriesOf(plan, rows)
+  if (groupOf === undefined) return undefined
   const found = plan.keys.map((key) => (key.kind === 'tag' ? rows.tag(key.tag) : undefined))
   let members: Int32Array = Int32Array.of(-1) // of each group a series
   let groups = 1
@@ -48,13 +52,14 @@ export function groupingOf(plan: GroupsPlan, rows: LaneRows, [low, high]: readon
   return { groupOf, groups, tags, buckets }
 }
 
-/** Of each series 0, or -1 for one that is left out. */
-export function seriesOf(plan: Pick<ScanPlan, 'excluded'>, rows: LaneRows): Int32Array {
+/** Of each series 0, or -1 for one that is left out. Undefined where patterns would take long to look for, which DuckDB can be interrupted at. */
+export function seriesOf(plan: Pick<ScanPlan, 'tagFilters'>, rows: LaneRows): Int32Array | undefined {
   const groupOf = new Int32Array(rows.series)
-  for (const { tag, values } of plan.excluded) {
+  for (const { tag, is, negated } of plan.tagFilters) {
     const { codes, texts } = rows.tag(tag)
-    const out = new Uint8Array(texts.length)
-    for (const [code, text] of texts.entries()) if (values.includes(text)) out[code] = 1
+    if ('like' in is && texts.reduce((sum, { length }) => sum + length + 1, 0) * likeSteps(is.like) > MAX_STEPS) return undefined
+    const matches = 'like' in is ? likeMatcher(is.like) : (text: string) => is.oneOf.includes(text)
+    const out = Uint8Array.from(texts, (text) => (matches(text) === negated ? 1 : 0))
     for (let i = 0; i < groupOf.length; i++) if (codes[i] < 0 || out[codes[i]] === 1) groupOf[i] = -1
   }
   return groupOf

@@ -37,6 +37,15 @@ export interface OrderPlan {
 
 export type Comparison = '=' | '<>' | '<' | '<=' | '>' | '>='
 
+/** Series whose tag does not satisfy it, or without the tag, are left out. */
+export interface TagFilter {
+  /** SQL name. */
+  tag: string
+  /** The tag has one of the values, or is like the pattern. */
+  is: { oneOf: readonly string[] } | { like: string }
+  negated: boolean
+}
+
 export interface FilterPlan {
   field: string
   comparison: Comparison
@@ -49,8 +58,7 @@ export interface ScanPlan {
   /** Nanoseconds, inclusive. */
   time: [low: bigint, high: bigint]
   tags: readonly TagHint[]
-  /** Series with one of the values, or without the tag, are left out. */
-  excluded: readonly TagHint[]
+  tagFilters: readonly TagFilter[]
   filters: readonly FilterPlan[]
   offset: number
   limit: number

@@ -9,7 +9,7 @@ import { foldName, quotedIfNeeded } from '../names.ts'
 import { conjuncts, prune } from '../prune.ts'
 import { kindOfColumn, newScope, type Source, type SourceColumn } from '../scope.ts'
 import { bucketKey, bucketName } from './bucket-key.ts'
-import { exclusionOf, filterOf } from './conditions.ts'
+import { filterOf, tagFilterOf } from './conditions.ts'
 import { CALL, only } from './members.ts'
 import type {
   AggregateKind,
@@ -24,6 +24,7 @@ import type {
   OutputPlan,
   RowsPlan,
   ScanPlan,
+  TagFilter,
   ValueRef,
 } from './plan.ts'
 
@@ -99,7 +100,7 @@ export class Recogniser {
     return { kind: 'groups', measurement, time, tags, ...where, grouped, keys: this.keys, aggregates: this.aggregates, outputs, ...modifiers }
   }
 
-  private rows(where: Pick<ScanPlan, 'excluded' | 'filters'>): RowsPlan | undefined {
+  private rows(where: Pick<ScanPlan, 'filters' | 'tagFilters'>): RowsPlan | undefined {
     if (this.tree.aggregate_handling !== 'STANDARD_HANDLING') return undefined
     const outputs: ColumnPlan[] = []
     for (const item of this.items) {
@@ -126,23 +127,23 @@ export class Recogniser {
     return column === undefined ? undefined : columnPlan(column, undefined)
   }
 
-  protected conditions(now: bigint): Pick<ScanPlan, 'excluded' | 'filters'> | undefined {
+  protected conditions(now: bigint): Pick<ScanPlan, 'filters' | 'tagFilters'> | undefined {
     const scope = newScope(undefined)
     scope.sources.push(this.source)
     scope.aliases = new Set(this.items.flatMap(({ alias }) => (alias === undefined ? [] : [foldName(String(alias))])))
     const all = conjuncts(this.tree.where_clause)
     const settled = prune({ kind: 'source', source: this.source }, all, scope, now)
     const filters: FilterPlan[] = []
-    const excluded = []
+    const tagFilters: TagFilter[] = []
     for (const condition of all) {
       if (settled.has(condition)) continue
       const filter = filterOf(condition, (node) => this.field(node)?.name)
-      const exclusion = filter === undefined ? exclusionOf(condition, (node) => this.tag(node)) : undefined
+      const tagFilter = filter === undefined ? tagFilterOf(condition, (node) => this.tag(node)) : undefined
       if (filter !== undefined) filters.push(...filter)
-      else if (exclusion !== undefined) excluded.push(exclusion)
+      else if (tagFilter !== undefined) tagFilters.push(tagFilter)
       else return undefined
     }
-    return { filters, excluded }
+    return { filters, tagFilters }
   }
 
   /** Fills in the keys. */

@@ -121,7 +121,8 @@ export class LaneStatements {
     const at = (): string => this.instant()
     if (outside && random.chance(0.3))
       return random.pick([
-        "host LIKE 'a%'",
+        "host LIKE 'a%' ESCAPE 'b'",
+        "host ILIKE 'A%'",
         'host IS NULL',
         "host ~ 'a|b'",
         'u_a > u_b',
@@ -147,12 +148,18 @@ export class LaneStatements {
       case 3:
         return random.pick(["host = 'a'", "host IN ('a', 'ä', 'none')", "region = 'eu'", "(host = 'b' OR host = '😀')", "host = 'none'"])
       case 4:
-        return random.pick(["host <> 'a'", "host NOT IN ('a', 'c')", "region <> 'us'", "host != 'none'"])
+        return random.pick([...["host <> 'a'", "host NOT IN ('a', 'c')", "region <> 'us'", "host != 'none'"], this.like(), this.like()])
       case 5:
         return `${random.pick(fields)} BETWEEN ${random.below(50)} AND ${random.below(100)}`
       default:
         return `${random.pick(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.pick(['90', '12.5', '-3', '1e2', '50', '0', '900719925474099', '1e15'])}`
     }
+  }
+
+  private like(): string {
+    const { random } = this
+    const pattern = Array.from({ length: random.below(4) }, () => random.pick(['%', '%', '_', 'a', 'b', 'ä', '😀', 'e', 'u', '\\', "''"])).join('')
+    return `${random.pick(['host', 'region'])} ${random.pick(['LIKE', 'NOT LIKE', '~~'])} '${pattern}'`
   }
 
   /** A range that begins and ends between milliseconds. */
