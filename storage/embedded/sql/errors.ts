@@ -60,7 +60,9 @@ export function hinted(text: string): string {
   if (/(?:^Referenced column|does not have a column named) (["']?)(?:time|timestamp)\1(?!\S)/i.test(text))
     return `${text.replace(/\.$/, '')}; the time of a point is the column _time`
   if (/^Could not convert string '\d{4}-[^']*' to INT64/.test(text)) return `${text}; a time is written as '2026-01-31T00:00:00Z'`
-  return /^Referenced column "/i.test(text) ? `${text}; DESCRIBE lists the columns of a measurement, and text is written in single quotes` : text
+  if (!/^Referenced column "/i.test(text)) return text
+  // What it suggests are columns that the statement reads besides, and not those that there are.
+  return `${text.replace(/!?\s*Candidate bindings: [\s\S]*$/, '')}; DESCRIBE lists the columns of a measurement, and text is written in single quotes`
 }
 
 const SAMPLE_BY = "SAMPLE BY 5m is GROUP BY time_bucket('5m', _time) here"
