@@ -54,6 +54,9 @@ t.test('EXPLAIN says which way a statement goes, and parameters are constants', 
     'SELECT host, last(value, _time) FROM m GROUP BY 1',
   ])
     t.match(await path(query), /^path,Samples/, query)
+  t.match(await path("SELECT round(100 - avg(value) / 3, 1) AS v FROM m WHERE host LIKE 'a%' ORDER BY v"), /^path,Samples/)
+  t.equal(await path('SELECT 100 - avg(value) FROM m'), 'path,DuckDB', 'DuckDB knows what it calls that')
+  t.same(await read('SELECT count(*) / 4 AS quarter, abs(min(value) - max(value)) AS spread FROM m'), [[0.5, 2]])
   t.match(await path('SELECT * FROM m ORDER BY _time DESC LIMIT 1'), /^path,DuckDB. In slices of the time/)
   t.same(await read('SELECT count(DISTINCT host) FROM m'), [[2n]])
   const [fromSamples, fromDuckDb] = await Promise.all(

@@ -1,6 +1,6 @@
 /** Conditions besides those on the time and on equal tags: comparisons of a field with a number, and tags that are not some values, or like a pattern. */
 import { constantInteger, constantNumber, constantText, type Node } from '../ast.ts'
-import { CALL, only } from './members.ts'
+import { OPERATION, only } from './members.ts'
 import type { Comparison, FilterPlan, TagFilter } from './plan.ts'
 
 const COMPARISONS: Record<string, Comparison> = {
@@ -18,12 +18,11 @@ const EXACT_DIGITS = 15
 /** Longer ones are DuckDB's. */
 const MAX_PATTERN_LENGTH = 256
 const SURROGATE = /[\ud800-\udfff]/
-const OPERATION = new Set([...CALL, 'is_operator'])
 
 export function filterOf(node: Node, fieldOf: (node: Node) => string | undefined): FilterPlan[] | undefined {
   if (node.class === 'BETWEEN' && node.type === 'COMPARE_BETWEEN') {
     const field = fieldOf(node.input)
-    const [low, high] = [number(node.lower), number(node.upper)]
+    const [low, high] = [exactNumber(node.lower), exactNumber(node.upper)]
     if (field === undefined || low === undefined || high === undefined) return undefined
     return [
       { field, comparison: '>=', value: low },
@@ -33,14 +32,14 @@ export function filterOf(node: Node, fieldOf: (node: Node) => string | undefined
   const comparison = node.class === 'COMPARISON' ? COMPARISONS[node.type] : undefined
   if (comparison === undefined) return undefined
   const [left, right] = [fieldOf(node.left), fieldOf(node.right)]
-  const value = left !== undefined ? number(node.right) : number(node.left)
+  const value = left !== undefined ? exactNumber(node.right) : exactNumber(node.left)
   if (value === undefined) return undefined
   if (left !== undefined) return [{ field: left, comparison, value }]
   return right === undefined ? undefined : [{ field: right, comparison: MIRROR[comparison], value }]
 }
 
 /** A number that is a double without loss. */
-function number(node: Node | undefined): number | undefined {
+export function exactNumber(node: Node | undefined): number | undefined {
   const integer = constantInteger(node)
   if (integer !== undefined) return integer > -EXACT && integer < EXACT ? Number(integer) : undefined
   if (node?.value?.type?.id === 'DECIMAL' && !(Number(node.value.type.type_info?.width) <= EXACT_DIGITS)) return undefined

@@ -4,6 +4,7 @@
  */
 import { IntList } from '../../memtable/int-list.ts'
 import { addRuns, addTimes, areFinite, type Cells, cellsOf, countRows } from './accumulate.ts'
+import { expressionValues } from './expressions.ts'
 import { countRuns } from './filter.ts'
 import { type Grouping, groupingOf } from './groups.ts'
 import type { LaneBlock, LaneRows } from './host.ts'
@@ -18,6 +19,8 @@ export interface Evaluated {
   cells: readonly Cells[]
   /** Rows of each cell: cells without any are no groups. */
   presence: Float64Array
+  /** Of each expression its value by cell; NaN = null. */
+  expressions: readonly Float64Array[]
 }
 
 const NO_SPAN: readonly [number, number] = [0, 0]
@@ -29,18 +32,23 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows): Promise<Evalua
   const cellCount = grouping.groups * grouping.buckets.count
   const presence: Cells = cellsOf({ kind: 'rows', field: undefined, type: undefined }, cellCount)
   const cells = plan.aggregates.map((aggregate) => (aggregate.kind === 'rows' ? presence : cellsOf(aggregate, cellCount)))
-  const out = { grouping, cells, presence: presence.values }
   const fields = fieldsOf(plan)
   if (fields.length === 0) {
     const any = rows.anyField()
     if (any === undefined) return undefined
     fields.push(any)
   }
-  if (rows.span() === undefined) return out
+  if (rows.span() === undefined) return withExpressions(plan, grouping, cells, presence.values)
   if (fields.some((field) => rows.lacks(field))) return undefined
   const work = new Work(plan, fields, grouping, cells, presence)
   const whole = await rows.scan(fields, plan.filters.length > 0 && fields.length === 1, (block) => work.add(block))
-  return whole && work.exact && cells.every((each) => areFinite(each) && work.integers.holds(each)) ? out : undefined
+  if (!whole || !work.exact || !cells.every((each) => areFinite(each) && work.integers.holds(each))) return undefined
+  return withExpressions(plan, grouping, cells, presence.values)
+}
+
+function withExpressions({ expressions }: GroupsPlan, grouping: Grouping, cells: readonly Cells[], presence: Float64Array): Evaluated | undefined {
+  const values = expressions.map((expression) => expressionValues(expression, cells, presence.length))
+  return values.includes(undefined) ? undefined : { grouping, cells, presence, expressions: values as Float64Array[] }
 }
 
 function fieldsOf({ filters, aggregates }: GroupsPlan): string[] {

@@ -21,8 +21,14 @@ export type KeyPlan =
   /** Milliseconds: t - floorMod(t - anchor, step). */
   | { kind: 'bucket'; step: number; anchor: number }
 
-/** A key or an aggregate by its number. */
-export type ValueRef = { key: number } | { aggregate: number }
+/** A key, an aggregate or an expression by its number. */
+export type ValueRef = { key: number } | { aggregate: number } | { expression: number }
+
+/** Made of a group's aggregates (expressions.ts). */
+export type Expression =
+  | { kind: 'number'; value: number }
+  | { kind: 'aggregate'; aggregate: number }
+  | { kind: 'call'; name: string; operands: readonly Expression[] }
 
 export interface OutputPlan {
   name: string
@@ -86,6 +92,7 @@ export interface GroupsPlan extends ScanPlan {
   grouped: boolean
   keys: readonly KeyPlan[]
   aggregates: readonly AggregatePlan[]
+  expressions: readonly Expression[]
   outputs: readonly OutputPlan[]
   order: readonly OrderPlan[]
 }

@@ -10,11 +10,13 @@ import { conjuncts, prune } from '../prune.ts'
 import { kindOfColumn, newScope, type Source, type SourceColumn } from '../scope.ts'
 import { bucketKey, bucketName } from './bucket-key.ts'
 import { filterOf, tagFilterOf } from './conditions.ts'
+import { expressionOf } from './expressions.ts'
 import { CALL, only } from './members.ts'
 import type {
   AggregateKind,
   AggregatePlan,
   ColumnPlan,
+  Expression,
   FilterPlan,
   GroupsPlan,
   KeyPlan,
@@ -76,6 +78,7 @@ export class Recogniser {
   protected readonly items: readonly Node[]
   private readonly keys: KeyPlan[] = []
   private readonly aggregates: AggregatePlan[] = []
+  private readonly expressions: Expression[] = []
 
   constructor(tree: Node, measurement: SqlMeasurement) {
     this.tree = tree
@@ -97,7 +100,19 @@ export class Recogniser {
     if (outputs === undefined || modifiers === undefined || this.aggregates.every(({ type }) => type === 'time')) return undefined
     const grouped = tree.aggregate_handling === 'FORCE_AGGREGATES' ? this.keys.length > 0 : tree.group_sets !== undefined
     const { time, tags } = source
-    return { kind: 'groups', measurement, time, tags, ...where, grouped, keys: this.keys, aggregates: this.aggregates, outputs, ...modifiers }
+    return {
+      kind: 'groups',
+      measurement,
+      time,
+      tags,
+      ...where,
+      grouped,
+      keys: this.keys,
+      aggregates: this.aggregates,
+      expressions: this.expressions,
+      outputs,
+      ...modifiers,
+    }
   }
 
   private rows(where: Pick<ScanPlan, 'filters' | 'tagFilters'>): RowsPlan | undefined {
@@ -188,7 +203,8 @@ export class Recogniser {
     const outputs: OutputPlan[] = []
     for (const item of this.items) {
       const value = this.value(item, now)
-      const name = value === undefined ? undefined : this.nameOf(item)
+      // What DuckDB calls an expression is its text as it is printed.
+      const name = value === undefined || ('expression' in value && item.alias === undefined) ? undefined : this.nameOf(item)
       if (value === undefined || name === undefined) return undefined
       outputs.push({ name, value })
     }
@@ -200,7 +216,19 @@ export class Recogniser {
     const key = this.keyNumber(node, now, false)
     if (key !== undefined) return { key }
     const aggregate = this.aggregate(node)
-    return aggregate === undefined ? undefined : { aggregate }
+    if (aggregate !== undefined) return { aggregate }
+    const expression = this.expression(node)
+    return expression === undefined ? undefined : { expression }
+  }
+
+  private expression(node: Node): number | undefined {
+    const expression = expressionOf(node, (each) => {
+      const aggregate = this.aggregate(each)
+      return aggregate === undefined ? undefined : [aggregate, this.aggregates[aggregate]]
+    })
+    if (expression === undefined) return undefined
+    const found = this.expressions.findIndex((each) => JSON.stringify(each) === JSON.stringify(expression))
+    return found >= 0 ? found : this.expressions.push(expression) - 1
   }
 
   /** @param add makes a key of an expression that is none yet. */

@@ -1,7 +1,7 @@
 /** Groups as a result: the rows in their order, and columns as DuckDB's would come. */
 import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
-import type { Cells } from './accumulate.ts'
 import type { Evaluated } from './evaluate.ts'
+import { aggregateValue } from './expressions.ts'
 import { integerValues } from './integers.ts'
 import { sortedPositions, tagRanks } from './order.ts'
 import type { AggregateKind, AggregatePlan, GroupsPlan, OrderPlan, ValueRef } from './plan.ts'
@@ -13,7 +13,7 @@ const LAST = Number.POSITIVE_INFINITY
 export function columnsOf({ outputs, keys, aggregates }: GroupsPlan): SqlColumn[] {
   const type = (value: ValueRef): string => {
     if ('key' in value) return keys[value.key].kind === 'tag' ? 'Utf8' : 'Timestamp(ns)'
-    return aggregateName(aggregates[value.aggregate])
+    return 'expression' in value ? 'Float64' : aggregateName(aggregates[value.aggregate])
   }
   return outputs.map(({ name, value }) => ({ name, type: type(value) }))
 }
@@ -55,12 +55,11 @@ function sizeOf(key: number, { grouping: { tags, buckets } }: Evaluated): number
 
 /** Numbers in the order asked for; of keys from 0 on. */
 function ranksOf({ value, descending, nullsFirst }: OrderPlan, evaluated: Evaluated, cells: Uint32Array): Float64Array {
-  const { grouping, cells: aggregates } = evaluated
-  const { buckets, tags } = grouping
+  const { buckets, tags } = evaluated.grouping
   const out = new Float64Array(cells.length)
-  if ('aggregate' in value) {
+  if (!('key' in value)) {
     for (let i = 0; i < out.length; i++) {
-      const number = valueAt(aggregates[value.aggregate], cells[i])
+      const number = valueAt(value, evaluated, cells[i])
       out[i] = number === undefined ? (nullsFirst ? -LAST : LAST) : descending ? -number : number
     }
     return out
@@ -76,23 +75,15 @@ function ranksOf({ value, descending, nullsFirst }: OrderPlan, evaluated: Evalua
 }
 
 /** Undefined for null. */
-function valueAt({ kind, values, counts }: Cells, cell: number): number | undefined {
-  const value = values[cell]
-  if (counts !== undefined) return counts[cell] === 0 ? undefined : kind === 'avg' ? value / counts[cell] : value
-  return Number.isFinite(value) ? value : undefined
+function valueAt(value: Exclude<ValueRef, { key: number }>, { cells, expressions }: Evaluated, cell: number): number | undefined {
+  if ('aggregate' in value) return aggregateValue(cells[value.aggregate], cell)
+  const number = expressions[value.expression][cell]
+  return Number.isNaN(number) ? undefined : number
 }
 
-function vectorOf(
-  { aggregates: plans }: GroupsPlan,
-  { grouping, cells: aggregates }: Evaluated,
-  value: ValueRef,
-  cells: Uint32Array,
-  textBytes: boolean,
-): SqlVector {
-  const { tags, buckets } = grouping
-  if ('aggregate' in value) {
-    return numbers(plans[value.aggregate], aggregates[value.aggregate], cells)
-  }
+function vectorOf({ aggregates }: GroupsPlan, evaluated: Evaluated, value: ValueRef, cells: Uint32Array, textBytes: boolean): SqlVector {
+  if (!('key' in value)) return numbers('aggregate' in value ? aggregates[value.aggregate] : undefined, value, evaluated, cells)
+  const { tags, buckets } = evaluated.grouping
   const tag = tags[value.key]
   if (tag !== undefined) {
     const codes = new Int32Array(cells.length)
@@ -102,15 +93,15 @@ function vectorOf(
   return timeVector(cells, (cell) => buckets.first + (cell % buckets.count) * buckets.step)
 }
 
-function numbers({ kind, type }: AggregatePlan, of: Cells, cells: Uint32Array): SqlVector {
+function numbers(aggregate: AggregatePlan | undefined, value: Exclude<ValueRef, { key: number }>, evaluated: Evaluated, cells: Uint32Array): SqlVector {
   const values = new Float64Array(cells.length)
   let validity: Uint8Array | undefined
   for (let i = 0; i < cells.length; i++) {
-    const value = valueAt(of, cells[i])
-    if (value !== undefined) values[i] = value
+    const number = valueAt(value, evaluated, cells[i])
+    if (number !== undefined) values[i] = number
     else (validity ??= new Uint8Array(cells.length).fill(1))[i] = 0
   }
-  return { values: valuesOf(kind, type, values), ...(validity === undefined ? {} : { validity }) }
+  return { values: aggregate === undefined ? values : valuesOf(aggregate.kind, aggregate.type, values), ...(validity === undefined ? {} : { validity }) }
 }
 
 function valuesOf(kind: AggregateKind, type: AggregatePlan['type'], numbers: Float64Array): SqlVector['values'] {

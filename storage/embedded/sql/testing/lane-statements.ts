@@ -37,10 +37,12 @@ export class LaneStatements {
     const fields = measurement === 'one' ? ['u_a'] : FIELDS
     if (random.chance(0.3)) return this.rows(measurement, fields, outside)
     const keys = this.keys()
-    const values = Array.from({ length: 1 + random.below(3) }, () => this.aggregate(fields))
+    const values = Array.from({ length: 1 + random.below(3) }, () => (random.chance(0.2) ? this.expression(fields, 0) : this.aggregate(fields)))
     const strange = outside && random.chance(0.3)
     if (strange) values.push(this.strange())
-    const named = values.map((value, i) => (random.chance(0.5) ? value : `${value} AS ${random.pick(['v', 'w', 'x y'].map((name) => `"${name}${i}"`))}`))
+    const named = values.map((value, i) =>
+      random.chance(value.includes(' ') ? 0.1 : 0.5) ? value : `${value} AS ${random.pick(['v', 'w', 'x y'].map((name) => `"${name}${i}"`))}`,
+    )
     const items = random.chance(0.8) ? [...keys.map(({ item }) => item), ...named] : [...named, ...keys.slice(0, 1).map(({ item }) => item)]
     const conditions = Array.from({ length: random.below(4) }, () => this.condition(fields, outside))
     const alias = random.chance(0.2) ? ' AS c' : ''
@@ -98,6 +100,23 @@ export class LaneStatements {
     if (random.chance(0.2)) return 'count(*)'
     if (random.chance(0.15)) return random.pick(['min(_time)', 'max(_time)'])
     return `${random.pick(['count', 'sum', 'avg', 'min', 'max'])}(${random.pick(fields)})`
+  }
+
+  /** Made of aggregates. */
+  private expression(fields: readonly string[], depth: number): string {
+    const { random } = this
+    const operand = (): string => {
+      if (depth < 2 && random.chance(0.4)) return this.expression(fields, depth + 1)
+      return random.chance(0.3)
+        ? random.pick(['100', '-1', '0', '1.5', '2e3', '0.000001', '7', '12345678901'])
+        : random.chance(0.3)
+          ? this.aggregate(fields)
+          : `${random.pick(['avg', 'max', 'sum'])}(u_a)`
+    }
+    const dice = random.next()
+    if (dice < 0.15) return `round(${operand()}, ${random.pick([0, 1, 2, 2, 5, 15, random.chance(0.1) ? -1 : 3])})`
+    if (dice < 0.3) return `${random.pick(['round', 'abs', 'floor', 'ceil', '-'])}(${operand()} )`
+    return `(${operand()} ${random.pick(['+', '-', '*', '/'])} ${operand()})`
   }
 
   private strange(): string {
