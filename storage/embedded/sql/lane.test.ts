@@ -72,6 +72,38 @@ t.test('EXPLAIN says which way a statement goes, and parameters are constants', 
   await t.rejects(read('SELECT max(value) FROM m WHERE host = $1', ['b', 'c']), /2 values were given/)
 })
 
+t.test('first and last values of buckets are by the time, whatever the order of writes', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const trades = db.measurement('trades', { price: 'float64', size: 'int64' })
+  const at = (second: number, price: number, size: number): TestPoint => ({
+    tags: { symbol: 'x' },
+    time: 1_700_000_040_000_000_000n + BigInt(second) * 1_000_000_000n,
+    fields: { price, size: BigInt(size) },
+  })
+  db.write(trades, [at(5, 12, 1), at(58, Number.NaN, 4), at(61, 30, 5), at(30, 9, 2)])
+  db.write(trades, [at(57, 11, 3), at(1, Number.POSITIVE_INFINITY, 9), at(2, 10.5, 8), at(119, -0, 7), at(90, 31, 6)])
+  const reader = await EngineReader.open(await db.context())
+  t.teardown(() => reader.close())
+  const read = async (query: string): Promise<unknown[][]> => {
+    const rows: unknown[][] = []
+    for await (const { rows: count, columns } of await reader.sql({ namespace: 'default', query }))
+      for (let i = 0; i < count; i++) rows.push(columns.map(({ values }) => values[i]))
+    return rows
+  }
+  const items =
+    'first(price, _time) AS open, max(price) AS high, min(price) AS low, last(price, _time) AS "close", arg_min(size, _time) AS a, max_by(size, _time) AS b'
+  const query = `SELECT time_bucket('1m', _time) AS t, ${items} FROM trades GROUP BY t ORDER BY t`
+  t.match(String((await read(`EXPLAIN ${query}`)).at(-1)), /^path,Samples/)
+  const minute = 1_700_000_040_000_000_000n
+  t.same(await read(query), [
+    [minute, 10.5, 12, 9, 11, 9n, 4n],
+    [minute + 60_000_000_000n, 30, 31, 0, 0, 5n, 7n],
+  ])
+  t.same(await read(query.replace(' GROUP BY', ' WHERE 1 = 1 GROUP BY')), await read(query))
+  t.same(await read('SELECT last(price, _time) - first(price, _time) AS move FROM trades WHERE size < 6'), [[18]])
+})
+
 t.test('integers are answered from samples while doubles hold them, and their sums', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())

@@ -20,12 +20,18 @@ export interface Cells {
   values: Float64Array
   /** Values there were, of those that are null without any. */
   counts: Float64Array | undefined
+  /** Of `first` and `last`, when their values are. */
+  times?: Float64Array
 }
 
 export function cellsOf({ kind, field, type }: AggregatePlan, cells: number): Cells {
   const values = new Float64Array(cells)
   if (kind === 'min') values.fill(Number.POSITIVE_INFINITY)
   if (kind === 'max') values.fill(Number.NEGATIVE_INFINITY)
+  if (kind === 'first' || kind === 'last') {
+    const times = new Float64Array(cells).fill(kind === 'first' ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY)
+    return { kind, field, ofTimes: false, values: values.fill(Number.NaN), counts: undefined, times }
+  }
   return { kind, field, ofTimes: type === 'time', values, counts: kind === 'sum' || kind === 'avg' ? new Float64Array(cells) : undefined }
 }
 
@@ -117,6 +123,30 @@ function addIntegers(
       if (end > first) sum += narrowSumOfIntegers((zones as Zones<Int32Array>).sum, first, end) + narrowSumOfIntegers(values, after, to)
       out[cell] += sum / divisor
     } else out[cell] += sumOfIntegers(values, from, to) / divisor
+  }
+}
+
+/** Of the first or the last values of runs, whose times ascend. */
+export function addEnds(
+  { kind, values: out, times: found }: Cells,
+  { values: runs, length }: IntList,
+  { values, divisor = 1 }: LaneValues,
+  times: Float64Array,
+): void {
+  const known = found as Float64Array
+  for (let r = 0; r < length; r += RUN) {
+    const [cell, from, to] = [runs[r], runs[r + 1], runs[r + 2]]
+    let at = kind === 'first' ? from : to - 1
+    if (kind === 'first') {
+      while (at < to && values[at] - values[at] !== 0) at++
+      if (at === to || !(times[at] < known[cell])) continue
+    } else {
+      while (at >= from && values[at] - values[at] !== 0) at--
+      if (at < from || !(times[at] > known[cell])) continue
+    }
+    known[cell] = times[at]
+    // DuckDB's sort keys know one zero.
+    out[cell] = values[at] / divisor + 0
   }
 }
 

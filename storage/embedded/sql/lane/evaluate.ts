@@ -3,7 +3,7 @@
  * A field is not read where no row of a block is left, nor a filter's where its bounds settle it.
  */
 import { IntList } from '../../memtable/int-list.ts'
-import { addRuns, addTimes, areFinite, type Cells, cellsOf, countRows } from './accumulate.ts'
+import { addEnds, addRuns, addTimes, areFinite, type Cells, cellsOf, countRows } from './accumulate.ts'
 import { expressionValues } from './expressions.ts'
 import { countRuns } from './filter.ts'
 import { type Grouping, groupingOf } from './groups.ts'
@@ -112,7 +112,9 @@ class Work {
         bounds ??= boundsOf(runs, values)
         if (!this.integers.add(this.fields[field], bounds)) this.exact = false
       }
-      for (const each of cells) addRuns(each, runs, values, this.zones, bounds)
+      for (const each of cells)
+        if (each.times === undefined) addRuns(each, runs, values, this.zones, bounds)
+        else addEnds(each, runs, values, block.times)
     }
   }
 }

@@ -5,10 +5,9 @@
  */
 import { constantInteger, type Node } from '../ast.ts'
 import type { SqlMeasurementColumn, TagHint } from '../host.ts'
-import { quotedIfNeeded } from '../names.ts'
 import { LATEST_TIME } from '../tokens.ts'
 import { CALL, only } from './members.ts'
-import { count, type LaneCatalog, measurementOf, Recogniser } from './recognise.ts'
+import { callName, count, type LaneCatalog, measurementOf, Recogniser } from './recognise.ts'
 
 export type NewestValue =
   /** Of the group, or of the series whose row it is. */
@@ -68,7 +67,7 @@ class NewestRecogniser extends Recogniser {
     for (const item of this.items) {
       if (item.class !== 'FUNCTION' || item.function_name !== 'count' || item.distinct !== true || item.children?.length !== 1) return undefined
       const tag = only(item, COUNTED) && item.order_bys?.orders === undefined ? this.tag(item.children[0]) : undefined
-      const name = tag === undefined ? undefined : (this.callName(item, 'DISTINCT ') ?? (named ? undefined : ''))
+      const name = tag === undefined ? undefined : ((item.alias === undefined ? callName(item, 'DISTINCT ') : String(item.alias)) ?? (named ? undefined : ''))
       if (tag === undefined || name === undefined) return undefined
       outputs.push({ name, value: { kind: 'count', name: tag }, type: 'Int64' })
     }
@@ -204,15 +203,8 @@ class NewestRecogniser extends Recogniser {
 
   /** What DuckDB calls the column. */
   private columnName(item: Node): string | undefined {
-    const column = item.alias === undefined ? this.column(item) : undefined
-    return column === undefined ? this.callName(item) : column.name
-  }
-
-  private callName(item: Node, before = ''): string | undefined {
     if (item.alias !== undefined) return String(item.alias)
-    const names = (item.children as Node[]).map(({ column_names: parts }) => (parts.length === 1 ? String(parts[0]) : undefined))
-    const plain = names.every((name) => name !== undefined && quotedIfNeeded(name) === name)
-    return plain ? `${item.function_name}(${before}${names.join(', ')})` : undefined
+    return this.column(item)?.name ?? callName(item)
   }
 }
 

@@ -1,8 +1,8 @@
 /** What a statement of the lane asks for: one measurement, its rows by time, tags and values, and either aggregates of groups or nothing else. */
 import type { SqlMeasurement, TagHint } from '../host.ts'
 
-/** Of a field, or of the rows and their times; what is not finite, or absent, is no value. */
-export type AggregateKind = 'rows' | 'count' | 'sum' | 'avg' | 'min' | 'max'
+/** Of a field, or of the rows and their times; what is not finite, or absent, is no value. `first` and `last` are by the time. */
+export type AggregateKind = 'rows' | 'count' | 'sum' | 'avg' | 'min' | 'max' | 'first' | 'last'
 
 /** Types of fields that statements of the lane read. */
 export type NumberType = 'float64' | 'int64' | 'uint64'

@@ -39,6 +39,8 @@ export interface LaneCatalog {
 
 const SELECT = new Set('type modifiers cte_map select_list from_table where_clause group_expressions group_sets aggregate_handling query_location'.split(' '))
 const AGGREGATES: Record<string, AggregateKind> = { count: 'count', sum: 'sum', avg: 'avg', min: 'min', max: 'max' }
+/** With the time as their second argument. */
+const BY_TIME: Record<string, AggregateKind> = { arg_max: 'last', max_by: 'last', last: 'last', arg_min: 'first', min_by: 'first', first: 'first' }
 const MAX_LIMIT = 2n ** 52n
 
 /** @param tree with values in the places of its parameters. @returns undefined for a statement of DuckDB's. */
@@ -251,8 +253,14 @@ export class Recogniser {
     const kind = isCall(node, AGGREGATES) ? AGGREGATES[node.function_name] : undefined
     if (children.length === 1 && (kind === 'min' || kind === 'max') && this.column(children[0])?.role === 'time')
       return this.aggregateNumber({ kind, field: undefined, type: 'time' })
-    const field = kind === undefined || children.length !== 1 ? undefined : this.field(children[0])
-    return kind === undefined || field === undefined ? undefined : this.aggregateNumber({ kind, field: field.name, type: field.type })
+    if (children.length === 2 && isCall(node, BY_TIME) && this.column(children[1])?.role === 'time')
+      return this.ofField(BY_TIME[node.function_name], children[0])
+    return kind === undefined || children.length !== 1 ? undefined : this.ofField(kind, children[0])
+  }
+
+  private ofField(kind: AggregateKind, node: Node): number | undefined {
+    const field = this.field(node)
+    return field === undefined ? undefined : this.aggregateNumber({ kind, field: field.name, type: field.type })
   }
 
   private aggregateNumber(plan: AggregatePlan): number {
@@ -294,10 +302,7 @@ export class Recogniser {
     const column = this.column(item)
     if (column !== undefined) return column.name
     if (item.function_name === 'count_star') return 'count_star()'
-    if (!isCall(item, AGGREGATES)) return bucketName(item)
-    const [of] = (item.children ?? []) as Node[]
-    const field = of.column_names.length === 1 ? String(of.column_names[0]) : undefined
-    return field !== undefined && quotedIfNeeded(field) === field ? `${item.function_name}(${field})` : undefined
+    return isCall(item, AGGREGATES) || isCall(item, BY_TIME) ? callName(item) : bucketName(item)
   }
 
   protected tag(node: Node): string | undefined {
@@ -320,6 +325,13 @@ export class Recogniser {
     const column = this.source.columns.get(foldName(name))?.column
     return column?.name === name ? column : undefined
   }
+}
+
+/** What DuckDB calls a call with columns as its arguments; undefined where that is not certain. @param before of the first argument. */
+export function callName({ function_name: name, children }: Node, before = ''): string | undefined {
+  const columns = (children as Node[]).map(({ column_names: parts }) => (parts.length === 1 ? String(parts[0]) : undefined))
+  const plain = columns.every((column) => column !== undefined && quotedIfNeeded(column) === column)
+  return plain ? `${name}(${before}${columns.join(', ')})` : undefined
 }
 
 /** Of the types that samples have. */

@@ -37,7 +37,9 @@ export class LaneStatements {
     const fields = measurement === 'one' ? ['u_a'] : FIELDS
     if (random.chance(0.3)) return this.rows(measurement, fields, outside)
     const keys = this.keys()
-    const values = Array.from({ length: 1 + random.below(3) }, () => (random.chance(0.2) ? this.expression(fields, 0) : this.aggregate(fields)))
+    // Of one time a group has one row then.
+    const alone = random.chance(0.6) && keys.some(({ key }) => key === 'host')
+    const values = Array.from({ length: 1 + random.below(3) }, () => (random.chance(0.2) ? this.expression(fields, 0) : this.aggregate(fields, alone)))
     const strange = outside && random.chance(0.3)
     if (strange) values.push(this.strange())
     const named = values.map((value, i) =>
@@ -95,10 +97,11 @@ export class LaneStatements {
     return `time_bucket(${random.pick(WIDTHS)}, _time${origin})`
   }
 
-  private aggregate(fields: readonly string[]): string {
+  private aggregate(fields: readonly string[], alone = false): string {
     const { random } = this
     if (random.chance(0.2)) return 'count(*)'
     if (random.chance(0.15)) return random.pick(['min(_time)', 'max(_time)'])
+    if (alone && random.chance(0.4)) return `${random.pick(['first', 'last', 'arg_max', 'arg_min', 'max_by', 'min_by'])}(${random.pick(fields)}, _time)`
     return `${random.pick(['count', 'sum', 'avg', 'min', 'max'])}(${random.pick(fields)})`
   }
 
