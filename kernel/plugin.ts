@@ -153,8 +153,9 @@ export interface HttpRoutes {
   /** Reads bodies of a content type on this plugin's routes; `parse` gets the decoded bytes. */
   parser(contentType: string, parse: (body: Buffer, request: HttpRequest) => unknown): void
   /**
-   * Says what stands in the place of paths at and below a prefix, such as "/exec" of another server's API, that no route of any plugin has.
-   * @param hint follows "; " in the message of the 404.
+   * Says what stands in the place of paths at and below a prefix, such as "/exec" of another server's API, that no route of any plugin has, and of
+   * what is done to the prefix itself by a method that its routes do not have.
+   * @param hint follows "; " in the message of the 404 or 405.
    */
   hintBelow(prefix: string, hint: string): void
   /** Answers errors of paths below a prefix, such as "/v1/", that no route of any plugin has: for callers that expect a shape of their own. */

@@ -167,6 +167,12 @@ export class KnownPaths {
     return near === undefined ? '' : `; did you mean "${near}"?`
   }
 
+  /** What else to do, of a path whose routes are of other methods. */
+  methodHint(path: string): string {
+    const hint = this.hints.get(path)
+    return hint === undefined ? '' : `; ${hint}`
+  }
+
   /** The shortest path below the same two parts that ends like this one, as /api/v1/svc/sql for /api/v1/sql. */
   private near(path: string): string | undefined {
     const [, first, second, ...others] = path.split('/')
@@ -209,5 +215,6 @@ export function unroutable(request: IncomingMessage, known: KnownPaths): { error
     }
   }
   const allow = methods.join(', ')
-  return { error: new SvcError('METHOD_NOT_ALLOWED', `cannot ${request.method} "${path.slice(0, 256)}": the path answers to ${allow}`), allow }
+  const text = `cannot ${request.method} "${path.slice(0, 256)}": the path answers to ${allow}${known.methodHint(path)}`
+  return { error: new SvcError('METHOD_NOT_ALLOWED', text), allow }
 }

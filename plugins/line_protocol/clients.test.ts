@@ -36,6 +36,31 @@ t.test('paths of InfluxDB and QuestDB that are not here are told what stands in 
   t.match(await told('/executed'), { code: 'NOT_FOUND', error: /lists them$/ }, 'another path')
 })
 
+t.test('clients of InfluxDB 2 are told at the places where they look, also of what is not here', async (t) => {
+  const headers = { 'user-agent': 'influx/2.8.0 (linux) Sha/6fbca48 Date/2026-01-01' }
+  const told = async (method: 'GET' | 'POST' | 'PATCH', url: string, own: object = headers) => {
+    const answer = await node.inject({ method, url, headers: { ...own } })
+    return { status: answer.statusCode, allow: answer.headers.allow, reason: answer.headers['x-influx-error'], ...answer.json() }
+  }
+  t.match(await told('POST', '/api/v2/query?org=x'), {
+    status: 404,
+    code: 'not found',
+    message: /Flux is not answered; queries are SQL/,
+    reason: /Flux is not/,
+  })
+  t.match(await told('GET', '/api/v2/orgs'), { status: 404, code: 'not found', message: /organizations and users are not kept/ })
+  t.match(await told('GET', '/api/v2/tasks'), { status: 404, code: 'not found', message: /; of InfluxDB 2 writes, deletes/ })
+  t.match(await told('PATCH', '/api/v2/buckets/0123'), { status: 404, message: /; buckets are not kept/ })
+  t.match(await told('POST', '/api/v2/buckets'), { status: 405, code: 'method not allowed', message: /GET, HEAD; buckets are not kept/, allow: 'GET, HEAD' })
+  t.match(await told('GET', '/api/v2/write'), { status: 405, code: 'method not allowed', message: /answers to POST$/, allow: 'POST' })
+  t.match(await told('GET', '/api/v2/%zz'), { status: 400, code: 'invalid', message: /cannot decode the path/ })
+  t.match(
+    await told('GET', '/api/v2/tasks', {}),
+    { status: 404, code: 'NOT_FOUND', message: /; of InfluxDB 2 writes, deletes/ },
+    "other clients read svc's codes",
+  )
+})
+
 t.test('a byte order mark before the first line is skipped', async (t) => {
   const body = Buffer.from(`\ufeffmarked v=1 ${now()}\nmarked,\ufeffa=b v=2 ${now()}\n`)
   t.equal((await write(body)).statusCode, 204)

@@ -9,6 +9,8 @@ export const ELSEWHERE: Readonly<Record<string, string>> = {
   '/api/v2/setup': ORGANIZATIONS,
   '/api/v2/signin': ORGANIZATIONS,
   '/api/v2/authorizations': ORGANIZATIONS,
+  '/api/v2/buckets': 'buckets are not kept: any can be written to, and what its name means says line_protocol.database',
+  '/api/v2': 'of InfluxDB 2 writes, deletes by time and predicate and the list of buckets are answered',
   '/api/v3/query_sql': SQL,
   '/api/v3/query_influxql': `InfluxQL is not answered; ${SQL}`,
   '/exec': SQL,

@@ -4,7 +4,6 @@ import { type CallContext, type Counter, type HttpRequest, hungUp, type Svc } fr
 import { PerNamespace } from 'svcdb/lib/cache'
 import { SvcError } from 'svcdb/lib/errors'
 import { withoutBom } from 'svcdb/lib/text'
-import { INFLUX_VERSION } from 'svcdb/lib/version'
 import { nothingParsed, notWhole, refusal, tooManyPoints } from './answer.ts'
 import type { LineProtocolConfig } from './config.ts'
 import { databaseName, databaseTags, parametersOf, shown } from './database-name.ts'
@@ -126,40 +125,5 @@ function precisionOf(text: string | undefined, { precisions, usual }: Dialect): 
   return precisions[text]
 }
 
-async function addVersion(_request: HttpRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
-  reply.header('x-influxdb-version', INFLUX_VERSION)
-  return payload
-}
-
-/**
- * Clients of InfluxDB 2 and of QuestDB read the reason from the body's `message`, some of InfluxDB 2 from a header, some of InfluxDB 1 from another header
- * alone. Headers hold printable ASCII only.
- */
-async function addReason(request: HttpRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
-  const { error } = payload as { error?: string }
-  if (reply.statusCode < 400 || error === undefined) return payload
-  const reason = error.slice(0, MAX_HEADER_TEXT).replace(/[^\x20-\x7e]/g, '?')
-  reply.header('x-influx-error', reason)
-  reply.header('x-influxdb-error', reason)
-  if (!MESSAGE_PATHS.test(request.url)) return payload
-  const told = { ...(payload as object), message: error }
-  return INFLUX_CLI.test(request.headers['user-agent'] ?? '') ? { ...told, code: influxCode(reply.statusCode) } : told
-}
-
-const influxCode = (status: number): string => INFLUX_CODES[status] ?? (status < 500 ? 'invalid' : 'unavailable')
-
-/** The reason is added before the answer becomes text: that may be compressed before the route's hooks see it. */
-export const influxHooks = { onSend: addVersion, preSerialization: addReason }
-
-/** Of InfluxDB 2, and where QuestDB's clients write. */
-const MESSAGE_PATHS = /^\/(api\/v2\/|write(\?|$))/
-/** InfluxDB 2's own program: of an answer whose `code` is none of InfluxDB's it shows that code, and not the reason. */
-const INFLUX_CLI = /^influx\//
-/** 413 is not among them: of a write that is too large it knows no code but "invalid". */
-const INFLUX_CODES: Record<number, string> = {
-  ...{ 401: 'unauthorized', 403: 'forbidden', 404: 'not found', 405: 'method not allowed', 409: 'conflict' },
-  ...{ 415: 'unsupported media type', 422: 'unprocessable entity', 429: 'too many requests', 500: 'internal error' },
-}
-const MAX_HEADER_TEXT = 512
 /** Characters of a database's name that are kept to compare with. */
 const MAX_KEPT_NAME = 256

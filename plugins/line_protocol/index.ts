@@ -6,8 +6,9 @@ import { alwaysJson, DeleteHandler } from './delete.ts'
 import { type BucketQuery, bucketList, QUESTDB_SETTINGS } from './discovery.ts'
 import { ELSEWHERE } from './elsewhere.ts'
 import { lineFormat } from './format.ts'
-import { DIALECTS, influxHooks, WriteHandler } from './handler.ts'
+import { DIALECTS, WriteHandler } from './handler.ts'
 import { namespaceSource, requireNamespaceName, requireSelected } from './namespace-source.ts'
+import { influxHooks } from './refuse.ts'
 import { answerStatement } from './statement.ts'
 
 const writeQuery = Type.Object({
@@ -72,6 +73,7 @@ export default definePlugin({
       throw new Error(`cannot use tag "${config.database_tag}" for both line_protocol.database_tag and retention_policy_tag: choose two keys`)
     if (byName) svc.auth.source(namespaceSource(new Set([...WRITES.map(({ path }) => path), QUERY_PATH, DELETE_PATH])))
     svc.provide(pointFormat('line_protocol'), lineFormat(svc, config))
+    const hooks = influxHooks(svc.log)
     const handler = new WriteHandler(svc, config)
     for (const { path, querystring, dialect } of WRITES) {
       const schema = {
@@ -81,7 +83,7 @@ export default definePlugin({
         consumes: ['text/plain'],
         response: { 204: NOTHING },
       }
-      svc.http.post(path, { config: { rawBody: true, ingest: true }, bodyLimit: svc.server.max_body_size, schema, ...influxHooks }, (request, reply) =>
+      svc.http.post(path, { config: { rawBody: true, ingest: true }, bodyLimit: svc.server.max_body_size, schema, ...hooks }, (request, reply) =>
         handler.write(request, reply, dialect),
       )
     }
@@ -94,8 +96,8 @@ export default definePlugin({
       const named = byName ? namespace : (database ?? (form?.get('db') || undefined))
       return answerStatement(form?.get('q') ?? (request.query as { q?: string }).q, namespace, named, byName ? requireNamespaceName : undefined)
     }
-    svc.http.get(QUERY_PATH, { schema, ...influxHooks }, answer)
-    svc.http.post(QUERY_PATH, { config: { rawBody: true }, schema, ...influxHooks }, answer)
+    svc.http.get(QUERY_PATH, { schema, ...hooks }, answer)
+    svc.http.post(QUERY_PATH, { config: { rawBody: true }, schema, ...hooks }, answer)
     const remover = new DeleteHandler(svc, config)
     const removal = {
       tags: ['delete'],
@@ -104,12 +106,13 @@ export default definePlugin({
       body: deleteBody,
       response: { 204: NOTHING },
     }
-    const deletes = { config: { action: 'delete' as const }, schema: removal, onRequest: alwaysJson, ...influxHooks }
+    const deletes = { config: { action: 'delete' as const }, schema: removal, onRequest: alwaysJson, ...hooks }
     svc.http.post(DELETE_PATH, deletes, (request, reply) => remover.delete(request, reply))
     const list = { tags: ['write'], summary: 'Buckets that can be written to, as InfluxDB 2 lists them', querystring: bucketQuery }
-    svc.http.get('/api/v2/buckets', { schema: list, ...influxHooks }, async (request) =>
+    svc.http.get('/api/v2/buckets', { schema: list, ...hooks }, async (request) =>
       bucketList(request.query as BucketQuery, svc.context(request).namespace, byName),
     )
+    svc.http.errorsBelow('/api/v2/', hooks.errorHandler)
     for (const [path, hint] of Object.entries(ELSEWHERE)) svc.http.hintBelow(path, hint)
     const settings = { tags: ['write'], summary: "Versions of the line protocol, for QuestDB's clients" }
     svc.http.get('/settings', { config: { action: 'public' }, schema: settings }, async () => QUESTDB_SETTINGS)
