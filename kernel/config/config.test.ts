@@ -168,6 +168,7 @@ t.test('what is wrong in a list or a table of free names is named with its place
     config: Type.Object({
       hosts: Type.Array(Type.String({ pattern: '^[a-z]+$' }), { default: [], description: 'Names of hosts' }),
       rates: Type.Record(Type.String(), Type.Integer({ minimum: 0 }), { default: {}, description: 'Requests a second by name' }),
+      labels: Type.Record(Type.String({ pattern: '^[a-z]+$' }), Type.String(), { default: {}, description: 'Of each answer' }),
       targets: Type.Array(
         Type.Object({ port: Type.Integer({ description: 'Of the target' }), tags: Type.Optional(Type.Array(Type.String(), { description: 'Its tags' })) }),
         {
@@ -178,10 +179,12 @@ t.test('what is wrong in a list or a table of free names is named with its place
     }),
     setup() {},
   })
-  const problems = await problemsOf('[lister]\nhosts = ["a", "B"]\nrates = { a = -1 }\ntargets = [{ port = 1 }, { port = "x", tags = [1] }, 5]\n', [
-    lister as never,
-  ])
+  const problems = await problemsOf(
+    '[lister]\nhosts = ["a", "B"]\nrates = { a = -1 }\nlabels = { a = "b", B-1 = "c" }\ntargets = [{ port = 1 }, { port = "x", tags = [1] }, 5]\n',
+    [lister as never],
+  )
   t.same(problems, [
+    'cannot use "lister.labels.B-1" in svc.toml: the names there must match pattern "^[a-z]+$"; Of each answer',
     'cannot use "lister.hosts[1]" "B" in svc.toml: must match pattern "^[a-z]+$"; Names of hosts',
     'cannot use "lister.rates.a" -1 in svc.toml: must be >= 0; Requests a second by name',
     'cannot use "lister.targets[1].port" "x" in svc.toml: must be integer; write digits alone, without quotes and unit; Of the target',

@@ -106,7 +106,8 @@ function findUnknown(schema: Schema, value: unknown, path: string, origin: Origi
     if (schema.items !== undefined) for (const [i, item] of value.entries()) findUnknown(schema.items, item, `${path}[${i}]`, origin, problems)
     return
   }
-  if (schema.properties === undefined || typeof value !== 'object' || value === null) return
+  if (typeof value !== 'object' || value === null) return
+  if (schema.properties === undefined) return findMisnamed(schema, value, path, origin, problems)
   const open = schema.patternProperties !== undefined || (schema.additionalProperties !== undefined && schema.additionalProperties !== false)
   const names = Object.keys(schema.properties)
   for (const [name, member] of Object.entries(value)) {
@@ -116,6 +117,17 @@ function findUnknown(schema: Schema, value: unknown, path: string, origin: Origi
       problems.push(
         `cannot use "${key}" in ${origin(key)}: there is no such key; ${didYouMean(name, names, `the keys of [${path}] are ${names.join(', ') || 'none'}`)}`,
       )
+  }
+}
+
+/** Keys of a table of free names that its pattern does not take: the reader passes them over. */
+function findMisnamed({ patternProperties = {}, description }: Schema, value: object, path: string, origin: Origin, problems: string[]): void {
+  const [pattern] = Object.keys(patternProperties)
+  if (pattern === undefined) return
+  const taken = new RegExp(pattern)
+  for (const name of Object.keys(value)) {
+    const key = `${path}.${name}`
+    if (!taken.test(name)) problems.push(withMeaning(`cannot use "${key}" in ${origin(key)}: the names there must match pattern "${pattern}"`, description))
   }
 }
 
