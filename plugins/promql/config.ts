@@ -41,6 +41,10 @@ export const configSchema = Type.Object({
     maximum: 67_108_864,
     description: 'Bytes of one frame of a streamed remote read, exceeded by at most a chunk',
   }),
+  external_labels: Type.Record(Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]{0,127}$' }), Type.String({ maxLength: 1024, description: 'Value' }), {
+    default: {},
+    description: 'Labels that /status/config shows, by which the sidecar of Thanos tells servers apart; svc itself puts them nowhere, such as `replica = "a"`',
+  }),
   admin_api: Type.Union([Type.Literal('off'), Type.Literal('on')], {
     default: 'off',
     description: 'Whether /api/v1/admin/tsdb/delete_series is answered, to callers that may delete; off: 503, as by Prometheus without --web.enable-admin-api',

@@ -313,3 +313,15 @@ for (const storage of ['memory', 'embedded']) {
     t.same((await get(node, '/series', { 'match[]': 'cpu_usage' })).json.data, [metric])
   })
 }
+
+t.test('external labels are in /status/config, where the sidecar of Thanos looks for them', async (t) => {
+  const yaml = async (external_labels: object) => {
+    const node = await boot({ plugins: [plugin], config: { promql: { external_labels } } })
+    t.teardown(() => node.stop())
+    return (await get(node, '/status/config')).json.data.yaml
+  }
+  t.equal(await yaml({}), 'global:\n  evaluation_interval: 60s\n')
+  const expected = 'global:\n  evaluation_interval: 60s\n  external_labels:\n    "replica": "a: \\"1\\" # \u00fc"\n    "yes": ""\n'
+  t.equal(await yaml({ replica: 'a: "1" # \u00fc', yes: '' }), expected, 'quoted')
+  await t.rejects(yaml({ 'data-center': 'eu' }), /external_labels/)
+})

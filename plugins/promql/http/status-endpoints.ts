@@ -64,9 +64,8 @@ export function statusEndpoints(api: QueryApi, config: PromqlConfig): void {
     'storage.remote.read-sample-limit': String(config.remote_read_sample_limit),
   }))
 
-  get('/status/config', 'The part of the configuration that Prometheus has too', () => ({
-    yaml: `global:\n  evaluation_interval: ${config.default_evaluation_interval_secs}s\n`,
-  }))
+  const yaml = configYaml(config)
+  get('/status/config', 'The part of the configuration that Prometheus has too', () => ({ yaml }))
 
   // The log is replayed before the listener opens.
   get('/status/walreplay', 'Replay of the write-ahead log: done', () => ({ min: 0, max: 0, current: 0 }))
@@ -122,4 +121,11 @@ function tsdbStatus(counts: DatabaseCounts): unknown {
     memoryInBytesByLabelName: counts.bytesByLabel,
     seriesCountByLabelValuePair: counts.seriesByPair,
   }
+}
+
+/** A text of JSON is one of YAML, too. */
+function configYaml({ default_evaluation_interval_secs, external_labels }: PromqlConfig): string {
+  const labels = Object.entries(external_labels).map(([name, value]) => `    ${JSON.stringify(name)}: ${JSON.stringify(value)}\n`)
+  const external = labels.length === 0 ? '' : `  external_labels:\n${labels.join('')}`
+  return `global:\n  evaluation_interval: ${default_evaluation_interval_secs}s\n${external}`
 }
