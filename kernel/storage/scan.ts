@@ -9,6 +9,11 @@ export interface ScanRequest {
   fields?: string[]
   start?: bigint
   end?: bigint
+  /**
+   * Only so many rows are wanted, the earliest of all series together; of one time those of the series that come first. An engine may leave out what lies behind them, and then go through the
+   * series more than once, with rows of later times each time. `TimeMerge` of `svcdb/lib/columns` puts them in order.
+   */
+  earliest?: number
 }
 
 /** Rows of a scan, as they are asked for. */

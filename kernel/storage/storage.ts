@@ -271,7 +271,7 @@ export interface MeasurementFields {
 export interface Reader {
   /** What questions of one thread may hold of the rows that they were handed, together, in bytes: a share of what the engine may take. Absent: it has none. */
   readonly memoryLimit?: number
-  /** @throws NOT_FOUND for an unknown measurement. Series come ordered by number. */
+  /** @throws NOT_FOUND for an unknown measurement. Series come ordered by number, with `earliest` in each time through them. */
   scan(request: ScanRequest): Scan
   /** The measurements of a namespace by name: the same array until one of them changes, so that what is derived from it can be kept. */
   schema(namespace: string): Promise<readonly MeasurementFields[]>

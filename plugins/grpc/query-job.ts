@@ -39,8 +39,9 @@ async function answer(reader: Reader, args: QueryArgs, io: JobIo, hold: RowHold)
   const maxBytes = args.maxBytes || hold.limit
   const setting = args.maxBytes === 0 ? 'server.max_held_memory' : 'grpc.max_query_memory_bytes'
   // Without a limit one row too many is enough to know that the answer is refused.
-  const merge = new TimeMerge(limit === 0 ? maxRows + 1 : limit, maxBytes)
-  for await (const chunk of hold.chunks(reader.scan(request), () => merge.bytes)) {
+  const earliest = limit === 0 ? maxRows + 1 : limit
+  const merge = new TimeMerge(earliest, maxBytes)
+  for await (const chunk of hold.chunks(reader.scan({ ...request, earliest }), () => merge.bytes)) {
     io.signal.throwIfAborted()
     if (!merge.add(chunk)) throw tooLarge(maxBytes, setting)
   }

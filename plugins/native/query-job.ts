@@ -28,9 +28,10 @@ async function answer(reader: Reader, args: QueryArgs, io: JobIo, hold: RowHold)
   const { request, limit, offset, maxRows } = args
   const maxBytes = args.maxBytes || hold.limit
   // Without a limit one row too many is enough to know that the answer is refused.
-  const merge = new TimeMerge(offset + (limit ?? maxRows + 1), maxBytes)
+  const earliest = offset + (limit ?? maxRows + 1)
+  const merge = new TimeMerge(earliest, maxBytes)
   await traced('scan', async () => {
-    for await (const chunk of hold.chunks(reader.scan(request), () => merge.bytes)) {
+    for await (const chunk of hold.chunks(reader.scan({ ...request, earliest }), () => merge.bytes)) {
       io.signal.throwIfAborted()
       if (!merge.add(chunk)) throw tooLarge(maxBytes, args.maxBytes === 0 ? 'server.max_held_memory' : 'native.max_query_memory_bytes')
     }

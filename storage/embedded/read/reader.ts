@@ -22,7 +22,7 @@ import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { Snapshot } from '../threads/state.ts'
 import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
 import { rangeOf, selectActive, selectSamples } from './samples/select.ts'
-import { explainScan, scanBytes, scanScope, scanSeries } from './scan.ts'
+import { explainScan, scanBytes, scanEarliest, scanScope, scanSeries } from './scan.ts'
 import { type Interval, segmentPathOf } from './sources.ts'
 import { sqlMeasurement } from './sql-measurement.ts'
 
@@ -76,9 +76,11 @@ export class EngineReader implements Reader {
   scan(request: ScanRequest): Scan {
     const { context, snapshot, signal } = this
     const scope = scanScope(context, request)
+    const { earliest } = request
     this.reads(scope.time)
     return {
-      [Symbol.asyncIterator]: () => scanSeries(context, snapshot, scope, signal),
+      [Symbol.asyncIterator]: () =>
+        earliest === undefined ? scanSeries(context, snapshot, scope, signal) : scanEarliest(context, snapshot, scope, earliest, signal),
       get bytes() {
         return scanBytes(context, snapshot, scope)
       },

@@ -185,6 +185,55 @@ t.test('segments and memtables merge in the order of writing', async (t) => {
   }
 })
 
+t.test('the earliest rows of all series come without those that lie far behind them', async (t) => {
+  for (const seed of [8, 9]) {
+    const db = new TestDatabase()
+    t.teardown(() => db.close())
+    const rnd = seeded(seed)
+    const m = db.measurement('m', SPEC)
+    const model = new Model()
+    for (let round = 0; round < 4; round++) {
+      const points = randomPoints(rnd, 200, round * 190)
+      db.write(m, points)
+      model.add(points)
+      if (round < 3) await db.flush()
+    }
+    const a = db.series(m, { host: 'h1' })
+    db.publish({
+      kind: 'tombstones',
+      added: [{ id: 1, measurement: m.def.id, sequence: db.memtable.sequence, series: Int32Array.of(a), start: ALL[0], end: 100n * 1_000_000_007n }],
+      removed: [],
+    })
+    const isLeft = ({ host, zone }: Record<string, string>, time: bigint): boolean => host !== 'h1' || zone !== undefined || time > 100n * 1_000_000_007n
+    for (const [fields, tag] of [
+      [undefined, undefined],
+      [['h'], undefined],
+      [undefined, 'h1'],
+    ] as const)
+      for (const earliest of [1, 12, 60, 10_000]) {
+        const reader = await EngineReader.open({ ...(await db.context()), firstSliceRows: 10 })
+        const matchers = tag === undefined ? [] : [{ tag: 'host', op: '=' as const, value: tag }]
+        const rows = await collect(
+          reader.scan({ namespace: 'default', measurement: 'm', matchers, earliest, ...(fields === undefined ? {} : { fields: [...fields] }) }),
+        )
+        reader.close()
+        const all = model
+          .rows((tags, time) => isLeft(tags, time) && (tag === undefined || tags.host === tag))
+          .map((row) => (fields === undefined ? row : { ...row, fields: 'h' in row.fields ? { h: row.fields.h } : {} }))
+          .filter((row) => Object.keys(row.fields).length > 0)
+        const last = rows.reduce((latest, { time }) => (time > latest ? time : latest), ALL[0])
+        const what = `${earliest} rows of ${fields ?? 'all fields'}, ${tag ?? 'all hosts'}, seed ${seed}`
+        t.strictSame(
+          sorted(rows),
+          all.filter(({ time }) => time <= last),
+          what,
+        )
+        t.ok(rows.length >= Math.min(earliest, all.length), `${what}: ${rows.length} of ${all.length}`)
+        if (earliest === 1) t.ok(rows.length * 2 < all.length, `${what}: ${rows.length} of ${all.length}`)
+      }
+  }
+})
+
 t.test('times that DuckDB has no constants of are stored twice, and deleted beside others', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())

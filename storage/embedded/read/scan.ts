@@ -19,6 +19,7 @@ import { type RelationContext, sourcesOf } from './relation.ts'
 import { expectedSamples } from './samples/select.ts'
 import { concatRows, memtableRows, mergeRows, readableOnly, type SeriesRows, sliceRows, withValues } from './series-rows.ts'
 import { dirtyIntervals, holdsNonFinite, type Interval, type Source, unionSql } from './sources.ts'
+import { timeSlices } from './time-slices.ts'
 
 interface ScanScope {
   measurement: MeasurementDef
@@ -40,6 +41,8 @@ const FIELD_BYTES = 9
 const VECTOR_ROWS = 2048
 /** Where a row of a memtable lies. */
 const PLACE_BYTES = 4
+/** Of the first slice of the time where only the earliest rows are wanted: all their fields are read, so that many rows take long. */
+const FIRST_SLICE_ROWS = 4096
 /** Each reads row groups at its ends that the next one reads as well. */
 const MAX_SLICES = 64
 const MIN_TIME = -(2n ** 63n)
@@ -106,6 +109,28 @@ export async function* scanSeries(
     yield* chunks(number, recent.take())
     if (turn.isOver) await turn.next()
     signal?.throwIfAborted()
+  }
+}
+
+/** The earliest rows, slice by slice of the time from its oldest end on, until there are so many. */
+export async function* scanEarliest(
+  context: RelationContext,
+  snapshot: Snapshot,
+  scope: ScanScope,
+  rows: number,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<SeriesChunk> {
+  const { state, firstSliceRows: firstRows = FIRST_SLICE_ROWS } = context
+  const { measurement, time, series } = scope
+  const sources = time[0] > time[1] || series?.length === 0 ? [] : sourcesOf(state, snapshot, measurement, time, series)
+  const share = series === undefined ? 1 : series.length / state.series.of(measurement.id).length
+  let left = rows
+  for (const slice of timeSlices(sources, time, { rows, share, newestFirst: false, firstRows })) {
+    for await (const chunk of scanSeries(context, snapshot, { ...scope, time: slice }, signal)) {
+      left -= chunk.times.length
+      yield chunk
+    }
+    if (left <= 0) return
   }
 }
 
