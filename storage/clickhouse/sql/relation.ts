@@ -111,8 +111,9 @@ function seriesOf(place: Place, { sql, request }: ScanOf): string {
   return `FROM ${databaseOf(place, sql.life.namespace)}.series FINAL WHERE ${conditions.join(' AND ')}`
 }
 
-function hintCondition({ tags }: SqlLife, { tag, values }: RelationRequest['tags'][number]): string {
-  return `tags[${textLiteral(tags.get(tag) as string)}] IN (${values.map(textLiteral).join(', ')})`
+function hintCondition({ tags }: SqlLife, hint: RelationRequest['tags'][number]): string {
+  const value = `tags[${textLiteral(tags.get(hint.tag) as string)}]`
+  return 'values' in hint ? `${value} IN (${hint.values.map(textLiteral).join(', ')})` : `${value} LIKE ${textLiteral(hint.like)}`
 }
 
 /** Columns `series`, `time`, `v0` ...; rows whose values readers do not see are there, with NULL. */

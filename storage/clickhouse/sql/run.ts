@@ -171,11 +171,14 @@ function sqlError(code: string, message: string): SvcError | undefined {
   }
 }
 
+const hintText = (hint: ScanOf['request']['tags'][number]): string =>
+  'values' in hint ? ` ${hint.tag} in [${hint.values.join(', ')}]` : ` ${hint.tag} like ${hint.like}`
+
 function explained(scans: readonly ScanOf[]): SqlCursor {
   const rows = scans.map((scan) => {
     const [low, high] = timesOf(scan)
     const { measurement, columns, tags } = scan.request
-    return `Scan: ${measurement} time=[${low}..${high}] columns=[${columns.join(', ')}]${tags.map(({ tag, values }) => ` ${tag} in [${values.join(', ')}]`).join('')}`
+    return `Scan: ${measurement} time=[${low}..${high}] columns=[${columns.join(', ')}]${tags.map(hintText).join('')}`
   })
   async function* chunks(): AsyncGenerator<SqlChunk> {
     yield { rows: rows.length, columns: [{ values: rows.map(() => 'scan') }, { values: rows }] }

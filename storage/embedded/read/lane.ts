@@ -25,6 +25,7 @@ import {
 } from '../sql/index.ts'
 import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
 import type { Snapshot } from '../threads/state.ts'
+import { hintedSeries } from './hinted-series.ts'
 import { newestOfSeries } from './newest/newest-table.ts'
 import { type RelationContext, sourcesOf } from './relation.ts'
 import { FieldRows, positionsOf } from './samples/field-rows.ts'
@@ -159,9 +160,7 @@ interface Resolved {
 function resolved({ state: { series } }: RelationContext, measurement: MeasurementDef, tags: readonly TagHint[]): Resolved {
   const named = tagColumns(measurement, series.tagKeys(measurement.id))
   const keyOf = (column: string): string => (named.find((tag) => tag.column === column) as (typeof named)[number]).key
-  let wanted: Int32Array | undefined
-  for (const { tag, values } of tags)
-    wanted = series.withTag(measurement.id, wanted ?? series.of(measurement.id), series.keySymbol(measurement.id, keyOf(tag)), values)
+  const wanted = hintedSeries(series, measurement, tags)
   return { keyOf, wanted, fieldOf: (column: string): FieldDef => measurement.fields.find((field) => field.column === column) as FieldDef }
 }
 

@@ -12,7 +12,6 @@ import { type ExportTask, exportMeasurement } from '../export/export.ts'
 import { UnverifiedSegments } from '../segment/verify.ts'
 import type { Selection } from '../series/selection.ts'
 import { selectionOf } from '../series/selection.ts'
-import { tagColumns } from '../series/tag-source.ts'
 import { duckType, type RelationRequest, type SqlApart, type SqlHost } from '../sql/host.ts'
 import type { OpenedSql } from '../sql/open.ts'
 import type { PlanBounds } from '../sql/plan-guard.ts'
@@ -20,6 +19,7 @@ import { fieldInfo, type MeasurementDef } from '../threads/definitions.ts'
 import type { FunctionSpec } from '../threads/function-spec.ts'
 import type { SegmentMeta } from '../threads/segment-entry.ts'
 import type { Snapshot } from '../threads/state.ts'
+import { hintedSeries } from './hinted-series.ts'
 import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
 import { rangeOf, selectActive, selectSamples } from './samples/select.ts'
 import { explainScan, scanBytes, scanEarliest, scanScope, scanSeries } from './scan.ts'
@@ -313,15 +313,7 @@ export class EngineReader implements Reader {
   private relationArgs(def: MeasurementDef, { columns, time: asked, tags, enumTags }: RelationRequest, times: Interval): RelationArgs {
     const time: Interval = [later(asked[0], times[0]), earlier(asked[1], times[1])]
     this.reads(time)
-    const { series } = this.context.state
-    let wanted: Int32Array | undefined
-    const named = tagColumns(def, series.tagKeys(def.id))
-    for (const hint of tags) {
-      const tag = named.find(({ column }) => column === hint.tag)
-      if (tag === undefined) continue
-      wanted = series.withTag(def.id, wanted ?? series.of(def.id), series.keySymbol(def.id, tag.key), hint.values)
-    }
-    return { measurement: def, columns, time, series: wanted, enumTags }
+    return { measurement: def, columns, time, series: hintedSeries(this.context.state.series, def, tags), enumTags }
   }
 }
 

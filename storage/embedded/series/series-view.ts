@@ -150,6 +150,16 @@ export class SeriesView {
     return series.length === list.length ? found : common(found, series)
   }
 
+  /** Of some series those whose tag has a value that passes. @param name tells patterns apart. */
+  withTagLike(measurement: number, series: Int32Array, key: number, name: string, test: (value: string) => boolean): Int32Array {
+    const index = this.index(measurement, key)
+    if (index === undefined) return new Int32Array(0)
+    const passes = index.passing(`LIKE ${name}`, (values) => Uint8Array.from(values, (value) => (test(value) ? 1 : 0)))
+    const list = this.of(measurement)
+    const found = passing(list.length, undefined, [{ codes: index.codesOfList, passes, absent: false }]).map((position) => list[position])
+    return series.length === list.length ? found : common(found, series)
+  }
+
   /** A tag of a measurement's series by value, up to date; undefined when none has it. Positions are those of `of(measurement)`. */
   index(measurement: number, key: number): TagIndex | undefined {
     if (key === ABSENT) return undefined

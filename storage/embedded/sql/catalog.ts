@@ -1,6 +1,6 @@
 /** What SHOW, DESCRIBE and information_schema answer: the namespace's measurements and nothing of DuckDB's own. */
 import { literal } from './ast.ts'
-import { duckType, type SqlMeasurement, type SqlMeasurementColumn } from './host.ts'
+import { duckType, type SqlMeasurement, type SqlMeasurementColumn, type TagValues } from './host.ts'
 import { foldName } from './names.ts'
 import type { Printer } from './printer.ts'
 import type { Source } from './scope.ts'
@@ -144,7 +144,7 @@ class Numbers {
 
 /** Those that a listing can be about: the ones that conditions name, else all. By name. */
 export function listedMeasurements({ host, namespace }: Pick<Printer, 'host' | 'namespace'>, { tags }: Source): readonly SqlMeasurement[] {
-  const [first, ...others] = tags.map(({ values }) => new Set(values))
+  const [first, ...others] = tags.map((hint) => new Set((hint as TagValues).values))
   if (first === undefined) return host.measurements(namespace)
   const names = [...first].filter((name) => others.every((other) => other.has(name))).sort()
   return names.flatMap((name) => host.measurement(namespace, name) ?? [])

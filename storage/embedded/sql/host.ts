@@ -23,11 +23,20 @@ export interface SqlMeasurement {
   columns: readonly SqlMeasurementColumn[]
 }
 
-/** The relation holds only rows of series whose tag has one of the values: the statement does not filter again. Values are never empty. */
-export interface TagHint {
+/** Values are never empty. */
+export interface TagValues {
   tag: string
   values: string[]
 }
+
+/** Of LIKE, one that is quick to look for (like.ts). */
+export interface TagPattern {
+  tag: string
+  like: string
+}
+
+/** The relation holds only rows of series whose tag has one of the values, or is like the pattern: the statement does not filter again. */
+export type TagHint = TagValues | TagPattern
 
 export interface RelationRequest {
   measurement: string

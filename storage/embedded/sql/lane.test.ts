@@ -52,6 +52,7 @@ t.test('EXPLAIN says which way a statement goes, and parameters are constants', 
     'SELECT host FROM m GROUP BY host',
     'SELECT count(DISTINCT host) FROM m',
     'SELECT host, last(value, _time) FROM m GROUP BY 1',
+    "SELECT max(value) FROM m WHERE host LIKE 'a%'",
   ])
     t.match(await path(query), /^path,Samples/, query)
   t.match(await path("SELECT round(100 - avg(value) / 3, 1) AS v FROM m WHERE host LIKE 'a%' ORDER BY v"), /^path,Samples/)

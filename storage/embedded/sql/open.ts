@@ -154,7 +154,7 @@ async function* explained(host: SqlHost, prepared: PreparedSql, blank: boolean):
 }
 
 function scanLine(scan: Scan): string {
-  const tags = scan.tags.map(({ tag, values }) => ` ${tag} in [${values.join(', ')}]`).join('')
+  const tags = scan.tags.map((hint) => ('values' in hint ? ` ${hint.tag} in [${hint.values.join(', ')}]` : ` ${hint.tag} like ${hint.like}`)).join('')
   return `Scan: ${scan.measurement} time=[${scan.time[0]}..${scan.time[1]}] columns=[${scan.columns.join(', ')}]${tags}`
 }
 

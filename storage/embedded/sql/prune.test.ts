@@ -42,3 +42,32 @@ t.test('names of a statement over a semi or anti join are those of its left side
     )
   }
 })
+
+t.test('LIKE on a tag says which series are read, once for a few patterns', async (t) => {
+  const host = await testHost([[CPU, CPU_ROWS]])
+  t.teardown(() => host.close())
+  const tagsOf = async (where: string, join = ''): Promise<unknown> => {
+    host.requests.length = 0
+    await host.query(`SELECT count(*) FROM cpu ${join} WHERE ${where}`)
+    return host.requests[0].tags
+  }
+  t.same(await tagsOf("hostname LIKE 'a%' AND region = 'eu'"), [
+    { tag: 'hostname', like: 'a%' },
+    { tag: 'region', values: ['eu'] },
+  ])
+  for (const where of [
+    "hostname LIKE '%'",
+    "hostname NOT LIKE 'a'",
+    'hostname LIKE region',
+    "hostname LIKE 'a%' ESCAPE '!'",
+    "(hostname LIKE 'a%' OR procs = 1)",
+    "'a' LIKE hostname",
+  ])
+    t.same(await tagsOf(where), [], where)
+  const many = Array.from({ length: 20 }, (_, i) => `hostname LIKE '%${i}%'`)
+  t.equal(((await tagsOf(many.join(' AND '))) as unknown[]).length, 8)
+  t.same(
+    (await host.query("SELECT count(*) FROM cpu WHERE hostname LIKE 'a%'")).rows,
+    (await host.query("SELECT count(*) FROM cpu WHERE hostname || '' LIKE 'a%'")).rows,
+  )
+})

@@ -7,7 +7,8 @@
  */
 import { constantText, type Node } from './ast.ts'
 import { foldInstant } from './fold.ts'
-import { MAX_TIME, MIN_TIME } from './host.ts'
+import { MAX_TIME, MIN_TIME, type TagHint, type TagPattern, type TagValues } from './host.ts'
+import { isQuickPattern } from './like.ts'
 import { readsClockColumn, resolveHere, type Scope, type Source } from './scope.ts'
 import { type TimeTerm, timeTerm, valueFor } from './time-term.ts'
 
@@ -18,13 +19,15 @@ export type FromPlan =
   | { kind: 'other' }
 
 type Range = [bigint, bigint]
+/** Patterns of a source: each is put to all values of a tag, in one turn. */
+const MOST_PATTERNS = 8
 const FULL: Range = [MIN_TIME, MAX_TIME]
 const EMPTY: Range = [1n, 0n]
 
 /** @returns the conditions that the scan settles by itself: every row it brings satisfies them, so the statement need not ask again. */
 export function prune(plan: FromPlan, conditions: readonly Node[], scope: Scope, now: bigint): Set<Node> {
   if (plan.kind === 'source' && plan.source.tableName !== undefined) {
-    plan.source.tags.push(...conditions.flatMap((condition) => tagHint(condition, plan.source, scope) ?? []))
+    plan.source.tags.push(...conditions.flatMap((condition) => valuesHint(condition, plan.source, scope) ?? []))
   } else if (plan.kind === 'source' && plan.source.measurement !== undefined) {
     const { source } = plan
     return new Set(conditions.filter((condition) => restrict(source, condition, scope, now)))
@@ -170,19 +173,32 @@ function hull(parts: (Range | undefined)[]): Range | undefined {
   return range
 }
 
+function tagHint(node: Node, source: Source, scope: Scope): TagHint | undefined {
+  return valuesHint(node, source, scope) ?? likeHint(node, source, scope)
+}
+
+/** tag LIKE 'x%'. */
+function likeHint({ class: kind, function_name: name, children, filter, order_bys: order }: Node, source: Source, scope: Scope): TagPattern | undefined {
+  if (source.tags.filter((hint) => 'like' in hint).length === MOST_PATTERNS) return undefined
+  if (kind !== 'FUNCTION' || name !== '~~' || children?.length !== 2 || filter !== undefined || order?.orders !== undefined) return undefined
+  const tag = refersTo(children[0], source, scope, 'tag')
+  const like = constantText(children[1])
+  return tag === undefined || like === undefined || !isQuickPattern(like) ? undefined : { tag, like }
+}
+
 /** tag = 'x', tag IN ('x', 'y'), and ORs of those over one tag. The empty string is left alone: an absent tag may read as that. */
-function tagHint(node: Node, source: Source, scope: Scope): { tag: string; values: string[] } | undefined {
+function valuesHint(node: Node, source: Source, scope: Scope): TagValues | undefined {
   if (node.class === 'COMPARISON' && node.type === 'COMPARE_EQUAL')
     return hintOf([node.left, node.right], source, scope) ?? hintOf([node.right, node.left], source, scope)
   if (node.class === 'OPERATOR' && node.type === 'COMPARE_IN') return hintOf(node.children, source, scope)
   if (node.class !== 'CONJUNCTION' || node.type !== 'CONJUNCTION_OR') return undefined
-  const parts = (node.children as Node[]).map((child) => tagHint(child, source, scope))
+  const parts = (node.children as Node[]).map((child) => valuesHint(child, source, scope))
   const first = parts[0]
   if (first === undefined || parts.some((part) => part?.tag !== first.tag)) return undefined
   return { tag: first.tag, values: [...new Set(parts.flatMap((part) => part?.values ?? []))] }
 }
 
-function hintOf([column, ...values]: Node[], source: Source, scope: Scope): { tag: string; values: string[] } | undefined {
+function hintOf([column, ...values]: Node[], source: Source, scope: Scope): TagValues | undefined {
   const tag = refersTo(column, source, scope, 'tag')
   if (tag === undefined) return undefined
   const texts = values.map(constantText)

@@ -17,7 +17,6 @@ const EXACT = 2n ** 53n
 const EXACT_DIGITS = 15
 /** Longer ones are DuckDB's. */
 const MAX_PATTERN_LENGTH = 256
-const SURROGATE = /[\ud800-\udfff]/
 
 export function filterOf(node: Node, fieldOf: (node: Node) => string | undefined): FilterPlan[] | undefined {
   if (node.class === 'BETWEEN' && node.type === 'COMPARE_BETWEEN') {
@@ -70,43 +69,4 @@ function likeOf(node: Node, tagOf: (node: Node) => string | undefined): TagFilte
   const tag = tagOf(of)
   const like = constantText(pattern)
   return tag === undefined || like === undefined || like.length > MAX_PATTERN_LENGTH ? undefined : { tag, is: { like }, negated }
-}
-
-/** As LIKE without ESCAPE: `%` is any text, `_` a character. Takes `likeSteps` for each letter of a text. */
-export function likeMatcher(pattern: string): (text: string) => boolean {
-  const [first, ...others] = pattern.split(/%+/).map(lettersOf)
-  const last = others.pop()
-  return (text) => {
-    const letters = lettersOf(text)
-    if (!isAt(letters, 0, first)) return false
-    if (last === undefined) return letters.length === first.length
-    let at = first.length
-    for (const part of others) {
-      while (at + part.length <= letters.length && !isAt(letters, at, part)) at++
-      at += part.length
-    }
-    return at + last.length <= letters.length && isAt(letters, letters.length - last.length, last)
-  }
-}
-
-/** The letters of the longest part between two `%`, each of which may be looked at wherever that may begin. */
-export function likeSteps(pattern: string): number {
-  return Math.max(
-    1,
-    ...pattern
-      .split(/%+/)
-      .slice(1, -1)
-      .map(({ length }) => length),
-  )
-}
-
-/** By character: a text has most often one code unit for each. */
-type Letters = string | readonly string[]
-
-const lettersOf = (text: string): Letters => (SURROGATE.test(text) ? Array.from(text) : text)
-
-function isAt(letters: Letters, at: number, part: Letters): boolean {
-  if (at + part.length > letters.length) return false
-  for (let i = 0; i < part.length; i++) if (part[i] !== '_' && part[i] !== letters[at + i]) return false
-  return true
 }

@@ -1,6 +1,6 @@
 /** Groups of rows: which group a series is of, and the numbers kept for each group and bucket. */
 
-import { likeMatcher, likeSteps } from './conditions.ts'
+import { likeMatcher, likeSteps } from '../like.ts'
 import type { LaneRows } from './host.ts'
 import type { GroupsPlan, KeyPlan, ScanPlan } from './plan.ts'
 

@@ -59,7 +59,8 @@ export async function testHost(tables: [SqlMeasurement, string][]): Promise<Test
       host.requests.push(request)
       const at = tables.findIndex(([measurement]) => measurement.name === request.measurement)
       const conditions = [`epoch_ns(_time) BETWEEN (${request.time[0]}) AND ${request.time[1]}`]
-      for (const { tag, values } of request.tags) conditions.push(`${ident(tag)} IN (${values.map(literal).join(', ')})`)
+      for (const hint of request.tags)
+        conditions.push('values' in hint ? `${ident(hint.tag)} IN (${hint.values.map(literal).join(', ')})` : `${ident(hint.tag)} LIKE ${literal(hint.like)}`)
       const tags = new Set(tables[at][0].columns.filter(({ role }) => role === 'tag').map(({ name }) => name))
       const column = (name: string): string => (tags.has(name) && !request.enumTags?.includes(name) ? `${ident(name)}::VARCHAR AS ${ident(name)}` : ident(name))
       return `SELECT ${request.columns.map(column).join(', ')} FROM __m${at} WHERE ${conditions.join(' AND ')}`
