@@ -1,6 +1,7 @@
 import { globSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { until } from '../../../test/support/until.ts'
 import type { EmbeddedEngine } from '../engine.ts'
 import { inside } from '../testing/catalog-faults.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
@@ -94,6 +95,39 @@ t.test('a merge of a measurement that is dropped meanwhile leaves no file', asyn
   await engine.tidy()
   t.equal(count(engine), 0)
   t.same(globSync('**/*.parquet', { cwd: join(dir, 'segments') }), [])
+})
+
+t.test('a segment of which a merge leaves no row goes, and no file of none comes in its place', async (t) => {
+  const { engine, dir, go, settled } = await merging(t, { compaction_fan_in: 64, deleted_rows_rewrite_secs: 0 })
+  go()
+  await engine.flush()
+  // Series by name: only who reads a file sees that they are all that it has.
+  await engine.delete({ ...HOST_A, matchers: [{ tag: 'host', op: '=~', value: 'a|b' }] })
+  await engine.tidy()
+  await settled()
+  t.equal(count(engine), 0)
+  await until('no file is left', () => globSync('**/*.*', { cwd: join(dir, 'segments') }).length === 0, 20_000)
+})
+
+t.test('what was deleted before a merge stays deleted, whichever of the merged segments has it', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir, { maintenance_interval_secs: 3600, compaction_fan_in: 3 })
+  t.teardown(() => closeAndRemove(engine, dir))
+  // A segment each, by ascending numbers of series.
+  for (const host of ['a', 'b', 'c']) {
+    await writeFloat(engine, 'm', host, NOW, { v: 1, w: 1 })
+    await writeFloat(engine, 'm', host, NOW + 1n, { v: 1, w: 1 })
+    await engine.flush()
+  }
+  await inside(engine).maintenance.settled()
+  t.equal(count(engine), 1, 'they are merged')
+  for (const host of ['a', 'c']) await engine.delete({ ...HOST_A, matchers: [{ tag: 'host', op: '=', value: host }], end: NOW + 1n })
+  const want = [`a ${NOW + 1n} v=1 w=1`, `b ${NOW} v=1 w=1`, `b ${NOW + 1n} v=1 w=1`, `c ${NOW + 1n} v=1 w=1`]
+  for (const _ of ['at once', 'after a pass', 'after another']) {
+    t.same(await rowsOf(engine, 'm'), want)
+    await engine.tidy()
+  }
+  t.same(await afterCrash(dir, (again) => rowsOf(again, 'm')), want)
 })
 
 t.test('merges that fail make room for others of their table, and are tried again', async (t) => {
