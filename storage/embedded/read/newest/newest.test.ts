@@ -293,6 +293,27 @@ t.test('what a reader with an old snapshot has found is not the beginning of wha
   }
 })
 
+t.test('a reader with an old snapshot takes nothing of a memtable in again that has gone since', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const cpu = db.measurement('cpu', { f: 'float64' })
+  const write = (f: number): void => db.write(cpu, [{ tags: { host: 'a' }, time: START, fields: { f } }])
+  const context = await db.context()
+  const now = (): Snapshot => db.state.snapshotNow() as Snapshot
+  const newest = async (snapshot: Snapshot): Promise<string> =>
+    (await read(context, snapshot, { namespace: 'default', measurement: 'cpu', field: 'f', newestOnly: true })).split(' ')[2]
+  const bits = (f: number): string => new BigUint64Array(Float64Array.of(f).buffer)[0].toString(16)
+  write(1)
+  t.equal(await newest(now()), bits(1))
+  const frozen = db.freeze()
+  write(2)
+  t.equal(await newest(now()), bits(2), 'the same time again, written later')
+  const old = now()
+  await db.flush(frozen)
+  t.equal(await newest(old), bits(2))
+  t.equal(await newest(now()), bits(2))
+})
+
 t.test('what a delete or retention has taken stays away when nobody asks before it is forgotten', async (t) => {
   const db = new TestDatabase()
   t.teardown(() => db.close())
@@ -327,9 +348,57 @@ t.test('what a delete or retention has taken stays away when nobody asks before 
   await forget(2)
   t.same(await times(before), [2, 0])
   t.same(await times(), [1, 0])
-  const cutoffs = withMove(NO_CUTOFFS, { id: 3, general: START + MS, except: [], own: [] }, db.memtable.sequence)
+  // The last row before the cutoff goes.
+  const cutoffs = withMove(NO_CUTOFFS, { id: 3, general: START + 1n, except: [], own: [] }, db.memtable.sequence)
   db.publish({ kind: 'cutoffs', cutoffs })
   await segments.rewrite(cpu.table.id, cpu.def.id, 3)
   db.publish({ kind: 'cutoffs', cutoffs: NO_CUTOFFS })
   t.same(await times(), [1])
+  for (const [host, n] of [
+    ['a', 4],
+    ['b', 5],
+  ] as const)
+    db.write(cpu, [{ tags: { host }, time: START + BigInt(n) * MS, fields: { f: n } }])
+  segments.freeze()
+  await segments.flush()
+  t.same(await times(), [4, 5])
+  remove(4, 9)
+  t.same(await times(), [4, 5], 'one that is known')
+  remove(5, 4)
+  await forget(5)
+  t.same(await times(), [1, 5], 'and one behind it that is not')
+})
+
+t.test('what is deleted and forgotten while it is looked for stays away', async (t) => {
+  const db = new TestDatabase()
+  t.teardown(() => db.close())
+  const segments = new TestSegments(db)
+  const cpu = db.measurement('cpu', { f: 'float64' })
+  for (const n of [1, 2, 3]) db.write(cpu, [{ tags: { host: 'a' }, time: START + BigInt(n) * MS, fields: { f: n } }])
+  segments.freeze()
+  await segments.flush()
+  const context = await db.context()
+  const ask = (verifier = context.verifier): Promise<string> =>
+    read({ ...context, verifier }, db.state.snapshotNow() as Snapshot, { namespace: 'default', measurement: 'cpu', field: 'f', newestOnly: true })
+  let goOn = (): void => {}
+  const held = new Promise<void>((resolve) => (goOn = resolve))
+  let reach = (): void => {}
+  const reached = new Promise<void>((resolve) => (reach = resolve))
+  const wait = (): Promise<void> => {
+    reach()
+    return held
+  }
+  const asked = ask({ ensure: wait, ensureSources: wait, require: () => {} })
+  await reached
+  const end = START + 3n * MS
+  db.publish({
+    kind: 'tombstones',
+    added: [{ id: 1, measurement: cpu.def.id, sequence: db.memtable.sequence, series: null, start: end, end }],
+    removed: [],
+  })
+  await segments.rewrite(cpu.table.id, cpu.def.id, 1)
+  db.publish({ kind: 'tombstones', added: [], removed: [1] })
+  goOn()
+  t.match(await asked, / 1700000000003 /, 'as of its own time')
+  t.match(await ask(), / 1700000000002 /)
 })
