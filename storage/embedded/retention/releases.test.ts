@@ -11,6 +11,7 @@ import { SeriesIndex } from '../series/series-index.ts'
 import { SLICE, type Slices } from '../slices.ts'
 import { inside } from '../testing/catalog-faults.ts'
 import { closeAndRemove, crashCopy, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
+import { HeldLog } from '../testing/held-log.ts'
 
 t.setTimeout(300_000)
 const SERIES = SLICE * 3
@@ -242,38 +243,90 @@ t.test('a crash between the slices of a final drop leaves no series of it, also 
   t.same(await rowsOf(after, 'm'), [`1 ${NOW} v=1`])
 })
 
-t.test('a release that the log refuses is not stored by a commit in between', async (t) => {
+for (const host of ['a', 'b'])
+  t.test(`a release that the log refuses is not stored by a commit in between: the ${host === 'a' ? 'first' : 'last'} series of a block`, async (t) => {
+    const dir = tempDir()
+    let fail = false
+    let blocked: (() => void) | undefined
+    const write: typeof realFileSystem.write = (fd, bytes, from, length, position, done) => {
+      if (!fail) return realFileSystem.write(fd, bytes, from, length, position, done)
+      blocked = () => done(Object.assign(new Error('no space'), { code: 'ENOSPC' }), 0)
+    }
+    const engine = await openEngine(dir, {}, { ...realFileSystem, write })
+    await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 2 })
+    await writeFloat(engine, 'm', 'b', NOW, { v: 1, w: 2 })
+    await engine.flush()
+    // So that the next commit writes the block with the series again.
+    if (host === 'a') await writeFloat(engine, 'm', 'c', NOW, { v: 1, w: 2 })
+    else await engine.delete(by('host', 'a'))
+    const before = await series(engine)
+    const held = engine.batch('')
+    await engine.delete(by('host', host))
+    engine.recycle(held)
+    fail = true
+    await engine.tidy() // gives the series back, with a record that waits for the disk
+    t.equal(await series(engine), before - 1)
+    await until('the record is on its way', () => blocked !== undefined)
+    await inside(engine).writer.commit()
+    fail = false
+    blocked?.()
+    await until('it is live again', async () => (await series(engine)) === before)
+    await writeFloat(engine, 'm', host, NOW, { v: 3, w: 4 })
+    const want = await rowsOf(engine, 'm')
+    t.equal(want.length, before)
+    const copy = crashCopy(dir)
+    await closeAndRemove(engine, dir)
+    const after = await openEngine(copy)
+    t.same(await rowsOf(after, 'm'), want)
+    await after.close()
+    rmSync(copy, { recursive: true })
+  })
+
+t.test('a release that the log refuses brings nothing back of a measurement that has gone meanwhile', async (t) => {
   const dir = tempDir()
-  let fail = false
-  let blocked: (() => void) | undefined
-  const write: typeof realFileSystem.write = (fd, bytes, from, length, position, done) => {
-    if (!fail) return realFileSystem.write(fd, bytes, from, length, position, done)
-    blocked = () => done(Object.assign(new Error('no space'), { code: 'ENOSPC' }), 0)
-  }
-  const engine = await openEngine(dir, {}, { ...realFileSystem, write })
-  await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 2 })
-  await writeFloat(engine, 'm', 'b', NOW, { v: 1, w: 2 })
+  const log = new HeldLog()
+  const engine = await openEngine(dir, { maintenance_interval_secs: 3600 }, log.fs)
+  t.teardown(() => closeAndRemove(engine, dir))
+  for (const host of ['a', 'b']) await writeFloat(engine, 'm', host, NOW, { v: 1, w: 2 })
   await engine.flush()
   const held = engine.batch('')
   await engine.delete(by('host', 'a'))
-  await engine.tidy()
-  await writeFloat(engine, 'm', 'c', NOW, { v: 1, w: 2 }) // so that the next commit writes the block with the series again
+  const reached = log.hold()
+  const dropped = engine.drop('', 'm', { final: true })
+  await reached
   engine.recycle(held)
-  fail = true
-  await engine.tidy() // gives the series back, with a record that waits for the disk
-  t.equal(await series(engine), 2)
-  await until('the record is on its way', () => blocked !== undefined)
-  await inside(engine).writer.commit()
-  fail = false
-  blocked?.()
-  await until('it is live again', async () => (await series(engine)) === 3)
-  await writeFloat(engine, 'm', 'a', NOW, { v: 3, w: 4 })
-  const copy = crashCopy(dir)
-  await closeAndRemove(engine, dir)
-  const after = await openEngine(copy)
-  t.same(await rowsOf(after, 'm'), [`a ${NOW} v=3 w=4`, `b ${NOW} v=1 w=2`, `c ${NOW} v=1 w=2`])
-  await after.close()
-  rmSync(copy, { recursive: true })
+  const { releases } = inside(engine)
+  await releases.run()
+  t.equal(await series(engine), 1)
+  const next = log.step()
+  await dropped
+  t.equal(await series(engine), 0)
+  await next
+  t.equal(releases.ownersBefore(0, 1).size, 1, 'the record is on its way')
+  log.fail()
+  await until('it has failed', () => releases.ownersBefore(0, 1).size === 0)
+  t.equal(await series(engine), 0)
+})
+
+t.test('a tombstone is waited for until the last of its series was looked at', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir, { maintenance_interval_secs: 3600 })
+  t.teardown(() => closeAndRemove(engine, dir))
+  for (const host of ['a', 'b', 'c', 'd', 'e']) await writeFloat(engine, 'm', host, NOW, { v: 1, w: 2 })
+  await engine.tidy()
+  const { releases, tombstones } = inside(engine)
+  const { dependencies } = releases as unknown as { dependencies: { slices: Slices } }
+  let goOn = (): void => {}
+  const held = new Promise<void>((resolve) => (goOn = resolve))
+  dependencies.slices = { size: 2, next: () => held }
+  const deleted = engine.delete({ namespace: '', measurement: 'm' })
+  await until('some are given back', async () => (await series(engine)) === 3)
+  const [id] = tombstones.byId.keys()
+  t.ok(releases.waitsFor(id))
+  goOn()
+  await deleted
+  t.equal(await series(engine), 0)
+  t.notOk(releases.waitsFor(id))
 })
 
 t.test('the series of a delete of many lie in blocks of the catalog, and go with the tombstone', async (t) => {
