@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type FileSystem, realFileSystem } from '../../common/log/file-system.ts'
 import type { EmbeddedEngine } from '../engine.ts'
-import { failCommits, holdCommit, inside } from '../testing/catalog-faults.ts'
+import { failCommits, holdCommit, inside, loseOutcome } from '../testing/catalog-faults.ts'
 import { closeAndRemove, crashCopy, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 
 t.setTimeout(120_000)
@@ -140,6 +140,15 @@ t.test('a flush whose commit fails takes its files back', async (t) => {
     realFileSystem.filesSync(join(dir, 'segments')),
     files.map(({ file }) => file.slice('segments/'.length)),
   )
+})
+
+t.test('files that a commit of unknown outcome was to add stay: the catalog may name them', async (t) => {
+  const { engine, dir } = await quietEngine(t)
+  await writeFloat(engine, 'm', 'a', NOW, { v: 1, w: 1 })
+  loseOutcome(engine)
+  t.equal(await codeOf(engine.flush()), 'OVERLOADED')
+  const found = await afterCrash(dir, async (again) => ({ segments: inside(again).segments.all().length, rows: await rowsOf(again, 'm') }))
+  t.same(found, { segments: 1, rows: [`a ${NOW} v=1 w=1`] })
 })
 
 t.test('files that a delete has freed stay part of the database while the commit that takes them out fails', async (t) => {

@@ -32,3 +32,19 @@ t.test('a flush of thousands of tables looks at each of its segments a few times
   segments.replace([second[8]], [])
   t.equal(segments.tables.has(8), false)
 })
+
+t.test('a segment has one owner at a time, and none once it is gone', async (t) => {
+  const [first, second, merged] = [1, 2, 3].map((id) => ({ id, sequence: id, table: 0 }) as SegmentMeta)
+  const segments = new SegmentTable([first, second], 3)
+  const release = segments.claim([first])
+  t.equal(segments.claim([second, first]), undefined)
+  t.same(
+    [1, 2].map((id) => segments.isClaimed(id)),
+    [true, false],
+  )
+  segments.replace([first, second], [merged])
+  release?.()
+  for (const gone of [[first], [merged, second]]) t.equal(segments.claim(gone), undefined, 'who has planned something for it is late')
+  t.notOk(segments.isClaimed(merged.id))
+  t.ok(segments.claim([merged]))
+})

@@ -67,6 +67,17 @@ export function failCommits(engine: EmbeddedEngine, times: number, errno?: numbe
   return intercept(engine, (batch) => ((body: () => void) => (left-- > 0 ? Promise.reject(failure(errno)) : batch(body))) as Batch)
 }
 
+/** The manifest's next commit is made, and nobody can tell: it is said to have failed. */
+export function loseOutcome(engine: EmbeddedEngine): void {
+  const stop = intercept(engine, (batch) => {
+    stop()
+    return (async (body: () => void) => {
+      await batch(body)
+      throw failure(constants.errno.EINVAL)
+    }) as Batch
+  })
+}
+
 function failure(code: number = constants.errno.ENOSPC): Error {
   const cause = Object.assign(new Error(`errno ${code}`), { code })
   return Object.assign(new Error('Commit failed (see commitError for details)'), { commitError: Promise.reject(cause) })
