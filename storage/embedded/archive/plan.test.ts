@@ -56,6 +56,7 @@ t.test('holds and newer segments keep days', async (t) => {
   const days = [0, 1, 2, 3].map((day) => segment(day + 1, day, day + 0.9))
   t.same(plan(days, 4, LIMITS, 2), { groups: [{ ids: [1, 2], before: 2 }], awaiting: 1, incomplete: 0 })
   t.same(plan(days, 4, LIMITS, 0), { groups: [], awaiting: 1, incomplete: 0 })
+  t.same(plan([segment(1, 0, 2)], 4, LIMITS, 2), { groups: [{ ids: [1], before: 2 }], awaiting: 1, incomplete: 0 }, 'its last row is the first needed')
   t.same(plan([...days, segment(9, 1.5, 30)], 4), { groups: [{ ids: [1], before: 1 }], awaiting: 0, incomplete: 1 })
   const corrupted = planArchive([{ table: 1, segments: days, neededFrom: undefined }], 10n * DAY_NS, LIMITS, ({ id }) => id === 2)
   t.match(corrupted, { groups: [{ segments: [{ id: 1 }], before: DAY_NS }], incomplete: 1 }, 'one that cannot be read')
@@ -73,6 +74,7 @@ t.test('a day is one source as new as its newest part, and stays dirty where oth
   t.same(archivedDay(group, DAY_NS, [segment(2, 1.9, 1.95)], true).dirty, [String(DAY_NS), String(2n * DAY_NS - 1n)])
   t.same(archivedDay(group, DAY_NS, [], false).dirty, [String(DAY_NS), String(2n * DAY_NS - 1n)])
   t.same(archivedDay(group, 0n, [], false).dirty, null)
+  t.same(archivedDay(group, 2n * DAY_NS, [], false).dirty, [String(2n * DAY_NS), String(2n * DAY_NS)], 'one instant of it')
 })
 
 t.test('merges pass over archived segments whose time is their own', async (t) => {

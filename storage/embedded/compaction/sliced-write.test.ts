@@ -84,9 +84,12 @@ for (const way of ['written', 'read'] as const) {
 
   t.test(`slices behind one that was too large are not tried at its size: ${way}`, async (t) => {
     const merge = await sliced(t, some, 5)
-    const cut = [2n]
-    t.same(await merge[way]({ from: undefined, to: cut }, { from: cut, to: undefined }), some)
-    t.same(merge.tried, [8, 4, 4, 4, 4])
+    const cuts = [
+      [1n, 2n],
+      [3n, 2n],
+    ]
+    t.same(await merge[way]({ from: undefined, to: cuts[0] }, { from: cuts[0], to: cuts[1] }, { from: cuts[1], to: undefined }), some)
+    t.same(merge.tried, [6, 3, 3, 2, 2, 2, 2, 2])
   })
 
   t.test(`rows of one key are taken together, with all the memory: ${way}`, async (t) => {
@@ -102,7 +105,7 @@ for (const way of ['written', 'read'] as const) {
       [1, 2, 1],
       [2, 3, 1],
       [null, 2, 2],
-    ] // prettier-ignore
+    ]
     const merge = await sliced(t, keys, 2, true)
     t.same(await merge[way](WHOLE), keys)
     t.same(merge.tried, [4, 4])
