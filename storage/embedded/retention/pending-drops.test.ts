@@ -1,7 +1,7 @@
 import t from 'tap'
 import { testContext } from '../../conformance/index.ts'
 import { EmbeddedEngine } from '../engine.ts'
-import { closeAndRemove, NOW, NOW_MS, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
+import { closeAndRemove, crashCopy, NOW, NOW_MS, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 
 const HOUR_MS = 3_600_000
 const TABLES: Record<string, Record<string, number>> = { 'a table of its own': { v: 1, w: 2 }, 'a shared table': { v: 1 } }
@@ -28,3 +28,23 @@ for (const [table, fields] of Object.entries(TABLES))
     await engine.tidy()
     t.same(await rowsOf(engine, 'dropped'), [])
   })
+
+t.test('how drops have ended outlives the log that says so', async (t) => {
+  const dir = tempDir()
+  const config = { maintenance_interval_secs: 3600, soft_delete_ttl_secs: 86_400 }
+  const engine = await openEngine(dir, config)
+  t.teardown(() => closeAndRemove(engine, dir))
+  for (const measurement of ['restored', 'gone']) await writeFloat(engine, measurement, 'a', NOW, { v: 1, w: 2 })
+  await engine.flush()
+  await engine.drop('', 'restored')
+  await engine.tidy() // the catalog knows of the drop
+  await engine.restore('', 'restored')
+  await engine.drop('', 'gone', { final: true })
+  await writeFloat(engine, 'other', 'a', NOW, { v: 1 })
+  await engine.flush()
+  const copy = crashCopy(dir)
+  const again = await openEngine(copy, config)
+  t.teardown(() => closeAndRemove(again, copy))
+  t.same(await rowsOf(again, 'restored'), [`a ${NOW} v=1 w=2`])
+  await t.rejects(again.restore('', 'gone'), { code: 'NOT_FOUND', message: /grace period has passed/ })
+})
