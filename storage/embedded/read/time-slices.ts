@@ -8,8 +8,8 @@ import { vectorSlice } from '../duckdb/vector-slice.ts'
 import type { Bucket, OrderedRows, TimeOrder, ValuesAtEnds } from '../sql/index.ts'
 import type { Interval, Source } from './sources.ts'
 
-/** Rows of the first slice: a few milliseconds' work. */
-const FIRST_ROWS = 65_536
+/** Rows of the first slice: a millisecond's work. */
+const FIRST_ROWS = 8192
 const GROWTH = 8
 /** For each row of an answer, of the first slice. */
 const ROWS_EACH = 8
