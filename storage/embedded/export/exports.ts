@@ -1,5 +1,5 @@
 /** Exports as the main thread sees them. The work is done beside the engine (export.ts). */
-import { basename, join, resolve } from 'node:path'
+import { basename, join } from 'node:path'
 import type { ExportRequest, ExportResult, JobOptions, RunningJob } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { moduleUrl } from 'svcdb/lib/modules'
@@ -38,9 +38,9 @@ export class Exports {
 
   /** @throws CONFLICT for a file that exists, INVALID_REQUEST for one in a folder of the database, which a start would remove. */
   async export(request: ExportRequest, options?: JobOptions): Promise<ExportResult> {
-    await this.refuseOwn(request.path)
     const { compression, zstdLevel, memoryLimitBytes, tempDir, encryption } = this.config
     return this.files.write(request.path, async ({ path, unfinished, number }) => {
+      await this.refuseOwn(path)
       const task: ExportTask = {
         request: { ...request, path },
         unfinished,
@@ -53,9 +53,10 @@ export class Exports {
     })
   }
 
+  /** @param path absolute. */
   private async refuseOwn(path: string): Promise<void> {
-    const { exports, wal, catalog, segments, temp, archiveCache } = paths(this.dataDir)
-    const file = await resolved(resolve(exports, path), this.fs.promises)
+    const { wal, catalog, segments, temp, archiveCache } = paths(this.dataDir)
+    const file = await resolved(path, this.fs.promises)
     for (const folder of [wal, catalog, segments, temp, archiveCache]) {
       if (!within(await resolved(folder, this.fs.promises), file)) continue
       const cause = `it would lie in "${folder}", where the database keeps its own files and removes others; set export.directory to a folder of its own`
