@@ -204,6 +204,8 @@ async function atOnceOnce(run: () => string | Promise<string>): Promise<boolean>
     const result = run()
     if (!(result instanceof Promise)) return true
     await result
+    // What comes next is told a moment later that it is done.
+    await turn()
   }
   return false
 }
