@@ -48,7 +48,8 @@ export function unsupportedType(given: string | undefined, accepted: readonly st
   return new SvcError('UNSUPPORTED_MEDIA_TYPE', `cannot read a body of Content-Type "${given ?? ''}": this endpoint takes ${accepted.join(' or ')}`)
 }
 
-export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Logger): void {
+/** Answers with the status and headers of an error. @param body of the answer; the envelope when absent. */
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply, log: Logger, body?: object): void {
   const known = toSvcError(error)
   const kind: ErrorKind = known.kind
   // Returned to the caller or logged, not both: the log has what the caller is not told.
@@ -58,7 +59,11 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   if (kind.retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', kind.retryAfter)
   if (kind.http === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer')
   // A serializer of the route's own answers must not see the envelope.
-  reply.code(kind.http).type('application/json; charset=utf-8').serializer(JSON.stringify).send(envelope(known))
+  reply
+    .code(kind.http)
+    .type('application/json; charset=utf-8')
+    .serializer(JSON.stringify)
+    .send(body ?? envelope(known))
 }
 
 export function envelope(error: SvcError): Record<string, unknown> {

@@ -1,7 +1,7 @@
 /** How clients of InfluxDB and QuestDB are told why they are refused: each looks at another place. */
 import type { FastifyReply } from 'fastify'
-import { envelope, type HttpRequest, type Logger, toSvcError } from 'svcdb'
-import { type ErrorKind, logged, type SvcError } from 'svcdb/lib/errors'
+import { envelope, type HttpRequest, type Logger, sendError, toSvcError } from 'svcdb'
+import type { SvcError } from 'svcdb/lib/errors'
 import { INFLUX_VERSION } from 'svcdb/lib/version'
 
 /** Options of routes, and what answers paths that no route has. */
@@ -18,20 +18,12 @@ export function influxHooks(log: Logger): InfluxHooks {
     },
     errorHandler(error, request, reply) {
       const known = toSvcError(error)
-      const kind: ErrorKind = known.kind
-      if (kind.redact) {
-        const path = request.url.split('?', 1)[0]
-        log.error({ err: logged(known), code: known.code, request_id: request.id, method: request.method, path }, 'request failed')
-      }
       const body = told(known, request)
-      if (known.headers !== undefined) reply.headers(known.headers)
-      if (kind.retryAfter !== undefined && !reply.hasHeader('retry-after')) reply.header('retry-after', kind.retryAfter)
-      if (kind.http === 401 && !reply.hasHeader('www-authenticate')) reply.header('www-authenticate', 'Bearer')
       // Headers hold printable ASCII only.
       const reason = body.error.slice(0, MAX_HEADER_TEXT).replace(/[^\x20-\x7e]/g, '?')
       // Some clients of InfluxDB 2 read the first, some of InfluxDB 1 the second alone.
       reply.headers({ 'x-influx-error': reason, 'x-influxdb-error': reason })
-      reply.code(kind.http).type('application/json; charset=utf-8').serializer(JSON.stringify).send(body)
+      sendError(known, request, reply, log, body)
     },
   }
 }
