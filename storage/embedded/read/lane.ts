@@ -1,6 +1,6 @@
 /** Statements of SQL that are answered from samples, and those that are DuckDB's. */
 import type { SqlChunk, SqlCursor, SqlRequest } from 'svcdb'
-import { earlier, INT64_MAX, INT64_MIN, later } from '../../common/time.ts'
+import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
 import { tagColumns } from '../series/tag-source.ts'
 import {
   checkedTree,
@@ -31,7 +31,7 @@ import { type RelationContext, sourcesOf } from './relation.ts'
 import { FieldRows, positionsOf } from './samples/field-rows.ts'
 import { millisecondRange } from './samples/millisecond-range.ts'
 import { SelectedTags } from './samples/tag-sets.ts'
-import type { Interval } from './sources.ts'
+import { commonInterval, type Interval } from './sources.ts'
 import { sqlMeasurement } from './sql-measurement.ts'
 import { inSlices, timeSlices } from './time-slices.ts'
 
@@ -143,7 +143,7 @@ function laneHost(
       return newestTable(context, snapshot, definition(plan.measurement), plan, signal)
     },
     rows(plan) {
-      const time = common(plan.time, times)
+      const time = commonInterval(plan.time, times)
       reads(time)
       return laneRows(context, snapshot, definition(plan.measurement.name), { ...plan, time }, signal)
     },
@@ -210,8 +210,4 @@ function laneRows(context: RelationContext, snapshot: Snapshot, measurement: Mea
     lacks: (field) => rows.lacks(fieldOf(field)),
     scan: (fields, sparse, visit) => rows.scan({ fields: fields.map(fieldOf), sparse, visit }),
   }
-}
-
-function common(a: Interval, b: Interval): Interval {
-  return [later(a[0], b[0]), earlier(a[1], b[1])]
 }

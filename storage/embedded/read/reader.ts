@@ -23,7 +23,7 @@ import { hintedSeries } from './hinted-series.ts'
 import { type RelationArgs, type RelationContext, relation, splitRelation } from './relation.ts'
 import { rangeOf, selectActive, selectSamples } from './samples/select.ts'
 import { explainScan, scanBytes, scanEarliest, scanScope, scanSeries } from './scan.ts'
-import { type Interval, segmentPathOf } from './sources.ts'
+import { commonInterval, type Interval, segmentPathOf } from './sources.ts'
 import { sqlMeasurement } from './sql-measurement.ts'
 
 const NS_PER_MS = 1_000_000n
@@ -311,7 +311,7 @@ export class EngineReader implements Reader {
 
   /** Tag hints become the series that satisfy them. */
   private relationArgs(def: MeasurementDef, { columns, time: asked, tags, enumTags }: RelationRequest, times: Interval): RelationArgs {
-    const time: Interval = [later(asked[0], times[0]), earlier(asked[1], times[1])]
+    const time = commonInterval(asked, times)
     this.reads(time)
     return { measurement: def, columns, time, series: hintedSeries(this.context.state.series, def, tags), enumTags }
   }

@@ -5,7 +5,7 @@ import { seeded } from 'svcdb/lib/random'
 import t from 'tap'
 import { compactSegments } from '../compaction/compactor.ts'
 import { type SegmentGate, UnverifiedSegments } from '../segment/verify.ts'
-import { collect, TestDatabase, type TestPoint } from '../testing/engine-state.ts'
+import { collect, TestDatabase, type TestMeasurement, type TestPoint } from '../testing/engine-state.ts'
 import { EngineReader } from './reader.ts'
 import { type RelationContext, relation } from './relation.ts'
 
@@ -141,6 +141,18 @@ t.test('tags as ENUM are right after series were given back and others came', as
   }
 })
 
+/** Random points in three segments and a memtable, some of them in two. */
+async function inFourParts(db: TestDatabase, m: TestMeasurement, rnd: () => number): Promise<Model> {
+  const model = new Model()
+  for (let round = 0; round < 4; round++) {
+    const points = randomPoints(rnd, 200, round * 190)
+    db.write(m, points)
+    model.add(points)
+    if (round < 3) await db.flush()
+  }
+  return model
+}
+
 t.test('segments and memtables merge in the order of writing', async (t) => {
   for (const seed of [4, 5, 6, 7]) {
     // With little memory a scan sorts the rows of some series at a time.
@@ -148,13 +160,7 @@ t.test('segments and memtables merge in the order of writing', async (t) => {
     t.teardown(() => db.close())
     const rnd = seeded(seed)
     const m = db.measurement('m', SPEC)
-    const model = new Model()
-    for (let round = 0; round < 4; round++) {
-      const points = randomPoints(rnd, 200, round * 190)
-      db.write(m, points)
-      model.add(points)
-      if (round < 3) await db.flush()
-    }
+    const model = await inFourParts(db, m, rnd)
     t.strictSame(await readAll(db), model.rows(), 'scan over three segments and a memtable')
     t.strictSame(await readSql(db), model.rows(), 'sql over the same')
     t.strictSame(await readSql(db, ['host', 'zone']), model.rows(), 'with tags as ENUM')
@@ -191,13 +197,7 @@ t.test('the earliest rows of all series come without those that lie far behind t
     t.teardown(() => db.close())
     const rnd = seeded(seed)
     const m = db.measurement('m', SPEC)
-    const model = new Model()
-    for (let round = 0; round < 4; round++) {
-      const points = randomPoints(rnd, 200, round * 190)
-      db.write(m, points)
-      model.add(points)
-      if (round < 3) await db.flush()
-    }
+    const model = await inFourParts(db, m, rnd)
     const a = db.series(m, { host: 'h1' })
     db.publish({
       kind: 'tombstones',

@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path'
 import { staleHistogram } from 'svcdb/lib/histogram'
+import { earlier, later } from '../../common/time.ts'
 import { comparedTime } from '../duckdb/compared-time.ts'
 import { type Duck, sqlName, sqlText, sqlType } from '../duckdb/duckdb.ts'
 import { decryptedColumn } from '../encryption/encrypted-sql.ts'
@@ -21,6 +22,11 @@ import type { Mask } from './masks.ts'
 const STALE_HISTOGRAM = `'${Array.from(staleHistogram(), (byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}'::BLOB`
 
 export type Interval = [lo: bigint, hi: bigint]
+
+/** Empty, with its ends the other way round, where they have nothing in common. */
+export function commonInterval(a: Interval, b: Interval): Interval {
+  return [later(a[0], b[0]), earlier(a[1], b[1])]
+}
 
 export interface Source {
   minTime: bigint

@@ -144,10 +144,7 @@ export class SeriesView {
       if (code !== ABSENT) wanted.add(code)
     }
     if (index === undefined || wanted.size === 0) return new Int32Array(0)
-    const list = this.of(measurement)
-    const positions = positionsOf(index, [...wanted])
-    const found = positions.map((position) => list[position])
-    return series.length === list.length ? found : common(found, series)
+    return this.among(measurement, series, positionsOf(index, [...wanted]))
   }
 
   /** Of some series those whose tag has a value that passes. @param name tells patterns apart. */
@@ -155,8 +152,13 @@ export class SeriesView {
     const index = this.index(measurement, key)
     if (index === undefined) return new Int32Array(0)
     const passes = index.passing(`LIKE ${name}`, (values) => Uint8Array.from(values, (value) => (test(value) ? 1 : 0)))
+    return this.among(measurement, series, passing(this.of(measurement).length, undefined, [{ codes: index.codesOfList, passes, absent: false }]))
+  }
+
+  /** Of some series those at positions of `of(measurement)`. */
+  private among(measurement: number, series: Int32Array, positions: Int32Array): Int32Array {
     const list = this.of(measurement)
-    const found = passing(list.length, undefined, [{ codes: index.codesOfList, passes, absent: false }]).map((position) => list[position])
+    const found = positions.map((position) => list[position])
     return series.length === list.length ? found : common(found, series)
   }
 

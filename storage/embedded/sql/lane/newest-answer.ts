@@ -1,6 +1,6 @@
 /** Answers a statement for newest rows from what is known of each series. */
 import type { SqlChunk, SqlVector } from 'svcdb'
-import type { NewestPlan, NewestValue } from './newest.ts'
+import type { NewestCount, NewestPlan, NewestValue } from './newest.ts'
 import { type OrderTerm, sortedPositions, textRanks } from './order.ts'
 import { textVector } from './vectors.ts'
 
@@ -34,6 +34,7 @@ export function newestChunks(plan: NewestPlan, table: NewestTable, textBytes: bo
   return plan.by.length === 0 ? [countsOf(plan, table)] : chunksOf(plan, new Groups(plan, table), textBytes)
 }
 
+/** Of a plan without groups: all of its values are counts. */
 function countsOf({ outputs }: NewestPlan, { series, rows, tag }: NewestTable): SqlChunk {
   const count = (name: string): number => {
     const { codes, texts } = tag(name)
@@ -46,7 +47,7 @@ function countsOf({ outputs }: NewestPlan, { series, rows, tag }: NewestTable): 
       }
     return found
   }
-  return { rows: 1, columns: outputs.map(({ value }) => ({ values: BigInt64Array.of('name' in value ? BigInt(count(value.name)) : 0n) })) }
+  return { rows: 1, columns: outputs.map(({ value }) => ({ values: BigInt64Array.of(BigInt(count((value as NewestCount).name))) })) }
 }
 
 /** The oldest of the times that a plan's values have; undefined where a value is not to be seen, so that an older one may be the answer, and where there are none. */

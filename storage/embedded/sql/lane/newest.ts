@@ -17,8 +17,13 @@ export type NewestValue =
   | { kind: 'newest'; name: string }
   /** The field's value of the newest row, if it has one. */
   | { kind: 'of-row'; name: string }
-  /** How many values the tag has, of a plan without groups. */
-  | { kind: 'count'; name: string }
+  | NewestCount
+
+/** How many values the tag has, of a plan without groups. */
+export interface NewestCount {
+  kind: 'count'
+  name: string
+}
 
 export interface NewestPlan {
   measurement: string
