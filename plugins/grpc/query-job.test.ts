@@ -1,23 +1,10 @@
 /** What a query asks the storage for. */
-import type { JobIo, Reader, ScanRequest } from 'svcdb'
 import t from 'tap'
+import { scansOf } from '../../test/support/asked.ts'
 import query from './query-job.ts'
 
 t.test('no more rows are asked for than an answer can have', async (t) => {
-  const asked: ScanRequest[] = []
-  const scan = async function* (request: ScanRequest): AsyncGenerator<never> {
-    asked.push(request)
-    yield* []
-  }
-  const reader = { scan } as unknown as Reader
-  const io = { emit: async () => {}, signal: new AbortController().signal } as unknown as JobIo
-  const request = { namespace: '', measurement: 'cpu' }
-  const args = { request, rows: true, maxRows: 1000, maxBytes: 0, maxHeldBytes: 1 << 20, messageBytes: 1 << 20 }
-  await query(reader, { ...args, limit: 10 }, io)
-  await query(reader, { ...args, limit: 0 }, io)
-  t.same(
-    asked.map(({ earliest }) => earliest),
-    [10, 1001],
-    'without a limit one too many',
-  )
+  const args = { request: { namespace: '', measurement: 'cpu' }, rows: true, maxRows: 1000, maxBytes: 0, maxHeldBytes: 1 << 20, messageBytes: 1 << 20 }
+  t.match(await scansOf(query, { ...args, limit: 10 }), [{ earliest: 10 }])
+  t.match(await scansOf(query, { ...args, limit: 0 }), [{ earliest: 1001 }], 'without a limit one too many')
 })

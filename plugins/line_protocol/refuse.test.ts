@@ -1,31 +1,20 @@
 /** What every refusal of the server has, the answers in the shape of InfluxDB have, too. */
-import { definePlugin } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { boot } from 'svcdb/testkit'
 import t from 'tap'
+import { type Refusals, refusing } from '../../test/support/refusing.ts'
 import plugin from './index.ts'
 
 /** A node whose writes, or callers, are refused with what is thrown at the time. */
-async function refusing(log: (line: string) => void = () => {}) {
-  const state: { write?: Error; caller?: SvcError } = {}
-  const refuser = definePlugin({
-    id: 'refusing',
-    summary: 'Refuses',
-    stability: 'experimental',
-    setup(svc) {
-      svc.ingest.admit(() => {
-        if (state.write !== undefined) throw state.write
-      })
-      svc.auth.authenticator(() => state.caller ?? { principal: 'p', method: 'test', claims: {}, namespaces: [], admin: false })
-    },
-  })
-  const node = await boot({ plugins: [plugin, refuser], log })
+async function refusingNode(log: (line: string) => void = () => {}) {
+  const state: Refusals = {}
+  const node = await boot({ plugins: [plugin, refusing(state)], log })
   const write = (path = '/api/v2/write') => node.inject({ method: 'POST', url: `${path}?bucket=b`, payload: 'm v=1' })
   return { state, node, write }
 }
 
 t.test('status, Retry-After, headers and detail of an error are those of the table', async (t) => {
-  const { state, node, write } = await refusing()
+  const { state, node, write } = await refusingNode()
   t.teardown(() => node.stop())
   const cases: [ErrorCode, number, string | undefined][] = [
     ['STORAGE_FULL', 507, '5'],
@@ -50,7 +39,7 @@ t.test('status, Retry-After, headers and detail of an error are those of the tab
 
 t.test("what is the server's own fault is logged, and callers read no more than that", async (t) => {
   const lines: string[] = []
-  const { state, node, write } = await refusing((line) => lines.push(line))
+  const { state, node, write } = await refusingNode((line) => lines.push(line))
   t.teardown(() => node.stop())
   state.write = new Error('the password is hunter2')
   const answer = await write()

@@ -1,27 +1,16 @@
-import { definePlugin } from 'svcdb'
 import { type ErrorCode, SvcError } from 'svcdb/lib/errors'
 import { boot, Message, type TestNode } from 'svcdb/testkit'
 import t from 'tap'
+import { type Refusals, refusing } from '../../test/support/refusing.ts'
 import { writeMetrics } from './testing-wire.ts'
 
 const now = BigInt(Date.now()) * 1_000_000n
 const body = writeMetrics([{ name: 'g', gauge: [{ time: now, value: 1 }] }])
 
 /** A node whose writes, or callers, are refused with what is thrown at the time. */
-async function refusing() {
-  const state: { write?: unknown; caller?: SvcError } = {}
-  const plugin = definePlugin({
-    id: 'refusing',
-    summary: 'Refuses',
-    stability: 'experimental',
-    setup(svc) {
-      svc.ingest.admit(() => {
-        if (state.write !== undefined) throw state.write
-      })
-      svc.auth.authenticator(() => state.caller ?? { principal: 'p', method: 'test', claims: {}, namespaces: [], admin: false })
-    },
-  })
-  return { state, node: await boot({ plugins: ['otlp', plugin] }) }
+async function refusingNode() {
+  const state: Refusals = {}
+  return { state, node: await boot({ plugins: ['otlp', refusing(state)] }) }
 }
 
 async function send(node: TestNode, type: string) {
@@ -49,7 +38,7 @@ const ANSWERS: [ErrorCode, number, string | undefined][] = [
 ]
 
 t.test('what may be sent again is answered with a status that exporters repeat, in both encodings', async (t) => {
-  const { state, node } = await refusing()
+  const { state, node } = await refusingNode()
   t.teardown(() => node.stop())
   for (const [code, status, retryAfter] of ANSWERS) {
     const error = new SvcError(code, 'the reason')
@@ -82,7 +71,7 @@ t.test('what may be sent again is answered with a status that exporters repeat, 
 })
 
 t.test('callers that are refused are told so in the same shape', async (t) => {
-  const { state, node } = await refusing()
+  const { state, node } = await refusingNode()
   t.teardown(() => node.stop())
   state.caller = new SvcError('UNAUTHORIZED', 'who are you')
   const nobody = await send(node, 'application/json')
