@@ -66,7 +66,8 @@ export const admissionKeys = {
     default: REGEX_TIMEOUT_MS,
     minimum: 1,
     maximum: 60_000,
-    description: 'What the regular expressions of one selection may take together, over all values they are tried on; above: 400',
+    description:
+      'What the regular expressions of one selection, or the LIKE patterns of a statement on tags, may take together, over all values they are tried on; above: 400',
   }),
 }
 

@@ -63,6 +63,27 @@ t.test('series of a value: listed ones and those that came later', async (t) => 
   t.equal(first.codeOfSymbol(symbol('i')), -1, 'a text that is no value of this tag')
 })
 
+t.test('patterns of a statement together have the time that there is for conditions', (t) => {
+  const db = new Fixture()
+  for (const host of ['a1', 'b1', 'a2']) db.add(1, { host, same: 'x' })
+  const view = new SeriesView(db.shared, 300)
+  view.setArrays(db.index.arrays())
+  const patterns = [
+    { key: view.keySymbol(1, 'host'), like: 'a' },
+    { key: view.keySymbol(1, 'same'), like: 'x' },
+  ]
+  const slow = (like: string) => (text: string) => {
+    const end = performance.now() + 110
+    while (performance.now() < end);
+    return text.includes(like)
+  }
+  const found = (matcher: typeof slow) => [...view.withTagsLike(1, view.of(1), patterns, matcher)]
+  t.throws(() => found(slow), { code: 'SQL_ERROR', message: /patterns of LIKE take too long .* database.regex_timeout_ms$/ })
+  // What is known of the first is not looked for again, and the second is the first now.
+  t.same(found(slow), [0, 2])
+  t.end()
+})
+
 t.test('a condition is put to each value once', async (t) => {
   const db = new Fixture()
   const asked: string[] = []

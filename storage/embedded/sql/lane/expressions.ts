@@ -74,6 +74,11 @@ function roundedHalf(value: number): number {
   return Math.abs(value - whole) >= 0.5 ? whole + Math.sign(value) : whole
 }
 
+/** What it takes to compute for a cell. */
+export function stepsOf(expression: Expression): number {
+  return expression.kind === 'call' ? expression.operands.reduce((sum, operand) => sum + stepsOf(operand), 1) : 1
+}
+
 /** A value of an aggregate; undefined for null. */
 export function aggregateValue({ kind, values, counts }: Cells, cell: number): number | undefined {
   const value = values[cell]

@@ -1,12 +1,13 @@
 /** Groups of rows: which group a series is of, and the numbers kept for each group and bucket. */
 
 import { likeMatcher, likeSteps } from '../like.ts'
+import { stepsOf } from './expressions.ts'
 import type { LaneRows } from './host.ts'
 import type { GroupsPlan, KeyPlan, ScanPlan } from './plan.ts'
 
-/** Groups times buckets times aggregates: more are left to DuckDB, which can spill. */
+/** Groups times buckets times what is kept or computed of each: more are left to DuckDB, which can spill. */
 const MAX_CELLS = 1 << 22
-/** Letters that are compared: some 100 ms. */
+/** Letters that patterns are compared with, all together: some 100 ms. */
 const MAX_STEPS = 1 << 26
 /** No time has an earlier millisecond: a bucket that begins before is DuckDB's to refuse. */
 const FIRST_MS = -9_223_372_036_854
@@ -47,17 +48,25 @@ export function groupingOf(plan: GroupsPlan, rows: LaneRows, [low, high]: readon
     groups = split.length
   }
   const buckets = bucketsOf(plan.keys, low, high)
-  if (buckets === undefined || groups * buckets.count * (plan.aggregates.length + 1) > MAX_CELLS) return undefined
+  if (buckets === undefined || groups * buckets.count * (numbersOf(plan) + 1) > MAX_CELLS) return undefined
   const tags = found.map((each) => (each === undefined ? undefined : { codes: members.map((series) => each.codes[series]), texts: each.texts }))
   return { groupOf, groups, tags, buckets }
+}
+
+/** Numbers that are kept of a group, or computed. */
+function numbersOf({ aggregates, expressions }: GroupsPlan): number {
+  const ends = aggregates.filter(({ kind }) => kind === 'first' || kind === 'last')
+  return aggregates.length + ends.length + expressions.reduce((sum, expression) => sum + stepsOf(expression), 0)
 }
 
 /** Of each series 0, or -1 for one that is left out. Undefined where patterns would take long to look for, which DuckDB can be interrupted at. */
 export function seriesOf(plan: Pick<ScanPlan, 'tagFilters'>, rows: LaneRows): Int32Array | undefined {
   const groupOf = new Int32Array(rows.series)
+  let steps = 0
   for (const { tag, is, negated } of plan.tagFilters) {
     const { codes, texts } = rows.tag(tag)
-    if ('like' in is && texts.reduce((sum, { length }) => sum + length + 1, 0) * likeSteps(is.like) > MAX_STEPS) return undefined
+    if ('like' in is) steps += texts.reduce((sum, { length }) => sum + length + 1, 0) * likeSteps(is.like)
+    if (steps > MAX_STEPS) return undefined
     const matches = 'like' in is ? likeMatcher(is.like) : (text: string) => is.oneOf.includes(text)
     const out = Uint8Array.from(texts, (text) => (matches(text) === negated ? 1 : 0))
     for (let i = 0; i < groupOf.length; i++) if (codes[i] < 0 || out[codes[i]] === 1) groupOf[i] = -1
