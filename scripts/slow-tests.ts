@@ -13,6 +13,9 @@ export const EACH: readonly string[] = [
   'storage/embedded/segment/wide-rows.test.ts',
   'storage/embedded/segment/widest-rows.test.ts',
   'test/repository/documents.test.ts',
+  'test/security/admins.test.ts',
+  'test/security/former-tenants.test.ts',
+  'test/security/listings.test.ts',
   'test/security/walk.test.ts',
 ]
 
@@ -124,6 +127,7 @@ export const IN_TURN: readonly string[] = [
   'storage/embedded/archive/random.test.ts',
   'storage/embedded/archive/wide-days.test.ts',
   'storage/embedded/backup/backups.test.ts',
+  'storage/embedded/backup/order.test.ts',
   'storage/embedded/catalog/ahead.test.ts',
   'storage/embedded/catalog/state-commits.test.ts',
   'storage/embedded/catalog/store.test.ts',
@@ -176,6 +180,7 @@ export const IN_TURN: readonly string[] = [
   'storage/embedded/write/crowded.test.ts',
   'storage/embedded/write/late-rows.test.ts',
   'storage/embedded/write/out-of-order.test.ts',
+  'storage/embedded/write/replay.test.ts',
   'storage/forward/conformance.test.ts',
   'storage/forward/dead-letter.test.ts',
   'storage/forward/hostile-upstream.test.ts',
