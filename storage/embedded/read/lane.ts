@@ -22,6 +22,7 @@ import {
   sqlError,
   type TagHint,
   type TimeOrder,
+  withFirstRows,
 } from '../sql/index.ts'
 import type { FieldDef, MeasurementDef } from '../threads/definitions.ts'
 import type { Snapshot } from '../threads/state.ts'
@@ -47,7 +48,7 @@ const IN_SLICES = 'In slices of the time, from its end on, until the answer is t
 
 /**
  * @param reads is told the times of the rows that are asked for.
- * @param inDuckDb runs the statement there, over rows of the times given.
+ * @param inDuckDb runs the statement there, over rows of the times given; with a number for the first rows of its answer, in place of those that its LIMIT and OFFSET choose.
  */
 export async function lane(
   context: RelationContext,
@@ -55,7 +56,7 @@ export async function lane(
   request: SqlRequest,
   signal: AbortSignal | undefined,
   reads: (times: Interval) => void,
-  inDuckDb: (times: Interval) => Promise<SqlCursor>,
+  inDuckDb: (times: Interval, firstRows?: number) => Promise<SqlCursor>,
 ): Promise<SqlCursor> {
   const { state } = context
   const catalog: LaneCatalog = {
@@ -73,10 +74,11 @@ export async function lane(
     return explained === undefined ? cursor : { ...cursor, [Symbol.asyncIterator]: () => withPath(cursor, pathOf(catalog, explained)) }
   }
   const order = recogniseTimeOrder(tree, catalog)
-  const run = async (times: Interval): Promise<SqlCursor> => {
-    const opened = openLane(laneHost(context, snapshot, catalog, request.namespace, times, signal, reads), tree, request.textBytes === true)
-    if (opened === undefined) return inDuckDb(times)
-    return { columns: opened.columns, parameters: [], [Symbol.asyncIterator]: () => rowsOf(opened, signal, () => inDuckDb(times)) }
+  const run = async (times: Interval, firstRows?: number): Promise<SqlCursor> => {
+    const wanted = firstRows === undefined ? tree : withFirstRows(tree, firstRows)
+    const opened = openLane(laneHost(context, snapshot, catalog, request.namespace, times, signal, reads), wanted, request.textBytes === true)
+    if (opened === undefined) return inDuckDb(times, firstRows)
+    return { columns: opened.columns, parameters: [], [Symbol.asyncIterator]: () => rowsOf(opened, signal, () => inDuckDb(times, firstRows)) }
   }
   return order === undefined ? run(EVER) : inSlices(order, slicesOf(context, snapshot, request.namespace, order), run)
 }
@@ -87,7 +89,7 @@ function slicesOf(context: RelationContext, snapshot: Snapshot, namespace: strin
   const { wanted } = resolved(context, measurement, order.tags)
   const sources = wanted?.length === 0 ? [] : sourcesOf(state, snapshot, measurement, order.time, wanted)
   const share = wanted === undefined ? 1 : wanted.length / state.series.of(measurement.id).length
-  const { rows, bucket } = order.kind === 'rows' ? { rows: order.limit, bucket: order.bucket } : { rows: 1 }
+  const { rows, bucket } = order.kind === 'rows' ? { rows: order.offset + order.limit, bucket: order.bucket } : { rows: 1 }
   return (newestFirst) => timeSlices(sources, order.time, { rows, share, newestFirst, bucket, firstRows: firstSliceRows })
 }
 

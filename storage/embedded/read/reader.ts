@@ -130,12 +130,12 @@ export class EngineReader implements Reader {
       request,
       this.signal,
       (times) => this.reads(times),
-      (times) => this.statement(request, times),
+      (times, firstRows) => this.statement(request, times, firstRows),
     )
   }
 
-  /** Runs a statement in DuckDB. @param times no row outside of these is read. */
-  private async statement(request: SqlRequest, times: Interval): Promise<SqlCursor> {
+  /** Runs a statement in DuckDB. @param times no row outside of these is read. @param firstRows of its answer, in place of those that its LIMIT and OFFSET choose. */
+  private async statement(request: SqlRequest, times: Interval, firstRows?: number): Promise<SqlCursor> {
     const { duck } = this.context
     // A thread that only flushes, or a node nobody asks in SQL, never loads it.
     const { openSql, sqlSetup } = await import('../sql/in-duckdb.ts')
@@ -161,7 +161,9 @@ export class EngineReader implements Reader {
       return releasing(cursor, release)
     }
     try {
-      const cursor = await this.opened(request.namespace, { connection, place, times }, (host) => openSql({ ...host, functions }, request, this.signal))
+      const cursor = await this.opened(request.namespace, { connection, place, times }, (host) =>
+        openSql({ ...host, functions }, request, this.signal, firstRows),
+      )
       unread = cursor
       return { columns: cursor.columns, parameters: cursor.parameters, [Symbol.asyncIterator]: () => read(cursor) }
     } catch (error) {

@@ -52,7 +52,10 @@ function statement(random: Random): LaneStatement {
     const having = random.chance(0.2) ? ` HAVING count(*) ${random.pick(['> 1', '< 20'])}` : ''
     const order = ['t', ...tags].map((term) => term + random.pick(['', ' DESC'])).join(', ')
     const list = [`${bucket} AS t`, ...tags, ...aggregates].join(', ')
-    return from(`SELECT ${list} FROM${where} GROUP BY ${['t', ...tags].join(', ')}${having} ORDER BY ${order} LIMIT ${random.pick([1, 2, 5, 30, 500])}`, true)
+    return from(
+      `SELECT ${list} FROM${where} GROUP BY ${['t', ...tags].join(', ')}${having} ORDER BY ${order} LIMIT ${random.pick([1, 2, 5, 30, 500])}${random.pick(['', '', ' OFFSET 1', ' OFFSET 7', ' OFFSET 40'])}`,
+      true,
+    )
   }
   if (random.chance(0.6)) {
     const items = [
@@ -63,7 +66,7 @@ function statement(random: Random): LaneStatement {
     ]
     const item = random.pick(items)
     const time = item.startsWith('_time AS t') ? random.pick(['t', '_time', '1']) : random.pick(['_time', `${table}._time`])
-    const end = random.chance(0.2) ? ` OFFSET ${random.below(4)}` : ''
+    const end = random.chance(0.5) ? ` OFFSET ${random.pick([0, 1, 3, 20, 100, 5000])}` : ''
     const order = `${time}${random.pick(['', ' DESC', ' DESC NULLS FIRST', ' ASC'])}, host${random.pick(['', ' DESC'])}, region`
     return from(`SELECT ${item} FROM${where} ORDER BY ${order} LIMIT ${random.pick([0, 1, 3, 10, 60, 4000])}${end}`, true)
   }
@@ -157,6 +160,18 @@ t.test('rows before the answer are not read', async (t) => {
       1500,
     ],
     ["SELECT first(message, _time) FROM log WHERE host = 'b'", [['b0']], -1, 40],
+    [
+      'SELECT value, host FROM log ORDER BY _time DESC, host LIMIT 3 OFFSET 5',
+      [
+        [1437, 'b'],
+        [1436, 'a'],
+        [1436, 'b'],
+      ],
+      1390,
+      1500,
+    ],
+    ["SELECT message FROM log WHERE message IS NOT NULL AND host = 'b' ORDER BY _time DESC LIMIT 1 OFFSET 1", [['b1300']], 1100, 1500],
+    ["SELECT time_bucket('10m', _time) AS t, count(*) FROM log GROUP BY t ORDER BY t LIMIT 1 OFFSET 2", [[minute(20), 20n]], -1, 200],
   ]
   for (const [query, rows, from, to] of near) {
     const found = await ask(query)

@@ -90,37 +90,42 @@ function latestWith(wanted: number, least: number, most: number, rowsFrom: (star
   return low
 }
 
-/** @param run answers the statement over rows of the times given. @param slices of the time, from its newest end on, or from its oldest. */
+/** @param run answers the statement over rows of the times given; with a number the first rows, in place of those that its LIMIT and OFFSET choose. @param slices of the time, from its newest end on, or from its oldest. */
 export async function inSlices(
   order: TimeOrder,
   slices: (newestFirst: boolean) => readonly Interval[],
-  run: (times: Interval) => Promise<SqlCursor>,
+  run: (times: Interval, firstRows?: number) => Promise<SqlCursor>,
 ): Promise<SqlCursor> {
   if (order.kind === 'values') return valuesIn(order, slices, run)
   const [first, ...rest] = slices(order.newestFirst)
-  const cursor = await run(first)
-  return { ...cursor, [Symbol.asyncIterator]: () => rowsIn(order, cursor, rest, run) }
+  if (rest.length === 0) return run(first)
+  const most = order.offset === 0 ? undefined : order.offset + order.limit
+  const cursor = await run(first, most)
+  return { ...cursor, [Symbol.asyncIterator]: () => rowsIn(order, cursor, rest, (slice) => run(slice, most)) }
 }
 
 async function* rowsIn(
-  { limit }: OrderedRows,
+  { limit, offset }: OrderedRows,
   first: SqlCursor,
   rest: readonly Interval[],
   run: (times: Interval) => Promise<SqlCursor>,
 ): AsyncGenerator<SqlChunk> {
-  let left = limit
+  let at = 0
   for (const slice of [undefined, ...rest]) {
     for await (const chunk of slice === undefined ? first : await run(slice)) {
       // A statement that is read to its end, which its LIMIT has near, leaves its connection to the next one.
-      if (left > 0) yield chunk.rows <= left ? chunk : firstRows(chunk, left)
-      left -= chunk.rows
+      const wanted = rowsFrom(chunk, offset - at, offset + limit - at)
+      if (wanted.rows > 0) yield wanted
+      at += chunk.rows
     }
-    if (left <= 0) return
+    if (at >= offset + limit) return
   }
 }
 
-function firstRows({ columns }: SqlChunk, rows: number): SqlChunk {
-  return { rows, columns: columns.map((vector) => vectorSlice(vector, 0, rows)) }
+function rowsFrom(chunk: SqlChunk, first: number, end: number): SqlChunk {
+  const from = Math.max(first, 0)
+  const rows = Math.min(end, chunk.rows) - from
+  return rows === chunk.rows ? chunk : { rows, columns: rows <= 0 ? [] : chunk.columns.map((vector) => vectorSlice(vector, from, from + rows)) }
 }
 
 async function valuesIn(

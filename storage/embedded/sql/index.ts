@@ -9,4 +9,4 @@ export { type NewestOfSeries, type NewestTable, oldestNewest } from './lane/newe
 export { checkedTree, isLanes, type LaneOptions, type OpenedLane, openLane } from './lane/open-lane.ts'
 export type { ScanPlan } from './lane/plan.ts'
 export type { LaneCatalog } from './lane/recognise.ts'
-export { type Bucket, type OrderedRows, recogniseTimeOrder, type TimeOrder, type ValuesAtEnds } from './time-order.ts'
+export { type Bucket, type OrderedRows, recogniseTimeOrder, type TimeOrder, type ValuesAtEnds, withFirstRows } from './time-order.ts'

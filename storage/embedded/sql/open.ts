@@ -20,14 +20,20 @@ const MORE_TEXTS = 8
 /**
  * Opens a statement of a namespace on the host's connection, which belongs to the cursor until it is read to its end or left. It runs when the first
  * row is asked for. `signal` interrupts it. @throws SvcError SQL_ERROR, QUERY_TIMEOUT (interrupted), DATABASE_ERROR; so does reading the cursor.
+ * @param firstRows see `prepareSql`.
  */
-export async function openSql(host: SqlHost, { namespace, query, parameters, textBytes, limit }: SqlRequest, signal?: AbortSignal): Promise<OpenedSql> {
+export async function openSql(
+  host: SqlHost,
+  { namespace, query, parameters, textBytes, limit }: SqlRequest,
+  signal?: AbortSignal,
+  firstRows?: number,
+): Promise<OpenedSql> {
   let names: Names | undefined
   const fail = (error: unknown): unknown => sqlError(error, signal, names)
   const calm = interruptible(host, signal)
   try {
     const openIt = async (apart: boolean): Promise<[PreparedSql, Statement]> => {
-      const prepared = await prepareSql(host, namespace, query, { parameters, enumResults: textBytes, apart })
+      const prepared = await prepareSql(host, namespace, query, { parameters, enumResults: textBytes, apart, firstRows })
       names = prepared.names
       return [prepared, await open(host, namespace, prepared, textBytes === true, limit)]
     }

@@ -113,7 +113,7 @@ function constantOf(value: SqlParameter, name: string): Node {
   return decimal(value, name)
 }
 
-const constant = (id: string, value: unknown, type_info?: Node): Node => ({
+export const constant = (id: string, value: unknown, type_info?: Node): Node => ({
   class: 'CONSTANT',
   type: 'VALUE_CONSTANT',
   value: { type: { id, ...(type_info && { type_info }) }, is_null: false, value },

@@ -16,6 +16,7 @@ import { type Matches, type Mentioned, NamesWanted, Printer, type Printers, type
 import { printQuery } from './select.ts'
 import { unites } from './staged.ts'
 import { runnerOn, type StatementRunner } from './statement.ts'
+import { withFirstRows } from './time-order.ts'
 import { classifyStatement, type Explain } from './tokens.ts'
 
 export interface PreparedSql {
@@ -43,6 +44,8 @@ interface PrepareOptions {
   enumResults?: boolean
   /** Where its results are copied to beyond what it reads, it is not bounded, whatever it consists of. */
   apart?: boolean
+  /** Its first rows, so many at most, whatever LIMIT and OFFSET it has. */
+  firstRows?: number | undefined
 }
 
 const PRINTERS: Printers = { expr: printExpr, query: printQuery }
@@ -52,7 +55,7 @@ export async function prepareSql(
   host: SqlHost,
   namespace: string,
   text: string,
-  { parameters, enumResults, apart }: PrepareOptions = {},
+  { parameters, enumResults, apart, firstRows }: PrepareOptions = {},
 ): Promise<PreparedSql> {
   const limits = host.limits ?? DEFAULT_LIMITS
   checkText(text, limits)
@@ -67,9 +70,10 @@ export async function prepareSql(
     case 'columns':
       return { sql: showColumns(bare().measurement(statement.name)), explain: statement.explain, scans: [], parameters: [] }
     default: {
-      const { tree, parameters: map } = await parse(host, statement.text)
+      const { tree: parsed, parameters: map } = await parse(host, statement.text)
       const names = parameterNames(map)
-      bindParameters(tree, names, valuesOf(names, parameters))
+      bindParameters(parsed, names, valuesOf(names, parameters))
+      const tree = firstRows === undefined ? parsed : withFirstRows(parsed, firstRows)
       if (host.functions !== undefined) await expandFunctions(tree, host.functions, limits, (text) => parse(host, text))
       const nodes = checkTree(tree, limits)
       const bounded = apart !== true && isBounded(tree, nodes)

@@ -10,6 +10,7 @@ import { bucketKey } from './lane/bucket-key.ts'
 import { CALL, only } from './lane/members.ts'
 import { count, type LaneCatalog, measurementOf, Recogniser } from './lane/recognise.ts'
 import { foldName } from './names.ts'
+import { constant } from './parameters.ts'
 import { conjuncts, prune } from './prune.ts'
 import { newScope } from './scope.ts'
 
@@ -24,6 +25,7 @@ export interface OrderedRows extends Scanned {
   kind: 'rows'
   newestFirst: boolean
   limit: number
+  offset: number
   /** Rows are groups of whole buckets of so many milliseconds: none may lie in two slices. */
   bucket?: Bucket
 }
@@ -58,6 +60,12 @@ export function recogniseTimeOrder(tree: Node, catalog: LaneCatalog): TimeOrder 
   return measurement === undefined ? undefined : new TimeOrderRecogniser(tree, measurement).timeOrder(catalog.now())
 }
 
+/** The statement with its first rows, so many at most, in place of those that its LIMIT and OFFSET choose. */
+export function withFirstRows(tree: Node, rows: number): Node {
+  const bounds = { type: 'LIMIT_MODIFIER', limit: constant('BIGINT', BigInt(rows)) }
+  return { ...tree, modifiers: ((tree.modifiers ?? []) as Node[]).map((modifier) => (modifier.type === bounds.type ? bounds : modifier)) }
+}
+
 function mayBeValues({ select_list: items }: Node): boolean {
   return ((items ?? []) as Node[]).every((item) => item.class === 'FUNCTION')
 }
@@ -78,11 +86,12 @@ class TimeOrderRecogniser extends Recogniser {
     const [order, bounds, ...more] = (this.tree.modifiers ?? []) as Node[]
     if (order?.type !== 'ORDER_MODIFIER' || bounds?.type !== 'LIMIT_MODIFIER' || more.length > 0) return undefined
     const limit = count(bounds.limit, Number.POSITIVE_INFINITY)
-    if (limit === undefined || limit === 0 || !Number.isFinite(limit) || count(bounds.offset, 0) !== 0) return undefined
+    const offset = count(bounds.offset, 0)
+    if (limit === undefined || limit === 0 || !Number.isFinite(limit) || offset === undefined) return undefined
     const [{ type, expression }] = order.orders as Node[]
     // A star is several columns, so that a number need not be that of an item.
     const meant = expression.class === 'CONSTANT' && this.items.some((item) => item.class === 'STAR') ? undefined : this.meant(expression, false)
-    const rows = { kind: 'rows', newestFirst: type === 'DESCENDING', limit } as const
+    const rows = { kind: 'rows', newestFirst: type === 'DESCENDING', limit, offset } as const
     if (meant === undefined) return undefined
     if (!this.isGrouped) return this.column(meant)?.role === 'time' && this.tree.having === undefined ? rows : undefined
     const bucket = this.shadows(meant) ? undefined : this.bucketOf(meant, now)
