@@ -282,7 +282,7 @@ export interface Reader {
    * for whatever reason: ask for the samples. An engine that never does better than that lacks it. @throws NOT_FOUND as `samples`.
    */
   aggregate?(request: AggregateRequest): Promise<AggregateSet | undefined>
-  /** The series that match and have a row in the range, ascending; whether the field has a value there is looked at by segment or memtable, not by row. */
+  /** The series that match and have a value of the field in the range, ascending. */
   activeSeries(request: SampleRequest): Promise<SeriesSet>
   /** Read-only SQL, gated; @throws SQL_ERROR with a reason the caller can act on. */
   sql(request: SqlRequest): Promise<SqlCursor>

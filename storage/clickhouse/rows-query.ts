@@ -34,7 +34,7 @@ export function samplesStatement(place: Place, query: RowsQuery, newestOnly: boo
 
 /** Ids of series that have rows. */
 export function activeStatement(place: Place, query: RowsQuery): string {
-  return `SELECT DISTINCT series FROM (${rowsOf(place, query)})`
+  return `SELECT DISTINCT series FROM (${rowsOf(place, query)}) WHERE v0 IS NOT NULL`
 }
 
 export function conditionOf(

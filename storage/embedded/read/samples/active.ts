@@ -1,5 +1,4 @@
-/** Which series have rows in a time range: the newest sources are asked first, and only about series not met yet. */
-import type { SegmentMeta } from '../../threads/segment-entry.ts'
+/** Which series have values of a field in a time range: the newest sources are asked first, and only about series not met yet. */
 import type { RelationContext } from '../relation.ts'
 import type { Source } from '../sources.ts'
 import { eachCommon } from './gather.ts'
@@ -19,12 +18,8 @@ export async function activeSeries({ sampleBlocks }: RelationContext, sources: r
     const whole = masks.length === 0 && block.minTime >= lo && block.maxTime <= hi
     eachCommon(series, block.series, (i, at) => {
       if (active[i] === 1) return
-      if (whole) {
-        active[i] = 1
-        return
-      }
-      const from = timeBound(times, lo, starts[at], starts[at + 1])
-      const to = timeBound(times, hi + 1, from, starts[at + 1])
+      const from = whole ? starts[at] : timeBound(times, lo, starts[at], starts[at + 1])
+      const to = whole ? starts[at + 1] : timeBound(times, hi + 1, from, starts[at + 1])
       if (from < to && (masks.length === 0 || unmaskedRuns(masks, block.series[at], block, from, to, parts) > 0)) active[i] = 1
     })
   }
@@ -34,18 +29,15 @@ export async function activeSeries({ sampleBlocks }: RelationContext, sources: r
     if (rest.length === 0) break
     const { source } = blockSources[i]
     const [from, to] = scope.range
-    if (source.segment !== undefined && source.masks.length === 0 && source.minTime >= from && source.maxTime <= to) {
-      if (hasField(source.segment, scope)) eachCommon(series, await sampleBlocks.seriesOf(source, scope), (position) => (active[position] = 1))
-    } else for (const block of await sampleBlocks.read(blockSources[i], rest, scope)) look(block)
+    const isWhole = source.segment !== undefined && source.masks.length === 0 && source.minTime >= from && source.maxTime <= to
+    const filled = isWhole ? await sampleBlocks.filled(source, scope) : undefined
+    if (filled === true) eachCommon(series, await sampleBlocks.seriesOf(source, scope), (position) => (active[position] = 1))
+    else if (filled === undefined) for (const block of await sampleBlocks.read(blockSources[i], rest, scope)) look(block)
   }
   const out = new Int32Array(series.length)
   let n = 0
   for (let i = 0; i < series.length; i++) if (active[i] === 1) out[n++] = i
   return out.subarray(0, n)
-}
-
-function hasField({ columns }: SegmentMeta, { field }: ReadScope): boolean {
-  return columns.some((column) => column.field === field.id)
 }
 
 function missing(series: Int32Array, active: Uint8Array): Int32Array {

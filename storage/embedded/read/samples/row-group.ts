@@ -72,7 +72,7 @@ export class RowGroup implements RowBlock {
 }
 
 /** Whether all rows have a value in the column itself. */
-export function isDense(footer: Footer, group: number, { name }: StoredColumn): boolean {
+export function isDense(footer: Footer, group: number, { name }: Pick<StoredColumn, 'name' | 'bits'>): boolean {
   const column = footer.column(name)
   return column >= 0 && footer.nulls[group * footer.columns.length + column] === 0
 }

@@ -132,6 +132,11 @@ export class SegmentBlocks {
     )
   }
 
+  /** See `SegmentPages.filled`. */
+  filled({ segment }: Source, scope: ReadScope): Promise<boolean | undefined> {
+    return this.pages.filled(segment as SegmentMeta, scope)
+  }
+
   /** The series that have rows in a source, ascending; kept as long as the segment is known. */
   async seriesOf({ segment: meta, measurement }: Source, scope: ReadScope): Promise<Int32Array> {
     const segment = meta as SegmentMeta

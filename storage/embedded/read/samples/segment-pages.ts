@@ -8,6 +8,7 @@ import { Turn } from 'svcdb/lib/event-loop'
 import { ColumnDecoder } from '../../parquet/column-decoder.ts'
 import { PageFault } from '../../parquet/page-fault.ts'
 import { ChunkRoom, ParquetFile } from '../../parquet/parquet-file.ts'
+import { bitsColumn } from '../../segment/bits-column.ts'
 import type { FieldDef } from '../../threads/definitions.ts'
 import type { SegmentMeta } from '../../threads/segment-entry.ts'
 import { type Source, segmentPathOf } from '../sources.ts'
@@ -94,6 +95,26 @@ export class SegmentPages {
       const file = this.open(segment, known, scope)
       try {
         return await this.distinct(file, this.indexOf(known, file, scope), scope)
+      } finally {
+        file.close()
+      }
+    })
+  }
+
+  /** Whether all rows of a segment have a value of the field, or none has; undefined where some have, and where the footer does not tell. */
+  async filled(segment: SegmentMeta, scope: ReadScope): Promise<boolean | undefined> {
+    const column = segment.columns.find(({ field }) => field === scope.field.id)
+    if (column === undefined) return false
+    const known = this.knownOf(segment)
+    if (known.refused) return undefined
+    await scope.context.verifier?.ensure([segment], scope.signal)
+    return this.guarded(known, async () => {
+      const file = new LazyFile(() => this.open(segment, known, scope))
+      try {
+        const { footer } = this.cache.get(known.index, 0, scope.question) ?? this.indexOf(known, file.opened, scope)
+        const lies = { name: column.name, bits: bitsColumn(column) }
+        const every = (has: typeof isDense): boolean => footer.rows.every((_, group) => has(footer, group, lies))
+        return every(isDense) ? true : every(isEmpty) ? false : undefined
       } finally {
         file.close()
       }

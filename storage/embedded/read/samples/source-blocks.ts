@@ -168,6 +168,11 @@ export class SampleBlocks {
     return out
   }
 
+  /** Whether all rows of a segment source have a value of the field, or none has; undefined where some have, and where that is not known without reading them. */
+  filled(source: Source, scope: ReadScope): Promise<boolean | undefined> {
+    return this.segments.filled(source, scope)
+  }
+
   /** The series of a segment source, ascending. */
   seriesOf(source: Source, scope: ReadScope): Promise<Int32Array> {
     return this.segments.seriesOf(source, scope)

@@ -53,7 +53,7 @@ export function valueWidth(footer: Footer, group: number, { name, kind }: Stored
 }
 
 /** No row of the group has a value. */
-export function isEmpty(footer: Footer, group: number, { name, bits }: StoredColumn): boolean {
+export function isEmpty(footer: Footer, group: number, { name, bits }: Pick<StoredColumn, 'name' | 'bits'>): boolean {
   return isNull(footer, group, footer.column(name)) && (bits === undefined || isNull(footer, group, footer.column(bits)))
 }
 
