@@ -163,6 +163,33 @@ t.test('statements of one tenant in DuckDB hold up neither statements nor writes
   t.same(new Set(await Promise.all(many)), new Set([200]))
 })
 
+t.test('statements for newest rows of very many series with very many values do not hold up another tenant', async (t) => {
+  const { node } = await started(t, { query_threads: 1 })
+  const ask = (query: string, headers: Record<string, string>) => node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query }, headers })
+  const list = (count: number, one: (i: number) => string): string => Array.from({ length: count }, (_, i) => one(i)).join(', ')
+  const fields = list(300, (i) => `f${i}=${i}`).replaceAll(' ', '')
+  const rows = Array.from({ length: 20_000 }, (_, i) => `many,host=h${i} value=${i % 999}`)
+  t.equal((await write(node, alice, [`many,host=h0 ${fields}`, ...rows].join('\n'))).statusCode, 204)
+  const statements = {
+    order: `SELECT host, last(value, _time) AS v, max(_time) AS t FROM many GROUP BY host ORDER BY ${list(3000, (i) => (i % 2 ? 'v DESC' : 't'))} LIMIT 5`,
+    counts: `SELECT ${list(3000, (i) => `count(DISTINCT host) AS n${i}`)} FROM many`,
+    values: `SELECT host, ${list(2000, (i) => `last(value, _time) AS v${i}`)} FROM many GROUP BY host LIMIT 100000`,
+    fields: `SELECT host, ${list(300, (i) => `last(f${i}, _time) AS v${i}`)} FROM many GROUP BY host LIMIT 5`,
+  }
+  for (const [name, statement] of Object.entries(statements)) {
+    let longest = 0
+    let isOver = false
+    const asked = ask(statement, alice).finally(() => (isOver = true))
+    while (!isOver) {
+      const began = performance.now()
+      t.equal((await node.inject({ url: '/api/v1/query?query=sum(cpu_value)', headers: bob })).statusCode, 200)
+      longest = Math.max(longest, performance.now() - began)
+    }
+    t.equal((await asked).statusCode, 200, name)
+    t.ok(longest < 3000, `${name}: ${longest} ms`)
+  }
+})
+
 /** A query whose answer nobody reads. */
 function unread(url: string, query: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {

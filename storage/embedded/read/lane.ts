@@ -105,10 +105,10 @@ async function parseAnywhere({ duck }: RelationContext, text: string): ReturnTyp
 }
 
 async function* rowsOf(opened: OpenedLane, signal: AbortSignal | undefined, inDuckDb: () => Promise<SqlCursor>): AsyncGenerator<SqlChunk> {
-  let chunks: Iterable<SqlChunk> | undefined
+  let chunks: Iterable<SqlChunk> | AsyncIterable<SqlChunk> | undefined
   try {
     signal?.throwIfAborted()
-    chunks = await opened.rows()
+    chunks = await opened.rows(signal)
   } catch (error) {
     throw sqlError(error, signal, undefined)
   }

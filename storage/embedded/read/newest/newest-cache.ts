@@ -10,6 +10,8 @@ import { entryBytes, NewestEntry } from './newest-entry.ts'
 /** With fewer series wanted by this factor, nothing is begun to be kept for all of the measurement. */
 const FEW_SHARE = 64
 const ROWS = -1
+/** Bytes of the entries for one answer, some five million values. */
+const MOST_AT_ONCE = 128 << 20
 
 type SegmentsEvent = Extract<FollowedEvent, { kind: 'segments' }>
 
@@ -47,6 +49,11 @@ export class NewestCache {
 
   get bytes(): number {
     return this.held
+  }
+
+  /** Whether so many entries for a measurement of so many series can be kept together, and put into an answer in one turn of the thread. */
+  hasRoomFor(entries: number, series: number): boolean {
+    return entries * entryBytes(series) <= Math.min(this.budget, MOST_AT_ONCE)
   }
 
   /**

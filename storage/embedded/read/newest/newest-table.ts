@@ -1,4 +1,5 @@
 /** The newest rows of series and the newest values of fields, all as of one moment: what a statement for newest rows is answered from. */
+import { Turn } from 'svcdb/lib/event-loop'
 import { encryptedField } from '../../encryption/open.ts'
 import type { NewestOfSeries } from '../../sql/index.ts'
 import type { FieldDef, MeasurementDef } from '../../threads/definitions.ts'
@@ -36,11 +37,15 @@ export async function newestOfSeries(
   if (!fields.every(NewestCache.keeps) || encryptedField(context.duck.encrypted.keys.columns, fields, segments) !== undefined) return undefined
   const { newest } = context.sampleBlocks
   const wanted = [undefined, ...fields]
+  // One would push out the other, and what others keep.
+  if (!newest.hasRoomFor(wanted.length, context.state.series.of(measurement.id).length)) return undefined
+  const turn = new Turn(signal)
   for (let attempt = 0, snapshot = first; attempt < attempts; attempt++, snapshot = await context.state.snapshot(context.pin)) {
     let whole = true
     for (const field of wanted) {
       const entry = await newest.known({ context, snapshot, measurement, field, series, floor: time[0], signal })
       if (entry === undefined) whole = false
+      if (turn.isOver) await turn.next()
     }
     const entries = whole ? wanted.map((field) => newest.now({ context, snapshot, measurement, field, series })) : []
     if (!whole || !entries.every((entry) => entry !== undefined && entry.floor <= time[0] && entry.unknown(series)?.length === 0)) continue

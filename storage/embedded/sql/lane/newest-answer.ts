@@ -1,10 +1,13 @@
 /** Answers a statement for newest rows from what is known of each series. */
 import type { SqlChunk, SqlVector } from 'svcdb'
+import { Turn } from 'svcdb/lib/event-loop'
 import type { NewestCount, NewestPlan, NewestValue } from './newest.ts'
 import { type OrderTerm, sortedPositions, textRanks } from './order.ts'
 import { textVector } from './vectors.ts'
 
 const CHUNK_ROWS = 8192
+/** Values of a chunk: one is made in one turn of the thread. */
+const CHUNK_CELLS = 65_536
 const NONE = -1
 /** All of an exponent's bits: a NaN or infinity. */
 const EXPONENT = 0x7ff00000
@@ -27,15 +30,23 @@ export interface NewestTable {
   fields: ReadonlyMap<string, NewestOfSeries>
 }
 
-/** Undefined where a value is not to be seen, so that an older one may be the answer. */
-export function newestChunks(plan: NewestPlan, table: NewestTable, textBytes: boolean): Iterable<SqlChunk> | undefined {
+/** In turns of the thread: series may be very many, and so may values. Undefined where a value is not to be seen, so that an older one may be the answer. */
+export async function newestChunks(
+  plan: NewestPlan,
+  table: NewestTable,
+  textBytes: boolean,
+  signal: AbortSignal | undefined,
+): Promise<Iterable<SqlChunk> | AsyncIterable<SqlChunk> | undefined> {
   for (const { value } of [...plan.outputs, ...plan.order])
     if (value.kind === 'newest' && plan.fields.get(value.name) === 'Float64' && holdsNonFinite(table.fields.get(value.name) as NewestOfSeries)) return undefined
-  return plan.by.length === 0 ? [countsOf(plan, table)] : chunksOf(plan, new Groups(plan, table), textBytes)
+  const turn = new Turn(signal)
+  if (plan.by.length === 0) return [await countsOf(plan, table, turn)]
+  const groups = new Groups(plan, table)
+  return chunksOf(plan, groups, await positionsOf(plan, groups, turn), textBytes, turn)
 }
 
 /** Of a plan without groups: all of its values are counts. */
-function countsOf({ outputs }: NewestPlan, { series, rows, tag }: NewestTable): SqlChunk {
+async function countsOf({ outputs }: NewestPlan, { series, rows, tag }: NewestTable, turn: Turn): Promise<SqlChunk> {
   const count = (name: string): number => {
     const { codes, texts } = tag(name)
     const seen = new Uint8Array(texts.length)
@@ -47,7 +58,14 @@ function countsOf({ outputs }: NewestPlan, { series, rows, tag }: NewestTable): 
       }
     return found
   }
-  return { rows: 1, columns: outputs.map(({ value }) => ({ values: BigInt64Array.of(BigInt(count((value as NewestCount).name))) })) }
+  const counts = new Map<string, bigint>()
+  for (const { value } of outputs) {
+    const { name } = value as NewestCount
+    if (counts.has(name)) continue
+    if (turn.isOver) await turn.next()
+    counts.set(name, BigInt(count(name)))
+  }
+  return { rows: 1, columns: outputs.map(({ value }) => ({ values: BigInt64Array.of(counts.get((value as NewestCount).name) as bigint) })) }
 }
 
 /** The oldest of the times that a plan's values have; undefined where a value is not to be seen, so that an older one may be the answer, and where there are none. */
@@ -64,13 +82,23 @@ export function oldestNewest(plan: NewestPlan, { rows, fields }: NewestTable): b
   return oldest
 }
 
-function* chunksOf(plan: NewestPlan, groups: Groups, textBytes: boolean): Generator<SqlChunk> {
-  const terms = plan.order.map(({ value, descending, nullsFirst }) => groups.ranks(value, descending, nullsFirst))
+/** Groups in their order, those that are wanted. */
+async function positionsOf({ order, offset, limit }: NewestPlan, groups: Groups, turn: Turn): Promise<Uint32Array> {
+  const terms: OrderTerm[] = []
+  for (const { value, descending, nullsFirst } of order) {
+    if (turn.isOver) await turn.next()
+    terms.push(groups.ranks(value, descending, nullsFirst))
+  }
   const all = terms.length === 0 ? Uint32Array.from({ length: groups.count }, (_, i) => i) : sortedPositions(terms, groups.count)
-  const order = all.subarray(plan.offset, Math.min(all.length, plan.offset + plan.limit))
-  for (let from = 0; from < order.length; from += CHUNK_ROWS) {
-    const rows = order.subarray(from, from + CHUNK_ROWS)
-    yield { rows: rows.length, columns: plan.outputs.map(({ value, type }) => groups.vector(value, type, rows, textBytes)) }
+  return all.subarray(offset, Math.min(all.length, offset + limit))
+}
+
+async function* chunksOf({ outputs }: NewestPlan, groups: Groups, order: Uint32Array, textBytes: boolean, turn: Turn): AsyncGenerator<SqlChunk> {
+  const most = Math.max(1, Math.min(CHUNK_ROWS, Math.floor(CHUNK_CELLS / outputs.length)))
+  for (let from = 0; from < order.length; from += most) {
+    const rows = order.subarray(from, from + most)
+    if (turn.isOver) await turn.next()
+    yield { rows: rows.length, columns: outputs.map(({ value, type }) => groups.vector(value, type, rows, textBytes)) }
   }
 }
 
@@ -145,7 +173,7 @@ class Groups {
       return { ranks: out, size: texts.length + 2 }
     }
     // 64 bits as their places among all: doubles would not tell them apart.
-    const numbers = Array.from(series, (at, i) => this.number(value, at, i))
+    const numbers = this.numbers(value)
     const sorted = numbers.filter((number) => number !== undefined).sort((a, b) => (a < b ? -1 : a > b ? 1 : 0))
     const places = new Map<number | bigint, number>()
     for (const number of sorted) if (!places.has(number)) places.set(number, places.size)
@@ -197,11 +225,12 @@ class Groups {
     return known[series] === 1 && (value.kind === 'newest' || times[series] === this.table.rows.times[series])
   }
 
-  private number(value: Exclude<NewestValue, { kind: 'tag' }>, series: number, group: number): number | bigint | undefined {
-    if (value.kind === 'time') return this.table.rows.times[series]
-    const type = this.types.get(value.name) as string
-    const { values, validity } = this.vector(value, type, Uint32Array.of(group), false)
-    return validity === undefined ? (values[0] as number | bigint) : undefined
+  /** Of each group; undefined for null. */
+  private numbers(value: Exclude<NewestValue, { kind: 'tag' }>): (number | bigint | undefined)[] {
+    const type = value.kind === 'time' ? '' : (this.types.get(value.name) as string)
+    const all = Uint32Array.from({ length: this.count }, (_, i) => i)
+    const { values, validity } = this.vector(value, type, all, false)
+    return Array.from(values as ArrayLike<number | bigint>, (number, i) => (validity?.[i] === 0 ? undefined : number))
   }
 }
 

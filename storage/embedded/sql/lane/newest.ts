@@ -45,6 +45,8 @@ const SELECT = new Set(
 )
 const AT_NEWEST = new Set(['arg_max', 'max_by', 'last'])
 const WINDOW = new Set('class type query_location function_name partitions orders start end'.split(' '))
+/** Of ORDER BY: groups are compared by them in one turn of the thread. */
+const MAX_TERMS = 8
 const STAR = new Set('class type query_location exclude_list'.split(' '))
 const COUNTED = new Set([...CALL, 'distinct'])
 const TYPES: Record<string, string> = { float64: 'Float64', int64: 'Int64', uint64: 'UInt64', bool: 'Boolean' }
@@ -188,6 +190,9 @@ class NewestRecogniser extends Recogniser {
       const meant = this.shadows(expression) ? undefined : this.meant(expression, false)
       const value = meant === undefined ? undefined : this.result(meant, aggregated, by)
       if (value === undefined) return undefined
+      // A value that has come before decides nothing more.
+      if (order.some((term) => isSame(term.value, value))) continue
+      if (order.length === MAX_TERMS) return undefined
       order.push({ value, descending: type === 'DESCENDING', nullsFirst: nulls === 'NULLS FIRST' })
     }
     const bounds = this.modifier('LIMIT_MODIFIER')
@@ -212,6 +217,9 @@ class NewestRecogniser extends Recogniser {
     return this.column(item)?.name ?? callName(item)
   }
 }
+
+const isSame = (a: NewestValue, b: NewestValue): boolean => a.kind === b.kind && nameOf(a) === nameOf(b)
+const nameOf = (value: NewestValue): string | undefined => (value.kind === 'time' ? undefined : value.name)
 
 const MODIFIERS = new Set(['DISTINCT_MODIFIER', 'ORDER_MODIFIER', 'LIMIT_MODIFIER'])
 

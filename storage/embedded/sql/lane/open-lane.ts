@@ -23,7 +23,7 @@ export interface LaneOptions {
 /** A statement of the lane. Its rows come undefined, before any is read, where samples turn out not to tell all: it is DuckDB's then. */
 export interface OpenedLane {
   columns: SqlColumn[]
-  rows(): Promise<Iterable<SqlChunk> | undefined>
+  rows(signal: AbortSignal | undefined): Promise<Iterable<SqlChunk> | AsyncIterable<SqlChunk> | undefined>
 }
 
 /**
@@ -62,9 +62,9 @@ export function openLane(host: LaneHost, tree: Node, textBytes: boolean): Opened
   if ('by' in plan) {
     return {
       columns: plan.outputs.map(({ name, type }) => ({ name, type })),
-      async rows() {
+      async rows(signal) {
         const table = await host.newest(plan)
-        return table === undefined ? undefined : newestChunks(plan, table, textBytes)
+        return table === undefined ? undefined : newestChunks(plan, table, textBytes, signal)
       },
     }
   }
