@@ -17,6 +17,22 @@ t.test('patterns that would take long are left to DuckDB', (t) => {
   t.end()
 })
 
+t.test('values that are left out are looked up, and very many conditions are left to DuckDB', (t) => {
+  const texts = Array.from({ length: 100_000 }, (_, i) => `a${i}`)
+  const rows = { series: texts.length, tag: () => ({ codes: Int32Array.from(texts.keys()), texts }) } as unknown as LaneRows
+  const grouped = (conditions: number, values: number) => {
+    const oneOf = texts.slice(0, values)
+    const tagFilters = Array.from({ length: conditions }, () => ({ tag: 'host', is: { oneOf }, negated: true }))
+    return groupingOf({ keys: [], aggregates: [], expressions: [], tagFilters } as unknown as GroupsPlan, rows, [0, 1])
+  }
+  const used = process.threadCpuUsage()
+  t.equal(grouped(1, 50_000)?.groupOf.filter((group) => group === 0).length, 50_000)
+  t.ok(process.threadCpuUsage(used).user < 2_000_000, 'not each compared with each')
+  t.equal(grouped(40, 1)?.groupOf.filter((group) => group === 0).length, 99_999)
+  t.equal(grouped(100, 1), undefined)
+  t.end()
+})
+
 t.test('groups of more numbers than are taken, arithmetic among them, are left to DuckDB', (t) => {
   const rows = { series: 1, tag: () => undefined } as unknown as LaneRows
   const one: Expression = { kind: 'aggregate', aggregate: 0 }
