@@ -10,13 +10,19 @@ export function hintedSeries(view: SeriesView, measurement: MeasurementDef, hint
   const { id } = measurement
   const named = tagColumns(measurement, view.tagKeys(id))
   const patterns: TagLike[] = []
-  let wanted: Int32Array | undefined
+  // Those of a tag together: series are looked for once, however many conditions there are.
+  const values = new Map<number, ReadonlySet<string>>()
   for (const hint of hints) {
     const tag = named.find(({ column }) => column === hint.tag)
     if (tag === undefined) continue
     const key = view.keySymbol(id, tag.key)
     if ('like' in hint) patterns.push({ key, like: hint.like })
-    else wanted = view.withTag(id, wanted ?? view.of(id), key, hint.values)
+    else {
+      const known = values.get(key)
+      values.set(key, new Set(known === undefined ? hint.values : hint.values.filter((value) => known.has(value))))
+    }
   }
+  let wanted: Int32Array | undefined
+  for (const [key, own] of values) wanted = view.withTag(id, wanted ?? view.of(id), key, [...own])
   return patterns.length === 0 ? wanted : view.withTagsLike(id, wanted ?? view.of(id), patterns, likeMatcher)
 }
