@@ -18,7 +18,7 @@ const LOOKBACK = 300
 
 const STATEMENTS = [
   `SELECT region, time_bucket(INTERVAL '1 minute', _time) AS minute, avg(user) FROM cpu GROUP BY region, minute ORDER BY region, minute`,
-  `SELECT host, median(user) FROM cpu GROUP BY host ORDER BY host`,
+  `SELECT host, quantile_disc(user, 0.5) FROM cpu GROUP BY host ORDER BY host`,
 ]
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 })

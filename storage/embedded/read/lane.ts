@@ -39,6 +39,8 @@ import { inSlices, timeSlices } from './time-slices.ts'
 const NS_PER_MS = 1_000_000n
 /** Of fields whose samples are numbers. */
 const PLAIN_TYPES: ReadonlySet<FieldDef['type']> = new Set(['float64', 'int64', 'uint64', 'bool'])
+/** Of what a query may take in DuckDB. */
+const COLLECTED_SHARE = 4
 const EVER: Interval = [INT64_MIN, INT64_MAX]
 const PATHS = {
   samples: 'Samples: no scan by DuckDB, where every row has its values and a time of whole milliseconds',
@@ -140,6 +142,7 @@ function laneHost(
   const definition = (name: string): MeasurementDef => state.measurement(namespace, name) as MeasurementDef
   return {
     ...catalog,
+    room: context.duck.memoryLimit / COLLECTED_SHARE,
     newest(plan) {
       reads(plan.time)
       return newestTable(context, snapshot, definition(plan.measurement), plan, signal)

@@ -53,6 +53,8 @@ t.test('EXPLAIN says which way a statement goes, and parameters are constants', 
     'SELECT count(DISTINCT host) FROM m',
     'SELECT host, last(value, _time) FROM m GROUP BY 1',
     "SELECT max(value) FROM m WHERE host LIKE 'a%'",
+    'SELECT host, median(value), quantile_cont(value, 0.95) FROM m GROUP BY ALL',
+    'SELECT round(percentile_cont(0.99) WITHIN GROUP (ORDER BY value), 1) AS p99 FROM m',
   ])
     t.match(await path(query), /^path,Samples/, query)
   t.match(await path("SELECT round(100 - avg(value) / 3, 1) AS v FROM m WHERE host LIKE 'a%' ORDER BY v"), /^path,Samples/)
@@ -60,13 +62,20 @@ t.test('EXPLAIN says which way a statement goes, and parameters are constants', 
   t.same(await read('SELECT count(*) / 4 AS quarter, abs(min(value) - max(value)) AS spread FROM m'), [[0.5, 2]])
   t.match(await path('SELECT * FROM m ORDER BY _time DESC LIMIT 1'), /^path,DuckDB. In slices of the time/)
   t.same(await read('SELECT count(DISTINCT host) FROM m'), [[2n]])
+  t.same(await read('SELECT median(value), quantile_cont(value, 0.25) FROM m'), [[4, 3.5]])
   const [fromSamples, fromDuckDb] = await Promise.all(
     ['', ' WHERE 1 = 1'].map((where) =>
       reader.sql({ namespace: 'default', query: `SELECT time_bucket($1, _time), max(value) FROM m${where} GROUP BY 1`, parameters: ['5m'] }),
     ),
   )
   t.same(fromSamples.columns, fromDuckDb.columns)
-  for (const query of ['SELECT max(state) FROM m', 'SELECT max(value) FROM m HAVING count(*) > 1', 'SELECT DISTINCT value FROM m', "SELECT 'a'"])
+  for (const query of [
+    'SELECT max(state) FROM m',
+    'SELECT max(value) FROM m HAVING count(*) > 1',
+    'SELECT DISTINCT value FROM m',
+    "SELECT 'a'",
+    'SELECT quantile_cont(value, -0.5) FROM m',
+  ])
     t.equal(await path(query), 'path,DuckDB', query)
   t.same(await read('SELECT max(value) AS v, count(*) FROM m WHERE host = $1', ['b']), [[5, 1n]])
   t.same(await read('SELECT _time, host FROM m WHERE value > 2 AND host <> ? ORDER BY 1 DESC', ['a']), [[1_700_000_060_000_000_000n, 'b']])

@@ -22,9 +22,11 @@ export interface Cells {
   counts: Float64Array | undefined
   /** Of `first` and `last`, when their values are. */
   times?: Float64Array
+  /** Of a quantile (quantiles.ts). */
+  fraction?: number
 }
 
-export function cellsOf({ kind, field, type }: AggregatePlan, cells: number): Cells {
+export function cellsOf({ kind, field, type, fraction }: AggregatePlan, cells: number): Cells {
   const values = new Float64Array(cells)
   if (kind === 'min') values.fill(Number.POSITIVE_INFINITY)
   if (kind === 'max') values.fill(Number.NEGATIVE_INFINITY)
@@ -32,6 +34,7 @@ export function cellsOf({ kind, field, type }: AggregatePlan, cells: number): Ce
     const times = new Float64Array(cells).fill(kind === 'first' ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY)
     return { kind, field, ofTimes: false, values: values.fill(Number.NaN), counts: undefined, times }
   }
+  if (fraction !== undefined) return { kind, field, ofTimes: false, values: values.fill(Number.NaN), counts: undefined, fraction }
   return { kind, field, ofTimes: type === 'time', values, counts: kind === 'sum' || kind === 'avg' ? new Float64Array(cells) : undefined }
 }
 

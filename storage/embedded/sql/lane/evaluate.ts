@@ -10,6 +10,7 @@ import { type Grouping, groupingOf } from './groups.ts'
 import type { LaneBlock, LaneRows } from './host.ts'
 import { boundsOf, IntegersRead } from './integers.ts'
 import type { GroupsPlan } from './plan.ts'
+import { Quantiles } from './quantiles.ts'
 import { isInteger, RowFilters } from './row-filters.ts'
 import { cellRuns } from './runs.ts'
 import { BlockZones } from './zones.ts'
@@ -25,8 +26,8 @@ export interface Evaluated {
 
 const NO_SPAN: readonly [number, number] = [0, 0]
 
-/** Undefined where samples do not tell all that the statement asks for: it is DuckDB's then. */
-export async function evaluate(plan: GroupsPlan, rows: LaneRows): Promise<Evaluated | undefined> {
+/** Undefined where samples do not tell all that the statement asks for: it is DuckDB's then. @param room bytes of values that all statements of this thread may collect. */
+export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number): Promise<Evaluated | undefined> {
   const grouping = groupingOf(plan, rows, rows.span() ?? NO_SPAN)
   if (grouping === undefined) return undefined
   const cellCount = grouping.groups * grouping.buckets.count
@@ -40,9 +41,14 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows): Promise<Evalua
   }
   if (rows.span() === undefined) return withExpressions(plan, grouping, cells, presence.values)
   if (fields.some((field) => rows.lacks(field))) return undefined
-  const work = new Work(plan, fields, grouping, cells, presence)
-  const whole = await rows.scan(fields, plan.filters.length > 0 && fields.length === 1, (block) => work.add(block))
-  if (!whole || !work.exact || !cells.every((each) => areFinite(each) && work.integers.holds(each))) return undefined
+  const work = new Work(plan, fields, grouping, cells, presence, room)
+  try {
+    const whole = await rows.scan(fields, plan.filters.length > 0 && fields.length === 1, (block) => work.add(block))
+    if (!whole || !work.exact || !cells.every((each) => areFinite(each) && work.integers.holds(each))) return undefined
+    work.finish()
+  } finally {
+    work.release()
+  }
   return withExpressions(plan, grouping, cells, presence.values)
 }
 
@@ -57,7 +63,7 @@ function fieldsOf({ filters, aggregates }: GroupsPlan): string[] {
 
 class Work {
   readonly integers = new IntegersRead()
-  /** Doubles hold all integers so far. */
+  /** Doubles hold all integers so far, and there was room for all values that are collected. */
   exact = true
   private readonly filters: RowFilters
   private readonly fields: readonly string[]
@@ -65,13 +71,14 @@ class Work {
   private readonly presence: Cells
   private readonly ofTimes: readonly Cells[]
   private readonly ofField: readonly (readonly Cells[])[]
+  private readonly quantiles: readonly (Quantiles | undefined)[]
   /** All that is asked of the rows is how many there are. */
   private readonly counted: readonly Float64Array[] | undefined
   private readonly integerFields: readonly boolean[]
   private readonly zones = new BlockZones()
   private runs = new IntList(1024)
 
-  constructor(plan: GroupsPlan, fields: readonly string[], grouping: Grouping, cells: readonly Cells[], presence: Cells) {
+  constructor(plan: GroupsPlan, fields: readonly string[], grouping: Grouping, cells: readonly Cells[], presence: Cells, room: number) {
     const others = cells.filter((each) => each !== presence)
     this.filters = new RowFilters(plan, fields)
     this.fields = fields
@@ -79,6 +86,10 @@ class Work {
     this.presence = presence
     this.ofTimes = others.filter((each) => each.ofTimes)
     this.ofField = fields.map((field) => others.filter((each) => each.field === field))
+    this.quantiles = this.ofField.map((each) => {
+      const asked = each.filter(({ fraction }) => fraction !== undefined)
+      return asked.length === 0 ? undefined : new Quantiles(asked, room)
+    })
     const filtered = new Set(plan.filters.map(({ field }) => field))
     // A value that satisfies a filter is one.
     const counts = others.every(({ kind, field }) => kind === 'count' && field !== undefined && filtered.has(field))
@@ -97,6 +108,14 @@ class Work {
     return this.exact
   }
 
+  finish(): void {
+    for (const quantiles of this.quantiles) quantiles?.finish()
+  }
+
+  release(): void {
+    for (const quantiles of this.quantiles) quantiles?.release()
+  }
+
   private aggregate(block: LaneBlock, runs: IntList): void {
     if (this.counted !== undefined) {
       for (const counts of this.counted) countRows(runs, counts)
@@ -112,8 +131,10 @@ class Work {
         bounds ??= boundsOf(runs, values)
         if (!this.integers.add(this.fields[field], bounds)) this.exact = false
       }
+      if (this.quantiles[field]?.add(runs, values) === false) this.exact = false
       for (const each of cells)
-        if (each.times === undefined) addRuns(each, runs, values, this.zones, bounds)
+        if (each.fraction !== undefined) continue
+        else if (each.times === undefined) addRuns(each, runs, values, this.zones, bounds)
         else addEnds(each, runs, values, block.times)
     }
   }

@@ -65,7 +65,7 @@ function isDigits(expression: Expression): boolean {
 }
 
 function isDouble({ kind, type }: AggregatePlan): boolean {
-  return kind === 'avg' || (type === 'float64' && kind !== 'count' && kind !== 'rows')
+  return kind === 'avg' || kind === 'quantile' || (type === 'float64' && kind !== 'count' && kind !== 'rows')
 }
 
 /** Away from zero where it is half. */

@@ -6,6 +6,8 @@ import type { ScanPlan } from './plan.ts'
 import type { LaneCatalog } from './recognise.ts'
 
 export interface LaneHost extends LaneCatalog {
+  /** Bytes of values that all statements of this thread may collect. */
+  readonly room: number
   rows(plan: ScanPlan): LaneRows
   /** Undefined where it is not known without a scan. */
   newest(plan: NewestPlan): Promise<NewestTable | undefined>

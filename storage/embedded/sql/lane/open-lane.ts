@@ -72,7 +72,7 @@ export function openLane(host: LaneHost, tree: Node, textBytes: boolean): Opened
     columns: plan.kind === 'rows' ? rowColumns(plan) : columnsOf(plan),
     async rows() {
       if (plan.kind === 'rows') return selectRows(plan, host.rows(plan), textBytes)
-      const evaluated = await evaluate(plan, host.rows(plan))
+      const evaluated = await evaluate(plan, host.rows(plan), host.room)
       return evaluated === undefined ? undefined : chunksOf(plan, evaluated, textBytes)
     },
   }

@@ -1,8 +1,8 @@
 /** What a statement of the lane asks for: one measurement, its rows by time, tags and values, and either aggregates of groups or nothing else. */
 import type { SqlMeasurement, TagHint } from '../host.ts'
 
-/** Of a field, or of the rows and their times; what is not finite, or absent, is no value. `first` and `last` are by the time. */
-export type AggregateKind = 'rows' | 'count' | 'sum' | 'avg' | 'min' | 'max' | 'first' | 'last'
+/** Of a field, or of the rows and their times; what is not finite, or absent, is no value. `first` and `last` are by the time, `quantile` lies between values. */
+export type AggregateKind = 'rows' | 'count' | 'sum' | 'avg' | 'min' | 'max' | 'first' | 'last' | 'quantile'
 
 /** Types of fields that statements of the lane read. */
 export type NumberType = 'float64' | 'int64' | 'uint64'
@@ -13,6 +13,8 @@ export interface AggregatePlan {
   field: string | undefined
   /** What is aggregated; undefined of `rows`. */
   type: NumberType | 'time' | undefined
+  /** Of a quantile, from 0 to 1. */
+  fraction?: number
 }
 
 export type KeyPlan =

@@ -2,14 +2,14 @@
  * Which statements the lane answers, read off the checked tree: a list of what is known to mean the same here as in DuckDB. Whatever else a node has or is
  * leaves the statement to DuckDB, which is also who refuses what is wrong with it.
  */
-import { constantInteger, type Node } from '../ast.ts'
+import { constantInteger, decimalText, type Node } from '../ast.ts'
 import { isSchema } from '../catalog.ts'
 import { MAX_TIME, MIN_TIME, type SqlMeasurement, type SqlMeasurementColumn } from '../host.ts'
 import { foldName, quotedIfNeeded } from '../names.ts'
 import { conjuncts, prune } from '../prune.ts'
 import { kindOfColumn, newScope, type Source, type SourceColumn } from '../scope.ts'
 import { bucketKey, bucketName } from './bucket-key.ts'
-import { filterOf, tagFilterOf } from './conditions.ts'
+import { exactNumber, filterOf, tagFilterOf } from './conditions.ts'
 import { expressionOf } from './expressions.ts'
 import { CALL, only } from './members.ts'
 import type {
@@ -41,6 +41,11 @@ const SELECT = new Set('type modifiers cte_map select_list from_table where_clau
 const AGGREGATES: Record<string, AggregateKind> = { count: 'count', sum: 'sum', avg: 'avg', min: 'min', max: 'max' }
 /** With the time as their second argument. */
 const BY_TIME: Record<string, AggregateKind> = { arg_max: 'last', max_by: 'last', last: 'last', arg_min: 'first', min_by: 'first', first: 'first' }
+/** Quantiles between values, with their fraction as a second argument, or half. */
+const QUANTILES: Record<string, AggregateKind> = { quantile_cont: 'quantile', median: 'quantile' }
+const CALLS = { ...AGGREGATES, ...QUANTILES }
+/** Of a statement: each takes its own time once all values are there. */
+const MAX_QUANTILES = 16
 const MAX_LIMIT = 2n ** 52n
 
 /** @param tree with values in the places of its parameters. @returns undefined for a statement of DuckDB's. */
@@ -167,7 +172,7 @@ export class Recogniser {
   private groups(now: bigint): boolean {
     const { tree } = this
     if (tree.aggregate_handling === 'FORCE_AGGREGATES') {
-      for (const item of this.items) if (!isCall(item, AGGREGATES) && this.keyNumber(item, now, true) === undefined) return false
+      for (const item of this.items) if (!isCall(item, CALLS) && this.keyNumber(item, now, true) === undefined) return false
       return tree.group_expressions === undefined
     }
     if (tree.aggregate_handling !== 'STANDARD_HANDLING') return false
@@ -247,7 +252,9 @@ export class Recogniser {
   }
 
   private aggregate(node: Node): number | undefined {
-    if (node.class !== 'FUNCTION' || !only(node, CALL) || node.order_bys?.orders !== undefined) return undefined
+    if (node.class !== 'FUNCTION' || !only(node, CALL)) return undefined
+    if (Object.hasOwn(QUANTILES, String(node.function_name))) return this.quantile(node)
+    if (node.order_bys?.orders !== undefined) return undefined
     const children = (node.children ?? []) as Node[]
     if (node.function_name === 'count_star' && children.length === 0) return this.aggregateNumber({ kind: 'rows', field: undefined, type: undefined })
     const kind = isCall(node, AGGREGATES) ? AGGREGATES[node.function_name] : undefined
@@ -258,13 +265,32 @@ export class Recogniser {
     return kind === undefined || children.length !== 1 ? undefined : this.ofField(kind, children[0])
   }
 
-  private ofField(kind: AggregateKind, node: Node): number | undefined {
+  /** Also as `percentile_cont(0.9) WITHIN GROUP (ORDER BY x)`, which the parser makes a call whose order is that of x. */
+  private quantile({ function_name: name, children, order_bys: order }: Node): number | undefined {
+    const [first, ...more] = (children ?? []) as Node[]
+    const orders = order?.orders as Node[] | undefined
+    if (name === 'median') return more.length === 0 && orders === undefined ? this.quantileOf(first, 0.5) : undefined
+    if (orders === undefined) return more.length === 1 ? this.quantileOf(first, exactNumber(more[0])) : undefined
+    const [{ type, null_order: nulls, expression }, ...others] = orders
+    const ascends = (type === 'ASCENDING' || type === 'ORDER_DEFAULT') && nulls === 'ORDER_DEFAULT'
+    return ascends && more.length === 0 && others.length === 0 ? this.quantileOf(expression, exactNumber(first)) : undefined
+  }
+
+  private quantileOf(node: Node, fraction: number | undefined): number | undefined {
+    if (fraction === undefined || !(fraction >= 0 && fraction <= 1)) return undefined
+    if (this.aggregates.filter(({ kind }) => kind === 'quantile').length === MAX_QUANTILES) return undefined
+    return this.ofField('quantile', node, fraction)
+  }
+
+  private ofField(kind: AggregateKind, node: Node, fraction?: number): number | undefined {
     const field = this.field(node)
-    return field === undefined ? undefined : this.aggregateNumber({ kind, field: field.name, type: field.type })
+    return field === undefined ? undefined : this.aggregateNumber({ kind, field: field.name, type: field.type, ...(fraction !== undefined && { fraction }) })
   }
 
   private aggregateNumber(plan: AggregatePlan): number {
-    const found = this.aggregates.findIndex(({ kind, field, type }) => kind === plan.kind && field === plan.field && type === plan.type)
+    const found = this.aggregates.findIndex(
+      ({ kind, field, type, fraction }) => kind === plan.kind && field === plan.field && type === plan.type && fraction === plan.fraction,
+    )
     return found >= 0 ? found : this.aggregates.push(plan) - 1
   }
 
@@ -302,7 +328,8 @@ export class Recogniser {
     const column = this.column(item)
     if (column !== undefined) return column.name
     if (item.function_name === 'count_star') return 'count_star()'
-    return isCall(item, AGGREGATES) || isCall(item, BY_TIME) ? callName(item) : bucketName(item)
+    if (item.function_name === 'quantile_cont') return quantileName(item)
+    return isCall(item, CALLS) || isCall(item, BY_TIME) ? callName(item) : bucketName(item)
   }
 
   protected tag(node: Node): string | undefined {
@@ -332,6 +359,15 @@ export function callName({ function_name: name, children }: Node, before = ''): 
   const columns = (children as Node[]).map(({ column_names: parts }) => (parts.length === 1 ? String(parts[0]) : undefined))
   const plain = columns.every((column) => column !== undefined && quotedIfNeeded(column) === column)
   return plain ? `${name}(${before}${columns.join(', ')})` : undefined
+}
+
+function quantileName({ function_name: name, children, order_bys: order }: Node): string | undefined {
+  const [column, fraction] = children as Node[]
+  const { type } = fraction?.value ?? {}
+  // Without a digit before the point it has another text.
+  const isPlain = order?.orders === undefined && type?.id === 'DECIMAL' && type.type_info.width > type.type_info.scale
+  const of = isPlain ? callName({ function_name: name, children: [column] }) : undefined
+  return of === undefined ? undefined : `${of.slice(0, -1)}, ${decimalText(fraction.value)})`
 }
 
 /** Of the types that samples have. */

@@ -21,7 +21,7 @@ export function columnsOf({ outputs, keys, aggregates }: GroupsPlan): SqlColumn[
 function aggregateName({ kind, type }: AggregatePlan): string {
   if (kind === 'rows' || kind === 'count') return 'Int64'
   if (type === 'time') return 'Timestamp(ns)'
-  if (type === undefined || type === 'float64' || kind === 'avg') return 'Float64'
+  if (type === undefined || type === 'float64' || kind === 'avg' || kind === 'quantile') return 'Float64'
   return kind === 'sum' ? 'decimal(38, 0)' : NUMBER_NAMES[type]
 }
 
@@ -107,6 +107,6 @@ function numbers(aggregate: AggregatePlan | undefined, value: Exclude<ValueRef, 
 function valuesOf(kind: AggregateKind, type: AggregatePlan['type'], numbers: Float64Array): SqlVector['values'] {
   if (kind === 'rows' || kind === 'count') return integerValues('int64', numbers)
   if (type === 'time') return nanosecondValues(numbers)
-  if (type === undefined || type === 'float64' || kind === 'avg') return numbers
+  if (type === undefined || type === 'float64' || kind === 'avg' || kind === 'quantile') return numbers
   return kind === 'sum' ? Array.from(numbers, BigInt) : integerValues(type, numbers)
 }

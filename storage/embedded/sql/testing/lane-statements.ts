@@ -102,7 +102,31 @@ export class LaneStatements {
     if (random.chance(0.2)) return 'count(*)'
     if (random.chance(0.15)) return random.pick(['min(_time)', 'max(_time)'])
     if (alone && random.chance(0.4)) return `${random.pick(['first', 'last', 'arg_max', 'arg_min', 'max_by', 'min_by'])}(${random.pick(fields)}, _time)`
+    if (random.chance(0.25)) return this.quantile(random.pick(fields))
     return `${random.pick(['count', 'sum', 'avg', 'min', 'max'])}(${random.pick(fields)})`
+  }
+
+  private quantile(field: string): string {
+    const { random } = this
+    const fraction = random.pick([
+      '0.5',
+      '0.95',
+      '0.99',
+      '0.9',
+      '.25',
+      '0',
+      '1',
+      '0.0',
+      '0.333',
+      '1e-2',
+      '0.123456789012345',
+      random.chance(0.1) ? '-0.5' : '1.0',
+    ])
+    return random.pick([
+      `median(${field})`,
+      `quantile_cont(${field}, ${fraction})`,
+      `percentile_cont(${fraction}) WITHIN GROUP (ORDER BY ${field}${random.pick(['', '', ' ASC', ' DESC'])})`,
+    ])
   }
 
   /** Made of aggregates. */
