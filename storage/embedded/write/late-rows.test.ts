@@ -1,4 +1,5 @@
 import t from 'tap'
+import { sql } from '../testing/archiving.ts'
 import { closeAndRemove, NOW, openEngine, rowsOf, tempDir, writeFloat } from '../testing/harness.ts'
 
 const request = { namespace: '', measurement: 'm' }
@@ -38,6 +39,24 @@ t.test('a row written twice is one row, and only its time is deduplicated', asyn
   await engine.flush()
   t.same(await rowsOf(engine, 'm'), [`a ${NOW + 1n} v=10`, ...rows.slice(1)])
   await closeAndRemove(engine, dir)
+})
+
+t.test('a row is found again behind one that came as late as any of its table', async (t) => {
+  const dir = tempDir()
+  const engine = await openEngine(dir)
+  t.teardown(() => closeAndRemove(engine, dir))
+  for (const [time, v] of [
+    [10, 1],
+    [0, 2],
+    [10, 3],
+  ]) {
+    await writeFloat(engine, 'm', 'a', NOW + BigInt(time), { v })
+  }
+  const rows = [`a ${NOW} v=2`, `a ${NOW + 10n} v=3`]
+  t.same(await sql(engine, 'SELECT v FROM m ORDER BY _time, v'), [[2], [3]])
+  t.same(await rowsOf(engine, 'm'), rows)
+  await engine.flush()
+  t.same(await rowsOf(engine, 'm'), rows)
 })
 
 t.test('a late row is deduplicated when the search for its time would be long', async (t) => {
