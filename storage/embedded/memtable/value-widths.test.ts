@@ -85,6 +85,22 @@ t.test(`numbers of all sizes (seed ${SEED})`, async (t) => {
   }
 })
 
+t.test('numbers at the ends of what each width holds', async (t) => {
+  for (const [bits, before] of [
+    [15n, 1n],
+    [31n, 2n ** 20n],
+  ])
+    for (const value of [2n ** bits - 1n, 2n ** bits, 2n ** bits + 1n, 1n - 2n ** bits, -(2n ** bits), -(2n ** bits) - 1n]) {
+      const { write, chunks } = writer(FIELDS)
+      const rowOf = (number: bigint): Row =>
+        FIELDS.map(({ type }) => (type === 'float64' ? bitsOf(Number(number)) : type === 'uint64' && number < 0n ? -number : number))
+      // Of a width that the next ones may be too large for.
+      write([rowOf(before)])
+      write([rowOf(value)])
+      t.same(read(chunks(), FIELDS), [rowOf(before), rowOf(value)])
+    }
+})
+
 t.test('rows of small numbers take a third of the memory', async (t) => {
   const fields: FieldDef[] = Array.from({ length: 10 }, (_, id) => ({
     id,
