@@ -136,6 +136,21 @@ t.test('groups, buckets and analytic functions over stored points', async (t) =>
   t.same((await sql(`SELECT count(*) FROM cpu WHERE host IN ('h1', 'nope') OR region = 'us'`)).json().rows, [[200]])
 })
 
+t.test('a bucket that has the name of the time is what it is ordered by', async (t) => {
+  const hour = [[Number(base), 600]]
+  for (const bucket of ["date_trunc('year', _time)", "time_bucket('2h', _time, '', '2024-01-01')", 'CAST(_time AS DATE)']) {
+    const named = `SELECT ${bucket} AS _time, count(*) FROM cpu WHERE region LIKE '%e%u%' GROUP BY`
+    const wanted = (await sql(`${named} 1 ORDER BY 1`)).json().rows
+    for (const group of ['1', 'ALL', bucket]) t.same((await sql(`${named} ${group} ORDER BY ${bucket}`)).json().rows, wanted, `${bucket}, ${group}`)
+  }
+  t.same((await sql('SELECT -idle AS idle FROM cpu WHERE idle < 3 ORDER BY -idle')).json().rows, [[-2], [-1], [0]])
+  t.same(
+    (await sql(`SELECT make_timestamp_ns(${base}) AS _time, count(*) FROM cpu GROUP BY date_trunc('year', _time) ORDER BY date_trunc('year', _time)`)).json()
+      .rows,
+    hour,
+  )
+})
+
 t.test('after a flush the same answers come from segments', async (t) => {
   const query = `SELECT host, max(_time), sum(idle), min(note), count(ok) FROM cpu GROUP BY host ORDER BY host DESC`
   const before = (await sql(query)).body

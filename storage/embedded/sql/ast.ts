@@ -183,6 +183,15 @@ export function walk(node: unknown, visit: (node: Node) => void): void {
   }
 }
 
+/** An expression without its name and its place in the text. */
+export function bare(node: Node): string {
+  return JSON.stringify(node, (name, value) => {
+    if (name === 'query_location' || name === 'alias') return undefined
+    // Of a parameter.
+    return typeof value === 'bigint' ? `${value}n` : value
+  })
+}
+
 export function ident(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }

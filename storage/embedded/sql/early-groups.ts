@@ -9,7 +9,7 @@
  * or aggregates that combine, conditions that look at tags alone or not at all. Everything else is printed as it stands.
  */
 import type { FunctionSpec } from '../threads/function-spec.ts'
-import { constantInteger, type Node, walk } from './ast.ts'
+import { bare, constantInteger, type Node, walk } from './ast.ts'
 import { AGGREGATES } from './functions.ts'
 import { foldName } from './names.ts'
 import { NATIVE } from './plugin-functions/expand.ts'
@@ -120,9 +120,6 @@ function placesOf<T>(nodes: readonly Node[], of: (node: Node) => T): Map<T, numb
   for (const [i, node] of nodes.entries()) if (!places.has(of(node))) places.set(of(node), i)
   return places
 }
-
-/** Without the name and the place in the text. */
-const bare = (node: Node): string => JSON.stringify(node, (name, value) => (name === 'query_location' || name === 'alias' ? undefined : value))
 
 type Role = 'tag' | 'time' | 'row' | 'none' | 'mixed'
 

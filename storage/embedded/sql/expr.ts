@@ -1,7 +1,7 @@
 /** Expressions. Every class, and every member of it, is named: what is not is refused. */
 
 import { fits, parseInstant, parseTime } from 'svcdb/lib/time-buckets'
-import { constantInteger, constantText, decimalText, ident, literal, members, type Node, refuse } from './ast.ts'
+import { bare, constantInteger, constantText, decimalText, ident, literal, members, type Node, refuse } from './ast.ts'
 import { printBucket } from './bucket-sql.ts'
 import { columnRef } from './columns.ts'
 import { COMPARISONS, printBetween, printComparison, printInList } from './comparison.ts'
@@ -308,7 +308,15 @@ function orderList(p: Printer, modifier: Node | undefined, scope: Scope): string
   return orderText(p, modifier.orders, scope)
 }
 
-export function orderText(p: Printer, orders: Node[] | undefined, scope: Scope): string {
+/** For ORDER BY: an expression there that is one of these, `date_trunc('month', _time)` say, is that one, also where an alias has the name of one of its columns. */
+export function printNoted(p: Printer, node: Node, scope: Scope): string {
+  const text = printExpr(p, node, scope)
+  if (node.class === 'FUNCTION' || node.class === 'CAST') scope.printed.set(bare(node), text)
+  return text
+}
+
+/** @param known texts of expressions that are not to be printed anew, by what they are. */
+export function orderText(p: Printer, orders: Node[] | undefined, scope: Scope, known?: ReadonlyMap<string, string>): string {
   if (orders === undefined || orders.length === 0) return ''
   const items = orders.map((order) => {
     members(order, ['type', 'null_order', 'expression'])
@@ -317,7 +325,10 @@ export function orderText(p: Printer, orders: Node[] | undefined, scope: Scope):
     if (direction === undefined || nulls === undefined) throw refuse('cannot run this query: unknown sort order')
     const expression = order.expression as Node
     // ORDER BY ALL
-    const text = expression.class === 'STAR' && expression.columns === true && expression.expr === undefined ? 'ALL' : printExpr(p, expression, scope)
+    const text =
+      expression.class === 'STAR' && expression.columns === true && expression.expr === undefined
+        ? 'ALL'
+        : (known?.get(bare(expression)) ?? printExpr(p, expression, scope))
     return text + direction + nulls
   })
   return ` ORDER BY ${items.join(', ')}`

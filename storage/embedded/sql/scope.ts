@@ -55,12 +55,14 @@ export interface Scope {
   parameters: Set<string>[]
   /** Of the select list: after the columns of FROM they are in reach of other clauses. */
   aliases: ReadonlySet<string>
+  /** Calls and casts of the select list and of GROUP BY, as they are printed. */
+  printed: Map<string, string>
   /** Subqueries behind FROM that have no alias, so far. */
   unnamed: number
 }
 
 export function newScope(parent: Scope | undefined): Scope {
-  return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [], parameters: [], aliases: new Set(), unnamed: 0 }
+  return { sources: [], parent, using: new Set(), natural: false, inner: true, hidden: [], parameters: [], aliases: new Set(), printed: new Map(), unnamed: 0 }
 }
 
 /** As DuckDB calls those of one FROM: the second is unnamed_subquery2. */

@@ -5,7 +5,7 @@ import { constantInteger, members, type Node, refuse } from './ast.ts'
 import { catalogName, informationSchema, isSchema, listedMeasurements, TABLE_NAME } from './catalog.ts'
 import { isField } from './columns.ts'
 import { type EarlyGroups, planEarlyGroups } from './early-groups.ts'
-import { orderText, printExpr } from './expr.ts'
+import { orderText, printExpr, printNoted } from './expr.ts'
 import { TABLE_FUNCTIONS } from './functions.ts'
 import { MAX_TIME, MIN_TIME, type SqlMeasurement } from './host.ts'
 import { columnMentions } from './mentions.ts'
@@ -106,7 +106,7 @@ function modifiers(p: Printer, node: Node, scope: Scope): string {
         break
       case 'ORDER_MODIFIER':
         members(modifier, ['type', 'orders'])
-        text += orderText(p, modifier.orders, scope)
+        text += orderText(p, modifier.orders, scope, scope.printed)
         break
       case 'LIMIT_MODIFIER':
       case 'LIMIT_PERCENT_MODIFIER': {
@@ -196,7 +196,7 @@ function selectItem(p: Printer, item: Node, scope: Scope): Item {
     return { text: item.alias === undefined ? text : `${text} AS ${p.ident(item.alias)}`, outputs: starOutputs(item, scope) }
   }
   const before = p.rewrites
-  const text = printExpr(p, item, scope)
+  const text = printNoted(p, item, scope)
   const last = item.class === 'COLUMN_REF' ? (item.column_names as string[]).at(-1) : undefined
   let name = item.alias as string | undefined
   if (name === undefined && last !== undefined && (isField(p, item, scope) || p.rewrites > before)) name = last
@@ -250,7 +250,7 @@ function balanced(text: string): boolean {
 function groupBy(p: Printer, node: Node, scope: Scope): string {
   if (node.aggregate_handling === 'FORCE_AGGREGATES') return ' GROUP BY ALL'
   if (node.aggregate_handling !== 'STANDARD_HANDLING') throw refuse('cannot run this query: unknown grouping')
-  const keys = ((node.group_expressions ?? []) as Node[]).map((key) => printExpr(p, key, scope))
+  const keys = ((node.group_expressions ?? []) as Node[]).map((key) => printNoted(p, key, scope))
   const sets = (node.group_sets ?? []) as number[][]
   if (sets.length === 0) return ''
   if (sets.length === 1 && sets[0].length === keys.length && keys.length > 0) return ` GROUP BY ${keys.join(', ')}`
