@@ -2,6 +2,7 @@
 import { greatestInteger, type Integers, isIntegers, leastInteger, narrowSumOfIntegers, sumOfIntegers } from 'svcdb/lib/columns'
 import type { IntList } from '../../memtable/int-list.ts'
 import { RUN } from '../../memtable/runs.ts'
+import { isDeviation } from './deviations.ts'
 import type { LaneBounds, LaneValues } from './host.ts'
 import type { AggregatePlan } from './plan.ts'
 import { type BlockZones, endZone, firstZone, ZONE, type Zones } from './zones.ts'
@@ -16,12 +17,14 @@ export interface Cells {
   field: string | undefined
   /** Of the rows' times instead of a field. */
   ofTimes: boolean
-  /** Rows, values, or what the values come to; of an average their sum. */
+  /** Rows, values, or what the values come to; of an average their sum, of a deviation their mean. */
   values: Float64Array
   /** Values there were, of those that are null without any. */
   counts: Float64Array | undefined
   /** Of `first` and `last`, when their values are. */
   times?: Float64Array
+  /** Of a variance or standard deviation (deviations.ts): of what values differ from their mean. */
+  squares?: Float64Array
   /** Of a quantile (quantiles.ts). */
   fraction?: number
 }
@@ -34,14 +37,15 @@ export function cellsOf({ kind, field, type, fraction }: AggregatePlan, cells: n
     const times = new Float64Array(cells).fill(kind === 'first' ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY)
     return { kind, field, ofTimes: false, values: values.fill(Number.NaN), counts: undefined, times }
   }
+  if (isDeviation(kind)) return { kind, field, ofTimes: false, values, counts: new Float64Array(cells), squares: new Float64Array(cells) }
   if (fraction !== undefined) return { kind, field, ofTimes: false, values: values.fill(Number.NaN), counts: undefined, fraction }
   return { kind, field, ofTimes: type === 'time', values, counts: kind === 'sum' || kind === 'avg' ? new Float64Array(cells) : undefined }
 }
 
 /** Whether every sum is a number: one that is not is DuckDB's to answer. */
-export function areFinite({ values, counts }: Cells): boolean {
+export function areFinite({ values, counts, squares = values }: Cells): boolean {
   if (counts === undefined) return true
-  for (let i = 0; i < values.length; i++) if (values[i] - values[i] !== 0) return false
+  for (let i = 0; i < values.length; i++) if (values[i] - values[i] !== 0 || squares[i] - squares[i] !== 0) return false
   return true
 }
 

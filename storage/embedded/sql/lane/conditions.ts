@@ -1,7 +1,7 @@
-/** Conditions besides those on the time and on equal tags: comparisons of a field with a number, and tags that are not some values, or like a pattern. */
+/** Conditions besides those on the time and on equal tags: comparisons with a number, and tags that are not some values, or like a pattern. */
 import { constantInteger, constantNumber, constantText, type Node } from '../ast.ts'
 import { OPERATION, only } from './members.ts'
-import type { Comparison, FilterPlan, TagFilter } from './plan.ts'
+import type { Compared, Comparison, TagFilter } from './plan.ts'
 
 const COMPARISONS: Record<string, Comparison> = {
   COMPARE_EQUAL: '=',
@@ -18,23 +18,23 @@ const EXACT_DIGITS = 15
 /** Longer ones are DuckDB's. */
 const MAX_PATTERN_LENGTH = 256
 
-export function filterOf(node: Node, fieldOf: (node: Node) => string | undefined): FilterPlan[] | undefined {
+/** `x > 5`, `5 < x`, `x BETWEEN 1 AND 5`. */
+export function comparedOf<T>(node: Node, meant: (node: Node) => T | undefined): Compared<T>[] | undefined {
   if (node.class === 'BETWEEN' && node.type === 'COMPARE_BETWEEN') {
-    const field = fieldOf(node.input)
+    const of = meant(node.input)
     const [low, high] = [exactNumber(node.lower), exactNumber(node.upper)]
-    if (field === undefined || low === undefined || high === undefined) return undefined
+    if (of === undefined || low === undefined || high === undefined) return undefined
     return [
-      { field, comparison: '>=', value: low },
-      { field, comparison: '<=', value: high },
+      { of, comparison: '>=', value: low },
+      { of, comparison: '<=', value: high },
     ]
   }
   const comparison = node.class === 'COMPARISON' ? COMPARISONS[node.type] : undefined
   if (comparison === undefined) return undefined
-  const [left, right] = [fieldOf(node.left), fieldOf(node.right)]
-  const value = left !== undefined ? exactNumber(node.right) : exactNumber(node.left)
-  if (value === undefined) return undefined
-  if (left !== undefined) return [{ field: left, comparison, value }]
-  return right === undefined ? undefined : [{ field: right, comparison: MIRROR[comparison], value }]
+  const [left, right] = [exactNumber(node.left), exactNumber(node.right)]
+  const of = right !== undefined ? meant(node.left) : left !== undefined ? meant(node.right) : undefined
+  if (of === undefined) return undefined
+  return right !== undefined ? [{ of, comparison, value: right }] : [{ of, comparison: MIRROR[comparison], value: left as number }]
 }
 
 /** A number that is a double without loss. */

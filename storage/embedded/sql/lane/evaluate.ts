@@ -4,6 +4,7 @@
  */
 import { IntList } from '../../memtable/int-list.ts'
 import { addEnds, addRuns, addTimes, areFinite, type Cells, cellsOf, countRows } from './accumulate.ts'
+import { addDeviations } from './deviations.ts'
 import { expressionValues } from './expressions.ts'
 import { countRuns } from './filter.ts'
 import { type Grouping, groupingOf } from './groups.ts'
@@ -134,6 +135,7 @@ class Work {
       if (this.quantiles[field]?.add(runs, values) === false) this.exact = false
       for (const each of cells)
         if (each.fraction !== undefined) continue
+        else if (each.squares !== undefined) addDeviations(each, runs, values)
         else if (each.times === undefined) addRuns(each, runs, values, this.zones, bounds)
         else addEnds(each, runs, values, block.times)
     }

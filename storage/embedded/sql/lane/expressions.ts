@@ -5,6 +5,7 @@
 import type { Node } from '../ast.ts'
 import type { Cells } from './accumulate.ts'
 import { exactNumber } from './conditions.ts'
+import { deviation, isDeviation } from './deviations.ts'
 import { OPERATION, only } from './members.ts'
 import type { AggregatePlan, Expression } from './plan.ts'
 
@@ -65,7 +66,7 @@ function isDigits(expression: Expression): boolean {
 }
 
 function isDouble({ kind, type }: AggregatePlan): boolean {
-  return kind === 'avg' || kind === 'quantile' || (type === 'float64' && kind !== 'count' && kind !== 'rows')
+  return kind === 'avg' || kind === 'quantile' || isDeviation(kind) || (type === 'float64' && kind !== 'count' && kind !== 'rows')
 }
 
 /** Away from zero where it is half. */
@@ -80,7 +81,9 @@ export function stepsOf(expression: Expression): number {
 }
 
 /** A value of an aggregate; undefined for null. */
-export function aggregateValue({ kind, values, counts }: Cells, cell: number): number | undefined {
+export function aggregateValue(cells: Cells, cell: number): number | undefined {
+  const { kind, values, counts, squares } = cells
+  if (squares !== undefined) return deviation(cells, cell)
   const value = values[cell]
   if (counts !== undefined) return counts[cell] === 0 ? undefined : kind === 'avg' ? value / counts[cell] : value
   return Number.isFinite(value) ? value : undefined

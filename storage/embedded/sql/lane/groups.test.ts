@@ -8,7 +8,7 @@ t.test('patterns that would take long are left to DuckDB', (t) => {
   const rows = { series: texts.length, tag: () => ({ codes: Int32Array.from(texts.keys()), texts }) } as unknown as LaneRows
   const grouped = (...patterns: string[]) => {
     const tagFilters = patterns.map((like) => ({ tag: 'host', is: { like }, negated: false }))
-    return groupingOf({ keys: [], aggregates: [], expressions: [], tagFilters } as unknown as GroupsPlan, rows, [0, 1])
+    return groupingOf({ keys: [], aggregates: [], expressions: [], having: [], order: [], tagFilters } as unknown as GroupsPlan, rows, [0, 1])
   }
   t.equal(grouped('%a7')?.groupOf.filter((group) => group === 0).length, 1)
   t.equal(grouped(`%${'a_'.repeat(30)}%`)?.groupOf.includes(-1), false)
@@ -23,7 +23,7 @@ t.test('values that are left out are looked up, and very many conditions are lef
   const grouped = (conditions: number, values: number) => {
     const oneOf = texts.slice(0, values)
     const tagFilters = Array.from({ length: conditions }, () => ({ tag: 'host', is: { oneOf }, negated: true }))
-    return groupingOf({ keys: [], aggregates: [], expressions: [], tagFilters } as unknown as GroupsPlan, rows, [0, 1])
+    return groupingOf({ keys: [], aggregates: [], expressions: [], having: [], order: [], tagFilters } as unknown as GroupsPlan, rows, [0, 1])
   }
   const used = process.threadCpuUsage()
   t.equal(grouped(1, 50_000)?.groupOf.filter((group) => group === 0).length, 50_000)
@@ -39,12 +39,21 @@ t.test('groups of more numbers than are taken, arithmetic among them, are left t
   const sum = (steps: number): Expression => (steps <= 1 ? one : { kind: 'call', name: '+', operands: [one, sum(steps - 2)] })
   const grouped = (more: object) =>
     groupingOf(
-      { keys: [{ kind: 'bucket', step: 1, anchor: 0 }], aggregates: [{ kind: 'avg' }], expressions: [], tagFilters: [], ...more } as unknown as GroupsPlan,
+      {
+        keys: [{ kind: 'bucket', step: 1, anchor: 0 }],
+        aggregates: [{ kind: 'avg' }],
+        expressions: [],
+        having: [],
+        order: [],
+        tagFilters: [],
+        ...more,
+      } as unknown as GroupsPlan,
       rows,
       [0, 999_999],
     )
   t.equal(grouped({})?.buckets.count, 1_000_000)
   t.equal(grouped({ expressions: [sum(3)] }), undefined)
+  t.equal(grouped({ order: Array.from({ length: 40 }, () => ({})) } as unknown as Partial<GroupsPlan>), undefined)
   t.equal(grouped({ aggregates: [{ kind: 'first' }, { kind: 'last' }] }), undefined)
   t.end()
 })

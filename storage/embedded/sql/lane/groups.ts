@@ -1,6 +1,7 @@
 /** Groups of rows: which group a series is of, and the numbers kept for each group and bucket. */
 
 import { likeMatcher, likeSteps } from '../like.ts'
+import { isDeviation } from './deviations.ts'
 import { stepsOf } from './expressions.ts'
 import type { LaneRows } from './host.ts'
 import type { GroupsPlan, KeyPlan, ScanPlan } from './plan.ts'
@@ -55,10 +56,10 @@ export function groupingOf(plan: GroupsPlan, rows: LaneRows, [low, high]: readon
   return { groupOf, groups, tags, buckets }
 }
 
-/** Numbers that are kept of a group, or computed. */
-function numbersOf({ aggregates, expressions }: GroupsPlan): number {
-  const ends = aggregates.filter(({ kind }) => kind === 'first' || kind === 'last')
-  return aggregates.length + ends.length + expressions.reduce((sum, expression) => sum + stepsOf(expression), 0)
+/** Numbers that are kept of a group, or computed; what compares them takes half of that. */
+function numbersOf({ aggregates, expressions, having, order }: GroupsPlan): number {
+  const kept = aggregates.reduce((sum, { kind }) => sum + (isDeviation(kind) ? 3 : kind === 'first' || kind === 'last' ? 2 : 1), 0)
+  return kept + expressions.reduce((sum, expression) => sum + stepsOf(expression), 0) + (having.length + order.length) / 2
 }
 
 /** Of each series 0, or -1 for one that is left out. Undefined where they would take long to look for, which DuckDB can be interrupted at. */

@@ -38,9 +38,9 @@ export class IntegersRead {
   }
 
   /** Whether every sum is exact, and with it all that were added up on the way. */
-  holds({ field, values, counts }: Cells): boolean {
+  holds({ field, values, counts, squares }: Cells): boolean {
     const bounds = field === undefined ? undefined : this.bounds.get(field)
-    if (bounds === undefined || counts === undefined) return true
+    if (bounds === undefined || counts === undefined || squares !== undefined) return true
     // Of one sign, sums only grow.
     const grow = bounds.min >= 0 || bounds.max <= 0
     const largest = Math.max(-bounds.min, bounds.max)

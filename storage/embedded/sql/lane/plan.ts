@@ -1,8 +1,10 @@
 /** What a statement of the lane asks for: one measurement, its rows by time, tags and values, and either aggregates of groups or nothing else. */
 import type { SqlMeasurement, TagHint } from '../host.ts'
 
-/** Of a field, or of the rows and their times; what is not finite, or absent, is no value. `first` and `last` are by the time, `quantile` lies between values. */
-export type AggregateKind = 'rows' | 'count' | 'sum' | 'avg' | 'min' | 'max' | 'first' | 'last' | 'quantile'
+/** Of a field, or of the rows and their times; what is not finite, or absent, is no value. `first` and `last` are by the time, a quantile lies between values. */
+export type AggregateKind =
+  | ('rows' | 'count' | 'sum' | 'avg' | 'min' | 'max' | 'first' | 'last')
+  | ('quantile' | 'stddev_samp' | 'stddev_pop' | 'var_samp' | 'var_pop')
 
 /** Types of fields that statements of the lane read. */
 export type NumberType = 'float64' | 'int64' | 'uint64'
@@ -54,11 +56,14 @@ export interface TagFilter {
   negated: boolean
 }
 
-export interface FilterPlan {
-  field: string
+/** Of something with a number. */
+export interface Compared<T> {
+  of: T
   comparison: Comparison
   value: number
 }
+
+export type FilterPlan = Omit<Compared<string>, 'of'> & { field: string }
 
 /** Which rows are read. */
 export interface ScanPlan {
@@ -95,6 +100,8 @@ export interface GroupsPlan extends ScanPlan {
   keys: readonly KeyPlan[]
   aggregates: readonly AggregatePlan[]
   expressions: readonly Expression[]
+  /** Groups that satisfy one of these not are left out. */
+  having: readonly Compared<Exclude<ValueRef, { key: number }>>[]
   outputs: readonly OutputPlan[]
   order: readonly OrderPlan[]
 }

@@ -9,7 +9,7 @@ import { foldName, quotedIfNeeded } from '../names.ts'
 import { conjuncts, prune } from '../prune.ts'
 import { kindOfColumn, newScope, type Source, type SourceColumn } from '../scope.ts'
 import { bucketKey, bucketName } from './bucket-key.ts'
-import { exactNumber, filterOf, tagFilterOf } from './conditions.ts'
+import { comparedOf, exactNumber, tagFilterOf } from './conditions.ts'
 import { expressionOf } from './expressions.ts'
 import { CALL, only } from './members.ts'
 import type {
@@ -37,12 +37,17 @@ export interface LaneCatalog {
   now(): bigint
 }
 
-const SELECT = new Set('type modifiers cte_map select_list from_table where_clause group_expressions group_sets aggregate_handling query_location'.split(' '))
-const AGGREGATES: Record<string, AggregateKind> = { count: 'count', sum: 'sum', avg: 'avg', min: 'min', max: 'max' }
+const SELECT = new Set(
+  'type modifiers cte_map select_list from_table where_clause group_expressions group_sets having aggregate_handling query_location'.split(' '),
+)
+const AGGREGATES: Record<string, AggregateKind> = {
+  ...{ count: 'count', sum: 'sum', avg: 'avg', mean: 'avg', min: 'min', max: 'max' },
+  ...{ stddev: 'stddev_samp', stddev_samp: 'stddev_samp', stddev_pop: 'stddev_pop', variance: 'var_samp', var_samp: 'var_samp', var_pop: 'var_pop' },
+}
 /** With the time as their second argument. */
 const BY_TIME: Record<string, AggregateKind> = { arg_max: 'last', max_by: 'last', last: 'last', arg_min: 'first', min_by: 'first', first: 'first' }
 /** Quantiles between values, with their fraction as a second argument, or half. */
-const QUANTILES: Record<string, AggregateKind> = { quantile_cont: 'quantile', median: 'quantile' }
+const QUANTILES: Record<string, AggregateKind> = { quantile_cont: 'quantile', approx_quantile: 'quantile', median: 'quantile' }
 const CALLS = { ...AGGREGATES, ...QUANTILES }
 /** Of a statement: each takes its own time once all values are there. */
 const MAX_QUANTILES = 16
@@ -100,11 +105,13 @@ export class Recogniser {
     const { tree, measurement, source } = this
     const where = this.conditions(now)
     if (where === undefined) return undefined
-    if (this.items.every(({ class: kind }) => kind === 'COLUMN_REF' || kind === 'STAR') && tree.group_sets === undefined) return this.rows(where)
+    if (this.items.every(({ class: kind }) => kind === 'COLUMN_REF' || kind === 'STAR') && tree.group_sets === undefined && tree.having === undefined)
+      return this.rows(where)
     if (!this.groups(now)) return undefined
     const outputs = this.outputs(now)
-    const modifiers = outputs === undefined ? undefined : this.modifiers(now)
-    if (outputs === undefined || modifiers === undefined || this.aggregates.every(({ type }) => type === 'time')) return undefined
+    const having = outputs === undefined ? undefined : this.having(now)
+    const modifiers = having === undefined ? undefined : this.modifiers(now)
+    if (outputs === undefined || having === undefined || modifiers === undefined || this.aggregates.every(({ type }) => type === 'time')) return undefined
     const grouped = tree.aggregate_handling === 'FORCE_AGGREGATES' ? this.keys.length > 0 : tree.group_sets !== undefined
     const { time, tags } = source
     return {
@@ -117,6 +124,7 @@ export class Recogniser {
       keys: this.keys,
       aggregates: this.aggregates,
       expressions: this.expressions,
+      having,
       outputs,
       ...modifiers,
     }
@@ -159,13 +167,26 @@ export class Recogniser {
     const tagFilters: TagFilter[] = []
     for (const condition of all) {
       if (settled.has(condition)) continue
-      const filter = filterOf(condition, (node) => this.field(node)?.name)
+      const filter = comparedOf(condition, (node) => this.field(node)?.name)
       const tagFilter = filter === undefined ? tagFilterOf(condition, (node) => this.tag(node)) : undefined
-      if (filter !== undefined) filters.push(...filter)
+      if (filter !== undefined) filters.push(...filter.map(({ of: field, ...how }) => ({ field, ...how })))
       else if (tagFilter !== undefined) tagFilters.push(tagFilter)
       else return undefined
     }
     return { filters, tagFilters }
+  }
+
+  /** Conditions on numbers of the groups. */
+  private having(now: bigint): GroupsPlan['having'] | undefined {
+    const compared = conjuncts(this.tree.having).map((condition) => comparedOf(condition, (node) => this.ofGroups(node, now)))
+    return compared.includes(undefined) ? undefined : compared.flatMap((each) => each ?? [])
+  }
+
+  private ofGroups(node: Node, now: bigint): GroupsPlan['having'][number]['of'] | undefined {
+    if (this.shadows(node)) return undefined
+    const value = this.value(this.meant(node, true), now)
+    if (value === undefined || 'key' in value) return undefined
+    return 'aggregate' in value && this.aggregates[value.aggregate].type === 'time' ? undefined : value
   }
 
   /** Fills in the keys. */
@@ -270,6 +291,8 @@ export class Recogniser {
     const [first, ...more] = (children ?? []) as Node[]
     const orders = order?.orders as Node[] | undefined
     if (name === 'median') return more.length === 0 && orders === undefined ? this.quantileOf(first, 0.5) : undefined
+    if (name === 'approx_quantile')
+      return orders === undefined && this.field(first)?.type === 'float64' && more.length === 1 ? this.quantileOf(first, exactNumber(more[0])) : undefined
     if (orders === undefined) return more.length === 1 ? this.quantileOf(first, exactNumber(more[0])) : undefined
     const [{ type, null_order: nulls, expression }, ...others] = orders
     const ascends = (type === 'ASCENDING' || type === 'ORDER_DEFAULT') && nulls === 'ORDER_DEFAULT'
@@ -328,7 +351,7 @@ export class Recogniser {
     const column = this.column(item)
     if (column !== undefined) return column.name
     if (item.function_name === 'count_star') return 'count_star()'
-    if (item.function_name === 'quantile_cont') return quantileName(item)
+    if (item.function_name === 'quantile_cont' || item.function_name === 'approx_quantile') return quantileName(item)
     return isCall(item, CALLS) || isCall(item, BY_TIME) ? callName(item) : bucketName(item)
   }
 

@@ -1,10 +1,11 @@
 /** Groups as a result: the rows in their order, and columns as DuckDB's would come. */
 import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
+import { isDeviation } from './deviations.ts'
 import type { Evaluated } from './evaluate.ts'
 import { aggregateValue } from './expressions.ts'
 import { integerValues } from './integers.ts'
 import { sortedPositions, tagRanks } from './order.ts'
-import type { AggregateKind, AggregatePlan, GroupsPlan, OrderPlan, ValueRef } from './plan.ts'
+import type { AggregateKind, AggregatePlan, Comparison, GroupsPlan, OrderPlan, ValueRef } from './plan.ts'
 import { CHUNK_ROWS, NUMBER_NAMES, nanosecondValues, textVector, timeVector } from './vectors.ts'
 
 /** Above all values and their negatives: an aggregate that is not finite is no value. */
@@ -21,9 +22,11 @@ export function columnsOf({ outputs, keys, aggregates }: GroupsPlan): SqlColumn[
 function aggregateName({ kind, type }: AggregatePlan): string {
   if (kind === 'rows' || kind === 'count') return 'Int64'
   if (type === 'time') return 'Timestamp(ns)'
-  if (type === undefined || type === 'float64' || kind === 'avg' || kind === 'quantile') return 'Float64'
+  if (type === undefined || type === 'float64' || isDouble(kind)) return 'Float64'
   return kind === 'sum' ? 'decimal(38, 0)' : NUMBER_NAMES[type]
 }
+
+const isDouble = (kind: AggregateKind): boolean => kind === 'avg' || kind === 'quantile' || isDeviation(kind)
 
 export function* chunksOf(plan: GroupsPlan, evaluated: Evaluated, textBytes: boolean): Generator<SqlChunk> {
   const order = rowsInOrder(plan, evaluated)
@@ -34,13 +37,28 @@ export function* chunksOf(plan: GroupsPlan, evaluated: Evaluated, textBytes: boo
 }
 
 /** The cells that are rows of the answer. */
-function rowsInOrder({ grouped, order, offset, limit }: GroupsPlan, evaluated: Evaluated): Uint32Array {
+function rowsInOrder({ grouped, having, order, offset, limit }: GroupsPlan, evaluated: Evaluated): Uint32Array {
   const { presence } = evaluated
   const cells = new Uint32Array(presence.length)
   let n = 0
-  for (let cell = 0; cell < presence.length; cell++) if (presence[cell] > 0 || !grouped) cells[n++] = cell
+  for (let cell = 0; cell < presence.length; cell++)
+    if ((presence[cell] > 0 || !grouped) && having.every((condition) => satisfies(condition, evaluated, cell))) cells[n++] = cell
   const found = cells.subarray(0, n)
   return (order.length === 0 ? found : sorted(found, order, evaluated)).subarray(offset, Math.min(n, offset + limit))
+}
+
+const COMPARE: Record<Comparison, (a: number, b: number) => boolean> = {
+  '=': (a, b) => a === b,
+  '<>': (a, b) => a !== b,
+  '<': (a, b) => a < b,
+  '<=': (a, b) => a <= b,
+  '>': (a, b) => a > b,
+  '>=': (a, b) => a >= b,
+}
+
+function satisfies({ of, comparison, value }: GroupsPlan['having'][number], evaluated: Evaluated, cell: number): boolean {
+  const found = valueAt(of, evaluated, cell)
+  return found !== undefined && COMPARE[comparison](found, value)
 }
 
 function sorted(cells: Uint32Array, order: readonly OrderPlan[], evaluated: Evaluated): Uint32Array {
@@ -107,6 +125,6 @@ function numbers(aggregate: AggregatePlan | undefined, value: Exclude<ValueRef, 
 function valuesOf(kind: AggregateKind, type: AggregatePlan['type'], numbers: Float64Array): SqlVector['values'] {
   if (kind === 'rows' || kind === 'count') return integerValues('int64', numbers)
   if (type === 'time') return nanosecondValues(numbers)
-  if (type === undefined || type === 'float64' || kind === 'avg' || kind === 'quantile') return numbers
+  if (type === undefined || type === 'float64' || isDouble(kind)) return numbers
   return kind === 'sum' ? Array.from(numbers, BigInt) : integerValues(type, numbers)
 }

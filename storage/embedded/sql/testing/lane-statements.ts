@@ -50,13 +50,30 @@ export class LaneStatements {
     const alias = random.chance(0.2) ? ' AS c' : ''
     const group = this.groupBy(keys, items)
     const order = this.orderBy(keys, items, values, outside)
-    const having = outside && random.chance(0.1) ? ' HAVING count(*) > 1' : ''
+    const having = random.chance(0.25) ? this.having(named, fields, outside) : ''
     // What is strange may be a field alone, by which all groups then.
     const ordered = order.ordered && !(strange && group === ' GROUP BY ALL')
     const limit = ordered && random.chance(0.3) ? ` LIMIT ${random.below(20)}${random.chance(0.5) ? ` OFFSET ${random.below(5)}` : ''}` : ''
     const text = (where: readonly string[]): string =>
       `SELECT ${items.join(', ')} FROM ${measurement}${alias}${where.length === 0 ? '' : ` WHERE ${where.join(' AND ')}`}${group}${having}${order.text}${limit}`
     return { sql: text(conditions), inDuckDb: text([...conditions, '1 = 1']), ordered }
+  }
+
+  /** By numbers that no group is likely to have: sums of doubles differ in their last bits. */
+  private having(named: readonly string[], fields: readonly string[], outside: boolean): string {
+    const { random } = this
+    const aliases = named.flatMap((item) => /AS ("[^"]+")$/.exec(item)?.[1] ?? [])
+    const term = (): string =>
+      aliases.length > 0 && random.chance(0.4) ? random.pick(aliases) : random.chance(0.2) ? this.expression(fields, 1) : this.aggregate(fields)
+    const condition = (): string => {
+      const number = random.pick(['37.123', '0.3777', '49.987', '5', '1e7', '-3.21'])
+      if (random.chance(0.2)) return `${term()} BETWEEN ${random.below(30)}.123 AND ${number}`
+      if (random.chance(0.2)) return `${number} ${random.pick(['<', '>='])} ${term()}`
+      return outside && random.chance(0.2)
+        ? random.pick(["host > 'a'", 'count(*) > count(u_a)', 'NOT count(*) > 3', 'max(u_a) IS NULL'])
+        : `${term()} ${random.pick(['>', '>=', '<', '<=', '<>', '='])} ${number}`
+    }
+    return ` HAVING ${Array.from({ length: 1 + random.below(2) }, condition).join(' AND ')}`
   }
 
   private rows(measurement: string, fields: readonly string[], outside: boolean): LaneStatement {
@@ -103,7 +120,8 @@ export class LaneStatements {
     if (random.chance(0.15)) return random.pick(['min(_time)', 'max(_time)'])
     if (alone && random.chance(0.4)) return `${random.pick(['first', 'last', 'arg_max', 'arg_min', 'max_by', 'min_by'])}(${random.pick(fields)}, _time)`
     if (random.chance(0.25)) return this.quantile(random.pick(fields))
-    return `${random.pick(['count', 'sum', 'avg', 'min', 'max'])}(${random.pick(fields)})`
+    if (random.chance(0.2)) return `${random.pick(['stddev', 'stddev_samp', 'stddev_pop', 'variance', 'var_samp', 'var_pop'])}(${random.pick(fields)})`
+    return `${random.pick(['count', 'sum', 'avg', 'min', 'max', 'mean'])}(${random.pick(fields)})`
   }
 
   private quantile(field: string): string {
@@ -153,7 +171,8 @@ export class LaneStatements {
       'max(u_a) FILTER (WHERE u_b > 3)',
       'max(u_a) + 1',
       'max(nothing)',
-      'stddev(u_a)',
+      'corr(u_a, u_b)',
+      'stddev(DISTINCT u_a)',
       'MAX(U_A)',
       'count(_time)',
       'avg("user")',
