@@ -90,7 +90,7 @@ export class SegmentPages {
   async seriesOf(segment: SegmentMeta, scope: ReadScope): Promise<OwnedSeries | undefined> {
     const known = this.knownOf(segment)
     if (known.refused) return undefined
-    await scope.context.verifier?.ensure([segment], scope.signal)
+    await this.verified(segment, known, scope)
     return this.guarded(known, async () => {
       const file = this.open(segment, known, scope)
       try {
@@ -107,7 +107,7 @@ export class SegmentPages {
     if (column === undefined) return false
     const known = this.knownOf(segment)
     if (known.refused) return undefined
-    await scope.context.verifier?.ensure([segment], scope.signal)
+    await this.verified(segment, known, scope)
     return this.guarded(known, async () => {
       const file = new LazyFile(() => this.open(segment, known, scope))
       try {
@@ -261,6 +261,11 @@ export class SegmentPages {
       if ((error as NodeJS.ErrnoException).syscall !== undefined) return undefined
       throw error
     }
+  }
+
+  /** What is kept of it was read when it was. */
+  private async verified(segment: SegmentMeta, known: Known, { context, question, signal }: ReadScope): Promise<void> {
+    if (this.cache.get(known.index, 0, question) === undefined) await context.verifier?.ensure([segment], signal)
   }
 
   private open(segment: SegmentMeta, known: Known, { context, question }: ReadScope): ParquetFile {
