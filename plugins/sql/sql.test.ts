@@ -134,6 +134,18 @@ t.test('groups, buckets and analytic functions over stored points', async (t) =>
   t.notMatch(JSON.stringify(plan), /parquet|svc_source/)
   t.match((await sql('SHOW TABLES')).json().rows, [['cpu']])
   t.same((await sql(`SELECT count(*) FROM cpu WHERE host IN ('h1', 'nope') OR region = 'us'`)).json().rows, [[200]])
+  for (const [condition, same] of [
+    ["host ~ 'h[12]'", "host IN ('h1', 'h2')"],
+    ["regexp_matches(host, '2$') AND region <> 'x'", "host = 'h2'"],
+    ["host ~ 'h' AND host = 'h1'", "host = 'none'"],
+    ["host LIKE 'h%' AND regexp_matches(host, '[1-9]') AND host IN ('h0', 'h1')", "host = 'h1'"],
+  ])
+    t.same(
+      (await sql(`SELECT count(*), max(idle) FROM cpu WHERE ${condition}`)).body,
+      (await sql(`SELECT count(*), max(idle) FROM cpu WHERE ${same}`)).body,
+      condition,
+    )
+  t.match((await sql("EXPLAIN SELECT max(idle) FROM cpu WHERE host ~ 'h[12]'")).body, /Samples/)
 })
 
 t.test('a bucket that has the name of the time is what it is ordered by', async (t) => {

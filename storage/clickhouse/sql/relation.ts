@@ -113,7 +113,8 @@ function seriesOf(place: Place, { sql, request }: ScanOf): string {
 
 function hintCondition({ tags }: SqlLife, hint: RelationRequest['tags'][number]): string {
   const value = `tags[${textLiteral(tags.get(hint.tag) as string)}]`
-  return 'values' in hint ? `${value} IN (${hint.values.map(textLiteral).join(', ')})` : `${value} LIKE ${textLiteral(hint.like)}`
+  if ('values' in hint) return `${value} IN (${hint.values.map(textLiteral).join(', ')})`
+  return 'like' in hint ? `${value} LIKE ${textLiteral(hint.like)}` : `match(${value}, ${textLiteral(`(?s)^${hint.regex}$`)})`
 }
 
 /** Columns `series`, `time`, `v0` ...; rows whose values readers do not see are there, with NULL. */

@@ -5,7 +5,7 @@
 import type { DeclaredSqlFunction, SqlChunk, SqlCursor, SqlRequest } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { INT64_MAX, INT64_MIN } from '../../common/time.ts'
-import type { Binder, BoundScan, PlanNode } from '../../embedded/sql/bind.ts'
+import { type Binder, type BoundScan, hintText, type PlanNode } from '../../embedded/sql/bind.ts'
 import type { Life } from '../catalog.ts'
 import { CAUSES, type Client, CODES } from '../client.ts'
 import { daysOf } from '../measures.ts'
@@ -170,9 +170,6 @@ function sqlError(code: string, message: string): SvcError | undefined {
       return new SvcError(CODES.get(code) ?? 'DATABASE_ERROR', `cannot run this query: ClickHouse answers with error ${code}; its log says more`)
   }
 }
-
-const hintText = (hint: ScanOf['request']['tags'][number]): string =>
-  'values' in hint ? ` ${hint.tag} in [${hint.values.join(', ')}]` : ` ${hint.tag} like ${hint.like}`
 
 function explained(scans: readonly ScanOf[]): SqlCursor {
   const rows = scans.map((scan) => {

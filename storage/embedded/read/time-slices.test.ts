@@ -19,6 +19,7 @@ function whereOf(random: Random, table: string): string {
     `region ${random.pick(['=', '<>'])} '${random.pick(['eu', 'us', 'none'])}'`,
     "host IN ('a', 'ä', 'c')",
     "host LIKE '%a%'",
+    "host ~ '.*[aä].*'",
     `u_a > ${random.pick([20, 90, 98, 2000])}`,
     `abs(u_a - 50) < ${random.pick([1, 40])}`,
     `_time >= make_timestamp_ns(${at()})`,

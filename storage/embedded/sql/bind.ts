@@ -16,7 +16,7 @@ import { sqlSetup } from './setup.ts'
 import { runnerOn } from './statement.ts'
 
 export { type BucketSpec, bucketingOf } from './bucket-sql.ts'
-export type { RelationRequest, SqlMeasurement, SqlMeasurementColumn } from './host.ts'
+export { hintText, type RelationRequest, type SqlMeasurement, type SqlMeasurementColumn } from './host.ts'
 export { NATIVE_PREFIX }
 
 /** A scan of a measurement in a plan: `table` is the name that the plan has for it. */

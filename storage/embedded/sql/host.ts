@@ -35,8 +35,20 @@ export interface TagPattern {
   like: string
 }
 
-/** The relation holds only rows of series whose tag has one of the values, or is like the pattern: the statement does not filter again. */
-export type TagHint = TagValues | TagPattern
+/** Of a regular expression that matches all of a text, with a dot for line ends, too (tag-regex.ts). */
+export interface TagRegex {
+  tag: string
+  regex: string
+}
+
+/** The relation holds only rows of series whose tag has one of the values, is like the pattern or matches the expression: the statement does not filter again. */
+export type TagHint = TagValues | TagPattern | TagRegex
+
+/** As EXPLAIN shows it. */
+export function hintText(hint: TagHint): string {
+  const condition = 'values' in hint ? `in [${hint.values.join(', ')}]` : 'like' in hint ? `like ${hint.like}` : `matches ${hint.regex}`
+  return ` ${hint.tag} ${condition}`
+}
 
 export interface RelationRequest {
   measurement: string

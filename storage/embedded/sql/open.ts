@@ -2,7 +2,7 @@
 import type { SqlChunk, SqlColumn, SqlCursor, SqlRequest } from 'svcdb'
 import { SvcError } from 'svcdb/lib/errors'
 import { sqlError } from './errors.ts'
-import type { SqlHost } from './host.ts'
+import { hintText, type SqlHost } from './host.ts'
 import type { Names } from './names.ts'
 import { guardPlan } from './plan-guard.ts'
 import { type PreparedSql, prepareSql } from './prepare.ts'
@@ -160,7 +160,7 @@ async function* explained(host: SqlHost, prepared: PreparedSql, blank: boolean):
 }
 
 function scanLine(scan: Scan): string {
-  const tags = scan.tags.map((hint) => ('values' in hint ? ` ${hint.tag} in [${hint.values.join(', ')}]` : ` ${hint.tag} like ${hint.like}`)).join('')
+  const tags = scan.tags.map(hintText).join('')
   return `Scan: ${scan.measurement} time=[${scan.time[0]}..${scan.time[1]}] columns=[${scan.columns.join(', ')}]${tags}`
 }
 

@@ -43,7 +43,7 @@ t.test('names of a statement over a semi or anti join are those of its left side
   }
 })
 
-t.test('LIKE on a tag says which series are read, once for a few patterns', async (t) => {
+t.test('LIKE on a tag, or a regular expression, says which series are read, once for a few patterns', async (t) => {
   const host = await testHost([[CPU, CPU_ROWS]])
   t.teardown(() => host.close())
   const tagsOf = async (where: string, join = ''): Promise<unknown> => {
@@ -55,7 +55,17 @@ t.test('LIKE on a tag says which series are read, once for a few patterns', asyn
     { tag: 'hostname', like: 'a%' },
     { tag: 'region', values: ['eu'] },
   ])
+  t.same(await tagsOf("hostname ~ '(a|b).*' AND regexp_matches(region, '^e.') AND regexp_full_match(region, 'u?s')"), [
+    { tag: 'hostname', regex: '(?:(a|b)[^\\n]*)' },
+    { tag: 'region', regex: '(?:e[^\\n]).*' },
+    { tag: 'region', regex: '(?:u?s)' },
+  ])
   for (const where of [
+    "hostname !~ 'a'",
+    "hostname ~ '.*'",
+    'hostname ~ region',
+    "regexp_matches(hostname, 'a', 'i')",
+    "NOT hostname ~ 'a'",
     "hostname LIKE '%'",
     "hostname NOT LIKE 'a'",
     'hostname LIKE region',
@@ -70,4 +80,11 @@ t.test('LIKE on a tag says which series are read, once for a few patterns', asyn
     (await host.query("SELECT count(*) FROM cpu WHERE hostname LIKE 'a%'")).rows,
     (await host.query("SELECT count(*) FROM cpu WHERE hostname || '' LIKE 'a%'")).rows,
   )
+  for (const pattern of ['a', 'a|b', 'a.*', '[^a]', '.'])
+    for (const name of ['regexp_matches', 'regexp_full_match'])
+      t.same(
+        (await host.query(`SELECT count(*) FROM cpu WHERE ${name}(hostname, '${pattern}')`)).rows,
+        (await host.query(`SELECT count(*) FROM cpu WHERE ${name}(hostname || '', '${pattern}')`)).rows,
+        pattern,
+      )
 })

@@ -7,9 +7,10 @@
  */
 import { constantText, type Node } from './ast.ts'
 import { foldInstant } from './fold.ts'
-import { MAX_TIME, MIN_TIME, type TagHint, type TagPattern, type TagValues } from './host.ts'
+import { MAX_TIME, MIN_TIME, type TagHint, type TagPattern, type TagRegex, type TagValues } from './host.ts'
 import { isQuickPattern } from './like.ts'
 import { readsClockColumn, resolveHere, type Scope, type Source } from './scope.ts'
+import { exactRegex } from './tag-regex.ts'
 import { type TimeTerm, timeTerm, valueFor } from './time-term.ts'
 
 /** FROM as far as pruning must know it. */
@@ -21,6 +22,8 @@ export type FromPlan =
 type Range = [bigint, bigint]
 /** Patterns of a source: each is put to all values of a tag, in one turn. */
 const MOST_PATTERNS = 8
+/** LIKE, and what looks for a regular expression in all of a text or in a part of it. */
+const PATTERNS = new Set(['~~', '~', 'regexp_full_match', 'regexp_matches'])
 const FULL: Range = [MIN_TIME, MAX_TIME]
 const EMPTY: Range = [1n, 0n]
 
@@ -174,16 +177,20 @@ function hull(parts: (Range | undefined)[]): Range | undefined {
 }
 
 function tagHint(node: Node, source: Source, scope: Scope): TagHint | undefined {
-  return valuesHint(node, source, scope) ?? likeHint(node, source, scope)
+  return valuesHint(node, source, scope) ?? patternHint(node, source, scope)
 }
 
-/** tag LIKE 'x%'. */
-function likeHint({ class: kind, function_name: name, children, filter, order_bys: order }: Node, source: Source, scope: Scope): TagPattern | undefined {
-  if (source.tags.filter((hint) => 'like' in hint).length === MOST_PATTERNS) return undefined
-  if (kind !== 'FUNCTION' || name !== '~~' || children?.length !== 2 || filter !== undefined || order?.orders !== undefined) return undefined
+/** tag LIKE 'x%', tag ~ 'x.*', regexp_matches(tag, '^x'). */
+function patternHint(node: Node, source: Source, scope: Scope): TagPattern | TagRegex | undefined {
+  const { class: kind, function_name: name, children, filter, order_bys: order } = node
+  if (kind !== 'FUNCTION' || !PATTERNS.has(name) || children?.length !== 2 || filter !== undefined || order?.orders !== undefined) return undefined
+  if (source.tags.filter((hint) => !('values' in hint)).length === MOST_PATTERNS) return undefined
   const tag = refersTo(children[0], source, scope, 'tag')
-  const like = constantText(children[1])
-  return tag === undefined || like === undefined || !isQuickPattern(like) ? undefined : { tag, like }
+  const text = constantText(children[1])
+  if (tag === undefined || text === undefined) return undefined
+  if (name === '~~') return isQuickPattern(text) ? { tag, like: text } : undefined
+  const regex = exactRegex(text, name !== 'regexp_matches')
+  return regex === undefined ? undefined : { tag, regex }
 }
 
 /** tag = 'x', tag IN ('x', 'y'), and ORs of those over one tag. The empty string is left alone: an absent tag may read as that. */

@@ -60,7 +60,11 @@ export async function testHost(tables: [SqlMeasurement, string][]): Promise<Test
       const at = tables.findIndex(([measurement]) => measurement.name === request.measurement)
       const conditions = [`epoch_ns(_time) BETWEEN (${request.time[0]}) AND ${request.time[1]}`]
       for (const hint of request.tags)
-        conditions.push('values' in hint ? `${ident(hint.tag)} IN (${hint.values.map(literal).join(', ')})` : `${ident(hint.tag)} LIKE ${literal(hint.like)}`)
+        if ('values' in hint) conditions.push(`${ident(hint.tag)} IN (${hint.values.map(literal).join(', ')})`)
+        else
+          conditions.push(
+            'like' in hint ? `${ident(hint.tag)} LIKE ${literal(hint.like)}` : `regexp_full_match(${ident(hint.tag)}, ${literal(hint.regex)}, 's')`,
+          )
       const tags = new Set(tables[at][0].columns.filter(({ role }) => role === 'tag').map(({ name }) => name))
       const column = (name: string): string => (tags.has(name) && !request.enumTags?.includes(name) ? `${ident(name)}::VARCHAR AS ${ident(name)}` : ident(name))
       return `SELECT ${request.columns.map(column).join(', ')} FROM __m${at} WHERE ${conditions.join(' AND ')}`

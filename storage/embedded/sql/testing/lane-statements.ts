@@ -204,6 +204,7 @@ export class LaneStatements {
         'u_a IS NOT NULL',
         "nothing = 'x'",
       ])
+    if (random.chance(0.1)) return this.matching()
     switch (random.below(8)) {
       case 0:
       case 1:
@@ -219,6 +220,13 @@ export class LaneStatements {
       default:
         return `${random.pick(fields)} ${random.pick(['>', '>=', '<', '<=', '=', '<>'])} ${random.pick(['90', '12.5', '-3', '1e2', '50', '0', '900719925474099', '1e15'])}`
     }
+  }
+
+  private matching(): string {
+    const { random } = this
+    const tag = random.pick(['host', 'region'])
+    const pattern = random.pick(['a', '^a', 'b$', '(a|b|ab)', '.', '.*b', '^[ab]+$', 'e.', 'u?s', '[^a]', 'ä', '\\w+', 'a|b', '', '.*', '(?i)A', 'a{1,2}'])
+    return random.pick([`${tag} ~ '${pattern}'`, `regexp_matches(${tag}, '${pattern}')`, `regexp_full_match(${tag}, '${pattern}')`])
   }
 
   private like(): string {
