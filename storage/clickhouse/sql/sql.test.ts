@@ -93,6 +93,8 @@ else {
       ["SELECT _time + INTERVAL 1 day, _time - INTERVAL '2 hours', _time + INTERVAL 1 month, extract(dow FROM _time), epoch(_time) FROM cpu ORDER BY ALL"],
       ["SELECT count(*) FROM cpu WHERE _time >= '2023-12-31' AND _time < TIMESTAMP '2024-01-01 06:00:00'"],
       ["SELECT count(*), max(procs), sum(usage) FROM cpu WHERE host = 'nope'"],
+      ["SELECT host, count(*) FROM cpu WHERE host ~ '.*[a-m].*' AND regexp_matches(region, '^(e|u).') GROUP BY host ORDER BY ALL"],
+      ["SELECT host, count(*) FROM cpu WHERE regexp_matches(host, '\\\\|\\\\.|[0-9]$') GROUP BY host ORDER BY ALL"],
       ["SELECT host, procs FROM cpu WHERE host = 'it''s \\ \"q\" %_' AND host LIKE '%\\%' ORDER BY ALL"],
     ] as [string, true?][]) {
       const [expected, found] = await Promise.all([outcome(ask(both.embedded, query)), outcome(ask(both.clickhouse, query))])
