@@ -110,7 +110,7 @@ function wantedOf({ after, upTo, newestOnly, windows }: SelectRequest, matchers:
 }
 
 async function selectMetric(place: Place, metric: Metric, wanted: Wanted): Promise<Selection> {
-  const { reader, namespace, pacer, maxSamples, room } = place
+  const { reader, namespace, pacer, maxSamples } = place
   const { measurement, field, part } = metric
   if (part !== undefined) place.views = true
   const { matchers, samples } = part === undefined ? wanted : ofPart(part, wanted)
@@ -120,9 +120,9 @@ async function selectMetric(place: Place, metric: Metric, wanted: Wanted): Promi
   if (labels.length === 0) return NOTHING
   // As of several fields: all samples of what becomes one series are looked at.
   if (samples.windows !== undefined && mayRepeat(labels)) return selectMetric(place, metric, { matchers, samples: { ...samples, windows: undefined } })
-  if (part === undefined) return { labels, blocks: () => decoded(set.blocks(), room), ...storedOf(set, room) }
-  if (part !== 'bucket') return { labels, blocks: () => mapped(decoded(set.blocks(), room), (block) => totals(block, part)) }
-  return buckets(labels, decoded(set.blocks(), room), boundaryTest(matchers), maxSamples, pacer)
+  if (part === undefined) return { labels, blocks: () => decoded(set.blocks(), place), ...storedOf(set, place) }
+  if (part !== 'bucket') return { labels, blocks: () => mapped(decoded(set.blocks(), place), (block) => totals(block, part)) }
+  return buckets(labels, decoded(set.blocks(), place), boundaryTest(matchers), maxSamples, pacer)
 }
 
 /** The boundaries of a bucket view are no tags. */
@@ -161,16 +161,21 @@ async function* mapped(blocks: AsyncIterable<SampleBlock>, map: (block: SampleBl
   for await (const block of blocks) yield map(block)
 }
 
-function storedOf(set: SampleSet, room: Room): Pick<Selection, 'stored'> {
-  return set.stored === undefined ? {} : { stored: () => decoded(set.stored!(), room) }
+function storedOf(set: SampleSet, place: Place): Pick<Selection, 'stored'> {
+  return set.stored === undefined ? {} : { stored: () => decoded(set.stored!(), place) }
 }
 
-async function* decoded<T extends SampleRows | StoredRows>(blocks: AsyncIterable<T>, room: Room): AsyncGenerator<SampleBlock | Extract<T, StoredRows>> {
+/** In turns: what reads blocks counts samples, and a block may take long that has none, of each of very many metrics. */
+async function* decoded<T extends SampleRows | StoredRows>(
+  blocks: AsyncIterable<T>,
+  { pacer, room }: Place,
+): AsyncGenerator<SampleBlock | Extract<T, StoredRows>> {
   const decoder = new BlockDecoder()
   for await (const block of blocks) {
     yield 'runs' in block ? (block as Extract<T, StoredRows>) : decoder.decode(block as SampleRows)
     const free = room()
     if (free !== undefined) await free
+    if (pacer.due(METRIC_CELLS)) await pacer.pause()
   }
 }
 

@@ -1,5 +1,6 @@
 /** rate, increase and delta: the difference over a window, extrapolated towards its boundaries. */
 
+import { someOf } from '../eval/series-sets.ts'
 import { ABSENT, FLOAT, HISTOGRAM } from '../eval/value.ts'
 import type { LabelSets } from '../labels.ts'
 import { METRIC_NAME } from '../labels.ts'
@@ -92,11 +93,13 @@ function special(call: RangeCall, counter: boolean, perSecond: boolean): number 
 
 /** An info for each metric whose name does not say that it is a counter. */
 export function checkCounterNames(labels: LabelSets, gaveFloat: Uint8Array, call: RangeCall): void {
-  const { codes, texts } = labels.column(METRIC_NAME)
+  // Of very many series those without a float are not worth a column.
+  const rows: number[] = []
+  for (let i = 0; i < gaveFloat.length; i++) if (gaveFloat[i] !== 0) rows.push(i)
+  const { codes, texts } = someOf(labels, Int32Array.from(rows)).column(METRIC_NAME)
   const seen = new Uint8Array(texts.length)
-  for (let i = 0; i < codes.length; i++) {
-    const code = codes[i]
-    if (gaveFloat[i] === 0 || code < 0 || seen[code] !== 0) continue
+  for (const code of codes) {
+    if (code < 0 || seen[code] !== 0) continue
     seen[code] = 1
     const name = texts[code]
     if (!COUNTER_SUFFIXES.some((suffix) => name.endsWith(suffix))) call.annotations.info(possibleNonCounter(name), call.pos)
