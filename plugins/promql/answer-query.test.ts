@@ -21,7 +21,13 @@ interface Answer {
   truncated: boolean
 }
 
-async function ask(query: string, change: Partial<QueryArgs> = {}, from: MemorySource = source, signal = new AbortController().signal): Promise<Answer> {
+async function ask(
+  query: string,
+  change: Partial<QueryArgs> = {},
+  from: MemorySource = source,
+  signal = new AbortController().signal,
+  fragments: Buffer[] = [],
+): Promise<Answer> {
   const args: QueryArgs = {
     namespace: 'default',
     query,
@@ -36,7 +42,6 @@ async function ask(query: string, change: Partial<QueryArgs> = {}, from: MemoryS
     stats: '',
     ...change,
   }
-  const fragments: Buffer[] = []
   const { truncated } = await answerQuery(from, args, { signal, emit: async (bytes) => void fragments.push(Buffer.from(bytes)) })
   const text = Buffer.concat(fragments).toString()
   return { json: JSON.parse(text), text, fragments: fragments.length, truncated }
@@ -47,8 +52,8 @@ const range = (start: number, interval: number, count: number): Partial<QueryArg
   end: start + (count - 1) * interval,
 })
 
-async function failure(query: string, change: Partial<QueryArgs> = {}): Promise<{ type: unknown; message: string }> {
-  const error = await ask(query, change).then(
+async function failure(query: string, change: Partial<QueryArgs> = {}, from?: MemorySource, sent?: Buffer[]): Promise<{ type: unknown; message: string }> {
+  const error = await ask(query, change, from, undefined, sent).then(
     () => undefined,
     (thrown: SvcError) => thrown,
   )
@@ -229,6 +234,30 @@ t.test('an answer that is too large is refused before anything of it is sent', a
       { type: 'execution', message: /larger than \d+ bytes; .*server\.prom_max_result_bytes$/ },
       query,
     )
+})
+
+t.test('so it is where only writing it shows that it is too large', async (t) => {
+  const histograms = new MemorySource()
+  const histogram = new FloatHistogram()
+  histogram.count = 1 / 3
+  histograms.add(Labels.of({ __name__: 'h' }), [{ time: 0, value: NaN, histogram }])
+  const samples = new MemorySource()
+  samples.add(
+    Labels.of({ __name__: 'm' }),
+    Array.from({ length: 20_000 }, (_, i) => ({ time: i + 1, value: 1 / (i + 3) })),
+  )
+  for (const [query, change, source] of [
+    ['time() / 7', range(0, 1000, 20_000)],
+    ['vector(time() / 7)', range(0, 1000, 20_000)],
+    ['h', range(0, 1, 20_000), histograms],
+    ['m[5m]', { end: 60_000, steps: { start: 60_000, interval: 0, count: 1 } }, samples],
+  ] as const) {
+    const sent: Buffer[] = []
+    const { length } = (await ask(query, change, source)).text
+    t.equal((await ask(query, { ...change, maxResultBytes: length }, source)).text.length, length, query)
+    t.match(await failure(query, { ...change, maxResultBytes: length - 100 }, source, sent), { type: 'execution', message: /larger than/ }, query)
+    t.equal(sent.length, 0, query)
+  }
 })
 
 t.test('large answers come in fragments', async (t) => {

@@ -1,16 +1,21 @@
 /** An answer's bytes on their way out of a job: in chunks, within a limit. A failure before the first chunk still gets a status of its own. */
 import type { JobIo } from 'svcdb'
+import { Pacer } from '../eval/context.ts'
 import { apiError } from './api-error.ts'
 import { JsonWriter } from './json-writer.ts'
 
 /** Bytes gathered before they are handed over: the first soon, later ones in larger chunks, each of which costs the main thread a round. */
 const FIRST_PIECE_BYTES = 64 * 1024
 const PIECE_BYTES = 256 * 1024
+/** What a piece counts to a pacer: each is worth a look at the clock. */
+const PIECE_CELLS = 4096
 
 export class AnswerStream {
   readonly json = new JsonWriter()
   private readonly io: JobIo
   private readonly maxBytes: number
+  /** What is written is known to be within the limit; warnings behind it do not count. */
+  private fits = false
 
   /** @param maxBytes server.prom_max_result_bytes. */
   constructor(io: JobIo, maxBytes: number) {
@@ -24,7 +29,7 @@ export class AnswerStream {
   }
 
   async flush(): Promise<void> {
-    this.expect(0)
+    if (!this.fits) this.expect(0)
     await this.io.emit(this.json.take())
   }
 
@@ -35,6 +40,27 @@ export class AnswerStream {
         'execution',
         `cannot answer the query: its result is larger than ${this.maxBytes} bytes; ask for fewer series or steps, or raise server.prom_max_result_bytes`,
       )
+  }
+
+  /**
+   * Writes what may be of so many bytes at most. Where that is above the limit it is written twice, for its size first: a failure after the first bytes can only break the
+   * connection off. @throws execution.
+   */
+  async sized<T>(mostBytes: number, write: (out: AnswerStream) => Promise<T>): Promise<T> {
+    if (this.json.total + mostBytes > this.maxBytes) {
+      const { signal } = this.io
+      const pacer = new Pacer(signal)
+      const emit = async (): Promise<void> => {
+        if (pacer.due(PIECE_CELLS)) await pacer.pause()
+      }
+      const trial = new AnswerStream({ signal, emit }, this.maxBytes)
+      trial.json.taken = this.json.total
+      await write(trial)
+      trial.expect(0)
+      trial.json.close()
+    }
+    this.fits = true
+    return await write(this)
   }
 
   /** `"warnings":[..],"infos":[..]` behind the data, each only when there are any, and the end. */

@@ -110,6 +110,15 @@ t.test('an answer that becomes too large is given up in the midst of a series', 
   t.ok(told < 1000, `exemplar ${told} was the last`)
 })
 
+t.test('an answer that turns out too large in the writing has a status of its own, too', async (t) => {
+  const node = await boot({ plugins: [plugin], storage: 'embedded', config: { server: { prom_max_result_bytes: 1_300_000 } } })
+  t.teardown(() => node.stop())
+  const query = Array.from({ length: 6 }, (_, i) => `label_replace(vector(time() / 7), "a", "${i}", "", "")`).join('or ')
+  const large = await fetch(`${node.url}/api/v1/query_range?query=${encodeURIComponent(query)}&start=0&end=10999&step=1`)
+  t.equal(large.status, 422)
+  t.match(await large.json(), { errorType: 'execution', error: /larger than 1300000 bytes.*prom_max_result_bytes/ })
+})
+
 t.test('time limits', async (t) => {
   const node = await boot({ plugins: [plugin], storage: 'embedded', config: { server: { prom_query_timeout_secs: 0.05 } } })
   t.teardown(() => node.stop())

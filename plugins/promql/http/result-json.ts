@@ -5,10 +5,22 @@ import type { FloatHistogram } from '../histogram/float-histogram.ts'
 import type { Labels } from '../labels.ts'
 import type { AnswerStream } from './answer-stream.ts'
 import type { JsonWriter } from './json-writer.ts'
-import { orderOf } from './series-order.ts'
+import { type OrderedSeries, orderOf } from './series-order.ts'
 
 /** `,[t,"1"]` of a time in this century. */
 const MIN_POINT_BYTES = 17
+/** Of a point of any time and value. */
+const MOST_POINT_BYTES = 50
+/** Of one that is a histogram, and of each of its buckets. */
+const MOST_HISTOGRAM_BYTES = 300
+const MOST_BUCKET_BYTES = 100
+/** Of a character of a label, and of a pair beside its texts. */
+const MOST_CHAR_BYTES = 6
+const PAIR_BYTES = 6
+/** Of a series beside its labels and points. */
+const SERIES_BYTES = 50
+/** Labels of a series of an instant vector are not looked at to tell their size: they are taken to have no more. */
+const USUAL_LABELS_BYTES = 4096
 /** Points between two looks at the answer's size. */
 const SLICE = 1024
 
@@ -52,8 +64,12 @@ function writeScalar({ json }: AnswerStream, value: ScalarValue, steps: Steps): 
 
 /** Over a range, a scalar is a series without labels. */
 async function writeScalars(out: AnswerStream, { values }: ScalarValue, steps: Steps): Promise<Written> {
-  const { json } = out
   out.expect(values.length * MIN_POINT_BYTES)
+  return out.sized(values.length * MOST_POINT_BYTES, (out) => writeScalarPoints(out, values, steps))
+}
+
+async function writeScalarPoints(out: AnswerStream, values: Float64Array, steps: Steps): Promise<Written> {
+  const { json } = out
   json.raw('{"resultType":"matrix","result":[{"metric":{},"values":[')
   for (let t = 0; t < steps.count; t++) {
     if (t > 0) json.raw(',')
@@ -65,6 +81,11 @@ async function writeScalars(out: AnswerStream, { values }: ScalarValue, steps: S
 }
 
 async function writeVector(out: AnswerStream, value: VectorValue, time: number, limit: number): Promise<Written> {
+  const series = Math.min(value.kinds.length, limit) * (SERIES_BYTES + USUAL_LABELS_BYTES + MOST_POINT_BYTES)
+  return out.sized(series + histogramsBytes(value.histograms), (out) => writeVectorPoints(out, value, time, limit))
+}
+
+async function writeVectorPoints(out: AnswerStream, value: VectorValue, time: number, limit: number): Promise<Written> {
   const { json } = out
   const { kinds, values, histograms, labels } = value
   json.raw('{"resultType":"vector","result":[')
@@ -92,13 +113,20 @@ async function writeVector(out: AnswerStream, value: VectorValue, time: number, 
   return { series, truncated: false }
 }
 
-async function writeSteps(out: AnswerStream, value: VectorValue, { start, interval, count }: Steps, limit: number): Promise<Written> {
-  const { json } = out
-  const { kinds, values, histograms } = value
+async function writeSteps(out: AnswerStream, value: VectorValue, steps: Steps, limit: number): Promise<Written> {
+  const { count } = steps
+  const { kinds, histograms } = value
   const { list: kept, truncated } = orderOf(value.labels, (series) => hasPoint(kinds, series * count, (series + 1) * count), limit)
   let points = 0
   for (const { series } of kept) for (let at = series * count; at < (series + 1) * count; at++) if (kinds[at] !== 0) points++
   out.expect(points * MIN_POINT_BYTES)
+  await out.sized(labelsBytes(kept) + points * MOST_POINT_BYTES + histogramsBytes(histograms), (out) => writeStepPoints(out, value, steps, kept))
+  return { series: kept.length, truncated }
+}
+
+async function writeStepPoints(out: AnswerStream, value: VectorValue, { start, interval, count }: Steps, kept: readonly OrderedSeries[]): Promise<void> {
+  const { json } = out
+  const { kinds, values, histograms } = value
   json.raw('{"resultType":"matrix","result":[')
   for (const [place, { series, labels }] of kept.entries()) {
     json.raw(place === 0 ? '{"metric":' : ',{"metric":')
@@ -121,7 +149,22 @@ async function writeSteps(out: AnswerStream, value: VectorValue, { start, interv
     json.raw('}')
   }
   json.raw(']')
-  return { series: kept.length, truncated }
+}
+
+function labelsBytes(kept: readonly OrderedSeries[]): number {
+  let bytes = 0
+  for (const { labels } of kept) {
+    bytes += SERIES_BYTES
+    for (const text of labels.pairs) bytes += PAIR_BYTES + text.length * MOST_CHAR_BYTES
+  }
+  return bytes
+}
+
+function histogramsBytes(histograms: readonly (FloatHistogram | undefined)[] | undefined): number {
+  let bytes = 0
+  for (const histogram of histograms ?? [])
+    if (histogram !== undefined) bytes += MOST_HISTOGRAM_BYTES + (histogram.positive.counts.length + histogram.negative.counts.length) * MOST_BUCKET_BYTES
+  return bytes
 }
 
 function hasPoint(kinds: Uint8Array, from: number, to: number): boolean {
@@ -131,20 +174,27 @@ function hasPoint(kinds: Uint8Array, from: number, to: number): boolean {
 
 /** Raw samples, as an instant query for a range vector gives them. */
 async function writeSamples(out: AnswerStream, value: MatrixValue, limit: number): Promise<Written> {
-  const { json } = out
   const blocks: SampleBlock[] = []
   const blockOf = new Int32Array(value.labels.length).fill(-1)
+  let most = 0
   for await (const block of value.blocks()) {
     for (let i = 0; i + 1 < block.starts.length; i++) if (block.starts[i] < block.starts[i + 1]) blockOf[block.first + i] = blocks.length
     out.expect(block.times.length * MIN_POINT_BYTES)
     blocks.push(block)
+    most += block.times.length * MOST_POINT_BYTES + histogramsBytes(block.histograms)
   }
   const { list: kept, truncated } = orderOf(value.labels, (series) => blockOf[series] !== -1, limit)
+  await out.sized(labelsBytes(kept) + most, (out) => writeSeriesSamples(out, kept, (series) => blocks[blockOf[series]]))
+  return { series: kept.length, truncated }
+}
+
+async function writeSeriesSamples(out: AnswerStream, kept: readonly OrderedSeries[], blockOf: (series: number) => SampleBlock): Promise<void> {
+  const { json } = out
   json.raw('{"resultType":"matrix","result":[')
   for (const [place, { series, labels }] of kept.entries()) {
     json.raw(place === 0 ? '{"metric":' : ',{"metric":')
     writeLabels(json, labels)
-    const { first, starts, times, values, kinds, histograms } = blocks[blockOf[series]]
+    const { first, starts, times, values, kinds, histograms } = blockOf(series)
     const from = starts[series - first]
     const to = starts[series - first + 1]
     for (const histogram of kinds === undefined ? [false] : [false, true]) {
@@ -163,7 +213,6 @@ async function writeSamples(out: AnswerStream, value: MatrixValue, limit: number
     if (out.full) await out.flush()
   }
   json.raw(']')
-  return { series: kept.length, truncated }
 }
 
 function writeHistogramPoint(json: JsonWriter, time: number, histogram: FloatHistogram | undefined): void {

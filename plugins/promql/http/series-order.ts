@@ -15,8 +15,13 @@ export function compareLabels(a: Labels, b: Labels): number {
   return left.length - right.length
 }
 
+export interface OrderedSeries {
+  series: number
+  labels: Labels
+}
+
 interface Ordered {
-  list: { series: number; labels: Labels }[]
+  list: OrderedSeries[]
   /** There were more than the limit. */
   truncated: boolean
 }
