@@ -27,6 +27,7 @@ const { becomeSmall } = await import('./cli/footprint.ts')
 becomeSmall(process.argv.slice(2), given)
 const { findOwnModules } = await import('./lib/modules/own-modules.ts')
 findOwnModules()
+const { collect } = await import('./lib/heap/collect.ts')
 const { run } = await import('./cli/cli.ts')
 
 /** What comes so soon after a signal to stop is the same one: timeout(1) signals a process and then its group, of which it is. */
@@ -40,6 +41,7 @@ function kill() {
 // A reader that goes away early, such as `head`, is no failure of ours.
 process.stdout.on('error', () => {})
 
+let stopping = false
 const code = await run(process.argv.slice(2), {
   env: process.env,
   out: (text) => void process.stdout.write(text),
@@ -50,6 +52,7 @@ const code = await run(process.argv.slice(2), {
       // A second signal means at once: what was acknowledged is in the log, and is replayed.
       if (performance.now() - first > ONE_SIGNAL_MS) kill()
       if (Number.isNaN(first)) first = performance.now()
+      stopping = true
       resolve(signal)
     }
     process.on('SIGTERM', stop)
@@ -57,5 +60,7 @@ const code = await run(process.argv.slice(2), {
   }),
   kill,
 })
+// Compilers of V8 that wait for room in the heap wait for this thread, and exiting waits for them: neither would end (nodejs/node#54918).
+if (stopping) collect()
 // Output to a pipe is written asynchronously and would be cut by exiting before it has drained.
 process.stdout.write('', () => process.exit(code))
