@@ -270,3 +270,20 @@ t.test('how many fields and cells a write may have is configured, for each engin
     t.match(wide.json(), { code: 'INVALID_POINT', error: /cannot hold 1000 fields of measurement "e" for 256 points.*max_cells_per_write/ }, storage)
   }
 })
+
+t.test('fields that the write before has left count only where a write sets them, for each engine', async (t) => {
+  for (const storage of ['memory', 'embedded'] as const) {
+    const bound = await boot({ plugins: [plugin], storage, config: { database: { max_cells_per_write: 65_536 } } })
+    t.teardown(() => bound.stop())
+    const post = (payload: string) => bound.inject({ method: 'POST', url: '/write', payload, headers: { 'content-type': 'text/plain' } })
+    const fields = (n: number): string => Array.from({ length: n }, (_, i) => `f${i}=1`).join(',')
+    const rows = (values: (i: number) => string): string => Array.from({ length: 256 }, (_, i) => `e,host=h${i} ${values(i)}`).join('\n')
+    t.equal((await post(`e ${fields(900)}`)).statusCode, 204)
+    t.equal((await post(rows((i) => `f7=${i}`))).statusCode, 204, `${storage}: one of them`)
+    t.equal((await post(`e ${fields(900)}`)).statusCode, 204)
+    t.equal((await post(rows((i) => (i < 200 ? `f7=${i}` : `f7=${i},f9=2`)))).statusCode, 204, `${storage}: one that comes late`)
+    t.equal((await post(`e ${fields(900)}`)).statusCode, 204)
+    const wide = await post(rows((i) => (i < 200 ? `f7=${i}` : fields(900))))
+    t.match(wide.json(), { error: /cannot hold \d+ fields of measurement "e" for 256 points.*max_cells_per_write/ }, `${storage}: those that are set do`)
+  }
+})

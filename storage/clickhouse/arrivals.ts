@@ -51,6 +51,7 @@ export class Arrivals {
 
 function bytesOf({ heap, tables }: WriteBatch): number {
   let bytes = heap.length
-  for (const { rows, columns } of tables) bytes += rows * columns.reduce((sum, { type }) => sum + 1 + bytesPerValue(type), ROW_BYTES)
+  // Columns that an earlier write has left hold none of these rows.
+  for (const { rows, columns } of tables) bytes += rows * columns.reduce((sum, { type, next }) => (next === 0 ? sum : sum + 1 + bytesPerValue(type)), ROW_BYTES)
   return bytes
 }

@@ -130,7 +130,9 @@ function keepRows(table: TableBatch, kept: Int32Array): void {
 }
 
 function columnOf(column: Column, kept: Int32Array): Column {
-  const other = new Column(column.name, column.type, Math.max(kept.length, 1))
+  // Of a column without values, which an earlier write may have left, only the place.
+  const other = new Column(column.name, column.type, column.next === 0 ? 1 : Math.max(kept.length, 1))
+  if (column.next === 0) return other
   const width = bytesPerValue(column.type)
   for (let to = 0; to < kept.length; to++) {
     const from = kept[to]

@@ -232,6 +232,24 @@ t.test('an engine says how many fields and cells a write may have', async (t) =>
   t.throws(() => fill(batch, 'f', 40, 2), { code: 'INVALID_POINT', message: /cannot hold 2 fields of measurement "f" for 64 points .* max_cells_per_write/ })
 })
 
+t.test('a column that the write before has left grows with the rows once it is asked for', async (t) => {
+  const batch = new WriteBatch(Object.assign(new FakeResolver(), { writeLimits: { fields: 100, cells: 240 } }))
+  const table = batch.table(resolver.measurement('', 'm'))
+  const first = table.addRow(0, 0, 0, 0)
+  for (let i = 0; i < 50; i++) table.column(`f${i}`, 'float64').setF64(first, i)
+  batch.reset()
+  const known = table.column('f0', 'float64')
+  for (let i = 0; i < 64; i++) known.setF64(table.addRow(0, i, 0, i), i)
+  const late = table.column('f1', 'float64')
+  late.setF64(63, 5)
+  for (let i = 64; i < 100; i++) late.setF64(table.addRow(0, i, 0, i), i)
+  t.same([late.has(62), late.has(63), late.f64[63], late.f64[99], known.f64[63], known.has(64)], [false, true, 5, 99, 63, false])
+  t.throws(() => table.column('f2', 'float64'), { message: /cannot hold 3 fields of measurement "m" for 128 points/ })
+  batch.reset()
+  const row = table.addRow(0, 0, 0, 0)
+  for (let i = 0; i < 100; i++) t.doesNotThrow(() => table.column(`f${i}`, 'float64').setF64(row, i), 'nor are rows counted that it has left')
+})
+
 t.test('the fields of a batch are bounded, over all of its measurements', async (t) => {
   const resolver = new FakeResolver()
   const batch = new WriteBatch(resolver)

@@ -75,6 +75,7 @@ export class Column {
   listed: Column[] | undefined
   /** Its place in the table. */
   place = 0
+  left = false // of an earlier write, and not asked for by this one: it does not grow with the rows
 
   constructor(name: string, type: FieldType, capacity: number) {
     this.name = name
@@ -153,8 +154,8 @@ export class Column {
     if (row < this.next) return // the same field twice in one row: the later value replaces the earlier
     if (this.next === 0) this.first = row
     if (this.validity === undefined) {
-      const capacity = this.u8.length / bytesPerValue(this.type)
-      this.validity = this.spareValidity !== undefined && this.spareValidity.length >= capacity ? this.spareValidity : new Uint8Array(capacity)
+      const { capacity, spareValidity } = this
+      this.validity = spareValidity !== undefined && spareValidity.length >= capacity ? spareValidity : new Uint8Array(capacity)
       this.validity.fill(1, 0, this.next)
     }
     this.validity.fill(0, this.next, row)
@@ -162,6 +163,7 @@ export class Column {
   }
 
   grow(capacity: number): void {
+    if (capacity <= this.capacity) return
     const grown = new ArrayBuffer(capacity * bytesPerValue(this.type))
     new Uint8Array(grown).set(this.u8)
     this.buffer = grown
@@ -172,6 +174,11 @@ export class Column {
     this.u8 = new Uint8Array(grown)
     if (this.scales !== undefined) this.scales = copyInto(new Uint8Array(capacity), this.scales)
     if (this.validity !== undefined) this.validity = copyInto(new Uint8Array(capacity), this.validity)
+  }
+
+  /** Rows that it has room for. */
+  get capacity(): number {
+    return this.u8.length / bytesPerValue(this.type)
   }
 
   /** Bytes that it takes, also when it is empty. */
@@ -219,6 +226,7 @@ class Room {
 export class TableBatch {
   readonly measurement: MeasurementRef | null
   rows = 0
+  /** Rows that the columns asked for have room for; what an earlier write has left may have more. */
   capacity = FIRST_CAPACITY
   series: Int32Array = new Int32Array(FIRST_CAPACITY)
   /** Low and high half of each time. */
@@ -233,6 +241,8 @@ export class TableBatch {
   /** Of a wide table: the columns that were set since a row was added last, some more than once. */
   private listed: Column[] | undefined
   private addedLast = -1
+  /** Columns that are not left. */
+  private asked = 0
 
   /** @param room of all tables of a batch. */
   constructor(measurement: MeasurementRef | null, room = new Room()) {
@@ -275,7 +285,7 @@ export class TableBatch {
   column(name: string, type: FieldType): Column {
     const known = this.byName.get(name)
     if (known !== undefined) {
-      if (known.type === type) return known
+      if (known.type === type) return known.left ? this.again(known) : known
       // Without a value it is left over from a row that was taken back, and binds nobody.
       if (known.next > 0) throw typeConflict(this.measurement?.name ?? '', name, known.type, type)
     }
@@ -288,9 +298,10 @@ export class TableBatch {
         `cannot hold more than ${limits.fields} fields of all measurements in one write; send smaller batches, or raise max_fields_per_write`,
       )
     }
-    this.take(this.capacity - FIRST_CAPACITY, this.columns.length + 1, this.capacity)
+    this.take(this.capacity - FIRST_CAPACITY, this.asked + 1, this.capacity)
     const column = new Column(name, type, this.capacity)
     if (known === undefined) this.room.columns++
+    if (known === undefined || known.left) this.asked++
     column.place = known === undefined ? this.columns.length : known.place
     column.listed = this.listed
     this.columns[column.place] = column
@@ -301,7 +312,7 @@ export class TableBatch {
 
   /** Bytes that it takes, also when it is empty. */
   get reserved(): number {
-    return this.columns.reduce((sum, { reserved }) => sum + reserved, this.capacity * ROW_BYTES)
+    return this.columns.reduce((sum, { reserved }) => sum + reserved, this.series.length * ROW_BYTES)
   }
 
   /** As new, without its memory: decoders remember tables, too. */
@@ -312,22 +323,24 @@ export class TableBatch {
     this.byName.clear()
     this.listed = undefined
     this.addedLast = -1
-    this.rows = 0
-    if (this.capacity === FIRST_CAPACITY) return
+    this.rows = this.asked = 0
     this.capacity = FIRST_CAPACITY
+    if (this.series.length === FIRST_CAPACITY) return
     this.series = new Int32Array(FIRST_CAPACITY)
     this.time = new Int32Array(FIRST_CAPACITY * 2)
     this.position = new Int32Array(FIRST_CAPACITY)
   }
 
   reset(): void {
-    this.rows = 0
-    // A column left unused by the last write may have been of a refused type: forget it.
+    this.rows = this.asked = 0
+    this.capacity = FIRST_CAPACITY
+    // One that the last write did not set may have been of a refused type: forget it.
     let kept = 0
     for (const column of this.columns) {
       if (column.next === 0) this.byName.delete(column.name)
       else {
         column.reset()
+        column.left = true
         column.place = kept
         this.columns[kept++] = column
       }
@@ -341,6 +354,15 @@ export class TableBatch {
   private list(): void {
     this.listed = this.columns.filter(({ next }) => next === this.rows && next > 0)
     for (const column of this.columns) column.listed = this.listed
+  }
+
+  /** A column of an earlier write, with room for the rows there are. */
+  private again(column: Column): Column {
+    this.take(Math.max(0, this.capacity - column.capacity), this.asked + 1, this.capacity)
+    column.grow(this.capacity)
+    column.left = false
+    this.asked++
+    return column
   }
 
   /** Takes cells, so that there are so many columns of so many rows. @throws INVALID_POINT when the batch has no room for them. */
@@ -358,12 +380,15 @@ export class TableBatch {
   }
 
   private grow(): void {
-    this.take(this.columns.length * this.capacity, this.columns.length, this.capacity * 2)
-    this.capacity *= 2
-    this.series = copyInto(new Int32Array(this.capacity), this.series)
-    this.time = copyInto(new Int32Array(this.capacity * 2), this.time)
-    this.position = copyInto(new Int32Array(this.capacity), this.position)
-    for (const column of this.columns) column.grow(this.capacity)
+    const capacity = this.capacity * 2
+    const cells = this.columns.reduce((sum, column) => sum + (column.left ? 0 : Math.max(0, capacity - column.capacity)), 0)
+    this.take(cells, this.asked, capacity)
+    this.capacity = capacity
+    for (const column of this.columns) if (!column.left) column.grow(capacity)
+    if (this.series.length >= capacity) return
+    this.series = copyInto(new Int32Array(capacity), this.series)
+    this.time = copyInto(new Int32Array(capacity * 2), this.time)
+    this.position = copyInto(new Int32Array(capacity), this.position)
   }
 }
 

@@ -31,7 +31,9 @@ export function copyRows(source: Rows, flags: Uint8Array, keep: number): Rows {
 }
 
 function copyColumn(source: Column, rows: Int32Array): Column {
-  const copy = new Column(source.name, source.type, rows.length)
+  // What an earlier write has left has no value, and its place only: there may be very many.
+  const copy = new Column(source.name, source.type, source.next === 0 ? 0 : rows.length)
+  if (source.next === 0) return copy
   copy.nonFinite = source.nonFinite
   const width = bytesPerValue(source.type)
   for (let i = 0; i < rows.length; i++) {
