@@ -137,6 +137,27 @@ t.test('series of one tenant leave room for those of another', async (t) => {
   t.match((await write(node, bob, hosts(left, left + 1))).body, /the max_series_cardinality of 16 is reached/)
 })
 
+t.test('points of few of very many fields take memory for what they hold, and leave room for writes of another tenant', async (t) => {
+  const { node } = await started(t, { max_memtable_memory: 64 << 20, memtable_flush_threshold: 32 << 20 })
+  const [fields, points] = [900, 15_000]
+  const now = Date.now()
+  const lines = (values: (i: number) => string, from: number): string =>
+    Array.from({ length: points }, (_, i) => `wide,id=${i % 50} ${values(i)} ${now - from - i}000000`).join('\n')
+  const all = Array.from({ length: fields }, (_, f) => `f${f}=${f}.5`).join(',')
+  t.equal((await write(node, alice, `wide,id=0 ${all}`)).statusCode, 204)
+  const bodies = [(i: number) => `f0=${i}.5`, (i: number) => `f${(i * 7) % fields}=${i}.5`, (i: number) => (i === 9 ? all : `f1=${i}.5`)]
+  for (const [n, values] of bodies.entries()) {
+    t.equal((await write(node, alice, lines(values, n * points))).statusCode, 204)
+    t.equal((await write(node, bob, 'cpu,host=a value=2')).statusCode, 204)
+  }
+  const bytes = Number(/^svc_memory_bytes\{consumer="memtable"\} (\d+)/m.exec((await node.inject({ url: '/metrics', headers: root })).body)?.[1])
+  t.ok(bytes > 0 && bytes <= 32 << 20, `${bytes} bytes`)
+  const query = 'SELECT count(*) AS n, count(f0) AS f0, count(f1) AS f1, max(f1) AS most FROM wide'
+  const { rows } = (await node.inject({ method: 'POST', url: '/api/v1/svc/sql', payload: { query }, headers: alice })).json()
+  const others = (field: number): number => Array.from({ length: points }, (_, i) => i).filter((i) => (i * 7) % fields === field).length
+  t.same(rows, [[1 + 3 * points, 1 + points + others(0) + 1, 1 + others(1) + points, points - 0.5]])
+})
+
 t.test('exports of one tenant leave one for others', async (t) => {
   const { node } = await started(t)
   const all = await Promise.all([...Array.from({ length: 4 }, (_, i) => exported(node, alice, `a${i}`)), exported(node, bob, 'b')])

@@ -22,12 +22,19 @@ import {
   Summary,
 } from '../threads/memtable-layout.ts'
 import type { StateEvent } from '../threads/messages.ts'
-import { type Chunk, type ColumnWidth, chunkRows, newChunk } from './chunk.ts'
+import { type Chunk, type ColumnWidth, chunkRows, copyChunk, newChunk, ROW_BYTES, rowBytes, SPARSE } from './chunk.ts'
+import { bytesOfParts, type RowPart, rowParts } from './row-parts.ts'
 import { behind, type SeriesTimes } from './series-times.ts'
 import type { MemtableMemory } from './slabs.ts'
-import { copyWider, storeNarrow, ValueWidths } from './value-widths.ts'
+import { storeNarrow, ValueWidths } from './value-widths.ts'
 
+/** Of a chunk that begins: a wide one has room for fewer. */
 const FIRST_ROWS = 256
+const FIRST_BYTES = 256 << 10
+const LEAST_ROWS = 16
+/** A table that has so many chunks does not get one for each new field: a chunk of so few bytes is copied to have it. Its memory is lost until the memtable is gone. */
+const FEW_CHUNKS = 8
+const COPIED_BYTES = 8 << 10
 const OFFSET = CHUNK_ROWS - 1
 /** Above the rounding error of a difference of two times as a double. */
 const COARSEST = 4096
@@ -41,6 +48,8 @@ export interface AppendedRows {
   /** Low and high half of each time. */
   time: Int32Array
   columns: Column[]
+  /** Where they are known already. */
+  parts?: RowPart[]
 }
 
 class MemtableTable {
@@ -68,7 +77,7 @@ interface MemtableOptions {
   /** Series to expect. */
   seriesCapacity: number
   memory: MemtableMemory
-  /** Rows of each table in the memtable before. */
+  /** Bytes of each table's rows in the memtable before. */
   before?: ReadonlyMap<number, number>
   publish(event: StateEvent): void
   /** Events published so far; 0 where nobody counts them. */
@@ -77,7 +86,7 @@ interface MemtableOptions {
   heapBuffer?: number
 }
 
-const NO_ROWS: ReadonlyMap<number, number> = new Map()
+const NO_BYTES: ReadonlyMap<number, number> = new Map()
 
 export class Memtable {
   readonly id: number
@@ -105,7 +114,7 @@ export class Memtable {
   private readonly before: ReadonlyMap<number, number>
   private readonly publish: (event: StateEvent) => void
 
-  constructor({ id, sequence, firstWal, seriesCapacity, memory, before = NO_ROWS, publish, published, heapBuffer = HEAP_BUFFER }: MemtableOptions) {
+  constructor({ id, sequence, firstWal, seriesCapacity, memory, before = NO_BYTES, publish, published, heapBuffer = HEAP_BUFFER }: MemtableOptions) {
     this.id = id
     this.sequence = sequence
     this.firstWal = firstWal
@@ -123,9 +132,9 @@ export class Memtable {
     return this.memory.bytes
   }
 
-  /** Rows of each table. */
-  get rowsOfTables(): ReadonlyMap<number, number> {
-    return new Map([...this.tables.values()].map(({ id, rows }) => [id, rows]))
+  /** Bytes of each table's rows. */
+  get bytesOfTables(): ReadonlyMap<number, number> {
+    return new Map([...this.tables.values()].map(({ id, bytes }) => [id, bytes]))
   }
 
   /** Nobody writes or flushes it any more. @param unread as of MemtableMemory.release. */
@@ -172,25 +181,42 @@ export class Memtable {
       this.tables.set(tableId, table)
       this.publish({ kind: 'memtable-table', memtable: this.id, table: tableId, summary: table.summary })
     }
-    const rowBytes = rowBytesOf(fields)
     table.widths.take(batch, targets)
-    for (let from = 0; from < batch.rows; ) {
-      const index = this.chunkFor(table, fields, targets, batch.rows - from)
+    const parts = batch.parts ?? rowParts(batch)
+    for (const part of parts) this.appendPart(table, part, batch, heapBytes, fields, targets, times)
+    const bytes = bytesOfParts(batch, parts)
+    this.rows += batch.rows
+    table.bytes += bytes
+    this.bytes += bytes
+  }
+
+  private appendPart(
+    table: MemtableTable,
+    part: RowPart,
+    batch: AppendedRows,
+    heapBytes: Uint8Array,
+    fields: readonly FieldDef[],
+    targets: readonly FieldDef[],
+    times: SeriesTimes,
+  ): void {
+    const wanted = part.columns.map((i) => ({ field: targets[i], width: table.widths.of(targets[i]) }))
+    const bytes = rowBytes(wanted)
+    for (let { from } = part, left = part.rows; left > 0; ) {
+      const index = this.chunkFor(table, fields, wanted, left)
       const chunk = table.chunks[index]
-      const n = Math.min(chunk.def.capacity - chunk.rows, batch.rows - from)
+      const n = Math.min(chunk.def.capacity - chunk.rows, left)
       this.link(table, chunk, index, batch, from, n, times)
       for (const column of chunk.columns) {
         const source = targets.indexOf(column.field)
         this.store(chunk, column, source < 0 ? undefined : batch.columns[source], from, n, heapBytes)
       }
       chunk.rows += n
+      chunk.wanted += n * bytes
       Atomics.store(chunk.header, CHUNK_HEADER_ROWS, chunk.rows)
       table.rows += n
       from += n
+      left -= n
     }
-    this.rows += batch.rows
-    table.bytes += batch.rows * rowBytes
-    this.bytes += batch.rows * rowBytes
   }
 
   /** Room for the heads of all series up to this one. */
@@ -317,31 +343,40 @@ export class Memtable {
   }
 
   /** The chunk to append to: the last one with room and all columns wanted, wide enough, or a new or larger one. */
-  private chunkFor(table: MemtableTable, fields: readonly FieldDef[], targets: readonly FieldDef[], rows: number): number {
+  private chunkFor(table: MemtableTable, fields: readonly FieldDef[], wanted: readonly ColumnWidth[], rows: number): number {
     const { chunks, widths } = table
     const index = chunks.length - 1
     const last = chunks[index]
-    const room = last === undefined ? 'lacking' : roomOf(last, targets, widths)
-    if (last !== undefined && room !== 'lacking') {
-      if (room === 'all' && last.rows < last.def.capacity) return index
-      const columns = last.columns.map(({ field, width }) => ({ field, width: Math.max(width, widths.of(field)) }))
-      const most = this.mostRows(columns)
-      if (last.def.capacity < most) {
-        chunks[index] = this.grown(table, last, columns, Math.max(last.def.capacity, Math.min(most, powerOfTwo(last.rows + rows))))
-        return index
-      }
+    if (last === undefined) {
+      const all = fields.map((field) => ({ field, width: widths.of(field) }))
+      const columns = rowBytes(all) <= SPARSE * rowBytes(wanted) ? all : wanted
+      // It does not grow again to what the memtable before had of it.
+      const before = Math.floor((this.before.get(table.id) ?? 0) / rowBytesOf(columns.map(({ field }) => field)))
+      return this.begun(table, columns, Math.max(firstRows(columns), rows, before))
+    }
+    const room = roomOf(last, wanted)
+    const isSparse = (columns: readonly ColumnWidth[]): boolean => (last.rows + rows) * rowBytes(columns) > SPARSE * (last.wanted + rows * rowBytes(wanted))
+    const columns = room === 'all' ? last.columns : joined(last.columns, wanted)
+    if (isSparse(columns)) return this.begun(table, wanted, Math.max(LEAST_ROWS, rows))
+    if (room === 'all' && last.rows < last.def.capacity) return index
+    const most = this.mostRows(columns)
+    const isCopied = room !== 'lacking' || (index >= FEW_CHUNKS && mayBeCopied(last, columns))
+    if (isCopied && last.def.capacity < most) {
+      chunks[index] = this.grown(table, last, columns, Math.max(last.def.capacity, Math.min(most, powerOfTwo(last.rows + rows))))
+      return index
     }
     // A table that has filled a chunk goes on: the next one is not grown step by step, copied each time.
-    const filled = last !== undefined && last.rows === this.mostRows(last.columns)
-    const columns = fields.map((field) => ({ field, width: widths.of(field) }))
-    const most = this.mostRows(columns)
-    // Nor does it grow again to what the memtable before had of it.
-    const expected = Math.max(FIRST_ROWS, rows, last === undefined ? (this.before.get(table.id) ?? 0) : 0)
-    const chunk = newChunk(this.memory, columns, filled ? most : Math.min(most, powerOfTwo(expected)))
-    chunks.push(chunk)
-    this.chunks = Math.max(this.chunks, chunks.length)
+    const isFilled = last.rows === this.mostRows(last.columns)
+    const all = fields.map((field) => ({ field, width: widths.of(field) }))
+    return this.begun(table, isSparse(all) ? columns : all, isFilled ? CHUNK_ROWS : Math.max(LEAST_ROWS, rows))
+  }
+
+  private begun(table: MemtableTable, columns: readonly ColumnWidth[], rows: number): number {
+    const chunk = newChunk(this.memory, columns, Math.min(this.mostRows(columns), powerOfTwo(rows)))
+    table.chunks.push(chunk)
+    this.chunks = Math.max(this.chunks, table.chunks.length)
     this.publish({ kind: 'chunk', memtable: this.id, table: table.id, chunk: chunk.def })
-    return index + 1
+    return table.chunks.length - 1
   }
 
   private mostRows(columns: readonly ColumnWidth[]): number {
@@ -350,34 +385,36 @@ export class Memtable {
 
   private grown(table: MemtableTable, old: Chunk, columns: readonly ColumnWidth[], capacity: number): Chunk {
     const chunk = newChunk(this.memory, columns, capacity)
-    chunk.series.set(old.series)
-    chunk.time.set(old.time)
-    chunk.prev.set(old.prev)
-    for (const [i, column] of chunk.columns.entries()) {
-      const from = old.columns[i]
-      if (column.width === from.width) column.bytes.set(from.bytes)
-      else copyWider(column, from, old.rows)
-      column.validity.set(from.validity)
-      column.nulls = from.nulls
-    }
-    chunk.header.set(old.header)
-    chunk.rows = old.rows
+    copyChunk(old, chunk)
     this.publish({ kind: 'chunk-grown', memtable: this.id, table: table.id, chunk: chunk.def })
     return chunk
   }
 }
 
 /** Bytes of a row without its texts, numbers counted at 8: how many rows fill a memtable does not depend on their size. */
-export const rowBytesOf = (fields: readonly FieldDef[]): number => 16 + fields.reduce((sum, { type }) => sum + bytesPerValue(type), 0)
+const rowBytesOf = (fields: readonly FieldDef[]): number => fields.reduce((sum, { type }) => sum + bytesPerValue(type), ROW_BYTES)
+
+const firstRows = (columns: readonly ColumnWidth[]): number => Math.max(LEAST_ROWS, Math.min(FIRST_ROWS, powerOfTwo(FIRST_BYTES / rowBytes(columns))))
+
+/** The columns of a chunk, wide enough for what has come and as they are defined now, and behind them those that it lacks. */
+function joined(columns: readonly ColumnWidth[], wanted: readonly ColumnWidth[]): ColumnWidth[] {
+  const byField = new Map(columns.map(({ field, width }) => [field.id, { field, width }]))
+  for (const { field, width } of wanted) byField.set(field.id, { field, width: Math.max(width, byField.get(field.id)?.width ?? 0) })
+  return [...byField.values()]
+}
+
+/** Small, and with the same definitions. */
+const mayBeCopied = ({ def, columns }: Chunk, to: readonly ColumnWidth[]): boolean =>
+  def.capacity * rowBytes(to) <= COPIED_BYTES && columns.every(({ field }, i) => to[i].field === field)
 
 /** Whether a chunk has columns for all of these fields, wide enough for what has come, too narrow, or not. */
-function roomOf({ columns }: Chunk, fields: readonly FieldDef[], widths: ValueWidths): 'all' | 'narrow' | 'lacking' {
+function roomOf({ columns }: Chunk, wanted: readonly ColumnWidth[]): 'all' | 'narrow' | 'lacking' {
   let room: 'all' | 'narrow' = 'all'
-  for (let i = 0; i < fields.length; i++) {
-    const field = fields[i]
+  for (let i = 0; i < wanted.length; i++) {
+    const { field, width } = wanted[i]
     const column = columns[i]?.field === field ? columns[i] : columns.find((each) => each.field === field)
     if (column === undefined) return 'lacking'
-    if (column.width < widths.of(field)) room = 'narrow'
+    if (column.width < width) room = 'narrow'
   }
   return room
 }

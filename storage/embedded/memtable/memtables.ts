@@ -13,7 +13,8 @@ import type { Publisher } from '../threads/publishing/publisher.ts'
 import { Shared } from '../threads/shared-header.ts'
 import type { TableRows } from '../wal/record.ts'
 import type { HeldMemory } from './held-memory.ts'
-import { Memtable, rowBytesOf } from './memtable.ts'
+import { Memtable } from './memtable.ts'
+import { bytesOfParts, rowParts } from './row-parts.ts'
 import type { SeriesTimes } from './series-times.ts'
 import { MemtableMemory, type SlabPool } from './slabs.ts'
 
@@ -114,9 +115,9 @@ export class Memtables {
     if (namespace !== undefined) active.bytesOf.set(namespace, (active.bytesOf.get(namespace) ?? 0) + active.bytes - before)
   }
 
-  /** What rows of a write will take, but for their texts: each has room for all fields of its table. */
+  /** What rows of a write will take, but for their texts. */
   bytesFor(tables: readonly TableRows[]): number {
-    return tables.reduce((sum, { table, rows }) => sum + rows * rowBytesOf(this.schema.tables[table]?.fields ?? []), 0)
+    return tables.reduce((sum, rows) => sum + bytesOfParts(rows, (rows.parts ??= rowParts(rows))), 0)
   }
 
   /**
@@ -179,7 +180,7 @@ export class Memtables {
   private next(file: number): Memtable {
     const sequence = this.nextSequence++
     this.times.rebase()
-    const before = (this.active as Memtable | undefined)?.rowsOfTables
+    const before = (this.active as Memtable | undefined)?.bytesOfTables
     return new Memtable({
       id: sequence,
       sequence,

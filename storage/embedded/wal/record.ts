@@ -8,6 +8,7 @@ import { ByteReader, type ByteWriter } from '../../common/log/bytes.ts'
 import { decodeInts, decodeTimes, encodeInts, encodeTimes, requireRows } from '../../common/log/column-codec.ts'
 import { COLUMN_TYPES, decodeColumn, encodeColumn } from '../../common/log/columns.ts'
 import { KeyRing } from '../encryption/keys.ts'
+import type { RowPart } from '../memtable/row-parts.ts'
 import type { FieldDef } from '../threads/definitions.ts'
 import { type ChangeRecord, decodeChange, RECORD_CHANGE } from './change-record.ts'
 import { LoggedSeries } from './logged-series.ts'
@@ -38,6 +39,8 @@ export interface TableRows {
   time: Int32Array
   columns: Column[]
   fields: FieldDef[]
+  /** Of the memtable. */
+  parts?: RowPart[]
 }
 
 export interface WriteRecord {

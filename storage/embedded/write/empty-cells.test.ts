@@ -1,4 +1,7 @@
-/** Writes that wait for one commit count with what their rows will take in the memtable: an empty cell has no bytes in a record, and as many as a value there. */
+/**
+ * Writes that wait for one commit count with what their rows will take in the memtable: an empty cell has no bytes in a record, and as many as a value there, where rows set
+ * a good part of the fields.
+ */
 import t from 'tap'
 import { at, opened, type Point, write } from '../testing/archiving.ts'
 import { closeAndRemove, openEngine, tempDir } from '../testing/harness.ts'
@@ -14,7 +17,8 @@ const CONFIG = { max_memtable_memory: LIMIT, memtable_flush_threshold: 4 * MIB }
 
 const point = (row: number, fields: Point['fields']): Point => ({ measurement: 'm', tags: ['host', 'a'], time: at(0) - BigInt(row), fields })
 const all = (): Point[] => [point(0, Object.fromEntries(Array.from({ length: FIELDS }, (_, i) => [`f${i}`, i])))]
-const batch = (n: number): Point[] => Array.from({ length: ROWS }, (_, i) => point(1 + n * ROWS + i, { [`f${i % FIELDS}`]: i }))
+const quarter = (row: number): Point['fields'] => Object.fromEntries(Array.from({ length: FIELDS / 4 }, (_, i) => [`f${i * 4 + (row % 4)}`, i]))
+const batch = (n: number): Point[] => Array.from({ length: ROWS }, (_, i) => point(1 + n * ROWS + i, quarter(i)))
 
 t.test('many mostly empty writes at once', async (t) => {
   const dir = tempDir()
