@@ -2,6 +2,7 @@
  * Evaluates a plan over blocks of rows: runs of rows of a cell are found once for all fields, filters leave parts of them, and then each field is added up where it lies.
  * A field is not read where no row of a block is left, nor a filter's where its bounds settle it.
  */
+import { Turn } from 'svcdb/lib/event-loop'
 import { IntList } from '../../memtable/int-list.ts'
 import { addEnds, addRuns, addTimes, areFinite, type Cells, cellsOf, countRows } from './accumulate.ts'
 import { addDeviations } from './deviations.ts'
@@ -28,7 +29,7 @@ export interface Evaluated {
 const NO_SPAN: readonly [number, number] = [0, 0]
 
 /** Undefined where samples do not tell all that the statement asks for: it is DuckDB's then. @param room bytes of values that all statements of this thread may collect. */
-export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number): Promise<Evaluated | undefined> {
+export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number, signal: AbortSignal | undefined): Promise<Evaluated | undefined> {
   const grouping = groupingOf(plan, rows, rows.span() ?? NO_SPAN)
   if (grouping === undefined) return undefined
   const cellCount = grouping.groups * grouping.buckets.count
@@ -46,7 +47,7 @@ export async function evaluate(plan: GroupsPlan, rows: LaneRows, room: number): 
   try {
     const whole = await rows.scan(fields, plan.filters.length > 0 && fields.length === 1, (block) => work.add(block))
     if (!whole || !work.exact || !cells.every((each) => areFinite(each) && work.integers.holds(each))) return undefined
-    work.finish()
+    await work.finish(new Turn(signal))
   } finally {
     work.release()
   }
@@ -109,8 +110,8 @@ class Work {
     return this.exact
   }
 
-  finish(): void {
-    for (const quantiles of this.quantiles) quantiles?.finish()
+  async finish(turn: Turn): Promise<void> {
+    for (const quantiles of this.quantiles) await quantiles?.finish(turn)
   }
 
   release(): void {

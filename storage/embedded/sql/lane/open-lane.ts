@@ -70,9 +70,9 @@ export function openLane(host: LaneHost, tree: Node, textBytes: boolean): Opened
   }
   return {
     columns: plan.kind === 'rows' ? rowColumns(plan) : columnsOf(plan),
-    async rows() {
+    async rows(signal) {
       if (plan.kind === 'rows') return selectRows(plan, host.rows(plan), textBytes)
-      const evaluated = await evaluate(plan, host.rows(plan), host.room)
+      const evaluated = await evaluate(plan, host.rows(plan), host.room, signal)
       return evaluated === undefined ? undefined : chunksOf(plan, evaluated, textBytes)
     },
   }

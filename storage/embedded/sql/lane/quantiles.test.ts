@@ -1,5 +1,6 @@
 /** Quantiles against sorted values, whatever these are and in whatever order they come, and the room that they may take. */
 import { narrowIntegers } from 'svcdb/lib/columns'
+import { Turn } from 'svcdb/lib/event-loop'
 import t from 'tap'
 import { Random } from '../../../conformance/random.ts'
 import { IntList } from '../../memtable/int-list.ts'
@@ -21,7 +22,7 @@ function expected(values: readonly number[], fraction: number): number {
   return low * (1 - (place - Math.floor(place))) + high * (place - Math.floor(place))
 }
 
-t.test('they are those of the sorted values', (t) => {
+t.test('they are those of the sorted values', async (t) => {
   const random = new Random(seed)
   for (let round = 0; round < 200; round++) {
     const cells = 1 + random.below(4)
@@ -48,16 +49,13 @@ t.test('they are those of the sorted values', (t) => {
       }
       t.ok(work.add(runs, { values: divisor === undefined ? doubles : narrowIntegers(integers), ...(divisor && { divisor }) }))
     }
-    work.finish()
+    await work.finish(new Turn())
     work.release()
     for (const [cell, values] of all.entries())
       for (const { fraction, values: out } of quantiles)
         if (!Object.is(out[cell] + 0, expected(values, fraction as number) + 0))
-          return void t.fail(
-            `SVC_SEED=${seed}, round ${round}: ${out[cell]} instead of ${expected(values, fraction as number)}, ${fraction} of ${values.length}`,
-          )
+          return t.fail(`SVC_SEED=${seed}, round ${round}: ${out[cell]} instead of ${expected(values, fraction as number)}, ${fraction} of ${values.length}`)
   }
-  t.end()
 })
 
 t.test('statements of a thread share the room, and give back what they had', (t) => {
@@ -83,7 +81,7 @@ t.test('statements of a thread share the room, and give back what they had', (t)
   t.end()
 })
 
-t.test('values that were put in the worst order take no longer', (t) => {
+t.test('values that were put in the worst order take no longer', async (t) => {
   const values = Float64Array.from({ length: 1 << 20 }, (_, i) => (i % 2 === 0 ? i : (1 << 21) - i))
   const runs = new IntList()
   for (const number of [0, 0, values.length]) runs.push(number)
@@ -91,10 +89,9 @@ t.test('values that were put in the worst order take no longer', (t) => {
   for (const order of [values, values.toSorted(), values.toSorted().reverse(), new Float64Array(values.length)]) {
     const work = new Quantiles(asked([0.5, 0.9, 0.99], 1), ROOM)
     t.ok(work.add(runs, { values: order }))
-    work.finish()
+    await work.finish(new Turn())
     work.release()
   }
   // Compared each with each they would take hours.
   t.ok(process.threadCpuUsage(used).user < 10_000_000)
-  t.end()
 })

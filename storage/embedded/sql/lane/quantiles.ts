@@ -2,6 +2,7 @@
  * Quantiles between values, as DuckDB's quantile_cont has them: the values of a field are collected as they come, and in the end each group's are put in order as far as a quantile needs.
  * What there is no room for is DuckDB's, which can spill.
  */
+import type { Turn } from 'svcdb/lib/event-loop'
 import { IntList } from '../../memtable/int-list.ts'
 import { pushRun, RUN } from '../../memtable/runs.ts'
 import type { Cells } from './accumulate.ts'
@@ -10,6 +11,8 @@ import type { LaneValues } from './host.ts'
 /** Of a field: some 40 ms of work for each quantile. */
 const MAX_VALUES = 1 << 22
 const FIRST_VALUES = 8192
+/** Values put in order between two looks at the clock. */
+const LOOK_VALUES = 65_536
 /** Of a value: as it came, and among those of its group. */
 const VALUE_BYTES = 16
 const RUN_BYTES = RUN * Int32Array.BYTES_PER_ELEMENT
@@ -46,8 +49,8 @@ export class Quantiles {
     return true
   }
 
-  /** Fills in the cells. */
-  finish(): void {
+  /** Fills in the cells. @param turn of the thread, which others wait for. */
+  async finish(turn: Turn): Promise<void> {
     const ends = new Int32Array(this.cells[0].values.length + 1)
     const { values: runs, length } = this.runs
     for (let r = 0; r < length; r += RUN) ends[runs[r] + 1] += runs[r + 2] - runs[r + 1]
@@ -59,7 +62,18 @@ export class Quantiles {
       byCell.set(part, ends[runs[r]])
       ends[runs[r]] += part.length
     }
-    for (let cell = 0, from = 0; cell + 1 < ends.length; from = ends[cell++]) if (ends[cell] > from) this.fill(cell, byCell.subarray(from, ends[cell]))
+    let looked = 0
+    for (let cell = 0, from = 0; cell + 1 < ends.length; from = ends[cell++]) {
+      if (ends[cell] === from) continue
+      const values = byCell.subarray(from, ends[cell])
+      let placed = 0
+      for (const each of this.cells) {
+        placed = fill(each, cell, values, placed)
+        looked += values.length - placed
+        if (looked > LOOK_VALUES && turn.isOver) await turn.next()
+        if (looked > LOOK_VALUES) looked = 0
+      }
+    }
   }
 
   /** Safe twice. */
@@ -67,18 +81,6 @@ export class Quantiles {
     collected -= this.bytes
     this.bytes = 0
     this.values = new Float64Array(0)
-  }
-
-  private fill(cell: number, values: Float64Array): void {
-    let from = 0
-    for (const { fraction, values: out } of this.cells) {
-      const place = (values.length - 1) * (fraction as number)
-      const at = Math.floor(place)
-      // What lies before the last quantile's place is no greater than what comes now.
-      putInPlace(values, from, at)
-      from = at
-      out[cell] = at === place ? values[at] : between(values[at], least(values, at + 1), place - at)
-    }
   }
 
   private reserve(rows: number, runs: number): boolean {
@@ -97,6 +99,15 @@ export class Quantiles {
     }
     return true
   }
+}
+
+/** @param placed what lies before it is no greater than the quantile. @returns its place. */
+function fill({ fraction, values: out }: Cells, cell: number, values: Float64Array, placed: number): number {
+  const place = (values.length - 1) * (fraction as number)
+  const at = Math.floor(place)
+  putInPlace(values, placed, at)
+  out[cell] = at === place ? values[at] : between(values[at], least(values, at + 1), place - at)
+  return at
 }
 
 function between(low: number, high: number, share: number): number {
