@@ -1,4 +1,5 @@
 /** Order statistics of a window's floats: by selection in a scratch array, not by sorting. NaN counts as the smallest. */
+import { nthElement } from 'svcdb/lib/numbers'
 import { FLOAT } from '../eval/value.ts'
 import type { RangeCall } from './contract.ts'
 import { invalidQuantile } from './messages.ts'
@@ -56,7 +57,7 @@ function quantileOf(q: number, count: number): number {
   const lower = Math.floor(rank)
   const upper = Math.min(count - 1, lower + 1)
   const weight = rank - lower
-  if (lower >= nans) select(values, nans, count - 1, lower)
+  if (lower >= nans) nthElement(values, nans, count - 1, lower)
   // Nothing of what lies beside: no part of an infinite value is a number.
   if (weight === 0) return values[lower]
   let above = values[upper]
@@ -64,30 +65,4 @@ function quantileOf(q: number, count: number): number {
     for (let i = upper + 1; i < count; i++) if (values[i] < above) above = values[i]
   }
   return values[lower] * (1 - weight) + above * weight
-}
-
-/** Puts the k-th smallest of values[from..to] at k, smaller ones before it and larger ones after it. */
-function select(values: Float64Array, from: number, to: number, k: number): void {
-  let lo = from
-  let hi = to
-  while (lo < hi) {
-    const pivot = medianOfThree(values[lo], values[(lo + hi) >>> 1], values[hi])
-    let i = lo
-    let j = hi
-    while (i <= j) {
-      while (values[i] < pivot) i++
-      while (values[j] > pivot) j--
-      if (i > j) break
-      const swap = values[i]
-      values[i++] = values[j]
-      values[j--] = swap
-    }
-    if (k <= j) hi = j
-    else if (k >= i) lo = i
-    else return
-  }
-}
-
-function medianOfThree(a: number, b: number, c: number): number {
-  return Math.max(Math.min(a, b), Math.min(Math.max(a, b), c))
 }

@@ -3,6 +3,7 @@
  * What there is no room for is DuckDB's, which can spill.
  */
 import type { Turn } from 'svcdb/lib/event-loop'
+import { nthElement } from 'svcdb/lib/numbers'
 import { IntList } from '../../memtable/int-list.ts'
 import { pushRun, RUN } from '../../memtable/runs.ts'
 import type { Cells } from './accumulate.ts'
@@ -105,7 +106,7 @@ export class Quantiles {
 function fill({ fraction, values: out }: Cells, cell: number, values: Float64Array, placed: number): number {
   const place = (values.length - 1) * (fraction as number)
   const at = Math.floor(place)
-  putInPlace(values, placed, at)
+  nthElement(values, placed, values.length - 1, at)
   out[cell] = at === place ? values[at] : between(values[at], least(values, at + 1), place - at)
   return at
 }
@@ -118,25 +119,4 @@ function least(values: Float64Array, from: number): number {
   let found = values[from]
   for (let i = from + 1; i < values.length; i++) if (values[i] < found) found = values[i]
   return found
-}
-
-/** Puts the value there that has its place in the order, none greater before it and none less behind. @param low those before it are in place. */
-function putInPlace(values: Float64Array, low: number, place: number): void {
-  let high = values.length - 1
-  while (low < high) {
-    // By chance: whoever writes the values cannot choose them so that this takes long.
-    const pivot = values[low + Math.floor(Math.random() * (high - low + 1))]
-    let [i, j] = [low, high]
-    while (i <= j) {
-      while (values[i] < pivot) i++
-      while (values[j] > pivot) j--
-      if (i > j) break
-      const value = values[i]
-      values[i++] = values[j]
-      values[j--] = value
-    }
-    if (place <= j) high = j
-    else if (place >= i) low = i
-    else return
-  }
 }
