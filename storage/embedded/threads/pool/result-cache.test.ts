@@ -189,25 +189,6 @@ t.test('whoever has written finds it in an answer', async (t) => {
   t.ok((await hits()) > before)
 })
 
-t.test('a write touches the time of its oldest row, whatever the lower half of that is', async (t) => {
-  const server = await started()
-  t.teardown(() => server.node.stop())
-  const write = (lines: string[]): Promise<unknown> => server.node.inject({ method: 'POST', url: '/write?backfill=true', payload: lines.join('\n') })
-  // Of the lower halves, read as 32 bits with a sign, that of the later row is the smaller one.
-  const oldest = (((BigInt(BASE) * 1_000_000_000n) >> 32n) << 32n) | 0x10000000n
-  const later = oldest + 0x80000000n
-  const count = async (): Promise<unknown> =>
-    JSON.parse(await server.sql(`SELECT count(*)::INTEGER FROM a WHERE _time BETWEEN ${oldest - 100n} AND ${oldest + 100n}`)).rows
-  await write([`a,host=1 v=1 ${oldest - 1n}`])
-  for (let i = 0; i < 3; i++) t.same(await count(), [[1]])
-  t.equal(await server.hits(), 1)
-  await write([`a,host=1 v=2 ${oldest}`, `a,host=1 v=2 ${later}`])
-  t.same(await count(), [[2]])
-  t.same(await count(), [[2]])
-  await write([`a,host=1 v=3 ${later + 1n}`, `a,host=1 v=3 ${oldest + 1n}`])
-  t.same(await count(), [[3]])
-})
-
 t.test('a time that is past is answered without being read again while others are written', async (t) => {
   const { write, hits } = plain
   await write(Array.from({ length: 1000 }, (_, i) => `a,host=${i % 4} v=${i} ${BASE + i}`))
