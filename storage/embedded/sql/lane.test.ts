@@ -83,6 +83,16 @@ t.test('EXPLAIN says which way a statement goes, and parameters are constants', 
   t.same(await read('SELECT max(value) AS v, count(*) FROM m WHERE host = $1', ['b']), [[5, 1n]])
   t.same(await read('SELECT _time, host FROM m WHERE value > 2 AND host <> ? ORDER BY 1 DESC', ['a']), [[1_700_000_060_000_000_000n, 'b']])
   await t.rejects(read('SELECT max(value) FROM m WHERE host = $1', ['b', 'c']), /2 values were given/)
+  for (const call of [
+    'median()',
+    'stddev()',
+    'approx_quantile()',
+    'quantile_cont(value)',
+    'quantile_cont(value, 2)',
+    'median(value, 0.5)',
+    'percentile_cont(value) WITHIN GROUP (ORDER BY value)',
+  ])
+    await t.rejects(read(`SELECT ${call} FROM m`), { code: 'SQL_ERROR' }, call)
 })
 
 t.test('first and last values of buckets are by the time, whatever the order of writes', async (t) => {

@@ -290,6 +290,7 @@ export class Recogniser {
   private quantile({ function_name: name, children, order_bys: order }: Node): number | undefined {
     const [first, ...more] = (children ?? []) as Node[]
     const orders = order?.orders as Node[] | undefined
+    if (first === undefined) return undefined
     if (name === 'median') return more.length === 0 && orders === undefined ? this.quantileOf(first, 0.5) : undefined
     if (name === 'approx_quantile')
       return orders === undefined && this.field(first)?.type === 'float64' && more.length === 1 ? this.quantileOf(first, exactNumber(more[0])) : undefined
