@@ -260,6 +260,17 @@ t.test('so it is where only writing it shows that it is too large', async (t) =>
   }
 })
 
+t.test('longer labels than were taken for granted are held to the limit, too', async (t) => {
+  const long = new MemorySource()
+  for (let i = 0; i < 20; i++) long.add(Labels.of({ __name__: 'm', text: `${i}${'x'.repeat(60_000)}` }), [{ time: 0, value: 1 }])
+  const at = { end: 0, steps: { start: 0, interval: 0, count: 1 } }
+  const { length } = (await ask('m', at, long)).text
+  t.ok(length > 1_200_000)
+  const sent: Buffer[] = []
+  t.match(await failure('m', { ...at, maxResultBytes: 200_000 }, long, sent), { type: 'execution', message: /larger than/ })
+  t.ok(Buffer.concat(sent).length <= 200_000, 'and no more is sent')
+})
+
 t.test('large answers come in fragments', async (t) => {
   const { fragments, json } = await ask('up', range(0, 10, 60_000))
   t.ok(fragments > 2, `${fragments} fragments`)

@@ -5,16 +5,16 @@ import { apiError } from './api-error.ts'
 import { JsonWriter } from './json-writer.ts'
 
 /** Bytes gathered before they are handed over: the first soon, later ones in larger chunks, each of which costs the main thread a round. */
-const FIRST_PIECE_BYTES = 64 * 1024
-const PIECE_BYTES = 256 * 1024
-/** What a piece counts to a pacer: each is worth a look at the clock. */
-const PIECE_CELLS = 4096
+const FIRST_CHUNK_BYTES = 64 * 1024
+const CHUNK_BYTES = 256 * 1024
+/** What a chunk counts to a pacer: each is worth a look at the clock. */
+const CHUNK_CELLS = 4096
 
 export class AnswerStream {
   readonly json = new JsonWriter()
   private readonly io: JobIo
   private readonly maxBytes: number
-  /** What is written is known to be within the limit; warnings behind it do not count. */
+  /** What is written was written before, for its size, and is within the limit; warnings behind it do not count. */
   private fits = false
 
   /** @param maxBytes server.prom_max_result_bytes. */
@@ -25,7 +25,7 @@ export class AnswerStream {
 
   /** To be looked at after every chunk of some size; when it says yes, await `flush`. */
   get full(): boolean {
-    return this.json.length >= (this.json.taken === 0 ? FIRST_PIECE_BYTES : PIECE_BYTES)
+    return this.json.length >= (this.json.taken === 0 ? FIRST_CHUNK_BYTES : CHUNK_BYTES)
   }
 
   async flush(): Promise<void> {
@@ -43,7 +43,7 @@ export class AnswerStream {
   }
 
   /**
-   * Writes what may be of so many bytes at most. Where that is above the limit it is written twice, for its size first: a failure after the first bytes can only break the
+   * Writes what is of so many bytes at most, as far as is known. Where that is above the limit it is written twice, for its size first: a failure after the first bytes can only break the
    * connection off. @throws execution.
    */
   async sized<T>(mostBytes: number, write: (out: AnswerStream) => Promise<T>): Promise<T> {
@@ -51,15 +51,15 @@ export class AnswerStream {
       const { signal } = this.io
       const pacer = new Pacer(signal)
       const emit = async (): Promise<void> => {
-        if (pacer.due(PIECE_CELLS)) await pacer.pause()
+        if (pacer.due(CHUNK_CELLS)) await pacer.pause()
       }
       const trial = new AnswerStream({ signal, emit }, this.maxBytes)
       trial.json.taken = this.json.total
       await write(trial)
       trial.expect(0)
       trial.json.close()
+      this.fits = true
     }
-    this.fits = true
     return await write(this)
   }
 
