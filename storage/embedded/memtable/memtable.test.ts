@@ -1,40 +1,29 @@
 /** Addresses of a memtable: when they run out, and what becomes of heads and links. */
 
-import { ByteHeap, TableBatch } from 'svcdb/lib/columns'
+import type { ByteHeap, TableBatch } from 'svcdb/lib/columns'
 import t from 'tap'
+import { memtableWriter } from '../testing/memtable-writer.ts'
 import type { FieldDef } from '../threads/definitions.ts'
 import { HEAP_BUFFERS } from '../threads/memtable-layout.ts'
-import type { StateEvent } from '../threads/messages.ts'
-import { Memtable } from './memtable.ts'
 import { heapBytes } from './row-gather.ts'
 import { SeriesTimes } from './series-times.ts'
-import { MemtableMemory, SlabPool } from './slabs.ts'
 
 const field: FieldDef = { id: 0, name: 's', column: 's', type: 'string', scale: 0 }
 /** So that a few texts take as many addresses as gigabytes of them do. */
 const BUFFER = 64
 
 function writer() {
-  const events: StateEvent[] = []
-  const memory = new MemtableMemory(new SlabPool({ memtableBytes: 1 << 20, keptBytes: 1 << 22 }))
-  const memtable = new Memtable({ id: 0, sequence: 1, firstWal: 1, seriesCapacity: 16, memory, publish: (event) => events.push(event), heapBuffer: BUFFER })
-  const times = new SeriesTimes()
   let written = 0
-  const write = (rows: number): void => {
-    const heap = new ByteHeap()
-    const batch = new TableBatch({ namespace: '', name: 'm', id: 0, fields: new Map() })
-    for (let i = 0; i < rows; i++, written++) {
-      const row = batch.addRow(0, written, 0, 0)
-      const at = heap.reserve(BUFFER)
-      heap.bytes.set(text(written), at)
-      batch.column('s', 'string').setPair(row, at, BUFFER)
-    }
-    memtable.append(0, batch, heap.bytes, [field], [field], times)
+  const fill = (batch: TableBatch, row: number, _: undefined, heap: ByteHeap): void => {
+    const at = heap.reserve(BUFFER)
+    heap.bytes.set(text(written++), at)
+    batch.column('s', 'string').setPair(row, at, BUFFER)
   }
+  const { memtable, events, chunks, ...table } = memtableWriter([field], fill, { memtableBytes: 1 << 20, heapBuffer: BUFFER })
+  const write = (rows: number): void => table.write(new Array<undefined>(rows).fill(undefined))
   const texts = (): Uint8Array[] => {
     const heap = events.flatMap((event) => (event.kind === 'heap' ? [event.bytes] : []))
-    const chunks = memtable.tables.get(0)?.chunks ?? []
-    return chunks.flatMap(({ rows, columns: [{ i32 }] }) => Array.from({ length: rows }, (_, row) => heapBytes(heap, i32[row * 2], i32[row * 2 + 1]).slice()))
+    return chunks().flatMap(({ rows, columns: [{ i32 }] }) => Array.from({ length: rows }, (_, row) => heapBytes(heap, i32[row * 2], i32[row * 2 + 1]).slice()))
   }
   return { memtable, write, texts }
 }

@@ -2,14 +2,11 @@
 import { TableBatch } from 'svcdb/lib/columns'
 import t from 'tap'
 import { Random } from '../../conformance/random.ts'
+import { memtableWriter } from '../testing/memtable-writer.ts'
 import type { FieldDef } from '../threads/definitions.ts'
-import type { StateEvent } from '../threads/messages.ts'
 import { ChunkView } from './chunk-view.ts'
-import { Memtable } from './memtable.ts'
 import { Gathered, GatheredColumn } from './row-gather.ts'
 import { rowParts } from './row-parts.ts'
-import { SeriesTimes } from './series-times.ts'
-import { MemtableMemory, SlabPool } from './slabs.ts'
 
 const SEED = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
 const MIB = 1 << 20
@@ -20,20 +17,10 @@ type Row = ReadonlyMap<number, number>
 
 function writer(count: number) {
   const fields = Array.from({ length: count }, (_, id): FieldDef => ({ id, name: `f${id}`, column: `f${id}`, type: 'float64', scale: 0 }))
-  const events: StateEvent[] = []
-  const memory = new MemtableMemory(new SlabPool({ memtableBytes: 8 * MIB, keptBytes: 8 * MIB }))
-  const memtable = new Memtable({ id: 0, sequence: 1, firstWal: 1, seriesCapacity: 16, memory, publish: (event) => events.push(event) })
-  const times = new SeriesTimes()
-  let written = 0
-  const write = (rows: readonly Row[]): void => {
-    const batch = new TableBatch({ namespace: '', name: 'm', id: 0, fields: new Map() })
-    for (const values of rows) {
-      const row = batch.addRow(0, written++, 0, 0)
-      for (const [id, value] of values) batch.column(fields[id].name, 'float64').setF64(row, value)
-    }
-    const targets = batch.columns.map(({ name }) => fields.find((field) => field.name === name) as FieldDef)
-    memtable.append(0, batch, new Uint8Array(0), fields, targets, times)
+  const fill = (batch: TableBatch, row: number, values: Row): void => {
+    for (const [id, value] of values) batch.column(fields[id].name, 'float64').setF64(row, value)
   }
+  const { events, ...table } = memtableWriter(fields, fill)
   /** What other threads see. */
   const read = (): Row[] => {
     const chunks: ChunkView[] = []
@@ -50,7 +37,7 @@ function writer(count: number) {
     }
     return found
   }
-  return { memtable, memory, write, read, chunks: () => memtable.tables.get(0)?.chunks ?? [] }
+  return { ...table, read }
 }
 
 const whole: Row = new Map(Array.from({ length: WIDE }, (_, id) => [id, id + 0.5]))

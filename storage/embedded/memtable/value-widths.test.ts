@@ -1,14 +1,11 @@
 /** Numbers of a memtable come back as they were written, whatever the width of their chunks; small ones take little memory, and nobody makes many chunks by their size. */
-import { ByteHeap, TableBatch } from 'svcdb/lib/columns'
+import type { TableBatch } from 'svcdb/lib/columns'
 import t from 'tap'
 import { Random } from '../../conformance/random.ts'
+import { memtableWriter } from '../testing/memtable-writer.ts'
 import type { FieldDef } from '../threads/definitions.ts'
-import type { StateEvent } from '../threads/messages.ts'
 import { ChunkView } from './chunk-view.ts'
-import { Memtable } from './memtable.ts'
 import { Gathered, GatheredColumn } from './row-gather.ts'
-import { SeriesTimes } from './series-times.ts'
-import { MemtableMemory, SlabPool } from './slabs.ts'
 
 const MEMTABLE = 64 << 20
 const SEED = Number(process.env.SVC_SEED ?? Date.now() % 1_000_000)
@@ -24,24 +21,13 @@ type Row = (bigint | undefined)[]
 const text = (_: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : (value ?? null))
 
 function writer(fields: readonly FieldDef[], memtableBytes = MEMTABLE) {
-  const events: StateEvent[] = []
-  const memory = new MemtableMemory(new SlabPool({ memtableBytes, keptBytes: memtableBytes }))
-  const memtable = new Memtable({ id: 0, sequence: 1, firstWal: 1, seriesCapacity: 16, memory, publish: (event) => events.push(event) })
-  const times = new SeriesTimes()
-  let written = 0
-  const write = (rows: readonly Row[]): void => {
-    const batch = new TableBatch({ namespace: '', name: 'm', id: 0, fields: new Map() })
-    for (const values of rows) {
-      const row = batch.addRow(0, written++, 0, 0)
-      for (const [i, value] of values.entries())
-        if (value !== undefined)
-          batch.column(fields[i].name, fields[i].type).setPair(row, Number(BigInt.asIntN(32, value)), Number(BigInt.asIntN(32, value >> 32n)))
-    }
-    const targets = batch.columns.map(({ name }) => fields.find((field) => field.name === name) as FieldDef)
-    memtable.append(0, batch, new ByteHeap().bytes, fields, targets, times)
+  const fill = (batch: TableBatch, row: number, values: Row): void => {
+    for (const [i, value] of values.entries())
+      if (value !== undefined)
+        batch.column(fields[i].name, fields[i].type).setPair(row, Number(BigInt.asIntN(32, value)), Number(BigInt.asIntN(32, value >> 32n)))
   }
-  const chunks = (): ChunkView[] => (memtable.tables.get(0)?.chunks ?? []).map(({ def }) => new ChunkView(def))
-  return { memtable, memory, write, chunks }
+  const table = memtableWriter(fields, fill, { memtableBytes })
+  return { ...table, chunks: (): ChunkView[] => table.chunks().map(({ def }) => new ChunkView(def)) }
 }
 
 const bitsOf = (value: number): bigint => new BigInt64Array(Float64Array.of(value).buffer)[0]

@@ -12,6 +12,15 @@ const COMPARISONS: Record<string, Comparison> = {
   COMPARE_GREATERTHANOREQUALTO: '>=',
 }
 const MIRROR: Record<Comparison, Comparison> = { '=': '=', '<>': '<>', '<': '>', '>': '<', '<=': '>=', '>=': '<=' }
+/** Whether a number compares so with another. */
+export const HOLDS: Record<Comparison, (a: number, b: number) => boolean> = {
+  '=': (a, b) => a === b,
+  '<>': (a, b) => a !== b,
+  '<': (a, b) => a < b,
+  '<=': (a, b) => a <= b,
+  '>': (a, b) => a > b,
+  '>=': (a, b) => a >= b,
+}
 const EXACT = 2n ** 53n
 /** A decimal of so many digits is the nearest double to DuckDB as well. */
 const EXACT_DIGITS = 15

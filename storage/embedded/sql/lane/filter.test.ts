@@ -3,20 +3,12 @@ import { narrowIntegers } from 'svcdb/lib/columns'
 import t from 'tap'
 import { Random } from '../../../conformance/random.ts'
 import { IntList } from '../../memtable/int-list.ts'
+import { HOLDS } from './conditions.ts'
 import { countRuns, refine } from './filter.ts'
 import type { Comparison } from './plan.ts'
 import { BlockZones } from './zones.ts'
 
 const seed = Number(process.env.SVC_SEED ?? Date.now() % 1e9)
-const HOLDS: Record<Comparison, (a: number, b: number) => boolean> = {
-  '=': (a, b) => a === b,
-  '<>': (a, b) => a !== b,
-  '<': (a, b) => a < b,
-  '<=': (a, b) => a <= b,
-  '>': (a, b) => a > b,
-  '>=': (a, b) => a >= b,
-}
-
 t.test('integers are compared as the numbers they stand for', (t) => {
   const random = new Random(seed)
   for (let round = 0; round < 3000; round++) {

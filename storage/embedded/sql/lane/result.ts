@@ -1,11 +1,12 @@
 /** Groups as a result: the rows in their order, and columns as DuckDB's would come. */
 import type { SqlChunk, SqlColumn, SqlVector } from 'svcdb'
+import { HOLDS } from './conditions.ts'
 import { isDeviation } from './deviations.ts'
 import type { Evaluated } from './evaluate.ts'
 import { aggregateValue } from './expressions.ts'
 import { integerValues } from './integers.ts'
 import { sortedPositions, tagRanks } from './order.ts'
-import type { AggregateKind, AggregatePlan, Comparison, GroupsPlan, OrderPlan, ValueRef } from './plan.ts'
+import type { AggregateKind, AggregatePlan, GroupsPlan, OrderPlan, ValueRef } from './plan.ts'
 import { CHUNK_ROWS, NUMBER_NAMES, nanosecondValues, textVector, timeVector } from './vectors.ts'
 
 /** Above all values and their negatives: an aggregate that is not finite is no value. */
@@ -47,18 +48,9 @@ function rowsInOrder({ grouped, having, order, offset, limit }: GroupsPlan, eval
   return (order.length === 0 ? found : sorted(found, order, evaluated)).subarray(offset, Math.min(n, offset + limit))
 }
 
-const COMPARE: Record<Comparison, (a: number, b: number) => boolean> = {
-  '=': (a, b) => a === b,
-  '<>': (a, b) => a !== b,
-  '<': (a, b) => a < b,
-  '<=': (a, b) => a <= b,
-  '>': (a, b) => a > b,
-  '>=': (a, b) => a >= b,
-}
-
 function satisfies({ of, comparison, value }: GroupsPlan['having'][number], evaluated: Evaluated, cell: number): boolean {
   const found = valueAt(of, evaluated, cell)
-  return found !== undefined && COMPARE[comparison](found, value)
+  return found !== undefined && HOLDS[comparison](found, value)
 }
 
 function sorted(cells: Uint32Array, order: readonly OrderPlan[], evaluated: Evaluated): Uint32Array {
