@@ -22,6 +22,7 @@ export type FromPlan =
 type Range = [bigint, bigint]
 /** Patterns of a source: each is put to all values of a tag, in one turn. */
 const MOST_PATTERNS = 8
+const MOST_REGEXES = 2
 /** LIKE, and what looks for a regular expression in all of a text or in a part of it. */
 const PATTERNS = new Set(['~~', '~', 'regexp_full_match', 'regexp_matches'])
 const FULL: Range = [MIN_TIME, MAX_TIME]
@@ -185,6 +186,7 @@ function patternHint(node: Node, source: Source, scope: Scope): TagPattern | Tag
   const { class: kind, function_name: name, children, filter, order_bys: order } = node
   if (kind !== 'FUNCTION' || !PATTERNS.has(name) || children?.length !== 2 || filter !== undefined || order?.orders !== undefined) return undefined
   if (source.tags.filter((hint) => !('values' in hint)).length === MOST_PATTERNS) return undefined
+  if (name !== '~~' && source.tags.filter((hint) => 'regex' in hint).length === MOST_REGEXES) return undefined
   const tag = refersTo(children[0], source, scope, 'tag')
   const text = constantText(children[1])
   if (tag === undefined || text === undefined) return undefined

@@ -80,7 +80,10 @@ t.test("what may read otherwise, matches the empty text or takes long is DuckDB'
     'a|b$',
     'a^b',
     '(a+)+',
-    'a.*b.*c.*d.*e',
+    'a.*b.*c',
+    '(a|aa)(a|aa)(a|aa)(a|aa)(a|aa)b',
+    'a)(b',
+    ')a(',
     '[[:alpha:]]',
     '[\\d]',
     '(',
@@ -92,11 +95,14 @@ t.test("what may read otherwise, matches the empty text or takes long is DuckDB'
     'a|',
   ])
     t.equal(exactRegex(pattern, true), undefined, pattern)
+  for (const pattern of ['a.*b', '[0-9]+$', 'a*.*', 'a|b|c|d|e|f|g|h|i']) t.equal(exactRegex(pattern, false), undefined, `${pattern} anywhere`)
   for (const [pattern, whole, exact] of [
     ['^(web|db)-[0-9]+$', false, '(?:(web|db)-[0-9]+)'],
     ['^web', false, '(?:web).*'],
     ['a|b', false, '.*(?:a|b).*'],
     ['a.c', true, '(?:a[^\\n]c)'],
+    ['.*-eu-.*', true, '(?:[^\\n]*-eu-[^\\n]*)'],
+    ['web-[0-9]+', false, '.*(?:web-[0-9]+).*'],
     ['cost\\$', true, '(?:cost\\$)'],
   ] as const)
     t.equal(exactRegex(pattern, whole), exact, pattern)
