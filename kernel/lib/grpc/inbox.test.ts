@@ -1,8 +1,13 @@
 import type { ServerHttp2Stream } from 'node:http2'
+import { connect } from 'node:net'
 import { PassThrough } from 'node:stream'
+import { setTimeout as delay } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
+import { collect } from '../heap/index.ts'
 import { Inbox } from './inbox.ts'
+import { echo, start } from './testing.ts'
+import { DATA, frame as http2Frame, PREFACE, request, SETTINGS } from './testing-frames.ts'
 
 function frame(message: Buffer, compressed = false): Buffer {
   const head = Buffer.alloc(5)
@@ -60,4 +65,29 @@ t.test('a call that ends in the middle of a message is refused, wherever that is
     stream.end(whole.subarray(0, length))
     await t.rejects(inbox.next(), { code: 'BAD_REQUEST', message: /ends in the middle/ }, `${length} bytes`)
   }
+})
+
+t.test('a message that is not whole takes the memory that is counted for it, whatever was sent beside it', async (t) => {
+  const [calls, bursts, part, maxFrame, unknownType] = [4, 800, 4096, 16_384, 0xbb]
+  const { node, port } = await start(t, [echo])
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  t.teardown(() => socket.destroy())
+  const ids = Array.from({ length: calls }, (_, i) => 1 + 2 * i)
+  const announced = Buffer.alloc(5)
+  announced.writeUInt32BE(60_000_000, 1)
+  socket.write(Buffer.concat([PREFACE, http2Frame(SETTINGS)]))
+  // The frame of the message that `request` ends with is another one here.
+  for (const id of ids) socket.write(Buffer.concat([request(echo.path, {}, id).subarray(0, -14), http2Frame(DATA, 0, id, announced)]))
+  // What a socket receives at once is one buffer. Frames of a type that nobody knows are left out (RFC 9113, section 4.1).
+  const unknown = Array.from({ length: 3 }, () => http2Frame(unknownType, 0, 0, Buffer.alloc(maxFrame)))
+  const written = ids.map((id) => Buffer.concat([...unknown, http2Frame(unknownType, 0, 0, Buffer.alloc(12_000)), http2Frame(DATA, 0, id, Buffer.alloc(part))]))
+  collect()
+  const before = process.memoryUsage().arrayBuffers
+  for (let i = 0; i < bursts; i++) await new Promise((resolve) => socket.write(written[i % calls], resolve))
+  const counted = async () => Number(/svc_echo_buffered_bytes (\d+)\n/.exec((await node.inject({ url: '/metrics' })).body)?.[1])
+  while ((await counted()) < bursts * part) await delay(10)
+  collect()
+  const taken = process.memoryUsage().arrayBuffers - before
+  t.ok(taken < 2 * bursts * part, `${taken} bytes for ${bursts * part}`)
 })

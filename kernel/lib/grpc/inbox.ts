@@ -1,7 +1,8 @@
 /**
  * The messages of one call as they arrive: frames of a flag, a length and the message (gRPC over HTTP/2, "Length-Prefixed-Message").
  * While a message waits to be taken the stream is paused, so that a client is held back by HTTP/2's flow control. Nothing is reserved for a
- * message before its bytes are there.
+ * message before its bytes are there. What arrives is copied: it lies in the 64 KiB that the socket received at once, all of which would be kept
+ * with a part of them, and a client may send anything beside its message.
  */
 import type { ServerHttp2Stream } from 'node:http2'
 import { SvcError } from '../errors/index.ts'
@@ -149,7 +150,7 @@ export class Inbox {
         this.keep(part)
         return
       }
-      const whole = this.chunks.length === 0 && this.gathered === undefined ? part : this.joined(part)
+      const whole = this.chunks.length === 0 && this.gathered === undefined ? Buffer.from(part) : this.joined(part)
       this.headerLength = 0
       this.ready.push({ compressed: this.header[0] !== 0, bytes: whole })
     }
@@ -162,7 +163,7 @@ export class Inbox {
   private keep(part: Buffer): void {
     if (part.length >= SMALL_BYTES) {
       this.closeGathered()
-      this.chunks.push(part)
+      this.chunks.push(Buffer.from(part))
       return
     }
     if (this.gathered !== undefined && this.gatheredLength + part.length > GATHER_BYTES) this.closeGathered()
