@@ -152,6 +152,15 @@ t.test('a smoothing of the trend that came to its bound on the way is looked for
   t.ok(sse({}) <= sse({ alpha: 0.0401, beta: 0.06, gamma: 0.3 }))
 })
 
+t.test('a level that hardly moves and a trend that does are looked for, too', async (t) => {
+  const values = seriesOf('season_multiplied', 136, 57_904)
+  const sse = (given: object): number => {
+    const { fitted } = fitHoltWinters(values, { period: 12, multiplicative: true, ...given })
+    return values.reduce((sum, v, i) => sum + (v - fitted[i]) ** 2, 0)
+  }
+  t.ok(sse({}) <= sse({ alpha: 0.05, beta: 0.3, gamma: 0.15 }))
+})
+
 t.test('differences and periods', async (t) => {
   t.equal(differencesOf(seriesOf('noise', 200, 1)), 0)
   t.equal(differencesOf(seriesOf('walk', 200, 2)), 1)
